@@ -1,0 +1,77 @@
+"""What can go wrong, each kind with the exit code that the command line answers with.
+
+0 fine, 1 drift or a failed check, 2 usage or a wrong spec, 3 an internal error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import NamedTuple
+
+import click
+
+
+class TilewrightError(click.ClickException):
+    """Base of every error that is meant for a person; its message is whole without a traceback."""
+
+    exit_code = 3
+
+
+class DriftError(TilewrightError):
+    """Generated files differ from what the specs say, or a check failed."""
+
+    exit_code = 1
+
+
+class UsageError(TilewrightError):
+    """The command line, a path or a tilewright file cannot be used as given."""
+
+    exit_code = 2
+
+
+class InternalError(TilewrightError):
+    """A mistake in tilewright, in a family or in a template; never the user's."""
+
+
+class Position(NamedTuple):
+    """A place in a spec. Line and column count from 1, as editors do."""
+
+    file: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Problem:
+    """One fault of a spec and where it is."""
+
+    position: Position
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.position}: {self.message}"
+
+
+class SpecError(UsageError):
+    """Every fault found in the specs, in the order in which a reader meets them."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = sorted(set(problems))
+        super().__init__("\n".join(map(str, self.problems)))
+
+    def show(self, file: object = None) -> None:
+        """Print each problem on a line that editors can jump to, then their number."""
+        count = len(self.problems)
+        click.echo(self.message, err=True)
+        click.echo(f"{count} problem{'' if count == 1 else 's'}; nothing was written.", err=True)
+
+
+def did_you_mean(wrong: str, candidates: Iterable[str]) -> str:
+    """`"; did you mean 'x'?"`, or the empty string where nothing is near."""
+    near = get_close_matches(wrong, sorted(candidates), n=1, cutoff=0.6)
+    return f"; did you mean {near[0]!r}?" if near else ""
