@@ -1,0 +1,49 @@
+"""The errors Tilewright raises, each with the exit code a command line answers with.
+
+0 is fine, 1 a drift or a failed check, 2 a usage or environment error, 3 an internal error.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class TilewrightError(Exception):
+    """Base of every error raised on purpose.
+
+    `message` says what is wrong, `hint` (optional) what mends it; `str()` gives both.
+    """
+
+    exit_code: ClassVar[int] = 3
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return self.message if self.hint is None else f"{self.message}\n{self.hint}"
+
+
+class TableError(TilewrightError):
+    """A dispatch table is missing, unreadable or of another format."""
+
+    exit_code = 2
+
+
+class ToolchainError(TilewrightError):
+    """No usable nvcc, host compiler or CUTLASS was found, or one cannot do what is asked."""
+
+    exit_code = 2
+
+
+class BuildError(TilewrightError):
+    """A kernel did not compile, failed a check of its machine code, or did not link."""
+
+    exit_code = 1
+
+
+class StoreError(TilewrightError):
+    """The build cache cannot be written: disk full, no permission."""
+
+    exit_code = 1

@@ -1,0 +1,39 @@
+"""Where the generated sources, the headers and the build cache are.
+
+In a checkout they stand where the repository has them; in an installed wheel below
+`tilewright/_data`. `TILEWRIGHT_GENERATED` and `TILEWRIGHT_CACHE` override.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parent
+_CHECKOUT = _PACKAGE.parents[1]
+
+
+def generated_dir() -> Path:
+    """The folder of `<module>/table.json`; it may not exist."""
+    if override := os.environ.get("TILEWRIGHT_GENERATED"):
+        return Path(override)
+    return _CHECKOUT / "generated" if in_checkout() else _PACKAGE / "_data" / "generated"
+
+
+def include_dir() -> Path:
+    """The folder to put on a compiler's include path for `tilewright/...`."""
+    return _CHECKOUT / "runtime" / "include" if in_checkout() else _PACKAGE / "_data" / "include"
+
+
+def cache_dir() -> Path:
+    """The folder of built kernels and libraries; created by whoever writes there."""
+    if override := os.environ.get("TILEWRIGHT_CACHE"):
+        return Path(override)
+    import platformdirs  # noqa: PLC0415 (only a build or a load needs it)
+
+    return Path(platformdirs.user_cache_dir("tilewright", appauthor=False))
+
+
+def in_checkout() -> bool:
+    """True where the package runs from a repository: an editable install, or PYTHONPATH."""
+    return (_CHECKOUT / "runtime" / "include" / "tilewright").is_dir()
