@@ -1,0 +1,139 @@
+"""The dispatch table of a module, `generated/<module>/table.json`.
+
+The generator writes one kernel to a line. Reading a table only finds the lines and their names (20,000
+kernels in some 30 ms); a row is parsed when it is asked for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tilewright import paths
+from tilewright.errors import TableError
+
+FORMAT = 1
+_ROW = re.compile(r'^\s*\{\s*"name":\s*"([^"\\]+)"', re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRecord:
+    """One row: a kernel, what it computes and how it is compiled."""
+
+    name: str
+    source: str  # file beside the table
+    sha256: str  # of the source's bytes
+    arch: str  # what nvcc compiles for, e.g. "sm_90a"
+    defines: tuple[str, ...]  # "NAME" or "NAME=VALUE"
+    instructions: tuple[str, ...]  # regular expressions; each must match an opcode of the kernel's SASS
+    config: Mapping[str, Any]
+    facts: Mapping[str, Any]
+
+    @classmethod
+    def parse(cls, row: Mapping[str, Any]) -> KernelRecord:
+        return cls(
+            name=row["name"],
+            source=row["source"],
+            sha256=row["sha256"],
+            arch=row["arch"],
+            defines=tuple(row["defines"]),
+            instructions=tuple(row["instructions"]),
+            config=row["config"],
+            facts=row["facts"],
+        )
+
+
+class Table(Mapping[str, KernelRecord]):
+    """A module's kernels by name, in the table's order."""
+
+    def __init__(self, path: Path, text: bytes) -> None:
+        self.path = path
+        self._text = text
+        self._rows: dict[str, Any] = {}  # a line (str) until asked for, then a KernelRecord
+        head = self._split(text.decode("utf-8"))
+        try:
+            if head["format"] != FORMAT:
+                raise TableError(
+                    f"{path}: table format {head['format']}, this tilewright reads {FORMAT}",
+                    hint="Run `tilewright generate` with the tilewright that builds it.",
+                )
+            self.module: str = head["module"]
+            self.family: str = head["family"]
+            self.spec: str = head.get("spec", "")
+        except KeyError as error:
+            raise TableError(f"{path}: no {error} in the table") from None
+
+    @classmethod
+    def read(cls, path: Path) -> Table:
+        """Reads a table.json. Raises TableError where it is missing or not a table."""
+        try:
+            return cls(path, path.read_bytes())
+        except OSError as error:
+            raise TableError(
+                f"{path}: {error.strerror or error}", hint="Run `tilewright generate` to write it."
+            ) from None
+        except (ValueError, TypeError, AttributeError) as error:
+            raise TableError(f"{path}: not a dispatch table: {error}") from None
+
+    @property
+    def folder(self) -> Path:
+        """Where the sources stand."""
+        return self.path.parent
+
+    @cached_property
+    def digest(self) -> str:
+        """sha256 of the table's bytes."""
+        return hashlib.sha256(self._text).hexdigest()
+
+    def source(self, record: KernelRecord) -> Path:
+        return self.folder / record.source
+
+    def __getitem__(self, name: str) -> KernelRecord:
+        row = self._rows[name]
+        if not isinstance(row, KernelRecord):
+            row = self._rows[name] = self._record(name, row)
+        return row
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def _split(self, text: str) -> Any:
+        """Fills `_rows` and returns the table without its kernels."""
+        start = text.index("\n") + 1 if "\n" in text else 0
+        end = text.rindex("]")
+        lines = text[start:end].strip().split("\n")
+        names = _ROW.findall(text, start, end)
+        if start and len(names) == len(lines):
+            self._fill(names, lines)
+            return json.loads(text[:start] + text[end:])
+        whole = json.loads(text)  # not laid out as the generator does, or no kernels at all
+        self._fill([row["name"] for row in whole["kernels"]], whole["kernels"])
+        return whole
+
+    def _fill(self, names: list[str], rows: list[Any]) -> None:
+        self._rows = dict(zip(names, rows, strict=True))
+        if len(self._rows) != len(names):
+            twice = next(name for name, count in Counter(names).items() if count > 1)
+            raise TableError(f"{self.path}: two kernels are named {twice}")
+
+    def _record(self, name: str, row: str | Mapping[str, Any]) -> KernelRecord:
+        try:
+            return KernelRecord.parse(json.loads(row.rstrip(" \r,")) if isinstance(row, str) else row)
+        except (KeyError, TypeError, ValueError) as error:
+            raise TableError(f"{self.path}: the row of {name} is not readable: {error!r}") from None
+
+
+def find_tables(generated: Path | None = None) -> list[Path]:
+    """The table.json of every module below `generated` (default: `paths.generated_dir()`), sorted."""
+    root = paths.generated_dir() if generated is None else generated
+    return sorted(root.glob("*/table.json"))
