@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -20,7 +19,6 @@ from tilewright import paths
 from tilewright.errors import TableError
 
 FORMAT = 1
-_ROW = re.compile(r'^\s*\{\s*"name":\s*"([^"\\]+)"', re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +110,8 @@ class Table(Mapping[str, KernelRecord]):
         start = text.index("\n") + 1 if "\n" in text else 0
         end = text.rindex("]")
         lines = text[start:end].strip().split("\n")
-        names = _ROW.findall(text, start, end)
-        if start and len(names) == len(lines):
+        names = [_leading_name(line) for line in lines]
+        if start and all(names):
             self._fill(names, lines)
             return json.loads(text[:start] + text[end:])
         whole = json.loads(text)  # not laid out as the generator does, or no kernels at all
@@ -131,6 +129,15 @@ class Table(Mapping[str, KernelRecord]):
             return KernelRecord.parse(json.loads(row.rstrip(" \r,")) if isinstance(row, str) else row)
         except (KeyError, TypeError, ValueError) as error:
             raise TableError(f"{self.path}: the row of {name} is not readable: {error!r}") from None
+
+
+def _leading_name(line: str) -> str:
+    """The X of `{"name": "X", ...`; empty where the line is not a row."""
+    opening, key, colon, name, _ = (line.split('"', 4) + [""] * 4)[:5]
+    is_row = (
+        opening.strip() == "{" and key == "name" and colon.strip() == ":" and line.rstrip(", \r")[-1] == "}"
+    )
+    return name if is_row else ""
 
 
 def find_tables(generated: Path | None = None) -> list[Path]:
