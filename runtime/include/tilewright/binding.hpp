@@ -1,0 +1,182 @@
+// What every module's table shares: its list of kernels, bound to Python (or any other language)
+// through Apache TVM-FFI. A table is compiled by the host compiler alone; it needs no CUDA header.
+#pragma once
+
+#include <tvm/ffi/container/array.h>
+#include <tvm/ffi/container/map.h>
+#include <tvm/ffi/container/tensor.h>
+#include <tvm/ffi/error.h>
+#include <tvm/ffi/extra/c_env_api.h>
+#include <tvm/ffi/function.h>
+#include <tvm/ffi/string.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "tilewright/abi.h"
+
+// Where a table's kernels run. Tests bind kernels that run on the host.
+#ifndef TILEWRIGHT_DEVICE_TYPE
+#define TILEWRIGHT_DEVICE_TYPE kDLCUDA
+#endif
+
+namespace tilewright {
+
+namespace ffi = tvm::ffi;
+
+struct KernelEntry {
+  char const* name;
+  tilewright_kernel const* kernel;  // null where the library was linked without it
+};
+
+// The kernels that a table names. Those whose objects were not linked are absent.
+class KernelList {
+ public:
+  // `args_bytes` is the size of the family's argument struct.
+  template <size_t N>
+  KernelList(char const* module, KernelEntry const (&entries)[N], uint32_t args_bytes)
+      : module_(module), begin_(entries), end_(entries + N), args_bytes_(args_bytes) {}
+
+  ffi::Array<ffi::String> names() const {
+    ffi::Array<ffi::String> present;
+    for (KernelEntry const* entry = begin_; entry != end_; ++entry) {
+      if (entry->kernel != nullptr) {
+        present.push_back(ffi::String(entry->name));
+      }
+    }
+    return present;
+  }
+
+  // Throws KeyError for a kernel that is not here, RuntimeError for one of another ABI.
+  tilewright_kernel const& find(ffi::String const& name) const {
+    std::string_view const wanted(name.data(), name.size());
+    KernelEntry const* entry =
+        std::find_if(begin_, end_, [wanted](KernelEntry const& candidate) { return wanted == candidate.name; });
+    if (entry == end_) {
+      TVM_FFI_THROW(KeyError) << "module " << module_ << " has no kernel named " << wanted;
+    }
+    if (entry->kernel == nullptr) {
+      TVM_FFI_THROW(KeyError) << "kernel " << wanted << " of module " << module_ << " is not in this library";
+    }
+    tilewright_kernel const& kernel = *entry->kernel;
+    if (kernel.abi_version != TILEWRIGHT_ABI_VERSION || kernel.args_bytes != args_bytes_) {
+      TVM_FFI_THROW(RuntimeError) << "kernel " << wanted << " was compiled for ABI " << kernel.abi_version << " ("
+                                  << kernel.args_bytes << " bytes of arguments), its table for ABI "
+                                  << TILEWRIGHT_ABI_VERSION << " (" << args_bytes_ << " bytes): build it again";
+    }
+    return kernel;
+  }
+
+  ffi::Map<ffi::String, int64_t> attributes(ffi::String const& name) const {
+    tilewright_kernel const& kernel = find(name);
+    ffi::Map<ffi::String, int64_t> out;
+    out.Set("abi_version", kernel.abi_version);
+    out.Set("args_bytes", kernel.args_bytes);
+    out.Set("threads", kernel.threads);
+    out.Set("smem_bytes", kernel.smem_bytes);
+    return out;
+  }
+
+ private:
+  char const* module_;
+  KernelEntry const* begin_;
+  KernelEntry const* end_;
+  uint32_t args_bytes_;
+};
+
+// The tensor that a packed argument holds, or null where it is None. Throws TypeError otherwise.
+inline DLTensor const* tensor_or_null(ffi::AnyView const& argument, char const* what) {
+  switch (argument.type_index()) {
+    case ffi::TypeIndex::kTVMFFINone:
+      return nullptr;
+    case ffi::TypeIndex::kTVMFFITensor:
+    case ffi::TypeIndex::kTVMFFIDLTensorPtr:
+      return argument.cast<DLTensor*>();
+    default:
+      TVM_FFI_THROW(TypeError) << what << " is a " << argument.GetTypeKey() << "; a tensor is wanted";
+      return nullptr;
+  }
+}
+
+inline DLTensor const& tensor_of(ffi::AnyView const& argument, char const* what) {
+  DLTensor const* tensor = tensor_or_null(argument, what);
+  if (tensor == nullptr) {
+    TVM_FFI_THROW(TypeError) << what << " is None; a tensor is wanted";
+  }
+  return *tensor;
+}
+
+inline char* address(DLTensor const& tensor) { return static_cast<char*>(tensor.data) + tensor.byte_offset; }
+
+inline int64_t element_bytes(DLTensor const& tensor) { return (tensor.dtype.bits * tensor.dtype.lanes + 7) / 8; }
+
+inline int64_t stride(DLTensor const& tensor, int dim) {
+  if (tensor.strides != nullptr) {
+    return tensor.strides[dim];
+  }
+  int64_t packed = 1;
+  for (int inner = dim + 1; inner < tensor.ndim; ++inner) {
+    packed *= tensor.shape[inner];
+  }
+  return packed;
+}
+
+inline int64_t element_count(DLTensor const& tensor) {
+  int64_t count = 1;
+  for (int dim = 0; dim < tensor.ndim; ++dim) {
+    count *= tensor.shape[dim];
+  }
+  return count;
+}
+
+// Bytes from a tensor's first element to the end of its last.
+inline int64_t span_bytes(DLTensor const& tensor) {
+  int64_t last = 0;
+  for (int dim = 0; dim < tensor.ndim; ++dim) {
+    if (tensor.shape[dim] == 0) {
+      return 0;
+    }
+    last += (tensor.shape[dim] - 1) * stride(tensor, dim);
+  }
+  return (last + 1) * element_bytes(tensor);
+}
+
+inline bool overlap(DLTensor const& x, DLTensor const& y) {
+  return address(x) < address(y) + span_bytes(y) && address(y) < address(x) + span_bytes(x);
+}
+
+// Throws ValueError unless `tensor` is where this table's kernels run, and beside `reference`.
+inline void check_device(DLTensor const& tensor, DLTensor const& reference, char const* what) {
+  if (tensor.device.device_type != TILEWRIGHT_DEVICE_TYPE) {
+    TVM_FFI_THROW(ValueError) << what << " is on device type " << tensor.device.device_type
+                              << "; this library's kernels run on type " << int(TILEWRIGHT_DEVICE_TYPE);
+  }
+  if (tensor.device.device_id != reference.device.device_id) {
+    TVM_FFI_THROW(ValueError) << what << " is on device " << tensor.device.device_id << ", d on device "
+                              << reference.device.device_id;
+  }
+}
+
+// The stream that the caller's framework works on.
+inline void* current_stream(DLDevice device) {
+  return device.device_type == kDLCPU ? nullptr : TVMFFIEnvGetStream(device.device_type, device.device_id);
+}
+
+}  // namespace tilewright
+
+// One row of a table, declared weak: a library may be linked without it.
+#define TILEWRIGHT_DECLARE_KERNEL(NAME) extern "C" __attribute__((weak)) tilewright_kernel const tilewright_##NAME;
+#define TILEWRIGHT_KERNEL_ENTRY(NAME) {#NAME, &tilewright_##NAME},
+
+// Exports what does not depend on the family.
+#define TILEWRIGHT_EXPORT_TABLE(LIST)                                                                 \
+  static int64_t tilewright_abi_version() { return TILEWRIGHT_ABI_VERSION; }                          \
+  static tvm::ffi::Array<tvm::ffi::String> tilewright_kernels() { return LIST.names(); }              \
+  static tvm::ffi::Map<tvm::ffi::String, int64_t> tilewright_attributes(tvm::ffi::String const& name) { \
+    return LIST.attributes(name);                                                                     \
+  }                                                                                                   \
+  TVM_FFI_DLL_EXPORT_TYPED_FUNC(abi_version, tilewright_abi_version)                                  \
+  TVM_FFI_DLL_EXPORT_TYPED_FUNC(kernels, tilewright_kernels)                                          \
+  TVM_FFI_DLL_EXPORT_TYPED_FUNC(attributes, tilewright_attributes)
