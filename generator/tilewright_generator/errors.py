@@ -71,6 +71,25 @@ class SpecError(UsageError):
         click.echo(f"{count} problem{'' if count == 1 else 's'}; nothing was written.", err=True)
 
 
+class Problems:
+    """Collects what is wrong with the specs, so that a person sees all of it at once."""
+
+    def __init__(self) -> None:
+        self._found: list[Problem] = []
+
+    def add(self, position: Position, message: str) -> None:
+        """Note a fault and carry on."""
+        self._found.append(Problem(position, message))
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def raise_if_any(self) -> None:
+        """Raise one `SpecError` that holds every fault noted so far."""
+        if self._found:
+            raise SpecError(self._found)
+
+
 def did_you_mean(wrong: str, candidates: Iterable[str]) -> str:
     """`"; did you mean 'x'?"`, or the empty string where nothing is near."""
     near = get_close_matches(wrong, sorted(candidates), n=1, cutoff=0.6)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import PydanticCustomError, core_schema
@@ -32,7 +32,7 @@ class Tile(NamedTuple):
         if isinstance(value, str) and re.fullmatch(_TILE, value):
             m, n, k = value.split("x")
             return cls(int(m), int(n), int(k))
-        _refuse(value, "tile", "MxNxK", "128x256x64")
+        raise _refusal(value, "tile", "MxNxK", "128x256x64")
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
@@ -60,7 +60,7 @@ class Cluster(NamedTuple):
         if isinstance(value, str) and re.fullmatch(_CLUSTER, value):
             m, n = value.split("x")
             return cls(int(m), int(n))
-        _refuse(value, "cluster", "MxN", "2x1")
+        raise _refusal(value, "cluster", "MxN", "2x1")
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
@@ -71,8 +71,8 @@ class Cluster(NamedTuple):
         return {"type": "string", "pattern": f"^{_CLUSTER}$", "examples": ["1x1", "2x1"]}
 
 
-def _refuse(value: object, kind: str, letters: str, example: str) -> NoReturn:
-    raise PydanticCustomError(
+def _refusal(value: object, kind: str, letters: str, example: str) -> PydanticCustomError:
+    return PydanticCustomError(
         "shape",
         "{given} is not a {kind}; write {letters} in positive whole numbers, for example {example}",
         {"given": repr(value), "kind": kind, "letters": letters, "example": example},

@@ -1,0 +1,98 @@
+"""The fields of a family's configuration: what each means, which values it takes, how one is written.
+
+Values are validated one at a time, as they stand in the spec, so that each fault has its own line and
+column; the products of valid values need no validation of their own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from functools import cache
+from typing import Any, get_args, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+
+from tilewright_generator.errors import did_you_mean
+from tilewright_generator.families import Family
+from tilewright_generator.scalars import Trap, resolve
+
+
+class InvalidValueError(ValueError):
+    """A value that a field does not take; the message says what it does take."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a family's configuration."""
+
+    name: str
+    description: str
+    required: bool
+    default: Any
+    adapter: TypeAdapter[Any]
+
+    def parse(self, given: object) -> Any:
+        """The value that `given`, a scalar of YAML, stands for; raises `InvalidValueError`."""
+        try:
+            return self.adapter.validate_python(given, strict=True)
+        except ValidationError as error:
+            raise InvalidValueError(self._complaint(given, error)) from None
+
+    def parse_text(self, text: str) -> Any:
+        """The value of a word of the command line; raises `InvalidValueError`."""
+        value = resolve(text)
+        return self.parse(text if isinstance(value, Trap) else value)
+
+    def _complaint(self, given: object, error: ValidationError) -> str:
+        """One sentence from pydantic's details, of which a union gives one per member."""
+        wanted: list[str] = []
+        choices: list[str] = []
+        for detail in error.errors(include_url=False):
+            if detail["type"] == "literal_error":
+                choices += re.findall(r"'([^']*)'|([0-9]+)", detail["ctx"]["expected"])
+            elif detail["type"] == "bool_type":
+                choices += ["true", "false"]
+            elif detail["msg"].startswith("Input should be "):
+                wanted.append(detail["msg"].removeprefix("Input should be "))
+            else:
+                return f"{self.name}: {detail['msg']}"
+        if choices:
+            wanted.insert(0, f"one of {', '.join(choices)}" if len(choices) > 1 else choices[0])
+        return (
+            f"{self.name}: {show(given)} should be {' or '.join(wanted)}{did_you_mean(str(given), choices)}"
+        )
+
+
+@cache
+def fields_of(family: Family) -> dict[str, Field]:
+    """The fields of the family's configurations by name, in the order in which they are declared."""
+    hints = get_type_hints(family.config, include_extras=True)
+    return {field.name: _field(field, hints[field.name]) for field in dataclasses.fields(family.config)}
+
+
+def _field(field: dataclasses.Field[Any], annotation: Any) -> Field:
+    notes = (getattr(extra, "description", None) for extra in get_args(annotation)[1:])
+    return Field(
+        name=field.name,
+        description=next(filter(None, notes), ""),
+        required=field.default is dataclasses.MISSING,
+        default=field.default,
+        adapter=TypeAdapter(annotation),
+    )
+
+
+def text(value: object) -> str:
+    """A value as a spec spells it: `true`, `128x256x64` (also from a table's list), `bf16`."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return "x".join(map(str, value))
+    return str(value)
+
+
+def show(given: object) -> str:
+    """A scalar of YAML as a message quotes it."""
+    if given is None:
+        return "null"
+    return repr(given) if isinstance(given, str) else text(given)

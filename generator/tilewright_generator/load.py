@@ -1,0 +1,228 @@
+"""Reads a spec's YAML into plain values that remember their line and column.
+
+Every fault is reported, not only the first: where YAML itself is broken, the broken line is set aside and
+the reading goes on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import yaml
+
+from tilewright_generator.errors import Position, Problems, UsageError
+from tilewright_generator.scalars import Trap, resolve
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A single value: text, a number, a boolean or null."""
+
+    value: str | int | float | bool | None
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """A list."""
+
+    items: tuple[Node, ...]
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A key of a mapping, where it stands, and its value."""
+
+    position: Position
+    value: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """Keys and values, merge keys resolved, in the order of the file."""
+
+    entries: dict[str, Entry]
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Stands for what could not be read; the fault has been reported, so nobody need complain again."""
+
+    position: Position
+
+
+Node: TypeAlias = Scalar | Sequence | Mapping | Unreadable
+
+# Without implicit resolvers: `scalars.resolve` decides what a word means, once and for every machine.
+_FAST_LOADER: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+_UNREADABLE = "\ue000"  # a private-use character: begins what replaces a broken line
+_NO_TAG = {f"tag:yaml.org,2002:{kind}" for kind in ("str", "seq", "map")}
+_LEADING_TAB = re.compile(r"^ *\t[ \t]*", re.MULTILINE)
+_NOT_PRINTABLE = yaml.reader.Reader.NON_PRINTABLE
+_SKELETON = re.compile(r"(?P<item>[ ]*(?:-[ ]+)*)(?P<key>[A-Za-z_][\w-]*:(?=\s|$))?")
+# In these the fault is where the construct opens; elsewhere it is where the parser stopped.
+_OPENED = ("while parsing a flow", "while scanning a quoted", "while scanning a simple key")
+
+
+def load(path: Path, label: str, problems: Problems) -> Node:
+    """Read the spec at `path`, which positions call `label`; faults go to `problems`."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read the spec {path}: {error.strerror}") from None
+    return loads(data, label, problems)
+
+
+def loads(data: bytes, label: str, problems: Problems) -> Node:
+    """Read a spec's bytes (UTF-8); positions call it `label`; faults go to `problems`."""
+    start = Position(label, 1, 1)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        problems.add(_locate(data[: error.start].decode(), error.start, label), "this is not UTF-8")
+        return Unreadable(start)
+    for match in _NOT_PRINTABLE.finditer(text):
+        problems.add(_locate(text, match.start(), label), f"the character {match[0]!r} may not stand in YAML")
+    for match in _LEADING_TAB.finditer(text):
+        tab = _locate(text, match.end() - len(match[0].lstrip(" ")), label)
+        problems.add(tab, "a tab; YAML is indented with spaces")
+    text = _NOT_PRINTABLE.sub("", _LEADING_TAB.sub(lambda match: match[0].expandtabs(2), text))
+    root = _compose(text.splitlines(), label, problems)
+    if root is None:
+        if not len(problems):
+            problems.add(start, "the spec is empty")
+        return Unreadable(start)
+    return _Reader(label, problems).node(root)
+
+
+def _locate(text: str, offset: int, label: str) -> Position:
+    line_start = text.rfind("\n", 0, offset) + 1
+    return Position(label, text.count("\n", 0, offset) + 1, min(offset, len(text)) - line_start + 1)
+
+
+def _compose(lines: list[str], label: str, problems: Problems) -> yaml.Node | None:
+    """PyYAML's node tree; a line that it cannot parse is reported, replaced and the rest tried again."""
+    try:
+        return _parse(lines, _FAST_LOADER)
+    except yaml.YAMLError:
+        pass  # PyYAML's own parser gives better messages and positions than libyaml
+    reported: set[int] = set()
+    while True:
+        try:
+            return _parse(lines, yaml.BaseLoader)
+        except yaml.MarkedYAMLError as error:
+            opened = (error.context or "").startswith(_OPENED)
+            mark = error.context_mark if opened else error.problem_mark
+            line = min(mark.line, len(lines) - 1) if mark else 0
+            if line not in reported:
+                column = mark.column + 1 if mark else 1
+                problems.add(Position(label, line + 1, column), _explain(error))
+            elif not lines[line]:
+                return None
+            lines[line] = "" if line in reported else _skeleton(lines[line])
+            reported.add(line)
+
+
+def _parse(lines: list[str], loader: Any) -> yaml.Node | None:
+    node: yaml.Node | None = yaml.compose("\n".join(lines) + "\n", Loader=loader)
+    return node
+
+
+def _explain(error: yaml.MarkedYAMLError) -> str:
+    if error.problem == "but found another document":
+        return "a second document; a spec is one document"
+    context = f"{error.context}, " if error.context else ""
+    return f"YAML: {context}{error.problem}"
+
+
+def _skeleton(line: str) -> str:
+    """The line with its dashes and its key, so that what follows keeps its place, but without its value."""
+    match = _SKELETON.match(line)
+    item, key = (match["item"], match["key"]) if match else ("", None)
+    if key:
+        return f"{item}{key} {_UNREADABLE}"
+    return f"{item}{_UNREADABLE}" if item.strip() else ""
+
+
+class _Reader:
+    """Turns PyYAML's nodes into ours."""
+
+    def __init__(self, label: str, problems: Problems) -> None:
+        self._label = label
+        self._problems = problems
+        self._done: dict[int, Node] = {}
+        self._open: set[int] = set()
+
+    def node(self, raw: yaml.Node) -> Node:
+        """The value of `raw`; an alias gives the very node that its anchor gave."""
+        if id(raw) in self._open:
+            position = self._position(raw)
+            self._problems.add(position, "an alias stands inside what it names")
+            return Unreadable(position)
+        if id(raw) not in self._done:
+            self._open.add(id(raw))
+            self._done[id(raw)] = self._convert(raw)
+            self._open.discard(id(raw))
+        return self._done[id(raw)]
+
+    def _convert(self, raw: yaml.Node) -> Node:
+        position = self._position(raw)
+        if raw.tag not in _NO_TAG:
+            self._problems.add(position, f"a YAML tag ({raw.tag}); specs use none")
+            return Unreadable(position)
+        if isinstance(raw, yaml.ScalarNode):
+            return self._scalar(raw, position)
+        if isinstance(raw, yaml.MappingNode):
+            return Mapping(dict(self._entries(raw)), position)
+        return Sequence(tuple(map(self.node, raw.value)), position)
+
+    def _scalar(self, raw: yaml.ScalarNode, position: Position) -> Scalar | Unreadable:
+        text: str = raw.value
+        if raw.style:  # quoted, or a block: text
+            return Scalar(text, position)
+        if text.startswith(_UNREADABLE):
+            return Unreadable(position)
+        value = resolve(text)
+        if isinstance(value, Trap):
+            self._problems.add(position, value.message)
+            return Unreadable(position)
+        return Scalar(value, position)
+
+    def _entries(self, raw: yaml.MappingNode) -> Iterator[tuple[str, Entry]]:
+        """The mapping's own entries in order, then those that merge keys bring and it does not have."""
+        own: dict[str, Position] = {}
+        merged: list[Mapping] = []
+        for key, value in raw.value:
+            position = self._position(key)
+            if not isinstance(key, yaml.ScalarNode):
+                self._problems.add(position, "a key is a single word, not a list or a mapping")
+            elif key.value == "<<" and not key.style:
+                merged.extend(self._merged(value))
+            elif key.value in own:
+                first = own[key.value].line
+                self._problems.add(position, f"duplicate key {key.value!r}; it stands on line {first} too")
+            else:
+                own[key.value] = position
+                yield key.value, Entry(position, self.node(value))
+        for mapping in merged:
+            for name, entry in mapping.entries.items():
+                if name not in own:
+                    own[name] = entry.position
+                    yield name, entry
+
+    def _merged(self, raw: yaml.Node) -> Iterator[Mapping]:
+        node = self.node(raw)
+        for part in node.items if isinstance(node, Sequence) else (node,):
+            if isinstance(part, Mapping):
+                yield part
+            elif not isinstance(part, Unreadable):
+                self._problems.add(part.position, "'<<' merges mappings; this is not one")
+
+    def _position(self, raw: yaml.Node) -> Position:
+        return Position(self._label, raw.start_mark.line + 1, raw.start_mark.column + 1)

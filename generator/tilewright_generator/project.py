@@ -1,0 +1,64 @@
+"""Where a project's specs, templates and generated files are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tilewright_generator.errors import UsageError
+
+_PACKAGED_TEMPLATES = Path(__file__).parent / "_data" / "templates"
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A folder that holds `specs/`; and the folder that generated files go to."""
+
+    root: Path
+    out: Path
+
+    @classmethod
+    def find(cls, root: str | Path | None = None, out: str | Path | None = None) -> Project:
+        """The project at `root`, else the nearest one around the working directory."""
+        found = Path(root).absolute() if root is not None else _nearest(Path.cwd())
+        if not found.is_dir():
+            raise UsageError(f"--root {root}: no such directory")
+        return cls(found, Path(out).absolute() if out is not None else found / "generated")
+
+    @property
+    def templates(self) -> Path:
+        """The project's own templates if it has any, else those that come with tilewright."""
+        own = self.root / "templates"
+        if own.is_dir():
+            return own
+        if _PACKAGED_TEMPLATES.is_dir():
+            return _PACKAGED_TEMPLATES
+        raise UsageError(f"no templates: neither {own} nor {_PACKAGED_TEMPLATES} exists")
+
+    @property
+    def schemas(self) -> Path:
+        """Where the JSON Schemas for editors stand."""
+        return self.root / "specs" / "schema"
+
+    def specs(self) -> list[Path]:
+        """Every spec of the project, by name."""
+        found = sorted((self.root / "specs").glob("*.yaml"))
+        if not found:
+            raise UsageError(f"{self.root / 'specs'} holds no *.yaml; write a spec or name one")
+        return found
+
+    def label(self, path: Path) -> str:
+        """How a spec is called in headers and messages: the same on every machine.
+
+        A spec outside the project is called by its file name alone.
+        """
+        found = path.resolve()
+        root = self.root.resolve()
+        return found.relative_to(root).as_posix() if found.is_relative_to(root) else found.name
+
+
+def _nearest(start: Path) -> Path:
+    for folder in (start, *start.parents):
+        if (folder / "specs").is_dir():
+            return folder
+    raise UsageError(f"no project here: neither {start} nor a folder above it holds specs/; give --root")

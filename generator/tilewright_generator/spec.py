@@ -1,0 +1,270 @@
+"""A spec, checked: the groups of configurations that it names, each value where it stands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple
+
+from tilewright_generator import families, load
+from tilewright_generator.errors import Position, Problems, UsageError, did_you_mean
+from tilewright_generator.families import Family
+from tilewright_generator.fields import Field, InvalidValueError, fields_of, show, text
+
+
+class Value(NamedTuple):
+    """A value of a field, and where a spec gives it; a family's own default stands nowhere."""
+
+    value: Any
+    position: Position | None
+
+
+Choices = dict[str, tuple[Value, ...]]
+"""What a group gives for each field; with several values they multiply out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exclude:
+    """Combinations that a group leaves out, and why."""
+
+    position: Position
+    reason: str
+    where: dict[str, frozenset[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """An item of `configs:`: choices for every field of the family, in the family's order."""
+
+    position: Position
+    choices: Choices
+    excludes: tuple[Exclude, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """One spec file: the module that it makes."""
+
+    path: str
+    module: str
+    family: Family
+    description: str
+    shared: Choices
+    groups: tuple[Group, ...]
+
+
+_MODULE = re.compile(r"[a-z][a-z0-9_]*")
+_SPEC_KEYS = ("family", "description", "defaults", "configs")
+_GROUP_KEYS = ("use", "exclude")
+
+
+def parse(document: load.Node, path: str, problems: Problems) -> Spec | None:
+    """Check the YAML of the spec called `path`. Faults go to `problems`; what has one is left out."""
+    start = Position(path, 1, 1)
+    if isinstance(document, load.Unreadable):
+        return None
+    if not isinstance(document, load.Mapping):
+        problems.add(document.position, "a spec is a mapping: family, defaults and configs")
+        return None
+    module = PurePosixPath(path).stem
+    if not _MODULE.fullmatch(module):
+        problems.add(start, f"the file name makes the module {module!r}; use a-z, 0-9 and _ only")
+    family = _family(document, problems)
+    return _Parser(family, problems).spec(document, path, module) if family else None
+
+
+def _family(document: load.Mapping, problems: Problems) -> Family | None:
+    entry = document.entries.get("family")
+    if entry is None:
+        problems.add(document.position, f"'family' is missing; there are: {', '.join(families.names())}")
+        return None
+    name = _string(entry.value, "family", problems)
+    try:
+        return families.get(name) if name is not None else None
+    except UsageError as error:
+        problems.add(entry.value.position, error.message)
+        return None
+
+
+def _string(node: load.Node, what: str, problems: Problems) -> str | None:
+    """The text of `node`, or None with the fault reported."""
+    if isinstance(node, load.Scalar) and isinstance(node.value, str) and node.value.strip():
+        return node.value
+    if not isinstance(node, load.Unreadable):
+        problems.add(node.position, f"{what}: write text, not {_describe(node)}")
+    return None
+
+
+def _describe(node: load.Node) -> str:
+    if isinstance(node, load.Scalar):
+        return "nothing" if node.value in (None, "") else show(node.value)
+    return "a list" if isinstance(node, load.Sequence) else "a mapping"
+
+
+def _as_list(node: load.Node) -> tuple[load.Node, ...]:
+    return node.items if isinstance(node, load.Sequence) else (node,)
+
+
+class _Parser:
+    """Checks the parts of one spec against its family."""
+
+    def __init__(self, family: Family, problems: Problems) -> None:
+        self._family = family
+        self._problems = problems
+        self._fields = fields_of(family)
+        self._fragments: dict[str, Choices] = {}
+
+    def spec(self, document: load.Mapping, path: str, module: str) -> Spec:
+        """The whole spec, without the groups that have faults."""
+        entries = document.entries
+        note = entries.get("description")
+        description = _string(note.value, "description", self._problems) if note else None
+        shared = self._choices(document, _SPEC_KEYS)
+        self._fragments = dict(self._read_fragments(entries.get("defaults")))
+        groups = tuple(self._groups(document, entries.get("configs"), shared))
+        return Spec(path, module, self._family, (description or "").strip(), shared, groups)
+
+    def _read_fragments(self, entry: load.Entry | None) -> Iterator[tuple[str, Choices]]:
+        if entry is None:
+            return
+        for name, fragment in self._mapping(entry.value, "defaults").items():
+            if isinstance(fragment.value, load.Mapping):
+                yield name, self._choices(fragment.value, ())
+            else:
+                self._mapping(fragment.value, f"defaults: {name}")
+                yield name, {}
+
+    def _mapping(self, node: load.Node, what: str) -> dict[str, load.Entry]:
+        if isinstance(node, load.Mapping):
+            return node.entries
+        if not isinstance(node, load.Unreadable):
+            self._problems.add(node.position, f"{what}: write a mapping, not {_describe(node)}")
+        return {}
+
+    def _groups(self, document: load.Mapping, entry: load.Entry | None, shared: Choices) -> Iterator[Group]:
+        if entry is None:
+            self._problems.add(document.position, "'configs' is missing: the list of configuration groups")
+            return
+        if isinstance(entry.value, load.Unreadable):
+            return
+        if not isinstance(entry.value, load.Sequence) or not entry.value.items:
+            wanted = f"configs: write a list of groups ('- tile: ...'), not {_describe(entry.value)}"
+            self._problems.add(entry.value.position, wanted)
+            return
+        for node in entry.value.items:
+            before = len(self._problems)
+            group = self._group(node, shared)
+            if group and len(self._problems) == before:
+                yield group
+
+    def _group(self, node: load.Node, shared: Choices) -> Group | None:
+        entries = self._mapping(node, "a group of configs")
+        if not isinstance(node, load.Mapping):
+            return None
+        given = dict(shared)
+        if "use" in entries:
+            for fragment in self._used(entries["use"].value):
+                given |= fragment
+        given |= self._choices(node, _GROUP_KEYS)
+        choices = self._complete(given, node.position)
+        excludes = entries.get("exclude")
+        found = tuple(self._excludes(excludes.value, choices)) if excludes else ()
+        return Group(node.position, choices, found) if choices else None
+
+    def _used(self, node: load.Node) -> Iterator[Choices]:
+        for item in _as_list(node):
+            name = _string(item, "use", self._problems)
+            if name in self._fragments:
+                yield self._fragments[name]
+            elif name is not None:
+                known = ", ".join(self._fragments) or "none"
+                hint = did_you_mean(name, self._fragments)
+                self._problems.add(
+                    item.position, f"use: no defaults called {name!r} (there are: {known}){hint}"
+                )
+
+    def _complete(self, given: Choices, position: Position) -> Choices:
+        """Every field in the family's order; `{}` if one is missing or has a fault."""
+        missing = [f.name for f in self._fields.values() if f.required and f.name not in given]
+        if missing:
+            one = len(missing) == 1
+            self._problems.add(
+                position,
+                f"the field{'' if one else 's'} {', '.join(missing)} {'is' if one else 'are'} missing",
+            )
+        own = {name: given.get(name, (Value(f.default, None),)) for name, f in self._fields.items()}
+        return {} if missing or not all(own.values()) else own
+
+    def _choices(self, node: load.Mapping, others: tuple[str, ...]) -> Choices:
+        """The fields that `node` gives, beside the keys `others`; an empty tuple for one with a fault."""
+        choices: Choices = {}
+        for name, entry in node.entries.items():
+            if name in self._fields:
+                choices[name] = self._values(self._fields[name], entry)
+            elif name not in others:
+                self._unknown(name, entry.position, [*self._fields, *others])
+        return choices
+
+    def _unknown(self, name: str, position: Position, known: Iterable[str]) -> None:
+        hint = did_you_mean(name, known)
+        self._problems.add(position, f"{self._family.name} has no field {name!r}{hint}")
+
+    def _values(self, field: Field, entry: load.Entry) -> tuple[Value, ...]:
+        nodes = _as_list(entry.value)
+        if not nodes:
+            self._problems.add(entry.value.position, f"{field.name}: the list is empty")
+        values: dict[Any, Value] = {}
+        for node in nodes:
+            value = self._value(field, node)
+            if value is None:
+                continue
+            first = values.setdefault(value.value, value)
+            if first is not value:
+                at = first.position.line if first.position else 0
+                twice = f"{field.name}: {text(value.value)} stands here twice; it is on line {at} too"
+                self._problems.add(node.position, twice)
+        return tuple(values.values()) if len(values) == len(nodes) else ()
+
+    def _value(self, field: Field, node: load.Node) -> Value | None:
+        if isinstance(node, load.Unreadable):
+            return None
+        if not isinstance(node, load.Scalar) or node.value is None:
+            self._problems.add(node.position, f"{field.name}: write a value, not {_describe(node)}")
+            return None
+        try:
+            return Value(field.parse(node.value), node.position)
+        except InvalidValueError as error:
+            self._problems.add(node.position, str(error))
+            return None
+
+    def _excludes(self, node: load.Node, choices: Choices) -> Iterator[Exclude]:
+        for item in _as_list(node):
+            entries = self._mapping(item, "exclude")
+            if not isinstance(item, load.Mapping):
+                continue
+            reason = (
+                _string(entries["reason"].value, "reason", self._problems) if "reason" in entries else None
+            )
+            if "reason" not in entries:
+                self._problems.add(item.position, "exclude: the 'reason' is missing")
+            where = self._choices(item, ("reason",))
+            if not where:
+                self._problems.add(item.position, "exclude: say which values of which fields")
+            for name, values in where.items() if choices else ():
+                self._offered(name, values, choices)
+            yield Exclude(
+                item.position,
+                reason or "",
+                {name: frozenset(v.value for v in vs) for name, vs in where.items()},
+            )
+
+    def _offered(self, name: str, values: tuple[Value, ...], choices: Choices) -> None:
+        """An exclude may only name what its group offers; else it has gone stale or has a slip."""
+        offered = {text(choice.value) for choice in choices[name]}
+        for value in values:
+            given = text(value.value)
+            if given not in offered and value.position:
+                hint = did_you_mean(given, offered)
+                self._problems.add(value.position, f"exclude: this group has no {name} {given}{hint}")
