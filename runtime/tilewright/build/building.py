@@ -1,0 +1,150 @@
+"""`build`: from rows of dispatch tables to libraries. Ahead of time and just in time go through it alike."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from tilewright import paths
+from tilewright.build import commands
+from tilewright.build.jobs import available_cores, available_memory, bounded_jobs, unit_bytes
+from tilewright.build.library import LibraryRecord, libraries, link
+from tilewright.build.planning import Module, Planner, Select, Unit
+from tilewright.build.progress import Progress, Silent
+from tilewright.build.report import BuildReport, judge
+from tilewright.build.runner import run_jobs
+from tilewright.build.store import Entry, Store
+from tilewright.build.toolchain import Toolchain, find_toolchain
+from tilewright.build.unit import Job, Outcome
+from tilewright.errors import BuildError
+from tilewright.table import Table
+
+
+def build(
+    tables: Iterable[Table],
+    select: Select = None,
+    *,
+    toolchain: Toolchain | None = None,
+    store: Store | None = None,
+    include: Path | None = None,
+    jobs: int | None = None,
+    launcher: Sequence[str] = (),
+    strict: bool = False,
+    link_libraries: bool = True,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> BuildReport:
+    """Compiles the selected kernels that the store lacks, checks them all, and links the modules' libraries.
+
+    `select` is a predicate, the names, or None for every kernel. `jobs` overrides the bound by cores and
+    memory. `launcher` (e.g. ["ccache"]) is put before nvcc. `strict` fails kernels that spill, have a stack
+    frame, serialise wgmma or contradict their table; a kernel without the instructions its row expects fails
+    always. What failed is in the report and in no library; nothing is raised for it.
+
+    Raises ToolchainError where something is missing and StoreError where the cache cannot be written.
+    """
+    started = time.monotonic()
+    toolchain = find_toolchain() if toolchain is None else toolchain
+    store = Store() if store is None else store
+    progress = Silent() if progress is None else progress
+    planner = Planner(toolchain, store, paths.include_dir() if include is None else include)
+    modules = [Module.plan(table, select, planner) for table in tables]
+    missing = [unit for module in modules for unit in module.units if unit.entry is None and not unit.problem]
+    for arch in sorted({unit.record.arch for unit in missing}):
+        toolchain.require(arch)
+    limit = jobs or _machine_limit(missing)
+    if not dry_run:
+        work = {unit.key: planner.kernel_job(unit, limit, launcher) for unit in missing}
+        if link_libraries:
+            tables_jobs = (planner.table_job(module.table, limit) for module in modules if module.units)
+            work.update({job.key: job for job in tables_jobs if job and store.entry(job.key) is None})
+        outcomes = _run(store, list(work.values()), limit, progress)
+        for unit in missing:
+            unit.settle(outcomes[unit.key], store, work[unit.key])
+    report = BuildReport(
+        toolchain=toolchain.describe(),
+        units=[unit.report() for module in modules for unit in module.units],
+        libraries=[],
+        problems=[],
+        seconds=0.0,
+        jobs=limit,
+        strict=strict,
+    )
+    if link_libraries and not dry_run:
+        for module in modules:
+            _link(module, planner, outcomes, report)
+    report.seconds = time.monotonic() - started
+    return report
+
+
+def _machine_limit(missing: Sequence[Unit]) -> int:
+    each = unit_bytes(unit.record.arch for unit in missing)
+    return bounded_jobs(available_cores(), available_memory(), each)
+
+
+def _run(store: Store, work: list[Job], limit: int, progress: Progress) -> dict[str, Outcome]:
+    if not work:
+        return {}
+    store.sweep()
+    progress.start(len(work), limit)
+    try:
+        return run_jobs(store, work, limit, progress)
+    finally:
+        progress.finish()
+
+
+def _link(module: Module, planner: Planner, outcomes: dict[str, Outcome], report: BuildReport) -> None:
+    """Links the module's sound kernels and those its libraries held already; notes what went wrong."""
+    if not module.units:
+        return
+    failed = {unit.name for unit in report.failures if unit.module == module.table.module}
+    kernels = {
+        unit.record.name: unit.entry for unit in module.units if unit.entry and unit.record.name not in failed
+    }
+    if not kernels:
+        return
+    try:
+        table = _table_entry(module.table, planner, outcomes)
+        for name, entry in _linked_before(module.table, planner):
+            if name not in failed:
+                kernels.setdefault(name, entry)
+        report.libraries.append(
+            link(
+                module.table.module,
+                table,
+                kernels,
+                store=planner.store,
+                include=planner.include,
+                toolchain=planner.toolchain,
+            )
+        )
+    except BuildError as error:
+        report.problems.append(str(error))
+
+
+def _table_entry(table: Table, planner: Planner, outcomes: dict[str, Outcome]) -> Entry:
+    job = planner.table_job(table, 1)
+    if job is None:
+        raise BuildError(f"{table.folder}/table.cc is missing", hint="Run `tilewright generate` to write it.")
+    entry = planner.store.entry(job.key)
+    if entry is None:
+        outcome = outcomes.get(job.key, Outcome("failed", "was not built"))
+        errors = "\n".join(outcome.errors)
+        raise BuildError(
+            f"{job.source}: {outcome.message}\n{errors}\n  reproduce: {commands.shell(job.command)}"
+        )
+    return entry
+
+
+def _linked_before(table: Table, planner: Planner) -> Iterable[tuple[str, Entry]]:
+    """Kernels of the module's present libraries that are still what the table asks for, and sound."""
+    present: list[LibraryRecord] = libraries(table.module, store=planner.store, include=planner.include)
+    for name in sorted({name for library in present for name in library.kernels}):
+        if name not in table:
+            continue
+        unit = planner.unit(table, table[name])
+        if unit.entry is not None and not any(
+            finding.fatal(False) for finding in judge(unit.record, unit.entry.report)
+        ):
+            yield name, unit.entry

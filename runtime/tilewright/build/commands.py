@@ -1,0 +1,76 @@
+"""The compile commands. The flags, which decide the result, are kept apart from the paths, which do not."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from tilewright.build.toolchain import Toolchain
+from tilewright.table import KernelRecord
+
+OBJECT = "kernel.o"
+DEPFILE = "kernel.d"
+_OUTPUTS = ("-MD", "-MF", DEPFILE, "-o", OBJECT)
+
+_KERNEL_FLAGS = (
+    "-std=c++17",
+    "-O3",
+    "-DNDEBUG",  # an assert is a function call in device code, and ptxas then serialises wgmma (C7510)
+    "--expt-relaxed-constexpr",
+    "-Xptxas=-v",
+    "-Xcompiler=-fPIC,-fvisibility=hidden",
+)
+_TABLE_FLAGS = ("-std=c++17", "-O2", "-DNDEBUG", "-fPIC", "-fvisibility=hidden")
+
+
+def kernel_flags(record: KernelRecord) -> tuple[str, ...]:
+    """What nvcc is told of a kernel, without paths."""
+    compute = record.arch.replace("sm_", "compute_")
+    return (
+        *_KERNEL_FLAGS,
+        f"-gencode=arch={compute},code={record.arch}",
+        *(f"-D{define}" for define in record.defines),
+    )
+
+
+def kernel_command(
+    toolchain: Toolchain, include: Path, source: Path, flags: Sequence[str], launcher: Sequence[str]
+) -> list[str]:
+    """Compiles `source` to kernel.o in the current folder."""
+    host, *host_flags = toolchain.host
+    return [
+        *launcher,
+        str(toolchain.nvcc),
+        f"-ccbin={host}",
+        *(f"-Xcompiler={flag}" for flag in host_flags),
+        *flags,
+        f"-I{include}",
+        f"-I{toolchain.cutlass}",
+        *_OUTPUTS,
+        "-c",
+        str(source),
+    ]
+
+
+def table_flags() -> tuple[str, ...]:
+    return _TABLE_FLAGS
+
+
+def table_command(toolchain: Toolchain, include: Path, ffi: Path, source: Path) -> list[str]:
+    """Compiles a module's table.cc, which is plain C++, to kernel.o in the current folder."""
+    return [
+        *toolchain.host,
+        *_TABLE_FLAGS,
+        f"-I{include}",
+        f"-isystem{ffi}",
+        f"-isystem{toolchain.include}",
+        *_OUTPUTS,
+        "-c",
+        str(source),
+    ]
+
+
+def shell(command: Sequence[str]) -> str:
+    """The command as a person would type it."""
+    return shlex.join(command)

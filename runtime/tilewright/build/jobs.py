@@ -1,0 +1,109 @@
+"""How many compilers may run at once: bounded by cores and by memory, whichever is tighter."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+_GIB = 1 << 30
+
+# Peak memory of a CUTLASS unit by architecture, measured with nvcc 13.0 and CUTLASS 4.2 (3.2 to 3.8 GB on
+# sm_90, to 5.6 GB on sm_100 to sm_121), rounded up.
+_UNIT_BYTES = {9: 4 * _GIB, 10: 6 * _GIB, 11: 6 * _GIB, 12: 6 * _GIB}
+_OTHER_UNIT_BYTES = 4 * _GIB
+_RESERVE_BYTES = _GIB // 2  # for everything else on the machine
+
+
+def unit_bytes(archs: Iterable[str]) -> int:
+    """The memory to allow for one unit when `archs` ("sm_90a") are compiled together."""
+    majors = (int("".join(filter(str.isdigit, arch))) // 10 for arch in archs if arch)
+    return max((_UNIT_BYTES.get(major, _OTHER_UNIT_BYTES) for major in majors), default=_OTHER_UNIT_BYTES)
+
+
+def bounded_jobs(cores: int, memory: int, each: int) -> int:
+    """At least 1, at most one a core and what fits in `memory` bytes at `each` bytes a unit."""
+    return max(1, min(cores, (memory - _RESERVE_BYTES) // each))
+
+
+def available_cores(root: Path = Path("/")) -> int:
+    """Cores this process may use: its affinity, and its cgroup's quota rounded up."""
+    cores = len(os.sched_getaffinity(0))
+    for folder in _cgroups(root, "cpu"):
+        quota = _quota(folder)
+        if quota is not None:
+            cores = min(cores, max(1, -(-quota[0] // quota[1])))
+    return cores
+
+
+def available_memory(root: Path = Path("/")) -> int:
+    """Bytes that can be taken now: the system's MemAvailable, and what each enclosing cgroup still allows."""
+    available = _mem_available(root / "proc" / "meminfo")
+    for folder in _cgroups(root, "memory"):
+        for limit_name, usage_name in (
+            ("memory.max", "memory.current"),
+            ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+        ):
+            limit, usage = _number(folder / limit_name), _number(folder / usage_name)
+            if limit is not None and usage is not None:
+                available = min(available, max(0, limit - usage + _reclaimable(folder / "memory.stat")))
+    return available
+
+
+def _mem_available(meminfo: Path) -> int:
+    try:
+        for line in meminfo.read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError):
+        pass
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _cgroups(root: Path, controller: str) -> Iterator[Path]:
+    """This process's cgroup and the ones around it, in version 2's tree and in version 1's."""
+    try:
+        lines = (root / "proc" / "self" / "cgroup").read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, name = line.split(":", 2)
+        if controllers == "":
+            base = root / "sys" / "fs" / "cgroup"
+        elif controller in controllers.split(","):
+            base = root / "sys" / "fs" / "cgroup" / controller
+        else:
+            continue
+        # Inside a container the name may be the host's: then only the mount's own root exists.
+        inner = base / name.strip("/")
+        while True:
+            if inner.is_dir():
+                yield inner
+            if inner == base:
+                break
+            inner = inner.parent
+
+
+def _quota(folder: Path) -> tuple[int, int] | None:
+    try:
+        quota, period = (folder / "cpu.max").read_text().split()
+    except (OSError, ValueError):
+        limit, length = _number(folder / "cpu.cfs_quota_us"), _number(folder / "cpu.cfs_period_us")
+        return (limit, length) if limit is not None and length and limit > 0 else None
+    return None if quota == "max" else (int(quota), int(period))
+
+
+def _reclaimable(stat: Path) -> int:
+    """File pages a cgroup would give back when asked; they count as used."""
+    try:
+        numbers = dict(line.split() for line in stat.read_text().splitlines())
+        return int(numbers.get("inactive_file", 0))
+    except (OSError, ValueError):
+        return 0
+
+
+def _number(path: Path) -> int | None:
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
+        return None

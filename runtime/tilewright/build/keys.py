@@ -1,0 +1,149 @@
+"""Content keys: two builds share an object exactly when everything that decides it is equal.
+
+An object's key covers its source, the tilewright headers the source reaches, the CUTLASS tree, the
+toolchain and the flags; no path and no time. What a compiler says it included (the depfile) is checked
+against this afterwards, so that nothing unhashed gets in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from tilewright.errors import BuildError
+
+KEY_FORMAT = 1  # raised when the meaning of a key or of an entry changes
+_INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*[<"](tilewright/[^">]+)[">]', re.MULTILINE)
+
+
+def digest(*parts: str) -> str:
+    """A key of 32 hexadecimal digits. Each part is measured, so no two lists of parts collide."""
+    state = hashlib.sha256()
+    for part in (str(KEY_FORMAT), *parts):
+        data = part.encode()
+        state.update(b"%d:" % len(data))
+        state.update(data)
+    return state.hexdigest()[:32]
+
+
+def file_sha256(path: Path) -> str:
+    state = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            state.update(block)
+    return state.hexdigest()
+
+
+class HeaderSet:
+    """The tilewright headers a source reaches, found by following `#include "tilewright/..."`.
+
+    Reaching by text, without evaluating `#if`, finds at least what a compiler reads. A family's binding
+    header is then no part of its kernels' keys.
+    """
+
+    def __init__(self, include: Path) -> None:
+        self.include = include
+        self._files: dict[str, tuple[str, frozenset[str]]] = {}  # name -> sha256, names it includes
+
+    def reached(self, source: bytes) -> dict[str, str]:
+        """sha256 by absolute path of each header that `source` reaches, sorted."""
+        names: set[str] = set()
+        pending = _included(source)
+        while pending:
+            name = pending.pop()
+            if name not in names:
+                names.add(name)
+                pending |= self._file(name)[1]
+        return {str(self.include / name): self._file(name)[0] for name in sorted(names)}
+
+    def digest(self, reached: dict[str, str]) -> str:
+        prefix = len(str(self.include)) + 1
+        return digest(*(f"{path[prefix:]} {sha256}" for path, sha256 in reached.items()))
+
+    def _file(self, name: str) -> tuple[str, frozenset[str]]:
+        if name not in self._files:
+            try:
+                data = (self.include / name).read_bytes()
+            except OSError as error:
+                raise BuildError(f"{self.include / name}: {error.strerror}") from None
+            self._files[name] = hashlib.sha256(data).hexdigest(), frozenset(_included(data))
+        return self._files[name]
+
+
+def _included(text: bytes) -> set[str]:
+    return {name.decode() for name in _INCLUDE.findall(text)}
+
+
+def headers_digest(include: Path) -> str:
+    """Of every file below `include`: what a built library must agree with."""
+    files = sorted(path for path in include.rglob("*") if path.is_file())
+    return digest(*(f"{path.relative_to(include).as_posix()} {file_sha256(path)}" for path in files))
+
+
+def abi_version(include: Path) -> int:
+    """TILEWRIGHT_ABI_VERSION as the headers state it."""
+    text = (include / "tilewright" / "abi.h").read_text(encoding="utf-8")
+    match = re.search(r"#define TILEWRIGHT_ABI_VERSION (\d+)", text)
+    if match is None:
+        raise BuildError(f"{include}/tilewright/abi.h states no TILEWRIGHT_ABI_VERSION")
+    return int(match[1])
+
+
+def tree_digest(root: Path, memory: Path | None) -> str:
+    """Of the content of every file below `root`.
+
+    Hashing CUTLASS's 27 MB takes 0.1 s or, cold, far longer; so the answer is remembered in `memory` (a
+    folder) with the names, sizes and modification times of the files, and computed again when one differs.
+    """
+    files = sorted(_walk(str(root)))
+    prefix = len(str(root)) + 1
+    signature = digest(str(root), *(f"{path[prefix:]} {size} {mtime}" for path, size, mtime in files))
+    remembered = memory / f"{digest(str(root))}.json" if memory else None
+    if remembered is not None:
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            note = json.loads(remembered.read_bytes())
+            if note["signature"] == signature:
+                return str(note["digest"])
+    result = digest(*(f"{path[prefix:]} {file_sha256(Path(path))}" for path, _, _ in files))
+    if remembered is not None:
+        with suppress(OSError):  # a note that cannot be kept costs time, nothing else
+            remembered.parent.mkdir(parents=True, exist_ok=True)
+            draft = remembered.with_name(f"{remembered.name}.{os.getpid()}")
+            draft.write_text(json.dumps({"root": str(root), "signature": signature, "digest": result}))
+            draft.replace(remembered)
+    return result
+
+
+def _walk(folder: str) -> Iterator[tuple[str, int, int]]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                yield from _walk(entry.path)
+            elif entry.is_file():
+                stat = entry.stat()
+                yield entry.path, stat.st_size, stat.st_mtime_ns
+
+
+def unhashed_inputs(depfile: str, cwd: Path, files: Iterable[str], roots: Iterable[str]) -> list[str]:
+    """The files a make-style depfile names that are neither in `files` nor below one of `roots`."""
+    text = depfile.split(":", 1)[1] if ":" in depfile else ""
+    text = text.replace("\\\n", " ")
+    names = [name.replace("\\ ", " ") for name in re.split(r"(?<!\\)\s+", text) if name]
+    known = {os.path.realpath(file) for file in files}
+    below = tuple(os.path.realpath(root) + os.sep for root in roots)
+    folders: dict[str, str] = {}
+
+    def resolve(name: str) -> str:
+        path = os.path.join(cwd, name)  # noqa: PTH118 (pathlib is slow for 2,000 paths)
+        folder, base = os.path.split(path)
+        if folder not in folders:
+            folders[folder] = os.path.realpath(folder)
+        return f"{folders[folder]}{os.sep}{base}"
+
+    paths = {resolve(name) for name in names}
+    return sorted(path for path in paths if path not in known and not path.startswith(below))

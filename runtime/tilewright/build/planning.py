@@ -1,0 +1,169 @@
+"""What there is to do: the key of every selected kernel, what the store has of it, and the jobs for the rest."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tilewright.build import commands
+from tilewright.build.keys import HeaderSet, digest, tree_digest
+from tilewright.build.report import Finding, UnitReport, judge
+from tilewright.build.store import Entry, Store
+from tilewright.build.system import tvm_ffi_folder
+from tilewright.build.toolchain import Toolchain
+from tilewright.build.unit import Job, Outcome
+from tilewright.table import KernelRecord, Table
+
+Select = Callable[[KernelRecord], bool] | Collection[str] | None
+
+
+@dataclass
+class Unit:
+    """A selected kernel on its way."""
+
+    table: Table
+    record: KernelRecord
+    key: str
+    inputs: dict[str, str]
+    entry: Entry | None
+    problem: str = ""
+    status: str = "missing"
+    outcome: Outcome | None = None
+    command: str = ""
+
+    def settle(self, outcome: Outcome, store: Store, job: Job) -> None:
+        self.status = outcome.status
+        self.outcome = outcome
+        if outcome.status == "failed":
+            self.command = commands.shell(job.command)
+            return
+        self.entry = store.entry(self.key)
+        if self.entry is None:
+            self.problem = "its entry in the build cache is broken; build again"
+
+    def report(self) -> UnitReport:
+        report = UnitReport(self.record.name, self.table.module, self.key, self.status, command=self.command)
+        failed = self.outcome is not None and self.outcome.status == "failed"
+        if failed and self.outcome is not None:
+            report.errors, report.log = self.outcome.errors, self.outcome.log
+            report.findings.append(Finding("compile", self.outcome.message))
+        elif self.problem:
+            report.status = "failed"
+            report.findings.append(Finding("compile", self.problem))
+        elif self.entry is not None:
+            report.data = self.entry.report
+            report.findings = judge(self.record, self.entry.report)
+        return report
+
+
+@dataclass
+class Module:
+    table: Table
+    units: list[Unit] = field(default_factory=list)
+
+    @classmethod
+    def plan(cls, table: Table, select: Select, planner: Planner) -> Module:
+        return cls(table, [planner.unit(table, record) for record in selected_records(table, select)])
+
+
+def selected_records(table: Table, select: Select) -> list[KernelRecord]:
+    if select is None:
+        return list(table.values())
+    if callable(select):
+        return [record for record in table.values() if select(record)]
+    return [table[name] for name in select if name in table]
+
+
+class Planner:
+    """Knows, for one build, everything that decides an object besides its source and flags."""
+
+    def __init__(self, toolchain: Toolchain, store: Store, include: Path) -> None:
+        self.toolchain = toolchain
+        self.store = store
+        self.include = include
+        self._headers = HeaderSet(include)
+        self._memory = store.root / "digests"
+        self._cutlass = tree_digest(toolchain.cutlass, self._memory)
+
+    def unit(self, table: Table, record: KernelRecord) -> Unit:
+        """The unit of a row, with its entry if the store has it whole."""
+        source = table.source(record)
+        try:
+            data = source.read_bytes()
+        except OSError as error:
+            problem = f"{source}: {error.strerror}; `tilewright generate` writes it"
+            return Unit(table, record, "", {}, None, problem)
+        sha256 = hashlib.sha256(data).hexdigest()
+        headers = self._headers.reached(data)
+        key = digest(
+            "kernel",
+            sha256,
+            self._headers.digest(headers),
+            self._cutlass,
+            self.toolchain.identity,
+            *commands.kernel_flags(record),
+        )
+        unit = Unit(table, record, key, {str(source.resolve()): sha256, **headers}, None)
+        if sha256 != record.sha256:
+            unit.problem = (
+                f"{source} is not what {table.path.name} lists; `tilewright check` says how they differ"
+            )
+            return unit
+        unit.entry = self.store.entry(key)
+        unit.status = "missing" if unit.entry is None else "cached"
+        return unit
+
+    def kernel_job(self, unit: Unit, slots: int, launcher: Sequence[str]) -> Job:
+        source = unit.table.source(unit.record).resolve()
+        flags = commands.kernel_flags(unit.record)
+        return Job(
+            name=unit.record.name,
+            module=unit.table.module,
+            kind="kernel",
+            arch=unit.record.arch,
+            key=unit.key,
+            source=str(source),
+            inputs=unit.inputs,
+            roots=self._roots(self.toolchain.cutlass),
+            command=commands.kernel_command(self.toolchain, self.include, source, flags, launcher),
+            cuobjdump=str(self.toolchain.cuobjdump),
+            store=str(self.store.root),
+            slots=slots,
+        )
+
+    def table_job(self, table: Table, slots: int) -> Job | None:
+        """The unit of the module's table.cc; None where there is none."""
+        source = (table.folder / "table.cc").resolve()
+        if not source.is_file():
+            return None
+        data = source.read_bytes()
+        sha256 = hashlib.sha256(data).hexdigest()
+        headers = self._headers.reached(data)
+        ffi = tvm_ffi_folder() / "include"
+        key = digest(
+            "table",
+            sha256,
+            self._headers.digest(headers),
+            tree_digest(ffi, self._memory),
+            self.toolchain.identity,
+            *commands.table_flags(),
+        )
+        return Job(
+            name="table.cc",
+            module=table.module,
+            kind="table",
+            arch="",
+            key=key,
+            source=str(source),
+            inputs={str(source): sha256, **headers},
+            roots=self._roots(ffi),
+            command=commands.table_command(self.toolchain, self.include, ffi, source),
+            cuobjdump=str(self.toolchain.cuobjdump),
+            store=str(self.store.root),
+            slots=slots,
+        )
+
+    def _roots(self, extra: Path) -> list[str]:
+        return [str(root) for root in (extra, self.toolchain.include, *self.toolchain.system_includes)]

@@ -1,0 +1,209 @@
+"""What a build found out: per kernel its resources, its instructions, what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tilewright.build.library import LibraryRecord
+from tilewright.errors import BuildError
+from tilewright.table import KernelRecord
+
+FORMAT = 1
+_FAILURES_SHOWN = 5
+
+# What a finding fails: every build, or a strict one only.
+WRONG_PATH = "wrong_path"
+_ALWAYS_FATAL = frozenset({WRONG_PATH, "compile"})
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is wrong: `kind` is compile, wrong_path, serialized_mma, spills, stack or facts."""
+
+    kind: str
+    message: str
+
+    def fatal(self, strict: bool) -> bool:
+        return strict or self.kind in _ALWAYS_FATAL
+
+
+@dataclass
+class UnitReport:
+    """One kernel of a build.
+
+    `status` is "cached", "built", "shared" (another process built it meanwhile), "failed", or "missing" in a
+    dry run.
+    """
+
+    name: str
+    module: str
+    key: str
+    status: str
+    findings: list[Finding] = field(default_factory=list)
+    data: Mapping[str, Any] = field(default_factory=dict)  # the object's report.json
+    errors: list[str] = field(default_factory=list)
+    log: str = ""
+    command: str = ""
+
+    def fatal(self, strict: bool) -> list[Finding]:
+        return [finding for finding in self.findings if finding.fatal(strict)]
+
+
+@dataclass
+class BuildReport:
+    """The whole build. Sizes are bytes, times seconds."""
+
+    toolchain: Mapping[str, str]
+    units: list[UnitReport]
+    libraries: list[LibraryRecord]
+    problems: list[str]  # what did not link
+    seconds: float
+    jobs: int
+    strict: bool = False
+
+    @property
+    def failures(self) -> list[UnitReport]:
+        return [unit for unit in self.units if unit.fatal(self.strict)]
+
+    @property
+    def ok(self) -> bool:
+        return not self.failures and not self.problems
+
+    def count(self, status: str) -> int:
+        return sum(unit.status == status for unit in self.units)
+
+    def raise_for_failures(self) -> None:
+        """Raises BuildError that shows the first failures."""
+        if not self.ok:
+            raise BuildError(self.explain_failures())
+
+    def explain_failures(self) -> str:
+        """The first failures with the compiler's errors, where the log is, and the command to repeat."""
+        parts = []
+        for unit in self.failures[:_FAILURES_SHOWN]:
+            lines = [f"{unit.name}: {finding.message}" for finding in unit.fatal(self.strict)]
+            lines += ["  " + line for error in unit.errors for line in error.splitlines()]
+            if unit.log:
+                lines.append(f"  log: {unit.log}")
+            if unit.command:
+                lines.append(f"  reproduce: {unit.command}")
+            parts.append("\n".join(lines))
+        if (more := len(self.failures) - _FAILURES_SHOWN) > 0:
+            parts.append(
+                f"and {more} more: {', '.join(unit.name for unit in self.failures[_FAILURES_SHOWN:][:20])}"
+            )
+        return "\n".join(parts + self.problems)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "ok": self.ok,
+            "strict": self.strict,
+            "toolchain": dict(self.toolchain),
+            "jobs": self.jobs,
+            "seconds": round(self.seconds, 2),
+            "kernels": [_kernel_json(unit) for unit in self.units],
+            "libraries": [
+                {"module": library.module, "path": str(library.path), "kernels": len(library.kernels)}
+                for library in self.libraries
+            ],
+            "problems": self.problems,
+        }
+
+    def write(self, path: Path) -> None:
+        draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+        draft.write_text(json.dumps(self.to_json(), indent=1) + "\n", encoding="utf-8")
+        draft.replace(path)
+
+    def table(self) -> str:
+        """One line a kernel, for people."""
+        rows = [
+            (
+                unit.name,
+                unit.status,
+                _cell(unit, "registers"),
+                _cell(unit, "smem_bytes"),
+                str(unit.data["spill_store_bytes"] + unit.data["spill_load_bytes"]) if unit.data else "",
+                _cell(unit, "code_bytes"),
+                f"{unit.data['seconds']:.1f}" if unit.data else "",
+                f"{unit.data['peak_memory_bytes'] / 1e9:.2f}" if unit.data else "",
+                " ".join(f"{name}x{count}" for name, count in _families(unit.data).items()),
+                unit.key[:12],
+                " ".join(sorted({finding.kind for finding in unit.findings})),
+            )
+            for unit in self.units
+        ]
+        head = ("kernel", "status", "regs", "smem", "spill", "code", "sec", "GB", "tensor", "key", "findings")
+        return _align([head, *rows])
+
+
+def judge(record: KernelRecord, report: Mapping[str, Any]) -> list[Finding]:
+    """What is wrong with a compiled kernel, given the row that asks for it."""
+    findings = []
+    opcodes = report["tensor_instructions"]
+    for pattern in record.instructions:
+        if not any(re.match(pattern, opcode) for opcode in opcodes):
+            holds = ", ".join(opcodes) or "no tensor-core instruction"
+            findings.append(Finding(WRONG_PATH, f"wrong path: its SASS has no {pattern}; it holds {holds}"))
+    for warning in report["warnings"]:
+        if warning["code"] == "C7510":
+            findings.append(Finding("serialized_mma", f"ptxas C7510: {warning['text']}"))
+    if spilled := report["spill_store_bytes"] + report["spill_load_bytes"]:
+        findings.append(Finding("spills", f"spills {spilled} bytes of registers"))
+    elif report["stack_bytes"]:
+        findings.append(Finding("stack", f"has a stack frame of {report['stack_bytes']} bytes"))
+    for fact in ("smem_bytes", "threads"):
+        if fact in record.facts and record.facts[fact] != report[fact]:
+            findings.append(
+                Finding(
+                    "facts", f"the table says {fact} is {record.facts[fact]}, the object says {report[fact]}"
+                )
+            )
+    return findings
+
+
+def _kernel_json(unit: UnitReport) -> dict[str, Any]:
+    kept = {
+        name: value
+        for name, value in unit.data.items()
+        if name not in ("format", "command", "kind", "functions")
+    }
+    return {
+        **kept,
+        "name": unit.name,
+        "module": unit.module,
+        "key": unit.key,
+        "status": unit.status,
+        "findings": [asdict(finding) for finding in unit.findings],
+        **(
+            {"errors": unit.errors, "log": unit.log, "command": unit.command}
+            if unit.errors or unit.log
+            else {}
+        ),
+    }
+
+
+def _families(data: Mapping[str, Any]) -> dict[str, int]:
+    """Tensor-core instructions by their opcode's first part: HGMMA, UTCQMMA, ..."""
+    counts: dict[str, int] = {}
+    for opcode, count in data.get("tensor_instructions", {}).items():
+        family = opcode.split(".")[0]
+        counts[family] = counts.get(family, 0) + count
+    return counts
+
+
+def _cell(unit: UnitReport, name: str) -> str:
+    return str(unit.data[name]) if unit.data else ""
+
+
+def _align(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )

@@ -1,0 +1,157 @@
+"""Runs compile jobs under ninja and tells a progress listener as they finish."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from tilewright.build.progress import Progress
+from tilewright.build.store import Store
+from tilewright.build.unit import Job, Outcome
+from tilewright.errors import ToolchainError
+
+_TICK_SECONDS = 0.5
+_MARK = "tilewright-unit "
+_PACKAGE_ROOT = Path(__file__).resolve().parents[2]
+
+# ninja must not outlive a build that was killed: SIGTERM (15) on the death of the parent (PR_SET_PDEATHSIG
+# is 1), on which ninja stops its compilers.
+_BIND = "import ctypes,os,sys; ctypes.CDLL(None).prctl(1, 15); os.execv(sys.argv[1], sys.argv[1:])"
+
+
+def run_jobs(store: Store, jobs: Sequence[Job], parallel: int, progress: Progress) -> dict[str, Outcome]:
+    """Compiles `jobs`, `parallel` at a time; the outcome of each by its key.
+
+    A unit whose compiler was killed for want of memory is tried once more, alone.
+    """
+    outcomes = _run_ninja(store, jobs, parallel, progress)
+    starved = [job for job in jobs if outcomes[job.key].out_of_memory]
+    if starved and parallel > 1:
+        progress.message(f"{len(starved)} ran out of memory; compiling them one at a time")
+        outcomes.update(_run_ninja(store, starved, 1, progress))
+    return outcomes
+
+
+def work_folder(store: Store) -> Path:
+    """A fresh folder for the files of one build."""
+    folder = store.folder("work") / f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
+    try:
+        folder.mkdir()
+    except OSError as error:
+        raise store.failure(error) from None
+    return folder
+
+
+def _run_ninja(store: Store, jobs: Sequence[Job], parallel: int, progress: Progress) -> dict[str, Outcome]:
+    folder = work_folder(store)
+    try:
+        _write(store, folder, jobs)
+        output = _execute(folder, parallel, progress)
+        return {job.key: _outcome(folder / f"{job.key}.result", output) for job in jobs}
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _write(store: Store, folder: Path, jobs: Sequence[Job]) -> None:
+    """The job files, and a ninja file with one independent edge a job."""
+    lines = [
+        "ninja_required_version = 1.5",
+        "rule unit",
+        f"  command = {_escape(sys.executable)} -m tilewright.build.unit $in $out",
+    ]
+    try:
+        for job in jobs:
+            job.write(folder / f"{job.key}.json")
+            lines.append(f"build {job.key}.result: unit {job.key}.json")
+        (folder / "build.ninja").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise store.failure(error) from None
+
+
+def _escape(path: str) -> str:
+    return "'" + path.replace("'", "'\\''").replace("$", "$$") + "'"
+
+
+def _execute(folder: Path, parallel: int, progress: Progress) -> str:
+    """Runs ninja to its end; what it printed besides the units' own lines."""
+    command = [sys.executable, "-ISc", _BIND, str(find_ninja()), "--quiet", "-k0", f"-j{parallel}"]
+    search = os.pathsep.join(filter(None, (str(_PACKAGE_ROOT), os.environ.get("PYTHONPATH"))))
+    environment = {**os.environ, "PYTHONPATH": search}
+    rest: list[str] = []
+    with _process(command, folder, environment) as process:
+        assert process.stdout is not None
+        for line in _lines(process.stdout.fileno(), progress):
+            if line.startswith(_MARK):
+                _, name, status = line.split()
+                progress.done(name, status)
+            else:
+                rest.append(line)
+    return "\n".join(rest)
+
+
+@contextmanager
+def _process(command: list[str], cwd: Path, environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(
+        command,
+        cwd=cwd,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    ) as process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None and sys.exc_info()[0] is not None:
+                process.terminate()  # an interrupt: ninja stops its compilers
+
+
+def _lines(descriptor: int, progress: Progress) -> Iterator[str]:
+    """Lines as they come; between them, the listener's clock ticks."""
+    pending = b""
+    while True:
+        ready, _, _ = select.select([descriptor], [], [], _TICK_SECONDS)
+        if not ready:
+            progress.tick()
+            continue
+        block = os.read(descriptor, 1 << 16)
+        if not block:
+            break
+        *lines, pending = (pending + block).split(b"\n")
+        for line in lines:
+            yield line.decode(errors="replace")
+    if pending:
+        yield pending.decode(errors="replace")
+
+
+def _outcome(result: Path, output: str) -> Outcome:
+    try:
+        return Outcome(**json.loads(result.read_bytes()))
+    except (OSError, ValueError):
+        # The unit's own process died: nothing else leaves no result.
+        tail = "\n".join(output.splitlines()[-20:])
+        return Outcome("failed", "the process that compiled it was killed", [tail], out_of_memory=True)
+
+
+def find_ninja() -> Path:
+    """ninja of the wheel, else of PATH."""
+    try:
+        import ninja  # noqa: PLC0415 (only a build needs it)
+
+        path = Path(ninja.BIN_DIR) / "ninja"
+        if path.exists():
+            return path
+    except (ImportError, AttributeError):
+        pass
+    on_path = shutil.which("ninja")
+    if on_path is None:
+        raise ToolchainError("no ninja: neither the wheel nor on PATH", hint="pip install ninja")
+    return Path(on_path)

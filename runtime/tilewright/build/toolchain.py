@@ -1,0 +1,272 @@
+"""Finds nvcc, the host compiler, CUTLASS and the tools that read machine code.
+
+nvcc: `--nvcc`, CUDA_HOME, PATH, the pip wheels. CUTLASS: `--cutlass`, CUTLASS_PATH, the nvidia-cutlass
+wheel (whose Python package is located, never imported). Host compiler: CXX, else g++.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from tilewright.build.system import package_folders, run
+from tilewright.errors import ToolchainError
+
+MINIMUM_NVCC = (12, 8)  # the first with sm_100a and sm_120a; 13.0 is what is tested
+INSTALL_HINT = "To install a complete toolchain: pip install 'tilewright[toolchain]'"
+
+# Variables that change what the compilers do without standing on the command line.
+INFLUENCES = (
+    "NVCC_PREPEND_FLAGS",
+    "NVCC_APPEND_FLAGS",
+    "CPATH",
+    "C_INCLUDE_PATH",
+    "CPLUS_INCLUDE_PATH",
+    "GCC_EXEC_PREFIX",
+    "COMPILER_PATH",
+)
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """Everything a build runs or includes. Paths are absolute."""
+
+    nvcc: Path
+    nvcc_origin: str  # where it was found: "--nvcc", "CUDA_HOME", "PATH" or "pip wheels"
+    nvcc_version: str  # the last lines of `nvcc --version`
+    root: Path  # of the toolkit: holds include/
+    lib: Path  # holds libcudart_static.a
+    host: tuple[str, ...]  # the host compiler's command; CXX may hold flags
+    host_version: str
+    cutlass: Path  # an include folder
+    cutlass_version: str
+    cuobjdump: Path
+
+    @property
+    def include(self) -> Path:
+        return self.root / "include"
+
+    @cached_property
+    def identity(self) -> str:
+        """What of the toolchain decides an object, free of paths: equal on any machine it is equal on."""
+        lines = [
+            self.nvcc_version,
+            " ".join(self.host[1:]),
+            self.host_version,
+            _headers_version(self.include),
+        ]
+        return "\n".join(
+            lines + [f"{name}={os.environ[name]}" for name in INFLUENCES if os.environ.get(name)]
+        )
+
+    @cached_property
+    def release(self) -> str:
+        """nvcc's release, e.g. "13.0.88"."""
+        match = re.search(r"\bV(\d+\.\d+\.\d+)", self.nvcc_version)
+        return match[1] if match else "unknown"
+
+    @cached_property
+    def system_includes(self) -> tuple[Path, ...]:
+        """The folders the host compiler searches by itself: its own and the C library's headers."""
+        text = run([*self.host, "-E", "-x", "c++", "-v", os.devnull])
+        listed = re.search(r"search starts here:\n(.*?)End of search list", text, re.DOTALL)
+        names = re.findall(r"^ (\S.*)$", listed[1], re.MULTILINE) if listed else ["/usr/include", "/usr/lib"]
+        return tuple(Path(name).resolve() for name in names)
+
+    @cached_property
+    def gpu_codes(self) -> frozenset[int]:
+        """The architectures nvcc compiles for, e.g. 90, 100, 121."""
+        return frozenset(
+            int(code) for code in re.findall(r"sm_(\d+)", run([str(self.nvcc), "--list-gpu-code"]))
+        )
+
+    def describe(self) -> dict[str, str]:
+        return {
+            "nvcc": self.release,
+            "host": self.host_version.splitlines()[0],
+            "cutlass": self.cutlass_version,
+        }
+
+    def require(self, arch: str) -> None:
+        """Raises ToolchainError where nvcc does not know `arch` ("sm_90a")."""
+        code = re.fullmatch(r"sm_(\d+)[af]?", arch)
+        if code is None or int(code[1]) not in self.gpu_codes:
+            known = ", ".join(f"sm_{number}" for number in sorted(self.gpu_codes))
+            raise ToolchainError(
+                f"nvcc {self.release} ({self.nvcc}) cannot compile for {arch}; it knows {known}",
+                hint=INSTALL_HINT,
+            )
+
+
+def find_toolchain(nvcc: str | Path | None = None, cutlass: str | Path | None = None) -> Toolchain:
+    """Finds a complete toolchain; an explicit `nvcc` or `cutlass` is taken or refused, never replaced.
+
+    Raises ToolchainError that names every place tried, what was wrong there, and the remedy.
+    """
+    tried: list[str] = []
+    found = _find_nvcc(nvcc, tried)
+    host = _find_host(tried)
+    headers = _find_cutlass(cutlass, tried)
+    cuobjdump = _find_cuobjdump(found[0], found[3], tried) if found else None
+    if found is None or host is None or headers is None or cuobjdump is None:
+        missing = [
+            name
+            for name, part in (
+                ("nvcc", found),
+                ("host compiler", host),
+                ("CUTLASS", headers),
+                ("cuobjdump", cuobjdump),
+            )
+            if part is None and (name != "cuobjdump" or found)
+        ]
+        report = "\n".join(f"  {line}" for line in tried)
+        raise ToolchainError(
+            f"no usable {' and no usable '.join(missing)}; tried\n{report}", hint=INSTALL_HINT
+        )
+    path, origin, version, root, lib = found
+    return Toolchain(
+        nvcc=path,
+        nvcc_origin=origin,
+        nvcc_version=version,
+        root=root,
+        lib=lib,
+        host=host,
+        host_version=run([*host, "--version"]).strip(),
+        cutlass=headers,
+        cutlass_version=_cutlass_version(headers),
+        cuobjdump=cuobjdump,
+    )
+
+
+def _find_nvcc(explicit: str | Path | None, tried: list[str]) -> tuple[Path, str, str, Path, Path] | None:
+    for origin, candidate in _nvcc_candidates(explicit):
+        if candidate is None:
+            tried.append(f"nvcc from {origin}: not there")
+            continue
+        path = Path(candidate).absolute()  # not resolved: nvcc finds its parts beside its own name
+        if not os.access(path, os.X_OK) or path.is_dir():
+            tried.append(f"nvcc from {origin}: {path} is not an executable file")
+            continue
+        try:
+            version = run([str(path), "--version"])
+        except ToolchainError as error:
+            tried.append(f"nvcc from {origin}: {error.message}")
+            continue
+        release = re.search(r"release (\d+)\.(\d+)", version)
+        if release is None or (int(release[1]), int(release[2])) < MINIMUM_NVCC:
+            need = ".".join(map(str, MINIMUM_NVCC))
+            tried.append(
+                f"nvcc from {origin}: {path} is {release[0] if release else 'unknown'}, needs {need} or newer"
+            )
+            continue
+        root = _toolkit_root(path)
+        lib = root and _library_folder(root)
+        if root is None or lib is None:
+            tried.append(
+                f"nvcc from {origin}: {path} has no cuda_runtime_api.h or no libcudart_static.a with it"
+            )
+            continue
+        lines = version.strip().splitlines()
+        return path, origin, "\n".join(lines[-2:]), root, lib
+    return None
+
+
+def _nvcc_candidates(explicit: str | Path | None) -> Iterator[tuple[str, Path | None]]:
+    if explicit is not None:
+        named = shutil.which(str(explicit))
+        yield "--nvcc", Path(named or explicit)
+        return
+    home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
+    yield ("CUDA_HOME", Path(home, "bin", "nvcc")) if home else ("CUDA_HOME (not set)", None)
+    on_path = shutil.which("nvcc")
+    yield "PATH", Path(on_path) if on_path else None
+    roots = [
+        folder / "cu13" for folder in package_folders("nvidia") if (folder / "cu13" / "bin" / "nvcc").exists()
+    ]
+    yield "pip wheels", roots[0] / "bin" / "nvcc" if roots else None
+
+
+def _toolkit_root(nvcc: Path) -> Path | None:
+    """The folder with include/cuda_runtime_api.h. nvcc may be a wrapper script, so it is asked too."""
+    top = re.search(r"^#\$ TOP=(.+)$", run([str(nvcc), "--dryrun", "x.cu"], check=False), re.MULTILINE)
+    for root in (nvcc.parent.parent, Path(top[1].strip()) if top else None, nvcc.resolve().parent.parent):
+        if root is not None and (root / "include" / "cuda_runtime_api.h").is_file():
+            return root.resolve()
+    return None
+
+
+def _library_folder(root: Path) -> Path | None:
+    places = [root / "lib64", root / "lib", *sorted((root / "targets").glob("*-linux/lib"))]
+    return next((place for place in places if (place / "libcudart_static.a").is_file()), None)
+
+
+def _find_host(tried: list[str]) -> tuple[str, ...] | None:
+    named = os.environ.get("CXX")
+    command = shlex.split(named) if named else ["g++"]
+    path = shutil.which(command[0])
+    if path is None:
+        tried.append(f"host compiler from {'CXX' if named else 'PATH'}: no {command[0]}")
+        return None
+    return (path, *command[1:])
+
+
+def _find_cutlass(explicit: str | Path | None, tried: list[str]) -> Path | None:
+    candidates: list[tuple[str, Path]] = []
+    if explicit is not None:
+        candidates.append(("--cutlass", Path(explicit)))
+    elif named := os.environ.get("CUTLASS_PATH"):
+        candidates.append(("CUTLASS_PATH", Path(named)))
+    else:
+        tried.append("CUTLASS from CUTLASS_PATH: not set")
+        wheel = [
+            ("the nvidia-cutlass wheel", folder / "source") for folder in package_folders("cutlass_library")
+        ]
+        if not wheel:
+            tried.append("CUTLASS from the nvidia-cutlass wheel: not installed")
+        candidates += wheel
+    for origin, place in candidates:
+        for include in (place / "include", place):
+            if (include / "cutlass" / "cutlass.h").is_file():
+                return include.resolve()
+        tried.append(f"CUTLASS from {origin}: no include/cutlass/cutlass.h in {place}")
+    return None
+
+
+def _find_cuobjdump(nvcc: Path, root: Path, tried: list[str]) -> Path | None:
+    """cuobjdump needs nvdisasm, beside it or on PATH."""
+    beside = [nvcc.parent / "cuobjdump", root / "bin" / "cuobjdump"]
+    on_path = shutil.which("cuobjdump")
+    wheels = [folder / "cu13" / "bin" / "cuobjdump" for folder in package_folders("nvidia")]
+    for candidate in [*beside, *([Path(on_path)] if on_path else []), *wheels]:
+        if os.access(candidate, os.X_OK):
+            if (candidate.resolve().parent / "nvdisasm").exists() or shutil.which("nvdisasm"):
+                return candidate
+            tried.append(f"cuobjdump: {candidate} has no nvdisasm beside it")
+        else:
+            tried.append(f"cuobjdump: no {candidate}")
+    return None
+
+
+def _cutlass_version(include: Path) -> str:
+    text = (include / "cutlass" / "version.h").read_text(encoding="utf-8")
+    return ".".join(re.findall(r"#define CUTLASS_(?:MAJOR|MINOR|PATCH)\s+(\d+)", text))
+
+
+def _headers_version(include: Path) -> str:
+    """The releases of the CUDA runtime's headers and of CCCL, which come in wheels of their own."""
+    version = []
+    for name, macro in (
+        ("cuda_runtime_api.h", "CUDART_VERSION"),
+        ("cccl/cuda/std/__cccl/version.h", "CCCL_VERSION"),
+    ):
+        path = include / name
+        text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+        match = re.search(rf"#\s*define\s+{macro}\s+(\S+)", text)
+        version.append(f"{macro}={match[1] if match else 'unknown'}")
+    return " ".join(version)

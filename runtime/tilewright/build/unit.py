@@ -1,0 +1,199 @@
+"""Compiles one unit: what ninja runs, `python -m tilewright.build.unit JOB.json RESULT.json`.
+
+The compiler writes into a folder of its own; what it made is examined and then moved into the store whole.
+Nothing else ever writes an entry.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tilewright.build.commands import DEPFILE, OBJECT, shell
+from tilewright.build.keys import KEY_FORMAT, file_sha256, unhashed_inputs
+from tilewright.build.machine_code import inspect
+from tilewright.build.store import Store
+from tilewright.errors import BuildError, StoreError, TilewrightError
+
+_ERRORS_SHOWN = 3
+_CONTEXT_LINES = 4
+_KILLED = re.compile(r"died due to signal 9|\bKilled\b|cannot allocate memory|out of memory", re.IGNORECASE)
+_DISK_FULL = re.compile(r"No space left on device", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One unit to compile; all paths are absolute."""
+
+    name: str
+    module: str
+    kind: str  # "kernel", or "table" for a module's table.cc, which holds no device code
+    arch: str  # "" for a table
+    key: str
+    source: str
+    inputs: dict[str, str]  # sha256 by path of the files that are in the key one by one: source, headers
+    roots: list[str]  # folders that are in the key as a whole
+    command: list[str]
+    cuobjdump: str
+    store: str
+    slots: int  # compilers that may run at once on this machine
+
+    def write(self, path: Path) -> None:
+        path.write_text(json.dumps(asdict(self)), encoding="utf-8")
+
+
+@dataclass
+class Outcome:
+    """What became of a job."""
+
+    status: str  # "built", "shared" (another process built it meanwhile) or "failed"
+    message: str = ""
+    errors: list[str] = field(default_factory=list)  # the compiler's first errors, with their context
+    log: str = ""  # path of the compiler's whole output
+    out_of_memory: bool = False
+
+
+def run(job: Job) -> Outcome:
+    """Compiles the unit unless the store has it; holds its lock meanwhile."""
+    store = Store(Path(job.store))
+    with store.lock(job.key):
+        if store.entry(job.key) is not None:
+            return Outcome("shared")
+        with store.slot(job.slots):
+            draft = store.draft(job.key)
+            try:
+                return _compile(job, store, draft)
+            except StoreError as error:
+                return Outcome("failed", str(error))
+            except BuildError as error:
+                return Outcome("failed", str(error), log=_keep_log(job, store, draft))
+            except OSError as error:
+                return Outcome("failed", str(store.failure(error)))
+            finally:
+                shutil.rmtree(draft, ignore_errors=True)
+
+
+def _compile(job: Job, store: Store, draft: Path) -> Outcome:
+    started = time.monotonic()
+    scratch = draft / "scratch"
+    scratch.mkdir()
+    with (draft / "log.txt").open("wb") as log_file:
+        status = _call(job.command, draft, scratch, log_file.fileno())
+    seconds = time.monotonic() - started
+    log = (draft / "log.txt").read_text(encoding="utf-8", errors="replace")
+    if status != 0:
+        return _failure(job, store, draft, status, log)
+    _check_inputs(job, draft)
+    report: dict[str, Any] = {
+        "format": KEY_FORMAT,
+        "key": job.key,
+        "name": job.name,
+        "module": job.module,
+        "kind": job.kind,
+        "arch": job.arch,
+        "source_sha256": job.inputs[job.source],
+        "object": {"sha256": file_sha256(draft / OBJECT), "bytes": (draft / OBJECT).stat().st_size},
+        "seconds": round(seconds, 2),
+        "peak_memory_bytes": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024,
+        "command": job.command,
+    }
+    if job.kind == "kernel":
+        report.update(inspect(draft / OBJECT, job.name, log, job.cuobjdump))
+    shutil.rmtree(scratch, ignore_errors=True)
+    (draft / DEPFILE).unlink()
+    (draft / "report.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    store.commit(draft, store.root / "objects" / job.key)
+    return Outcome("built")
+
+
+def _call(command: Sequence[str], cwd: Path, scratch: Path, log: int) -> int:
+    """Runs a compiler; its intermediate files go to `scratch`, so a kill leaves them inside the cache."""
+    environment = {**os.environ, "TMPDIR": str(scratch)}
+    try:
+        return subprocess.run(
+            command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False
+        ).returncode
+    except OSError as error:
+        raise BuildError(f"{command[0]} cannot be run: {error.strerror}") from None
+
+
+def _check_inputs(job: Job, draft: Path) -> None:
+    """The object belongs to its key only if it was made of what the key was computed from."""
+    for path, sha256 in job.inputs.items():
+        if file_sha256(Path(path)) != sha256:
+            raise BuildError(f"{path} changed while {job.name} was compiled; build again")
+    depfile = (draft / DEPFILE).read_text(encoding="utf-8", errors="replace")
+    if strange := unhashed_inputs(depfile, draft, job.inputs, job.roots):
+        listed = "\n".join(f"  {path}" for path in strange[:10])
+        raise BuildError(
+            f"{job.name} includes files that its key does not cover:\n{listed}",
+            hint='A source may include "tilewright/...", CUTLASS, the CUDA toolkit and system headers.',
+        )
+
+
+def _failure(job: Job, store: Store, draft: Path, status: int, log: str) -> Outcome:
+    if _DISK_FULL.search(log):
+        full = store.failure(OSError(28, "No space left on device"))
+        return Outcome("failed", str(full))
+    killed = status in (-9, 137) or _KILLED.search(log) is not None
+    what = "was killed, probably for want of memory" if killed else f"exits {status}"
+    return Outcome(
+        "failed",
+        f"the compiler {what}",
+        errors=first_errors(log),
+        log=_keep_log(job, store, draft),
+        out_of_memory=killed,
+    )
+
+
+def first_errors(log: str) -> list[str]:
+    """The first errors of a compiler's output, each with the lines that follow it."""
+    lines = [line.rstrip() for line in log.splitlines() if not line.startswith("ptxas info")]
+    starts = [
+        index for index, line in enumerate(lines) if re.search(r"\b(fatal|error)\b\s*[:#]|\berror\s+:", line)
+    ]
+    if not starts:
+        return ["\n".join(lines[-_CONTEXT_LINES:])] if lines else []
+    shown = starts[:_ERRORS_SHOWN]
+    ends = [*starts[1:], len(lines)]
+    return [
+        "\n".join(lines[start : min(end, start + _CONTEXT_LINES)])
+        for start, end in zip(shown, ends, strict=False)
+    ]
+
+
+def _keep_log(job: Job, store: Store, draft: Path) -> str:
+    """Keeps the compiler's output of a failed unit, under the command that repeats it."""
+    path = store.folder("logs") / f"{job.name}.{job.key[:8]}.log"
+    try:
+        output = (draft / "log.txt").read_text(encoding="utf-8", errors="replace")
+        path.write_text(f"$ {shell(job.command)}\n{output}", encoding="utf-8")
+    except OSError:
+        return ""
+    return str(path)
+
+
+def main(arguments: Sequence[str]) -> int:
+    job_file, result_file = map(Path, arguments)
+    job = Job(**json.loads(job_file.read_text(encoding="utf-8")))
+    try:
+        outcome = run(job)
+    except TilewrightError as error:
+        outcome = Outcome("failed", str(error))
+    result_file.write_text(json.dumps(asdict(outcome)), encoding="utf-8")
+    print(f"tilewright-unit {job.name} {outcome.status}", flush=True)
+    return 0 if outcome.status != "failed" else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
