@@ -1,4 +1,4 @@
-"""What there is to do: the key of every selected kernel, what the store has of it, and the jobs for the rest."""
+"""What there is to do: every selected kernel's key, what the store has of it, and jobs for the rest."""
 
 from __future__ import annotations
 

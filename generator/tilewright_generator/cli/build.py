@@ -1,0 +1,142 @@
+"""`tilewright build`: compile the committed kernels, check their machine code, link their libraries."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tilewright_generator.errors import DriftError, UsageError, did_you_mean
+from tilewright_generator.filters import Filter
+from tilewright_generator.project import Project
+
+if TYPE_CHECKING:
+    from tilewright.build.report import BuildReport
+    from tilewright.table import Table
+
+_TABLE_ROWS = 200  # a longer table is for the report's file
+
+
+@click.command()
+@click.argument("modules", nargs=-1, metavar="[MODULE]...")
+@click.option("--filter", "terms", multiple=True, metavar="TERM", help="Glob on names, or FIELD=GLOB[,GLOB].")
+@click.option("--nvcc", type=click.Path(path_type=Path), help="This nvcc, and no other.")
+@click.option("--cutlass", type=click.Path(path_type=Path), help="These CUTLASS headers, and no others.")
+@click.option("--jobs", "-j", type=click.IntRange(min=1), help="Compilers at once (default: what fits).")
+@click.option("--launcher", metavar="CMD", help="Put before nvcc, e.g. ccache.")
+@click.option("--strict", is_flag=True, help="Also fail on spills, stack frames, C7510.")
+@click.option(
+    "--report", "report_file", type=click.Path(path_type=Path, dir_okay=False), help="Write it as JSON."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+@click.option("--dry-run", is_flag=True, help="Say what would be compiled.")
+@click.option("--cache", type=click.Path(path_type=Path, file_okay=False), help="Default: $TILEWRIGHT_CACHE.")
+@click.option("--root", type=click.Path(path_type=Path, file_okay=False), help="Default: the nearest.")
+def command(
+    *,
+    modules: tuple[str, ...],
+    terms: tuple[str, ...],
+    nvcc: Path | None,
+    cutlass: Path | None,
+    jobs: int | None,
+    launcher: str | None,
+    strict: bool,
+    report_file: Path | None,
+    as_json: bool,
+    dry_run: bool,
+    cache: Path | None,
+    root: Path | None,
+) -> None:
+    """Compile kernels, check their machine code and link each MODULE's library (default: all modules).
+
+    What is built already is not built again; a build that was killed goes on where it was. Exits 1 where a
+    kernel fails to compile or runs on the wrong instructions.
+    """
+    from tilewright.build.building import build  # noqa: PLC0415 (`--help` needs none of this)
+    from tilewright.build.progress import progress_for  # noqa: PLC0415
+    from tilewright.build.store import Store  # noqa: PLC0415
+    from tilewright.build.toolchain import find_toolchain  # noqa: PLC0415
+
+    tables = _tables(_generated(root), modules)
+    report = build(
+        tables,
+        _selected(tables, terms),
+        toolchain=find_toolchain(nvcc, cutlass),
+        store=Store(cache),
+        jobs=jobs,
+        launcher=shlex.split(launcher or ""),
+        strict=strict,
+        dry_run=dry_run,
+        progress=progress_for(),
+    )
+    if report_file is not None:
+        report.write(report_file)
+    if as_json:
+        click.echo(json.dumps(report.to_json(), indent=1))
+    else:
+        _show(report, dry_run)
+    if not report.ok:
+        raise DriftError(report.explain_failures())
+
+
+def _generated(root: Path | None) -> Path:
+    """The folder of tables: of the project, or outside any project those that come with tilewright."""
+    from tilewright import paths  # noqa: PLC0415
+
+    try:
+        return Project.find(root).out
+    except UsageError:
+        if root is not None:
+            raise
+        return paths.generated_dir()
+
+
+def _tables(generated: Path, modules: Sequence[str]) -> list[Table]:
+    from tilewright.table import Table, find_tables  # noqa: PLC0415
+
+    found = {path.parent.name: path for path in find_tables(generated)}
+    if not found:
+        raise UsageError(f"{generated} holds no module; run `tilewright generate`")
+    for module in modules:
+        if module not in found:
+            hint = did_you_mean(module, found) or f"; there are: {', '.join(found)}"
+            raise UsageError(f"no module {module!r} in {generated}{hint}")
+    return [Table.read(found[module]) for module in (modules or found)]
+
+
+def _selected(tables: Sequence[Table], terms: Sequence[str]) -> frozenset[str] | None:
+    """The names the filter takes, or None for all; a filter that takes nothing is an error."""
+    if not terms:
+        return None
+    records = [record for table in tables for record in table.values()]
+    only = Filter.parse(terms, {"arch", *(name for record in records for name in record.config)})
+    names = frozenset(
+        record.name
+        for record in records
+        if only.matches(record.name, {"arch": record.arch, **record.config}.__getitem__)
+    )
+    if not names:
+        raise UsageError(f"--filter {' --filter '.join(terms)}: none of {len(records)} kernels")
+    return names
+
+
+def _show(report: BuildReport, dry_run: bool) -> None:
+    if dry_run:
+        for unit in report.units:
+            if unit.status != "cached":
+                click.echo(f"{unit.status}  {unit.name}")
+        missing = report.count("missing")
+        click.echo(f"{report.count('cached')} cached, {missing} to compile, {report.jobs} at a time")
+        return
+    if len(report.units) <= _TABLE_ROWS:
+        click.echo(report.table())
+    for library in report.libraries:
+        click.echo(f"{library.module}: {len(library.kernels)} kernels in {library.path}")
+    statuses = ("built", "shared", "cached", "failed")
+    counts = ", ".join(f"{report.count(status)} {status}" for status in statuses if report.count(status))
+    flagged = sum(bool(unit.findings) for unit in report.units)
+    click.echo(f"{counts or 'nothing selected'} in {report.seconds:.1f} s; {flagged} with findings")
