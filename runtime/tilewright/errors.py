@@ -47,3 +47,48 @@ class StoreError(TilewrightError):
     """The build cache cannot be written: disk full, no permission."""
 
     exit_code = 1
+
+
+class ArgumentError(TilewrightError, ValueError):
+    """An argument of an op has a wrong value: shape, stride, device, alignment, aliasing.
+
+    `argument` names it; the message says what was given and what is wanted.
+    """
+
+    exit_code = 2
+
+    def __init__(self, argument: str, message: str, *, hint: str | None = None) -> None:
+        super().__init__(f"{argument}: {message}", hint=hint)
+        self.argument = argument
+
+
+class ArgumentTypeError(ArgumentError, TypeError):
+    """An argument of an op has a wrong type or dtype."""
+
+
+class AlignmentError(ArgumentError):
+    """An operand lies so that TMA cannot read or write it, and the op makes no copy of its kind."""
+
+
+class NoKernelError(TilewrightError):
+    """No kernel of the tables computes the problem."""
+
+    exit_code = 2
+
+
+class UnsupportedDeviceError(TilewrightError):
+    """No kernel of the tables runs on this GPU."""
+
+    exit_code = 2
+
+
+class NotBuiltError(TilewrightError):
+    """The kernel is in a table, is not built (or is stale), and may not be built now."""
+
+    exit_code = 2
+
+
+class LaunchError(TilewrightError):
+    """The CUDA runtime or the kernel refused a launch."""
+
+    exit_code = 3

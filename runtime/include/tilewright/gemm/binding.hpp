@@ -19,8 +19,8 @@ namespace tilewright::gemm {
 // What a launcher finds in the addresses, which may change from call to call. The caller turns
 // them into its own errors, or copies an operand.
 enum Status : int64_t {
-  kMisaligned = -16,  // -16 a, -17 b, -18 c, -19 d: the address is not a multiple of 16
-  kAliased = -32,     // -32 a, -33 b, -34 c: d overlaps it (c may be d itself)
+  kMisaligned = -16,  // -16 a, -17 b, -18 c, -19 d, -20 bias: the address is not a multiple of 16
+  kAliased = -32,     // -32 a, -33 b, -34 c, -36 bias: d overlaps it (c may be d itself)
 };
 
 constexpr int64_t kTmaBytes = 16;
@@ -178,7 +178,8 @@ inline int64_t launch(tilewright_kernel const& kernel, Options const& options, f
   } else if (args.beta != 0.0f) {
     TVM_FFI_THROW(ValueError) << "beta is " << args.beta << " and c is None";
   }
-  if (DLTensor const* bias = tensor_or_null(packed[4], "bias")) {
+  DLTensor const* bias = tensor_or_null(packed[4], "bias");
+  if (bias != nullptr) {
     check_device(*bias, d, "bias");
     if (bias->ndim != 1 || bias->shape[0] != args.n || (args.n > 1 && stride(*bias, 0) != 1)) {
       TVM_FFI_THROW(ValueError) << "bias is not a contiguous vector of " << args.n << " elements";
@@ -188,17 +189,20 @@ inline int64_t launch(tilewright_kernel const& kernel, Options const& options, f
   args.scale_a = scale_of(packed[5], d, "scale_a");
   args.scale_b = scale_of(packed[6], d, "scale_b");
 
-  DLTensor const* const operands[] = {&a, &b, c, &d};
-  for (int i = 0; i < 4; ++i) {
-    if (operands[i] != nullptr && reinterpret_cast<uintptr_t>(address(*operands[i])) % kTmaBytes != 0) {
+  // The tensor maps want the operands' addresses aligned, vector loads the bias's.
+  DLTensor const* const operands[] = {&a, &b, c, &d, bias};
+  for (int i = 0; i < 5; ++i) {
+    DLTensor const* const operand = operands[i];
+    if (operand == nullptr) {
+      continue;
+    }
+    if (reinterpret_cast<uintptr_t>(address(*operand)) % kTmaBytes != 0) {
       return kMisaligned - i;
     }
-    if (i < 3 && operands[i] != nullptr && overlap(*operands[i], d)) {
-      bool const in_place = i == 2 && args.c == args.d && args.ld_c == args.ld_d &&
-                            args.batch_stride_c == args.batch_stride_d;
-      if (!in_place) {
-        return kAliased - i;
-      }
+    bool const in_place = operand == c && args.c == args.d && args.ld_c == args.ld_d &&
+                          args.batch_stride_c == args.batch_stride_d;
+    if (operand != &d && !in_place && overlap(*operand, d)) {
+      return kAliased - i;
     }
   }
   DLTensor const* workspace = tensor_or_null(packed[9], "workspace");

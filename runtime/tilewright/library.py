@@ -1,0 +1,74 @@
+"""A module's shared library in this process."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tilewright import paths
+from tilewright.errors import NotBuiltError
+
+log = logging.getLogger("tilewright")
+
+# Answers 0, a cudaError_t (positive) or a negative status of the family's binding.
+Launcher = Callable[..., int]
+
+
+class Library:
+    """What a table source exports (`tilewright/binding.hpp` and the family's), called from Python.
+
+    Libraries are never unloaded: functions made from one point into its code.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Raises NotBuiltError where the file does not load or has another ABI."""
+        import tvm_ffi  # noqa: PLC0415 (importing tilewright must stay quick)
+
+        self.path = path
+        try:
+            self._module: Any = tvm_ffi.load_module(str(path))
+            found = int(self._module.abi_version())
+        except (RuntimeError, AttributeError) as error:
+            raise NotBuiltError(f"{path} does not load: {error}", hint="Build it again.") from error
+        wanted = header_abi()
+        if found != wanted:
+            raise NotBuiltError(f"{path} has ABI {found}, this tilewright {wanted}", hint="Build it again.")
+
+    @functools.cached_property
+    def kernels(self) -> frozenset[str]:
+        """Names of the kernels that were linked."""
+        return frozenset(map(str, self._module.kernels()))
+
+    def attributes(self, kernel: str) -> dict[str, int]:
+        """threads, smem_bytes, abi_version and args_bytes, as compiled."""
+        return {str(key): int(value) for key, value in self._module.attributes(kernel).items()}
+
+    def can_implement(self, kernel: str, sizes: Sequence[int], options: Sequence[int]) -> bool:
+        """Whether the kernel takes the problem; touches no GPU."""
+        return bool(self._module.can_implement(kernel, tuple(sizes), tuple(options)))
+
+    def workspace_bytes(self, kernel: str, sizes: Sequence[int], options: Sequence[int]) -> int:
+        """Bytes of workspace that a launch needs; touches no GPU."""
+        return int(self._module.workspace_bytes(kernel, tuple(sizes), tuple(options)))
+
+    def launcher(self, kernel: str, options: Sequence[int]) -> Launcher:
+        """A function object that launches the kernel; what it takes is the family's."""
+        launcher: Launcher = self._module.launcher(kernel, tuple(options))
+        return launcher
+
+
+@functools.cache
+def header_abi() -> int:
+    """TILEWRIGHT_ABI_VERSION of the headers that this runtime goes with."""
+    text = (paths.include_dir() / "tilewright" / "abi.h").read_text(encoding="utf-8")
+    return int(text.split("#define TILEWRIGHT_ABI_VERSION", 1)[1].split(None, 1)[0])
+
+
+@functools.cache
+def load(path: Path) -> Library:
+    """The library at `path`, loaded once a process."""
+    log.debug("loading %s", path)
+    return Library(path)

@@ -1,0 +1,182 @@
+"""The public op."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+
+from tilewright import context as contexts
+from tilewright.context import Context
+from tilewright.errors import ArgumentError, ArgumentTypeError, TilewrightError
+from tilewright.ops.gemm import arguments as checking
+from tilewright.ops.gemm import planning
+from tilewright.ops.gemm.plan import MisalignedError, Plan
+from tilewright.ops.gemm.problem import TMA_BYTES
+from tilewright.ops.gemm.tactics import Tactic
+
+
+def gemm(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    *,
+    out: torch.Tensor | None = None,
+    out_dtype: torch.dtype | None = None,
+    c: torch.Tensor | None = None,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    scale_a: torch.Tensor | None = None,
+    scale_b: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+    activation: str = "none",
+    fast_accum: bool = False,
+    tactic: Tactic | str | None = None,
+) -> torch.Tensor:
+    """activation(alpha * scale_a * scale_b * (a @ b) + beta * c + bias), on the current stream.
+
+    Args:
+        a: [m, k], or [batch, m, k]. bfloat16, float16, float8_e4m3fn, float8_e5m2, float32 (computed as
+            TF32) or int8. Row-major or column-major; strides decide, not names.
+        b: [k, n], or [batch, k, n]; of a's dtype (e5m2 with e4m3). A matrix without batch, or a batch
+            stride of 0, serves every batch. Operands that are not of 16 bits have k contiguous.
+        out: [m, n] or [batch, m, n], rows contiguous; made if absent. It may be c, and overlaps nothing else.
+        out_dtype: D's type where `out` is absent; the operands' own (FP8: bfloat16, int8: int32) by default.
+        c: D's type and shape, or one [m, n] for every batch; read if beta is not 0.
+        alpha, beta: factors; integers for int8.
+        scale_a, scale_b: one float32 each on the device: read when the kernel runs.
+        bias: [n], of D's type.
+        activation: none, relu, gelu (erf) or silu; applied last.
+        fast_accum: lets FP8 sums stay in the tensor core, which keeps about 14 bits of them.
+        tactic: a kernel's name, or a tactic (`NAME@splits=4`), instead of the one the model selects.
+
+    Returns:
+        D. An empty tensor where m, n or the batch is 0; beta * c (+ bias, activation) where k is 0.
+
+    Raises:
+        ArgumentError: an argument is wrong; it says which, what was given and what is wanted.
+        AlignmentError: 8-bit operands that TMA cannot read (others are copied, which the log says).
+        UnsupportedDeviceError: no kernel runs on this GPU.
+        NoKernelError: no kernel computes this problem.
+        NotBuiltError: the kernel is not built, and TILEWRIGHT_JIT=0.
+    """
+    context = contexts.current()
+    try:
+        key = (
+            a.dtype,
+            a.shape,
+            a.stride(),
+            b.dtype,
+            b.shape,
+            b.stride(),
+            a.get_device(),
+            out_dtype if out is None else (out.dtype, out.shape, out.stride()),
+            None
+            if c is None and bias is None and scale_a is None and scale_b is None
+            else (_outline(c), _outline(bias), _outline(scale_a), _outline(scale_b)),
+            beta == 0,
+            activation,
+            fast_accum,
+            tactic,
+        )
+        plan = context.plans.get(key)
+    except (AttributeError, TypeError, RuntimeError):
+        key, plan = None, None  # not tensors, or not ordinary ones: the checks say what is wrong
+    if plan is None:
+        plan = _make_plan(
+            context,
+            key,
+            tactic,
+            a,
+            b,
+            out=out,
+            out_dtype=out_dtype,
+            c=c,
+            beta=beta,
+            scale_a=scale_a,
+            scale_b=scale_b,
+            bias=bias,
+            activation=activation,
+            fast_accum=fast_accum,
+        )
+    if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
+        raise ArgumentError(
+            "a", "a or b requires a gradient and gemm has none; call it under torch.no_grad()"
+        )
+    if plan.integer:
+        checking.check_integer_factors(alpha, beta)
+    if beta == 0:
+        c = None
+    call = (a, b, c, out, bias, scale_a, scale_b, alpha, beta)
+    try:
+        if _elsewhere(a):
+            with torch.cuda.device(a.device):
+                return plan.run(*call)
+        return plan.run(*call)
+    except MisalignedError:
+        return _copying_plan(context, plan, key, tactic, call).run(*call)
+    except TilewrightError:
+        raise
+    except ValueError:
+        # The binding sees what the key leaves out, as the devices of b and out; the checks say it better.
+        checking.check(
+            context,
+            a,
+            b,
+            out=out,
+            out_dtype=out_dtype,
+            c=c,
+            beta=beta,
+            scale_a=scale_a,
+            scale_b=scale_b,
+            bias=bias,
+            activation=activation,
+            fast_accum=fast_accum,
+        )
+        raise
+
+
+def _make_plan(
+    context: Context, key: Any, tactic: Tactic | str | None, a: Any, b: Any, **options: Any
+) -> Plan:
+    arguments = checking.check(context, a, b, **options)
+    plan = planning.make(context, arguments, _parsed(tactic), gemm)
+    if key is not None:
+        context.remember(key, plan)
+    return plan
+
+
+def _copying_plan(context: Context, plan: Plan, key: Any, tactic: Tactic | str | None, call: Any) -> Plan:
+    """The plan for the same call with operands whose addresses TMA cannot take."""
+    a, b, c, out, bias = call[:5]
+    tensors = {"a": a, "b": b, "c": c, "out": out, "bias": bias}
+    misaligned = frozenset(
+        name for name, tensor in tensors.items() if tensor is not None and tensor.data_ptr() % TMA_BYTES
+    )
+    found: Plan | None = context.plans.get((key, misaligned))
+    if found is None:
+        found = planning.make(context, plan.arguments, _parsed(tactic), gemm, misaligned)
+        context.remember((key, misaligned), found)
+    return found
+
+
+def _parsed(tactic: Tactic | str | None) -> Tactic | None:
+    if tactic is None or isinstance(tactic, Tactic):
+        return tactic
+    if not isinstance(tactic, str):
+        raise ArgumentTypeError("tactic", f"it is a {type(tactic).__name__}; a Tactic or its name is wanted")
+    return Tactic.parse(tactic)
+
+
+def _outline(tensor: torch.Tensor | None) -> Any:
+    return None if tensor is None else (tensor.dtype, tensor.shape, tensor.stride(), tensor.get_device())
+
+
+@functools.cache
+def _several_devices() -> bool:
+    return bool(torch.cuda.device_count() > 1)
+
+
+def _elsewhere(tensor: torch.Tensor) -> bool:
+    """Whether the tensor's GPU is not the current one, on which launches go."""
+    return bool(_several_devices() and tensor.is_cuda and tensor.get_device() != torch.cuda.current_device())

@@ -1,0 +1,118 @@
+"""Makes plans: checks, places, selects, binds."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Sequence
+
+import torch
+
+from tilewright.context import Context
+from tilewright.device import DeviceProperties
+from tilewright.errors import ArgumentError, NoKernelError
+from tilewright.ops.gemm import legality, selection
+from tilewright.ops.gemm.arguments import OUTPUT_DTYPES, Arguments
+from tilewright.ops.gemm.placement import NOTHING, Placement, place
+from tilewright.ops.gemm.plan import DegeneratePlan, DirectPlan, EmptyPlan, PaddedPlan, Plan
+from tilewright.ops.gemm.problem import Problem
+from tilewright.ops.gemm.tactics import Tactic
+from tilewright.registry import Registry, jit_allowed
+from tilewright.table import KernelRecord
+
+log = logging.getLogger("tilewright")
+
+FAMILY = "gemm"
+
+
+def make(
+    context: Context,
+    arguments: Arguments,
+    tactic: Tactic | None,
+    inner: Callable[..., torch.Tensor],
+    misaligned: frozenset[str] = NOTHING,
+) -> Plan:
+    """The plan of a checked call. `tactic` overrules the selection; `inner` is the op, for padded plans."""
+    if 0 in (arguments.m, arguments.n, arguments.batch):
+        return EmptyPlan(arguments)
+    if arguments.k == 0:
+        return DegeneratePlan(arguments)
+    device = context.device(arguments.device.index or 0)
+    records = context.registry.route(FAMILY, device)
+    placement = place(arguments, misaligned)
+    problem = describe(arguments, placement)
+    if not placement.copies and problem.layout != "tn" and not legality.fitting(records, problem):
+        placement = place(arguments, misaligned, k_major=True)
+    if placement.copies:
+        log.warning(
+            "%s: copies %s, which no kernel takes as it lies", problem, ", ".join(sorted(placement.copies))
+        )
+        options = {
+            "activation": arguments.activation,
+            "fast_accum": arguments.fast_accum,
+            "out_dtype": OUTPUT_DTYPES[arguments.d],
+            "tactic": tactic,
+        }
+        return PaddedPlan(arguments, placement, functools.partial(inner, **options))
+    chosen, record = choose(context.registry, records, problem, device, tactic)
+    sizes, options_ = (
+        (problem.m, problem.n, problem.k, problem.batch),
+        chosen.options(problem, device.sm_count),
+    )
+    library = context.registry.library(record)
+    if not library.can_implement(record.name, sizes, options_):
+        raise NoKernelError(f"{chosen} fits {problem} by its table and refuses it: a rule is missing")
+    return DirectPlan(
+        arguments,
+        problem,
+        chosen,
+        library.launcher(record.name, options_),
+        library.workspace_bytes(record.name, sizes, options_),
+    )
+
+
+def describe(arguments: Arguments, placement: Placement) -> Problem:
+    return Problem(
+        m=arguments.m,
+        n=arguments.n,
+        k=arguments.k,
+        batch=arguments.batch,
+        a=arguments.a.dtype,
+        b=arguments.b.dtype,
+        d=arguments.d,
+        layout=placement.layout,
+        c=arguments.c is not None,
+        bias=arguments.bias,
+        activation=arguments.activation,
+        fast_accum=arguments.fast_accum,
+    )
+
+
+def choose(
+    registry: Registry,
+    records: Sequence[KernelRecord],
+    problem: Problem,
+    device: DeviceProperties,
+    tactic: Tactic | None = None,
+) -> tuple[Tactic, KernelRecord]:
+    """The tactic for a problem: the one demanded, if it is legal, else the model's first.
+
+    Raises ArgumentError for a demanded tactic that does not fit, NoKernelError where none does.
+    """
+    if tactic is not None:
+        record = registry.record(tactic.kernel)
+        reason = legality.misfit_tactic(tactic, record, problem)
+        if reason is None and record not in records:
+            reason = f"it is compiled for {record.arch}, which does not run on {device.name}"
+        if reason is not None:
+            raise ArgumentError("tactic", f"{tactic.kernel} does not compute {problem}: {reason}")
+        return tactic, record
+    ranked = selection.rank(records, problem, device, registry.is_built)
+    if not ranked:
+        raise NoKernelError(
+            f"no {FAMILY} kernel computes {problem}:\n{legality.explain(records, problem)}",
+            hint="Add a configuration to the spec, run `tilewright generate` and `tilewright build`.",
+        )
+    if not ranked[0].built and not jit_allowed():
+        log.info("no built kernel fits %s", problem)
+    return ranked[0].tactic, ranked[0].record

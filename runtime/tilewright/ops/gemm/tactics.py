@@ -1,0 +1,110 @@
+"""A tactic: a kernel, and what it takes at run time. Compiling makes kernels, tuning chooses tactics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+
+from tilewright.errors import ArgumentError
+from tilewright.ops.gemm.problem import Problem
+from tilewright.table import KernelRecord
+
+# Values of the enums in tilewright/gemm/args.h.
+RASTERS = {"heuristic": 0, "along_m": 1, "along_n": 2}
+DECOMPOSITIONS = {"heuristic": 0, "data_parallel": 1, "split_k": 2, "stream_k": 3}
+REDUCTIONS = {"deterministic": 0, "nondeterministic": 1}
+SWIZZLES = (1, 2, 4, 8)
+MAX_SPLITS = 64
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Tactic:
+    """`str()` and `parse` are inverse: `gemm_sm90_...@raster=along_n,swizzle=4`."""
+
+    kernel: str
+    raster: str = "heuristic"
+    swizzle: int = 1  # tiles to a side of the rasterised block
+    decomposition: str = "heuristic"  # of a stream-K kernel
+    splits: int = 1
+    reduction: str = "deterministic"
+
+    def __post_init__(self) -> None:
+        for what, value, known in (
+            ("raster", self.raster, RASTERS),
+            ("decomposition", self.decomposition, DECOMPOSITIONS),
+            ("reduction", self.reduction, REDUCTIONS),
+            ("swizzle", self.swizzle, SWIZZLES),
+        ):
+            if value not in known:
+                raise ArgumentError(
+                    "tactic", f"{what} is {value!r}; one of {', '.join(map(str, known))} is wanted"
+                )
+        if not 1 <= self.splits <= MAX_SPLITS:
+            raise ArgumentError("tactic", f"splits is {self.splits}; 1 to {MAX_SPLITS} is wanted")
+
+    @classmethod
+    def parse(cls, text: str) -> Tactic:
+        kernel, _, settings = text.partition("@")
+        tactic = cls(kernel)
+        for setting in filter(None, settings.split(",")):
+            name, _, value = setting.partition("=")
+            if name not in _SETTINGS or not value:
+                raise ArgumentError(
+                    "tactic",
+                    f"{setting!r} is not NAME=VALUE with a NAME of {', '.join(_SETTINGS)}",
+                )
+            if _SETTINGS[name] is int and not value.isdecimal():
+                raise ArgumentError("tactic", f"{name} is {value!r}; a number is wanted")
+            tactic = replace(tactic, **{name: _SETTINGS[name](value)})
+        return tactic
+
+    def __str__(self) -> str:
+        settings = [
+            f"{field.name}={getattr(self, field.name)}"
+            for field in fields(self)[1:]
+            if getattr(self, field.name) != field.default
+        ]
+        return f"{self.kernel}@{','.join(settings)}" if settings else self.kernel
+
+    def options(self, problem: Problem, sm_count: int) -> tuple[int, ...]:
+        """The numbers that the binding takes (tilewright/gemm/binding.hpp)."""
+        return (
+            int(problem.a_k_major),
+            int(problem.b_k_major),
+            RASTERS[self.raster],
+            self.swizzle,
+            DECOMPOSITIONS[self.decomposition],
+            self.splits,
+            REDUCTIONS[self.reduction],
+            sm_count,
+        )
+
+
+_SETTINGS: dict[str, type] = {
+    "raster": str,
+    "swizzle": int,
+    "decomposition": str,
+    "splits": int,
+    "reduction": str,
+}
+
+
+def candidates(record: KernelRecord, problem: Problem) -> Iterator[Tactic]:
+    """The tactics of a kernel that a first selection weighs: deterministic ones, a few splits.
+
+    Raster and swizzle are left to CUTLASS's heuristic here; tuning varies them (`variants`).
+    """
+    yield Tactic(record.name)
+    if record.config["scheduler"] == "stream_k":
+        k_tiles = -(-problem.k // record.config["tile"][2])
+        for splits in (2, 3, 4, 6, 8, 12, 16):
+            if splits <= k_tiles:
+                yield Tactic(record.name, decomposition="split_k", splits=splits)
+
+
+def variants(record: KernelRecord, problem: Problem) -> Iterator[Tactic]:
+    """Every tactic of a kernel that tuning may try."""
+    for base in candidates(record, problem):
+        for raster in RASTERS:
+            for swizzle in SWIZZLES:
+                yield replace(base, raster=raster, swizzle=swizzle)

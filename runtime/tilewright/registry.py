@@ -1,0 +1,202 @@
+"""All that is known of kernels: what the tables list, what is built of it, what runs on which GPU."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import os
+import shlex
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from tilewright import library as libraries
+from tilewright import paths, routing
+from tilewright.device import DeviceProperties
+from tilewright.errors import NoKernelError, NotBuiltError, TilewrightError, UnsupportedDeviceError
+from tilewright.library import Library
+from tilewright.routing import Capability
+from tilewright.table import KernelRecord, Table, find_tables
+
+log = logging.getLogger("tilewright")
+
+
+class BuiltLibrary(Protocol):
+    """What the registry needs of `tilewright.build.LibraryRecord`."""
+
+    @property
+    def path(self) -> Path: ...
+
+    def holds(self, record: KernelRecord) -> bool:
+        """Whether the kernel is inside, made of the source that the record knows."""
+        ...
+
+
+def _built_libraries(module: str) -> Sequence[BuiltLibrary]:
+    from tilewright import build  # noqa: PLC0415 (a lookup needs no build)
+
+    return build.libraries(module)
+
+
+def _build_kernel(table: Table, kernel: str) -> None:
+    from tilewright.build import building  # noqa: PLC0415
+
+    building.build([table], select=[kernel]).raise_for_failures()
+
+
+def jit_allowed() -> bool:
+    """Whether a kernel may be compiled when a call needs it: TILEWRIGHT_JIT is not 0."""
+    return os.environ.get("TILEWRIGHT_JIT", "1") != "0"
+
+
+class Registry:
+    """The kernels of every module below `generated` (default: the installed ones).
+
+    Tables and the list of built libraries are read when first asked for; `refresh` reads the latter
+    again. Safe under threads.
+    """
+
+    def __init__(
+        self,
+        generated: Path | None = None,
+        *,
+        libraries: Callable[[str], Sequence[BuiltLibrary]] = _built_libraries,
+        build: Callable[[Table, str], None] = _build_kernel,
+    ) -> None:
+        self._generated = paths.generated_dir() if generated is None else generated
+        self._find_libraries = libraries
+        self._build = build
+        self._lock = threading.RLock()
+        self._tables: dict[str, Table] | None = None
+        self._home: dict[str, Table] = {}
+        self._runnable: dict[tuple[str, Capability], tuple[KernelRecord, ...]] = {}
+        self._where: dict[str, dict[str, Path]] = {}
+
+    @property
+    def tables(self) -> dict[str, Table]:
+        """Tables by module."""
+        with self._lock:
+            if self._tables is None:
+                tables = [Table.read(path) for path in find_tables(self._generated)]
+                for table in tables:
+                    for name in table:
+                        self._home.setdefault(name, table)
+                self._tables = {table.module: table for table in tables}
+            return self._tables
+
+    def table_of(self, kernel: str) -> Table:
+        """The table that lists a kernel. Raises NoKernelError, with what may have been meant."""
+        tables = self.tables
+        if kernel not in self._home:
+            close = difflib.get_close_matches(kernel, self._home, n=3)
+            hint = f"Did you mean {', '.join(close)}?" if close else "`tilewright list` shows what there is."
+            modules = ", ".join(tables) or "none"
+            raise NoKernelError(f"no table lists a kernel named {kernel} (modules: {modules})", hint=hint)
+        return self._home[kernel]
+
+    def record(self, kernel: str) -> KernelRecord:
+        return self.table_of(kernel)[kernel]
+
+    def kernels(self, family: str) -> list[KernelRecord]:
+        """Every kernel of a family, in the order of modules and tables."""
+        with self._lock:
+            rows = (table for table in self.tables.values() if table.family == family)
+            return [table[name] for table in rows for name in table if self._home[name] is table]
+
+    def route(self, family: str, device: DeviceProperties) -> tuple[KernelRecord, ...]:
+        """The kernels of a family that run on a GPU.
+
+        Raises UnsupportedDeviceError, before anything is launched, where there is none: what the GPU
+        is, what there is, which spec to extend and which command to run.
+        """
+        key = (family, device.capability)
+        with self._lock:
+            if key not in self._runnable:
+                self._runnable[key] = tuple(
+                    record
+                    for record in self.kernels(family)
+                    if routing.runs_on(record.arch, device.capability)
+                )
+            if not self._runnable[key]:
+                raise self._unsupported(family, device)
+            return self._runnable[key]
+
+    def _unsupported(self, family: str, device: DeviceProperties) -> UnsupportedDeviceError:
+        by_arch: dict[str, int] = {}
+        built: dict[str, int] = {}
+        specs: dict[str, None] = {}
+        for record in self.kernels(family):
+            by_arch[record.arch] = by_arch.get(record.arch, 0) + 1
+            built[record.arch] = built.get(record.arch, 0) + self.is_built(record)
+            specs.setdefault(self._home[record.name].spec)
+        listed = ", ".join(
+            f"{arch} ({count} kernels, {built[arch]} built)" for arch, count in by_arch.items()
+        )
+        wanted = routing.wanted_target(device.capability)
+        where = f"a spec beside {', '.join(specs)}" if specs else "a spec in specs/"
+        return UnsupportedDeviceError(
+            f"no {family} kernel runs on {device.name}, {routing.describe(device.capability)}; "
+            f"there are kernels for: {listed or 'nothing'}",
+            hint=f"Add {where} with `family: {family}` and `arch: {wanted}`, then run "
+            f"`tilewright generate` and `tilewright build --filter arch={wanted}`.",
+        )
+
+    def is_built(self, record: KernelRecord) -> bool:
+        """Whether a library holds the kernel, made of the source that the table names."""
+        return record.name in self._locations(self.table_of(record.name))
+
+    def refresh(self) -> None:
+        """Forgets which libraries there are."""
+        with self._lock:
+            self._where.clear()
+
+    def _locations(self, table: Table) -> dict[str, Path]:
+        with self._lock:
+            if table.module not in self._where:
+                where: dict[str, Path] = {}
+                for built in self._find_libraries(table.module):
+                    for name in table:
+                        if name not in where and built.holds(table[name]):
+                            where[name] = built.path
+                self._where[table.module] = where
+            return self._where[table.module]
+
+    def library(self, record: KernelRecord) -> Library:
+        """The loaded library that holds a kernel, which is built now if need be and allowed.
+
+        Raises NotBuiltError where it is not allowed (TILEWRIGHT_JIT=0), and what a build raises.
+        """
+        table = self.table_of(record.name)
+        with self._lock:
+            path = self._locations(table).get(record.name)
+            if path is not None:
+                try:
+                    return libraries.load(path)
+                except NotBuiltError:  # a newer build has replaced it on disk
+                    log.info("%s is gone; looking again", path)
+                    self.refresh()
+                    path = self._locations(table).get(record.name)
+            if path is None:
+                if not jit_allowed():
+                    raise self._not_built(record)
+                log.warning(
+                    "compiling %s (about a minute; `%s` does it ahead of time)", record.name, _command(record)
+                )
+                self._build(table, record.name)
+                self.refresh()
+                path = self._locations(table).get(record.name)
+            if path is None:
+                raise TilewrightError(f"{record.name} was built, and no library of {table.module} holds it")
+            return libraries.load(path)
+
+    def _not_built(self, record: KernelRecord) -> NotBuiltError:
+        return NotBuiltError(
+            f"{record.name} is not built, or was built from another source, and TILEWRIGHT_JIT=0 "
+            f"forbids to build it now",
+            hint=f"Run `{_command(record)}`.",
+        )
+
+
+def _command(record: KernelRecord) -> str:
+    return f"tilewright build --filter {shlex.quote(record.name)}"

@@ -1,0 +1,87 @@
+"""Which GPUs run which machine code.
+
+The last characters of a target say how far it reaches (CUDA programming guide, "compute capability
+and feature sets"):
+
+- `a`, architecture-specific: this capability and no other. wgmma exists in sm_90a alone.
+- `f`, family-specific: this capability and the later ones of its family. sm_100f runs on 10.0 and
+  10.3; sm_120f on every 12.x.
+- none: this capability and the later minors of its major.
+
+So routing asks what a target reaches, never whether a capability equals a number: a new chip of a
+known family finds its family's kernels.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+Capability = tuple[int, int]
+
+# What nvcc 13.0 compiles for and a GPU can be. A family is a major number but for 11.x, whose chips
+# (sm_101 until CUDA 12) are a family of their own and are numbered so.
+FAMILIES: dict[int, str] = {
+    9: "Hopper",
+    10: "Blackwell (data center)",
+    11: "Thor",
+    12: "Blackwell (RTX, Spark)",
+}
+
+_TARGET = re.compile(r"sm_(\d+)(\d)([af]?)")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A target of nvcc, for example `sm_90a`."""
+
+    name: str
+    major: int
+    minor: int
+    reach: str  # "a", "f" or ""
+
+    @classmethod
+    def parse(cls, name: str) -> Target:
+        """Raises ValueError where `name` is not a target's name."""
+        match = _TARGET.fullmatch(name)
+        if match is None:
+            raise ValueError(f"{name!r} is not a target such as sm_90a, sm_100f or sm_120")
+        return cls(name, int(match[1]), int(match[2]), match[3])
+
+    def runs_on(self, capability: Capability) -> bool:
+        major, minor = capability
+        if self.reach == "a":
+            return (major, minor) == (self.major, self.minor)
+        return major == self.major and minor >= self.minor
+
+
+def runs_on(target: str, capability: Capability) -> bool:
+    """Whether code compiled for `target` runs on a GPU of `capability`."""
+    return Target.parse(target).runs_on(capability)
+
+
+def usable(targets: Iterable[str], capability: Capability) -> list[str]:
+    """The targets that run on `capability`, the most specific first."""
+    fitting = [target for target in map(Target.parse, sorted(set(targets))) if target.runs_on(capability)]
+    order = {"a": 0, "f": 1, "": 2}
+    fitting.sort(key=lambda target: (order[target.reach], -target.minor, target.name))
+    return [target.name for target in fitting]
+
+
+def wanted_target(capability: Capability) -> str:
+    """The `arch:` to write into a spec for GPUs of `capability`.
+
+    Tensor-core instructions exist in `a` and `f` targets alone. On 12.x the family target reaches
+    sm_120 and sm_121 alike.
+    """
+    major, minor = capability
+    return f"sm_{major}0f" if major == 12 else f"sm_{major}{minor}a"
+
+
+def describe(capability: Capability) -> str:
+    """For messages: `compute capability 12.1 (sm_121, Blackwell (RTX, Spark))`."""
+    major, minor = capability
+    family = FAMILIES.get(major)
+    known = f", {family}" if family else ""
+    return f"compute capability {major}.{minor} (sm_{major}{minor}{known})"
