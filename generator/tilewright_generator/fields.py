@@ -44,6 +44,10 @@ class Field:
         value = resolve(text)
         return self.parse(text if isinstance(value, Trap) else value)
 
+    def json_schema(self) -> dict[str, Any]:
+        """The JSON Schema of one value."""
+        return self.adapter.json_schema()
+
     def _complaint(self, given: object, error: ValidationError) -> str:
         """One sentence from pydantic's details, of which a union gives one per member."""
         wanted: list[str] = []

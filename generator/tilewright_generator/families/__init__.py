@@ -1,4 +1,4 @@
-"""Families of kernels. Each is a package of this folder that exposes `FAMILY`; nothing else knows its name."""
+"""Families of kernels. Each is a package in this folder that exposes `FAMILY`; no other code names it."""
 
 from __future__ import annotations
 

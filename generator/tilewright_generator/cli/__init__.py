@@ -1,0 +1,81 @@
+"""The command line: `tilewright <command>`. Each command is a module here, imported when it is called."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+import click
+
+from tilewright_generator import __version__
+
+# What `tilewright --help` says of each command; the module `cli/<command>.py` defines `command`.
+COMMANDS = {
+    "generate": "Write the sources and dispatch tables that the specs name.",
+    "check": "Compare the generated files with the specs; write nothing.",
+    "list": "List the kernels that the specs name.",
+    "explain": "Say where a kernel comes from, or why a combination makes none.",
+    "schema": "Write JSON Schemas, with which editors complete specs.",
+    "build": "Compile generated kernels into libraries.",
+    "run": "Run a kernel on this machine's GPU.",
+    "bench": "Measure kernels against their peers.",
+}
+
+
+class _Commands(click.Group):
+    """Finds commands in the table above, so that `--help` imports none of them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"{__name__}.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="tilewright")
+def tilewright() -> None:
+    """YAML in; CUDA kernels, dispatch tables and libraries out.
+
+    Exit codes: 0 fine, 1 drift or a failed check, 2 usage or a wrong spec, 3 an internal error.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command and exit with its code. `TILEWRIGHT_DEBUG=1` shows a traceback of every error."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and answer its exit code: what it returns, or that of the error it ends with."""
+    debug = os.environ.get("TILEWRIGHT_DEBUG") == "1"
+    try:
+        answer = tilewright.main(arguments, prog_name="tilewright", standalone_mode=False)
+        return answer if isinstance(answer, int) else 0
+    except click.Abort:
+        click.echo("interrupted", err=True)
+        return 130
+    except click.ClickException as error:
+        if debug:
+            raise
+        error.show()
+        return error.exit_code
+    except BrokenPipeError:  # the reader of a pipe has seen enough
+        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - Python flushes it as it ends
+        return 0
+    except Exception as error:
+        if debug:
+            raise
+        code = getattr(error, "exit_code", 3)  # the runtime's errors carry one too
+        kind = f"internal error: {type(error).__name__}: " if code == 3 else ""
+        click.echo(f"tilewright: {kind}{error}", err=True)
+        return int(code)

@@ -1,0 +1,92 @@
+"""`tilewright check`."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from tilewright_generator import generation
+from tilewright_generator.cli import common, report
+from tilewright_generator.plan import Change, Plan, Why
+
+_WORDS = {
+    Change.ADD: ("missing", "a spec makes it"),
+    Change.CHANGE: ("changed", "the specs or the templates say otherwise"),
+    Change.REMOVE: ("extra", "no spec makes it"),
+}
+
+
+@click.command("check")
+@common.specs_argument
+@common.root_option
+@common.out_option
+@common.filter_option
+@click.option("--diff", is_flag=True, help="Print what `generate` would change in each file.")
+@common.json_option
+def command(
+    *,
+    specs: tuple[Path, ...],
+    root: Path | None,
+    out: Path | None,
+    filters: tuple[str, ...],
+    diff: bool,
+    as_json: bool,
+) -> int:
+    """Compare the generated files with what the specs make (default: specs/*.yaml); write nothing.
+
+    Exits with 1 if a file is changed, missing or extra, and says which command mends it.
+    """
+    inputs = common.read(root, out, specs, filters)
+    plan = generation.make_plan(inputs.project, inputs.expansions, inputs.only, inputs.everything)
+    drift = [*_drift(plan)]
+    if as_json:
+        listed = [{"drift": word, "path": path, "why": why} for word, path, why in drift]
+        click.echo(json.dumps({"drift": listed}, indent=1))
+        return 1 if drift else 0
+    for line in report.diffs(plan) if diff else ():
+        click.echo(line)
+    for word, path, why in drift:
+        click.echo(f"{click.style(f'{word:8}', fg='red')} {plan.folder / path}: {why}")
+    if not drift:
+        kernels = common.counted(sum(len(each.kernels) for each in inputs.expansions), "kernel")
+        click.echo(f"{kernels} of {common.counted(len(inputs.expansions), 'module')} are as the specs say")
+        return 0
+    given = _repeat(specs, root, out, filters)
+    for line in _mend(plan, given):
+        click.echo(line, err=True)
+    return 1
+
+
+def _drift(plan: Plan) -> Iterator[tuple[str, str, str]]:
+    for action in plan.actions:
+        word, why = _WORDS[action.change]
+        yield word, action.path, why
+    for kept in plan.kept:
+        yield ("extra" if kept.data is None else "changed"), kept.path, kept.why.value
+
+
+def _mend(plan: Plan, given: str) -> Iterator[str]:
+    edited = [kept for kept in plan.kept if kept.why is not Why.UNKNOWN]
+    unknown = [kept for kept in plan.kept if kept.why is Why.UNKNOWN]
+    if plan.actions:
+        yield f"mend {common.counted(len(plan.actions), 'file')} with: tilewright generate{given}"
+    if edited:
+        discard = f"discard the edits of {common.counted(len(edited), 'file')} with"
+        yield f"{discard}: tilewright generate --force{given}"
+    if unknown:
+        paths = shlex.join(str(plan.folder / kept.path) for kept in unknown)
+        yield f"remove by hand, or move elsewhere: {paths}"
+
+
+def _repeat(specs: tuple[Path, ...], root: Path | None, out: Path | None, filters: tuple[str, ...]) -> str:
+    """The options that a command needs to reach the same files."""
+    words = [str(spec) for spec in specs]
+    words += ["--root", str(root)] if root else []
+    words += ["--out", str(out)] if out else []
+    for term in filters:
+        words += ["--filter", term]
+    return f" {shlex.join(words)}" if words else ""

@@ -1,0 +1,155 @@
+"""`tilewright explain`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tilewright_generator import families
+from tilewright_generator.cli import common
+from tilewright_generator.errors import UsageError
+from tilewright_generator.explain import Candidate, combination, matching, named, parse_terms
+from tilewright_generator.fields import Field, fields_of, text
+from tilewright_generator.rules import statement
+
+_SHOWN = 10  # combinations of a kind that are printed; --json has all
+
+
+@click.command("explain")
+@click.argument("what", nargs=-1, required=True, metavar="NAME | [FAMILY] FIELD=VALUE...")
+@click.option(
+    "--spec",
+    "specs",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Look in this spec. Default: specs/*.yaml.",
+)
+@common.root_option
+@common.json_option
+def command(*, what: tuple[str, ...], specs: tuple[Path, ...], root: Path | None, as_json: bool) -> None:
+    """Say where a kernel comes from, or why a combination makes none.
+
+    \b
+    tilewright explain NAME                       which line of which spec makes it, what its fields mean
+    tilewright explain tile=128x256x64 d=f32      what becomes of the specs' combinations that have these
+    tilewright explain gemm a=bf16 b=bf16 ...     every rule that a combination breaks, in a spec or not
+    """
+    words = [word for word in what if "=" not in word]
+    terms = [word for word in what if "=" in word]
+    if len(words) > 1 or (words and terms and words[0] not in families.names()):
+        raise UsageError(f"{' '.join(what)}: give a kernel's name, or a family and FIELD=VALUE...")
+    if terms and words:
+        family = families.get(words[0])
+        found = [combination(family, parse_terms(family, terms))]
+    elif terms:
+        found = _in_specs(terms, common.read(root, None, specs, ()))
+    else:
+        found = [named(words[0].removesuffix(".cu"), common.read(root, None, specs, ()).expansions)]
+    if as_json:
+        click.echo(json.dumps([_as_json(candidate) for candidate in found], indent=1))
+        return
+    for line in _whole(found[0]) if len(found) == 1 else _many(found):
+        click.echo(line)
+
+
+def _in_specs(terms: list[str], inputs: common.Inputs) -> list[Candidate]:
+    """The combinations of the specs that meet the terms, else the one that the first spec would make."""
+    found: list[Candidate] = []
+    for expansion in inputs.expansions:
+        found += matching(expansion, parse_terms(expansion.spec.family, terms))
+    if not found:
+        spec = inputs.expansions[0].spec
+        found = [combination(spec.family, parse_terms(spec.family, terms), spec)]
+    return found
+
+
+def _many(found: list[Candidate]) -> Iterator[str]:
+    """Counts, and a few examples of each kind."""
+    made = [each for each in found if each.made]
+    excluded = [each for each in found if each.exclude]
+    rejected = [each for each in found if not each.made and not each.exclude]
+    yield (
+        f"{common.counted(len(found), 'combination')}: {common.counted(len(made), 'kernel')}, "
+        f"{len(excluded):,} excluded by the spec, {len(rejected):,} rejected by rules"
+    )
+    for title, kind in (("kernels", made), ("excluded", excluded), ("rejected", rejected)):
+        if kind:
+            yield f"{title}:"
+        for each in kind[:_SHOWN]:
+            yield f"  {each.name}  ({each.group.position if each.group else ''})"
+            yield from (f"      {line}" for line in _against(each))
+        if len(kind) > _SHOWN:
+            yield f"  ... and {len(kind) - _SHOWN:,} more (--json lists all)"
+
+
+def _against(candidate: Candidate) -> Iterator[str]:
+    if candidate.exclude:
+        yield f"excluded at {candidate.exclude.position}: {candidate.exclude.reason}"
+    for verdict in candidate.verdicts:
+        yield str(verdict)
+
+
+def _whole(candidate: Candidate) -> Iterator[str]:
+    """All about one combination."""
+    family, config = candidate.family, candidate.config
+    yield candidate.name
+    yield from _fate(candidate)
+    yield "fields:"
+    rows = [
+        (name, text(getattr(config, name)), _origin(candidate, field), field.description)
+        for name, field in fields_of(family).items()
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=False))
+        yield f"  {'  '.join(cells)}  {row[3]}"
+    if not candidate.verdicts:
+        yield f"facts: {json.dumps(family.facts(config))}"
+        yield f"build: {json.dumps(family.build(config))}"
+
+
+def _origin(candidate: Candidate, field: Field) -> str:
+    """Where the field's value comes from."""
+    if position := candidate.origin(field.name):
+        return str(position)
+    default = not field.required and getattr(candidate.config, field.name) == field.default
+    return "default" if default else "given"
+
+
+def _fate(candidate: Candidate) -> Iterator[str]:
+    family, spec, group = candidate.family, candidate.spec, candidate.group
+    if not candidate.verdicts:
+        yield f"  {family.summary(candidate.config)}"
+    if candidate.made and spec and group:
+        yield f"  made by the group at {group.position}, as {spec.module}/{candidate.name}.cu"
+    elif candidate.exclude:
+        yield f"  excluded at {candidate.exclude.position}: {candidate.exclude.reason}"
+    elif not group and not candidate.verdicts:
+        yield f"  legal; {spec.path if spec else 'no spec was asked'}{' does not name it' if spec else ''}"
+    elif group:
+        yield f"  left out of the group at {group.position}:"
+    docs = {rule.__name__: statement(rule) for rule in family.rules}
+    for verdict in candidate.verdicts:
+        yield f"  rejected by {verdict.rule}: {verdict.reason}"
+        if docs[verdict.rule]:
+            yield f"      rule: {docs[verdict.rule]}"
+
+
+def _as_json(candidate: Candidate) -> dict[str, Any]:
+    exclude = candidate.exclude
+    legal = not candidate.verdicts
+    return {
+        "name": candidate.name,
+        "made": candidate.made,
+        "family": candidate.family.name,
+        "module": candidate.spec.module if candidate.spec else None,
+        "position": str(candidate.group.position) if candidate.group else None,
+        "config": {name: getattr(candidate.config, name) for name in fields_of(candidate.family)},
+        "facts": candidate.family.facts(candidate.config) if legal else None,
+        "excluded": {"position": str(exclude.position), "reason": exclude.reason} if exclude else None,
+        "rejected": [{"rule": verdict.rule, "reason": verdict.reason} for verdict in candidate.verdicts],
+    }

@@ -1,0 +1,72 @@
+"""`tilewright generate`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from tilewright_generator import generation
+from tilewright_generator.apply import apply
+from tilewright_generator.cli import common, report
+from tilewright_generator.plan import Plan, Why
+
+
+@click.command("generate")
+@common.specs_argument
+@common.root_option
+@common.out_option
+@common.filter_option
+@click.option("--dry-run", is_flag=True, help="Print the plan and write nothing.")
+@click.option("--diff", is_flag=True, help="Print what changes in each file.")
+@click.option("--force", is_flag=True, help="Replace and remove files that were edited by hand, too.")
+@common.json_option
+def command(
+    *,
+    specs: tuple[Path, ...],
+    root: Path | None,
+    out: Path | None,
+    filters: tuple[str, ...],
+    dry_run: bool,
+    diff: bool,
+    force: bool,
+    as_json: bool,
+) -> int:
+    """Write the sources and dispatch tables that the specs name (default: specs/*.yaml).
+
+    Writes only what has changed, and removes what no spec makes any more. A file that was edited by hand is
+    kept, and the exit code is 1. With --filter, only the sources of those kernels are written, beside the
+    tables, and nothing is removed.
+    """
+    inputs = common.read(root, out, specs, filters)
+    plan = generation.make_plan(inputs.project, inputs.expansions, inputs.only, inputs.everything, force)
+    if as_json:
+        click.echo(json.dumps({"applied": not dry_run} | report.as_json(plan, inputs.expansions), indent=1))
+    else:
+        _print(plan, inputs, diff)
+    if not dry_run:
+        apply(plan)
+    return 1 if _in_the_way(plan) else 0
+
+
+def _in_the_way(plan: Plan) -> list[str]:
+    return [kept.path for kept in plan.kept if kept.why is not Why.UNKNOWN]
+
+
+def _print(plan: Plan, inputs: common.Inputs, diff: bool) -> None:
+    for lines in (
+        report.left_out(inputs.expansions),
+        report.diffs(plan) if diff else (),
+        report.actions(plan),
+    ):
+        for line in lines:
+            click.echo(line)
+    for kept in plan.kept:
+        click.echo(f"kept {plan.folder / kept.path}: {kept.why.value}", err=True)
+    if _in_the_way(plan):
+        click.echo("`tilewright generate --force` replaces what was edited by hand.", err=True)
+    if not plan.actions:
+        kernels = common.counted(sum(len(each.kernels) for each in inputs.expansions), "kernel")
+        modules = common.counted(len(inputs.expansions), "module")
+        click.echo(f"nothing to do: {kernels} in {modules} are as the specs say")

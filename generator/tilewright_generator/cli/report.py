@@ -1,0 +1,93 @@
+"""Plans in words, as JSON and as diffs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from difflib import unified_diff
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tilewright_generator import manifest
+from tilewright_generator.cli.common import counted
+from tilewright_generator.expand import Expansion
+from tilewright_generator.plan import Action, Change, Kept, Plan, module_of
+
+_SHOWN = 100  # actions of a module that are printed; --json has all
+_COLOURS = {Change.ADD: "green", Change.CHANGE: "yellow", Change.REMOVE: "red"}
+
+
+def left_out(expansions: Iterable[Expansion]) -> Iterator[str]:
+    """For each spec that names combinations of which no kernel is made: how many, and for which rules."""
+    for each in expansions:
+        rules = [f"{rule} {count:,}" for rule, count in each.rejections().items()]
+        if each.excluded:
+            rules.append(f"excludes of the spec {len(each.excluded):,}")
+        if rules:
+            number = counted(len(each.rejected) + len(each.excluded), "combination")
+            yield f"{each.spec.path}: {number} left out: {', '.join(rules)}"
+
+
+def actions(plan: Plan) -> Iterator[str]:
+    """The plan, module by module, with counts and what each would compile."""
+    by_module: dict[str, list[Action]] = {}
+    for action in plan.actions:
+        if action.path != manifest.NAME:
+            by_module.setdefault(module_of(action.path), []).append(action)
+    for module, found in sorted(by_module.items()):
+        yield f"{module}:"
+        for action in found[:_SHOWN]:
+            yield "  " + click.style(f"{action.change.value} {action.path}", fg=_COLOURS[action.change])
+        if len(found) > _SHOWN:
+            yield f"  ... and {len(found) - _SHOWN:,} more (--json lists all)"
+        counts = Counter(action.change for action in found)
+        yield (
+            f"  {counts[Change.ADD]:,} to add, {counts[Change.CHANGE]:,} to change, "
+            f"{counts[Change.REMOVE]:,} to remove, {plan.unchanged[module]:,} unchanged; "
+            f"{counted(units(found), 'unit')} to compile"
+        )
+
+
+def units(found: Iterable[Action]) -> int:
+    """Kernel sources that would be compiled again."""
+    return sum(action.path.endswith(".cu") and action.change is not Change.REMOVE for action in found)
+
+
+def diffs(plan: Plan) -> Iterator[str]:
+    """Unified diffs from what is on disk to what the specs say."""
+    differing: list[Action | Kept] = [*plan.actions, *plan.kept]
+    for item in differing:
+        if item.path != manifest.NAME and item.data is not None:
+            yield from _diff(plan.folder, item.path, item.data)
+
+
+def _diff(folder: Path, path: str, data: bytes) -> Iterator[str]:
+    old = (folder / path).read_bytes() if (folder / path).exists() else b""
+    before, after = (text.decode(errors="replace").splitlines() for text in (old, data))
+    names = (f"a/{path}" if old else "/dev/null", f"b/{path}" if data else "/dev/null")
+    for line in unified_diff(before, after, *names, lineterm=""):
+        colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[0])
+        yield click.style(line, fg=colour) if colour else line
+
+
+def as_json(plan: Plan, expansions: Iterable[Expansion]) -> dict[str, Any]:
+    """The plan for machines."""
+    kinds = {Change.ADD: "add", Change.CHANGE: "change", Change.REMOVE: "remove"}
+    modules: dict[str, dict[str, Any]] = {}
+    for each in expansions:
+        own = [action for action in plan.actions if module_of(action.path) == each.spec.module]
+        modules[each.spec.module] = {
+            "spec": each.spec.path,
+            "kernels": len(each.kernels),
+            "excluded": len(each.excluded),
+            "rejected": each.rejections(),
+            "unchanged": plan.unchanged[each.spec.module],
+            "units": units(own),
+        }
+    return {
+        "modules": modules,
+        "actions": [{"change": kinds[action.change], "path": action.path} for action in plan.actions],
+        "kept": [{"path": kept.path, "why": kept.why.value} for kept in plan.kept],
+    }

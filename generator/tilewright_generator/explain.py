@@ -1,0 +1,114 @@
+"""Why a kernel is made, or a combination is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright_generator.errors import Position, UsageError, did_you_mean
+from tilewright_generator.expand import Expansion
+from tilewright_generator.families import Family
+from tilewright_generator.fields import InvalidValueError, fields_of
+from tilewright_generator.rules import Verdict, verdicts
+from tilewright_generator.spec import Choices, Exclude, Group, Spec
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A combination, and what becomes of it: a kernel unless it is excluded or a rule rejects it."""
+
+    family: Family
+    config: Any
+    spec: Spec | None = None
+    group: Group | None = None
+    """The group that names it; None for a combination that no spec names."""
+    exclude: Exclude | None = None
+    verdicts: tuple[Verdict, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The kernel's name, which a combination that makes no kernel would have too."""
+        return self.family.kernel_name(self.config)
+
+    @property
+    def made(self) -> bool:
+        """Whether the specs make this kernel."""
+        return self.group is not None and self.exclude is None and not self.verdicts
+
+    def origin(self, field: str) -> Position | None:
+        """Where the spec gives the field's value; None for the family's own default."""
+        value = getattr(self.config, field)
+        choices = self.group.choices[field] if self.group else ()
+        return next((choice.position for choice in choices if choice.value == value), None)
+
+
+def candidates(expansion: Expansion) -> Iterator[Candidate]:
+    """Every combination that the spec names, with all that stands against it."""
+    spec, family = expansion.spec, expansion.spec.family
+    for kernel in expansion.kernels:
+        yield Candidate(family, kernel.config, spec, kernel.group)
+    for left in expansion.excluded:
+        yield Candidate(
+            family, left.config, spec, left.group, left.exclude, tuple(verdicts(family, left.config))
+        )
+    for rejected in expansion.rejected:
+        against = tuple(verdicts(family, rejected.config))
+        yield Candidate(family, rejected.config, spec, rejected.group, None, against)
+
+
+def named(name: str, expansions: Sequence[Expansion]) -> Candidate:
+    """The combination whose kernel has, or would have, this name; `UsageError` if no spec names it."""
+    for expansion in expansions:
+        for kernel in expansion.kernels:
+            if kernel.name == name:
+                return Candidate(expansion.spec.family, kernel.config, expansion.spec, kernel.group)
+    for expansion in expansions:
+        for candidate in candidates(expansion):
+            if not candidate.made and candidate.name == name:
+                return candidate
+    hint = did_you_mean(name, (kernel.name for each in expansions for kernel in each.kernels))
+    raise UsageError(f"no spec names a kernel {name!r}{hint}")
+
+
+def matching(expansion: Expansion, wanted: Mapping[str, Any]) -> list[Candidate]:
+    """The combinations of the spec that have these values."""
+    return [
+        candidate
+        for candidate in candidates(expansion)
+        if all(getattr(candidate.config, field) == value for field, value in wanted.items())
+    ]
+
+
+def combination(family: Family, wanted: Mapping[str, Any], spec: Spec | None = None) -> Candidate:
+    """A combination that need not be in any spec: these values, the spec's own, the family's defaults.
+
+    Raises `UsageError` if fields remain without a value.
+    """
+    shared = _single(spec.shared) if spec else {}
+    given = {**shared, **wanted}
+    fields = fields_of(family)
+    missing = [name for name, field in fields.items() if field.required and name not in given]
+    if missing:
+        raise UsageError(f"give {', '.join(f'{name}=...' for name in missing)} too")
+    config = family.config(**given)
+    return Candidate(family, config, spec, verdicts=tuple(verdicts(family, config)))
+
+
+def parse_terms(family: Family, terms: Iterable[str]) -> dict[str, Any]:
+    """Values of `field=value` words; `UsageError` for a field or value that the family has not."""
+    fields = fields_of(family)
+    wanted: dict[str, Any] = {}
+    for term in terms:
+        name, _, value = term.partition("=")
+        if name not in fields:
+            raise UsageError(f"{term}: {family.name} has no field {name!r}{did_you_mean(name, fields)}")
+        try:
+            wanted[name] = fields[name].parse_text(value)
+        except InvalidValueError as error:
+            raise UsageError(str(error)) from None
+    return wanted
+
+
+def _single(choices: Choices) -> dict[str, Any]:
+    return {name: values[0].value for name, values in choices.items() if len(values) == 1}
