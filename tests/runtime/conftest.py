@@ -1,0 +1,145 @@
+"""A module of kernels that run on the host, built by g++ and loaded for real."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pytest
+
+from tilewright import context as contexts
+from tilewright import paths
+from tilewright.context import Context
+from tilewright.device import H200
+from tilewright.registry import Registry
+from tilewright.table import KernelRecord
+
+ROOT = Path(__file__).resolve().parents[2]
+ALIGNMENT = {"bf16": 8, "f16": 8, "tf32": 4, "f32": 4, "s8": 16, "s32": 4, "e4m3": 16, "e5m2": 16}
+
+
+def config(**fields: Any) -> dict[str, Any]:
+    defaults = {
+        "arch": "sm_90a", "a": "bf16", "b": "bf16", "d": "bf16", "tile": [128, 128, 64], "acc": "f32",
+        "c": "same", "layout": "tn", "cluster": [1, 1], "schedule": "cooperative",
+        "scheduler": "data_parallel", "fast_accum": False, "swap_ab": False, "bias": False,
+        "activation": "none", "pdl": False, "stages": "auto",
+    }  # fmt: skip
+    return defaults | fields
+
+
+def make_row(name: str, **fields: Any) -> dict[str, Any]:
+    """A row of a table as the generator writes it."""
+    made = config(**fields)
+    types = {"a": made["a"], "b": made["b"], "c": made["d"], "d": made["d"]}
+    return {
+        "name": name,
+        "source": f"{name}.cu",
+        "sha256": f"sha of {name}",
+        "arch": made["arch"],
+        "defines": [],
+        "instructions": ["HGMMA"],
+        "config": made,
+        "facts": {
+            "stages": 4,
+            "smem_bytes": 100000,
+            "threads": 384,
+            "alignment": {matrix: ALIGNMENT[dtype] for matrix, dtype in types.items()},
+        },
+    }
+
+
+HOST_ROWS = [
+    make_row("host_bf16_tn", bias=True),
+    make_row("host_bf16_tn_relu", bias=True, activation="relu"),
+    make_row("host_bf16_tn_streamk", bias=True, scheduler="stream_k", tile=[128, 256, 64]),
+    make_row("host_bf16_nt", layout="nt"),
+    make_row("host_tf32_tn", a="tf32", b="tf32", d="f32"),
+    make_row("host_s8_tn", a="s8", b="s8", d="s32", acc="s32", bias=True),
+    make_row("host_absent", activation="silu"),
+    make_row("host_old_abi", activation="gelu"),
+]
+
+
+def write_table(folder: Path, module: str, rows: list[dict[str, Any]], family: str = "gemm") -> Path:
+    head = {"format": 1, "module": module, "family": family, "spec": f"specs/{module}.yaml"}
+    lines = ",\n".join(json.dumps(row) for row in rows)
+    (folder / module).mkdir(parents=True)
+    path = folder / module / "table.json"
+    path.write_text(json.dumps(head)[:-1] + ', "kernels": [\n' + lines + "\n]}\n", encoding="utf-8")
+    return path
+
+
+class Built:
+    """Stands for a library.json: everything of the table is in it but `lacking`."""
+
+    def __init__(self, path: Path, lacking: tuple[str, ...] = ()) -> None:
+        self.path = path
+        self.lacking = lacking
+
+    def holds(self, record: KernelRecord) -> bool:
+        return record.name not in self.lacking and record.sha256 == f"sha of {record.name}"
+
+
+@pytest.fixture(scope="session")
+def row() -> Callable[..., dict[str, Any]]:
+    return make_row
+
+
+@pytest.fixture(scope="session")
+def record() -> Callable[..., KernelRecord]:
+    return lambda name, **fields: KernelRecord.parse(make_row(name, **fields))
+
+
+@pytest.fixture(scope="session")
+def table() -> Callable[..., Path]:
+    return write_table
+
+
+@pytest.fixture(scope="session")
+def built() -> type[Built]:
+    return Built
+
+
+@pytest.fixture(scope="session")
+def host_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """host_gemm.so: the real table template, linked with kernels that run on the host."""
+    import tvm_ffi  # noqa: PLC0415 (only for where its headers are)
+
+    folder = tmp_path_factory.mktemp("host_gemm")
+    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
+    template = environment.from_string((ROOT / "templates/gemm/table.cc.j2").read_text(encoding="utf-8"))
+    names = [row["name"] for row in HOST_ROWS]
+    source = template.render(spec="specs/host_gemm.yaml", module="host_gemm", kernels=names)
+    (folder / "table.cc").write_text(source, encoding="utf-8")
+    library = folder / "host_gemm.so"
+    ffi = Path(tvm_ffi.__file__).parent
+    command = [
+        "g++", "-std=c++17", "-O1", "-Wall", "-Werror", "-fPIC", "-fvisibility=hidden", "-shared",
+        "-DTILEWRIGHT_DEVICE_TYPE=kDLCPU", f"-I{paths.include_dir()}", f"-isystem{ffi / 'include'}",
+        str(folder / "table.cc"), str(Path(__file__).with_name("host_kernels.cc")),
+        "-o", str(library), f"-L{ffi / 'lib'}", "-ltvm_ffi", "-Wl,-Bsymbolic",
+    ]  # fmt: skip
+    subprocess.run(command, check=True)
+    return library
+
+
+@pytest.fixture(scope="session")
+def host_generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("generated")
+    write_table(folder, "host_gemm", HOST_ROWS)
+    return folder
+
+
+@pytest.fixture
+def host(host_library: Path, host_generated: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Context]:
+    """A context in which `tilewright.gemm` runs host kernels on CPU tensors, as if on an H200."""
+    monkeypatch.setenv("TILEWRIGHT_JIT", "0")
+    lacking = ("host_absent",)
+    registry = Registry(host_generated, libraries=lambda module: [Built(host_library, lacking)])
+    with contexts.use(Context(registry, described=H200)) as context:
+        yield context

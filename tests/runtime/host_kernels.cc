@@ -1,0 +1,95 @@
+// Kernels that run on the host, behind the ABI of real ones: the binding and the op are tested end to
+// end with them on machines without a GPU. Each computes in double, whatever its tile.
+#include <cmath>
+#include <cstring>
+
+#include "tilewright/abi.h"
+#include "tilewright/gemm/args.h"
+
+namespace {
+
+struct Bf16 {
+  uint16_t bits;
+};
+
+double load(Bf16 value) {
+  uint32_t const wide = uint32_t(value.bits) << 16;
+  float out;
+  std::memcpy(&out, &wide, sizeof(out));
+  return out;
+}
+double load(float value) { return value; }
+double load(int8_t value) { return value; }
+double load(int32_t value) { return value; }
+
+void store(Bf16& to, double value) {
+  float const narrow = static_cast<float>(value);
+  uint32_t wide;
+  std::memcpy(&wide, &narrow, sizeof(wide));
+  to.bits = static_cast<uint16_t>((wide + 0x7fff + ((wide >> 16) & 1)) >> 16);
+}
+void store(float& to, double value) { to = static_cast<float>(value); }
+void store(int32_t& to, double value) { to = static_cast<int32_t>(value); }
+
+template <class Input, class Output, bool kAKMajor, bool kBKMajor, bool kRelu>
+int32_t launch(void const* opaque, void* workspace, void*) {
+  auto const& args = *static_cast<tilewright_gemm_args const*>(opaque);
+  if (args.splits > 1 && workspace == nullptr) {
+    return TILEWRIGHT_WORKSPACE_MISSING;
+  }
+  auto const* a = static_cast<Input const*>(args.a);
+  auto const* b = static_cast<Input const*>(args.b);
+  auto const* c = static_cast<Output const*>(args.c);
+  auto const* bias = static_cast<Output const*>(args.bias);
+  auto* d = static_cast<Output*>(args.d);
+  double const scale = (args.scale_a ? *args.scale_a : 1.0) * (args.scale_b ? *args.scale_b : 1.0);
+  for (int64_t l = 0; l < args.batch; ++l) {
+    for (int64_t i = 0; i < args.m; ++i) {
+      for (int64_t j = 0; j < args.n; ++j) {
+        double sum = 0;
+        for (int64_t p = 0; p < args.k; ++p) {
+          int64_t const at = l * args.batch_stride_a + (kAKMajor ? i * args.ld_a + p : p * args.ld_a + i);
+          int64_t const bt = l * args.batch_stride_b + (kBKMajor ? j * args.ld_b + p : p * args.ld_b + j);
+          sum += load(a[at]) * load(b[bt]);
+        }
+        double value = args.alpha * scale * sum;
+        if (args.beta != 0) {
+          value += args.beta * load(c[l * args.batch_stride_c + i * args.ld_c + j]);
+        }
+        if (bias != nullptr) {
+          value += load(bias[j]);
+        }
+        if (kRelu && value < 0) {
+          value = 0;
+        }
+        store(d[l * args.batch_stride_d + i * args.ld_d + j], value);
+      }
+    }
+  }
+  return TILEWRIGHT_OK;
+}
+
+int32_t can_implement(void const* opaque) {
+  auto const& args = *static_cast<tilewright_gemm_args const*>(opaque);
+  return args.m > 0 && args.n > 0 && args.k > 0 ? TILEWRIGHT_OK : TILEWRIGHT_NOT_SUPPORTED;
+}
+
+int64_t workspace_bytes(void const* opaque) {
+  auto const& args = *static_cast<tilewright_gemm_args const*>(opaque);
+  return args.splits > 1 ? int64_t(args.splits) * args.m * args.n * 4 : 0;
+}
+
+}  // namespace
+
+#define HOST_KERNEL(NAME, VERSION, ...)                                                          \
+  extern "C" __attribute__((visibility("default"))) tilewright_kernel const tilewright_##NAME = { \
+      VERSION, sizeof(tilewright_gemm_args), 384,   100000,         #NAME,                        \
+      &can_implement, &workspace_bytes, &launch<__VA_ARGS__>};
+
+HOST_KERNEL(host_bf16_tn, TILEWRIGHT_ABI_VERSION, Bf16, Bf16, true, true, false)
+HOST_KERNEL(host_bf16_tn_relu, TILEWRIGHT_ABI_VERSION, Bf16, Bf16, true, true, true)
+HOST_KERNEL(host_bf16_tn_streamk, TILEWRIGHT_ABI_VERSION, Bf16, Bf16, true, true, false)
+HOST_KERNEL(host_bf16_nt, TILEWRIGHT_ABI_VERSION, Bf16, Bf16, false, false, false)
+HOST_KERNEL(host_tf32_tn, TILEWRIGHT_ABI_VERSION, float, float, true, true, false)
+HOST_KERNEL(host_s8_tn, TILEWRIGHT_ABI_VERSION, int8_t, int32_t, true, true, false)
+HOST_KERNEL(host_old_abi, 77, Bf16, Bf16, true, true, false)
