@@ -1,0 +1,21 @@
+"""Dense GEMM, through CUTLASS 3.x collective builders."""
+
+from __future__ import annotations
+
+from tilewright_generator.families import Family
+from tilewright_generator.families.gemm.config import GemmConfig
+from tilewright_generator.families.gemm.kernel import build, facts, kernel_name, summary, variables
+from tilewright_generator.families.gemm.rules import RULES
+
+FAMILY = Family(
+    name="gemm",
+    config=GemmConfig,
+    rules=RULES,
+    kernel_name=kernel_name,
+    facts=facts,
+    variables=variables,
+    build=build,
+    template="gemm/kernel.cu.j2",
+    table_template="gemm/table.cc.j2",
+    summary=summary,
+)

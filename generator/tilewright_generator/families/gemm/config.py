@@ -1,0 +1,92 @@
+"""One `gemm` kernel: D[m,n] = activation(alpha * scale_a * scale_b * A[m,k] B[k,n] + beta * C[m,n] + bias[n])."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from tilewright_generator.shapes import Cluster, Tile
+
+Arch = Literal["sm_90a"]
+Operand = Literal["bf16", "f16", "e4m3", "e5m2", "tf32", "s8"]
+Output = Literal["bf16", "f16", "f32", "s32"]
+Accumulator = Literal["f32", "s32"]
+
+
+@dataclass(frozen=True, slots=True)
+class GemmConfig:
+    """Everything that is decided when a `gemm` kernel is compiled."""
+
+    arch: Annotated[Arch, Field(description="architecture the kernel is compiled for")]
+    a: Annotated[Operand, Field(description="type of A; tf32 reads f32 tensors")]
+    b: Annotated[Operand, Field(description="type of B; tf32 reads f32 tensors")]
+    d: Annotated[Output, Field(description="type of D, and of C and the bias where there are any")]
+    tile: Annotated[
+        Tile,
+        Field(
+            description="tile of one thread block, MxNxK elements; with swap_ab its M runs along the caller's n"
+        ),
+    ]
+    acc: Annotated[Accumulator, Field(description="type in which products are summed")] = "f32"
+    c: Annotated[
+        Literal["same", "none"],
+        Field(description="C of D's type, which beta = 0 leaves unread; or no C at all"),
+    ] = "same"
+    layout: Annotated[
+        Literal["tn", "tt", "nn", "nt"],
+        Field(
+            description="layouts of A and B as BLAS writes them: A is t where k is contiguous (row-major), "
+            "B is n where k is contiguous (column-major)"
+        ),
+    ] = "tn"
+    cluster: Annotated[Cluster, Field(description="thread blocks that share their loads, MxN")] = Cluster(1, 1)
+    schedule: Annotated[
+        Literal["cooperative", "pingpong"],
+        Field(description="two consumer warpgroups share a tile, or take turns with a tile each"),
+    ] = "cooperative"
+    scheduler: Annotated[
+        Literal["data_parallel", "stream_k"],
+        Field(description="how tiles are given to persistent thread blocks; stream_k also splits k"),
+    ] = "data_parallel"
+    fast_accum: Annotated[
+        bool, Field(description="FP8 sums stay in the tensor core, which keeps about 14 bits of them")
+    ] = False
+    swap_ab: Annotated[
+        bool, Field(description="compute D^T = B^T A^T, so that a small m meets the instruction's fine N")
+    ] = False
+    bias: Annotated[bool, Field(description="add bias[n]; a call may leave it out")] = False
+    activation: Annotated[
+        Literal["none", "relu", "gelu", "silu"], Field(description="applied last; gelu is the exact one (erf)")
+    ] = "none"
+    pdl: Annotated[
+        bool,
+        Field(
+            description="programmatic dependent launch: set up while the previous kernel of the stream ends. "
+            "Sets both the launch attribute and the compile definition"
+        ),
+    ] = True
+    stages: Annotated[
+        Literal["auto"] | Annotated[int, Field(ge=2, le=32)],
+        Field(description="depth of the mainloop's pipeline; auto takes what shared memory holds"),
+    ] = "auto"
+
+
+BITS = {"bf16": 16, "f16": 16, "e4m3": 8, "e5m2": 8, "tf32": 32, "f32": 32, "s8": 8, "s32": 32}
+
+
+def bits(dtype: str) -> int:
+    """Bits of one element in memory."""
+    return BITS[dtype]
+
+
+def kernel_operands(config: GemmConfig) -> tuple[str, str]:
+    """Types of the kernel's own A and B: the caller's, exchanged where the operands are swapped."""
+    return (config.b, config.a) if config.swap_ab else (config.a, config.b)
+
+
+def k_contiguous(config: GemmConfig) -> tuple[bool, bool]:
+    """Whether k is the contiguous dimension of the kernel's own A and B."""
+    a, b = config.layout[0] == "t", config.layout[1] == "n"
+    return (b, a) if config.swap_ab else (a, b)

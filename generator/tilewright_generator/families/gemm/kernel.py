@@ -1,0 +1,162 @@
+"""What is written of a `gemm` kernel: its name, its summary, its table row and its template's variables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright_generator.families.gemm.config import GemmConfig, bits, k_contiguous, kernel_operands
+from tilewright_generator.families.gemm.memory import memory
+
+_CUTLASS_TYPES = {
+    "bf16": "cutlass::bfloat16_t",
+    "f16": "cutlass::half_t",
+    "e4m3": "cutlass::float_e4m3_t",
+    "e5m2": "cutlass::float_e5m2_t",
+    "tf32": "float",  # the mainloop rounds f32 to tf32 as it loads
+    "s8": "int8_t",
+    "f32": "float",
+    "s32": "int32_t",
+}
+_ACTIVATIONS = {"none": "Identity", "relu": "ReLu", "gelu": "GELU", "silu": "SiLu"}
+_SCHEDULE_NAMES = {"cooperative": "coop", "pingpong": "pingpong"}
+_INSTRUCTIONS = {"e4m3": "QGMMA", "e5m2": "QGMMA", "s8": "IGMMA"}  # the others: HGMMA
+
+
+def kernel_name(config: GemmConfig) -> str:
+    """The name of file, symbol, table row and report; every field that may differ is in it."""
+    parts = [
+        f"gemm_{config.arch[:2]}{config.arch[3:].rstrip('af')}",
+        config.a,
+        config.b,
+        config.acc,
+        config.d,
+        config.layout,
+        str(config.tile),
+        str(config.cluster),
+        _SCHEDULE_NAMES[config.schedule],
+    ]
+    if config.fast_accum:
+        parts.append("fastacc")
+    if config.scheduler == "stream_k":
+        parts.append("streamk")
+    if config.swap_ab:
+        parts.append("swap")
+    if config.bias:
+        parts.append("bias")
+    if config.activation != "none":
+        parts.append(config.activation)
+    if config.c == "none":
+        parts.append("noc")
+    if config.stages != "auto":
+        parts.append(f"{config.stages}stages")
+    if not config.pdl:
+        parts.append("nopdl")
+    return "_".join(parts)
+
+
+def formula(config: GemmConfig) -> str:
+    """What the kernel computes, in the terms of its caller."""
+    scales = "" if config.acc == "s32" else " * scale_a * scale_b"
+    terms = f"alpha{scales} * A[m,k] B[k,n]"
+    if config.c == "same":
+        terms += " + beta * C[m,n]"
+    if config.bias:
+        terms += " + bias[n]"
+    return f"D[m,n] = {terms}" if config.activation == "none" else f"D[m,n] = {config.activation}({terms})"
+
+
+def schedule_text(config: GemmConfig) -> str:
+    """Schedule, scheduler and launch in words."""
+    words = [config.schedule, "stream-K" if config.scheduler == "stream_k" else "data-parallel tiles"]
+    if config.a in ("e4m3", "e5m2"):
+        words.append("fast accumulation" if config.fast_accum else "promoted accumulation")
+    if config.swap_ab:
+        words.append("operands swapped")
+    if config.pdl:
+        words.append("programmatic dependent launch")
+    return ", ".join(words)
+
+
+def summary(config: GemmConfig) -> str:
+    """One line for lists."""
+    stages, total = memory(config)
+    return (
+        f"{config.a} x {config.b} -> {config.d} {config.layout}, tile {config.tile} cluster {config.cluster}, "
+        f"{stages} stages ({total / 1024:.0f} KiB), {schedule_text(config)}"
+    )
+
+
+def facts(config: GemmConfig) -> dict[str, Any]:
+    """Derived numbers that the runtime needs; alignments are in elements (TMA: 16 bytes)."""
+    stages, total = memory(config)
+    return {
+        "stages": stages,
+        "smem_bytes": total,
+        "threads": 384,  # two consumer warpgroups and a producer, in both schedules
+        "alignment": {
+            "a": 128 // bits(config.a),
+            "b": 128 // bits(config.b),
+            "c": 128 // bits(config.d),
+            "d": 128 // bits(config.d),
+        },
+    }
+
+
+def build(config: GemmConfig) -> dict[str, Any]:
+    """How the kernel is compiled, and which tensor-core instruction its machine code must hold."""
+    # CUTLASS 4.2's stream-K scheduler does not compile under its own switch, which also adds an early
+    # launch of the dependent kernel; defining what that switch leads to keeps the wait, all PDL needs.
+    pdl = "CUTLASS_GDC_ENABLED=1" if config.scheduler == "stream_k" else "CUTLASS_ENABLE_GDC_FOR_SM90=1"
+    return {
+        "arch": config.arch,
+        "defines": [pdl] if config.pdl else [],
+        "instructions": [_INSTRUCTIONS.get(config.a, "HGMMA")],
+    }
+
+
+def variables(config: GemmConfig) -> dict[str, str]:
+    """The template's variables, all of them text."""
+    stages, total = memory(config)
+    a, b = kernel_operands(config)
+    a_k, b_k = k_contiguous(config)
+    cooperative = config.schedule == "cooperative"
+    schedule = "Cooperative" if cooperative else "Pingpong"
+    # Fast accumulation is CUTLASS's plain mainloop under a name of its own.
+    fp8_fast = "FP8FastAccum" if config.fast_accum else ""
+    bias = "None" if not config.bias else "AlongM" if config.swap_ab else "AlongN"
+    return {
+        "name": kernel_name(config),
+        "formula": formula(config),
+        "operands": _operands_text(config),
+        "memory": f"{config.tile} in clusters of {config.cluster}, {stages} stages, {total:,} bytes of shared memory",
+        "schedule": schedule_text(config),
+        "element_a": _CUTLASS_TYPES[a],
+        "element_b": _CUTLASS_TYPES[b],
+        "element_c": "void" if config.c == "none" else _CUTLASS_TYPES[config.d],
+        "element_d": _CUTLASS_TYPES[config.d],
+        "element_accumulator": _CUTLASS_TYPES[config.acc],
+        "layout_a": "RowMajor" if a_k else "ColumnMajor",
+        "layout_b": "ColumnMajor" if b_k else "RowMajor",
+        "layout_d": "ColumnMajor" if config.swap_ab else "RowMajor",
+        "alignment_a": str(128 // bits(a)),
+        "alignment_b": str(128 // bits(b)),
+        "alignment_d": str(128 // bits(config.d)),
+        "tile": f"Shape<Int<{config.tile.m}>, Int<{config.tile.n}>, Int<{config.tile.k}>>",
+        "cluster": f"Shape<Int<{config.cluster.m}>, Int<{config.cluster.n}>, _1>",
+        "stages": str(stages),
+        "shared_memory": str(total),
+        "bias": f"tilewright::gemm::Bias::{bias}",
+        "activation": f"cutlass::epilogue::thread::{_ACTIVATIONS[config.activation]}",
+        "epilogue_schedule": "TmaWarpSpecializedCooperative" if cooperative else "TmaWarpSpecialized",
+        "mainloop_schedule": f"KernelTmaWarpSpecialized{schedule}{fp8_fast}",
+        "scheduler": "StreamKScheduler" if config.scheduler == "stream_k" else "PersistentScheduler",
+        "swap_ab": "true" if config.swap_ab else "false",
+        "pdl": "true" if config.pdl else "false",
+    }
+
+
+def _operands_text(config: GemmConfig) -> str:
+    a = "row-major" if config.layout[0] == "t" else "column-major"
+    b = "column-major" if config.layout[1] == "n" else "row-major"
+    c_and_d = "D" if config.c == "none" else "C and D"
+    return f"A {config.a} {a}, B {config.b} {b}, {c_and_d} {config.d} row-major, summed in {config.acc}"

@@ -1,0 +1,69 @@
+"""Shared memory of an sm_90a kernel, byte for byte as CUTLASS 4.2 lays it out.
+
+Every generated file asserts the total against the compiler's, so a change in CUTLASS's layout stops
+the build instead of silently costing a pipeline stage. Sources: `sm90_builder.inl` (epilogue tile,
+stages, reuse), `sm90_gmma_builder.inl` (mainloop stages), `sm90_gemm_tma_warpspecialized_*.hpp`
+(the kernel's own storage).
+"""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import NamedTuple
+
+from tilewright_generator.families.gemm.config import GemmConfig, bits, kernel_operands
+
+SM90_SHARED_MEMORY = 232_448  # bytes one thread block may use: 227 KiB of the SM's 228
+_BARRIER = 16  # a full and an empty mbarrier
+_SWIZZLE_WIDTHS = (128, 64, 32, 16)  # bytes; the last is no swizzle
+
+
+class Memory(NamedTuple):
+    """Bytes of dynamic shared memory of one thread block, and the mainloop stages that they hold."""
+
+    stages: int
+    total: int
+
+
+def epilogue_tile(config: GemmConfig) -> tuple[int, int]:
+    """Rows and columns of the kernel's tile that the epilogue stores at a time."""
+    rows = min(128 if config.schedule == "cooperative" else 64, config.tile.m)
+    return rows, gcd(min(32, config.tile.n), config.tile.n)
+
+
+def stage_bytes(config: GemmConfig) -> int:
+    """Bytes of A and B that one mainloop stage holds."""
+    a, b = kernel_operands(config)
+    m, n, k = config.tile
+    return _round_up(m * k * bits(a) // 8 + n * k * bits(b) // 8, 128)
+
+
+def memory(config: GemmConfig) -> Memory:
+    """Stages and bytes; where even one stage does not fit, 0 stages and the bytes of two."""
+    rows, columns = epilogue_tile(config)
+    d_bytes = bits(config.d) // 8
+    tiles = (config.tile.m // rows) * (config.tile.n // columns)
+    stages_d = min(tiles, 2)
+    if config.c == "same":  # C and D share their buffers
+        stages_c = buffers = max(min(tiles, 4), stages_d + 1)
+    else:
+        stages_c, buffers = min(tiles, 4), stages_d
+    alignment = 8 * _swizzle((rows if config.swap_ab else columns) * d_bytes)
+    bias_bytes = config.tile.n * d_bytes if config.bias and not config.swap_ab else 1
+    epilogue = _round_up(buffers * rows * columns * d_bytes + bias_bytes, alignment)
+    carveout = _round_up(epilogue + _round_up(stages_c * _BARRIER, alignment), 128)
+
+    stage = stage_bytes(config)
+    fitting = (SM90_SHARED_MEMORY - carveout) // (stage + _BARRIER)
+    stages = fitting if config.stages == "auto" else config.stages
+    pipelines = (stages + stages_c) * _BARRIER + (48 if config.schedule == "pingpong" else 16) + 16
+    total = _round_up(_round_up(pipelines, alignment) + epilogue + max(stages, 2) * stage, alignment)
+    return Memory(stages, total)
+
+
+def _swizzle(contiguous_bytes: int) -> int:
+    return next(width for width in _SWIZZLE_WIDTHS if contiguous_bytes % width == 0)
+
+
+def _round_up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple
