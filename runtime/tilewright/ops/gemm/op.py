@@ -117,7 +117,7 @@ def gemm(
         return _copying_plan(context, plan, key, tactic, call).run(*call)
     except TilewrightError:
         raise
-    except ValueError:
+    except (RuntimeError, TypeError, ValueError):
         # The binding sees what the key leaves out, as the devices of b and out; the checks say it better.
         checking.check(
             context,

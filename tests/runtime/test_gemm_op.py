@@ -1,0 +1,273 @@
+"""`tilewright.gemm` end to end, with kernels that run on the host in place of a GPU's."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+import torch
+
+import tilewright
+from tilewright import context as contexts
+from tilewright.context import Context
+from tilewright.errors import (
+    AlignmentError,
+    ArgumentError,
+    ArgumentTypeError,
+    NoKernelError,
+    NotBuiltError,
+)
+
+ODD = [(1, 8, 16), (31, 256, 256), (127, 129, 136), (10, 10, 10), (40, 264, 72), (5, 7, 3), (16, 1, 1)]
+
+
+def matrix(*shape: int, dtype: torch.dtype = torch.bfloat16, seed: int = 0) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed + sum(shape))
+    if dtype == torch.int8:
+        return torch.randint(-8, 8, shape, generator=generator, dtype=dtype)
+    return torch.randn(shape, generator=generator).to(dtype)
+
+
+def column_major(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.mT.contiguous().mT
+
+
+def expected(a: torch.Tensor, b: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    return (a.double() @ b.double()).to(dtype)
+
+
+@pytest.mark.parametrize("shape", ODD)
+@pytest.mark.parametrize("layout", ["tn", "tt", "nn", "nt"])
+def test_every_shape_and_layout(host: Context, shape: tuple[int, int, int], layout: str) -> None:
+    m, n, k = shape
+    a, b = matrix(m, k), matrix(k, n, seed=1)
+    a = a if layout[0] == "t" else column_major(a)
+    b = b if layout[1] == "t" else column_major(b)
+    d = tilewright.gemm(a, b)
+    assert d.shape == (m, n)
+    assert d.is_contiguous()
+    torch.testing.assert_close(d, expected(a, b, torch.bfloat16))
+
+
+@pytest.mark.parametrize("shape", ODD)
+def test_everything_at_once_through_copies(host: Context, shape: tuple[int, int, int]) -> None:
+    m, n, k = shape
+    a, b = matrix(m, k), column_major(matrix(k, n, seed=1))
+    c, bias = matrix(m, n, seed=2), matrix(n, seed=3)
+    scale_a, scale_b = torch.tensor([0.5]), torch.tensor(3.0)
+    out = torch.full((m, n), float("nan"), dtype=torch.bfloat16)
+    options: dict[str, Any] = {"alpha": 2.0, "beta": -1.5, "scale_a": scale_a, "scale_b": scale_b}
+    d = tilewright.gemm(a, b, out=out, c=c, bias=bias, activation="relu", **options)
+    assert d is out
+    wanted = torch.relu(3.0 * (a.double() @ b.double()) - 1.5 * c.double() + bias.double())
+    torch.testing.assert_close(out, wanted.bfloat16())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int8])
+def test_other_types(host: Context, dtype: torch.dtype) -> None:
+    a, b = matrix(32, 64, dtype=dtype), column_major(matrix(64, 48, dtype=dtype, seed=1))
+    d = tilewright.gemm(a, b)
+    assert d.dtype == (torch.int32 if dtype == torch.int8 else torch.float32)
+    torch.testing.assert_close(d, expected(a, b, d.dtype))
+
+
+def test_float32_in_any_layout(host: Context) -> None:
+    a, b = column_major(matrix(9, 13, dtype=torch.float32)), matrix(13, 5, dtype=torch.float32, seed=1)
+    torch.testing.assert_close(tilewright.gemm(a, b), expected(a, b, torch.float32))
+
+
+@pytest.mark.parametrize("k", [16, 12])
+@pytest.mark.parametrize("broadcast", ["none", "a", "b", "expanded"])
+def test_batches(host: Context, k: int, broadcast: str) -> None:
+    a = matrix(24, k) if broadcast == "a" else matrix(3, 24, k)
+    b = column_major(matrix(k, 40) if broadcast == "b" else matrix(3, k, 40))
+    if broadcast == "expanded":
+        b = b[:1].expand(3, k, 40)
+    c = matrix(24, 40, seed=5)
+    d = tilewright.gemm(a, b, c=c, beta=1.0)
+    wanted = torch.matmul(a.double(), b.double()) + c.double()
+    torch.testing.assert_close(d, wanted.bfloat16())
+
+
+def test_rows_within_a_wider_tensor(host: Context) -> None:
+    wide_a, wide_out = matrix(20, 64), torch.full((20, 96), float("nan"), dtype=torch.bfloat16)
+    a, b, out = wide_a[:, 8:40], column_major(matrix(32, 48, seed=1)), wide_out[:, 16:64]
+    tilewright.gemm(a, b, out=out)
+    torch.testing.assert_close(out, expected(a, b, torch.bfloat16))
+    assert wide_out[:, :16].isnan().all()
+    assert wide_out[:, 64:].isnan().all()
+
+
+def test_copies_are_said_in_the_log(host: Context, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "tilewright"):
+        tilewright.gemm(matrix(16, 12), column_major(matrix(12, 16)))
+    assert "copies a, b" in caplog.text
+    caplog.clear()
+    tilewright.gemm(matrix(16, 16), column_major(matrix(16, 16)))
+    assert not caplog.text
+
+
+@pytest.mark.parametrize("which", ["a", "b", "c", "out", "bias"])
+def test_addresses_off_by_one_element(host: Context, which: str) -> None:
+    def shifted(tensor: torch.Tensor) -> torch.Tensor:
+        room = torch.empty(tensor.numel() + 1, dtype=tensor.dtype)
+        return room[1:].view(tensor.shape).copy_(tensor)
+
+    tensors = {"a": matrix(16, 32), "b": matrix(24, 32), "c": matrix(16, 24), "bias": matrix(24)}
+    tensors["out"] = torch.zeros(16, 24, dtype=torch.bfloat16)
+    for mixed in ((), (which,)):  # the plan for aligned addresses is made first, and is in use
+        call = {name: shifted(tensor) if name in mixed else tensor for name, tensor in tensors.items()}
+        a, b = call.pop("a"), call.pop("b").t()
+        d = tilewright.gemm(a, b, beta=1.0, **call)
+        wanted = a.double() @ b.double() + call["c"].double() + call["bias"].double()
+        torch.testing.assert_close(d, wanted.bfloat16())
+
+
+def test_in_place_accumulation(host: Context) -> None:
+    a, b = matrix(16, 32), column_major(matrix(32, 24))
+    out = matrix(16, 24, seed=7)
+    wanted = (a.double() @ b.double() + out.double()).bfloat16()
+    tilewright.gemm(a, b, c=out, out=out, beta=1.0)
+    torch.testing.assert_close(out, wanted)
+
+
+@pytest.mark.parametrize("shape", [(0, 8, 8), (8, 0, 8), (0, 0, 0)])
+def test_empty_results(host: Context, shape: tuple[int, int, int]) -> None:
+    m, n, k = shape
+    d = tilewright.gemm(matrix(m, k), matrix(k, n))
+    assert d.shape == (m, n)
+    assert d.dtype == torch.bfloat16
+    assert tilewright.gemm(matrix(0, m, k), matrix(k, n)).shape == (0, m, n)
+
+
+@pytest.mark.parametrize("activation", ["none", "relu", "gelu", "silu"])
+def test_no_k(host: Context, activation: str) -> None:
+    a, b, c, bias = matrix(5, 0), matrix(0, 7), matrix(5, 7), matrix(7)
+    assert tilewright.gemm(a, b).eq(0).all()
+    out = torch.full((5, 7), float("nan"), dtype=torch.bfloat16)
+    tilewright.gemm(a, b, out=out, c=c, beta=2.0, bias=bias, activation=activation)
+    functions = {"none": lambda x: x, "gelu": torch.nn.functional.gelu, "silu": torch.nn.functional.silu}
+    functions["relu"] = torch.relu
+    wanted = functions[activation](2.0 * c.double() + bias.double())
+    torch.testing.assert_close(out, wanted.bfloat16())
+    assert (
+        tilewright.gemm(matrix(5, 0, dtype=torch.int8), matrix(0, 7, dtype=torch.int8)).dtype == torch.int32
+    )
+
+
+A, B = matrix(16, 32), matrix(24, 32).t()
+WRONG: list[tuple[str, type[ArgumentError], str, dict[str, Any]]] = [
+    ("a", ArgumentTypeError, "it is a list; a torch.Tensor is wanted", {"a": [1.0]}),
+    ("a", ArgumentTypeError, "its layout is torch.sparse_coo", {"a": A.float().to_sparse()}),
+    ("a", ArgumentTypeError, "its dtype is torch.float64", {"a": A.double()}),
+    ("b", ArgumentTypeError, "a is torch.bfloat16 and b is torch.float16", {"b": B.half()}),
+    ("a", ArgumentError, r"its shape is \[16\]", {"a": A[:, 0]}),
+    ("b", ArgumentError, r"its shape is \[31, 24\], a's \[16, 32\]; .*k = 32", {"b": B[:31]}),
+    ("b", ArgumentError, "its batch is 3 and a's 2", {"a": matrix(2, 16, 32), "b": matrix(3, 32, 24)}),
+    ("out", ArgumentError, r"its shape is \[16, 16\]; \[16, 24\]", {"out": matrix(16, 16)}),
+    ("out", ArgumentTypeError, "its dtype is torch.float16", {"out": matrix(16, 24).half()}),
+    ("out", ArgumentError, "contiguous rows", {"out": matrix(24, 16).t()}),
+    ("out", ArgumentError, "elements of it overlap", {"out": matrix(1, 24).expand(16, 24)}),
+    ("out", ArgumentError, "overlaps a", {"a": A, "b": A.t(), "out": A[:, :16]}),
+    ("out_dtype", ArgumentTypeError, "it is torch.int32", {"out_dtype": torch.int32}),
+    ("out_dtype", ArgumentTypeError, "out is", {"out": matrix(16, 24), "out_dtype": torch.float32}),
+    ("c", ArgumentError, "pass c=out", {"beta": 1.0}),
+    ("c", ArgumentTypeError, "D's type", {"beta": 1.0, "c": matrix(16, 24).float()}),
+    ("c", ArgumentError, "its shape", {"beta": 1.0, "c": matrix(24, 16)}),
+    ("bias", ArgumentError, r"\[24\], D's type", {"bias": matrix(16)}),
+    ("bias", ArgumentError, "torch.float32", {"bias": matrix(24).float()}),
+    ("scale_a", ArgumentError, "one float32", {"scale_a": torch.ones(2)}),
+    ("scale_b", ArgumentTypeError, "it is a float", {"scale_b": 1.0}),
+    ("activation", ArgumentError, "'tanh'; one of none, relu", {"activation": "tanh"}),
+    ("b", ArgumentError, "on meta", {"b": B.to("meta")}),
+    ("a", ArgumentError, "no_grad", {"a": A.clone().requires_grad_()}),
+    ("tactic", ArgumentError, "its layout is nt", {"tactic": "host_bf16_nt"}),
+    ("tactic", ArgumentError, "only stream-K", {"tactic": "host_bf16_tn@decomposition=split_k,splits=2"}),
+    ("tactic", ArgumentError, "'colour=red' is not NAME=VALUE", {"tactic": "host_bf16_tn@colour=red"}),
+    ("tactic", ArgumentTypeError, "it is a int", {"tactic": 3}),
+]
+
+
+@pytest.mark.parametrize(
+    ("argument", "error", "message", "change"), WRONG, ids=[f"{w[0]}-{w[2]}" for w in WRONG]
+)
+def test_wrong_arguments(
+    host: Context, argument: str, error: type[ArgumentError], message: str, change: dict[str, Any]
+) -> None:
+    tilewright.gemm(A, B)  # a plan for the right ones is remembered
+    call = {"a": A, "b": B, **change}
+    with pytest.raises(error, match=message) as caught:
+        tilewright.gemm(call.pop("a"), call.pop("b"), **call)
+    assert caught.value.argument == argument
+    assert isinstance(caught.value, ValueError)
+
+
+def test_integer_factors(host: Context) -> None:
+    a, b = matrix(16, 32, dtype=torch.int8), column_major(matrix(32, 16, dtype=torch.int8))
+    assert torch.equal(tilewright.gemm(a, b, alpha=3), 3 * expected(a, b, torch.int32))
+    with pytest.raises(ArgumentError, match="alpha: it is 0.5"):
+        tilewright.gemm(a, b, alpha=0.5)
+    with pytest.raises(ArgumentError, match="use alpha"):
+        tilewright.gemm(a, b, scale_a=torch.ones(1))
+
+
+@pytest.mark.parametrize(
+    ("argument", "a", "b"),
+    [
+        ("a", (16, 24), (16, 24)),
+        ("b", (16, 32), "row_major"),
+        ("a", "column_major", (16, 32)),
+        ("out", (16, 32), (18, 32)),
+        ("a", "shifted", (16, 32)),
+    ],
+)
+def test_8_bit_operands_are_never_copied(host: Context, argument: str, a: Any, b: Any) -> None:
+    def make(what: Any) -> torch.Tensor:
+        if what == "row_major":
+            return matrix(32, 16, dtype=torch.int8).t()
+        if what == "column_major":
+            return column_major(matrix(16, 32, dtype=torch.int8))
+        if what == "shifted":
+            return torch.zeros(513, dtype=torch.int8)[1:].view(16, 32)
+        return matrix(*what, dtype=torch.int8)
+
+    left, right = make(a), make(b).t()
+    with pytest.raises(AlignmentError) as caught:
+        tilewright.gemm(left, right.t().contiguous().t() if b != "row_major" else right)
+    assert caught.value.argument == argument
+
+
+def test_cpu_tensors_without_a_described_device() -> None:
+    with (
+        contexts.use(Context()),
+        pytest.raises(ArgumentError, match="a: it is on cpu; a tensor on a CUDA device"),
+    ):
+        tilewright.gemm(A, B)
+
+
+def test_a_kernel_that_is_not_built(host: Context) -> None:
+    with pytest.raises(NotBuiltError, match="tilewright build --filter host_absent"):
+        tilewright.gemm(A, B, activation="silu")
+
+
+def test_no_kernel_says_why(host: Context) -> None:
+    with pytest.raises(NoKernelError, match=r"no gemm kernel computes gemm 16x24x32 bf16 x bf16 -> f32"):
+        tilewright.gemm(A, B, out_dtype=torch.float32)
+
+
+def test_a_demanded_tactic_runs(host: Context) -> None:
+    wanted = expected(A, B, torch.bfloat16)
+    split = "host_bf16_tn_streamk@decomposition=split_k,splits=2"
+    torch.testing.assert_close(tilewright.gemm(A, B, tactic="host_bf16_tn"), wanted)
+    torch.testing.assert_close(tilewright.gemm(A, B, tactic=split), wanted)
+    with pytest.raises(NoKernelError, match="Did you mean host_bf16_tn"):
+        tilewright.gemm(A, B, tactic="host_bf16_tm")
+
+
+def test_plans_are_remembered_and_bounded(host: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contexts, "MAX_PLANS", 5)
+    for m in range(1, 20):
+        tilewright.gemm(matrix(m, 32), B)
+        tilewright.gemm(matrix(m, 32), B)
+    assert len(host.plans) == 5

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from tilewright.device import H200
+from tilewright.errors import NoKernelError, NotBuiltError, TilewrightError, UnsupportedDeviceError
+from tilewright.registry import Registry
+
+
+@pytest.fixture
+def generated(tmp_path: Path, row, table) -> Path:
+    table(tmp_path, "sm90_x", [row("one"), row("two"), row("three")])
+    table(tmp_path, "sm120_x", [row("four", arch="sm_120f")])
+    table(tmp_path, "other", [row("five")], family="quantize")
+    return tmp_path
+
+
+def test_kernels_of_a_family(generated: Path) -> None:
+    registry = Registry(generated, libraries=lambda module: [])
+    assert [record.name for record in registry.kernels("gemm")] == ["four", "one", "two", "three"]
+    assert registry.table_of("five").module == "other"
+
+
+@pytest.mark.parametrize(
+    ("capability", "names"), [((9, 0), ["one", "two", "three"]), ((12, 0), ["four"]), ((12, 1), ["four"])]
+)
+def test_routes_by_family(generated: Path, capability: tuple[int, int], names: list[str]) -> None:
+    registry = Registry(generated, libraries=lambda module: [])
+    device = replace(H200, capability=capability)
+    assert [record.name for record in registry.route("gemm", device)] == names
+
+
+def test_a_gpu_without_kernels(generated: Path, built) -> None:
+    registry = Registry(generated, libraries=lambda module: [built(Path("x.so"), lacking=("two",))])
+    b300 = replace(H200, name="NVIDIA B300", capability=(10, 3))
+    with pytest.raises(UnsupportedDeviceError) as caught:
+        registry.route("gemm", b300)
+    text = str(caught.value)
+    assert "no gemm kernel runs on NVIDIA B300, compute capability 10.3 (sm_103" in text
+    assert "sm_90a (3 kernels, 2 built)" in text
+    assert "sm_120f (1 kernels, 1 built)" in text
+    assert "`arch: sm_103a`" in text
+    assert "specs/sm90_x.yaml" in text
+    assert "`tilewright generate`" in text
+    assert "`tilewright build --filter arch=sm_103a`" in text
+
+
+def test_an_unknown_name(generated: Path) -> None:
+    with pytest.raises(NoKernelError, match="Did you mean three"):
+        Registry(generated, libraries=lambda module: []).record("tree")
+
+
+def test_a_stale_kernel_is_not_built(generated: Path, monkeypatch: pytest.MonkeyPatch, row) -> None:
+    monkeypatch.setenv("TILEWRIGHT_JIT", "0")
+    old = {"one": "sha of one", "two": "of an older source"}
+    library = SimpleNamespace(path=Path("x.so"), holds=lambda record: old.get(record.name) == record.sha256)
+    registry = Registry(generated, libraries=lambda module: [library] if module == "sm90_x" else [])
+    assert registry.is_built(registry.record("one"))
+    assert not registry.is_built(registry.record("two"))
+    with pytest.raises(NotBuiltError, match="another source") as caught:
+        registry.library(registry.record("two"))
+    assert "tilewright build --filter two" in str(caught.value)
+
+
+def test_builds_just_in_time(host_library: Path, host_generated: Path, monkeypatch, built) -> None:
+    monkeypatch.delenv("TILEWRIGHT_JIT", raising=False)
+    libraries: list[object] = []
+    asked: list[tuple[str, str]] = []
+
+    def build(table, kernel: str) -> None:
+        asked.append((table.module, kernel))
+        libraries.append(built(host_library))
+
+    registry = Registry(host_generated, libraries=lambda module: libraries, build=build)
+    record = registry.record("host_bf16_tn")
+    assert not registry.is_built(record)
+    assert "host_bf16_tn" in registry.library(record).kernels
+    assert registry.is_built(record)
+    registry.library(record)
+    assert asked == [("host_gemm", "host_bf16_tn")]
+
+
+def test_a_build_that_yields_nothing(host_generated: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TILEWRIGHT_JIT", raising=False)
+    registry = Registry(host_generated, libraries=lambda module: [], build=lambda table, kernel: None)
+    with pytest.raises(TilewrightError, match="no library of host_gemm holds it"):
+        registry.library(registry.record("host_bf16_tn"))
+
+
+def test_a_library_that_was_replaced_on_disk(
+    host_library: Path, host_generated: Path, tmp_path, built
+) -> None:
+    listings = [[built(tmp_path / "gone.so")], [built(host_library)]]
+    registry = Registry(host_generated, libraries=lambda module: listings.pop(0))
+    assert "host_bf16_tn" in registry.library(registry.record("host_bf16_tn")).kernels
+
+
+def test_importing_is_quick_and_light() -> None:
+    code = (
+        "import sys, time; start = time.perf_counter(); import tilewright; tilewright.Registry\n"
+        "heavy = {'torch', 'tvm_ffi', 'numpy', 'jinja2', 'pydantic', 'click'} & set(sys.modules)\n"
+        "print(time.perf_counter() - start, *heavy)"
+    )
+    runs = [
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        for _ in "123"
+    ]
+    assert [run.stdout.split()[1:] for run in runs] == [[], [], []]
+    assert min(float(run.stdout.split()[0]) for run in runs) < 0.1

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import pytest
+
+from tilewright import routing
+
+CAPABILITIES = [
+    (8, 0),
+    (8, 9),
+    (9, 0),
+    (10, 0),
+    (10, 3),
+    (10, 7),
+    (11, 0),
+    (12, 0),
+    (12, 1),
+    (12, 5),
+    (13, 0),
+]
+
+# Each target, and every capability above that runs it.
+REACH = {
+    "sm_90a": [(9, 0)],
+    "sm_90": [(9, 0)],
+    "sm_100a": [(10, 0)],
+    "sm_100f": [(10, 0), (10, 3), (10, 7)],
+    "sm_103a": [(10, 3)],
+    "sm_103f": [(10, 3), (10, 7)],
+    "sm_110a": [(11, 0)],
+    "sm_120a": [(12, 0)],
+    "sm_120f": [(12, 0), (12, 1), (12, 5)],
+    "sm_120": [(12, 0), (12, 1), (12, 5)],
+    "sm_121a": [(12, 1)],
+}
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+@pytest.mark.parametrize("target", REACH)
+def test_reach(target: str, capability: tuple[int, int]) -> None:
+    assert routing.runs_on(target, capability) == (capability in REACH[target])
+
+
+def test_the_most_specific_target_comes_first() -> None:
+    assert routing.usable(REACH, (12, 1)) == ["sm_121a", "sm_120f", "sm_120"]
+    assert routing.usable(REACH, (10, 3)) == ["sm_103a", "sm_103f", "sm_100f"]
+    assert routing.usable(REACH, (8, 0)) == []
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+def test_what_a_message_asks_for_would_run(capability: tuple[int, int]) -> None:
+    assert routing.runs_on(routing.wanted_target(capability), capability)
+
+
+@pytest.mark.parametrize("name", ["90a", "sm_9", "sm_90x", "compute_90a", "sm_90a ", ""])
+def test_names_that_are_no_targets(name: str) -> None:
+    with pytest.raises(ValueError, match="not a target"):
+        routing.runs_on(name, (9, 0))

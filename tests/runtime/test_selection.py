@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from tilewright.device import H200
+from tilewright.errors import ArgumentError
+from tilewright.ops.gemm import legality
+from tilewright.ops.gemm.cost import estimate
+from tilewright.ops.gemm.problem import Problem
+from tilewright.ops.gemm.selection import rank
+from tilewright.ops.gemm.tactics import Tactic, candidates, variants
+
+
+@pytest.fixture
+def records(record):
+    return [
+        record("big", tile=[128, 256, 64]),
+        record("big_cluster", tile=[128, 256, 64], cluster=[2, 1]),
+        record("medium", tile=[128, 128, 64], schedule="pingpong"),
+        record("split", tile=[128, 256, 64], scheduler="stream_k"),
+        record("small", tile=[64, 16, 128], schedule="pingpong", swap_ab=True),
+        record("biased", tile=[128, 128, 64], bias=True),
+        record("nt", layout="nt"),
+        record("no_c", c="none"),
+    ]
+
+
+def names(records, problem: Problem) -> list[str]:
+    return [record.name for record in legality.fitting(records, problem)]
+
+
+def test_what_fits(records) -> None:
+    every = ["big", "big_cluster", "medium", "split", "small", "biased"]
+    assert names(records, Problem(512, 512, 512)) == [*every, "no_c"]
+    assert names(records, Problem(512, 512, 512, c=True)) == every
+    assert names(records, Problem(512, 512, 512, bias=True)) == ["biased"]
+    assert names(records, Problem(512, 512, 512, layout="nt")) == ["nt"]
+    assert names(records, Problem(512, 512, 512, activation="relu")) == []
+
+
+def test_alignment(record) -> None:
+    kernel = record("k")
+    assert "k" not in (legality.misfit(kernel, Problem(7, 8, 8)) or "")
+    assert "a has 12 elements" in (legality.misfit(kernel, Problem(8, 8, 12)) or "")
+    assert "d has 12 elements" in (legality.misfit(kernel, Problem(8, 12, 8)) or "")
+    turned = record("k", layout="nn")
+    assert "a has 7 elements" in (legality.misfit(turned, Problem(7, 8, 8, layout="nn")) or "")
+
+
+def test_fast_accumulation_must_be_allowed(record) -> None:
+    fast = record("fast", a="e4m3", b="e4m3", fast_accum=True)
+    problem = Problem(64, 64, 64, a="e4m3", b="e4m3")
+    assert "fast accumulation" in (legality.misfit(fast, problem) or "")
+    assert legality.misfit(fast, replace(problem, fast_accum=True)) is None
+
+
+def test_an_explanation_counts(records) -> None:
+    text = legality.explain(records, Problem(512, 512, 512, activation="silu"))
+    assert "7 kernels: its activation is none, not silu" in text
+
+
+def test_the_order_of_kernels_does_not_matter(records) -> None:
+    shuffler = random.Random(1)
+    for problem in (Problem(16, 4096, 4096), Problem(8192, 8192, 8192), Problem(300, 1000, 72, batch=5)):
+        wanted = [candidate.tactic for candidate in rank(records, problem, H200)]
+        for _ in range(5):
+            mixed = shuffler.sample(records, len(records))
+            assert [candidate.tactic for candidate in rank(mixed, problem, H200)] == wanted
+
+
+def test_built_kernels_come_first(records) -> None:
+    ranked = rank(records, Problem(8192, 8192, 8192), H200, lambda record: record.name == "small")
+    assert ranked[0].record.name == "small"
+    assert not ranked[-1].built
+
+
+def test_the_model_knows_the_obvious(records) -> None:
+    def best(*shape: int) -> str:
+        return rank(records, Problem(*shape), H200)[0].record.name
+
+    assert best(16, 8192, 8192) == "small"
+    assert best(8192, 8192, 8192).startswith("big")
+    # One tile with a long k: only splitting uses more than one SM.
+    assert best(128, 256, 65536) == "split"
+
+
+@pytest.mark.parametrize("shape", [(1, 8, 16), (128, 4096, 4096), (8192, 8192, 8192), (65536, 64, 64)])
+def test_estimates_are_possible(records, shape: tuple[int, int, int]) -> None:
+    problem = Problem(*shape)
+    for kernel in legality.fitting(records, problem):
+        for tactic in candidates(kernel, problem):
+            seconds = estimate(tactic, kernel, problem, H200).seconds
+            assert seconds > problem.flops / 1e15
+            assert seconds > problem.bytes / 60e12
+            assert 1e-6 < seconds < 1.0
+
+
+def test_more_work_never_takes_less(record) -> None:
+    kernel = record("big", tile=[128, 256, 64])
+    for grow in ("m", "n", "k", "batch"):
+        times = []
+        for size in (1, 2, 4, 8, 16, 32):
+            problem = replace(Problem(256, 256, 256), **{grow: size if grow == "batch" else 256 * size})
+            times.append(estimate(Tactic("big"), kernel, problem, H200).seconds)
+        assert times == sorted(times)
+
+
+def test_tactics_are_written_and_read(record) -> None:
+    kernel = record("k", scheduler="stream_k")
+    problem = Problem(256, 256, 4096)
+    every = list(variants(kernel, problem))
+    assert len(set(map(str, every))) == len(every) > 50
+    assert [Tactic.parse(str(tactic)) for tactic in every] == every
+    assert str(Tactic("k")) == "k"
+    plain = list(variants(record("p"), problem))
+    assert all(legality.misfit_tactic(tactic, record("p"), problem) is None for tactic in plain)
+
+
+@pytest.mark.parametrize(
+    "text", ["k@raster=up", "k@swizzle=3", "k@splits=0", "k@splits=x", "k@raster", "k@=1"]
+)
+def test_tactics_that_are_none(text: str) -> None:
+    with pytest.raises(ArgumentError, match="tactic"):
+        Tactic.parse(text)
