@@ -1,0 +1,53 @@
+# `make run` and `make test` set up all they need in .venv, from a fresh clone.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+KERNEL := gemm_sm90_bf16_bf16_f32_bf16_tn_64x32x128_1x1_pingpong_swap
+PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
+GPU := $(shell command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi --list-gpus 2>/dev/null | grep -c GPU)
+
+.PHONY: help run test lint format clean
+
+help:
+	@echo "make run     generate, plan, check, build one kernel, and run it where there is a GPU"
+	@echo "make test    lint, types and all tests (GPU tests skip without a GPU)"
+	@echo "make lint    ruff, mypy, clang-format"
+	@echo "make format  ruff and clang-format, in place"
+
+# The real specs, end to end. torch is installed only where there is a GPU to run on.
+run: $(VENV)/.run
+	$(BIN)/tilewright generate
+	$(BIN)/tilewright check
+	$(BIN)/tilewright build sm90_gemm --filter $(KERNEL)
+	@if [ -n "$(GPU)" ] && [ "$(GPU)" != 0 ]; then $(PIP) --editable '.[torch]' && \
+	  $(BIN)/tilewright run gemm -m 32 -n 5120 -k 4096 --dtype bf16 --kernel $(KERNEL); \
+	else echo "no NVIDIA GPU here: built, not run"; fi
+
+test: $(VENV)/.test lint
+	$(BIN)/tilewright check
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	git ls-files '*.hpp' '*.h' '*.cu' ':!generated' | xargs $(BIN)/clang-format --dry-run --Werror
+
+format: $(VENV)/.test
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	git ls-files '*.hpp' '*.h' '*.cu' ':!generated' | xargs $(BIN)/clang-format -i
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) --editable '.[toolchain]'
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.run
+	$(PIP) --editable '.[toolchain,torch,dev]'
+	@touch $@
