@@ -66,23 +66,22 @@ def formula(config: GemmConfig) -> str:
 
 
 def schedule_text(config: GemmConfig) -> str:
-    """Schedule, scheduler and launch in words."""
+    """Schedule and scheduler in words, and what else shapes the main loop."""
     words = [config.schedule, "stream-K" if config.scheduler == "stream_k" else "data-parallel tiles"]
     if config.a in ("e4m3", "e5m2"):
         words.append("fast accumulation" if config.fast_accum else "promoted accumulation")
     if config.swap_ab:
         words.append("operands swapped")
-    if config.pdl:
-        words.append("programmatic dependent launch")
     return ", ".join(words)
 
 
 def summary(config: GemmConfig) -> str:
     """One line for lists."""
-    stages, total = memory(config)
+    stages, _ = memory(config)
+    epilogue = [word for word in ("bias" if config.bias else "", config.activation) if word not in ("", "none")]
     return (
-        f"{config.a} x {config.b} -> {config.d} {config.layout}, tile {config.tile} cluster {config.cluster}, "
-        f"{stages} stages ({total / 1024:.0f} KiB), {schedule_text(config)}"
+        f"{config.a} x {config.b} -> {' + '.join([config.d, *epilogue])}, {config.layout}, "
+        f"tile {config.tile}, cluster {config.cluster}, {stages} stages, {schedule_text(config)}"
     )
 
 
@@ -129,7 +128,7 @@ def variables(config: GemmConfig) -> dict[str, str]:
         "formula": formula(config),
         "operands": _operands_text(config),
         "memory": f"{config.tile} in clusters of {config.cluster}, {stages} stages, {total:,} bytes of shared memory",
-        "schedule": schedule_text(config),
+        "schedule": schedule_text(config) + (", programmatic dependent launch" if config.pdl else ""),
         "element_a": _CUTLASS_TYPES[a],
         "element_b": _CUTLASS_TYPES[b],
         "element_c": "void" if config.c == "none" else _CUTLASS_TYPES[config.d],
