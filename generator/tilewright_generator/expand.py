@@ -6,15 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilewright_generator.errors import Problems
 from tilewright_generator.rules import Verdict, verdicts
 from tilewright_generator.spec import Exclude, Group, Spec
 
 
-@dataclass(frozen=True, slots=True)
-class Kernel:
+class Kernel(NamedTuple):
     """A configuration that becomes a source, and the group that names it."""
 
     name: str
@@ -22,8 +21,7 @@ class Kernel:
     group: Group
 
 
-@dataclass(frozen=True, slots=True)
-class Excluded:
+class Excluded(NamedTuple):
     """A combination that the spec leaves out."""
 
     config: Any
@@ -31,8 +29,7 @@ class Excluded:
     group: Group
 
 
-@dataclass(frozen=True, slots=True)
-class Rejected:
+class Rejected(NamedTuple):
     """A combination of a product that a rule rejects: the first rule that does."""
 
     config: Any

@@ -11,7 +11,7 @@ import re
 from functools import cache
 from typing import Any, get_args, get_type_hints
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from tilewright_generator.errors import did_you_mean
 from tilewright_generator.families import Family
@@ -82,7 +82,8 @@ def _field(field: dataclasses.Field[Any], annotation: Any) -> Field:
         description=next(filter(None, notes), ""),
         required=field.default is dataclasses.MISSING,
         default=field.default,
-        adapter=TypeAdapter(annotation),
+        # Built when the first value is parsed: most specs leave most fields at their defaults.
+        adapter=TypeAdapter(annotation, config=ConfigDict(defer_build=True)),
     )
 
 

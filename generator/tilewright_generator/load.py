@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import yaml
 
@@ -18,40 +17,35 @@ from tilewright_generator.errors import Position, Problems, UsageError
 from tilewright_generator.scalars import Trap, resolve
 
 
-@dataclass(frozen=True, slots=True)
-class Scalar:
+class Scalar(NamedTuple):
     """A single value: text, a number, a boolean or null."""
 
     value: str | int | float | bool | None
     position: Position
 
 
-@dataclass(frozen=True, slots=True)
-class Sequence:
+class Sequence(NamedTuple):
     """A list."""
 
     items: tuple[Node, ...]
     position: Position
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """A key of a mapping, where it stands, and its value."""
 
     position: Position
     value: Node
 
 
-@dataclass(frozen=True, slots=True)
-class Mapping:
+class Mapping(NamedTuple):
     """Keys and values, merge keys resolved, in the order of the file."""
 
     entries: dict[str, Entry]
     position: Position
 
 
-@dataclass(frozen=True, slots=True)
-class Unreadable:
+class Unreadable(NamedTuple):
     """Stands for what could not be read; the fault has been reported, so nobody need complain again."""
 
     position: Position

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from hashlib import sha256
 from operator import attrgetter
+from typing import NamedTuple
 
 from tilewright_generator import table
 from tilewright_generator.expand import Expansion, Kernel
 from tilewright_generator.filters import Filter
+from tilewright_generator.parallel import ordered_map, processors
 from tilewright_generator.render import Renderer
+from tilewright_generator.spec import Spec
+
+_WORTH_A_WORKER = 500  # kernels: a worker's start costs about as much as rendering a hundred
+_CHUNK = 64  # kernels: few enough that a worker's pipe holds the text of two chunks
 
 
-@dataclass(frozen=True, slots=True)
-class File:
+class File(NamedTuple):
     """A generated file: its path in the output directory, its bytes and their hash."""
 
     path: str
@@ -24,6 +28,14 @@ class File:
     """Whether the filter takes it; what it leaves is rendered for the table, and not written."""
 
 
+class _Rendered(NamedTuple):
+    """A kernel's source, and its rows in the files that list kernels."""
+
+    source: File
+    record: str
+    readme_row: str
+
+
 def files(expansion: Expansion, renderer: Renderer, only: Filter) -> Iterator[File]:
     """The module's files: its kernels by name, then the files that list them all.
 
@@ -31,22 +43,40 @@ def files(expansion: Expansion, renderer: Renderer, only: Filter) -> Iterator[Fi
     """
     spec, family = expansion.spec, expansion.spec.family
     kernels = sorted(expansion.kernels, key=attrgetter("name"))
-    records = []
-    for kernel in kernels:
-        variables = family.variables(kernel.config)
-        text = renderer.render(family.template, variables | {"name": kernel.name, "spec": spec.path})
-        source = _file(f"{spec.module}/{kernel.name}.cu", text, selects(only, kernel))
-        records.append(table.record(family, kernel, source.sha256))
-        yield source
-    yield _file(f"{spec.module}/table.json", table.table_json(spec, records))
+    chunks = [kernels[start : start + _CHUNK] for start in range(0, len(kernels), _CHUNK)]
+    renderer.prepare(family.template)  # once, before workers share it
+
+    def render(chunk: list[Kernel]) -> list[_Rendered]:
+        return [_render(spec, kernel, renderer, only) for kernel in chunk]
+
+    records, rows = [], []
+    for chunk in ordered_map(render, chunks, _workers(len(kernels))):
+        for rendered in chunk:
+            records.append(rendered.record)
+            rows.append(rendered.readme_row)
+            yield rendered.source
     listing = {"spec": spec.path, "module": spec.module, "kernels": [kernel.name for kernel in kernels]}
+    yield _file(f"{spec.module}/table.json", table.table_json(spec, records))
     yield _file(f"{spec.module}/table.cc", renderer.render(family.table_template, listing))
-    yield _file(f"{spec.module}/README.md", table.readme(spec, kernels))
+    yield _file(f"{spec.module}/README.md", table.readme(spec, rows))
 
 
 def selects(only: Filter, kernel: Kernel) -> bool:
     """Whether the filter takes the kernel."""
     return not only or only.matches(kernel.name, lambda field: getattr(kernel.config, field))
+
+
+def _workers(kernels: int) -> int:
+    return min(processors(), 1 + kernels // _WORTH_A_WORKER)
+
+
+def _render(spec: Spec, kernel: Kernel, renderer: Renderer, only: Filter) -> _Rendered:
+    family = spec.family
+    variables = family.variables(kernel.config) | {"name": kernel.name, "spec": spec.path}
+    text = renderer.render(family.template, variables)
+    source = _file(f"{spec.module}/{kernel.name}.cu", text, selects(only, kernel))
+    record = table.record(family, kernel, source.sha256)
+    return _Rendered(source, record, table.readme_row(family, kernel))
 
 
 def _file(path: str, text: str, selected: bool = True) -> File:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from hashlib import sha256
 from pathlib import Path
+from typing import NamedTuple
 
 from tilewright_generator import manifest
 from tilewright_generator.module import File
@@ -30,8 +31,7 @@ class Why(str, Enum):
     UNKNOWN = "not tilewright's, and no spec makes it"
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
+class Action(NamedTuple):
     """One file to write or to remove."""
 
     change: Change
@@ -40,8 +40,7 @@ class Action:
     sha256: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(NamedTuple):
     """A file that is not as the specs say and is left alone."""
 
     path: str
@@ -64,8 +63,7 @@ class Plan:
     """The manifest's entries that stand whether or not the actions are done."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(NamedTuple):
     """How far a run reaches."""
 
     modules: frozenset[str]
@@ -155,9 +153,12 @@ class _Planner:
         return self._scope.everything or module_of(path) in self._scope.modules
 
     def _read(self, path: str) -> bytes:
-        # A buffer and a Path cost more than the reading of a kernel's source.
-        with open(f"{self.plan.folder}/{path}", "rb", buffering=0) as file:  # noqa: PTH123
-            return file.readall()
+        # A file object costs more than the reading of a kernel's source.
+        descriptor = os.open(f"{self.plan.folder}/{path}", os.O_RDONLY)
+        try:
+            return b"".join(iter(lambda: os.read(descriptor, 1 << 20), b""))
+        finally:
+            os.close(descriptor)
 
 
 def record(files: dict[str, str], action: Action) -> None:

@@ -11,6 +11,7 @@ from jinja2 import (
     StrictUndefined,
     Template,
     TemplateError,
+    TemplateNotFound,
     TemplateSyntaxError,
 )
 
@@ -31,16 +32,22 @@ class Renderer:
         )
         self._compiled: dict[str, Template] = {}
 
+    def prepare(self, template: str) -> None:
+        """Compile the template now."""
+        if template not in self._compiled:
+            try:
+                self._compiled[template] = self._environment.get_template(template)
+            except TemplateSyntaxError as error:
+                where = f"{error.filename or self._folder / template}:{error.lineno}"
+                raise InternalError(f"{where}: {error.message}") from error
+            except TemplateNotFound as error:
+                raise InternalError(f"no template {error} in {self._folder}") from error
+
     def render(self, template: str, variables: dict[str, Any]) -> str:
-        """The template's text with these variables; LF, ending in one newline."""
+        """The template's text with these variables, which must be all that it uses."""
+        self.prepare(template)
         try:
-            compiled = self._compiled.get(template) or self._compile(template)
-            return compiled.render(variables)
-        except TemplateSyntaxError as error:
-            raise InternalError(f"{self._folder / template}:{error.lineno}: {error.message}") from error
+            return self._compiled[template].render(variables)
         except TemplateError as error:
             name = variables.get("name") or variables.get("module")
             raise InternalError(f"{self._folder / template}: {error} (for {name})") from error
-
-    def _compile(self, template: str) -> Template:
-        return self._compiled.setdefault(template, self._environment.get_template(template))

@@ -7,11 +7,10 @@ them so. A spec says what it means, so each of these is a fault and the message 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Trap:
+class Trap(NamedTuple):
     """Why a word cannot stand unquoted."""
 
     message: str
