@@ -1,0 +1,182 @@
+"""Every generated `gemm` kernel that this GPU runs, against float64 references."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gemm_reference as reference
+import pytest
+import torch
+import yaml
+
+import tilewright
+from tilewright.ops.gemm import legality
+from tilewright.ops.gemm.problem import Problem
+from tilewright.ops.gemm.tactics import Tactic
+from tilewright.registry import Registry
+from tilewright.routing import runs_on
+from tilewright.table import KernelRecord
+
+SHAPES = yaml.safe_load(
+    (Path(__file__).parents[2] / "benchmarks/shapes/gemm.yaml").read_text(encoding="utf-8")
+)
+ODD = [(shape["m"], shape["n"], shape["k"]) for shape in SHAPES["odd"]]
+LARGE = [(256, 6144, 4096), (2048, 4096, 7168), (4096, 14336, 1024)]
+
+
+@functools.cache
+def registry() -> Registry:
+    return Registry()
+
+
+def _names() -> list[str]:
+    kernels = registry().kernels("gemm")
+    if torch.cuda.is_available():
+        capability = torch.cuda.get_device_capability()
+        return [kernel.name for kernel in kernels if runs_on(kernel.arch, capability)]
+    return [kernel.name for kernel in kernels]
+
+
+@pytest.fixture(params=_names())
+def kernel(request: pytest.FixtureRequest) -> KernelRecord:
+    record = registry().record(request.param)
+    if not registry().is_built(record):
+        pytest.skip("not built: run `tilewright build`")
+    return record
+
+
+def test_every_kernel_is_built() -> None:
+    missing = [name for name in _names() if not registry().is_built(registry().record(name))]
+    assert not missing, (
+        f"{len(missing)} kernels are not built, {missing[0]} is the first: run `tilewright build`"
+    )
+
+
+def problem_of(record: KernelRecord, m: int, n: int, k: int, batch: int = 1) -> Problem:
+    config = record.config
+    return Problem(
+        m, n, k, batch, config["a"], config["b"], config["d"], config["layout"],
+        activation=config["activation"], fast_accum=config["fast_accum"],
+    )  # fmt: skip
+
+
+def shapes(record: KernelRecord, among: list[tuple[int, int, int]]) -> Iterator[tuple[int, int, int]]:
+    """Those that the kernel takes as they are."""
+    return (shape for shape in among if legality.misfit(record, problem_of(record, *shape)) is None)
+
+
+def full_epilogue(record: KernelRecord, shape: tuple[int, ...], k: int) -> tuple[dict[str, Any], Any]:
+    """Arguments that use all that the kernel can do, and the function of A B that they ask for."""
+    config = record.config
+    integer = config["d"] == "s32"
+    # So that the activation sees values about 1.
+    alpha = 3.0 if integer else 2.0 ** round(math.log2(0.75 / math.sqrt(k)))
+    call: dict[str, Any] = {"alpha": alpha}
+    addends = []
+    if not integer:
+        call |= {"scale_a": torch.tensor([0.5], device="cuda"), "scale_b": torch.tensor(4.0, device="cuda")}
+        alpha *= 2.0
+    if config["c"] == "same":
+        c = reference.random(shape, config["d"], seed=3)
+        call |= {"c": reference.embed(c), "beta": -2.0 if integer else -0.625}
+        addends.append(call["beta"] * c.double())
+    if config["bias"]:
+        call["bias"] = reference.random(shape[-1:], config["d"], seed=4)
+        addends.append(call["bias"].double())
+    return call, lambda product: sum(addends, alpha * product)
+
+
+def check(
+    record: KernelRecord,
+    shape: tuple[int, int, int],
+    *,
+    batch: int = 0,
+    full: bool = False,
+    tactic: Tactic | None = None,
+) -> None:
+    config = record.config
+    m, n, k = shape
+    a, b, product = reference.operands(config["a"], config["b"], shape, batch)
+    a = reference.embed(a, row_major=config["layout"][0] == "t")
+    b = reference.embed(b, row_major=config["layout"][1] == "t")
+    out_shape = (batch, m, n) if batch else (m, n)
+    call, linear = full_epilogue(record, out_shape, k) if full else ({}, lambda product: product)
+    out = reference.Output.make(out_shape, config["d"])
+    tactic = tactic or Tactic(record.name)
+    tilewright.gemm(
+        a,
+        b,
+        out=out.view,
+        activation=config["activation"],
+        fast_accum=config["fast_accum"],
+        tactic=tactic,
+        **call,
+    )
+    wanted = reference.ACTIVATIONS[config["activation"]](linear(product))
+    what = f"{tactic} {shape} batch {batch} {'with all epilogues' if full else 'plain'}"
+    reference.compare(out.view, wanted, config, k, what)
+    out.check_borders()
+
+
+def test_odd_shapes(kernel: KernelRecord) -> None:
+    taken = list(shapes(kernel, ODD))
+    for shape in taken:
+        check(kernel, shape)
+        check(kernel, shape, full=True)
+    if not taken:
+        pytest.skip("TMA's alignment excludes every odd shape")
+
+
+def test_large_shapes(kernel: KernelRecord) -> None:
+    for shape in LARGE:
+        check(kernel, shape)
+        check(kernel, shape, full=True)
+
+
+def test_batches(kernel: KernelRecord) -> None:
+    check(kernel, (144, 272, 336), batch=3)
+    check(kernel, (144, 272, 336), batch=3, full=True)
+
+
+def test_raster_and_swizzle(kernel: KernelRecord) -> None:
+    for raster in ("along_m", "along_n"):
+        for swizzle in (1, 2, 8):
+            check(kernel, (1040, 2064, 528), tactic=Tactic(kernel.name, raster=raster, swizzle=swizzle))
+
+
+def test_decompositions(kernel: KernelRecord) -> None:
+    if kernel.config["scheduler"] != "stream_k":
+        pytest.skip("the kernel does not split k")
+    for shape in [*list(shapes(kernel, ODD))[-1:], (256, 512, 16384), (2048, 4096, 7168)]:
+        for reduction in ("deterministic", "nondeterministic"):
+            for decomposition in ("data_parallel", "stream_k"):
+                check(
+                    kernel,
+                    shape,
+                    tactic=Tactic(kernel.name, decomposition=decomposition, reduction=reduction),
+                )
+            for splits in (2, 3, 7):
+                tactic = Tactic(kernel.name, decomposition="split_k", splits=splits, reduction=reduction)
+                check(kernel, shape, tactic=tactic, full=splits == 3)
+
+
+def test_deterministic_reduction_repeats_to_the_bit(kernel: KernelRecord) -> None:
+    if kernel.config["scheduler"] != "stream_k":
+        pytest.skip("the kernel does not split k")
+    config = kernel.config
+    a, b, _ = reference.operands(config["a"], config["b"], (256, 512, 16384))
+    a = reference.embed(a, row_major=config["layout"][0] == "t")
+    b = reference.embed(b, row_major=config["layout"][1] == "t")
+    call = {
+        "activation": config["activation"],
+        "fast_accum": config["fast_accum"],
+        "out_dtype": reference.DTYPES[config["d"]],
+    }
+    for tactic in (Tactic(kernel.name), Tactic(kernel.name, decomposition="split_k", splits=5)):
+        first = tilewright.gemm(a, b, tactic=tactic, **call)
+        for _ in range(5):
+            assert torch.equal(tilewright.gemm(a, b, tactic=tactic, **call), first), str(tactic)

@@ -1,0 +1,284 @@
+"""`tilewright.gemm` on a GPU: what does not depend on one kernel."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import gemm_reference as reference
+import pytest
+import torch
+
+import tilewright
+from tilewright.errors import AlignmentError, ArgumentError, NoKernelError, NotBuiltError, TilewrightError
+from tilewright.registry import Registry
+
+ODD = [(1, 8, 16), (31, 256, 256), (127, 129, 136), (1000, 1000, 1000), (4097, 264, 72), (17, 33, 5)]
+BF16 = ("bf16", "bf16")
+CONFIG = {"fast_accum": False, "activation": "none"}
+
+
+def column_major(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.mT.contiguous().mT
+
+
+def gemm(*arguments: Any, **options: Any) -> torch.Tensor:
+    """The op; a test whose kernel is not built is skipped."""
+    try:
+        return tilewright.gemm(*arguments, **options)
+    except NotBuiltError as error:
+        pytest.skip(error.message)
+
+
+def compare(
+    found: torch.Tensor, wanted: torch.Tensor, types: tuple[str, str], k: int, what: str = ""
+) -> None:
+    """`types` are those of A and of D."""
+    reference.compare(found, wanted, {**CONFIG, "a": types[0], "d": types[1]}, k, what)
+
+
+@pytest.mark.parametrize("layout", ["tn", "tt", "nn", "nt"])
+@pytest.mark.parametrize("dtype", ["bf16", "f16", "tf32"])
+@pytest.mark.parametrize("shape", ODD)
+def test_any_shape_of_16_bits_and_tf32(shape: tuple[int, int, int], dtype: str, layout: str) -> None:
+    a, b, product = reference.operands(dtype, dtype, shape)
+    a = a if layout[0] == "t" else column_major(a)
+    b = b if layout[1] == "t" else column_major(b)
+    d = "f32" if dtype == "tf32" else dtype
+    compare(gemm(a, b), product, (dtype, d), shape[2])
+    c = reference.random(shape[:2], d, seed=5)
+    found = gemm(a, b, c=c, beta=0.5, alpha=-2.0)
+    compare(found, -2.0 * product + 0.5 * c.double(), (dtype, d), shape[2])
+
+
+def test_general_float32_is_computed_as_tf32() -> None:
+    torch.manual_seed(0)
+    a, b = torch.randn(512, 1024, device="cuda"), column_major(torch.randn(1024, 512, device="cuda"))
+    wanted = a.double() @ b.double()
+    error = (gemm(a, b).double() - wanted).norm() / wanted.norm()
+    assert error < 2e-3
+
+
+@pytest.mark.parametrize("pair", [("e4m3", "e4m3"), ("e5m2", "e4m3"), ("s8", "s8")])
+@pytest.mark.parametrize("shape", [(1, 16, 32), (31, 256, 256), (1000, 1008, 1008), (4097, 272, 80)])
+def test_8_bits(shape: tuple[int, int, int], pair: tuple[str, str]) -> None:
+    a, b, product = reference.operands(*pair, shape)
+    d = "s32" if pair[0] == "s8" else "bf16"
+    compare(gemm(a, column_major(b)), product, (pair[0], d), shape[2])
+
+
+@pytest.mark.parametrize("dtype", ["e4m3", "s8"])
+@pytest.mark.parametrize("shape", [(32, 32, 24), (32, 18, 32)])
+def test_8_bit_operands_that_tma_excludes(shape: tuple[int, int, int], dtype: str) -> None:
+    a, b, _ = reference.operands(dtype, dtype, shape)
+    with pytest.raises(AlignmentError):
+        tilewright.gemm(a, column_major(b))
+    with pytest.raises(AlignmentError, match="no contiguous columns"):
+        tilewright.gemm(reference.random((32, 32), dtype, 1), reference.random((32, 32), dtype, 1))
+
+
+def test_scales_are_read_when_the_kernel_runs() -> None:
+    a, b, product = reference.operands("e4m3", "e4m3", (256, 512, 1024))
+    b = column_major(b)
+    scale_a, scale_b = torch.full((1,), 0.25, device="cuda"), torch.full((1, 1), 3.0, device="cuda")
+    compare(gemm(a, b, scale_a=scale_a, scale_b=scale_b), 0.75 * product, ("e4m3", "bf16"), 1024)
+    scale_a.fill_(2.0)
+    compare(gemm(a, b, scale_a=scale_a, scale_b=scale_b), 6.0 * product, ("e4m3", "bf16"), 1024)
+    bad = torch.ones(1, dtype=torch.float64, device="cuda")
+    with pytest.raises(ArgumentError, match=r"scale_b: it is torch\.float64"):
+        tilewright.gemm(a, b, scale_b=bad)
+
+
+@pytest.mark.parametrize("which", ["a", "b", "both", "expanded"])
+def test_broadcast_over_a_batch(which: str) -> None:
+    a, b, _ = reference.operands("bf16", "bf16", (144, 272, 336), batch=3)
+    a, b = a[0] if which in ("a", "both") else a, b[:1] if which != "a" else b
+    if which == "expanded":
+        b = b.expand(3, -1, -1)
+    found = gemm(a, b)
+    wanted = torch.matmul(a.double(), b.double())
+    assert found.shape == wanted.shape
+    compare(found, wanted, BF16, 336)
+
+
+def test_addresses_off_by_one_element() -> None:
+    a, b, product = reference.operands("bf16", "bf16", (64, 128, 256))
+    for offset in (0, 1, 4):
+        room = torch.empty(64 * 256 + 8, device="cuda", dtype=torch.bfloat16)
+        shifted = room[offset : offset + 64 * 256].view(64, 256).copy_(a)
+        out_room = torch.zeros(64 * 128 + 8, device="cuda", dtype=torch.bfloat16)
+        out = out_room[offset : offset + 64 * 128].view(64, 128)
+        assert gemm(shifted, b, out=out) is out
+        compare(out, product, BF16, 256, f"offset {offset}")
+
+
+def test_each_call_reads_what_the_one_before_wrote() -> None:
+    """Programmatic dependent launch starts a kernel early; it must still wait for its operands."""
+    torch.manual_seed(0)
+    weight = torch.linalg.qr(torch.randn(512, 512, device="cuda")).Q.bfloat16()
+    x = torch.randn(64, 512, device="cuda").bfloat16()
+    buffers = [torch.empty_like(x) for _ in range(41)]
+    buffers[0].copy_(x)
+    for _ in range(20):
+        for i in range(40):
+            gemm(buffers[i], weight.t(), out=buffers[i + 1])
+        for i in range(40):
+            wanted = buffers[i].double() @ weight.double().t()
+            compare(buffers[i + 1], wanted, BF16, 512, f"link {i}")
+        for buffer in buffers[1:]:
+            buffer.fill_(float("nan"))
+
+
+def stream_k_kernel() -> str:
+    for record in Registry().kernels("gemm"):
+        config = record.config
+        kind = (config["a"], config["d"], config["layout"], config["scheduler"], config["activation"])
+        if kind == ("bf16", "bf16", "tn", "stream_k", "none") and not config["swap_ab"]:
+            return record.name
+    pytest.skip("no stream-K kernel of bf16 in the tables")
+    return ""
+
+
+@pytest.mark.parametrize("how", ["selected", "stream_k", "copied"])
+def test_cuda_graph_with_changed_data(how: str) -> None:
+    shape = (200, 512, 4096) if how != "copied" else (100, 300, 500)
+    a, b, _ = reference.operands("bf16", "bf16", shape)
+    a, b = a.clone(), column_major(b)
+    tactic = stream_k_kernel() + "@decomposition=split_k,splits=3" if how == "stream_k" else None
+    out = torch.zeros(shape[:2], device="cuda", dtype=torch.bfloat16)
+    gemm(a, b, out=out, tactic=tactic)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(3):
+            gemm(a, b, out=out, tactic=tactic)
+        made = gemm(a, b, tactic=tactic)
+    for seed in range(3):
+        a.copy_(reference.random(tuple(a.shape), "bf16", seed=100 + seed))
+        out.fill_(float("nan"))
+        made.fill_(float("nan"))
+        # A launch of another size between replays must not disturb the graph's workspace.
+        gemm(a, b, tactic=tactic and tactic.replace("splits=3", "splits=4"))
+        graph.replay()
+        wanted = a.double() @ b.double()
+        compare(out, wanted, BF16, shape[2])
+        compare(made, wanted, BF16, shape[2])
+
+
+def test_capture_without_a_call_before() -> None:
+    a, b, product = reference.operands("bf16", "bf16", (72, 648, 264))
+    b = column_major(b)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = gemm(a, b)
+    graph.replay()
+    compare(out, product, BF16, 264)
+
+
+STREAMS = """
+import sys, torch, tilewright
+tactic = sys.argv[1]
+torch.manual_seed(0)
+# Many tiles, so that both kernels want every SM at once.
+a = torch.randn(2048, 4096, device="cuda").bfloat16()
+b = torch.randn(4096, 2000, device="cuda").bfloat16().t().contiguous().t()
+want = a.float() @ b.float()
+streams = [torch.cuda.Stream() for _ in range(3)]
+torch.cuda.synchronize()
+outs = []
+for round in range(50):
+    for stream in streams:
+        with torch.cuda.stream(stream):
+            outs.append(tilewright.gemm(a, b, tactic=tactic))
+torch.cuda.synchronize()
+for out in outs:
+    assert ((out.float() - want).norm() / want.norm()) < 1e-2
+print("done")
+"""
+
+
+@pytest.mark.parametrize("settings", ["@decomposition=stream_k", "@decomposition=split_k,splits=4"])
+def test_streams_do_not_share_a_workspace(settings: str, tmp_path: Path) -> None:
+    """Two kernels that share one deadlock the GPU: a process of its own, which can be ended."""
+    name = stream_k_kernel()
+    if not Registry().is_built(Registry().record(name)):
+        pytest.skip("not built")
+    script = tmp_path / "streams.py"
+    script.write_text(STREAMS, encoding="utf-8")
+    command = [sys.executable, str(script), name + settings]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
+    assert result.stdout.strip() == "done", result.stderr
+
+
+def test_threads_on_one_stream() -> None:
+    """Each thread is fresh: no CUDA context is current in it until it calls."""
+    tactic = stream_k_kernel() + "@decomposition=split_k,splits=3"
+    a, b, product = reference.operands("bf16", "bf16", (256, 512, 4096))
+    b = column_major(b)
+    outs: list[Any] = []
+
+    def work() -> None:
+        try:
+            outs.extend([tilewright.gemm(a, b), *(tilewright.gemm(a, b, tactic=tactic) for _ in range(20))])
+        except NotBuiltError:
+            pass
+        except Exception as error:
+            outs.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if not outs:
+        pytest.skip("not built")
+    for out in outs:
+        assert isinstance(out, torch.Tensor), repr(out)
+        compare(out, product, BF16, 4096)
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="one GPU")
+def test_a_device_that_is_not_the_current_one() -> None:
+    a, b, product = reference.operands("bf16", "bf16", (256, 512, 1024))
+    found = gemm(a.to("cuda:1"), b.to("cuda:1"))
+    assert found.device == torch.device("cuda:1")
+    compare(found.to("cuda:0"), product, BF16, 1024)
+
+
+def test_empty_and_k_0() -> None:
+    empty = torch.empty(0, 64, device="cuda", dtype=torch.bfloat16)
+    weight = torch.randn(64, 32, device="cuda").bfloat16()
+    assert tilewright.gemm(empty, weight).shape == (0, 32)
+    assert tilewright.gemm(weight, empty.t()).shape == (64, 0)
+    out = torch.full((64, 32), float("nan"), device="cuda", dtype=torch.bfloat16)
+    tilewright.gemm(weight[:, :0], weight[:0], out=out, c=weight, beta=-1.0)
+    assert torch.equal(out, -weight)
+    assert tilewright.gemm(weight[:, :0], weight[:0]).eq(0).all()
+
+
+def test_wrong_arguments() -> None:
+    a, b = torch.randn(64, 64, device="cuda").bfloat16(), torch.randn(64, 64, device="cuda").bfloat16()
+    gemm(a, b)
+    wrong: list[tuple[str, dict[str, Any]]] = [
+        ("a: it is on cpu", {"a": a.cpu()}),
+        ("b: it is on cpu", {"b": b.cpu()}),
+        ("out: it is on cpu", {"out": torch.empty_like(a.cpu())}),
+        ("out: it overlaps a", {"out": a}),
+        ("out: it overlaps b", {"out": b}),
+        ("b: a is torch.bfloat16 and b is torch.float16", {"b": b.half()}),
+        ("a: its dtype is torch.float64", {"a": a.double()}),
+        ("b: its shape is", {"b": b[:60]}),
+        ("out: its shape is", {"out": torch.empty_like(a[:8])}),
+        ("c: it is None", {"beta": 1.0}),
+        ("no_grad", {"a": a.clone().requires_grad_()}),
+    ]
+    for message, change in wrong:
+        call = {"a": a, "b": b, **change}
+        with pytest.raises(TilewrightError, match=message):
+            tilewright.gemm(call.pop("a"), call.pop("b"), **call)
+    with pytest.raises((NoKernelError, ArgumentError)):
+        tilewright.gemm(a, b, tactic="gemm_no_such_kernel")
+    torch.cuda.synchronize()  # nothing wrong has reached the GPU
