@@ -87,7 +87,7 @@ def loads(data: bytes, label: str, problems: Problems) -> Node:
         tab = _locate(text, match.end() - len(match[0].lstrip(" ")), label)
         problems.add(tab, "a tab; YAML is indented with spaces")
     text = _NOT_PRINTABLE.sub("", _LEADING_TAB.sub(lambda match: match[0].expandtabs(2), text))
-    root = _compose(text.splitlines(), label, problems)
+    root = _compose(text.split("\n"), label, problems)
     if root is None:
         if not len(problems):
             problems.add(start, "the spec is empty")

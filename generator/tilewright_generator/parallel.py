@@ -40,7 +40,7 @@ def ordered_map(function: Callable[[Item], Result], items: Sequence[Item], worke
         for index, item in enumerate(items):
             try:
                 yield pickle.load(pipes[index % workers])
-            except EOFError:
+            except (EOFError, pickle.UnpicklingError):
                 yield function(item)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,7 +52,6 @@ class Inputs:
 
 def read(root: Path | None, out: Path | None, specs: tuple[Path, ...], filters: tuple[str, ...]) -> Inputs:
     """Read the specs that were named, or all of the project's."""
-    gc.disable()  # a short run over data without cycles; collecting would take a fifth of the time
     project = Project.find(root, out)
     expansions = generation.read(project, specs or project.specs())
     return Inputs(project, expansions, generation.parse_filter(filters, expansions), not specs)

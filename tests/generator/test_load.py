@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from tilewright_generator import load
+from tilewright_generator.errors import Problem, Problems, SpecError
+
+
+def read(text: str | bytes) -> tuple[load.Node, list[Problem]]:
+    problems = Problems()
+    node = load.loads(text.encode() if isinstance(text, str) else text, "s.yaml", problems)
+    try:
+        problems.raise_if_any()
+    except SpecError as error:
+        return node, error.problems
+    return node, []
+
+
+def faults(text: str | bytes) -> list[str]:
+    return [str(problem) for problem in read(text)[1]]
+
+
+def plain(node: load.Node) -> Any:
+    """The node without its positions."""
+    if isinstance(node, load.Mapping):
+        return {key: plain(entry.value) for key, entry in node.entries.items()}
+    if isinstance(node, load.Sequence):
+        return [plain(item) for item in node.items]
+    assert isinstance(node, load.Scalar)
+    return node.value
+
+
+words = st.one_of(st.booleans(), st.none(), st.integers(-(10**15), 10**15), st.text(max_size=20))
+documents = st.dictionaries(
+    st.text(min_size=1, max_size=8),
+    st.recursive(
+        words,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    ),
+    min_size=1,
+)
+
+
+@given(documents, st.booleans())
+def test_what_yaml_writes_is_read_back(document: dict[str, Any], flow: bool) -> None:
+    text = yaml.safe_dump(document, allow_unicode=True, default_flow_style=flow, sort_keys=False)
+    assume(yaml.safe_load(text) == document)  # PyYAML does not read all that it writes: U+0085
+    node, problems = read(text)
+    assert problems == []
+    assert plain(node) == document
+
+
+def test_positions_are_lines_and_columns_from_one() -> None:
+    node, _ = read("a: 1\nb:\n  - x\n  - {c: y}\n")
+    assert isinstance(node, load.Mapping)
+    items = node.entries["b"].value
+    assert isinstance(items, load.Sequence)
+    inner = items.items[1]
+    assert isinstance(inner, load.Mapping)
+    assert str(node.entries["b"].position) == "s.yaml:2:1"
+    assert str(items.items[0].position) == "s.yaml:3:5"
+    assert str(inner.entries["c"].value.position) == "s.yaml:4:9"
+
+
+def test_quoted_words_are_text() -> None:
+    assert plain(read("a: 'no'\nb: \"010\"\nc: |\n  1:30\n")[0]) == {"a": "no", "b": "010", "c": "1:30\n"}
+
+
+def test_anchors_and_merge_keys() -> None:
+    node, problems = read("a: &x {p: 1, q: 2}\nb: {<<: *x, q: 3}\nc: {q: 4, <<: [{q: 5, r: 6}, *x]}\n")
+    assert problems == []
+    assert plain(node) == {"a": {"p": 1, "q": 2}, "b": {"q": 3, "p": 1}, "c": {"q": 4, "r": 6, "p": 1}}
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("a: [1, 2\nb: 3\n", "s.yaml:1:4: YAML: while parsing a flow sequence"),
+        ("a: 'x\nb: 1\n", "s.yaml:1:4: YAML: while scanning a quoted scalar"),
+        ("a: b: c\n", "s.yaml:1:5: YAML: mapping values are not allowed here"),
+        ("a: @x\n", "s.yaml:1:4: YAML: while scanning for the next token, found character '@'"),
+        ("a: *q\n", "s.yaml:1:4: YAML: found undefined alias 'q'"),
+        ("a:\n\tb: 1\n", "s.yaml:2:1: a tab"),
+        ("a:\n  \tb: 1\n", "s.yaml:2:3: a tab"),
+        ("a: 1\na: 2\n", "s.yaml:2:1: duplicate key 'a'; it stands on line 1 too"),
+        ("a: no\n", "s.yaml:1:4: 'no' unquoted is a trap"),
+        ("a: [1:30]\n", "s.yaml:1:5: '1:30' unquoted is a trap"),
+        ("a: !!python/name:os.system x\n", "s.yaml:1:4: a YAML tag"),
+        ("a: !mine x\n", "s.yaml:1:4: a YAML tag"),
+        ("a: &p [*p]\n", "s.yaml:1:4: an alias stands inside what it names"),
+        ("a: {<<: 5}\n", "s.yaml:1:9: '<<' merges mappings"),
+        ("? [a]\n: b\n", "s.yaml:1:3: a key is a single word"),
+        ("a: 1\n---\nb: 2\n", "s.yaml:2:1: a second document"),
+        ("a: \x07\n", "s.yaml:1:4: the character '\\x07' may not stand in YAML"),
+        ("", "s.yaml:1:1: the spec is empty"),
+        ("# nothing\n", "s.yaml:1:1: the spec is empty"),
+    ],
+)
+def test_faults_have_a_line_and_a_column(text: str, fault: str) -> None:
+    found = faults(text)
+    assert len(found) == 1
+    assert found[0].startswith(fault)
+
+
+def test_bytes_that_are_not_utf_8() -> None:
+    assert faults(b"a: 1\nb: \xff\n") == ["s.yaml:2:4: this is not UTF-8"]
+
+
+def test_a_byte_order_mark_is_no_fault() -> None:
+    assert plain(read(b"\xef\xbb\xbfa: 1\r\nb: 2\r\n")[0]) == {"a": 1, "b": 2}
+
+
+def test_every_fault_is_reported_and_the_rest_still_read() -> None:
+    text = "a: [1, 2\nb: yes\nc: {x: 1\nd: 5\nd: 6\ne: b: c\nf: good\n"
+    node, problems = read(text)
+    assert [(problem.position.line, problem.position.column) for problem in problems] == [
+        (1, 4),
+        (2, 4),
+        (3, 4),
+        (5, 1),
+        (6, 5),
+    ]
+    assert isinstance(node, load.Mapping)
+    assert list(node.entries) == ["a", "b", "c", "d", "e", "f"]
+    assert isinstance(node.entries["a"].value, load.Unreadable)
+
+
+def test_a_broken_line_in_a_list_leaves_its_neighbours() -> None:
+    text = "configs:\n  - tile: [1x2x3, 4x5\n    use: big\n  - tile: 9x9x9\n"
+    node, problems = read(text)
+    assert [str(problem.position) for problem in problems] == ["s.yaml:2:11"]
+    assert isinstance(node, load.Mapping)
+    groups = node.entries["configs"].value
+    assert isinstance(groups, load.Sequence)
+    assert plain(groups.items[1]) == {"tile": "9x9x9"}
+
+
+@given(st.text(max_size=60))
+def test_no_text_breaks_the_reader(text: str) -> None:
+    """Whatever stands in a spec is read or reported; it never ends in another exception."""
+    read(text.encode("utf-8", "surrogatepass"))
+
+
+@given(st.text(st.sampled_from("ab:-[]{},'\"&*!|>%@#?\n \t<~01"), max_size=60))
+def test_no_punctuation_breaks_the_reader(text: str) -> None:
+    read(text)
