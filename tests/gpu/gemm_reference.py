@@ -111,6 +111,8 @@ def compare(found: torch.Tensor, wanted: torch.Tensor, config: dict[str, Any], k
     error = max(2e-3, FAST_SUM_ERROR * k) if fast else SUM_ERROR[config["a"]]
     error += ACTIVATION_ERROR if config["activation"] != "none" else 0.0
     epsilon = OUTPUT_EPSILON[config["d"]]
+    # Rounding errors of many elements average out to 0.4 of the largest one.
+    tolerance = error + epsilon * (0.5 if wanted.numel() > 1000 else 1.0)
     value = found.double()
     norm = wanted.norm()
     difference = value - wanted
@@ -120,6 +122,6 @@ def compare(found: torch.Tensor, wanted: torch.Tensor, config: dict[str, Any], k
     excess = float((difference.abs() - epsilon * wanted.abs() - 30 * error * root_mean_square).max())
     numbers = f"error {relative:.2e}, norm ratio {ratio:.6f}, excess of one element {excess:.2e}"
     assert not math.isnan(relative), f"{what}: NaN, an element was not written or poison was read"
-    assert relative <= error + epsilon / 2, f"{what}: {numbers}"
-    assert abs(ratio - 1) <= (error if fast else 5e-3), f"{what}: {numbers}"
+    assert relative <= tolerance, f"{what}: {numbers}"
+    assert abs(ratio - 1) <= min(tolerance, 1.0 if fast else 5e-3), f"{what}: {numbers}"
     assert excess <= 0, f"{what}: {numbers}"

@@ -252,7 +252,7 @@ def test_empty_and_k_0() -> None:
     empty = torch.empty(0, 64, device="cuda", dtype=torch.bfloat16)
     weight = torch.randn(64, 32, device="cuda").bfloat16()
     assert tilewright.gemm(empty, weight).shape == (0, 32)
-    assert tilewright.gemm(weight, empty.t()).shape == (64, 0)
+    assert tilewright.gemm(weight.t(), empty.t()).shape == (32, 0)
     out = torch.full((64, 32), float("nan"), device="cuda", dtype=torch.bfloat16)
     tilewright.gemm(weight[:, :0], weight[:0], out=out, c=weight, beta=-1.0)
     assert torch.equal(out, -weight)
