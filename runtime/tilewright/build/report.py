@@ -152,8 +152,9 @@ def judge(record: KernelRecord, report: Mapping[str, Any]) -> list[Finding]:
             holds = ", ".join(opcodes) or "no tensor-core instruction"
             findings.append(Finding(WRONG_PATH, f"wrong path: its SASS has no {pattern}; it holds {holds}"))
     for warning in report["warnings"]:
-        if warning["code"] == "C7510":
-            findings.append(Finding("serialized_mma", f"ptxas C7510: {warning['text']}"))
+        # C7510 for an opaque call, C7520 for a divergent path, others: ptxas words them alike.
+        if warning["code"] == "C7510" or "wgmma.mma_async instructions are serialized" in warning["text"]:
+            findings.append(Finding("serialized_mma", f"ptxas {warning['code']}: {warning['text']}"))
     if spilled := report["spill_store_bytes"] + report["spill_load_bytes"]:
         findings.append(Finding("spills", f"spills {spilled} bytes of registers"))
     elif report["stack_bytes"]:

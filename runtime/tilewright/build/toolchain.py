@@ -110,8 +110,8 @@ def find_toolchain(nvcc: str | Path | None = None, cutlass: str | Path | None = 
     Raises ToolchainError that names every place tried, what was wrong there, and the remedy.
     """
     tried: list[str] = []
-    found = _find_nvcc(nvcc, tried)
     host = _find_host(tried)
+    found = _find_nvcc(nvcc, host, tried)
     headers = _find_cutlass(cutlass, tried)
     cuobjdump = _find_cuobjdump(found[0], found[3], tried) if found else None
     if found is None or host is None or headers is None or cuobjdump is None:
@@ -144,7 +144,9 @@ def find_toolchain(nvcc: str | Path | None = None, cutlass: str | Path | None = 
     )
 
 
-def _find_nvcc(explicit: str | Path | None, tried: list[str]) -> tuple[Path, str, str, Path, Path] | None:
+def _find_nvcc(
+    explicit: str | Path | None, host: tuple[str, ...] | None, tried: list[str]
+) -> tuple[Path, str, str, Path, Path] | None:
     for origin, candidate in _nvcc_candidates(explicit):
         if candidate is None:
             tried.append(f"nvcc from {origin}: not there")
@@ -165,7 +167,7 @@ def _find_nvcc(explicit: str | Path | None, tried: list[str]) -> tuple[Path, str
                 f"nvcc from {origin}: {path} is {release[0] if release else 'unknown'}, needs {need} or newer"
             )
             continue
-        root = _toolkit_root(path)
+        root = _toolkit_root(path, host)
         lib = root and _library_folder(root)
         if root is None or lib is None:
             tried.append(
@@ -192,9 +194,11 @@ def _nvcc_candidates(explicit: str | Path | None) -> Iterator[tuple[str, Path | 
     yield "pip wheels", roots[0] / "bin" / "nvcc" if roots else None
 
 
-def _toolkit_root(nvcc: Path) -> Path | None:
+def _toolkit_root(nvcc: Path, host: tuple[str, ...] | None) -> Path | None:
     """The folder with include/cuda_runtime_api.h. nvcc may be a wrapper script, so it is asked too."""
-    top = re.search(r"^#\$ TOP=(.+)$", run([str(nvcc), "--dryrun", "x.cu"], check=False), re.MULTILINE)
+    ccbin = [f"-ccbin={host[0]}"] if host else []
+    said = run([str(nvcc), *ccbin, "--dryrun", "x.cu"], check=False)
+    top = re.search(r"^#\$ TOP=(.+)$", said, re.MULTILINE)
     for root in (nvcc.parent.parent, Path(top[1].strip()) if top else None, nvcc.resolve().parent.parent):
         if root is not None and (root / "include" / "cuda_runtime_api.h").is_file():
             return root.resolve()

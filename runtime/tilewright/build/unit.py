@@ -6,6 +6,7 @@ Nothing else ever writes an entry.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -73,10 +74,8 @@ def run(job: Job) -> Outcome:
             draft = store.draft(job.key)
             try:
                 return _compile(job, store, draft)
-            except StoreError as error:
+            except (BuildError, StoreError) as error:
                 return Outcome("failed", str(error))
-            except BuildError as error:
-                return Outcome("failed", str(error), log=_keep_log(job, store, draft))
             except OSError as error:
                 return Outcome("failed", str(store.failure(error)))
             finally:
@@ -87,12 +86,11 @@ def _compile(job: Job, store: Store, draft: Path) -> Outcome:
     started = time.monotonic()
     scratch = draft / "scratch"
     scratch.mkdir()
-    with (draft / "log.txt").open("wb") as log_file:
-        status = _call(job.command, draft, scratch, log_file.fileno())
+    status, log = _call(job.command, draft, scratch)
     seconds = time.monotonic() - started
-    log = (draft / "log.txt").read_text(encoding="utf-8", errors="replace")
     if status != 0:
-        return _failure(job, store, draft, status, log)
+        return _failure(job, store, status, log)
+    (draft / "log.txt").write_text(log, encoding="utf-8")
     _check_inputs(job, draft)
     report: dict[str, Any] = {
         "format": KEY_FORMAT,
@@ -116,15 +114,23 @@ def _compile(job: Job, store: Store, draft: Path) -> Outcome:
     return Outcome("built")
 
 
-def _call(command: Sequence[str], cwd: Path, scratch: Path, log: int) -> int:
+def _call(command: Sequence[str], cwd: Path, scratch: Path) -> tuple[int, str]:
     """Runs a compiler; its intermediate files go to `scratch`, so a kill leaves them inside the cache."""
-    environment = {**os.environ, "TMPDIR": str(scratch)}
     try:
-        return subprocess.run(
-            command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False
-        ).returncode
+        result = subprocess.run(
+            command,
+            cwd=cwd,
+            env={**os.environ, "TMPDIR": str(scratch)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            check=False,
+        )
     except OSError as error:
         raise BuildError(f"{command[0]} cannot be run: {error.strerror}") from None
+    return result.returncode, result.stdout
 
 
 def _check_inputs(job: Job, draft: Path) -> None:
@@ -141,9 +147,9 @@ def _check_inputs(job: Job, draft: Path) -> None:
         )
 
 
-def _failure(job: Job, store: Store, draft: Path, status: int, log: str) -> Outcome:
+def _failure(job: Job, store: Store, status: int, log: str) -> Outcome:
     if _DISK_FULL.search(log):
-        full = store.failure(OSError(28, "No space left on device"))
+        full = store.failure(OSError(errno.ENOSPC, "No space left on device"))
         return Outcome("failed", str(full))
     killed = status in (-9, 137) or _KILLED.search(log) is not None
     what = "was killed, probably for want of memory" if killed else f"exits {status}"
@@ -151,7 +157,7 @@ def _failure(job: Job, store: Store, draft: Path, status: int, log: str) -> Outc
         "failed",
         f"the compiler {what}",
         errors=first_errors(log),
-        log=_keep_log(job, store, draft),
+        log=_keep_log(job, store, log),
         out_of_memory=killed,
     )
 
@@ -172,12 +178,11 @@ def first_errors(log: str) -> list[str]:
     ]
 
 
-def _keep_log(job: Job, store: Store, draft: Path) -> str:
+def _keep_log(job: Job, store: Store, log: str) -> str:
     """Keeps the compiler's output of a failed unit, under the command that repeats it."""
     path = store.folder("logs") / f"{job.name}.{job.key[:8]}.log"
     try:
-        output = (draft / "log.txt").read_text(encoding="utf-8", errors="replace")
-        path.write_text(f"$ {shell(job.command)}\n{output}", encoding="utf-8")
+        path.write_text(f"$ {shell(job.command)}\n{log}", encoding="utf-8")
     except OSError:
         return ""
     return str(path)

@@ -1,0 +1,129 @@
+"""Reads the words of nvcc 13.0 and cuobjdump 13.2."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tilewright.build.machine_code import parse_ptxas, parse_sass, read_descriptor
+from tilewright.build.report import judge
+from tilewright.build.unit import first_errors
+from tilewright.errors import BuildError
+from tilewright.table import KernelRecord
+
+PTXAS = """\
+ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized due to \
+the presence of Extern calls in the function 'gemm_a'
+ptxas warning : Value of threads per SM for entry gemm_a is out of range. .minnctapersm will be ignored
+ptxas info    : 34 bytes gmem, 72 bytes cmem[4]
+ptxas info    : Compiling entry function 'gemm_a' for 'sm_90a'
+ptxas info    : Function properties for gemm_a
+    344 bytes stack frame, 388 bytes spill stores, 392 bytes spill loads
+ptxas info    : Used 168 registers, used 17 barriers, 344 bytes cumulative stack size, 1024 bytes smem
+ptxas info    : Compile time = 15.087 ms
+ptxas info    : Function properties for _Z5otherPf
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+"""
+SASS = """
+		Function : gemm_a
+	.headerflags	@"EF_CUDA_ACCELERATORS EF_CUDA_SM90 EF_CUDA_VIRTUAL_SM(EF_CUDA_SM90)"
+        /*0000*/                   LDC R1, c[0x0][0x28] ;                  /* 0x00000a00ff017b82 */
+                                                                           /* 0x000fe20000000800 */
+        /*00a0*/                   HGMMA.64x8x16.F32.BF16 R24, gdesc[UR8], RZ, !UPT, gsb0 ;  /* 0x0 */
+        /*00b0*/              @!P0 HGMMA.64x8x16.F32.BF16 R24, gdesc[UR8], R24, gsb0 ;       /* 0x0 */
+        /*00c0*/             @!UP2 UTCOMMA.2CTA.4X gdesc[UR4], gdesc[UR6], tmem[UR8] ;       /* 0x0 */
+        /*00d0*/                   OMMA.SF.16864.F32.E2M1.E2M1.UE4M3.4X R4, R8, R12, R4 ;    /* 0x0 */
+        /*00e0*/                   HMMA.16816.F32 R4, R8, R12, R4 ;                          /* 0x0 */
+        /*00f0*/                   IMAD.MOV.U32 R3, RZ, RZ, R4 ;           /* 0x0 */
+        /*0100*/                   FFMA R3, R3, R4, R5 ;                   /* 0x0 */
+        /*0110*/                   ACQBULK ;                               /* 0x0 */
+        /*0120*/               @P1 PREEXIT ;                               /* 0x0 */
+"""
+
+
+def test_ptxas() -> None:
+    found = parse_ptxas(PTXAS)
+    function = found.functions["gemm_a"]
+    assert function.entry
+    assert (function.registers, function.barriers, function.static_smem_bytes) == (168, 17, 1024)
+    assert (function.stack_bytes, function.spill_store_bytes, function.spill_load_bytes) == (344, 388, 392)
+    assert not found.functions["_Z5otherPf"].entry
+    assert [warning["code"] for warning in found.warnings] == ["C7510", ""]
+
+
+def test_sass() -> None:
+    function = parse_sass(SASS)["gemm_a"]
+    assert function.code_bytes == 0x130
+    assert function.tensor_instructions == {
+        "HGMMA.64x8x16.F32.BF16": 2,
+        "UTCOMMA.2CTA.4X": 1,
+        "OMMA.SF.16864.F32.E2M1.E2M1.UE4M3.4X": 1,
+        "HMMA.16816.F32": 1,
+    }
+    assert function.grid_dependency == {"ACQBULK": 1, "PREEXIT": 1}
+
+
+def test_no_object(tmp_path: Path) -> None:
+    (tmp_path / "x.o").write_bytes(b"not an object")
+    with pytest.raises(BuildError, match="not a 64-bit"):
+        read_descriptor(tmp_path / "x.o", "x")
+
+
+def record(*instructions: str, **facts: int) -> KernelRecord:
+    return KernelRecord("k", "k.cu", "", "sm_90a", (), instructions, {}, facts)
+
+
+def report(opcodes: Mapping[str, int], **changed: object) -> dict[str, object]:
+    sound = {"warnings": [], "spill_store_bytes": 0, "spill_load_bytes": 0, "stack_bytes": 0}
+    return {"tensor_instructions": opcodes, "threads": 128, "smem_bytes": 7, **sound, **changed}
+
+
+@pytest.mark.parametrize(
+    ("instructions", "opcodes", "right"),
+    [
+        (["HGMMA"], {"HGMMA.64x8x16.F32.BF16": 8}, True),
+        (["HGMMA"], {"HMMA.16816.F32": 8}, False),  # the warp-level path of sm_80
+        (["HGMMA"], {}, False),
+        (["QGMMA"], {"HGMMA.64x8x16.F32": 8}, False),
+        ([r"UTCOMMA\.2CTA"], {"UTCOMMA.1CTA": 8}, False),
+        (["HGMMA", "QGMMA"], {"HGMMA.64x8x16.F32": 8}, False),
+        (["[HQ]GMMA"], {"QGMMA.64x8x32.F32.E4M3.E4M3": 8}, True),
+        ([], {}, True),
+    ],
+)
+def test_every_expected_instruction_must_be_there(
+    instructions: list[str], opcodes: dict[str, int], right: bool
+) -> None:
+    findings = judge(record(*instructions), report(opcodes))
+    assert [finding.kind for finding in findings] == ([] if right else ["wrong_path"])
+    assert all(finding.fatal(strict=False) for finding in findings)
+
+
+@pytest.mark.parametrize(
+    ("changed", "kind"),
+    [
+        ({"warnings": parse_ptxas(PTXAS).warnings}, "serialized_mma"),
+        ({"spill_load_bytes": 4, "stack_bytes": 8}, "spills"),
+        ({"stack_bytes": 8}, "stack"),
+        ({"smem_bytes": 8}, "facts"),
+    ],
+)
+def test_what_costs_speed_fails_only_a_strict_build(changed: dict[str, object], kind: str) -> None:
+    (finding,) = judge(record(smem_bytes=7), report({}, **changed))
+    assert finding.kind == kind
+    assert finding.fatal(strict=True)
+    assert not finding.fatal(strict=False)
+
+
+def test_the_first_errors_come_with_their_context() -> None:
+    log = "noise\nx.cu(3): error: one\n    context\n      ^\n" + "".join(
+        f"x.cu({line}): error: more\n" for line in range(9)
+    )
+    found = first_errors(log)
+    assert found[0] == "x.cu(3): error: one\n    context\n      ^"
+    assert len(found) == 3
+    assert first_errors("ptxas info : x\nodd\n") == ["odd"]
+    assert first_errors("nvcc fatal   : Unsupported gpu architecture 'compute_99'") != []
+    assert first_errors("") == []

@@ -1,0 +1,146 @@
+"""Discovery, with the real compilers of this machine."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from small_modules import python
+
+from tilewright.build.system import package_folders
+from tilewright.build.toolchain import Toolchain, find_toolchain
+from tilewright.errors import ToolchainError
+
+VARIABLES = ("CUDA_HOME", "CUDA_PATH", "CUTLASS_PATH", "CXX", "NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS")
+
+
+@pytest.fixture(autouse=True)
+def bare(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def only_gcc(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A PATH with g++ and what it runs, and no nvcc, cuobjdump or ninja."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in ("g++", "as", "ld"):
+        if found := shutil.which(name):
+            (folder / name).symlink_to(found)
+    monkeypatch.setenv("PATH", str(folder))
+    return folder
+
+
+@pytest.fixture
+def wheels() -> Path:
+    for folder in package_folders("nvidia"):
+        if (folder / "cu13" / "bin" / "nvcc").exists():
+            return folder / "cu13"
+    pytest.skip("the toolchain's wheels are not installed")
+
+
+def test_the_wheels_suffice(only_gcc: Path, wheels: Path) -> None:
+    found = find_toolchain()
+    assert found.nvcc_origin == "pip wheels"
+    assert found.nvcc == wheels / "bin" / "nvcc"
+    assert (found.include / "cuda_runtime_api.h").is_file()
+    assert (found.lib / "libcudart_static.a").is_file()
+    assert found.release == "13.0.88"
+    assert (found.cutlass / "cutlass" / "cutlass.h").is_file()
+    assert found.cutlass_version == "4.2.0"
+    assert {90, 100, 103, 110, 120, 121} <= found.gpu_codes
+    assert found.cuobjdump == wheels / "bin" / "cuobjdump"
+
+
+def test_order_is_flag_then_cuda_home_then_path_then_wheels(
+    monkeypatch: pytest.MonkeyPatch, only_gcc: Path, wheels: Path, tmp_path: Path
+) -> None:
+    (only_gcc / "nvcc").write_text(f'#!/bin/sh\nexec {wheels}/bin/nvcc "$@"\n')
+    (only_gcc / "nvcc").chmod(0o755)
+    assert find_toolchain().nvcc == only_gcc / "nvcc"  # a wrapper: the toolkit is found through it
+    assert find_toolchain().root == wheels.resolve()
+    home = tmp_path / "home"
+    home.symlink_to(wheels)
+    monkeypatch.setenv("CUDA_HOME", str(home))
+    assert find_toolchain().nvcc_origin == "CUDA_HOME"
+    assert find_toolchain(nvcc=wheels / "bin" / "nvcc").nvcc_origin == "--nvcc"
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path / "empty"))
+    assert find_toolchain().nvcc_origin == "PATH"
+
+
+def test_nothing_found_names_every_place_and_the_remedy(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("CUDA_HOME", "/nowhere")
+    monkeypatch.setattr("tilewright.build.toolchain.package_folders", lambda name: ())
+    with pytest.raises(ToolchainError) as caught:
+        find_toolchain()
+    said = str(caught.value)
+    for part in (
+        "no usable nvcc and no usable host compiler and no usable CUTLASS",
+        "nvcc from CUDA_HOME: /nowhere/bin/nvcc is not an executable file",
+        "nvcc from PATH: not there",
+        "nvcc from pip wheels: not there",
+        "host compiler from PATH: no g++",
+        "CUTLASS from CUTLASS_PATH: not set",
+        "CUTLASS from the nvidia-cutlass wheel: not installed",
+        "pip install 'tilewright[toolchain]'",
+    ):
+        assert part in said
+    assert caught.value.exit_code == 2
+
+
+def test_an_explicit_choice_is_never_replaced(toolchain: Toolchain, tmp_path: Path) -> None:
+    with pytest.raises(ToolchainError, match=r"nvcc from --nvcc: .*/nvcc is not an executable"):
+        find_toolchain(nvcc=tmp_path / "nvcc")
+    with pytest.raises(ToolchainError, match=r"CUTLASS from --cutlass: no include/cutlass/cutlass\.h"):
+        find_toolchain(cutlass=tmp_path)
+    for place in (toolchain.cutlass, toolchain.cutlass.parent):  # the tree, or its include folder
+        assert find_toolchain(cutlass=place).cutlass == toolchain.cutlass
+
+
+def test_a_wrong_cutlass_path_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CUTLASS_PATH", str(tmp_path))
+    with pytest.raises(ToolchainError, match="CUTLASS from CUTLASS_PATH: no include"):
+        find_toolchain()
+
+
+def test_an_old_nvcc_is_passed_over_with_the_reason(tmp_path: Path) -> None:
+    old = tmp_path / "nvcc"
+    old.write_text('#!/bin/sh\necho "Cuda compilation tools, release 11.5, V11.5.119"\n')
+    old.chmod(0o755)
+    with pytest.raises(ToolchainError, match=r"is release 11\.5, needs 12\.8 or newer"):
+        find_toolchain(nvcc=old)
+
+
+def test_cxx_chooses_the_host_compiler(monkeypatch: pytest.MonkeyPatch, toolchain: Toolchain) -> None:
+    monkeypatch.setenv("CXX", "g++ -m64")
+    found = find_toolchain()
+    assert found.host == (shutil.which("g++"), "-m64")
+    assert found.identity != toolchain.identity
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(ToolchainError, match="host compiler from CXX: no no-such-compiler"):
+        find_toolchain()
+
+
+def test_variables_that_add_flags_are_part_of_the_identity(
+    monkeypatch: pytest.MonkeyPatch, toolchain: Toolchain
+) -> None:
+    monkeypatch.setenv("NVCC_APPEND_FLAGS", "-G")
+    assert find_toolchain().identity != toolchain.identity
+
+
+def test_it_imports_neither_cutlass_library_nor_torch(toolchain: Toolchain) -> None:
+    code = (
+        "import sys; from tilewright.build.toolchain import find_toolchain; find_toolchain();"
+        "import tilewright.build.building, tilewright.build.unit;"
+        "bad = {'cutlass_library', 'torch', 'tvm_ffi', 'click', 'pydantic', 'jinja2'} & set(sys.modules);"
+        "sys.exit(' '.join(bad) or 0)"
+    )
+    command, environment = python(code)
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
