@@ -54,7 +54,8 @@ class Field:
         choices: list[str] = []
         for detail in error.errors(include_url=False):
             if detail["type"] == "literal_error":
-                choices += re.findall(r"'([^']*)'|([0-9]+)", detail["ctx"]["expected"])
+                expected = re.findall(r"'[^']*'|[0-9]+", detail["ctx"]["expected"])
+                choices += [choice.strip("'") for choice in expected]
             elif detail["type"] == "bool_type":
                 choices += ["true", "false"]
             elif detail["msg"].startswith("Input should be "):

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import tiny_family
+
+from tilewright_generator import families
+from tilewright_generator.errors import InternalError, UsageError
+from tilewright_generator.fields import fields_of
+
+
+def test_packaged_families_and_registered_ones_are_known_by_name() -> None:
+    assert {"gemm", "tiny"} <= set(families.names())
+    assert families.get("tiny") is tiny_family.FAMILY
+    assert families.get("gemm").name == "gemm"
+
+
+def test_an_unknown_family_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match=r"no family 'gem' .*; did you mean 'gemm'"):
+        families.get("gem")
+
+
+def test_a_name_cannot_be_registered_twice() -> None:
+    other = type(tiny_family.FAMILY)(
+        **{name: getattr(tiny_family.FAMILY, name) for name in tiny_family.FAMILY.__slots__} | {"rules": ()}
+    )
+    with pytest.raises(InternalError, match="'tiny' is registered twice"):
+        families.register(other)
+
+
+@pytest.mark.parametrize("name", families.names())
+def test_a_family_keeps_its_contract(name: str) -> None:
+    """Its name is its own, its fields are described, its rules state themselves, its defaults are valid."""
+    family = families.get(name)
+    assert family.name == name
+    assert family.rules
+    assert all((rule.__doc__ or "").strip() for rule in family.rules)
+    for field in fields_of(family).values():
+        assert field.description, field.name
+        if not field.required:
+            assert field.parse(field.default) == field.default
+
+
+def test_listing_families_and_commands_imports_no_family() -> None:
+    code = (
+        "import sys; from tilewright_generator import cli; cli.run(['--help']); "
+        "heavy = {'pydantic', 'jinja2', 'yaml', 'torch'} & set(sys.modules); assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

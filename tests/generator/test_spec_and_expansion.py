@@ -1,0 +1,258 @@
+"""From a spec's text to kernels: what is read, what multiplies out, and what each fault says."""
+
+from __future__ import annotations
+
+import pytest
+import tiny_family
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tilewright_generator import load, names, spec
+from tilewright_generator.errors import InternalError, Problem, Problems, SpecError
+from tilewright_generator.expand import Expansion, Kernel, expand
+from tilewright_generator.rules import statement
+from tilewright_generator.shapes import Cluster, Tile
+
+HEAD = "family: tiny\narch: sm_90a\ndtype: bf16\n"
+
+
+def read(text: str) -> tuple[Expansion | None, list[Problem]]:
+    problems = Problems()
+    parsed = spec.parse(load.loads(text.encode(), "specs/s.yaml", problems), "specs/s.yaml", problems)
+    expansion = expand(parsed, problems) if parsed else None
+    if expansion:
+        names.check([expansion], problems)
+    try:
+        problems.raise_if_any()
+    except SpecError as error:
+        return expansion, error.problems
+    return expansion, []
+
+
+def kernels(text: str) -> tuple[Kernel, ...]:
+    expansion, problems = read(text)
+    assert problems == []
+    assert expansion is not None
+    return expansion.kernels
+
+
+def faults(text: str) -> list[str]:
+    """Positions without the file, and messages."""
+    return [str(problem).removeprefix("specs/s.yaml:") for problem in read(text)[1]]
+
+
+def test_lists_multiply_out_in_the_order_of_the_fields() -> None:
+    made = kernels(HEAD + "configs:\n  - fast: [true, false]\n    tile: [64x64x64, 128x64x64]\n")
+    assert [(str(kernel.config.tile), kernel.config.fast) for kernel in made] == [
+        ("64x64x64", True),
+        ("64x64x64", False),
+        ("128x64x64", True),
+        ("128x64x64", False),
+    ]
+    assert made[0].config.cluster == Cluster(1, 1)
+    assert str(made[0].group.position) == "specs/s.yaml:5:5"
+
+
+def test_use_applies_defaults_in_order_under_the_group_and_over_the_spec() -> None:
+    text = HEAD + (
+        "stages: 2\n"
+        "defaults:\n"
+        "  a: {stages: 3, fast: true, tile: 64x64x64}\n"
+        "  b: {stages: 4}\n"
+        "configs:\n"
+        "  - use: [a, b]\n"
+        "    tile: 128x64x64\n"
+    )
+    (kernel,) = kernels(text)
+    assert (kernel.config.stages, kernel.config.fast, kernel.config.tile) == (4, True, Tile(128, 64, 64))
+
+
+def test_anchors_and_merge_keys_share_groups() -> None:
+    text = HEAD + "configs:\n  - &one {tile: 64x64x64, stages: 3}\n  - {<<: *one, tile: 32x64x64}\n"
+    assert [(str(k.config.tile), k.config.stages) for k in kernels(text)] == [
+        ("64x64x64", 3),
+        ("32x64x64", 3),
+    ]
+
+
+def test_a_product_leaves_out_what_rules_reject_and_counts_it() -> None:
+    expansion, problems = read(
+        HEAD + "configs:\n  - tile: [64x64x64, 256x64x64, 256x512x64]\n    fast: [true, false]\n"
+    )
+    assert problems == []
+    assert expansion is not None
+    assert len(expansion.kernels) == 2
+    assert expansion.rejections() == {"rows": 4}
+    assert expansion.rejected[0].verdict.reason == "256 rows > 128"
+
+
+def test_an_explicit_configuration_that_rules_reject_is_a_fault_for_each_rule() -> None:
+    assert faults(HEAD + "configs:\n  - tile: 256x512x64\n") == [
+        "5:5: this configuration is not legal: area: 131072 elements > 32768",
+        "5:5: this configuration is not legal: rows: 256 rows > 128",
+    ]
+
+
+def test_excludes_take_combinations_out_with_a_reason() -> None:
+    text = HEAD + (
+        "configs:\n"
+        "  - tile: [64x64x64, 128x64x64]\n"
+        "    fast: [true, false]\n"
+        "    exclude:\n"
+        "      - {tile: 64x64x64, fast: true, reason: too slow}\n"
+        "      - {tile: [128x64x64], fast: [true], reason: too fast}\n"
+    )
+    expansion, problems = read(text)
+    assert problems == []
+    assert expansion is not None
+    assert [kernel.config.fast for kernel in expansion.kernels] == [False, False]
+    assert [each.exclude.reason for each in expansion.excluded] == ["too slow", "too fast"]
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("  - tile: 64x64\n", "5:11: tile: '64x64' is not a tile; write MxNxK"),
+        ("  - tile: [64x64x64, 64x64x64]\n", "5:22: tile: 64x64x64 stands here twice; it is on line 5 too"),
+        ("  - tile: []\n", "5:11: tile: the list is empty"),
+        ("  - tile:\n", "5:10: tile: write a value, not nothing"),
+        ("  - tile: [[64x64x64]]\n", "5:12: tile: write a value, not a list"),
+        ("  - tile: {m: 1}\n", "5:11: tile: write a value, not a mapping"),
+        ("  - {tile: 64x64x64, fast: 1}\n", "5:28: fast: 1 should be one of true, false"),
+        (
+            "  - {tile: 64x64x64, fast: 'true'}\n",
+            "5:28: fast: 'true' should be one of true, false; did you mean 'true'?",
+        ),
+        (
+            "  - {tile: 64x64x64, dtype: bf61}\n",
+            "5:29: dtype: 'bf61' should be one of bf16, f16, e4m3; did you mean 'bf16'?",
+        ),
+        ("  - {tile: 64x64x64, dtype: 16}\n", "5:29: dtype: 16 should be one of bf16, f16, e4m3"),
+        ("  - {tile: 64x64x64, stages: 1}\n", "5:30: stages: 1 should be auto or greater than or equal to 2"),
+        (
+            "  - {tile: 64x64x64, stages: auot}\n",
+            "5:30: stages: 'auot' should be auto or a valid integer; did you mean 'auto'?",
+        ),
+        ("  - {tile: 64x64x64, note: 1.0}\n", "5:28: note: 1.0 should be a valid string"),
+        ("  - {tiel: 64x64x64}\n", "5:5: the field tile is missing"),
+        ("  - {tiel: 64x64x64}\n", "5:6: tiny has no field 'tiel'; did you mean 'tile'?"),
+        ("  - {tile: 64x64x64, use: wyde}\n", "5:27: use: no defaults called 'wyde' (there are: none)"),
+        ("  - {tile: 64x64x64, use: 3}\n", "5:27: use: write text, not 3"),
+        ("  - 64x64x64\n", "5:5: a group of configs: write a mapping, not '64x64x64'"),
+        ("  - {tile: 64x64x64, exclude: {tile: 64x64x64}}\n", "5:31: exclude: the 'reason' is missing"),
+        ("  - {tile: 64x64x64, exclude: {reason: x}}\n", "5:31: exclude: say which values of which fields"),
+        (
+            "  - {tile: [64x64x64, 32x32x32], exclude: {tile: 64x64x65, reason: x}}\n",
+            "5:50: exclude: this group has no tile 64x64x65; did you mean '64x64x64'?",
+        ),
+        (
+            "  - {tile: 64x64x64, exclude: {tile: 64x64x64, reason: x}}\n",
+            "5:5: nothing is left of this group's 1 combinations: its excludes take 1",
+        ),
+        (
+            "  - {tile: [256x64x64, 256x512x64]}\n",
+            "5:5: nothing is left of this group's 2 combinations: rows rejects 2; for example 256 rows > 128",
+        ),
+    ],
+)
+def test_a_fault_in_a_group_says_where_and_what_is_wanted(body: str, expected: str) -> None:
+    assert any(fault.startswith(expected) for fault in faults(f"{HEAD}configs:\n{body}"))
+
+
+def test_a_stale_exclude_is_a_fault() -> None:
+    text = HEAD + (
+        "configs:\n"
+        "  - tile: [64x64x64, 128x64x64]\n"
+        "    fast: [true, false]\n"
+        "    exclude:\n"
+        "      - {fast: true, reason: one}\n"
+        "      - {fast: true, tile: 64x64x64, reason: two}\n"
+    )
+    assert faults(text) == ["9:9: exclude: it matches nothing that is not excluded before; remove it"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[1]\n", "1:1: a spec is a mapping: family, defaults and configs"),
+        ("arch: sm_90a\nconfigs: []\n", "1:1: 'family' is missing"),
+        ("family: tinny\n", "1:9: no family 'tinny'"),
+        ("family: [tiny]\n", "1:9: family: write text, not a list"),
+        (HEAD, "1:1: 'configs' is missing"),
+        (HEAD + "configs: []\n", "4:10: configs: write a list of groups"),
+        (HEAD + "configs: 3\n", "4:10: configs: write a list of groups"),
+        (HEAD + "configs:\n", "4:9: configs: write a list of groups ('- tile: ...'), not nothing"),
+        (HEAD + "defaults: [a]\nconfigs: []\n", "4:11: defaults: write a mapping, not a list"),
+        (HEAD + "defaults: {a: 1}\nconfigs: []\n", "4:15: defaults: a: write a mapping, not 1"),
+        (HEAD + "defaults: {a: {b: 1}}\nconfigs: []\n", "4:16: tiny has no field 'b'"),
+        (HEAD + "description: 3\nconfigs: []\n", "4:14: description: write text, not 3"),
+        (HEAD + "config: []\n", "4:1: tiny has no field 'config'; did you mean 'configs'?"),
+    ],
+)
+def test_a_fault_in_the_spec_itself(text: str, expected: str) -> None:
+    assert any(fault.startswith(expected) for fault in faults(text))
+
+
+def test_a_fault_in_a_shared_value_is_told_once_and_spares_groups_that_override_it() -> None:
+    head = HEAD.replace("sm_90a", "sm_90")
+    text = head + "configs:\n  - tile: 64x64x64\n  - {tile: 512x512x64, arch: sm_90a}\n"
+    assert [fault.split(":")[0] for fault in faults(text)] == ["2", "6", "6"]
+
+
+def test_a_name_made_twice_names_both_places() -> None:
+    text = HEAD + "configs:\n  - tile: [64x64x64, 32x64x64]\n  - tile: [64x64x64, 128x64x64]\n"
+    assert faults(text) == [
+        "6:5: makes tiny_bf16_64x64x64_1x1 again; the group at specs/s.yaml:5:5 makes it already"
+    ]
+
+
+def test_different_configurations_of_one_name_say_in_what_they_differ() -> None:
+    (fault,) = faults(HEAD + "configs:\n  - {tile: 64x64x64, note: [one, two]}\n")
+    assert fault.endswith("this group makes it already, with note one / two, which the name does not show")
+
+
+def test_a_module_is_named_like_an_identifier() -> None:
+    problems = Problems()
+    spec.parse(load.loads(b"family: tiny\n", "specs/My-Spec.yaml", problems), "specs/My-Spec.yaml", problems)
+    with pytest.raises(SpecError, match="makes the module 'My-Spec'; use a-z, 0-9 and _ only"):
+        problems.raise_if_any()
+
+
+def test_a_rule_that_fails_is_our_fault_not_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(config: object) -> str | None:
+        raise ZeroDivisionError
+
+    parsed = spec.parse(
+        load.loads((HEAD + "configs:\n  - tile: 64x64x64\n").encode(), "s.yaml", Problems()),
+        "s.yaml",
+        Problems(),
+    )
+    assert parsed is not None
+    family = tiny_family.FAMILY.__class__(
+        **{name: getattr(parsed.family, name) for name in parsed.family.__slots__} | {"rules": (broken,)}
+    )
+    spoilt = spec.Spec(parsed.path, parsed.module, family, "", parsed.shared, parsed.groups)
+    with pytest.raises(InternalError, match="the rule broken of tiny fails"):
+        expand(spoilt, Problems())
+
+
+def test_a_rule_states_itself_in_its_first_paragraph() -> None:
+    assert statement(tiny_family.rows) == "A tile has at most 128 rows."
+
+
+sizes = st.lists(st.integers(1, 40).map(lambda n: n * 8), min_size=1, max_size=4, unique=True)
+
+
+@given(sizes, sizes, st.lists(st.booleans(), min_size=1, max_size=2, unique=True))
+def test_nothing_is_lost_in_a_product(rows: list[int], columns: list[int], fast: list[bool]) -> None:
+    """Every combination is a kernel or is accounted for."""
+    tiles = ", ".join(f"{m}x{n}x64" for m in rows for n in columns)
+    flags = ", ".join(str(flag).lower() for flag in fast)
+    expansion, problems = read(HEAD + f"configs:\n  - tile: [{tiles}]\n    fast: [{flags}]\n")
+    assert expansion is not None
+    total = len(rows) * len(columns) * len(fast)
+    assert len(expansion.kernels) + len(expansion.rejected) == total
+    assert bool(problems) == (not expansion.kernels)
+    assert all(
+        tiny_family.rows(k.config) is None and tiny_family.area(k.config) is None for k in expansion.kernels
+    )
