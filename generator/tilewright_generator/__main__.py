@@ -1,0 +1,5 @@
+"""`python -m tilewright_generator` is the `tilewright` command."""
+
+from tilewright_generator.cli import main
+
+main()
