@@ -29,6 +29,8 @@ from tilewright.errors import BuildError, StoreError, TilewrightError
 _ERRORS_SHOWN = 3
 _CONTEXT_LINES = 4
 _KILLED = re.compile(r"died due to signal 9|\bKilled\b|cannot allocate memory|out of memory", re.IGNORECASE)
+# Every compile has a working directory of its own, which ccache would take for part of the input.
+_LAUNCHER_SETTINGS = {"CCACHE_NOHASHDIR": "1"}
 _DISK_FULL = re.compile(r"No space left on device", re.IGNORECASE)
 
 
@@ -120,7 +122,7 @@ def _call(command: Sequence[str], cwd: Path, scratch: Path) -> tuple[int, str]:
         result = subprocess.run(
             command,
             cwd=cwd,
-            env={**os.environ, "TMPDIR": str(scratch)},
+            env={**_LAUNCHER_SETTINGS, **os.environ, "TMPDIR": str(scratch)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
