@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -125,3 +127,16 @@ def test_tactics_are_written_and_read(record) -> None:
 def test_tactics_that_are_none(text: str) -> None:
     with pytest.raises(ArgumentError, match="tactic"):
         Tactic.parse(text)
+
+
+def test_selecting_needs_no_torch() -> None:
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from tilewright.ops.gemm import selection; from tilewright.registry import Registry\n"
+        "from tilewright.ops.gemm.problem import Problem; from tilewright.device import H200\n"
+        "registry = Registry(libraries=lambda module: [])\n"
+        "records = registry.route('gemm', H200)\n"
+        "print(selection.choose(registry, records, Problem(512, 4096, 4096), H200)[0].kernel)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert run.stdout.startswith("gemm_sm90_bf16_bf16"), run.stderr

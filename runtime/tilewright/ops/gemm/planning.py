@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 
 from tilewright.context import Context
-from tilewright.device import DeviceProperties
-from tilewright.errors import ArgumentError, NoKernelError
+from tilewright.errors import NoKernelError
 from tilewright.ops.gemm import legality, selection
 from tilewright.ops.gemm.arguments import OUTPUT_DTYPES, Arguments
 from tilewright.ops.gemm.placement import NOTHING, Placement, place
 from tilewright.ops.gemm.plan import DegeneratePlan, DirectPlan, EmptyPlan, PaddedPlan, Plan
 from tilewright.ops.gemm.problem import Problem
 from tilewright.ops.gemm.tactics import Tactic
-from tilewright.registry import Registry, jit_allowed
-from tilewright.table import KernelRecord
 
 log = logging.getLogger("tilewright")
-
-FAMILY = "gemm"
 
 
 def make(
@@ -38,7 +33,7 @@ def make(
     if arguments.k == 0:
         return DegeneratePlan(arguments)
     device = context.device(arguments.device.index or 0)
-    records = context.registry.route(FAMILY, device)
+    records = context.registry.route(selection.FAMILY, device)
     placement = place(arguments, misaligned)
     problem = describe(arguments, placement)
     if not placement.copies and problem.layout != "tn" and not legality.fitting(records, problem):
@@ -54,7 +49,7 @@ def make(
             "tactic": tactic,
         }
         return PaddedPlan(arguments, placement, functools.partial(inner, **options))
-    chosen, record = choose(context.registry, records, problem, device, tactic)
+    chosen, record = selection.choose(context.registry, records, problem, device, tactic)
     sizes, options_ = (
         (problem.m, problem.n, problem.k, problem.batch),
         chosen.options(problem, device.sm_count),
@@ -86,33 +81,3 @@ def describe(arguments: Arguments, placement: Placement) -> Problem:
         activation=arguments.activation,
         fast_accum=arguments.fast_accum,
     )
-
-
-def choose(
-    registry: Registry,
-    records: Sequence[KernelRecord],
-    problem: Problem,
-    device: DeviceProperties,
-    tactic: Tactic | None = None,
-) -> tuple[Tactic, KernelRecord]:
-    """The tactic for a problem: the one demanded, if it is legal, else the model's first.
-
-    Raises ArgumentError for a demanded tactic that does not fit, NoKernelError where none does.
-    """
-    if tactic is not None:
-        record = registry.record(tactic.kernel)
-        reason = legality.misfit_tactic(tactic, record, problem)
-        if reason is None and record not in records:
-            reason = f"it is compiled for {record.arch}, which does not run on {device.name}"
-        if reason is not None:
-            raise ArgumentError("tactic", f"{tactic.kernel} does not compute {problem}: {reason}")
-        return tactic, record
-    ranked = selection.rank(records, problem, device, registry.is_built)
-    if not ranked:
-        raise NoKernelError(
-            f"no {FAMILY} kernel computes {problem}:\n{legality.explain(records, problem)}",
-            hint="Add a configuration to the spec, run `tilewright generate` and `tilewright build`.",
-        )
-    if not ranked[0].built and not jit_allowed():
-        log.info("no built kernel fits %s", problem)
-    return ranked[0].tactic, ranked[0].record
