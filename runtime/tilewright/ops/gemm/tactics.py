@@ -102,9 +102,14 @@ def candidates(record: KernelRecord, problem: Problem) -> Iterator[Tactic]:
                 yield Tactic(record.name, decomposition="split_k", splits=splits)
 
 
+def rearranged(tactic: Tactic) -> Iterator[Tactic]:
+    """The tactic with every raster order and swizzle."""
+    for raster in RASTERS:
+        for swizzle in SWIZZLES:
+            yield replace(tactic, raster=raster, swizzle=swizzle)
+
+
 def variants(record: KernelRecord, problem: Problem) -> Iterator[Tactic]:
     """Every tactic of a kernel that tuning may try."""
     for base in candidates(record, problem):
-        for raster in RASTERS:
-            for swizzle in SWIZZLES:
-                yield replace(base, raster=raster, swizzle=swizzle)
+        yield from rearranged(base)
