@@ -5,28 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))  # tests share helper modules; pytest may import by path
+sys.path.insert(0, str(Path(__file__).parent))  # the helper modules beside this file
 
 import tiny_family
+from command_line import Command, Result
 
 from tilewright_generator import cli
-
-ROOT = Path(__file__).parents[2]
-
-
-class Result(NamedTuple):
-    """What a command answered."""
-
-    code: int
-    out: str
-    err: str
-
-
-Command = Callable[..., Result]
 
 
 @pytest.fixture

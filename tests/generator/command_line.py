@@ -1,0 +1,36 @@
+"""Calling `tilewright`, in this process or in one of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[2]
+
+
+class Result(NamedTuple):
+    """What a command answered."""
+
+    code: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Result]
+
+
+def run_in_a_process(*arguments: str | Path, cwd: Path = ROOT, **environment: str) -> Result:
+    """`tilewright` as a user runs it, with changes to the environment."""
+    done = subprocess.run(
+        [sys.executable, "-c", "from tilewright_generator.cli import main; main()", *map(str, arguments)],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}/generator:{ROOT}/runtime", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return Result(done.returncode, done.stdout, done.stderr)

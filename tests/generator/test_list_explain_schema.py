@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+from command_line import ROOT, Command
+
+from tilewright_generator import families, schema
+
+FAST = "tiny_bf16_64x64x64_1x1_fast"
+SPEC = """\
+family: tiny
+arch: sm_90a
+defaults:
+  quick: {fast: true}
+configs:
+  - use: quick
+    dtype: [bf16, f16]
+    tile: [64x64x64, 256x64x64, 256x512x64]
+    exclude:
+      - {dtype: f16, tile: 64x64x64, reason: nobody asks for it}
+"""
+
+
+@pytest.fixture
+def spec(project: Path) -> Path:
+    path = project / "specs" / "small.yaml"
+    path.write_text(SPEC)
+    return path
+
+
+def test_list(project: Path, tilewright: Command) -> None:
+    assert tilewright("list").out.splitlines() == [
+        "small: 4 kernels",
+        "  tiny_bf16_128x128x64_1x1",
+        "  tiny_bf16_128x128x64_1x1_fast",
+        "  tiny_bf16_64x64x64_1x1",
+        "  tiny_bf16_64x64x64_1x1_fast",
+    ]
+    long = tilewright("list", "--long", "--filter", "*64x64x64*fast").out
+    assert long == f"small: 1 kernel\n  {FAST}\n      tiny bf16 | 64x64x64\n"
+    (row,) = json.loads(tilewright("list", "--json", "--filter", "*64x64x64*fast").out)
+    assert row["name"] == FAST
+    assert row["config"]["tile"] == [64, 64, 64]
+    assert row["position"] == "specs/small.yaml:8:5"
+    assert "no kernel meets the filter" in tilewright("list", "--filter", "none").err
+
+
+def test_explain_a_kernel_says_which_line_gave_each_field_and_what_it_means(
+    spec: Path, tilewright: Command
+) -> None:
+    found = tilewright("explain", FAST)
+    assert found.code == 0
+    assert "made by the group at specs/small.yaml:6:5, as small/tiny_bf16_64x64x64_1x1_fast.cu" in found.out
+    lines = [line.split(maxsplit=3) for line in found.out.splitlines() if "  " in line[2:]]
+    rows = {words[0]: words[1:] for words in lines}
+    assert rows["dtype"] == ["bf16", "specs/small.yaml:7:13", "operand type"]
+    assert rows["fast"] == ["true", "specs/small.yaml:4:17", "fewer bits"]
+    assert rows["cluster"] == ["1x1", "default", "thread blocks"]
+    assert '"elements": 4096' in found.out
+    assert tilewright("explain", f"{FAST}.cu").out == found.out
+
+
+def test_explain_the_name_of_what_is_left_out(spec: Path, tilewright: Command) -> None:
+    rejected = tilewright("explain", "tiny_bf16_256x512x64_1x1_fast").out
+    assert "left out of the group at specs/small.yaml:6:5" in rejected
+    assert "rejected by rows: 256 rows > 128\n      rule: A tile has at most 128 rows.\n" in rejected
+    assert "rejected by area: 131072 elements > 32768" in rejected
+    excluded = tilewright("explain", "tiny_f16_64x64x64_1x1_fast").out
+    assert "excluded at specs/small.yaml:10:9: nobody asks for it" in excluded
+
+
+def test_explain_an_unknown_name(spec: Path, tilewright: Command) -> None:
+    found = tilewright("explain", "tiny_bf16_64x64x64_1x1_fats")
+    assert found.code == 2
+    assert f"did you mean '{FAST}'" in found.err
+
+
+def test_explain_what_becomes_of_a_specs_combinations(spec: Path, tilewright: Command) -> None:
+    out = tilewright("explain", "fast=true").out
+    assert out.startswith("6 combinations: 1 kernel, 1 excluded by the spec, 4 rejected by rules\n")
+    answer = json.loads(tilewright("explain", "--json", "tile=256x512x64", "dtype=f16").out)
+    assert [each["name"] for each in answer] == ["tiny_f16_256x512x64_1x1_fast"]
+    assert answer[0]["rejected"] == [
+        {"rule": "rows", "reason": "256 rows > 128"},
+        {"rule": "area", "reason": "131072 elements > 32768"},
+    ]
+
+
+def test_explain_a_combination_that_no_spec_names(spec: Path, tilewright: Command) -> None:
+    legal = tilewright("explain", "--spec", spec, "dtype=e4m3", "tile=32x32x32").out
+    assert "legal; specs/small.yaml does not name it" in legal
+    illegal = tilewright("explain", "--spec", spec, "dtype=e4m3", "tile=512x32x32").out
+    assert "rejected by rows: 512 rows > 128" in illegal
+
+
+def test_explain_a_combination_of_a_family(project: Path, tilewright: Command) -> None:
+    found = tilewright("explain", "tiny", "arch=sm_90a", "dtype=bf16", "tile=256x512x64")
+    assert found.code == 0
+    assert "rejected by rows" in found.out
+    assert "rejected by area" in found.out
+    assert "give arch=..., tile=... too" in tilewright("explain", "tiny", "dtype=bf16").err
+    assert "should be one of bf16, f16, e4m3" in tilewright("explain", "tiny", "dtype=x").err
+    assert "no field 'tiel'; did you mean 'tile'" in tilewright("explain", "tiny", "tiel=x").err
+    assert "give a kernel's name, or a family" in tilewright("explain", "a", "b").err
+
+
+def test_schema_writes_checks_and_prints(project: Path, tilewright: Command) -> None:
+    assert tilewright("schema", "tiny", "--check").code == 1
+    path = project / "specs/schema/tiny.schema.json"
+    assert f"wrote {path}" in tilewright("schema", "tiny").out
+    assert tilewright("schema", "tiny").out == "nothing to do: 1 schema as they should be\n"
+    assert tilewright("schema", "tiny", "--check").code == 0
+    assert tilewright("schema", "tiny", "--print").out == path.read_text()
+    path.write_text("{}")
+    assert tilewright("schema", "tiny", "--check").code == 1
+
+
+def valid(name: str, text: str) -> bool:
+    validator = jsonschema.Draft7Validator(schema.spec_schema(families.get(name)))
+    return validator.is_valid(yaml.safe_load(text))
+
+
+def test_the_schema_takes_what_the_generator_takes_and_refuses_slips() -> None:
+    for each in families.names():
+        jsonschema.Draft7Validator.check_schema(schema.spec_schema(families.get(each)))
+    assert valid("tiny", SPEC)
+    assert not valid("tiny", SPEC.replace("tile:", "tiel:"))
+    assert not valid("tiny", SPEC.replace("bf16", "bf61"))
+    assert not valid("tiny", SPEC.replace("256x64x64", "256x64"))
+    assert not valid("tiny", SPEC.replace(", reason: nobody asks for it", ""))
+    assert not valid("tiny", SPEC.replace("family: tiny", "family: other"))
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "specs").glob("*.yaml")), ids=lambda path: path.stem)
+def test_the_committed_specs_meet_their_schema(path: Path) -> None:
+    assert valid("gemm", path.read_text())
