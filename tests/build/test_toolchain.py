@@ -123,8 +123,11 @@ def test_cxx_chooses_the_host_compiler(monkeypatch: pytest.MonkeyPatch, toolchai
     assert found.host == (shutil.which("g++"), "-m64")
     assert found.identity != toolchain.identity
     monkeypatch.setenv("CXX", "no-such-compiler")
-    with pytest.raises(ToolchainError, match="host compiler from CXX: no no-such-compiler"):
+    with pytest.raises(ToolchainError, match="host compiler from CXX: no no-such-compiler") as caught:
         find_toolchain()
+    assert "pip install" not in str(caught.value)
+    monkeypatch.setenv("CXX", "ccache g++")
+    assert find_toolchain().host == toolchain.host
 
 
 def test_variables_that_add_flags_are_part_of_the_identity(

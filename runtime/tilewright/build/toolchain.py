@@ -19,7 +19,8 @@ from tilewright.build.system import package_folders, run
 from tilewright.errors import ToolchainError
 
 MINIMUM_NVCC = (12, 8)  # the first with sm_100a and sm_120a; 13.0 is what is tested
-INSTALL_HINT = "To install a complete toolchain: pip install 'tilewright[toolchain]'"
+INSTALL_HINT = "To install nvcc, cuobjdump and CUTLASS: pip install 'tilewright[toolchain]'"
+_HOST_HINT = "Install g++ with the system's package manager, or name a C++17 compiler in CXX."
 
 # Variables that change what the compilers do without standing on the command line.
 INFLUENCES = (
@@ -126,8 +127,10 @@ def find_toolchain(nvcc: str | Path | None = None, cutlass: str | Path | None = 
             if part is None and (name != "cuobjdump" or found)
         ]
         report = "\n".join(f"  {line}" for line in tried)
+        hints = [_HOST_HINT] if host is None else []
+        hints += [INSTALL_HINT] if set(missing) - {"host compiler"} else []
         raise ToolchainError(
-            f"no usable {' and no usable '.join(missing)}; tried\n{report}", hint=INSTALL_HINT
+            f"no usable {' and no usable '.join(missing)}; tried\n{report}", hint="\n".join(hints)
         )
     path, origin, version, root, lib = found
     return Toolchain(
@@ -213,6 +216,8 @@ def _library_folder(root: Path) -> Path | None:
 def _find_host(tried: list[str]) -> tuple[str, ...] | None:
     named = os.environ.get("CXX")
     command = shlex.split(named) if named else ["g++"]
+    if len(command) > 1 and Path(command[0]).name in ("ccache", "sccache", "distcc"):
+        command = command[1:]  # nvcc's -ccbin wants the compiler itself; --launcher is the place for these
     path = shutil.which(command[0])
     if path is None:
         tried.append(f"host compiler from {'CXX' if named else 'PATH'}: no {command[0]}")
