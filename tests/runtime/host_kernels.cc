@@ -81,10 +81,10 @@ int64_t workspace_bytes(void const* opaque) {
 
 }  // namespace
 
-#define HOST_KERNEL(NAME, VERSION, ...)                                                          \
+#define HOST_KERNEL(NAME, VERSION, ...)                                                           \
   extern "C" __attribute__((visibility("default"))) tilewright_kernel const tilewright_##NAME = { \
-      VERSION, sizeof(tilewright_gemm_args), 384,   100000,         #NAME,                        \
-      &can_implement, &workspace_bytes, &launch<__VA_ARGS__>};
+      VERSION,          sizeof(tilewright_gemm_args), 384, 100000, #NAME, &can_implement,         \
+      &workspace_bytes, &launch<__VA_ARGS__>};
 
 HOST_KERNEL(host_bf16_tn, TILEWRIGHT_ABI_VERSION, Bf16, Bf16, true, true, false)
 HOST_KERNEL(host_bf16_tn_relu, TILEWRIGHT_ABI_VERSION, Bf16, Bf16, true, true, true)

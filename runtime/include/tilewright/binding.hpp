@@ -171,12 +171,12 @@ inline void* current_stream(DLDevice device) {
 #define TILEWRIGHT_KERNEL_ENTRY(NAME) {#NAME, &tilewright_##NAME},
 
 // Exports what does not depend on the family.
-#define TILEWRIGHT_EXPORT_TABLE(LIST)                                                                 \
-  static int64_t tilewright_abi_version() { return TILEWRIGHT_ABI_VERSION; }                          \
-  static tvm::ffi::Array<tvm::ffi::String> tilewright_kernels() { return LIST.names(); }              \
+#define TILEWRIGHT_EXPORT_TABLE(LIST)                                                                   \
+  static int64_t tilewright_abi_version() { return TILEWRIGHT_ABI_VERSION; }                            \
+  static tvm::ffi::Array<tvm::ffi::String> tilewright_kernels() { return LIST.names(); }                \
   static tvm::ffi::Map<tvm::ffi::String, int64_t> tilewright_attributes(tvm::ffi::String const& name) { \
-    return LIST.attributes(name);                                                                     \
-  }                                                                                                   \
-  TVM_FFI_DLL_EXPORT_TYPED_FUNC(abi_version, tilewright_abi_version)                                  \
-  TVM_FFI_DLL_EXPORT_TYPED_FUNC(kernels, tilewright_kernels)                                          \
+    return LIST.attributes(name);                                                                       \
+  }                                                                                                     \
+  TVM_FFI_DLL_EXPORT_TYPED_FUNC(abi_version, tilewright_abi_version)                                    \
+  TVM_FFI_DLL_EXPORT_TYPED_FUNC(kernels, tilewright_kernels)                                            \
   TVM_FFI_DLL_EXPORT_TYPED_FUNC(attributes, tilewright_attributes)

@@ -199,8 +199,8 @@ inline int64_t launch(tilewright_kernel const& kernel, Options const& options, f
     if (reinterpret_cast<uintptr_t>(address(*operand)) % kTmaBytes != 0) {
       return kMisaligned - i;
     }
-    bool const in_place = operand == c && args.c == args.d && args.ld_c == args.ld_d &&
-                          args.batch_stride_c == args.batch_stride_d;
+    bool const in_place =
+        operand == c && args.c == args.d && args.ld_c == args.ld_d && args.batch_stride_c == args.batch_stride_d;
     if (operand != &d && !in_place && overlap(*operand, d)) {
       return kAliased - i;
     }
@@ -210,10 +210,10 @@ inline int64_t launch(tilewright_kernel const& kernel, Options const& options, f
 }
 
 inline ffi::Function launcher(KernelList const& list, ffi::String const& name, ffi::Array<int64_t> const& options) {
-  return ffi::Function::FromPacked([kernel = &list.find(name), parsed = Options(options)](
-                                       ffi::PackedArgs args, ffi::Any* result) {
-    *result = launch(*kernel, parsed, args);
-  });
+  return ffi::Function::FromPacked(
+      [kernel = &list.find(name), parsed = Options(options)](ffi::PackedArgs args, ffi::Any* result) {
+        *result = launch(*kernel, parsed, args);
+      });
 }
 
 inline bool can_implement(KernelList const& list, ffi::String const& name, ffi::Array<int64_t> const& sizes,

@@ -94,12 +94,15 @@ def candidates(record: KernelRecord, problem: Problem) -> Iterator[Tactic]:
 
     Raster and swizzle are left to CUTLASS's heuristic here; tuning varies them (`variants`).
     """
-    yield Tactic(record.name)
-    if record.config["scheduler"] == "stream_k":
-        k_tiles = -(-problem.k // record.config["tile"][2])
-        for splits in (2, 3, 4, 6, 8, 12, 16):
-            if splits <= k_tiles:
-                yield Tactic(record.name, decomposition="split_k", splits=splits)
+    if record.config["scheduler"] != "stream_k":
+        yield Tactic(record.name)
+        return
+    yield Tactic(record.name, decomposition="data_parallel")
+    yield Tactic(record.name, decomposition="stream_k")
+    k_tiles = -(-problem.k // record.config["tile"][2])
+    for splits in (2, 3, 4, 6, 8, 12, 16):
+        if splits <= k_tiles:
+            yield Tactic(record.name, decomposition="split_k", splits=splits)
 
 
 def rearranged(tactic: Tactic) -> Iterator[Tactic]:
