@@ -6,6 +6,7 @@ Kernels are not compiled by a test: build them first (`tilewright build`).
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -13,15 +14,23 @@ import pytest
 from tilewright import routing
 from tilewright.registry import Registry
 
-os.environ.setdefault("TILEWRIGHT_JIT", "0")
 _HERE = Path(__file__).parent
+_HAS_TORCH = find_spec("torch") is not None
+collect_ignore_glob = [] if _HAS_TORCH else ["test_*.py"]
+
+
+def pytest_report_header() -> str | None:
+    return None if _HAS_TORCH else "tests/gpu: left out, torch is not installed"
+
+
+@pytest.fixture(autouse=True)
+def no_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_JIT", os.environ.get("TILEWRIGHT_JIT", "0"))
 
 
 def _why_not() -> str | None:
-    try:
-        import torch  # noqa: PLC0415 (collection must work without it)
-    except ImportError:
-        return "torch is not installed"
+    import torch  # noqa: PLC0415 (collection must work without it)
+
     if not torch.cuda.is_available():
         return "no GPU"
     capability = torch.cuda.get_device_capability()

@@ -172,6 +172,7 @@ WRONG: list[tuple[str, type[ArgumentError], str, dict[str, Any]]] = [
     ("out", ArgumentError, "overlaps a", {"a": A, "b": A.t(), "out": A[:, :16]}),
     ("out_dtype", ArgumentTypeError, "it is torch.int32", {"out_dtype": torch.int32}),
     ("out_dtype", ArgumentTypeError, "out is", {"out": matrix(16, 24), "out_dtype": torch.float32}),
+    ("alpha", ArgumentTypeError, "it is a Tensor; a number", {"alpha": torch.ones(())}),
     ("c", ArgumentError, "pass c=out", {"beta": 1.0}),
     ("c", ArgumentTypeError, "D's type", {"beta": 1.0, "c": matrix(16, 24).float()}),
     ("c", ArgumentError, "its shape", {"beta": 1.0, "c": matrix(24, 16)}),

@@ -6,6 +6,7 @@ Everything here runs once for each combination of dtypes, shapes, strides and op
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import torch
@@ -172,6 +173,13 @@ def check(
         fast_accum=bool(fast_accum),
         device=a.device,
     )
+
+
+def check_factors(alpha: Any, beta: Any) -> None:
+    """Raises ArgumentTypeError where one is not a number: a tensor would have to be read back."""
+    for name, value in (("alpha", alpha), ("beta", beta)):
+        if not isinstance(value, Real):
+            raise ArgumentTypeError(name, f"it is a {type(value).__name__}; a number is wanted")
 
 
 def check_integer_factors(alpha: float, beta: float) -> None:

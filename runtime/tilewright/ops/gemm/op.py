@@ -119,6 +119,7 @@ def gemm(
         raise
     except (RuntimeError, TypeError, ValueError):
         # The binding sees what the key leaves out, as the devices of b and out; the checks say it better.
+        checking.check_factors(alpha, beta)
         checking.check(
             context,
             a,
