@@ -19,7 +19,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import torch
 import yaml
@@ -55,8 +55,10 @@ def problems(arguments: argparse.Namespace) -> Iterator[tuple[str, Problem]]:
             yield "square", replace(made, m=size, n=size, k=size)
 
 
-def best_tactic(problem: Problem, operands: list[measuring.Operands]) -> tuple[Tactic, float, int]:
-    """The fastest tactic, its seconds, and how many were tried.
+def best_tactic(
+    problem: Problem, operands: list[measuring.Operands]
+) -> tuple[Tactic, float, list[tuple[float, Tactic]]]:
+    """The fastest tactic, its seconds, and all that were tried with theirs.
 
     Every legal built kernel is tried with every split; the best of them with every raster and swizzle.
     """
@@ -69,7 +71,7 @@ def best_tactic(problem: Problem, operands: list[measuring.Operands]) -> tuple[T
     screened = sorted(screened + _screen(problem, operands, second), key=lambda item: item[0])
     again = [(measuring.seconds(problem, operands, tactic), tactic) for _, tactic in screened[:SCREENED]]
     seconds, tactic = min(again, key=lambda item: item[0])
-    return tactic, seconds, len(screened)
+    return tactic, seconds, screened
 
 
 def _screen(
@@ -87,7 +89,7 @@ def _screen(
     return sorted(screened, key=lambda item: item[0])
 
 
-def measure(name: str, problem: Problem, tactics: str) -> dict[str, Any]:
+def measure(name: str, problem: Problem, tactics: str, times: TextIO | None) -> dict[str, Any]:
     current = context.current()
     device = current.device(torch.cuda.current_device())
     operands = measuring.make_operands(problem, device)
@@ -104,8 +106,11 @@ def measure(name: str, problem: Problem, tactics: str) -> dict[str, Any]:
         "tflops": problem.flops / ours * 1e-12,
     }
     if tactics == "all":
-        best, seconds, count = best_tactic(problem, operands)
-        row |= {"best_tactic": str(best), "best_us": seconds * 1e6, "tried": count}
+        best, seconds, tried = best_tactic(problem, operands)
+        row |= {"best_tactic": str(best), "best_us": seconds * 1e6, "tried": len(tried)}
+        if times is not None:
+            measured = {str(tactic): round(one * 1e6, 3) for one, tactic in tried}
+            print(json.dumps({"problem": asdict(problem), "us": measured}), file=times, flush=True)
         row["best_ratio"] = theirs and theirs / seconds
     return row
 
@@ -156,6 +161,9 @@ def main() -> int:
     parser.add_argument("--shape", action="append", metavar="MxNxK", help="only these shapes")
     parser.add_argument("--tactics", choices=["selected", "all"], default="selected")
     parser.add_argument("--output", type=Path, help="without extension")
+    parser.add_argument(
+        "--times", type=argparse.FileType("a"), help="with --tactics all: every time, as JSON lines"
+    )
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
         print("this benchmark needs a GPU", file=sys.stderr)
@@ -164,7 +172,7 @@ def main() -> int:
     found = None
     for name, problem in problems(arguments):
         found = found or measuring.peer(problem)
-        row = measure(name, problem, arguments.tactics)
+        row = measure(name, problem, arguments.tactics, arguments.times)
         rows.append(row)
         extra = f"  best {row['best_us']:9.2f} us {row['best_tactic']}" if "best_us" in row else ""
         print(

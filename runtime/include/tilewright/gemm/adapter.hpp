@@ -30,8 +30,7 @@ template <class Traits>
 struct Adapter {
   using Kernel = typename Traits::Kernel;
   using Scheduler = typename Kernel::TileScheduler;
-  static constexpr bool kStreamK =
-      cute::is_same_v<typename Kernel::TileSchedulerTag, cutlass::gemm::StreamKScheduler>;
+  static constexpr bool kStreamK = cute::is_same_v<typename Kernel::TileSchedulerTag, cutlass::gemm::StreamKScheduler>;
 
   static typename Kernel::Arguments arguments(tilewright_gemm_args const& args) {
     using ElementA = typename Kernel::ElementA;
@@ -89,9 +88,8 @@ struct Adapter {
         default:
           out.scheduler.decomposition_mode = Decomposition::Heuristic;
       }
-      out.scheduler.reduction_mode = args.reduction == TILEWRIGHT_REDUCE_NONDETERMINISTIC
-                                         ? Reduction::Nondeterministic
-                                         : Reduction::Deterministic;
+      out.scheduler.reduction_mode =
+          args.reduction == TILEWRIGHT_REDUCE_NONDETERMINISTIC ? Reduction::Nondeterministic : Reduction::Deterministic;
     }
     return out;
   }
@@ -108,15 +106,23 @@ struct Adapter {
         Kernel::get_workspace_size(arguments(*static_cast<tilewright_gemm_args const*>(opaque))));
   }
 
-  // Allows the kernel its shared memory, once per device: the driver remembers.
-  static cudaError_t allow_shared_memory() {
-    static std::atomic<uint64_t> allowed{0};
+  // Makes the device's context current in this thread, which encoding a tensor map wants and a
+  // fresh thread lacks, and allows the kernel its shared memory: once each, then two comparisons.
+  static cudaError_t prepare() {
+    static thread_local int bound = -1;
+    static std::atomic<uint64_t> allowed{0};  // a bit a device; the driver remembers the rest
     int device = 0;
     if (cudaError_t const error = cudaGetDevice(&device); error != cudaSuccess) {
       return error;
     }
-    uint64_t const bit = uint64_t{1} << (device & 63);
-    if (device < 64 && (allowed.load(std::memory_order_acquire) & bit) != 0) {
+    if (device != bound) {
+      if (cudaError_t const error = cudaSetDevice(device); error != cudaSuccess) {
+        return error;
+      }
+      bound = device;
+    }
+    uint64_t const bit = device < 64 ? uint64_t{1} << device : 0;
+    if ((allowed.load(std::memory_order_acquire) & bit) != 0) {
       return cudaSuccess;
     }
     cudaError_t const error =
@@ -130,19 +136,20 @@ struct Adapter {
   static int32_t launch(void const* opaque, void* workspace, void* stream_handle) {
     auto const& args = *static_cast<tilewright_gemm_args const*>(opaque);
     auto const stream = static_cast<cudaStream_t>(stream_handle);
+    if (cudaError_t const error = prepare(); error != cudaSuccess) {
+      return error;
+    }
     auto const arguments_ = arguments(args);
     if constexpr (kStreamK) {
       if (workspace == nullptr && Kernel::get_workspace_size(arguments_) != 0) {
         return TILEWRIGHT_WORKSPACE_MISSING;
       }
       if (Kernel::initialize_workspace(arguments_, workspace, stream) != cutlass::Status::kSuccess) {
-        return cudaGetLastError();
+        cudaError_t const error = cudaGetLastError();  // CUTLASS may have taken it already
+        return error != cudaSuccess ? error : cudaErrorUnknown;
       }
     }
     typename Kernel::Params params = Kernel::to_underlying_arguments(arguments_, workspace);
-    if (cudaError_t const error = allow_shared_memory(); error != cudaSuccess) {
-      return error;
-    }
 
     cudaLaunchAttribute attributes[2];
     attributes[0].id = cudaLaunchAttributeClusterDimension;
@@ -178,14 +185,14 @@ struct Adapter {
 
 // Defines the entry point NAME, under which profilers and SASS show the kernel, and the descriptor
 // `tilewright_NAME`, which the module's table binds. The kernel is `tilewright::NAME::Gemm`.
-#define TILEWRIGHT_GEMM_KERNEL(NAME)                                                                         \
-  extern "C" __global__ void __launch_bounds__(tilewright::NAME::Gemm::Kernel::MaxThreadsPerBlock,           \
-                                               tilewright::NAME::Gemm::Kernel::MinBlocksPerMultiprocessor)   \
-      NAME(__grid_constant__ typename tilewright::NAME::Gemm::Kernel::Params const params) {                 \
-    extern __shared__ char tilewright_shared_memory[];                                                       \
-    typename tilewright::NAME::Gemm::Kernel kernel;                                                          \
-    kernel(params, tilewright_shared_memory);                                                                \
-  }                                                                                                          \
-  void const* tilewright::NAME::Gemm::entry() { return reinterpret_cast<void const*>(&::NAME); }             \
-  extern "C" __attribute__((visibility("default"))) tilewright_kernel const tilewright_##NAME =              \
+#define TILEWRIGHT_GEMM_KERNEL(NAME)                                                                       \
+  extern "C" __global__ void __launch_bounds__(tilewright::NAME::Gemm::Kernel::MaxThreadsPerBlock,         \
+                                               tilewright::NAME::Gemm::Kernel::MinBlocksPerMultiprocessor) \
+      NAME(__grid_constant__ typename tilewright::NAME::Gemm::Kernel::Params const params) {               \
+    extern __shared__ char tilewright_shared_memory[];                                                     \
+    typename tilewright::NAME::Gemm::Kernel kernel;                                                        \
+    kernel(params, tilewright_shared_memory);                                                              \
+  }                                                                                                        \
+  void const* tilewright::NAME::Gemm::entry() { return reinterpret_cast<void const*>(&::NAME); }           \
+  extern "C" __attribute__((visibility("default"))) tilewright_kernel const tilewright_##NAME =            \
       tilewright::gemm::Adapter<tilewright::NAME::Gemm>::descriptor(#NAME);

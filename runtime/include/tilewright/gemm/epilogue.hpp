@@ -43,17 +43,16 @@ struct Epilogue {
   template <template <class> class Op, class Out>
   using Compute = fusion::Sm90Compute<Op, Out, ElementCompute, kRound>;
 
-  using Scaled = cute::conditional_t<
-      Where == Bias::None,
-      fusion::Sm90EVT<Compute<cutlass::multiplies, ElementCompute>, Alpha, fusion::Sm90AccFetch>,
-      fusion::Sm90EVT<Compute<cutlass::homogeneous_multiply_add, ElementCompute>, Alpha, fusion::Sm90AccFetch,
-                      BiasVector>>;
+  using Scaled =
+      cute::conditional_t<Where == Bias::None,
+                          fusion::Sm90EVT<Compute<cutlass::multiplies, ElementCompute>, Alpha, fusion::Sm90AccFetch>,
+                          fusion::Sm90EVT<Compute<cutlass::homogeneous_multiply_add, ElementCompute>, Alpha,
+                                          fusion::Sm90AccFetch, BiasVector>>;
   // CUTLASS specialises exactly this node, so that beta = 0 loads no C.
   using Linear = fusion::Sm90EVT<
       Compute<cutlass::homogeneous_multiply_add, cute::conditional_t<kActivates, ElementCompute, ElementD>>, Beta,
       fusion::Sm90SrcFetch<ElementC>, Scaled>;
-  using Callbacks =
-      cute::conditional_t<kActivates, fusion::Sm90EVT<Compute<Activation, ElementD>, Linear>, Linear>;
+  using Callbacks = cute::conditional_t<kActivates, fusion::Sm90EVT<Compute<Activation, ElementD>, Linear>, Linear>;
   using Arguments = typename Callbacks::Arguments;
 
   static Arguments arguments(tilewright_gemm_args const& args) {
