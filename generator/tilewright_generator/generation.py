@@ -10,7 +10,7 @@ from tilewright_generator.errors import Position, Problems
 from tilewright_generator.expand import Expansion, expand
 from tilewright_generator.fields import fields_of
 from tilewright_generator.filters import Filter
-from tilewright_generator.module import File, files, selects
+from tilewright_generator.module import File, files
 from tilewright_generator.plan import Plan, Scope, plan
 from tilewright_generator.project import Project
 from tilewright_generator.render import Renderer
@@ -53,6 +53,3 @@ def _render(project: Project, expansions: Iterable[Expansion], only: Filter) -> 
     renderer = Renderer(project.templates)
     for expansion in expansions:
         yield from files(expansion, renderer, only)
-
-
-__all__ = ["make_plan", "parse_filter", "read", "selects"]

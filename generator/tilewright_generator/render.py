@@ -30,6 +30,8 @@ class Renderer:
             keep_trailing_newline=True,
             auto_reload=False,
         )
+        # Every rendering would copy Jinja's own globals (range, lipsum, ...), of which templates need none.
+        self._environment.globals.clear()
         self._compiled: dict[str, Template] = {}
 
     def prepare(self, template: str) -> None:

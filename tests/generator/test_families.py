@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib import import_module
 
+import click
 import pytest
 import tiny_family
 
-from tilewright_generator import families
+from tilewright_generator import cli, families
 from tilewright_generator.errors import InternalError, UsageError
 from tilewright_generator.fields import fields_of
 
@@ -41,6 +43,11 @@ def test_a_family_keeps_its_contract(name: str) -> None:
         assert field.description, field.name
         if not field.required:
             assert field.parse(field.default) == field.default
+
+
+def test_every_command_of_the_help_is_there() -> None:
+    for name in cli.COMMANDS:
+        assert isinstance(import_module(f"tilewright_generator.cli.{name}").command, click.Command)
 
 
 def test_listing_families_and_commands_imports_no_family() -> None:

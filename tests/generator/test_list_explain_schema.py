@@ -46,7 +46,8 @@ def test_list(project: Path, tilewright: Command) -> None:
     assert row["name"] == FAST
     assert row["config"]["tile"] == [64, 64, 64]
     assert row["position"] == "specs/small.yaml:8:5"
-    assert "no kernel meets the filter" in tilewright("list", "--filter", "none").err
+    none = tilewright("list", "--filter", "none", "--filter", "fast=*")
+    assert (none.code, none.err) == (2, "Error: no kernel meets --filter none --filter fast=*\n")
 
 
 def test_explain_a_kernel_says_which_line_gave_each_field_and_what_it_means(

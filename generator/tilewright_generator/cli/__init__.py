@@ -21,7 +21,6 @@ COMMANDS = {
     "schema": "Write JSON Schemas, with which editors complete specs.",
     "build": "Compile generated kernels into libraries.",
     "run": "Run a kernel on this machine's GPU.",
-    "bench": "Measure kernels against their peers.",
 }
 
 
@@ -53,7 +52,7 @@ def tilewright() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and exit with its code. `TILEWRIGHT_DEBUG=1` shows a traceback of every error."""
-    # 20,000 kernels are many objects and no cycles: at the default, looking for some takes a fifth of the time.
+    # 20,000 kernels are many objects without cycles: looking for some takes a fifth of a run.
     gc.set_threshold(100_000)
     sys.exit(run(arguments))
 

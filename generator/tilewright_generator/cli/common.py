@@ -10,8 +10,10 @@ from typing import Any, TypeVar
 import click
 
 from tilewright_generator import generation
+from tilewright_generator.errors import UsageError
 from tilewright_generator.expand import Expansion
 from tilewright_generator.filters import Filter
+from tilewright_generator.module import selects
 from tilewright_generator.project import Project
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -54,7 +56,10 @@ def read(root: Path | None, out: Path | None, specs: tuple[Path, ...], filters: 
     """Read the specs that were named, or all of the project's."""
     project = Project.find(root, out)
     expansions = generation.read(project, specs or project.specs())
-    return Inputs(project, expansions, generation.parse_filter(filters, expansions), not specs)
+    only = generation.parse_filter(filters, expansions)
+    if not any(selects(only, kernel) for expansion in expansions for kernel in expansion.kernels):
+        raise UsageError(f"no kernel meets --filter {' --filter '.join(filters)}")
+    return Inputs(project, expansions, only, not specs)
 
 
 def counted(number: int, noun: str) -> str:

@@ -12,6 +12,8 @@ from tilewright_generator.apply import apply
 from tilewright_generator.cli import common, report
 from tilewright_generator.plan import Plan, Why
 
+_SHOWN = 20  # files left alone that are printed
+
 
 @click.command("generate")
 @common.specs_argument
@@ -62,8 +64,10 @@ def _print(plan: Plan, inputs: common.Inputs, diff: bool) -> None:
     ):
         for line in lines:
             click.echo(line)
-    for kept in plan.kept:
+    for kept in plan.kept[:_SHOWN]:
         click.echo(f"kept {plan.folder / kept.path}: {kept.why.value}", err=True)
+    if len(plan.kept) > _SHOWN:
+        click.echo(f"... and {len(plan.kept) - _SHOWN:,} more (--json lists all)", err=True)
     if _in_the_way(plan):
         click.echo("`tilewright generate --force` replaces what was edited by hand.", err=True)
     if not plan.actions:

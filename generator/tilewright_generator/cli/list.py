@@ -41,8 +41,6 @@ def command(
             click.echo(f"  {kernel.name}")
             if long:
                 click.echo(f"      {expansion.spec.family.summary(kernel.config)}")
-    if not any(kernels for _, kernels in found):
-        click.echo("no kernel meets the filter", err=True)
 
 
 def _row(expansion: Expansion, kernel: Kernel) -> dict[str, Any]:
