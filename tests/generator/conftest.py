@@ -22,7 +22,7 @@ def tilewright(capsys: pytest.CaptureFixture[str]) -> Command:
 
     def run(*arguments: str | Path) -> Result:
         capsys.readouterr()
-        code = cli.run([str(argument) for argument in arguments])
+        code = cli.invoke([str(argument) for argument in arguments])
         return Result(code, *capsys.readouterr())
 
     return run

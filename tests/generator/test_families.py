@@ -52,7 +52,7 @@ def test_every_command_of_the_help_is_there() -> None:
 
 def test_listing_families_and_commands_imports_no_family() -> None:
     code = (
-        "import sys; from tilewright_generator import cli; cli.run(['--help']); "
+        "import sys; from tilewright_generator import cli; cli.invoke(['--help']); "
         "heavy = {'pydantic', 'jinja2', 'yaml', 'torch'} & set(sys.modules); assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

@@ -54,10 +54,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and exit with its code. `TILEWRIGHT_DEBUG=1` shows a traceback of every error."""
     # 20,000 kernels are many objects without cycles: looking for some takes a fifth of a run.
     gc.set_threshold(100_000)
-    sys.exit(run(arguments))
+    sys.exit(invoke(arguments))
 
 
-def run(arguments: Sequence[str] | None = None) -> int:
+def invoke(arguments: Sequence[str] | None = None) -> int:
     """Run a command and answer its exit code: what it returns, or that of the error it ends with."""
     debug = os.environ.get("TILEWRIGHT_DEBUG") == "1"
     try:
