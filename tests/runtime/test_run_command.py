@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tilewright_generator.cli import run as run_cli
+from tilewright_generator.cli import invoke as run_cli
 from tilewright_generator.families.gemm import run as gemm_run
 
 SHAPE = ["-m", "512", "-n", "4096", "-k", "4096"]
