@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tilewright_generator.errors import UsageError
+from tilewright_generator.project import Project
+
+
+def test_the_nearest_folder_with_specs_is_the_project(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deep = project / "a" / "b"
+    deep.mkdir(parents=True)
+    monkeypatch.chdir(deep)
+    found = Project.find()
+    assert (found.root, found.out, found.templates) == (project, project / "generated", project / "templates")
+    assert Project.find(out="elsewhere").out == deep / "elsewhere"
+
+
+def test_no_project_is_a_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=r"holds specs/; give --root"):
+        Project.find()
+    with pytest.raises(UsageError, match="no such directory"):
+        Project.find("nowhere")
+
+
+def test_a_spec_is_called_alike_wherever_the_project_stands(
+    project: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    found = Project.find()
+    assert found.label(project / "specs" / "small.yaml") == "specs/small.yaml"
+    assert found.label(Path("specs/../specs/small.yaml")) == "specs/small.yaml"
+    assert found.label(tmp_path_factory.mktemp("other") / "big.yaml") == "big.yaml"
