@@ -1,4 +1,7 @@
-"""One `gemm` kernel: D[m,n] = activation(alpha * scale_a * scale_b * A[m,k] B[k,n] + beta * C[m,n] + bias[n])."""
+"""One `gemm` kernel.
+
+D[m,n] = activation(alpha * scale_a * scale_b * A[m,k] B[k,n] + beta * C[m,n] + bias[n])
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,8 @@ Operand = Literal["bf16", "f16", "e4m3", "e5m2", "tf32", "s8"]
 Output = Literal["bf16", "f16", "f32", "s32"]
 Accumulator = Literal["f32", "s32"]
 
+_ONE_BLOCK = Cluster(1, 1)
+
 
 @dataclass(frozen=True, slots=True)
 class GemmConfig:
@@ -26,7 +31,7 @@ class GemmConfig:
     tile: Annotated[
         Tile,
         Field(
-            description="tile of one thread block, MxNxK elements; with swap_ab its M runs along the caller's n"
+            description="tile of one thread block, MxNxK elements; with swap_ab its M is along the caller's n"
         ),
     ]
     acc: Annotated[Accumulator, Field(description="type in which products are summed")] = "f32"
@@ -41,7 +46,7 @@ class GemmConfig:
             "B is n where k is contiguous (column-major)"
         ),
     ] = "tn"
-    cluster: Annotated[Cluster, Field(description="thread blocks that share their loads, MxN")] = Cluster(1, 1)
+    cluster: Annotated[Cluster, Field(description="thread blocks that share their loads, MxN")] = _ONE_BLOCK
     schedule: Annotated[
         Literal["cooperative", "pingpong"],
         Field(description="two consumer warpgroups share a tile, or take turns with a tile each"),
@@ -58,7 +63,8 @@ class GemmConfig:
     ] = False
     bias: Annotated[bool, Field(description="add bias[n]; a call may leave it out")] = False
     activation: Annotated[
-        Literal["none", "relu", "gelu", "silu"], Field(description="applied last; gelu is the exact one (erf)")
+        Literal["none", "relu", "gelu", "silu"],
+        Field(description="applied last; gelu is the exact one (erf)"),
     ] = "none"
     pdl: Annotated[
         bool,

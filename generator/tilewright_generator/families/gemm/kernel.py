@@ -78,7 +78,9 @@ def schedule_text(config: GemmConfig) -> str:
 def summary(config: GemmConfig) -> str:
     """One line for lists."""
     stages, _ = memory(config)
-    epilogue = [word for word in ("bias" if config.bias else "", config.activation) if word not in ("", "none")]
+    epilogue = [
+        word for word in ("bias" if config.bias else "", config.activation) if word not in ("", "none")
+    ]
     return (
         f"{config.a} x {config.b} -> {' + '.join([config.d, *epilogue])}, {config.layout}, "
         f"tile {config.tile}, cluster {config.cluster}, {stages} stages, {schedule_text(config)}"
@@ -127,7 +129,8 @@ def variables(config: GemmConfig) -> dict[str, str]:
         "name": kernel_name(config),
         "formula": formula(config),
         "operands": _operands_text(config),
-        "memory": f"{config.tile} in clusters of {config.cluster}, {stages} stages, {total:,} bytes of shared memory",
+        "memory": f"{config.tile} in clusters of {config.cluster}, {stages} stages, "
+        f"{total:,} bytes of shared memory",
         "schedule": schedule_text(config) + (", programmatic dependent launch" if config.pdl else ""),
         "element_a": _CUTLASS_TYPES[a],
         "element_b": _CUTLASS_TYPES[b],

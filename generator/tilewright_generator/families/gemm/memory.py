@@ -8,6 +8,7 @@ stages, reuse), `sm90_gmma_builder.inl` (mainloop stages), `sm90_gemm_tma_warpsp
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import gcd
 from typing import NamedTuple
 
@@ -38,6 +39,7 @@ def stage_bytes(config: GemmConfig) -> int:
     return _round_up(m * k * bits(a) // 8 + n * k * bits(b) // 8, 128)
 
 
+@lru_cache(maxsize=64)  # a kernel's name, facts and variables ask in turn
 def memory(config: GemmConfig) -> Memory:
     """Stages and bytes; where even one stage does not fit, 0 stages and the bytes of two."""
     rows, columns = epilogue_tile(config)

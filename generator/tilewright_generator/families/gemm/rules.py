@@ -49,7 +49,8 @@ def operand_layout(config: GemmConfig) -> str | None:
     """Operands that are not 16 bits wide have k contiguous: layout tn."""
     if config.layout != "tn" and bits(config.a) != 16:
         return (
-            f"layout {config.layout} needs 16-bit operands, {config.a} has {bits(config.a)} bits; only tn is possible"
+            f"layout {config.layout} needs 16-bit operands, {config.a} has {bits(config.a)} bits; "
+            "only tn is possible"
         )
     return None
 
@@ -98,8 +99,8 @@ def accumulator_registers(config: GemmConfig) -> str | None:
     if per_thread * sets > 192:
         twice = " twice (fast_accum is off)" if sets == 2 else ""
         return (
-            f"tile {config.tile.m}x{config.tile.n} on {threads} threads takes {per_thread} accumulators a thread"
-            f"{twice}: {per_thread * sets} registers > 192"
+            f"tile {config.tile.m}x{config.tile.n} on {threads} threads takes {per_thread} accumulators "
+            f"a thread{twice}: {per_thread * sets} registers > 192"
         )
     return None
 
@@ -121,7 +122,7 @@ def cluster_size(config: GemmConfig) -> str | None:
 def multicast_slices(config: GemmConfig) -> str | None:
     """The operand tiles that a cluster shares split into slices of whole 8-row atoms."""
     for side, rows, parts in (("A", config.tile.m, config.cluster.n), ("B", config.tile.n, config.cluster.m)):
-        if parts & (parts - 1) == 0 and rows % (8 * parts):
+        if parts > 1 and parts & (parts - 1) == 0 and rows % (8 * parts):
             return (
                 f"cluster {config.cluster} splits the {rows} rows of {side}'s tile into {parts} slices "
                 f"of {rows / parts:g}, not a multiple of 8"
