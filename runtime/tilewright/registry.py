@@ -40,9 +40,10 @@ def _built_libraries(module: str) -> Sequence[BuiltLibrary]:
 
 
 def _build_kernel(table: Table, kernel: str) -> None:
-    from tilewright.build import building  # noqa: PLC0415
+    from tilewright.build import building, progress  # noqa: PLC0415
 
-    building.build([table], select=[kernel]).raise_for_failures()
+    report = building.build([table], select=[kernel], progress=progress.progress_for())
+    report.raise_for_failures()
 
 
 def jit_allowed() -> bool:
