@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.util import find_spec
 
 import click
 
@@ -11,15 +10,16 @@ from tilewright_generator import families
 
 
 class _Families(click.Group):
-    """A family that can be run has a module `run` with a click command named `command`."""
+    """The families that say how they are run."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [name for name in families.names() if find_spec(f"{families.__name__}.{name}.run")]
+        return [name for name in families.names() if families.get(name).run]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self.list_commands(ctx):
+        module = families.get(cmd_name).run if cmd_name in families.names() else None
+        if module is None:
             return None
-        command: click.Command = import_module(f"{families.__name__}.{cmd_name}.run").command
+        command: click.Command = import_module(module).command
         return command
 
 

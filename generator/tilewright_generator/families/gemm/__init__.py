@@ -18,4 +18,5 @@ FAMILY = Family(
     template="gemm/kernel.cu.j2",
     table_template="gemm/table.cc.j2",
     summary=summary,
+    run="tilewright_generator.families.gemm.run",
 )
