@@ -13,6 +13,7 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x32x128_1x1_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_1x1_coop_streamk) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_1x1_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_1x2_coop_streamk) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_1x2_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_2x1_coop_streamk) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_2x1_pingpong) \
@@ -39,6 +40,7 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x128x128_1x1_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x128x128_1x1_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x128x128_1x2_pingpong_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x128x128_2x1_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x16x128_1x1_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x192x64_1x1_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x256x64_1x1_pingpong) \
@@ -48,6 +50,7 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x32x128_1x1_pingpong_swap_bias_relu) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x32x128_1x1_pingpong_swap_bias_silu) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x64x128_1x1_pingpong_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x64x128_2x1_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x8x128_1x1_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x128x64_1x1_coop_streamk) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x256x64_2x1_coop) \
