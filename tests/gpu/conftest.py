@@ -19,6 +19,16 @@ _HAS_TORCH = find_spec("torch") is not None
 collect_ignore_glob = [] if _HAS_TORCH else ["test_*.py"]
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    file = os.environ.get("TILEWRIGHT_RECORD")
+    if file and _HAS_TORCH and _why_not() is None:
+        if hasattr(config, "workerinput"):
+            raise pytest.UsageError("TILEWRIGHT_RECORD needs all tests in one process: leave out -n")
+        from recording import Recorder  # noqa: PLC0415 (it imports torch)
+
+        config.pluginmanager.register(Recorder(Path(file)))
+
+
 def pytest_report_header() -> str | None:
     return None if _HAS_TORCH else "tests/gpu: left out, torch is not installed"
 

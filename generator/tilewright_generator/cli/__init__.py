@@ -20,6 +20,7 @@ COMMANDS = {
     "explain": "Say where a kernel comes from, or why a combination makes none.",
     "schema": "Write JSON Schemas, with which editors complete specs.",
     "build": "Compile generated kernels into libraries.",
+    "status": "Say what every kernel has been through.",
     "run": "Run a kernel on this machine's GPU.",
 }
 

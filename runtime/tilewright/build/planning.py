@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tilewright.build import commands
 from tilewright.build.keys import HeaderSet, digest, tree_digest
+from tilewright.build.records import SourceKeys
 from tilewright.build.report import Finding, UnitReport, judge
 from tilewright.build.store import Entry, Store
 from tilewright.build.system import tvm_ffi_folder
@@ -32,6 +33,7 @@ class Unit:
     status: str = "missing"
     outcome: Outcome | None = None
     command: str = ""
+    source_key: str = ""
 
     def settle(self, outcome: Outcome, store: Store, job: Job) -> None:
         self.status = outcome.status
@@ -45,6 +47,7 @@ class Unit:
 
     def report(self) -> UnitReport:
         report = UnitReport(self.record.name, self.table.module, self.key, self.status, command=self.command)
+        report.source_key = self.source_key
         failed = self.outcome is not None and self.outcome.status == "failed"
         if failed and self.outcome is not None:
             report.errors, report.log = self.outcome.errors, self.outcome.log
@@ -84,6 +87,7 @@ class Planner:
         self.store = store
         self.include = include
         self._headers = HeaderSet(include)
+        self._source_keys = SourceKeys(include, toolchain.cutlass_version)
         self._memory = store.root / "digests"
         self._cutlass = tree_digest(toolchain.cutlass, self._memory)
 
@@ -106,6 +110,7 @@ class Planner:
             *commands.kernel_flags(record),
         )
         unit = Unit(table, record, key, {str(source.resolve()): sha256, **headers}, None)
+        unit.source_key = self._source_keys.of(table, record)
         if sha256 != record.sha256:
             unit.problem = (
                 f"{source} is not what {table.path.name} lists; `tilewright check` says how they differ"

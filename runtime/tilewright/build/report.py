@@ -50,6 +50,7 @@ class UnitReport:
     errors: list[str] = field(default_factory=list)
     log: str = ""
     command: str = ""
+    source_key: str = ""  # see records.py
 
     def fatal(self, strict: bool) -> list[Finding]:
         return [finding for finding in self.findings if finding.fatal(strict)]
@@ -180,6 +181,7 @@ def _kernel_json(unit: UnitReport) -> dict[str, Any]:
         "name": unit.name,
         "module": unit.module,
         "key": unit.key,
+        "source_key": unit.source_key,
         "status": unit.status,
         "findings": [asdict(finding) for finding in unit.findings],
         **(

@@ -1,0 +1,60 @@
+"""`tilewright status`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from tilewright_generator import status
+from tilewright_generator.cli import common
+from tilewright_generator.errors import UsageError
+from tilewright_generator.project import Project
+
+
+@click.command("status")
+@common.root_option
+@click.option("--write", is_flag=True, help="Write docs/status.md.")
+@click.option("--check", is_flag=True, help="Write nothing; exit with 1 if docs/status.md is out of step.")
+@click.option(
+    "--record",
+    "report",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="First keep what this report of `tilewright build --report` says, in benchmarks/results/compile/.",
+)
+def command(*, root: Path | None, write: bool, check: bool, report: Path | None) -> int:
+    """Say what every kernel has been through: compiled, run on a GPU, and whether that still holds."""
+    if write and check:
+        raise UsageError("--write and --check exclude each other")
+    project = Project.find(root)
+    if report is not None:
+        _record(project, report)
+    path, text = project.root / status.PAGE, status.page(project)
+    in_step = path.is_file() and path.read_text(encoding="utf-8") == text
+    if write and not in_step:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8", newline="\n")
+        click.echo(f"wrote {path}")
+    elif check and not in_step:
+        click.echo(f"{path} is out of step; mend it with: tilewright status --write")
+        return 1
+    elif write or check:
+        click.echo(f"{path} is as the records say")
+    else:
+        click.echo(text, nl=False)
+    return 0
+
+
+def _record(project: Project, report: Path) -> None:
+    from tilewright.build import records  # noqa: PLC0415 (`--help` needs none of this)
+
+    found = json.loads(report.read_text(encoding="utf-8"))
+    include = project.root / "runtime" / "include"
+    keys = records.SourceKeys(include, found["toolchain"]["cutlass"])
+    for table in status.tables(project):
+        rows = records.compile_rows(found, table, keys)
+        if rows:
+            path = project.root / status.COMPILED / f"{table.module}.json"
+            records.merge(path, {"toolchain": found["toolchain"]}, rows, table)
+            click.echo(f"{path}: {common.counted(len(rows), 'kernel')} recorded")

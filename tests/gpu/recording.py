@@ -1,0 +1,77 @@
+"""Keeps what a session compared, kernel by kernel, for docs/status.md: TILEWRIGHT_RECORD=FILE."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gemm_reference
+import pytest
+import torch
+
+from tilewright import paths
+from tilewright.build import records
+from tilewright.build.toolchain import find_toolchain
+from tilewright.table import Table, find_tables
+
+
+class Recorder:
+    """A pytest plugin. A kernel has passed if something was compared and no test of it failed."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._kernel: str | None = None
+        self._problems: dict[str, int] = {}
+        self._errors: dict[str, float] = {}
+        self._failed: set[str] = set()
+        self._compare: Callable[..., None] = gemm_reference.compare
+        gemm_reference.compare = self._note  # the tests look it up in its module
+
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        parameters = getattr(getattr(item, "callspec", None), "params", {})
+        self._kernel = parameters.get("kernel")
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed and self._kernel is not None:
+            self._failed.add(self._kernel)
+
+    def pytest_sessionfinish(self) -> None:
+        keys = records.SourceKeys(paths.include_dir(), find_toolchain().cutlass_version)
+        rows = []
+        for path in find_tables():
+            table = Table.read(path)
+            for name in sorted(self._problems.keys() & table.keys()):
+                rows.append(
+                    {
+                        "name": name,
+                        "source_key": keys.of(table, table[name]),
+                        "problems": self._problems[name],
+                        "max_error": self._errors[name],
+                        "passed": name not in self._failed,
+                    }
+                )
+        today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+        head = {
+            "format": records.FORMAT,
+            "gpu": torch.cuda.get_device_name(),
+            "driver": _driver(),
+            "date": today,
+        }
+        records.write(self._file, head, rows)
+
+    def _note(self, found: torch.Tensor, wanted: torch.Tensor, *rest: Any) -> None:
+        self._compare(found, wanted, *rest)
+        if self._kernel is not None:
+            error = float((found.double() - wanted).norm() / wanted.norm())
+            error = 0.0 if math.isnan(error) else error  # 0 / 0: both are zero, as compare has seen
+            self._problems[self._kernel] = self._problems.get(self._kernel, 0) + 1
+            self._errors[self._kernel] = max(self._errors.get(self._kernel, 0.0), float(f"{error:.2e}"))
+
+
+def _driver() -> str:
+    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader", "--id=0"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
