@@ -1,0 +1,107 @@
+"""The README's commands are run as they stand, in a copy of the repository."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+_BLOCK = re.compile(r"^```(\w+)(?: (\w+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\(([^)#:]+)\)")
+NEEDED = ("specs", "templates", "generated", "runtime/include")
+
+
+def blocks(text: str, language: str) -> list[tuple[str, str]]:
+    """(mark, code) of each block: ```sh MARK."""
+    return [(mark, code) for found, mark, code in _BLOCK.findall(text) if found == language]
+
+
+SHELL = blocks(README, "sh")
+TOUR = SHELL[1:]
+
+
+def run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", code],
+        cwd=folder,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tour")
+    for name in NEEDED:
+        shutil.copytree(ROOT / name, folder / name)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tour(copy: Path) -> dict[str, subprocess.CompletedProcess[str]]:
+    """Every command that needs neither a compiler nor a GPU, in order, by its code."""
+    return {code: run(code, copy) for mark, code in TOUR if mark == ""}
+
+
+def test_two_commands_set_everything_up() -> None:
+    assert SHELL[0] == ("", "make run\nmake test\n")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert re.search(r"^run:", makefile, re.MULTILINE)
+    assert re.search(r"^test:", makefile, re.MULTILINE)
+
+
+@pytest.mark.parametrize("code", [code for mark, code in TOUR if mark == ""])
+def test_command_of_the_tour(tour: dict[str, subprocess.CompletedProcess[str]], code: str) -> None:
+    assert tour[code].returncode == 0, tour[code].stdout + tour[code].stderr
+
+
+def test_the_plan_is_what_the_readme_says(tour: dict[str, subprocess.CompletedProcess[str]]) -> None:
+    plan = next(done.stdout for code, done in tour.items() if "--dry-run" in code)
+    assert "1 to add" in plan
+    assert "1 unit to compile" in plan
+
+
+def test_the_illegal_tile_is_explained_with_numbers(
+    tour: dict[str, subprocess.CompletedProcess[str]],
+) -> None:
+    explained = next(done.stdout for code, done in tour.items() if "256x256x64" in code)
+    assert "accumulator_registers: tile 256x256" in explained
+    assert "256 accumulators a thread" in explained
+
+
+@pytest.mark.compile
+@pytest.mark.timeout(900)
+def test_the_tour_builds(tour: dict[str, subprocess.CompletedProcess[str]], copy: Path) -> None:
+    for mark, code in TOUR:
+        if mark == "compile":
+            done = run(code, copy)
+            assert done.returncode == 0, done.stdout + done.stderr
+            assert "HGMMA" in done.stdout
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_blocks_are_python_and_links_lead_somewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for _, code in blocks(text, "python"):
+        compile(code, page.name, "exec")
+    missing = [link for link in _LINK.findall(text) if not (page.parent / link).exists()]
+    assert not missing
+
+
+def test_the_spec_of_the_reference_is_one(copy: Path) -> None:
+    (_, spec), *_ = blocks((ROOT / "docs" / "specs.md").read_text(encoding="utf-8"), "yaml")
+    (copy / "reference.yaml").write_text(spec, encoding="utf-8")
+    done = run("tilewright list reference.yaml", copy)
+    assert done.returncode == 0, done.stderr
+    assert "9 kernels" in done.stdout
