@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import json
+import math
 import random
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -86,7 +89,8 @@ def test_the_model_knows_the_obvious(records) -> None:
     assert best(16, 8192, 8192) == "small"
     assert best(8192, 8192, 8192).startswith("big")
     # One tile with a long k: only splitting uses more than one SM.
-    assert best(128, 256, 65536) == "split"
+    order = [candidate.record.name for candidate in rank(records, Problem(128, 256, 65536), H200)]
+    assert order.index("split") < order.index("medium") < order.index("big")
 
 
 @pytest.mark.parametrize("shape", [(1, 8, 16), (128, 4096, 4096), (8192, 8192, 8192), (65536, 64, 64)])
@@ -108,6 +112,43 @@ def test_more_work_never_takes_less(record) -> None:
             problem = replace(Problem(256, 256, 256), **{grow: size if grow == "batch" else 256 * size})
             times.append(estimate(Tactic("big"), kernel, problem, H200).seconds)
         assert times == sorted(times)
+
+
+def test_the_choice_is_close_to_the_best_measured(record) -> None:
+    measured = json.loads((Path(__file__).parent / "data/h200_gemm_times.json").read_text(encoding="utf-8"))
+    kernels = {name: record(name, **config) for name, config in measured["kernels"].items()}
+    ratios, places = [], []
+    for row in measured["problems"]:
+        problem = Problem(**row["problem"])
+        times = {Tactic.parse(text): us for text, us in row["us"].items()}
+        order = [x.tactic for x in rank(kernels.values(), problem, H200) if x.tactic in times]
+        assert len(order) == len(times)
+        best = min(times.values())
+        ratios.append(times[order[0]] / best)
+        places.append(min(place for place, tactic in enumerate(order) if times[tactic] == best))
+    assert math.exp(sum(map(math.log, ratios)) / len(ratios)) < 1.03
+    assert max(ratios) < 1.2
+    assert sum(place < 10 for place in places) >= 0.9 * len(places)
+
+
+def test_what_measurements_taught(record) -> None:
+    def microseconds(problem: Problem, **config) -> float:
+        kernel = record("k", **config)
+        return estimate(Tactic("k"), kernel, problem, H200).seconds * 1e6
+
+    # Zeros for rows that do not exist cost more than rows that do.
+    swapped = {"tile": [64, 64, 128], "schedule": "pingpong", "swap_ab": True}
+    assert microseconds(Problem(16, 6144, 4096), **swapped) > microseconds(Problem(64, 6144, 4096), **swapped)
+    # Whole clusters of four leave SMs idle: 128 tiles take two waves.
+    large = Problem(1024, 4096, 14336)
+    four = microseconds(large, tile=[128, 256, 64], cluster=[4, 1])
+    assert four > 1.5 * microseconds(large, tile=[128, 256, 64], cluster=[2, 1])
+    # Power bounds what all SMs reach together, and FP8 gets further than BF16.
+    huge = Problem(16384, 16384, 16384)
+    assert 700e12 < huge.flops / microseconds(huge, tile=[128, 256, 64]) * 1e6 < 850e12
+    fp8 = replace(huge, a="e4m3", b="e4m3", fast_accum=True)
+    fast = microseconds(fp8, a="e4m3", b="e4m3", tile=[128, 256, 128], fast_accum=True)
+    assert 1300e12 < huge.flops / fast * 1e6 < 1600e12
 
 
 def test_tactics_are_written_and_read(record) -> None:

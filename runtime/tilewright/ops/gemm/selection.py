@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tilewright.device import DeviceProperties
 from tilewright.errors import ArgumentError, NoKernelError
 from tilewright.ops.gemm import legality
-from tilewright.ops.gemm.cost import Estimate, estimate
+from tilewright.ops.gemm.cost import Estimate, estimator
 from tilewright.ops.gemm.problem import Problem
 from tilewright.ops.gemm.tactics import Tactic, candidates
 from tilewright.registry import Registry
@@ -37,11 +37,10 @@ def rank(
     `records` are kernels that run on the device. Estimates are compared to the nanosecond, so that
     the order does not hang on the last bit of a float.
     """
-    ranked = [
-        Candidate(tactic, record, estimate(tactic, record, problem, device), is_built(record))
-        for record in legality.fitting(records, problem)
-        for tactic in candidates(record, problem)
-    ]
+    ranked = []
+    for record in legality.fitting(records, problem):
+        weigh, built = estimator(record, problem, device), is_built(record)
+        ranked += [Candidate(tactic, record, weigh(tactic), built) for tactic in candidates(record, problem)]
     ranked.sort(
         key=lambda one: (not one.built, round(one.estimate.seconds * 1e9), _idle(one, problem), one.tactic)
     )
