@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tilewright_generator import manifest
 from tilewright_generator.errors import UsageError
-from tilewright_generator.plan import Action, Change, Plan, record
+from tilewright_generator.plan import Action, Change, Plan, module_of, record
 
 
 def apply(plan: Plan) -> None:
@@ -20,7 +20,7 @@ def apply(plan: Plan) -> None:
         return
     files = dict(plan.files)
     plan.folder.mkdir(parents=True, exist_ok=True)
-    for module in {Path(action.path).parent for action in plan.actions}:
+    for module in {module_of(action.path) for action in plan.actions}:
         (plan.folder / module).mkdir(exist_ok=True)
     try:
         for action in plan.actions:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
 from tilewright_generator.expand import Kernel
@@ -18,11 +19,17 @@ _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 def record(family: Family, kernel: Kernel, sha256: str) -> str:
     """The kernel's row of table.json, on one line: all that the build and the runtime know of it."""
-    config = {name: getattr(kernel.config, name) for name in fields_of(family)}
+    config = kernel.config
     row: dict[str, Any] = {"name": kernel.name, "source": f"{kernel.name}.cu", "sha256": sha256}
-    return _encode(
-        row | family.build(kernel.config) | {"config": config, "facts": family.facts(kernel.config)}
-    )
+    row |= family.build(config)
+    row["config"] = {name: getattr(config, name) for name in _field_names(family)}
+    row["facts"] = family.facts(config)
+    return _encode(row)
+
+
+@cache
+def _field_names(family: Family) -> tuple[str, ...]:
+    return tuple(fields_of(family))
 
 
 def table_json(spec: Spec, records: Iterable[str]) -> str:

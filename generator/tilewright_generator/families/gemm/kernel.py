@@ -126,7 +126,6 @@ def variables(config: GemmConfig) -> dict[str, str]:
     fp8_fast = "FP8FastAccum" if config.fast_accum else ""
     bias = "None" if not config.bias else "AlongM" if config.swap_ab else "AlongN"
     return {
-        "name": kernel_name(config),
         "formula": formula(config),
         "operands": _operands_text(config),
         "memory": f"{config.tile} in clusters of {config.cluster}, {stages} stages, "

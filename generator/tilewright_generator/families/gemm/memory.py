@@ -39,7 +39,7 @@ def stage_bytes(config: GemmConfig) -> int:
     return _round_up(m * k * bits(a) // 8 + n * k * bits(b) // 8, 128)
 
 
-@lru_cache(maxsize=64)  # a kernel's name, facts and variables ask in turn
+@lru_cache(maxsize=1 << 15)  # rules, facts, variables and summary ask in turn
 def memory(config: GemmConfig) -> Memory:
     """Stages and bytes; where even one stage does not fit, 0 stages and the bytes of two."""
     rows, columns = epilogue_tile(config)
