@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -54,7 +53,6 @@ def tilewright() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and exit with its code. `TILEWRIGHT_DEBUG=1` shows a traceback of every error."""
-    gc.disable()  # a command is short and makes no cycles; collecting is a tenth of its time
     # 20,000 kernels are many objects without cycles: looking for some takes a fifth of a run.
     gc.set_threshold(100_000)
     sys.exit(invoke(arguments))
