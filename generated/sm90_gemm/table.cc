@@ -21,7 +21,6 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x192x64_1x1_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x192x64_2x1_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x256x64_1x1_coop) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x256x64_1x1_coop_streamk) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x256x64_1x2_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x256x64_2x1_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x256x64_2x1_coop_bias) \
@@ -33,17 +32,16 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x256x64_4x1_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x32x128_1x1_coop_streamk_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x64x128_1x1_coop_streamk_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x8x128_1x1_coop_streamk_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_256x128x64_1x1_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_256x128x64_1x2_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_256x128x64_2x1_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x128x128_1x1_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x128x128_1x1_pingpong_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x128x128_1x2_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x128x128_2x1_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x16x128_1x1_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x192x64_1x1_pingpong) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x256x64_1x1_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x256x64_1x1_pingpong_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x256x64_1x2_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x32x128_1x1_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x32x128_1x1_pingpong_swap_bias) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x32x128_1x1_pingpong_swap_bias_gelu) \

@@ -20,7 +20,6 @@
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x192x128_2x1_coop) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x192x128_2x1_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x256x128_1x1_coop_fastacc) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x256x128_1x1_coop_fastacc_streamk) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x256x128_1x2_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x256x128_2x1_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x256x128_2x1_coop_fastacc_streamk) \
@@ -37,10 +36,8 @@
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x128x256_2x1_pingpong_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x16x128_1x1_pingpong_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x16x256_1x1_pingpong_fastacc_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x256x128_1x1_pingpong_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x256x128_1x1_pingpong_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x256x128_1x2_pingpong_fastacc_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x256x128_2x1_pingpong_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x256x128_2x1_pingpong_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x32x256_1x1_pingpong_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x64x128_1x1_pingpong_swap) \
