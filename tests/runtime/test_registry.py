@@ -112,4 +112,4 @@ def test_importing_is_quick_and_light() -> None:
         for _ in "123"
     ]
     assert [run.stdout.split()[1:] for run in runs] == [[], [], []]
-    assert min(float(run.stdout.split()[0]) for run in runs) < 0.1
+    assert min(float(run.stdout.split()[0]) for run in runs) < 0.25  # a shared machine; alone it takes 0.03
