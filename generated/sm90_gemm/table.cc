@@ -17,6 +17,10 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_1x2_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_2x1_coop_streamk) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_2x1_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_2x1_pingpong_bias) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_2x1_pingpong_bias_gelu) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_2x1_pingpong_bias_relu) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_2x1_pingpong_bias_silu) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x16x128_1x1_coop_streamk_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x192x64_1x1_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x192x64_2x1_coop) \
@@ -37,18 +41,15 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_256x128x64_2x1_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x128x128_1x1_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x128x128_1x1_pingpong_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x128x128_2x1_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x16x128_1x1_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x192x64_1x1_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x256x64_1x1_pingpong_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x256x64_1x2_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x32x128_1x1_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x32x128_1x1_pingpong_swap_bias) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x32x128_1x1_pingpong_swap_bias_gelu) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x32x128_1x1_pingpong_swap_bias_relu) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x32x128_1x1_pingpong_swap_bias_silu) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x64x128_1x1_pingpong_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x64x128_2x1_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x8x128_1x1_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x128x64_1x1_coop_streamk) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x256x64_2x1_coop) \

@@ -26,23 +26,17 @@
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x32x128_1x1_coop_streamk_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x32x256_1x1_coop_fastacc_streamk_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x64x256_1x1_coop_fastacc_streamk_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x64x256_2x1_coop_fastacc_streamk_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_256x128x128_1x1_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_256x128x128_1x2_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_256x128x128_2x1_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x128x128_1x1_pingpong) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x128x256_1x1_pingpong_fastacc_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x128x256_1x2_pingpong_fastacc_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x128x256_2x1_pingpong_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x16x128_1x1_pingpong_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x16x256_1x1_pingpong_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x256x128_1x1_pingpong_fastacc_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x256x128_1x2_pingpong_fastacc_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x256x128_2x1_pingpong_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x32x256_1x1_pingpong_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x64x128_1x1_pingpong_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x64x256_1x1_pingpong_fastacc_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x64x256_2x1_pingpong_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x8x256_1x1_pingpong_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_f16_tn_128x128x128_1x1_coop_fastacc_streamk) \
   X(gemm_sm90_e4m3_e4m3_f32_f16_tn_64x32x256_1x1_pingpong_fastacc_swap) \

@@ -103,13 +103,13 @@ def test_a_library_that_was_replaced_on_disk(
 
 def test_importing_is_quick_and_light() -> None:
     code = (
-        "import sys, time; start = time.perf_counter(); import tilewright; tilewright.Registry\n"
+        "import sys, time; start = time.process_time(); import tilewright; tilewright.Registry\n"
         "heavy = {'torch', 'tvm_ffi', 'numpy', 'jinja2', 'pydantic', 'click'} & set(sys.modules)\n"
-        "print(time.perf_counter() - start, *heavy)"
+        "print(time.process_time() - start, *heavy)"
     )
     runs = [
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         for _ in "123"
     ]
     assert [run.stdout.split()[1:] for run in runs] == [[], [], []]
-    assert min(float(run.stdout.split()[0]) for run in runs) < 0.25  # a shared machine; alone it takes 0.03
+    assert min(float(run.stdout.split()[0]) for run in runs) < 0.15  # of a processor, whatever else it does; 0.03 as a rule
