@@ -1,3 +1,3 @@
 """Tilewright's generator: YAML specs in; CUDA instantiations and a dispatch table out."""
 
-__version__ = "0.1.0"
+from tilewright import __version__ as __version__

@@ -19,9 +19,8 @@ def apply(plan: Plan) -> None:
     if not plan.actions:
         return
     files = dict(plan.files)
-    plan.folder.mkdir(parents=True, exist_ok=True)
     for module in {module_of(action.path) for action in plan.actions}:
-        (plan.folder / module).mkdir(exist_ok=True)
+        _make_folder(plan.folder / module)
     try:
         for action in plan.actions:
             if action.path != manifest.NAME:
@@ -33,6 +32,13 @@ def apply(plan: Plan) -> None:
         if action.change is Change.REMOVE:
             with suppress(OSError):  # other files are left in it
                 (plan.folder / action.path).parent.rmdir()
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot make the folder {folder}: {error.strerror}") from error
 
 
 def _do(folder: Path, action: Action) -> None:

@@ -7,7 +7,11 @@ from pathlib import Path
 
 from tilewright_generator.errors import UsageError
 
-_PACKAGED_TEMPLATES = Path(__file__).parent / "_data" / "templates"
+# Those of an installed wheel, and of a checkout.
+_OUR_TEMPLATES = (
+    Path(__file__).parent / "_data" / "templates",
+    Path(__file__).resolve().parents[2] / "templates",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +30,9 @@ class Project:
         return cls(found, Path(out).absolute() if out is not None else found / "generated")
 
     @property
-    def templates(self) -> Path:
-        """The project's own templates if it has any, else those that come with tilewright."""
-        own = self.root / "templates"
-        if own.is_dir():
-            return own
-        if _PACKAGED_TEMPLATES.is_dir():
-            return _PACKAGED_TEMPLATES
-        raise UsageError(f"no templates: neither {own} nor {_PACKAGED_TEMPLATES} exists")
+    def templates(self) -> list[Path]:
+        """Where templates are looked for: the project's own first, then those that come with tilewright."""
+        return [self.root / "templates", *_OUR_TEMPLATES]
 
     @property
     def schemas(self) -> Path:

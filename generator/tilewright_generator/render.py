@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,10 @@ from tilewright_generator.errors import InternalError
 
 
 class Renderer:
-    """The templates of one folder, each compiled once."""
+    """The templates of the first folder that has them, each compiled once."""
 
-    def __init__(self, templates: Path) -> None:
-        self._folder = templates
+    def __init__(self, templates: Sequence[Path]) -> None:
+        self._folders = ", ".join(map(str, templates))
         self._environment = Environment(
             loader=FileSystemLoader(templates),
             undefined=StrictUndefined,
@@ -40,10 +41,10 @@ class Renderer:
             try:
                 self._compiled[template] = self._environment.get_template(template)
             except TemplateSyntaxError as error:
-                where = f"{error.filename or self._folder / template}:{error.lineno}"
+                where = f"{error.filename or template}:{error.lineno}"
                 raise InternalError(f"{where}: {error.message}") from error
             except TemplateNotFound as error:
-                raise InternalError(f"no template {error} in {self._folder}") from error
+                raise InternalError(f"no template {error} in any of {self._folders}") from error
 
     def render(self, template: str, variables: dict[str, Any]) -> str:
         """The template's text with these variables, which must be all that it uses."""
@@ -52,4 +53,4 @@ class Renderer:
             return self._compiled[template].render(variables)
         except TemplateError as error:
             name = variables.get("name") or variables.get("module")
-            raise InternalError(f"{self._folder / template}: {error} (for {name})") from error
+            raise InternalError(f"{template}: {error} (for {name})") from error

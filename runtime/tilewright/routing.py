@@ -15,7 +15,6 @@ known family finds its family's kernels.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 Capability = tuple[int, int]
@@ -59,14 +58,6 @@ class Target:
 def runs_on(target: str, capability: Capability) -> bool:
     """Whether code compiled for `target` runs on a GPU of `capability`."""
     return Target.parse(target).runs_on(capability)
-
-
-def usable(targets: Iterable[str], capability: Capability) -> list[str]:
-    """The targets that run on `capability`, the most specific first."""
-    fitting = [target for target in map(Target.parse, sorted(set(targets))) if target.runs_on(capability)]
-    order = {"a": 0, "f": 1, "": 2}
-    fitting.sort(key=lambda target: (order[target.reach], -target.minor, target.name))
-    return [target.name for target in fitting]
 
 
 def wanted_target(capability: Capability) -> str:

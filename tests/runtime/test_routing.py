@@ -40,12 +40,6 @@ def test_reach(target: str, capability: tuple[int, int]) -> None:
     assert routing.runs_on(target, capability) == (capability in REACH[target])
 
 
-def test_the_most_specific_target_comes_first() -> None:
-    assert routing.usable(REACH, (12, 1)) == ["sm_121a", "sm_120f", "sm_120"]
-    assert routing.usable(REACH, (10, 3)) == ["sm_103a", "sm_103f", "sm_100f"]
-    assert routing.usable(REACH, (8, 0)) == []
-
-
 @pytest.mark.parametrize("capability", CAPABILITIES)
 def test_what_a_message_asks_for_would_run(capability: tuple[int, int]) -> None:
     assert routing.runs_on(routing.wanted_target(capability), capability)

@@ -25,7 +25,7 @@ _INSTRUCTIONS = {"e4m3": "QGMMA", "e5m2": "QGMMA", "s8": "IGMMA"}  # the others:
 def kernel_name(config: GemmConfig) -> str:
     """The name of file, symbol, table row and report; every field that may differ is in it."""
     parts = [
-        f"gemm_{config.arch[:2]}{config.arch[3:].rstrip('af')}",
+        f"gemm_{config.arch.replace('_', '').removesuffix('a')}",
         config.a,
         config.b,
         config.acc,

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tilewright_generator.errors import UsageError
+from tilewright_generator.project import Project
 
 if TYPE_CHECKING:
+    from tilewright.context import Context
     from tilewright.device import DeviceProperties
     from tilewright.ops.gemm.problem import Problem
     from tilewright.ops.gemm.selection import Candidate
@@ -39,21 +41,41 @@ _SHOWN = 5  # candidates of a dry run
 @click.option(
     "--iters", type=click.IntRange(min=1), default=15, show_default=True, help="Replays of the graph."
 )
+@click.option(
+    "--root", metavar="DIRECTORY", help="Project whose kernels run (default: the nearest, else tilewright's)."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--dry-run", is_flag=True, help="Only say what would run; needs no GPU and no torch.")
-def command(*, kernel: str | None, iters: int, as_json: bool, dry_run: bool, **options: Any) -> int:
+def command(
+    *, kernel: str | None, iters: int, root: str | None, as_json: bool, dry_run: bool, **options: Any
+) -> int:
     """D[m,n] = A[m,k] B[k,n] on random data.
 
     Exits 1 where the result is wrong, and where there is no GPU (but for --dry-run).
     """
-    from tilewright.ops.gemm.tactics import Tactic  # noqa: PLC0415 (`--help` needs no runtime)
+    from tilewright import context  # noqa: PLC0415 (`--help` needs no runtime)
+    from tilewright.ops.gemm.tactics import Tactic  # noqa: PLC0415
 
     problem = _problem(**options)
     tactic = Tactic.parse(kernel) if kernel else None
     missing = None if dry_run else _missing()
-    if dry_run or missing:
-        return _dry_run(problem, tactic, missing, as_json)
-    return _run(problem, tactic, iters, as_json)
+    with context.use(_context(root)):
+        if dry_run or missing:
+            return _dry_run(problem, tactic, missing, as_json)
+        return _run(problem, tactic, iters, as_json)
+
+
+def _context(root: str | None) -> Context:
+    """With the kernels of the project, as `generate` and `build` see them; outside of one, with our own."""
+    from tilewright.context import Context  # noqa: PLC0415
+    from tilewright.registry import Registry  # noqa: PLC0415
+
+    try:
+        return Context(Registry(Project.find(root).out))
+    except UsageError:
+        if root is not None:
+            raise
+        return Context()
 
 
 def _problem(
