@@ -1,14 +1,11 @@
 // Turns a CUTLASS 3.x GEMM kernel into a `tilewright_kernel`.
 #pragma once
 
-#include <cuda_runtime_api.h>
-
-#include <atomic>
-
 #include "cutlass/gemm/gemm.h"
 #include "cutlass/kernel_hardware_info.hpp"
 #include "tilewright/abi.h"
 #include "tilewright/gemm/args.h"
+#include "tilewright/launch.hpp"
 
 namespace tilewright::gemm {
 
@@ -106,37 +103,10 @@ struct Adapter {
         Kernel::get_workspace_size(arguments(*static_cast<tilewright_gemm_args const*>(opaque))));
   }
 
-  // Makes the device's context current in this thread, which encoding a tensor map wants and a
-  // fresh thread lacks, and allows the kernel its shared memory: once each, then two comparisons.
-  static cudaError_t prepare() {
-    static thread_local int bound = -1;
-    static std::atomic<uint64_t> allowed{0};  // a bit a device; the driver remembers the rest
-    int device = 0;
-    if (cudaError_t const error = cudaGetDevice(&device); error != cudaSuccess) {
-      return error;
-    }
-    if (device != bound) {
-      if (cudaError_t const error = cudaSetDevice(device); error != cudaSuccess) {
-        return error;
-      }
-      bound = device;
-    }
-    uint64_t const bit = device < 64 ? uint64_t{1} << device : 0;
-    if ((allowed.load(std::memory_order_acquire) & bit) != 0) {
-      return cudaSuccess;
-    }
-    cudaError_t const error =
-        cudaFuncSetAttribute(Traits::entry(), cudaFuncAttributeMaxDynamicSharedMemorySize, Kernel::SharedStorageSize);
-    if (error == cudaSuccess) {
-      allowed.fetch_or(bit, std::memory_order_release);
-    }
-    return error;
-  }
-
   static int32_t launch(void const* opaque, void* workspace, void* stream_handle) {
     auto const& args = *static_cast<tilewright_gemm_args const*>(opaque);
     auto const stream = static_cast<cudaStream_t>(stream_handle);
-    if (cudaError_t const error = prepare(); error != cudaSuccess) {
+    if (cudaError_t const error = prepare<Traits>(Traits::entry(), Kernel::SharedStorageSize); error != cudaSuccess) {
       return error;
     }
     auto const arguments_ = arguments(args);
@@ -151,22 +121,13 @@ struct Adapter {
     }
     typename Kernel::Params params = Kernel::to_underlying_arguments(arguments_, workspace);
 
-    cudaLaunchAttribute attributes[2];
-    attributes[0].id = cudaLaunchAttributeClusterDimension;
-    attributes[0].val.clusterDim = {cute::size<0>(typename Kernel::ClusterShape{}),
-                                    cute::size<1>(typename Kernel::ClusterShape{}), 1};
-    attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attributes[1].val.programmaticStreamSerializationAllowed = 1;
-
-    cudaLaunchConfig_t config{};
-    config.gridDim = Kernel::get_grid_shape(params);
-    config.blockDim = Kernel::get_block_shape();
-    config.dynamicSmemBytes = Kernel::SharedStorageSize;
-    config.stream = stream;
-    config.attrs = attributes;
-    config.numAttrs = Traits::kPdl ? 2 : 1;
-    void* kernel_args[] = {&params};
-    return cudaLaunchKernelExC(&config, Traits::entry(), kernel_args);
+    using Cluster = typename Kernel::ClusterShape;
+    LaunchShape const shape{Kernel::get_grid_shape(params),
+                            Kernel::get_block_shape(),
+                            {cute::size<0>(Cluster{}), cute::size<1>(Cluster{}), 1},
+                            Kernel::SharedStorageSize,
+                            Traits::kPdl};
+    return tilewright::launch(Traits::entry(), &params, shape, stream);
   }
 
   static constexpr tilewright_kernel descriptor(char const* name) {
