@@ -73,6 +73,7 @@ class Registry:
         self._home: dict[str, Table] = {}
         self._runnable: dict[tuple[str, Capability], tuple[KernelRecord, ...]] = {}
         self._where: dict[str, dict[str, Path]] = {}
+        self._unloadable: dict[str, dict[Path, str]] = {}  # by module: why
 
     @property
     def tables(self) -> dict[str, Table]:
@@ -148,15 +149,18 @@ class Registry:
         return record.name in self._locations(self.table_of(record.name))
 
     def refresh(self) -> None:
-        """Forgets which libraries there are."""
+        """Forgets which libraries there are, and which of them did not load."""
         with self._lock:
             self._where.clear()
+            self._unloadable.clear()
 
     def _locations(self, table: Table) -> dict[str, Path]:
         with self._lock:
             if table.module not in self._where:
                 where: dict[str, Path] = {}
                 for built in self._find_libraries(table.module):
+                    if built.path in self._unloadable.get(table.module, ()):
+                        continue
                     for name in table:
                         if name not in where and built.holds(table[name]):
                             where[name] = built.path
@@ -170,15 +174,8 @@ class Registry:
         """
         table = self.table_of(record.name)
         with self._lock:
-            path = self._locations(table).get(record.name)
-            if path is not None:
-                try:
-                    return libraries.load(path)
-                except NotBuiltError:  # a newer build has replaced it on disk
-                    log.info("%s is gone; looking again", path)
-                    self.refresh()
-                    path = self._locations(table).get(record.name)
-            if path is None:
+            found = self._load(table, record)
+            if found is None:
                 if not jit_allowed():
                     raise self._not_built(record)
                 log.warning(
@@ -186,17 +183,37 @@ class Registry:
                 )
                 self._build(table, record.name)
                 self.refresh()
-                path = self._locations(table).get(record.name)
-            if path is None:
-                raise TilewrightError(f"{record.name} was built, and no library of {table.module} holds it")
-            return libraries.load(path)
+                found = self._load(table, record)
+            if found is None:
+                raise TilewrightError(
+                    f"{record.name} was built, and no library of {table.module} holds it"
+                    f"{self._reasons(table.module)}"
+                )
+            return found
+
+    def _load(self, table: Table, record: KernelRecord) -> Library | None:
+        """The first library that holds the kernel and loads: a broken one must not hide the others."""
+        with self._lock:
+            while (path := self._locations(table).get(record.name)) is not None:
+                try:
+                    return libraries.load(path)
+                except NotBuiltError as error:  # damaged, of another system, or replaced on disk meanwhile
+                    log.warning("passing over a library: %s", error.message)
+                    self._unloadable.setdefault(table.module, {})[path] = error.message
+                    del self._where[table.module]
+            return None
 
     def _not_built(self, record: KernelRecord) -> NotBuiltError:
         return NotBuiltError(
             f"{record.name} is not built, or was built from another source, and TILEWRIGHT_JIT=0 "
-            f"forbids to build it now",
+            f"forbids to build it now{self._reasons(self.table_of(record.name).module)}",
             hint=f"Run `{_command(record)}`.",
         )
+
+    def _reasons(self, module: str) -> str:
+        """Why libraries of a module were passed over, to go at the end of a message."""
+        with self._lock:
+            return "".join(f"; {why}" for why in self._unloadable.get(module, {}).values())
 
 
 def _command(record: KernelRecord) -> str:

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,17 @@ def test_one_kernel_at_a_time_adds_to_the_library(mini: Mini, store: Store, tool
     table = mini.add("one", number=7).table()  # its old object no longer belongs to the table
     third = build([table], ["three"], store=store, toolchain=toolchain)
     assert set(third.libraries[0].kernels) == {"three"}
+
+
+def test_what_was_built_last_comes_first(mini: Mini, store: Store, toolchain: Toolchain) -> None:
+    table = mini.add("one", number=1).add("two", number=2).table()
+    other = replace(toolchain, nvcc_version=toolchain.nvcc_version + "\nBuild of another day")
+    both = build([table], store=store, toolchain=toolchain).libraries
+    one = build([table], ["one"], store=store, toolchain=other).libraries  # no object of the first fits
+    assert [len(library.kernels) for library in (*both, *one)] == [2, 1]
+    assert libraries("mini", store=store) == [*one, *both]
+    assert build([table], store=store, toolchain=toolchain).libraries == both  # linked already
+    assert libraries("mini", store=store) == [*both, *one]
 
 
 def test_findings_name_the_kernel_and_fail_as_they_should(

@@ -101,6 +101,38 @@ def test_a_library_that_was_replaced_on_disk(
     assert "host_bf16_tn" in registry.library(registry.record("host_bf16_tn")).kernels
 
 
+def test_a_library_that_does_not_load_hides_no_other(
+    host_library: Path, host_generated: Path, tmp_path: Path, built, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "broken.so").write_bytes(b"no library")
+    listing = [built(tmp_path / "broken.so"), built(host_library)]
+    registry = Registry(host_generated, libraries=lambda module: listing)
+    record = registry.record("host_bf16_tn")
+    assert registry.library(record).path == host_library
+    assert "broken.so does not load" in caplog.text
+    caplog.clear()
+    assert registry.library(record).path == host_library
+    assert caplog.text == ""  # once is enough
+
+
+def test_a_library_that_does_not_load_is_built_again(
+    host_library: Path, host_generated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, built
+) -> None:
+    (tmp_path / "broken.so").write_bytes(b"no library")
+    listing = [built(tmp_path / "broken.so")]
+
+    def build(table, kernel: str) -> None:
+        listing.insert(0, built(host_library))
+
+    registry = Registry(host_generated, libraries=lambda module: listing, build=build)
+    record = registry.record("host_bf16_tn")
+    monkeypatch.setenv("TILEWRIGHT_JIT", "0")
+    with pytest.raises(NotBuiltError, match=r"broken\.so does not load"):
+        registry.library(record)
+    monkeypatch.delenv("TILEWRIGHT_JIT")
+    assert registry.library(record).path == host_library
+
+
 def test_importing_is_quick_and_light() -> None:
     code = (
         "import sys, time; start = time.process_time(); import tilewright; tilewright.Registry\n"
@@ -112,4 +144,6 @@ def test_importing_is_quick_and_light() -> None:
         for _ in "123"
     ]
     assert [run.stdout.split()[1:] for run in runs] == [[], [], []]
-    assert min(float(run.stdout.split()[0]) for run in runs) < 0.15  # of a processor, whatever else it does; 0.03 as a rule
+    assert (
+        min(float(run.stdout.split()[0]) for run in runs) < 0.15
+    )  # of a processor, whatever else it does; 0.03 as a rule

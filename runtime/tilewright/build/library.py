@@ -8,6 +8,7 @@ A library holds every kernel of the module's table that is built, so a later one
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import time
@@ -58,7 +59,7 @@ class _Fit:
 
 
 def libraries(module: str, *, store: Store | None = None, include: Path | None = None) -> list[LibraryRecord]:
-    """The module's libraries that can be loaded: those with most kernels first, of equals the newest.
+    """The module's libraries that can be loaded, the newest first: what was built last is what is used.
 
     Compiles nothing and starts no process. A library of other headers or another ABI is passed over. A newer
     build may remove one from disk long after it was superseded: on a failure to load, list again.
@@ -70,8 +71,8 @@ def libraries(module: str, *, store: Store | None = None, include: Path | None =
     for path in (store.root / "libraries" / module).glob("*/library.json"):
         record = _read(path, module, fit)
         if record is not None:
-            found.append((-len(record.kernels), -path.stat().st_mtime_ns, record.key, record))
-    return [record for *_, record in sorted(found, key=lambda item: item[:3])]
+            found.append((-path.stat().st_mtime_ns, record.key, record))
+    return [record for *_, record in sorted(found, key=lambda item: item[:2])]
 
 
 def link(
@@ -85,7 +86,7 @@ def link(
 ) -> LibraryRecord:
     """Links `kernels` (by name) with the module's table object, unless that library is there already.
 
-    Raises BuildError with the linker's words.
+    Either way it is then the module's newest. Raises BuildError with the linker's words.
     """
     fit = _Fit.of(include)
     described: dict[str, Any] = {
@@ -105,6 +106,7 @@ def link(
     with store.lock(f"library-{module}-{key}"):
         present = _read(target / "library.json", module, fit, thorough=True)
         if present is not None:
+            os.utime(target / "library.json")
             return present
         draft = store.draft(f"library-{key}")
         try:
