@@ -15,7 +15,7 @@ from tilewright.errors import ArgumentError
 from tilewright.ops.gemm import legality
 from tilewright.ops.gemm.cost import estimate
 from tilewright.ops.gemm.problem import Problem
-from tilewright.ops.gemm.selection import rank
+from tilewright.ops.gemm.selection import BUILT_WITHIN, choose, fitting, rank
 from tilewright.ops.gemm.tactics import Tactic, candidates, variants
 
 
@@ -76,10 +76,57 @@ def test_the_order_of_kernels_does_not_matter(records) -> None:
             assert [candidate.tactic for candidate in rank(mixed, problem, H200)] == wanted
 
 
-def test_built_kernels_come_first(records) -> None:
-    ranked = rank(records, Problem(8192, 8192, 8192), H200, lambda record: record.name == "small")
-    assert ranked[0].record.name == "small"
-    assert not ranked[-1].built
+class Shelf:
+    """A registry's part in choosing: which kernels are built."""
+
+    def __init__(self, *built: str) -> None:
+        self._built = built
+
+    def is_built(self, record) -> bool:
+        return record.name in self._built
+
+
+def test_a_built_kernel_is_taken_where_it_is_about_as_good(records, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_JIT", "1")
+    problem = Problem(8192, 8192, 8192)
+    ranked = rank(records, problem, H200)
+    best = ranked[0]
+    bound = best.estimate.seconds * (1 + BUILT_WITHIN)
+    near = next(x for x in ranked if x.record is not best.record and x.estimate.seconds <= bound)
+    assert choose(Shelf(), records, problem, H200) == best[:2]
+    assert choose(Shelf(near.record.name), records, problem, H200) == near[:2]
+    assert choose(Shelf(near.record.name, best.record.name), records, problem, H200) == best[:2]
+    assert choose(Shelf("small"), records, problem, H200) == best[:2]  # several times as slow
+
+
+def test_only_built_kernels_count_where_none_may_be_compiled(records, monkeypatch) -> None:
+    problem = Problem(8192, 8192, 8192)
+    monkeypatch.setenv("TILEWRIGHT_JIT", "0")
+    assert choose(Shelf("small"), records, problem, H200)[0].kernel == "small"
+    assert choose(Shelf(), records, problem, H200) == rank(records, problem, H200)[0][:2]
+
+
+def test_being_built_does_not_change_the_order(records) -> None:
+    problem = Problem(8192, 8192, 8192)
+    ranked = rank(records, problem, H200, lambda record: record.name == "small")
+    assert [one.tactic for one in ranked] == [one.tactic for one in rank(records, problem, H200)]
+    assert [one.built for one in ranked].count(True) == 1
+
+
+def test_the_kernels_of_a_kind_are_looked_for_once(records, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    misfit_kind = legality.misfit_kind
+    monkeypatch.setattr(legality, "misfit_kind", lambda *which: asked.append(which) or misfit_kind(*which))
+    shelf = Shelf()
+    for m in (16, 17, 512):
+        for layout in ("tn", "nt"):
+            problem = Problem(8 * m, 512, 512, layout=layout)
+            found = [record.name for record in fitting(shelf, records, problem)]
+            assert found == names(records, problem)
+    asked.clear()
+    assert fitting(shelf, records, Problem(64, 64, 60)) == []  # extents are looked at each time
+    assert not asked
+    assert fitting(shelf, records[:1], Problem(64, 64, 64)) == records[:1]
 
 
 def test_the_model_knows_the_obvious(records) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, sqrt
+from typing import NamedTuple
 
 from tilewright.device import DeviceProperties
 from tilewright.ops.gemm.problem import BYTES, FP8, Problem
@@ -67,8 +68,7 @@ class Estimate:
     overhead: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Work:
+class _Work(NamedTuple):
     """How a tactic cuts the problem, in the kernel's own terms (where operands swap, m is n)."""
 
     rows: int
@@ -80,8 +80,7 @@ class _Work:
     grid_n: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Share:
+class _Share(NamedTuple):
     """What the busiest SM does: whole waves, then a last one on `busy` SMs."""
 
     full_waves: int
@@ -130,8 +129,7 @@ def _wgmma_clocks(record: KernelRecord, size: int) -> float:
     return float(instructions * max(tile_n / 2 / rate, smem))
 
 
-@dataclass(frozen=True, slots=True)
-class _Iteration:
+class _Iteration(NamedTuple):
     """What one k tile of one tile needs."""
 
     math: float  # clocks
@@ -189,11 +187,11 @@ def _power_clocks(record: KernelRecord, problem: Problem, work: _Work, device: D
     return float(multiplications / per_clock / device.sm_count / SUSTAINED_SHARE[size])
 
 
-def _main_loop(iteration: _Iteration, power: float, work: _Work, share: _Share) -> tuple[float, str]:
-    """Clocks of all k tiles of the busiest SM, and what bounds them."""
-    clocks = 0.0
-    if share.full_waves:
-        clocks += share.full_waves * share.full_k_tiles * iteration.clocks(work.sms)
+def _main_loop(
+    iteration: _Iteration, whole: float, power: float, work: _Work, share: _Share
+) -> tuple[float, str]:
+    """Clocks of all k tiles of the busiest SM, and what bounds them; `whole` is one k tile of a whole wave."""
+    clocks = share.full_waves * share.full_k_tiles * whole
     if share.busy:
         clocks += share.last_k_tiles * iteration.clocks(share.busy)
     math, fill, hbm = iteration.needs(work.sms if share.full_waves else share.busy)
@@ -210,6 +208,7 @@ def estimator(
     config = record.config
     work = _cut(record, problem, device)
     iteration = _iteration(record, problem, work, device)
+    whole = iteration.clocks(work.sms)
     power = _power_clocks(record, problem, work, device)
     tile = config["tile"][0] * config["tile"][1]
     epilogue = EPILOGUE_CLOCKS + tile * BYTES[problem.d] * (2 if problem.c else 1) / EPILOGUE_BYTES_PER_CLOCK
@@ -220,7 +219,7 @@ def estimator(
 
     def weigh(tactic: Tactic) -> Estimate:
         share = _share(tactic, work)
-        clocks, bound = _main_loop(iteration, power, work, share)
+        clocks, bound = _main_loop(iteration, whole, power, work, share)
         # Ping-pong stores a tile while the other warpgroup computes; only the last store shows.
         shown = 1 if config["schedule"] == "pingpong" else share.epilogues
         # A deterministic reduction goes from part to part: each reads and writes the sums so far.

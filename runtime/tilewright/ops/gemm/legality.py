@@ -5,23 +5,33 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from tilewright.ops.gemm.problem import Problem
+from tilewright.ops.gemm.problem import Kind, Problem
 from tilewright.ops.gemm.tactics import Tactic
 from tilewright.table import KernelRecord
 
 
 def misfit(record: KernelRecord, problem: Problem) -> str | None:
     """None where the kernel computes the problem, else the reason."""
+    return misfit_kind(record, problem.kind) or misfit_extents(record, problem)
+
+
+def misfit_kind(record: KernelRecord, kind: Kind) -> str | None:
+    """None where the kernel computes problems of the kind, for some extents, else the reason."""
     config = record.config
     for field in ("a", "b", "d", "layout", "activation"):
-        if config[field] != getattr(problem, field):
-            return f"its {field} is {config[field]}, not {getattr(problem, field)}"
-    if problem.bias and not config["bias"]:
+        if config[field] != getattr(kind, field):
+            return f"its {field} is {config[field]}, not {getattr(kind, field)}"
+    if kind.bias and not config["bias"]:
         return "it adds no bias"
-    if problem.c and config["c"] == "none":
+    if kind.c and config["c"] == "none":
         return "it adds no C"
-    if config["fast_accum"] and not problem.fast_accum:
+    if config["fast_accum"] and not kind.fast_accum:
         return "it sums with fast accumulation, which the call does not allow"
+    return None
+
+
+def misfit_extents(record: KernelRecord, problem: Problem) -> str | None:
+    """None where the kernel takes the problem's extents, else the reason."""
     alignment = record.facts["alignment"]
     for matrix, extent in problem.contiguous_extents().items():
         if extent % alignment[matrix]:
@@ -32,16 +42,25 @@ def misfit(record: KernelRecord, problem: Problem) -> str | None:
     return None
 
 
-def misfit_tactic(tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
-    """None where the tactic computes the problem, else the reason."""
+def misfit_splits(tactic: Tactic, record: KernelRecord) -> str | None:
     splits = tactic.splits > 1 or tactic.decomposition in ("split_k", "stream_k")
     if splits and record.config["scheduler"] != "stream_k":
         return "only stream-K kernels split k"
-    return misfit(record, problem)
+    return None
+
+
+def misfit_tactic(tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
+    """None where the tactic computes the problem, else the reason."""
+    return misfit_splits(tactic, record) or misfit(record, problem)
 
 
 def fitting(records: Iterable[KernelRecord], problem: Problem) -> list[KernelRecord]:
-    return [record for record in records if misfit(record, problem) is None]
+    kind = problem.kind
+    return [
+        record
+        for record in records
+        if misfit_kind(record, kind) is None and misfit_extents(record, problem) is None
+    ]
 
 
 def explain(records: Iterable[KernelRecord], problem: Problem) -> str:

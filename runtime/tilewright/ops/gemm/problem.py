@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 BYTES = {"bf16": 2, "f16": 2, "e4m3": 1, "e5m2": 1, "tf32": 4, "s8": 1, "f32": 4, "s32": 4}
 
@@ -18,6 +19,19 @@ OUTPUTS: dict[tuple[str, str], tuple[str, ...]] = {
 FP8 = ("e4m3", "e5m2")
 ACTIVATIONS = ("none", "relu", "gelu", "silu")
 TMA_BYTES = 16  # what addresses, leading dimensions and contiguous extents are multiples of
+
+
+class Kind(NamedTuple):
+    """What of a problem decides which kernels compute it, but for alignment."""
+
+    a: str
+    b: str
+    d: str
+    layout: str
+    c: bool
+    bias: bool
+    activation: str
+    fast_accum: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +62,10 @@ class Problem:
     @property
     def b_k_major(self) -> bool:
         return self.layout[1] == "n"
+
+    @property
+    def kind(self) -> Kind:
+        return Kind(self.a, self.b, self.d, self.layout, self.c, self.bias, self.activation, self.fast_accum)
 
     @property
     def flops(self) -> int:

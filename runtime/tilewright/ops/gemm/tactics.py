@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 
@@ -89,20 +90,27 @@ _SETTINGS: dict[str, type] = {
 }
 
 
-def candidates(record: KernelRecord, problem: Problem) -> Iterator[Tactic]:
+def candidates(record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
     """The tactics of a kernel that a first selection weighs: deterministic ones, a few splits.
 
     Raster and swizzle are left to CUTLASS's heuristic here; tuning varies them (`variants`).
     """
-    if record.config["scheduler"] != "stream_k":
-        yield Tactic(record.name)
-        return
-    yield Tactic(record.name, decomposition="data_parallel")
-    yield Tactic(record.name, decomposition="stream_k")
+    splitting = record.config["scheduler"] == "stream_k"
     k_tiles = -(-problem.k // record.config["tile"][2])
-    for splits in (2, 3, 4, 6, 8, 12, 16):
-        if splits <= k_tiles:
-            yield Tactic(record.name, decomposition="split_k", splits=splits)
+    return _candidates(record.name, min(k_tiles, _SPLITS[-1]) if splitting else 0)
+
+
+_SPLITS = (2, 3, 4, 6, 8, 12, 16)
+
+
+@functools.lru_cache(maxsize=4096)
+def _candidates(kernel: str, most_splits: int) -> tuple[Tactic, ...]:
+    """`most_splits` is 0 where the kernel does not split k."""
+    if most_splits == 0:
+        return (Tactic(kernel),)
+    whole = [Tactic(kernel, decomposition=how) for how in ("data_parallel", "stream_k")]
+    split = [Tactic(kernel, decomposition="split_k", splits=n) for n in _SPLITS if n <= most_splits]
+    return (*whole, *split)
 
 
 def rearranged(tactic: Tactic) -> Iterator[Tactic]:
