@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from small_modules import HEAD, PLAIN, SERIALIZED, SPILLING, STACK, TENSOR, Mini
 
+from tilewright import paths
 from tilewright.build.building import build
-from tilewright.build.library import libraries
+from tilewright.build.library import described, libraries
 from tilewright.build.progress import Lines
 from tilewright.build.report import BuildReport
 from tilewright.build.store import Store
@@ -94,6 +95,36 @@ def test_what_was_built_last_comes_first(mini: Mini, store: Store, toolchain: To
     assert libraries("mini", store=store) == [*one, *both]
     assert build([table], store=store, toolchain=toolchain).libraries == both  # linked already
     assert libraries("mini", store=store) == [*both, *one]
+
+
+def test_a_library_holds_what_its_rows_and_headers_make(
+    mini: Mini, store: Store, toolchain: Toolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    include = tmp_path / "include"
+    shutil.copytree(paths.include_dir(), include)
+    table = mini.add("one", number=1).table()
+    report = build([table], store=store, toolchain=toolchain, include=include)
+    (library,) = libraries("mini", store=store, include=include)
+    assert library.holds(table["one"])
+    assert described(library.path).kernels["one"]["source_key"] == report.units[0].source_key
+    for changed in ({"arch": "sm_100a"}, {"defines": ("X=1",)}, {"sha256": "0" * 64}, {"name": "two"}):
+        assert not library.holds(replace(table["one"], **changed)), changed
+    with monkeypatch.context() as patch:
+        patch.setattr("tilewright.build.commands._KERNEL_FLAGS", ("-std=c++20",))
+        assert not library.holds(table["one"])
+
+    (include / "tilewright" / "gemm" / "binding.hpp").write_text("// nothing in mini reads it\n")
+    (include / "tilewright" / "new_family").mkdir()
+    (include / "tilewright" / "new_family" / "args.h").write_text("// new\n")
+    assert libraries("mini", store=store, include=include) == [library]
+    abi = include / "tilewright" / "abi.h"
+    text = abi.read_text()
+    abi.write_text(text + "// edited\n")
+    assert libraries("mini", store=store, include=include) == []
+    abi.unlink()
+    assert libraries("mini", store=store, include=include) == []
+    abi.write_text(text)
+    assert libraries("mini", store=store, include=include) == [library]
 
 
 def test_findings_name_the_kernel_and_fail_as_they_should(

@@ -9,7 +9,7 @@ from pathlib import Path
 from tilewright import paths
 from tilewright.build import commands
 from tilewright.build.jobs import available_cores, available_memory, bounded_jobs, unit_bytes
-from tilewright.build.library import LibraryRecord, libraries, link
+from tilewright.build.library import LibraryRecord, Part, libraries, link
 from tilewright.build.planning import Module, Planner, Select, Unit
 from tilewright.build.progress import Progress, Silent
 from tilewright.build.report import BuildReport, judge
@@ -99,20 +99,20 @@ def _link(module: Module, planner: Planner, outcomes: dict[str, Outcome], report
     if not module.units:
         return
     failed = {unit.name for unit in report.failures if unit.module == module.table.module}
-    kernels = {
-        unit.record.name: unit.entry for unit in module.units if unit.entry and unit.record.name not in failed
-    }
+    parts = {unit.record.name: unit.part() for unit in module.units if unit.record.name not in failed}
+    kernels = {name: part for name, part in parts.items() if part is not None}
     if not kernels:
         return
     try:
         table = _table_entry(module.table, planner, outcomes)
-        for name, entry in _linked_before(module.table, planner):
+        for name, part in _linked_before(module.table, planner):
             if name not in failed:
-                kernels.setdefault(name, entry)
+                kernels.setdefault(name, part)
         report.libraries.append(
             link(
                 module.table.module,
                 table,
+                planner.table_headers(module.table),
                 kernels,
                 store=planner.store,
                 include=planner.include,
@@ -137,14 +137,15 @@ def _table_entry(table: Table, planner: Planner, outcomes: dict[str, Outcome]) -
     return entry
 
 
-def _linked_before(table: Table, planner: Planner) -> Iterable[tuple[str, Entry]]:
+def _linked_before(table: Table, planner: Planner) -> Iterable[tuple[str, Part]]:
     """Kernels of the module's present libraries that are still what the table asks for, and sound."""
     present: list[LibraryRecord] = libraries(table.module, store=planner.store, include=planner.include)
     for name in sorted({name for library in present for name in library.kernels}):
         if name not in table:
             continue
         unit = planner.unit(table, table[name])
-        if unit.entry is not None and not any(
-            finding.fatal(False) for finding in judge(unit.record, unit.entry.report)
+        part = unit.part()
+        if part is not None and not any(
+            finding.fatal(False) for finding in judge(unit.record, part.entry.report)
         ):
-            yield name, unit.entry
+            yield name, part

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from tilewright.build.keys import digest
 from tilewright.build.toolchain import Toolchain
 from tilewright.table import KernelRecord
 
@@ -32,6 +33,11 @@ def kernel_flags(record: KernelRecord) -> tuple[str, ...]:
         f"-gencode=arch={compute},code={record.arch}",
         *(f"-D{define}" for define in record.defines),
     )
+
+
+def made_of(record: KernelRecord) -> str:
+    """A digest of what a row alone decides of its object: the source and the flags."""
+    return digest("made of", record.sha256, *kernel_flags(record))
 
 
 def kernel_command(

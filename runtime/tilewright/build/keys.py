@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -51,7 +51,7 @@ class HeaderSet:
         self._files: dict[str, tuple[str, frozenset[str]]] = {}  # name -> sha256, names it includes
 
     def reached(self, source: bytes) -> dict[str, str]:
-        """sha256 by absolute path of each header that `source` reaches, sorted."""
+        """sha256 by name ("tilewright/abi.h") of each header that `source` reaches, sorted."""
         names: set[str] = set()
         pending = _included(source)
         while pending:
@@ -59,11 +59,21 @@ class HeaderSet:
             if name not in names:
                 names.add(name)
                 pending |= self._file(name)[1]
-        return {str(self.include / name): self._file(name)[0] for name in sorted(names)}
+        return {name: self._file(name)[0] for name in sorted(names)}
 
-    def digest(self, reached: dict[str, str]) -> str:
-        prefix = len(str(self.include)) + 1
-        return digest(*(f"{path[prefix:]} {sha256}" for path, sha256 in reached.items()))
+    def stand(self, reached: Mapping[str, str]) -> bool:
+        """Whether headers that were reached once are all as they were.
+
+        The source being the same, what it reaches now is then the same too.
+        """
+        try:
+            return all(self._file(name)[0] == sha256 for name, sha256 in reached.items())
+        except BuildError:  # one is gone
+            return False
+
+    @staticmethod
+    def digest(reached: Mapping[str, str]) -> str:
+        return digest(*(f"{name} {sha256}" for name, sha256 in reached.items()))
 
     def _file(self, name: str) -> tuple[str, frozenset[str]]:
         if name not in self._files:
@@ -77,21 +87,6 @@ class HeaderSet:
 
 def _included(text: bytes) -> set[str]:
     return {name.decode() for name in _INCLUDE.findall(text)}
-
-
-def headers_digest(include: Path) -> str:
-    """Of every file below `include`: what a built library must agree with."""
-    files = sorted(path for path in include.rglob("*") if path.is_file())
-    return digest(*(f"{path.relative_to(include).as_posix()} {file_sha256(path)}" for path in files))
-
-
-def abi_version(include: Path) -> int:
-    """TILEWRIGHT_ABI_VERSION as the headers state it."""
-    text = (include / "tilewright" / "abi.h").read_text(encoding="utf-8")
-    match = re.search(r"#define TILEWRIGHT_ABI_VERSION (\d+)", text)
-    if match is None:
-        raise BuildError(f"{include}/tilewright/abi.h states no TILEWRIGHT_ABI_VERSION")
-    return int(match[1])
 
 
 def tree_digest(root: Path, memory: Path | None) -> str:

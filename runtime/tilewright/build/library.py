@@ -18,67 +18,79 @@ from pathlib import Path
 from typing import Any
 
 from tilewright import paths
-from tilewright.build.commands import shell
-from tilewright.build.keys import abi_version, digest, file_sha256, headers_digest
+from tilewright.build.commands import made_of, shell
+from tilewright.build.keys import HeaderSet, digest, file_sha256
 from tilewright.build.store import Entry, Store
 from tilewright.build.system import tvm_ffi_folder
 from tilewright.build.toolchain import Toolchain
 from tilewright.errors import BuildError
 from tilewright.table import KernelRecord
 
-FORMAT = 1
+FORMAT = 2
 _SUPERSEDED_SECONDS = 600  # a process that has listed libraries has loaded one by then
 
 
 @dataclass(frozen=True)
 class LibraryRecord:
-    """A library that fits this tilewright's headers."""
+    """A library that fits this tilewright's headers, so its ABI too."""
 
     module: str
     key: str
     path: Path  # of the .so
-    kernels: Mapping[str, Mapping[str, str]]  # name -> {"sha256": of the source, "object": key}
+    kernels: Mapping[str, Mapping[str, str]]  # by name: {"made_of", "source_key", "object": its key}
     toolchain: Mapping[str, str]
 
     def holds(self, record: KernelRecord) -> bool:
-        """True where the library has this kernel, made of the source the table knows."""
+        """True where the library has this kernel, compiled from the source and with the flags of its row."""
         kernel = self.kernels.get(record.name)
-        return kernel is not None and kernel["sha256"] == record.sha256
+        return kernel is not None and kernel["made_of"] == made_of(record)
 
 
 @dataclass(frozen=True)
-class _Fit:
-    """What a library must agree with."""
+class Part:
+    """A kernel to link, and what its object was compiled from."""
 
-    abi: int
-    headers: str
-
-    @classmethod
-    def of(cls, include: Path) -> _Fit:
-        return cls(abi_version(include), headers_digest(include))
+    entry: Entry
+    made_of: str
+    source_key: str
+    headers: Mapping[str, str]  # that its source reaches: sha256 by name
 
 
 def libraries(module: str, *, store: Store | None = None, include: Path | None = None) -> list[LibraryRecord]:
     """The module's libraries that can be loaded, the newest first: what was built last is what is used.
 
-    Compiles nothing and starts no process. A library of other headers or another ABI is passed over. A newer
-    build may remove one from disk long after it was superseded: on a failure to load, list again.
+    Compiles nothing and starts no process. A library is passed over if a header that one of its kernels or
+    its table reaches has changed; other headers are nothing to it. A newer build may remove one from disk
+    long after it was superseded: on a failure to load, list again.
     """
     store = Store() if store is None else store
     include = paths.include_dir() if include is None else include
-    fit = _Fit.of(include)
+    headers = HeaderSet(include)
     found = []
     for path in (store.root / "libraries" / module).glob("*/library.json"):
-        record = _read(path, module, fit)
+        record = _read(path, module, headers)
         if record is not None:
             found.append((-path.stat().st_mtime_ns, record.key, record))
     return [record for *_, record in sorted(found, key=lambda item: item[:2])]
 
 
+def described(library: Path) -> LibraryRecord:
+    """What was written of a .so when it was linked, whatever has changed since.
+
+    Raises BuildError where that cannot be read.
+    """
+    path = library.with_name("library.json")
+    try:
+        return _record(json.loads(path.read_bytes()), library)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BuildError(f"{path} is not readable: {error!r}") from None
+
+
 def link(
     module: str,
     table: Entry,
-    kernels: Mapping[str, Entry],
+    table_headers: Mapping[str, str],
+    kernels: Mapping[str, Part],
     *,
     store: Store,
     include: Path,
@@ -88,47 +100,50 @@ def link(
 
     Either way it is then the module's newest. Raises BuildError with the linker's words.
     """
-    fit = _Fit.of(include)
-    described: dict[str, Any] = {
-        "headers": fit.headers,
-        "abi": fit.abi,
+    reached = dict(table_headers)
+    for part in kernels.values():
+        reached.update(part.headers)
+    description: dict[str, Any] = {
         "format": FORMAT,
         "module": module,
         "toolchain": dict(toolchain.describe()),
+        "headers": dict(sorted(reached.items())),
         "kernels": {
-            name: {"sha256": entry.report["source_sha256"], "object": entry.key}
-            for name, entry in sorted(kernels.items())
+            name: {"made_of": part.made_of, "source_key": part.source_key, "object": part.entry.key}
+            for name, part in sorted(kernels.items())
         },
         "table": table.key,
     }
-    key = digest(json.dumps(described, sort_keys=True), toolchain.host_version, toolchain.release)
+    key = digest(json.dumps(description, sort_keys=True), toolchain.host_version, toolchain.release)
     target = store.root / "libraries" / module / key
     with store.lock(f"library-{module}-{key}"):
-        present = _read(target / "library.json", module, fit, thorough=True)
+        present = _read(target / "library.json", module, HeaderSet(include), thorough=True)
         if present is not None:
             os.utime(target / "library.json")
             return present
         draft = store.draft(f"library-{key}")
         try:
-            _link(draft, module, table, kernels, toolchain)
+            objects = [table.object, *(part.entry.object for _, part in sorted(kernels.items()))]
+            _link(draft, module, objects, toolchain)
             library = draft / f"{module}.so"
-            described["library"] = {"sha256": file_sha256(library), "bytes": library.stat().st_size}
-            described["key"] = key
-            (draft / "library.json").write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
+            description["library"] = {"sha256": file_sha256(library), "bytes": library.stat().st_size}
+            description["key"] = key
+            (draft / "library.json").write_text(json.dumps(description, indent=1) + "\n", encoding="utf-8")
             store.commit(draft, target)
         except OSError as error:
             raise store.failure(error) from None
         finally:
             shutil.rmtree(draft, ignore_errors=True)
-    record = _read(target / "library.json", module, fit)
+    record = _read(target / "library.json", module, HeaderSet(include))
     if record is None:
-        raise BuildError(f"{target}: the library just linked cannot be read back")
+        raise BuildError(
+            f"{target}: the library just linked is damaged, or a header changed meanwhile; build again"
+        )
     _remove_superseded(record, store, include)
     return record
 
 
-def _link(draft: Path, module: str, table: Entry, kernels: Mapping[str, Entry], toolchain: Toolchain) -> None:
-    objects = [table.object, *(entry.object for _, entry in sorted(kernels.items()))]
+def _link(draft: Path, module: str, objects: Sequence[Path], toolchain: Toolchain) -> None:
     listing = draft / "objects.rsp"  # 20,000 paths do not fit a command line
     listing.write_text("".join(f'"{path}"\n' for path in objects), encoding="utf-8")
     command = link_command(toolchain, draft / f"{module}.so", listing)
@@ -161,31 +176,32 @@ def link_command(toolchain: Toolchain, output: Path, listing: Path) -> list[str]
     ]
 
 
-def _read(path: Path, module: str, fit: _Fit, *, thorough: bool = False) -> LibraryRecord | None:
+def _read(path: Path, module: str, headers: HeaderSet, *, thorough: bool = False) -> LibraryRecord | None:
     """The library described by `path`, if it is whole and fits; `thorough` reads all of it."""
     try:
         data: dict[str, Any] = json.loads(path.read_bytes())
         library = path.parent / f"{module}.so"
         fits = (
             data["format"] == FORMAT
-            and data["abi"] == fit.abi
-            and data["headers"] == fit.headers
+            and headers.stand(data["headers"])
             and library.stat().st_size == data["library"]["bytes"]
             and (not thorough or file_sha256(library) == data["library"]["sha256"])
         )
-        return (
-            LibraryRecord(module, data["key"], library, data["kernels"], data["toolchain"]) if fits else None
-        )
+        return _record(data, library) if fits else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
+def _record(data: Mapping[str, Any], library: Path) -> LibraryRecord:
+    return LibraryRecord(data["module"], data["key"], library, data["kernels"], data["toolchain"])
+
+
 def _remove_superseded(new: LibraryRecord, store: Store, include: Path) -> None:
-    """Removes older libraries all of whose kernels are in `new`; those in use stay mapped."""
-    kernels: Sequence[tuple[str, str]] = [(name, kernel["object"]) for name, kernel in new.kernels.items()]
+    """Removes older libraries of which `new` has every kernel, so none is used; those in use stay mapped."""
+    inside = {(name, kernel["made_of"]) for name, kernel in new.kernels.items()}
     for old in libraries(new.module, store=store, include=include):
-        inside = {(name, kernel["object"]) for name, kernel in old.kernels.items()} <= set(kernels)
-        if old.key != new.key and inside and _age(old.path) > _SUPERSEDED_SECONDS:
+        kernels = {(name, kernel["made_of"]) for name, kernel in old.kernels.items()}
+        if old.key != new.key and kernels <= inside and _age(old.path) > _SUPERSEDED_SECONDS:
             shutil.rmtree(old.path.parent, ignore_errors=True)
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tilewright.build import commands
-from tilewright.build.keys import HeaderSet, digest, tree_digest
+from tilewright.build.keys import digest, tree_digest
+from tilewright.build.library import Part
 from tilewright.build.records import SourceKeys
 from tilewright.build.report import Finding, UnitReport, judge
 from tilewright.build.store import Entry, Store
@@ -34,6 +35,13 @@ class Unit:
     outcome: Outcome | None = None
     command: str = ""
     source_key: str = ""
+    headers: dict[str, str] = field(default_factory=dict)  # that the source reaches: sha256 by name
+
+    def part(self) -> Part | None:
+        """What to link, if it is compiled."""
+        if self.entry is None:
+            return None
+        return Part(self.entry, commands.made_of(self.record), self.source_key, self.headers)
 
     def settle(self, outcome: Outcome, store: Store, job: Job) -> None:
         self.status = outcome.status
@@ -86,8 +94,8 @@ class Planner:
         self.toolchain = toolchain
         self.store = store
         self.include = include
-        self._headers = HeaderSet(include)
         self._source_keys = SourceKeys(include, toolchain.cutlass_version)
+        self._headers = self._source_keys.headers
         self._memory = store.root / "digests"
         self._cutlass = tree_digest(toolchain.cutlass, self._memory)
 
@@ -109,7 +117,7 @@ class Planner:
             self.toolchain.identity,
             *commands.kernel_flags(record),
         )
-        unit = Unit(table, record, key, {str(source.resolve()): sha256, **headers}, None)
+        unit = Unit(table, record, key, self._inputs(source, sha256, headers), None, headers=headers)
         unit.source_key = self._source_keys.of(table, record)
         if sha256 != record.sha256:
             unit.problem = (
@@ -162,13 +170,23 @@ class Planner:
             arch="",
             key=key,
             source=str(source),
-            inputs={str(source): sha256, **headers},
+            inputs=self._inputs(source, sha256, headers),
             roots=self._roots(ffi),
             command=commands.table_command(self.toolchain, self.include, ffi, source),
             cuobjdump=str(self.toolchain.cuobjdump),
             store=str(self.store.root),
             slots=slots,
         )
+
+    def table_headers(self, table: Table) -> dict[str, str]:
+        """The headers that the module's table.cc reaches: sha256 by name."""
+        return self._headers.reached((table.folder / "table.cc").read_bytes())
+
+    def _inputs(self, source: Path, sha256: str, headers: dict[str, str]) -> dict[str, str]:
+        return {
+            str(source.resolve()): sha256,
+            **{str(self.include / name): each for name, each in headers.items()},
+        }
 
     def _roots(self, extra: Path) -> list[str]:
         return [str(root) for root in (extra, self.toolchain.include, *self.toolchain.system_includes)]

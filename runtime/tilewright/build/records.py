@@ -27,7 +27,7 @@ class SourceKeys:
     """Computes source keys against one set of headers and one CUTLASS release ("4.2.0")."""
 
     def __init__(self, include: Path, cutlass_version: str) -> None:
-        self._headers = HeaderSet(include)
+        self.headers = HeaderSet(include)
         self._cutlass = cutlass_version
 
     def of(self, table: Table, record: KernelRecord) -> str:
@@ -36,7 +36,7 @@ class SourceKeys:
         return digest(
             "source",
             hashlib.sha256(data).hexdigest(),
-            self._headers.digest(self._headers.reached(data)),
+            self.headers.digest(self.headers.reached(data)),
             self._cutlass,
             *kernel_flags(record),
         )
