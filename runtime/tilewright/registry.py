@@ -55,7 +55,7 @@ class Registry:
     """The kernels of every module below `generated` (default: the installed ones).
 
     Tables and the list of built libraries are read when first asked for; `refresh` reads the latter
-    again. Safe under threads.
+    again. Safe under threads; while one builds a kernel, the others get what is built.
     """
 
     def __init__(
@@ -73,6 +73,7 @@ class Registry:
         self._home: dict[str, Table] = {}
         self._runnable: dict[tuple[str, Capability], tuple[KernelRecord, ...]] = {}
         self._where: dict[str, dict[str, Path]] = {}
+        self._builds: dict[str, threading.Lock] = {}
         self._unloadable: dict[str, dict[Path, str]] = {}  # by module: why
 
     @property
@@ -173,23 +174,31 @@ class Registry:
         Raises NotBuiltError where it is not allowed (TILEWRIGHT_JIT=0), and what a build raises.
         """
         table = self.table_of(record.name)
-        with self._lock:
+        found = self._load(table, record)
+        if found is not None:
+            return found
+        if not jit_allowed():
+            raise self._not_built(record)
+        with self._building(record.name):  # others wait for this kernel alone
             found = self._load(table, record)
             if found is None:
-                if not jit_allowed():
-                    raise self._not_built(record)
                 log.warning(
                     "compiling %s (about a minute; `%s` does it ahead of time)", record.name, _command(record)
                 )
                 self._build(table, record.name)
                 self.refresh()
                 found = self._load(table, record)
-            if found is None:
-                raise TilewrightError(
-                    f"{record.name} was built, and no library of {table.module} holds it"
-                    f"{self._reasons(table.module)}"
-                )
-            return found
+        if found is None:
+            raise TilewrightError(
+                f"{record.name} was built, and no library of {table.module} holds it"
+                f"{self._reasons(table.module)}"
+            )
+        return found
+
+    def _building(self, kernel: str) -> threading.Lock:
+        """Held while a kernel is built, so that two threads do not build it twice."""
+        with self._lock:
+            return self._builds.setdefault(kernel, threading.Lock())
 
     def _load(self, table: Table, record: KernelRecord) -> Library | None:
         """The first library that holds the kernel and loads: a broken one must not hide the others."""

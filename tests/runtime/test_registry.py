@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -131,6 +133,34 @@ def test_a_library_that_does_not_load_is_built_again(
         registry.library(record)
     monkeypatch.delenv("TILEWRIGHT_JIT")
     assert registry.library(record).path == host_library
+
+
+def test_a_build_makes_others_wait_for_its_kernel_alone(
+    host_library: Path, host_generated: Path, monkeypatch: pytest.MonkeyPatch, built
+) -> None:
+    monkeypatch.delenv("TILEWRIGHT_JIT", raising=False)
+    listing = [built(host_library, lacking=("host_bf16_nt",))]
+    started, finish = threading.Event(), threading.Event()
+    asked: list[str] = []
+
+    def build(table, kernel: str) -> None:
+        asked.append(kernel)
+        started.set()
+        assert finish.wait(30)
+        listing.insert(0, built(host_library))
+
+    registry = Registry(host_generated, libraries=lambda module: listing, build=build)
+    with ThreadPoolExecutor(3) as threads:
+        try:
+            builders = [threads.submit(registry.library, registry.record("host_bf16_nt")) for _ in range(2)]
+            assert started.wait(30)
+            other = threads.submit(registry.library, registry.record("host_bf16_tn"))
+            assert other.result(timeout=10).path == host_library
+            assert not any(builder.done() for builder in builders)
+        finally:
+            finish.set()
+        assert [builder.result(timeout=30).path for builder in builders] == [host_library] * 2
+    assert asked == ["host_bf16_nt"]
 
 
 def test_importing_is_quick_and_light() -> None:
