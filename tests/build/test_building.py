@@ -113,6 +113,10 @@ def test_a_library_holds_what_its_rows_and_headers_make(
         patch.setattr("tilewright.build.commands._KERNEL_FLAGS", ("-std=c++20",))
         assert not library.holds(table["one"])
 
+    with monkeypatch.context() as patch:  # a home that machines of both kinds mount
+        patch.setattr("platform.machine", lambda: "another")
+        assert libraries("mini", store=store, include=include) == []
+
     (include / "tilewright" / "gemm" / "binding.hpp").write_text("// nothing in mini reads it\n")
     (include / "tilewright" / "new_family").mkdir()
     (include / "tilewright" / "new_family" / "args.h").write_text("// new\n")

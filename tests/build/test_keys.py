@@ -48,6 +48,14 @@ def test_a_missing_header_is_named(include: Path) -> None:
         HeaderSet(include).reached(b'#include "tilewright/gone.h"\n')
 
 
+def _with_parts(toolchain: Toolchain, folder: Path, ptxas: bytes) -> Toolchain:
+    (folder / "ptxas").write_bytes(ptxas)
+    changed = replace(toolchain)
+    parts = (folder / "ptxas" if path.name == "ptxas" else path for path in toolchain.parts)
+    vars(changed)["parts"] = tuple(parts)  # the place where it is cached
+    return changed
+
+
 def test_a_key_covers_source_headers_flags_toolchain_and_cutlass(
     mini: Mini, toolchain: Toolchain, include: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -70,8 +78,10 @@ def test_a_key_covers_source_headers_flags_toolchain_and_cutlass(
         key(arch="sm_100a"),
         key(replace(tools, nvcc_version="V13.0.89")),
         key(replace(tools, host_version="g++ 13")),
+        key(replace(tools, machine="aarch64")),
+        key(_with_parts(tools, tmp_path, b"ptxas of another wheel")),
     }
-    assert len(keys) == 6
+    assert len(keys) == 8
     monkeypatch.setenv("NVCC_APPEND_FLAGS", "-lineinfo")
     assert key(replace(tools)) not in keys
     monkeypatch.delenv("NVCC_APPEND_FLAGS")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import shutil
 import subprocess
 import time
@@ -59,9 +60,9 @@ class Part:
 def libraries(module: str, *, store: Store | None = None, include: Path | None = None) -> list[LibraryRecord]:
     """The module's libraries that can be loaded, the newest first: what was built last is what is used.
 
-    Compiles nothing and starts no process. A library is passed over if a header that one of its kernels or
-    its table reaches has changed; other headers are nothing to it. A newer build may remove one from disk
-    long after it was superseded: on a failure to load, list again.
+    Compiles nothing and starts no process. A library is passed over if it is for another machine, or if a
+    header that one of its kernels or its table reaches has changed; other headers are nothing to it. A newer
+    build may remove one from disk long after it was superseded: on a failure to load, list again.
     """
     store = Store() if store is None else store
     include = paths.include_dir() if include is None else include
@@ -106,6 +107,7 @@ def link(
     description: dict[str, Any] = {
         "format": FORMAT,
         "module": module,
+        "machine": toolchain.machine,
         "toolchain": dict(toolchain.describe()),
         "headers": dict(sorted(reached.items())),
         "kernels": {
@@ -183,6 +185,7 @@ def _read(path: Path, module: str, headers: HeaderSet, *, thorough: bool = False
         library = path.parent / f"{module}.so"
         fits = (
             data["format"] == FORMAT
+            and data["machine"] == platform.machine()
             and headers.stand(data["headers"])
             and library.stat().st_size == data["library"]["bytes"]
             and (not thorough or file_sha256(library) == data["library"]["sha256"])

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tilewright.build import commands
-from tilewright.build.keys import digest, tree_digest
+from tilewright.build.keys import digest, files_digest, tree_digest
 from tilewright.build.library import Part
 from tilewright.build.records import SourceKeys
 from tilewright.build.report import Finding, UnitReport, judge
@@ -98,6 +98,8 @@ class Planner:
         self._headers = self._source_keys.headers
         self._memory = store.root / "digests"
         self._cutlass = tree_digest(toolchain.cutlass, self._memory)
+        parts = {path.name: path for path in toolchain.parts}
+        self._compilers = files_digest(parts, self._memory, f"parts of {toolchain.nvcc}")
 
     def unit(self, table: Table, record: KernelRecord) -> Unit:
         """The unit of a row, with its entry if the store has it whole."""
@@ -114,6 +116,7 @@ class Planner:
             sha256,
             self._headers.digest(headers),
             self._cutlass,
+            self._compilers,
             self.toolchain.identity,
             *commands.kernel_flags(record),
         )

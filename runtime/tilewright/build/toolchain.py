@@ -45,6 +45,7 @@ class Toolchain:
     lib: Path  # holds libcudart_static.a
     host: tuple[str, ...]  # the host compiler's command; CXX may hold flags
     host_version: str
+    machine: str  # that the host compiler compiles for, e.g. "x86_64"
     cutlass: Path  # an include folder
     cutlass_version: str
     cuobjdump: Path
@@ -60,11 +61,24 @@ class Toolchain:
             self.nvcc_version,
             " ".join(self.host[1:]),
             self.host_version,
+            self.machine,
             _headers_version(self.include),
         ]
         return "\n".join(
             lines + [f"{name}={os.environ[name]}" for name in INFLUENCES if os.environ.get(name)]
         )
+
+    @cached_property
+    def parts(self) -> tuple[Path, ...]:
+        """What nvcc runs and reads besides headers, which comes in other packages than nvcc itself."""
+        said = run([str(self.nvcc), f"-ccbin={self.host[0]}", "--dryrun", "x.cu"], check=False)
+        named = dict(re.findall(r"^#\$ (CICC_PATH|NVVMIR_LIBRARY_DIR|PATH)=(.*)$", said, re.MULTILINE))
+        search = os.pathsep.join(filter(None, (named.get("CICC_PATH"), named.get("PATH"))))
+        tools = [shutil.which(name, path=search) for name in ("cicc", "cudafe++", "ptxas", "fatbinary")]
+        bitcode = (
+            sorted(Path(named["NVVMIR_LIBRARY_DIR"]).glob("*.bc")) if named.get("NVVMIR_LIBRARY_DIR") else []
+        )
+        return (*(Path(tool) for tool in tools if tool), *bitcode)
 
     @cached_property
     def release(self) -> str:
@@ -141,6 +155,7 @@ def find_toolchain(nvcc: str | Path | None = None, cutlass: str | Path | None = 
         lib=lib,
         host=host,
         host_version=run([*host, "--version"]).strip(),
+        machine=run([*host, "-dumpmachine"]).strip().split("-")[0],
         cutlass=headers,
         cutlass_version=_cutlass_version(headers),
         cuobjdump=cuobjdump,
