@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from small_modules import Mini
+from small_modules import Mini, toolchain_expected
 
 from tilewright.build.store import Store
 from tilewright.build.toolchain import Toolchain, find_toolchain
@@ -26,9 +26,12 @@ def store(tmp_path: Path) -> Store:
 
 @pytest.fixture(scope="session")
 def toolchain() -> Toolchain:
+    """Skips where none may be expected; elsewhere, not finding it is a failure of discovery."""
     try:
         return find_toolchain()
     except ToolchainError as error:
+        if toolchain_expected():
+            raise
         pytest.skip(f"no toolchain: {error}")
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import platform
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
-from small_modules import python
+from small_modules import python, toolchain_expected
 
 from tilewright.build.system import package_folders
 from tilewright.build.toolchain import Toolchain, find_toolchain
@@ -39,6 +41,7 @@ def wheels() -> Path:
     for folder in package_folders("nvidia"):
         if (folder / "cu13" / "bin" / "nvcc").exists():
             return folder / "cu13"
+    assert not toolchain_expected(), "the toolchain's wheels are not where they are looked for"
     pytest.skip("the toolchain's wheels are not installed")
 
 
@@ -53,6 +56,30 @@ def test_the_wheels_suffice(only_gcc: Path, wheels: Path) -> None:
     assert found.cutlass_version == "4.2.0"
     assert {90, 100, 103, 110, 120, 121} <= found.gpu_codes
     assert found.cuobjdump == wheels / "bin" / "cuobjdump"
+
+
+def test_only_a_machine_that_needs_no_toolchain_may_lack_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(name: str) -> None:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "distribution", absent)
+    monkeypatch.delenv("CI", raising=False)
+    assert not toolchain_expected()
+    monkeypatch.setenv("CI", "true")
+    assert toolchain_expected()
+
+
+def test_what_nvcc_runs_is_found(only_gcc: Path, wheels: Path) -> None:
+    found = find_toolchain()
+    assert [path.name for path in found.parts] == [
+        "cicc",
+        "cudafe++",
+        "ptxas",
+        "fatbinary",
+        "libdevice.10.bc",
+    ]
+    assert all(path.resolve().is_relative_to(wheels.resolve()) for path in found.parts)
+    assert found.machine == platform.machine()
 
 
 def test_order_is_flag_then_cuda_home_then_path_then_wheels(
