@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tilewright import paths
 from tilewright.build.progress import Progress
 from tilewright.build.store import Store
 from tilewright.build.unit import Job, Outcome
@@ -30,7 +31,8 @@ _BIND = "import ctypes,os,sys; ctypes.CDLL(None).prctl(1, 15); os.execv(sys.argv
 def run_jobs(store: Store, jobs: Sequence[Job], parallel: int, progress: Progress) -> dict[str, Outcome]:
     """Compiles `jobs`, `parallel` at a time; the outcome of each by its key.
 
-    A unit whose compiler was killed for want of memory is tried once more, alone.
+    A unit whose compiler was killed for want of memory is tried once more, alone. Raises ToolchainError, in
+    ninja's words, where ninja itself fails.
     """
     outcomes = _run_ninja(store, jobs, parallel, progress)
     starved = [job for job in jobs if outcomes[job.key].out_of_memory]
@@ -54,8 +56,14 @@ def _run_ninja(store: Store, jobs: Sequence[Job], parallel: int, progress: Progr
     folder = work_folder(store)
     try:
         _write(store, folder, jobs)
-        output = _execute(folder, parallel, progress)
-        return {job.key: _outcome(folder / f"{job.key}.result", output) for job in jobs}
+        status, output = _execute(folder, parallel, progress)
+        results = {job.key: folder / f"{job.key}.result" for job in jobs}
+        never = sum(not path.exists() for path in results.values())  # a unit that starts makes its result
+        if never:
+            raise ToolchainError(
+                f"ninja exits {status}; {never} of {len(jobs)} units never ran\n{_tail(output)}"
+            )
+        return {key: _outcome(path, output) for key, path in results.items()}
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -80,13 +88,23 @@ def _escape(path: str) -> str:
     return "'" + path.replace("'", "'\\''").replace("$", "$$") + "'"
 
 
-def _execute(folder: Path, parallel: int, progress: Progress) -> str:
-    """Runs ninja to its end; what it printed besides the units' own lines."""
-    command = [sys.executable, "-ISc", _BIND, str(find_ninja()), "--quiet", "-k0", f"-j{parallel}"]
+def _environment() -> dict[str, str]:
+    """What a unit's process needs to import tilewright.
+
+    An installed package is found by itself; its parent folder, site-packages, must not go before the standard
+    library.
+    """
+    if not paths.in_checkout():
+        return dict(os.environ)
     search = os.pathsep.join(filter(None, (str(_PACKAGE_ROOT), os.environ.get("PYTHONPATH"))))
-    environment = {**os.environ, "PYTHONPATH": search}
+    return {**os.environ, "PYTHONPATH": search}
+
+
+def _execute(folder: Path, parallel: int, progress: Progress) -> tuple[int, str]:
+    """Runs ninja to its end: its exit status, and what it printed besides the units' own lines."""
+    command = [sys.executable, "-ISc", _BIND, str(find_ninja()), "--quiet", "-k0", f"-j{parallel}"]
     rest: list[str] = []
-    with _process(command, folder, environment) as process:
+    with _process(command, folder, _environment()) as process:
         assert process.stdout is not None
         for line in _lines(process.stdout.fileno(), progress):
             if line.startswith(_MARK):
@@ -94,7 +112,7 @@ def _execute(folder: Path, parallel: int, progress: Progress) -> str:
                 progress.done(name, status)
             else:
                 rest.append(line)
-    return "\n".join(rest)
+    return process.returncode, "\n".join(rest)
 
 
 @contextmanager
@@ -136,9 +154,13 @@ def _outcome(result: Path, output: str) -> Outcome:
     try:
         return Outcome(**json.loads(result.read_bytes()))
     except (OSError, ValueError):
-        # The unit's own process died: nothing else leaves no result.
-        tail = "\n".join(output.splitlines()[-20:])
-        return Outcome("failed", "the process that compiled it was killed", [tail], out_of_memory=True)
+        # The unit's own process died: nothing else leaves an empty result.
+        message = "the process that compiled it was killed"
+        return Outcome("failed", message, [_tail(output)], out_of_memory=True)
+
+
+def _tail(output: str) -> str:
+    return "\n".join(output.splitlines()[-20:])
 
 
 def find_ninja() -> Path:

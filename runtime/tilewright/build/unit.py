@@ -192,6 +192,7 @@ def _keep_log(job: Job, store: Store, log: str) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     job_file, result_file = map(Path, arguments)
+    result_file.touch()  # empty where this process is killed, absent where it never ran
     job = Job(**json.loads(job_file.read_text(encoding="utf-8")))
     try:
         outcome = run(job)

@@ -1,0 +1,90 @@
+"""What becomes of jobs when it is not the compiler that fails."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from small_modules import Mini
+
+from tilewright import paths
+from tilewright.build import runner
+from tilewright.build.planning import Planner
+from tilewright.build.progress import Silent
+from tilewright.build.store import Store
+from tilewright.build.toolchain import Toolchain
+from tilewright.build.unit import Job
+from tilewright.errors import ToolchainError
+
+
+@pytest.fixture
+def jobs(mini: Mini, store: Store, toolchain: Toolchain) -> list[Job]:
+    table = mini.add("one").add("two").table()
+    planner = Planner(toolchain, store, paths.include_dir())
+    return [planner.kernel_job(planner.unit(table, record), 2, []) for record in table.values()]
+
+
+class Noted(Silent):
+    def __init__(self) -> None:
+        self.messages: list[str] = []
+
+    def message(self, text: str) -> None:
+        self.messages.append(text)
+
+
+def script(path: Path, text: str, mode: int = 0o755) -> Path:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(mode)
+    return path
+
+
+def test_ninja_that_fails_is_not_a_lack_of_memory(
+    jobs: list[Job], store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ninja = script(tmp_path / "ninja", 'echo "ninja: fatal: pipe"; exit 3')
+    monkeypatch.setattr(runner, "find_ninja", lambda: ninja)
+    progress = Noted()
+    with pytest.raises(ToolchainError, match="ninja exits 3; 2 of 2 units never ran\nninja: fatal: pipe"):
+        runner.run_jobs(store, jobs, 2, progress)
+    ninja.chmod(0o644)
+    with pytest.raises(ToolchainError, match="Permission denied"):
+        runner.run_jobs(store, jobs, 2, progress)
+    assert progress.messages == []
+    assert not list((store.root / "work").iterdir())
+
+
+def test_a_unit_that_cannot_import_says_so(
+    jobs: list[Job], store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken" / "tilewright").mkdir(parents=True)
+    (tmp_path / "broken" / "tilewright" / "__init__.py").write_text("raise ImportError('half installed')\n")
+    monkeypatch.setattr(runner, "_PACKAGE_ROOT", tmp_path / "broken")
+    with pytest.raises(ToolchainError, match="half installed"):
+        runner.run_jobs(store, jobs, 2, Noted())
+
+
+def test_a_unit_that_is_killed_is_tried_again_alone(
+    jobs: list[Job], store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The kill hits the unit's own process, which is the parent of its compiler.
+    kill = script(tmp_path / "kill", "kill -9 $PPID")
+    progress = Noted()
+    outcomes = runner.run_jobs(store, [_replaced(job, [str(kill)]) for job in jobs], 2, progress)
+    assert [outcome.message for outcome in outcomes.values()] == [
+        "the process that compiled it was killed"
+    ] * 2
+    assert progress.messages == ["2 ran out of memory; compiling them one at a time"]
+
+
+def _replaced(job: Job, command: list[str]) -> Job:
+    return replace(job, command=command)
+
+
+def test_the_path_of_units_is_changed_in_a_checkout_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/mine")
+    root = str(paths.include_dir().parent)
+    assert runner._environment()["PYTHONPATH"] == f"{root}{os.pathsep}/mine"
+    monkeypatch.setattr(paths, "in_checkout", lambda: False)
+    assert runner._environment()["PYTHONPATH"] == "/mine"
