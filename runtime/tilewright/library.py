@@ -37,15 +37,6 @@ class Library:
         if found != wanted:
             raise NotBuiltError(f"{path} has ABI {found}, this tilewright {wanted}", hint="Build it again.")
 
-    @functools.cached_property
-    def kernels(self) -> frozenset[str]:
-        """Names of the kernels that were linked."""
-        return frozenset(map(str, self._module.kernels()))
-
-    def attributes(self, kernel: str) -> dict[str, int]:
-        """threads, smem_bytes, abi_version and args_bytes, as compiled."""
-        return {str(key): int(value) for key, value in self._module.attributes(kernel).items()}
-
     def can_implement(self, kernel: str, sizes: Sequence[int], options: Sequence[int]) -> bool:
         """Whether the kernel takes the problem; touches no GPU."""
         return bool(self._module.can_implement(kernel, tuple(sizes), tuple(options)))

@@ -6,12 +6,10 @@ kernels in some 30 ms); a row is parsed when it is asked for.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +51,6 @@ class Table(Mapping[str, KernelRecord]):
 
     def __init__(self, path: Path, text: bytes) -> None:
         self.path = path
-        self._text = text
         self._rows: dict[str, Any] = {}  # a line (str) until asked for, then a KernelRecord
         head = self._split(text.decode("utf-8"))
         try:
@@ -84,11 +81,6 @@ class Table(Mapping[str, KernelRecord]):
     def folder(self) -> Path:
         """Where the sources stand."""
         return self.path.parent
-
-    @cached_property
-    def digest(self) -> str:
-        """sha256 of the table's bytes."""
-        return hashlib.sha256(self._text).hexdigest()
 
     def source(self, record: KernelRecord) -> Path:
         return self.folder / record.source

@@ -15,6 +15,7 @@ from typing import Any
 
 from tilewright.build.commands import kernel_flags
 from tilewright.build.keys import HeaderSet, digest
+from tilewright.build.report import tensor_families
 from tilewright.errors import BuildError
 from tilewright.table import KernelRecord, Table
 
@@ -57,15 +58,12 @@ def compile_rows(report: Mapping[str, Any], table: Table, keys: SourceKeys) -> l
                 f"{unit['name']}: the report is of another source than {table.folder} holds now",
                 hint="Build again and record that report.",
             )
-        counts: dict[str, int] = {}
-        for opcode, count in unit["tensor_instructions"].items():
-            counts[opcode.split(".")[0]] = counts.get(opcode.split(".")[0], 0) + count
         rows.append(
             {
                 "name": unit["name"],
                 "source_key": key,
                 **{field: unit[field] for field in _KEPT},
-                "tensor_instructions": counts,
+                "tensor_instructions": tensor_families(unit["tensor_instructions"]),
                 **{field: unit[field] for field in _KEPT_LAST},
                 "findings": [finding["kind"] for finding in unit["findings"]],
             }

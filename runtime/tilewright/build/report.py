@@ -134,7 +134,7 @@ class BuildReport:
                 _cell(unit, "code_bytes"),
                 f"{unit.data['seconds']:.1f}" if unit.data else "",
                 f"{unit.data['peak_memory_bytes'] / 1e9:.2f}" if unit.data else "",
-                " ".join(f"{name}x{count}" for name, count in _families(unit.data).items()),
+                _tensor(unit.data),
                 unit.key[:12],
                 " ".join(sorted({finding.kind for finding in unit.findings})),
             )
@@ -192,13 +192,18 @@ def _kernel_json(unit: UnitReport) -> dict[str, Any]:
     }
 
 
-def _families(data: Mapping[str, Any]) -> dict[str, int]:
+def tensor_families(instructions: Mapping[str, int]) -> dict[str, int]:
     """Tensor-core instructions by their opcode's first part: HGMMA, UTCQMMA, ..."""
     counts: dict[str, int] = {}
-    for opcode, count in data.get("tensor_instructions", {}).items():
+    for opcode, count in instructions.items():
         family = opcode.split(".")[0]
         counts[family] = counts.get(family, 0) + count
     return counts
+
+
+def _tensor(data: Mapping[str, Any]) -> str:
+    families = tensor_families(data.get("tensor_instructions", {}))
+    return " ".join(f"{name}x{count}" for name, count in families.items())
 
 
 def _cell(unit: UnitReport, name: str) -> str:

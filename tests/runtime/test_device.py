@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import logging
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tilewright.device import H200, from_torch
+
+# As torch 2.8 reports an H200; the clocks are in kHz, the bus in bits.
+RATES = {"clock_rate": 1_980_000, "memory_clock_rate": 3_201_000, "memory_bus_width": 6144}
+PLAIN = {"name": "NVIDIA H200", "major": 9, "minor": 0, "L2_cache_size": 60 * 2**20}
+
+
+def properties(**fields: Any) -> SimpleNamespace:
+    return SimpleNamespace(**{**PLAIN, "multi_processor_count": 132, **fields})
+
+
+def test_what_torch_reports_is_taken(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "tilewright")
+    found = from_torch(properties(**RATES))
+    assert found.memory_bandwidth == pytest.approx(H200.memory_bandwidth, rel=0.03)
+    assert (found.clock_hz, found.l2_bytes, found.capability) == (1.98e9, 60 * 2**20, (9, 0))
+    assert caplog.text == ""
+
+
+def test_what_torch_does_not_report_is_scaled_and_said(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "tilewright")
+    small = from_torch(properties(name="a third of it", multi_processor_count=44))
+    assert small.clock_hz == H200.clock_hz
+    assert small.memory_bandwidth == pytest.approx(H200.memory_bandwidth / 3)
+    assert small.l2_bytes == 60 * 2**20
+    assert "does not report clock_hz of a third of it" in caplog.text
+    assert "does not report memory_bandwidth of a third of it: taken as 1.6e+12" in caplog.text
+    assert "l2_bytes" not in caplog.text
