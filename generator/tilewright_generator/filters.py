@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
 from re import Pattern, compile
 
 from tilewright_generator.errors import UsageError, did_you_mean
 from tilewright_generator.fields import text
+from tilewright_generator.words import listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,8 @@ class Filter:
         names, fields, fields_known = [], [], sorted(set(known))
         for term in terms:
             key, equals, globs = term.partition("=")
+            if "=" in globs:
+                raise UsageError(f"--filter {term}: a value holds no '='; repeat --filter for each field")
             if not equals:
                 names.append(_any_of(term))
             elif key in fields_known:
@@ -47,6 +50,20 @@ class Filter:
             return all(pattern.fullmatch(text(value(key))) for key, pattern in self.fields)
         except (AttributeError, KeyError):
             return False
+
+
+def why_nothing(terms: Iterable[str], names: Sequence[str], values: Callable[[str], Iterable[object]]) -> str:
+    """What there is instead, for each term that no kernel meets; `values` gives a field's, of all kernels."""
+    hints = []
+    for term in terms:
+        key, equals, globs = term.partition("=")
+        if equals:
+            there = sorted({text(value) for value in values(key)})
+            if not any(map(_any_of(globs).fullmatch, there)):
+                hints.append(f"; {key} is one of: {listed(there)}")
+        elif not set(term) & set("*?[,") and term not in names and any(term in name for name in names):
+            hints.append(f"; did you mean '*{term}*'?")
+    return "".join(hints)
 
 
 def _any_of(globs: str) -> Pattern[str]:

@@ -36,7 +36,7 @@ def read(folder: Path, force: bool = False) -> dict[str, str]:
             return {}
         raise UsageError(
             f"{path} is damaged ({error}); restore it, or run `tilewright generate --force`, which replaces "
-            "every file that the specs name and removes none"
+            "every file that the specs name and removes what else bears tilewright's header"
         ) from None
     return dict(files)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from tilewright_generator.errors import UsageError
+from tilewright_generator.errors import UsageError, did_you_mean
+from tilewright_generator.words import listed
 
 # Those of an installed wheel, and of a checkout.
 _OUR_TEMPLATES = (
@@ -45,6 +46,21 @@ class Project:
         if not found:
             raise UsageError(f"{self.root / 'specs'} holds no *.yaml; write a spec or name one")
         return found
+
+    def ignored_specs(self) -> list[Path]:
+        """What looks like a spec beside the specs and is none: `specs/*.yml`, and all in sub-folders."""
+        found = (path for path in (self.root / "specs").rglob("*") if path.suffix in (".yaml", ".yml"))
+        return sorted(path for path in found if path.suffix == ".yml" or path.parent != self.root / "specs")
+
+    def spec(self, given: Path) -> Path:
+        """The spec at this path, or of the module of this name."""
+        if given.is_file():
+            return given
+        modules = {path.stem: path for path in (self.root / "specs").glob("*.yaml")}
+        if str(given) in modules:
+            return modules[str(given)]
+        hint = did_you_mean(str(given), modules) or f"; the modules are: {listed(sorted(modules))}"
+        raise UsageError(f"no spec and no module {str(given)!r}{hint}")
 
     def label(self, path: Path) -> str:
         """How a spec is called in headers and messages: the same on every machine.

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tilewright_generator.errors import UsageError
-from tilewright_generator.filters import Filter
+from tilewright_generator.filters import Filter, why_nothing
 from tilewright_generator.shapes import Tile
 
 KNOWN = ("tile", "fast", "stages")
@@ -43,6 +43,23 @@ def test_a_tables_list_is_a_shape_too() -> None:
 
 def test_a_kernel_without_the_field_meets_no_term_on_it() -> None:
     assert not Filter.parse(["fast=*"], KNOWN).matches("name", {}.__getitem__)
+
+
+def test_a_second_field_in_a_value_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="a value holds no '='; repeat --filter for each field"):
+        Filter.parse(["fast=true,stages=auto"], KNOWN)
+
+
+def test_a_filter_that_matches_nothing_says_what_there_is() -> None:
+    values = {"tile": [Tile(64, n, 64) for n in range(8, 208, 8)], "fast": [True, False]}
+
+    def why(*terms: str) -> str:
+        return why_nothing(terms, ["tiny_coop", "tiny_pingpong"], lambda field: values[field])
+
+    assert why("fast=yes", "*coop") == "; fast is one of: false, true"
+    assert why("tile=1x1x1").endswith(", and 13 more")
+    assert why("ping") == "; did you mean '*ping*'?"
+    assert why("ping*", "none", "tiny_coop", "fast=true") == ""
 
 
 def test_an_unknown_field_is_a_usage_error() -> None:

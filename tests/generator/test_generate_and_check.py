@@ -168,20 +168,20 @@ def test_check_reports_changed_missing_and_extra_files_and_what_mends_them(
     assert found.code == 1
     words = {tuple(line.split(":")[0].split()) for line in found.out.splitlines()}
     assert words == {
-        ("changed", str(out / FAST)),
-        ("changed", str(out / "small/tiny_bf16_128x128x64_1x1_fast.cu")),
-        ("missing", str(out / "small/tiny_bf16_128x128x64_1x1.cu")),
-        ("changed", str(out / "small/table.json")),
-        ("changed", str(out / "small/table.cc")),
-        ("extra", str(out / "small/stray.cu")),
-        ("changed", str(out / "manifest.json")),
+        ("changed", f"generated/{FAST}"),
+        ("changed", "generated/small/tiny_bf16_128x128x64_1x1_fast.cu"),
+        ("missing", "generated/small/tiny_bf16_128x128x64_1x1.cu"),
+        ("changed", "generated/small/table.json"),
+        ("changed", "generated/small/table.cc"),
+        ("extra", "generated/small/stray.cu"),
+        ("changed", "generated/manifest.json"),
     }
     assert "with: tilewright generate\n" in found.err
     assert "discard the edits of 1 file with: tilewright generate --force\n" in found.err
-    assert f"remove by hand, or move elsewhere: {out / 'small/stray.cu'}\n" in found.err
+    assert "remove by hand, or move elsewhere: generated/small/stray.cu\n" in found.err
     listed = json.loads(tilewright("check", "--json").out)["drift"]
     assert {(each["drift"], each["path"]) for each in listed} == {
-        (word, str(Path(path).relative_to(out))) for word, path in words
+        (word, str(Path(path).relative_to("generated"))) for word, path in words
     }
 
 
@@ -207,8 +207,9 @@ def test_a_file_edited_by_hand_is_kept_until_forced(project: Path, tilewright: C
     edit(project / "specs/small.yaml", "fast: [false, true]", "fast: false")  # and is to be removed
     kept = tilewright("generate")
     assert kept.code == 1
-    assert f"kept {edited}: edited by hand since it was generated" in kept.err
+    assert f"kept generated/{FAST}: edited by hand since it was generated" in kept.err
     assert edited.read_text() == "// by hand\n"
+    assert "nothing to do" not in tilewright("generate").out
     edit(project / "specs/small.yaml", "fast: false", "fast: [false, true]")  # and is to be written again
     assert tilewright("generate").code == 1
     assert edited.read_text() == "// by hand\n"
@@ -239,10 +240,59 @@ def test_without_a_manifest_files_that_are_right_are_adopted(
     before = tree(project / "generated")
     (project / "generated/manifest.json").unlink()
     assert tilewright("check").code == 1
-    assert tilewright("generate").code == 0
+    assert tilewright("generate").out == "+ manifest.json: it was missing\n"
     after = tree(project / "generated")
     assert {name for name in after if after[name] != before[name]} == {"manifest.json"}
     assert after["manifest.json"][0] == before["manifest.json"][0]
+
+
+def test_a_manifest_that_was_altered_is_rewritten_and_that_is_said(
+    project: Path, tilewright: Command
+) -> None:
+    tilewright("generate")
+    path = project / "generated/manifest.json"
+    edit(path, '"format"', '  "format"')
+    said = "~ manifest.json: it did not list the files as they are\n"
+    assert tilewright("generate", "--dry-run").out == said
+    assert tilewright("generate").out == said
+    assert tilewright("check").code == 0
+
+
+def test_what_another_branch_generated_goes_when_forced_and_nothing_else(
+    project: Path, tilewright: Command
+) -> None:
+    other = project / "specs/other.yaml"
+    other.write_text((project / "specs/small.yaml").read_text().replace("bf16", "f16"))
+    tilewright("generate")
+    listed = (project / "generated/manifest.json").read_text()
+    other.unlink()
+    files = [line for line in listed.splitlines() if '"other/' not in line]
+    (project / "generated/manifest.json").write_text("\n".join(files))
+    mine = project / "generated/other/mine.cu"
+    mine.write_text("// mine\n")
+    kept = tilewright("generate")
+    assert kept.code == 1
+    said = "tilewright wrote it, but manifest.json does not list it (another branch?)"
+    assert f"kept generated/other/table.json: {said}" in kept.err
+    assert f"kept generated/other/tiny_f16_64x64x64_1x1.cu: {said}" in kept.err
+    assert "kept generated/other/mine.cu: not tilewright's, and no spec makes it" in kept.err
+    assert "replace or remove 7 files with: tilewright generate --force" in tilewright("check").err
+    assert tilewright("generate", "--force").code == 0
+    assert [path.name for path in (project / "generated/other").iterdir()] == ["mine.cu"]
+
+
+def test_one_kernel_is(project: Path, tilewright: Command) -> None:
+    edit(project / "specs/small.yaml", "[64x64x64, 128x128x64]", "64x64x64")
+    edit(project / "specs/small.yaml", "fast: [false, true]", "fast: false")
+    assert tilewright("generate").out.endswith("; 1 unit to compile\n")
+    assert tilewright("generate").out == "nothing to do: 1 kernel in 1 module is as the specs say\n"
+    assert tilewright("check").out == "1 kernel of 1 module is as the specs say\n"
+
+
+def test_a_build_report_needs_its_folder_before_anything_is_built(tilewright: Command) -> None:
+    found = tilewright("build", "--report", "/nonexistent/r.json", "--nvcc", "/nonexistent/nvcc")
+    assert found.code == 2
+    assert "--report /nonexistent/r.json: there is no folder /nonexistent" in found.err
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+import tiny_family
 import yaml
 from command_line import ROOT, Command
 
@@ -48,6 +49,36 @@ def test_list(project: Path, tilewright: Command) -> None:
     assert row["position"] == "specs/small.yaml:8:5"
     none = tilewright("list", "--filter", "none", "--filter", "fast=*")
     assert (none.code, none.err) == (2, "Error: no kernel meets --filter none --filter fast=*\n")
+
+
+def test_list_takes_modules_and_paths(project: Path, tilewright: Command) -> None:
+    (project / "specs/other.yaml").write_text(tiny_family.SPEC.replace("bf16", "f16"))
+    assert tilewright("list", "small", "other").out.count("4 kernels") == 2
+    assert tilewright("list", "other").out == tilewright("list", "specs/other.yaml").out
+    assert tilewright("list", "other").out.startswith("other: 4 kernels\n")
+    wrong = tilewright("list", "othre")
+    assert (wrong.code, "no spec and no module 'othre'; did you mean 'other'?" in wrong.err) == (2, True)
+    assert "the modules are: other, small" in tilewright("list", "specs/none.yaml").err
+
+
+def test_a_filter_that_matches_nothing_says_what_there_is(project: Path, tilewright: Command) -> None:
+    assert tilewright("list", "--filter", "tile=1x*").err == (
+        "Error: no kernel meets --filter tile=1x*; tile is one of: 128x128x64, 64x64x64\n"
+    )
+    assert "did you mean '*bf16_64x64*'?" in tilewright("list", "--filter", "bf16_64x64").err
+
+
+def test_what_looks_like_a_spec_and_is_none_is_mentioned(project: Path, tilewright: Command) -> None:
+    (project / "specs/mine.yml").write_text(SPEC)
+    (project / "specs/deep").mkdir()
+    (project / "specs/deep/more.yaml").write_text(SPEC)
+    found = tilewright("list")
+    assert found.code == 0
+    assert found.err.splitlines() == [
+        "specs/deep/more.yaml is ignored: specs are specs/*.yaml",
+        "specs/mine.yml is ignored: specs are specs/*.yaml",
+    ]
+    assert tilewright("list", "small").err == ""
 
 
 def test_explain_a_kernel_says_which_line_gave_each_field_and_what_it_means(
@@ -113,7 +144,7 @@ def test_schema_writes_checks_and_prints(project: Path, tilewright: Command) -> 
     assert tilewright("schema", "tiny", "--check").code == 1
     path = project / "specs/schema/tiny.schema.json"
     assert f"wrote {path}" in tilewright("schema", "tiny").out
-    assert tilewright("schema", "tiny").out == "nothing to do: 1 schema as they should be\n"
+    assert tilewright("schema", "tiny").out == "nothing to do: 1 schema is as it should be\n"
     assert tilewright("schema", "tiny", "--check").code == 0
     assert tilewright("schema", "tiny", "--print").out == path.read_text()
     path.write_text("{}")

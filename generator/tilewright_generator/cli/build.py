@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import click
 
 from tilewright_generator.errors import DriftError, UsageError, did_you_mean
-from tilewright_generator.filters import Filter
+from tilewright_generator.filters import Filter, why_nothing
 from tilewright_generator.project import Project
+from tilewright_generator.words import counted
 
 if TYPE_CHECKING:
     from tilewright.build.report import BuildReport
@@ -61,6 +62,8 @@ def command(
     from tilewright.build.store import Store  # noqa: PLC0415
     from tilewright.build.toolchain import find_toolchain  # noqa: PLC0415
 
+    if report_file is not None and not report_file.absolute().parent.is_dir():
+        raise UsageError(f"--report {report_file}: there is no folder {report_file.parent}")
     tables = _tables(_generated(root), modules)
     report = build(
         tables,
@@ -120,7 +123,16 @@ def _selected(tables: Sequence[Table], terms: Sequence[str]) -> frozenset[str] |
         if only.matches(record.name, {"arch": record.arch, **record.config}.__getitem__)
     )
     if not names:
-        raise UsageError(f"--filter {' --filter '.join(terms)}: none of {len(records)} kernels")
+        why = why_nothing(
+            terms,
+            [record.name for record in records],
+            lambda field: (
+                {"arch": record.arch, **record.config}[field]
+                for record in records
+                if field == "arch" or field in record.config
+            ),
+        )
+        raise UsageError(f"no kernel meets --filter {' --filter '.join(terms)}{why}")
     return names
 
 
@@ -135,7 +147,7 @@ def _show(report: BuildReport, dry_run: bool) -> None:
     if len(report.units) <= _TABLE_ROWS:
         click.echo(report.table())
     for library in report.libraries:
-        click.echo(f"{library.module}: {len(library.kernels)} kernels in {library.path}")
+        click.echo(f"{library.module}: {counted(len(library.kernels), 'kernel')} in {library.path}")
     statuses = ("built", "shared", "cached", "failed")
     counts = ", ".join(f"{report.count(status)} {status}" for status in statuses if report.count(status))
     flagged = sum(bool(unit.findings) for unit in report.units)

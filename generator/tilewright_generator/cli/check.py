@@ -12,6 +12,7 @@ import click
 from tilewright_generator import generation
 from tilewright_generator.cli import common, report
 from tilewright_generator.plan import Change, Plan, Why
+from tilewright_generator.words import are, counted
 
 _WORDS = {
     Change.ADD: ("missing", "a spec makes it"),
@@ -50,10 +51,11 @@ def command(
     for line in report.diffs(plan) if diff else ():
         click.echo(line)
     for word, path, why in drift:
-        click.echo(f"{click.style(f'{word:8}', fg='red')} {plan.folder / path}: {why}")
+        click.echo(f"{click.style(f'{word:8}', fg='red')} {report.shown(plan.folder / path)}: {why}")
     if not drift:
-        kernels = common.counted(sum(len(each.kernels) for each in inputs.expansions), "kernel")
-        click.echo(f"{kernels} of {common.counted(len(inputs.expansions), 'module')} are as the specs say")
+        kernels = sum(len(each.kernels) for each in inputs.expansions)
+        modules = counted(len(inputs.expansions), "module")
+        click.echo(f"{counted(kernels, 'kernel')} of {modules} {are(kernels)} as the specs say")
         return 0
     given = _repeat(specs, root, out, filters)
     for line in _mend(plan, given):
@@ -70,15 +72,18 @@ def _drift(plan: Plan) -> Iterator[tuple[str, str, str]]:
 
 
 def _mend(plan: Plan, given: str) -> Iterator[str]:
-    edited = [kept for kept in plan.kept if kept.why is not Why.UNKNOWN]
+    edited = [kept for kept in plan.kept if kept.why not in (Why.UNKNOWN, Why.UNLISTED)]
+    unlisted = [kept for kept in plan.kept if kept.why is Why.UNLISTED]
     unknown = [kept for kept in plan.kept if kept.why is Why.UNKNOWN]
     if plan.actions:
-        yield f"mend {common.counted(len(plan.actions), 'file')} with: tilewright generate{given}"
+        yield f"mend {counted(len(plan.actions), 'file')} with: tilewright generate{given}"
     if edited:
-        discard = f"discard the edits of {common.counted(len(edited), 'file')} with"
+        discard = f"discard the edits of {counted(len(edited), 'file')} with"
         yield f"{discard}: tilewright generate --force{given}"
+    if unlisted:
+        yield f"replace or remove {counted(len(unlisted), 'file')} with: tilewright generate --force{given}"
     if unknown:
-        paths = shlex.join(str(plan.folder / kept.path) for kept in unknown)
+        paths = shlex.join(str(report.shown(plan.folder / kept.path)) for kept in unknown)
         yield f"remove by hand, or move elsewhere: {paths}"
 
 

@@ -12,14 +12,14 @@ import click
 from tilewright_generator import generation
 from tilewright_generator.errors import UsageError
 from tilewright_generator.expand import Expansion
-from tilewright_generator.filters import Filter
+from tilewright_generator.filters import Filter, why_nothing
 from tilewright_generator.module import selects
 from tilewright_generator.project import Project
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 specs_argument = click.argument(
-    "specs", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="[SPEC]..."
+    "specs", nargs=-1, type=click.Path(path_type=Path), metavar="[SPEC | MODULE]..."
 )
 root_option = click.option(
     "--root",
@@ -53,15 +53,21 @@ class Inputs:
 
 
 def read(root: Path | None, out: Path | None, specs: tuple[Path, ...], filters: tuple[str, ...]) -> Inputs:
-    """Read the specs that were named, or all of the project's."""
+    """Read the specs that were named, by their paths or modules, or all of the project's."""
     project = Project.find(root, out)
-    expansions = generation.read(project, specs or project.specs())
+    for path in () if specs else project.ignored_specs():
+        click.echo(f"{project.label(path)} is ignored: specs are specs/*.yaml", err=True)
+    expansions = generation.read(project, [project.spec(path) for path in specs] or project.specs())
     only = generation.parse_filter(filters, expansions)
     if not any(selects(only, kernel) for expansion in expansions for kernel in expansion.kernels):
-        raise UsageError(f"no kernel meets --filter {' --filter '.join(filters)}")
+        raise UsageError(f"no kernel meets --filter {' --filter '.join(filters)}{_why(filters, expansions)}")
     return Inputs(project, expansions, only, not specs)
 
 
-def counted(number: int, noun: str) -> str:
-    """`1 kernel`, `2,000 kernels`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def _why(filters: tuple[str, ...], expansions: tuple[Expansion, ...]) -> str:
+    kernels = [kernel for expansion in expansions for kernel in expansion.kernels]
+    return why_nothing(
+        filters,
+        [kernel.name for kernel in kernels],
+        lambda field: (getattr(kernel.config, field) for kernel in kernels if hasattr(kernel.config, field)),
+    )

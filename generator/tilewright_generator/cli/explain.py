@@ -15,6 +15,7 @@ from tilewright_generator.errors import UsageError
 from tilewright_generator.explain import Candidate, combination, matching, named, parse_terms
 from tilewright_generator.fields import Field, fields_of, text
 from tilewright_generator.rules import statement
+from tilewright_generator.words import counted
 
 _SHOWN = 10  # combinations of a kind that are printed; --json has all
 
@@ -73,7 +74,7 @@ def _many(found: list[Candidate]) -> Iterator[str]:
     excluded = [each for each in found if each.exclude]
     rejected = [each for each in found if not each.made and not each.exclude]
     yield (
-        f"{common.counted(len(found), 'combination')}: {common.counted(len(made), 'kernel')}, "
+        f"{counted(len(found), 'combination')}: {counted(len(made), 'kernel')}, "
         f"{len(excluded):,} excluded by the spec, {len(rejected):,} rejected by rules"
     )
     for title, kind in (("kernels", made), ("excluded", excluded), ("rejected", rejected)):

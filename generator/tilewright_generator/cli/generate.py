@@ -11,6 +11,7 @@ from tilewright_generator import generation
 from tilewright_generator.apply import apply
 from tilewright_generator.cli import common, report
 from tilewright_generator.plan import Plan, Why
+from tilewright_generator.words import are, counted
 
 _SHOWN = 20  # files left alone that are printed
 
@@ -22,7 +23,11 @@ _SHOWN = 20  # files left alone that are printed
 @common.filter_option
 @click.option("--dry-run", is_flag=True, help="Print the plan and write nothing.")
 @click.option("--diff", is_flag=True, help="Print what changes in each file.")
-@click.option("--force", is_flag=True, help="Replace and remove files that were edited by hand, too.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Replace and remove files that were edited by hand or are not listed, too.",
+)
 @common.json_option
 def command(
     *,
@@ -65,12 +70,14 @@ def _print(plan: Plan, inputs: common.Inputs, diff: bool) -> None:
         for line in lines:
             click.echo(line)
     for kept in plan.kept[:_SHOWN]:
-        click.echo(f"kept {plan.folder / kept.path}: {kept.why.value}", err=True)
+        click.echo(f"kept {report.shown(plan.folder / kept.path)}: {kept.why.value}", err=True)
     if len(plan.kept) > _SHOWN:
         click.echo(f"... and {len(plan.kept) - _SHOWN:,} more (--json lists all)", err=True)
     if _in_the_way(plan):
-        click.echo("`tilewright generate --force` replaces what was edited by hand.", err=True)
-    if not plan.actions:
-        kernels = common.counted(sum(len(each.kernels) for each in inputs.expansions), "kernel")
-        modules = common.counted(len(inputs.expansions), "module")
-        click.echo(f"nothing to do: {kernels} in {modules} are as the specs say")
+        click.echo("`tilewright generate --force` replaces or removes what stands in the way.", err=True)
+    elif not plan.actions:
+        kernels = sum(len(each.kernels) for each in inputs.expansions)
+        modules = counted(len(inputs.expansions), "module")
+        click.echo(
+            f"nothing to do: {counted(kernels, 'kernel')} in {modules} {are(kernels)} as the specs say"
+        )

@@ -13,6 +13,7 @@ from tilewright_generator.cli import common
 from tilewright_generator.expand import Expansion, Kernel
 from tilewright_generator.fields import fields_of
 from tilewright_generator.module import selects
+from tilewright_generator.words import counted
 
 
 @click.command("list")
@@ -36,7 +37,7 @@ def command(
         return
     for expansion, kernels in found:
         if kernels:
-            click.echo(f"{expansion.spec.module}: {common.counted(len(kernels), 'kernel')}")
+            click.echo(f"{expansion.spec.module}: {counted(len(kernels), 'kernel')}")
         for kernel in sorted(kernels, key=attrgetter("name")):
             click.echo(f"  {kernel.name}")
             if long:

@@ -11,9 +11,9 @@ from typing import Any
 import click
 
 from tilewright_generator import manifest
-from tilewright_generator.cli.common import counted
 from tilewright_generator.expand import Expansion
 from tilewright_generator.plan import Action, Change, Kept, Plan, module_of
+from tilewright_generator.words import counted
 
 _SHOWN = 100  # actions of a module that are printed; --json has all
 _COLOURS = {Change.ADD: "green", Change.CHANGE: "yellow", Change.REMOVE: "red"}
@@ -48,6 +48,16 @@ def actions(plan: Plan) -> Iterator[str]:
             f"{counts[Change.REMOVE]:,} to remove, {plan.unchanged[module]:,} unchanged; "
             f"{counted(units(found), 'unit')} to compile"
         )
+    if plan.actions and not by_module:  # otherwise it goes without saying
+        (action,) = plan.actions
+        why = "it was missing" if action.change is Change.ADD else "it did not list the files as they are"
+        yield click.style(f"{action.change.value} {action.path}", fg=_COLOURS[action.change]) + f": {why}"
+
+
+def shown(path: Path) -> Path:
+    """The path from the working directory, if it leads down."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 def units(found: Iterable[Action]) -> int:

@@ -9,6 +9,7 @@ import click
 from tilewright_generator import families, schema
 from tilewright_generator.cli import common
 from tilewright_generator.project import Project
+from tilewright_generator.words import counted
 
 
 @click.command("schema")
@@ -37,5 +38,6 @@ def command(*, names: tuple[str, ...], root: Path | None, check: bool, to_stdout
             path.write_text(text, encoding="utf-8", newline="\n")
             click.echo(f"wrote {path}")
     if not stale:
-        click.echo(f"nothing to do: {common.counted(len(found), 'schema')} as they should be")
+        as_it_should = "is as it should be" if len(found) == 1 else "are as they should be"
+        click.echo(f"nothing to do: {counted(len(found), 'schema')} {as_it_should}")
     return 1 if check and stale else 0

@@ -11,6 +11,7 @@ from tilewright_generator import status
 from tilewright_generator.cli import common
 from tilewright_generator.errors import UsageError
 from tilewright_generator.project import Project
+from tilewright_generator.words import counted
 
 
 @click.command("status")
@@ -57,4 +58,4 @@ def _record(project: Project, report: Path) -> None:
         if rows:
             path = project.root / status.COMPILED / f"{table.module}.json"
             records.merge(path, {"toolchain": found["toolchain"]}, rows, table)
-            click.echo(f"{path}: {common.counted(len(rows), 'kernel')} recorded")
+            click.echo(f"{path}: {counted(len(rows), 'kernel')} recorded")

@@ -1,0 +1,19 @@
+"""Numbers in sentences."""
+
+from __future__ import annotations
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 kernel`, `2,000 kernels`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def are(number: int) -> str:
+    """The verb after `counted`."""
+    return "is" if number == 1 else "are"
+
+
+def listed(items: list[str], shown: int = 12) -> str:
+    """`a, b, c`, or the first ones of a long list and how many more there are."""
+    more = f", and {len(items) - shown:,} more" if len(items) > shown else ""
+    return (", ".join(items[:shown]) or "none") + more
