@@ -9,13 +9,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from tilewright import device
 from tilewright.device import DeviceProperties
 from tilewright.registry import Registry
 
-MAX_PLANS = 4096  # problems remembered; a serving engine has some hundreds
+MAX_PLANS = 16384  # of some 3 KB; a serving engine whose m is any number has thousands
+
+
+class Plan(Protocol):
+    """What is remembered. An op sets `used` at every hit."""
+
+    used: bool
 
 
 class Context:
@@ -24,17 +30,24 @@ class Context:
     def __init__(self, registry: Registry | None = None, described: DeviceProperties | None = None) -> None:
         self.registry = Registry() if registry is None else registry
         self.described = described
-        self.plans: dict[Any, Any] = {}
+        self.plans: dict[Any, Any] = {}  # of all ops: a key begins with the op's name
         self._lock = threading.Lock()
 
     def device(self, index: int) -> DeviceProperties:
         return device.read(index) if self.described is None else self.described
 
-    def remember(self, key: Any, plan: Any) -> None:
-        """Keeps a plan; the oldest gives way where there are too many."""
+    def remember(self, key: Any, plan: Plan) -> None:
+        """Keeps a plan; where there are too many, the oldest that was not used of late gives way.
+
+        A hit only sets a flag; a plan that has it is passed over once (the clock algorithm).
+        """
         with self._lock:
             while len(self.plans) >= MAX_PLANS:
-                del self.plans[next(iter(self.plans))]
+                oldest = next(iter(self.plans))
+                found = self.plans.pop(oldest)
+                if found.used:
+                    found.used = False
+                    self.plans[oldest] = found
             self.plans[key] = plan
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -18,6 +19,7 @@ from tilewright.errors import (
     NoKernelError,
     NotBuiltError,
 )
+from tilewright.registry import Registry
 
 ODD = [(1, 8, 16), (31, 256, 256), (127, 129, 136), (10, 10, 10), (40, 264, 72), (5, 7, 3), (16, 1, 1)]
 
@@ -173,6 +175,11 @@ WRONG: list[tuple[str, type[ArgumentError], str, dict[str, Any]]] = [
     ("out_dtype", ArgumentTypeError, "it is torch.int32", {"out_dtype": torch.int32}),
     ("out_dtype", ArgumentTypeError, "out is", {"out": matrix(16, 24), "out_dtype": torch.float32}),
     ("alpha", ArgumentTypeError, "it is a Tensor; a number", {"alpha": torch.ones(())}),
+    ("beta", ArgumentTypeError, "it is a ndarray; a number", {"beta": np.zeros(1)}),
+    ("alpha", ArgumentError, "beyond the range of a float", {"alpha": 10**400}),
+    ("fast_accum", ArgumentTypeError, "it is a ndarray; True or False", {"fast_accum": np.array(False)}),
+    ("fast_accum", ArgumentTypeError, "it is a Tensor; True or False", {"fast_accum": torch.ones(())}),
+    ("bias", ArgumentError, "its stride is 2", {"bias": matrix(48)[::2]}),
     ("c", ArgumentError, "pass c=out", {"beta": 1.0}),
     ("c", ArgumentTypeError, "D's type", {"beta": 1.0, "c": matrix(16, 24).float()}),
     ("c", ArgumentError, "its shape", {"beta": 1.0, "c": matrix(24, 16)}),
@@ -182,7 +189,18 @@ WRONG: list[tuple[str, type[ArgumentError], str, dict[str, Any]]] = [
     ("scale_b", ArgumentTypeError, "it is a float", {"scale_b": 1.0}),
     ("activation", ArgumentError, "'tanh'; one of none, relu", {"activation": "tanh"}),
     ("b", ArgumentError, "on meta", {"b": B.to("meta")}),
-    ("a", ArgumentError, "no_grad", {"a": A.clone().requires_grad_()}),
+    *(
+        (name, ArgumentError, "no_grad", {"beta": 1.0, "c": matrix(16, 24)} | {name: value.requires_grad_()})
+        for name, value in {
+            "a": A.clone(),
+            "b": B.clone(),
+            "c": matrix(16, 24),
+            "bias": matrix(24),
+            "scale_a": torch.ones(1),
+            "scale_b": torch.ones(1),
+            "out": matrix(16, 24),
+        }.items()
+    ),
     ("tactic", ArgumentError, "its layout is nt", {"tactic": "host_bf16_nt"}),
     ("tactic", ArgumentError, "only stream-K", {"tactic": "host_bf16_tn@decomposition=split_k,splits=2"}),
     ("tactic", ArgumentError, "'colour=red' is not NAME=VALUE", {"tactic": "host_bf16_tn@colour=red"}),
@@ -211,6 +229,68 @@ def test_integer_factors(host: Context) -> None:
         tilewright.gemm(a, b, alpha=0.5)
     with pytest.raises(ArgumentError, match="use alpha"):
         tilewright.gemm(a, b, scale_a=torch.ones(1))
+    with pytest.raises(ArgumentError, match=r"activation: it is 'gelu'; one of none, relu"):
+        tilewright.gemm(a[:, :0], b[:0], activation="gelu")
+
+
+@pytest.mark.parametrize("k", [0, 32])
+@pytest.mark.parametrize("dtype", [torch.int8, torch.float32])
+@pytest.mark.parametrize("remembered", [False, True])
+def test_factors_that_are_no_numbers(host: Context, dtype: torch.dtype, k: int, remembered: bool) -> None:
+    a, b = matrix(16, k, dtype=dtype), column_major(matrix(k, 16, dtype=dtype))
+    c = matrix(16, 16).int() if dtype == torch.int8 else matrix(16, 16).float()
+    bad: list[Any] = ["x", None, torch.ones(()), 1j]
+    if dtype == torch.int8:
+        bad += [float("nan"), float("inf"), 2.0**25]
+    for value in bad:
+        for name in ("alpha", "beta"):
+            host.plans.clear()
+            if remembered:
+                tilewright.gemm(a, b, c=c, beta=1)
+            with pytest.raises(ArgumentError) as caught:
+                tilewright.gemm(a, b, c=c, **{"beta": 1, name: value})
+            assert caught.value.argument == name
+
+
+def test_a_gradient_is_refused_before_anything_is_compiled(
+    host: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Registry, "library", lambda *_: pytest.fail("a kernel was looked for"))
+    with pytest.raises(ArgumentError, match=r"bias: .*no_grad"):
+        tilewright.gemm(A, B, bias=matrix(24).requires_grad_())
+
+
+class Unkeyable(str):
+    """An activation that equals another and has no hash."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def test_calls_without_a_key_are_not_remembered(host: Context) -> None:
+    def shifted(tensor: torch.Tensor) -> torch.Tensor:
+        return torch.empty(tensor.numel() + 1, dtype=tensor.dtype)[1:].view(tensor.shape).copy_(tensor)
+
+    for m in (16, 24, 16):
+        a = matrix(m, 32)
+        d = tilewright.gemm(shifted(a), B, activation=Unkeyable("none"))
+        torch.testing.assert_close(d, expected(a, B, torch.bfloat16))
+        # The copies of `a` are what the inner call remembers, and nothing else.
+        assert all(key[0] == "gemm" and key[1] is not None for key in host.plans)
+    wanted = torch.relu(A.double() @ B.double()).bfloat16()
+    torch.testing.assert_close(tilewright.gemm(A, B, activation=Unkeyable("relu")), wanted)
+
+
+@pytest.mark.parametrize("shape", [(0, 24, 32), (16, 24, 0)])
+def test_a_tactic_for_nothing_is_judged(host: Context, shape: tuple[int, int, int]) -> None:
+    m, n, k = shape
+    a, b = matrix(m, k), matrix(k, n)
+    assert tilewright.gemm(a, b, tactic="host_bf16_nt").shape == (m, n)
+    with pytest.raises(NoKernelError, match="host_bf16_tm"):
+        tilewright.gemm(a, b, tactic="host_bf16_tm")
+    with pytest.raises(ArgumentError, match="its a is s8"):
+        tilewright.gemm(a, b, tactic="host_s8_tn")
+    with pytest.raises(ArgumentError, match="only stream-K"):
+        tilewright.gemm(a, b, tactic="host_bf16_tn@decomposition=split_k,splits=2")
 
 
 @pytest.mark.parametrize(
@@ -272,3 +352,17 @@ def test_plans_are_remembered_and_bounded(host: Context, monkeypatch: pytest.Mon
         tilewright.gemm(matrix(m, 32), B)
         tilewright.gemm(matrix(m, 32), B)
     assert len(host.plans) == 5
+    assert all(key[0] == "gemm" for key in host.plans)
+
+
+def test_plans_in_use_outlive_others(host: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contexts, "MAX_PLANS", 5)
+    tilewright.gemm(A, B)
+    (plan,) = host.plans.values()
+    for m in range(1, 20):
+        tilewright.gemm(A, B)
+        tilewright.gemm(matrix(m, 40), matrix(8, 40).t())
+    assert plan in host.plans.values()
+    for m in range(1, 20):
+        tilewright.gemm(matrix(m, 48), matrix(8, 48).t())
+    assert plan not in host.plans.values()

@@ -6,14 +6,14 @@ Everything here runs once for each combination of dtypes, shapes, strides and op
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import torch
 
 from tilewright.context import Context
 from tilewright.errors import ArgumentError, ArgumentTypeError
-from tilewright.ops.gemm.problem import ACTIVATIONS, BYTES, OUTPUTS, TMA_BYTES
+from tilewright.ops.gemm import guards
+from tilewright.ops.gemm.problem import ACTIVATIONS, BYTES, INTEGER_ACTIVATIONS, OUTPUTS, TMA_BYTES
 
 OPERAND_NAMES = {
     torch.bfloat16: "bf16",
@@ -107,6 +107,7 @@ def check(
     out: torch.Tensor | None,
     out_dtype: torch.dtype | None,
     c: torch.Tensor | None,
+    alpha: float,
     beta: float,
     scale_a: torch.Tensor | None,
     scale_b: torch.Tensor | None,
@@ -114,7 +115,10 @@ def check(
     activation: str,
     fast_accum: bool,
 ) -> Arguments:
-    """Raises ArgumentError or ArgumentTypeError for the first argument that is wrong."""
+    """Raises ArgumentError or ArgumentTypeError for the first argument that is wrong.
+
+    `alpha` and `beta` have gone through `guards.factor`.
+    """
     for name, value in (("a", a), ("b", b)):
         _check_tensor(name, value)
     for name, optional in (
@@ -127,6 +131,8 @@ def check(
         if optional is not None:
             _check_tensor(name, optional)
     _check_devices(context, a, b=b, out=out, c=c, scale_a=scale_a, scale_b=scale_b, bias=bias)
+    if torch.is_grad_enabled():
+        guards.check_gradients(a, b, out, c, bias, scale_a, scale_b)
     dtypes = (_operand_name("a", a), _operand_name("b", b))
     if dtypes not in OUTPUTS:
         known = ", ".join(f"{x} x {y}" for x, y in OUTPUTS)
@@ -148,16 +154,15 @@ def check(
     addend = None if c is None else _output("c", c, d, shape)
     if beta != 0 and c is None:
         raise ArgumentError("c", f"it is None and beta is {beta}; pass c=out to add to what out holds")
-    if bias is not None and (bias.dtype != OUTPUT_DTYPES[d] or tuple(bias.shape) != (n,)):
-        raise ArgumentError(
-            "bias",
-            f"it is {bias.dtype} {_dims(bias.shape)}; {OUTPUT_DTYPES[d]} [{n}], D's type, is wanted",
-        )
+    if bias is not None:
+        _check_bias(bias, d, n)
     for name, scale in (("scale_a", scale_a), ("scale_b", scale_b)):
         if scale is not None:
             _check_scale(name, scale, d)
-    if activation not in ACTIVATIONS:
-        raise ArgumentError("activation", f"it is {activation!r}; one of {', '.join(ACTIVATIONS)} is wanted")
+    _check_activation(activation, d)
+    guards.check_flag("fast_accum", fast_accum)
+    if d == "s32":
+        guards.check_integer_factors(alpha, beta)
     return Arguments(
         a=left,
         b=right,
@@ -169,24 +174,10 @@ def check(
         k=k,
         shape=shape,
         d=d,
-        activation=activation,
+        activation=str(activation),
         fast_accum=bool(fast_accum),
         device=a.device,
     )
-
-
-def check_factors(alpha: Any, beta: Any) -> None:
-    """Raises ArgumentTypeError where one is not a number: a tensor would have to be read back."""
-    for name, value in (("alpha", alpha), ("beta", beta)):
-        if not isinstance(value, Real):
-            raise ArgumentTypeError(name, f"it is a {type(value).__name__}; a number is wanted")
-
-
-def check_integer_factors(alpha: float, beta: float) -> None:
-    """Integer kernels multiply by integers; floats hold those to 2**24 exactly."""
-    for name, value in (("alpha", alpha), ("beta", beta)):
-        if value != int(value) or abs(value) > 2**24:
-            raise ArgumentError(name, f"it is {value}; int8 operands want an integer of at most 2**24")
 
 
 def _check_tensor(name: str, value: Any) -> None:
@@ -243,11 +234,29 @@ def _output(name: str, tensor: torch.Tensor, d: str, shape: tuple[int, ...]) -> 
         raise ArgumentError(
             name, f"its strides are {tensor.stride()}; contiguous rows are wanted (the last stride is 1)"
         )
-    rows_overlap = operand.rows > 1 and operand.row_stride < operand.columns
-    rows_end = (operand.rows - 1) * operand.row_stride + operand.columns
-    if name == "out" and (rows_overlap or (operand.batch > 1 and operand.batch_stride < rows_end)):
+    if name == "out" and _overlaps_itself(tensor):
         raise ArgumentError(name, f"its strides are {tensor.stride()}: elements of it overlap")
     return operand
+
+
+def _overlaps_itself(tensor: torch.Tensor) -> bool:
+    """Whether a stride does not lead beyond what the smaller strides reach. Dimensions come in any order."""
+    reach = 0
+    for step, extent in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if extent > 1 and step <= reach:
+            return True
+        reach += (extent - 1) * step
+    return False
+
+
+def _check_bias(bias: torch.Tensor, d: str, n: int) -> None:
+    if bias.dtype != OUTPUT_DTYPES[d] or tuple(bias.shape) != (n,):
+        raise ArgumentError(
+            "bias",
+            f"it is {bias.dtype} {_dims(bias.shape)}; {OUTPUT_DTYPES[d]} [{n}], D's type, is wanted",
+        )
+    if n > 1 and bias.stride(0) != 1:
+        raise ArgumentError("bias", f"its stride is {bias.stride(0)}; a contiguous vector is wanted")
 
 
 def _check_scale(name: str, scale: torch.Tensor, d: str) -> None:
@@ -256,6 +265,14 @@ def _check_scale(name: str, scale: torch.Tensor, d: str) -> None:
     if scale.dtype != torch.float32 or scale.numel() != 1:
         raise ArgumentError(
             name, f"it is {scale.dtype} {_dims(scale.shape)}; one float32 on the device of a is wanted"
+        )
+
+
+def _check_activation(activation: Any, d: str) -> None:
+    known = INTEGER_ACTIVATIONS if d == "s32" else ACTIVATIONS
+    if activation not in known:
+        raise ArgumentError(
+            "activation", f"it is {activation!r}; one of {', '.join(known)} is wanted for D of {d}"
         )
 
 

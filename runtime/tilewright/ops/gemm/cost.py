@@ -190,7 +190,7 @@ def _power_clocks(record: KernelRecord, problem: Problem, work: _Work, device: D
 def _main_loop(
     iteration: _Iteration, whole: float, power: float, work: _Work, share: _Share
 ) -> tuple[float, str]:
-    """Clocks of all k tiles of the busiest SM, and what bounds them; `whole` is one k tile of a whole wave."""
+    """Clocks of all k tiles of the busiest SM, and what bounds them; `whole`: of one in a full wave."""
     clocks = share.full_waves * share.full_k_tiles * whole
     if share.busy:
         clocks += share.last_k_tiles * iteration.clocks(share.busy)

@@ -9,9 +9,9 @@ import torch
 
 from tilewright import context as contexts
 from tilewright.context import Context
-from tilewright.errors import ArgumentError, ArgumentTypeError, TilewrightError
+from tilewright.errors import ArgumentTypeError, TilewrightError
 from tilewright.ops.gemm import arguments as checking
-from tilewright.ops.gemm import planning
+from tilewright.ops.gemm import guards, planning
 from tilewright.ops.gemm.plan import MisalignedError, Plan
 from tilewright.ops.gemm.problem import TMA_BYTES
 from tilewright.ops.gemm.tactics import Tactic
@@ -61,8 +61,13 @@ def gemm(
         NotBuiltError: the kernel is not built, and TILEWRIGHT_JIT=0.
     """
     context = contexts.current()
+    if type(alpha) is not float:
+        alpha = guards.factor("alpha", alpha)
+    if type(beta) is not float:
+        beta = guards.factor("beta", beta)
     try:
         key = (
+            "gemm",
             a.dtype,
             a.shape,
             a.stride(),
@@ -92,6 +97,7 @@ def gemm(
             out=out,
             out_dtype=out_dtype,
             c=c,
+            alpha=alpha,
             beta=beta,
             scale_a=scale_a,
             scale_b=scale_b,
@@ -99,17 +105,17 @@ def gemm(
             activation=activation,
             fast_accum=fast_accum,
         )
-    if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
-        raise ArgumentError(
-            "a", "a or b requires a gradient and gemm has none; call it under torch.no_grad()"
-        )
-    if plan.integer:
-        checking.check_integer_factors(alpha, beta)
+    else:  # what the key leaves out of the checks
+        plan.used = True
+        if torch.is_grad_enabled():
+            guards.check_gradients(a, b, out, c, bias, scale_a, scale_b)
+        if plan.integer:
+            guards.check_integer_factors(alpha, beta)
     if beta == 0:
         c = None
     call = (a, b, c, out, bias, scale_a, scale_b, alpha, beta)
     try:
-        if _elsewhere(a):
+        if _several_devices() and _elsewhere(a):
             with torch.cuda.device(a.device):
                 return plan.run(*call)
         return plan.run(*call)
@@ -119,7 +125,6 @@ def gemm(
         raise
     except (RuntimeError, TypeError, ValueError):
         # The binding sees what the key leaves out, as the devices of b and out; the checks say it better.
-        checking.check_factors(alpha, beta)
         checking.check(
             context,
             a,
@@ -127,6 +132,7 @@ def gemm(
             out=out,
             out_dtype=out_dtype,
             c=c,
+            alpha=alpha,
             beta=beta,
             scale_a=scale_a,
             scale_b=scale_b,
@@ -154,10 +160,14 @@ def _copying_plan(context: Context, plan: Plan, key: Any, tactic: Tactic | str |
     misaligned = frozenset(
         name for name, tensor in tensors.items() if tensor is not None and tensor.data_ptr() % TMA_BYTES
     )
-    found: Plan | None = context.plans.get((key, misaligned))
+    if key is None:
+        return planning.make(context, plan.arguments, _parsed(tactic), gemm, misaligned)
+    key = ("gemm", key, misaligned)
+    found: Plan | None = context.plans.get(key)
     if found is None:
         found = planning.make(context, plan.arguments, _parsed(tactic), gemm, misaligned)
-        context.remember((key, misaligned), found)
+        context.remember(key, found)
+    found.used = True
     return found
 
 
@@ -180,4 +190,4 @@ def _several_devices() -> bool:
 
 def _elsewhere(tensor: torch.Tensor) -> bool:
     """Whether the tensor's GPU is not the current one, on which launches go."""
-    return bool(_several_devices() and tensor.is_cuda and tensor.get_device() != torch.cuda.current_device())
+    return bool(tensor.is_cuda and tensor.get_device() != torch.cuda.current_device())

@@ -33,6 +33,7 @@ class Plan:
 
     def __init__(self, arguments: Arguments) -> None:
         self.arguments = arguments
+        self.used = False  # since the context last looked for a plan to forget
         self.shape = arguments.shape
         self.dtype = OUTPUT_DTYPES[arguments.d]
         self.integer = arguments.d == "s32"

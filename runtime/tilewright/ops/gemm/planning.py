@@ -10,9 +10,9 @@ import torch
 
 from tilewright.context import Context
 from tilewright.errors import NoKernelError
-from tilewright.ops.gemm import legality, selection
+from tilewright.ops.gemm import selection
 from tilewright.ops.gemm.arguments import OUTPUT_DTYPES, Arguments
-from tilewright.ops.gemm.placement import NOTHING, Placement, place
+from tilewright.ops.gemm.placement import NOTHING, place
 from tilewright.ops.gemm.plan import DegeneratePlan, DirectPlan, EmptyPlan, PaddedPlan, Plan
 from tilewright.ops.gemm.problem import Problem
 from tilewright.ops.gemm.tactics import Tactic
@@ -28,15 +28,16 @@ def make(
     misaligned: frozenset[str] = NOTHING,
 ) -> Plan:
     """The plan of a checked call. `tactic` overrules the selection; `inner` is the op, for padded plans."""
-    if 0 in (arguments.m, arguments.n, arguments.batch):
-        return EmptyPlan(arguments)
-    if arguments.k == 0:
-        return DegeneratePlan(arguments)
+    if 0 in (arguments.m, arguments.n, arguments.batch, arguments.k):
+        if tactic is not None:
+            selection.check_demand(context.registry, tactic, describe(arguments, "tn"))
+        return EmptyPlan(arguments) if 0 in arguments.shape else DegeneratePlan(arguments)
     device = context.device(arguments.device.index or 0)
     records = context.registry.route(selection.FAMILY, device)
     placement = place(arguments, misaligned)
-    problem = describe(arguments, placement)
-    if not placement.copies and problem.layout != "tn" and not legality.fitting(records, problem):
+    problem = describe(arguments, placement.layout)
+    unread = problem.layout != "tn" and not selection.fitting(context.registry, records, problem)
+    if unread and not placement.copies:
         placement = place(arguments, misaligned, k_major=True)
     if placement.copies:
         log.warning(
@@ -66,7 +67,7 @@ def make(
     )
 
 
-def describe(arguments: Arguments, placement: Placement) -> Problem:
+def describe(arguments: Arguments, layout: str) -> Problem:
     return Problem(
         m=arguments.m,
         n=arguments.n,
@@ -75,7 +76,7 @@ def describe(arguments: Arguments, placement: Placement) -> Problem:
         a=arguments.a.dtype,
         b=arguments.b.dtype,
         d=arguments.d,
-        layout=placement.layout,
+        layout=layout,
         c=arguments.c is not None,
         bias=arguments.bias,
         activation=arguments.activation,

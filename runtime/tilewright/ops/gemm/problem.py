@@ -18,6 +18,7 @@ OUTPUTS: dict[tuple[str, str], tuple[str, ...]] = {
 }
 FP8 = ("e4m3", "e5m2")
 ACTIVATIONS = ("none", "relu", "gelu", "silu")
+INTEGER_ACTIVATIONS = ("none", "relu")  # of D of s32
 TMA_BYTES = 16  # what addresses, leading dimensions and contiguous extents are multiples of
 
 
