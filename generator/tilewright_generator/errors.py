@@ -89,6 +89,7 @@ class Problems:
 
 
 def did_you_mean(wrong: str, candidates: Iterable[str]) -> str:
-    """`"; did you mean 'x'?"`, or the empty string where nothing is near."""
-    near = get_close_matches(wrong, sorted(candidates), n=1, cutoff=0.6)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    """`"; did you mean 'x'?"`, or the empty string where nothing is near; case does not count."""
+    folded = {candidate.lower(): candidate for candidate in sorted(candidates)}
+    near = get_close_matches(wrong.lower(), folded, n=1, cutoff=0.6)
+    return f"; did you mean {folded[near[0]]!r}?" if near else ""

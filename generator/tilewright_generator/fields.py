@@ -31,6 +31,8 @@ class Field:
     required: bool
     default: Any
     adapter: TypeAdapter[Any]
+    shape: bool
+    """Whether its values are shapes, such as 128x256x64."""
 
     def parse(self, given: object) -> Any:
         """The value that `given`, a scalar of YAML, stands for; raises `InvalidValueError`."""
@@ -64,9 +66,8 @@ class Field:
                 return f"{self.name}: {detail['msg']}"
         if choices:
             wanted.insert(0, f"one of {', '.join(choices)}" if len(choices) > 1 else choices[0])
-        return (
-            f"{self.name}: {show(given)} should be {' or '.join(wanted)}{did_you_mean(str(given), choices)}"
-        )
+        hint = did_you_mean(str(given), choices) if len(choices) > 1 else ""
+        return f"{self.name}: {show(given)} should be {' or '.join(wanted)}{hint}"
 
 
 @cache
@@ -77,6 +78,7 @@ def fields_of(family: Family) -> dict[str, Field]:
 
 
 def _field(field: dataclasses.Field[Any], annotation: Any) -> Field:
+    kind = get_args(annotation)[0] if get_args(annotation) else annotation
     notes = (getattr(extra, "description", None) for extra in get_args(annotation)[1:])
     return Field(
         name=field.name,
@@ -85,6 +87,7 @@ def _field(field: dataclasses.Field[Any], annotation: Any) -> Field:
         default=field.default,
         # Built when the first value is parsed: most specs leave most fields at their defaults.
         adapter=TypeAdapter(annotation, config=ConfigDict(defer_build=True)),
+        shape=isinstance(kind, type) and issubclass(kind, tuple),
     )
 
 

@@ -60,6 +60,7 @@ _NO_TAG = {f"tag:yaml.org,2002:{kind}" for kind in ("str", "seq", "map")}
 _LEADING_TAB = re.compile(r"^ *\t[ \t]*", re.MULTILINE)
 _NOT_PRINTABLE = yaml.reader.Reader.NON_PRINTABLE
 _SKELETON = re.compile(r"(?P<item>[ ]*(?:-[ ]+)*)(?P<key>[A-Za-z_][\w-]*:(?=\s|$))?")
+_UNSPACED = re.compile(r" *(?:- +)*([A-Za-z_]\w*):[^\s:/]")
 # In these the fault is where the construct opens; elsewhere it is where the parser stopped.
 _OPENED = ("while parsing a flow", "while scanning a quoted", "while scanning a simple key")
 
@@ -83,11 +84,15 @@ def loads(data: bytes, label: str, problems: Problems) -> Node:
         return Unreadable(start)
     for match in _NOT_PRINTABLE.finditer(text):
         problems.add(_locate(text, match.start(), label), f"the character {match[0]!r} may not stand in YAML")
-    for match in _LEADING_TAB.finditer(text):
-        tab = _locate(text, match.end() - len(match[0].lstrip(" ")), label)
+    tabs = [
+        _locate(text, match.end() - len(match[0].lstrip(" ")), label) for match in _LEADING_TAB.finditer(text)
+    ]
+    for tab in tabs:
         problems.add(tab, "a tab; YAML is indented with spaces")
-    text = _NOT_PRINTABLE.sub("", _LEADING_TAB.sub(lambda match: match[0].expandtabs(2), text))
-    root = _compose(text.split("\n"), label, problems)
+    lines = _NOT_PRINTABLE.sub("", text).split("\n")
+    for tab in tabs:
+        lines[tab.line - 1] = _aligned(lines[: tab.line - 1], lines[tab.line - 1].lstrip(" \t"))
+    root = _compose(lines, label, problems, {tab.line - 1 for tab in tabs})
     if root is None:
         if not len(problems):
             problems.add(start, "the spec is empty")
@@ -100,13 +105,25 @@ def _locate(text: str, offset: int, label: str) -> Position:
     return Position(label, text.count("\n", 0, offset) + 1, min(offset, len(text)) - line_start + 1)
 
 
-def _compose(lines: list[str], label: str, problems: Problems) -> yaml.Node | None:
+def _aligned(before: list[str], body: str) -> str:
+    """The text of a tabbed line where it is likely meant, so that the tab brings no other faults with it."""
+    dashed = body.startswith("- ")
+    for line in reversed(before):
+        match = _SKELETON.match(line)
+        item = match["item"] if match else ""
+        if not line.strip() or (dashed and "-" not in item):
+            continue
+        deeper = 2 if line.rstrip().endswith(":") and not dashed else 0
+        return " " * (item.index("-") if dashed else len(item) + deeper) + body
+    return body
+
+
+def _compose(lines: list[str], label: str, problems: Problems, reported: set[int]) -> yaml.Node | None:
     """PyYAML's node tree; a line that it cannot parse is reported, replaced and the rest tried again."""
     try:
         return _parse(lines, _FAST_LOADER)
     except yaml.YAMLError:
         pass  # PyYAML's own parser gives better messages and positions than libyaml
-    reported: set[int] = set()
     while True:
         try:
             return _parse(lines, yaml.BaseLoader)
@@ -116,7 +133,7 @@ def _compose(lines: list[str], label: str, problems: Problems) -> yaml.Node | No
             line = min(mark.line, len(lines) - 1) if mark else 0
             if line not in reported:
                 column = mark.column + 1 if mark else 1
-                problems.add(Position(label, line + 1, column), _explain(error))
+                problems.add(Position(label, line + 1, column), _explain(error) + _unspaced(lines, line))
             elif not lines[line]:
                 return None
             lines[line] = "" if line in reported else _skeleton(lines[line])
@@ -133,6 +150,14 @@ def _explain(error: yaml.MarkedYAMLError) -> str:
         return "a second document; a spec is one document"
     context = f"{error.context}, " if error.context else ""
     return f"YAML: {context}{error.problem}"
+
+
+def _unspaced(lines: list[str], line: int) -> str:
+    """A hint at `key:value`, which is one word to YAML: on this line, or on the one before it runs into."""
+    for at in (line, line - 1):
+        if at >= 0 and (match := _UNSPACED.match(lines[at])):
+            return f"; line {at + 1} misses the space after '{match[1]}:'"
+    return ""
 
 
 def _skeleton(line: str) -> str:

@@ -107,6 +107,24 @@ def _as_list(node: load.Node) -> tuple[load.Node, ...]:
     return node.items if isinstance(node, load.Sequence) else (node,)
 
 
+def _unspaced(word: str, known: Iterable[str]) -> str:
+    """A hint at `key:value`, which is one word to YAML."""
+    key, colon, value = word.partition(":")
+    return f"; a space is missing after '{key}:'" if colon and value and key in known else ""
+
+
+def _split_shapes(node: load.Node) -> str:
+    """How shapes are spelt that `node` gives as lists of numbers; empty where it does not."""
+    if not isinstance(node, load.Sequence) or not node.items:
+        return ""
+    if all(isinstance(item, load.Sequence) for item in node.items):
+        shapes = [_split_shapes(item) for item in node.items]
+        together = ", ".join(shapes)
+        return (together if len(shapes) == 1 else f"[{together}]") if all(shapes) else ""
+    numbers = [item.value if isinstance(item, load.Scalar) else None for item in node.items]
+    return "x".join(map(str, numbers)) if all(type(number) is int for number in numbers) else ""
+
+
 class _Parser:
     """Checks the parts of one spec against its family."""
 
@@ -115,6 +133,7 @@ class _Parser:
         self._problems = problems
         self._fields = fields_of(family)
         self._fragments: dict[str, Choices] = {}
+        self._idle: dict[str, Position] = {}
 
     def spec(self, document: load.Mapping, path: str, module: str) -> Spec:
         """The whole spec, without the groups that have faults."""
@@ -124,12 +143,15 @@ class _Parser:
         shared = self._choices(document, _SPEC_KEYS)
         self._fragments = dict(self._read_fragments(entries.get("defaults")))
         groups = tuple(self._groups(document, entries.get("configs"), shared))
+        for name, position in self._idle.items():
+            self._problems.add(position, f"defaults: no group uses {name!r}; remove it")
         return Spec(path, module, self._family, (description or "").strip(), shared, groups)
 
     def _read_fragments(self, entry: load.Entry | None) -> Iterator[tuple[str, Choices]]:
         if entry is None:
             return
         for name, fragment in self._mapping(entry.value, "defaults").items():
+            self._idle[name] = fragment.position
             if isinstance(fragment.value, load.Mapping):
                 yield name, self._choices(fragment.value, ())
             else:
@@ -140,18 +162,18 @@ class _Parser:
         if isinstance(node, load.Mapping):
             return node.entries
         if not isinstance(node, load.Unreadable):
-            self._problems.add(node.position, f"{what}: write a mapping, not {_describe(node)}")
+            hint = _unspaced(str(node.value), self._fields) if isinstance(node, load.Scalar) else ""
+            self._problems.add(node.position, f"{what}: write a mapping, not {_describe(node)}{hint}")
         return {}
 
     def _groups(self, document: load.Mapping, entry: load.Entry | None, shared: Choices) -> Iterator[Group]:
         if entry is None:
+            self._idle.clear()
             self._problems.add(document.position, "'configs' is missing: the list of configuration groups")
             return
-        if isinstance(entry.value, load.Unreadable):
-            return
         if not isinstance(entry.value, load.Sequence) or not entry.value.items:
-            wanted = f"configs: write a list of groups ('- tile: ...'), not {_describe(entry.value)}"
-            self._problems.add(entry.value.position, wanted)
+            self._idle.clear()
+            self._no_groups(entry.value)
             return
         for node in entry.value.items:
             before = len(self._problems)
@@ -159,9 +181,17 @@ class _Parser:
             if group and len(self._problems) == before:
                 yield group
 
+    def _no_groups(self, node: load.Node) -> None:
+        if isinstance(node, load.Sequence):
+            self._problems.add(node.position, "configs: the list is empty")
+        elif not isinstance(node, load.Unreadable):
+            wanted = f"configs: write a list of groups ('- tile: ...'), not {_describe(node)}"
+            self._problems.add(node.position, wanted)
+
     def _group(self, node: load.Node, shared: Choices) -> Group | None:
         entries = self._mapping(node, "a group of configs")
         if not isinstance(node, load.Mapping):
+            self._idle.clear()  # who knows what it would use
             return None
         given = dict(shared)
         if "use" in entries:
@@ -177,10 +207,13 @@ class _Parser:
         for item in _as_list(node):
             name = _string(item, "use", self._problems)
             if name in self._fragments:
+                self._idle.pop(name, None)
                 yield self._fragments[name]
-            elif name is not None:
+                continue
+            self._idle.clear()  # it may mean any of them
+            if name is not None:
                 known = ", ".join(self._fragments) or "none"
-                hint = did_you_mean(name, self._fragments)
+                hint = did_you_mean(name, self._fragments) if len(self._fragments) > 1 else ""
                 self._problems.add(
                     item.position, f"use: no defaults called {name!r} (there are: {known}){hint}"
                 )
@@ -207,14 +240,18 @@ class _Parser:
                 self._unknown(name, entry.position, [*self._fields, *others])
         return choices
 
-    def _unknown(self, name: str, position: Position, known: Iterable[str]) -> None:
-        hint = did_you_mean(name, known)
+    def _unknown(self, name: str, position: Position, known: list[str]) -> None:
+        hint = _unspaced(name, known) or did_you_mean(name, known) or f"; there are: {', '.join(known)}"
         self._problems.add(position, f"{self._family.name} has no field {name!r}{hint}")
 
     def _values(self, field: Field, entry: load.Entry) -> tuple[Value, ...]:
         nodes = _as_list(entry.value)
         if not nodes:
             self._problems.add(entry.value.position, f"{field.name}: the list is empty")
+        if field.shape and (meant := _split_shapes(entry.value)):
+            hint = f"{field.name}: a list means alternatives; write {meant}"
+            self._problems.add(entry.value.position, hint)
+            return ()
         values: dict[Any, Value] = {}
         for node in nodes:
             value = self._value(field, node)

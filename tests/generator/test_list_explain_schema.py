@@ -46,7 +46,7 @@ def test_list(project: Path, tilewright: Command) -> None:
     (row,) = json.loads(tilewright("list", "--json", "--filter", "*64x64x64*fast").out)
     assert row["name"] == FAST
     assert row["config"]["tile"] == [64, 64, 64]
-    assert row["position"] == "specs/small.yaml:8:5"
+    assert row["position"] == "specs/small.yaml:6:5"
     none = tilewright("list", "--filter", "none", "--filter", "fast=*")
     assert (none.code, none.err) == (2, "Error: no kernel meets --filter none --filter fast=*\n")
 

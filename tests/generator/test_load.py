@@ -90,6 +90,16 @@ def test_anchors_and_merge_keys() -> None:
         ("a: *q\n", "s.yaml:1:4: YAML: found undefined alias 'q'"),
         ("a:\n\tb: 1\n", "s.yaml:2:1: a tab"),
         ("a:\n  \tb: 1\n", "s.yaml:2:3: a tab"),
+        ("a:\n  - b: 1\n\tc: 2\n    d: 3\n", "s.yaml:3:1: a tab"),
+        ("a:\n    b: 1\n\t- c\n", "s.yaml:3:1: a tab"),
+        (
+            "a:\n  - b: 1\n    tile:128x160x128\n    c: 2\n",
+            "s.yaml:3:5: YAML: while scanning a simple key, could not find expected ':'; line 3 misses the",
+        ),
+        (
+            "arch:sm_90a\nb: 2\n",
+            "s.yaml:2:2: YAML: mapping values are not allowed here; line 1 misses the",
+        ),
         ("a: 1\na: 2\n", "s.yaml:2:1: duplicate key 'a'; it stands on line 1 too"),
         ("a: no\n", "s.yaml:1:4: 'no' unquoted is a trap"),
         ("a: [1:30]\n", "s.yaml:1:5: '1:30' unquoted is a trap"),

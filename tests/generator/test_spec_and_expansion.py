@@ -131,12 +131,21 @@ def test_excludes_take_combinations_out_with_a_reason() -> None:
         ("  - {tile: 64x64x64, stages: 1}\n", "5:30: stages: 1 should be auto or greater than or equal to 2"),
         (
             "  - {tile: 64x64x64, stages: auot}\n",
-            "5:30: stages: 'auot' should be auto or a valid integer; did you mean 'auto'?",
+            "5:30: stages: 'auot' should be auto or a valid integer",
         ),
         ("  - {tile: 64x64x64, note: 1.0}\n", "5:28: note: 1.0 should be a valid string"),
         ("  - {tiel: 64x64x64}\n", "5:5: the field tile is missing"),
         ("  - {tiel: 64x64x64}\n", "5:6: tiny has no field 'tiel'; did you mean 'tile'?"),
         ("  - {tile: 64x64x64, use: wyde}\n", "5:27: use: no defaults called 'wyde' (there are: none)"),
+        (
+            "  - {tile: 64x64x64, dtype: E4M3}\n",
+            "5:29: dtype: 'E4M3' should be one of bf16, f16, e4m3; did you mean 'e4m3'?",
+        ),
+        (
+            "  - tile:64x64x64\n",
+            "5:5: a group of configs: write a mapping, not 'tile:64x64x64'; a space",
+        ),
+        ("  - {tile:64x64x64}\n", "5:6: tiny has no field 'tile:64x64x64'; a space is missing after 'tile:'"),
         ("  - {tile: 64x64x64, use: 3}\n", "5:27: use: write text, not 3"),
         ("  - 64x64x64\n", "5:5: a group of configs: write a mapping, not '64x64x64'"),
         ("  - {tile: 64x64x64, exclude: {tile: 64x64x64}}\n", "5:31: exclude: the 'reason' is missing"),
@@ -159,6 +168,31 @@ def test_a_fault_in_a_group_says_where_and_what_is_wanted(body: str, expected: s
     assert any(fault.startswith(expected) for fault in faults(f"{HEAD}configs:\n{body}"))
 
 
+@pytest.mark.parametrize(
+    ("tile", "meant"),
+    [
+        ("[128, 160, 128]", "128x160x128"),
+        ("[[128, 160, 128]]", "128x160x128"),
+        ("[[128, 160, 128], [64, 64, 64]]", "[128x160x128, 64x64x64]"),
+    ],
+)
+def test_a_shape_written_as_a_list_is_one_fault(tile: str, meant: str) -> None:
+    assert faults(f"{HEAD}configs:\n  - tile: {tile}\n") == [
+        f"5:11: tile: a list means alternatives; write {meant}"
+    ]
+
+
+def test_defaults_that_no_group_uses_are_a_fault() -> None:
+    text = HEAD + "defaults:\n  one: {fast: true}\n  two: {fast: false}\nconfigs:\n"
+    assert faults(text + "  - {use: one, tile: 64x64x64}\n") == [
+        "6:3: defaults: no group uses 'two'; remove it"
+    ]
+    wrong = faults(text + "  - {use: oen, tile: 64x64x64}\n")
+    assert wrong == ["8:11: use: no defaults called 'oen' (there are: one, two); did you mean 'one'?"]
+    only = HEAD + "defaults: {one: {fast: true}}\nconfigs:\n  - {use: oen, tile: 64x64x64}\n"
+    assert faults(only) == ["6:11: use: no defaults called 'oen' (there are: one)"]
+
+
 def test_a_stale_exclude_is_a_fault() -> None:
     text = HEAD + (
         "configs:\n"
@@ -179,13 +213,17 @@ def test_a_stale_exclude_is_a_fault() -> None:
         ("family: tinny\n", "1:9: no family 'tinny'"),
         ("family: [tiny]\n", "1:9: family: write text, not a list"),
         (HEAD, "1:1: 'configs' is missing"),
-        (HEAD + "configs: []\n", "4:10: configs: write a list of groups"),
+        (HEAD + "configs: []\n", "4:10: configs: the list is empty"),
         (HEAD + "configs: 3\n", "4:10: configs: write a list of groups"),
         (HEAD + "configs:\n", "4:9: configs: write a list of groups ('- tile: ...'), not nothing"),
         (HEAD + "defaults: [a]\nconfigs: []\n", "4:11: defaults: write a mapping, not a list"),
         (HEAD + "defaults: {a: 1}\nconfigs: []\n", "4:15: defaults: a: write a mapping, not 1"),
         (HEAD + "defaults: {a: {b: 1}}\nconfigs: []\n", "4:16: tiny has no field 'b'"),
         (HEAD + "description: 3\nconfigs: []\n", "4:14: description: write text, not 3"),
+        (
+            HEAD + "warps: 4\nconfigs: []\n",
+            "4:1: tiny has no field 'warps'; there are: arch, dtype, tile, cluster, fast, stages, note, fam",
+        ),
         (HEAD + "config: []\n", "4:1: tiny has no field 'config'; did you mean 'configs'?"),
     ],
 )

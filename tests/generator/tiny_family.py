@@ -16,8 +16,6 @@ family: tiny
 description: Kernels for tests
 arch: sm_90a
 dtype: bf16
-defaults:
-  wide: {tile: 128x256x64}
 configs:
   - tile: [64x64x64, 128x128x64]
     fast: [false, true]

@@ -59,7 +59,8 @@ def get(name: str) -> Family:
         return _registered[name]
     if name not in _packaged():
         known = names()
-        raise UsageError(f"no family {name!r} (there are: {', '.join(known)}){did_you_mean(name, known)}")
+        hint = did_you_mean(name, known) if len(known) > 1 else ""
+        raise UsageError(f"no family {name!r} (there are: {', '.join(known)}){hint}")
     family: Family = import_module(f"{__name__}.{name}").FAMILY
     return family
 
