@@ -49,6 +49,13 @@ def slot(device: int) -> Slot:
     return _slots.setdefault(key, Slot(device)) if found is None else found
 
 
+def on_host(size: int) -> torch.Tensor:
+    """A workspace of kernels that run on the host."""
+    room = torch.empty(size + _ALIGNMENT, dtype=torch.uint8)
+    start = -room.data_ptr() % _ALIGNMENT
+    return room[start : start + size]
+
+
 def _allocate(size: int, device: int) -> torch.Tensor:
     rounded = -(-size // _ALIGNMENT) * _ALIGNMENT
     return torch.empty(rounded, dtype=torch.uint8, device=torch.device("cuda", device))

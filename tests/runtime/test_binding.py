@@ -10,8 +10,13 @@ import tvm_ffi
 
 from tilewright.errors import NotBuiltError
 from tilewright.library import Library, header_abi, load
+from tilewright.ops.gemm.arguments import OPERAND_NAMES, OUTPUT_DTYPES
+from tilewright.ops.gemm.problem import OUTPUTS, Problem
+from tilewright.ops.gemm.tactics import Tactic
 
-OPTIONS = (1, 1, 0, 1, 0, 1, 0, 132)
+BF16 = 4 * 256 + 16
+OPTIONS = (1, 1, 0, 1, 0, 1, 0, 132, BF16, BF16, BF16)
+SPLIT = (1, 1, 0, 1, 2, 4, 0, 132, BF16, BF16, BF16)
 
 
 @pytest.fixture
@@ -61,8 +66,7 @@ def test_can_implement_and_workspace_touch_no_tensor(library: Library) -> None:
     assert library.can_implement("host_bf16_tn", (16, 24, 8, 1), OPTIONS)
     assert not library.can_implement("host_bf16_tn", (16, 24, 0, 1), OPTIONS)
     assert library.workspace_bytes("host_bf16_tn", (16, 24, 8, 1), OPTIONS) == 0
-    split = (1, 1, 0, 1, 2, 4, 0, 132)
-    assert library.workspace_bytes("host_bf16_tn_streamk", (16, 24, 8, 1), split) == 4 * 16 * 24 * 4
+    assert library.workspace_bytes("host_bf16_tn_streamk", (16, 24, 8, 1), SPLIT) == 4 * 16 * 24 * 4
 
 
 def test_computes(library: Library) -> None:
@@ -101,8 +105,51 @@ def test_wrong_arguments(library: Library) -> None:
         launch(a, b, None, d, None, torch.ones(2), None, 1.0, 0.0, None)
     with pytest.raises(ValueError, match="beta is 1"):
         launch(a, b, None, d, None, None, None, 1.0, 1.0, None)
-    with pytest.raises(ValueError, match="options holds 2"):
+    with pytest.raises(ValueError, match="options holds 2 numbers; 11"):
         library.launcher("host_bf16_tn", (1, 1))
+
+
+@pytest.mark.parametrize("which", ["a", "b", "c", "d", "bias"])
+def test_tensors_of_another_type(library: Library, which: str) -> None:
+    a, b, d = operands()
+    tensors = {"a": a, "b": b, "c": d.clone(), "d": d, "bias": torch.zeros(24, dtype=torch.bfloat16)}
+    launch = library.launcher("host_bf16_tn", OPTIONS)
+    assert launch(*tensors.values(), None, None, 1.0, 0.0, None) == 0
+    tensors[which] = tensors[which].half()
+    with pytest.raises(TypeError, match=f"{which} is float16; bfloat16 is wanted"):
+        launch(*tensors.values(), None, None, 1.0, 0.0, None)
+
+
+@pytest.mark.parametrize(("types", "d"), [(types, d) for types, every in OUTPUTS.items() for d in every])
+def test_the_types_of_tensors_are_those_that_tactics_name(
+    library: Library, types: tuple[str, str], d: str
+) -> None:
+    """The kernel reads bytes and writes words within the tensors: only whether it is called is asked."""
+    dtypes = {name: dtype for dtype, name in OPERAND_NAMES.items()}
+    problem = Problem(16, 16, 16, a=types[0], b=types[1], d=d)
+    a, b = (torch.zeros(16, 16).to(dtypes[name]) for name in types)
+    out = torch.zeros(16, 16, dtype=OUTPUT_DTYPES[d])
+    launch = library.launcher("host_s8_tn", Tactic("host_s8_tn").options(problem, 132))
+    assert launch(a[:8], b.t()[:, :8], None, out[:8, :8], None, None, None, 1.0, 0.0, None) == 0
+
+
+def test_a_workspace_that_does_not_do(library: Library) -> None:
+    a, b, d = operands()
+    launch = library.launcher("host_bf16_tn_streamk", SPLIT)
+    room = torch.empty(4 * 16 * 24 * 4 + 512, dtype=torch.uint8)
+    aligned = room[-room.data_ptr() % 256 :]
+    good = aligned[: 4 * 16 * 24 * 4]
+    assert launch(a, b, None, d, None, None, None, 1.0, 0.0, good) == 0
+    assert launch(a, b, None, d, None, None, None, 1.0, 0.0, None) == -2
+    for bad, message in [
+        (good[:-1], "holds 6143 bytes; 6144"),
+        (aligned[: 2 * good.numel() : 2], "contiguous"),
+        (aligned[16 : 16 + good.numel()], "multiple of 256"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            launch(a, b, None, d, None, None, None, 1.0, 0.0, bad)
+    with pytest.raises(TypeError, match="workspace is a int"):
+        launch(a, b, None, d, None, None, None, 1.0, 0.0, 5)
 
 
 def test_addresses_are_judged_at_every_call(library: Library) -> None:

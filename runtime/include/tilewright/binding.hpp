@@ -11,8 +11,10 @@
 #include <tvm/ffi/string.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <string_view>
 
 #include "tilewright/abi.h"
@@ -143,8 +145,59 @@ inline int64_t span_bytes(DLTensor const& tensor) {
   return (last + 1) * element_bytes(tensor);
 }
 
+// A tensor's bytes: runs of `run` contiguous ones, which begin at multiples of `step` from its address.
+// `step` is the greatest common divisor of the strides between runs; 0 where there is one run.
+struct Runs {
+  int64_t run, step;
+
+  explicit Runs(DLTensor const& tensor) : run(element_bytes(tensor)), step(0) {
+    std::array<int, 8> order{};
+    int const dims = std::min<int>(tensor.ndim, order.size());
+    std::iota(order.begin(), order.begin() + dims, 0);
+    std::sort(order.begin(), order.begin() + dims,
+              [&tensor](int x, int y) { return stride(tensor, x) < stride(tensor, y); });
+    for (int i = 0; i < dims; ++i) {
+      int64_t const bytes = stride(tensor, order[i]) * element_bytes(tensor);
+      if (tensor.shape[order[i]] == 1) {
+        continue;
+      }
+      if (bytes == run && step == 0) {
+        run *= tensor.shape[order[i]];
+      } else {
+        step = std::gcd(step, bytes);
+      }
+    }
+  }
+};
+
+// Whether two tensors may have a byte in common. Exact where one matrix's rows lie beside the other's
+// in a wider one; where they are interleaved in other ways the answer is yes.
 inline bool overlap(DLTensor const& x, DLTensor const& y) {
-  return address(x) < address(y) + span_bytes(y) && address(y) < address(x) + span_bytes(x);
+  bool const apart = address(y) + span_bytes(y) <= address(x) || address(x) + span_bytes(x) <= address(y);
+  if (apart || span_bytes(x) == 0 || span_bytes(y) == 0) {
+    return false;
+  }
+  if (x.ndim > 8 || y.ndim > 8) {
+    return true;
+  }
+  Runs const of_x(x), of_y(y);
+  int64_t const step = std::gcd(of_x.step, of_y.step);
+  if (step == 0) {
+    return true;  // two intervals
+  }
+  // Modulo `step` each tensor is one interval.
+  int64_t const distance = ((address(y) - address(x)) % step + step) % step;
+  return distance < of_x.run || distance + of_y.run > step;
+}
+
+inline bool same_type(DLDataType x, DLDataType y) { return x.code == y.code && x.bits == y.bits && x.lanes == y.lanes; }
+
+// Throws TypeError unless `tensor` has the type.
+inline void check_type(DLTensor const& tensor, DLDataType wanted, char const* what) {
+  if (!same_type(tensor.dtype, wanted)) {
+    TVM_FFI_THROW(TypeError) << what << " is " << ffi::DLDataTypeToString(tensor.dtype) << "; "
+                             << ffi::DLDataTypeToString(wanted) << " is wanted";
+  }
 }
 
 // Throws ValueError unless `tensor` is where this table's kernels run, and beside `reference`.
@@ -157,6 +210,22 @@ inline void check_device(DLTensor const& tensor, DLTensor const& reference, char
     TVM_FFI_THROW(ValueError) << what << " is on device " << tensor.device.device_id << ", d on device "
                               << reference.device.device_id;
   }
+}
+
+constexpr int64_t kWorkspaceAlignment = 256;  // what the ABI promises to kernels
+
+// The address of a workspace, which holds at least `bytes`. Throws ValueError where it does not.
+inline void* workspace_of(ffi::AnyView const& argument, DLTensor const& reference, int64_t bytes) {
+  DLTensor const& tensor = tensor_of(argument, "workspace");
+  check_device(tensor, reference, "workspace");
+  int64_t const held = element_count(tensor) * element_bytes(tensor);
+  if (held < bytes || held != span_bytes(tensor)) {
+    TVM_FFI_THROW(ValueError) << "workspace holds " << held << " bytes; " << bytes << " contiguous ones are wanted";
+  }
+  if (reinterpret_cast<uintptr_t>(address(tensor)) % kWorkspaceAlignment != 0) {
+    TVM_FFI_THROW(ValueError) << "workspace is not at a multiple of " << kWorkspaceAlignment << " bytes";
+  }
+  return address(tensor);
 }
 
 // The stream that the caller's framework works on.

@@ -5,8 +5,10 @@
 //   launcher(name, options) -> function(a, b, c, d, bias, scale_a, scale_b, alpha, beta, workspace) -> int
 //
 // `sizes` is (m, n, k, batch); `options` is (a_k_major, b_k_major, raster, swizzle, decomposition,
-// splits, reduction, sm_count). A launcher is made once and takes tensors of any shape; it answers
-// 0, a cudaError_t (positive) or a negative status of tilewright_status or tilewright::gemm::Status.
+// splits, reduction, sm_count, type of a, of b, of d), where a type is its DLPack code * 256 + its bits;
+// c and bias are of d's. A launcher is made once and takes tensors of any shape; it answers 0, a
+// cudaError_t (positive) or a negative status of tilewright_status or tilewright::gemm::Status, and
+// throws TypeError or ValueError for tensors that are not what the kernel takes.
 #pragma once
 
 #include <limits>
@@ -20,7 +22,8 @@ namespace tilewright::gemm {
 // them into its own errors, or copies an operand.
 enum Status : int64_t {
   kMisaligned = -16,  // -16 a, -17 b, -18 c, -19 d, -20 bias: the address is not a multiple of 16
-  kAliased = -32,     // -32 a, -33 b, -34 c, -36 bias: d overlaps it (c may be d itself)
+  kAliased = -32,     // -32 a, -33 b, -34 c, -36 bias, -37 scale_a, -38 scale_b: d overlaps it, or lies
+                      // among its elements so that it may (c may be d itself)
 };
 
 constexpr int64_t kTmaBytes = 16;
@@ -28,10 +31,11 @@ constexpr int64_t kTmaBytes = 16;
 struct Options {
   bool a_k_major, b_k_major;
   int32_t raster, swizzle, decomposition, splits, reduction, sm_count;
+  DLDataType a, b, d;
 
   explicit Options(ffi::Array<int64_t> const& values) {
-    if (values.size() != 8) {
-      TVM_FFI_THROW(ValueError) << "options holds " << values.size() << " numbers; 8 are wanted";
+    if (values.size() != 11) {
+      TVM_FFI_THROW(ValueError) << "options holds " << values.size() << " numbers; 11 are wanted";
     }
     a_k_major = values[0] != 0;
     b_k_major = values[1] != 0;
@@ -41,6 +45,13 @@ struct Options {
     splits = static_cast<int32_t>(values[5]);
     reduction = static_cast<int32_t>(values[6]);
     sm_count = static_cast<int32_t>(values[7]);
+    a = type(values[8]);
+    b = type(values[9]);
+    d = type(values[10]);
+  }
+
+  static DLDataType type(int64_t number) {
+    return {static_cast<uint8_t>(number >> 8), static_cast<uint8_t>(number & 255), 1};
   }
 
   tilewright_gemm_args arguments() const {
@@ -119,8 +130,7 @@ inline void check_shape(Matrix const& matrix, int64_t batch, int64_t rows, int64
   }
 }
 
-inline float const* scale_of(ffi::AnyView const& argument, DLTensor const& d, char const* what) {
-  DLTensor const* tensor = tensor_or_null(argument, what);
+inline float const* scale_of(DLTensor const* tensor, DLTensor const& d, char const* what) {
   if (tensor == nullptr) {
     return nullptr;
   }
@@ -143,6 +153,9 @@ inline int64_t launch(tilewright_kernel const& kernel, Options const& options, f
   check_device(a, d, "a");
   check_device(b, d, "b");
   check_device(d, d, "d");
+  check_type(a, options.a, "a");
+  check_type(b, options.b, "b");
+  check_type(d, options.d, "d");
 
   // b is [k, n]: it lies K-major where its rows are contiguous.
   Matrix const a_matrix(a, options.a_k_major, "a");
@@ -170,6 +183,7 @@ inline int64_t launch(tilewright_kernel const& kernel, Options const& options, f
 
   if (c != nullptr) {
     check_device(*c, d, "c");
+    check_type(*c, options.d, "c");
     Matrix const c_matrix(*c, true, "c");
     check_shape(c_matrix, d_matrix.batch, d_matrix.rows, d_matrix.columns, "c");
     args.c = address(*c);
@@ -181,22 +195,25 @@ inline int64_t launch(tilewright_kernel const& kernel, Options const& options, f
   DLTensor const* bias = tensor_or_null(packed[4], "bias");
   if (bias != nullptr) {
     check_device(*bias, d, "bias");
+    check_type(*bias, options.d, "bias");
     if (bias->ndim != 1 || bias->shape[0] != args.n || (args.n > 1 && stride(*bias, 0) != 1)) {
       TVM_FFI_THROW(ValueError) << "bias is not a contiguous vector of " << args.n << " elements";
     }
     args.bias = address(*bias);
   }
-  args.scale_a = scale_of(packed[5], d, "scale_a");
-  args.scale_b = scale_of(packed[6], d, "scale_b");
+  DLTensor const* scale_a = tensor_or_null(packed[5], "scale_a");
+  DLTensor const* scale_b = tensor_or_null(packed[6], "scale_b");
+  args.scale_a = scale_of(scale_a, d, "scale_a");
+  args.scale_b = scale_of(scale_b, d, "scale_b");
 
-  // The tensor maps want the operands' addresses aligned, vector loads the bias's.
-  DLTensor const* const operands[] = {&a, &b, c, &d, bias};
-  for (int i = 0; i < 5; ++i) {
+  DLTensor const* const operands[] = {&a, &b, c, &d, bias, scale_a, scale_b};
+  for (int i = 0; i < 7; ++i) {
     DLTensor const* const operand = operands[i];
     if (operand == nullptr) {
       continue;
     }
-    if (reinterpret_cast<uintptr_t>(address(*operand)) % kTmaBytes != 0) {
+    // The tensor maps want the operands' addresses aligned, vector loads the bias's.
+    if (i < 5 && reinterpret_cast<uintptr_t>(address(*operand)) % kTmaBytes != 0) {
       return kMisaligned - i;
     }
     bool const in_place =
@@ -205,8 +222,10 @@ inline int64_t launch(tilewright_kernel const& kernel, Options const& options, f
       return kAliased - i;
     }
   }
-  DLTensor const* workspace = tensor_or_null(packed[9], "workspace");
-  return kernel.launch(&args, workspace == nullptr ? nullptr : address(*workspace), current_stream(d.device));
+  // A launch that needs a workspace and is given none is the kernel's to refuse.
+  bool const given = packed[9].type_index() != ffi::TypeIndex::kTVMFFINone;
+  void* workspace = given ? workspace_of(packed[9], d, kernel.workspace_bytes(&args)) : nullptr;
+  return kernel.launch(&args, workspace, current_stream(d.device));
 }
 
 inline ffi::Function launcher(KernelList const& list, ffi::String const& name, ffi::Array<int64_t> const& options) {

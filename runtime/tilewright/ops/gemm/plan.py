@@ -4,6 +4,7 @@ options, and remembered; carrying it out looks nothing up and decides nothing.""
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeAlias
 
@@ -22,7 +23,7 @@ log = logging.getLogger("tilewright")
 Optional: TypeAlias = torch.Tensor | None
 # The statuses of tilewright/gemm/binding.hpp, whose operands have these names.
 _MISALIGNED, _ALIASED = -16, -32
-_STATUS_OPERANDS = ("a", "b", "c", "out", "bias")
+_STATUS_OPERANDS = ("a", "b", "c", "out", "bias", "scale_a", "scale_b")
 
 
 class Plan:
@@ -105,7 +106,7 @@ class DirectPlan(Plan):
 
     def _launch_with_workspace(self, *arguments: Any) -> int:
         if self._index < 0:  # a described device: the kernels are the host's
-            return self.launch(*arguments, torch.empty(self.workspace_bytes, dtype=torch.uint8))
+            return self.launch(*arguments, workspace.on_host(self.workspace_bytes))
         slot = workspace.slot(self._index)
         with slot.lock:
             return self.launch(*arguments, slot.buffer(self.workspace_bytes))
@@ -149,7 +150,8 @@ class PaddedPlan(Plan):
     def run(self, *call: Any) -> torch.Tensor:
         a, b, c, out, bias, scale_a, scale_b, alpha, beta = call
         place, n = self._placement, self.arguments.n
-        self._check_aliasing(out, a=a, b=b, c=c, bias=bias)
+        if out is not None:
+            _check_aliasing(out, a=a, b=b, c=c, bias=bias, scale_a=scale_a, scale_b=scale_b)
         if "a" in place.copies:
             a = padded(a, a.shape[-2], place.k)
         if "b" in place.copies:
@@ -169,17 +171,28 @@ class PaddedPlan(Plan):
         result: torch.Tensor = narrow.contiguous() if out is None else out.copy_(narrow)
         return result
 
-    def _check_aliasing(self, out: Optional, **tensors: Optional) -> None:
-        for name, tensor in tensors.items():
-            if out is None or tensor is None or not overlap(tensor, out):
-                continue
-            same = tensor.data_ptr() == out.data_ptr() and tensor.stride() == out.stride()
-            if not (name == "c" and same):
-                raise _aliased(name)
+
+def _check_aliasing(out: torch.Tensor, **tensors: Optional) -> None:
+    for name, tensor in tensors.items():
+        if tensor is not None and overlap(tensor, out) and not (name == "c" and _same(tensor, out)):
+            raise _aliased(name)
+
+
+def _same(c: torch.Tensor, out: torch.Tensor) -> bool:
+    """Whether C lies where D does: the strides of single rows mean nothing."""
+    return c.data_ptr() == out.data_ptr() and _steps(c) == _steps(out)
+
+
+def _steps(tensor: torch.Tensor) -> list[tuple[int, int]]:
+    return [pair for pair in zip(tensor.shape, tensor.stride(), strict=True) if pair[0] > 1]
 
 
 def _aliased(name: str) -> ArgumentError:
-    return ArgumentError("out", f"it overlaps {name}; memory of its own is wanted (only c may be out itself)")
+    return ArgumentError(
+        "out",
+        f"it overlaps {name}, or lies among its elements so that it may; memory of its own is wanted "
+        "(only c may be out itself)",
+    )
 
 
 def padded(matrix: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
@@ -193,8 +206,30 @@ def padded(matrix: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
 
 
 def overlap(x: torch.Tensor, y: torch.Tensor) -> bool:
-    """Whether the byte ranges that two tensors span have a byte in common."""
-    return bool(x.data_ptr() < y.data_ptr() + _span(y) and y.data_ptr() < x.data_ptr() + _span(x))
+    """Whether two tensors may have a byte in common: as `overlap` of tilewright/binding.hpp judges."""
+    apart = y.data_ptr() + _span(y) <= x.data_ptr() or x.data_ptr() + _span(x) <= y.data_ptr()
+    if apart or 0 in (_span(x), _span(y)):
+        return False
+    (run_x, step_x), (run_y, step_y) = _runs(x), _runs(y)
+    step = math.gcd(step_x, step_y)
+    if step == 0:
+        return True  # two intervals
+    distance = (y.data_ptr() - x.data_ptr()) % step
+    return bool(distance < run_x or distance + run_y > step)
+
+
+def _runs(tensor: torch.Tensor) -> tuple[int, int]:
+    """Bytes of contiguous runs, and what their distances are multiples of (0: there is one run)."""
+    run, step = tensor.element_size(), 0
+    for stride, extent in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        distance = stride * tensor.element_size()
+        if extent == 1:
+            continue
+        if distance == run and step == 0:
+            run *= extent
+        else:
+            step = math.gcd(step, distance)
+    return run, step
 
 
 def _span(tensor: torch.Tensor) -> int:

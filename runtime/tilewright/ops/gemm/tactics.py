@@ -16,6 +16,11 @@ DECOMPOSITIONS = {"heuristic": 0, "data_parallel": 1, "split_k": 2, "stream_k": 
 REDUCTIONS = {"deterministic": 0, "nondeterministic": 1}
 SWIZZLES = (1, 2, 4, 8)
 MAX_SPLITS = 64
+# DLPack's type code and bits (dlpack.h); tf32 kernels read f32 tensors.
+_DLPACK = {
+    "bf16": (4, 16), "f16": (2, 16), "f32": (2, 32), "tf32": (2, 32),
+    "e4m3": (10, 8), "e5m2": (12, 8), "s8": (0, 8), "s32": (0, 32),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -78,6 +83,10 @@ class Tactic:
             self.splits,
             REDUCTIONS[self.reduction],
             sm_count,
+            *(
+                code * 256 + bits
+                for code, bits in (_DLPACK[problem.a], _DLPACK[problem.b], _DLPACK[problem.d])
+            ),
         )
 
 
