@@ -142,7 +142,9 @@ class Registry:
             f"no {family} kernel runs on {device.name}, {routing.describe(device.capability)}; "
             f"there are kernels for: {listed or 'nothing'}",
             hint=f"Add {where} with `family: {family}` and `arch: {wanted}`, then run "
-            f"`tilewright generate` and `tilewright build --filter arch={wanted}`.",
+            f"`tilewright generate` and `tilewright build --filter arch={wanted}`. "
+            f"`tilewright explain {family} arch={wanted}` says whether the family's rules know {wanted}; "
+            "a family learns a target in its rules and templates (docs/design.md).",
         )
 
     def is_built(self, record: KernelRecord) -> bool:
