@@ -95,6 +95,15 @@ def combination(family: Family, wanted: Mapping[str, Any], spec: Spec | None = N
     return Candidate(family, config, spec, verdicts=tuple(verdicts(family, config)))
 
 
+def made_of(config: Any, expansions: Iterable[Expansion]) -> Candidate | None:
+    """The kernel of exactly this configuration, if a spec makes it."""
+    for expansion in expansions:
+        for kernel in expansion.kernels:
+            if kernel.config == config:
+                return Candidate(expansion.spec.family, config, expansion.spec, kernel.group)
+    return None
+
+
 def parse_terms(family: Family, terms: Iterable[str]) -> dict[str, Any]:
     """Values of `field=value` words; `UsageError` for a field or value that the family has not."""
     fields = fields_of(family)
@@ -102,7 +111,10 @@ def parse_terms(family: Family, terms: Iterable[str]) -> dict[str, Any]:
     for term in terms:
         name, _, value = term.partition("=")
         if name not in fields:
-            raise UsageError(f"{term}: {family.name} has no field {name!r}{did_you_mean(name, fields)}")
+            hint = did_you_mean(name, fields) or f"; there are: {', '.join(fields)}"
+            raise UsageError(f"{term}: {family.name} has no field {name!r}{hint}")
+        if name in wanted:
+            raise UsageError(f"{term}: {name} is given twice")
         try:
             wanted[name] = fields[name].parse_text(value)
         except InvalidValueError as error:

@@ -86,7 +86,7 @@ def test_explain_a_kernel_says_which_line_gave_each_field_and_what_it_means(
 ) -> None:
     found = tilewright("explain", FAST)
     assert found.code == 0
-    assert "made by the group at specs/small.yaml:6:5, as small/tiny_bf16_64x64x64_1x1_fast.cu" in found.out
+    assert "made by specs/small.yaml:6:5, as small/tiny_bf16_64x64x64_1x1_fast.cu" in found.out
     lines = [line.split(maxsplit=3) for line in found.out.splitlines() if "  " in line[2:]]
     rows = {words[0]: words[1:] for words in lines}
     assert rows["dtype"] == ["bf16", "specs/small.yaml:7:13", "operand type"]
@@ -138,6 +138,42 @@ def test_explain_a_combination_of_a_family(project: Path, tilewright: Command) -
     assert "should be one of bf16, f16, e4m3" in tilewright("explain", "tiny", "dtype=x").err
     assert "no field 'tiel'; did you mean 'tile'" in tilewright("explain", "tiny", "tiel=x").err
     assert "give a kernel's name, or a family" in tilewright("explain", "a", "b").err
+
+
+def test_explain_a_combination_that_a_spec_makes(spec: Path, tilewright: Command) -> None:
+    terms = ("arch=sm_90a", "dtype=bf16", "tile=64x64x64")
+    made = tilewright("explain", "tiny", *terms, "fast=true").out
+    assert f"made by specs/small.yaml:6:5, as small/{FAST}.cu" in made
+    assert "legal; no spec names it" in tilewright("explain", "tiny", *terms, "fast=false").out
+
+
+def test_explain_a_family_anywhere(
+    tmp_path: Path, tilewright: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = [" ".join(line.split()) for line in tilewright("explain", "tiny").out.splitlines()]
+    assert "tile e.g. 128x256x64 required tile of a thread block" in lines
+    assert "stages auto|2..8 default auto depth" in lines
+    assert "rows: A tile has at most 128 rows." in lines
+    fields = json.loads(tilewright("explain", "tiny", "--json").out)["fields"]
+    assert [each["name"] for each in fields][:2] == ["arch", "dtype"]
+    answer = tilewright("explain", "tiny", "arch=sm_90a", "dtype=bf16", "tile=64x64x64")
+    assert "legal; no spec names it" in answer.out
+
+
+def test_explain_a_rule(tilewright: Command) -> None:
+    found = tilewright("explain", "operand_layout").out
+    assert found.startswith(
+        "operand_layout: a rule of gemm\n  Operands that are not 16 bits wide have k cont"
+    )
+    assert "source: PTX wgmma.mma_async: only 16-bit operands may be transposed" in found
+    path, line = found.splitlines()[-1].removeprefix("  at ").rsplit(":", 1)
+    assert Path(path).read_text().splitlines()[int(line) - 1].startswith("def operand_layout(")
+
+
+def test_a_field_given_twice_is_an_error(spec: Path, tilewright: Command) -> None:
+    found = tilewright("explain", "fast=true", "fast=false")
+    assert (found.code, found.err) == (2, "Error: fast=false: fast is given twice\n")
 
 
 def test_schema_writes_checks_and_prints(project: Path, tilewright: Command) -> None:

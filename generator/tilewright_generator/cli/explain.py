@@ -9,11 +9,12 @@ from typing import Any
 
 import click
 
-from tilewright_generator import families
+from tilewright_generator import describe, families
 from tilewright_generator.cli import common
 from tilewright_generator.errors import UsageError
-from tilewright_generator.explain import Candidate, combination, matching, named, parse_terms
+from tilewright_generator.explain import Candidate, combination, made_of, matching, named, parse_terms
 from tilewright_generator.fields import Field, fields_of, text
+from tilewright_generator.project import Project
 from tilewright_generator.rules import statement
 from tilewright_generator.words import counted
 
@@ -21,7 +22,7 @@ _SHOWN = 10  # combinations of a kind that are printed; --json has all
 
 
 @click.command("explain")
-@click.argument("what", nargs=-1, required=True, metavar="NAME | [FAMILY] FIELD=VALUE...")
+@click.argument("what", nargs=-1, required=True, metavar="NAME | FAMILY | RULE | [FAMILY] FIELD=VALUE...")
 @click.option(
     "--spec",
     "specs",
@@ -32,20 +33,23 @@ _SHOWN = 10  # combinations of a kind that are printed; --json has all
 @common.root_option
 @common.json_option
 def command(*, what: tuple[str, ...], specs: tuple[Path, ...], root: Path | None, as_json: bool) -> None:
-    """Say where a kernel comes from, or why a combination makes none.
+    """Say where a kernel comes from, or why a combination makes none; what a family or a rule is.
 
     \b
     tilewright explain NAME                       which line of which spec makes it, what its fields mean
     tilewright explain tile=128x256x64 d=f32      what becomes of the specs' combinations that have these
     tilewright explain gemm a=bf16 b=bf16 ...     every rule that a combination breaks, in a spec or not
+    tilewright explain gemm                       the family's fields and rules
+    tilewright explain RULE                       what the rule demands, and what that rests on
     """
     words = [word for word in what if "=" not in word]
     terms = [word for word in what if "=" in word]
     if len(words) > 1 or (words and terms and words[0] not in families.names()):
         raise UsageError(f"{' '.join(what)}: give a kernel's name, or a family and FIELD=VALUE...")
+    if not terms and _describe(words[0], as_json):
+        return
     if terms and words:
-        family = families.get(words[0])
-        found = [combination(family, parse_terms(family, terms))]
+        found = [_of_family(words[0], terms, root, specs)]
     elif terms:
         found = _in_specs(terms, common.read(root, None, specs, ()))
     else:
@@ -55,6 +59,32 @@ def command(*, what: tuple[str, ...], specs: tuple[Path, ...], root: Path | None
         return
     for line in _whole(found[0]) if len(found) == 1 else _many(found):
         click.echo(line)
+
+
+def _describe(word: str, as_json: bool) -> bool:
+    """Print what the family or the rule of this name is, if it is one."""
+    if word in families.names():
+        family = families.get(word)
+        answer, lines = describe.family_json(family), describe.family_lines(family)
+    elif rule := describe.find_rule(word):
+        answer, lines = describe.rule_json(*rule), describe.rule_lines(*rule)
+    else:
+        return False
+    for line in [json.dumps(answer, indent=1)] if as_json else lines:
+        click.echo(line)
+    return True
+
+
+def _of_family(name: str, terms: list[str], root: Path | None, specs: tuple[Path, ...]) -> Candidate:
+    """The combination as the specs make it, else as it would be made."""
+    family = families.get(name)
+    found = combination(family, parse_terms(family, terms))
+    if root is None and not specs:
+        try:
+            Project.find()
+        except UsageError:  # a family can be asked about anywhere
+            return found
+    return made_of(found.config, common.read(root, None, specs, ()).expansions) or found
 
 
 def _in_specs(terms: list[str], inputs: common.Inputs) -> list[Candidate]:
@@ -126,11 +156,11 @@ def _fate(candidate: Candidate) -> Iterator[str]:
     if not candidate.verdicts:
         yield f"  {family.summary(candidate.config)}"
     if candidate.made and spec and group:
-        yield f"  made by the group at {group.position}, as {spec.module}/{candidate.name}.cu"
+        yield f"  made by {group.position}, as {spec.module}/{candidate.name}.cu"
     elif candidate.exclude:
         yield f"  excluded at {candidate.exclude.position}: {candidate.exclude.reason}"
     elif not group and not candidate.verdicts:
-        yield f"  legal; {spec.path if spec else 'no spec was asked'}{' does not name it' if spec else ''}"
+        yield f"  legal; {spec.path if spec else 'no spec'}{' does not name it' if spec else ' names it'}"
     elif group:
         yield f"  left out of the group at {group.position}:"
     docs = {rule.__name__: statement(rule) for rule in family.rules}

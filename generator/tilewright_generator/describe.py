@@ -1,0 +1,115 @@
+"""What a family's configurations hold and what its rules demand, in words and as JSON."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tilewright_generator import families
+from tilewright_generator.families import Family, Rule
+from tilewright_generator.fields import Field, fields_of, text
+from tilewright_generator.rules import statement
+
+
+def family_lines(family: Family) -> Iterator[str]:
+    """The family's fields and rules, for people."""
+    yield f"{family.name}: a family of kernels"
+    yield "fields:"
+    rows = [(name, values(field), default(field), field.description) for name, field in _fields(family)]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=False))
+        yield f"  {'  '.join(cells)}  {row[3]}"
+    yield "rules:"
+    for rule in family.rules:
+        yield f"  {rule.__name__}: {statement(rule)}"
+
+
+def family_json(family: Family) -> dict[str, Any]:
+    """The same for machines."""
+    return {
+        "family": family.name,
+        "fields": [
+            {
+                "name": name,
+                "values": values(field),
+                "default": None if field.required else text(field.default),
+                "description": field.description,
+            }
+            for name, field in _fields(family)
+        ],
+        "rules": [rule_json(family, rule) for rule in family.rules],
+    }
+
+
+def rule_lines(family: Family, rule: Rule) -> Iterator[str]:
+    """What the rule demands, what that rests on, and where it stands."""
+    yield f"{rule.__name__}: a rule of {family.name}"
+    yield f"  {statement(rule)}"
+    if basis := _basis(rule):
+        yield f"  source: {basis}"
+    yield f"  at {_place(rule)}"
+
+
+def rule_json(family: Family, rule: Rule) -> dict[str, Any]:
+    """The same for machines."""
+    return {
+        "rule": rule.__name__,
+        "family": family.name,
+        "statement": statement(rule),
+        "source": _basis(rule),
+        "place": _place(rule),
+    }
+
+
+def find_rule(name: str) -> tuple[Family, Rule] | None:
+    """The rule of this name, and whose it is."""
+    for family in map(families.get, families.names()):
+        for rule in family.rules:
+            if rule.__name__ == name:
+                return family, rule
+    return None
+
+
+def values(field: Field) -> str:
+    """The values that a field takes: `true|false`, `auto|2..8`, `128x256x64`."""
+    schema = field.json_schema()
+    return "|".join(_value(each) for each in schema.get("anyOf", [schema]))
+
+
+def default(field: Field) -> str:
+    """The field's default, or that it has none."""
+    return "required" if field.required else f"default {text(field.default) or repr('')}"
+
+
+def _fields(family: Family) -> list[tuple[str, Field]]:
+    return list(fields_of(family).items())
+
+
+def _value(schema: dict[str, Any]) -> str:
+    if "const" in schema:
+        return str(schema["const"])
+    if "enum" in schema:
+        return "|".join(map(str, schema["enum"]))
+    if "examples" in schema:
+        return f"e.g. {schema['examples'][-1]}"
+    if schema["type"] == "boolean":
+        return "true|false"
+    if schema["type"] == "integer":
+        return f"{schema.get('minimum', '')}..{schema.get('maximum', '')}"
+    return str(schema["type"]).replace("string", "text")
+
+
+def _basis(rule: Rule) -> str:
+    """The comment above the rule, which names what it rests on."""
+    lines = (inspect.getcomments(rule) or "").splitlines()
+    return " ".join(line.lstrip("# ").rstrip() for line in lines)
+
+
+def _place(rule: Rule) -> str:
+    path = Path(inspect.getsourcefile(rule) or "")
+    here = Path.cwd()
+    shown = path.relative_to(here) if path.is_relative_to(here) else path
+    return f"{shown}:{inspect.getsourcelines(rule)[1]}"
