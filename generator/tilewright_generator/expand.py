@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from tilewright_generator.errors import Problems
 from tilewright_generator.rules import Verdict, verdicts
 from tilewright_generator.spec import Exclude, Group, Spec
+from tilewright_generator.words import counted
 
 
 class Kernel(NamedTuple):
@@ -106,7 +107,7 @@ def _nothing_left(spec: Spec, group: Group, rejected: list[Rejected], problems: 
     example = f"; for example {rejected[0].verdict.reason}" if rejected else ""
     problems.add(
         group.position,
-        f"nothing is left of this group's {size(group)} combinations: {', '.join(parts)}{example}",
+        f"nothing is left of this group's {counted(size(group), 'combination')}: {', '.join(parts)}{example}",
     )
 
 

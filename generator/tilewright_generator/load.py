@@ -60,7 +60,7 @@ _NO_TAG = {f"tag:yaml.org,2002:{kind}" for kind in ("str", "seq", "map")}
 _LEADING_TAB = re.compile(r"^ *\t[ \t]*", re.MULTILINE)
 _NOT_PRINTABLE = yaml.reader.Reader.NON_PRINTABLE
 _SKELETON = re.compile(r"(?P<item>[ ]*(?:-[ ]+)*)(?P<key>[A-Za-z_][\w-]*:(?=\s|$))?")
-_UNSPACED = re.compile(r" *(?:- +)*([A-Za-z_]\w*):[^\s:/]")
+_UNSPACED = re.compile(r" *(?:- +)*(?P<key>[A-Za-z_]\w*:)(?=[^\s:/])")
 # In these the fault is where the construct opens; elsewhere it is where the parser stopped.
 _OPENED = ("while parsing a flow", "while scanning a quoted", "while scanning a simple key")
 
@@ -107,15 +107,13 @@ def _locate(text: str, offset: int, label: str) -> Position:
 
 def _aligned(before: list[str], body: str) -> str:
     """The text of a tabbed line where it is likely meant, so that the tab brings no other faults with it."""
-    dashed = body.startswith("- ")
-    for line in reversed(before):
-        match = _SKELETON.match(line)
-        item = match["item"] if match else ""
-        if not line.strip() or (dashed and "-" not in item):
-            continue
-        deeper = 2 if line.rstrip().endswith(":") and not dashed else 0
-        return " " * (item.index("-") if dashed else len(item) + deeper) + body
-    return body
+    above = [line for line in reversed(before) if line.strip()]
+    items = [match["item"] if (match := _SKELETON.match(line)) else "" for line in above]
+    if above and above[0].rstrip().endswith(":"):
+        return " " * (len(items[0]) + 2) + body
+    if body.startswith("- "):
+        return " " * next((item.rindex("-") for item in items if "-" in item), 0) + body
+    return " " * len(items[0] if items else "") + body
 
 
 def _compose(lines: list[str], label: str, problems: Problems, reported: set[int]) -> yaml.Node | None:
@@ -131,9 +129,15 @@ def _compose(lines: list[str], label: str, problems: Problems, reported: set[int
             opened = (error.context or "").startswith(_OPENED)
             mark = error.context_mark if opened else error.problem_mark
             line = min(mark.line, len(lines) - 1) if mark else 0
+            if line not in reported and (unspaced := _unspaced(lines, line, error)):
+                at, match = unspaced
+                message = f"a space is missing after '{match['key']}'"
+                problems.add(Position(label, at + 1, match.start("key") + 1), message)
+                lines[at] = f"{match[0]} {lines[at][match.end() :]}"
+                continue
             if line not in reported:
                 column = mark.column + 1 if mark else 1
-                problems.add(Position(label, line + 1, column), _explain(error) + _unspaced(lines, line))
+                problems.add(Position(label, line + 1, column), _explain(error))
             elif not lines[line]:
                 return None
             lines[line] = "" if line in reported else _skeleton(lines[line])
@@ -152,12 +156,13 @@ def _explain(error: yaml.MarkedYAMLError) -> str:
     return f"YAML: {context}{error.problem}"
 
 
-def _unspaced(lines: list[str], line: int) -> str:
-    """A hint at `key:value`, which is one word to YAML: on this line, or on the one before it runs into."""
-    for at in (line, line - 1):
-        if at >= 0 and (match := _UNSPACED.match(lines[at])):
-            return f"; line {at + 1} misses the space after '{match[1]}:'"
-    return ""
+def _unspaced(lines: list[str], line: int, error: yaml.MarkedYAMLError) -> tuple[int, re.Match[str]] | None:
+    """Where `key:value`, which is one word to YAML, makes the fault: here, or in the line before."""
+    runs_on = (error.problem or "").startswith("mapping values") and line > 0
+    for at in (line, line - 1) if runs_on else (line,):
+        if match := _UNSPACED.match(lines[at]):
+            return at, match
+    return None
 
 
 def _skeleton(line: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
@@ -12,6 +12,7 @@ from tilewright_generator import families, load
 from tilewright_generator.errors import Position, Problems, UsageError, did_you_mean
 from tilewright_generator.families import Family
 from tilewright_generator.fields import Field, InvalidValueError, fields_of, show, text
+from tilewright_generator.slips import no_list, split_shapes, unspaced
 
 
 class Value(NamedTuple):
@@ -107,24 +108,6 @@ def _as_list(node: load.Node) -> tuple[load.Node, ...]:
     return node.items if isinstance(node, load.Sequence) else (node,)
 
 
-def _unspaced(word: str, known: Iterable[str]) -> str:
-    """A hint at `key:value`, which is one word to YAML."""
-    key, colon, value = word.partition(":")
-    return f"; a space is missing after '{key}:'" if colon and value and key in known else ""
-
-
-def _split_shapes(node: load.Node) -> str:
-    """How shapes are spelt that `node` gives as lists of numbers; empty where it does not."""
-    if not isinstance(node, load.Sequence) or not node.items:
-        return ""
-    if all(isinstance(item, load.Sequence) for item in node.items):
-        shapes = [_split_shapes(item) for item in node.items]
-        together = ", ".join(shapes)
-        return (together if len(shapes) == 1 else f"[{together}]") if all(shapes) else ""
-    numbers = [item.value if isinstance(item, load.Scalar) else None for item in node.items]
-    return "x".join(map(str, numbers)) if all(type(number) is int for number in numbers) else ""
-
-
 class _Parser:
     """Checks the parts of one spec against its family."""
 
@@ -162,7 +145,7 @@ class _Parser:
         if isinstance(node, load.Mapping):
             return node.entries
         if not isinstance(node, load.Unreadable):
-            hint = _unspaced(str(node.value), self._fields) if isinstance(node, load.Scalar) else ""
+            hint = unspaced(str(node.value), self._fields) if isinstance(node, load.Scalar) else ""
             self._problems.add(node.position, f"{what}: write a mapping, not {_describe(node)}{hint}")
         return {}
 
@@ -241,16 +224,15 @@ class _Parser:
         return choices
 
     def _unknown(self, name: str, position: Position, known: list[str]) -> None:
-        hint = _unspaced(name, known) or did_you_mean(name, known) or f"; there are: {', '.join(known)}"
+        hint = unspaced(name, known) or did_you_mean(name, known) or f"; there are: {', '.join(known)}"
         self._problems.add(position, f"{self._family.name} has no field {name!r}{hint}")
 
     def _values(self, field: Field, entry: load.Entry) -> tuple[Value, ...]:
         nodes = _as_list(entry.value)
         if not nodes:
             self._problems.add(entry.value.position, f"{field.name}: the list is empty")
-        if field.shape and (meant := _split_shapes(entry.value)):
-            hint = f"{field.name}: a list means alternatives; write {meant}"
-            self._problems.add(entry.value.position, hint)
+        if field.shape and (shapes := split_shapes(entry.value)):
+            self._problems.add(entry.value.position, no_list(field, shapes))
             return ()
         values: dict[Any, Value] = {}
         for node in nodes:

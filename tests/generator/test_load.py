@@ -92,14 +92,8 @@ def test_anchors_and_merge_keys() -> None:
         ("a:\n  \tb: 1\n", "s.yaml:2:3: a tab"),
         ("a:\n  - b: 1\n\tc: 2\n    d: 3\n", "s.yaml:3:1: a tab"),
         ("a:\n    b: 1\n\t- c\n", "s.yaml:3:1: a tab"),
-        (
-            "a:\n  - b: 1\n    tile:128x160x128\n    c: 2\n",
-            "s.yaml:3:5: YAML: while scanning a simple key, could not find expected ':'; line 3 misses the",
-        ),
-        (
-            "arch:sm_90a\nb: 2\n",
-            "s.yaml:2:2: YAML: mapping values are not allowed here; line 1 misses the",
-        ),
+        ("a:\n  - b: 1\n    tile:128x160\n    c: 2\n", "s.yaml:3:5: a space is missing after 'tile:'"),
+        ("arch:sm_90a\nb: 2\nc: 3\n", "s.yaml:1:1: a space is missing after 'arch:'"),
         ("a: 1\na: 2\n", "s.yaml:2:1: duplicate key 'a'; it stands on line 1 too"),
         ("a: no\n", "s.yaml:1:4: 'no' unquoted is a trap"),
         ("a: [1:30]\n", "s.yaml:1:5: '1:30' unquoted is a trap"),
@@ -118,6 +112,13 @@ def test_faults_have_a_line_and_a_column(text: str, fault: str) -> None:
     found = faults(text)
     assert len(found) == 1
     assert found[0].startswith(fault)
+
+
+def test_a_tab_does_not_move_what_it_indents() -> None:
+    text = "a:\n  - b:\n\t- c\n\t- d\n    e: 1\n\tf: 2\n"
+    node, problems = read(text)
+    assert [problem.position.line for problem in problems] == [3, 4, 6]
+    assert plain(node) == {"a": [{"b": ["c", "d"], "e": 1, "f": 2}]}
 
 
 def test_bytes_that_are_not_utf_8() -> None:

@@ -156,7 +156,7 @@ def test_excludes_take_combinations_out_with_a_reason() -> None:
         ),
         (
             "  - {tile: 64x64x64, exclude: {tile: 64x64x64, reason: x}}\n",
-            "5:5: nothing is left of this group's 1 combinations: its excludes take 1",
+            "5:5: nothing is left of this group's 1 combination: its excludes take 1",
         ),
         (
             "  - {tile: [256x64x64, 256x512x64]}\n",
@@ -180,6 +180,9 @@ def test_a_shape_written_as_a_list_is_one_fault(tile: str, meant: str) -> None:
     assert faults(f"{HEAD}configs:\n  - tile: {tile}\n") == [
         f"5:11: tile: a list means alternatives; write {meant}"
     ]
+    (fault,) = faults(HEAD + "configs:\n  - tile: [128, 160]\n")
+    assert fault.startswith("5:11: tile: '128x160' is not a tile; write MxNxK")
+    assert fault.endswith("; and a list means alternatives")
 
 
 def test_defaults_that_no_group_uses_are_a_fault() -> None:

@@ -1,0 +1,36 @@
+"""Common slips of those who write specs, and what they meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tilewright_generator import load
+from tilewright_generator.fields import Field, InvalidValueError
+
+
+def unspaced(word: str, known: Iterable[str]) -> str:
+    """A hint at `key:value`, which is one word to YAML."""
+    key, colon, value = word.partition(":")
+    return f"; a space is missing after '{key}:'" if colon and value and key in known else ""
+
+
+def split_shapes(node: load.Node) -> list[str]:
+    """The shapes that `node` gives as lists of numbers; none where it does not."""
+    if not isinstance(node, load.Sequence):
+        return []
+    if node.items and all(isinstance(item, load.Sequence) for item in node.items):
+        shapes = [split_shapes(item) for item in node.items]
+        return [shape for some in shapes for shape in some] if all(shapes) else []
+    numbers = [item.value if isinstance(item, load.Scalar) else None for item in node.items]
+    return ["x".join(map(str, numbers))] if numbers and all(type(n) is int for n in numbers) else []
+
+
+def no_list(field: Field, shapes: list[str]) -> str:
+    """What to write instead of shapes that are given as lists of numbers."""
+    try:
+        for shape in shapes:
+            field.parse(shape)
+    except InvalidValueError as error:
+        return f"{error}; and a list means alternatives"
+    meant = shapes[0] if len(shapes) == 1 else f"[{', '.join(shapes)}]"
+    return f"{field.name}: a list means alternatives; write {meant}"
