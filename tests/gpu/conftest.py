@@ -44,7 +44,10 @@ def _why_not() -> str | None:
     if not torch.cuda.is_available():
         return "no GPU"
     capability = torch.cuda.get_device_capability()
-    if not any(routing.runs_on(kernel.arch, capability) for kernel in Registry().kernels("gemm")):
+    registry = Registry()
+    families = {table.family for table in registry.tables.values()}
+    kernels = (kernel for family in families for kernel in registry.kernels(family))
+    if not any(routing.runs_on(kernel.arch, capability) for kernel in kernels):
         return f"no committed kernel runs on {routing.describe(capability)}"
     return None
 

@@ -123,5 +123,6 @@ def compare(found: torch.Tensor, wanted: torch.Tensor, config: dict[str, Any], k
     numbers = f"error {relative:.2e}, norm ratio {ratio:.6f}, excess of one element {excess:.2e}"
     assert not math.isnan(relative), f"{what}: NaN, an element was not written or poison was read"
     assert relative <= tolerance, f"{what}: {numbers}"
-    assert abs(ratio - 1) <= min(tolerance, 1.0 if fast else 5e-3), f"{what}: {numbers}"
+    # Fast sums lose bits, not their scale: whatever the error, a wrong alpha must show.
+    assert abs(ratio - 1) <= min(tolerance, 1e-2 if fast else 5e-3), f"{what}: {numbers}"
     assert excess <= 0, f"{what}: {numbers}"

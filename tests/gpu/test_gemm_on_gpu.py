@@ -104,6 +104,32 @@ def test_broadcast_over_a_batch(which: str) -> None:
     compare(found, wanted, BF16, 336)
 
 
+def test_results_with_the_batch_between_rows_and_columns() -> None:
+    a, b, product = reference.operands("bf16", "bf16", (144, 272, 336), batch=3)
+    between = torch.empty(144, 3, 336, device="cuda", dtype=torch.bfloat16).transpose(0, 1).copy_(a)
+    room = reference.poison((144, 3, 2 * 272), torch.bfloat16)
+    packed = reference.poison((144, 3, 272), torch.bfloat16)
+    for out in (packed.transpose(0, 1), room[..., :272].transpose(0, 1)):
+        for right in (b, column_major(b)):
+            out.fill_(float("nan"))
+            assert gemm(between, right, out=out) is out
+            compare(out, product, BF16, 336)
+    assert bool(room[..., 272:].isnan().all())
+
+
+def test_operands_beside_the_result() -> None:
+    a, b, product = reference.operands("bf16", "bf16", (64, 128, 256))
+    room = reference.poison((64, 256 + 128), torch.bfloat16)
+    left, out = room.split((256, 128), dim=1)
+    left.copy_(a)
+    gemm(left, column_major(b), out=out)
+    compare(out, product, BF16, 256)
+    assert torch.equal(left, a)
+    scale = room[3, 300:302].view(torch.float32)
+    with pytest.raises(ArgumentError, match="out: it overlaps scale_b"):
+        tilewright.gemm(left, column_major(b), out=out, scale_b=scale)
+
+
 def test_addresses_off_by_one_element() -> None:
     a, b, product = reference.operands("bf16", "bf16", (64, 128, 256))
     for offset in (0, 1, 4):
@@ -168,14 +194,39 @@ def test_cuda_graph_with_changed_data(how: str) -> None:
         compare(made, wanted, BF16, shape[2])
 
 
-def test_capture_without_a_call_before() -> None:
-    a, b, product = reference.operands("bf16", "bf16", (72, 648, 264))
-    b = column_major(b)
-    graph = torch.cuda.CUDAGraph()
+CAPTURE = """
+import sys, torch, tilewright
+from tilewright.errors import NotBuiltError
+tactic = sys.argv[1] or None
+torch.manual_seed(0)
+a = torch.randn(72, 1024, device="cuda").bfloat16()
+b = torch.randn(648, 1024, device="cuda").bfloat16().t()
+want = a.double() @ b.double()
+torch.cuda.synchronize()
+graph = torch.cuda.CUDAGraph()
+try:
     with torch.cuda.graph(graph):
-        out = gemm(a, b)
-    graph.replay()
-    compare(out, product, BF16, 264)
+        out = tilewright.gemm(a, b, tactic=tactic)
+except NotBuiltError as error:
+    sys.exit(print("not built:", error.message))
+out.fill_(float("nan"))
+graph.replay()
+torch.cuda.synchronize()
+assert (out.double() - want).norm() < 4e-3 * want.norm()
+print("done")
+"""
+
+
+@pytest.mark.parametrize("settings", ["", "@decomposition=split_k,splits=3"], ids=["selected", "stream_k"])
+def test_capture_without_a_call_before(settings: str, tmp_path: Path) -> None:
+    """In a process of its own: nothing has been loaded, prepared or planned before the capture."""
+    script = tmp_path / "capture.py"
+    script.write_text(CAPTURE, encoding="utf-8")
+    command = [sys.executable, str(script), settings and stream_k_kernel() + settings]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
+    if result.stdout.startswith("not built"):
+        pytest.skip(result.stdout)
+    assert result.stdout.strip() == "done", result.stderr
 
 
 STREAMS = """

@@ -20,7 +20,8 @@ from tilewright.errors import (
     NoKernelError,
     NotBuiltError,
 )
-from tilewright.ops.gemm import plan
+from tilewright.ops.gemm import measuring, plan
+from tilewright.ops.gemm.problem import Problem
 from tilewright.registry import Registry
 
 ODD = [(1, 8, 16), (31, 256, 256), (127, 129, 136), (10, 10, 10), (40, 264, 72), (5, 7, 3), (16, 1, 1)]
@@ -436,6 +437,19 @@ def test_plans_are_remembered_and_bounded(host: Context, monkeypatch: pytest.Mon
         tilewright.gemm(matrix(m, 32), B)
     assert len(host.plans) == 5
     assert all(key[0] == "gemm" for key in host.plans)
+
+
+@pytest.mark.parametrize("k", [256, 16384])
+@pytest.mark.parametrize("fast_accum", [False, True])
+def test_a_measurement_sees_a_wrong_alpha(k: int, fast_accum: bool) -> None:
+    problem = Problem(16, 64, k, a="e4m3", b="e4m3", fast_accum=fast_accum)
+    a, b = matrix(16, k).to(torch.float8_e4m3fn), matrix(64, k).to(torch.float8_e4m3fn).t()
+    d = (a.double() @ b.double()).bfloat16()
+    operands = measuring.Operands(a, b, d, None)
+    assert measuring.check(problem, operands, d) < 4e-3
+    for wrong in (1.02, 0.98, float("nan")):
+        with pytest.raises(measuring.WrongResultError, match="norm ratio"):
+            measuring.check(problem, operands, wrong * d)
 
 
 def test_plans_in_use_outlive_others(host: Context, monkeypatch: pytest.MonkeyPatch) -> None:

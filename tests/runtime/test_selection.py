@@ -7,16 +7,21 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import get_args, get_type_hints
 
 import pytest
 
 from tilewright.device import H200
 from tilewright.errors import ArgumentError
-from tilewright.ops.gemm import legality
+from tilewright.ops.gemm import legality, tactics
+from tilewright.ops.gemm import problem as problems
 from tilewright.ops.gemm.cost import estimate
 from tilewright.ops.gemm.problem import Problem
 from tilewright.ops.gemm.selection import BUILT_WITHIN, choose, fitting, rank
 from tilewright.ops.gemm.tactics import Tactic, candidates, variants
+from tilewright_generator.families.gemm import config as generator
+from tilewright_generator.families.gemm import rules
 
 
 @pytest.fixture
@@ -215,6 +220,18 @@ def test_tactics_are_written_and_read(record) -> None:
 def test_tactics_that_are_none(text: str) -> None:
     with pytest.raises(ArgumentError, match="tactic"):
         Tactic.parse(text)
+
+
+def test_types_and_activations_are_the_generators() -> None:
+    """They are stated in both packages, which do not import each other."""
+    assert {pair: outputs for pair, (_, outputs) in rules._TYPES.items()} == problems.OUTPUTS
+    assert {name: 8 * size for name, size in problems.BYTES.items()} == generator.BITS
+    assert {name: bits for name, (_, bits) in tactics._DLPACK.items()} == generator.BITS
+    hints = get_type_hints(generator.GemmConfig)
+    assert get_args(hints["activation"]) == problems.ACTIVATIONS
+    integer = [SimpleNamespace(d="s32", activation=name) for name in problems.ACTIVATIONS]
+    allowed = tuple(x.activation for x in integer if rules.integer_epilogue(x) is None)
+    assert allowed == problems.INTEGER_ACTIVATIONS
 
 
 def test_selecting_needs_no_torch() -> None:

@@ -40,12 +40,13 @@ def gemm(
             TF32) or int8. Row-major or column-major; strides decide, not names.
         b: [k, n], or [batch, k, n]; of a's dtype (e5m2 with e4m3). A matrix without batch, or a batch
             stride of 0, serves every batch. Operands that are not of 16 bits have k contiguous.
-        out: [m, n] or [batch, m, n], rows contiguous; made if absent. It may be c, and overlaps nothing else.
+        out: [m, n] or [batch, m, n], rows contiguous, in a wider tensor too; made if absent. It may be c,
+            and overlaps nothing else.
         out_dtype: D's type where `out` is absent; the operands' own (FP8: bfloat16, int8: int32) by default.
         c: D's type and shape, or one [m, n] for every batch; read if beta is not 0.
         alpha, beta: factors; integers for int8.
         scale_a, scale_b: one float32 each on the device: read when the kernel runs.
-        bias: [n], of D's type.
+        bias: [n], of D's type, contiguous; copied where its address is not a multiple of 16 bytes.
         activation: none, relu, gelu (erf) or silu; applied last.
         fast_accum: lets FP8 sums stay in the tensor core, which keeps about 14 bits of them.
         tactic: a kernel's name, or a tactic (`NAME@splits=4`), instead of the one the model selects.
@@ -55,7 +56,8 @@ def gemm(
 
     Raises:
         ArgumentError: an argument is wrong; it says which, what was given and what is wanted.
-        AlignmentError: 8-bit operands that TMA cannot read (others are copied, which the log says).
+        AlignmentError: 8-bit operands that TMA cannot read, or their c or out. Others are copied, as a
+            bias is in any case, which the log says.
         UnsupportedDeviceError: no kernel runs on this GPU.
         NoKernelError: no kernel computes this problem.
         NotBuiltError: the kernel is not built, and TILEWRIGHT_JIT=0.
