@@ -53,7 +53,7 @@ class Lines:
     def start(self, total: int, parallel: int) -> None:
         self._total, self._done, self._failed, self._parallel = total, 0, 0, parallel
         self._started = time.monotonic()
-        self.message(f"compiling {total} units, {min(total, parallel)} at a time")
+        self.message(f"compiling {total} unit{'s' * (total != 1)}, {min(total, parallel)} at a time")
 
     def done(self, name: str, status: str) -> None:
         self._done += 1
