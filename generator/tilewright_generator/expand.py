@@ -65,8 +65,8 @@ def expand(spec: Spec, problems: Problems) -> Expansion:
         for config, exclude in _candidates(spec, group):
             if exclude is not None:
                 excluded.append(Excluded(config, exclude, group))
-            elif (verdict := next(verdicts(spec.family, config), None)) is not None:
-                rejected.append(Rejected(config, verdict, group))
+            elif against := verdicts(spec.family, config, first=True):
+                rejected.append(Rejected(config, against[0], group))
             else:
                 kernels.append(Kernel(spec.family.kernel_name(config), config, group))
         if made == len(kernels):

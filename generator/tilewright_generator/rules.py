@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tilewright_generator.errors import InternalError
@@ -19,16 +18,21 @@ class Verdict(NamedTuple):
         return f"{self.rule}: {self.reason}"
 
 
-def verdicts(family: Family, candidate: Any) -> Iterator[Verdict]:
-    """The rules that reject the candidate, in the family's order; none if it is legal."""
-    for rule in family.rules:
-        try:
+def verdicts(family: Family, candidate: Any, *, first: bool = False) -> list[Verdict]:
+    """The rules that reject the candidate (`first`: only the first), in the family's order."""
+    found: list[Verdict] = []
+    name = ""
+    try:
+        for rule in family.rules:
+            name = rule.__name__
             reason = rule(candidate)
-        except Exception as error:
-            message = f"the rule {rule.__name__} of {family.name} fails on {candidate}: {error!r}"
-            raise InternalError(message) from error
-        if reason is not None:
-            yield Verdict(rule.__name__, reason)
+            if reason is not None:
+                found.append(Verdict(name, reason))
+                if first:
+                    break
+    except Exception as error:
+        raise InternalError(f"the rule {name} of {family.name} fails on {candidate}: {error!r}") from error
+    return found
 
 
 def statement(rule: Rule) -> str:
