@@ -160,8 +160,6 @@ def _run(problem: Problem, tactic: Tactic | None, iters: int, as_json: bool) -> 
     device = current.device(torch.cuda.current_device())
     records = current.registry.route("gemm", device)
     chosen, record = selection.choose(current.registry, records, problem, device, tactic)
-    if not as_json and not current.registry.is_built(record):
-        click.echo(f"building {record.name} (about a minute) ...")
     current.registry.library(record)
     operands = measuring.make_operands(problem, device)
     error = measuring.check(problem, operands[0], operands[0].call(problem, chosen))
