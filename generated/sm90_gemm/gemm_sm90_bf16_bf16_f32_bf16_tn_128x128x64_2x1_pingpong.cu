@@ -28,9 +28,9 @@ struct Gemm {
   using TileShape = Shape<Int<128>, Int<128>, Int<64>>;
   using ClusterShape = Shape<Int<2>, Int<1>, _1>;
 
-  using Fusion = tilewright::gemm::Epilogue<
+  using Fusion = tilewright::Epilogue<
       TileShape, ElementC, ElementD, ElementAccumulator,
-      tilewright::gemm::Bias::None, cutlass::epilogue::thread::Identity>;
+      tilewright::Bias::None, cutlass::epilogue::thread::Identity>;
 
   using CollectiveEpilogue = typename cutlass::epilogue::collective::CollectiveBuilder<
       cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, TileShape, ClusterShape,

@@ -28,9 +28,9 @@ struct Gemm {
   using TileShape = Shape<Int<128>, Int<256>, Int<64>>;
   using ClusterShape = Shape<Int<2>, Int<1>, _1>;
 
-  using Fusion = tilewright::gemm::Epilogue<
+  using Fusion = tilewright::Epilogue<
       TileShape, ElementC, ElementD, ElementAccumulator,
-      tilewright::gemm::Bias::AlongN, cutlass::epilogue::thread::GELU>;
+      tilewright::Bias::AlongN, cutlass::epilogue::thread::GELU>;
 
   using CollectiveEpilogue = typename cutlass::epilogue::collective::CollectiveBuilder<
       cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, TileShape, ClusterShape,

@@ -29,9 +29,9 @@ struct Gemm {
   using TileShape = Shape<Int<64>, Int<32>, Int<128>>;
   using ClusterShape = Shape<Int<1>, Int<1>, _1>;
 
-  using Fusion = tilewright::gemm::Epilogue<
+  using Fusion = tilewright::Epilogue<
       TileShape, ElementC, ElementD, ElementAccumulator,
-      tilewright::gemm::Bias::AlongM, cutlass::epilogue::thread::ReLu>;
+      tilewright::Bias::AlongM, cutlass::epilogue::thread::ReLu>;
 
   using CollectiveEpilogue = typename cutlass::epilogue::collective::CollectiveBuilder<
       cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, TileShape, ClusterShape,

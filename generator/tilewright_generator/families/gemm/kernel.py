@@ -146,7 +146,7 @@ def variables(config: GemmConfig) -> dict[str, str]:
         "cluster": f"Shape<Int<{config.cluster.m}>, Int<{config.cluster.n}>, _1>",
         "stages": str(stages),
         "shared_memory": str(total),
-        "bias": f"tilewright::gemm::Bias::{bias}",
+        "bias": f"tilewright::Bias::{bias}",
         "activation": f"cutlass::epilogue::thread::{_ACTIVATIONS[config.activation]}",
         "epilogue_schedule": "TmaWarpSpecializedCooperative" if cooperative else "TmaWarpSpecialized",
         "mainloop_schedule": f"KernelTmaWarpSpecialized{schedule}{fp8_fast}",

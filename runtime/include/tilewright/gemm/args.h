@@ -8,28 +8,11 @@
 
 #include <stdint.h>
 
+#include "tilewright/tactic.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-typedef enum tilewright_raster {
-  TILEWRIGHT_RASTER_HEURISTIC = 0,
-  TILEWRIGHT_RASTER_ALONG_M = 1,
-  TILEWRIGHT_RASTER_ALONG_N = 2,
-} tilewright_raster;
-
-// How a stream-K kernel cuts the work; other kernels ignore it.
-typedef enum tilewright_decomposition {
-  TILEWRIGHT_DECOMPOSE_HEURISTIC = 0,  // `splits` > 1 means split-K
-  TILEWRIGHT_DECOMPOSE_DATA_PARALLEL = 1,
-  TILEWRIGHT_DECOMPOSE_SPLIT_K = 2,
-  TILEWRIGHT_DECOMPOSE_STREAM_K = 3,
-} tilewright_decomposition;
-
-typedef enum tilewright_reduction {
-  TILEWRIGHT_REDUCE_DETERMINISTIC = 0,
-  TILEWRIGHT_REDUCE_NONDETERMINISTIC = 1,  // partial sums are added in the order they arrive
-} tilewright_reduction;
 
 typedef struct tilewright_gemm_args {
   int32_t m, n, k, batch;
@@ -49,14 +32,7 @@ typedef struct tilewright_gemm_args {
 
   float alpha, beta;
 
-  // The tactic: what a kernel takes at run time and tuning chooses.
-  int32_t raster;         // tilewright_raster, in the caller's m and n
-  int32_t swizzle;        // tiles to a side of the rasterised block: 1, 2, 4 or 8
-  int32_t decomposition;  // tilewright_decomposition
-  int32_t splits;         // parts that K is cut into; 1 lets stream-K decide
-  int32_t reduction;      // tilewright_reduction
-
-  int32_t sm_count;  // multiprocessors to use; at most the device's
+  tilewright_tactic tactic;
 } tilewright_gemm_args;
 
 #ifdef __cplusplus

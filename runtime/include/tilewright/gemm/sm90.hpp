@@ -1,6 +1,6 @@
 // What a generated sm_90a `gemm` kernel includes: just the CUTLASS headers that its collectives
 // need (cutlass/gemm/collective/collective_builder.hpp would pull in every architecture's), and
-// the adapter between the C ABI and a CUTLASS kernel.
+// what turns a problem into CUTLASS's arguments.
 #pragma once
 
 #include "cutlass/cutlass.h"
@@ -14,5 +14,5 @@
 #include "cutlass/gemm/kernel/tile_scheduler.hpp"
 #include "cutlass/gemm/kernel/sm90_gemm_tma_warpspecialized_cooperative.hpp"
 #include "cutlass/gemm/kernel/sm90_gemm_tma_warpspecialized_pingpong.hpp"
-#include "tilewright/gemm/adapter.hpp"
-#include "tilewright/gemm/epilogue.hpp"
+#include "tilewright/epilogue.hpp"
+#include "tilewright/gemm/problem.hpp"

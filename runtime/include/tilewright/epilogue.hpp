@@ -1,13 +1,14 @@
-// The epilogue of every `gemm` kernel, as one CUTLASS epilogue visitor tree:
+// The epilogue of a CUTLASS kernel, as one epilogue visitor tree:
 //
-//   D = activation(beta * C + (alpha * scale_a * scale_b * accumulator + bias))
+//   D = activation(beta * C + (alpha * factor_0 * factor_1 * accumulator + bias))
+//
+// The factors are device scalars, read when the kernel runs.
 #pragma once
 
 #include "cutlass/epilogue/fusion/sm90_callbacks_tma_warpspecialized.hpp"
 #include "cutlass/epilogue/thread/activation.h"
-#include "tilewright/gemm/args.h"
 
-namespace tilewright::gemm {
+namespace tilewright {
 
 namespace fusion = cutlass::epilogue::fusion;
 
@@ -55,13 +56,19 @@ struct Epilogue {
   using Callbacks = cute::conditional_t<kActivates, fusion::Sm90EVT<Compute<Activation, ElementD>, Linear>, Linear>;
   using Arguments = typename Callbacks::Arguments;
 
-  static Arguments arguments(tilewright_gemm_args const& args) {
+  struct Inputs {
+    float alpha = 1.0f, beta = 0.0f;
+    float const* factors[2] = {nullptr, nullptr};  // null is 1
+    void const* bias = nullptr;
+  };
+
+  static Arguments arguments(Inputs const& inputs) {
     typename Alpha::Arguments alpha{};
-    alpha.scalars[0] = static_cast<ElementCompute>(args.alpha);
+    alpha.scalars[0] = static_cast<ElementCompute>(inputs.alpha);
     alpha.scalars[1] = alpha.scalars[2] = ElementCompute(1);
     if constexpr (cute::is_same_v<ElementCompute, float>) {
-      alpha.scalar_ptrs[1] = args.scale_a;
-      alpha.scalar_ptrs[2] = args.scale_b;
+      alpha.scalar_ptrs[1] = inputs.factors[0];
+      alpha.scalar_ptrs[2] = inputs.factors[1];
     }
     // A batch stride of the scalar (which has no pointer) that is not 0 makes the node read the
     // scales in each tile's epilogue, not in its constructor: that runs ahead of
@@ -69,16 +76,16 @@ struct Epilogue {
     cute::get<2>(alpha.dScalar[0]) = 1;
 
     typename Beta::Arguments beta{};
-    beta.scalars[0] = static_cast<ElementCompute>(args.beta);
+    beta.scalars[0] = static_cast<ElementCompute>(inputs.beta);
 
     typename Linear::Arguments linear{};
     linear.op_0 = beta;
     linear.op_2.op_0 = alpha;
     if constexpr (Where == Bias::AlongM) {
-      linear.op_2.op_2.ptr_col = static_cast<ElementD const*>(args.bias);
+      linear.op_2.op_2.ptr_col = static_cast<ElementD const*>(inputs.bias);
     }
     if constexpr (Where == Bias::AlongN) {
-      linear.op_2.op_2.ptr_row = static_cast<ElementD const*>(args.bias);
+      linear.op_2.op_2.ptr_row = static_cast<ElementD const*>(inputs.bias);
     }
     if constexpr (kActivates) {
       Arguments whole{};
@@ -90,4 +97,4 @@ struct Epilogue {
   }
 };
 
-}  // namespace tilewright::gemm
+}  // namespace tilewright

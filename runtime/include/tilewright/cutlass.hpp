@@ -1,0 +1,179 @@
+// Turns a CUTLASS 3.x kernel into a `tilewright_kernel`, whatever its family.
+#pragma once
+
+#include "cutlass/gemm/gemm.h"
+#include "cutlass/kernel_hardware_info.hpp"
+#include "tilewright/abi.h"
+#include "tilewright/launch.hpp"
+#include "tilewright/tactic.h"
+
+namespace tilewright {
+
+// A stride of CUTLASS's (major, other, batch) kind from a leading dimension and a batch stride.
+template <class Stride>
+Stride make_stride(int64_t leading, int64_t batch) {
+  Stride stride{};
+  if constexpr (cute::is_static<cute::remove_cvref_t<decltype(cute::get<0>(Stride{}))>>::value) {
+    cute::get<1>(stride) = leading;
+  } else {
+    cute::get<0>(stride) = leading;
+  }
+  cute::get<2>(stride) = batch;
+  return stride;
+}
+
+// A void pointer as the type of one of CUTLASS's arguments.
+template <class Pointer, class Void>
+void assign(Pointer& pointer, Void* address) {
+  pointer = static_cast<Pointer>(address);
+}
+
+template <class Kernel>
+inline constexpr bool kStreamK = cute::is_same_v<typename Kernel::TileSchedulerTag, cutlass::gemm::StreamKScheduler>;
+
+template <class Kernel>
+inline constexpr bool kDynamicCluster = !cute::is_static_v<typename Kernel::ClusterShape>;
+
+// Kernels of which two SMs share an instruction take clusters of whole pairs; others single thread blocks.
+template <class Kernel>
+constexpr int cluster_multiple() {
+  if constexpr (kDynamicCluster<Kernel>) {
+    return cute::size(typename Kernel::AtomThrShapeMNK{});
+  } else {
+    return 1;
+  }
+}
+
+// The run-time part of CUTLASS's arguments that no operand has to do with. `swap_ab`: the caller's m and n
+// are the kernel's n and m.
+template <class Kernel>
+void set_tactic(typename Kernel::Arguments& out, tilewright_tactic const& tactic, bool swap_ab) {
+  out.hw_info.sm_count = tactic.sm_count;
+  if constexpr (kDynamicCluster<Kernel>) {
+    int const least = cluster_multiple<Kernel>();
+    auto const shape = [least](int m, int n) { return dim3(m > 0 ? m : least, n > 0 ? n : 1, 1); };
+    out.hw_info.cluster_shape = shape(tactic.cluster_m, tactic.cluster_n);
+    out.hw_info.cluster_shape_fallback = shape(tactic.fallback_m, tactic.fallback_n);
+  }
+
+  using Raster = cutlass::gemm::kernel::detail::RasterOrderOptions;
+  if (tactic.raster != TILEWRIGHT_RASTER_HEURISTIC) {
+    bool const along_m = (tactic.raster == TILEWRIGHT_RASTER_ALONG_M) != swap_ab;
+    out.scheduler.raster_order = along_m ? Raster::AlongM : Raster::AlongN;
+  }
+  out.scheduler.max_swizzle_size = tactic.swizzle;
+  if constexpr (kStreamK<Kernel>) {
+    using Decomposition = cute::remove_cvref_t<decltype(out.scheduler.decomposition_mode)>;
+    using Reduction = cute::remove_cvref_t<decltype(out.scheduler.reduction_mode)>;
+    out.scheduler.splits = tactic.splits;
+    switch (tactic.decomposition) {
+      case TILEWRIGHT_DECOMPOSE_DATA_PARALLEL:
+        out.scheduler.decomposition_mode = Decomposition::DataParallel;
+        break;
+      case TILEWRIGHT_DECOMPOSE_SPLIT_K:
+        out.scheduler.decomposition_mode = Decomposition::SplitK;
+        break;
+      case TILEWRIGHT_DECOMPOSE_STREAM_K:
+        out.scheduler.decomposition_mode = Decomposition::StreamK;
+        break;
+      default:
+        out.scheduler.decomposition_mode = Decomposition::Heuristic;
+    }
+    out.scheduler.reduction_mode =
+        tactic.reduction == TILEWRIGHT_REDUCE_NONDETERMINISTIC ? Reduction::Nondeterministic : Reduction::Deterministic;
+  }
+}
+
+// `Traits` is what a generated file defines: Kernel, Fusion, kSwapAB, kPdl and the entry point.
+// `Problem<Traits>` is its family's: Args, the C struct; `possible`, what CUTLASS does not check; and
+// `arguments`, which makes CUTLASS's out of them.
+template <class Traits, template <class> class Problem>
+struct CutlassAdapter {
+  using Kernel = typename Traits::Kernel;
+  using Args = typename Problem<Traits>::Args;
+
+  static bool clusters_fit(typename Kernel::Arguments const& arguments) {
+    if constexpr (kDynamicCluster<Kernel>) {
+      // CUTLASS takes any fallback that divides the preferred shape, also one that cuts a pair of SMs.
+      unsigned const multiple = cluster_multiple<Kernel>();
+      dim3 const preferred = arguments.hw_info.cluster_shape;
+      dim3 const fallback = arguments.hw_info.cluster_shape_fallback;
+      return fallback.x % multiple == 0 && preferred.x % fallback.x == 0 && preferred.y % fallback.y == 0;
+    } else {
+      return true;
+    }
+  }
+
+  static int32_t can_implement(void const* opaque) {
+    auto const& args = *static_cast<Args const*>(opaque);
+    tilewright_tactic const& tactic = args.tactic;
+    bool const sane = args.m > 0 && args.n > 0 && args.k > 0 && args.batch > 0 && tactic.sm_count > 0 &&
+                      tactic.swizzle > 0 && tactic.splits > 0 && Problem<Traits>::possible(args);
+    if (!sane) {
+      return TILEWRIGHT_NOT_SUPPORTED;
+    }
+    auto const arguments = Problem<Traits>::arguments(args);
+    return clusters_fit(arguments) && Kernel::can_implement(arguments) ? TILEWRIGHT_OK : TILEWRIGHT_NOT_SUPPORTED;
+  }
+
+  static int64_t workspace_bytes(void const* opaque) {
+    return static_cast<int64_t>(
+        Kernel::get_workspace_size(Problem<Traits>::arguments(*static_cast<Args const*>(opaque))));
+  }
+
+  static int32_t launch(void const* opaque, void* workspace, void* stream_handle) {
+    auto const& args = *static_cast<Args const*>(opaque);
+    auto const stream = static_cast<cudaStream_t>(stream_handle);
+    if (cudaError_t const error = prepare<Traits>(Traits::entry(), Kernel::SharedStorageSize, kDynamicCluster<Kernel>);
+        error != cudaSuccess) {
+      return error;
+    }
+    auto const arguments = Problem<Traits>::arguments(args);
+    if constexpr (kStreamK<Kernel>) {
+      if (workspace == nullptr && Kernel::get_workspace_size(arguments) != 0) {
+        return TILEWRIGHT_WORKSPACE_MISSING;
+      }
+      if (Kernel::initialize_workspace(arguments, workspace, stream) != cutlass::Status::kSuccess) {
+        cudaError_t const error = cudaGetLastError();  // CUTLASS may have taken it already
+        return error != cudaSuccess ? error : cudaErrorUnknown;
+      }
+    }
+    typename Kernel::Params params = Kernel::to_underlying_arguments(arguments, workspace);
+
+    LaunchShape shape{};
+    shape.grid = Kernel::get_grid_shape(params);
+    shape.block = Kernel::get_block_shape();
+    shape.smem_bytes = Kernel::SharedStorageSize;
+    shape.pdl = Traits::kPdl;
+    if constexpr (kDynamicCluster<Kernel>) {
+      shape.cluster = arguments.hw_info.cluster_shape_fallback;
+      shape.preferred = arguments.hw_info.cluster_shape;
+    } else {
+      using Cluster = typename Kernel::ClusterShape;
+      shape.cluster = shape.preferred = dim3(cute::size<0>(Cluster{}), cute::size<1>(Cluster{}), 1);
+    }
+    return tilewright::launch(Traits::entry(), &params, shape, stream);
+  }
+
+  static constexpr tilewright_kernel descriptor(char const* name) {
+    return {TILEWRIGHT_ABI_VERSION,    sizeof(Args), Kernel::MaxThreadsPerBlock,
+            Kernel::SharedStorageSize, name,         &can_implement,
+            &workspace_bytes,          &launch};
+  }
+};
+
+}  // namespace tilewright
+
+// Defines the entry point NAME, under which profilers and SASS show the kernel, and the descriptor
+// `tilewright_NAME`, which the module's table binds. The kernel is `tilewright::NAME::Gemm`.
+#define TILEWRIGHT_CUTLASS_KERNEL(NAME, PROBLEM)                                                           \
+  extern "C" __global__ void __launch_bounds__(tilewright::NAME::Gemm::Kernel::MaxThreadsPerBlock,         \
+                                               tilewright::NAME::Gemm::Kernel::MinBlocksPerMultiprocessor) \
+      NAME(__grid_constant__ typename tilewright::NAME::Gemm::Kernel::Params const params) {               \
+    extern __shared__ char tilewright_shared_memory[];                                                     \
+    typename tilewright::NAME::Gemm::Kernel kernel;                                                        \
+    kernel(params, tilewright_shared_memory);                                                              \
+  }                                                                                                        \
+  void const* tilewright::NAME::Gemm::entry() { return reinterpret_cast<void const*>(&::NAME); }           \
+  extern "C" __attribute__((visibility("default"))) tilewright_kernel const tilewright_##NAME =            \
+      tilewright::CutlassAdapter<tilewright::NAME::Gemm, PROBLEM>::descriptor(#NAME);
