@@ -26,9 +26,10 @@ import yaml
 
 from tilewright import context
 from tilewright.errors import TilewrightError
-from tilewright.ops.gemm import legality, measuring, selection
+from tilewright.ops.common.tactics import Tactic, rearranged
+from tilewright.ops.gemm import measuring
+from tilewright.ops.gemm.family import FAMILY
 from tilewright.ops.gemm.problem import FP8, OUTPUTS, Problem
-from tilewright.ops.gemm.tactics import Tactic, candidates, rearranged
 
 SHAPES = Path(__file__).parent / "shapes" / "gemm.yaml"
 SCREENING_REPLAYS = 3  # for all tactics; the best few are measured again
@@ -65,7 +66,7 @@ def best_tactic(
     registry = context.current().registry
     device = context.current().device(torch.cuda.current_device())
     built = (record for record in registry.route("gemm", device) if registry.is_built(record))
-    first = [one for record in legality.fitting(built, problem) for one in candidates(record, problem)]
+    first = [one for record in FAMILY.fitting(built, problem) for one in FAMILY.candidates(record, problem)]
     screened = _screen(problem, operands, first)
     second = [one for _, tactic in screened[:SCREENED] for one in rearranged(tactic) if one != tactic]
     screened = sorted(screened + _screen(problem, operands, second), key=lambda item: item[0])
@@ -93,7 +94,7 @@ def measure(name: str, problem: Problem, tactics: str, times: TextIO | None) -> 
     current = context.current()
     device = current.device(torch.cuda.current_device())
     operands = measuring.make_operands(problem, device)
-    chosen, _ = selection.choose(current.registry, current.registry.route("gemm", device), problem, device)
+    chosen, _ = FAMILY.choose(current.registry, current.registry.route("gemm", device), problem, device)
     theirs = measuring.peer_seconds(problem, operands)
     ours = measuring.seconds(problem, operands, chosen)
     row = {

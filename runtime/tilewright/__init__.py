@@ -7,6 +7,7 @@ imports neither torch nor TVM-FFI.
 from __future__ import annotations
 
 import importlib
+import pkgutil
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -27,20 +28,15 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        value = getattr(importlib.import_module(_HOMES[name]), name)
-    elif name.startswith("_") or (op := _op_module(name)) is None:
+    home = _HOMES.get(name) or (None if name.startswith("_") else _op_home(name))
+    if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    else:
-        value = getattr(op, name)
-    globals()[name] = value
+    value = globals()[name] = getattr(importlib.import_module(home), name)
     return value
 
 
-def _op_module(name: str) -> Any:
-    try:
-        return importlib.import_module(f"tilewright.ops.{name}")
-    except ModuleNotFoundError as error:
-        if error.name == f"tilewright.ops.{name}":
-            return None
-        raise
+def _op_home(op: str) -> str | None:
+    """The package that lists an op among its OPS: each family's says which are its own."""
+    ops = importlib.import_module("tilewright.ops")
+    packages = (f"{ops.__name__}.{module.name}" for module in pkgutil.iter_modules(ops.__path__))
+    return next((home for home in packages if op in getattr(importlib.import_module(home), "OPS", ())), None)

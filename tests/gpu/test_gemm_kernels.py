@@ -14,9 +14,9 @@ import torch
 import yaml
 
 import tilewright
-from tilewright.ops.gemm import legality
+from tilewright.ops.common.tactics import Tactic
+from tilewright.ops.gemm.family import FAMILY
 from tilewright.ops.gemm.problem import Problem
-from tilewright.ops.gemm.tactics import Tactic
 from tilewright.registry import Registry
 from tilewright.routing import runs_on
 from tilewright.table import KernelRecord
@@ -66,7 +66,7 @@ def problem_of(record: KernelRecord, m: int, n: int, k: int, batch: int = 1) -> 
 
 def shapes(record: KernelRecord, among: list[tuple[int, int, int]]) -> Iterator[tuple[int, int, int]]:
     """Those that the kernel takes as they are."""
-    return (shape for shape in among if legality.misfit(record, problem_of(record, *shape)) is None)
+    return (shape for shape in among if FAMILY.misfit(record, problem_of(record, *shape)) is None)
 
 
 def full_epilogue(record: KernelRecord, shape: tuple[int, ...], k: int) -> tuple[dict[str, Any], Any]:

@@ -34,7 +34,7 @@ void store(int32_t& to, double value) { to = static_cast<int32_t>(value); }
 template <class Input, class Output, bool kAKMajor, bool kBKMajor, bool kRelu>
 int32_t launch(void const* opaque, void* workspace, void*) {
   auto const& args = *static_cast<tilewright_gemm_args const*>(opaque);
-  if (args.splits > 1 && workspace == nullptr) {
+  if (args.tactic.splits > 1 && workspace == nullptr) {
     return TILEWRIGHT_WORKSPACE_MISSING;
   }
   auto const* a = static_cast<Input const*>(args.a);
@@ -76,7 +76,7 @@ int32_t can_implement(void const* opaque) {
 
 int64_t workspace_bytes(void const* opaque) {
   auto const& args = *static_cast<tilewright_gemm_args const*>(opaque);
-  return args.splits > 1 ? int64_t(args.splits) * args.m * args.n * 4 : 0;
+  return args.tactic.splits > 1 ? int64_t(args.tactic.splits) * args.m * args.n * 4 : 0;
 }
 
 }  // namespace

@@ -10,13 +10,13 @@ import tvm_ffi
 
 from tilewright.errors import NotBuiltError
 from tilewright.library import Library, header_abi, load
+from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.gemm.arguments import OPERAND_NAMES, OUTPUT_DTYPES
 from tilewright.ops.gemm.problem import OUTPUTS, Problem
-from tilewright.ops.gemm.tactics import Tactic
 
 BF16 = 4 * 256 + 16
-OPTIONS = (1, 1, 0, 1, 0, 1, 0, 132, BF16, BF16, BF16)
-SPLIT = (1, 1, 0, 1, 2, 4, 0, 132, BF16, BF16, BF16)
+OPTIONS = (0, 1, 0, 1, 0, 0, 0, 0, 0, 132, 1, 1, BF16, BF16, BF16)
+SPLIT = (0, 1, 2, 4, 0, 0, 0, 0, 0, 132, 1, 1, BF16, BF16, BF16)
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_wrong_arguments(library: Library) -> None:
         launch(a, b, None, d, None, torch.ones(2), None, 1.0, 0.0, None)
     with pytest.raises(ValueError, match="beta is 1"):
         launch(a, b, None, d, None, None, None, 1.0, 1.0, None)
-    with pytest.raises(ValueError, match="options holds 2 numbers; 11"):
+    with pytest.raises(ValueError, match="options holds 2 numbers; 15"):
         library.launcher("host_bf16_tn", (1, 1))
 
 
@@ -129,7 +129,7 @@ def test_the_types_of_tensors_are_those_that_tactics_name(
     problem = Problem(16, 16, 16, a=types[0], b=types[1], d=d)
     a, b = (torch.zeros(16, 16).to(dtypes[name]) for name in types)
     out = torch.zeros(16, 16, dtype=OUTPUT_DTYPES[d])
-    launch = library.launcher("host_s8_tn", Tactic("host_s8_tn").options(problem, 132))
+    launch = library.launcher("host_s8_tn", (*Tactic("host_s8_tn").options(132), *problem.options))
     assert launch(a[:8], b.t()[:, :8], None, out[:8, :8], None, None, None, 1.0, 0.0, None) == 0
 
 

@@ -20,7 +20,8 @@ from tilewright.errors import (
     NoKernelError,
     NotBuiltError,
 )
-from tilewright.ops.gemm import measuring, plan
+from tilewright.ops.common import memory
+from tilewright.ops.gemm import measuring
 from tilewright.ops.gemm.problem import Problem
 from tilewright.registry import Registry
 
@@ -212,9 +213,9 @@ def test_overlap_is_exact_for_matrices_of_one_stride() -> None:
         room.zero_()
         x.fill_(1)
         truth = bool(y.any())
-        assert plan.overlap(x, y) or not truth
+        assert memory.overlap(x, y) or not truth
         exact = all(view.shape[0] == 1 and view.stride(1) == row for view in views)
-        said_too_much += plan.overlap(x, y) and not truth and exact and min(x.shape[1], y.shape[1]) > 4
+        said_too_much += memory.overlap(x, y) and not truth and exact and min(x.shape[1], y.shape[1]) > 4
     assert said_too_much == 0
 
 

@@ -14,12 +14,12 @@ import pytest
 
 from tilewright.device import H200
 from tilewright.errors import ArgumentError
-from tilewright.ops.gemm import legality, tactics
+from tilewright.ops.common.family import BUILT_WITHIN
+from tilewright.ops.common.tactics import Tactic, rearranged
 from tilewright.ops.gemm import problem as problems
 from tilewright.ops.gemm.cost import estimate
+from tilewright.ops.gemm.family import FAMILY, candidates
 from tilewright.ops.gemm.problem import Problem
-from tilewright.ops.gemm.selection import BUILT_WITHIN, choose, fitting, rank
-from tilewright.ops.gemm.tactics import Tactic, candidates, variants
 from tilewright_generator.families.gemm import config as generator
 from tilewright_generator.families.gemm import rules
 
@@ -39,7 +39,7 @@ def records(record):
 
 
 def names(records, problem: Problem) -> list[str]:
-    return [record.name for record in legality.fitting(records, problem)]
+    return [record.name for record in FAMILY.fitting(records, problem)]
 
 
 def test_what_fits(records) -> None:
@@ -53,32 +53,32 @@ def test_what_fits(records) -> None:
 
 def test_alignment(record) -> None:
     kernel = record("k")
-    assert "k" not in (legality.misfit(kernel, Problem(7, 8, 8)) or "")
-    assert "a has 12 elements" in (legality.misfit(kernel, Problem(8, 8, 12)) or "")
-    assert "d has 12 elements" in (legality.misfit(kernel, Problem(8, 12, 8)) or "")
+    assert "k" not in (FAMILY.misfit(kernel, Problem(7, 8, 8)) or "")
+    assert "a has 12 elements" in (FAMILY.misfit(kernel, Problem(8, 8, 12)) or "")
+    assert "d has 12 elements" in (FAMILY.misfit(kernel, Problem(8, 12, 8)) or "")
     turned = record("k", layout="nn")
-    assert "a has 7 elements" in (legality.misfit(turned, Problem(7, 8, 8, layout="nn")) or "")
+    assert "a has 7 elements" in (FAMILY.misfit(turned, Problem(7, 8, 8, layout="nn")) or "")
 
 
 def test_fast_accumulation_must_be_allowed(record) -> None:
     fast = record("fast", a="e4m3", b="e4m3", fast_accum=True)
     problem = Problem(64, 64, 64, a="e4m3", b="e4m3")
-    assert "fast accumulation" in (legality.misfit(fast, problem) or "")
-    assert legality.misfit(fast, replace(problem, fast_accum=True)) is None
+    assert "fast accumulation" in (FAMILY.misfit(fast, problem) or "")
+    assert FAMILY.misfit(fast, replace(problem, fast_accum=True)) is None
 
 
 def test_an_explanation_counts(records) -> None:
-    text = legality.explain(records, Problem(512, 512, 512, activation="silu"))
+    text = FAMILY.explain(records, Problem(512, 512, 512, activation="silu"))
     assert "7 kernels: its activation is none, not silu" in text
 
 
 def test_the_order_of_kernels_does_not_matter(records) -> None:
     shuffler = random.Random(1)
     for problem in (Problem(16, 4096, 4096), Problem(8192, 8192, 8192), Problem(300, 1000, 72, batch=5)):
-        wanted = [candidate.tactic for candidate in rank(records, problem, H200)]
+        wanted = [candidate.tactic for candidate in FAMILY.rank(records, problem, H200)]
         for _ in range(5):
             mixed = shuffler.sample(records, len(records))
-            assert [candidate.tactic for candidate in rank(mixed, problem, H200)] == wanted
+            assert [candidate.tactic for candidate in FAMILY.rank(mixed, problem, H200)] == wanted
 
 
 class Shelf:
@@ -94,61 +94,60 @@ class Shelf:
 def test_a_built_kernel_is_taken_where_it_is_about_as_good(records, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILEWRIGHT_JIT", "1")
     problem = Problem(8192, 8192, 8192)
-    ranked = rank(records, problem, H200)
+    ranked = FAMILY.rank(records, problem, H200)
     best = ranked[0]
     bound = best.estimate.seconds * (1 + BUILT_WITHIN)
     near = next(x for x in ranked if x.record is not best.record and x.estimate.seconds <= bound)
-    assert choose(Shelf(), records, problem, H200) == best[:2]
-    assert choose(Shelf(near.record.name), records, problem, H200) == near[:2]
-    assert choose(Shelf(near.record.name, best.record.name), records, problem, H200) == best[:2]
-    assert choose(Shelf("small"), records, problem, H200) == best[:2]  # several times as slow
+    assert FAMILY.choose(Shelf(), records, problem, H200) == best[:2]
+    assert FAMILY.choose(Shelf(near.record.name), records, problem, H200) == near[:2]
+    assert FAMILY.choose(Shelf(near.record.name, best.record.name), records, problem, H200) == best[:2]
+    assert FAMILY.choose(Shelf("small"), records, problem, H200) == best[:2]  # several times as slow
 
 
 def test_only_built_kernels_count_where_none_may_be_compiled(records, monkeypatch) -> None:
     problem = Problem(8192, 8192, 8192)
     monkeypatch.setenv("TILEWRIGHT_JIT", "0")
-    assert choose(Shelf("small"), records, problem, H200)[0].kernel == "small"
-    assert choose(Shelf(), records, problem, H200) == rank(records, problem, H200)[0][:2]
+    assert FAMILY.choose(Shelf("small"), records, problem, H200)[0].kernel == "small"
+    assert FAMILY.choose(Shelf(), records, problem, H200) == FAMILY.rank(records, problem, H200)[0][:2]
 
 
 def test_being_built_does_not_change_the_order(records) -> None:
     problem = Problem(8192, 8192, 8192)
-    ranked = rank(records, problem, H200, lambda record: record.name == "small")
-    assert [one.tactic for one in ranked] == [one.tactic for one in rank(records, problem, H200)]
+    ranked = FAMILY.rank(records, problem, H200, lambda record: record.name == "small")
+    assert [one.tactic for one in ranked] == [one.tactic for one in FAMILY.rank(records, problem, H200)]
     assert [one.built for one in ranked].count(True) == 1
 
 
-def test_the_kernels_of_a_kind_are_looked_for_once(records, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_kernels_of_a_kind_are_looked_for_once(records) -> None:
     asked = []
-    misfit_kind = legality.misfit_kind
-    monkeypatch.setattr(legality, "misfit_kind", lambda *which: asked.append(which) or misfit_kind(*which))
+    family = replace(FAMILY, misfit_kind=lambda *which: asked.append(which) or FAMILY.misfit_kind(*which))
     shelf = Shelf()
     for m in (16, 17, 512):
         for layout in ("tn", "nt"):
             problem = Problem(8 * m, 512, 512, layout=layout)
-            found = [record.name for record in fitting(shelf, records, problem)]
+            found = [record.name for record in family.fitting_kept(shelf, records, problem)]
             assert found == names(records, problem)
     asked.clear()
-    assert fitting(shelf, records, Problem(64, 64, 60)) == []  # extents are looked at each time
+    assert family.fitting_kept(shelf, records, Problem(64, 64, 60)) == []  # extents are looked at each time
     assert not asked
-    assert fitting(shelf, records[:1], Problem(64, 64, 64)) == records[:1]
+    assert family.fitting_kept(shelf, records[:1], Problem(64, 64, 64)) == records[:1]
 
 
 def test_the_model_knows_the_obvious(records) -> None:
     def best(*shape: int) -> str:
-        return rank(records, Problem(*shape), H200)[0].record.name
+        return FAMILY.rank(records, Problem(*shape), H200)[0].record.name
 
     assert best(16, 8192, 8192) == "small"
     assert best(8192, 8192, 8192).startswith("big")
     # One tile with a long k: only splitting uses more than one SM.
-    order = [candidate.record.name for candidate in rank(records, Problem(128, 256, 65536), H200)]
+    order = [candidate.record.name for candidate in FAMILY.rank(records, Problem(128, 256, 65536), H200)]
     assert order.index("split") < order.index("medium") < order.index("big")
 
 
 @pytest.mark.parametrize("shape", [(1, 8, 16), (128, 4096, 4096), (8192, 8192, 8192), (65536, 64, 64)])
 def test_estimates_are_possible(records, shape: tuple[int, int, int]) -> None:
     problem = Problem(*shape)
-    for kernel in legality.fitting(records, problem):
+    for kernel in FAMILY.fitting(records, problem):
         for tactic in candidates(kernel, problem):
             seconds = estimate(tactic, kernel, problem, H200).seconds
             assert seconds > problem.flops / 1e15
@@ -173,7 +172,7 @@ def test_the_choice_is_close_to_the_best_measured(record) -> None:
     for row in measured["problems"]:
         problem = Problem(**row["problem"])
         times = {Tactic.parse(text): us for text, us in row["us"].items()}
-        order = [x.tactic for x in rank(kernels.values(), problem, H200) if x.tactic in times]
+        order = [x.tactic for x in FAMILY.rank(kernels.values(), problem, H200) if x.tactic in times]
         assert len(order) == len(times)
         best = min(times.values())
         ratios.append(times[order[0]] / best)
@@ -206,12 +205,12 @@ def test_what_measurements_taught(record) -> None:
 def test_tactics_are_written_and_read(record) -> None:
     kernel = record("k", scheduler="stream_k")
     problem = Problem(256, 256, 4096)
-    every = list(variants(kernel, problem))
+    every = [one for base in candidates(kernel, problem) for one in rearranged(base)]
     assert len(set(map(str, every))) == len(every) > 50
     assert [Tactic.parse(str(tactic)) for tactic in every] == every
     assert str(Tactic("k")) == "k"
-    plain = list(variants(record("p"), problem))
-    assert all(legality.misfit_tactic(tactic, record("p"), problem) is None for tactic in plain)
+    plain = [one for base in candidates(record("p"), problem) for one in rearranged(base)]
+    assert all(FAMILY.misfit_tactic(tactic, record("p"), problem) is None for tactic in plain)
 
 
 @pytest.mark.parametrize(
@@ -226,7 +225,7 @@ def test_types_and_activations_are_the_generators() -> None:
     """They are stated in both packages, which do not import each other."""
     assert {pair: outputs for pair, (_, outputs) in rules._TYPES.items()} == problems.OUTPUTS
     assert {name: 8 * size for name, size in problems.BYTES.items()} == generator.BITS
-    assert {name: bits for name, (_, bits) in tactics._DLPACK.items()} == generator.BITS
+    assert {name: bits for name, (_, bits) in problems.DLPACK.items()} == generator.BITS
     hints = get_type_hints(generator.GemmConfig)
     assert get_args(hints["activation"]) == problems.ACTIVATIONS
     integer = [SimpleNamespace(d="s32", activation=name) for name in problems.ACTIVATIONS]
@@ -237,11 +236,11 @@ def test_types_and_activations_are_the_generators() -> None:
 def test_selecting_needs_no_torch() -> None:
     code = (
         "import sys; sys.modules['torch'] = None\n"
-        "from tilewright.ops.gemm import selection; from tilewright.registry import Registry\n"
+        "from tilewright.ops.gemm.family import FAMILY; from tilewright.registry import Registry\n"
         "from tilewright.ops.gemm.problem import Problem; from tilewright.device import H200\n"
         "registry = Registry(libraries=lambda module: [])\n"
         "records = registry.route('gemm', H200)\n"
-        "print(selection.choose(registry, records, Problem(512, 4096, 4096), H200)[0].kernel)"
+        "print(FAMILY.choose(registry, records, Problem(512, 4096, 4096), H200)[0].kernel)"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert run.stdout.startswith("gemm_sm90_bf16_bf16"), run.stderr

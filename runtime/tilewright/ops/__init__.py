@@ -1,1 +1,4 @@
-"""One package per op; `tilewright.<op>` is the function of that name in `tilewright.ops.<op>`."""
+"""One package per family; `tilewright.<op>` is the function of that name in the package whose `OPS` lists it.
+
+A package imports torch with the op, not before.
+"""

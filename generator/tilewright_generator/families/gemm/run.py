@@ -14,9 +14,9 @@ from tilewright_generator.project import Project
 if TYPE_CHECKING:
     from tilewright.context import Context
     from tilewright.device import DeviceProperties
+    from tilewright.ops.common.family import Candidate
+    from tilewright.ops.common.tactics import Tactic
     from tilewright.ops.gemm.problem import Problem
-    from tilewright.ops.gemm.selection import Candidate
-    from tilewright.ops.gemm.tactics import Tactic
 
 _SHOWN = 5  # candidates of a dry run
 
@@ -54,7 +54,7 @@ def command(
     Exits 1 where the result is wrong, and where there is no GPU (but for --dry-run).
     """
     from tilewright import context  # noqa: PLC0415 (`--help` needs no runtime)
-    from tilewright.ops.gemm.tactics import Tactic  # noqa: PLC0415
+    from tilewright.ops.common.tactics import Tactic  # noqa: PLC0415
 
     problem = _problem(**options)
     tactic = Tactic.parse(kernel) if kernel else None
@@ -113,19 +113,19 @@ def _missing() -> str | None:
 
 def _ranked(problem: Problem, device: DeviceProperties) -> list[Candidate]:
     from tilewright import context  # noqa: PLC0415
-    from tilewright.ops.gemm import selection  # noqa: PLC0415
+    from tilewright.ops.gemm.family import FAMILY  # noqa: PLC0415
 
     registry = context.current().registry
-    return selection.rank(registry.route("gemm", device), problem, device, registry.is_built)
+    return FAMILY.rank(registry.route("gemm", device), problem, device, registry.is_built)
 
 
 def _dry_run(problem: Problem, tactic: Tactic | None, missing: str | None, as_json: bool) -> int:
     from tilewright import context  # noqa: PLC0415
     from tilewright.device import H200  # noqa: PLC0415
-    from tilewright.ops.gemm import selection  # noqa: PLC0415
+    from tilewright.ops.gemm.family import FAMILY  # noqa: PLC0415
 
     registry = context.current().registry
-    chosen, record = selection.choose(registry, registry.route("gemm", H200), problem, H200, tactic)
+    chosen, record = FAMILY.choose(registry, registry.route("gemm", H200), problem, H200, tactic)
     built = registry.is_built(record)
     candidates = _ranked(problem, H200)[:_SHOWN]
     if as_json:
@@ -154,12 +154,13 @@ def _run(problem: Problem, tactic: Tactic | None, iters: int, as_json: bool) -> 
     import torch  # noqa: PLC0415
 
     from tilewright import context  # noqa: PLC0415
-    from tilewright.ops.gemm import measuring, selection  # noqa: PLC0415
+    from tilewright.ops.gemm import measuring  # noqa: PLC0415
+    from tilewright.ops.gemm.family import FAMILY  # noqa: PLC0415
 
     current = context.current()
     device = current.device(torch.cuda.current_device())
     records = current.registry.route("gemm", device)
-    chosen, record = selection.choose(current.registry, records, problem, device, tactic)
+    chosen, record = FAMILY.choose(current.registry, records, problem, device, tactic)
     current.registry.library(record)
     operands = measuring.make_operands(problem, device)
     error = measuring.check(problem, operands[0], operands[0].call(problem, chosen))

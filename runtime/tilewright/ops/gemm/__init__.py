@@ -8,8 +8,11 @@ if TYPE_CHECKING:
     from tilewright.ops.gemm.op import gemm as gemm
 
 
+OPS = ("gemm",)
+
+
 def __getattr__(name: str) -> Any:
-    if name == "gemm":  # torch is imported with the op, not before
+    if name in OPS:  # torch is imported with the op, not before
         from tilewright.ops.gemm.op import gemm  # noqa: PLC0415
 
         return gemm

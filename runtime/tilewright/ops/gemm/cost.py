@@ -14,13 +14,13 @@ tests/runtime/data.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import ceil, sqrt
 from typing import NamedTuple
 
 from tilewright.device import DeviceProperties
+from tilewright.ops.common.estimates import Estimate
+from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.gemm.problem import BYTES, FP8, Problem
-from tilewright.ops.gemm.tactics import Tactic
 from tilewright.table import KernelRecord
 
 # The hardware (CUDA programming guide, NVIDIA's H100 white paper).
@@ -55,17 +55,6 @@ STREAM_K_TILE_CLOCKS = 2500  # their scheduler does not overlap tiles (k of 1536
 EXCHANGE_CLOCKS = 330  # a barrier in global memory between two parts of a tile
 EXCHANGE_BYTES_PER_CLOCK = 45  # a part's sums, written and read (8 to 16 splits)
 MIN_STREAM_K_TILES = 8  # k tiles that CUTLASS gives a stream-K unit at least
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """Seconds of one launch, and what they are made of."""
-
-    seconds: float
-    waves: int  # tiles (or parts of tiles) that the busiest SM works through
-    bound: str  # what the main loop waits for most: math, fill, hbm or power
-    main_loop: float
-    overhead: float
 
 
 class _Work(NamedTuple):

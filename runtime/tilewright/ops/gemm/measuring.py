@@ -12,10 +12,10 @@ import torch
 from tilewright import timing
 from tilewright.device import DeviceProperties
 from tilewright.errors import TilewrightError
+from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.gemm.arguments import OPERAND_NAMES, OUTPUT_DTYPES
 from tilewright.ops.gemm.op import gemm
 from tilewright.ops.gemm.problem import FP8, Problem
-from tilewright.ops.gemm.tactics import Tactic
 
 _DTYPES = {name: dtype for dtype, name in OPERAND_NAMES.items()}
 # What an error norm may be: D's rounding, and what sums lose (fast FP8 sums most).

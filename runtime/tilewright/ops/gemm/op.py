@@ -9,15 +9,16 @@ import torch
 
 from tilewright import context as contexts
 from tilewright.context import Context
-from tilewright.errors import ArgumentTypeError, TilewrightError
+from tilewright.errors import TilewrightError
+from tilewright.ops.common import calls
+from tilewright.ops.common.guards import factor
+from tilewright.ops.common.plan import MisalignedError, Plan
+from tilewright.ops.common.tactics import Tactic, parsed
 from tilewright.ops.gemm import arguments as checking
 from tilewright.ops.gemm import guards, planning
-from tilewright.ops.gemm.plan import MisalignedError, Plan
-from tilewright.ops.gemm.problem import TMA_BYTES
-from tilewright.ops.gemm.tactics import Tactic
 
 
-def gemm(
+def gemm(  # noqa: PLR0912 (a warm call in one piece: functions cost)
     a: torch.Tensor,
     b: torch.Tensor,
     *,
@@ -64,9 +65,9 @@ def gemm(
     """
     context = contexts.current()
     if type(alpha) is not float:
-        alpha = guards.factor("alpha", alpha)
+        alpha = factor("alpha", alpha)
     if type(beta) is not float:
-        beta = guards.factor("beta", beta)
+        beta = factor("beta", beta)
     try:
         key = (
             "gemm",
@@ -80,7 +81,7 @@ def gemm(
             out_dtype if out is None else (out.dtype, out.shape, out.stride()),
             None
             if c is None and bias is None and scale_a is None and scale_b is None
-            else (_outline(c), _outline(bias), _outline(scale_a), _outline(scale_b)),
+            else (calls.outline(c), calls.outline(bias), calls.outline(scale_a), calls.outline(scale_b)),
             beta == 0,
             activation,
             fast_accum,
@@ -111,18 +112,23 @@ def gemm(
         plan.used = True
         if torch.is_grad_enabled():
             guards.check_gradients(a, b, out, c, bias, scale_a, scale_b)
-        if plan.integer:
+        if plan.arguments.integer:
             guards.check_integer_factors(alpha, beta)
     if beta == 0:
         c = None
+    if out is None:
+        out = torch.empty(plan.shape, dtype=plan.dtype, device=plan.device)
     call = (a, b, c, out, bias, scale_a, scale_b, alpha, beta)
     try:
-        if _several_devices() and _elsewhere(a):
+        if calls.several_devices() and calls.elsewhere(a):
             with torch.cuda.device(a.device):
-                return plan.run(*call)
-        return plan.run(*call)
+                plan.run(call)
+        else:
+            plan.run(call)
     except MisalignedError:
-        return _copying_plan(context, plan, key, tactic, call).run(*call)
+        make = functools.partial(planning.make, context, plan.arguments, parsed(tactic), gemm)
+        lie = calls.addresses(plan.tensors(call))
+        calls.run_there(calls.for_addresses(context, "gemm", key, lie, make), call)
     except TilewrightError:
         raise
     except (RuntimeError, TypeError, ValueError):
@@ -143,53 +149,14 @@ def gemm(
             fast_accum=fast_accum,
         )
         raise
+    return out
 
 
 def _make_plan(
     context: Context, key: Any, tactic: Tactic | str | None, a: Any, b: Any, **options: Any
 ) -> Plan:
     arguments = checking.check(context, a, b, **options)
-    plan = planning.make(context, arguments, _parsed(tactic), gemm)
+    plan = planning.make(context, arguments, parsed(tactic), gemm)
     if key is not None:
         context.remember(key, plan)
     return plan
-
-
-def _copying_plan(context: Context, plan: Plan, key: Any, tactic: Tactic | str | None, call: Any) -> Plan:
-    """The plan for the same call with operands whose addresses TMA cannot take."""
-    a, b, c, out, bias = call[:5]
-    tensors = {"a": a, "b": b, "c": c, "out": out, "bias": bias}
-    misaligned = frozenset(
-        name for name, tensor in tensors.items() if tensor is not None and tensor.data_ptr() % TMA_BYTES
-    )
-    if key is None:
-        return planning.make(context, plan.arguments, _parsed(tactic), gemm, misaligned)
-    key = ("gemm", key, misaligned)
-    found: Plan | None = context.plans.get(key)
-    if found is None:
-        found = planning.make(context, plan.arguments, _parsed(tactic), gemm, misaligned)
-        context.remember(key, found)
-    found.used = True
-    return found
-
-
-def _parsed(tactic: Tactic | str | None) -> Tactic | None:
-    if tactic is None or isinstance(tactic, Tactic):
-        return tactic
-    if not isinstance(tactic, str):
-        raise ArgumentTypeError("tactic", f"it is a {type(tactic).__name__}; a Tactic or its name is wanted")
-    return Tactic.parse(tactic)
-
-
-def _outline(tensor: torch.Tensor | None) -> Any:
-    return None if tensor is None else (tensor.dtype, tensor.shape, tensor.stride(), tensor.get_device())
-
-
-@functools.cache
-def _several_devices() -> bool:
-    return bool(torch.cuda.device_count() > 1)
-
-
-def _elsewhere(tensor: torch.Tensor) -> bool:
-    """Whether the tensor's GPU is not the current one, on which launches go."""
-    return bool(tensor.is_cuda and tensor.get_device() != torch.cuda.current_device())

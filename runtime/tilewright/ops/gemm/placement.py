@@ -7,16 +7,14 @@ because a copy would cost more than the product is worth to whoever chose 8 bits
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 
 from tilewright.errors import AlignmentError
-from tilewright.ops.gemm.arguments import Arguments, Operand
+from tilewright.ops.common.memory import round_up
+from tilewright.ops.common.operands import Operand
+from tilewright.ops.gemm.arguments import Arguments
 from tilewright.ops.gemm.problem import BYTES, TMA_BYTES
 
-log = logging.getLogger("tilewright")
-
-NOTHING: frozenset[str] = frozenset()
 _ARGUMENTS = ("a", "b", "c", "out", "bias")
 
 
@@ -33,8 +31,10 @@ class Placement:
     n: int
 
 
-def place(arguments: Arguments, misaligned: frozenset[str] = NOTHING, *, k_major: bool = False) -> Placement:
-    """Decides layout and copies. `misaligned` names arguments whose address is no multiple of 16 bytes.
+def place(
+    arguments: Arguments, addresses: frozenset[tuple[str, int]] = frozenset(), *, k_major: bool = False
+) -> Placement:
+    """Decides layout and copies. `addresses` says of arguments what their address is a multiple of.
 
     `k_major` copies operands that do not have k contiguous, for want of a kernel that reads them as
     they are. Raises AlignmentError where an 8-bit problem would need a copy of more than a bias.
@@ -45,8 +45,8 @@ def place(arguments: Arguments, misaligned: frozenset[str] = NOTHING, *, k_major
     b_major, b_reason = _major(b, k_row_major=False, either=sixteen_bit and not k_major)
     reasons = {"a": a_reason, "b": b_reason}
     reasons["out"] = _output_reason(arguments.out, arguments)
-    reasons["c"] = None if arguments.c is None else arguments.c.misplaced(row_major=True)
-    for name in misaligned:
+    reasons["c"] = None if arguments.c is None else misplaced(arguments.c, row_major=True)
+    for name in (name for name, alignment in addresses if alignment < TMA_BYTES):
         reasons[name] = reasons.get(name) or f"its address is not a multiple of {TMA_BYTES} bytes"
     wrong = {name: reason for name in _ARGUMENTS if (reason := reasons.get(name)) is not None}
     if BYTES[a.dtype] == 1 and set(wrong) - {"bias"}:
@@ -65,14 +65,14 @@ def _plan_copies(arguments: Arguments, copies: set[str], a_major: str, b_major: 
     unit_k = TMA_BYTES // BYTES[arguments.a.dtype]
     unit_n = TMA_BYTES // BYTES[arguments.d]
     k = arguments.k
-    n = _round_up(arguments.n, unit_n)
+    n = round_up(arguments.n, unit_n)
     if copies & {"a", "b"}:
-        k = _round_up(k, unit_k)
+        k = round_up(k, unit_k)
     if k != arguments.k:
         copies |= {"a", "b"}
     if n != arguments.n:
         copies |= {"b", "out"}
-        k = _round_up(k, unit_k)
+        k = round_up(k, unit_k)
         if k != arguments.k:
             copies.add("a")
         if arguments.c is not None:
@@ -86,22 +86,40 @@ def _plan_copies(arguments: Arguments, copies: set[str], a_major: str, b_major: 
 def _major(operand: Operand, *, k_row_major: bool, either: bool) -> tuple[str, str | None]:
     """The letter of the layout, and why TMA cannot read it so; k contiguous where both would do."""
     letters = {True: "t", False: "n"}
-    reason = operand.misplaced(row_major=k_row_major)
+    reason = misplaced(operand, row_major=k_row_major)
     if reason is None:
         return letters[k_row_major], None
-    if either and operand.misplaced(row_major=not k_row_major) is None:
+    if either and misplaced(operand, row_major=not k_row_major) is None:
         return letters[not k_row_major], None
     return letters[k_row_major], reason
 
 
 def _output_reason(out: Operand | None, arguments: Arguments) -> str | None:
     if out is not None:
-        return out.misplaced(row_major=True)
+        return misplaced(out, row_major=True)
     unit = TMA_BYTES // BYTES[arguments.d]
     if arguments.n % unit:
         return f"{arguments.n} columns, not a multiple of {unit} ({TMA_BYTES} bytes)"
     return None
 
 
-def _round_up(value: int, multiple: int) -> int:
-    return -(-value // multiple) * multiple
+def misplaced(operand: Operand, row_major: bool) -> str | None:
+    """None where TMA can move a matrix with its rows (or its columns) contiguous, else the reason."""
+    unit = TMA_BYTES // BYTES[operand.dtype]
+    rows, columns = (operand.rows, operand.row_stride), (operand.columns, operand.column_stride)
+    (outer, outer_stride), (inner, inner_stride) = (rows, columns) if row_major else (columns, rows)
+    given = (
+        f"shape [{operand.rows}, {operand.columns}] "
+        f"with strides ({operand.row_stride}, {operand.column_stride})"
+    )
+    if inner > 1 and inner_stride != 1:
+        return f"{given}: no contiguous {'rows' if row_major else 'columns'}"
+    if inner % unit:
+        return f"{given}: {inner} contiguous elements, not a multiple of {unit} ({TMA_BYTES} bytes)"
+    if outer > 1 and outer_stride < inner:
+        return f"{given}: {'rows' if row_major else 'columns'} overlap"
+    if outer > 1 and outer_stride % unit:
+        return f"{given}: leading dimension {outer_stride} is not a multiple of {unit} ({TMA_BYTES} bytes)"
+    if operand.batch > 1 and (operand.batch_stride % unit or operand.batch_stride < 0):
+        return f"batch stride {operand.batch_stride} is not a multiple of {unit} ({TMA_BYTES} bytes)"
+    return None

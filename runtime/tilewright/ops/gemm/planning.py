@@ -9,13 +9,13 @@ from collections.abc import Callable
 import torch
 
 from tilewright.context import Context
-from tilewright.errors import NoKernelError
-from tilewright.ops.gemm import selection
-from tilewright.ops.gemm.arguments import OUTPUT_DTYPES, Arguments
-from tilewright.ops.gemm.placement import NOTHING, place
-from tilewright.ops.gemm.plan import DegeneratePlan, DirectPlan, EmptyPlan, PaddedPlan, Plan
+from tilewright.ops.common.plan import Plan, bind
+from tilewright.ops.common.tactics import Tactic
+from tilewright.ops.gemm.arguments import Arguments
+from tilewright.ops.gemm.family import FAMILY
+from tilewright.ops.gemm.placement import place
+from tilewright.ops.gemm.plan import DegeneratePlan, DirectPlan, EmptyPlan, PaddedPlan
 from tilewright.ops.gemm.problem import Problem
-from tilewright.ops.gemm.tactics import Tactic
 
 log = logging.getLogger("tilewright")
 
@@ -25,20 +25,22 @@ def make(
     arguments: Arguments,
     tactic: Tactic | None,
     inner: Callable[..., torch.Tensor],
-    misaligned: frozenset[str] = NOTHING,
+    addresses: frozenset[tuple[str, int]] = frozenset(),
 ) -> Plan:
     """The plan of a checked call. `tactic` overrules the selection; `inner` is the op, for padded plans."""
+    registry = context.registry
     if 0 in (arguments.m, arguments.n, arguments.batch, arguments.k):
-        if tactic is not None:
-            selection.check_demand(context.registry, tactic, describe(arguments, "tn"))
+        if tactic is not None:  # an empty matrix lies in any layout
+            layout = registry.record(tactic.kernel).config.get("layout", "tn")
+            FAMILY.check_demand(registry, tactic, describe(arguments, layout))
         return EmptyPlan(arguments) if 0 in arguments.shape else DegeneratePlan(arguments)
     device = context.device(arguments.device.index or 0)
-    records = context.registry.route(selection.FAMILY, device)
-    placement = place(arguments, misaligned)
+    records = registry.route(FAMILY.name, device)
+    placement = place(arguments, addresses)
     problem = describe(arguments, placement.layout)
-    unread = problem.layout != "tn" and not selection.fitting(context.registry, records, problem)
+    unread = problem.layout != "tn" and not FAMILY.fitting_kept(registry, records, problem)
     if unread and not placement.copies:
-        placement = place(arguments, misaligned, k_major=True)
+        placement = place(arguments, addresses, k_major=True)
     if placement.copies:
         log.warning(
             "%s: copies %s, which no kernel takes as it lies", problem, ", ".join(sorted(placement.copies))
@@ -46,25 +48,12 @@ def make(
         options = {
             "activation": arguments.activation,
             "fast_accum": arguments.fast_accum,
-            "out_dtype": OUTPUT_DTYPES[arguments.d],
+            "out_dtype": arguments.dtype,
             "tactic": tactic,
         }
         return PaddedPlan(arguments, placement, functools.partial(inner, **options))
-    chosen, record = selection.choose(context.registry, records, problem, device, tactic)
-    sizes, options_ = (
-        (problem.m, problem.n, problem.k, problem.batch),
-        chosen.options(problem, device.sm_count),
-    )
-    library = context.registry.library(record)
-    if not library.can_implement(record.name, sizes, options_):
-        raise NoKernelError(f"{chosen} fits {problem} by its table and refuses it: a rule is missing")
-    return DirectPlan(
-        arguments,
-        problem,
-        chosen,
-        library.launcher(record.name, options_),
-        library.workspace_bytes(record.name, sizes, options_),
-    )
+    chosen, record = FAMILY.choose(registry, records, problem, device, tactic)
+    return DirectPlan(arguments, bind(registry, problem, chosen, record, device.sm_count))
 
 
 def describe(arguments: Arguments, layout: str) -> Problem:

@@ -19,6 +19,11 @@ OUTPUTS: dict[tuple[str, str], tuple[str, ...]] = {
 FP8 = ("e4m3", "e5m2")
 ACTIVATIONS = ("none", "relu", "gelu", "silu")
 INTEGER_ACTIVATIONS = ("none", "relu")  # of D of s32
+# DLPack's type code and bits (dlpack.h); tf32 kernels read f32 tensors.
+DLPACK = {
+    "bf16": (4, 16), "f16": (2, 16), "f32": (2, 32), "tf32": (2, 32),
+    "e4m3": (10, 8), "e5m2": (12, 8), "s8": (0, 8), "s32": (0, 32),
+}  # fmt: skip
 TMA_BYTES = 16  # what addresses, leading dimensions and contiguous extents are multiples of
 
 
@@ -67,6 +72,12 @@ class Problem:
     @property
     def kind(self) -> Kind:
         return Kind(self.a, self.b, self.d, self.layout, self.c, self.bias, self.activation, self.fast_accum)
+
+    @property
+    def options(self) -> tuple[int, ...]:
+        """The numbers that the binding takes after a tactic's (tilewright/gemm/binding.hpp)."""
+        types = (code * 256 + bits for code, bits in (DLPACK[self.a], DLPACK[self.b], DLPACK[self.d]))
+        return (int(self.a_k_major), int(self.b_k_major), *types)
 
     @property
     def flops(self) -> int:

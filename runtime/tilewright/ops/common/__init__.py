@@ -1,0 +1,1 @@
+"""What the ops share: tactics, selection, plans, checks of arguments, measuring. No op of its own."""

@@ -1,0 +1,234 @@
+"""A family as selection sees it: what its kernels compute, what they take, how long they take."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from weakref import WeakKeyDictionary
+
+from tilewright.device import DeviceProperties
+from tilewright.errors import ArgumentError, NoKernelError
+from tilewright.ops.common.estimates import Estimate
+from tilewright.ops.common.tactics import Tactic
+from tilewright.registry import Registry, jit_allowed
+from tilewright.table import KernelRecord
+
+log = logging.getLogger("tilewright")
+
+# A built kernel is taken where its estimate exceeds the best one's by no more: about as much as the
+# model errs, and not worth a minute of compiling.
+BUILT_WITHIN = 0.1
+
+
+class Problem(Protocol):
+    """What a caller asks. `str()` is what messages call it."""
+
+    @property
+    def m(self) -> int: ...
+    @property
+    def n(self) -> int: ...
+    @property
+    def k(self) -> int: ...
+    @property
+    def batch(self) -> int: ...
+
+    @property
+    def options(self) -> tuple[int, ...]:
+        """The numbers that the family's binding takes after the tactic's."""
+        ...
+
+    @property
+    def kind(self) -> Hashable:
+        """What decides which kernels compute it, but for extents and alignment."""
+        ...
+
+
+P = TypeVar("P", bound=Problem)
+
+
+class Candidate(NamedTuple):
+    tactic: Tactic
+    record: KernelRecord
+    estimate: Estimate
+    built: bool
+
+
+_kinds: WeakKeyDictionary[
+    Registry, dict[tuple[str, Hashable], tuple[Sequence[KernelRecord], list[KernelRecord]]]
+]
+_kinds = WeakKeyDictionary()
+
+
+@dataclass(frozen=True)
+class Family(Generic[P]):
+    """Chooses among a family's kernels: deterministic, and able to say why. Needs no torch.
+
+    A `misfit` answers None, or a reason for people.
+    """
+
+    name: str
+    misfit_kind: Callable[[KernelRecord, Any], str | None]
+    """Of a kernel and a problem's kind: whether it computes such problems, for some extents."""
+    misfit_extents: Callable[[KernelRecord, P], str | None]
+    """Of a kernel that computes the problem's kind."""
+    misfit_arguments: Callable[[Tactic, KernelRecord], str | None]
+    """Of a tactic and its kernel, whatever the problem."""
+    candidates: Callable[[KernelRecord, P], Sequence[Tactic]]
+    """The tactics of a kernel that a first selection weighs."""
+    estimator: Callable[[KernelRecord, P, DeviceProperties], Callable[[Tactic], Estimate]]
+    """The cost model of one kernel: what its tactics share is worked out once."""
+    idle: Callable[[KernelRecord, P], bool]
+    """Whether the kernel does more than the problem asks; it comes after one that does not."""
+
+    def misfit(self, record: KernelRecord, problem: P) -> str | None:
+        """None where the kernel computes the problem, else the reason."""
+        return self.misfit_kind(record, problem.kind) or self.misfit_extents(record, problem)
+
+    def misfit_tactic(self, tactic: Tactic, record: KernelRecord, problem: P) -> str | None:
+        """None where the tactic computes the problem, else the reason."""
+        return self.misfit_arguments(tactic, record) or self.misfit(record, problem)
+
+    def fitting(self, records: Iterable[KernelRecord], problem: P) -> list[KernelRecord]:
+        return [record for record in records if self.misfit(record, problem) is None]
+
+    def of_kind(
+        self, registry: Registry, records: Sequence[KernelRecord], kind: Hashable
+    ) -> list[KernelRecord]:
+        """The kernels that compute a kind; of records that the registry keeps, they are looked for once."""
+        kinds = _kinds.setdefault(registry, {})
+        found = kinds.get((self.name, kind))
+        if found is None or found[0] is not records:
+            of_kind = [record for record in records if self.misfit_kind(record, kind) is None]
+            found = kinds[self.name, kind] = (records, of_kind)
+        return found[1]
+
+    def fitting_kept(
+        self, registry: Registry, records: Sequence[KernelRecord], problem: P
+    ) -> list[KernelRecord]:
+        """As `fitting`, by `of_kind`."""
+        of_kind = self.of_kind(registry, records, problem.kind)
+        return [record for record in of_kind if self.misfit_extents(record, problem) is None]
+
+    def explain(self, records: Iterable[KernelRecord], problem: P) -> str:
+        """Why kernels do not fit: each reason with the number of kernels that it excludes."""
+        reasons = Counter(self.misfit(record, problem) or "" for record in records)
+        return "\n".join(f"  {count} kernels: {reason}" for reason, count in reasons.most_common(8) if reason)
+
+    def rank(
+        self,
+        records: Iterable[KernelRecord],
+        problem: P,
+        device: DeviceProperties,
+        is_built: Callable[[KernelRecord], bool] = lambda record: True,
+    ) -> list[Candidate]:
+        """The legal tactics, the best first: by estimate, then those that do nothing beyond the problem,
+        then by name. Whether a kernel is built does not matter here; `choose` weighs it.
+
+        `records` are kernels that run on the device. Estimates are compared to the nanosecond, so that
+        the order does not hang on the last bit of a float.
+        """
+        return self._rank(self.fitting(records, problem), problem, device, is_built)
+
+    def _rank(
+        self,
+        fitting: Iterable[KernelRecord],
+        problem: P,
+        device: DeviceProperties,
+        is_built: Callable[[KernelRecord], bool],
+    ) -> list[Candidate]:
+        ranked: list[tuple[float, bool, Tactic, Candidate]] = []
+        for record in fitting:
+            weigh, built, idle = (
+                self.estimator(record, problem, device),
+                is_built(record),
+                self.idle(record, problem),
+            )
+            for tactic in self.candidates(record, problem):
+                estimate = weigh(tactic)
+                candidate = Candidate(tactic, record, estimate, built)
+                ranked.append((round(estimate.seconds * 1e9), idle, tactic, candidate))
+        ranked.sort(key=lambda one: one[:3])
+        return [candidate for *_, candidate in ranked]
+
+    def choose(
+        self,
+        registry: Registry,
+        records: Sequence[KernelRecord],
+        problem: P,
+        device: DeviceProperties,
+        tactic: Tactic | None = None,
+    ) -> tuple[Tactic, KernelRecord]:
+        """The tactic for a problem: the one demanded, if it is legal, else the model's first.
+
+        A built kernel is preferred where it is about as good (`BUILT_WITHIN`). Where TILEWRIGHT_JIT=0
+        forbids to build, only built ones count, if there are any.
+
+        Raises ArgumentError for a demanded tactic that does not fit, NoKernelError where none does.
+        """
+        if tactic is not None:
+            record = self._demanded(registry, tactic)
+            reason = self.misfit_tactic(tactic, record, problem)
+            if reason is None and record not in records:
+                reason = f"it is compiled for {record.arch}, which does not run on {device.name}"
+            if reason is not None:
+                raise _misfit(tactic, problem, reason)
+            return tactic, record
+        fitting = self.fitting_kept(registry, records, problem)
+        ranked = self._rank(fitting, problem, device, registry.is_built)
+        if not ranked:
+            raise NoKernelError(
+                f"no {self.name} kernel computes {problem}:\n{self.explain(records, problem)}",
+                hint="Add a configuration to the spec, run `tilewright generate` and `tilewright build`.",
+            )
+        if log.isEnabledFor(logging.DEBUG):
+            self._say_what_is_left_out(registry, records, problem, fitting)
+        chosen = _prefer_built(ranked)
+        return chosen.tactic, chosen.record
+
+    def check_demand(self, registry: Registry, tactic: Tactic, problem: P) -> None:
+        """Judges a tactic demanded for an empty problem, which needs no kernel, by what has no extents.
+
+        Raises NoKernelError where no table lists the kernel, ArgumentError where it is of another kind.
+        """
+        record = self._demanded(registry, tactic)
+        reason = self.misfit_kind(record, problem.kind) or self.misfit_arguments(tactic, record)
+        if reason is not None:
+            raise _misfit(tactic, problem, reason)
+
+    def _demanded(self, registry: Registry, tactic: Tactic) -> KernelRecord:
+        table = registry.table_of(tactic.kernel)
+        if table.family != self.name:
+            raise ArgumentError(
+                "tactic", f"{tactic.kernel} is a {table.family} kernel; one of {self.name} is wanted"
+            )
+        return table[tactic.kernel]
+
+    def _say_what_is_left_out(
+        self,
+        registry: Registry,
+        records: Sequence[KernelRecord],
+        problem: P,
+        fitting: Sequence[KernelRecord],
+    ) -> None:
+        of_kind = self.of_kind(registry, records, problem.kind)
+        if len(of_kind) > len(fitting):
+            log.debug(
+                "%s: of the %d kernels of its kind %d take it; the others:\n%s",
+                problem, len(of_kind), len(fitting), self.explain(of_kind, problem),
+            )  # fmt: skip
+
+
+def _prefer_built(ranked: Sequence[Candidate]) -> Candidate:
+    best = ranked[0]
+    built = next((one for one in ranked if one.built), None)
+    if built is None:
+        return best  # where it may not be built, the registry says so
+    near = built.estimate.seconds <= best.estimate.seconds * (1 + BUILT_WITHIN)
+    return built if near or not jit_allowed() else best
+
+
+def _misfit(tactic: Tactic, problem: Problem, reason: str) -> ArgumentError:
+    return ArgumentError("tactic", f"{tactic.kernel} does not compute {problem}: {reason}")

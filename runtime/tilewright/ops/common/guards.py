@@ -1,0 +1,78 @@
+"""Checks of single arguments, and of what no plan's key holds."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from numbers import Real
+from typing import Any
+
+import torch
+
+from tilewright.context import Context
+from tilewright.errors import ArgumentError, ArgumentTypeError
+
+
+def dims(shape: Any) -> str:
+    return f"[{', '.join(map(str, shape))}]"
+
+
+def dtypes(known: Any) -> str:
+    """torch's dtypes, for messages."""
+    return ", ".join(str(dtype).removeprefix("torch.") for dtype in known)
+
+
+def check_tensors(context: Context, a: Any, **others: Any) -> None:
+    """Raises where an argument is no ordinary tensor, or not on the GPU on which `a` is.
+
+    Of `others`, all but `b` may be None.
+    """
+    for name, value in (("a", a), *others.items()):
+        if value is not None or name == "b":
+            _check_tensor(name, value)
+    if context.described is None and not a.is_cuda:
+        raise ArgumentError("a", f"it is on {a.device}; a tensor on a CUDA device is wanted")
+    for name, tensor in others.items():
+        if tensor is not None and tensor.device != a.device:
+            raise ArgumentError(name, f"it is on {tensor.device}, a on {a.device}; the same device is wanted")
+
+
+def _check_tensor(name: str, value: Any) -> None:
+    if not isinstance(value, torch.Tensor):
+        raise ArgumentTypeError(name, f"it is a {type(value).__name__}; a torch.Tensor is wanted")
+    if value.layout != torch.strided:
+        raise ArgumentTypeError(name, f"its layout is {value.layout}; a strided tensor is wanted")
+
+
+def refuse_gradients(op: str, **tensors: torch.Tensor | None) -> None:
+    """Raises ArgumentError where autograd expects a gradient of a tensor; for calls with autograd on."""
+    for name, tensor in tensors.items():
+        if tensor is not None and tensor.requires_grad:
+            raise ArgumentError(
+                name, f"it requires a gradient and {op} has none; call it under torch.no_grad()"
+            )
+
+
+def factor(name: str, value: Any) -> float:
+    """A factor as the launcher takes it. Raises ArgumentTypeError where it is not a number (a tensor would
+    have to be read back), ArgumentError where no float holds it."""
+    if type(value) is not int and not isinstance(value, Real):  # the second question is slow
+        raise ArgumentTypeError(name, f"it is a {type(value).__name__}; a number is wanted")
+    try:
+        return float(value)
+    except OverflowError:
+        raise ArgumentError(name, "it is beyond the range of a float") from None
+
+
+def check_flag(name: str, value: Any) -> None:
+    """True or False, or a number equal to one: what a plan's key may hold for long."""
+    constant = isinstance(value, Hashable) and not isinstance(value, torch.Tensor)
+    if not constant or value not in (True, False):
+        raise ArgumentTypeError(name, f"it is a {type(value).__name__}; True or False is wanted")
+
+
+def check_scalar(name: str, scalar: torch.Tensor) -> None:
+    """One float32, which the kernel reads."""
+    if scalar.dtype != torch.float32 or scalar.numel() != 1:
+        raise ArgumentError(
+            name, f"it is {scalar.dtype} {dims(scalar.shape)}; one float32 on the device of a is wanted"
+        )

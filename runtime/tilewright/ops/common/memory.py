@@ -1,0 +1,94 @@
+"""Where tensors lie: whether two have bytes in common, and copies that lie better."""
+
+from __future__ import annotations
+
+import math
+from typing import TypeAlias
+
+import torch
+
+from tilewright.errors import ArgumentError
+
+Optional: TypeAlias = torch.Tensor | None
+
+
+def overlaps_itself(tensor: torch.Tensor) -> bool:
+    """Whether a stride does not lead beyond what the smaller strides reach. Dimensions come in any order."""
+    reach = 0
+    for step, extent in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if extent > 1 and step <= reach:
+            return True
+        reach += (extent - 1) * step
+    return False
+
+
+def overlap(x: torch.Tensor, y: torch.Tensor) -> bool:
+    """Whether two tensors may have a byte in common: as `overlap` of tilewright/binding.hpp judges."""
+    apart = y.data_ptr() + _span(y) <= x.data_ptr() or x.data_ptr() + _span(x) <= y.data_ptr()
+    if apart or 0 in (_span(x), _span(y)):
+        return False
+    (run_x, step_x), (run_y, step_y) = _runs(x), _runs(y)
+    step = math.gcd(step_x, step_y)
+    if step == 0:
+        return True  # two intervals
+    distance = (y.data_ptr() - x.data_ptr()) % step
+    return bool(distance < run_x or distance + run_y > step)
+
+
+def _runs(tensor: torch.Tensor) -> tuple[int, int]:
+    """Bytes of contiguous runs, and what their distances are multiples of (0: there is one run)."""
+    run, step = tensor.element_size(), 0
+    for stride, extent in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        distance = stride * tensor.element_size()
+        if extent == 1:
+            continue
+        if distance == run and step == 0:
+            run *= extent
+        else:
+            step = math.gcd(step, distance)
+    return run, step
+
+
+def _span(tensor: torch.Tensor) -> int:
+    if tensor.numel() == 0:
+        return 0
+    last = sum((extent - 1) * step for extent, step in zip(tensor.shape, tensor.stride(), strict=True))
+    return int((last + 1) * tensor.element_size())
+
+
+def check_aliasing(out: torch.Tensor, **tensors: Optional) -> None:
+    """Raises ArgumentError where an operand overlaps `out`; c may be `out` itself."""
+    for name, tensor in tensors.items():
+        if tensor is not None and overlap(tensor, out) and not (name == "c" and _same(tensor, out)):
+            raise aliased(name)
+
+
+def _same(c: torch.Tensor, out: torch.Tensor) -> bool:
+    """Whether C lies where D does: the strides of single rows mean nothing."""
+    return c.data_ptr() == out.data_ptr() and _steps(c) == _steps(out)
+
+
+def _steps(tensor: torch.Tensor) -> list[tuple[int, int]]:
+    return [pair for pair in zip(tensor.shape, tensor.stride(), strict=True) if pair[0] > 1]
+
+
+def aliased(name: str) -> ArgumentError:
+    return ArgumentError(
+        "out",
+        f"it overlaps {name}, or lies among its elements so that it may; memory of its own is wanted "
+        "(only c may be out itself)",
+    )
+
+
+def padded(matrix: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
+    """A row-major copy of [.., r, c] as [.., rows, columns], zeros beyond r and c."""
+    shape = (*matrix.shape[:-2], rows, columns)
+    whole = tuple(matrix.shape[-2:]) == (rows, columns)
+    make = torch.empty if whole else torch.zeros
+    copy = make(shape, dtype=matrix.dtype, device=matrix.device)
+    copy[..., : matrix.shape[-2], : matrix.shape[-1]].copy_(matrix)
+    return copy
+
+
+def round_up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple

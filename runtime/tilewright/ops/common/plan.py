@@ -1,0 +1,130 @@
+"""How a call is carried out. A plan is made once for a combination of types, shapes, strides and
+options, and remembered; carrying it out looks nothing up and decides nothing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NoReturn
+
+import torch
+
+from tilewright import workspace
+from tilewright.errors import ArgumentError, LaunchError, NoKernelError
+from tilewright.library import Launcher
+from tilewright.ops.common import memory
+from tilewright.ops.common.family import Problem
+from tilewright.ops.common.tactics import Tactic
+from tilewright.registry import Registry
+from tilewright.table import KernelRecord
+
+log = logging.getLogger("tilewright")
+
+# The statuses of tilewright/matrix_binding.hpp.
+_MISALIGNED, _ALIASED = -16, -32
+
+
+class Plan:
+    """Base. `run` takes what the family's launcher takes but the workspace, as a tuple: the tensors of
+    `operands`, then numbers. The op has made D."""
+
+    operands: ClassVar[tuple[str, ...]] = ()  # names of the op's arguments, in the launcher's order
+
+    def __init__(self, arguments: Any) -> None:
+        self.arguments = arguments
+        self.used = False  # since the context last looked for a plan to forget
+        # What D is, where the op makes it.
+        self.shape: tuple[int, ...] = arguments.shape
+        self.dtype: torch.dtype = arguments.dtype
+        self.device: torch.device = arguments.device
+
+    def run(self, call: tuple[Any, ...]) -> None:
+        raise NotImplementedError
+
+    def tensors(self, call: tuple[Any, ...]) -> Mapping[str, torch.Tensor]:
+        """The tensors of a call that are there, by name."""
+        named = zip(self.operands, call, strict=False)
+        return {name: tensor for name, tensor in named if tensor is not None}
+
+
+class EmptyPlan(Plan):
+    """m, n or the batch is 0: there is nothing to compute."""
+
+    def run(self, call: tuple[Any, ...]) -> None:
+        pass
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A tactic bound to its library, for one problem."""
+
+    problem: Problem
+    tactic: Tactic
+    launcher: Launcher
+    workspace_bytes: int
+
+
+def bind(registry: Registry, problem: Problem, tactic: Tactic, record: KernelRecord, sm_count: int) -> Launch:
+    """Loads the kernel, which is built now if need be. Raises NoKernelError where it refuses the problem."""
+    library = registry.library(record)
+    options = (*tactic.options(sm_count), *problem.options)
+    sizes = (problem.m, problem.n, problem.k, problem.batch)
+    if not library.can_implement(record.name, sizes, options):
+        raise NoKernelError(f"{tactic} fits {problem} by its table and refuses it: a rule is missing")
+    launcher = library.launcher(record.name, options)
+    return Launch(problem, tactic, launcher, library.workspace_bytes(record.name, sizes, options))
+
+
+class DirectPlan(Plan):
+    """One launch on the caller's tensors."""
+
+    def __init__(self, arguments: Any, bound: Launch) -> None:
+        super().__init__(arguments)
+        self.problem = bound.problem
+        self.tactic = bound.tactic
+        self.launch = bound.launcher
+        self.workspace_bytes = bound.workspace_bytes
+        self._index = self.device.index if self.device.index is not None else -1
+
+    def run(self, call: tuple[Any, ...]) -> None:
+        """Raises MisalignedError, ArgumentError for aliasing, LaunchError."""
+        status = self._launch_with_workspace(call) if self.workspace_bytes else self.launch(*call, None)
+        if status:
+            self.fail(status)
+
+    def _launch_with_workspace(self, call: tuple[Any, ...]) -> int:
+        if self._index < 0:  # a described device: the kernels are the host's
+            return self.launch(*call, workspace.on_host(self.workspace_bytes))
+        slot = workspace.slot(self._index)
+        with slot.lock:
+            return self.launch(*call, slot.buffer(self.workspace_bytes))
+
+    def fail(self, status: int) -> NoReturn:
+        """Turns a launcher's status into an error."""
+        count = len(self.operands)
+        if _ALIASED >= status > _ALIASED - count:
+            raise memory.aliased(self.operands[_ALIASED - status])
+        if _MISALIGNED >= status > _MISALIGNED - count:
+            raise MisalignedError(self.operands[_MISALIGNED - status])
+        if status > 0:
+            reason = f"CUDA error {status} ({_cuda_error(status)})"
+        else:
+            reason = {-1: "the kernel does not take the problem", -2: "no workspace"}.get(
+                status, f"status {status}"
+            )
+        raise LaunchError(f"{self.tactic}: {reason}, for {self.problem}")
+
+
+class MisalignedError(ArgumentError):
+    """An address is not what the kernel wants; the op answers with a plan that copies, or another kernel."""
+
+    def __init__(self, argument: str) -> None:
+        super().__init__(argument, "its address is not a multiple of what the kernel wants")
+
+
+def _cuda_error(status: int) -> str:
+    try:
+        return str(torch.cuda.cudart().cudaGetErrorString(status))
+    except Exception:  # the number is in the message; its text is a courtesy
+        return "no text"

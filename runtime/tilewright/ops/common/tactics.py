@@ -1,0 +1,179 @@
+"""A tactic: a kernel, and what it takes at run time. Compiling makes kernels, tuning chooses tactics."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+from dataclasses import MISSING, dataclass, fields, replace
+
+from tilewright.errors import ArgumentError, ArgumentTypeError
+from tilewright.table import KernelRecord
+
+# Values of the enums in tilewright/tactic.h.
+RASTERS = {"heuristic": 0, "along_m": 1, "along_n": 2}
+DECOMPOSITIONS = {"heuristic": 0, "data_parallel": 1, "split_k": 2, "stream_k": 3}
+REDUCTIONS = {"deterministic": 0, "nondeterministic": 1}
+SWIZZLES = (1, 2, 4, 8)
+MAX_SPLITS = 64
+# Thread blocks to a cluster: 8 on any GPU of sm_90 and later, 16 where a kernel asks for it. sm_100 does.
+MAX_CLUSTER = 16
+STREAM_K_SPLITS = (2, 3, 4, 6, 8, 12, 16)  # that selection weighs
+
+_CLUSTER = re.compile(r"([1-9]\d?)x([1-9]\d?)")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Tactic:
+    """`str()` and `parse` are inverse: `gemm_sm90_...@raster=along_n,swizzle=4`."""
+
+    kernel: str
+    cluster: str = ""  # "4x2", thread blocks in the kernel's own m and n; "" is the kernel's own
+    fallback: str = ""  # for the part of the GPU that `cluster` does not fill
+    raster: str = "heuristic"
+    swizzle: int = 1  # tiles to a side of the rasterised block
+    decomposition: str = "heuristic"  # of a stream-K kernel
+    splits: int = 1
+    reduction: str = "deterministic"
+
+    def __post_init__(self) -> None:
+        for what, value, known in (
+            ("raster", self.raster, RASTERS),
+            ("decomposition", self.decomposition, DECOMPOSITIONS),
+            ("reduction", self.reduction, REDUCTIONS),
+            ("swizzle", self.swizzle, SWIZZLES),
+        ):
+            if value not in known:
+                raise ArgumentError(
+                    "tactic", f"{what} is {value!r}; one of {', '.join(map(str, known))} is wanted"
+                )
+        if not 1 <= self.splits <= MAX_SPLITS:
+            raise ArgumentError("tactic", f"splits is {self.splits}; 1 to {MAX_SPLITS} is wanted")
+        for what, shape in (("cluster", self.cluster), ("fallback", self.fallback)):
+            m, n = extents(shape) if not shape or _CLUSTER.fullmatch(shape) else (MAX_CLUSTER, 2)
+            if m * n > MAX_CLUSTER:
+                raise ArgumentError(
+                    "tactic",
+                    f"{what} is {shape!r}; MxN, at most {MAX_CLUSTER} thread blocks, is wanted, as 4x2",
+                )
+
+    @classmethod
+    def parse(cls, text: str) -> Tactic:
+        kernel, _, settings = text.partition("@")
+        given: dict[str, str | int] = {}
+        for setting in filter(None, settings.split(",")):
+            name, _, value = setting.partition("=")
+            if name not in _SETTINGS or not value:
+                raise ArgumentError(
+                    "tactic",
+                    f"{setting!r} is not NAME=VALUE with a NAME of {', '.join(_SETTINGS)}",
+                )
+            if _SETTINGS[name] is int and not value.isdecimal():
+                raise ArgumentError("tactic", f"{name} is {value!r}; a number is wanted")
+            given[name] = _SETTINGS[name](value)
+        return cls(kernel, **given)  # type: ignore[arg-type]
+
+    def __str__(self) -> str:
+        settings = [
+            f"{field.name}={getattr(self, field.name)}"
+            for field in fields(self)[1:]
+            if getattr(self, field.name) != field.default
+        ]
+        return f"{self.kernel}@{','.join(settings)}" if settings else self.kernel
+
+    def options(self, sm_count: int) -> tuple[int, ...]:
+        """The numbers with which every family's options begin (tilewright/matrix_binding.hpp)."""
+        return (
+            RASTERS[self.raster],
+            self.swizzle,
+            DECOMPOSITIONS[self.decomposition],
+            self.splits,
+            REDUCTIONS[self.reduction],
+            *extents(self.cluster),
+            *extents(self.fallback),
+            sm_count,
+        )
+
+
+_SETTINGS: dict[str, type] = {
+    field.name: type(field.default) for field in fields(Tactic) if field.default is not MISSING
+}
+
+
+def extents(cluster: str) -> tuple[int, int]:
+    """The two numbers of "4x2"; zeros, the kernel's own, of nothing."""
+    if not cluster:
+        return 0, 0
+    m, _, n = cluster.partition("x")
+    return int(m), int(n)
+
+
+def parsed(tactic: Tactic | str | None) -> Tactic | None:
+    """A tactic as an op takes it. Raises ArgumentTypeError where it is neither a Tactic nor a text."""
+    if tactic is None or isinstance(tactic, Tactic):
+        return tactic
+    if not isinstance(tactic, str):
+        raise ArgumentTypeError("tactic", f"it is a {type(tactic).__name__}; a Tactic or its name is wanted")
+    return Tactic.parse(tactic)
+
+
+def misfit_splits(tactic: Tactic, record: KernelRecord) -> str | None:
+    """Why the kernel does not cut k as the tactic says; None where it does."""
+    splits = tactic.splits > 1 or tactic.decomposition in ("split_k", "stream_k")
+    if splits and record.config["scheduler"] != "stream_k":
+        return "only stream-K kernels split k"
+    return None
+
+
+def misfit_cluster(tactic: Tactic, record: KernelRecord) -> str | None:
+    """Why the kernel does not run in the tactic's clusters; None where it does."""
+    if not tactic.cluster and not tactic.fallback:
+        return None
+    own = record.config["cluster"]
+    if own != "dynamic":
+        return f"its cluster is {own[0]}x{own[1]}, compiled in"
+    if not tactic.cluster:
+        return f"fallback is {tactic.fallback} and there is no cluster to fall back from"
+    unit = tuple(record.facts["cluster_multiple"])
+    cluster = extents(tactic.cluster)
+    fallback = extents(tactic.fallback) if tactic.fallback else unit
+    for what, shape, divisor in (
+        ("cluster", cluster, unit),
+        ("fallback", fallback, unit),
+        ("cluster", cluster, fallback),
+    ):
+        if shape[0] % divisor[0] or shape[1] % divisor[1]:
+            name = "the fallback's" if divisor is fallback else "its"
+            return (
+                f"{what} {shape[0]}x{shape[1]} is not made of {name} {divisor[0]}x{divisor[1]} thread blocks"
+            )
+    return None
+
+
+def splittings(record: KernelRecord, k: int) -> tuple[Tactic, ...]:
+    """A kernel's ways to cut k that a first selection weighs: deterministic ones, a few splits."""
+    if record.config["scheduler"] != "stream_k":
+        return (plain(record.name),)
+    k_tiles = -(-k // record.config["tile"][2])
+    return _splittings(record.name, min(k_tiles, STREAM_K_SPLITS[-1]))
+
+
+@functools.lru_cache(maxsize=4096)
+def plain(kernel: str) -> Tactic:
+    """The kernel with nothing chosen."""
+    return Tactic(kernel)
+
+
+@functools.lru_cache(maxsize=4096)
+def _splittings(kernel: str, most_splits: int) -> tuple[Tactic, ...]:
+    whole = [Tactic(kernel, decomposition=how) for how in ("data_parallel", "stream_k")]
+    split = [Tactic(kernel, decomposition="split_k", splits=n) for n in STREAM_K_SPLITS if n <= most_splits]
+    return (*whole, *split)
+
+
+def rearranged(tactic: Tactic) -> Iterator[Tactic]:
+    """The tactic with every raster order and swizzle: left to CUTLASS's heuristic by a first selection, and
+    tried by tuning."""
+    for raster in RASTERS:
+        for swizzle in SWIZZLES:
+            yield replace(tactic, raster=raster, swizzle=swizzle)

@@ -1,0 +1,62 @@
+"""The `gemm` family as selection sees it."""
+
+from __future__ import annotations
+
+from tilewright.ops.common.family import Family
+from tilewright.ops.common.tactics import Tactic, misfit_cluster, misfit_splits, splittings
+from tilewright.ops.gemm.cost import estimator
+from tilewright.ops.gemm.problem import Kind, Problem
+from tilewright.table import KernelRecord
+
+
+def misfit_kind(record: KernelRecord, kind: Kind) -> str | None:
+    """None where the kernel computes problems of the kind, for some extents, else the reason."""
+    config = record.config
+    for field in ("a", "b", "d", "layout", "activation"):
+        if config[field] != getattr(kind, field):
+            return f"its {field} is {config[field]}, not {getattr(kind, field)}"
+    if kind.bias and not config["bias"]:
+        return "it adds no bias"
+    if kind.c and config["c"] == "none":
+        return "it adds no C"
+    if config["fast_accum"] and not kind.fast_accum:
+        return "it sums with fast accumulation, which the call does not allow"
+    return None
+
+
+def misfit_extents(record: KernelRecord, problem: Problem) -> str | None:
+    """None where the kernel takes the problem's extents, else the reason."""
+    alignment = record.facts["alignment"]
+    for matrix, extent in problem.contiguous_extents().items():
+        if extent % alignment[matrix]:
+            return (
+                f"{matrix} has {extent} elements along its contiguous dimension, "
+                f"which is not a multiple of {alignment[matrix]} (16 bytes, for TMA)"
+            )
+    return None
+
+
+def misfit_arguments(tactic: Tactic, record: KernelRecord) -> str | None:
+    """None where the kernel runs as the tactic says, else the reason."""
+    return misfit_splits(tactic, record) or misfit_cluster(tactic, record)
+
+
+def candidates(record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
+    """The tactics of a kernel that a first selection weighs."""
+    return splittings(record, problem.k)
+
+
+def idle(record: KernelRecord, problem: Problem) -> bool:
+    """Whether the kernel looks for a bias that the problem has not."""
+    return bool(record.config["bias"]) and not problem.bias
+
+
+FAMILY: Family[Problem] = Family(
+    name="gemm",
+    misfit_kind=misfit_kind,
+    misfit_extents=misfit_extents,
+    misfit_arguments=misfit_arguments,
+    candidates=candidates,
+    estimator=estimator,
+    idle=idle,
+)
