@@ -1,0 +1,122 @@
+"""The `blockscaled_gemm` family as selection sees it."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+
+from tilewright.ops.blockscaled_gemm.cost import estimator
+from tilewright.ops.blockscaled_gemm.problem import BLOCK, Kind, Problem
+from tilewright.ops.common.family import Family
+from tilewright.ops.common.tactics import Tactic, misfit_cluster, misfit_splits, plain, splittings
+from tilewright.table import KernelRecord
+
+# Clusters that selection weighs, by the M that a kernel's clusters are multiples of (2: two SMs share an
+# instruction). Sides beyond 4 no block-scaled kernel takes: scale factors are multicast to 4 thread blocks.
+CLUSTERS = {
+    1: ("1x1", "1x2", "1x4"),
+    2: ("2x1", "2x2", "2x4", "4x1", "4x2", "4x4"),
+}
+MOST_CLUSTER_SIDE = 4
+# Parts of k on sm_90: the thread blocks of one cluster each sum a part, and add them up through its shared
+# memory.
+CLUSTER_SPLITS = (1, 2, 4, 8)
+
+
+def misfit_kind(record: KernelRecord, kind: Kind) -> str | None:
+    """None where the kernel computes problems of the kind, for some extents, else the reason."""
+    config = record.config
+    for field in ("a", "b", "d"):
+        if config[field] != getattr(kind, field):
+            return f"its {field} is {config[field]}, not {getattr(kind, field)}"
+    if kind.c and config["c"] == "none":
+        return "it adds no C"
+    return None
+
+
+def misfit_extents(record: KernelRecord, problem: Problem) -> str | None:
+    """None where the kernel takes the problem's extents and alignment, else the reason."""
+    alignment = record.facts["alignment"]
+    for matrix, extent in problem.contiguous_extents().items():
+        wanted = alignment[matrix]
+        if extent % wanted:
+            return (
+                f"{matrix} has {extent} elements along its contiguous dimension, "
+                f"which is not a multiple of {wanted}"
+            )
+        given = getattr(problem.alignment, matrix)
+        if given % wanted:
+            return (
+                f"{matrix}'s rows begin at multiples of {given} elements (leading dimension, batch stride, "
+                f"address), not of {wanted}"
+            )
+    if problem.quantizes:
+        if problem.n % BLOCK[problem.d]:
+            return f"n is {problem.n}, not a multiple of the {BLOCK[problem.d]} that share a scale of D"
+        # CUTLASS's epilogue has one alpha, which it reads ahead of the previous kernel's end unless it is
+        # told that there is one a batch (tilewright/blockscaled_gemm/blackwell.hpp).
+        if problem.batch > 1:
+            return f"its epilogue quantises one matrix, not a batch of {problem.batch}"
+    return None
+
+
+def splits_over_cluster(record: KernelRecord) -> bool:
+    """Whether the thread blocks of a cluster cut k: the kernels of sm_90, which are our own."""
+    return record.arch.startswith("sm_90")
+
+
+def misfit_arguments(tactic: Tactic, record: KernelRecord) -> str | None:
+    """None where the kernel runs as the tactic says, else the reason."""
+    if not splits_over_cluster(record):
+        reason = misfit_splits(tactic, record)
+    elif tactic.splits not in CLUSTER_SPLITS or tactic.decomposition == "stream_k":
+        reason = f"it splits k over a cluster, in {', '.join(map(str, CLUSTER_SPLITS))} parts"
+    else:
+        reason = None
+    reason = reason or misfit_cluster(tactic, record)
+    for shape in (tactic.cluster, tactic.fallback):
+        if reason is None and any(int(side) > MOST_CLUSTER_SIDE for side in shape.split("x") if side):
+            reason = f"cluster {shape} has a side of more than {MOST_CLUSTER_SIDE}"
+    return reason
+
+
+def candidates(record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
+    """The tactics of a kernel that a first selection weighs."""
+    if splits_over_cluster(record):
+        k_tiles = -(-problem.k // record.config["tile"][2])
+        return _split_over_cluster(record.name, min(k_tiles, CLUSTER_SPLITS[-1]))
+    split = splittings(record, problem.k)
+    if record.config["cluster"] != "dynamic":
+        return split
+    return _clustered(split, record.facts["cluster_multiple"][0])
+
+
+@functools.lru_cache(maxsize=4096)
+def _split_over_cluster(kernel: str, most_splits: int) -> tuple[Tactic, ...]:
+    return tuple(replace(plain(kernel), splits=splits) for splits in CLUSTER_SPLITS if splits <= most_splits)
+
+
+@functools.lru_cache(maxsize=4096)
+def _clustered(tactics: tuple[Tactic, ...], multiple: int) -> tuple[Tactic, ...]:
+    least = CLUSTERS[multiple][0]
+    return tuple(
+        replace(tactic, cluster=cluster, fallback="" if cluster == least else least)
+        for tactic in tactics
+        for cluster in CLUSTERS[multiple]
+    )
+
+
+def idle(record: KernelRecord, problem: Problem) -> bool:
+    """Whether the kernel is ready for a C that the problem has not."""
+    return record.config["c"] != "none" and not problem.c
+
+
+FAMILY: Family[Problem] = Family(
+    name="blockscaled_gemm",
+    misfit_kind=misfit_kind,
+    misfit_extents=misfit_extents,
+    misfit_arguments=misfit_arguments,
+    candidates=candidates,
+    estimator=estimator,
+    idle=idle,
+)

@@ -1,0 +1,108 @@
+"""What a caller of a block-scaled product asks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+BITS = {"nvfp4": 4, "mxfp4": 4, "mxfp8": 8, "mxfp8_e5m2": 8, "bf16": 16, "f16": 16, "f32": 32}
+BLOCK = {"nvfp4": 16, "mxfp4": 32, "mxfp8": 32, "mxfp8_e5m2": 32}  # elements that share a scale factor
+QUANTIZED_OUTPUTS = ("nvfp4", "mxfp8")  # of D: the epilogue makes its scale factors
+OUTPUTS = ("bf16", "f16", "f32", *QUANTIZED_OUTPUTS)
+# The numbers of `Format` in tilewright/blockscaled_gemm/binding.hpp.
+CODES = {
+    "nvfp4": 0, "mxfp4": 1, "mxfp8": 2, "mxfp8_e5m2": 3, "bf16": 10, "f16": 11, "f32": 12,
+}  # fmt: skip
+SCALE_ROWS, SCALE_COLUMNS = 128, 4  # what scale factors are padded to
+MOST_ALIGNED = 128  # elements: more than this no kernel asks for
+
+
+class Kind(NamedTuple):
+    """What of a problem decides which kernels compute it, but for extents and alignment."""
+
+    a: str
+    b: str
+    d: str
+    c: bool
+
+
+class Alignment(NamedTuple):
+    """Elements that leading dimension, batch stride and address of a matrix are multiples of: a power of
+    two, `MOST_ALIGNED` at most."""
+
+    a: int = MOST_ALIGNED
+    b: int = MOST_ALIGNED
+    c: int = MOST_ALIGNED
+    d: int = MOST_ALIGNED
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """D[m,n] = alpha * (A[m,k] * SFA[m,k/block]) (B[n,k] * SFB[n,k/block]) + beta * C[m,n].
+
+    A and B have k contiguous, C and D n. `a` and `b` are formats (nvfp4, mxfp4, mxfp8, mxfp8_e5m2), d is a
+    type (bf16, f16, f32) or a format whose scale factors the epilogue makes (nvfp4, mxfp8).
+    """
+
+    m: int
+    n: int
+    k: int
+    batch: int = 1
+    a: str = "nvfp4"
+    b: str = "nvfp4"
+    d: str = "bf16"
+    c: bool = False  # beta * C is added
+    alignment: Alignment = field(default=Alignment())
+
+    @property
+    def kind(self) -> Kind:
+        return Kind(self.a, self.b, self.d, self.c)
+
+    @property
+    def options(self) -> tuple[int, ...]:
+        """The numbers that the binding takes after a tactic's."""
+        return (CODES[self.a], CODES[self.b], CODES[self.d])
+
+    @property
+    def quantizes(self) -> bool:
+        return self.d in QUANTIZED_OUTPUTS
+
+    @property
+    def flops(self) -> int:
+        return 2 * self.m * self.n * self.k * self.batch
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that memory must move at least: each matrix and each scale factor once."""
+        moved = matrix_bytes(self.a, self.m, self.k) + matrix_bytes(self.b, self.n, self.k)
+        moved += matrix_bytes(self.d, self.m, self.n)
+        if self.c:
+            moved += matrix_bytes(c_type(self.d), self.m, self.n)
+        return self.batch * moved
+
+    def contiguous_extents(self) -> dict[str, int]:
+        """Elements along the contiguous dimension of each matrix there is."""
+        extents = {"a": self.k, "b": self.k, "d": self.n}
+        return extents | {"c": self.n} if self.c else extents
+
+    def __str__(self) -> str:
+        shape = f"{self.m}x{self.n}x{self.k}" + (f" batch {self.batch}" if self.batch > 1 else "")
+        return f"blockscaled_gemm {shape} {self.a} x {self.b} -> {self.d}" + (" with c" if self.c else "")
+
+
+def c_type(d: str) -> str:
+    """The type of a C beside a D: the same, bf16 beside a quantised one."""
+    return "bf16" if d in QUANTIZED_OUTPUTS else d
+
+
+def matrix_bytes(name: str, rows: int, columns: int) -> int:
+    """Bytes of a matrix with its scale factors, if it has any."""
+    padded_rows, padded_columns = scale_shape(rows, columns, name) if name in BLOCK else (0, 0)
+    return rows * columns * BITS[name] // 8 + padded_rows * padded_columns
+
+
+def scale_shape(rows: int, columns: int, name: str) -> tuple[int, int]:
+    """Rows and columns of a matrix's scale factors in the 128x4 layout, padding and all; columns are the
+    matrix's own, k."""
+    blocks = -(-columns // BLOCK[name])
+    return -(-rows // SCALE_ROWS) * SCALE_ROWS, -(-blocks // SCALE_COLUMNS) * SCALE_COLUMNS
