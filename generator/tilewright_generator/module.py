@@ -44,7 +44,8 @@ def files(expansion: Expansion, renderer: Renderer, only: Filter) -> Iterator[Fi
     spec, family = expansion.spec, expansion.spec.family
     kernels = sorted(expansion.kernels, key=attrgetter("name"))
     chunks = [kernels[start : start + _CHUNK] for start in range(0, len(kernels), _CHUNK)]
-    renderer.prepare(family.template)  # once, before workers share it
+    for template in {family.template(kernel.config) for kernel in kernels}:
+        renderer.prepare(template)  # once, before workers share it
 
     def render(chunk: list[Kernel]) -> list[_Rendered]:
         return [_render(spec, kernel, renderer, only) for kernel in chunk]
@@ -73,7 +74,7 @@ def _workers(kernels: int) -> int:
 def _render(spec: Spec, kernel: Kernel, renderer: Renderer, only: Filter) -> _Rendered:
     family = spec.family
     variables = family.variables(kernel.config) | {"name": kernel.name, "spec": spec.path}
-    text = renderer.render(family.template, variables)
+    text = renderer.render(family.template(kernel.config), variables)
     source = _file(f"{spec.module}/{kernel.name}.cu", text, selects(only, kernel))
     record = table.record(family, kernel, source.sha256)
     return _Rendered(source, record, table.readme_row(family, kernel))

@@ -89,7 +89,7 @@ FAMILY = Family(
     facts=lambda config: {"threads": 128, "elements": config.tile.m * config.tile.n},
     variables=variables,
     build=build,
-    template="tiny/kernel.cu.j2",
+    template=lambda _: "tiny/kernel.cu.j2",
     table_template="tiny/table.cc.j2",
     summary=lambda config: f"tiny {config.dtype} | {config.tile}",
 )

@@ -29,8 +29,8 @@ class Family:
     """What the template needs, spelt as C++: a template does no arithmetic."""
     build: Callable[[Any], dict[str, Any]]
     """How a unit is compiled and checked: `arch`, `defines`, `instructions`."""
-    template: str
-    """Template of one kernel's source, relative to the templates folder."""
+    template: Callable[[Any], str]
+    """Template of a kernel's source, relative to the templates folder."""
     table_template: str
     """Template of a module's binding source, relative to the templates folder."""
     summary: Callable[[Any], str]

@@ -11,6 +11,33 @@
 #include "tilewright/cutlass.hpp"
 #include "tilewright/epilogue.hpp"
 
+namespace cute::SM120::BLOCKSCALED {
+
+// sm_12x's mma wants FP4 beside FP8 in the middle of its byte. What CUTLASS 4.2 to 4.5 have for it does not
+// compile (it transforms a temporary); these overloads are more special, so that they are taken instead.
+template <class Tensor>
+CUTE_DEVICE void shift_fp4(Tensor&& tensor) {
+  auto words = recast<uint32_t>(tensor);
+  CUTE_UNROLL
+  for (int i = 0; i < size(words); ++i) {
+    words(i) <<= 2;
+  }
+}
+
+template <class TypeB, class TypeC, class TypeScale, int Block, class Tensor>
+CUTE_DEVICE void fp4_shift_A(SM120_16x8x32_TN_VS<cutlass::float_e2m1_t, TypeB, TypeC, TypeScale, Block> const&,
+                             Tensor&& tensor) {
+  shift_fp4(tensor);
+}
+
+template <class TypeA, class TypeC, class TypeScale, int Block, class Tensor>
+CUTE_DEVICE void fp4_shift_B(SM120_16x8x32_TN_VS<TypeA, cutlass::float_e2m1_t, TypeC, TypeScale, Block> const&,
+                             Tensor&& tensor) {
+  shift_fp4(tensor);
+}
+
+}  // namespace cute::SM120::BLOCKSCALED
+
 namespace tilewright::blockscaled_gemm {
 
 // An epilogue that quantises D: blocks of `Block` along n share a scale factor of type ElementScale.

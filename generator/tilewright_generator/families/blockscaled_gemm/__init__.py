@@ -1,0 +1,28 @@
+"""Block-scaled GEMM: NVFP4, MXFP4 and MXFP8, through CUTLASS 3.x on Blackwell and a mainloop of ours on Hopper."""
+
+from __future__ import annotations
+
+from tilewright_generator.families import Family
+from tilewright_generator.families.blockscaled_gemm.config import BlockscaledGemmConfig
+from tilewright_generator.families.blockscaled_gemm.kernel import (
+    build,
+    facts,
+    kernel_name,
+    summary,
+    template,
+    variables,
+)
+from tilewright_generator.families.blockscaled_gemm.rules import RULES
+
+FAMILY = Family(
+    name="blockscaled_gemm",
+    config=BlockscaledGemmConfig,
+    rules=RULES,
+    kernel_name=kernel_name,
+    facts=facts,
+    variables=variables,
+    build=build,
+    template=template,
+    table_template="blockscaled_gemm/table.cc.j2",
+    summary=summary,
+)

@@ -1,0 +1,142 @@
+"""One `blockscaled_gemm` kernel.
+
+D[m,n] = alpha * sum over k of (A[m,k] * SFA[m,k/block]) (B[n,k] * SFB[n,k/block]) + beta * C[m,n]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from tilewright_generator.shapes import Cluster, Tile
+
+Arch = Literal[
+    "sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_110a", "sm_110f", "sm_120a", "sm_120f", "sm_121a"
+]
+Operand = Literal["nvfp4", "mxfp4", "mxfp8", "mxfp8_e5m2"]
+Output = Literal["bf16", "f16", "f32", "nvfp4", "mxfp8"]
+
+_ONE_BLOCK = Cluster(1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockscaledGemmConfig:
+    """Everything that is decided when a `blockscaled_gemm` kernel is compiled."""
+
+    arch: Annotated[Arch, Field(description="architecture the kernel is compiled for")]
+    a: Annotated[
+        Operand,
+        Field(
+            description="format of A: nvfp4 is E2M1 in blocks of 16 with E4M3 scales; mxfp4 (E2M1), mxfp8 "
+            "(E4M3) and mxfp8_e5m2 have blocks of 32 with UE8M0 scales"
+        ),
+    ]
+    b: Annotated[Operand, Field(description="format of B")]
+    d: Annotated[
+        Output,
+        Field(
+            description="type of D; nvfp4 and mxfp8 are quantised by the epilogue, which writes their scales"
+        ),
+    ]
+    tile: Annotated[
+        Tile,
+        Field(
+            description="tile of one thread block, MxNxK elements (2sm: two of them share an instruction); "
+            "with swap_ab its M is along the caller's n"
+        ),
+    ]
+    schedule: Annotated[
+        Literal["1sm", "2sm", "cooperative", "pingpong"],
+        Field(
+            description="sm_100, sm_103, sm_110: one SM or a pair issues an MMA. sm_90, sm_12x: warpgroups share "
+            "a tile, or take turns with a tile each"
+        ),
+    ]
+    c: Annotated[
+        Literal["none", "same"],
+        Field(
+            description="no C at all, or one of D's type (bf16 beside a quantised D), which beta = 0 leaves unread"
+        ),
+    ] = "none"
+    cluster: Annotated[
+        Literal["dynamic"] | Cluster,
+        Field(description="thread blocks that share their loads, MxN; dynamic: a run-time argument"),
+    ] = _ONE_BLOCK
+    scheduler: Annotated[
+        Literal["data_parallel", "stream_k"],
+        Field(description="how tiles are given to thread blocks; stream_k also splits k"),
+    ] = "data_parallel"
+    store: Annotated[
+        Literal["tma", "direct", "direct_256"],
+        Field(
+            description="how D leaves: through shared memory by TMA, or from registers, 16 or 32 bytes at a time"
+        ),
+    ] = "tma"
+    prefetch: Annotated[
+        Literal["tma", "none"],
+        Field(description="sm_103's tiles of K 768: whether loads are announced to L2 ahead"),
+    ] = "tma"
+    swap_ab: Annotated[
+        bool, Field(description="compute D^T = B A^T, so that a small m meets the instruction's fine N")
+    ] = False
+    pdl: Annotated[
+        bool,
+        Field(
+            description="programmatic dependent launch: set up while the previous kernel of the stream ends. "
+            "Sets both the launch attribute and the compile definition"
+        ),
+    ] = True
+    stages: Annotated[
+        Literal["auto"] | Annotated[int, Field(ge=2, le=32)],
+        Field(description="depth of the mainloop's pipeline; auto takes what shared memory holds"),
+    ] = "auto"
+    cutlass: Annotated[
+        Literal["4.2", "4.5"], Field(description="the oldest CUTLASS release that compiles the kernel")
+    ] = "4.2"
+
+
+ULTRA_K = 768  # the tile depth that sm_103's FP4 instructions of K 96 go with
+_BITS = {"nvfp4": 4, "mxfp4": 4, "mxfp8": 8, "mxfp8_e5m2": 8, "bf16": 16, "f16": 16, "f32": 32}
+
+
+def bits(dtype: str) -> int:
+    """Bits of one element in memory."""
+    return _BITS[dtype]
+
+
+def block(dtype: str) -> int:
+    """Elements along k that share a scale factor."""
+    return 16 if dtype == "nvfp4" else 32
+
+
+def family(config: BlockscaledGemmConfig) -> str:
+    """The architecture's instructions: hopper (no FP4 ones), tcgen05 (sm_100, 103, 110) or sm120."""
+    number = config.arch[3:].rstrip("af")
+    return {"9": "hopper", "10": "tcgen05", "11": "tcgen05", "12": "sm120"}[number[:-1]]
+
+
+def ultra(config: BlockscaledGemmConfig) -> bool:
+    """Whether the kernel is for sm_103's FP4 instructions of K 96."""
+    return config.tile.k == ULTRA_K
+
+
+def quantizes(config: BlockscaledGemmConfig) -> bool:
+    """Whether the epilogue makes D's scale factors."""
+    return config.d in ("nvfp4", "mxfp8")
+
+
+def mixes_bits(config: BlockscaledGemmConfig) -> bool:
+    """Whether operands of 4 and of 8 bits meet."""
+    return bits(config.a) != bits(config.b)
+
+
+def kernel_operands(config: BlockscaledGemmConfig) -> tuple[str, str]:
+    """Formats of the kernel's own A and B: the caller's, exchanged where the operands are swapped."""
+    return (config.b, config.a) if config.swap_ab else (config.a, config.b)
+
+
+def c_type(config: BlockscaledGemmConfig) -> str:
+    """The type that C has, where there is one."""
+    return "bf16" if quantizes(config) else config.d

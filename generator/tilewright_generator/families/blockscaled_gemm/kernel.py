@@ -1,0 +1,275 @@
+"""What is written of a kernel: its name, its summary, its table row and its template's variables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright_generator.families.blockscaled_gemm.config import (
+    BlockscaledGemmConfig,
+    bits,
+    block,
+    c_type,
+    family,
+    kernel_operands,
+    mixes_bits,
+    quantizes,
+    ultra,
+)
+
+_OUTPUTS = {
+    "bf16": "cutlass::bfloat16_t",
+    "f16": "cutlass::half_t",
+    "f32": "float",
+    "nvfp4": "cutlass::float_e2m1_t",
+    "mxfp8": "cutlass::float_e4m3_t",
+}
+_OPERANDS = {
+    "nvfp4": "cutlass::nv_float4_t<cutlass::float_e2m1_t>",
+    "mxfp4": "cutlass::mx_float4_t<cutlass::float_e2m1_t>",
+    "mxfp8": "cutlass::mx_float8_t<cutlass::float_e4m3_t>",
+    "mxfp8_e5m2": "cutlass::mx_float8_t<cutlass::float_e5m2_t>",
+}
+_SCALES = {
+    "nvfp4": "cutlass::float_ue4m3_t",
+    "mxfp4": "cutlass::float_ue8m0_t",
+    "mxfp8": "cutlass::float_ue8m0_t",
+}
+_HOPPER_FORMATS = {"nvfp4": "Nvfp4", "mxfp4": "Mxfp4", "mxfp8": "Mxfp8", "mxfp8_e5m2": "Mxfp8E5m2"}
+_SCHEDULE_NAMES = {"cooperative": "coop"}
+
+
+def template(config: BlockscaledGemmConfig) -> str:
+    """The template of the kernel's source: Hopper's kernels have a mainloop of our own."""
+    return f"blockscaled_gemm/{'hopper' if family(config) == 'hopper' else 'blackwell'}.cu.j2"
+
+
+def kernel_name(config: BlockscaledGemmConfig) -> str:
+    """The name of file, symbol, table row and report; every field that may differ is in it."""
+    parts = [
+        f"blockscaled_gemm_{config.arch.replace('_', '').removesuffix('a')}",
+        config.a,
+        config.b,
+        config.d,
+        str(config.tile),
+        "dyn" if config.cluster == "dynamic" else str(config.cluster),
+        _SCHEDULE_NAMES.get(config.schedule, config.schedule),
+    ]
+    if config.scheduler == "stream_k":
+        parts.append("streamk")
+    if config.swap_ab:
+        parts.append("swap")
+    if config.c == "same":
+        parts.append("c")
+    if config.store != "tma":
+        parts.append({"direct": "direct", "direct_256": "direct256"}[config.store])
+    if config.prefetch == "none":
+        parts.append("noprefetch")
+    if config.stages != "auto":
+        parts.append(f"{config.stages}stages")
+    if not config.pdl:
+        parts.append("nopdl")
+    return "_".join(parts)
+
+
+def formula(config: BlockscaledGemmConfig) -> str:
+    """What the kernel computes, in the terms of its caller."""
+    terms = f"alpha * (A[m,k] SFA[m,k/{block(config.a)}]) (B[n,k] SFB[n,k/{block(config.b)}])"
+    if config.c == "same":
+        terms += " + beta * C[m,n]"
+    if quantizes(config):
+        return f"D[m,n], SFD[m,n/{block(config.d)}] = quantise({terms})"
+    return f"D[m,n] = {terms}"
+
+
+def schedule_text(config: BlockscaledGemmConfig) -> str:
+    """Schedule and scheduler in words, and what else shapes the main loop."""
+    schedule = {"1sm": "one SM an MMA", "2sm": "two SMs an MMA"}.get(config.schedule, config.schedule)
+    words = [schedule, "stream-K" if config.scheduler == "stream_k" else "data-parallel tiles"]
+    if config.swap_ab:
+        words.append("operands swapped")
+    if ultra(config):
+        words.append("loads announced to L2" if config.prefetch == "tma" else "no prefetch")
+    if config.store != "tma":
+        words.append(f"D stored from registers, {32 if config.store == 'direct_256' else 16} bytes at a time")
+    return ", ".join(words)
+
+
+def summary(config: BlockscaledGemmConfig) -> str:
+    """One line for lists."""
+    cluster = "run-time cluster" if config.cluster == "dynamic" else f"cluster {config.cluster}"
+    return f"{config.a} x {config.b} -> {config.d}, tile {config.tile}, {cluster}, {schedule_text(config)}"
+
+
+def alignment(config: BlockscaledGemmConfig) -> dict[str, int]:
+    """Elements of which the contiguous extent and the leading dimension of each matrix are multiples.
+
+    TMA moves 16 bytes; FP4 beside FP8 is unpacked to bytes by TMA, 128 elements at a time.
+    """
+    store = 256 if config.store == "direct_256" else 128
+
+    def operand(dtype: str) -> int:
+        return 128 if mixes_bits(config) and bits(dtype) == 4 else 128 // bits(dtype)
+
+    return {
+        "a": operand(config.a),
+        "b": operand(config.b),
+        "c": store // bits(c_type(config)),
+        "d": store // bits(config.d),
+    }
+
+
+def facts(config: BlockscaledGemmConfig) -> dict[str, Any]:
+    """Derived numbers that the runtime needs; alignments are in elements."""
+    found: dict[str, Any] = {
+        "threads": _threads(config),
+        "block": block(config.a),
+        "alignment": alignment(config),
+    }
+    if config.cluster == "dynamic":
+        found["cluster_multiple"] = [2 if config.schedule == "2sm" else 1, 1]
+    return found
+
+
+def _threads(config: BlockscaledGemmConfig) -> int:
+    """Of a thread block: tcgen05 kernels have four single warps and four of the epilogue."""
+    if family(config) == "hopper":
+        return 128 + 2 * config.tile.m  # a producer warpgroup, and one for each 64 rows
+    return 256 if family(config) == "tcgen05" else 384
+
+
+def build(config: BlockscaledGemmConfig) -> dict[str, Any]:
+    """How the kernel is compiled, and which tensor-core instruction its machine code must hold."""
+    found: dict[str, Any] = {
+        "arch": config.arch,
+        "defines": [_pdl_define(config)] if config.pdl and family(config) != "hopper" else [],
+        "instructions": [_instruction(config)],
+    }
+    if config.cutlass != "4.2":
+        found["cutlass"] = config.cutlass
+    return found
+
+
+def _pdl_define(config: BlockscaledGemmConfig) -> str:
+    # CUTLASS 4.2's switch for sm_100 covers 103, 120 and 121, and leaves sm_110 out: there we define what
+    # the switch leads to. Hopper's kernels are ours and need none.
+    return "CUTLASS_GDC_ENABLED=1" if config.arch.startswith("sm_110") else "CUTLASS_ENABLE_GDC_FOR_SM100=1"
+
+
+def _instruction(config: BlockscaledGemmConfig) -> str:
+    four_bits = bits(config.a) == bits(config.b) == 4
+    if family(config) == "hopper":
+        return "HGMMA"
+    if family(config) == "sm120":
+        return r"OMMA\.SF" if four_bits else r"QMMA\.SF"
+    kind = "UTCOMMA" if four_bits else "UTCQMMA"
+    return kind + (r"\.2CTA" if config.schedule == "2sm" else "") + (r".*\.BLOCK16" if ultra(config) else "")
+
+
+def variables(config: BlockscaledGemmConfig) -> dict[str, str]:
+    """The template's variables, all of them text."""
+    swap = "true" if config.swap_ab else "false"
+    common = {
+        "formula": formula(config),
+        "operands": _operands_text(config),
+        "schedule": schedule_text(config) + (", programmatic dependent launch" if config.pdl else ""),
+        "swap_ab": swap,
+        "pdl": "true" if config.pdl else "false",
+    }
+    return common | (_hopper(config) if family(config) == "hopper" else _blackwell(config))
+
+
+def _operands_text(config: BlockscaledGemmConfig) -> str:
+    c_and_d = "D" if config.c == "none" else f"C {c_type(config)} and D"
+    return f"A {config.a} row-major, B {config.b} column-major, {c_and_d} {config.d} row-major, summed in f32"
+
+
+def _hopper(config: BlockscaledGemmConfig) -> dict[str, str]:
+    namespace = "tilewright::blockscaled_gemm::sm90"
+    return {
+        "memory": f"{config.tile}, {config.stages} stages",
+        "format_a": f"{namespace}::{_HOPPER_FORMATS[config.a]}",
+        "format_b": f"{namespace}::{_HOPPER_FORMATS[config.b]}",
+        "element_d": _OUTPUTS[config.d],
+        "tile_m": str(config.tile.m),
+        "tile_n": str(config.tile.n),
+        "tile_k": str(config.tile.k),
+        "stages": str(config.stages),
+        "with_c": "true" if config.c == "same" else "false",
+    }
+
+
+def _blackwell(config: BlockscaledGemmConfig) -> dict[str, str]:
+    a, b = kernel_operands(config)
+    aligned = alignment(config)
+    two_sm = config.schedule == "2sm"
+    tile = (config.tile.m * (2 if two_sm else 1), config.tile.n, config.tile.k)
+    dynamic = config.cluster == "dynamic"
+    cluster = ("int", "int") if dynamic else tuple(f"Int<{extent}>" for extent in config.cluster)
+    stages = "auto" if config.stages == "auto" else str(config.stages)
+    return {
+        "memory": f"{config.tile}, "
+        + ("the cluster is a run-time argument" if dynamic else f"clusters of {config.cluster}"),
+        "two_sm": "true" if two_sm else "false",
+        "element_a": _operand(config, a),
+        "element_b": _operand(config, b),
+        "element_c": "void" if config.c == "none" else _OUTPUTS[c_type(config)],
+        "element_d": _OUTPUTS[config.d],
+        "layout_d": "ColumnMajor" if config.swap_ab else "RowMajor",
+        "alignment_a": str(aligned["b" if config.swap_ab else "a"]),
+        "alignment_b": str(aligned["a" if config.swap_ab else "b"]),
+        "alignment_c": str(aligned["c"]),
+        "alignment_d": str(aligned["d"]),
+        "tile": f"Shape<Int<{tile[0]}>, Int<{tile[1]}>, Int<{tile[2]}>>",
+        "cluster": f"Shape<{cluster[0]}, {cluster[1]}, _1>",
+        "arch_tag": "Sm103" if ultra(config) else "Sm120" if family(config) == "sm120" else "Sm100",
+        "epilogue_tile": _epilogue_tile(config),
+        "epilogue_schedule": _epilogue_schedule(config),
+        "mainloop_schedule": _mainloop_schedule(config),
+        "stage_count": "cutlass::gemm::collective::StageCountAutoCarveout<"
+        "int(sizeof(typename CollectiveEpilogue::SharedStorage))>"
+        if stages == "auto"
+        else f"cutlass::gemm::collective::StageCount<{stages}>",
+        "scheduler": _scheduler(config),
+        "quantizes": "true" if quantizes(config) else "false",
+        "block_d": str(block(config.d)),
+        "element_scale_d": _SCALES.get(config.d, ""),
+    }
+
+
+def _operand(config: BlockscaledGemmConfig, dtype: str) -> str:
+    if ultra(config):  # whose builder takes data and scales apart
+        return f"cute::tuple<cutlass::float_e2m1_t, {_SCALES[dtype]}>"
+    return _OPERANDS[dtype]
+
+
+def _epilogue_tile(config: BlockscaledGemmConfig) -> str:
+    # At N of 256 CUTLASS's own choice is 128 columns, whose buffers cost a mainloop stage of FP4.
+    if family(config) == "tcgen05" and config.store == "tma" and config.tile.n == 256:
+        return "Shape<_128, _64>"
+    return "cutlass::epilogue::collective::EpilogueTileAuto"
+
+
+def _epilogue_schedule(config: BlockscaledGemmConfig) -> str:
+    if family(config) == "sm120":
+        return "TmaWarpSpecializedCooperative" if config.schedule == "cooperative" else "TmaWarpSpecialized"
+    store = "TmaWarpSpecialized" if config.store == "tma" else "NoSmemWarpSpecialized"
+    return f"{store}{'2Sm' if config.schedule == '2sm' else '1Sm'}"
+
+
+def _mainloop_schedule(config: BlockscaledGemmConfig) -> str:
+    pair = "2Sm" if config.schedule == "2sm" else "1Sm"
+    if ultra(config):
+        prefetch = "TmaPrefetch" if config.prefetch == "tma" else "DisablePrefetch"
+        return f"KernelTmaWarpSpecialized{pair}BlockScaledMxNvf4UltraVs{block(config.a)}Sm103{prefetch}"
+    kind = (
+        {"nvfp4": "Nvf4", "mxfp4": "Mxf4"}.get(config.a, "Mxf8f6f4") if config.a == config.b else "Mxf8f6f4"
+    )
+    if family(config) == "sm120":
+        return f"KernelTmaWarpSpecialized{'Pingpong' if config.schedule == 'pingpong' else ''}{kind}Sm120"
+    return f"KernelTmaWarpSpecialized{pair}{kind}Sm100"
+
+
+def _scheduler(config: BlockscaledGemmConfig) -> str:
+    if config.scheduler == "stream_k":
+        return "StreamKScheduler"
+    return "StaticPersistentScheduler" if family(config) == "sm120" else "PersistentScheduler"
