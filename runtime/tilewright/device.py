@@ -26,7 +26,10 @@ class DeviceProperties:
     clock_hz: float  # of the SMs, the highest
     memory_bandwidth: float  # bytes a second, as the interface is rated
     l2_bytes: int
+    shared_memory: int  # bytes that one thread block may have at most
 
+
+KIB, MIB = 2**10, 2**20
 
 # NVIDIA's data sheet; clock, L2 and SMs as the driver reports them.
 H200 = DeviceProperties(
@@ -35,8 +38,34 @@ H200 = DeviceProperties(
     sm_count=132,
     clock_hz=1.98e9,
     memory_bandwidth=4.8e12,
-    l2_bytes=60 * 2**20,
+    l2_bytes=60 * MIB,
+    shared_memory=227 * KIB,
 )
+
+# The others are of GPUs that nobody had at hand: data sheets and white papers as named; shared memory by the
+# CUDA programming guide's table of capabilities. An order of tactics is tested on them, never a time.
+# DGX B200 data sheet (64 TB/s over 8 GPUs); SMs and L2 as CUDA's deviceQuery prints them.
+B200 = DeviceProperties("NVIDIA B200", (10, 0), 148, 1.965e9, 8.0e12, 126 * MIB, 227 * KIB)
+# DGX B300 data sheet; NVIDIA's article "Inside NVIDIA Blackwell Ultra" (its 160 SMs are the whole chip's).
+B300 = DeviceProperties("NVIDIA B300", (10, 3), 148, 2.032e9, 8.0e12, 126 * MIB, 227 * KIB)
+# RTX Blackwell PRO architecture white paper: 188 SMs, 512-bit GDDR7 of 28 Gbit/s, boost 2617 MHz.
+RTX_PRO_6000 = DeviceProperties(
+    "NVIDIA RTX PRO 6000 Blackwell", (12, 0), 188, 2.617e9, 1.792e12, 128 * MIB, 99 * KIB
+)
+# DGX Spark data sheet: 6144 cores, 273 GB/s of LPDDR5X; clock and L2 as CUDA's deviceQuery prints them.
+GB10 = DeviceProperties("NVIDIA GB10", (12, 1), 48, 2.418e9, 273e9, 24 * MIB, 99 * KIB)
+# Jetson AGX Thor data sheet (T5000): 2560 cores, 1.57 GHz, 273 GB/s of LPDDR5X.
+THOR = DeviceProperties("NVIDIA Thor", (11, 0), 20, 1.575e9, 273e9, 32 * MIB, 227 * KIB)
+
+# By the names that a command line takes.
+DESCRIBED = {
+    "h200": H200,
+    "b200": B200,
+    "b300": B300,
+    "rtx-pro-6000": RTX_PRO_6000,
+    "gb10": GB10,
+    "thor": THOR,
+}
 
 
 @lru_cache
@@ -59,6 +88,7 @@ def from_torch(found: Any) -> DeviceProperties:
     memory_clock = float(getattr(found, "memory_clock_rate", 0)) * 1e3
     bandwidth = 2 * memory_clock * float(getattr(found, "memory_bus_width", 0)) / 8
     l2_bytes = int(getattr(found, "L2_cache_size", 0))
+    shared_memory = int(getattr(found, "shared_memory_per_block_optin", 0))
     share = found.multi_processor_count / H200.sm_count
     device = DeviceProperties(
         name=found.name,
@@ -67,8 +97,14 @@ def from_torch(found: Any) -> DeviceProperties:
         clock_hz=clock or H200.clock_hz,
         memory_bandwidth=bandwidth or H200.memory_bandwidth * share,
         l2_bytes=l2_bytes or int(H200.l2_bytes * share),
+        shared_memory=shared_memory or H200.shared_memory,
     )
-    reported = {"clock_hz": clock, "memory_bandwidth": bandwidth, "l2_bytes": l2_bytes}
+    reported = {
+        "clock_hz": clock,
+        "memory_bandwidth": bandwidth,
+        "l2_bytes": l2_bytes,
+        "shared_memory": shared_memory,
+    }
     for name in (name for name, value in reported.items() if not value):
         log.debug("torch does not report %s of %s: taken as %.4g", name, device.name, getattr(device, name))
     return device

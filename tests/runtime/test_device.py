@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
-from tilewright.device import H200, from_torch
+from tilewright.device import DESCRIBED, H200, from_torch
+from tilewright.routing import FAMILIES
 
 # As torch 2.8 reports an H200; the clocks are in kHz, the bus in bits.
 RATES = {"clock_rate": 1_980_000, "memory_clock_rate": 3_201_000, "memory_bus_width": 6144}
 PLAIN = {"name": "NVIDIA H200", "major": 9, "minor": 0, "L2_cache_size": 60 * 2**20}
+PLAIN["shared_memory_per_block_optin"] = 227 * 1024
 
 
 def properties(**fields: Any) -> SimpleNamespace:
@@ -22,6 +24,7 @@ def test_what_torch_reports_is_taken(caplog: pytest.LogCaptureFixture) -> None:
     found = from_torch(properties(**RATES))
     assert found.memory_bandwidth == pytest.approx(H200.memory_bandwidth, rel=0.03)
     assert (found.clock_hz, found.l2_bytes, found.capability) == (1.98e9, 60 * 2**20, (9, 0))
+    assert found.shared_memory == H200.shared_memory
     assert caplog.text == ""
 
 
@@ -34,3 +37,15 @@ def test_what_torch_does_not_report_is_scaled_and_said(caplog: pytest.LogCapture
     assert "does not report clock_hz of a third of it" in caplog.text
     assert "does not report memory_bandwidth of a third of it: taken as 1.6e+12" in caplog.text
     assert "l2_bytes" not in caplog.text
+
+
+def test_described_devices_are_of_known_families() -> None:
+    assert {one.capability for one in DESCRIBED.values()} == {
+        (9, 0), (10, 0), (10, 3), (11, 0), (12, 0), (12, 1),
+    }  # fmt: skip
+    for one in DESCRIBED.values():
+        assert one.capability[0] in FAMILIES
+        # 12.x has 100 KiB an SM, the others 228; a block gets all but one.
+        assert one.shared_memory == (99 if one.capability[0] == 12 else 227) * 1024
+        assert 1e9 < one.clock_hz < 3e9
+        assert 1e9 < one.memory_bandwidth / one.sm_count < 100e9

@@ -27,10 +27,10 @@ class Rates(NamedTuple):
 # Dense tensor-core rates of NVIDIA's data sheets over SMs and clock. sm_90 multiplies in BF16, whatever the
 # operands; sm_120 keeps half of FP4's rate for MXFP8.
 RATES = {
-    "sm_90": Rates({4: 1024, 8: 1024}, 64),
-    "sm_100": Rates({4: 8192, 8: 4096}, 96),
-    "sm_103": Rates({4: 12288, 8: 4096}, 96),
-    "sm_110": Rates({4: 8192, 8: 4096}, 64),
+    "sm_90": Rates({4: 2048, 8: 2048}, 64),
+    "sm_100": Rates({4: 16384, 8: 8192}, 96),
+    "sm_103": Rates({4: 24576, 8: 8192}, 96),
+    "sm_110": Rates({4: 16384, 8: 8192}, 64),
     "sm_120": Rates({4: 2048, 8: 1024}, 64),
     "sm_121": Rates({4: 2048, 8: 1024}, 64),
 }

@@ -56,11 +56,12 @@ def _span(tensor: torch.Tensor) -> int:
     return int((last + 1) * tensor.element_size())
 
 
-def check_aliasing(out: torch.Tensor, **tensors: Optional) -> None:
-    """Raises ArgumentError where an operand overlaps `out`; c may be `out` itself."""
+def check_aliasing(out: torch.Tensor, out_name: str = "out", /, **tensors: Optional) -> None:
+    """Raises ArgumentError where an operand overlaps what is written; c may be `out` itself."""
     for name, tensor in tensors.items():
-        if tensor is not None and overlap(tensor, out) and not (name == "c" and _same(tensor, out)):
-            raise aliased(name)
+        itself = (name, out_name) == ("c", "out")
+        if tensor is not None and overlap(tensor, out) and not (itself and _same(tensor, out)):
+            raise aliased(name, out_name)
 
 
 def _same(c: torch.Tensor, out: torch.Tensor) -> bool:
@@ -72,9 +73,9 @@ def _steps(tensor: torch.Tensor) -> list[tuple[int, int]]:
     return [pair for pair in zip(tensor.shape, tensor.stride(), strict=True) if pair[0] > 1]
 
 
-def aliased(name: str) -> ArgumentError:
+def aliased(name: str, out_name: str = "out") -> ArgumentError:
     return ArgumentError(
-        "out",
+        out_name,
         f"it overlaps {name}, or lies among its elements so that it may; memory of its own is wanted "
         "(only c may be out itself)",
     )

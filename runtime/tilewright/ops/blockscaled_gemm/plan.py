@@ -1,0 +1,124 @@
+"""How a block-scaled call is carried out, but for the direct launch.
+
+Calls are (a, b, a_descale, b_descale, c, out, out_descale, alpha, out_global_scale, beta), tensors but a, b,
+their scales and out optional. Scale factors of a quantised D come with their padding zeroed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from tilewright.ops.blockscaled_gemm.arguments import Arguments, per_byte
+from tilewright.ops.blockscaled_gemm.placement import Placement
+from tilewright.ops.blockscaled_gemm.problem import BITS, QUANTIZED_OUTPUTS
+from tilewright.ops.common import memory, plan
+from tilewright.table import KernelRecord
+
+OPERANDS = (
+    "a", "b", "a_descale", "b_descale", "c", "out", "out_descale", "alpha", "out_global_scale",
+)  # fmt: skip
+_ADDRESS_BYTES = 16  # of which the binding asks the addresses to be multiples
+_STRICT_BYTES = 32  # what those kernels want that ask for more
+
+
+class EmptyPlan(plan.EmptyPlan):
+    operands = OPERANDS
+
+
+class DirectPlan(plan.DirectPlan):
+    """One launch on the caller's tensors."""
+
+    operands = OPERANDS
+
+    def __init__(self, arguments: Arguments, bound: plan.Launch, record: KernelRecord) -> None:
+        super().__init__(arguments, bound)
+        # What the binding, which knows no kernel's alignment, leaves to us: 32-byte stores of D
+        # (`direct_256`), and TMA's 4-bit type that is unpacked to bytes, beside FP8 (CUDA driver API,
+        # cuTensorMapEncodeTiled).
+        alignment = record.facts["alignment"]
+        types = {"a": arguments.a.dtype, "b": arguments.b.dtype, "d": arguments.d}
+        strict = [name for name, of in types.items() if alignment[name] * BITS[of] // 8 > _ADDRESS_BYTES]
+        self._strict = tuple(OPERANDS.index({"d": "out"}.get(name, name)) for name in strict)
+
+    def run(self, call: tuple[Any, ...]) -> None:
+        for index in self._strict:
+            if call[index].data_ptr() % _STRICT_BYTES:
+                raise plan.MisalignedError(OPERANDS[index])
+        super().run(call)
+
+
+class DegeneratePlan(plan.Plan):
+    """k is 0: D = beta * C, computed by torch; a quantised D is 0 with scale factors of 0."""
+
+    operands = OPERANDS
+
+    def run(self, call: tuple[Any, ...]) -> None:
+        _, _, _, _, c, out, out_descale, _, _, beta = call
+        if out_descale is not None:
+            as_bytes(out).zero_()
+            as_bytes(out_descale).zero_()
+        elif c is None or beta == 0:
+            out.zero_()
+        else:
+            out.copy_(c.to(torch.float32) * beta)
+
+
+class PaddedPlan(plan.Plan):
+    """Copies what the kernels cannot read as it lies, runs the op on the copies, copies D back.
+
+    `inner` is the op itself, on a problem that needs no copies.
+    """
+
+    operands = OPERANDS
+
+    def __init__(self, arguments: Arguments, placement: Placement, inner: Callable[..., Any]) -> None:
+        super().__init__(arguments)
+        self._placement = placement
+        self._inner = inner
+
+    def run(self, call: tuple[Any, ...]) -> None:
+        a, b, a_descale, b_descale, c, out, out_descale, alpha, out_global_scale, beta = call
+        memory.check_aliasing(
+            out, **{name: tensor for name, tensor in self.tensors(call).items() if name != "out"}
+        )
+        arguments: Arguments = self.arguments
+        place, d = self._placement, arguments.d
+        a, a_descale = self._operand("a", a, a_descale, arguments.a.dtype, arguments.m)
+        b, b_descale = self._operand("b", b.mT, b_descale, arguments.b.dtype, place.n)
+        if c is not None and "c" in place.copies:
+            c = memory.padded(c, c.shape[-2], place.n)
+        quantized = d in QUANTIZED_OUTPUTS
+        made = self._inner(
+            a, b.mT, a_descale, b_descale, alpha, c=c, beta=beta,
+            out=None if "out" in place.copies else out,
+            out_descale=None if "out_descale" in place.copies else out_descale,
+            out_global_scale=out_global_scale if quantized else None,
+        )  # fmt: skip
+        made, made_descale = made if quantized else (made, None)
+        if "out" in place.copies:
+            as_bytes(out).copy_(as_bytes(made)[..., : arguments.n // per_byte(d)])
+        if "out_descale" in place.copies:
+            as_bytes(out_descale).view(-1).copy_(as_bytes(made_descale).view(-1))
+
+    def _operand(
+        self, name: str, matrix: torch.Tensor, scales: torch.Tensor, dtype: str, rows: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """A [.., rows, k] matrix and its scales, such as some kernel takes them."""
+        place, batch = self._placement, self.arguments.batch
+        if name in place.copies:
+            matrix = memory.padded(as_bytes(matrix), rows, place.k // per_byte(dtype)).view(matrix.dtype)
+        if name in place.shared:
+            matrix = matrix.expand(batch, *matrix.shape[-2:])
+            scales = as_bytes(scales).view(1, -1).repeat(batch, 1).view(scales.dtype)
+        elif f"{name}_descale" in place.copies:
+            scales = as_bytes(scales).clone().view(scales.dtype)
+        return matrix, scales
+
+
+def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor of one-byte elements as uint8, which torch copies and fills whatever they mean; others are
+    themselves."""
+    return tensor.view(torch.uint8) if tensor.element_size() == 1 else tensor
