@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
+from tilewright_generator.errors import InternalError
 from tilewright_generator.expand import Kernel
 from tilewright_generator.families import Family
 from tilewright_generator.fields import fields_of
@@ -14,6 +16,7 @@ from tilewright_generator.spec import Spec
 
 TABLE_FORMAT = 1
 
+_RELEASE = re.compile(r"\d+\.\d+(\.\d+)?")
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
@@ -21,6 +24,8 @@ def record(family: Family, kernel: Kernel, sha256: str) -> str:
     """The kernel's row of table.json, on one line: all that the build and the runtime know of it."""
     row: dict[str, Any] = {"name": kernel.name, "source": f"{kernel.name}.cu", "sha256": sha256}
     row |= family.build(kernel.config)
+    if "cutlass" in row and not _RELEASE.fullmatch(row["cutlass"]):
+        raise InternalError(f"{kernel.name}: {row['cutlass']!r} is not a CUTLASS release such as '4.5'")
     config = ", ".join([_member(name, getattr(kernel.config, name)) for name in _field_names(family)])
     return f'{_encode(row)[:-1]}, "config": {{{config}}}, "facts": {_encode(family.facts(kernel.config))}}}'
 

@@ -28,9 +28,10 @@ class KernelRecord:
     sha256: str  # of the source's bytes
     arch: str  # what nvcc compiles for, e.g. "sm_90a"
     defines: tuple[str, ...]  # "NAME" or "NAME=VALUE"
-    instructions: tuple[str, ...]  # regular expressions; each must match an opcode of the kernel's SASS
+    instructions: tuple[str, ...]  # regular expressions; each must match the start of an opcode of its SASS
     config: Mapping[str, Any]
     facts: Mapping[str, Any]
+    cutlass: str = ""  # the CUTLASS release it needs at least, e.g. "4.5"; "" where any will do
 
     @classmethod
     def parse(cls, row: Mapping[str, Any]) -> KernelRecord:
@@ -43,6 +44,7 @@ class KernelRecord:
             instructions=tuple(row["instructions"]),
             config=row["config"],
             facts=row["facts"],
+            cutlass=row.get("cutlass", ""),
         )
 
 

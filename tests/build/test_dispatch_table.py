@@ -36,6 +36,11 @@ def write(path: Path, rows: list[dict[str, Any]], **head: Any) -> Path:
     return path
 
 
+def test_a_row_may_say_the_cutlass_release_it_needs(tmp_path: Path) -> None:
+    table = Table.read(write(tmp_path / "table.json", [row("a"), row("b", cutlass="4.5")]))
+    assert [table[name].cutlass for name in table] == ["", "4.5"]
+
+
 def test_rows_become_records_in_their_order(tmp_path: Path) -> None:
     table = Table.read(write(tmp_path / "table.json", [row("b"), row("a")]))
     assert (table.module, table.family, table.spec) == ("m", "gemm", "specs/m.yaml")

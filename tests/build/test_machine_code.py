@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tilewright.build.machine_code import parse_ptxas, parse_sass, read_descriptor
-from tilewright.build.report import judge
+from tilewright.build.report import judge, tensor_families
 from tilewright.build.unit import first_errors
 from tilewright.errors import BuildError
 from tilewright.table import KernelRecord
@@ -87,7 +87,15 @@ def report(opcodes: Mapping[str, int], **changed: object) -> dict[str, object]:
         (["HGMMA"], {"HMMA.16816.F32": 8}, False),  # the warp-level path of sm_80
         (["HGMMA"], {}, False),
         (["QGMMA"], {"HGMMA.64x8x16.F32": 8}, False),
-        ([r"UTCOMMA\.2CTA"], {"UTCOMMA.1CTA": 8}, False),
+        ([r"UTCOMMA\.2CTA"], {"UTCOMMA.4X": 8}, False),
+        ([r"UTCOMMA\.2CTA\.4X"], {"UTCOMMA.2CTA.4X": 8}, True),
+        ([r"UTCOMMA\.4X"], {"UTCOMMA.2CTA.4X": 8}, False),  # two CTAs where one is wanted
+        (["UTCOMMA"], {"UTCOMMA.2CTA.4X": 8}, True),  # a start of the opcode is all that is asked
+        (["UTCOMMA$"], {"UTCOMMA.4X": 8}, False),  # blocks of 16 where blocks of 32 are wanted
+        (["UTCOMMA$"], {"UTCOMMA": 8}, True),
+        ([r"OMMA\.SF"], {"OMMA.SF.16864.F32.E2M1.E2M1.E8": 8}, True),
+        ([r"OMMA\.SF.*\.UE4M3\.4X"], {"OMMA.SF.16864.F32.E2M1.E2M1.E8": 8}, False),
+        ([r"QMMA\.SF"], {"QMMA.16832.F32.E4M3.E4M3": 8}, False),  # without scales
         (["HGMMA", "QGMMA"], {"HGMMA.64x8x16.F32": 8}, False),
         (["[HQ]GMMA"], {"QGMMA.64x8x32.F32.E4M3.E4M3": 8}, True),
         ([], {}, True),
@@ -99,6 +107,28 @@ def test_every_expected_instruction_must_be_there(
     findings = judge(record(*instructions), report(opcodes))
     assert [finding.kind for finding in findings] == ([] if right else ["wrong_path"])
     assert all(finding.fatal(strict=False) for finding in findings)
+
+
+def test_a_record_keeps_what_tells_paths_apart() -> None:
+    found = tensor_families(
+        {
+            "HGMMA.64x8x16.F32.BF16": 2,
+            "HGMMA.64x16x16.F32.BF16": 3,
+            "UTCOMMA.2CTA.BLOCK16": 4,
+            "UTCOMMA.4X": 5,
+            "UTCQMMA": 6,
+            "OMMA.SF.16864.F32.E2M1.E2M1.UE4M3.4X": 7,
+            "QMMA.16832.F32.E4M3.E4M3": 8,
+        }
+    )
+    assert found == {
+        "HGMMA": 5,
+        "UTCOMMA.2CTA.BLOCK16": 4,
+        "UTCOMMA.4X": 5,
+        "UTCQMMA": 6,
+        "OMMA.SF.16864.F32.E2M1.E2M1.UE4M3.4X": 7,
+        "QMMA": 8,
+    }
 
 
 @pytest.mark.parametrize(

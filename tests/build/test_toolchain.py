@@ -103,7 +103,8 @@ def test_nothing_found_names_every_place_and_the_remedy(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("CUDA_HOME", "/nowhere")
-    monkeypatch.setattr("tilewright.build.toolchain.package_folders", lambda name: ())
+    for module in ("toolchain", "cutlass"):
+        monkeypatch.setattr(f"tilewright.build.{module}.package_folders", lambda name: ())
     with pytest.raises(ToolchainError) as caught:
         find_toolchain()
     said = str(caught.value)
@@ -174,3 +175,38 @@ def test_it_imports_neither_cutlass_library_nor_torch(toolchain: Toolchain) -> N
     command, environment = python(code)
     result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize(
+    "arch",
+    [
+        "sm_90a",
+        "sm_100a",
+        "sm_100f",
+        "sm_103a",
+        "sm_103f",
+        "sm_110a",
+        "sm_110f",
+        "sm_120a",
+        "sm_120f",
+        "sm_121a",
+    ],
+)
+def test_nvcc_knows_every_target_that_routing_knows(toolchain: Toolchain, arch: str) -> None:
+    toolchain.require(arch)
+
+
+@pytest.mark.parametrize(
+    ("arch", "said"),
+    [
+        ("sm_999a", r"it knows .*sm_121"),
+        ("sm_90f", "Unsupported gpu architecture 'compute_90f'"),  # Hopper has no family
+        ("sm_100x", "it knows"),
+        ("compute_100a", "it knows"),
+    ],
+)
+def test_other_targets_are_refused_before_anything_is_compiled(
+    toolchain: Toolchain, arch: str, said: str
+) -> None:
+    with pytest.raises(ToolchainError, match=f"cannot compile for {arch}.*{said}"):
+        toolchain.require(arch)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
-from command_line import ROOT, run_in_a_process
+from command_line import ROOT, Result, run_in_a_process
 
 from tilewright.build import records
 from tilewright.table import Table
@@ -40,11 +41,11 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _unit(project: Path, table: Table, name: str) -> dict[str, object]:
+def _unit(project: Path, table: Table, name: str, release: str = "4.2.0") -> dict[str, object]:
     return {
         "name": name,
         "module": table.module,
-        "source_key": records.SourceKeys(project / "runtime" / "include", "4.2.0").of(table, table[name]),
+        "source_key": records.SourceKeys(project / "runtime" / "include", release).of(table, table[name]),
         **dict.fromkeys(("spill_store_bytes", "spill_load_bytes", "stack_bytes"), 0),
         **{"registers": 168, "smem_bytes": 1, "code_bytes": 2, "seconds": 40.0, "peak_memory_bytes": 3},
         "tensor_instructions": {"HGMMA.64x8x16.F32.BF16": 4},
@@ -122,6 +123,92 @@ def test_records_merge_and_forget_kernels_that_went(project: Path) -> None:
     assert [each["name"] for each in after["kernels"]] == sorted(table)
     assert after["kernels"][0]["registers"] == 99
     assert path.read_text().count("\n") == len(table) + 2
+
+
+NEEDY = 2  # kernels of `mixed` that need CUTLASS 4.5
+
+
+@pytest.fixture
+def mixed(project: Path) -> Path:
+    """The module's first kernels need a newer CUTLASS than the project is pinned to; no records as yet."""
+    path = project / "generated" / MODULE / "table.json"
+    first, *lines = path.read_text(encoding="utf-8").split("\n")
+    lines[:NEEDY] = [
+        line.replace('"config": {', '"cutlass": "4.5", "config": {', 1) for line in lines[:NEEDY]
+    ]
+    path.write_text("\n".join([first, *lines]), encoding="utf-8")
+    shutil.rmtree(project / "benchmarks")
+    return project
+
+
+def record_build(project: Path, release: str, names: Collection[str] = ()) -> Result:
+    """`tilewright status --record` of a build with headers of a release; of all kernels it can compile."""
+    table = Table.read(project / "generated" / MODULE / "table.json")
+    taken = [name for name in names or table if release != "4.2.0" or not table[name].cutlass]
+    report = {
+        "toolchain": {"nvcc": "13.0.88", "host": "g++ 12", "cutlass": release},
+        "kernels": [_unit(project, table, name, release) for name in taken],
+    }
+    path = project / "report.json"
+    path.write_text(json.dumps(report))
+    return run_in_a_process("status", "--write", "--record", path, "--root", project)
+
+
+def compiled(project: Path) -> list[str]:
+    """What the page says of each kernel, in their order: current, stale or never compiled."""
+    return [line.split(" | ")[1] for line in page(project).splitlines() if line.startswith("| `")]
+
+
+@pytest.mark.parametrize("order", [("4.2.0", "4.5.0"), ("4.5.0", "4.2.0")])
+def test_kernels_that_need_newer_headers_are_recorded_beside_the_others(
+    mixed: Path, order: tuple[str, str]
+) -> None:
+    for release in order:
+        done = record_build(mixed, release)
+        assert done.code == 0, done.err
+    table = Table.read(mixed / "generated" / MODULE / "table.json")
+    record = records.read(mixed / "benchmarks/results/compile" / f"{MODULE}.json")
+    assert record["toolchain"]["cutlass"] == "4.2.0"
+    assert [row.get("cutlass") for row in record["kernels"]] == [
+        "4.5.0" if table[name].cutlass else None for name in sorted(table)
+    ]
+    assert compiled(mixed) == ["current"] * len(table)
+    assert check(mixed) == 0
+
+
+def test_what_another_release_compiled_is_not_recorded(mixed: Path) -> None:
+    table = Table.read(mixed / "generated" / MODULE / "table.json")
+    done = record_build(mixed, "4.5.0")
+    others = len(table) - NEEDY
+    assert (
+        f"{others} kernels not recorded: compiled with CUTLASS 4.5.0, and the project is pinned to 4.2.0"
+        in (done.out)
+    )
+    assert compiled(mixed) == ["current" if table[name].cutlass else "never" for name in sorted(table)]
+    done = record_build(mixed, "4.6.0")  # newer than the kernels need, and not what was agreed on
+    assert f"{len(table)} kernels not recorded" in done.out
+    assert compiled(mixed).count("current") == NEEDY
+
+
+def test_a_pin_that_overtakes_the_need_makes_the_rows_stale(mixed: Path) -> None:
+    record_build(mixed, "4.5.0")
+    path = mixed / "pyproject.toml"
+    path.write_text(path.read_text().replace("nvidia-cutlass==4.2.0", "nvidia-cutlass==4.6.0"))
+    assert check(mixed) == 1
+    run_in_a_process("status", "--write", "--root", mixed)
+    assert compiled(mixed).count("stale") == NEEDY
+
+
+def test_a_report_of_headers_that_cannot_have_compiled_it_is_refused(mixed: Path) -> None:
+    table = Table.read(mixed / "generated" / MODULE / "table.json")
+    needy = next(name for name in table if table[name].cutlass)
+    unit = _unit(mixed, table, needy, "4.2.0")
+    report = {"toolchain": {"nvcc": "1", "host": "g++", "cutlass": "4.2.0"}, "kernels": [unit]}
+    path = mixed / "report.json"
+    path.write_text(json.dumps(report))
+    done = run_in_a_process("status", "--record", path, "--root", mixed)
+    assert done.code != 0
+    assert f"{needy} needs CUTLASS 4.5, the report is of 4.2.0" in done.err
 
 
 def test_this_repository_is_in_step() -> None:

@@ -16,6 +16,7 @@ from tilewright_generator.project import Project
 from tilewright_generator.words import counted
 
 if TYPE_CHECKING:
+    from tilewright.build.planning import Select
     from tilewright.build.report import BuildReport
     from tilewright.table import Table
 
@@ -55,7 +56,8 @@ def command(
     """Compile kernels, check their machine code and link each MODULE's library (default: all modules).
 
     What is built already is not built again; a build that was killed goes on where it was. Exits 1 where a
-    kernel fails to compile or runs on the wrong instructions.
+    kernel fails to compile or runs on the wrong instructions. Kernels that need newer CUTLASS headers than
+    there are, are skipped and listed; exits 2 where nothing else was asked for.
     """
     from tilewright.build.building import build  # noqa: PLC0415 (`--help` needs none of this)
     from tilewright.build.progress import progress_for  # noqa: PLC0415
@@ -67,7 +69,7 @@ def command(
     tables = _tables(_generated(root), modules)
     report = build(
         tables,
-        _selected(tables, terms),
+        _selection(tables, modules, terms),
         toolchain=find_toolchain(nvcc, cutlass),
         store=Store(cache),
         jobs=jobs,
@@ -111,6 +113,16 @@ def _tables(generated: Path, modules: Sequence[str]) -> list[Table]:
     return [Table.read(found[module]) for module in (modules or found)]
 
 
+def _selection(tables: Sequence[Table], modules: Sequence[str], terms: Sequence[str]) -> Select:
+    """What `build` is asked for: kernels by their names, those that match, or, with neither, all."""
+    names = _selected(tables, terms)
+    if names is None:
+        return (lambda _: True) if modules else None
+    if names.issuperset(glob.strip() for term in terms for glob in term.split(",")):
+        return names
+    return lambda record: record.name in names
+
+
 def _selected(tables: Sequence[Table], terms: Sequence[str]) -> frozenset[str] | None:
     """The names the filter takes, or None for all; a filter that takes nothing is an error."""
     if not terms:
@@ -139,16 +151,26 @@ def _selected(tables: Sequence[Table], terms: Sequence[str]) -> frozenset[str] |
 def _show(report: BuildReport, dry_run: bool) -> None:
     if dry_run:
         for unit in report.units:
-            if unit.status != "cached":
+            if unit.status not in ("cached", "skipped"):
                 click.echo(f"{unit.status}  {unit.name}")
         missing = report.count("missing")
-        click.echo(f"{report.count('cached')} cached, {missing} to compile, {report.jobs} at a time")
+        _show_skipped(report)
+        skipped = f", {report.count('skipped')} skipped" if report.count("skipped") else ""
+        click.echo(f"{report.count('cached')} cached, {missing} to compile{skipped}, {report.jobs} at a time")
         return
     if len(report.units) <= _TABLE_ROWS:
         click.echo(report.table())
     for library in report.libraries:
         click.echo(f"{library.module}: {counted(len(library.kernels), 'kernel')} in {library.path}")
-    statuses = ("built", "shared", "cached", "failed")
+    _show_skipped(report)
+    statuses = ("built", "shared", "cached", "failed", "skipped")
     counts = ", ".join(f"{report.count(status)} {status}" for status in statuses if report.count(status))
     flagged = sum(bool(unit.findings) for unit in report.units)
     click.echo(f"{counts or 'nothing selected'} in {report.seconds:.1f} s; {flagged} with findings")
+
+
+def _show_skipped(report: BuildReport) -> None:
+    for reason, names in report.skipped().items():
+        click.echo(f"skipped {counted(len(names), 'kernel')}: {reason}")
+        for name in names:
+            click.echo(f"  {name}")

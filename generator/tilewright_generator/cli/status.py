@@ -52,9 +52,16 @@ def _record(project: Project, report: Path) -> None:
 
     found = json.loads(report.read_text(encoding="utf-8"))
     include = project.root / "runtime" / "include"
-    keys = records.SourceKeys(include, found["toolchain"]["cutlass"])
+    release, pinned = found["toolchain"]["cutlass"], status.cutlass_version(project)
+    keys = records.SourceKeys(include, release)
     for table in status.tables(project):
-        rows = records.compile_rows(found, table, keys)
+        others = records.of_another_release(found, table, pinned)
+        if others:
+            click.echo(
+                f"{table.module}: {counted(len(others), 'kernel')} not recorded: compiled with CUTLASS "
+                f"{release}, and the project is pinned to {pinned}"
+            )
+        rows = records.compile_rows(found, table, keys, leave=others)
         if rows:
             path = project.root / status.COMPILED / f"{table.module}.json"
             records.merge(path, {"toolchain": found["toolchain"]}, rows, table)

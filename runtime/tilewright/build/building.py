@@ -17,8 +17,10 @@ from tilewright.build.runner import run_jobs
 from tilewright.build.store import Entry, Store
 from tilewright.build.toolchain import Toolchain, find_toolchain
 from tilewright.build.unit import Job, Outcome
-from tilewright.errors import BuildError
+from tilewright.errors import BuildError, NotBuiltError
 from tilewright.table import Table
+
+_REFUSED_SHOWN = 5
 
 
 def build(
@@ -42,6 +44,8 @@ def build(
     frame, serialise wgmma or contradict their table; a kernel without the instructions its row expects fails
     always. What failed is in the report and in no library; nothing is raised for it.
 
+    A kernel that needs newer CUTLASS headers than there are is skipped, and the report says so. Raises
+    NotBuiltError where one is selected by its name, or where a predicate takes no other kernels.
     Raises ToolchainError where something is missing and StoreError where the cache cannot be written.
     """
     started = time.monotonic()
@@ -50,14 +54,15 @@ def build(
     progress = Silent() if progress is None else progress
     planner = Planner(toolchain, store, paths.include_dir() if include is None else include)
     modules = [Module.plan(table, select, planner) for table in tables]
-    missing = [unit for module in modules for unit in module.units if unit.entry is None and not unit.problem]
+    _refuse(modules, select)
+    missing = [unit for module in modules for unit in module.units if unit.to_compile]
     for arch in sorted({unit.record.arch for unit in missing}):
         toolchain.require(arch)
     limit = jobs or _machine_limit(missing)
     if not dry_run:
         work = {unit.key: planner.kernel_job(unit, limit, launcher) for unit in missing}
         if link_libraries:
-            tables_jobs = (planner.table_job(module.table, limit) for module in modules if module.units)
+            tables_jobs = (planner.table_job(module.table, limit) for module in modules if module.anything)
             work.update({job.key: job for job in tables_jobs if job and store.entry(job.key) is None})
         outcomes = _run(store, list(work.values()), limit, progress)
         for unit in missing:
@@ -78,6 +83,21 @@ def build(
     return report
 
 
+def _refuse(modules: Sequence[Module], select: Select) -> None:
+    """Raises NotBuiltError where what was asked for is just what cannot be compiled here."""
+    units = [unit for module in modules for unit in module.units]
+    skipped = [unit for unit in units if unit.skipped]
+    by_name = select is not None and not callable(select)
+    if not skipped or select is None or not (by_name or len(skipped) == len(units)):
+        return
+    lines = [f"{unit.record.name}: {unit.skipped}" for unit in skipped[:_REFUSED_SHOWN]]
+    if (more := len(skipped) - _REFUSED_SHOWN) > 0:
+        lines.append(f"and {more} more")
+    raise NotBuiltError(
+        "\n".join(lines), hint="Where a call builds its kernel, CUTLASS_PATH names the headers."
+    )
+
+
 def _machine_limit(missing: Sequence[Unit]) -> int:
     each = unit_bytes(unit.record.arch for unit in missing)
     return bounded_jobs(available_cores(), available_memory(), each)
@@ -96,7 +116,7 @@ def _run(store: Store, work: list[Job], limit: int, progress: Progress) -> dict[
 
 def _link(module: Module, planner: Planner, outcomes: dict[str, Outcome], report: BuildReport) -> None:
     """Links the module's sound kernels and those its libraries held already; notes what went wrong."""
-    if not module.units:
+    if not module.anything:
         return
     failed = {unit.name for unit in report.failures if unit.module == module.table.module}
     parts = {unit.record.name: unit.part() for unit in module.units if unit.record.name not in failed}

@@ -13,7 +13,7 @@ from typing import Any
 from tilewright.errors import BuildError
 
 # Opcodes that compute on tensor cores (HMMA, HGMMA, QGMMA, UTCHMMA, OMMA, ...), and the two that
-# griddepcontrol.wait and griddepcontrol.launch_dependents become.
+# griddepcontrol.wait and griddepcontrol.launch_dependents become on sm_90 to sm_121.
 _TENSOR = re.compile(r"^(?:UTC)?[A-Z]*MMA(?:\.|$)")
 _GRID_DEPENDENCY = re.compile(r"^(?:ACQBULK|PREEXIT)$")
 _SASS_LINE = re.compile(r"^\s+/\*([0-9a-f]{4,})\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Za-z0-9_.]*)")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tilewright.build import commands
+from tilewright.build.cutlass import satisfies
 from tilewright.build.keys import digest, files_digest, tree_digest
 from tilewright.build.library import Part
 from tilewright.build.records import SourceKeys
@@ -31,11 +32,16 @@ class Unit:
     inputs: dict[str, str]
     entry: Entry | None
     problem: str = ""
+    skipped: str = ""  # why this toolchain cannot compile it
     status: str = "missing"
     outcome: Outcome | None = None
     command: str = ""
     source_key: str = ""
     headers: dict[str, str] = field(default_factory=dict)  # that the source reaches: sha256 by name
+
+    @property
+    def to_compile(self) -> bool:
+        return self.entry is None and not self.problem and not self.skipped
 
     def part(self) -> Part | None:
         """What to link, if it is compiled."""
@@ -56,6 +62,7 @@ class Unit:
     def report(self) -> UnitReport:
         report = UnitReport(self.record.name, self.table.module, self.key, self.status, command=self.command)
         report.source_key = self.source_key
+        report.reason = self.skipped
         failed = self.outcome is not None and self.outcome.status == "failed"
         if failed and self.outcome is not None:
             report.errors, report.log = self.outcome.errors, self.outcome.log
@@ -77,6 +84,11 @@ class Module:
     @classmethod
     def plan(cls, table: Table, select: Select, planner: Planner) -> Module:
         return cls(table, [planner.unit(table, record) for record in selected_records(table, select)])
+
+    @property
+    def anything(self) -> bool:
+        """Whether a selected kernel of it can be compiled here."""
+        return any(not unit.skipped for unit in self.units)
 
 
 def selected_records(table: Table, select: Select) -> list[KernelRecord]:
@@ -127,9 +139,23 @@ class Planner:
                 f"{source} is not what {table.path.name} lists; `tilewright check` says how they differ"
             )
             return unit
+        unit.skipped = self._refusal(record)
+        if unit.skipped:
+            unit.status = "skipped"
+            return unit
         unit.entry = self.store.entry(key)
         unit.status = "missing" if unit.entry is None else "cached"
         return unit
+
+    def _refusal(self, record: KernelRecord) -> str:
+        """Why these headers cannot compile a kernel; empty where they can."""
+        release = self.toolchain.cutlass_version
+        if satisfies(release, record.cutlass):
+            return ""
+        return (
+            f"needs CUTLASS {record.cutlass}, the headers at {self.toolchain.cutlass} are "
+            f"{release or 'of no known release'}; pass --cutlass"
+        )
 
     def kernel_job(self, unit: Unit, slots: int, launcher: Sequence[str]) -> Job:
         source = unit.table.source(unit.record).resolve()

@@ -1,7 +1,11 @@
 """What is kept of compiled kernels, small enough to commit: benchmarks/results/compile/<module>.json.
 
 A row is of a *source key*: the source, the tilewright headers it reaches, the flags and the CUTLASS release;
-no machine, no path, no host compiler. So any machine can tell whether a row is of the kernel as it stands.
+no machine, no path, no host compiler. So any machine can tell whether a row is of the kernel as it stands,
+also where the kernel needs a newer CUTLASS than the one that the project is pinned to (`keyed_release`).
+
+The head of a record says with what its rows were compiled. A row that was compiled with another CUTLASS
+release, because its kernel needs that, says so itself, in `cutlass`.
 """
 
 from __future__ import annotations
@@ -9,11 +13,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from tilewright.build.commands import kernel_flags
+from tilewright.build.cutlass import keyed_release, satisfies
 from tilewright.build.keys import HeaderSet, digest
 from tilewright.build.report import tensor_families
 from tilewright.errors import BuildError
@@ -38,26 +43,49 @@ class SourceKeys:
             "source",
             hashlib.sha256(data).hexdigest(),
             self.headers.digest(self.headers.reached(data)),
-            self._cutlass,
+            keyed_release(self._cutlass, record.cutlass),
             *kernel_flags(record),
         )
 
 
-def compile_rows(report: Mapping[str, Any], table: Table, keys: SourceKeys) -> list[dict[str, Any]]:
-    """The rows of a module, out of a build's report (`tilewright build --report`).
+def of_another_release(report: Mapping[str, Any], table: Table, pinned: str) -> frozenset[str]:
+    """The module's kernels that a report has of another CUTLASS release than records are kept of.
 
-    Kernels that failed have none. Raises BuildError where the report is of other sources than the table's.
+    That is `pinned` ("" for whatever there is), and for a kernel that needs more than it, what it needs.
+    """
+    if not pinned:
+        return frozenset()
+    release = report["toolchain"]["cutlass"]
+    return frozenset(
+        unit["name"]
+        for unit in _compiled(report, table)
+        if keyed_release(release, table[unit["name"]].cutlass)
+        != keyed_release(pinned, table[unit["name"]].cutlass)
+    )
+
+
+def compile_rows(
+    report: Mapping[str, Any], table: Table, keys: SourceKeys, leave: Collection[str] = ()
+) -> list[dict[str, Any]]:
+    """The rows of a module, out of a build's report (`tilewright build --report`), but for those in `leave`.
+
+    Kernels that failed have none. Raises BuildError where the report is of other sources than the table's,
+    or of a kernel that its CUTLASS release cannot have compiled.
     """
     rows = []
-    for unit in report["kernels"]:
-        if unit["module"] != table.module or unit["name"] not in table or "registers" not in unit:
+    release = report["toolchain"]["cutlass"]
+    for unit in _compiled(report, table):
+        record = table[unit["name"]]
+        if record.name in leave:
             continue
-        key = keys.of(table, table[unit["name"]])
+        key = keys.of(table, record)
         if unit["source_key"] != key:
             raise BuildError(
                 f"{unit['name']}: the report is of another source than {table.folder} holds now",
                 hint="Build again and record that report.",
             )
+        if not satisfies(release, record.cutlass):
+            raise BuildError(f"{record.name} needs CUTLASS {record.cutlass}, the report is of {release}")
         rows.append(
             {
                 "name": unit["name"],
@@ -71,15 +99,40 @@ def compile_rows(report: Mapping[str, Any], table: Table, keys: SourceKeys) -> l
     return rows
 
 
+def _compiled(report: Mapping[str, Any], table: Table) -> Iterator[Mapping[str, Any]]:
+    """What a report has of the module's kernels that were compiled."""
+    for unit in report["kernels"]:
+        if unit["module"] == table.module and unit["name"] in table and "registers" in unit:
+            yield unit
+
+
 def merge(path: Path, head: Mapping[str, Any], rows: Iterable[Mapping[str, Any]], table: Table) -> None:
     """Writes a module's record: these rows, and those the file holds of the table's other kernels.
 
-    Rows of another toolchain than `head` names are not kept: the head speaks for all rows.
+    Rows of other compilers than `head` names are not kept, nor those of another CUTLASS release, but for
+    kernels that need a certain one: the head speaks for all rows, and those say their release themselves.
     """
-    before = read(path)
-    kept = before["kernels"] if before.get("toolchain") == head["toolchain"] else []
-    merged = {row["name"]: row for row in [*kept, *rows] if row["name"] in table}
-    write(path, {"format": FORMAT, "module": table.module, **head}, [merged[name] for name in sorted(merged)])
+    before, added = read(path), list(rows)
+    toolchain, old = dict(head["toolchain"]), before.get("toolchain", {})
+    kept = before["kernels"] if {**old, "cutlass": ""} == {**toolchain, "cutlass": ""} else []
+    merged: dict[str, dict[str, Any]] = {}
+    for release, given in ((old.get("cutlass"), kept), (toolchain["cutlass"], added)):
+        merged |= {row["name"]: {"cutlass": release, **row} for row in given if row["name"] in table}
+    free = [name for name in merged if not table[name].cutlass]  # that any release compiles
+    if free and not any(row["name"] in free for row in added):
+        toolchain["cutlass"] = old["cutlass"]
+    found = [
+        _under(merged[name], toolchain["cutlass"])
+        for name in sorted(merged)
+        if table[name].cutlass or merged[name]["cutlass"] == toolchain["cutlass"]
+    ]
+    write(path, {"format": FORMAT, "module": table.module, **head, "toolchain": toolchain}, found)
+
+
+def _under(row: Mapping[str, Any], release: str) -> dict[str, Any]:
+    """The row as it stands under a head of this CUTLASS release."""
+    rest = {name: value for name, value in row.items() if name != "cutlass"}
+    return rest if row["cutlass"] == release else {**rest, "cutlass": row["cutlass"]}
 
 
 def write(path: Path, head: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> None:

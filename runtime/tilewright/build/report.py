@@ -37,8 +37,8 @@ class Finding:
 class UnitReport:
     """One kernel of a build.
 
-    `status` is "cached", "built", "shared" (another process built it meanwhile), "failed", or "missing" in a
-    dry run.
+    `status` is "cached", "built", "shared" (another process built it meanwhile), "failed", "skipped" (this
+    toolchain cannot compile it, for `reason`), or "missing" in a dry run.
     """
 
     name: str
@@ -51,6 +51,7 @@ class UnitReport:
     log: str = ""
     command: str = ""
     source_key: str = ""  # see records.py
+    reason: str = ""
 
     def fatal(self, strict: bool) -> list[Finding]:
         return [finding for finding in self.findings if finding.fatal(strict)]
@@ -78,6 +79,14 @@ class BuildReport:
 
     def count(self, status: str) -> int:
         return sum(unit.status == status for unit in self.units)
+
+    def skipped(self) -> dict[str, list[str]]:
+        """The names of the kernels that were skipped, by the reason."""
+        names: dict[str, list[str]] = {}
+        for unit in self.units:
+            if unit.status == "skipped":
+                names.setdefault(unit.reason, []).append(unit.name)
+        return names
 
     def raise_for_failures(self) -> None:
         """Raises BuildError that shows the first failures."""
@@ -110,6 +119,10 @@ class BuildReport:
             "jobs": self.jobs,
             "seconds": round(self.seconds, 2),
             "kernels": [_kernel_json(unit) for unit in self.units],
+            "skipped": [
+                {"reason": reason, "count": len(names), "kernels": names}
+                for reason, names in self.skipped().items()
+            ],
             "libraries": [
                 {"module": library.module, "path": str(library.path), "kernels": len(library.kernels)}
                 for library in self.libraries
@@ -184,6 +197,7 @@ def _kernel_json(unit: UnitReport) -> dict[str, Any]:
         "source_key": unit.source_key,
         "status": unit.status,
         "findings": [asdict(finding) for finding in unit.findings],
+        **({"reason": unit.reason} if unit.reason else {}),
         **(
             {"errors": unit.errors, "log": unit.log, "command": unit.command}
             if unit.errors or unit.log
@@ -193,10 +207,16 @@ def _kernel_json(unit: UnitReport) -> dict[str, Any]:
 
 
 def tensor_families(instructions: Mapping[str, int]) -> dict[str, int]:
-    """Tensor-core instructions by their opcode's first part: HGMMA, UTCQMMA, ..."""
+    """Tensor-core instructions by what of the opcode says which path a kernel takes.
+
+    Of a block-scaled instruction (OMMA.SF..., QMMA.SF...) and of tcgen05 (UTCOMMA.2CTA.4X) all of it: the
+    suffixes are the scales, and whether two CTAs compute together. Of others (HGMMA.64x256x16.F32.BF16) the
+    first part: the rest is shape and types.
+    """
     counts: dict[str, int] = {}
     for opcode, count in instructions.items():
-        family = opcode.split(".")[0]
+        name, *suffixes = opcode.split(".")
+        family = opcode if name.startswith("UTC") or "SF" in suffixes else name
         counts[family] = counts.get(family, 0) + count
     return counts
 

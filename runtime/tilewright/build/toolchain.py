@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from tilewright.build.cutlass import find_cutlass, headers_release
 from tilewright.build.system import package_folders, run
 from tilewright.errors import ToolchainError
 
@@ -109,12 +110,20 @@ class Toolchain:
         }
 
     def require(self, arch: str) -> None:
-        """Raises ToolchainError where nvcc does not know `arch` ("sm_90a")."""
+        """Raises ToolchainError where nvcc does not know `arch` ("sm_90a", "sm_100f")."""
         code = re.fullmatch(r"sm_(\d+)[af]?", arch)
         if code is None or int(code[1]) not in self.gpu_codes:
             known = ", ".join(f"sm_{number}" for number in sorted(self.gpu_codes))
             raise ToolchainError(
                 f"nvcc {self.release} ({self.nvcc}) cannot compile for {arch}; it knows {known}",
+                hint=INSTALL_HINT,
+            )
+        # The list has numbers alone, and not each has an "f": no sm_90f, and none at all before 12.9.
+        gencode = f"-gencode=arch=compute_{arch.removeprefix('sm_')},code={arch}"
+        said = run([str(self.nvcc), f"-ccbin={self.host[0]}", gencode, "--dryrun", "x.cu"], check=False)
+        if refused := re.search(r"^nvcc fatal\s*:\s*(.*architecture.*)$", said, re.MULTILINE):
+            raise ToolchainError(
+                f"nvcc {self.release} ({self.nvcc}) cannot compile for {arch}: {refused[1]}",
                 hint=INSTALL_HINT,
             )
 
@@ -127,7 +136,7 @@ def find_toolchain(nvcc: str | Path | None = None, cutlass: str | Path | None = 
     tried: list[str] = []
     host = _find_host(tried)
     found = _find_nvcc(nvcc, host, tried)
-    headers = _find_cutlass(cutlass, tried)
+    headers = find_cutlass(cutlass, tried)
     cuobjdump = _find_cuobjdump(found[0], found[3], tried) if found else None
     if found is None or host is None or headers is None or cuobjdump is None:
         missing = [
@@ -157,7 +166,7 @@ def find_toolchain(nvcc: str | Path | None = None, cutlass: str | Path | None = 
         host_version=run([*host, "--version"]).strip(),
         machine=run([*host, "-dumpmachine"]).strip().split("-")[0],
         cutlass=headers,
-        cutlass_version=_cutlass_version(headers),
+        cutlass_version=headers_release(headers),
         cuobjdump=cuobjdump,
     )
 
@@ -240,28 +249,6 @@ def _find_host(tried: list[str]) -> tuple[str, ...] | None:
     return (path, *command[1:])
 
 
-def _find_cutlass(explicit: str | Path | None, tried: list[str]) -> Path | None:
-    candidates: list[tuple[str, Path]] = []
-    if explicit is not None:
-        candidates.append(("--cutlass", Path(explicit)))
-    elif named := os.environ.get("CUTLASS_PATH"):
-        candidates.append(("CUTLASS_PATH", Path(named)))
-    else:
-        tried.append("CUTLASS from CUTLASS_PATH: not set")
-        wheel = [
-            ("the nvidia-cutlass wheel", folder / "source") for folder in package_folders("cutlass_library")
-        ]
-        if not wheel:
-            tried.append("CUTLASS from the nvidia-cutlass wheel: not installed")
-        candidates += wheel
-    for origin, place in candidates:
-        for include in (place / "include", place):
-            if (include / "cutlass" / "cutlass.h").is_file():
-                return include.resolve()
-        tried.append(f"CUTLASS from {origin}: no include/cutlass/cutlass.h in {place}")
-    return None
-
-
 def _find_cuobjdump(nvcc: Path, root: Path, tried: list[str]) -> Path | None:
     """cuobjdump needs nvdisasm, beside it or on PATH."""
     beside = [nvcc.parent / "cuobjdump", root / "bin" / "cuobjdump"]
@@ -275,11 +262,6 @@ def _find_cuobjdump(nvcc: Path, root: Path, tried: list[str]) -> Path | None:
         else:
             tried.append(f"cuobjdump: no {candidate}")
     return None
-
-
-def _cutlass_version(include: Path) -> str:
-    text = (include / "cutlass" / "version.h").read_text(encoding="utf-8")
-    return ".".join(re.findall(r"#define CUTLASS_(?:MAJOR|MINOR|PATCH)\s+(\d+)", text))
 
 
 def _headers_version(include: Path) -> str:
