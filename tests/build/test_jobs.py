@@ -20,6 +20,16 @@ def test_jobs_fit_cores_and_memory(cores: int, memory: int, jobs: int) -> None:
     assert bounded_jobs(cores, memory, 4 * GIB) == jobs
 
 
+@pytest.mark.parametrize("arch", ["sm_100a", "sm_100f", "sm_103a", "sm_110a", "sm_120f", "sm_121a"])
+@pytest.mark.parametrize(
+    ("cores", "memory", "jobs"), [(16, 120 * GIB, 16), (2, 22 * GIB, 2), (16, 24 * GIB, 3)]
+)
+def test_units_of_blackwell_fit(cores: int, memory: int, jobs: int, arch: str) -> None:
+    """What is free of a machine's 128 GiB, and of 24; a unit takes up to 5.6 GB."""
+    assert bounded_jobs(cores, memory, unit_bytes([arch])) == jobs
+    assert jobs * 5.6e9 < memory
+
+
 def test_the_largest_unit_decides() -> None:
     assert unit_bytes(["sm_90a"]) == 4 * GIB
     assert unit_bytes(["sm_90a", "sm_120a"]) == unit_bytes(["sm_100f"]) == 6 * GIB
