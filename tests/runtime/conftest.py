@@ -15,11 +15,14 @@ import pytest
 from tilewright import context as contexts
 from tilewright import paths
 from tilewright.context import Context
-from tilewright.device import H200
+from tilewright.device import B300, H200
 from tilewright.registry import Registry
 from tilewright.table import KernelRecord
 
-_NEED_TORCH = ["test_binding.py", "test_gemm_op.py"]
+_NEED_TORCH = [
+    "test_binding.py", "test_blockscaled_arguments.py", "test_blockscaled_op.py",
+    "test_blockscaled_reference.py", "test_gemm_op.py", "test_scale_factors.py",
+]  # fmt: skip
 _HAS_TORCH = find_spec("torch") is not None
 collect_ignore = [] if _HAS_TORCH else _NEED_TORCH
 ROOT = Path(__file__).resolve().parents[2]
@@ -75,6 +78,55 @@ HOST_ROWS = [
 ]
 
 
+BITS = {"nvfp4": 4, "mxfp4": 4, "mxfp8": 8, "mxfp8_e5m2": 8, "bf16": 16, "f16": 16, "f32": 32}
+
+
+def make_blockscaled_row(name: str, **fields: Any) -> dict[str, Any]:
+    """A row of a table of block-scaled kernels as the generator writes it."""
+    made: dict[str, Any] = {
+        "arch": "sm_100f", "a": "nvfp4", "b": "nvfp4", "d": "bf16", "tile": [128, 128, 256], "c": "none",
+        "cluster": "dynamic", "schedule": "1sm", "scheduler": "data_parallel", "store": "tma",
+        "prefetch": "tma", "swap_ab": False, "pdl": True, "stages": "auto", "cutlass": "4.2",
+    } | fields  # fmt: skip
+    mixed = BITS[made["a"]] != BITS[made["b"]]
+    alignment = {x: 128 if mixed and BITS[made[x]] == 4 else 128 // BITS[made[x]] for x in "ab"}
+    store = 256 if made["store"] == "direct_256" else 128
+    alignment["c"] = store // (16 if made["d"] in ("nvfp4", "mxfp8") else BITS[made["d"]])
+    alignment["d"] = store // BITS[made["d"]]
+    facts = {"threads": 256, "block": 16 if made["a"] == "nvfp4" else 32, "alignment": alignment}
+    if made["cluster"] == "dynamic":
+        facts["cluster_multiple"] = [2 if made["schedule"] == "2sm" else 1, 1]
+    return {
+        "name": name,
+        "source": f"{name}.cu",
+        "sha256": f"sha of {name}",
+        "arch": made["arch"],
+        "defines": [],
+        "instructions": ["UTCOMMA"],
+        "config": made,
+        "facts": facts,
+    }
+
+
+_ULTRA = {"arch": "sm_103a", "tile": [128, 128, 768], "store": "direct_256"}
+HOST_BLOCKSCALED_ROWS = [
+    make_blockscaled_row("host_nvfp4"),
+    make_blockscaled_row("host_nvfp4_2sm", schedule="2sm"),
+    make_blockscaled_row("host_nvfp4_streamk", scheduler="stream_k", cluster=[1, 1]),
+    make_blockscaled_row("host_nvfp4_c", c="same"),
+    make_blockscaled_row("host_nvfp4_f32", d="f32"),
+    make_blockscaled_row("host_nvfp4_ultra", **_ULTRA),
+    make_blockscaled_row("host_nvfp4_quantized", d="nvfp4"),
+    make_blockscaled_row("host_mxfp4", a="mxfp4", b="mxfp4"),
+    make_blockscaled_row("host_mxfp8", a="mxfp8", b="mxfp8"),
+    make_blockscaled_row("host_mxfp8_e5m2", a="mxfp8_e5m2", b="mxfp8"),
+    make_blockscaled_row("host_mxfp8_quantized", a="mxfp8", b="mxfp8", d="mxfp8"),
+    make_blockscaled_row("host_mxfp8_mxfp4", a="mxfp8", b="mxfp4"),
+    make_blockscaled_row("host_mxfp4_mxfp8", a="mxfp4", b="mxfp8"),
+    make_blockscaled_row("host_nvfp4_absent", d="f16"),
+]
+
+
 def write_table(folder: Path, module: str, rows: list[dict[str, Any]], family: str = "gemm") -> Path:
     head = {"format": 1, "module": module, "family": family, "spec": f"specs/{module}.yaml"}
     lines = ",\n".join(json.dumps(row) for row in rows)
@@ -116,22 +168,26 @@ def built() -> type[Built]:
 
 
 @pytest.fixture(scope="session")
-def host_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """host_gemm.so: the real table template, linked with kernels that run on the host."""
+def blockscaled_record() -> Callable[..., KernelRecord]:
+    return lambda name, **fields: KernelRecord.parse(make_blockscaled_row(name, **fields))
+
+
+def build_host_library(folder: Path, family: str, rows: list[dict[str, Any]], kernels: str) -> Path:
+    """host_FAMILY.so: the family's real table template, linked with kernels that run on the host."""
     import tvm_ffi  # noqa: PLC0415 (only for where its headers are)
 
-    folder = tmp_path_factory.mktemp("host_gemm")
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
-    template = environment.from_string((ROOT / "templates/gemm/table.cc.j2").read_text(encoding="utf-8"))
-    names = [row["name"] for row in HOST_ROWS]
-    source = template.render(spec="specs/host_gemm.yaml", module="host_gemm", kernels=names)
+    template = environment.from_string((ROOT / f"templates/{family}/table.cc.j2").read_text(encoding="utf-8"))
+    module = f"host_{family}"
+    names = [row["name"] for row in rows]
+    source = template.render(spec=f"specs/{module}.yaml", module=module, kernels=names)
     (folder / "table.cc").write_text(source, encoding="utf-8")
-    library = folder / "host_gemm.so"
+    library = folder / f"{module}.so"
     ffi = Path(tvm_ffi.__file__).parent
     command = [
         "g++", "-std=c++17", "-O1", "-Wall", "-Werror", "-fPIC", "-fvisibility=hidden", "-shared",
         "-DTILEWRIGHT_DEVICE_TYPE=kDLCPU", f"-I{paths.include_dir()}", f"-isystem{ffi / 'include'}",
-        str(folder / "table.cc"), str(Path(__file__).with_name("host_kernels.cc")),
+        str(folder / "table.cc"), str(Path(__file__).with_name(kernels)),
         "-o", str(library), f"-L{ffi / 'lib'}", "-ltvm_ffi", "-Wl,-Bsymbolic",
     ]  # fmt: skip
     subprocess.run(command, check=True)
@@ -139,9 +195,23 @@ def host_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def host_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_host_library(tmp_path_factory.mktemp("host_gemm"), "gemm", HOST_ROWS, "host_kernels.cc")
+
+
+@pytest.fixture(scope="session")
+def host_blockscaled_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("host_blockscaled")
+    return build_host_library(
+        folder, "blockscaled_gemm", HOST_BLOCKSCALED_ROWS, "host_blockscaled_kernels.cc"
+    )
+
+
+@pytest.fixture(scope="session")
 def host_generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("generated")
     write_table(folder, "host_gemm", HOST_ROWS)
+    write_table(folder, "host_blockscaled", HOST_BLOCKSCALED_ROWS, "blockscaled_gemm")
     return folder
 
 
@@ -152,4 +222,16 @@ def host(host_library: Path, host_generated: Path, monkeypatch: pytest.MonkeyPat
     lacking = ("host_absent",)
     registry = Registry(host_generated, libraries=lambda module: [Built(host_library, lacking)])
     with contexts.use(Context(registry, described=H200)) as context:
+        yield context
+
+
+@pytest.fixture
+def blackwell(
+    host_blockscaled_library: Path, host_generated: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Context]:
+    """A context in which the block-scaled ops run host kernels on CPU tensors, as if on a B300."""
+    monkeypatch.setenv("TILEWRIGHT_JIT", "0")
+    built = Built(host_blockscaled_library, ("host_nvfp4_absent",))
+    registry = Registry(host_generated, libraries=lambda module: [built])
+    with contexts.use(Context(registry, described=B300)) as context:
         yield context

@@ -78,7 +78,7 @@ def _transposed(operand: Operand) -> Operand:
 
 
 def weakest(records: Iterable[KernelRecord]) -> Alignment:
-    """What the kernels that ask least ask of the matrices."""
+    """What the kernels that ask least ask of the matrices; nothing where there are none."""
     facts = (Alignment(**record.facts["alignment"]) for record in records)
     return min(facts, key=lambda one: (one.d, one.c, max(one.a, one.b)), default=Alignment(1, 1, 1, 1))
 

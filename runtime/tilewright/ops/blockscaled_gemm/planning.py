@@ -36,9 +36,8 @@ def make(
         return _without_kernel(context, arguments, tactic, problem)
     device = context.device(arguments.device.index or 0)
     records = registry.route(FAMILY.name, device)
-    wanted = problem.alignment
-    if not FAMILY.fitting_kept(registry, records, problem):
-        wanted = weakest(FAMILY.of_kind(registry, records, problem.kind))
+    fits = FAMILY.fitting_kept(registry, records, problem)
+    wanted = weakest([] if fits else FAMILY.of_kind(registry, records, problem.kind))
     placement = place(arguments, problem.alignment, wanted, lie)
     if placement:
         names = {*placement.copies, *(f"{name}_descale" for name in placement.shared)}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+from tilewright import scale_factors
 
 BITS = {"nvfp4": 4, "mxfp4": 4, "mxfp8": 8, "mxfp8_e5m2": 8, "bf16": 16, "f16": 16, "f32": 32}
 BLOCK = {"nvfp4": 16, "mxfp4": 32, "mxfp8": 32, "mxfp8_e5m2": 32}  # elements that share a scale factor
@@ -13,7 +15,7 @@ OUTPUTS = ("bf16", "f16", "f32", *QUANTIZED_OUTPUTS)
 CODES = {
     "nvfp4": 0, "mxfp4": 1, "mxfp8": 2, "mxfp8_e5m2": 3, "bf16": 10, "f16": 11, "f32": 12,
 }  # fmt: skip
-SCALE_ROWS, SCALE_COLUMNS = 128, 4  # what scale factors are padded to
+SCALE_LAYOUT: Final = "128x4"  # of the scale factors that the kernels read
 MOST_ALIGNED = 128  # elements: more than this no kernel asks for
 
 
@@ -102,7 +104,5 @@ def matrix_bytes(name: str, rows: int, columns: int) -> int:
 
 
 def scale_shape(rows: int, columns: int, name: str) -> tuple[int, int]:
-    """Rows and columns of a matrix's scale factors in the 128x4 layout, padding and all; columns are the
-    matrix's own, k."""
-    blocks = -(-columns // BLOCK[name])
-    return -(-rows // SCALE_ROWS) * SCALE_ROWS, -(-blocks // SCALE_COLUMNS) * SCALE_COLUMNS
+    """Rows and columns of a matrix's scale factors as the kernels read them, padding and all."""
+    return scale_factors.padded_shape(rows, columns, BLOCK[name], SCALE_LAYOUT)

@@ -137,16 +137,13 @@ def misfit_cluster(tactic: Tactic, record: KernelRecord) -> str | None:
     unit = tuple(record.facts["cluster_multiple"])
     cluster = extents(tactic.cluster)
     fallback = extents(tactic.fallback) if tactic.fallback else unit
-    for what, shape, divisor in (
-        ("cluster", cluster, unit),
-        ("fallback", fallback, unit),
-        ("cluster", cluster, fallback),
+    for what, shape, whose, part in (
+        ("cluster", cluster, "its", unit),
+        ("fallback", fallback, "its", unit),
+        ("cluster", cluster, "the fallback's", fallback),
     ):
-        if shape[0] % divisor[0] or shape[1] % divisor[1]:
-            name = "the fallback's" if divisor is fallback else "its"
-            return (
-                f"{what} {shape[0]}x{shape[1]} is not made of {name} {divisor[0]}x{divisor[1]} thread blocks"
-            )
+        if shape[0] % part[0] or shape[1] % part[1]:
+            return f"{what} {shape[0]}x{shape[1]} is not made of {whose} {part[0]}x{part[1]} thread blocks"
     return None
 
 

@@ -1,0 +1,150 @@
+"""What the block-scaled ops refuse, and what they say of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from blockscaled_operands import operand, product
+
+import tilewright
+from tilewright import context as contexts
+from tilewright.context import Context
+from tilewright.errors import ArgumentError, ArgumentTypeError
+
+CALL, EXACT = product(16, 32, 64)
+A, B, A_SCALES, B_SCALES = CALL
+E4M3 = torch.float8_e4m3fn
+QUANTISED = {"out_dtype": torch.float4_e2m1fn_x2, "out_global_scale": torch.ones(1)}
+
+
+def scales(*shape: int, dtype: torch.dtype = E4M3) -> torch.Tensor:
+    return torch.zeros(shape, dtype=torch.uint8).view(dtype)
+
+
+WRONG: list[tuple[str, type[ArgumentError], str, dict[str, Any]]] = [
+    ("a", ArgumentTypeError, "it is a list; a torch.Tensor", {"a": [1]}),
+    ("a", ArgumentTypeError, "is torch.bfloat16; one of float4_e2m1fn_x2, uint8", {"a": A.bfloat16()}),
+    ("b", ArgumentTypeError, "its dtype is torch.float8_e4m3fn", {"b": B.view(E4M3)}),
+    ("a", ArgumentError, r"its shape is \[16\]; two dimensions", {"a": A[:, 0]}),
+    ("b", ArgumentError, r"\[30, 32\], k of 60, and a's \[16, 32\], k of 64; .* \[32, n\]", {"b": B[:30]}),
+    ("a", ArgumentError, r"strides are \(1, 16\); contiguous rows", {"a": A.mT.contiguous().mT}),
+    ("b", ArgumentError, "the transpose of a row-major", {"b": B.contiguous()}),
+    ("b", ArgumentError, "its batch is 2 and a's 3",
+     {"a": A.expand(3, 16, 32), "b": B.expand(2, 32, 32), "a_descale": scales(3, 128, 4)}),
+    ("a_descale", ArgumentTypeError, "it is None; the scale factors", {"a_descale": None}),
+    ("a_descale", ArgumentError, r"\[16, 4\]; \[128, 4\] is wanted for 16 rows and k of 64",
+     {"a_descale": scales(16, 4)}),
+    ("b_descale", ArgumentError, r"\[256, 4\]; \[128, 4\]", {"b_descale": scales(256, 4)}),
+    ("a_descale", ArgumentError, r"\[128, 8\]; \[128, 4\]", {"a_descale": scales(128, 8)}),
+    ("a_descale", ArgumentTypeError, "torch.float8_e8m0fnu; torch.float8_e4m3fn or uint8 is wanted for nvfp4",
+     {"a_descale": scales(128, 4, dtype=torch.float8_e8m0fnu)}),
+    ("b_descale", ArgumentError, "contiguous", {"b_descale": scales(4, 128).view(torch.uint8).t()}),
+    ("b_descale", ArgumentError, "on meta", {"b_descale": B_SCALES.view(torch.uint8).to("meta")}),
+    ("alpha", ArgumentTypeError, "it is a float; a torch.Tensor", {"alpha": 1.0}),
+    ("alpha", ArgumentError, r"torch.float64 \[\]; one float32", {"alpha": torch.ones(()).double()}),
+    ("alpha", ArgumentError, r"torch.float32 \[2\]; one float32", {"alpha": torch.ones(2)}),
+    ("alpha", ArgumentError, "on meta", {"alpha": torch.ones(1, device="meta")}),
+    ("alpha", ArgumentError, "no_grad", {"alpha": torch.ones(1, requires_grad=True)}),
+    ("beta", ArgumentTypeError, "it is a Tensor; a number", {"beta": torch.ones(())}),
+    ("c", ArgumentError, "pass c=out", {"beta": 1.0}),
+    ("c", ArgumentTypeError, "torch.bfloat16, the type of C", {"c": torch.zeros(16, 32), "beta": 1.0}),
+    ("c", ArgumentError, r"its shape is \[32, 16\]; \[16, 32\]",
+     {"c": torch.zeros(32, 16).bfloat16(), "beta": 1.0}),
+    ("c", ArgumentError, "no_grad",
+     {"c": torch.zeros(16, 32).bfloat16().requires_grad_(), "beta": 1.0}),
+    ("out_dtype", ArgumentTypeError, "it is torch.int8; one of bfloat16", {"out_dtype": torch.int8}),
+    ("out_dtype", ArgumentTypeError, "it is None", {"out_dtype": None}),
+    ("out", ArgumentTypeError, "torch.float16; torch.bfloat16, out_dtype", {"out": A.half()}),
+    ("out", ArgumentError, r"its shape is \[16, 16\]; \[16, 32\]", {"out": torch.zeros(16, 16).bfloat16()}),
+    ("out", ArgumentError, "contiguous rows", {"out": torch.zeros(32, 16).bfloat16().t()}),
+    ("out", ArgumentError, "elements of it overlap", {"out": torch.zeros(1, 32).bfloat16().expand(16, 32)}),
+    ("out", ArgumentError, r"its shape is \[16, 32\]; \[16, 16\]",
+     QUANTISED | {"out": torch.zeros(16, 32, dtype=torch.uint8)}),
+    ("out_dtype", ArgumentError, "two elements to a byte, and n is 31",
+     QUANTISED | {"b": B[:, :31]}),
+    ("out_descale", ArgumentError, "it goes with a quantised D", {"out_descale": scales(128, 4)}),
+    ("out_global_scale", ArgumentError, "it goes with a quantised D", {"out_global_scale": torch.ones(1)}),
+    ("out_global_scale", ArgumentError, "it is None; NVFP4", {"out_dtype": torch.float4_e2m1fn_x2}),
+    ("out_global_scale", ArgumentError, "one float32", QUANTISED | {"out_global_scale": torch.ones(2)}),
+    ("out_descale", ArgumentError, r"\[16, 2\]; \[128, 4\]", QUANTISED | {"out_descale": scales(16, 2)}),
+    ("out_descale", ArgumentError, "it overlaps a_descale", QUANTISED | {"out_descale": A_SCALES}),
+    ("tactic", ArgumentError, "its a is mxfp8, not nvfp4", {"tactic": "host_mxfp8"}),
+    ("tactic", ArgumentError, "is a gemm kernel; one of blockscaled_gemm", {"tactic": "host_bf16_tn"}),
+    ("tactic", ArgumentError, "only stream-K kernels split k", {"tactic": "host_nvfp4@splits=2"}),
+    ("tactic", ArgumentError, "is 1x1, compiled in", {"tactic": "host_nvfp4_streamk@cluster=2x1"}),
+    ("tactic", ArgumentError, "cluster 1x2 is not made of its 2x1", {"tactic": "host_nvfp4_2sm@cluster=1x2"}),
+    ("tactic", ArgumentError, "no cluster to fall back from", {"tactic": "host_nvfp4@fallback=1x1"}),
+    ("tactic", ArgumentError, "side of more than 4", {"tactic": "host_nvfp4@cluster=8x1"}),
+    ("tactic", ArgumentError, "'3by4'; MxN", {"tactic": "host_nvfp4@cluster=3by4"}),
+    ("tactic", ArgumentError, "at most 16 thread blocks", {"tactic": "host_nvfp4@cluster=8x4"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("remembered", [False, True])
+@pytest.mark.parametrize(
+    ("argument", "error", "message", "change"), WRONG, ids=[f"{w[0]}-{w[2]}" for w in WRONG]
+)
+def test_wrong_arguments(  # noqa: PLR0917 (as many parameters as a case has)
+    blackwell: Context,
+    argument: str,
+    error: type[ArgumentError],
+    message: str,
+    change: dict[str, Any],
+    remembered: bool,
+) -> None:
+    if remembered:
+        tilewright.mm_nvfp4(*CALL)
+        tilewright.mm_nvfp4(*CALL, **QUANTISED)
+    call = {"a": A, "b": B, "a_descale": A_SCALES, "b_descale": B_SCALES, **change}
+    with pytest.raises(error, match=message) as caught:
+        tilewright.mm_nvfp4(**call)
+    assert caught.value.argument == argument
+
+
+def test_what_each_op_takes(blackwell: Context) -> None:
+    fp8, _ = product(16, 32, 64, "mxfp8", "mxfp8")
+    fp4, _ = product(16, 32, 64, "mxfp4", "mxfp4")
+    with pytest.raises(
+        ArgumentTypeError, match=r"a: .*one of float8_e4m3fn, float8_e5m2 is wanted by mm_mxfp8"
+    ):
+        tilewright.mm_mxfp8(*fp4)
+    for call in (fp4, fp8):
+        with pytest.raises(ArgumentTypeError, match="one of FP8 and one of FP4"):
+            tilewright.mm_mxfp8_mxfp4(*call)
+    with pytest.raises(ArgumentTypeError, match="a_descale"):
+        tilewright.mm_mxfp4(fp4[0], fp4[1], fp4[2].view(torch.uint8).view(E4M3), fp4[3])
+
+
+@pytest.mark.parametrize("n", [32, 20])
+@pytest.mark.parametrize("name", ["a", "b", "a_descale", "b_descale", "c", "alpha"])
+def test_operands_within_the_result(blackwell: Context, name: str, n: int) -> None:
+    room = torch.zeros(64, 64, dtype=torch.bfloat16)
+    out = room[:16, 8 : 8 + n]
+    raw = room.view(torch.uint8)
+    tensors = {
+        "a": raw[:16, 16:48],
+        "b": raw[:n, 16:48].mT,
+        "a_descale": raw.flatten()[: 128 * 4],
+        "b_descale": raw.flatten()[: 128 * 4],
+        "c": room[:16, 16 : 16 + n],
+        "alpha": room[5, 8:10].view(torch.float32),
+    }
+    left, left_scales = operand(16, 64)
+    right, right_scales = operand(n, 64, seed=1)
+    call = {
+        "a": left, "b": right.mT, "a_descale": left_scales, "b_descale": right_scales,
+        "c": torch.zeros(16, n).bfloat16(), name: tensors[name],
+    }  # fmt: skip
+    with pytest.raises(ArgumentError, match=f"it overlaps {name}, or lies among") as caught:
+        tilewright.mm_nvfp4(**call, out=out, beta=1.0)
+    assert caught.value.argument == "out"
+
+
+def test_cpu_tensors_without_a_described_device() -> None:
+    with (
+        contexts.use(Context()),
+        pytest.raises(ArgumentError, match="a: it is on cpu; a tensor on a CUDA device"),
+    ):
+        tilewright.mm_nvfp4(*CALL)

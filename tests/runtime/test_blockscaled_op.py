@@ -1,0 +1,304 @@
+"""The block-scaled ops end to end, with kernels that run on the host in place of a GPU's."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+import torch
+from blockscaled_operands import close, operand, product
+
+import tilewright
+from tilewright import reference, scale_factors
+from tilewright.context import Context
+from tilewright.errors import ArgumentError, NoKernelError, NotBuiltError
+
+PAIRS = [
+    ("nvfp4", "nvfp4", "mm_nvfp4"),
+    ("mxfp4", "mxfp4", "mm_mxfp4"),
+    ("mxfp8", "mxfp8", "mm_mxfp8"),
+    ("mxfp8_e5m2", "mxfp8", "mm_mxfp8"),
+    ("mxfp8", "mxfp4", "mm_mxfp8_mxfp4"),
+    ("mxfp4", "mxfp8", "mm_mxfp8_mxfp4"),
+]
+# m, n, k: scales with and without padding; extents that kernels take and that they do not.
+SHAPES = [(1, 8, 128), (130, 136, 256), (31, 40, 96), (5, 7, 34), (3, 9, 2), (128, 128, 384)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("a", "b", "op"), PAIRS)
+def test_every_pair_and_shape(
+    blackwell: Context, shape: tuple[int, int, int], a: str, b: str, op: str
+) -> None:
+    call, exact = product(*shape, a, b)
+    alpha = torch.tensor([0.75])
+    d = getattr(tilewright, op)(*call, alpha)
+    assert d.shape == shape[:2]
+    assert d.dtype == torch.bfloat16
+    assert d.is_contiguous()
+    close(d, 0.75 * exact)
+
+
+@pytest.mark.parametrize("own_types", [False, True])
+def test_bytes_of_any_type(blackwell: Context, own_types: bool) -> None:
+    """FP4 as uint8 or as torch's own type; scales as their type or uint8, in 2-D, flat or in tiles."""
+    call, exact = product(40, 48, 128)
+    a, b, a_scales, b_scales = call
+    if own_types:
+        a, b = a.view(torch.float4_e2m1fn_x2), b.mT.view(torch.float4_e2m1fn_x2).mT
+    else:
+        a_scales, b_scales = (
+            a_scales.view(torch.uint8).flatten(),
+            b_scales.view(torch.uint8).view(1, 2, 32, 4, 4),
+        )
+    close(tilewright.mm_nvfp4(a, b, a_scales, b_scales), exact)
+
+
+def test_alpha_is_read_from_the_device(blackwell: Context) -> None:
+    call, exact = product(16, 24, 64)
+    close(tilewright.mm_nvfp4(*call), exact)
+    for alpha in (torch.tensor(-2.0), torch.tensor([[0.5]])):
+        close(tilewright.mm_nvfp4(*call, alpha), float(alpha) * exact)
+
+
+@pytest.mark.parametrize("n", [24, 20])
+def test_outputs(blackwell: Context, n: int) -> None:
+    call, exact = product(16, n, 64)
+    out = torch.full((16, n), float("nan"))
+    assert tilewright.mm_nvfp4(*call, out_dtype=torch.float32, out=out) is out
+    close(out, exact)
+    wide = torch.full((16, 64), float("nan"), dtype=torch.bfloat16)
+    tilewright.mm_nvfp4(*call, out=wide[:, 8 : 8 + n])
+    close(wide[:, 8 : 8 + n], exact)
+    assert wide[:, :8].isnan().all()
+    assert wide[:, 8 + n :].isnan().all()
+
+
+@pytest.mark.parametrize("n", [24, 20])
+def test_beta_and_c(blackwell: Context, n: int) -> None:
+    call, exact = product(16, n, 64)
+    c = torch.randn(16, n).bfloat16()
+    close(tilewright.mm_nvfp4(*call, c=c, beta=-1.5), exact - 1.5 * c.double())
+    out = c.clone()
+    tilewright.mm_nvfp4(*call, c=out, out=out, beta=1)
+    close(out, exact + c.double())
+    close(tilewright.mm_nvfp4(*call, c=torch.full_like(c, float("nan")), beta=0), exact)
+
+
+@pytest.mark.parametrize("k", [64, 34])
+@pytest.mark.parametrize("shared", ["none", "a", "b", "one"])
+def test_batches(blackwell: Context, k: int, shared: str) -> None:
+    batch = (3,)
+    a, a_scales = operand(20, k, batch=() if shared == "a" else batch)
+    b, b_scales = operand(40, k, batch={"b": (), "one": (1,)}.get(shared, batch), seed=1)
+    d = tilewright.mm_nvfp4(a, b.mT, a_scales, b_scales)
+    left = reference.dequantize(a, a_scales, "nvfp4")
+    right = reference.dequantize(b, b_scales, "nvfp4")
+    close(d, torch.matmul(left, right.mT))
+
+
+@pytest.mark.parametrize("shape", [(5, 32, 64), (130, 96, 64), (40, 80, 64), (7, 46, 64)])
+@pytest.mark.parametrize("given", [False, True])
+def test_quantised_nvfp4(blackwell: Context, shape: tuple[int, int, int], given: bool) -> None:
+    call, exact = product(*shape)
+    m, n, _ = shape
+    scale = reference.nvfp4_global_scale(exact.float())
+    wanted, wanted_scales = reference.quantize(exact.float(), "nvfp4", scale)
+    rows, columns = scale_factors.padded_shape(m, n, 16)
+    options: dict[str, Any] = {}
+    if given:
+        options["out"] = torch.full((m, n // 2), 0xAA, dtype=torch.uint8)
+        options["out_descale"] = torch.full((rows * columns,), 0xAA, dtype=torch.uint8)
+    d, scales = tilewright.mm_nvfp4(
+        *call, out_dtype=torch.float4_e2m1fn_x2, out_global_scale=scale.reshape(1), **options
+    )
+    assert d.dtype == (torch.uint8 if given else torch.float4_e2m1fn_x2)
+    assert d.shape == wanted.shape
+    # Padding and all: what is no scale of an element is 0.
+    assert torch.equal(scales.view(torch.uint8).view(rows, columns), wanted_scales.view(torch.uint8))
+    if not given:
+        assert (scales.dtype, scales.shape) == (torch.float8_e4m3fn, (rows, columns))
+    found = reference.dequantize(
+        d.view(torch.uint8), scales.reshape(rows, columns), "nvfp4", global_scale=scale
+    )
+    torch.testing.assert_close(
+        found, reference.dequantize(wanted, wanted_scales, "nvfp4", global_scale=scale)
+    )
+
+
+@pytest.mark.parametrize("shape", [(5, 32, 64), (130, 80, 64), (4, 7, 64)])
+def test_quantised_mxfp8(blackwell: Context, shape: tuple[int, int, int]) -> None:
+    call, exact = product(*shape, "mxfp8", "mxfp8")
+    wanted, wanted_scales = reference.quantize(exact.float(), "mxfp8")
+    d, scales = tilewright.mm_mxfp8(*call, out_dtype=torch.float8_e4m3fn)
+    assert (d.dtype, scales.dtype) == (torch.float8_e4m3fn, torch.float8_e8m0fnu)
+    assert torch.equal(scales.view(torch.uint8), wanted_scales.view(torch.uint8))
+    torch.testing.assert_close(d.float(), wanted.float(), rtol=0.13, atol=0)
+
+
+def test_a_batch_is_not_quantised(blackwell: Context) -> None:
+    call, _ = product(8, 32, 64, "mxfp8", "mxfp8", batch=(2,))
+    with pytest.raises(NoKernelError, match="quantises one matrix, not a batch of 2"):
+        tilewright.mm_mxfp8(*call, out_dtype=torch.float8_e4m3fn)
+
+
+@pytest.mark.parametrize(("m", "n", "batch"), [(0, 8, ()), (8, 0, ()), (8, 8, (0,)), (0, 0, ())])
+def test_empty_results(blackwell: Context, m: int, n: int, batch: tuple[int, ...]) -> None:
+    call, _ = product(m, n, 64, batch=batch)
+    assert tilewright.mm_nvfp4(*call).shape == (*batch, m, n)
+    options = {"out_dtype": torch.float4_e2m1fn_x2, "out_global_scale": torch.ones(1)}
+    d, scales = tilewright.mm_nvfp4(*call, **options)
+    assert d.shape == (*batch, m, n // 2)
+    assert scales.numel() == 0 or batch == (0,)
+
+
+def test_no_k(blackwell: Context) -> None:
+    call, _ = product(8, 16, 0)
+    assert tilewright.mm_nvfp4(*call).eq(0).all()
+    c = torch.randn(8, 16).bfloat16()
+    close(tilewright.mm_nvfp4(*call, c=c, beta=2.0), 2 * c.double())
+    d, scales = tilewright.mm_nvfp4(
+        *call, out_dtype=torch.float4_e2m1fn_x2, out_global_scale=torch.ones(1),
+        out=torch.full((8, 8), 0xAA, dtype=torch.uint8),
+    )  # fmt: skip
+    assert not d.any()
+    assert not scales.view(torch.uint8).any()
+
+
+CALL, EXACT = product(16, 32, 64)
+A, B, A_SCALES, B_SCALES = CALL
+QUANTISED = {"out_dtype": torch.float4_e2m1fn_x2, "out_global_scale": torch.ones(1)}
+
+
+def scales(*shape: int, dtype: torch.dtype = torch.float8_e4m3fn) -> torch.Tensor:
+    return torch.zeros(shape, dtype=torch.uint8).view(dtype)
+
+
+def shifted(tensor: torch.Tensor, by: int) -> torch.Tensor:
+    """A copy whose address is a multiple of `by` bytes and of no more."""
+    flat = tensor.contiguous().view(torch.uint8).flatten()
+    room = torch.empty(flat.numel() + 128, dtype=torch.uint8)
+    start = -room.data_ptr() % 64 + by
+    copy = room[start : start + flat.numel()].copy_(flat)
+    return copy.view(tensor.dtype).view(tensor.shape)
+
+
+@pytest.mark.parametrize("which", ["a", "b", "a_descale", "b_descale", "c", "out", "out_descale"])
+def test_addresses_that_no_kernel_takes(blackwell: Context, which: str) -> None:
+    quantised = which == "out_descale"
+    tensors = {"a": A, "b": B.mT, "a_descale": A_SCALES, "b_descale": B_SCALES}
+    if quantised:
+        tensors |= {"out_descale": scales(128, 4), "out": torch.zeros(16, 16, dtype=torch.uint8)}
+    else:
+        tensors |= {"c": torch.randn(16, 32).bfloat16(), "out": torch.zeros(16, 32).bfloat16()}
+    for mixed in ((), (which,)):  # the plan for aligned addresses is made first, and is in use
+        call = {name: shifted(x, 2) if name in mixed else x for name, x in tensors.items()}
+        call["b"] = call["b"].mT
+        if quantised:
+            d, found = tilewright.mm_nvfp4(**call, **QUANTISED)
+            assert found is call["out_descale"]
+            assert torch.equal(
+                found.view(torch.uint8), reference.quantize(EXACT.float(), "nvfp4")[1].view(torch.uint8)
+            )
+        else:
+            d = tilewright.mm_nvfp4(**call, beta=1.0)
+            close(d, EXACT + call["c"].double())
+        assert d is call["out"]
+
+
+def used(context: Context) -> set[str]:
+    """Kernels of the plans that launch."""
+    return {plan.tactic.kernel for plan in context.plans.values() if hasattr(plan, "tactic")}
+
+
+ULTRA = "host_nvfp4_ultra"
+
+
+def test_a_d_that_the_ultra_kernels_cannot_write(
+    blackwell: Context, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others take over where D does not lie at multiples of 32 bytes; nothing is copied."""
+    only = {ULTRA, "host_nvfp4"}
+    monkeypatch.setattr(blackwell.registry, "is_built", lambda record: record.name in only)
+    caplog.set_level(logging.DEBUG, "tilewright")
+    call, exact = product(256, 256, 768)
+
+    def kernel(out: torch.Tensor, n: int = 256) -> set[str]:
+        blackwell.plans.clear()
+        caplog.clear()
+        close(tilewright.mm_nvfp4(call[0], call[1][:, :n], *call[2:], out=out), exact[:, :n])
+        assert "copies" not in caplog.text
+        return used(blackwell)
+
+    out = torch.zeros(256, 256).bfloat16()
+    monkeypatch.setattr(tilewright.ops.common.family, "BUILT_WITHIN", 0.0)
+    assert ULTRA in kernel(out)
+    # The same plan's next call finds an address of 16 bytes.
+    close(tilewright.mm_nvfp4(*call, out=shifted(out, 16)), exact)
+    assert used(blackwell) == only
+    assert "d's rows begin at multiples of 8 elements" in caplog.text
+    wide = torch.zeros(256, 264).bfloat16()
+    assert kernel(wide[:, :256]) == {"host_nvfp4"}
+    assert "d's rows begin at multiples of 8 elements" in caplog.text
+    with pytest.raises(ArgumentError, match=r"tactic: host_nvfp4_ultra .*d's rows begin at multiples of 8"):
+        tilewright.mm_nvfp4(*call, out=wide[:, :256], tactic=ULTRA)
+
+
+def test_fp4_beside_fp8_at_multiples_of_16_bytes(
+    blackwell: Context, caplog: pytest.LogCaptureFixture
+) -> None:
+    """TMA unpacks 4-bit elements from multiples of 32 bytes alone; the binding asks for 16."""
+    call, exact = product(16, 32, 128, "mxfp8", "mxfp4")
+    close(tilewright.mm_mxfp8_mxfp4(*call), exact)
+    call[1] = shifted(call[1].mT, 16).mT
+    close(tilewright.mm_mxfp8_mxfp4(*call), exact)
+    assert "copies b," in caplog.text
+
+
+def test_copies_are_said_in_the_log(blackwell: Context, caplog: pytest.LogCaptureFixture) -> None:
+    for shape, said in (
+        ((16, 32, 64), ""),
+        ((16, 32, 66), "copies a, b,"),
+        ((16, 30, 64), "copies b, out,"),
+        ((16, 30, 66), "copies a, b, out,"),
+    ):
+        caplog.clear()
+        call, exact = product(*shape)
+        close(tilewright.mm_nvfp4(*call), exact)
+        assert said in caplog.text
+        assert bool(said) == bool(caplog.text)
+    caplog.clear()
+    rows = torch.zeros(16, 80, dtype=torch.uint8)
+    rows[:, :32] = A  # a leading dimension of 160 elements does, one of 164 does not
+    close(tilewright.mm_nvfp4(rows[:, :32], *CALL[1:]), EXACT)
+    assert not caplog.text
+    wider = torch.zeros(16, 82, dtype=torch.uint8)
+    wider[:, :32] = A
+    close(tilewright.mm_nvfp4(wider[:, :32], *CALL[1:]), EXACT)
+    assert "copies a," in caplog.text
+
+
+def test_a_demanded_tactic_runs(blackwell: Context) -> None:
+    for tactic in (
+        "host_nvfp4@cluster=1x4,fallback=1x1,raster=along_n,swizzle=2",
+        "host_nvfp4_2sm@cluster=4x2,fallback=2x1",
+        "host_nvfp4_streamk@decomposition=split_k,splits=4",
+    ):
+        blackwell.plans.clear()
+        close(tilewright.mm_nvfp4(*CALL, tactic=tactic), EXACT)
+        assert used(blackwell) == {tactic.partition("@")[0]}
+        call, exact = product(5, 7, 34)
+        close(tilewright.mm_nvfp4(*call, tactic=tactic), exact)
+    with pytest.raises(NotBuiltError, match="host_nvfp4_absent"):
+        tilewright.mm_nvfp4(*CALL, out_dtype=torch.float16)
+    with pytest.raises(NoKernelError, match=r"16x32x64 mxfp4 x mxfp4 -> f16:\n.*its a is nvfp4"):
+        tilewright.mm_mxfp4(A, B, scales(128, 4, dtype=torch.float8_e8m0fnu),
+                            scales(128, 4, dtype=torch.float8_e8m0fnu), out_dtype=torch.float16)  # fmt: skip
+
+
+def test_plans_are_remembered(blackwell: Context) -> None:
+    for _ in range(3):
+        tilewright.mm_nvfp4(*CALL)
+        tilewright.mm_nvfp4(*CALL, torch.tensor(2.0))
+    assert [key[0] for key in blackwell.plans] == ["mm_nvfp4"] * 2
