@@ -36,6 +36,8 @@ class Verdict:
     run: str
     numbers: Mapping[str, Any] = field(default_factory=dict)
     """Its row of the compile record, if it has one."""
+    spills: str = ""
+    """Why it may spill registers, where its table allows it."""
     check: Mapping[str, Any] = field(default_factory=dict)
     """Its row of the newest GPU record that is current, else of the newest, with the GPU's name."""
 
@@ -71,7 +73,7 @@ def verdicts(project: Project, table: Table) -> list[Verdict]:
         runs = checks.get(name, [])
         check = next((run for run in runs if run["source_key"] == key), runs[0] if runs else {})
         row = rows.get(name, {})
-        found.append(Verdict(name, _word(row, key), _word(check, key), row, check))
+        found.append(Verdict(name, _word(row, key), _word(check, key), row, table[name].spills, check))
     return found
 
 
@@ -106,7 +108,9 @@ def _counts(found: Iterable[Verdict]) -> list[int]:
 
 def _row(verdict: Verdict) -> str:
     numbers, check = verdict.numbers, verdict.check
-    spills = numbers["spill_store_bytes"] + numbers["spill_load_bytes"] if numbers else ""
+    spills = str(numbers["spill_store_bytes"] + numbers["spill_load_bytes"]) if numbers else ""
+    if spills not in ("", "0") and verdict.spills:
+        spills += f": {verdict.spills}"
     instructions = " ".join(numbers["tensor_instructions"]) if numbers else ""
     run = f"{check['gpu']}, {verdict.run}" if check else NEVER
     error = f"{check['max_error']:.1e}" if check else ""

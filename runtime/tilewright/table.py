@@ -32,6 +32,7 @@ class KernelRecord:
     config: Mapping[str, Any]
     facts: Mapping[str, Any]
     cutlass: str = ""  # the CUTLASS release it needs at least, e.g. "4.5"; "" where any will do
+    spills: str = ""  # why it may spill registers; "" where it may not
 
     @classmethod
     def parse(cls, row: Mapping[str, Any]) -> KernelRecord:
@@ -45,6 +46,7 @@ class KernelRecord:
             config=row["config"],
             facts=row["facts"],
             cutlass=row.get("cutlass", ""),
+            spills=row.get("spills", ""),
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -145,6 +146,14 @@ def test_what_costs_speed_fails_only_a_strict_build(changed: dict[str, object], 
     assert finding.kind == kind
     assert finding.fatal(strict=True)
     assert not finding.fatal(strict=False)
+
+
+def test_spills_that_a_family_gives_a_reason_for_fail_nothing() -> None:
+    spilling = report({}, spill_load_bytes=4, stack_bytes=8)
+    (finding,) = judge(dataclasses.replace(record(), spills="128 accumulators"), spilling)
+    assert finding.kind == "known_spills"
+    assert "128 accumulators" in finding.message
+    assert not finding.fatal(strict=True)
 
 
 def test_the_first_errors_come_with_their_context() -> None:

@@ -28,7 +28,8 @@ class Family:
     variables: Callable[[Any], dict[str, str]]
     """What the template needs, spelt as C++: a template does no arithmetic."""
     build: Callable[[Any], dict[str, Any]]
-    """How a unit is compiled and checked: `arch`, `defines`, `instructions`."""
+    """How a unit is compiled and checked: `arch`, `defines`, `instructions`; where it applies, `cutlass`, the
+    release it needs at least, and `spills`, why it may spill registers."""
     template: Callable[[Any], str]
     """Template of a kernel's source, relative to the templates folder."""
     table_template: str

@@ -19,18 +19,19 @@ _FAILURES_SHOWN = 5
 
 # What a finding fails: every build, or a strict one only.
 WRONG_PATH = "wrong_path"
+KNOWN_SPILLS = "known_spills"
 _ALWAYS_FATAL = frozenset({WRONG_PATH, "compile"})
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What is wrong: `kind` is compile, wrong_path, serialized_mma, spills, stack or facts."""
+    """What is wrong: `kind` is compile, wrong_path, serialized_mma, spills, known_spills, stack or facts."""
 
     kind: str
     message: str
 
     def fatal(self, strict: bool) -> bool:
-        return strict or self.kind in _ALWAYS_FATAL
+        return self.kind in _ALWAYS_FATAL or (strict and self.kind != KNOWN_SPILLS)
 
 
 @dataclass
@@ -170,7 +171,9 @@ def judge(record: KernelRecord, report: Mapping[str, Any]) -> list[Finding]:
         if warning["code"] == "C7510" or "wgmma.mma_async instructions are serialized" in warning["text"]:
             findings.append(Finding("serialized_mma", f"ptxas {warning['code']}: {warning['text']}"))
     if spilled := report["spill_store_bytes"] + report["spill_load_bytes"]:
-        findings.append(Finding("spills", f"spills {spilled} bytes of registers"))
+        known = f", as its family knows: {record.spills}" if record.spills else ""
+        kind = KNOWN_SPILLS if record.spills else "spills"
+        findings.append(Finding(kind, f"spills {spilled} bytes of registers{known}"))
     elif report["stack_bytes"]:
         findings.append(Finding("stack", f"has a stack frame of {report['stack_bytes']} bytes"))
     for fact in ("smem_bytes", "threads"):

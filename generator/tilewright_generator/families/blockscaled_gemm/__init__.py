@@ -1,4 +1,4 @@
-"""Block-scaled GEMM: NVFP4, MXFP4 and MXFP8, through CUTLASS 3.x on Blackwell and a mainloop of ours on Hopper."""
+"""Block-scaled GEMM (NVFP4, MXFP4, MXFP8): CUTLASS 3.x on Blackwell, a mainloop of ours on Hopper."""
 
 from __future__ import annotations
 

@@ -50,14 +50,14 @@ class BlockscaledGemmConfig:
     schedule: Annotated[
         Literal["1sm", "2sm", "cooperative", "pingpong"],
         Field(
-            description="sm_100, sm_103, sm_110: one SM or a pair issues an MMA. sm_90, sm_12x: warpgroups share "
-            "a tile, or take turns with a tile each"
+            description="sm_100, sm_103, sm_110: one SM or a pair issues an MMA. sm_90, sm_12x: warpgroups "
+            "share a tile, or take turns with a tile each"
         ),
     ]
     c: Annotated[
         Literal["none", "same"],
         Field(
-            description="no C at all, or one of D's type (bf16 beside a quantised D), which beta = 0 leaves unread"
+            description="no C at all, or one of D's type (bf16 beside a quantised D), unread where beta = 0"
         ),
     ] = "none"
     cluster: Annotated[
@@ -71,7 +71,7 @@ class BlockscaledGemmConfig:
     store: Annotated[
         Literal["tma", "direct", "direct_256"],
         Field(
-            description="how D leaves: through shared memory by TMA, or from registers, 16 or 32 bytes at a time"
+            description="how D leaves: through shared memory by TMA, or from registers 16 or 32 bytes at once"
         ),
     ] = "tma"
     prefetch: Annotated[

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilewright_generator.families.blockscaled_gemm import hopper
 from tilewright_generator.families.blockscaled_gemm.config import (
     BlockscaledGemmConfig,
     bits,
@@ -34,6 +35,7 @@ _SCALES = {
     "mxfp4": "cutlass::float_ue8m0_t",
     "mxfp8": "cutlass::float_ue8m0_t",
 }
+_HOPPER_OUTPUTS = {"bf16": "__nv_bfloat16", "f16": "__half", "f32": "float"}
 _HOPPER_FORMATS = {"nvfp4": "Nvfp4", "mxfp4": "Mxfp4", "mxfp8": "Mxfp8", "mxfp8_e5m2": "Mxfp8E5m2"}
 _SCHEDULE_NAMES = {"cooperative": "coop"}
 
@@ -108,7 +110,11 @@ def alignment(config: BlockscaledGemmConfig) -> dict[str, int]:
     store = 256 if config.store == "direct_256" else 128
 
     def operand(dtype: str) -> int:
-        return 128 if mixes_bits(config) and bits(dtype) == 4 else 128 // bits(dtype)
+        unpacked = mixes_bits(config) and bits(dtype) == 4 and family(config) != "hopper"
+        return 128 if unpacked else 128 // bits(dtype)
+
+    if family(config) == "hopper":  # whose epilogue stores single elements where it must
+        return {"a": operand(config.a), "b": operand(config.b), "c": 1, "d": 1}
 
     return {
         "a": operand(config.a),
@@ -125,15 +131,18 @@ def facts(config: BlockscaledGemmConfig) -> dict[str, Any]:
         "block": block(config.a),
         "alignment": alignment(config),
     }
+    if family(config) == "hopper":
+        found["stages"], found["smem_bytes"] = hopper.memory(config)
     if config.cluster == "dynamic":
         found["cluster_multiple"] = [2 if config.schedule == "2sm" else 1, 1]
     return found
 
 
 def _threads(config: BlockscaledGemmConfig) -> int:
-    """Of a thread block: tcgen05 kernels have four single warps and four of the epilogue."""
+    """Of a thread block. tcgen05 kernels have four single warps and four of the epilogue, sm_12x's a producer
+    warpgroup and two consumers."""
     if family(config) == "hopper":
-        return 128 + 2 * config.tile.m  # a producer warpgroup, and one for each 64 rows
+        return 2 * config.tile.m  # a warpgroup for each 64 rows
     return 256 if family(config) == "tcgen05" else 384
 
 
@@ -146,7 +155,20 @@ def build(config: BlockscaledGemmConfig) -> dict[str, Any]:
     }
     if config.cutlass != "4.2":
         found["cutlass"] = config.cutlass
+    if reason := _spills(config):
+        found["spills"] = reason
     return found
+
+
+def _spills(config: BlockscaledGemmConfig) -> str:
+    """Why ptxas cannot keep the kernel's values in registers; empty where it must."""
+    if family(config) != "sm120":
+        return ""
+    if config.tile.m * config.tile.n > 128 * 128:
+        return "128 accumulators a thread, of 168 registers that 384 threads leave it"
+    if config.tile.n == 64 and config.scheduler == "stream_k":
+        return "one word, in stream-K's fixup"
+    return ""
 
 
 def _pdl_define(config: BlockscaledGemmConfig) -> str:
@@ -156,13 +178,18 @@ def _pdl_define(config: BlockscaledGemmConfig) -> str:
 
 
 def _instruction(config: BlockscaledGemmConfig) -> str:
-    four_bits = bits(config.a) == bits(config.b) == 4
+    """A pattern for the opcode, from its start; the suffixes say which scales go with it."""
     if family(config) == "hopper":
         return "HGMMA"
+    kind = (
+        "nvfp4" if config.a == config.b == "nvfp4" else "mxfp4" if config.a == config.b == "mxfp4" else "mx"
+    )
     if family(config) == "sm120":
-        return r"OMMA\.SF" if four_bits else r"QMMA\.SF"
-    kind = "UTCOMMA" if four_bits else "UTCQMMA"
-    return kind + (r"\.2CTA" if config.schedule == "2sm" else "") + (r".*\.BLOCK16" if ultra(config) else "")
+        return {"nvfp4": r"OMMA\.SF.*\.UE4M3\.4X", "mxfp4": r"OMMA\.SF.*\.E8", "mx": r"QMMA\.SF"}[kind]
+    pair = r"\.2CTA" if config.schedule == "2sm" else ""
+    # On sm_103a every instruction of NVFP4 says BLOCK16.
+    block16 = r"\.BLOCK16" if config.arch == "sm_103a" else r"\.4X"
+    return {"nvfp4": f"UTCOMMA{pair}{block16}", "mxfp4": f"UTCOMMA{pair}$", "mx": f"UTCQMMA{pair}$"}[kind]
 
 
 def variables(config: BlockscaledGemmConfig) -> dict[str, str]:
@@ -185,15 +212,18 @@ def _operands_text(config: BlockscaledGemmConfig) -> str:
 
 def _hopper(config: BlockscaledGemmConfig) -> dict[str, str]:
     namespace = "tilewright::blockscaled_gemm::sm90"
+    stages, total = hopper.memory(config)
     return {
-        "memory": f"{config.tile}, {config.stages} stages",
+        "memory": f"{config.tile} (M along the caller's n), {stages} stages, "
+        f"{total:,} bytes of shared memory",
         "format_a": f"{namespace}::{_HOPPER_FORMATS[config.a]}",
         "format_b": f"{namespace}::{_HOPPER_FORMATS[config.b]}",
-        "element_d": _OUTPUTS[config.d],
+        "element_d": _HOPPER_OUTPUTS[config.d],
         "tile_m": str(config.tile.m),
         "tile_n": str(config.tile.n),
         "tile_k": str(config.tile.k),
-        "stages": str(config.stages),
+        "stages": str(stages),
+        "shared_memory": str(total),
         "with_c": "true" if config.c == "same" else "false",
     }
 

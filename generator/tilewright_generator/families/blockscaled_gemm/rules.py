@@ -19,6 +19,12 @@ from tilewright_generator.families.blockscaled_gemm.config import (
     quantizes,
     ultra,
 )
+from tilewright_generator.families.blockscaled_gemm.hopper import (
+    hopper_depth,
+    hopper_memory,
+    hopper_swap,
+    hopper_tile,
+)
 
 _FAMILY_NAMES = {"hopper": "sm_90", "tcgen05": "sm_100, sm_103 and sm_110", "sm120": "sm_12x"}
 _SCHEDULES = {"hopper": ("cooperative",), "tcgen05": ("1sm", "2sm"), "sm120": ("cooperative", "pingpong")}
@@ -75,11 +81,9 @@ def tcgen05_tile(config: BlockscaledGemmConfig) -> str | None:
 # (sm100_blockscaled_layout.hpp). 512 and more leave no second stage beside a tile of 128.
 def tile_depth(config: BlockscaledGemmConfig) -> str | None:
     """Tile K is 128 or 256 (8-bit operands: 128), or 768 for sm_103's FP4."""
-    if config.tile.k == ULTRA_K:
+    if config.tile.k == ULTRA_K or family(config) == "hopper":
         return None
     known = (128, 256) if not mixes_bits(config) and bits(config.a) == 4 else (128,)
-    if family(config) == "hopper":
-        known = (128, 256)
     if config.tile.k not in known:
         return f"tile K of {config.a} x {config.b} is {' or '.join(map(str, known))}, not {config.tile.k}"
     return None
@@ -182,4 +186,8 @@ RULES: tuple[Callable[[BlockscaledGemmConfig], str | None], ...] = (
     cluster_size,
     stream_k_schedule,
     store_of_family,
+    hopper_tile,
+    hopper_depth,
+    hopper_swap,
+    hopper_memory,
 )

@@ -1,0 +1,107 @@
+// What an sm_90a block-scaled kernel is, as far as compiling fixes it: tiles, shared memory, parameters.
+#pragma once
+
+#include <cstdint>
+
+#include "tilewright/blockscaled_gemm/sm90/decode.hpp"
+#include "tilewright/blockscaled_gemm/sm90/epilogue.hpp"
+#include "tilewright/blockscaled_gemm/sm90/operand.hpp"
+#include "tilewright/blockscaled_gemm/sm90/wgmma.hpp"
+
+namespace tilewright::blockscaled_gemm::sm90 {
+
+template <class FormatA, class FormatB, class ElementD_, int TileM_, int TileN_, int TileK_, int Stages_, bool kWithC_>
+struct Config {
+  using ElementD = ElementD_;
+  static constexpr int TileM = TileM_, TileN = TileN_, TileK = TileK_, Stages = Stages_;
+  static constexpr bool kWithC = kWithC_;
+  using Weights = OperandTile<FormatB, TileM, TileK>;
+  using Activations = OperandTile<FormatA, TileN, TileK>;
+  using Type = typename Weights::Decode::Type;  // that the tensor cores multiply
+  static constexpr Pairing kPairing = kCommonPairing<FormatA, FormatB>;
+  static_assert(Weights::Decode::kBlock == Activations::Decode::kBlock, "operands want blocks of one size");
+  static_assert(TileM == 64 || TileM == 128 || TileM == 256);
+  static_assert(TileN == 8 || TileN == 16 || TileN == 32 || TileN == 64 || TileN == 128);
+  static_assert(Stages >= 2);
+
+  static constexpr int kWarps = TileM / 16;
+  static constexpr int kThreads = kWarps * 32;
+  using Store = Epilogue<ElementD, TileM, TileN, kThreads, kWithC>;
+
+  // Shared memory: decoded activations, then the stages' data and scale factors, then barriers. The epilogue
+  // uses it anew, up to the barriers.
+  static constexpr int kDecodedBytes = TileN * TileK * 2;
+  static constexpr int kStageBytes =
+      Weights::kSlotBytes + Activations::kSlotBytes + Weights::kScaleBytes + Activations::kScaleBytes;
+  static constexpr int barriers_at(int buffers) {
+    int const pipeline = buffers * kDecodedBytes + Stages * kStageBytes;
+    return pipeline > Store::kBytes ? pipeline : (Store::kBytes + 15) / 16 * 16;
+  }
+  static constexpr int shared_bytes(int buffers) { return barriers_at(buffers) + Stages * 8; }
+  static constexpr int blocks_per_sm(int buffers) { return 228 * 1024 / (shared_bytes(buffers) + 1024); }
+
+  // As many CTAs an SM as shared memory holds, while a thread keeps about 100 registers.
+  static constexpr int kMostBlocks = TileN == 128 ? 128 / TileM : TileM == 64 ? 4 : TileM == 128 ? 2 : 1;
+  static constexpr int least(int x, int y) { return x < y ? x : y; }
+  static constexpr int kMinBlocks = blocks_per_sm(2) < 1 || kMostBlocks < 1 ? 1 : least(blocks_per_sm(2), kMostBlocks);
+  // With a third buffer of decoded activations, wgmma need not run dry between k tiles.
+  static constexpr int kBuffers = blocks_per_sm(3) >= kMinBlocks ? 3 : 2;
+  static constexpr int kBarriersAt = barriers_at(kBuffers);
+  static constexpr int kSharedBytes = shared_bytes(kBuffers);
+  static_assert(kSharedBytes <= 227 * 1024, "the stages exceed the shared memory of sm_90");
+
+  struct Params {
+    CUtensorMap weights, activations;
+    uint8_t const* weight_scales;
+    uint8_t const* activation_scales;
+    int64_t weight_scale_stride, activation_scale_stride;  // bytes of a matrix of the batch
+    EpilogueParams epilogue;
+    int k_tiles;
+    int atoms;              // of scale factors, along k
+    int weight_row_blocks;  // of 128 rows of scale factors
+    int splits;
+    bool along_m;                       // grid.x counts tiles along the caller's m, else along n
+    bool one_weights, one_activations;  // one matrix for every batch
+    uint64_t weight_policy;
+  };
+
+  // What a CTA computes.
+  struct Work {
+    int m0, n0, batch, split;
+    int first_tile, tiles;  // along k
+
+    __device__ __forceinline__ explicit Work(Params const& params)
+        : m0((params.along_m ? blockIdx.x : blockIdx.y) * TileN),
+          n0((params.along_m ? blockIdx.y : blockIdx.x) * TileM),
+          batch(blockIdx.z / params.splits),
+          split(blockIdx.z % params.splits),
+          first_tile(first(params, split)),
+          tiles(first(params, split + 1) - first_tile) {}
+
+    static __device__ __forceinline__ int first(Params const& params, int split) {
+      return static_cast<int>(int64_t(params.k_tiles) * split / params.splits);
+    }
+  };
+
+  // Shared memory.
+  static __device__ __forceinline__ uint32_t decoded(uint32_t shared, int buffer) {
+    return shared + buffer * kDecodedBytes;
+  }
+  static __device__ __forceinline__ uint32_t weights(uint32_t shared, int stage) {
+    return decoded(shared, kBuffers) + stage * Weights::kSlotBytes;
+  }
+  static __device__ __forceinline__ uint32_t activations(uint32_t shared, int stage) {
+    return weights(shared, Stages) + stage * Activations::kSlotBytes;
+  }
+  static __device__ __forceinline__ uint32_t weight_scales(uint32_t shared, int stage) {
+    return activations(shared, Stages) + stage * Weights::kScaleBytes;
+  }
+  static __device__ __forceinline__ uint32_t activation_scales(uint32_t shared, int stage) {
+    return weight_scales(shared, Stages) + stage * Activations::kScaleBytes;
+  }
+  static __device__ __forceinline__ uint32_t full(uint32_t shared, int stage) {
+    return shared + kBarriersAt + stage * 8;
+  }
+};
+
+}  // namespace tilewright::blockscaled_gemm::sm90

@@ -1,0 +1,94 @@
+"""What two pull requests of FlashInfer did by hand, as edits of a spec.
+
+2460 added two tiles and stream-K for SM120 (221 lines in 4 files), 2303 the K 768 tiles of SM103 (1,013 lines
+in 9 files). `docs/specs.md` has the count.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from command_line import ROOT, Command
+
+SPECS = {
+    # spec: what it is without the pull request (text to put in the place of text)
+    "sm120_nvfp4_gemm": {
+        "tile: [128x128x128, 128x128x256, 256x128x128]": "tile: 128x128x128",
+        "scheduler: [data_parallel, stream_k]": "scheduler: data_parallel",
+    },
+    "sm103_nvfp4_gemm": {
+        "tile: [128x128x768, 128x192x768, 128x256x768]": "tile: 128x128x768",
+        "schedule: [1sm, 2sm]": "schedule: 1sm",
+    },
+}
+ADDED = {
+    "sm120_nvfp4_gemm": {
+        f"blockscaled_gemm_sm120f_nvfp4_nvfp4_bf16_{tile}_1x1_coop{streamk}{swap}"
+        for tile in ("128x128x128", "128x128x256", "256x128x128")
+        for streamk in ("", "_streamk")
+        for swap in ("", "_swap")
+        if (tile, streamk) != ("128x128x128", "")
+    },
+    "sm103_nvfp4_gemm": {
+        f"blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_{tile}_dyn_{schedule}_direct256"
+        for tile in ("128x128x768", "128x192x768", "128x256x768")
+        for schedule in ("1sm", "2sm")
+        if (tile, schedule) != ("128x128x768", "1sm")
+    },
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with these specs as they would be without the pull requests, generated."""
+    (tmp_path / "specs").mkdir()
+    shutil.copytree(ROOT / "templates", tmp_path / "templates")
+    for name, edits in SPECS.items():
+        text = (ROOT / "specs" / f"{name}.yaml").read_text()
+        for now, before in edits.items():
+            assert text.count(now) == 1, f"{name} says {now!r} no more"
+            text = text.replace(now, before)
+        (tmp_path / "specs" / f"{name}.yaml").write_text(text)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_a_pull_request_is_an_edit_of_a_line_or_two(project: Path, tilewright: Command, name: str) -> None:
+    spec, folder = project / "specs" / f"{name}.yaml", project / "generated" / name
+    assert tilewright("generate", "--root", project).code == 0
+    before = _rows(folder)
+    sources = {path: path.read_bytes() for path in folder.glob("*.cu")}
+    assert not ADDED[name] & set(before)
+
+    now = (ROOT / "specs" / f"{name}.yaml").read_text()
+    changed = [line for line in now.splitlines() if line not in spec.read_text().splitlines()]
+    assert len(changed) <= 2
+    spec.write_text(now)
+
+    plan = tilewright("generate", "--root", project, "--dry-run")
+    assert plan.code == 0
+    lines = [line.strip() for line in plan.out.splitlines()]
+    assert {line for line in lines if line.startswith("+")} == {
+        f"+ {name}/{kernel}.cu" for kernel in ADDED[name]
+    }
+    assert {line for line in lines if line.startswith("~")} - {"~ manifest.json"} == {
+        f"~ {name}/{file}" for file in ("table.json", "table.cc", "README.md")
+    }
+    assert not [line for line in lines if line.startswith("- ")]
+    assert f"{len(ADDED[name])} units to compile" in plan.out
+
+    assert tilewright("generate", "--root", project).code == 0
+    after = _rows(folder)
+    assert set(after) - set(before) == ADDED[name]
+    assert {row: after[row] for row in before} == before  # the rows that stood, stand
+    assert all(path.read_bytes() == text for path, text in sources.items())
+    table = (folder / "table.cc").read_text()
+    assert all(f"X({kernel})" in table for kernel in ADDED[name])
+    assert set(after) == set(_rows(ROOT / "generated" / name))
+
+
+def _rows(folder: Path) -> dict[str, object]:
+    return {row["name"]: row for row in json.loads((folder / "table.json").read_text())["kernels"]}
