@@ -28,6 +28,10 @@ FAMILIES: dict[int, str] = {
     12: "Blackwell (RTX, Spark)",
 }
 
+# The capabilities that nvcc 13.0 has a target of their own for, and the majors that have family targets.
+CHIPS: tuple[Capability, ...] = ((9, 0), (10, 0), (10, 3), (11, 0), (12, 0), (12, 1))
+FAMILY_TARGETS = (10, 11, 12)
+
 _TARGET = re.compile(r"sm_(\d+)(\d)([af]?)")
 
 
@@ -64,10 +68,11 @@ def wanted_target(capability: Capability) -> str:
     """The `arch:` to write into a spec for GPUs of `capability`.
 
     Tensor-core instructions exist in `a` and `f` targets alone. On 12.x the family target reaches
-    sm_120 and sm_121 alike.
+    sm_120 and sm_121 alike; it is also what reaches a minor that nvcc does not know yet.
     """
     major, minor = capability
-    return f"sm_{major}0f" if major == 12 else f"sm_{major}{minor}a"
+    family = major == 12 or (major in FAMILY_TARGETS and capability not in CHIPS)
+    return f"sm_{major}0f" if family else f"sm_{major}{minor}a"
 
 
 def describe(capability: Capability) -> str:

@@ -12,8 +12,10 @@ CAPABILITIES = [
     (10, 3),
     (10, 7),
     (11, 0),
+    (11, 1),
     (12, 0),
     (12, 1),
+    (12, 2),
     (12, 5),
     (13, 0),
 ]
@@ -27,10 +29,12 @@ REACH = {
     "sm_103a": [(10, 3)],
     "sm_103f": [(10, 3), (10, 7)],
     "sm_110a": [(11, 0)],
+    "sm_110f": [(11, 0), (11, 1)],
     "sm_120a": [(12, 0)],
-    "sm_120f": [(12, 0), (12, 1), (12, 5)],
-    "sm_120": [(12, 0), (12, 1), (12, 5)],
+    "sm_120f": [(12, 0), (12, 1), (12, 2), (12, 5)],
+    "sm_120": [(12, 0), (12, 1), (12, 2), (12, 5)],
     "sm_121a": [(12, 1)],
+    "sm_121f": [(12, 1), (12, 2), (12, 5)],
 }
 
 
@@ -43,6 +47,24 @@ def test_reach(target: str, capability: tuple[int, int]) -> None:
 @pytest.mark.parametrize("capability", CAPABILITIES)
 def test_what_a_message_asks_for_would_run(capability: tuple[int, int]) -> None:
     assert routing.runs_on(routing.wanted_target(capability), capability)
+
+
+@pytest.mark.parametrize(
+    ("capability", "target"),
+    [
+        ((9, 0), "sm_90a"),
+        ((10, 0), "sm_100a"),
+        ((10, 3), "sm_103a"),
+        ((10, 7), "sm_100f"),  # nvcc has no sm_107; what is compiled for the family runs there
+        ((11, 0), "sm_110a"),
+        ((12, 0), "sm_120f"),
+        ((12, 1), "sm_120f"),
+        ((12, 2), "sm_120f"),
+        ((13, 0), "sm_130a"),
+    ],
+)
+def test_what_a_message_asks_for(capability: tuple[int, int], target: str) -> None:
+    assert routing.wanted_target(capability) == target
 
 
 @pytest.mark.parametrize("name", ["90a", "sm_9", "sm_90x", "compute_90a", "sm_90a ", ""])

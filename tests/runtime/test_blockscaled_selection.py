@@ -1,0 +1,250 @@
+"""Which block-scaled kernels serve which GPU and problem, on described GPUs: with rows made here, and with
+the tables that are committed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import pytest
+
+from tilewright.device import B200, B300, DESCRIBED, GB10, H200, RTX_PRO_6000, THOR, DeviceProperties
+from tilewright.errors import ArgumentError, UnsupportedDeviceError
+from tilewright.ops.blockscaled_gemm import family, problem
+from tilewright.ops.blockscaled_gemm.family import FAMILY, candidates
+from tilewright.ops.blockscaled_gemm.problem import Alignment, Problem
+from tilewright.ops.common.tactics import Tactic, rearranged
+from tilewright.registry import Registry
+from tilewright.table import KernelRecord
+from tilewright_generator.families.blockscaled_gemm import config as generator
+
+Record = Callable[..., KernelRecord]
+FUTURE = replace(RTX_PRO_6000, name="a 12.2", capability=(12, 2))
+UNKNOWN = replace(B200, name="a 13.0", capability=(13, 0))
+
+
+@pytest.fixture(scope="module")
+def committed() -> Registry:
+    return Registry(libraries=lambda module: [])
+
+
+def of(registry: Registry, device: DeviceProperties) -> set[str]:
+    return {record.arch for record in registry.route("blockscaled_gemm", device)}
+
+
+def test_the_committed_kernels_of_each_gpu(committed: Registry) -> None:
+    assert of(committed, B200) == {"sm_100f"}
+    assert of(committed, B300) == {"sm_100f", "sm_103a"}
+    for device in (RTX_PRO_6000, GB10, FUTURE):
+        assert of(committed, device) == {"sm_120f"}
+    assert all(arch.startswith("sm_110") for arch in of(committed, THOR))
+    with pytest.raises(
+        UnsupportedDeviceError, match=r"compute capability 13\.0 .*there are kernels for:"
+    ) as caught:
+        of(committed, UNKNOWN)
+    assert "arch: sm_130a" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("archs", "device", "found"),
+    [
+        (["sm_100a"], B200, ["sm_100a"]),
+        (["sm_100a"], B300, None),  # architecture-specific: nowhere else, even in the family
+        (["sm_100f"], B300, ["sm_100f"]),
+        (["sm_100a", "sm_100f", "sm_103a"], B300, ["sm_100f", "sm_103a"]),
+        (["sm_103a"], B200, None),
+        (["sm_100f", "sm_103a"], THOR, None),
+        (["sm_110a"], THOR, ["sm_110a"]),
+        (["sm_120a"], GB10, None),
+        (["sm_120f"], GB10, ["sm_120f"]),
+        (["sm_121a", "sm_120f"], RTX_PRO_6000, ["sm_120f"]),
+        (["sm_120f", "sm_121a"], FUTURE, ["sm_120f"]),
+        (["sm_90a"], H200, ["sm_90a"]),
+        (["sm_90a"], B200, None),
+        (["sm_90a", "sm_100f", "sm_120f"], UNKNOWN, None),
+    ],
+)
+def test_routing(
+    tmp_path: Path, table: Any, archs: list[str], device: DeviceProperties, found: list[str] | None
+) -> None:
+    from conftest import make_blockscaled_row  # noqa: PLC0415 (pytest knows where)
+
+    rows = [make_blockscaled_row(f"kernel_{arch}", arch=arch) for arch in archs]
+    table(tmp_path, "module", rows, "blockscaled_gemm")
+    registry = Registry(tmp_path, libraries=lambda module: [])
+    if found is None:
+        with pytest.raises(UnsupportedDeviceError, match=f"no blockscaled_gemm kernel runs on {device.name}"):
+            of(registry, device)
+    else:
+        assert sorted(of(registry, device)) == found
+
+
+def test_every_gpu_has_a_kernel_for_every_format(committed: Registry) -> None:
+    pairs = [
+        ("nvfp4", "nvfp4"),
+        ("mxfp4", "mxfp4"),
+        ("mxfp8", "mxfp8"),
+        ("mxfp8", "mxfp4"),
+        ("mxfp4", "mxfp8"),
+    ]
+    for device in (B200, B300, RTX_PRO_6000, GB10):
+        records = committed.route("blockscaled_gemm", device)
+        for a, b in pairs:
+            for m in (1, 48, 4096):
+                asked = Problem(m, 4096, 7168, a=a, b=b)
+                first, *_ = FAMILY.rank(records, asked, device)
+                assert FAMILY.misfit_tactic(first.tactic, first.record, asked) is None
+
+
+def test_clusters(blockscaled_record: Record) -> None:
+    asked = Problem(512, 512, 2048)
+
+    def of(**fields: Any) -> set[tuple[str, str]]:
+        record = blockscaled_record("k", **fields)
+        every = candidates(record, asked)
+        assert len(set(every)) == len(every)
+        for tactic in every:
+            assert FAMILY.misfit_tactic(tactic, record, asked) is None
+            assert Tactic.parse(str(tactic)) == tactic
+            assert len(tactic.options(148)) == 10
+        return {(one.cluster, one.fallback) for one in every}
+
+    assert of() == {("1x1", ""), ("1x2", "1x1"), ("1x4", "1x1")}
+    assert of(schedule="2sm") == {
+        ("2x1", ""), *((shape, "2x1") for shape in ("2x2", "2x4", "4x1", "4x2", "4x4")),
+    }  # fmt: skip
+    assert of(cluster=[2, 1]) == {("", "")}
+    assert of(cluster=[1, 1], scheduler="stream_k") == {("", "")}
+    assert Tactic.parse("k@cluster=4x2,fallback=2x1,swizzle=2").options(148) == (
+        0,
+        2,
+        0,
+        1,
+        0,
+        4,
+        2,
+        2,
+        1,
+        148,
+    )
+    assert str(Tactic("k", "4x2", "2x1", splits=4)) == "k@cluster=4x2,fallback=2x1,splits=4"
+
+
+def test_parts_of_k_on_hopper(blockscaled_record: Record) -> None:
+    record = blockscaled_record(
+        "k", arch="sm_90a", cluster=[1, 1], schedule="cooperative", tile=[64, 64, 128]
+    )
+    splits = [tactic.splits for tactic in candidates(record, Problem(16, 4096, 7168))]
+    assert splits == [1, 2, 4, 8]
+    assert [tactic.splits for tactic in candidates(record, Problem(16, 4096, 256))] == [1, 2]
+    for wrong in ("splits=3", "splits=16", "decomposition=stream_k"):
+        tactic = Tactic.parse(f"k@{wrong}")
+        assert "in 1, 2, 4, 8 parts" in (family.misfit_arguments(tactic, record) or "")
+    assert "only stream-K" in (family.misfit_arguments(Tactic("k", splits=2), blockscaled_record("k")) or "")
+
+
+def test_what_fits(blockscaled_record: Record) -> None:
+    kernel = blockscaled_record("k")
+    ultra = blockscaled_record("ultra", arch="sm_103a", tile=[128, 128, 768], store="direct_256")
+    quantising = blockscaled_record("q", d="nvfp4")
+
+    def reason(record: KernelRecord, *shape: int, **fields: Any) -> str:
+        return FAMILY.misfit(record, Problem(*shape, **fields)) or ""
+
+    assert reason(kernel, 5, 8, 32) == reason(ultra, 5, 16, 32) == ""
+    assert "a has 48 elements" in reason(kernel, 8, 8, 48)
+    assert "d has 12 elements" in reason(kernel, 8, 12, 32)
+    assert "d has 24 elements along its contiguous dimension, which is not a multiple of 16" in reason(
+        ultra, 8, 24, 32
+    )
+    assert "d's rows begin at multiples of 8" in reason(ultra, 8, 16, 32, alignment=Alignment(d=8))
+    assert "b's rows begin at multiples of 16" in reason(kernel, 8, 16, 32, alignment=Alignment(b=16))
+    assert "it adds no C" in reason(kernel, 8, 8, 32, c=True)
+    with_c = blockscaled_record("c", c="same")
+    assert "c's rows" in reason(with_c, 8, 8, 32, c=True, alignment=Alignment(c=4))
+    assert reason(with_c, 8, 8, 32, alignment=Alignment(c=4)) == ""
+    assert "its d is nvfp4" in reason(quantising, 8, 32, 32)
+    assert reason(quantising, 8, 32, 32, d="nvfp4") == ""
+    assert "not a batch of 2" in reason(quantising, 8, 32, 32, batch=2, d="nvfp4")
+    mixed = blockscaled_record("m", a="mxfp8", b="mxfp4")
+    assert "b has 64 elements" in reason(mixed, 8, 8, 64, a="mxfp8", b="mxfp4")
+
+
+def test_a_kernel_that_adds_c_comes_after_one_that_does_not(blockscaled_record: Record) -> None:
+    records = [blockscaled_record("a", c="same"), blockscaled_record("b")]
+    ranked = FAMILY.rank(records, Problem(512, 512, 512), B200)
+    assert ranked[0].record.name == "b"
+
+
+def test_ultra_kernels_give_way_where_d_is_not_aligned(committed: Registry) -> None:
+    records = committed.route("blockscaled_gemm", B300)
+
+    def stores(**fields: Any) -> set[str]:
+        asked = Problem(4096, 8192, 28672, **fields)
+        return {record.config["store"] for record in FAMILY.fitting(records, asked)}
+
+    assert {"tma", "direct_256"} <= stores()
+    assert "tma" in stores(alignment=Alignment(d=8))
+    assert "direct_256" not in stores(alignment=Alignment(d=8))
+    text = FAMILY.explain(records, Problem(4096, 8200, 28672))
+    assert "d has 8200 elements along its contiguous dimension, which is not a multiple of 16" in text
+
+
+def test_a_demanded_kernel_of_another_gpu(committed: Registry) -> None:
+    records = committed.route("blockscaled_gemm", B200)
+    ultra = next(record.name for record in committed.kernels("blockscaled_gemm") if record.arch == "sm_103a")
+    with pytest.raises(ArgumentError, match="compiled for sm_103a, which does not run on NVIDIA B200"):
+        FAMILY.choose(committed, records, Problem(512, 512, 768), B200, Tactic(ultra))
+
+
+@pytest.mark.parametrize("device", [one for one in DESCRIBED.values() if one is not H200], ids=str)
+@pytest.mark.parametrize("shape", [(1, 128, 512), (32, 5120, 25600), (2048, 8192, 28672), (8192, 8192, 8192)])
+def test_estimates_are_possible(
+    committed: Registry, device: DeviceProperties, shape: tuple[int, int, int]
+) -> None:
+    asked = Problem(*shape)
+    ranked = FAMILY.rank(committed.route("blockscaled_gemm", device), asked, device)
+    assert ranked
+    for candidate in ranked:
+        seconds = candidate.estimate.seconds
+        assert seconds > asked.bytes / device.memory_bandwidth / 4  # what L2 held would come faster
+        assert asked.flops / seconds < 20e15
+        assert 1e-6 < seconds < 10
+
+
+def test_formats_are_the_generators() -> None:
+    """They are stated in both packages, which do not import each other."""
+    hints = get_type_hints(generator.BlockscaledGemmConfig)
+    operands, outputs = get_args(hints["a"]), get_args(hints["d"])
+    assert set(operands) == set(problem.BLOCK)
+    assert outputs == problem.OUTPUTS
+    assert {name: generator.bits(name) for name in {*operands, *outputs}} == problem.BITS
+    assert {name: generator.block(name) for name in operands} == problem.BLOCK
+
+
+def test_tactics_of_every_committed_kernel_fit_it(committed: Registry) -> None:
+    for record in committed.kernels("blockscaled_gemm"):
+        config = record.config
+        asked = Problem(512, 512, 1536, a=config["a"], b=config["b"], d=config["d"])
+        for base in candidates(record, asked):
+            for tactic in rearranged(base):
+                assert FAMILY.misfit_tactic(tactic, record, asked) is None
+
+
+def test_selecting_needs_no_torch() -> None:
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "import tilewright; assert not hasattr(tilewright, 'mm_nothing')\n"
+        "from tilewright.ops.blockscaled_gemm.family import FAMILY\n"
+        "from tilewright.registry import Registry\n"
+        "from tilewright.ops.blockscaled_gemm.problem import Problem; from tilewright.device import B200\n"
+        "registry = Registry(libraries=lambda module: [])\n"
+        "records = registry.route('blockscaled_gemm', B200)\n"
+        "print(FAMILY.choose(registry, records, Problem(512, 4096, 4096), B200)[0].kernel)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert run.stdout.startswith("blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16"), run.stderr
