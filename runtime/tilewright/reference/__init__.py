@@ -1,0 +1,56 @@
+"""Block-scaled arithmetic in plain torch: what kernels are checked against, on any device.
+
+Quantising follows the definition operation by operation in IEEE FP32 (`quantization`); everything read
+back, products included, is float64. Nothing here is fast. Needs torch.
+"""
+
+from __future__ import annotations
+
+from tilewright.reference.codes import (
+    decode_e2m1,
+    decode_e4m3,
+    decode_e5m2,
+    decode_ue8m0,
+    encode_e2m1,
+    encode_e4m3,
+    encode_e5m2,
+    encode_ue8m0,
+    pack_e2m1,
+    unpack_e2m1,
+)
+from tilewright.reference.comparison import (
+    ACCUMULATION_SLACK,
+    Comparison,
+    accumulation_slack,
+    compare,
+    error_bounds,
+)
+from tilewright.reference.formats import FORMATS, Format, find_format
+from tilewright.reference.multiplication import magnitude, product
+from tilewright.reference.quantization import dequantize, nvfp4_global_scale, quantize
+
+__all__ = [
+    "ACCUMULATION_SLACK",
+    "FORMATS",
+    "Comparison",
+    "Format",
+    "accumulation_slack",
+    "compare",
+    "decode_e2m1",
+    "decode_e4m3",
+    "decode_e5m2",
+    "decode_ue8m0",
+    "dequantize",
+    "encode_e2m1",
+    "encode_e4m3",
+    "encode_e5m2",
+    "encode_ue8m0",
+    "error_bounds",
+    "find_format",
+    "magnitude",
+    "nvfp4_global_scale",
+    "pack_e2m1",
+    "product",
+    "quantize",
+    "unpack_e2m1",
+]

@@ -1,0 +1,148 @@
+"""How far a kernel's D is from the exact one, in numbers that a wrong result cannot satisfy.
+
+A cosine does not see a wrong alpha, norms do not see one wrong element, and elements alone pass a bias that
+is within each one's tolerance: all three are measured.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from tilewright.errors import ArgumentError
+from tilewright.reference.formats import Format, find_format
+from tilewright.reference.quantization import blocks_of
+
+# Of sum |a||b|: enough for 32-bit sums up to k = 8192 whatever the signs; see `accumulation_slack`.
+ACCUMULATION_SLACK = 2.0**-14
+NORM_TOLERANCE = 0.01
+_E4M3_HALF_SUBNORMAL = 2.0**-10
+_UE8M0_MIN = 2.0**-127
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """D against the exact product."""
+
+    cosine: float  # of the angle between the two, as vectors; 1 where both are 0
+    norm_ratio: float  # of D's norm to the exact one; 1 where both are 0
+    worst: float  # largest error of an element in units of its bound; infinite for a NaN out of place
+    where: tuple[int, ...]  # that element's index; empty where D is
+    found: float
+    wanted: float
+
+    def passes(self, cosine: float = 0.999, norm: float = NORM_TOLERANCE) -> bool:
+        """Whether every element is within its bound, the cosine at least and the norm off by at most that."""
+        return self.cosine >= cosine and abs(self.norm_ratio - 1) <= norm and self.worst <= 1
+
+    def __str__(self) -> str:
+        return (
+            f"cosine {self.cosine:.6f}, norm ratio {self.norm_ratio:.6f}, worst element {self.worst:.3g} of "
+            f"its bound: {self.found:.8g} instead of {self.wanted:.8g} at {list(self.where)}"
+        )
+
+
+def accumulation_slack(k: int, depth: int = 16) -> float:
+    """Error of a 32-bit sum of k products, relative to sum |a||b|, whatever their signs.
+
+    An MMA adds `depth` products to the sum so far and truncates to 24 bits: less than 2^-23 of the partial
+    sum is lost each time. Partial sums are on average at most half of sum |a||b|, unless data have a trend
+    along k; the other half is for aligning the products within an MMA, 2^-20 for the epilogue and few steps.
+    """
+    return 2.0**-20 + 2.0**-23 * -(-k // depth)
+
+
+def error_bounds(
+    exact: torch.Tensor,
+    magnitude: torch.Tensor,
+    dtype: torch.dtype | str | Format,
+    *,
+    slack: float = ACCUMULATION_SLACK,
+    global_scale: float = 1.0,
+) -> torch.Tensor:
+    """The largest error that each element of D may have: its sum's and its rounding's, in float64.
+
+    The sum's is slack * magnitude (see `magnitude`); D's rounding is half a unit in its last place, the
+    subnormals' included. For a quantised D, `dtype` is its format, `exact` is [..., m, n] and the bound is of
+    the dequantised value: the element's rounding, by a scale as large as the block's largest element makes
+    it, and that of NVFP4's scale under `global_scale`, which must not make a scale exceed 448.
+    """
+    sums = slack * magnitude.double()
+    size = exact.double().abs() + sums
+    if isinstance(dtype, torch.dtype):
+        if dtype not in (torch.bfloat16, torch.float16, torch.float32):
+            raise ArgumentError("dtype", f"{dtype}, wanted bfloat16, float16, float32 or a format")
+        info = torch.finfo(dtype)
+        return sums + size * (info.eps / 2) + info.smallest_normal * (info.eps / 2)
+    kind = find_format(dtype, "dtype")
+    amax = blocks_of(size, kind.block).amax(dim=-1, keepdim=True)
+    if kind.scale == "e4m3":
+        underflow = _E4M3_HALF_SUBNORMAL / global_scale
+        scale = amax / kind.max * (1 + 2.0**-4) + underflow
+        extra = kind.max * underflow  # a scale that is too small by this saturates the block's largest
+    else:
+        scale = (2 * amax / kind.max).clamp(min=_UE8M0_MIN)
+        extra = 0.0
+    scale = scale.expand(*scale.shape[:-1], kind.block).flatten(-2)[..., : exact.shape[-1]]
+    return sums + size * kind.roundoff + scale * kind.subnormal_roundoff + extra
+
+
+def compare(
+    d: torch.Tensor,
+    exact: torch.Tensor,
+    magnitude: torch.Tensor,
+    dtype: torch.dtype | str | Format | None = None,
+    *,
+    slack: float = ACCUMULATION_SLACK,
+    global_scale: float = 1.0,
+) -> Comparison:
+    """Cosine, norm ratio and worst element of D against the exact product; `dtype` is D's own if None.
+
+    A quantised D comes dequantised, with its format as `dtype` (see `error_bounds`). Where `exact` is NaN, D
+    must be; an exact infinity must be met, and an infinite D is right where the exact value, give or take
+    its bound, rounds to that. Cosine and norms are over what is finite in both.
+
+    Raises:
+        ArgumentError: shapes differ, or `dtype` is no type of D.
+    """
+    for name, other in (("exact", exact), ("magnitude", magnitude)):
+        if other.shape != d.shape:
+            raise ArgumentError(name, f"shape {tuple(other.shape)}, wanted {tuple(d.shape)} as of d")
+    kind = d.dtype if dtype is None else dtype
+    bounds = error_bounds(exact, magnitude, kind, slack=slack, global_scale=global_scale)
+    found, wanted = d.double().flatten(), exact.double().flatten()
+    if found.numel() == 0:
+        return Comparison(1.0, 1.0, 0.0, (), math.nan, math.nan)
+    error = _relative_errors(found, wanted, bounds.flatten(), kind)
+    at = int(error.argmax())
+    finite = found.isfinite() & wanted.isfinite()
+    cosine, ratio = _direction_and_length(found[finite], wanted[finite])
+    where = tuple(int(i) for i in torch.unravel_index(torch.tensor(at), d.shape))
+    return Comparison(cosine, ratio, float(error[at]), where, float(found[at]), float(wanted[at]))
+
+
+def _relative_errors(
+    found: torch.Tensor, wanted: torch.Tensor, bounds: torch.Tensor, kind: torch.dtype | str | Format
+) -> torch.Tensor:
+    error = (found - wanted).abs() / bounds
+    error = torch.where(error.isnan() | bounds.isnan() | bounds.isinf(), torch.inf, error)
+    met = (found == wanted) | (found.isnan() & wanted.isnan())
+    if isinstance(kind, torch.dtype):
+        # `bounds` holds the rounding to `kind`: what may exceed the largest finite value may become infinite.
+        overflows = wanted.abs() + bounds > torch.finfo(kind).max
+        met |= found.isinf() & overflows & (found.sign() == wanted.sign())
+    return torch.where(met, 0.0, error)
+
+
+def _direction_and_length(found: torch.Tensor, wanted: torch.Tensor) -> tuple[float, float]:
+    """Cosine and norm ratio; each vector is scaled by its largest element, so that no square overflows."""
+    largest = [float(vector.abs().amax()) if vector.numel() else 0.0 for vector in (found, wanted)]
+    if 0.0 in largest:
+        same = largest[0] == largest[1]
+        return float(same), 1.0 if same else (math.inf if largest[0] else 0.0)
+    first, second = found / largest[0], wanted / largest[1]
+    norms = float(first.norm()), float(second.norm())
+    cosine = float(first @ second) / (norms[0] * norms[1])
+    return cosine, norms[0] / norms[1] * (largest[0] / largest[1])

@@ -1,0 +1,112 @@
+"""The block-scaled product, in float64."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import torch
+
+from tilewright.errors import ArgumentError
+from tilewright.reference.formats import Format, find_format
+from tilewright.reference.quantization import Stored
+from tilewright.scale_factors import LayoutName
+
+Factor: TypeAlias = "float | torch.Tensor"
+
+
+def product(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    a_scales: torch.Tensor,
+    b_scales: torch.Tensor,
+    format_a: str | Format,
+    *,
+    format_b: str | Format | None = None,
+    alpha: Factor = 1.0,
+    beta: Factor = 0.0,
+    c: torch.Tensor | None = None,
+    k: int | None = None,
+    layout: LayoutName = "128x4",
+) -> torch.Tensor:
+    """D = alpha * (A * SFA)(B * SFB)^T + beta * C in float64, [..., m, n]; operands as `mm_nvfp4` takes them.
+
+    Args:
+        a: [..., m, bytes of k] of any 1-byte dtype.
+        b: [..., bytes of k, n]: the transpose of what `quantize` makes of the [n, k] matrix. Without batch
+            dimensions it serves all of A's.
+        a_scales, b_scales: in `layout`, padded, with the batch of their operand; B's rows are n.
+        format_b: A's format if None.
+        alpha: one number; of NVFP4 it holds 1 / (global scale of A * that of B).
+        c: broadcasts to [..., m, n]; not read where `beta` is 0.
+        k: elements; only needed where it is odd in FP4.
+
+    Element products are exact, and a sum is off by at most k * 2^-53 * `magnitude`; NaN scales and elements
+    make their rows and columns of D NaN.
+
+    Raises:
+        ArgumentError, ArgumentTypeError: of formats, shapes, dtypes, or scales that lack their padding.
+    """
+    left, right = _operands(
+        Stored(a, a_scales, find_format(format_a, "format_a"), k, layout, "a", "a_scales"),
+        _second(b, b_scales, format_b or format_a, k, layout),
+    )
+    return _finish(left, right, _number("alpha", alpha), _number("beta", beta), c)
+
+
+def magnitude(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    a_scales: torch.Tensor,
+    b_scales: torch.Tensor,
+    format_a: str | Format,
+    *,
+    format_b: str | Format | None = None,
+    alpha: Factor = 1.0,
+    beta: Factor = 0.0,
+    c: torch.Tensor | None = None,
+    k: int | None = None,
+    layout: LayoutName = "128x4",
+) -> torch.Tensor:
+    """|alpha| * |A * SFA| |B * SFB|^T + |beta * C|: what the errors of `product`'s sums are relative to."""
+    left, right = _operands(
+        Stored(a, a_scales, find_format(format_a, "format_a"), k, layout, "a", "a_scales"),
+        _second(b, b_scales, format_b or format_a, k, layout),
+    )
+    factors = abs(_number("alpha", alpha)), abs(_number("beta", beta))
+    return _finish(left.abs(), right.abs(), *factors, None if c is None else c.abs())
+
+
+def _operands(a: Stored, b: Stored) -> tuple[torch.Tensor, torch.Tensor]:
+    """A [..., m, k] and B [..., k, n] in float64, scaled."""
+    left, right = a.values(), b.values().mT
+    if left.shape[-1] != right.shape[-2]:
+        raise ArgumentError("b", f"k is {right.shape[-2]}, wanted {left.shape[-1]} as of a")
+    if right.ndim > 2 and left.shape[:-2] != right.shape[:-2]:
+        given, wanted = tuple(right.shape[:-2]), tuple(left.shape[:-2])
+        raise ArgumentError("b", f"batch {given}, wanted none or {wanted} as of a")
+    return left, right
+
+
+def _second(
+    b: torch.Tensor, scales: torch.Tensor, format: str | Format, k: int | None, layout: LayoutName
+) -> Stored:
+    if b.ndim < 2:
+        raise ArgumentError("b", f"shape {tuple(b.shape)}, wanted [..., bytes of k, n]")
+    return Stored(b.mT, scales, find_format(format, "format_b"), k, layout, "b", "b_scales")
+
+
+def _finish(
+    left: torch.Tensor, right: torch.Tensor, alpha: float, beta: float, c: torch.Tensor | None
+) -> torch.Tensor:
+    result = alpha * (left @ right)
+    if beta == 0:
+        return result
+    if c is None:
+        raise ArgumentError("c", f"None, wanted a tensor: beta is {beta}")
+    return result + beta * c.double()
+
+
+def _number(argument: str, value: Factor) -> float:
+    if isinstance(value, torch.Tensor) and value.numel() != 1:
+        raise ArgumentError(argument, f"shape {tuple(value.shape)}, wanted one number")
+    return float(value)

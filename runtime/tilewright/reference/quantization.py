@@ -1,0 +1,191 @@
+"""Quantising a matrix into a block-scaled format, and reading it back.
+
+Quantising is defined by these FP32 operations, each rounded to nearest as IEEE 754 has it and none fused.
+With amax the largest magnitude in a block of a row, and gs the global scale (of NVFP4 only):
+
+    NVFP4:         scale = e4m3(gs * (amax / 6)),    factor = 1 / (scale / gs)
+    MXFP4, MXFP8:  scale = ue8m0(amax / max),        factor = 2^(127 - byte) = 1 / scale
+    data = element(x * factor), factor = 0 where amax = 0
+
+`max` is the element's largest value (6, 448, 57344); `codes` says how each type rounds. Hence:
+
+- The last block of a row whose k is no multiple of the block has the elements that there are.
+- Zeros keep their sign in the data.
+- A NaN makes its block's scale NaN (0x7F, 0xFF), and the block NaN when it is read back; data are +6 or NaN.
+- An infinity saturates its block's scale (448, 2^127) and its own element; others of the block are
+  quantised with that scale, the NaN ones as above.
+- An amax so small that NVFP4's scale rounds to 0 has an infinite factor: data saturate (+6 for zeros, as
+  0 * infinity is NaN), and the block is 0 when it is read back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from tilewright.errors import ArgumentError
+from tilewright.reference import codes
+from tilewright.reference.formats import Format, find_format
+from tilewright.scale_factors import LayoutName, check_shape, columns, swizzle, unswizzle
+
+_E2M1_MAX = codes.E2M1_VALUES[-1]
+_ENCODE = {"e4m3": codes.encode_e4m3, "e5m2": codes.encode_e5m2, "ue8m0": codes.encode_ue8m0}
+_DECODE = {"e4m3": codes.decode_e4m3, "e5m2": codes.decode_e5m2, "ue8m0": codes.decode_ue8m0}
+
+
+def nvfp4_global_scale(x: torch.Tensor, dim: int | tuple[int, ...] | None = None) -> torch.Tensor:
+    """NVFP4's global scale 448 * 6 / amax, in float32: it makes the largest block scale 448.
+
+    Of the whole tensor (a scalar), or over `dim`: with dim=-1 one for each row, as `quantize` takes them.
+    1 where amax is 0, and the largest float32 where the quotient overflows. An infinity in `x` makes it 0, a
+    NaN makes it NaN: either way nothing but NaN is read back.
+    """
+    size = codes.as_float32("x", x).abs()
+    if size.numel() == 0:
+        return torch.ones((), device=x.device) if dim is None else torch.ones_like(size.sum(dim=dim))
+    amax = size.amax() if dim is None else size.amax(dim=dim)
+    # A tensor divided by a tensor: torch turns other quotients into products with a rounded reciprocal.
+    scale = torch.full_like(amax, codes.E4M3_MAX * _E2M1_MAX) / amax
+    return torch.where(amax == 0, 1.0, scale.clamp(max=torch.finfo(torch.float32).max))
+
+
+def quantize(
+    x: torch.Tensor,
+    format: str | Format,
+    global_scale: float | torch.Tensor | None = None,
+    layout: LayoutName = "128x4",
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Quantises a matrix [..., m, k] of BF16, FP16, FP32 or FP8 as the head of this module defines.
+
+    `global_scale` (NVFP4) is one number, or one for each row ([..., m]); None is 1. The matrix that is read
+    back is that of `x` whatever it is, the better the nearer it is to `nvfp4_global_scale(x)`.
+
+    Returns:
+        data: FP4 as uint8 [..., m, ceil(k/2)], low half first, the half byte after an odd k 0; FP8 as
+            float8_e4m3fn or float8_e5m2 [..., m, k]. k is not padded.
+        scales: float8_e4m3fn or float8_e8m0fnu [..., padded m, padded columns], see `scale_factors`.
+
+    Raises:
+        ArgumentError, ArgumentTypeError: of the shape, dtype, format, layout or global scale.
+    """
+    kind = find_format(format)
+    value = codes.as_float32("x", x)
+    if value.ndim < 2:
+        raise ArgumentError("x", f"shape {tuple(x.shape)}, wanted [..., m, k]")
+    k = value.shape[-1]
+    blocks = blocks_of(value, kind.block)
+    amax = blocks.abs().amax(dim=-1)  # NaN if one is
+    scale, factor = _scales(amax, kind, global_scale)
+    scaled = (blocks * factor[..., None]).flatten(-2)[..., :k]
+    if kind.element == "e2m1":
+        data = codes.pack_e2m1(codes.encode_e2m1(scaled))
+    else:
+        data = _ENCODE[kind.element](scaled)
+    return data, swizzle(scale, layout)
+
+
+def dequantize(
+    data: torch.Tensor,
+    scales: torch.Tensor,
+    format: str | Format,
+    k: int | None = None,
+    *,
+    global_scale: float | torch.Tensor | None = None,
+    layout: LayoutName = "128x4",
+    dtype: torch.dtype = torch.float64,
+) -> torch.Tensor:
+    """The matrix [..., m, k] that `data` and `scales` stand for: element * scale / global scale.
+
+    Takes what `quantize` returns, or the same bytes as another 1-byte dtype (uint8, float4_e2m1fn_x2), the
+    scales also flat. Exact in float64 but for the division by the global scale; the result is then rounded
+    to `dtype`. `k` (default: all of the data) tells whether the last half byte of an FP4 row counts.
+
+    Raises:
+        ArgumentError, ArgumentTypeError: of shapes (scales without their padding, say), dtypes, k, format.
+    """
+    kind = find_format(format)
+    value = Stored(data, scales, kind, k, layout).values()
+    if global_scale is not None:
+        value = value / _global_scale(global_scale, kind, value).double()
+    return value.to(dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A quantised matrix in memory, with the names that a caller knows its tensors by."""
+
+    data: torch.Tensor  # [..., rows, bytes of k]
+    scales: torch.Tensor
+    format: Format
+    k: int | None = None
+    layout: LayoutName = "128x4"
+    data_name: str = "data"
+    scales_name: str = "scales"
+
+    def values(self) -> torch.Tensor:
+        """Element * scale in float64, [..., rows, k]: exact."""
+        raw = codes.bytes_of(self.data_name, self.data)
+        if raw.ndim < 2:
+            raise ArgumentError(self.data_name, f"shape {tuple(raw.shape)}, wanted [..., rows, bytes of k]")
+        k = self._elements(raw.shape[-1])
+        if self.format.element == "e2m1":
+            elements = codes.decode_e2m1(codes.unpack_e2m1(raw, k))
+        else:
+            elements = _DECODE[self.format.element](raw)
+        scales = self._scales(tuple(raw.shape[:-1]), k)
+        return elements * scales.repeat_interleave(self.format.block, dim=-1)[..., :k]
+
+    def _elements(self, width: int) -> int:
+        k = width * 8 // self.format.bits if self.k is None else self.k
+        if self.format.width(k) != width:
+            wanted = f"wanted what a row of {width} B of {self.format.name} holds ({self.data_name})"
+            raise ArgumentError("k", f"{k}, {wanted}")
+        return k
+
+    def _scales(self, shape: tuple[int, ...], k: int) -> torch.Tensor:
+        carried = codes.bytes_of(self.scales_name, self.scales)
+        *batch, rows = shape
+        block, name = self.format.block, self.scales_name
+        given = check_shape(name, carried.shape, rows=rows, k=k, block=block, layout=self.layout)
+        if given != tuple(batch):
+            raise ArgumentError(name, f"batch {given}, wanted {tuple(batch)} as of {self.data_name}")
+        return _DECODE[self.format.scale](unswizzle(carried, rows, k, block, self.layout))
+
+
+def blocks_of(value: torch.Tensor, block: int) -> torch.Tensor:
+    """[..., m, k] as [..., m, ceil(k/block), block]; the zeros behind k change no block's amax."""
+    count = columns(value.shape[-1], block)
+    wide = value.new_zeros((*value.shape[:-1], count * block))
+    wide[..., : value.shape[-1]] = value
+    return wide.reshape(*value.shape[:-1], count, block)
+
+
+def _scales(
+    amax: torch.Tensor, kind: Format, global_scale: float | torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The scale of each block, and the float32 factor that its elements are multiplied by."""
+    gs = _global_scale(global_scale, kind, amax)
+    share = amax / torch.full_like(amax, kind.max)  # see nvfp4_global_scale: no tensor / number
+    if kind.scale == "e4m3":
+        scale = codes.encode_e4m3(gs * share)
+        factor = torch.ones_like(amax) / (codes.decode_e4m3(scale, torch.float32) / gs)
+    else:
+        scale = codes.encode_ue8m0(share)
+        factor = (1.0 / codes.decode_ue8m0(scale)).to(torch.float32)  # a power of two: exact
+    return scale, torch.where(amax == 0, 0.0, factor)
+
+
+def _global_scale(given: float | torch.Tensor | None, kind: Format, like: torch.Tensor) -> torch.Tensor:
+    """Float32 on the device of `like` [..., m, columns], so shaped that it broadcasts over that."""
+    if given is None:
+        return torch.ones((), device=like.device)
+    if kind.scale != "e4m3":
+        raise ArgumentError("global_scale", f"given, wanted None: {kind.name} has none")
+    scale = torch.as_tensor(given, dtype=torch.float32).to(like.device)
+    if scale.numel() == 1:
+        return scale.reshape(())
+    if tuple(scale.shape) != tuple(like.shape[:-1]):
+        rows = tuple(like.shape[:-1])
+        raise ArgumentError("global_scale", f"shape {tuple(scale.shape)}, wanted one number or {rows}")
+    return scale[..., None]
