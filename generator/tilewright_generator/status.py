@@ -23,7 +23,10 @@ PAGE = Path("docs/status.md")
 COMPILED = Path("benchmarks/results/compile")
 RUN = Path("benchmarks/results/gpu")
 _PIN = re.compile(r'"nvidia-cutlass==(\d+\.\d+\.\d+)')
-_HEAD = "| kernel | compiled | registers | spills | instructions | run on | problems | largest error |"
+_COLUMNS = (
+    "kernel", "target", "compiled", "registers", "shared memory", "spills", "seconds", "instructions",
+    "run on", "problems", "largest error",
+)  # fmt: skip
 CURRENT, STALE, NEVER = "current", "stale", "never"
 
 
@@ -32,6 +35,7 @@ class Verdict:
     """What one kernel has had, and of which source."""
 
     name: str
+    target: str
     compiled: str
     run: str
     numbers: Mapping[str, Any] = field(default_factory=dict)
@@ -73,7 +77,11 @@ def verdicts(project: Project, table: Table) -> list[Verdict]:
         runs = checks.get(name, [])
         check = next((run for run in runs if run["source_key"] == key), runs[0] if runs else {})
         row = rows.get(name, {})
-        found.append(Verdict(name, _word(row, key), _word(check, key), row, table[name].spills, check))
+        found.append(
+            Verdict(
+                name, table[name].arch, _word(row, key), _word(check, key), row, table[name].spills, check
+            )
+        )
     return found
 
 
@@ -96,7 +104,7 @@ def page(project: Project) -> str:
         lines.append(f"| [{module}](#{module}) | {len(found)} | {' | '.join(map(str, counts))} |")
     for module, found in modules:
         lines += ["", f"## {module}", ""]
-        lines += [_HEAD, "|---|---|---|---|---|---|---|---|"]
+        lines += [_cells(_COLUMNS), _cells("---" for _ in _COLUMNS)]
         lines += [_row(verdict) for verdict in found]
     return "\n".join(lines) + "\n"
 
@@ -114,8 +122,16 @@ def _row(verdict: Verdict) -> str:
     instructions = " ".join(numbers["tensor_instructions"]) if numbers else ""
     run = f"{check['gpu']}, {verdict.run}" if check else NEVER
     error = f"{check['max_error']:.1e}" if check else ""
-    cells = [f"`{verdict.name}`", verdict.compiled, numbers.get("registers", ""), spills, instructions]
-    return "| " + " | ".join(map(str, [*cells, run, check.get("problems", ""), error])) + " |"
+    seconds = f"{numbers['seconds']:.0f}" if numbers else ""
+    resources = (numbers.get("registers", ""), numbers.get("smem_bytes", ""), spills, seconds, instructions)
+    return _cells(
+        [f"`{verdict.name}`", verdict.target, verdict.compiled, *resources]
+        + [run, check.get("problems", ""), error]
+    )
+
+
+def _cells(values: Iterable[object]) -> str:
+    return "| " + " | ".join(map(str, values)) + " |"
 
 
 def _word(row: Mapping[str, Any], key: str) -> str:
