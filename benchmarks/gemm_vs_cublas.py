@@ -26,6 +26,8 @@ import yaml
 
 from tilewright import context
 from tilewright.errors import TilewrightError
+from tilewright.ops.common.measuring import peer_seconds
+from tilewright.ops.common.measuring import seconds as seconds_of
 from tilewright.ops.common.tactics import Tactic, rearranged
 from tilewright.ops.gemm import measuring
 from tilewright.ops.gemm.family import FAMILY
@@ -70,7 +72,7 @@ def best_tactic(
     screened = _screen(problem, operands, first)
     second = [one for _, tactic in screened[:SCREENED] for one in rearranged(tactic) if one != tactic]
     screened = sorted(screened + _screen(problem, operands, second), key=lambda item: item[0])
-    again = [(measuring.seconds(problem, operands, tactic), tactic) for _, tactic in screened[:SCREENED]]
+    again = [(seconds_of(operands, tactic), tactic) for _, tactic in screened[:SCREENED]]
     seconds, tactic = min(again, key=lambda item: item[0])
     return tactic, seconds, screened
 
@@ -82,7 +84,7 @@ def _screen(
     screened = []
     for tactic in tactics:
         try:
-            seconds = measuring.seconds(problem, operands, tactic, SCREENING_REPLAYS)
+            seconds = seconds_of(operands, tactic, SCREENING_REPLAYS)
         except TilewrightError as error:
             print(f"  skipped {tactic}: {error}", file=sys.stderr)
             continue
@@ -95,8 +97,8 @@ def measure(name: str, problem: Problem, tactics: str, times: TextIO | None) -> 
     device = current.device(torch.cuda.current_device())
     operands = measuring.make_operands(problem, device)
     chosen, _ = FAMILY.choose(current.registry, current.registry.route("gemm", device), problem, device)
-    theirs = measuring.peer_seconds(problem, operands)
-    ours = measuring.seconds(problem, operands, chosen)
+    theirs = peer_seconds(measuring.peer(problem), operands)
+    ours = seconds_of(operands, chosen)
     row = {
         "layer": name,
         **{key: value for key, value in asdict(problem).items() if key in "mnk"},

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
-from tilewright import timing
 from tilewright.device import DeviceProperties
-from tilewright.errors import TilewrightError
+from tilewright.ops.common import measuring
+from tilewright.ops.common.measuring import Peer, WrongResultError
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.gemm.arguments import OPERAND_NAMES, OUTPUT_DTYPES
 from tilewright.ops.gemm.op import gemm
@@ -22,49 +20,50 @@ _DTYPES = {name: dtype for dtype, name in OPERAND_NAMES.items()}
 _TOLERANCES = {"bf16": 4e-3, "f16": 2e-3, "f32": 2e-3, "s32": 0.0}
 _FAST_TOLERANCE = 5e-6  # times k, of the error norm
 _RATIO_TOLERANCE = 0.01  # of the norms' ratio at most, so that a wrong alpha shows whatever sums lose
-_MOST_BYTES = 16 * 10**9
 _REFERENCE_ROWS = 512  # of D that are checked, spread over it
-
-
-class WrongResultError(TilewrightError):
-    """A kernel computed something else than the reference."""
-
-    exit_code = 1
 
 
 @dataclass
 class Operands:
-    """One set of random operands, and D filled with NaN (integers: a pattern)."""
+    """One set of random operands, and D."""
 
+    problem: Problem
     a: torch.Tensor
     b: torch.Tensor
     out: torch.Tensor
-    scale: torch.Tensor | None
+    scale: torch.Tensor | None = None
 
-    def call(self, problem: Problem, tactic: Tactic | None = None) -> torch.Tensor:
+    def poison(self) -> None:
+        measuring.poison(self.out)
+
+    def call(self, tactic: Tactic | None = None) -> torch.Tensor:
         """D of ours."""
         return gemm(
             self.a, self.b, out=self.out, scale_a=self.scale, scale_b=self.scale, tactic=tactic,
-            activation=problem.activation, fast_accum=problem.fast_accum,
+            activation=self.problem.activation, fast_accum=self.problem.fast_accum,
         )  # fmt: skip
+
+    def check(self) -> float:
+        """The error norm of D against float64, over rows spread evenly (every batch).
+
+        Raises WrongResultError where the norm of the error, or the ratio of the norms, is too far off.
+        """
+        return check(self.problem, self.a, self.b, self.out)
 
 
 def make_operands(problem: Problem, device: DeviceProperties, seed: int = 0) -> list[Operands]:
     """As many sets as keep L2 cold when they are taken in turn."""
-    count = timing.rotations(problem.bytes, device.l2_bytes)
-    count = max(1, min(count, _MOST_BYTES // problem.bytes))
     generator = torch.Generator("cuda").manual_seed(seed)
-    return [_make(problem, generator) for _ in range(count)]
+    return [_make(problem, generator) for _ in range(measuring.sets(problem, device))]
 
 
 def _make(problem: Problem, generator: torch.Generator) -> Operands:
     a = _random((problem.m, problem.k), problem.a, problem, generator, problem.a_k_major)
     b = _random((problem.k, problem.n), problem.b, problem, generator, not problem.b_k_major)
     shape = (problem.batch, problem.m, problem.n) if problem.batch > 1 else (problem.m, problem.n)
-    poison = math.nan if problem.d != "s32" else 0x5A5A5A5A
-    out = torch.full(shape, poison, dtype=OUTPUT_DTYPES[problem.d], device="cuda")
+    out = torch.empty(shape, dtype=OUTPUT_DTYPES[problem.d], device="cuda")
     scale = torch.ones((), device="cuda") if problem.a in FP8 else None
-    return Operands(a, b, out, scale)
+    return Operands(problem, a, b, out, scale)
 
 
 def _random(
@@ -80,7 +79,7 @@ def _random(
     return made if row_major else made.mT
 
 
-def peer(problem: Problem) -> tuple[str, Callable[[Operands], Any]] | None:
+def peer(problem: Problem) -> Peer[Operands] | None:
     """The name of torch's op for the problem, and a call of it; None where torch has none."""
     if problem.activation != "none":
         return None
@@ -105,13 +104,10 @@ def peer(problem: Problem) -> tuple[str, Callable[[Operands], Any]] | None:
     return "torch.mm", lambda x: torch.mm(x.a, x.b, out=x.out)
 
 
-def check(problem: Problem, operands: Operands, found: torch.Tensor) -> float:
-    """The error norm of D against float64, over rows spread evenly (every batch).
-
-    Raises WrongResultError where the norm of the error, or the ratio of the norms, is too far off.
-    """
+def check(problem: Problem, a: torch.Tensor, b: torch.Tensor, found: torch.Tensor) -> float:
+    """As `Operands.check`, of a D that is `found`."""
     step = max(1, problem.m // _REFERENCE_ROWS)
-    wanted = operands.a[..., ::step, :].double() @ operands.b.double()
+    wanted = a[..., ::step, :].double() @ b.double()
     activate: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
         "none": lambda x: x,
         "relu": torch.relu,
@@ -132,21 +128,3 @@ def check(problem: Problem, operands: Operands, found: torch.Tensor) -> float:
             f"{tolerance:.0e} and 1 +- {ratio_tolerance:.0e} are allowed"
         )
     return error
-
-
-def seconds(
-    problem: Problem, operands: list[Operands], tactic: Tactic | None = None, replays: int = 15
-) -> float:
-    """Median seconds of a call of ours, L2 cold. D is checked first."""
-    operands[0].out.copy_(torch.full_like(operands[0].out, 0 if problem.d == "s32" else math.nan))
-    check(problem, operands[0], operands[0].call(problem, tactic))
-    return timing.graph_seconds([lambda x=one: x.call(problem, tactic) for one in operands], replays=replays)  # type: ignore[misc]
-
-
-def peer_seconds(problem: Problem, operands: list[Operands], replays: int = 15) -> float | None:
-    """Median seconds of torch's op, measured the same way; None where there is none."""
-    found = peer(problem)
-    if found is None:
-        return None
-    _, call = found
-    return timing.graph_seconds([lambda x=one: call(x) for one in operands], replays=replays)  # type: ignore[misc]

@@ -1,0 +1,217 @@
+"""What `tilewright run` does for every family: a dry run, or a run checked and timed beside a peer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from tilewright_generator.errors import UsageError
+from tilewright_generator.project import Project
+
+if TYPE_CHECKING:
+    from tilewright.context import Context
+    from tilewright.device import DeviceProperties
+    from tilewright.ops.common.family import Candidate, Family
+    from tilewright.ops.common.tactics import Tactic
+
+_SHOWN = 5  # candidates of a dry run
+_DEVICES = ("h200", "b200", "b300", "rtx-pro-6000", "gb10", "thor")  # of tilewright.device.DESCRIBED
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def shape_options(command: Command) -> Command:
+    """-m, -n, -k and --batch."""
+    size = click.IntRange(min=1)
+    for option in (
+        click.option("--batch", type=size, default=1, show_default=True),
+        click.option("-k", type=size, required=True, help="Columns of A, rows of B."),
+        click.option("-n", type=size, required=True, help="Columns of B and D."),
+        click.option("-m", type=size, required=True, help="Rows of A and D."),
+    ):
+        command = option(command)
+    return command
+
+
+def run_options(command: Command) -> Command:
+    """What `run` takes: which kernel, how often, of which project, and whether at all."""
+    for option in (
+        click.option("--dry-run", is_flag=True, help="Only say what would run; needs no GPU and no torch."),
+        click.option(
+            "--device",
+            type=click.Choice(_DEVICES),
+            default="h200",
+            show_default=True,
+            help="The GPU that a dry run asks for.",
+        ),
+        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+        click.option(
+            "--root",
+            metavar="DIRECTORY",
+            help="Project whose kernels run (default: the nearest, else tilewright's).",
+        ),
+        click.option(
+            "--iters",
+            type=click.IntRange(min=1),
+            default=15,
+            show_default=True,
+            help="Replays of the graph.",
+        ),
+        click.option(
+            "--kernel",
+            metavar="NAME",
+            help="This kernel, or tactic (NAME@splits=4), instead of the best.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def run(
+    family: str,
+    problem: Any,
+    *,
+    kernel: str | None,
+    iters: int,
+    root: str | None,
+    as_json: bool,
+    device: str,
+    dry_run: bool,
+) -> int:
+    """The exit code: 1 where the result is wrong, and where there is no GPU (but for a dry run)."""
+    from tilewright import context  # noqa: PLC0415 (`--help` needs no runtime)
+    from tilewright.device import DESCRIBED  # noqa: PLC0415
+    from tilewright.ops.common.tactics import Tactic  # noqa: PLC0415
+
+    tactic = Tactic.parse(kernel) if kernel else None
+    lacking = None if dry_run else missing()
+    with context.use(_context(root)) as current:
+        if dry_run or lacking:
+            plan = _plan(current, family, problem, DESCRIBED[device], tactic)
+            click.echo(plan.json(lacking) if as_json else plan.text(lacking))
+            return 1 if lacking else 0
+        result = _measure(current, family, problem, tactic, iters)
+    click.echo(json.dumps(result, indent=1) if as_json else _text(problem, result))
+    return 0
+
+
+def missing() -> str | None:
+    """What there is not that a run needs; None where all is there."""
+    try:
+        import torch  # noqa: PLC0415
+    except ImportError:
+        return "torch is not installed"
+    return None if torch.cuda.is_available() else "there is no CUDA GPU here"
+
+
+def _context(root: str | None) -> Context:
+    """With the kernels of the project, as `generate` and `build` see them; outside of one, with our own."""
+    from tilewright.context import Context  # noqa: PLC0415
+    from tilewright.registry import Registry  # noqa: PLC0415
+
+    try:
+        return Context(Registry(Project.find(root).out))
+    except UsageError:
+        if root is not None:
+            raise
+        return Context()
+
+
+def _family(name: str) -> Family[Any]:
+    family: Family[Any] = import_module(f"tilewright.ops.{name}.family").FAMILY
+    return family
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What would run."""
+
+    problem: Any
+    device: DeviceProperties
+    tactic: Tactic
+    built: bool
+    candidates: list[Candidate]
+
+    def json(self, lacking: str | None) -> str:
+        listed = [
+            {"tactic": str(one.tactic), "built": one.built, **asdict(one.estimate)} for one in self.candidates
+        ]
+        answer = {"problem": asdict(self.problem), "device": self.device.name, "ran": False}
+        answer |= {"reason": lacking, "tactic": str(self.tactic), "built": self.built, "candidates": listed}
+        return json.dumps(answer, indent=1)
+
+    def text(self, lacking: str | None) -> str:
+        lines = [f"Nothing was run: {lacking}."] if lacking else []
+        state = "built" if self.built else "not built"
+        lines += [str(self.problem), f"on an {self.device.name} would run {self.tactic}, which is {state}."]
+        lines.append("The model's first candidates:")
+        for one in self.candidates:
+            estimate = one.estimate
+            mark = "" if one.built else " (not built)"
+            lines.append(
+                f"  {estimate.seconds * 1e6:9.1f} us, bound by {estimate.bound:<4}  {one.tactic}{mark}"
+            )
+        return "\n".join(lines)
+
+
+def _plan(
+    current: Context, name: str, problem: Any, device: DeviceProperties, tactic: Tactic | None
+) -> _Plan:
+    registry, family = current.registry, _family(name)
+    records = registry.route(name, device)
+    chosen, record = family.choose(registry, records, problem, device, tactic)
+    ranked = family.rank(records, problem, device, registry.is_built)
+    return _Plan(problem, device, chosen, registry.is_built(record), ranked[:_SHOWN])
+
+
+def _measure(current: Context, name: str, problem: Any, tactic: Tactic | None, iters: int) -> dict[str, Any]:
+    import torch  # noqa: PLC0415
+
+    from tilewright.ops.common import measuring  # noqa: PLC0415
+
+    device = current.device(torch.cuda.current_device())
+    records = current.registry.route(name, device)
+    chosen, record = _family(name).choose(current.registry, records, problem, device, tactic)
+    current.registry.library(record)
+    of_family = import_module(f"tilewright.ops.{name}.measuring")
+    operands = of_family.make_operands(problem, device)
+    error = measuring.checked(operands[0], chosen)
+    ours = measuring.seconds(operands, chosen, iters)
+    peer = of_family.peer(problem)
+    theirs = measuring.peer_seconds(peer, operands, iters)
+    return {
+        "problem": asdict(problem),
+        "device": device.name,
+        "ran": True,
+        "tactic": str(chosen),
+        "error_norm": error,
+        "seconds": ours,
+        "peer": peer and peer[0],
+        "peer_seconds": theirs,
+        "ratio": theirs and theirs / ours,
+    }
+
+
+def _text(problem: Any, result: dict[str, Any]) -> str:
+    lines = [
+        str(problem),
+        f"on {result['device']}: {result['tactic']}",
+        f"right: error norm {result['error_norm']:.2e} against float64",
+    ]
+    timed = {"tilewright": result["seconds"], result["peer"]: result["peer_seconds"]}
+    lines += [
+        f"  {name:<16} {seconds * 1e6:10.2f} us  {problem.flops / seconds * 1e-12:8.1f} TFLOP/s"
+        f"  {problem.bytes / seconds * 1e-9:8.0f} GB/s"
+        for name, seconds in timed.items()
+        if seconds
+    ]
+    if result["ratio"]:
+        lines.append(
+            f"  ratio {result['ratio']:.3f} ({result['peer']}'s time over ours; CUDA graph, cold L2, median)"
+        )
+    return "\n".join(lines)
