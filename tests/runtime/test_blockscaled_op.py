@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,10 @@ import tilewright
 from tilewright import reference, scale_factors
 from tilewright.context import Context
 from tilewright.errors import ArgumentError, NoKernelError, NotBuiltError
+from tilewright.ops.blockscaled_gemm import measuring
+from tilewright.ops.blockscaled_gemm.plan import as_bytes
+from tilewright.ops.blockscaled_gemm.problem import Problem
+from tilewright.ops.common.measuring import WrongResultError
 
 PAIRS = [
     ("nvfp4", "nvfp4", "mm_nvfp4"),
@@ -302,3 +307,38 @@ def test_plans_are_remembered(blackwell: Context) -> None:
         tilewright.mm_nvfp4(*CALL)
         tilewright.mm_nvfp4(*CALL, torch.tensor(2.0))
     assert [key[0] for key in blackwell.plans] == ["mm_nvfp4"] * 2
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "d"),
+    [
+        ("nvfp4", "nvfp4", "bf16"),
+        ("mxfp4", "mxfp8", "bf16"),
+        ("nvfp4", "nvfp4", "nvfp4"),
+        ("mxfp8", "mxfp8", "mxfp8"),
+    ],
+)
+def test_a_measurement_sees_what_is_wrong(blackwell: Context, a: str, b: str, d: str) -> None:
+    problem = Problem(300, 64, 256, a=a, b=b, d=d)
+    call, exact = product(300, 64, 256, a, b)
+    scale = reference.nvfp4_global_scale(0.5 * exact.float()).reshape(1) if d == "nvfp4" else None
+    right = measuring.Operands(problem, *call, torch.tensor([0.5]), scale)
+    right.poison()
+    right.call()
+    first = right.check()
+    right.poison()
+    with pytest.raises(WrongResultError):
+        right.check()
+    right.call()
+    assert right.check() == first < (0.2 if d == "nvfp4" else 0.05)
+    left, _, left_scales, weight_scales = call
+    for wrong in (
+        {"alpha": torch.tensor([0.51])},
+        {"a": left.roll(1, 0)},
+        {"a_scales": as_bytes(left_scales).roll(1, 0).view(left_scales.dtype)},
+        {"b_scales": as_bytes(weight_scales).flip(1).view(weight_scales.dtype)},
+    ):
+        other = replace(right, **wrong, result=None)
+        right.result = other.call()  # what a kernel would have written that took another operand
+        with pytest.raises(WrongResultError, match="norm ratio"):
+            right.check()
