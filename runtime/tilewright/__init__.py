@@ -1,7 +1,8 @@
 """Tilewright's runtime: routes, selects, builds and runs generated kernels.
 
-`tilewright.<op>` is the op of that name (`tilewright.gemm`). Importing this package compiles nothing and
-imports neither torch nor TVM-FFI.
+`tilewright.<op>` is the op of that name (`tilewright.gemm`); `tilewright.scale_factors` and
+`tilewright.reference` are modules for its callers. Importing this package compiles nothing and imports
+neither torch nor TVM-FFI.
 """
 
 from __future__ import annotations
@@ -11,9 +12,15 @@ import pkgutil
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tilewright import reference as reference
+    from tilewright import scale_factors as scale_factors
     from tilewright.context import Context as Context
     from tilewright.device import DeviceProperties as DeviceProperties
     from tilewright.errors import TilewrightError as TilewrightError
+    from tilewright.ops.blockscaled_gemm import mm_mxfp4 as mm_mxfp4
+    from tilewright.ops.blockscaled_gemm import mm_mxfp8 as mm_mxfp8
+    from tilewright.ops.blockscaled_gemm import mm_mxfp8_mxfp4 as mm_mxfp8_mxfp4
+    from tilewright.ops.blockscaled_gemm import mm_nvfp4 as mm_nvfp4
     from tilewright.ops.gemm import gemm as gemm
     from tilewright.registry import Registry as Registry
 
@@ -25,9 +32,12 @@ _HOMES = {
     "Registry": "tilewright.registry",
     "TilewrightError": "tilewright.errors",
 }
+_MODULES = ("reference", "scale_factors")
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"tilewright.{name}")
     home = _HOMES.get(name) or (None if name.startswith("_") else _op_home(name))
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -92,11 +92,13 @@ def test_beta_and_c(blackwell: Context, n: int) -> None:
 
 
 @pytest.mark.parametrize("k", [64, 34])
-@pytest.mark.parametrize("shared", ["none", "a", "b", "one"])
+@pytest.mark.parametrize("shared", ["none", "a", "b", "one", "expanded"])
 def test_batches(blackwell: Context, k: int, shared: str) -> None:
     batch = (3,)
     a, a_scales = operand(20, k, batch=() if shared == "a" else batch)
     b, b_scales = operand(40, k, batch={"b": (), "one": (1,)}.get(shared, batch), seed=1)
+    if shared == "expanded":
+        b, b_scales = b[:1].expand(b.shape), as_bytes(b_scales)[:1].repeat(3, 1, 1).view(b_scales.dtype)
     d = tilewright.mm_nvfp4(a, b.mT, a_scales, b_scales)
     left = reference.dequantize(a, a_scales, "nvfp4")
     right = reference.dequantize(b, b_scales, "nvfp4")

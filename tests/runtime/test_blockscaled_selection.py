@@ -37,6 +37,7 @@ def of(registry: Registry, device: DeviceProperties) -> set[str]:
 
 
 def test_the_committed_kernels_of_each_gpu(committed: Registry) -> None:
+    assert of(committed, H200) == {"sm_90a"}
     assert of(committed, B200) == {"sm_100f"}
     assert of(committed, B300) == {"sm_100f", "sm_103a"}
     for device in (RTX_PRO_6000, GB10, FUTURE):
@@ -91,7 +92,7 @@ def test_every_gpu_has_a_kernel_for_every_format(committed: Registry) -> None:
         ("mxfp8", "mxfp4"),
         ("mxfp4", "mxfp8"),
     ]
-    for device in (B200, B300, RTX_PRO_6000, GB10):
+    for device in (H200, B200, B300, RTX_PRO_6000, GB10):
         records = committed.route("blockscaled_gemm", device)
         for a, b in pairs:
             for m in (1, 48, 4096):
@@ -201,7 +202,7 @@ def test_a_demanded_kernel_of_another_gpu(committed: Registry) -> None:
         FAMILY.choose(committed, records, Problem(512, 512, 768), B200, Tactic(ultra))
 
 
-@pytest.mark.parametrize("device", [one for one in DESCRIBED.values() if one is not H200], ids=str)
+@pytest.mark.parametrize("device", DESCRIBED.values(), ids=DESCRIBED.keys())
 @pytest.mark.parametrize("shape", [(1, 128, 512), (32, 5120, 25600), (2048, 8192, 28672), (8192, 8192, 8192)])
 def test_estimates_are_possible(
     committed: Registry, device: DeviceProperties, shape: tuple[int, int, int]
@@ -239,6 +240,7 @@ def test_selecting_needs_no_torch() -> None:
     code = (
         "import sys; sys.modules['torch'] = None\n"
         "import tilewright; assert not hasattr(tilewright, 'mm_nothing')\n"
+        "assert tilewright.scale_factors.padded_shape(1, 32, 16) == (128, 4)\n"
         "from tilewright.ops.blockscaled_gemm.family import FAMILY\n"
         "from tilewright.registry import Registry\n"
         "from tilewright.ops.blockscaled_gemm.problem import Problem; from tilewright.device import B200\n"

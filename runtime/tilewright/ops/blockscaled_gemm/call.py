@@ -47,15 +47,11 @@ def multiply(  # noqa: PLR0912, PLR0917 (a warm call in one piece: functions cos
             b.shape,
             b.stride(),
             a.get_device(),
-            a_descale.dtype,
-            a_descale.shape,
-            a_descale.stride(),
+            a_descale.dtype,  # the binding checks what else there is of scales and alpha
             b_descale.dtype,
-            b_descale.shape,
-            b_descale.stride(),
-            calls.outline(alpha),
+            alpha is None or alpha.dtype,
             out_dtype,
-            calls.outline(out),
+            None if out is None else (out.dtype, out.shape, out.stride()),
             None
             if c is None and out_descale is None and out_global_scale is None
             else (calls.outline(c), calls.outline(out_descale), calls.outline(out_global_scale)),

@@ -33,21 +33,33 @@ class DirectPlan(plan.DirectPlan):
 
     operands = OPERANDS
 
-    def __init__(self, arguments: Arguments, bound: plan.Launch, record: KernelRecord) -> None:
+
+class StrictPlan(DirectPlan):
+    """One whose kernel wants more of addresses than the binding, which knows no kernel's alignment, sees to:
+    32-byte stores of D (`direct_256`), and TMA's 4-bit type that is unpacked to bytes, beside FP8 (CUDA
+    driver API, cuTensorMapEncodeTiled)."""
+
+    def __init__(self, arguments: Arguments, bound: plan.Launch, strict: tuple[str, ...]) -> None:
         super().__init__(arguments, bound)
-        # What the binding, which knows no kernel's alignment, leaves to us: 32-byte stores of D
-        # (`direct_256`), and TMA's 4-bit type that is unpacked to bytes, beside FP8 (CUDA driver API,
-        # cuTensorMapEncodeTiled).
-        alignment = record.facts["alignment"]
-        types = {"a": arguments.a.dtype, "b": arguments.b.dtype, "d": arguments.d}
-        strict = [name for name, of in types.items() if alignment[name] * BITS[of] // 8 > _ADDRESS_BYTES]
-        self._strict = tuple(OPERANDS.index({"d": "out"}.get(name, name)) for name in strict)
+        self._strict = tuple(OPERANDS.index(name) for name in strict)
 
     def run(self, call: tuple[Any, ...]) -> None:
         for index in self._strict:
             if call[index].data_ptr() % _STRICT_BYTES:
                 raise plan.MisalignedError(OPERANDS[index])
         super().run(call)
+
+
+def direct(arguments: Arguments, bound: plan.Launch, record: KernelRecord) -> DirectPlan:
+    """The plan of a launch, by what the kernel wants of addresses."""
+    alignment = record.facts["alignment"]
+    matrices = [("a", "a", arguments.a.dtype), ("b", "b", arguments.b.dtype), ("d", "out", arguments.d)]
+    if arguments.c is not None:
+        matrices.append(("c", "c", arguments.c.dtype))
+    strict = tuple(
+        argument for name, argument, of in matrices if alignment[name] * BITS[of] // 8 > _ADDRESS_BYTES
+    )
+    return StrictPlan(arguments, bound, strict) if strict else DirectPlan(arguments, bound)
 
 
 class DegeneratePlan(plan.Plan):

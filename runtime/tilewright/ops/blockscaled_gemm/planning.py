@@ -12,7 +12,7 @@ from tilewright.errors import NoKernelError
 from tilewright.ops.blockscaled_gemm.arguments import Arguments
 from tilewright.ops.blockscaled_gemm.family import FAMILY
 from tilewright.ops.blockscaled_gemm.placement import aligned, place, weakest
-from tilewright.ops.blockscaled_gemm.plan import DegeneratePlan, DirectPlan, EmptyPlan, PaddedPlan
+from tilewright.ops.blockscaled_gemm.plan import DegeneratePlan, EmptyPlan, PaddedPlan, direct
 from tilewright.ops.blockscaled_gemm.problem import QUANTIZED_OUTPUTS, Alignment, Problem
 from tilewright.ops.common.plan import Plan, bind
 from tilewright.ops.common.tactics import Tactic
@@ -45,7 +45,7 @@ def make(
         options = {"out_dtype": arguments.dtype, "tactic": tactic}
         return PaddedPlan(arguments, placement, functools.partial(inner, **options))
     chosen, record = FAMILY.choose(registry, records, problem, device, tactic)
-    return DirectPlan(arguments, bind(registry, problem, chosen, record, device.sm_count), record)
+    return direct(arguments, bind(registry, problem, chosen, record, device.sm_count), record)
 
 
 def _without_kernel(context: Context, arguments: Arguments, tactic: Tactic | None, problem: Problem) -> Plan:
