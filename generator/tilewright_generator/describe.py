@@ -64,13 +64,14 @@ def rule_json(family: Family, rule: Rule) -> dict[str, Any]:
     }
 
 
-def find_rule(name: str) -> tuple[Family, Rule] | None:
-    """The rule of this name, and whose it is."""
-    for family in map(families.get, families.names()):
-        for rule in family.rules:
-            if rule.__name__ == name:
-                return family, rule
-    return None
+def find_rules(name: str) -> list[tuple[Family, Rule]]:
+    """The rules of this name, and whose they are."""
+    return [
+        (family, rule)
+        for family in map(families.get, families.names())
+        for rule in family.rules
+        if rule.__name__ == name
+    ]
 
 
 def values(field: Field) -> str:

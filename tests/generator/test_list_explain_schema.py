@@ -171,6 +171,27 @@ def test_explain_a_rule(tilewright: Command) -> None:
     assert Path(path).read_text().splitlines()[int(line) - 1].startswith("def operand_layout(")
 
 
+def test_explain_a_rule_that_two_families_have(tilewright: Command) -> None:
+    found = tilewright("explain", "cluster_size").out
+    assert "cluster_size: a rule of gemm\n" in found
+    assert "cluster_size: a rule of blockscaled_gemm\n" in found
+    assert len(json.loads(tilewright("explain", "cluster_size", "--json").out)) == 2
+
+
+def test_explain_asks_the_specs_that_know_the_fields(tilewright: Command) -> None:
+    terms = ("arch=sm_120f", "a=nvfp4", "b=nvfp4", "d=bf16", "schedule=cooperative")
+    found = tilewright(
+        "explain", *terms, "tile=128x128x256", "scheduler=stream_k", "swap_ab=true", "--root", ROOT
+    )
+    assert found.out.startswith(
+        "blockscaled_gemm_sm120f_nvfp4_nvfp4_bf16_128x128x256_1x1_coop_streamk_swap\n"
+    )
+    assert "made by specs/sm120_nvfp4_gemm.yaml:" in found.out
+    found = tilewright("explain", *terms, "tile=96x128x128", "--root", ROOT)
+    assert "rejected by sm120_tile: tile M" in found.out
+    assert tilewright("explain", "arch=sm_999", "--root", ROOT).code == 2
+
+
 def test_a_field_given_twice_is_an_error(spec: Path, tilewright: Command) -> None:
     found = tilewright("explain", "fast=true", "fast=false")
     assert (found.code, found.err) == (2, "Error: fast=false: fast is given twice\n")

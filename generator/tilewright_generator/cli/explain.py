@@ -16,6 +16,7 @@ from tilewright_generator.explain import Candidate, combination, made_of, matchi
 from tilewright_generator.fields import Field, fields_of, text
 from tilewright_generator.project import Project
 from tilewright_generator.rules import statement
+from tilewright_generator.spec import Spec
 from tilewright_generator.words import counted
 
 _SHOWN = 10  # combinations of a kind that are printed; --json has all
@@ -62,12 +63,15 @@ def command(*, what: tuple[str, ...], specs: tuple[Path, ...], root: Path | None
 
 
 def _describe(word: str, as_json: bool) -> bool:
-    """Print what the family or the rule of this name is, if it is one."""
+    """Print what the family or the rule of this name is, if it is one; families may share a rule's name."""
+    answer: Any
     if word in families.names():
         family = families.get(word)
-        answer, lines = describe.family_json(family), describe.family_lines(family)
-    elif rule := describe.find_rule(word):
-        answer, lines = describe.rule_json(*rule), describe.rule_lines(*rule)
+        answer, lines = describe.family_json(family), list(describe.family_lines(family))
+    elif rules := describe.find_rules(word):
+        described = [describe.rule_json(*rule) for rule in rules]
+        answer = described[0] if len(described) == 1 else described
+        lines = [line for rule in rules for line in describe.rule_lines(*rule)]
     else:
         return False
     for line in [json.dumps(answer, indent=1)] if as_json else lines:
@@ -88,14 +92,29 @@ def _of_family(name: str, terms: list[str], root: Path | None, specs: tuple[Path
 
 
 def _in_specs(terms: list[str], inputs: common.Inputs) -> list[Candidate]:
-    """The combinations of the specs that meet the terms, else the one that the first spec would make."""
+    """The combinations of the specs that meet the terms, else the one that the first spec would make.
+
+    Terms that mean nothing to a spec's family are about other specs; they are an error if they mean nothing
+    to any.
+    """
     found: list[Candidate] = []
+    first: tuple[Spec, dict[str, Any]] | None = None
+    errors: list[UsageError] = []
     for expansion in inputs.expansions:
-        found += matching(expansion, parse_terms(expansion.spec.family, terms))
-    if not found:
-        spec = inputs.expansions[0].spec
-        found = [combination(spec.family, parse_terms(spec.family, terms), spec)]
-    return found
+        spec = expansion.spec
+        try:
+            wanted = parse_terms(spec.family, terms)
+        except UsageError as error:
+            errors.append(error)
+            continue
+        first = first or (spec, wanted)
+        found += matching(expansion, wanted)
+    if found:
+        return found
+    if first is None:
+        raise errors[0]
+    spec, wanted = first
+    return [combination(spec.family, wanted, spec)]
 
 
 def _many(found: list[Candidate]) -> Iterator[str]:
