@@ -175,6 +175,22 @@ def test_what_fits(blockscaled_record: Record) -> None:
     assert "b has 64 elements" in reason(mixed, 8, 8, 64, a="mxfp8", b="mxfp4")
 
 
+def test_what_fits_on_hopper(blockscaled_record: Record) -> None:
+    made = {"arch": "sm_90a", "cluster": [1, 1], "schedule": "cooperative", "swap_ab": True}
+    kernel = blockscaled_record("k", a="mxfp8", b="mxfp8", tile=[64, 8, 128], **made)
+
+    def reason(*shape: int, **fields: Any) -> str:
+        return FAMILY.misfit(kernel, Problem(*shape, a="mxfp8", b="mxfp8", **fields)) or ""
+
+    assert reason(16, 64, 96, alignment=Alignment(a=16, b=16)) == ""
+    assert "k is 48, not a multiple of 32" in reason(16, 64, 48)
+    assert family.alignment_of(kernel) == (32, 32, 8, 8)
+    assert reason(8 * 65535, 64, 64) == ""
+    assert "m takes 65536 thread blocks; 65535 are possible" in reason(8 * 65535 + 1, 64, 64)
+    assert "n takes 65536" in reason(8, 64 * 65535 + 8, 64)
+    assert "the batch takes 65536" in reason(8, 64, 64, batch=8192)
+
+
 def test_a_kernel_that_adds_c_comes_after_one_that_does_not(blockscaled_record: Record) -> None:
     records = [blockscaled_record("a", c="same"), blockscaled_record("b")]
     ranked = FAMILY.rank(records, Problem(512, 512, 512), B200)

@@ -6,7 +6,7 @@ import functools
 from dataclasses import replace
 
 from tilewright.ops.blockscaled_gemm.cost import estimator
-from tilewright.ops.blockscaled_gemm.problem import BLOCK, Kind, Problem
+from tilewright.ops.blockscaled_gemm.problem import BLOCK, Alignment, Kind, Problem
 from tilewright.ops.common.family import Family
 from tilewright.ops.common.tactics import Tactic, misfit_cluster, misfit_splits, plain, splittings
 from tilewright.table import KernelRecord
@@ -21,6 +21,10 @@ MOST_CLUSTER_SIDE = 4
 # Parts of k on sm_90: the thread blocks of one cluster each sum a part, and add them up through its shared
 # memory.
 CLUSTER_SPLITS = (1, 2, 4, 8)
+# The others' tiles are persistent; on sm_90 each has a thread block, of which the grid takes no more along y
+# and z. Its k is whole blocks, of MX formats (tilewright/blockscaled_gemm/sm90/kernel.hpp, can_implement).
+MOST_BLOCKS = 65535
+HOPPER_K = 32
 
 
 def misfit_kind(record: KernelRecord, kind: Kind) -> str | None:
@@ -50,6 +54,8 @@ def misfit_extents(record: KernelRecord, problem: Problem) -> str | None:
                 f"{matrix}'s rows begin at multiples of {given} elements (leading dimension, batch stride, "
                 f"address), not of {wanted}"
             )
+    if is_hopper(record):
+        return _misfit_hopper(record, problem)
     if problem.quantizes:
         if problem.n % BLOCK[problem.d]:
             return f"n is {problem.n}, not a multiple of the {BLOCK[problem.d]} that share a scale of D"
@@ -60,14 +66,35 @@ def misfit_extents(record: KernelRecord, problem: Problem) -> str | None:
     return None
 
 
-def splits_over_cluster(record: KernelRecord) -> bool:
-    """Whether the thread blocks of a cluster cut k: the kernels of sm_90, which are our own."""
+def _misfit_hopper(record: KernelRecord, problem: Problem) -> str | None:
+    if problem.k % HOPPER_K:
+        return f"k is {problem.k}, not a multiple of {HOPPER_K}"
+    tile_m, tile_n, _ = record.config["tile"]  # along n and m: the operands are swapped
+    for what, blocks in (
+        ("m", -(-problem.m // tile_n)),
+        ("n", -(-problem.n // tile_m)),
+        ("the batch", problem.batch * CLUSTER_SPLITS[-1]),
+    ):
+        if blocks > MOST_BLOCKS:
+            return f"{what} takes {blocks} thread blocks; {MOST_BLOCKS} are possible"
+    return None
+
+
+def is_hopper(record: KernelRecord) -> bool:
+    """Whether the kernel is one of our own, for sm_90: the thread blocks of a cluster cut k."""
     return record.arch.startswith("sm_90")
+
+
+def alignment_of(record: KernelRecord) -> Alignment:
+    """What the kernel wants of the matrices: of A and B, that k is a multiple too."""
+    wanted = Alignment(**record.facts["alignment"])
+    least = HOPPER_K if is_hopper(record) else 1
+    return wanted._replace(a=max(wanted.a, least), b=max(wanted.b, least))
 
 
 def misfit_arguments(tactic: Tactic, record: KernelRecord) -> str | None:
     """None where the kernel runs as the tactic says, else the reason."""
-    if not splits_over_cluster(record):
+    if not is_hopper(record):
         reason = misfit_splits(tactic, record)
     elif tactic.splits not in CLUSTER_SPLITS or tactic.decomposition == "stream_k":
         reason = f"it splits k over a cluster, in {', '.join(map(str, CLUSTER_SPLITS))} parts"
@@ -82,7 +109,7 @@ def misfit_arguments(tactic: Tactic, record: KernelRecord) -> str | None:
 
 def candidates(record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
     """The tactics of a kernel that a first selection weighs."""
-    if splits_over_cluster(record):
+    if is_hopper(record):
         k_tiles = -(-problem.k // record.config["tile"][2])
         return _split_over_cluster(record.name, min(k_tiles, CLUSTER_SPLITS[-1]))
     split = splittings(record, problem.k)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import lcm
 
+from tilewright.ops.blockscaled_gemm import family
 from tilewright.ops.blockscaled_gemm.arguments import Arguments, per_byte
 from tilewright.ops.blockscaled_gemm.problem import BITS, BLOCK, MOST_ALIGNED, QUANTIZED_OUTPUTS, Alignment
 from tilewright.ops.common.calls import alignment_of
@@ -79,8 +80,11 @@ def _transposed(operand: Operand) -> Operand:
 
 def weakest(records: Iterable[KernelRecord]) -> Alignment:
     """What the kernels that ask least ask of the matrices; nothing where there are none."""
-    facts = (Alignment(**record.facts["alignment"]) for record in records)
-    return min(facts, key=lambda one: (one.d, one.c, max(one.a, one.b)), default=Alignment(1, 1, 1, 1))
+    return min(
+        map(family.alignment_of, records),
+        key=lambda one: (one.d, one.c, max(one.a, one.b)),
+        default=Alignment(1, 1, 1, 1),
+    )
 
 
 def place(
