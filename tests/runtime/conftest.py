@@ -168,6 +168,11 @@ def built() -> type[Built]:
 
 
 @pytest.fixture(scope="session")
+def blockscaled_row() -> Callable[..., dict[str, Any]]:
+    return make_blockscaled_row
+
+
+@pytest.fixture(scope="session")
 def blockscaled_record() -> Callable[..., KernelRecord]:
     return lambda name, **fields: KernelRecord.parse(make_blockscaled_row(name, **fields))
 

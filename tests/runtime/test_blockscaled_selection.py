@@ -69,12 +69,15 @@ def test_the_committed_kernels_of_each_gpu(committed: Registry) -> None:
         (["sm_90a", "sm_100f", "sm_120f"], UNKNOWN, None),
     ],
 )
-def test_routing(
-    tmp_path: Path, table: Any, archs: list[str], device: DeviceProperties, found: list[str] | None
+def test_routing(  # noqa: PLR0917 (as many parameters as a case has)
+    tmp_path: Path,
+    table: Any,
+    blockscaled_row: Any,
+    archs: list[str],
+    device: DeviceProperties,
+    found: list[str] | None,
 ) -> None:
-    from conftest import make_blockscaled_row  # noqa: PLC0415 (pytest knows where)
-
-    rows = [make_blockscaled_row(f"kernel_{arch}", arch=arch) for arch in archs]
+    rows = [blockscaled_row(f"kernel_{arch}", arch=arch) for arch in archs]
     table(tmp_path, "module", rows, "blockscaled_gemm")
     registry = Registry(tmp_path, libraries=lambda module: [])
     if found is None:

@@ -15,7 +15,7 @@ from tilewright.ops.blockscaled_gemm.guards import check_gradients
 from tilewright.ops.blockscaled_gemm.problem import BITS, BLOCK, QUANTIZED_OUTPUTS, c_type, scale_shape
 from tilewright.ops.common import guards
 from tilewright.ops.common.guards import dims
-from tilewright.ops.common.operands import Operand, product_shape, read_output
+from tilewright.ops.common.operands import MAX_EXTENT, Operand, product_shape, read_output
 
 _FP4_DTYPES = (torch.float4_e2m1fn_x2, torch.uint8)
 _FP8_FORMATS = {torch.float8_e4m3fn: "mxfp8", torch.float8_e5m2: "mxfp8_e5m2"}
@@ -173,6 +173,8 @@ def _check_k(left: Operand, right: Operand, a: torch.Tensor, b: torch.Tensor) ->
             f"its shape is {dims(b.shape)}, k of {of_b}, and a's {dims(a.shape)}, k of {k}; [k, n] with the "
             f"same k is wanted, as [{k // per_byte(right.dtype)}, n] of {right.dtype}",
         )
+    if k > MAX_EXTENT:
+        raise ArgumentError("a", f"its k is {k}; at most {MAX_EXTENT} is possible")
 
 
 def _check_major(left: Operand, right: Operand) -> None:

@@ -10,7 +10,7 @@ from tilewright.errors import ArgumentError
 from tilewright.ops.common import memory
 from tilewright.ops.common.guards import dims
 
-_MAX_EXTENT = 2**31 - 1
+MAX_EXTENT = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ class Operand:
             raise ArgumentError(
                 name, f"its shape is {dims(shape)}; two dimensions, or three with a batch first, are wanted"
             )
-        if max(shape) > _MAX_EXTENT:
-            raise ArgumentError(name, f"its shape is {dims(shape)}; at most {_MAX_EXTENT} is possible")
+        if max(shape) > MAX_EXTENT:
+            raise ArgumentError(name, f"its shape is {dims(shape)}; at most {MAX_EXTENT} is possible")
         batch, batch_stride = (shape[0], strides[0]) if len(shape) == 3 else (1, 0)
         return cls(name, dtype, batch, shape[-2], shape[-1], batch_stride, strides[-2], strides[-1])
 
