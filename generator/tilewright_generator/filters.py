@@ -11,60 +11,108 @@ from tilewright_generator.errors import UsageError, did_you_mean
 from tilewright_generator.fields import text
 from tilewright_generator.words import listed
 
+NOT = "~"  # before a term; a shell leaves it alone, also in double quotes, as it does not leave "!"
+_SIDES = {"m_tile": 0, "n_tile": 1, "k_tile": 2}  # of `tile`, where a family has one
+_ARCH = compile(r"sm_?(\d+)([af]?)")  # a target, or without its last letter all of the same number
+
+Lookup = Callable[[str], object]
+"""A kernel's field by name; KeyError or AttributeError where its family has not the field."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    """One condition. `field` is empty where it is one on the name."""
+
+    field: str
+    pattern: Pattern[str]
+    negated: bool
+
+    def holds(self, name: str, value: Lookup) -> bool:
+        return self._found(name, value) is not self.negated
+
+    def _found(self, name: str, value: Lookup) -> bool:
+        """A field that the kernel's family has not is not met: `~field=...` holds there."""
+        try:
+            subject = text(_value(value, self.field)) if self.field else name
+        except (AttributeError, KeyError):
+            return False
+        return self.pattern.fullmatch(subject) is not None
+
 
 @dataclass(frozen=True, slots=True)
 class Filter:
     """Terms that a kernel must all meet. An empty filter takes every kernel."""
 
-    names: tuple[Pattern[str], ...] = ()
-    fields: tuple[tuple[str, Pattern[str]], ...] = ()
+    terms: tuple[_Term, ...] = ()
 
     @classmethod
     def parse(cls, terms: Iterable[str], known: Iterable[str]) -> Filter:
-        """Read terms: a glob on names, or `field=glob[,glob...]` for a field in `known`."""
-        names, fields, fields_known = [], [], sorted(set(known))
+        """Read terms: a glob on names, or `field=glob[,glob...]` for a field in `known`; `~` before one turns
+        it round. Where `tile` is known, so are its sides: m_tile, n_tile and k_tile."""
+        found, fields = [], set(known)
+        fields |= set(_SIDES) if "tile" in fields else set()
         for term in terms:
-            key, equals, globs = term.partition("=")
+            negated, key, globs = _parts(term)
             if "=" in globs:
                 raise UsageError(f"--filter {term}: a value holds no '='; repeat --filter for each field")
-            if not equals:
-                names.append(_any_of(term))
-            elif key in fields_known:
-                fields.append((key, _any_of(globs)))
-            else:
-                hint = did_you_mean(key, fields_known) or f"; there are: {', '.join(fields_known)}"
+            if key and key not in fields:
+                hint = did_you_mean(key, fields) or f"; there are: {', '.join(sorted(fields))}"
                 raise UsageError(f"--filter {term}: no field {key!r}{hint}")
-        return cls(tuple(names), tuple(fields))
+            found.append(_Term(key, _any_of(key, globs), negated))
+        return cls(tuple(found))
 
     def __bool__(self) -> bool:
-        return bool(self.names or self.fields)
+        return bool(self.terms)
 
-    def matches(self, name: str, value: Callable[[str], object]) -> bool:
-        """Whether the kernel called `name`, whose fields `value` looks up, meets every term.
-
-        A field that the kernel's family has not meets no term: `value` raises KeyError or AttributeError.
-        """
-        if not all(pattern.fullmatch(name) for pattern in self.names):
-            return False
-        try:
-            return all(pattern.fullmatch(text(value(key))) for key, pattern in self.fields)
-        except (AttributeError, KeyError):
-            return False
+    def matches(self, name: str, value: Lookup) -> bool:
+        """Whether the kernel called `name`, whose fields `value` looks up, meets every term."""
+        return all(term.holds(name, value) for term in self.terms)
 
 
 def why_nothing(terms: Iterable[str], names: Sequence[str], values: Callable[[str], Iterable[object]]) -> str:
     """What there is instead, for each term that no kernel meets; `values` gives a field's, of all kernels."""
     hints = []
     for term in terms:
-        key, equals, globs = term.partition("=")
-        if equals:
-            there = sorted({text(value) for value in values(key)})
-            if not any(map(_any_of(globs).fullmatch, there)):
-                hints.append(f"; {key} is one of: {listed(there)}")
+        negated, key, globs = _parts(term)
+        if negated:
+            continue
+        if key:
+            there = {text(_side(key, value)) for value in values("tile" if key in _SIDES else key)}
+            if not any(map(_any_of(key, globs).fullmatch, there)):
+                hints.append(f"; {key} is one of: {listed(_sorted(there))}")
         elif not set(term) & set("*?[,") and term not in names and any(term in name for name in names):
             hints.append(f"; did you mean '*{term}*'?")
     return "".join(hints)
 
 
-def _any_of(globs: str) -> Pattern[str]:
-    return compile("|".join(translate(glob.strip()) for glob in globs.split(",")))
+def _parts(term: str) -> tuple[bool, str, str]:
+    """Whether a term is turned round, its field (empty for a name) and its globs."""
+    bare = term.removeprefix(NOT)
+    key, equals, globs = bare.partition("=")
+    return (bare != term, key, globs) if equals else (bare != term, "", bare)
+
+
+def _value(value: Lookup, field: str) -> object:
+    return _side(field, value("tile")) if field in _SIDES else value(field)
+
+
+def _side(field: str, value: object) -> object:
+    """Of a tile (a tuple, or a table's list) the side that the field names; of another field its value."""
+    return value[_SIDES[field]] if field in _SIDES and isinstance(value, (tuple, list)) else value
+
+
+def _sorted(values: Iterable[str]) -> list[str]:
+    return sorted(values, key=lambda value: (int(value) if value.isdecimal() else 0, value))
+
+
+def _any_of(field: str, globs: str) -> Pattern[str]:
+    return compile("|".join(_pattern(field, glob.strip()) for glob in globs.split(",")))
+
+
+def _pattern(field: str, glob: str) -> str:
+    """A regular expression. A target is also known without its underscore, and without its last letter: by
+    `sm103` are meant sm_103a, sm_103f and sm_103."""
+    target = _ARCH.fullmatch(glob) if field == "arch" else None
+    if target is None:
+        return translate(glob)
+    return f"sm_{target[1]}{target[2] or '[af]?'}"

@@ -72,6 +72,18 @@ class Project:
         return found.relative_to(root).as_posix() if found.is_relative_to(root) else found.name
 
 
+def tables_folder(root: str | Path | None = None) -> Path:
+    """The folder of modules: of the project, or outside any project that of what comes with tilewright."""
+    from tilewright import paths  # noqa: PLC0415 (generating needs no runtime)
+
+    try:
+        return Project.find(root).out
+    except UsageError:
+        if root is not None:
+            raise
+        return paths.generated_dir()
+
+
 def _nearest(start: Path) -> Path:
     for folder in (start, *start.parents):
         if (folder / "specs").is_dir():

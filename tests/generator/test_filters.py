@@ -31,6 +31,16 @@ def matches(*terms: str, name: str = "tiny_bf16_coop", **fields: Any) -> bool:
         (["fast=true", "stages=auto"], True),
         (["fast=false"], False),
         (["*coop*,*pingpong*"], True),
+        (["~*pingpong*"], True),
+        (["~*coop"], False),
+        (["~tile=64x*,32x*"], True),
+        (["~tile=64x*,128x*"], False),
+        (["~fast=false", "*coop"], True),
+        (["m_tile=128", "n_tile=256", "k_tile=64"], True),
+        (["k_tile=6"], False),
+        (["k_tile=6*,128"], True),
+        (["~k_tile=768"], True),
+        (["~n_tile=256"], False),
     ],
 )
 def test_every_term_must_hold(terms: list[str], expected: bool) -> None:
@@ -39,10 +49,38 @@ def test_every_term_must_hold(terms: list[str], expected: bool) -> None:
 
 def test_a_tables_list_is_a_shape_too() -> None:
     assert matches("tile=128x256x64", tile=[128, 256, 64])
+    assert matches("k_tile=64", tile=[128, 256, 64])
+    assert not matches("m_tile=64", tile=[128, 256, 64])
+
+
+@pytest.mark.parametrize(
+    ("term", "met"),
+    [
+        ("arch=sm103", ["sm_103a", "sm_103f", "sm_103"]),
+        ("arch=sm_103", ["sm_103a", "sm_103f", "sm_103"]),
+        ("arch=sm103a", ["sm_103a"]),
+        ("arch=sm_100f", ["sm_100f"]),
+        ("arch=sm10", []),
+        ("arch=sm_10*", ["sm_100f", "sm_103a", "sm_103f", "sm_103"]),
+        ("arch=sm90,sm_120f", ["sm_90a", "sm_120f"]),
+        ("~arch=sm103", ["sm_90a", "sm_100f", "sm_120f"]),
+    ],
+)
+def test_an_architecture_without_its_last_letter(term: str, met: list[str]) -> None:
+    archs = ["sm_90a", "sm_100f", "sm_103a", "sm_103f", "sm_103", "sm_120f"]
+    only = Filter.parse([term], ["arch"])
+    assert [arch for arch in archs if only.matches("name", {"arch": arch}.__getitem__)] == met
 
 
 def test_a_kernel_without_the_field_meets_no_term_on_it() -> None:
-    assert not Filter.parse(["fast=*"], KNOWN).matches("name", {}.__getitem__)
+    for term in ("fast=*", "k_tile=*"):
+        assert not Filter.parse([term], KNOWN).matches("name", {}.__getitem__)
+        assert Filter.parse([f"~{term}"], KNOWN).matches("name", {}.__getitem__)
+
+
+def test_a_tiles_sides_are_fields_only_where_there_is_a_tile() -> None:
+    with pytest.raises(UsageError, match="no field 'k_tile'; there are: stages"):
+        Filter.parse(["k_tile=64"], ["stages"])
 
 
 def test_a_second_field_in_a_value_is_a_usage_error() -> None:
@@ -59,11 +97,17 @@ def test_a_filter_that_matches_nothing_says_what_there_is() -> None:
     assert why("fast=yes", "*coop") == "; fast is one of: false, true"
     assert why("tile=1x1x1").endswith(", and 13 more")
     assert why("ping") == "; did you mean '*ping*'?"
-    assert why("ping*", "none", "tiny_coop", "fast=true") == ""
+    assert why("ping*", "none", "tiny_coop", "fast=true", "~fast=true") == ""
+    assert why("n_tile=7") == (
+        "; n_tile is one of: 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, and 13 more"
+    )
+    assert why("k_tile=64", "~nothing") == ""
 
 
 def test_an_unknown_field_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match="no field 'tiel'; did you mean 'tile'"):
         Filter.parse(["tiel=1"], KNOWN)
-    with pytest.raises(UsageError, match="no field 'xyz'; there are: fast, stages, tile"):
+    with pytest.raises(UsageError, match="no field 'k_tiel'; did you mean 'k_tile'"):
+        Filter.parse(["~k_tiel=1"], KNOWN)
+    with pytest.raises(UsageError, match="no field 'xyz'; there are: fast, k_tile, m_tile, n_tile, stages"):
         Filter.parse(["xyz=1"], KNOWN)

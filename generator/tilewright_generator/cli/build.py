@@ -12,7 +12,7 @@ import click
 
 from tilewright_generator.errors import DriftError, UsageError, did_you_mean
 from tilewright_generator.filters import Filter, why_nothing
-from tilewright_generator.project import Project
+from tilewright_generator.project import tables_folder
 from tilewright_generator.words import counted
 
 if TYPE_CHECKING:
@@ -25,7 +25,13 @@ _TABLE_ROWS = 200  # a longer table is for the report's file
 
 @click.command()
 @click.argument("modules", nargs=-1, metavar="[MODULE]...")
-@click.option("--filter", "terms", multiple=True, metavar="TERM", help="Glob on names, or FIELD=GLOB[,GLOB].")
+@click.option(
+    "--filter",
+    "terms",
+    multiple=True,
+    metavar="TERM",
+    help="Glob on names, or FIELD=GLOB[,GLOB]; ~TERM turns one round.",
+)
 @click.option("--nvcc", type=click.Path(path_type=Path), help="This nvcc, and no other.")
 @click.option("--cutlass", type=click.Path(path_type=Path), help="These CUTLASS headers, and no others.")
 @click.option("--jobs", "-j", type=click.IntRange(min=1), help="Compilers at once (default: what fits).")
@@ -66,7 +72,7 @@ def command(
 
     if report_file is not None and not report_file.absolute().parent.is_dir():
         raise UsageError(f"--report {report_file}: there is no folder {report_file.parent}")
-    tables = _tables(_generated(root), modules)
+    tables = _tables(tables_folder(root), modules)
     report = build(
         tables,
         _selection(tables, modules, terms),
@@ -86,18 +92,6 @@ def command(
         _show(report, dry_run)
     if not report.ok:
         raise DriftError(report.explain_failures())
-
-
-def _generated(root: Path | None) -> Path:
-    """The folder of tables: of the project, or outside any project those that come with tilewright."""
-    from tilewright import paths  # noqa: PLC0415
-
-    try:
-        return Project.find(root).out
-    except UsageError:
-        if root is not None:
-            raise
-        return paths.generated_dir()
 
 
 def _tables(generated: Path, modules: Sequence[str]) -> list[Table]:

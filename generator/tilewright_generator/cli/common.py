@@ -36,7 +36,8 @@ filter_option = click.option(
     "filters",
     multiple=True,
     metavar="TERM",
-    help="Only kernels whose name matches a glob, or FIELD=GLOB[,GLOB...]. Several must all hold.",
+    help="Only kernels whose name matches a glob, or FIELD=GLOB[,GLOB...]; ~TERM turns one round. "
+    "m_tile, n_tile and k_tile are fields too. Several must all hold.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
