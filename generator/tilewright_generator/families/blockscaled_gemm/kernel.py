@@ -105,16 +105,16 @@ def summary(config: BlockscaledGemmConfig) -> str:
 def alignment(config: BlockscaledGemmConfig) -> dict[str, int]:
     """Elements of which the contiguous extent and the leading dimension of each matrix are multiples.
 
-    TMA moves 16 bytes; FP4 beside FP8 is unpacked to bytes by TMA, 128 elements at a time.
+    TMA moves 16 bytes; FP4 beside FP8 is unpacked to bytes by TMA, 128 elements at a time. Hopper's kernels
+    take whole blocks of MX formats, and their epilogue stores single elements where it must.
     """
+    if family(config) == "hopper":
+        return {"a": 32, "b": 32, "c": 1, "d": 1}
+
     store = 256 if config.store == "direct_256" else 128
 
     def operand(dtype: str) -> int:
-        unpacked = mixes_bits(config) and bits(dtype) == 4 and family(config) != "hopper"
-        return 128 if unpacked else 128 // bits(dtype)
-
-    if family(config) == "hopper":  # whose epilogue stores single elements where it must
-        return {"a": operand(config.a), "b": operand(config.b), "c": 1, "d": 1}
+        return 128 if mixes_bits(config) and bits(dtype) == 4 else 128 // bits(dtype)
 
     return {
         "a": operand(config.a),

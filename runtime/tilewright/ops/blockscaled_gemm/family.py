@@ -22,9 +22,8 @@ MOST_CLUSTER_SIDE = 4
 # memory.
 CLUSTER_SPLITS = (1, 2, 4, 8)
 # The others' tiles are persistent; on sm_90 each has a thread block, of which the grid takes no more along y
-# and z. Its k is whole blocks, of MX formats (tilewright/blockscaled_gemm/sm90/kernel.hpp, can_implement).
+# and z (tilewright/blockscaled_gemm/sm90/kernel.hpp, can_implement).
 MOST_BLOCKS = 65535
-HOPPER_K = 32
 
 
 def misfit_kind(record: KernelRecord, kind: Kind) -> str | None:
@@ -67,8 +66,6 @@ def misfit_extents(record: KernelRecord, problem: Problem) -> str | None:
 
 
 def _misfit_hopper(record: KernelRecord, problem: Problem) -> str | None:
-    if problem.k % HOPPER_K:
-        return f"k is {problem.k}, not a multiple of {HOPPER_K}"
     tile_m, tile_n, _ = record.config["tile"]  # along n and m: the operands are swapped
     for what, blocks in (
         ("m", -(-problem.m // tile_n)),
@@ -87,9 +84,7 @@ def is_hopper(record: KernelRecord) -> bool:
 
 def alignment_of(record: KernelRecord) -> Alignment:
     """What the kernel wants of the matrices: of A and B, that k is a multiple too."""
-    wanted = Alignment(**record.facts["alignment"])
-    least = HOPPER_K if is_hopper(record) else 1
-    return wanted._replace(a=max(wanted.a, least), b=max(wanted.b, least))
+    return Alignment(**record.facts["alignment"])
 
 
 def misfit_arguments(tactic: Tactic, record: KernelRecord) -> str | None:
