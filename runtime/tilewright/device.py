@@ -44,6 +44,8 @@ H200 = DeviceProperties(
 
 # The others are of GPUs that nobody had at hand: data sheets and white papers as named; shared memory by the
 # CUDA programming guide's table of capabilities. An order of tactics is tested on them, never a time.
+# H100 SXM5 data sheet; SMs, clock and L2 as CUDA's deviceQuery prints them.
+H100 = DeviceProperties("NVIDIA H100", (9, 0), 132, 1.98e9, 3.35e12, 50 * MIB, 227 * KIB)
 # DGX B200 data sheet (64 TB/s over 8 GPUs); SMs and L2 as CUDA's deviceQuery prints them.
 B200 = DeviceProperties("NVIDIA B200", (10, 0), 148, 1.965e9, 8.0e12, 126 * MIB, 227 * KIB)
 # DGX B300 data sheet; NVIDIA's article "Inside NVIDIA Blackwell Ultra" (its 160 SMs are the whole chip's).
@@ -52,6 +54,8 @@ B300 = DeviceProperties("NVIDIA B300", (10, 3), 148, 2.032e9, 8.0e12, 126 * MIB,
 RTX_PRO_6000 = DeviceProperties(
     "NVIDIA RTX PRO 6000 Blackwell", (12, 0), 188, 2.617e9, 1.792e12, 128 * MIB, 99 * KIB
 )
+# RTX Blackwell architecture white paper: 170 SMs, 512-bit GDDR7 of 28 Gbit/s, boost 2407 MHz, L2 of 98304 KB.
+RTX_5090 = DeviceProperties("NVIDIA GeForce RTX 5090", (12, 0), 170, 2.407e9, 1.792e12, 96 * MIB, 99 * KIB)
 # DGX Spark data sheet: 6144 cores, 273 GB/s of LPDDR5X; clock and L2 as CUDA's deviceQuery prints them.
 GB10 = DeviceProperties("NVIDIA GB10", (12, 1), 48, 2.418e9, 273e9, 24 * MIB, 99 * KIB)
 # Jetson AGX Thor data sheet (T5000): 2560 cores, 1.57 GHz, 273 GB/s of LPDDR5X.

@@ -1,0 +1,342 @@
+"""The cost models of block-scaled kernels: against times that others published, and what they choose on
+described GPUs among the kernels that are committed."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from tilewright.device import (
+    B200,
+    B300,
+    DESCRIBED,
+    GB10,
+    H100,
+    H200,
+    RTX_5090,
+    RTX_PRO_6000,
+    THOR,
+    DeviceProperties,
+)
+from tilewright.ops.blockscaled_gemm import cost_hopper
+from tilewright.ops.blockscaled_gemm.cost import estimate
+from tilewright.ops.blockscaled_gemm.cost_tcgen05 import is_ultra
+from tilewright.ops.blockscaled_gemm.family import FAMILY
+from tilewright.ops.blockscaled_gemm.problem import Alignment, Problem
+from tilewright.ops.common.family import Candidate
+from tilewright.ops.common.tactics import Tactic
+from tilewright.registry import Registry
+from tilewright.table import KernelRecord
+
+DEVICES = {device.name: device for device in (*DESCRIBED.values(), H100, RTX_5090)}
+FUTURE = replace(RTX_PRO_6000, name="a 12.2", capability=(12, 2))
+# TFLOP/s on a B300 (FlashInfer pull request 2303), n of 8192: (k, m, sm_100's kernels, ultra's beside them).
+B300_TFLOPS = [
+    (28672, 512, 5141.5, 5503.7),
+    (28672, 1024, 5659.8, 6341.0),
+    (28672, 2048, 5991.8, 6630.8),
+    (28672, 4096, 6160.8, 6898.9),
+    (28672, 8192, 5939.2, 6653.9),
+    (28672, 16384, 5926.5, 6595.4),
+    (28672, 24576, 5905.3, 6617.5),
+    (28672, 32768, 5913.8, 6592.8),
+    (8192, 512, 5046.0, 4958.7),
+    (8192, 1024, 5654.7, 5614.1),
+    (8192, 2048, 5898.3, 6204.8),
+    (8192, 4096, 6312.5, 6605.5),
+    (8192, 8192, 6392.4, 6803.7),
+    (8192, 16384, 6438.8, 6947.5),
+    (8192, 24576, 6469.3, 6991.3),
+    (8192, 32768, 6515.3, 7010.7),
+]
+# Microseconds of CUTLASS's NVFP4 kernels, L2 cold (FlashInfer pull request 2540, which says
+# Blackwell; 1979 on a B200), and of MXFP4 kernels on a B200 (DeepGEMM pull request 348): (m, n, k, time).
+B200_MICROSECONDS = [
+    (1, 512, 7168, 9.31),
+    (1, 896, 1024, 4.72),
+    (1, 896, 5120, 7.89),
+    (1, 1024, 7168, 9.60),
+    (1, 1280, 8192, 10.45),
+    (1, 1792, 5120, 8.42),
+    (1, 2560, 8192, 11.44),
+    (4, 4608, 7168, 11.41),
+    (4, 7168, 256, 4.54),
+    (4, 7168, 512, 5.02),
+    (4, 7168, 2304, 7.49),
+    (4, 7168, 4608, 9.82),
+    (4, 9216, 7168, 13.73),
+    (16, 7168, 4608, 9.81),
+    (64, 896, 5120, 7.92),
+    (64, 2560, 8192, 11.63),
+    (1024, 7168, 4608, 20.0),
+    (4096, 4096, 7168, 45.1),
+    (8192, 8192, 8192, 192.8),
+]
+# Microseconds of the NVFP4 kernels of FlashInfer's pull request 2460 (the first row its own, on an RTX PRO
+# 6000; the others 3026's, on a GPU of 12.0 that we know no more of).
+SM120_MICROSECONDS = [
+    (32, 5120, 25600, 69.0),
+    (64, 5120, 640, 7.41),
+    (64, 5120, 1280, 9.50),
+    (64, 5120, 2560, 18.18),
+    (64, 5120, 4096, 20.35),
+    (64, 5120, 8192, 33.65),
+    (64, 5120, 16384, 51.46),
+    (64, 7168, 4608, 24.83),
+    (64, 8192, 4096, 21.76),
+]
+
+
+@pytest.fixture(scope="module")
+def committed() -> Registry:
+    return Registry(libraries=lambda module: [])
+
+
+def ranked(
+    registry: Registry,
+    device: DeviceProperties,
+    problem: Problem,
+    keep: Callable[[KernelRecord], bool] = lambda record: True,
+) -> list[Candidate]:
+    records = registry.route("blockscaled_gemm", device)
+    return FAMILY.rank([record for record in records if keep(record)], problem, device)
+
+
+def unswapped(record: KernelRecord) -> bool:
+    """FlashInfer's kernels of that time swapped no operands."""
+    return not record.config["swap_ab"]
+
+
+def cutlass_4_2(record: KernelRecord) -> bool:
+    return not record.cutlass
+
+
+def as_measured(problem: Problem) -> DeviceProperties:
+    """A B300 in a loop that does not clear L2: what fits into it comes from there, several times as fast."""
+    fits = problem.bytes < 0.9 * B300.l2_bytes
+    return replace(B300, memory_bandwidth=4 * B300.memory_bandwidth) if fits else B300
+
+
+@pytest.mark.parametrize(("k", "m", "before", "after"), B300_TFLOPS)
+def test_b300_as_2303_measured_it(committed: Registry, k: int, m: int, before: float, after: float) -> None:
+    problem = Problem(m, 8192, k)
+    device = as_measured(problem)
+
+    def tflops(keep: Callable[[KernelRecord], bool]) -> float:
+        return problem.flops / ranked(committed, device, problem, keep)[0].estimate.seconds / 1e12
+
+    old = tflops(lambda record: unswapped(record) and not is_ultra(record))
+    new = tflops(unswapped)
+    assert old == pytest.approx(before, rel=0.2)
+    assert new == pytest.approx(after, rel=0.2)
+    assert new >= old
+    assert new / old == pytest.approx(after / before, abs=0.05)
+
+
+@pytest.mark.parametrize(("m", "n", "k", "microseconds"), B200_MICROSECONDS)
+def test_b200_as_others_measured_it(committed: Registry, m: int, n: int, k: int, microseconds: float) -> None:
+    best = ranked(committed, B200, Problem(m, n, k), unswapped)[0]
+    assert best.estimate.seconds * 1e6 == pytest.approx(microseconds, rel=0.2)
+
+
+@pytest.mark.parametrize(("m", "n", "k", "microseconds"), SM120_MICROSECONDS)
+def test_sm120_as_others_measured_it(
+    committed: Registry, m: int, n: int, k: int, microseconds: float
+) -> None:
+    def theirs(record: KernelRecord) -> bool:
+        return unswapped(record) and cutlass_4_2(record) and record.config["schedule"] == "cooperative"
+
+    best = ranked(committed, RTX_PRO_6000, Problem(m, n, k), theirs)[0]
+    assert best.estimate.seconds * 1e6 == pytest.approx(microseconds, rel=0.25)
+
+
+def test_sm120_before_2460(committed: Registry) -> None:
+    """The one tile there was, without stream-K, takes 124 us."""
+
+    def before(record: KernelRecord) -> bool:
+        config = record.config
+        one = config["tile"] == [128, 128, 128] and config["schedule"] == "cooperative"
+        return one and unswapped(record) and config["scheduler"] == "data_parallel"
+
+    best = ranked(committed, RTX_PRO_6000, Problem(32, 5120, 25600), before)[0]
+    assert best.estimate.seconds * 1e6 == pytest.approx(124, rel=0.15)
+
+
+def test_large_products_on_an_rtx_5090(committed: Registry) -> None:
+    """QuACK's pull request 153: 1343 TFLOP/s in NVFP4, 650 in MXFP8."""
+    for form, tflops in (("nvfp4", 1343), ("mxfp8", 650)):
+        problem = Problem(8192, 8192, 8192, a=form, b=form)
+        best = ranked(committed, RTX_5090, problem)[0]
+        assert problem.flops / best.estimate.seconds / 1e12 == pytest.approx(tflops, rel=0.2)
+
+
+def test_an_rtx_pro_6000_takes_what_2460_added(committed: Registry) -> None:
+    problem = Problem(32, 5120, 25600)
+    first = ranked(committed, RTX_PRO_6000, problem, cutlass_4_2)[0]
+    added = first.record.config["tile"] in ([128, 128, 256], [256, 128, 128])
+    assert added or first.record.config["scheduler"] == "stream_k"
+    # With the tiles that CUTLASS 4.5 compiles: few columns for few rows.
+    small = ranked(committed, RTX_PRO_6000, problem)[0]
+    assert small.record.cutlass == "4.5"
+    assert small.record.config["swap_ab"]
+    assert small.record.config["tile"][1] == 32
+    assert small.estimate.seconds < first.estimate.seconds
+
+
+@pytest.mark.parametrize("m", [2048, 4096, 8192, 16384])
+def test_a_b300_takes_ultra_kernels_for_much_work(committed: Registry, m: int) -> None:
+    first = ranked(committed, B300, Problem(m, 8192, 28672))[0]
+    assert first.record.arch == "sm_103a"
+    assert first.record.config["tile"][2] == 768
+
+
+@pytest.mark.parametrize("m", [8, 16, 32, 64])
+def test_a_b300_takes_kernels_of_sm_100_for_little_work(committed: Registry, m: int) -> None:
+    first = ranked(committed, B300, Problem(m, 8192, 8192))[0]
+    assert first.record.arch == "sm_100f"
+
+
+@pytest.mark.parametrize(("k", "m"), [(8192, 8), (28672, 4096)])
+def test_a_b200_never_sees_ultra_kernels(committed: Registry, k: int, m: int) -> None:
+    found = ranked(committed, B200, Problem(m, 8192, k))
+    assert found
+    assert not any(is_ultra(candidate.record) for candidate in found)
+
+
+@pytest.mark.parametrize(
+    ("problem", "reason"),
+    [
+        (Problem(4096, 8200, 28672), "d has 8200 elements"),
+        (Problem(4096, 8192, 28672, alignment=Alignment(d=8)), "d's rows begin at multiples of 8"),
+    ],
+)
+def test_others_take_over_where_ultra_cannot_store(
+    committed: Registry, problem: Problem, reason: str
+) -> None:
+    """An ultra kernel that stores 16 bytes at a time may still be there, for swapped operands."""
+    records = committed.route("blockscaled_gemm", B300)
+    found = FAMILY.rank(records, problem, B300)
+    assert found
+    assert not any(candidate.record.config["store"] == "direct_256" for candidate in found)
+    assert f"{reason} " in FAMILY.explain(records, problem)
+    best_of_all = FAMILY.rank(records, replace(problem, n=8192, alignment=Alignment()), B300)[0]
+    assert best_of_all.record.config["store"] == "direct_256"
+
+
+@pytest.mark.parametrize("device", DEVICES.values(), ids=DEVICES)
+@pytest.mark.parametrize("form", ["nvfp4", "mxfp8"])
+def test_ranking_is_deterministic_and_legal(committed: Registry, device: DeviceProperties, form: str) -> None:
+    records = committed.route("blockscaled_gemm", device)
+    shuffler = random.Random(7)
+    for m, n, k in ((1, 4096, 7168), (48, 5120, 25600), (640, 7168, 2048), (8192, 8192, 8192)):
+        problem = Problem(m, n, k, a=form, b=form)
+        first = FAMILY.rank(records, problem, device)
+        again = FAMILY.rank(shuffler.sample(records, len(records)), problem, device)
+        assert [one.tactic for one in first] == [one.tactic for one in again]
+        assert first
+        for candidate in first:
+            assert FAMILY.misfit_tactic(candidate.tactic, candidate.record, problem) is None
+            assert candidate.record in records
+            assert 0 < candidate.estimate.main_loop < candidate.estimate.seconds
+            assert candidate.estimate.bound in ("math", "fill", "hbm", "power")
+
+
+@pytest.mark.parametrize(
+    ("device", "arch"),
+    [
+        (B200, "sm_100f"), (RTX_PRO_6000, "sm_120f"), (RTX_5090, "sm_120f"), (GB10, "sm_120f"),
+        (FUTURE, "sm_120f"), (THOR, "sm_110a"), (H100, "sm_90a"), (H200, "sm_90a"),
+    ],
+    ids=lambda one: getattr(one, "name", one),
+)  # fmt: skip
+def test_each_gpu_chooses_from_its_own(committed: Registry, device: DeviceProperties, arch: str) -> None:
+    for m in (1, 32, 512, 4096):
+        for form in ("nvfp4", "mxfp8"):
+            found = ranked(committed, device, Problem(m, 4096, 4096, a=form, b=form))
+            assert {candidate.record.arch for candidate in found} == {arch}
+
+
+@pytest.mark.parametrize("device", DEVICES.values(), ids=DEVICES)
+def test_more_work_takes_longer(committed: Registry, device: DeviceProperties) -> None:
+    for axis in range(3):
+        shapes = [[256 if one != axis else size for one in range(3)] for size in (256, 1024, 4096, 16384)]
+        times = [ranked(committed, device, Problem(*shape))[0].estimate.seconds for shape in shapes]
+        # Two waves of few tiles, cut into more, may come out a little ahead of one.
+        assert all(later > earlier * 0.98 for earlier, later in pairwise(times))
+        assert times[-1] > 1.3 * times[0]
+
+
+@pytest.mark.parametrize("device", DEVICES.values(), ids=DEVICES)
+def test_no_estimate_beats_the_hardware(committed: Registry, device: DeviceProperties) -> None:
+    """Multiplications a clock of an SM: twice and four times BF16's, ultra's half more; sm_90 has BF16's."""
+    rates = {9: 2048, 10: 16384 if device.capability[1] == 0 else 24576, 11: 16384, 12: 2048}
+    problem = Problem(16384, 16384, 16384)
+    peak = 2 * rates[device.capability[0]] * device.sm_count * device.clock_hz
+    best = ranked(committed, device, problem)[0]
+    assert 0.2 * peak < problem.flops / best.estimate.seconds < peak
+    few = Problem(1, 65536, 16384)
+    read = ranked(committed, device, few)[0].estimate.seconds
+    assert few.bytes / read < device.memory_bandwidth
+
+
+def test_weights_that_are_read_once_split_over_clusters_on_hopper(committed: Registry) -> None:
+    """Few rows and few columns leave most SMs idle, unless k is cut; many rows do not."""
+    few = ranked(committed, H200, Problem(16, 2048, 7168))[0]
+    assert few.tactic.splits > 1
+    assert few.record.config["tile"][1] <= 32
+    many = ranked(committed, H200, Problem(2048, 4096, 7168))[0]
+    assert many.tactic.splits == 1
+    assert many.record.config["tile"][1] >= 64
+
+
+def test_resident_thread_blocks_on_hopper(committed: Registry) -> None:
+    """As the kernels' launch bounds (tilewright/blockscaled_gemm/sm90/config.hpp)."""
+    found = {tuple(one.config["tile"]): cost_hopper.resident(one) for one in hopper_nvfp4(committed)}
+    assert found[256, 128, 128] == 1
+    assert found[128, 32, 256] == 2
+    assert 3 <= found[64, 8, 256] <= 4
+
+
+def hopper_nvfp4(registry: Registry) -> list[KernelRecord]:
+    records = registry.route("blockscaled_gemm", H200)
+    return [one for one in records if one.config["a"] == one.config["b"] == "nvfp4"]
+
+
+def test_an_estimate_of_one_tactic(committed: Registry) -> None:
+    problem = Problem(512, 4096, 7168)
+    for candidate in ranked(committed, B300, problem)[::40]:
+        assert estimate(candidate.tactic, candidate.record, problem, B300) == candidate.estimate
+
+
+def test_a_cluster_of_tiles_that_do_not_exist_costs(committed: Registry) -> None:
+    """One row of tiles in clusters of four rows keeps three quarters of the SMs idle."""
+    record = next(
+        one
+        for one in committed.route("blockscaled_gemm", B200)
+        if one.name.endswith("nvfp4_nvfp4_bf16_128x128x256_dyn_2sm")
+    )
+    problem = Problem(128, 65536, 4096)
+    low, high = (
+        estimate(Tactic(record.name, cluster=cluster, fallback="2x1"), record, problem, B200).seconds
+        for cluster in ("2x2", "4x2")
+    )
+    assert high > 1.5 * low
+
+
+@pytest.mark.parametrize("device", [B300, B200, RTX_PRO_6000, H200], ids=lambda one: one.name)
+def test_a_selection_is_quick(committed: Registry, device: DeviceProperties) -> None:
+    """Under 5 ms, the tables read and the kind known; the best of several, as machines are shared."""
+    records = committed.route("blockscaled_gemm", device)
+
+    def choose(m: int) -> float:
+        start = time.perf_counter()
+        FAMILY.choose(committed, records, Problem(m, 8192, 28672), device)
+        return time.perf_counter() - start
+
+    choose(1)
+    assert min(choose(m) for m in range(2, 12)) < 5e-3
