@@ -22,6 +22,7 @@ COMMANDS = {
     "build": "Compile generated kernels into libraries.",
     "status": "Say what every kernel has been through.",
     "run": "Run a kernel on this machine's GPU.",
+    "bench": "Measure groups of kernels side by side on this machine's GPU.",
 }
 
 

@@ -1,0 +1,240 @@
+"""`tilewright bench`: kernels side by side, measured on this machine's GPU."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tilewright_generator.cli import groups
+from tilewright_generator.errors import UsageError
+from tilewright_generator.families import running
+from tilewright_generator.project import tables_folder
+
+if TYPE_CHECKING:
+    from tilewright.benchmarking.comparing import Comparison
+    from tilewright.benchmarking.groups import Standing
+    from tilewright.context import Context
+    from tilewright.device import DeviceProperties
+    from tilewright.ops.common.family import Family
+
+_FAMILIES = ("gemm", "blockscaled_gemm")  # of tilewright.benchmarking.problems
+_DEVICES = ("h200", "b200", "b300", "rtx-pro-6000", "gb10", "thor")  # of tilewright.device.DESCRIBED
+_FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.group()
+def command() -> None:
+    """Measure kernels on this machine's GPU, side by side."""
+
+
+@command.command()
+@click.argument("first", metavar="A")
+@click.argument("second", metavar="B")
+@click.option(
+    "--family", "--op", "family", type=click.Choice(_FAMILIES), help="Default: that of A's kernels."
+)
+@click.option(
+    "--formats",
+    "--dtype",
+    "formats",
+    default="",
+    metavar="TYPE",
+    help="Of A and B. gemm: bf16 (default), f16, fp8, e5m2, tf32, s8. blockscaled_gemm: nvfp4 (default), "
+    "mxfp4, mxfp8, mxfp8_e5m2, or two, as mxfp8xmxfp4.",
+)
+@click.option("--out-dtype", metavar="TYPE", help="Of D. Default: bf16, or what the formats give.")
+@click.option("--layout", type=click.Choice(["tn", "tt", "nn", "nt"]), help="Of gemm's A and B. Default: tn.")
+@click.option("--fast-accum", is_flag=True, help="Allow kernels that sum FP8 in the tensor core alone.")
+@click.option(
+    "--sizes",
+    metavar="LIST|FILE",
+    help="small (m 1 to 64), medium (m 128 to 512), large (m 1024 to 4096), all, or a YAML file: a list of "
+    "MxNxK or {m: [...], n: ..., k: ...}. Default: all, or what -s gives.",
+)
+@click.option("-s", "--size", "given", multiple=True, metavar="MxNxK", help="This size; may be repeated.")
+@click.option(
+    "--iters", type=click.IntRange(min=1), default=15, show_default=True, help="Replays of the graph."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the random operands.")
+@click.option("--list-tactics", is_flag=True, help="List every tactic with its time, not only the best.")
+@click.option("--prune", is_flag=True, help="Leave out tactics that the cost model takes to be hopeless.")
+@click.option("--rearrange", is_flag=True, help="Try the fastest with every raster order and swizzle, too.")
+@click.option("--labels", nargs=2, metavar="A B", help="The groups' names. Default: from their filters.")
+@click.option("--csv", "csv_file", type=_FILE, help="Write the table as CSV.")
+@click.option("--json", "json_file", type=_FILE, help="Write all there is, with GPU and settings.")
+@click.option("--build", is_flag=True, help="First build the kernels that are not built.")
+@click.option("--built-only", is_flag=True, help="Compare without the kernels that are not built.")
+@click.option("--dry-run", is_flag=True, help="Only say which kernels and problems would be compared.")
+@click.option("--device", type=click.Choice(_DEVICES), help="With --dry-run: on this GPU instead.")
+@click.option("--root", metavar="DIRECTORY", help="Project whose kernels run (default: as `run`).")
+def compare(*, csv_file: Path | None, json_file: Path | None, **options: Any) -> int:
+    """Measure the best tactic of group A beside that of group B, problem by problem.
+
+    A and B are filters, as --filter takes them, with all terms in one argument: 'arch=sm103 k_tile=768'.
+    A term is a glob on names or FIELD=GLOB[,GLOB]; ~TERM turns one round ('~swap_ab=true'); m_tile, n_tile
+    and k_tile are fields too, and arch=sm103 means sm_103a as well. B may be `rest`: all kernels of the
+    family that A leaves out.
+
+    Every tactic that this GPU runs and that fits is checked against the reference, then timed: CUDA graphs,
+    operands that L2 does not hold, medians. The fastest of both groups are timed again by turns, and the
+    best of that is what counts. The speed-up is B's time over A's: more than 1 where A is faster.
+
+    Exits 1 where nothing can be compared (no GPU, kernels of another GPU, or not built), and where a tactic
+    computes something wrong.
+    """
+    settings = _Settings(**options)
+    settings.check(csv_file, json_file)
+    return _compare(settings, csv_file, json_file)
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """The options, but for files."""
+
+    first: str
+    second: str
+    family: str | None
+    formats: str
+    out_dtype: str | None
+    layout: str | None
+    fast_accum: bool
+    sizes: str | None
+    given: tuple[str, ...]
+    iters: int
+    seed: int
+    list_tactics: bool
+    prune: bool
+    rearrange: bool
+    labels: tuple[str, str] | None
+    build: bool
+    built_only: bool
+    dry_run: bool
+    device: str | None
+    root: str | None
+
+    def check(self, *files: Path | None) -> None:
+        """What needs to be known before anything is measured for minutes."""
+        if self.build and self.built_only:
+            raise UsageError("--build and --built-only exclude each other")
+        if self.device is not None and not self.dry_run:
+            raise UsageError(
+                "--device describes a GPU for --dry-run; what is measured is measured on this one"
+            )
+        for path in filter(None, files):
+            if self.dry_run:
+                raise UsageError(f"{path}: a dry run has nothing to write")
+            if not path.absolute().parent.is_dir():
+                raise UsageError(f"{path}: there is no folder {path.parent}")
+
+
+def _compare(settings: _Settings, csv_file: Path | None, json_file: Path | None) -> int:
+    from tilewright import context  # noqa: PLC0415 (`--help` needs no runtime)
+    from tilewright.benchmarking import planned, problems, sizes  # noqa: PLC0415
+    from tilewright.benchmarking.errors import CannotCompareError  # noqa: PLC0415
+    from tilewright.benchmarking.groups import stand  # noqa: PLC0415
+    from tilewright.context import Context  # noqa: PLC0415
+    from tilewright.registry import Registry  # noqa: PLC0415
+
+    registry = Registry(tables_folder(settings.root))
+    name, pair = groups.read(registry, _FAMILIES, settings.family, settings.first, settings.second)
+    pair = groups.labelled(pair, settings.labels)
+    kind = problems.Kind(settings.formats, settings.out_dtype, settings.layout, settings.fast_accum)
+    found = problems.make(name, kind, sizes.chosen(settings.sizes, settings.given))
+    lacking = running.missing()
+    if lacking and not settings.dry_run:
+        raise CannotCompareError(
+            f"nothing was measured: {lacking}", hint="--dry-run says which kernels and problems there are."
+        )
+    with context.use(Context(registry)) as current:
+        device = _device(current, settings, lacking)
+        family = import_module(f"tilewright.ops.{name}.family").FAMILY
+        a, b = (stand(group, family, found[0], device, registry) for group in pair)
+        if settings.dry_run:
+            for line in planned.text(family, found, (a, b), device):
+                click.echo(line)
+            return 0
+        assert device is not None
+        a, b = groups.ready(
+            (a, b), family, found[0], device=device, registry=registry, build=settings.build,
+            built_only=settings.built_only,
+        )  # fmt: skip
+        return _Run(settings, family, (a, b), device, csv_file, json_file).measure(found)
+
+
+def _device(current: Context, settings: _Settings, lacking: str | None) -> DeviceProperties | None:
+    """The GPU here, or the one described; None where a dry run knows of none."""
+    if settings.device is not None:
+        from tilewright.device import DESCRIBED  # noqa: PLC0415
+
+        return DESCRIBED[settings.device]
+    if lacking:
+        return None
+    import torch  # noqa: PLC0415
+
+    return current.device(torch.cuda.current_device())
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A comparison that can be made."""
+
+    settings: _Settings
+    family: Family[Any]
+    standings: tuple[Standing, Standing]
+    device: DeviceProperties
+    csv_file: Path | None
+    json_file: Path | None
+
+    @property
+    def labels(self) -> tuple[str, str]:
+        a, b = self.standings
+        return a.group.label, b.group.label
+
+    def measure(self, problems: list[Any]) -> int:
+        """Measures and reports; what was measured before an error is reported, too."""
+        from tilewright.benchmarking import comparing, measuring  # noqa: PLC0415
+
+        head = measuring.environment(self.device)
+        meter = measuring.on_gpu(self.family.name, self.device, self.settings.iters, self.settings.seed)
+        options = comparing.Options(self.settings.prune, self.settings.rearrange)
+        made: list[Comparison] = []
+        try:
+            with measuring.no_compiling():
+                for one in comparing.compare(
+                    self.family, problems, self.standings, device=self.device, meter=meter, options=options
+                ):
+                    made.append(one)
+                    _progress(one, len(made), len(problems))
+        finally:
+            if made:
+                self._report(made, head)
+        sides = [side for one in made for side in (one.a, one.b)]
+        wrong = any(timing.wrong for side in sides for timing in side.timings)
+        return 1 if wrong or all(one.speedup is None for one in made) else 0
+
+    def _report(self, made: list[Comparison], head: dict[str, Any]) -> None:
+        from tilewright.benchmarking import report  # noqa: PLC0415
+
+        tactics = self.settings.list_tactics
+        for line in report.notes(made, self.labels, tactics):
+            click.echo(line)
+        click.echo(report.table(made, self.labels))
+        if self.csv_file is not None:
+            self.csv_file.write_text(report.as_csv(made, self.labels), encoding="utf-8", newline="\n")
+        if self.json_file is not None:
+            head = {**head, "settings": asdict(self.settings), "family": self.family.name}
+            head["groups"] = {key: groups.as_json(one) for key, one in zip("ab", self.standings, strict=True)}
+            document = json.dumps(report.as_json(made, self.labels, head, tactics), indent=1)
+            self.json_file.write_text(f"{document}\n", encoding="utf-8", newline="\n")
+
+
+def _progress(one: Comparison, number: int, of: int) -> None:
+    """A line on stderr: a comparison takes minutes."""
+    result = "no result" if one.speedup is None else f"speed-up {one.speedup:.3f}"
+    tried = f"{len(one.a.timings)} and {len(one.b.timings)} tactics"
+    click.echo(f"[{number}/{of}] {one.problem}: {tried}, {result}", err=True)

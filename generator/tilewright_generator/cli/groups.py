@@ -1,0 +1,141 @@
+"""The two groups of `tilewright bench compare`: from filters to kernels, and from kernels to built ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tilewright_generator.errors import UsageError
+from tilewright_generator.filters import Filter, why_nothing
+
+if TYPE_CHECKING:
+    from tilewright.benchmarking.groups import Group, Standing
+    from tilewright.device import DeviceProperties
+    from tilewright.ops.common.family import Family
+    from tilewright.registry import Registry
+    from tilewright.table import KernelRecord
+
+
+def read(
+    registry: Registry, families: Sequence[str], family: str | None, first: str, second: str
+) -> tuple[str, tuple[Group, Group]]:
+    """The family and the groups that two filters name. Raises UsageError where one takes no kernel."""
+    from tilewright.benchmarking.groups import REST, Group, labels  # noqa: PLC0415 (see `cli/bench.py`)
+
+    terms = (tuple(first.split()), tuple(second.split()))
+    if not all(terms):
+        raise UsageError("A and B are filters of at least one term; '*' takes every kernel")
+    if terms[0] == (REST,):
+        raise UsageError("`rest` is what A leaves out, so only B can be it")
+    found = {name: registry.kernels(name) for name in ([family] if family else families)}
+    name = _only_family(found, terms[0])
+    records = found[name]
+    a = _taken(terms[0], records)
+    if terms[1] == (REST,):
+        names = {record.name for record in a}
+        b = [record for record in records if record.name not in names]
+        if not b:
+            raise UsageError(f"A takes all {len(records)} kernels of {name}, and leaves none for `rest`")
+    else:
+        b = _taken(terms[1], records)
+    label_a, label_b = labels(*terms)
+    return name, (Group(label_a, terms[0], tuple(a)), Group(label_b, terms[1], tuple(b)))
+
+
+def labelled(pair: tuple[Group, Group], given: tuple[str, str] | None) -> tuple[Group, Group]:
+    """The groups, under the labels that a person wants."""
+    from tilewright.benchmarking.groups import check_labels  # noqa: PLC0415
+
+    if given is None:
+        return pair
+    a, b = check_labels(*given)
+    return replace(pair[0], label=a), replace(pair[1], label=b)
+
+
+def ready(
+    standings: tuple[Standing, Standing],
+    family: Family[Any],
+    problem: Any,
+    *,
+    device: DeviceProperties,
+    registry: Registry,
+    build: bool,
+    built_only: bool,
+) -> tuple[Standing, Standing]:
+    """The groups as they are measured. Builds what is not built where `build` allows it.
+
+    Raises CannotCompareError where a group has nothing to measure here, or (without `built_only`) less than
+    its filter promises.
+    """
+    from tilewright.benchmarking import groups  # noqa: PLC0415
+
+    for standing in standings:
+        groups.check(standing, family, problem, device)
+    missing = [record for standing in standings for record in standing.missing]
+    if missing and build:
+        groups.build(missing, registry)
+        a, b = (groups.stand(one.group, family, problem, device, registry) for one in standings)
+        standings = (a, b)
+    problem_with_builds = groups.not_built(standings, registry)
+    if problem_with_builds is None:
+        return standings
+    if not built_only or not all(standing.built for standing in standings):
+        raise problem_with_builds
+    click.echo(f"left out, as --built-only says: {problem_with_builds.message}", err=True)
+    return standings
+
+
+def as_json(standing: Standing) -> dict[str, Any]:
+    """A group in a record: what it is, and which of its kernels were measured."""
+    return {
+        "label": standing.group.label,
+        "filter": " ".join(standing.group.terms),
+        "kernels": len(standing.group.records),
+        "run_here": len(standing.runnable),
+        "of_kind": len(standing.of_kind),
+        "measured": [record.name for record in standing.built],
+        "not_built": [record.name for record in standing.missing],
+    }
+
+
+def _only_family(found: dict[str, list[KernelRecord]], terms: Sequence[str]) -> str:
+    """The family whose kernels the terms take."""
+    everything = [record for records in found.values() for record in records]
+    only = _filter(terms, everything)
+    met = [name for name, records in found.items() if any(map(_meets(only), records))]
+    if len(met) > 1:
+        raise UsageError(f"{' '.join(terms)} takes kernels of {' and '.join(met)}: --family says which")
+    if not met:
+        raise UsageError(_nothing(terms, everything))
+    return met[0]
+
+
+def _taken(terms: Sequence[str], records: Sequence[KernelRecord]) -> list[KernelRecord]:
+    taken = list(filter(_meets(_filter(terms, records)), records))
+    if not taken:
+        raise UsageError(_nothing(terms, records))
+    return taken
+
+
+def _fields(record: KernelRecord) -> dict[str, Any]:
+    return {**record.config, "arch": record.arch}
+
+
+def _filter(terms: Iterable[str], records: Iterable[KernelRecord]) -> Filter:
+    return Filter.parse(terms, {field for record in records for field in _fields(record)})
+
+
+def _meets(only: Filter) -> Any:
+    return lambda record: only.matches(record.name, _fields(record).__getitem__)
+
+
+def _nothing(terms: Sequence[str], records: Sequence[KernelRecord]) -> str:
+    why = why_nothing(
+        terms,
+        [record.name for record in records],
+        lambda field: (_fields(record)[field] for record in records if field in _fields(record)),
+    )
+    return f"no kernel meets {' '.join(terms)}{why}"

@@ -1,0 +1,115 @@
+"""How a comparison measures on this machine's GPU, and what a record of it says of where that was."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+import torch
+
+import tilewright
+from tilewright.benchmarking.comparing import Meter, Timer
+from tilewright.benchmarking.errors import GpuLostError, MeasureError
+from tilewright.device import DeviceProperties
+from tilewright.errors import LaunchError, TilewrightError
+from tilewright.ops.common import measuring
+from tilewright.ops.common.tactics import Tactic
+
+METHOD = "median of replays of a CUDA graph; operands in turn, so that L2 is cold; each tactic's D checked"
+
+
+def on_gpu(family: str, device: DeviceProperties, iters: int, seed: int) -> Meter:
+    """A meter of the ops of the context in use, on the current GPU: `iters` replays, data of `seed`.
+
+    Each tactic's D is checked against the reference before it is timed.
+    """
+    of_family = import_module(f"tilewright.ops.{family}.measuring")
+
+    def timer(problem: Any) -> Timer:
+        with _refusals(f"operands of {problem}"):
+            operands = of_family.make_operands(problem, device, seed)
+
+        def seconds(tactic: Tactic) -> float:
+            with _refusals(str(tactic)):
+                return measuring.seconds(operands, tactic, iters)
+
+        return seconds
+
+    return timer
+
+
+@contextmanager
+def _refusals(what: str) -> Iterator[None]:
+    """Turns torch's errors into MeasureError, or GpuLostError where nothing runs any more."""
+    try:
+        yield
+    except (RuntimeError, LaunchError) as error:  # torch's own, of memory too, are RuntimeErrors
+        _check_alive(what, error)
+        if isinstance(error, TilewrightError):
+            raise
+        raise MeasureError(_first_line(error)) from error
+
+
+def _check_alive(what: str, error: Exception) -> None:
+    """After an error: it may have left the GPU's context unusable, and then nothing else can be measured."""
+    try:
+        torch.cuda.synchronize()
+    except RuntimeError:
+        raise GpuLostError(
+            f"{what} broke the CUDA context: {_first_line(error)}",
+            hint="What was measured before it stands. `~NAME` in a filter leaves a kernel out.",
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__
+
+
+@contextmanager
+def no_compiling() -> Iterator[None]:
+    """No call builds a kernel by itself: that would be timed, or take minutes that nobody asked for."""
+    before = os.environ.get("TILEWRIGHT_JIT")
+    os.environ["TILEWRIGHT_JIT"] = "0"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["TILEWRIGHT_JIT"]
+        else:
+            os.environ["TILEWRIGHT_JIT"] = before
+
+
+def environment(device: DeviceProperties) -> dict[str, Any]:
+    """What numbers depend on: GPU, driver, releases, and when it was."""
+    return {
+        "device": device.name,
+        "capability": f"{device.capability[0]}.{device.capability[1]}",
+        "sm_count": device.sm_count,
+        "driver": driver(),
+        "cuda": torch.version.cuda,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "tilewright": tilewright.__version__,
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "method": METHOD,
+    }
+
+
+def driver() -> str | None:
+    """The driver's version, as nvidia-smi says it; None where it says nothing."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return None
+    command = [program, "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.partition("\n")[0].strip() or None if done.returncode == 0 else None

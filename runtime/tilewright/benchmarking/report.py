@@ -1,0 +1,171 @@
+"""A comparison as a table, as CSV and as JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tilewright.benchmarking.comparing import Comparison, Side, Timing
+
+NOTHING = "-"
+Labels = tuple[str, str]
+
+
+def table(comparisons: Sequence[Comparison], labels: Labels) -> str:
+    """For people: the columns of the CSV, tactics without what all of their names begin with."""
+    best = [str(side.best.tactic) for one in comparisons for side in (one.a, one.b) if side.best]
+    common = _common_start(best)
+    head = ["m", "n", "k"]
+    head += [f"{label} {what}" for label in labels for what in ("ms", "TFLOP/s", "tactic")] + ["speed-up"]
+    rows = [head]
+    for one in comparisons:
+        row = [str(one.problem.m), str(one.problem.n), str(one.problem.k)]
+        for side in (one.a, one.b):
+            row += _cells(one, side, common)
+        rows.append([*row, NOTHING if one.speedup is None else f"{one.speedup:.3f}"])
+    lines = _aligned(rows, left={head.index(f"{label} tactic") for label in labels})
+    if common:
+        lines.insert(0, f"Tactics' names go on from {common}")
+    return "\n".join([*lines, summary(comparisons, labels)])
+
+
+def summary(comparisons: Sequence[Comparison], labels: Labels) -> str:
+    """The last line of the table."""
+    a, b = labels
+    found = [one.speedup for one in comparisons if one.speedup is not None]
+    if not found:
+        return "No problem was measured on both sides."
+    faster = sum(speedup > 1 for speedup in found)
+    without = len(comparisons) - len(found)
+    more = f"; {without} without a result on both sides" if without else ""
+    return (
+        f"Speed-up of {a} over {b} ({b}'s time over {a}'s): geomean {geomean(found):.3f}; "
+        f"{a} is faster on {faster} of {len(found)}{more}"
+    )
+
+
+def geomean(values: Sequence[float]) -> float:
+    return math.exp(math.fsum(map(math.log, values)) / len(values))
+
+
+def notes(comparisons: Sequence[Comparison], labels: Labels, tactics: bool) -> Iterator[str]:
+    """Lines about each problem: every tactic, the fastest first, where they are asked for; in any case those
+    that failed, and why a side has no result."""
+    for one in comparisons:
+        lines = []
+        for label, side in zip(labels, (one.a, one.b), strict=True):
+            if side.reason:
+                lines.append(f"  {label}: no result: {_one_line(side.reason)}")
+            for timing in sorted(side.timings, key=_fastest_first):
+                if timing.seconds is None:
+                    wrong = "WRONG" if timing.wrong else "failed"
+                    lines.append(f"  {label}: {wrong}  {timing.tactic}: {_one_line(timing.failure or '')}")
+                elif tactics:
+                    speed = f"{timing.seconds * 1e3:10.4f} ms {_tflops(one, timing):9.1f} TFLOP/s"
+                    lines.append(f"  {label}: {speed}  {timing.tactic}")
+            if tactics and side.pruned:
+                lines.append(f"  {label}: {side.pruned} more tactics were left out by the cost model")
+        if lines:
+            yield f"{one.problem.m}x{one.problem.n}x{one.problem.k}:"
+            yield from lines
+
+
+def as_csv(comparisons: Sequence[Comparison], labels: Labels) -> str:
+    """m,n,k, then ms, tflops and tactic of each group, and speedup; cells without a result are empty."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    columns = [f"{label}_{what}" for label in labels for what in ("ms", "tflops", "tactic")]
+    writer.writerow(["m", "n", "k", *columns, "speedup"])
+    for one in comparisons:
+        cells: list[Any] = [one.problem.m, one.problem.n, one.problem.k]
+        for side in (one.a, one.b):
+            best = _best(one, side)
+            cells += ["", "", ""] if best is None else [best["ms"], best["tflops"], best["tactic"]]
+        writer.writerow([*cells, "" if one.speedup is None else round(one.speedup, 4)])
+    return out.getvalue()
+
+
+def as_json(
+    comparisons: Sequence[Comparison], labels: Labels, head: dict[str, Any], tactics: bool
+) -> dict[str, Any]:
+    """The whole record: `head`, then the problems with both sides; their tactics where asked for."""
+    found = [one.speedup for one in comparisons if one.speedup is not None]
+    return head | {
+        "speedup": f"{labels[1]}'s time over {labels[0]}'s",
+        "geomean": geomean(found) if found else None,
+        "problems": [
+            {"problem": asdict(one.problem)}
+            | {label: _side(one, side, tactics) for label, side in zip("ab", (one.a, one.b), strict=True)}
+            | {"speedup": one.speedup}
+            for one in comparisons
+        ],
+    }
+
+
+def _side(comparison: Comparison, side: Side, tactics: bool) -> dict[str, Any]:
+    failed = [{"tactic": str(one.tactic), "reason": one.failure, "wrong": one.wrong} for one in side.failures]
+    answer: dict[str, Any] = {"best": _best(comparison, side), "tried": len(side.timings)}
+    answer |= {"pruned": side.pruned, "failed": failed, "reason": side.reason}
+    if tactics:
+        ranked = sorted(side.timings, key=_fastest_first)
+        answer["tactics"] = [_timing(comparison, one) for one in ranked if one.seconds is not None]
+    return answer
+
+
+def _best(comparison: Comparison, side: Side) -> dict[str, Any] | None:
+    return None if side.best is None else _timing(comparison, side.best)
+
+
+def _timing(comparison: Comparison, timing: Timing) -> dict[str, Any]:
+    return {
+        "ms": round((timing.seconds or 0.0) * 1e3, 6),
+        "tflops": round(_tflops(comparison, timing), 3),
+        "tactic": str(timing.tactic),
+    }
+
+
+def _tflops(comparison: Comparison, timing: Timing) -> float:
+    return float(comparison.problem.flops / (timing.seconds or math.inf) * 1e-12)
+
+
+def _fastest_first(timing: Timing) -> tuple[float, str]:
+    return (math.inf if timing.seconds is None else timing.seconds, str(timing.tactic))
+
+
+def _cells(comparison: Comparison, side: Side, common: str) -> list[str]:
+    best = side.best
+    if best is None or best.seconds is None:
+        return [NOTHING] * 3
+    name = str(best.tactic).removeprefix(common)
+    return [f"{best.seconds * 1e3:.4f}", f"{_tflops(comparison, best):.1f}", name]
+
+
+def _common_start(names: Sequence[str]) -> str:
+    """What all names begin with, up to an underscore; nothing where there is one name alone."""
+    if len(set(names)) < 2:
+        return ""
+    alike = itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
+    common = "".join(letters[0] for letters in alike)
+    return common[: common.rfind("_") + 1]
+
+
+def _aligned(rows: Sequence[Sequence[str]], left: set[int]) -> list[str]:
+    """Rows as columns that line up: numbers to the right, tactics to the left."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if index in left else cell.rjust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def _one_line(text: str) -> str:
+    return "; ".join(line.strip() for line in text.splitlines() if line.strip())

@@ -1,0 +1,100 @@
+"""Extents that groups are compared on: the lists of FlashInfer's pull request 2888, or one's own."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from tilewright.errors import ArgumentError
+
+
+class Size(NamedTuple):
+    """Extents of D[m,n] = A[m,k] B[k,n], in elements."""
+
+    m: int
+    n: int
+    k: int
+
+    def __str__(self) -> str:
+        return f"{self.m}x{self.n}x{self.k}"
+
+
+# Layers of large language models at few, some and many tokens (FlashInfer's pull request 2888).
+LISTS: dict[str, tuple[Size, ...]] = {
+    "small": tuple(Size(m, 4096, 7168) for m in (1, 4, 8, 16, 32, 64)),
+    "medium": (
+        Size(128, 4096, 7168),
+        Size(128, 7168, 2048),
+        Size(256, 4096, 7168),
+        Size(256, 14336, 4096),
+        Size(512, 14336, 4096),
+    ),
+    "large": (*(Size(m, 4096, 7168) for m in (1024, 2048, 4096)), Size(4096, 4096, 4096)),
+}
+LISTS["all"] = (*LISTS["small"], *LISTS["medium"], *LISTS["large"])
+
+_SIZE = re.compile(r"([1-9]\d*)x([1-9]\d*)x([1-9]\d*)")
+_MOST = 2**31 - 1  # what kernels take
+_WANTED = "a list of MxNxK or of {m: ..., n: ..., k: ...} with numbers or lists of them"
+
+
+def chosen(named: str | None, given: Sequence[str]) -> list[Size]:
+    """The sizes to compare on, each once: of a list's name or a YAML file, and those given as MxNxK.
+
+    With neither, all lists. Raises ArgumentError for what is no size and no list.
+    """
+    found = [parse(text) for text in given]
+    if named in LISTS:
+        found = [*LISTS[named], *found]
+    elif named is not None:
+        found = [*read(Path(named)), *found]
+    return list(dict.fromkeys(found)) or list(LISTS["all"])
+
+
+def parse(text: str) -> Size:
+    """`32x5120x25600`. Raises ArgumentError."""
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        raise ArgumentError("--size", f"{text!r} is not MxNxK in positive whole numbers, as 32x5120x25600")
+    return _bounded(Size(int(match[1]), int(match[2]), int(match[3])))
+
+
+def read(path: Path) -> list[Size]:
+    """The sizes of a YAML file: a list, each item `MxNxK` or a mapping of m, n and k, in which a list stands
+    for each of its numbers. Raises ArgumentError where the file is missing or something else."""
+    try:
+        listed = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        known = ", ".join(LISTS)
+        raise ArgumentError(
+            "--sizes", f"{path} is none of {known}, and no file that can be read: {error.strerror or error}"
+        ) from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ArgumentError("--sizes", f"{path} is not YAML: {error}") from None
+    if not isinstance(listed, list) or not listed:
+        raise ArgumentError("--sizes", f"{path} is not {_WANTED}")
+    return [size for item in listed for size in _of_item(item, path)]
+
+
+def _of_item(item: Any, path: Path) -> Iterator[Size]:
+    if isinstance(item, str):
+        yield parse(item)
+    elif isinstance(item, dict) and set(item) == {"m", "n", "k"}:
+        numbers = [value if isinstance(value, list) else [value] for value in map(item.__getitem__, "mnk")]
+        for m, n, k in itertools.product(*numbers):
+            if not all(type(extent) is int and extent > 0 for extent in (m, n, k)):
+                raise ArgumentError("--sizes", f"{path}: {item} holds something else than positive numbers")
+            yield _bounded(Size(m, n, k))
+    else:
+        raise ArgumentError("--sizes", f"{path}: {item!r} is no size; {_WANTED} is wanted")
+
+
+def _bounded(size: Size) -> Size:
+    if max(size) > _MOST:
+        raise ArgumentError("--size", f"{size}: an extent is {_MOST} at most")
+    return size

@@ -1,0 +1,234 @@
+"""`tilewright bench compare` as a user calls it; where it would measure, the cost model answers for a GPU."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tilewright import build
+from tilewright.benchmarking import groups as benchmarked
+from tilewright.benchmarking import problems
+from tilewright.device import DESCRIBED, H200, DeviceProperties
+from tilewright.errors import NoKernelError
+from tilewright.ops.gemm.family import FAMILY
+from tilewright.registry import Registry
+from tilewright_generator.cli import bench
+from tilewright_generator.cli import invoke as run_cli
+from tilewright_generator.families import running
+
+ULTRA = ["arch=sm103 k_tile=768", "rest"]
+
+
+def compare(*arguments: Any) -> int:
+    return run_cli(["bench", "compare", *map(str, arguments)])
+
+
+def test_a_dry_run_lists_groups_and_problems(capsys: pytest.CaptureFixture[str]) -> None:
+    assert compare(*ULTRA, "--dry-run", "--device", "b300", "--sizes", "small", "-s", "512x8192x28672") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith(
+        "sm103_k_tile768 (arch=sm103 k_tile=768): 10 blockscaled_gemm kernels; 10 run "
+    )
+    assert "on NVIDIA B300, of which 8 compute such problems" in lines[0]
+    assert any(
+        line.startswith("  blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x192x768_dyn_2sm") for line in lines
+    )
+    (rest,) = [line for line in lines if line.startswith("rest: ")]
+    assert "138 blockscaled_gemm kernels; 56 run on NVIDIA B300" in rest
+    assert "  33 for sm_90a, which does not run there" in lines
+    listed = lines[lines.index("Problems, and how many tactics of each group fit (built or not):") + 1 :]
+    assert [line.split()[1] for line in listed] == [
+        *(f"{m}x4096x7168" for m in (1, 4, 8, 16, 32, 64)), "512x8192x28672",
+    ]  # fmt: skip
+    assert all(int(count) > 0 for line in listed for count in (line.split()[-1], line.split()[-3].strip(",")))
+
+
+def test_a_dry_run_without_a_gpu_counts_what_runs_somewhere(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "missing", lambda: "there is no CUDA GPU here")
+    assert compare("schedule=pingpong", "schedule=pingpong,cooperative", "--family", "gemm", "--dry-run") == 0
+    text = capsys.readouterr().out
+    assert "run on some GPU (there is none here)" in text
+    assert "In both groups: " in text
+
+
+def test_without_a_gpu_it_says_so_and_fails(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "missing", lambda: "there is no CUDA GPU here")
+    assert compare(*ULTRA) == 1
+    found = capsys.readouterr()
+    assert (found.out, "nothing was measured: there is no CUDA GPU here" in found.err) == ("", True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["arch=sm104", "rest"], "no kernel meets arch=sm104; arch is one of: sm_100f"),
+        (["k_tile=768 n_tile=100", "rest"], "n_tile is one of: 8, 16"),
+        (["k_tiel=768", "rest"], "no field 'k_tiel'; did you mean 'k_tile'?"),
+        (["ultra", "rest"], "no kernel meets ultra"),
+        (["pdl=true", "rest"], "takes kernels of gemm and blockscaled_gemm: --family says which"),
+        (["k_tile=768", "arch=sm_100f", "--family", "gemm"], "no kernel meets k_tile=768"),
+        (["k_tile=768", "layout=tn"], "no field 'layout'"),
+        (["rest", "k_tile=768"], "only B can be it"),
+        (["", "rest"], "at least one term"),
+        (["*", "rest", "--family", "gemm"], "leaves none for `rest`"),
+        ([*ULTRA, "--sizes", "tiny"], "tiny is none of small, medium, large, all"),
+        ([*ULTRA, "-s", "1x2"], "'1x2' is not MxNxK"),
+        ([*ULTRA, "--dtype", "bf16"], "bf16: one or two of nvfp4"),
+        ([*ULTRA, "--labels", "a", "a"], "both are 'a'"),
+        ([*ULTRA, "--build", "--built-only"], "exclude each other"),
+        ([*ULTRA, "--device", "b300"], "describes a GPU for --dry-run"),
+        ([*ULTRA, "--csv", "/nowhere/x.csv"], "there is no folder /nowhere"),
+        ([*ULTRA, "--dry-run", "--json", "x.json"], "a dry run has nothing to write"),
+        ([*ULTRA, "--iters", "0"], "--iters"),
+        (["k_tile=768"], "Missing argument 'B'"),
+    ],
+)
+def test_usage_errors(capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
+    assert compare(*arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_the_options_name_what_the_runtime_has() -> None:
+    assert bench._FAMILIES == problems.FAMILIES
+    assert set(bench._DEVICES) == set(DESCRIBED)
+
+
+@pytest.fixture
+def project(tmp_path: Path, row: Callable[..., Any], table: Callable[..., Path]) -> Path:
+    """A project with three kernels of sm_90a and one of sm_100a, of which `unbuilt` is not built."""
+    (tmp_path / "specs").mkdir()
+    rows = [
+        row("wide", tile=[128, 256, 64]),
+        row("narrow", tile=[64, 32, 64], schedule="pingpong"),
+        row("unbuilt", tile=[128, 128, 64], scheduler="stream_k"),
+        row("future", tile=[256, 256, 64], arch="sm_100a"),
+    ]
+    table(tmp_path / "generated", "kernels", rows)
+    return tmp_path
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch, built: Any, tmp_path: Path) -> None:
+    """An H200 whose kernels take what the cost model says; every one of `narrow` fails on the second size."""
+    pytest.importorskip("torch")
+    from tilewright.benchmarking import measuring  # noqa: PLC0415 (it imports torch)
+
+    def on_gpu(family: str, device: DeviceProperties, iters: int, seed: int) -> Any:
+        assert (family, device, iters, seed) == ("gemm", H200, 7, 3)
+
+        def meter(problem: Any) -> Callable[[Any], float]:
+            def seconds(tactic: Any) -> float:
+                if tactic.kernel == "narrow" and problem.m == 4096:
+                    raise NoKernelError("too narrow")
+                record = current.record(tactic.kernel)
+                return FAMILY.estimator(record, problem, device)(tactic).seconds
+
+            return seconds
+
+        return meter
+
+    current = Registry(tmp_path / "generated")
+    monkeypatch.setattr(running, "missing", lambda: None)
+    monkeypatch.setattr(bench, "_device", lambda *_: H200)
+    monkeypatch.setattr(build, "libraries", lambda module: [built(tmp_path / "x.so", ("unbuilt",))])
+    monkeypatch.setattr(measuring, "on_gpu", on_gpu)
+
+
+MEASURED = ["--iters", "7", "--seed", "3", "-s", "16x4096x7168", "-s", "4096x4096x4096"]
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_whole_comparison(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = ["--csv", project / "x.csv", "--json", project / "x.json"]
+    arguments = ["wide", "narrow", "--labels", "wide", "thin", "--root", project, *MEASURED, *files]
+    assert compare(*arguments, "--list-tactics") == 0
+    found = capsys.readouterr()
+    lines = found.out.splitlines()
+    assert "  thin: failed  narrow: too narrow" in lines
+    assert any(line.startswith("  wide:") and line.endswith("TFLOP/s  wide") for line in lines)
+    assert lines[-1].startswith("Speed-up of wide over thin (thin's time over wide's): geomean ")
+    assert lines[-1].endswith("of 1; 1 without a result on both sides")
+    assert "[2/2] gemm 4096x4096x4096 bf16 x bf16 -> bf16, layout tn: 1 and 1 tactics, no result" in found.err
+    rows = list(csv.DictReader((project / "x.csv").open()))
+    assert [(row["m"], row["wide_tactic"], row["thin_tactic"]) for row in rows] == [
+        ("16", "wide", "narrow"),
+        ("4096", "wide", ""),
+    ]
+    assert float(rows[0]["speedup"]) == pytest.approx(
+        float(rows[0]["thin_ms"]) / float(rows[0]["wide_ms"]), rel=1e-2
+    )
+    record = json.loads((project / "x.json").read_text())
+    assert (record["device"], record["capability"], record["family"]) == ("NVIDIA H200", "9.0", "gemm")
+    assert {"driver", "torch", "cuda", "date", "method"} <= set(record)
+    assert record["settings"]["iters"] == 7
+    assert record["groups"]["b"]["measured"] == ["narrow"]
+    assert record["problems"][1]["b"]["failed"][0]["reason"] == "too narrow"
+    assert record["problems"][0]["a"]["tactics"][0]["tactic"] == "wide"
+
+
+@pytest.mark.usefixtures("gpu")
+def test_kernels_that_are_not_built(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is built unasked; --built-only leaves them out, but not all of a group; --build builds them."""
+    asked: list[str] = []
+    monkeypatch.setattr(benchmarked, "build", lambda records, _: asked.extend(one.name for one in records))
+    arguments = ["--root", project, *MEASURED]
+    assert compare("wide", "rest", *arguments) == 1
+    said = capsys.readouterr().err
+    assert "not built: 1 of 2 kernels of rest" in said
+    assert "tilewright build kernels --filter unbuilt" in said
+    assert compare("wide", "rest", *arguments, "--built-only") == 0
+    found = capsys.readouterr()
+    assert "left out, as --built-only says: not built: 1 of 2 kernels of rest" in found.err
+    assert "narrow" in found.out
+    assert compare("wide", "unbuilt", *arguments, "--built-only") == 1
+    assert "not built: 1 of 1 kernels of unbuilt" in capsys.readouterr().err
+    assert asked == []
+    assert compare("wide", "unbuilt", *arguments, "--build") == 1  # what was to build it did not
+    assert asked == ["unbuilt"]
+
+
+@pytest.mark.usefixtures("gpu")
+def test_kernels_of_another_gpu(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert compare("wide", "arch=sm100", "--root", project, *MEASURED) == 1
+    assert "none of the 1 kernels of sm100 (arch=sm100) runs on NVIDIA H200" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("gpu")
+def test_nothing_on_both_sides_is_a_failure(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--root", project, "--iters", "7", "--seed", "3", "-s", "4096x4096x4096"]
+    assert compare("wide", "narrow", *arguments) == 1
+    assert "No problem was measured on both sides." in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("gpu")
+def test_what_was_measured_before_an_error_is_kept(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tilewright.benchmarking import measuring  # noqa: PLC0415 (it imports torch)
+    from tilewright.benchmarking.errors import GpuLostError  # noqa: PLC0415
+
+    def on_gpu(*_: Any) -> Any:
+        def meter(problem: Any) -> Callable[[Any], float]:
+            if problem.m == 4096:
+                raise GpuLostError("wide broke the CUDA context")
+            return lambda tactic: 1e-5
+
+        return meter
+
+    monkeypatch.setattr(measuring, "on_gpu", on_gpu)
+    assert compare("wide", "narrow", "--root", project, *MEASURED, "--csv", project / "x.csv") == 1
+    found = capsys.readouterr()
+    assert "wide broke the CUDA context" in found.err
+    assert "geomean 1.000" in found.out
+    assert len((project / "x.csv").read_text().splitlines()) == 2

@@ -1,0 +1,135 @@
+"""What `tilewright bench compare` compares on: sizes and problems, from words and files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tilewright.benchmarking import problems, sizes
+from tilewright.benchmarking.problems import Kind
+from tilewright.benchmarking.sizes import Size
+from tilewright.errors import ArgumentError
+
+
+def test_the_lists_are_those_of_pull_request_2888() -> None:
+    assert sizes.LISTS["small"] == tuple((m, 4096, 7168) for m in (1, 4, 8, 16, 32, 64))
+    assert sizes.LISTS["medium"] == (
+        (128, 4096, 7168), (128, 7168, 2048), (256, 4096, 7168), (256, 14336, 4096), (512, 14336, 4096),
+    )  # fmt: skip
+    assert sizes.LISTS["large"] == (
+        (1024, 4096, 7168), (2048, 4096, 7168), (4096, 4096, 7168), (4096, 4096, 4096),
+    )  # fmt: skip
+    assert len(sizes.LISTS["all"]) == 15
+
+
+def test_lists_and_given_sizes_go_together_each_once() -> None:
+    assert sizes.chosen(None, []) == list(sizes.LISTS["all"])
+    assert sizes.chosen(None, ["1x2x3", "4x5x6", "1x2x3"]) == [(1, 2, 3), (4, 5, 6)]
+    assert sizes.chosen("large", ["1x2x3", "4096x4096x4096"]) == [*sizes.LISTS["large"], (1, 2, 3)]
+    assert str(Size(32, 5120, 25600)) == "32x5120x25600"
+
+
+@pytest.mark.parametrize("text", ["", "1x2", "1x2x3x4", "0x2x3", "-1x2x3", "1X2x3", "axbxc", "01x2x3"])
+def test_what_is_no_size(text: str) -> None:
+    with pytest.raises(ArgumentError, match="is not MxNxK"):
+        sizes.parse(text)
+
+
+def test_extents_that_kernels_cannot_count() -> None:
+    with pytest.raises(ArgumentError, match="2147483647 at most"):
+        sizes.parse(f"1x1x{2**31}")
+
+
+def test_a_yaml_file(tmp_path: Path) -> None:
+    path = tmp_path / "sizes.yaml"
+    path.write_text("- 1x2x3\n- {m: [4, 5], n: 6, k: [7, 8]}\n- {m: 1, n: 2, k: 3}\n")
+    assert sizes.chosen(str(path), ["9x9x9"]) == [
+        (1, 2, 3), (4, 6, 7), (4, 6, 8), (5, 6, 7), (5, 6, 8), (9, 9, 9),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("m: 1", "is not a list of MxNxK"),
+        ("[]", "is not a list of MxNxK"),
+        ("- {m: 1, n: 2}", "is no size"),
+        ("- [1, 2, 3]", "is no size"),
+        ("- {m: true, n: 2, k: 3}", "something else than positive numbers"),
+        ("- {m: 1, n: 0, k: 3}", "something else than positive numbers"),
+        ("- {m: 1, n: 2.5, k: 3}", "something else than positive numbers"),
+        ("- 1x2", "is not MxNxK"),
+        ("- {m: [1", "is not YAML"),
+    ],
+)
+def test_files_that_hold_no_sizes(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "sizes.yaml"
+    path.write_text(text)
+    with pytest.raises(ArgumentError, match=message):
+        sizes.read(path)
+
+
+def test_a_list_that_there_is_not() -> None:
+    with pytest.raises(ArgumentError, match="tiny is none of small, medium, large, all, and no file"):
+        sizes.chosen("tiny", [])
+
+
+def make(family: str, size: str = "32x64x128", **fields: Any) -> Any:
+    (problem,) = problems.make(family, Kind(**fields), [sizes.parse(size)])
+    return problem
+
+
+@pytest.mark.parametrize(
+    ("formats", "out", "types"),
+    [
+        ("", None, ("bf16", "bf16", "bf16")),
+        ("fp8", None, ("e4m3", "e4m3", "bf16")),
+        ("e5m2", "f16", ("e5m2", "e4m3", "f16")),
+        ("s8", None, ("s8", "s8", "s32")),
+        ("bf16", "f32", ("bf16", "bf16", "f32")),
+    ],
+)
+def test_types_of_gemm(formats: str, out: str | None, types: tuple[str, str, str]) -> None:
+    problem = make("gemm", formats=formats, out_dtype=out)
+    assert (problem.a, problem.b, problem.d) == types
+    assert (problem.m, problem.n, problem.k, problem.layout) == (32, 64, 128, "tn")
+
+
+@pytest.mark.parametrize(
+    ("formats", "out", "types"),
+    [
+        ("", None, ("nvfp4", "nvfp4", "bf16")),
+        ("mxfp8xmxfp4", "f16", ("mxfp8", "mxfp4", "f16")),
+        ("mxfp4xmxfp8_e5m2", None, ("mxfp4", "mxfp8_e5m2", "bf16")),
+        ("mxfp8_e5m2xmxfp8", None, ("mxfp8_e5m2", "mxfp8", "bf16")),
+        ("mxfp8_e5m2", "nvfp4", ("mxfp8_e5m2", "mxfp8_e5m2", "nvfp4")),
+    ],
+)
+def test_formats_of_block_scaled_problems(formats: str, out: str | None, types: tuple[str, str, str]) -> None:
+    problem = make("blockscaled_gemm", formats=formats, out_dtype=out)
+    assert (problem.a, problem.b, problem.d) == types
+
+
+@pytest.mark.parametrize(
+    ("family", "size", "fields", "message"),
+    [
+        ("gemm", "1x8x16", {"formats": "nvfp4"}, "--dtype: nvfp4: one of bf16"),
+        ("gemm", "1x8x16", {"out_dtype": "s32"}, "--out-dtype: s32: bf16 x bf16 gives bf16 or f32"),
+        ("gemm", "1x8x16", {"fast_accum": True}, "sums of bf16 know no fast accumulation"),
+        ("blockscaled_gemm", "1x8x16", {"formats": "bf16"}, "--formats: bf16: one or two of nvfp4"),
+        ("blockscaled_gemm", "1x8x16", {"formats": "nvfp4xmxfp4"}, "nvfp4 has blocks of 16 and mxfp4 of 32"),
+        ("blockscaled_gemm", "1x8x16", {"out_dtype": "s32"}, "one of bf16, f16, f32, nvfp4, mxfp8"),
+        ("blockscaled_gemm", "1x8x16", {"layout": "nt"}, "--layout: nt"),
+        ("blockscaled_gemm", "1x8x16", {"fast_accum": True}, "know no fast accumulation"),
+        ("blockscaled_gemm", "1x8x15", {"formats": "mxfp8xmxfp4"}, "1x8x15: .* k is even"),
+    ],
+)
+def test_words_that_a_family_has_not(family: str, size: str, fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        make(family, size, **fields)
+
+
+def test_mxfp8_shares_no_bytes() -> None:
+    assert make("blockscaled_gemm", "1x8x15", formats="mxfp8").k == 15
