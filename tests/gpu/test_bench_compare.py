@@ -18,7 +18,7 @@ SIZES = ["-s", "64x2048x1024", "-s", "256x1024x2048"]
 
 
 def compare(*arguments: str) -> int:
-    return invoke(["bench", "compare", *GROUPS, "--family", "gemm", *SIZES, "--iters", "5", *arguments])
+    return invoke(["bench", "compare", *GROUPS, "--family", "gemm", *SIZES, "--iters", "10", *arguments])
 
 
 @pytest.fixture(autouse=True)

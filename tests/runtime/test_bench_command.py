@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -65,6 +67,18 @@ def test_without_a_gpu_it_says_so_and_fails(
     assert compare(*ULTRA) == 1
     found = capsys.readouterr()
     assert (found.out, "nothing was measured: there is no CUDA GPU here" in found.err) == ("", True)
+
+
+def test_a_dry_run_needs_no_torch() -> None:
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from tilewright_generator.cli import invoke\n"
+        "ultra = ['bench', 'compare', 'arch=sm103 k_tile=768', 'rest']\n"
+        "print(invoke([*ultra, '--dry-run', '--device', 'b300']), invoke(ultra))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "0 1"
+    assert "nothing was measured: torch is not installed" in done.stderr
 
 
 @pytest.mark.parametrize(
