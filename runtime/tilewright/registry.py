@@ -151,6 +151,15 @@ class Registry:
         """Whether a library holds the kernel, made of the source that the table names."""
         return record.name in self._locations(self.table_of(record.name))
 
+    def buildable(self, record: KernelRecord) -> bool:
+        """Whether the CUTLASS headers that a build would take now are new enough for the kernel."""
+        if not record.cutlass:
+            return True
+        from tilewright.build import cutlass  # noqa: PLC0415 (asked of few kernels)
+
+        include = cutlass.find_cutlass(None, [])
+        return include is not None and cutlass.satisfies(cutlass.headers_release(include), record.cutlass)
+
     def refresh(self) -> None:
         """Forgets which libraries there are, and which of them did not load."""
         with self._lock:

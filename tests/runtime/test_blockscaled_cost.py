@@ -3,11 +3,14 @@ described GPUs among the kernels that are committed."""
 
 from __future__ import annotations
 
+import json
+import math
 import random
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -340,3 +343,19 @@ def test_a_selection_is_quick(committed: Registry, device: DeviceProperties) -> 
 
     choose(1)
     assert min(choose(m) for m in range(2, 12)) < 5e-3
+
+
+def test_on_hopper_the_pick_is_near_the_best_that_was_measured() -> None:
+    path = Path(__file__).parent / "data/h200_blockscaled_times.json"
+    registry = Registry()
+    losses = []
+    for row in json.loads(path.read_text(encoding="utf-8"))["problems"]:
+        asked = Problem(row["m"], row["n"], row["k"], a=row["format"], b=row["format"])
+        times = {f"blockscaled_gemm_sm90_{name}": time for name, time in row["microseconds"].items()}
+        records = registry.route("blockscaled_gemm", H200)
+        measured = [one for one in FAMILY.rank(records, asked, H200) if str(one.tactic) in times]
+        assert len(measured) > 10
+        losses.append(times[str(measured[0].tactic)] / min(times.values()))
+    assert len(losses) > 40
+    assert math.exp(sum(map(math.log, losses)) / len(losses)) < 1.04
+    assert max(losses) < 1.4

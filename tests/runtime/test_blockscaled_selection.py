@@ -269,3 +269,21 @@ def test_selecting_needs_no_torch() -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert run.stdout.startswith("blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16"), run.stderr
+
+
+def test_a_kernel_for_newer_headers_counts_only_where_there_are_such_headers(
+    committed: Registry, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def chosen(release: str) -> KernelRecord:
+        major, minor = release.split(".")
+        (tmp_path / "cutlass").mkdir(exist_ok=True)
+        (tmp_path / "cutlass" / "cutlass.h").touch()
+        (tmp_path / "cutlass" / "version.h").write_text(
+            f"#define CUTLASS_MAJOR {major}\n#define CUTLASS_MINOR {minor}\n#define CUTLASS_PATCH 0\n"
+        )
+        monkeypatch.setenv("CUTLASS_PATH", str(tmp_path))
+        records = committed.route("blockscaled_gemm", RTX_PRO_6000)
+        return FAMILY.choose(committed, records, Problem(32, 5120, 25600), RTX_PRO_6000)[1]
+
+    assert chosen("4.2").cutlass == ""
+    assert chosen("4.5").cutlass == "4.5"

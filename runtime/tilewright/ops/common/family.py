@@ -170,7 +170,8 @@ class Family(Generic[P]):
         """The tactic for a problem: the one demanded, if it is legal, else the model's first.
 
         A built kernel is preferred where it is about as good (`BUILT_WITHIN`). Where TILEWRIGHT_JIT=0
-        forbids to build, only built ones count, if there are any.
+        forbids to build, only built ones count, if there are any. One that needs newer CUTLASS headers than
+        there are counts if it is built.
 
         Raises ArgumentError for a demanded tactic that does not fit, NoKernelError where none does.
         """
@@ -191,7 +192,8 @@ class Family(Generic[P]):
             )
         if log.isEnabledFor(logging.DEBUG):
             self._say_what_is_left_out(registry, records, problem, fitting)
-        chosen = _prefer_built(ranked)
+        possible = [one for one in ranked if one.built or registry.buildable(one.record)]
+        chosen = _prefer_built(possible or ranked)  # where none is possible, the registry says why
         return chosen.tactic, chosen.record
 
     def check_demand(self, registry: Registry, tactic: Tactic, problem: P) -> None:
