@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import logging
 import os
 import shlex
@@ -44,6 +45,15 @@ def _build_kernel(table: Table, kernel: str) -> None:
 
     report = building.build([table], select=[kernel], progress=progress.progress_for())
     report.raise_for_failures()
+
+
+@functools.cache
+def _headers_release(path: str | None) -> str | None:
+    """The release of the CUTLASS headers that a build takes where CUTLASS_PATH is `path`; None without any."""
+    from tilewright.build import cutlass  # noqa: PLC0415
+
+    include = cutlass.find_cutlass(path, [])
+    return None if include is None else cutlass.headers_release(include)
 
 
 def jit_allowed() -> bool:
@@ -155,10 +165,10 @@ class Registry:
         """Whether the CUTLASS headers that a build would take now are new enough for the kernel."""
         if not record.cutlass:
             return True
-        from tilewright.build import cutlass  # noqa: PLC0415 (asked of few kernels)
+        from tilewright.build.cutlass import satisfies  # noqa: PLC0415 (asked of few kernels)
 
-        include = cutlass.find_cutlass(None, [])
-        return include is not None and cutlass.satisfies(cutlass.headers_release(include), record.cutlass)
+        release = _headers_release(os.environ.get("CUTLASS_PATH"))
+        return release is not None and satisfies(release, record.cutlass)
 
     def refresh(self) -> None:
         """Forgets which libraries there are, and which of them did not load."""

@@ -276,12 +276,13 @@ def test_a_kernel_for_newer_headers_counts_only_where_there_are_such_headers(
 ) -> None:
     def chosen(release: str) -> KernelRecord:
         major, minor = release.split(".")
-        (tmp_path / "cutlass").mkdir(exist_ok=True)
-        (tmp_path / "cutlass" / "cutlass.h").touch()
-        (tmp_path / "cutlass" / "version.h").write_text(
+        folder = tmp_path / release / "cutlass"
+        folder.mkdir(parents=True)
+        (folder / "cutlass.h").touch()
+        (folder / "version.h").write_text(
             f"#define CUTLASS_MAJOR {major}\n#define CUTLASS_MINOR {minor}\n#define CUTLASS_PATCH 0\n"
         )
-        monkeypatch.setenv("CUTLASS_PATH", str(tmp_path))
+        monkeypatch.setenv("CUTLASS_PATH", str(folder.parent))
         records = committed.route("blockscaled_gemm", RTX_PRO_6000)
         return FAMILY.choose(committed, records, Problem(32, 5120, 25600), RTX_PRO_6000)[1]
 
