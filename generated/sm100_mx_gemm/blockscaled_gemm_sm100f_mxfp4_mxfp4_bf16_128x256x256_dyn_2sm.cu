@@ -5,7 +5,7 @@
 //   D[m,n] = alpha * (A[m,k] SFA[m,k/32]) (B[n,k] SFB[n,k/32])
 //
 //   operands   A mxfp4 row-major, B mxfp4 column-major, D bf16 row-major, summed in f32
-//   tile       128x256x256, the cluster is a run-time argument
+//   tile       128x256x256, run-time clusters, 5 stages, 214,016 bytes of shared memory
 //   schedule   two SMs an MMA, data-parallel tiles, programmatic dependent launch
 
 #include "tilewright/blockscaled_gemm/blackwell.hpp"
@@ -48,6 +48,9 @@ struct Gemm {
   static constexpr bool kPdl = true;
   static void const* entry();
 };
+
+static_assert(Gemm::Kernel::SharedStorageSize == 214016,
+              "tilewright computed the shared memory otherwise than CUTLASS");
 
 }  // namespace tilewright::blockscaled_gemm_sm100f_mxfp4_mxfp4_bf16_128x256x256_dyn_2sm
 

@@ -5,7 +5,7 @@
 //   D[m,n] = alpha * (A[m,k] SFA[m,k/32]) (B[n,k] SFB[n,k/32])
 //
 //   operands   A mxfp4 row-major, B mxfp8 column-major, D bf16 row-major, summed in f32
-//   tile       128x128x128, the cluster is a run-time argument
+//   tile       128x128x128, run-time clusters, 8 stages, 222,208 bytes of shared memory
 //   schedule   two SMs an MMA, data-parallel tiles, programmatic dependent launch
 
 #include "tilewright/blockscaled_gemm/blackwell.hpp"
@@ -48,6 +48,9 @@ struct Gemm {
   static constexpr bool kPdl = true;
   static void const* entry();
 };
+
+static_assert(Gemm::Kernel::SharedStorageSize == 222208,
+              "tilewright computed the shared memory otherwise than CUTLASS");
 
 }  // namespace tilewright::blockscaled_gemm_sm100f_mxfp4_mxfp8_bf16_128x128x128_dyn_2sm
 

@@ -5,7 +5,7 @@
 //   D[m,n] = alpha * (A[m,k] SFA[m,k/32]) (B[n,k] SFB[n,k/32])
 //
 //   operands   A mxfp8 row-major, B mxfp8 column-major, D bf16 row-major, summed in f32
-//   tile       128x256x128, the cluster is a run-time argument
+//   tile       128x256x128, run-time clusters, 3 stages, 187,392 bytes of shared memory
 //   schedule   one SM an MMA, data-parallel tiles, operands swapped, programmatic dependent launch
 
 #include "tilewright/blockscaled_gemm/blackwell.hpp"
@@ -49,6 +49,9 @@ struct Gemm {
   static constexpr bool kPdl = true;
   static void const* entry();
 };
+
+static_assert(Gemm::Kernel::SharedStorageSize == 187392,
+              "tilewright computed the shared memory otherwise than CUTLASS");
 
 }  // namespace tilewright::blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x256x128_dyn_1sm_swap
 

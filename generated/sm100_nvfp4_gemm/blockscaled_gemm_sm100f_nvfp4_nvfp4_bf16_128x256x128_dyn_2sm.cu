@@ -5,7 +5,7 @@
 //   D[m,n] = alpha * (A[m,k] SFA[m,k/16]) (B[n,k] SFB[n,k/16])
 //
 //   operands   A nvfp4 row-major, B nvfp4 column-major, D bf16 row-major, summed in f32
-//   tile       128x256x128, the cluster is a run-time argument
+//   tile       128x256x128, run-time clusters, 10 stages, 229,376 bytes of shared memory
 //   schedule   two SMs an MMA, data-parallel tiles, programmatic dependent launch
 
 #include "tilewright/blockscaled_gemm/blackwell.hpp"
@@ -48,6 +48,9 @@ struct Gemm {
   static constexpr bool kPdl = true;
   static void const* entry();
 };
+
+static_assert(Gemm::Kernel::SharedStorageSize == 229376,
+              "tilewright computed the shared memory otherwise than CUTLASS");
 
 }  // namespace tilewright::blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x256x128_dyn_2sm
 

@@ -5,7 +5,7 @@
 //   D[m,n] = alpha * (A[m,k] SFA[m,k/16]) (B[n,k] SFB[n,k/16])
 //
 //   operands   A nvfp4 row-major, B nvfp4 column-major, D bf16 row-major, summed in f32
-//   tile       128x128x768, the cluster is a run-time argument
+//   tile       128x128x768, run-time clusters, 6 stages, 230,016 bytes of shared memory
 //   schedule   one SM an MMA, data-parallel tiles, operands swapped, loads announced to L2, D stored from registers, 16 bytes at a time, programmatic dependent launch
 
 #include "tilewright/blockscaled_gemm/blackwell.hpp"
@@ -38,7 +38,7 @@ struct Gemm {
       cutlass::arch::Sm103, cutlass::arch::OpClassBlockScaledTensorOp,
       ElementA, cutlass::layout::RowMajor, 32, ElementB, cutlass::layout::ColumnMajor, 32,
       float, TileShape, ClusterShape,
-      cutlass::gemm::collective::StageCountAutoCarveout<int(sizeof(typename CollectiveEpilogue::SharedStorage))>,
+      cutlass::gemm::collective::StageCountAutoCarveout<int(sizeof(typename CollectiveEpilogue::SharedStorage)) + 512>,
       cutlass::gemm::KernelTmaWarpSpecialized1SmBlockScaledMxNvf4UltraVs16Sm103TmaPrefetch>::CollectiveOp;
 
   using Kernel = cutlass::gemm::kernel::GemmUniversal<
@@ -49,6 +49,9 @@ struct Gemm {
   static constexpr bool kPdl = true;
   static void const* entry();
 };
+
+static_assert(Gemm::Kernel::SharedStorageSize == 230016,
+              "tilewright computed the shared memory otherwise than CUTLASS");
 
 }  // namespace tilewright::blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x128x768_dyn_1sm_swap_direct
 

@@ -5,7 +5,7 @@
 //   D[m,n] = alpha * (A[m,k] SFA[m,k/16]) (B[n,k] SFB[n,k/16])
 //
 //   operands   A nvfp4 row-major, B nvfp4 column-major, D bf16 row-major, summed in f32
-//   tile       128x32x256, clusters of 1x1
+//   tile       128x32x256, clusters of 1x1, 3 stages, 83,968 bytes of shared memory
 //   schedule   cooperative, data-parallel tiles, programmatic dependent launch
 
 #include "tilewright/blockscaled_gemm/blackwell.hpp"
@@ -48,6 +48,9 @@ struct Gemm {
   static constexpr bool kPdl = true;
   static void const* entry();
 };
+
+static_assert(Gemm::Kernel::SharedStorageSize == 83968,
+              "tilewright computed the shared memory otherwise than CUTLASS");
 
 }  // namespace tilewright::blockscaled_gemm_sm120f_nvfp4_nvfp4_bf16_128x32x256_1x1_coop
 

@@ -123,11 +123,9 @@ def _row(verdict: Verdict) -> str:
     run = f"{check['gpu']}, {verdict.run}" if check else NEVER
     error = f"{check['max_error']:.1e}" if check else ""
     seconds = f"{numbers['seconds']:.0f}" if numbers else ""
+    kernel = (f"`{verdict.name}`", verdict.target, verdict.compiled)
     resources = (numbers.get("registers", ""), numbers.get("smem_bytes", ""), spills, seconds, instructions)
-    return _cells(
-        [f"`{verdict.name}`", verdict.target, verdict.compiled, *resources]
-        + [run, check.get("problems", ""), error]
-    )
+    return _cells((*kernel, *resources, run, check.get("problems", ""), error))
 
 
 def _cells(values: Iterable[object]) -> str:

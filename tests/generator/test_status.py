@@ -69,7 +69,10 @@ def check(project: Path) -> int:
 def test_says_what_the_records_say(project: Path) -> None:
     kernels = len(Table.read(project / "generated" / MODULE / "table.json"))
     assert f"| [{MODULE}](#{MODULE}) | {kernels} | {kernels} | 0 | 0 | {kernels} | 0 | 0 |" in page(project)
-    assert "| sm_90a | current | 168 | 1 | 0 | 40 | HGMMA | NVIDIA H200, current | 9 | 1.0e-03 |" in first_row(project)
+    assert (
+        "| sm_90a | current | 168 | 1 | 0 | 40 | HGMMA | NVIDIA H200, current | 9 | 1.0e-03 |"
+        in first_row(project)
+    )
     assert check(project) == 0
 
 

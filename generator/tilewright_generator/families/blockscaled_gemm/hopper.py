@@ -14,7 +14,6 @@ from tilewright_generator.families.blockscaled_gemm.config import (
     family,
 )
 
-SM90_SHARED_MEMORY = 232_448  # bytes one thread block may use: 227 KiB of the SM's 228
 _SM_BYTES = 228 * 1024
 _RESERVED = 1024  # of each thread block, by the driver
 _SCALE_ATOM = 512  # scale factors of 128 rows and 4 columns
@@ -48,17 +47,6 @@ def hopper_swap(config: BlockscaledGemmConfig) -> str | None:
     """On sm_90 the operands are swapped: B's rows are the tile's rows."""
     if family(config) == "hopper" and not config.swap_ab:
         return "kernels of sm_90 are written for swapped operands: swap_ab is true"
-    return None
-
-
-# sm90/config.hpp: "the stages exceed the shared memory of sm_90".
-def hopper_memory(config: BlockscaledGemmConfig) -> str | None:
-    """On sm_90 two stages and two buffers of decoded activations fit into shared memory."""
-    if family(config) != "hopper" or hopper_tile(config) or hopper_depth(config):
-        return None
-    stages, total = memory(config)
-    if total > SM90_SHARED_MEMORY:
-        return f"shared memory {total} B > {SM90_SHARED_MEMORY} B of sm_90, with {stages} stages"
     return None
 
 

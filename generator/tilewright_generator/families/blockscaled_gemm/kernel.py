@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright_generator.families.blockscaled_gemm import hopper
 from tilewright_generator.families.blockscaled_gemm.config import (
     BlockscaledGemmConfig,
     bits,
@@ -16,6 +15,7 @@ from tilewright_generator.families.blockscaled_gemm.config import (
     quantizes,
     ultra,
 )
+from tilewright_generator.families.blockscaled_gemm.memory import ULTRA_SPARE, memory
 
 _OUTPUTS = {
     "bf16": "cutlass::bfloat16_t",
@@ -126,13 +126,14 @@ def alignment(config: BlockscaledGemmConfig) -> dict[str, int]:
 
 def facts(config: BlockscaledGemmConfig) -> dict[str, Any]:
     """Derived numbers that the runtime needs; alignments are in elements."""
+    stages, total = memory(config)
     found: dict[str, Any] = {
+        "stages": stages,
+        "smem_bytes": total,
         "threads": _threads(config),
         "block": block(config.a),
         "alignment": alignment(config),
     }
-    if family(config) == "hopper":
-        found["stages"], found["smem_bytes"] = hopper.memory(config)
     if config.cluster == "dynamic":
         found["cluster_multiple"] = [2 if config.schedule == "2sm" else 1, 1]
     return found
@@ -212,7 +213,7 @@ def _operands_text(config: BlockscaledGemmConfig) -> str:
 
 def _hopper(config: BlockscaledGemmConfig) -> dict[str, str]:
     namespace = "tilewright::blockscaled_gemm::sm90"
-    stages, total = hopper.memory(config)
+    stages, total = memory(config)
     return {
         "memory": f"{config.tile} (M along the caller's n), {stages} stages, "
         f"{total:,} bytes of shared memory",
@@ -235,10 +236,11 @@ def _blackwell(config: BlockscaledGemmConfig) -> dict[str, str]:
     tile = (config.tile.m * (2 if two_sm else 1), config.tile.n, config.tile.k)
     dynamic = config.cluster == "dynamic"
     cluster = ("int", "int") if dynamic else tuple(f"Int<{extent}>" for extent in config.cluster)
-    stages = "auto" if config.stages == "auto" else str(config.stages)
+    depth, total = memory(config)
     return {
-        "memory": f"{config.tile}, "
-        + ("the cluster is a run-time argument" if dynamic else f"clusters of {config.cluster}"),
+        "memory": f"{config.tile}, {'run-time clusters' if dynamic else f'clusters of {config.cluster}'}, "
+        f"{depth} stages, {total:,} bytes of shared memory",
+        "shared_memory": str(total),
         "two_sm": "true" if two_sm else "false",
         "element_a": _operand(config, a),
         "element_b": _operand(config, b),
@@ -255,15 +257,22 @@ def _blackwell(config: BlockscaledGemmConfig) -> dict[str, str]:
         "epilogue_tile": _epilogue_tile(config),
         "epilogue_schedule": _epilogue_schedule(config),
         "mainloop_schedule": _mainloop_schedule(config),
-        "stage_count": "cutlass::gemm::collective::StageCountAutoCarveout<"
-        "int(sizeof(typename CollectiveEpilogue::SharedStorage))>"
-        if stages == "auto"
-        else f"cutlass::gemm::collective::StageCount<{stages}>",
+        "stage_count": _stage_count(config),
         "scheduler": _scheduler(config),
         "quantizes": "true" if quantizes(config) else "false",
         "block_d": str(block(config.d)),
         "element_scale_d": _SCALES.get(config.d, ""),
     }
+
+
+def _stage_count(config: BlockscaledGemmConfig) -> str:
+    if config.stages != "auto":
+        return f"cutlass::gemm::collective::StageCount<{config.stages}>"
+    spare = f" + {ULTRA_SPARE}" if ultra(config) else ""
+    return (
+        "cutlass::gemm::collective::StageCountAutoCarveout<"
+        f"int(sizeof(typename CollectiveEpilogue::SharedStorage)){spare}>"
+    )
 
 
 def _operand(config: BlockscaledGemmConfig, dtype: str) -> str:

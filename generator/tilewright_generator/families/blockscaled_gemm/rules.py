@@ -21,14 +21,13 @@ from tilewright_generator.families.blockscaled_gemm.config import (
 )
 from tilewright_generator.families.blockscaled_gemm.hopper import (
     hopper_depth,
-    hopper_memory,
     hopper_swap,
     hopper_tile,
 )
+from tilewright_generator.families.blockscaled_gemm.memory import LIMITS, memory
 
 _FAMILY_NAMES = {"hopper": "sm_90", "tcgen05": "sm_100, sm_103 and sm_110", "sm120": "sm_12x"}
 _SCHEDULES = {"hopper": ("cooperative",), "tcgen05": ("1sm", "2sm"), "sm120": ("cooperative", "pingpong")}
-_FP8 = ("mxfp8", "mxfp8_e5m2")
 
 
 # PTX tcgen05.mma and mma .block_scale: both operands have scales of one kind. NVFP4's blocks of 16 go with
@@ -36,7 +35,8 @@ _FP8 = ("mxfp8", "mxfp8_e5m2")
 def operand_formats(config: BlockscaledGemmConfig) -> str | None:
     """A and B have blocks of one size."""
     if block(config.a) != block(config.b):
-        return f"{config.a} has blocks of {block(config.a)} and {config.b} of {block(config.b)}; equal ones are wanted"
+        blocks = f"{config.a} has blocks of {block(config.a)} and {config.b} of {block(config.b)}"
+        return f"{blocks}; equal ones are wanted"
     return None
 
 
@@ -173,6 +173,23 @@ def store_of_family(config: BlockscaledGemmConfig) -> str | None:
     return None
 
 
+# The builders: "Smem usage is too high", "Specialization requires Stages set to value 2 or more"; the
+# kernels: "SMEM usage exceeded capacity"; and sm90/config.hpp. The limits are the hardware's.
+def shared_memory(config: BlockscaledGemmConfig) -> str | None:
+    """At least two stages, and the epilogue's buffers, fit into shared memory."""
+    if any(
+        rule(config) for rule in (tcgen05_tile, tile_depth, ultra_tile, sm120_tile, hopper_tile, hopper_depth)
+    ):
+        return None  # their reasons say it better
+    stages, total = memory(config)
+    limit, tile = LIMITS[family(config)], f"tile {config.tile} and D {config.d}"
+    if stages < 2:
+        return f"shared memory of {limit} B holds {max(stages, 0)} stages of {tile}; two are wanted"
+    if total > limit:
+        return f"shared memory {total} B > {limit} B of {config.arch}, with {stages} stages of {tile}"
+    return None
+
+
 RULES: tuple[Callable[[BlockscaledGemmConfig], str | None], ...] = (
     operand_formats,
     quantized_output,
@@ -189,5 +206,5 @@ RULES: tuple[Callable[[BlockscaledGemmConfig], str | None], ...] = (
     hopper_tile,
     hopper_depth,
     hopper_swap,
-    hopper_memory,
+    shared_memory,
 )

@@ -1,0 +1,155 @@
+"""Shared memory of a Blackwell kernel, byte for byte as CUTLASS 4.2 lays it out.
+
+Every generated file asserts the total against the compiler's, so that a change in CUTLASS's layout stops the
+build. Sources: `sm100_blockscaled_umma_builder.inl`, `sm103_blockscaled_umma_builder.inl` and
+`sm120_blockscaled_mma_builder.inl` (stages), `sm100_builder.inl` and `sm120_builder.inl` (the epilogue's
+tile, stages, reuse), the kernels' own storage. Hopper's kernels are in `hopper.py`.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from tilewright_generator.families.blockscaled_gemm import hopper
+from tilewright_generator.families.blockscaled_gemm.config import (
+    BlockscaledGemmConfig,
+    bits,
+    block,
+    c_type,
+    family,
+    ultra,
+)
+
+LIMITS = {"hopper": 232_448, "tcgen05": 232_448, "sm120": 101_376}  # bytes one thread block may use
+ULTRA_SPARE = 512  # that an ultra kernel leaves: CUTLASS counts its barriers and alignment short
+_BARRIER = 16  # a full and an empty mbarrier
+_ULTRA_BUFFERS = {16: 4, 32: 2}  # of scale factors, to a tile of K 768
+
+
+class Memory(NamedTuple):
+    """Bytes of dynamic shared memory of one thread block, and the mainloop stages that they hold."""
+
+    stages: int
+    total: int
+
+
+class _Epilogue(NamedTuple):
+    """Bytes of tensors; their alignment; stages that load C, which have barriers with or without one."""
+
+    tensors: int
+    alignment: int
+    stages_c: int
+
+    @property
+    def carveout(self) -> int:
+        """What the mainloop's stage count leaves for it."""
+        return _round_up(self.tensors + self.stages_c * _BARRIER, self.alignment)
+
+
+@lru_cache(maxsize=1 << 12)
+def memory(config: BlockscaledGemmConfig) -> Memory:
+    """Stages and bytes; what one stage would take where not even that fits."""
+    kind = family(config)
+    if kind == "hopper":
+        return Memory(*hopper.memory(config))
+    if ultra(config):
+        return _ultra(config)
+    return _sm120(config) if kind == "sm120" else _tcgen05(config)
+
+
+def _tcgen05(config: BlockscaledGemmConfig) -> Memory:
+    epilogue = _tcgen05_epilogue(config)
+    accumulators = 1 if config.tile.n == 256 else 2
+    # Accumulators, scheduler, its responses and throttle, load order, tensor memory.
+    kernel = accumulators * _BARRIER + 2 * _BARRIER + 2 * 16 + 2 * _BARRIER + 16 + 8 + 8
+    stage = stage_bytes(config)
+    stages = _stages(config, (LIMITS["tcgen05"] - kernel - epilogue.carveout) // (stage + _BARRIER))
+    barriers = (stages + epilogue.stages_c + accumulators) * _BARRIER + 96
+    return Memory(stages, _total(barriers + 2 * 16 + 4, epilogue, stages * stage))
+
+
+def _sm120(config: BlockscaledGemmConfig) -> Memory:
+    epilogue = _sm120_epilogue(config)
+    stage = stage_bytes(config)
+    stages = _stages(config, (LIMITS["sm120"] - epilogue.carveout) // (stage + _BARRIER))
+    barriers = (stages + epilogue.stages_c) * _BARRIER + 96
+    return Memory(stages, _total(barriers, epilogue, stages * stage, least=1024))
+
+
+def _ultra(config: BlockscaledGemmConfig) -> Memory:
+    """Data and scale factors have pipelines of their own; the latter takes what the former leaves."""
+    epilogue = _Epilogue(8208, 16, 0)  # CUTLASS keeps a buffer although D goes past shared memory
+    accumulators = 1 if config.tile.n == 256 else 2
+    kernel = accumulators * _BARRIER + 3 * _BARRIER + 3 * 16 + 3 * _BARRIER + 16 + 8 + accumulators * 4
+    room = LIMITS["tcgen05"] - kernel - epilogue.carveout - ULTRA_SPARE
+    rows_b = config.tile.n // (2 if config.schedule == "2sm" else 1)
+    data = (config.tile.m + rows_b) * 128
+    columns = config.tile.k // block(config.a) // _ULTRA_BUFFERS[block(config.a)]
+    scales = (128 + _round_up(config.tile.n, 128)) * columns
+    stages = _stages(config, room // (data + scales + 2 * _BARRIER))
+    left = room - stages * (data + scales + 2 * _BARRIER)
+    buffers = stages + max(0, left // (scales + _BARRIER))
+    barriers = (stages + buffers + accumulators) * _BARRIER + 196
+    return Memory(stages, _total(barriers, epilogue, stages * data + buffers * scales))
+
+
+def stage_bytes(config: BlockscaledGemmConfig) -> int:
+    """Bytes of A, B and their scale factors that one mainloop stage holds; FP4 beside FP8 lies in bytes."""
+    m, n, k = config.tile
+    width = max(bits(config.a), bits(config.b))
+    rows_b = n // 2 if config.schedule == "2sm" else n
+    scale_rows = _round_up(m, 128) + _round_up(n, 128)
+    return (m + rows_b) * k * width // 8 + scale_rows * (k // block(config.a))
+
+
+def _tcgen05_epilogue(config: BlockscaledGemmConfig) -> _Epilogue:
+    if config.store != "tma":
+        return _Epilogue(8208, 16, 0)
+    widest = max(bits(config.d), bits(c_type(config)) if config.c == "same" else 0)
+    if config.tile.n == 256:
+        columns = 64
+    elif config.c == "same":
+        columns = (16 if config.tile.n <= 128 else 32) if widest == 32 else 32 if config.tile.n <= 128 else 64
+    else:
+        columns = 64 if widest == 4 else 32
+    return _epilogue(config, 128, min(columns, config.tile.n), most_c=4)
+
+
+def _sm120_epilogue(config: BlockscaledGemmConfig) -> _Epilogue:
+    return _epilogue(config, 64, 32, most_c=2)
+
+
+def _epilogue(config: BlockscaledGemmConfig, rows: int, columns: int, most_c: int) -> _Epilogue:
+    tiles = config.tile.m // rows * (config.tile.n // columns)
+    stages_d = min(tiles, 2)
+    alignment = max(128, 8 * _swizzle((rows if config.swap_ab else columns) * bits(config.d) // 8))
+    d_tile = rows * columns * bits(config.d) // 8
+    if config.c == "none":
+        tensors = stages_d * d_tile
+        stages_c = max(min(tiles, most_c), stages_d + 1) if bits(config.d) > 8 else min(tiles, most_c)
+        return _Epilogue(_round_up(tensors + 1, alignment), alignment, stages_c)
+    c_tile = rows * columns * bits(c_type(config)) // 8
+    reuse = c_type(config) == config.d
+    stages_c = max(min(tiles, most_c), stages_d + 1)
+    tensors = stages_c * c_tile + (0 if reuse else stages_d * d_tile)
+    return _Epilogue(_round_up(tensors + 1, alignment), alignment, stages_c)
+
+
+def _swizzle(contiguous_bytes: int) -> int:
+    return next((width for width in (128, 64, 32, 16) if contiguous_bytes % width == 0), 16)
+
+
+def _stages(config: BlockscaledGemmConfig, fitting: int) -> int:
+    return fitting if config.stages == "auto" else config.stages
+
+
+def _total(barriers: int, epilogue: _Epilogue, mainloop: int, least: int = 128) -> int:
+    """Barriers, epilogue, mainloop; `least` is the alignment of the mainloop's tensors."""
+    alignment = max(epilogue.alignment, least)
+    head = _round_up(barriers, alignment) + _round_up(epilogue.tensors, least)
+    return _round_up(head + mainloop, alignment)
+
+
+def _round_up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple
