@@ -34,6 +34,7 @@ _SCALES = {
     "nvfp4": "cutlass::float_ue4m3_t",
     "mxfp4": "cutlass::float_ue8m0_t",
     "mxfp8": "cutlass::float_ue8m0_t",
+    "mxfp8_e5m2": "cutlass::float_ue8m0_t",
 }
 _HOPPER_OUTPUTS = {"bf16": "__nv_bfloat16", "f16": "__half", "f32": "float"}
 _HOPPER_FORMATS = {"nvfp4": "Nvfp4", "mxfp4": "Mxfp4", "mxfp8": "Mxfp8", "mxfp8_e5m2": "Mxfp8E5m2"}
