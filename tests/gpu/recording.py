@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import blockscaled_reference
 import gemm_reference
 import pytest
 import torch
@@ -30,8 +31,9 @@ class Recorder:
         self._errors: dict[str, float] = {}
         self._keys: dict[str, str] = {}
         self._failed: set[str] = set()
-        self._compare: Callable[..., None] = gemm_reference.compare
-        gemm_reference.compare = self._note  # the tests look it up in its module
+        for module in (gemm_reference, blockscaled_reference):
+            # The tests look it up in its module.
+            module.compare = self._noting(module.compare)  # type: ignore[attr-defined]
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         parameters = getattr(getattr(item, "callspec", None), "params", {})
@@ -64,15 +66,23 @@ class Recorder:
         }
         records.write(self._file, head, rows)
 
-    def _note(self, found: torch.Tensor, wanted: torch.Tensor, *rest: Any) -> None:
-        self._compare(found, wanted, *rest)
-        if self._kernel is not None:
-            if self._kernel not in self._keys:
-                self._keys[self._kernel] = _source_key(self._kernel)
-            error = float((found.double() - wanted).norm() / wanted.norm())
-            error = 0.0 if math.isnan(error) else error  # 0 / 0: both are zero, as compare has seen
-            self._problems[self._kernel] = self._problems.get(self._kernel, 0) + 1
-            self._errors[self._kernel] = max(self._errors.get(self._kernel, 0.0), float(f"{error:.2e}"))
+    def _noting(self, compare: Callable[..., None]) -> Callable[..., None]:
+        """The comparison of a family, (found, wanted, ...), which also keeps what it has seen."""
+
+        def note(found: torch.Tensor, wanted: torch.Tensor, *rest: Any, **options: Any) -> None:
+            compare(found, wanted, *rest, **options)
+            if self._kernel is not None:
+                self._note(self._kernel, found, wanted)
+
+        return note
+
+    def _note(self, kernel: str, found: torch.Tensor, wanted: torch.Tensor) -> None:
+        if kernel not in self._keys:
+            self._keys[kernel] = _source_key(kernel)
+        error = float((found.double() - wanted).norm() / wanted.norm())
+        error = 0.0 if math.isnan(error) else error  # 0 / 0, or NaN where it is wanted, as compare has seen
+        self._problems[kernel] = self._problems.get(kernel, 0) + 1
+        self._errors[kernel] = max(self._errors.get(kernel, 0.0), float(f"{error:.2e}"))
 
 
 def _source_key(kernel: str) -> str:

@@ -1,0 +1,248 @@
+"""Every generated `blockscaled_gemm` kernel that this GPU runs, against exact float64 products."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import blockscaled_reference as reference
+import pytest
+import torch
+
+from tilewright import reference as exact_reference
+from tilewright import scale_factors
+from tilewright.ops.blockscaled_gemm.family import CLUSTER_SPLITS, FAMILY, is_hopper
+from tilewright.ops.blockscaled_gemm.problem import BLOCK, QUANTIZED_OUTPUTS, Problem, c_type
+from tilewright.ops.common.tactics import Tactic
+from tilewright.registry import Registry
+from tilewright.routing import runs_on
+from tilewright.table import KernelRecord
+
+ODD = [
+    (1, 128, 512), (31, 256, 256), (127, 129, 160), (1000, 1000, 992), (4097, 264, 96), (5, 7, 32),
+    (33, 65, 736), (9, 8, 640), (63, 200, 1024),
+]  # fmt: skip
+LARGE = [(128, 4096, 7168), (256, 6144, 4096), (2048, 2064, 1056)]
+SPLIT = [(31, 256, 96), (1, 128, 512), (100, 520, 4128), (64, 1024, 16384)]
+ALPHA, BETA = -0.8125, -0.625
+
+
+@functools.cache
+def registry() -> Registry:
+    return Registry()
+
+
+def _names() -> list[str]:
+    kernels = registry().kernels("blockscaled_gemm")
+    if torch.cuda.is_available():
+        capability = torch.cuda.get_device_capability()
+        return [kernel.name for kernel in kernels if runs_on(kernel.arch, capability)]
+    return [kernel.name for kernel in kernels]
+
+
+@pytest.fixture(params=_names())
+def kernel(request: pytest.FixtureRequest) -> KernelRecord:
+    record = registry().record(request.param)
+    if not registry().is_built(record):
+        pytest.skip("not built: run `tilewright build`")
+    return record
+
+
+def test_every_kernel_is_built() -> None:
+    records = [registry().record(name) for name in _names()]
+    missing = [one.name for one in records if not registry().is_built(one) and registry().buildable(one)]
+    assert not missing, (
+        f"{len(missing)} kernels are not built, {missing[0]} is the first: run `tilewright build`"
+    )
+
+
+def problem_of(record: KernelRecord, shape: tuple[int, int, int], batch: int = 1) -> Problem:
+    config = record.config
+    return Problem(*shape, batch, config["a"], config["b"], config["d"], config["c"] == "same")
+
+
+def taken(record: KernelRecord, among: Iterable[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+    """The shapes that the kernel takes as they are."""
+    return [shape for shape in among if FAMILY.misfit(record, problem_of(record, shape)) is None]
+
+
+def operands_of(record: KernelRecord, shape: tuple[int, int, int], batch: int = 0) -> reference.Operands:
+    return reference.operands(record.config["a"], record.config["b"], shape, batch)
+
+
+def tactics_of(record: KernelRecord, shape: tuple[int, int, int]) -> list[Tactic]:
+    """All that cut k, or run in clusters, in all the ways that the kernel knows."""
+    if is_hopper(record):
+        return [Tactic(record.name, splits=splits) for splits in CLUSTER_SPLITS]
+    return list(FAMILY.candidates(record, problem_of(record, shape)))
+
+
+def in_poison(operands: reference.Operands) -> dict[str, torch.Tensor]:
+    """A and B within poison."""
+    return {"a": reference.embed(operands.a), "b": reference.embed(operands.b.mT).mT}
+
+
+def check(
+    record: KernelRecord,
+    shape: tuple[int, int, int],
+    *,
+    batch: int = 0,
+    full: bool = False,
+    tactic: Tactic | None = None,
+) -> None:
+    """Compares D, whose memory and borders are poison; `full` uses alpha, and C where the kernel has one."""
+    config, (m, n, k) = record.config, shape
+    tactic = tactic or Tactic(record.name)
+    what = f"{tactic} {shape} batch {batch} {'with all it can do' if full else 'plain'}"
+    operands = operands_of(record, shape, batch)
+    lead = (batch,) if batch else ()
+    options: dict[str, Any] = {"tactic": tactic, **in_poison(operands)}
+    wanted: dict[str, Any] = {}
+    if full:
+        options["alpha"] = torch.full((1,), ALPHA, device="cuda")
+        wanted["alpha"] = ALPHA
+        if config["c"] == "same":
+            dtype = reference.BYTES_OF_DTYPE[c_type(config["d"])]
+            c = torch.randn((*lead, m, n), device="cuda").to(dtype)
+            options |= {"c": reference.embed(c, reference.POISON), "beta": BETA}
+            wanted |= {"c": c, "beta": BETA}
+    exact, magnitude = operands.wanted(**wanted)
+    if config["d"] in QUANTIZED_OUTPUTS:
+        check_quantized(operands, config["d"], exact, magnitude, options, what)
+        return
+    out = reference.Output((*lead, m, n), config["d"])
+    operands.multiply(out_dtype=out.view.dtype, out=out.view, **options)
+    reference.compare(out.view, exact, magnitude, k, what)
+    out.check_borders()
+
+
+def check_quantized(  # noqa: PLR0917 (a part of `check`)
+    operands: reference.Operands,
+    d: str,
+    exact: torch.Tensor,
+    magnitude: torch.Tensor,
+    options: dict[str, Any],
+    what: str,
+) -> None:
+    """Of a D whose scale factors the kernel makes."""
+    scale = float(exact_reference.nvfp4_global_scale(exact.float())) if d == "nvfp4" else 1.0
+    rows, columns = scale_factors.padded_shape(*exact.shape[-2:], BLOCK[d])
+    out = reference.Output(tuple(exact.shape), d)
+    descale = torch.full((rows, columns), reference.POISON, dtype=torch.uint8, device="cuda")
+    dtype = torch.float4_e2m1fn_x2 if d == "nvfp4" else out.view.dtype
+    if d == "nvfp4":
+        options["out_global_scale"] = torch.full((1,), scale, device="cuda")
+    operands.multiply(out_dtype=dtype, out=out.view, out_descale=descale, **options)
+    found = exact_reference.dequantize(out.view, descale, d, global_scale=scale if d == "nvfp4" else None)
+    reference.compare(found, exact, magnitude, operands.k, what, d=d, global_scale=scale)
+    out.check_borders()
+    plain = scale_factors.unswizzle(descale, *exact.shape[-2:], BLOCK[d])
+    assert torch.equal(scale_factors.swizzle(plain), descale), f"{what}: the scales' padding is not zero"
+
+
+def test_odd_shapes(kernel: KernelRecord) -> None:
+    shapes = taken(kernel, ODD)
+    assert shapes
+    for shape in shapes:
+        check(kernel, shape)
+        check(kernel, shape, full=True)
+
+
+def test_large_shapes(kernel: KernelRecord) -> None:
+    for shape in taken(kernel, LARGE):
+        check(kernel, shape)
+        check(kernel, shape, full=True)
+
+
+def test_batches(kernel: KernelRecord) -> None:
+    shape = (144, 272, 384)
+    if (reason := FAMILY.misfit(kernel, problem_of(kernel, shape, 3))) is not None:
+        pytest.skip(reason)
+    for tactic in tactics_of(kernel, shape):
+        check(kernel, shape, batch=3, tactic=tactic)
+        check(kernel, shape, batch=3, full=True, tactic=tactic)
+
+
+def test_every_split_and_cluster(kernel: KernelRecord) -> None:
+    for shape in taken(kernel, SPLIT):
+        for tactic in tactics_of(kernel, shape):
+            check(kernel, shape, tactic=tactic, full=shape == SPLIT[2])
+
+
+def test_rasters_and_swizzles(kernel: KernelRecord) -> None:
+    shape = (1040, 2064, 640)
+    for tactic in tactics_of(kernel, shape)[:2]:
+        for raster in ("along_m", "along_n"):
+            for swizzle in (1,) if is_hopper(kernel) else (1, 2, 8):
+                check(kernel, shape, tactic=replace(tactic, raster=raster, swizzle=swizzle))
+
+
+def test_repeats_to_the_bit(kernel: KernelRecord) -> None:
+    """Also where k is cut: sums meet in a fixed order."""
+    if kernel.config["d"] in QUANTIZED_OUTPUTS:
+        pytest.skip("its D is bytes, which the comparison of other tests sees exactly enough")
+    shape = (100, 520, 4224)
+    operands = operands_of(kernel, shape)
+    dtype = reference.BYTES_OF_DTYPE[kernel.config["d"]]
+    for tactic in tactics_of(kernel, shape):
+        first = operands.multiply(out_dtype=dtype, tactic=tactic)
+        for _ in range(5):
+            again = operands.multiply(out_dtype=dtype, tactic=tactic)
+            assert reference.same_bits(again, first), str(tactic)
+
+
+def test_c_is_added_in_place_and_not_read_without_beta(kernel: KernelRecord) -> None:
+    config = kernel.config
+    if config["c"] != "same" or config["d"] in QUANTIZED_OUTPUTS:
+        pytest.skip("the kernel adds no C, or not in place")
+    dtype = reference.BYTES_OF_DTYPE[config["d"]]
+    m, n, k = shape = (63, 200, 1024)
+    operands = operands_of(kernel, shape)
+    for tactic in tactics_of(kernel, shape):
+        out = torch.randn(m, n, device="cuda").to(dtype)
+        exact, magnitude = operands.wanted(1.0, out.clone(), BETA)
+        operands.multiply(out_dtype=dtype, out=out, c=out, beta=BETA, tactic=tactic)
+        reference.compare(out, exact, magnitude, k, f"{tactic} in place")
+        out.fill_(float("nan"))
+        operands.multiply(out_dtype=dtype, out=out, c=out, beta=0.0, tactic=tactic)
+        reference.compare(out, operands.exact, operands.magnitude, k, f"{tactic} beta 0")
+
+
+def test_alpha_is_read_from_the_device(kernel: KernelRecord) -> None:
+    config = kernel.config
+    if config["d"] in QUANTIZED_OUTPUTS:
+        pytest.skip("other tests have an alpha of a quantised D")
+    dtype = reference.BYTES_OF_DTYPE[config["d"]]
+    shape = (31, 256, 256)
+    operands = operands_of(kernel, shape)
+    alpha = torch.ones((), device="cuda")
+    options: dict[str, Any] = {"out_dtype": dtype, "tactic": kernel.name}
+    plain = operands.multiply(**options)
+    assert reference.same_bits(operands.multiply(alpha, **options), plain)
+    for value in (0.0, -1.0, 2.0**-7, 3.14159):
+        alpha.fill_(value)
+        exact, magnitude = operands.wanted(float(alpha))
+        reference.compare(operands.multiply(alpha, **options), exact, magnitude, shape[2], f"alpha {value}")
+
+
+def test_nan_scales_stay_in_their_rows(kernel: KernelRecord) -> None:
+    """A NaN scale makes its row of A, or column of B, NaN in D, and nothing else."""
+    config = kernel.config
+    if config["d"] in QUANTIZED_OUTPUTS:
+        pytest.skip("blocks of a quantised D mix columns")
+    shape = m, n, k = (33, 136, 640)
+    operands = operands_of(kernel, shape)
+    block, dtype = BLOCK[config["a"]], reference.BYTES_OF_DTYPE[config["d"]]
+    nan = 0x7F if config["a"] == "nvfp4" else 0xFF
+    scales = [operands.a_scales.clone(), operands.b_scales.clone()]
+    for tensor, row, column in ((scales[0], 17, 3), (scales[1], 131, k // block - 1)):
+        at = scale_factors.index(row, column, k, block)
+        reference.as_bytes(tensor).view(-1)[at] = nan
+    exact, magnitude = operands.exact.clone(), operands.magnitude.clone()
+    exact[17], exact[:, 131] = torch.nan, torch.nan
+    for tactic in tactics_of(kernel, shape):
+        found = operands.multiply(a_descale=scales[0], b_descale=scales[1], out_dtype=dtype, tactic=tactic)
+        assert int(found.isnan().sum()) == m + n - 1, str(tactic)
+        reference.compare(found, exact, magnitude, k, str(tactic))
