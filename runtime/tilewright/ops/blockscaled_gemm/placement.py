@@ -19,8 +19,9 @@ from tilewright.ops.common.memory import round_up
 from tilewright.ops.common.operands import Operand
 from tilewright.table import KernelRecord
 
-SCALES = ("a_descale", "b_descale", "out_descale")
-SCALE_BYTES = 16  # what the addresses of scale factors are multiples of, for TMA
+# What the addresses of these are multiples of, whatever the kernel (tilewright/blockscaled_gemm/binding.hpp).
+ADDRESS_BYTES = 16
+ADDRESSED = ("a", "b", "c", "out", "a_descale", "b_descale", "out_descale")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ def place(
     of_d = BLOCK[arguments.d] if arguments.d in QUANTIZED_OUTPUTS else 1
     k = round_up(arguments.k, lcm(wanted.a, wanted.b))
     n = round_up(arguments.n, lcm(wanted.d, wanted.c if arguments.c is not None else 1, of_d))
-    copies = {name for name in SCALES if addresses.get(name, SCALE_BYTES) < SCALE_BYTES}
+    copies = {name for name in ADDRESSED if addresses.get(name, ADDRESS_BYTES) < ADDRESS_BYTES}
     if k != arguments.k:
         copies |= {"a", "b"}
     if n != arguments.n:
