@@ -181,7 +181,7 @@ def page(head: dict[str, Any], rows: list[dict[str, Any]]) -> str:
     lines = [
         f"# {head['format']} beside dequantise-then-torch.mm, {head['gpu']}",
         "",
-        f"`{head['command']}`; driver {head['driver']}, torch {head['torch']}. Ratios: the other over us.",
+        f"`{head['command']}`; driver {head['driver']}, torch {head['torch']}. Ratios: their time over ours.",
         "",
         f"m up to 64: geomean {geomean([row['ratio'] for row in few]):.2f}, least "
         f"{min(row['ratio'] for row in few):.2f} against dequantise-then-mm; geomean "
