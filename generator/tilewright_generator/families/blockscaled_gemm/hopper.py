@@ -42,7 +42,20 @@ def hopper_depth(config: BlockscaledGemmConfig) -> str | None:
     return None
 
 
-# The kernel decodes its A operand (many rows: weights) in registers, its B operand once a thread block.
+# Policy. The fields are not read: thread blocks that split k make a cluster, at run time.
+def hopper_grid(config: BlockscaledGemmConfig) -> str | None:
+    """On sm_90 a spec gives cluster 1x1 and no stream-K: kernels split k over a cluster, at run time."""
+    if family(config) != "hopper":
+        return None
+    if config.cluster != (1, 1):
+        return f"kernels of sm_90 have cluster 1x1, not {config.cluster}"
+    if config.scheduler == "stream_k":
+        return "kernels of sm_90 split k over a cluster, at run time: they have no stream_k"
+    return None
+
+
+# Policy. The kernel decodes its A operand (many rows: weights) in registers, its B operand once a thread
+# block.
 def hopper_swap(config: BlockscaledGemmConfig) -> str | None:
     """On sm_90 the operands are swapped: B's rows are the tile's rows."""
     if family(config) == "hopper" and not config.swap_ab:

@@ -18,12 +18,16 @@ from tilewright_generator.families.blockscaled_gemm.config import (
     block,
     c_type,
     family,
+    quantizes,
     ultra,
 )
 
 LIMITS = {"hopper": 232_448, "tcgen05": 232_448, "sm120": 101_376}  # bytes one thread block may use
 ULTRA_SPARE = 512  # that an ultra kernel leaves: CUTLASS counts its barriers and alignment short
 _BARRIER = 16  # a full and an empty mbarrier
+# CUTLASS 4.5 counts a stage's barriers as 128 bytes, and on sm_12x leaves room for a dynamic scheduler.
+_COUNTED_BARRIER = {"4.2": 16, "4.5": 128}
+_SM120_SCHEDULER = {"4.2": 0, "4.5": 96}
 _ULTRA_BUFFERS = {16: 4, 32: 2}  # of scale factors, to a tile of K 768
 
 
@@ -64,7 +68,8 @@ def _tcgen05(config: BlockscaledGemmConfig) -> Memory:
     # Accumulators, scheduler, its responses and throttle, load order, tensor memory.
     kernel = accumulators * _BARRIER + 2 * _BARRIER + 2 * 16 + 2 * _BARRIER + 16 + 8 + 8
     stage = stage_bytes(config)
-    stages = _stages(config, (LIMITS["tcgen05"] - kernel - epilogue.carveout) // (stage + _BARRIER))
+    room = LIMITS["tcgen05"] - kernel - epilogue.carveout
+    stages = _stages(config, room // (stage + _COUNTED_BARRIER[config.cutlass]))
     barriers = (stages + epilogue.stages_c + accumulators) * _BARRIER + 96
     return Memory(stages, _total(barriers + 2 * 16 + 4, epilogue, stages * stage))
 
@@ -72,14 +77,16 @@ def _tcgen05(config: BlockscaledGemmConfig) -> Memory:
 def _sm120(config: BlockscaledGemmConfig) -> Memory:
     epilogue = _sm120_epilogue(config)
     stage = stage_bytes(config)
-    stages = _stages(config, (LIMITS["sm120"] - epilogue.carveout) // (stage + _BARRIER))
-    barriers = (stages + epilogue.stages_c) * _BARRIER + 96
+    room = LIMITS["sm120"] - _SM120_SCHEDULER[config.cutlass] - epilogue.carveout
+    stages = _stages(config, room // (stage + _COUNTED_BARRIER[config.cutlass]))
+    order = 48 if config.schedule == "pingpong" else 16
+    barriers = (stages + epilogue.stages_c) * _BARRIER + order
     return Memory(stages, _total(barriers, epilogue, stages * stage, least=1024))
 
 
 def _ultra(config: BlockscaledGemmConfig) -> Memory:
     """Data and scale factors have pipelines of their own; the latter takes what the former leaves."""
-    epilogue = _Epilogue(8208, 16, 0)  # CUTLASS keeps a buffer although D goes past shared memory
+    epilogue = _Epilogue(8208, 16, 1)  # CUTLASS keeps a buffer although D goes past shared memory
     accumulators = 1 if config.tile.n == 256 else 2
     kernel = accumulators * _BARRIER + 3 * _BARRIER + 3 * 16 + 3 * _BARRIER + 16 + 8 + accumulators * 4
     room = LIMITS["tcgen05"] - kernel - epilogue.carveout - ULTRA_SPARE
@@ -90,7 +97,7 @@ def _ultra(config: BlockscaledGemmConfig) -> Memory:
     stages = _stages(config, room // (data + scales + 2 * _BARRIER))
     left = room - stages * (data + scales + 2 * _BARRIER)
     buffers = stages + max(0, left // (scales + _BARRIER))
-    barriers = (stages + buffers + accumulators) * _BARRIER + 196
+    barriers = (stages + buffers + accumulators + 1) * _BARRIER + 180
     return Memory(stages, _total(barriers, epilogue, stages * data + buffers * scales))
 
 
@@ -104,36 +111,52 @@ def stage_bytes(config: BlockscaledGemmConfig) -> int:
 
 
 def _tcgen05_epilogue(config: BlockscaledGemmConfig) -> _Epilogue:
+    """`sm100_builder.inl`: 128 rows; columns by what C and D take; C's buffers serve D too."""
     if config.store != "tma":
-        return _Epilogue(8208, 16, 0)
-    widest = max(bits(config.d), bits(c_type(config)) if config.c == "same" else 0)
-    if config.tile.n == 256:
+        return _Epilogue(8208, 16, 1)
+    n, with_c = config.tile.n, config.c == "same"
+    widest = max(bits(config.d), bits(c_type(config)) if with_c else 0)
+    if n == 256:  # what our template says
         columns = 64
-    elif config.c == "same":
-        columns = (16 if config.tile.n <= 128 else 32) if widest == 32 else 32 if config.tile.n <= 128 else 64
+    elif with_c:
+        columns = (16 if n <= 128 else 32) if widest == 32 else 32 if n <= 128 else 64
     else:
         columns = 64 if widest == 4 else 32
-    return _epilogue(config, 128, min(columns, config.tile.n), most_c=4)
+    columns = min(columns, n)
+    tiles, d_tile = n // columns, 128 * columns * bits(config.d) // 8
+    stages_d, stages_c = min(tiles, 2), min(tiles, 4)
+    alignment = _alignment(config, config.d, 128, columns)
+    tensors = stages_d * d_tile
+    if with_c:
+        stages_c = max(stages_c, stages_d + 1)
+        tensors = stages_c * 128 * columns * widest // 8
+        alignment = max(alignment, _alignment(config, c_type(config), 128, columns))
+    return _Epilogue(_round_up(tensors + 1, alignment), alignment, stages_c)
 
 
 def _sm120_epilogue(config: BlockscaledGemmConfig) -> _Epilogue:
-    return _epilogue(config, 64, 32, most_c=2)
+    """`sm120_builder.inl`: 64 rows of 32 columns; a C of D's type shares D's buffers."""
+    tiles = config.tile.m // 64 * (config.tile.n // 32)
+    stages = stages_c = min(tiles, 2)
+    tensors = stages * 64 * 32 * bits(config.d) // 8
+    alignment = _alignment(config, config.d, 64, 32)
+    if config.c == "same":
+        c_tile = 64 * 32 * bits(c_type(config)) // 8
+        if c_type(config) == config.d:
+            stages_c = stages + 1
+            tensors = stages_c * c_tile
+        else:
+            tensors += stages_c * c_tile
+        alignment = max(alignment, _alignment(config, c_type(config), 64, 32))
+    fusion = 256 if quantizes(config) else 1  # maxima that warps exchange
+    return _Epilogue(_round_up(tensors + fusion, alignment), alignment, stages_c)
 
 
-def _epilogue(config: BlockscaledGemmConfig, rows: int, columns: int, most_c: int) -> _Epilogue:
-    tiles = config.tile.m // rows * (config.tile.n // columns)
-    stages_d = min(tiles, 2)
-    alignment = max(128, 8 * _swizzle((rows if config.swap_ab else columns) * bits(config.d) // 8))
-    d_tile = rows * columns * bits(config.d) // 8
-    if config.c == "none":
-        tensors = stages_d * d_tile
-        stages_c = max(min(tiles, most_c), stages_d + 1) if bits(config.d) > 8 else min(tiles, most_c)
-        return _Epilogue(_round_up(tensors + 1, alignment), alignment, stages_c)
-    c_tile = rows * columns * bits(c_type(config)) // 8
-    reuse = c_type(config) == config.d
-    stages_c = max(min(tiles, most_c), stages_d + 1)
-    tensors = stages_c * c_tile + (0 if reuse else stages_d * d_tile)
-    return _Epilogue(_round_up(tensors + 1, alignment), alignment, stages_c)
+def _alignment(config: BlockscaledGemmConfig, dtype: str, rows: int, columns: int) -> int:
+    """Of a matrix's buffer: eight rows of its swizzle; on tcgen05 32-bit columns have one of their own."""
+    if config.swap_ab and bits(dtype) == 32 and family(config) == "tcgen05":
+        return 512
+    return 8 * _swizzle((rows if config.swap_ab else columns) * bits(dtype) // 8)
 
 
 def _swizzle(contiguous_bytes: int) -> int:

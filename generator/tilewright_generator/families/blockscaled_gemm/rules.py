@@ -17,14 +17,21 @@ from tilewright_generator.families.blockscaled_gemm.config import (
     family,
     mixes_bits,
     quantizes,
-    ultra,
 )
 from tilewright_generator.families.blockscaled_gemm.hopper import (
     hopper_depth,
+    hopper_grid,
     hopper_swap,
     hopper_tile,
 )
 from tilewright_generator.families.blockscaled_gemm.memory import LIMITS, memory
+from tilewright_generator.families.blockscaled_gemm.ultra import (
+    prefetch_of_ultra,
+    ultra_arch,
+    ultra_stages,
+    ultra_store,
+    ultra_tile,
+)
 
 _FAMILY_NAMES = {"hopper": "sm_90", "tcgen05": "sm_100, sm_103 and sm_110", "sm120": "sm_12x"}
 _SCHEDULES = {"hopper": ("cooperative",), "tcgen05": ("1sm", "2sm"), "sm120": ("cooperative", "pingpong")}
@@ -40,20 +47,31 @@ def operand_formats(config: BlockscaledGemmConfig) -> str | None:
     return None
 
 
-# sm100_blockscaled_layout.hpp (Sm1xxBlockScaledOutputConfig); CUTLASS has no 90-series epilogue that does it.
+# CUTLASS's epilogues that make scale factors are sm_100's and sm_120's; ours of Hopper makes none.
 def quantized_output(config: BlockscaledGemmConfig) -> str | None:
-    """A quantised D lies row-major beside its scales, stored by TMA, and is not one of Hopper's."""
-    if not quantizes(config):
-        return None
-    if family(config) == "hopper":
+    """D is quantised on Blackwell alone."""
+    if quantizes(config) and family(config) == "hopper":
         return f"the kernels of sm_90 have no epilogue that quantises D to {config.d}"
-    if config.swap_ab:
+    return None
+
+
+# Policy. It compiles: the blocks would lie along the kernel's n, which is then the caller's m.
+def quantized_swap(config: BlockscaledGemmConfig) -> str | None:
+    """A quantised D has its blocks along n, so that its operands are not swapped."""
+    if quantizes(config) and config.swap_ab:
         return f"D of {config.d} has its blocks along n, which swap_ab makes the kernel's m"
-    if config.store != "tma":
+    return None
+
+
+# Policy. It compiles; CUTLASS's examples pair TMA alone with it (72b).
+def quantized_store(config: BlockscaledGemmConfig) -> str | None:
+    """A quantised D is stored by TMA."""
+    if quantizes(config) and config.store != "tma":
         return f"D of {config.d} is stored by TMA, not {config.store}"
     return None
 
 
+# Policy. Our template takes an unknown schedule for the first of its architecture.
 def schedule_of_family(config: BlockscaledGemmConfig) -> str | None:
     """1sm and 2sm are schedules of sm_100, sm_103 and sm_110; cooperative and pingpong of the others."""
     known = _SCHEDULES[family(config)]
@@ -78,7 +96,9 @@ def tcgen05_tile(config: BlockscaledGemmConfig) -> str | None:
 
 
 # The scale factors of a tile are whole atoms of 4 along k: 64 elements of NVFP4, 128 of the others
-# (sm100_blockscaled_layout.hpp). 512 and more leave no second stage beside a tile of 128.
+# (sm100_blockscaled_layout.hpp); sm120_blockscaled_mma_builder.inl has 128 as the least for 8 bits. Policy:
+# a row of a stage is a swizzled line of 128 bytes (FP4: or half of one). Two lines leave a tile of 128x128 3
+# stages of 8 bits where one leaves 6.
 def tile_depth(config: BlockscaledGemmConfig) -> str | None:
     """Tile K is 128 or 256 (8-bit operands: 128), or 768 for sm_103's FP4."""
     if config.tile.k == ULTRA_K or family(config) == "hopper":
@@ -89,33 +109,10 @@ def tile_depth(config: BlockscaledGemmConfig) -> str | None:
     return None
 
 
-# sm103_blockscaled_umma_builder.inl: "TileShape_K should 768 for MMA kernels", FP4 alone, K-major;
-# the instructions exist on 10.3 and nowhere else. NoSmem is what CUTLASS's generator pairs with it.
-def ultra_tile(config: BlockscaledGemmConfig) -> str | None:
-    """Tiles of K 768 are sm_103a's, for FP4, with N of 128, 192 or 256 and D stored directly."""
-    if not ultra(config):
-        return None
-    if config.arch != "sm_103a":
-        return f"tile K {ULTRA_K} is for sm_103a, not {config.arch}"
-    if bits(config.a) != 4 or bits(config.b) != 4:
-        return f"tile K {ULTRA_K} is for FP4 operands, not {config.a} x {config.b}"
-    if config.tile.n not in (128, 192, 256):
-        return f"tiles of K {ULTRA_K} have N of 128, 192 or 256, not {config.tile.n}"
-    if config.store == "tma":
-        return f"tiles of K {ULTRA_K} leave no shared memory for D: store is direct or direct_256"
-    return None
-
-
-def prefetch_of_ultra(config: BlockscaledGemmConfig) -> str | None:
-    """Prefetch is a choice of the tiles of K 768 alone."""
-    if config.prefetch == "none" and not ultra(config):
-        return f"prefetch is a choice of tiles of K {ULTRA_K}, not {config.tile.k}"
-    return None
-
-
-# sm120_blockscaled_mma_builder.inl: a cooperative kernel's warps cover 128 rows, a ping-pong kernel's 64;
-# the layout of B's scale factors divides N by 128 in CUTLASS 4.2 (a tile of 32 or 64 does not compile: "TMA
-# requires CTA_Tile and SLayout top-level size equivalence"), and not in 4.5.
+# sm120_blockscaled_mma_builder.inl divides the scale factors' rows by 128: M of 64, N of 96 and 192 do not
+# compile ("Shape Divisibility Condition", "TMA requires CTA_Tile and SLayout top-level size equivalence"),
+# nor does an N below 32 ("EPI_TILE_N must divide CTA_N"). CUTLASS 4.5 rounds B's rows up, so that it takes N
+# of 32 and 64.
 def sm120_tile(config: BlockscaledGemmConfig) -> str | None:
     """On sm_12x tile M is 128 or 256 and N 128 or 256; with CUTLASS 4.5 N may be 32 or 64 too."""
     if family(config) != "sm120":
@@ -131,41 +128,61 @@ def sm120_tile(config: BlockscaledGemmConfig) -> str | None:
     return None
 
 
-# sm120_blockscaled_mma_builder.inl: "no programmatic multicast on this arch".
-def cluster_of_one(config: BlockscaledGemmConfig) -> str | None:
-    """On sm_12x and sm_90 a cluster is one thread block (sm_90's split of k makes clusters of its own)."""
-    if family(config) != "tcgen05" and config.cluster != (1, 1):
-        return f"kernels of {_FAMILY_NAMES[family(config)]} have cluster 1x1, not {config.cluster}"
+# Policy. The mma of sm_12x accumulates in registers, of which 384 threads leave 168 to each at compile time.
+def sm120_accumulators(config: BlockscaledGemmConfig) -> str | None:
+    """On sm_12x a thread has at most 128 accumulators: two warpgroups share a tile, or have one each."""
+    if family(config) != "sm120":
+        return None
+    threads = 128 if config.schedule == "pingpong" else 256
+    per_thread = config.tile.m * config.tile.n // threads
+    if per_thread > 128:
+        return (
+            f"tile {config.tile.m}x{config.tile.n} on {threads} threads takes {per_thread} accumulators a "
+            "thread > 128: the others would be kept in local memory"
+        )
     return None
 
 
-# sm100_gemm_tma_warpspecialized.hpp, can_implement: scale factors are multicast to 4 thread blocks at most.
-# Powers of two are ours.
+# sm120_blockscaled_mma_builder.inl: "no programmatic multicast on this arch", "Cluster has to be static".
+def cluster_of_one(config: BlockscaledGemmConfig) -> str | None:
+    """On sm_12x a cluster is one thread block."""
+    if family(config) == "sm120" and config.cluster != (1, 1):
+        return f"kernels of sm_12x have cluster 1x1, not {config.cluster}"
+    return None
+
+
+# Policy. 8x1 compiles; scale factors are multicast to 4 thread blocks at most (can_implement of
+# sm100_blockscaled_mma_warpspecialized.hpp), and sides that are no powers of two leave SMs of a GPC idle.
 def cluster_size(config: BlockscaledGemmConfig) -> str | None:
-    """A static cluster has sides of 1, 2 or 4; where two SMs share an MMA its M is even."""
+    """A static cluster has sides of 1, 2 or 4."""
     if family(config) != "tcgen05" or isinstance(config.cluster, str):
         return None
     m, n = config.cluster
     if m not in (1, 2, 4) or n not in (1, 2, 4):
         return f"cluster {config.cluster} has a side that is not 1, 2 or 4"
-    if config.schedule == "2sm" and m % 2:
-        return f"2sm needs an even cluster M, {m} is not"
+    return None
+
+
+# sm100_builder.inl: "schedule + cluster mismatch".
+def cluster_of_pairs(config: BlockscaledGemmConfig) -> str | None:
+    """Where two SMs share an MMA, a static cluster's M is even."""
+    if family(config) != "tcgen05" or isinstance(config.cluster, str):
+        return None
+    if config.schedule == "2sm" and config.cluster.m % 2:
+        return f"2sm needs an even cluster M, {config.cluster.m} is not"
     return None
 
 
 # sm90_gemm_tma_warpspecialized_pingpong.hpp: "Ping-pong kernel does not currently support stream-K".
 def stream_k_schedule(config: BlockscaledGemmConfig) -> str | None:
-    """Stream-K is not for the ping-pong schedule, nor for sm_90, where thread blocks of a cluster split k."""
-    if config.scheduler != "stream_k":
-        return None
-    if config.schedule == "pingpong":
+    """Stream-K is not for the ping-pong schedule."""
+    if config.scheduler == "stream_k" and config.schedule == "pingpong":
         return "stream_k needs the cooperative schedule, not pingpong"
-    if family(config) == "hopper":
-        return "kernels of sm_90 split k over a cluster, at run time: they have no stream_k"
     return None
 
 
-# The NoSmem epilogues of CUTLASS are sm_100's; ours of Hopper has one way to store.
+# Policy: the field is read nowhere else. The NoSmem epilogues of CUTLASS are sm_100's; ours of Hopper has
+# one way.
 def store_of_family(config: BlockscaledGemmConfig) -> str | None:
     """Direct stores are a choice on sm_100, sm_103 and sm_110."""
     if config.store != "tma" and family(config) != "tcgen05":
@@ -173,38 +190,94 @@ def store_of_family(config: BlockscaledGemmConfig) -> str | None:
     return None
 
 
-# The builders: "Smem usage is too high", "Specialization requires Stages set to value 2 or more"; the
-# kernels: "SMEM usage exceeded capacity"; and sm90/config.hpp. The limits are the hardware's.
+# The kernels: "SMEM usage exceeded capacity"; the builders: "Smem usage is too high", and on sm_12x
+# "Specialization requires Stages set to value 2 or more"; sm90/config.hpp. The limits are the hardware's.
 def shared_memory(config: BlockscaledGemmConfig) -> str | None:
-    """At least two stages, and the epilogue's buffers, fit into shared memory."""
-    if any(
-        rule(config) for rule in (tcgen05_tile, tile_depth, ultra_tile, sm120_tile, hopper_tile, hopper_depth)
-    ):
-        return None  # their reasons say it better
+    """The stages (on sm_12x and sm_90 at least two) and the epilogue's buffers fit into shared memory."""
+    if _other_reasons(config):
+        return None  # which say it better
     stages, total = memory(config)
     limit, tile = LIMITS[family(config)], f"tile {config.tile} and D {config.d}"
-    if stages < 2:
-        return f"shared memory of {limit} B holds {max(stages, 0)} stages of {tile}; two are wanted"
+    least = 1 if family(config) == "tcgen05" else 2
+    if stages < least:
+        return f"shared memory of {limit} B holds {max(stages, 0)} stages of {tile}; {least} are wanted"
     if total > limit:
         return f"shared memory {total} B > {limit} B of {config.arch}, with {stages} stages of {tile}"
     return None
 
 
+# Policy. CUTLASS's collectives of sm_100 compile with one stage, and load and multiply in turns then.
+def two_stages(config: BlockscaledGemmConfig) -> str | None:
+    """Loads overlap with the tensor cores' work: there are two stages at least."""
+    if family(config) != "tcgen05" or _other_reasons(config) or shared_memory(config):
+        return None
+    stages = memory(config).stages
+    if stages < 2:
+        tile = f"tile {config.tile} and D {config.d}"
+        return f"shared memory of {LIMITS['tcgen05']} B holds {stages} stage of {tile}; two are wanted"
+    return None
+
+
+def _other_reasons(config: BlockscaledGemmConfig) -> bool:
+    """Whether the tile itself is none, so that the model of its memory means nothing."""
+    return any(
+        rule(config)
+        for rule in (
+            tcgen05_tile,
+            tile_depth,
+            ultra_tile,
+            ultra_store,
+            sm120_tile,
+            hopper_tile,
+            hopper_depth,
+            quantized_output,
+            quantized_store,
+            schedule_of_family,
+        )
+    )
+
+
 RULES: tuple[Callable[[BlockscaledGemmConfig], str | None], ...] = (
     operand_formats,
     quantized_output,
+    quantized_swap,
+    quantized_store,
     schedule_of_family,
     tcgen05_tile,
     tile_depth,
+    ultra_arch,
     ultra_tile,
+    ultra_store,
+    ultra_stages,
     prefetch_of_ultra,
     sm120_tile,
+    sm120_accumulators,
     cluster_of_one,
     cluster_size,
+    cluster_of_pairs,
     stream_k_schedule,
     store_of_family,
     hopper_tile,
     hopper_depth,
+    hopper_grid,
     hopper_swap,
     shared_memory,
+    two_stages,
 )
+
+# Rules that are stricter than the compiler. What the others reject does not compile.
+POLICIES = {
+    quantized_swap: "the blocks would lie along the caller's m, in a layout that no consumer reads",
+    quantized_store: "it compiles, but CUTLASS's examples pair TMA alone with it",
+    schedule_of_family: "the kernel would be another schedule's, under a name that says otherwise",
+    tile_depth: "shallower stages are half-used lines of shared memory, deeper ones too few",
+    ultra_arch: "the instruction of K 96 is sm_103's: elsewhere it compiles and is undefined",
+    ultra_store: "D's buffers cost a stage; CUTLASS's generator has no such kernel",
+    prefetch_of_ultra: "the kernel would be the same under another name",
+    sm120_accumulators: "the accumulators would be kept in local memory",
+    cluster_size: "can_implement refuses it, or SMs of a GPC stay idle",
+    store_of_family: "the kernel would be the same under another name",
+    hopper_grid: "the kernel would be the same: a tactic's splits decide its grid and cluster",
+    hopper_swap: "the kernel would be the same; swap_ab says what its tile's M lies along",
+    two_stages: "loads and the tensor cores would take turns",
+}

@@ -1,0 +1,54 @@
+"""What is legal of the tiles of K 768, which go with sm_103's FP4 instructions of K 96."""
+
+from __future__ import annotations
+
+from tilewright_generator.families.blockscaled_gemm.config import ULTRA_K, BlockscaledGemmConfig, bits, ultra
+
+
+# Policy. nvcc compiles it for sm_100f too; but PTX has tcgen05.mma of K 96 for sm_103 alone.
+def ultra_arch(config: BlockscaledGemmConfig) -> str | None:
+    """Tiles of K 768 are for sm_103a."""
+    if ultra(config) and config.arch != "sm_103a":
+        return f"tile K {ULTRA_K} is for sm_103a, not {config.arch}"
+    return None
+
+
+# sm103_blockscaled_umma_builder.inl: FP4 alone ("Could not build a collective");
+# sm103_blockscaled_mma_warpspecialized.hpp: "Cta N should be one of 128/192/256".
+def ultra_tile(config: BlockscaledGemmConfig) -> str | None:
+    """Tiles of K 768 are for FP4, with N of 128, 192 or 256."""
+    if not ultra(config):
+        return None
+    if bits(config.a) != 4 or bits(config.b) != 4:
+        return f"tile K {ULTRA_K} is for FP4 operands, not {config.a} x {config.b}"
+    if config.tile.n not in (128, 192, 256):
+        return f"tiles of K {ULTRA_K} have N of 128, 192 or 256, not {config.tile.n}"
+    return None
+
+
+# Policy. It compiles, with a stage less; CUTLASS's generator and example 89 pair ultra tiles with NoSmem
+# alone.
+def ultra_store(config: BlockscaledGemmConfig) -> str | None:
+    """Tiles of K 768 store D directly."""
+    if ultra(config) and config.store == "tma":
+        return f"tiles of K {ULTRA_K} leave no shared memory for D: store is direct or direct_256"
+    return None
+
+
+# sm103_blockscaled_umma_builder.inl: a StageCount gives one number where two are taken ("Index out of
+# range").
+def ultra_stages(config: BlockscaledGemmConfig) -> str | None:
+    """Tiles of K 768 have as many stages as fit."""
+    if ultra(config) and config.stages != "auto":
+        return (
+            f"stages of tiles of K {ULTRA_K} are auto, not {config.stages}: CUTLASS does not compile others"
+        )
+    return None
+
+
+# Policy: it is read nowhere else.
+def prefetch_of_ultra(config: BlockscaledGemmConfig) -> str | None:
+    """Prefetch is a choice of the tiles of K 768 alone."""
+    if config.prefetch == "none" and not ultra(config):
+        return f"prefetch is a choice of tiles of K {ULTRA_K}, not {config.tile.k}"
+    return None
