@@ -1,165 +1,358 @@
-"""The host side of Blackwell kernels, on any machine: which problems they take, workspaces, argument checks.
+"""The host side of block-scaled kernels, on any machine: what they take, their workspaces, argument checks.
 
-The kernels are those that test_compile.py compiles; their modules' libraries are linked and loaded, and no GPU
-is touched.
+The kernels are those that are compiled for tests; their modules' libraries are loaded, and no GPU is touched.
 """
 
 from __future__ import annotations
 
+import itertools
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-from test_compile import KERNELS, TABLES
+from compiled_kernels import HOPPER, STREAM_K, TWO_SM, ULTRA, Compiled
 
-from tilewright.build.building import build
-from tilewright.build.library import libraries
-from tilewright.device import B200, B300, RTX_PRO_6000, DeviceProperties
+from tilewright import paths, scale_factors
+from tilewright.build.library import link_command
+from tilewright.build.toolchain import find_toolchain
+from tilewright.device import B200, B300, H200, RTX_PRO_6000
 from tilewright.library import Library, load
+from tilewright.ops.blockscaled_gemm.family import FAMILY
 from tilewright.ops.blockscaled_gemm.problem import Problem
 from tilewright.ops.common.tactics import Tactic
 
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.compile
+pytestmark = [pytest.mark.compile, pytest.mark.timeout(1800)]
 
-TWO_SM = "blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x128x256_dyn_2sm"
-ULTRA = "blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x128x768_dyn_1sm_direct256"
-STREAM_K = "blockscaled_gemm_sm120f_nvfp4_nvfp4_bf16_128x128x128_1x1_coop_streamk"
-HOPPER = "blockscaled_gemm_sm90_nvfp4_nvfp4_bf16_128x32x256_1x1_coop_swap"
+DEVICES = {TWO_SM: B200, ULTRA: B300, STREAM_K: RTX_PRO_6000, HOPPER: H200}
 GOOD = (256, 512, 1024)
+TILE_BYTES = 128 * 128 * 4  # of partial sums
+SIDES = (1, 2, 3, 4, 6, 8)
+
+
+@pytest.fixture(params=DEVICES)
+def kernel(request: pytest.FixtureRequest, compiled: dict[str, Compiled]) -> Compiled:
+    return compiled[request.param]
+
+
+@pytest.fixture
+def two_sm(compiled: dict[str, Compiled]) -> Compiled:
+    return compiled[TWO_SM]
+
+
+@pytest.fixture
+def ultra(compiled: dict[str, Compiled]) -> Compiled:
+    return compiled[ULTRA]
+
+
+@pytest.fixture
+def stream_k(compiled: dict[str, Compiled]) -> Compiled:
+    return compiled[STREAM_K]
+
+
+def ask(one: Compiled, shape: tuple[int, ...], **tactic: Any) -> tuple[Library, str, Any, tuple[int, ...]]:
+    """The library, and what its functions take for a problem (m, n, k[, batch])."""
+    problem, device = Problem(*shape), DEVICES[one.record.name]
+    options = (*Tactic(one.record.name, **tactic).options(device.sm_count), *problem.options)
+    return load(one.library), one.record.name, (*shape, 1)[:4], options
+
+
+def takes(one: Compiled, shape: tuple[int, ...], **tactic: Any) -> bool:
+    library, *question = ask(one, shape, **tactic)
+    return library.can_implement(*question)
+
+
+def workspace(one: Compiled, shape: tuple[int, ...], **tactic: Any) -> int:
+    library, *question = ask(one, shape, **tactic)
+    return library.workspace_bytes(*question)
+
+
+def test_good_problems(kernel: Compiled) -> None:
+    for shape in (
+        GOOD, (1, 128, 512), (31, 256, 256), (128, 4096, 7168), (4097, 528, 96), (1, 16, 32), (*GOOD, 3),
+        (8192, 28672, 8192),
+    ):  # fmt: skip
+        assert takes(kernel, shape), shape
+
+
+def test_empty_and_impossible_problems(kernel: Compiled) -> None:
+    for shape in ((0, 256, 256), (128, 0, 256), (128, 256, 0), (128, 256, 256, 0)):
+        assert not takes(kernel, shape), shape
+    with pytest.raises(ValueError, match="k is -1; 0 to 2147483647 is wanted"):
+        takes(kernel, (128, 256, -1))
+
+
+def test_k_that_tma_cannot_move(kernel: Compiled) -> None:
+    for k in (16, 40, 136, 1000, 1008, 1023):
+        assert not takes(kernel, (128, 256, k)), k
+
+
+def test_n_that_a_store_cannot_write(compiled: dict[str, Compiled]) -> None:
+    for name in (TWO_SM, STREAM_K):
+        assert takes(compiled[name], (128, 264, 512))
+        for n in (129, 130, 132, 260):
+            assert not takes(compiled[name], (128, n, 512)), n
+    assert takes(compiled[HOPPER], (128, 129, 512))  # single elements, where it must
+
+
+def test_what_the_table_accepts_the_kernel_takes(kernel: Compiled) -> None:
+    """Extents: where the rules say yes, can_implement does not say no."""
+    record = kernel.record
+    extents = itertools.product(
+        (1, 7, 128, 4097), (8, 16, 24, 129, 260, 272, 1000), (32, 48, 72, 96, 160, 1024), (1, 3)
+    )
+    agreed = 0
+    for shape in extents:
+        legal = FAMILY.misfit(record, Problem(*shape)) is None
+        agreed += legal
+        if legal or record.name != ULTRA:  # whose D the table alone wants at multiples of 32 bytes
+            assert takes(kernel, shape) == legal, shape
+    assert agreed
+
+
+def test_the_alignment_of_an_ultra_epilogue_is_a_rule(ultra: Compiled) -> None:
+    reason = FAMILY.misfit(ultra.record, Problem(128, 264, 1024))
+    assert reason is not None
+    assert "d has 264 elements" in reason
+    assert "not a multiple of 16" in reason
+    assert FAMILY.misfit(ultra.record, Problem(128, 272, 1024)) is None
+
+
+@pytest.mark.parametrize("name", [TWO_SM, ULTRA])
+def test_clusters(compiled: dict[str, Compiled], name: str) -> None:
+    """The rules and the kernel agree on every shape and fallback: sides of 1 to 4, pairs whole, fallbacks
+    that divide. A side of 3 the rules leave to the kernel, which refuses it."""
+    one = compiled[name]
+    unit = 2 if name == TWO_SM else 1
+    assert one.record.facts["cluster_multiple"] == [unit, 1]
+    legal = []
+    for m, n, fallback_m, fallback_n in itertools.product(SIDES, SIDES, SIDES, SIDES):
+        if m * n > 16 or fallback_m * fallback_n > 16:
+            continue
+        tactic = {"cluster": f"{m}x{n}", "fallback": f"{fallback_m}x{fallback_n}"}
+        fits = FAMILY.misfit_arguments(Tactic(name, **tactic), one.record) is None
+        if takes(one, GOOD, **tactic):
+            legal.append((m, n, fallback_m, fallback_n))
+            assert max(m, n) <= 4
+            assert m % unit == fallback_m % unit == 0
+            assert m % fallback_m == n % fallback_n == 0
+            assert fits or 3 in (m, n), tactic
+        else:
+            assert not fits or 3 in (m, n), tactic
+    assert (4, 4, unit, 1) in legal
+    assert (4, 2, 4, 2) in legal
+    assert takes(one, GOOD)  # the smallest that the kernel has
+
+
+def test_clusters_that_are_wrong(two_sm: Compiled, ultra: Compiled) -> None:
+    for cluster, fallback in (
+        ("1x1", "1x1"),  # cuts a pair of SMs
+        ("3x1", "3x1"),  # likewise
+        ("4x1", "1x1"),  # its fallback does
+        ("8x1", "2x1"),  # scale factors are multicast to four
+        ("2x8", "2x1"),
+        ("2x2", "2x4"),  # a fallback that does not divide it
+        ("4x2", "4x4"),
+        ("2x2", "4x1"),
+    ):
+        assert not takes(two_sm, GOOD, cluster=cluster, fallback=fallback), (cluster, fallback)
+    for cluster, fallback in (("1x4", "1x1"), ("2x2", "1x2"), ("4x4", "1x1")):
+        assert takes(ultra, GOOD, cluster=cluster, fallback=fallback), (cluster, fallback)
+    assert not takes(ultra, GOOD, cluster="1x8", fallback="1x1")
+
+
+def test_settings_that_are_no_numbers_to_count_with(kernel: Compiled) -> None:
+    """Swizzle, splits and the number of SMs: 0 and less are refused, not divided by."""
+    library, name, sizes, options = ask(kernel, GOOD)
+    assert library.can_implement(name, sizes, options)
+    places = {"splits": 3} if name == HOPPER else {"swizzle": 1, "splits": 3, "sm_count": 9}
+    for what, at in places.items():
+        for value in (0, -1):
+            wrong = (*options[:at], value, *options[at + 1 :])
+            assert not library.can_implement(name, sizes, wrong), what
+
+
+def test_splits_over_a_cluster_of_hopper(compiled: dict[str, Compiled]) -> None:
+    hopper = compiled[HOPPER]
+    for splits in range(1, 17):
+        assert takes(hopper, GOOD, splits=splits) == (splits in (1, 2, 4, 8)), splits
+    assert takes(hopper, (16, 128, 256, 8191), splits=8)
+    assert not takes(hopper, (16, 128, 256, 8192), splits=8)  # thread blocks along z
+    assert takes(hopper, (32 * 65535, 128, 256))
+    assert not takes(hopper, (32 * 65535 + 1, 128, 256))  # along y
+
+
+def test_what_does_not_split_needs_no_workspace(compiled: dict[str, Compiled]) -> None:
+    for shape in (GOOD, (1, 128, 512), (32, 5120, 25600), (*GOOD, 3)):
+        for name in (TWO_SM, ULTRA, HOPPER):
+            assert workspace(compiled[name], shape) == 0
+        assert workspace(compiled[HOPPER], shape, splits=8) == 0
+        assert workspace(compiled[STREAM_K], shape, decomposition="data_parallel") == 0
+
+
+@pytest.mark.parametrize(
+    "shape", [(32, 5120, 25600), (128, 128, 8192), (4096, 4096, 4096), (100, 520, 4128, 2)]
+)
+def test_workspace_of_stream_k(stream_k: Compiled, shape: tuple[int, ...]) -> None:
+    """Partial sums and a few barriers for each tile of D that the tactic cuts, not for what any might."""
+    m, n, _, batch = (*shape, 1)[:4]
+    tiles = -(-m // 128) * -(-n // 128) * batch
+    most = tiles * (TILE_BYTES + 8) + 128
+    for splits in (2, 4):
+        assert tiles * TILE_BYTES < workspace(stream_k, shape, decomposition="split_k", splits=splits) <= most
+    cut = min(tiles, 2 * RTX_PRO_6000.sm_count)
+    streamed = workspace(stream_k, shape, decomposition="stream_k")
+    assert TILE_BYTES < streamed <= cut * TILE_BYTES + tiles * 8 + 128
+
+
+def call(shape: tuple[int, int, int] = GOOD, **changed: Any) -> tuple[Any, ...]:
+    """A launcher's arguments: right ones, on the host."""
+    m, n, k = shape
+    made: dict[str, Any] = {
+        "a": torch.zeros(m, k // 2, dtype=torch.uint8),
+        "b": torch.zeros(n, k // 2, dtype=torch.uint8).mT,
+        "a_scale": torch.zeros(scale_factors.padded_shape(m, k, 16), dtype=torch.uint8),
+        "b_scale": torch.zeros(scale_factors.padded_shape(n, k, 16), dtype=torch.uint8),
+        "c": None,
+        "d": torch.zeros(m, n, dtype=torch.bfloat16),
+        "d_scale": None,
+        "alpha": None,
+        "d_global_scale": None,
+        "beta": 0.0,
+        "workspace": None,
+    } | changed
+    return tuple(made.values())
+
+
+def launch(one: Compiled, library: Library, *arguments: Any, **tactic: Any) -> int:
+    _, name, _, options = ask(one, GOOD, **tactic)
+    return library.launcher(name, options)(*arguments)
 
 
 @pytest.fixture(scope="module")
-def library() -> dict[str, Library]:
-    """By kernel: the library of its module, built like any other."""
-    report = build(TABLES, frozenset(KERNELS), strict=True)
-    report.raise_for_failures()
-    modules = {name: table.module for table in TABLES for name in table}
-    return {name: load(Path(libraries(modules[name])[0].path)) for name in (TWO_SM, ULTRA, STREAM_K, HOPPER)}
+def on_host(compiled: dict[str, Compiled], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Library]:
+    """By kernel: the compiled kernel behind its module's binding, which takes it to run on the host: so that
+    tensors without a GPU get as far as they can."""
+    import tvm_ffi  # noqa: PLC0415 (only for where its headers are)
+
+    toolchain = find_toolchain()
+    made = {}
+    for name in (TWO_SM, STREAM_K):
+        folder = tmp_path_factory.mktemp("on_host")
+        one = compiled[name]
+        command = [
+            *toolchain.host, "-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden",
+            "-DTILEWRIGHT_DEVICE_TYPE=kDLCPU", f"-I{paths.include_dir()}",
+            f"-isystem{Path(tvm_ffi.__file__).parent / 'include'}",
+            "-c", str(one.table.folder / "table.cc"), "-o", str(folder / "table.o"),
+        ]  # fmt: skip
+        subprocess.run(command, check=True)
+        listing = folder / "objects"
+        listing.write_text(f'"{folder / "table.o"}"\n"{one.object}"\n', encoding="utf-8")
+        library = folder / "on_host.so"
+        subprocess.run(link_command(toolchain, library, listing), check=True)
+        made[name] = Library(library)
+    return made
 
 
-def takes(
-    library: dict[str, Library],
-    kernel: str,
-    shape: tuple[int, ...],
-    device: DeviceProperties = B200,
-    **tactic: Any,
-) -> bool:
-    problem = Problem(*shape)
-    sizes = (problem.m, problem.n, problem.k, problem.batch)
-    return library[kernel].can_implement(kernel, sizes, _options(kernel, problem, device, **tactic))
+def test_a_call_that_is_right_gets_as_far_as_cuda(
+    on_host: dict[str, Library], two_sm: Compiled, stream_k: Compiled
+) -> None:
+    """So that what the next test sees refused is refused for what is wrong with it."""
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU, which must not be given the host's memory")
+    assert launch(two_sm, on_host[TWO_SM], *call()) > 0
+    needed = workspace(stream_k, GOOD, decomposition="split_k", splits=2)
+    room = torch.zeros(needed + 256, dtype=torch.uint8)
+    start = -room.data_ptr() % 256
+    arguments = call(workspace=room[start : start + needed])
+    assert launch(stream_k, on_host[STREAM_K], *arguments, decomposition="split_k", splits=2) > 0
 
 
-def _options(kernel: str, problem: Problem, device: DeviceProperties, **tactic: Any) -> tuple[int, ...]:
-    return (*Tactic(kernel, **tactic).options(device.sm_count), *problem.options)
+_WRONG: dict[str, tuple[type[Exception], str, Any]] = {
+    "a of another type": (TypeError, "a is float8_e4m3fn; float4", lambda: {"a": _fp8(256, 512)}),
+    "b of another type": (TypeError, "b is float32", lambda: {"b": torch.zeros(512, 512).mT}),
+    "b row-major": (ValueError, "b has stride 512 along its rows", lambda: {"b": _bytes(512, 512)}),
+    "another k": (ValueError, "b is ", lambda: {"b": _bytes(512, 256).mT}),
+    "another n": (ValueError, "b is ", lambda: {"b": _bytes(256, 512).mT}),
+    "d of another type": (
+        TypeError, "d is float16; bfloat16", lambda: {"d": torch.zeros(256, 512).half()},
+    ),
+    "d of one dimension": (
+        ValueError, "d has 1 dimensions", lambda: {"d": torch.zeros(512, dtype=torch.bfloat16)},
+    ),
+    "scales of another type": (TypeError, "a_scale is float8_e8m0fnu", lambda: {"a_scale": _mx(256, 64)}),
+    "scales without their padding": (
+        ValueError, "a_scale holds 8192 scale factors in 8192 bytes; 16384 contiguous",
+        lambda: {"a_scale": _bytes(128, 64)},
+    ),
+    "scales with gaps": (
+        ValueError, "b_scale holds 32768 .* contiguous", lambda: {"b_scale": _bytes(512, 128)[:, :64]},
+    ),
+    "no scales": (TypeError, "a_scale is None", lambda: {"a_scale": None}),
+    "two alphas": (ValueError, "alpha is not one float32", lambda: {"alpha": torch.ones(2)}),
+    "scales of a D that has none": (ValueError, "d_scale goes with", lambda: {"d_scale": _bytes(256, 32)}),
+    "beta without c": (ValueError, "beta is 1 and c is None", lambda: {"beta": 1.0}),
+    "c of another type": (TypeError, "c is float32; bfloat16", lambda: {"c": torch.zeros(256, 512)}),
+    "c of another shape": (
+        ValueError, "c is ", lambda: {"c": torch.zeros(256, 256, dtype=torch.bfloat16)},
+    ),
+}  # fmt: skip
 
 
-@pytest.mark.timeout(1800)
-class TestCanImplement:
-    @pytest.mark.parametrize("kernel", [TWO_SM, ULTRA, STREAM_K, HOPPER])
-    def test_good_problems(self, library: dict[str, Library], kernel: str) -> None:
-        for shape in (
-            GOOD,
-            (1, 128, 512),
-            (31, 256, 256),
-            (128, 4096, 7168),
-            (4097, 264 * 2, 96),
-            (*GOOD, 3),
-        ):
-            assert takes(library, kernel, shape), shape
-
-    @pytest.mark.parametrize("kernel", [TWO_SM, ULTRA, STREAM_K, HOPPER])
-    def test_k_that_tma_cannot_move(self, library: dict[str, Library], kernel: str) -> None:
-        for k in (16, 40, 136, 1000):
-            assert not takes(library, kernel, (128, 256, k)), k
-
-    def test_n_that_the_store_cannot_write(self, library: dict[str, Library]) -> None:
-        for kernel in (TWO_SM, STREAM_K):
-            assert takes(library, kernel, (128, 264, 512))
-            assert not takes(library, kernel, (128, 129, 512))
-        assert takes(library, HOPPER, (128, 129, 512))
-
-    @pytest.mark.parametrize("kernel", [TWO_SM, ULTRA, STREAM_K, HOPPER])
-    def test_empty_problems(self, library: dict[str, Library], kernel: str) -> None:
-        for shape in ((0, 256, 256), (128, 0, 256), (128, 256, 0), (128, 256, 256, 0)):
-            assert not takes(library, kernel, shape), shape
-
-    def test_clusters_of_two_sms(self, library: dict[str, Library]) -> None:
-        for cluster, fallback in (("2x1", "2x1"), ("4x4", "2x1"), ("4x2", "4x1"), ("2x4", "2x2"), ("", "")):
-            assert takes(library, TWO_SM, GOOD, cluster=cluster, fallback=fallback), cluster
-        for cluster, fallback in (
-            ("1x1", "1x1"),  # cuts a pair of SMs
-            ("4x1", "1x1"),
-            ("8x1", "2x1"),  # scale factors are multicast to four
-            ("2x8", "2x1"),
-            ("2x2", "2x4"),  # the fallback does not divide it
-        ):
-            assert not takes(library, TWO_SM, GOOD, cluster=cluster, fallback=fallback), (cluster, fallback)
-
-    def test_clusters_of_one_sm(self, library: dict[str, Library]) -> None:
-        assert takes(library, ULTRA, GOOD, B300, cluster="1x4", fallback="1x1")
-        assert takes(library, ULTRA, GOOD, B300, cluster="2x2", fallback="1x2")
-        assert not takes(library, ULTRA, GOOD, B300, cluster="1x8", fallback="1x1")
-
-    def test_splits_on_hopper(self, library: dict[str, Library]) -> None:
-        assert all(takes(library, HOPPER, GOOD, splits=splits) for splits in (1, 2, 4, 8))
-        assert not takes(library, HOPPER, GOOD, splits=3)
+def _bytes(*shape: int) -> Any:
+    return torch.zeros(shape, dtype=torch.uint8)
 
 
-@pytest.mark.timeout(1800)
-class TestWorkspace:
-    def test_what_does_not_split_needs_none(self, library: dict[str, Library]) -> None:
-        for kernel in (TWO_SM, ULTRA, HOPPER):
-            options = _options(kernel, Problem(*GOOD), B200)
-            assert library[kernel].workspace_bytes(kernel, (*GOOD, 1), options) == 0
-
-    def test_stream_k_keeps_the_partial_sums(self, library: dict[str, Library]) -> None:
-        m, n, k = shape = (32, 5120, 25600)
-        options = _options(STREAM_K, Problem(*shape), RTX_PRO_6000, decomposition="split_k", splits=4)
-        tiles = -(-m // 128) * -(-n // 128)
-        size = library[STREAM_K].workspace_bytes(STREAM_K, (m, n, k, 1), options)
-        assert tiles * 128 * 128 * 4 <= size <= 4 * tiles * 128 * 128 * 4 + 2**20
+def _fp8(*shape: int) -> Any:
+    return _bytes(*shape).view(torch.float8_e4m3fn)
 
 
-@pytest.mark.timeout(1800)
-class TestArguments:
-    """What a launcher refuses before it touches anything: these tensors are on the host."""
+def _mx(*shape: int) -> Any:
+    return _bytes(*shape).view(torch.float8_e8m0fnu)
 
-    def launch(self, library: dict[str, Library], **changed: Any) -> int:
-        options = _options(TWO_SM, Problem(*GOOD), B200)
-        m, n, k = GOOD
-        made: dict[str, Any] = {
-            "a": torch.zeros(m, k // 2, dtype=torch.uint8),
-            "b": torch.zeros(n, k // 2, dtype=torch.uint8).mT,
-            "a_scale": torch.zeros(m, k // 16, dtype=torch.uint8),
-            "b_scale": torch.zeros(n, k // 16, dtype=torch.uint8),
-            "c": None,
-            "d": torch.zeros(m, n, dtype=torch.bfloat16),
-            "d_scale": None,
-            "alpha": None,
-            "d_global_scale": None,
-            "beta": 0.0,
-            "workspace": None,
-        } | changed
-        return library[TWO_SM].launcher(TWO_SM, options)(*made.values())
 
-    def test_tensors_on_the_host(self, library: dict[str, Library]) -> None:
-        with pytest.raises(ValueError, match="device type 1"):
-            self.launch(library)
+@pytest.mark.parametrize("what", _WRONG)
+def test_what_a_launcher_refuses(on_host: dict[str, Library], two_sm: Compiled, what: str) -> None:
+    error, message, change = _WRONG[what]
+    with pytest.raises(error, match=message):
+        launch(two_sm, on_host[TWO_SM], *call(**change()))
 
-    def test_too_few_arguments(self, library: dict[str, Library]) -> None:
-        options = _options(TWO_SM, Problem(*GOOD), B200)
-        with pytest.raises(TypeError, match="11 arguments, not 1"):
-            library[TWO_SM].launcher(TWO_SM, options)(None)
 
-    def test_no_tensor(self, library: dict[str, Library]) -> None:
-        with pytest.raises(TypeError, match="a_scale is None"):
-            self.launch(library, a_scale=None)
+def test_addresses_and_what_overlaps(on_host: dict[str, Library], two_sm: Compiled) -> None:
+    """Answered in numbers, as the op answers with copies: -16 - i, and -32 - i, of operand i."""
+    library = on_host[TWO_SM]
+    room = torch.zeros(256 * 512 + 64, dtype=torch.uint8)
+    start = -room.data_ptr() % 16
+    shifted = room[start + 8 :][: 256 * 512].view(256, 512)
+    assert launch(two_sm, library, *call(a=shifted)) == -16
+    assert launch(two_sm, library, *call(b_scale=shifted.view(-1)[: 512 * 64])) == -16 - 3
+    d = torch.zeros(256, 512, dtype=torch.bfloat16)
+    assert launch(two_sm, library, *call(d=d, a=d.view(torch.uint8)[:, :512])) == -32
 
-    def test_options_of_another_family(self, library: dict[str, Library]) -> None:
-        with pytest.raises(ValueError, match="options holds 2 numbers; 13 are wanted"):
-            library[TWO_SM].launcher(TWO_SM, (0, 1))
 
-    def test_a_kernel_that_is_not_linked(self, library: dict[str, Library]) -> None:
-        with pytest.raises(KeyError, match="is not in this library"):
-            library[TWO_SM].launcher(TWO_SM.replace("2sm", "1sm"), _options(TWO_SM, Problem(*GOOD), B200))
+def test_a_workspace_that_is_too_small(on_host: dict[str, Library], stream_k: Compiled) -> None:
+    cut: dict[str, Any] = {"decomposition": "split_k", "splits": 2}
+    with pytest.raises(ValueError, match="workspace holds 16 bytes"):
+        launch(stream_k, on_host[STREAM_K], *call(workspace=_bytes(16)), **cut)
+
+
+def test_tensors_on_the_host_are_refused(two_sm: Compiled) -> None:
+    """By the library as it is shipped."""
+    with pytest.raises(ValueError, match="a is on device type 1; this library's kernels run on type 2"):
+        launch(two_sm, load(two_sm.library), *call())
+
+
+def test_calls_that_are_no_calls(two_sm: Compiled) -> None:
+    library, name, _, options = ask(two_sm, GOOD)
+    with pytest.raises(TypeError, match="11 arguments, not 1"):
+        library.launcher(name, options)(None)
+    with pytest.raises(ValueError, match="options holds 2 numbers; 13 are wanted"):
+        library.launcher(name, (0, 1))
+    with pytest.raises(KeyError, match="has no kernel named nothing"):
+        library.launcher("nothing", options)
+    absent = name.replace("_bf16_", "_f16_")
+    assert absent in two_sm.table
+    with pytest.raises(KeyError, match="is not in this library"):
+        library.launcher(absent, options)

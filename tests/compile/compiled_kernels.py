@@ -1,0 +1,36 @@
+"""The kernels that tests compile: of each family and architecture the fewest that show what is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tilewright.table import KernelRecord, Table, find_tables
+
+GENERATED = Path(__file__).parents[2] / "generated"
+TABLES = [Table.read(path) for path in find_tables(GENERATED)]
+TWO_SM = "blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x128x256_dyn_2sm"
+ULTRA = "blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x128x768_dyn_1sm_direct256"
+STREAM_K = "blockscaled_gemm_sm120f_nvfp4_nvfp4_bf16_128x128x128_1x1_coop_streamk"
+HOPPER = "blockscaled_gemm_sm90_nvfp4_nvfp4_bf16_128x32x256_1x1_coop_swap"
+KERNELS = {  # with what every tensor-core instruction of theirs begins with
+    "gemm_sm90_bf16_bf16_f32_bf16_tn_128x256x64_2x1_coop": "HGMMA",
+    "gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_1x1_coop_streamk": "HGMMA",
+    "gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x32x256_1x1_pingpong_fastacc_swap": "QGMMA",
+    HOPPER: "HGMMA",
+    TWO_SM: "UTCOMMA.2CTA.4X",
+    ULTRA: "UTCOMMA.BLOCK16",
+    STREAM_K: "OMMA.SF.16864.F32.E2M1.E2M1.UE4M3.4X",
+}
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A kernel of KERNELS, built."""
+
+    table: Table
+    record: KernelRecord
+    report: dict[str, Any]  # its row of the build report
+    library: Path  # its module's
+    object: Path

@@ -1,0 +1,28 @@
+"""Kernels compiled with nvcc, once a session."""
+
+from __future__ import annotations
+
+import pytest
+from compiled_kernels import KERNELS, TABLES, Compiled
+
+from tilewright.build.building import build
+from tilewright.build.store import Store
+
+
+@pytest.fixture(scope="session")
+def compiled() -> dict[str, Compiled]:
+    """All of KERNELS, with their modules' libraries, in the build cache of whoever runs this."""
+    store = Store()
+    report = build(TABLES, frozenset(KERNELS), store=store, strict=True)
+    report.raise_for_failures()
+    libraries = {library.module: library.path for library in report.libraries}
+    found = {}
+    for table in TABLES:
+        for row in report.to_json()["kernels"]:
+            if row["module"] == table.module:
+                entry = store.entry(row["key"])
+                assert entry is not None
+                name = row["name"]
+                found[name] = Compiled(table, table[name], row, libraries[table.module], entry.object)
+    assert set(found) == set(KERNELS)
+    return found

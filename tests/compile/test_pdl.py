@@ -1,0 +1,134 @@
+"""Programmatic dependent launch, from the one field to the machine code.
+
+`pdl` sets the launch attribute (kPdl) and what makes the device code wait (a definition for CUTLASS, kPdl
+itself for kernels of ours). With the attribute alone a kernel would read what is not written yet.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+from compiled_kernels import GENERATED, HOPPER, KERNELS, TABLES, Compiled
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from tilewright import paths
+from tilewright.build.commands import OBJECT, kernel_command, kernel_flags
+from tilewright.build.toolchain import Toolchain, find_toolchain
+from tilewright.table import KernelRecord, Table
+from tilewright_generator import families
+from tilewright_generator.families.blockscaled_gemm.config import BlockscaledGemmConfig
+from tilewright_generator.shapes import Cluster, Tile
+
+SWITCHES = {"CUTLASS_ENABLE_GDC_FOR_SM90=1", "CUTLASS_ENABLE_GDC_FOR_SM100=1", "CUTLASS_GDC_ENABLED=1"}
+TEMPLATES = GENERATED.parent / "templates"
+RECORDS = {name: table[name] for table in TABLES for name in table}
+BLOCKSCALED = [record for table in TABLES if table.family == "blockscaled_gemm" for record in table.values()]
+OF_ARCH = {record.arch: record for record in BLOCKSCALED}
+WAITS = """
+#include "cutlass/arch/grid_dependency_control.h"
+extern "C" __global__ void waits(int* x) {
+  cutlass::arch::wait_on_dependent_grids();
+  *x = 1;
+}
+"""
+
+
+def is_ours(record: KernelRecord) -> bool:
+    """Whether the kernel is not CUTLASS's."""
+    return record.arch == "sm_90a" and record.name.startswith("blockscaled_gemm")
+
+
+def switch_of(record: KernelRecord) -> set[str]:
+    """What CUTLASS 4.2 (arch/grid_dependency_control.h) wants defined so that its kernels wait."""
+    if is_ours(record):
+        return set()
+    if record.arch.startswith("sm_110"):
+        return {"CUTLASS_GDC_ENABLED=1"}  # no switch knows __CUDA_ARCH__ 1100
+    if not record.arch.startswith("sm_90"):
+        return {"CUTLASS_ENABLE_GDC_FOR_SM100=1"}
+    stream_k = record.config["scheduler"] == "stream_k"  # does not compile under the switch
+    return {"CUTLASS_GDC_ENABLED=1" if stream_k else "CUTLASS_ENABLE_GDC_FOR_SM90=1"}
+
+
+def check(record: KernelRecord, source: str) -> None:
+    """Attribute, definition and field say the same."""
+    attributes = re.findall(r"\bkPdl = (\w+);", source)
+    assert attributes == ["true" if record.config["pdl"] else "false"], record.name
+    wanted = switch_of(record) if record.config["pdl"] else set()
+    assert {one for one in record.defines if "GDC" in one} == wanted, record.name
+    if is_ours(record):  # the kernel's own parameter
+        assert re.search(r"sm90::Kernel<[^>]*\bkPdl>", source), record.name
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.module)
+def test_every_generated_kernel(table: Table) -> None:
+    for record in table.values():
+        check(record, table.source(record).read_text(encoding="utf-8"))
+
+
+def without_pdl(record: KernelRecord) -> tuple[KernelRecord, str]:
+    """The same kernel with `pdl: false`, as the generator writes it."""
+    family = families.get("blockscaled_gemm")
+    values = {field.name: record.config[field.name] for field in fields(BlockscaledGemmConfig)}
+    values |= {"pdl": False, "tile": Tile(*values["tile"])}
+    if not isinstance(values["cluster"], str):
+        values["cluster"] = Cluster(*values["cluster"])
+    config = BlockscaledGemmConfig(**values)
+    name = family.kernel_name(config)
+    assert name == f"{record.name}_nopdl"
+    environment = Environment(loader=FileSystemLoader(TEMPLATES), undefined=StrictUndefined)
+    source = environment.get_template(family.template(config)).render(
+        family.variables(config) | {"name": name, "spec": "specs/none.yaml"}
+    )
+    row = {"name": name, "source": f"{name}.cu", "sha256": "", "config": {**record.config, "pdl": False}}
+    return KernelRecord.parse({**row, "facts": record.facts, **family.build(config)}), source
+
+
+@pytest.mark.parametrize("arch", OF_ARCH)
+def test_the_field_takes_both_away(arch: str) -> None:
+    check(*without_pdl(OF_ARCH[arch]))
+
+
+@pytest.fixture(scope="module")
+def toolchain() -> Toolchain:
+    return find_toolchain()
+
+
+def griddepcontrol(toolchain: Toolchain, folder: Path, source: str, record: KernelRecord) -> set[str]:
+    """What of ACQBULK and PREEXIT is in the machine code of a source, compiled with a kernel's flags."""
+    path = folder / "unit.cu"
+    path.write_text(source, encoding="utf-8")
+    command = kernel_command(toolchain, paths.include_dir(), path, kernel_flags(record), ())
+    subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
+    listing = subprocess.run(
+        [str(toolchain.cuobjdump), "-sass", OBJECT], cwd=folder, check=True, capture_output=True, text=True
+    )
+    return set(re.findall(r"\b(ACQBULK|PREEXIT)\b", listing.stdout))
+
+
+@pytest.mark.compile
+def test_a_kernel_of_ours_waits_with_the_field_alone(
+    compiled: dict[str, Compiled], toolchain: Toolchain, tmp_path: Path
+) -> None:
+    with_it = compiled[HOPPER]
+    record, source = without_pdl(with_it.record)
+    assert set(with_it.report["grid_dependency"]) == {"ACQBULK", "PREEXIT"}
+    assert griddepcontrol(toolchain, tmp_path, source, record) == set()
+
+
+@pytest.mark.compile
+def test_the_definition_for_sm_110_makes_cutlass_wait(toolchain: Toolchain, tmp_path: Path) -> None:
+    """Of other targets whole kernels are compiled; what decides is target and definition alone."""
+    record = OF_ARCH["sm_110a"]
+    assert griddepcontrol(toolchain, tmp_path, WAITS, record) == {"ACQBULK"}
+    switched = replace(record, defines=("CUTLASS_ENABLE_GDC_FOR_SM100=1",))
+    assert griddepcontrol(toolchain, tmp_path, WAITS, switched) == set()  # hence a definition of our own
+
+
+def test_other_targets_are_compiled_whole() -> None:
+    covered = {RECORDS[name].arch for name in KERNELS}
+    assert {record.arch for record in RECORDS.values()} == covered | {"sm_110a"}
