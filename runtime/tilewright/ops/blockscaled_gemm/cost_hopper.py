@@ -7,7 +7,7 @@ k tile is hidden by other resident thread blocks alone. A split k is summed thro
 
 Numbers that are not the hardware's own are fitted to the times of every tactic of 21 kernels for 212 problems
 of linear layers (nvfp4, mxfp8, mxfp4; m from 1 to 1024) on one H200, L2 cold, launches back to back. Its pick
-is 2 % slower than the best in geomean, 34 % at worst (m of 64). A sample of the times is in tests/runtime/data.
+is 1.4 % slower than the best in geomean, 24 % at worst. A sample of the times is in tests/runtime/data.
 """
 
 from __future__ import annotations
@@ -38,27 +38,27 @@ BLOCK_SHARED_BYTES = 1024  # that the system takes of each thread block's
 SM_REGISTERS = 64 * 1024
 
 # Fitted. Decoding, in instructions of one lane for each element:
-WEIGHT_DECODE = {4: 1.74, 8: 1.8}  # by bits
-ACTIVATION_DECODE = {4: 3.8, 8: 6.4}  # with the store to shared memory
-ISSUE_SHARE = 0.57  # of the issue slots that decoding gets
+WEIGHT_DECODE = {4: 1.74, 8: 2.03}  # by bits
+ACTIVATION_DECODE = {4: 4.8, 8: 6.8}  # with the store to shared memory
+ISSUE_SHARE = 0.556  # of the issue slots that decoding gets
 
 # One k tile.
 LEAST_WGMMA_CLOCKS = 4  # an instruction of few columns
-TILE_CLOCKS = 450  # barriers and the wait for a stage; other resident thread blocks hide them
-SM_FILL_BYTES_PER_CLOCK = 64  # an SM from L2, if few others load
+TILE_CLOCKS = 346  # barriers and the wait for a stage; other resident thread blocks hide them
+SM_FILL_BYTES_PER_CLOCK = 61  # an SM from L2, if few others load
 L2_BYTES_PER_CLOCK = 6400  # L2 to all SMs; gemm's
 OUTSIDE_BYTES_PER_CLOCK = 400  # zeros for rows that do not exist
 HBM_SHARE = 0.95  # of the rated bandwidth
-DISTURBANCE = 1.3  # the norm in which all add up: decoding disturbs loads more than gemm's wgmma does
+DISTURBANCE = 1.355  # the norm in which all add up: decoding disturbs loads more than gemm's wgmma does
 
 # One launch.
-LAUNCH_SECONDS = 2.4e-6
-FIRST_STAGE_CLOCKS = 1700  # tensor maps, first loads from HBM, first activations decoded
+LAUNCH_SECONDS = 1.94e-6
+FIRST_STAGE_CLOCKS = 1280  # tensor maps, first loads from HBM, first activations decoded
 EPILOGUE_CLOCKS = 200  # through shared memory
 EPILOGUE_BYTES_PER_CLOCK = 64  # of D, an SM
-CLUSTER_SHARE = {1: 1.0, 2: 1.0, 4: 0.91, 8: 0.91}  # of the SMs, that whole clusters cover
-CLUSTER_CLOCKS = 1200  # two barriers of a cluster, and its slowest thread block
-EXCHANGE_BYTES_PER_CLOCK = 7  # sums read from another SM's shared memory
+CLUSTER_SHARE = {1: 1.0, 2: 1.0, 4: 0.91, 8: 0.905}  # of the SMs, that whole clusters cover
+CLUSTER_CLOCKS = 2220  # two barriers of a cluster, and its slowest thread block
+EXCHANGE_BYTES_PER_CLOCK = 6.9  # sums read from another SM's shared memory
 
 
 def resident(record: KernelRecord) -> int:
@@ -95,9 +95,9 @@ def estimator(
     hbm = moved / (work.tiles * work.k_tiles) / memory_bytes_per_clock(device, HBM_SHARE)
     epilogue = EPILOGUE_CLOCKS + epilogue_bytes(problem, tile) / EPILOGUE_BYTES_PER_CLOCK
 
-    def needs(blocks: int) -> dict[str, float]:
-        """Clocks in which `blocks` thread blocks of the GPU, spread evenly, do a k tile each."""
-        beside = ceil(blocks / device.sm_count)  # on the busiest SM
+    def needs(blocks: int, sms: int) -> dict[str, float]:
+        """Clocks in which `blocks` thread blocks, spread evenly over `sms` SMs, do a k tile each."""
+        beside = ceil(blocks / sms)  # on the busiest SM
         fill = loaded * max(beside / SM_FILL_BYTES_PER_CLOCK, blocks / L2_BYTES_PER_CLOCK)
         return {
             "math": beside * norm(2, decode, wgmma),
@@ -105,17 +105,16 @@ def estimator(
             "hbm": hbm * blocks,
         }
 
-    def k_tile(blocks: int) -> float:
-        beside = ceil(blocks / device.sm_count)
-        return norm(DISTURBANCE, *needs(blocks).values()) + TILE_CLOCKS / beside
+    def k_tile(blocks: int, sms: int) -> float:
+        return norm(DISTURBANCE, *needs(blocks, sms).values()) + TILE_CLOCKS / ceil(blocks / sms)
 
     def weigh(tactic: Tactic) -> Estimate:
         splits = tactic.splits
         sms = int(device.sm_count * CLUSTER_SHARE[splits])
         blocks, k_tiles = work.tiles * splits, ceil(work.k_tiles / splits)
         waves, rest = divmod(blocks, sms * held)
-        clocks = k_tiles * (waves * k_tile(sms * held) + (k_tile(rest) if rest else 0))
-        used = needs(sms * held if waves else rest)
+        clocks = k_tiles * (waves * k_tile(sms * held, sms) + (k_tile(rest, sms) if rest else 0))
+        used = needs(sms * held if waves else rest, sms)
         bound = max(used, key=used.__getitem__)
         # Each of a split tile's thread blocks stores its part of it.
         exchange = CLUSTER_CLOCKS + tile[0] * tile[1] * 4 * (splits - 1) / splits / EXCHANGE_BYTES_PER_CLOCK
