@@ -53,9 +53,10 @@ def stream_k(compiled: dict[str, Compiled]) -> Compiled:
 
 def ask(one: Compiled, shape: tuple[int, ...], **tactic: Any) -> tuple[Library, str, Any, tuple[int, ...]]:
     """The library, and what its functions take for a problem (m, n, k[, batch])."""
-    problem, device = Problem(*shape), DEVICES[one.record.name]
+    m, n, k, batch = (*shape, 1)[:4]
+    problem, device = Problem(m, n, k, batch), DEVICES[one.record.name]
     options = (*Tactic(one.record.name, **tactic).options(device.sm_count), *problem.options)
-    return load(one.library), one.record.name, (*shape, 1)[:4], options
+    return load(one.library), one.record.name, (m, n, k, batch), options
 
 
 def takes(one: Compiled, shape: tuple[int, ...], **tactic: Any) -> bool:
@@ -130,9 +131,9 @@ def test_clusters(compiled: dict[str, Compiled], name: str) -> None:
     for m, n, fallback_m, fallback_n in itertools.product(SIDES, SIDES, SIDES, SIDES):
         if m * n > 16 or fallback_m * fallback_n > 16:
             continue
-        tactic = {"cluster": f"{m}x{n}", "fallback": f"{fallback_m}x{fallback_n}"}
-        fits = FAMILY.misfit_arguments(Tactic(name, **tactic), one.record) is None
-        if takes(one, GOOD, **tactic):
+        tactic = Tactic(name, cluster=f"{m}x{n}", fallback=f"{fallback_m}x{fallback_n}")
+        fits = FAMILY.misfit_arguments(tactic, one.record) is None
+        if takes(one, GOOD, cluster=tactic.cluster, fallback=tactic.fallback):
             legal.append((m, n, fallback_m, fallback_n))
             assert max(m, n) <= 4
             assert m % unit == fallback_m % unit == 0

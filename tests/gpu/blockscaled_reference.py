@@ -48,7 +48,7 @@ class Operands:
     magnitude: torch.Tensor
 
     @property
-    def call(self) -> tuple[torch.Tensor, ...]:
+    def call(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
         return self.a, self.b, self.a_scales, self.b_scales
 
     def multiply(self, *arguments: Any, **options: Any) -> Any:
@@ -188,7 +188,7 @@ def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
 
 def same_bits(x: torch.Tensor, y: torch.Tensor) -> bool:
     """Whether two results are the same, NaN for NaN."""
-    return torch.equal(x.contiguous().view(torch.uint8), y.contiguous().view(torch.uint8))
+    return bool(torch.equal(x.contiguous().view(torch.uint8), y.contiguous().view(torch.uint8)))
 
 
 def compare(

@@ -128,9 +128,10 @@ def check_quantized(  # noqa: PLR0917 (a part of `check`)
 ) -> None:
     """Of a D whose scale factors the kernel makes."""
     scale = float(exact_reference.nvfp4_global_scale(exact.float())) if d == "nvfp4" else 1.0
-    rows, columns = scale_factors.padded_shape(*exact.shape[-2:], BLOCK[d])
+    m, n = exact.shape[-2:]
+    padded = scale_factors.padded_shape(m, n, BLOCK[d])
     out = reference.Output(tuple(exact.shape), d)
-    descale = torch.full((rows, columns), reference.POISON, dtype=torch.uint8, device="cuda")
+    descale = torch.full(padded, reference.POISON, dtype=torch.uint8, device="cuda")
     dtype = torch.float4_e2m1fn_x2 if d == "nvfp4" else out.view.dtype
     if d == "nvfp4":
         options["out_global_scale"] = torch.full((1,), scale, device="cuda")
@@ -138,7 +139,7 @@ def check_quantized(  # noqa: PLR0917 (a part of `check`)
     found = exact_reference.dequantize(out.view, descale, d, global_scale=scale if d == "nvfp4" else None)
     reference.compare(found, exact, magnitude, operands.k, what, d=d, global_scale=scale)
     out.check_borders()
-    plain = scale_factors.unswizzle(descale, *exact.shape[-2:], BLOCK[d])
+    plain = scale_factors.unswizzle(descale, m, n, BLOCK[d])
     assert torch.equal(scale_factors.swizzle(plain), descale), f"{what}: the scales' padding is not zero"
 
 

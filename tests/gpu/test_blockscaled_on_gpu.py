@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import blockscaled_reference as reference
 import pytest
@@ -94,17 +95,20 @@ def test_no_kernel_adds_c_to_other_formats() -> None:
         of.multiply(c=c, beta=1.0)
 
 
-# What an operand and its scales may be: a name, and functions of the data and of the scales.
-_FORMS = {
-    "bytes": (lambda x: x, lambda s: s.view(torch.uint8)),
-    "flat bytes": (lambda x: x, lambda s: s.view(torch.uint8).flatten()),
-    "flat": (lambda x: x, lambda s: s.flatten()),
-    "rows of 16": (lambda x: x, lambda s: s.view(-1, 16)),
-    "float4": (lambda x: x.view(torch.float4_e2m1fn_x2) if x.dtype == torch.uint8 else x, lambda s: s),
-    "float4, flat bytes": (
-        lambda x: x.view(torch.float4_e2m1fn_x2) if x.dtype == torch.uint8 else x,
-        lambda s: s.view(torch.uint8).flatten(),
-    ),
+def _float4(data: torch.Tensor) -> torch.Tensor:
+    return data.view(torch.float4_e2m1fn_x2) if data.dtype == torch.uint8 else data
+
+
+# What an operand and its scales may be: functions of the data and of the scales, which the reference has as
+# bytes (FP4) or their own FP8, and as two dimensions of their own FP8.
+_Form: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
+_FORMS: dict[str, tuple[_Form, _Form]] = {
+    "bytes": (lambda data: data, lambda scales: scales.view(torch.uint8)),
+    "flat bytes": (lambda data: data, lambda scales: scales.view(torch.uint8).flatten()),
+    "flat": (lambda data: data, lambda scales: scales.flatten()),
+    "rows of 16": (lambda data: data, lambda scales: scales.view(-1, 16)),
+    "float4": (_float4, lambda scales: scales),
+    "float4, flat bytes": (_float4, lambda scales: scales.view(torch.uint8).flatten()),
 }
 
 
