@@ -9,10 +9,9 @@ from tilewright_generator.families.blockscaled_gemm.kernel import (
     facts,
     kernel_name,
     summary,
-    template,
-    variables,
 )
 from tilewright_generator.families.blockscaled_gemm.rules import RULES
+from tilewright_generator.families.blockscaled_gemm.source import template, variables
 
 FAMILY = Family(
     name="blockscaled_gemm",
