@@ -58,7 +58,7 @@ def quantized_output(config: BlockscaledGemmConfig) -> str | None:
 # Policy. It compiles: the blocks would lie along the kernel's n, which is then the caller's m.
 def quantized_swap(config: BlockscaledGemmConfig) -> str | None:
     """A quantised D has its blocks along n, so that its operands are not swapped."""
-    if quantizes(config) and config.swap_ab:
+    if quantizes(config) and config.swap_ab and family(config) != "hopper":
         return f"D of {config.d} has its blocks along n, which swap_ab makes the kernel's m"
     return None
 
@@ -190,8 +190,9 @@ def store_of_family(config: BlockscaledGemmConfig) -> str | None:
     return None
 
 
-# The kernels: "SMEM usage exceeded capacity"; the builders: "Smem usage is too high", and on sm_12x
-# "Specialization requires Stages set to value 2 or more"; sm90/config.hpp. The limits are the hardware's.
+# sm_100's kernels: "SMEM usage exceeded capacity"; the builders: "Smem usage is too high", and on sm_12x
+# "Specialization requires Stages set to value 2 or more"; sm90/config.hpp. The limits are the hardware's. The
+# kernels of sm_12x do not compare: with stages given they compile, and do not launch.
 def shared_memory(config: BlockscaledGemmConfig) -> str | None:
     """The stages (on sm_12x and sm_90 at least two) and the epilogue's buffers fit into shared memory."""
     if _other_reasons(config):
@@ -279,5 +280,6 @@ POLICIES = {
     store_of_family: "the kernel would be the same under another name",
     hopper_grid: "the kernel would be the same: a tactic's splits decide its grid and cluster",
     hopper_swap: "the kernel would be the same; swap_ab says what its tile's M lies along",
+    shared_memory: "sm_12x has not so much: with stages given the kernel compiles, and no GPU launches it",
     two_stages: "loads and the tensor cores would take turns",
 }

@@ -1,0 +1,306 @@
+"""What the rules of `blockscaled_gemm` reject, with which numbers, and that they and nvcc agree.
+
+The record that is read here, `benchmarks/results/rules_against_compiler.json`, is what nvcc said of
+configurations drawn at random; `benchmarks/rules_against_compiler.py` makes it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from typing import Any, get_args, get_type_hints
+
+import pytest
+from command_line import ROOT
+
+from tilewright_generator import families
+from tilewright_generator.families.blockscaled_gemm.config import BlockscaledGemmConfig
+from tilewright_generator.families.blockscaled_gemm.memory import LIMITS, memory
+from tilewright_generator.families.blockscaled_gemm.rules import POLICIES, RULES
+from tilewright_generator.rules import verdicts
+from tilewright_generator.shapes import Cluster, Tile
+
+FAMILY = families.get("blockscaled_gemm")
+RECORD = ROOT / "benchmarks" / "results" / "rules_against_compiler.json"
+ONE, DYNAMIC = Cluster(1, 1), "dynamic"
+
+
+def shape(text: str) -> Tile:
+    return Tile(*map(int, text.split("x")))
+
+
+def config(arch: str, formats: str, tile: str, schedule: str, **fields: Any) -> BlockscaledGemmConfig:
+    a, b, d = formats.split()
+    if arch in ("sm_100f", "sm_103a", "sm_110a"):
+        fields.setdefault("cluster", DYNAMIC)
+    return BlockscaledGemmConfig(arch, a, b, d, shape(tile), schedule, **fields)  # type: ignore[arg-type]
+
+
+SM100 = config("sm_100f", "nvfp4 nvfp4 bf16", "128x128x256", "2sm")
+MX100 = config("sm_100f", "mxfp8 mxfp8 bf16", "128x128x128", "1sm")
+ULTRA = config("sm_103a", "nvfp4 nvfp4 bf16", "128x128x768", "2sm", store="direct_256")
+SM120 = config("sm_120f", "nvfp4 nvfp4 bf16", "128x128x128", "cooperative")
+MX120 = config("sm_120f", "mxfp8 mxfp8 bf16", "128x128x128", "cooperative")
+HOPPER = config("sm_90a", "nvfp4 nvfp4 bf16", "64x16x256", "cooperative", swap_ab=True)
+
+
+@pytest.mark.parametrize("one", [SM100, MX100, ULTRA, SM120, MX120, HOPPER], ids=FAMILY.kernel_name)
+def test_the_usual_ones_are_accepted(one: BlockscaledGemmConfig) -> None:
+    assert verdicts(FAMILY, one) == []
+
+
+# A neighbour of a legal one; the rule that alone rejects it; what its reason says; and what makes it legal.
+REJECTED: list[tuple[BlockscaledGemmConfig, dict[str, Any], str, tuple[str, ...], dict[str, Any]]] = [
+    (SM100, {"b": "mxfp4"}, "operand_formats", ("nvfp4 has blocks of 16", "mxfp4 of 32"), {"a": "mxfp4"}),
+    (MX100, {"b": "nvfp4"}, "operand_formats", ("32", "16"), {"b": "mxfp8_e5m2"}),
+    (HOPPER, {"d": "mxfp8"}, "quantized_output", ("sm_90", "mxfp8"), {"d": "f32"}),
+    (SM100, {"d": "nvfp4", "swap_ab": True}, "quantized_swap", ("nvfp4",), {"swap_ab": False}),
+    (SM100, {"d": "mxfp8", "store": "direct"}, "quantized_store", ("mxfp8", "direct"), {"store": "tma"}),
+    (
+        SM100,
+        {"schedule": "cooperative"},
+        "schedule_of_family",
+        ("1sm and 2sm", "cooperative"),
+        {"schedule": "1sm"},
+    ),
+    (
+        SM120,
+        {"schedule": "2sm"},
+        "schedule_of_family",
+        ("cooperative and pingpong",),
+        {"schedule": "pingpong"},
+    ),
+    (SM100, {"tile": shape("64x128x256")}, "tcgen05_tile", ("128", "64"), {"tile": shape("128x128x128")}),
+    (SM100, {"tile": shape("256x128x256")}, "tcgen05_tile", ("not 256",), {"tile": shape("128x256x256")}),
+    (
+        SM100,
+        {"tile": shape("128x96x256")},
+        "tcgen05_tile",
+        ("64, 128, 192 or 256", "96"),
+        {"tile": shape("128x192x256")},
+    ),
+    (SM100, {"tile": shape("128x32x256")}, "tcgen05_tile", ("not 32",), {"tile": shape("128x64x256")}),
+    (
+        MX100,
+        {"tile": shape("128x128x256")},
+        "tile_depth",
+        ("mxfp8", "128, not 256"),
+        {"a": "mxfp4", "b": "mxfp4"},
+    ),
+    (
+        SM100,
+        {"tile": shape("128x128x64")},
+        "tile_depth",
+        ("128 or 256, not 64",),
+        {"tile": shape("128x128x128")},
+    ),
+    (SM120, {"tile": shape("128x128x512")}, "tile_depth", ("not 512",), {"tile": shape("128x128x256")}),
+    (ULTRA, {"arch": "sm_100f"}, "ultra_arch", ("768", "sm_103a", "sm_100f"), {"tile": shape("128x128x256")}),
+    (ULTRA, {"a": "mxfp8", "b": "mxfp8"}, "ultra_tile", ("FP4", "mxfp8"), {"a": "mxfp4", "b": "mxfp4"}),
+    (
+        ULTRA,
+        {"tile": shape("128x64x768")},
+        "ultra_tile",
+        ("128, 192 or 256", "64"),
+        {"tile": shape("128x192x768")},
+    ),
+    (ULTRA, {"store": "tma"}, "ultra_store", ("768",), {"store": "direct"}),
+    (ULTRA, {"stages": 6}, "ultra_stages", ("not 6",), {"stages": "auto"}),
+    (SM100, {"prefetch": "none"}, "prefetch_of_ultra", ("768", "256"), {"prefetch": "tma"}),
+    (
+        SM120,
+        {"tile": shape("64x128x128")},
+        "sm120_tile",
+        ("128 or 256", "64"),
+        {"tile": shape("256x128x128")},
+    ),
+    (SM120, {"tile": shape("128x96x128")}, "sm120_tile", ("96",), {"tile": shape("128x256x128")}),
+    (SM120, {"tile": shape("128x64x128")}, "sm120_tile", ("64", "4.2", "4.5"), {"cutlass": "4.5"}),
+    (
+        SM120,
+        {"tile": shape("256x256x128")},
+        "sm120_accumulators",
+        ("256 accumulators", "128"),
+        {"tile": shape("256x128x128")},
+    ),
+    (
+        SM120,
+        {"tile": shape("256x128x128"), "schedule": "pingpong"},
+        "sm120_accumulators",
+        ("128 threads",),
+        {"schedule": "cooperative"},
+    ),
+    (SM120, {"cluster": Cluster(2, 1)}, "cluster_of_one", ("2x1",), {"cluster": ONE}),
+    (SM120, {"cluster": DYNAMIC}, "cluster_of_one", ("dynamic",), {"cluster": ONE}),
+    (SM100, {"cluster": Cluster(8, 1)}, "cluster_size", ("8x1",), {"cluster": Cluster(4, 4)}),
+    (MX100, {"cluster": Cluster(1, 3)}, "cluster_size", ("1x3",), {"cluster": Cluster(1, 4)}),
+    (SM100, {"cluster": ONE}, "cluster_of_pairs", ("even", "1 is not"), {"schedule": "1sm"}),
+    (
+        SM120,
+        {"schedule": "pingpong", "scheduler": "stream_k"},
+        "stream_k_schedule",
+        ("pingpong",),
+        {"schedule": "cooperative"},
+    ),
+    (SM120, {"store": "direct"}, "store_of_family", ("sm_12x", "direct"), {"store": "tma"}),
+    (
+        HOPPER,
+        {"tile": shape("192x16x256")},
+        "hopper_tile",
+        ("64, 128 or 256", "192"),
+        {"tile": shape("256x16x256")},
+    ),
+    (HOPPER, {"tile": shape("64x24x256")}, "hopper_tile", ("24",), {"tile": shape("64x32x256")}),
+    (
+        HOPPER,
+        {"tile": shape("64x16x64")},
+        "hopper_depth",
+        ("128, 256 or 512, not 64",),
+        {"tile": shape("64x16x128")},
+    ),
+    (HOPPER, {"cluster": Cluster(2, 1)}, "hopper_grid", ("2x1",), {"cluster": ONE}),
+    (HOPPER, {"scheduler": "stream_k"}, "hopper_grid", ("stream_k",), {"scheduler": "data_parallel"}),
+    (HOPPER, {"swap_ab": False}, "hopper_swap", ("swap_ab is true",), {"swap_ab": True}),
+    # Seven stages of 28,672 bytes fit beside the epilogue.
+    (SM100, {"stages": 8}, "shared_memory", ("B > 232448 B", "8 stages"), {"stages": 7}),
+    (
+        SM120,
+        {"tile": shape("128x128x256"), "stages": 3},
+        "shared_memory",
+        ("B > 101376 B", "3 stages"),
+        {"stages": 2},
+    ),
+    (
+        MX120,
+        {"tile": shape("256x128x128")},
+        "shared_memory",
+        ("101376 B", "1 stages"),
+        {"tile": shape("128x128x128")},
+    ),
+    (
+        MX100,
+        {"tile": shape("128x256x128"), "d": "f32", "c": "same"},
+        "two_stages",
+        ("232448 B", "1 stage "),
+        {"c": "none"},
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("base", "change", "rule", "says", "remedy"),
+    REJECTED,
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_rule_rejects_with_its_numbers_and_accepts_the_neighbour(
+    base: BlockscaledGemmConfig,
+    change: dict[str, Any],
+    rule: str,
+    says: tuple[str, ...],
+    remedy: dict[str, Any],
+) -> None:
+    rejected = replace(base, **change)
+    found = verdicts(FAMILY, rejected)
+    assert [verdict.rule for verdict in found] == [rule]
+    for text in says:
+        assert text in found[0].reason
+    assert verdicts(FAMILY, replace(rejected, **remedy)) == []
+
+
+def test_every_rule_is_shown_and_says_what_it_demands() -> None:
+    assert {rule for _, _, rule, _, _ in REJECTED} == {rule.__name__ for rule in RULES}
+    for rule in RULES:
+        assert rule.__doc__, rule.__name__
+    assert POLICIES.keys() <= set(RULES)
+    assert all(POLICIES.values())
+
+
+# Stages and bytes as CUTLASS has them: SharedStorageSize of the instantiated kernel.
+MEMORY: dict[str, tuple[BlockscaledGemmConfig, tuple[int, int]]] = {
+    "tcgen05": (SM100, (7, 218_112)),
+    "N 64": (replace(SM100, tile=shape("128x64x256"), swap_ab=True, schedule="1sm"), (7, 219_136)),
+    "f32 columns": (replace(SM100, tile=shape("128x64x256"), d="f32", swap_ab=True), (8, 230_400)),
+    "direct": (replace(SM100, store="direct"), (7, 209_408)),
+    "quantised with C": (
+        replace(SM100, tile=shape("128x192x256"), schedule="1sm", d="nvfp4", c="same"),
+        (3, 192_512),
+    ),
+    "f32, direct, swapped": (
+        replace(MX100, tile=shape("128x256x128"), schedule="2sm", d="f32", store="direct_256", swap_ab=True),
+        (6, 214_528),
+    ),
+    "quantised": (replace(MX100, d="mxfp8", schedule="2sm"), (8, 213_760)),
+    "mixed": (replace(MX100, b="mxfp4", schedule="2sm"), (8, 222_208)),
+    "ultra": (ULTRA, (8, 230_016)),
+    "ultra, N 256": (replace(ULTRA, tile=shape("128x256x768"), schedule="1sm"), (4, 228_352)),
+    "sm_120": (SM120, (4, 83_968)),
+    "sm_120 with C": (replace(SM120, c="same", swap_ab=True, scheduler="stream_k"), (4, 88_064)),
+    "sm_120 f32 with C": (replace(SM120, c="same", d="f32"), (4, 100_352)),
+    "sm_120 ping-pong": (replace(SM120, schedule="pingpong", d="mxfp8", c="same"), (4, 88_064)),
+    "sm_120 quantised": (replace(SM120, d="nvfp4"), (5, 96_256)),
+    "sm_120, CUTLASS 4.5": (replace(SM120, tile=shape("128x32x128"), d="nvfp4", cutlass="4.5"), (7, 90_112)),
+}
+
+
+@pytest.mark.parametrize("name", MEMORY)
+def test_shared_memory_is_the_compilers(name: str) -> None:
+    one, expected = MEMORY[name]
+    assert verdicts(FAMILY, one) == []
+    assert memory(one) == expected
+    assert expected[1] <= LIMITS["sm120" if one.arch == "sm_120f" else "tcgen05"]
+
+
+def test_given_stages_are_taken() -> None:
+    for stages in range(2, 8):
+        found = memory(replace(SM100, stages=stages))
+        assert found.stages == stages
+        assert memory(SM100).total - found.total == (7 - stages) * 28_672
+
+
+@pytest.fixture(scope="module")
+def candidates() -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads(RECORD.read_text(encoding="utf-8"))["candidates"]
+    return rows
+
+
+def recorded(row: dict[str, Any]) -> BlockscaledGemmConfig:
+    values: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in row["config"].items()
+    }
+    values["tile"] = Tile(*values["tile"])
+    if values["cluster"] != "dynamic":
+        values["cluster"] = Cluster(*values["cluster"])
+    return BlockscaledGemmConfig(**values)
+
+
+def test_todays_rules_say_of_the_recorded_sample_what_they_said(candidates: list[dict[str, Any]]) -> None:
+    for row in candidates:
+        one = recorded(row)
+        assert FAMILY.kernel_name(one) == row["name"]
+        found = [(verdict.rule, verdict.reason) for verdict in verdicts(FAMILY, one)]
+        assert found == ([(row["rule"], row["reason"])] if row["rule"] else []), row["name"]
+
+
+def test_the_rules_and_nvcc_agree_or_the_rule_is_a_policy(candidates: list[dict[str, Any]]) -> None:
+    policies = {rule.__name__ for rule in POLICIES}
+    for row in candidates:
+        assert row["compiles"] == (row["error"] == "")
+        if not row["rule"]:
+            assert row["compiles"], f"{row['name']} is accepted: {row['error']}"
+        elif row["compiles"]:
+            assert row["rule"] in policies, f"{row['name']} compiles, and {row['rule']} rejects it"
+
+
+def test_the_sample_is_large_and_has_every_rule_and_architecture(candidates: list[dict[str, Any]]) -> None:
+    blackwell = [row for row in candidates if row["config"]["arch"] != "sm_90a"]
+    accepted = [row for row in blackwell if not row["rule"]]
+    assert len(blackwell) >= 60
+    assert len(accepted) >= 30
+    assert len(blackwell) - len(accepted) >= 30
+    assert {row["rule"] for row in candidates} == {rule.__name__ for rule in RULES} | {""}
+    per_arch = Counter(row["config"]["arch"] for row in accepted)
+    assert per_arch.keys() == {"sm_100f", "sm_103a", "sm_110a", "sm_120f"}
+    drawn = get_args(get_type_hints(BlockscaledGemmConfig)["a"])
+    assert {row["config"]["a"] for row in accepted} == set(drawn)
+    assert {(row["config"]["tile"][2] == 768) for row in accepted} == {False, True}
