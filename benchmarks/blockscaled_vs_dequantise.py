@@ -5,17 +5,17 @@
 Each problem is timed four ways in the same run, as CUDA graphs of calls that take weights in turn so that L2
 is cold, medians of replays: our op as the cost model selects; both operands dequantised to BF16 by one fused
 kernel each (torch.compile) and multiplied by torch.mm; torch.mm alone, on weights dequantised beforehand
-(which take 3.6 times the memory of NVFP4); and, with --tactics all, our best tactic. D is checked first.
-A ratio is the other's time over ours. Writes OUTPUT.json and OUTPUT.md.
+(which take 3.6 times the memory of NVFP4); and, with --tactics all, our best tactic. Every D is checked
+first, the peer's too. A ratio is the other's time over ours. Writes OUTPUT.json and OUTPUT.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import math
 import platform
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,6 +26,7 @@ import yaml
 
 import tilewright
 from tilewright import context, reference
+from tilewright.benchmarking.measuring import driver
 from tilewright.ops.blockscaled_gemm.family import FAMILY
 from tilewright.ops.blockscaled_gemm.problem import Problem
 from tilewright.ops.common.tactics import Tactic
@@ -38,29 +39,39 @@ OPS: dict[str, Callable[..., Any]] = {
     "mxfp8": tilewright.mm_mxfp8,
 }
 SCREENING_REPLAYS = 4
-E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0)
+ROWS = (1, 8, 16, 32, 64, 128)
+COSINE = 0.999
 
 
-def dequantise(data: torch.Tensor, scales: torch.Tensor, values: torch.Tensor, block: int) -> torch.Tensor:
-    """[rows, k] in BF16. Written for torch.compile, which makes one kernel of it; `values` are E2M1's."""
-    fp4 = data.dtype == torch.uint8
-    rows, k = data.shape[0], data.shape[1] * (2 if fp4 else 1)
-    row = torch.arange(rows, device=data.device)[:, None]
-    column = torch.arange(k, device=data.device)[None, :]
-    at = column // block
-    groups = (k + 4 * block - 1) // (4 * block)
+def expand(words: torch.Tensor, scales: torch.Tensor, block: int, bits: int) -> torch.Tensor:
+    """Four elements a word (int16 of FP4, int32 of FP8) to four BF16, 8 bytes that are stored at once.
+
+    Written for torch.compile, which makes one kernel of it, bound by what it writes. Exact: every element
+    times its (finite) scale is a BF16.
+    """
+    row = torch.arange(words.shape[0], device=words.device)[:, None]
+    column = torch.arange(words.shape[1], device=words.device)[None, :]
+    at = column // (block // 4)
+    groups = (words.shape[1] + block - 1) // block  # of four scale factors along k
     place = ((row // 128) * groups + at // 4) * 512 + (row % 32) * 16 + (row % 128) // 32 * 4 + at % 4
-    scale = scales.view(-1)[place]
-    if fp4:
-        code = (data[row, column // 2] >> (4 * (column % 2)).to(torch.uint8)) & 15
-        element = values[code.int()]
-    else:
-        element = data.float()
+    scale = scales[place]
     if block == 16:
-        factor = scale.view(torch.float8_e4m3fn).float() if scale.dtype == torch.uint8 else scale.float()
+        factor = scale.view(torch.float8_e4m3fn).float()
     else:
-        factor = torch.exp2(scale.float() - 127)
-    return (element * factor).to(torch.bfloat16)
+        exponent = scale.to(torch.int32)
+        factor = torch.where(exponent == 0, 0x400000, exponent << 23).view(torch.float32)
+    word = words.to(torch.int32)
+    made = []
+    for i in range(4):
+        code = word >> (bits * i)
+        if bits == 4:  # exponent and mantissa go where float16 has them, which knows the subnormals too
+            half, unit = ((code & 0x8) << 12) | ((code & 0x7) << 9), 2.0**14
+        else:
+            half, unit = ((code & 0x80) << 8) | ((code & 0x7F) << 7), 2.0**8
+        element = half.to(torch.int16).view(torch.float16).float() * unit
+        made.append((element * factor).view(torch.int32))
+    low, high = (((first >> 16) & 0xFFFF) | (second & -0x10000) for first, second in (made[:2], made[2:]))
+    return (low.to(torch.int64) & 0xFFFFFFFF) | (high.to(torch.int64) << 32)
 
 
 class Case:
@@ -74,8 +85,9 @@ class Case:
         b, b_scale = self._quantised(torch.randn(n, k, device="cuda"))
         copies = rotations(b.numel() + b_scale.numel(), l2_bytes)
         self.weights = [(b.clone(), b_scale.clone()) for _ in range(copies)]
-        self.values = torch.tensor(E2M1, device="cuda")
         self.alpha = torch.ones(1, device="cuda")
+        operands = (self.a, b.mT, self.a_scale, b_scale, form)
+        self.exact, self.magnitude = reference.product(*operands), reference.magnitude(*operands)
 
     def _quantised(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return reference.quantize(x, self.form, 1.0) if self.block == 16 else reference.quantize(x, self.form)
@@ -85,35 +97,35 @@ class Case:
         result: torch.Tensor = self.op(self.a, b.mT, self.a_scale, scale, self.alpha, tactic=tactic)
         return result
 
-    def check(self) -> None:
-        b, scale = self.weights[0]
-        operands = (self.a, b.mT, self.a_scale, scale, self.form)
-        found = reference.compare(
-            self.ours(self.weights[0]), reference.product(*operands), reference.magnitude(*operands)
-        )
-        if not found.passes():
-            raise SystemExit(f"{self.problem} is wrong: {found}")
+    def check(self, found: torch.Tensor, whose: str) -> None:
+        """Before anything is timed."""
+        slack = reference.accumulation_slack(self.problem.k)
+        result = reference.compare(found, self.exact, self.magnitude, slack=slack)
+        if not result.passes(COSINE):
+            raise SystemExit(f"{self.problem}: {whose} is wrong: {result}")
 
     def seconds(self, tactic: Tactic | None = None, replays: int = 15) -> float:
-        calls = [lambda weight=weight: self.ours(weight, tactic) for weight in self.weights]
+        self.check(self.ours(self.weights[0], tactic), str(tactic))
+        calls = [functools.partial(self.ours, weight, tactic) for weight in self.weights]
         return graph_seconds(calls, replays=replays)
 
     def peers(self, fused: Callable[..., torch.Tensor]) -> tuple[float, float]:
-        """Seconds with the weights dequantised in each call, and beforehand."""
+        """Seconds with both operands dequantised in each call, and beforehand."""
+        bits, word = (8, torch.int32) if self.form == "mxfp8" else (4, torch.int16)
 
-        def scale_bytes(scale: torch.Tensor) -> torch.Tensor:
-            return scale.view(torch.uint8)
-
-        def expand(data: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
-            return fused(data, scale_bytes(scale), self.values, self.block)
+        def dequantised(data: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
+            words = data.view(torch.uint8).view(word)
+            made = fused(words, scales.view(torch.uint8).view(-1), self.block, bits)
+            return made.view(torch.bfloat16)
 
         def both(weight: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
-            return torch.mm(expand(self.a, self.a_scale), expand(*weight).mT)
+            return torch.mm(dequantised(self.a, self.a_scale), dequantised(*weight).mT)
 
-        each = graph_seconds([lambda weight=weight: both(weight) for weight in self.weights])
-        x, w = expand(self.a, self.a_scale), expand(*self.weights[0])
+        self.check(both(self.weights[0]), "dequantise, then torch.mm")
+        each = graph_seconds([functools.partial(both, weight) for weight in self.weights])
+        x, w = dequantised(self.a, self.a_scale), dequantised(*self.weights[0])
         plain = [w.clone() for _ in range(rotations(2 * w.numel(), l2_bytes()))]
-        return each, graph_seconds([lambda one=one: torch.mm(x, one.mT) for one in plain])
+        return each, graph_seconds([functools.partial(torch.mm, x, one.mT) for one in plain])
 
     def best(self) -> tuple[str, float]:
         """The fastest tactic of all built kernels."""
@@ -134,21 +146,26 @@ def l2_bytes() -> int:
 
 
 def problems(arguments: argparse.Namespace) -> Iterator[tuple[str, int, int, int]]:
+    """A name, m, n and k for each layer and m that is asked for."""
+    if arguments.shape:
+        for text in arguments.shape:
+            m, n, k = map(int, text.split("x"))
+            yield text, m, n, k
+        return
     listed = yaml.safe_load(SHAPES.read_text(encoding="utf-8"))
     for layer in listed["layers"]:
         if arguments.model in ("all", layer["model"]):
-            for m in arguments.m or (1, 8, 16, 32, 64, 128):
+            for m in arguments.m or ROWS:
                 yield f"{layer['model']} {layer['name']}", m, layer["n"], layer["k"]
 
 
 def measure(arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    fused = torch.compile(dequantise, dynamic=False)
     torch._dynamo.config.cache_size_limit = 256
+    fused = torch.compile(expand, dynamic=False)
     current = context.current()
     rows = []
     for name, m, n, k in problems(arguments):
         case = Case(arguments.format, m, n, k, l2_bytes())
-        case.check()
         chosen, _ = FAMILY.choose(
             current.registry,
             current.registry.route(FAMILY.name, current.device(0)),
@@ -176,16 +193,26 @@ def geomean(values: list[float]) -> float:
     return math.exp(sum(map(math.log, values)) / len(values))
 
 
-def page(head: dict[str, Any], rows: list[dict[str, Any]]) -> str:
+def summary(rows: list[dict[str, Any]]) -> str:
+    """What counts: up to 64 rows, against dequantising in each call and beforehand."""
     few = [row for row in rows if row["m"] <= 64]
+    if not few:
+        return "no m up to 64"
+    ratios = [row["ratio"] for row in few]
+    return (
+        f"m up to 64: geomean {geomean(ratios):.2f}, least {min(ratios):.2f} against dequantise-then-mm; "
+        f"geomean {geomean([row['ratio_to_mm'] for row in few]):.2f} against mm on weights dequantised "
+        "beforehand."
+    )
+
+
+def page(head: dict[str, Any], rows: list[dict[str, Any]]) -> str:
     lines = [
         f"# {head['format']} beside dequantise-then-torch.mm, {head['gpu']}",
         "",
         f"`{head['command']}`; driver {head['driver']}, torch {head['torch']}. Ratios: their time over ours.",
         "",
-        f"m up to 64: geomean {geomean([row['ratio'] for row in few]):.2f}, least "
-        f"{min(row['ratio'] for row in few):.2f} against dequantise-then-mm; geomean "
-        f"{geomean([row['ratio_to_mm'] for row in few]):.2f} against mm on weights dequantised beforehand.",
+        summary(rows),
         "",
         "| layer | m | n | k | us | dequantise + mm | ratio | mm alone | ratio | tactic |",
         "|---|---|---|---|---|---|---|---|---|---|",
@@ -213,14 +240,16 @@ def main() -> int:
     )
     parser.add_argument("--model", default="llama-3.1-8b", help="a model of shapes/gemm.yaml, or all")
     parser.add_argument("--format", choices=sorted(OPS), default="nvfp4")
-    parser.add_argument("--m", type=int, action="append")
+    parser.add_argument("--m", type=int, action="append", help="only these m")
+    parser.add_argument("--shape", action="append", metavar="MxNxK", help="only these shapes")
     parser.add_argument("--tactics", choices=("selected", "all"), default="selected")
-    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--output", type=Path, help="without extension")
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
         print("no GPU: nothing was measured", file=sys.stderr)
         return 1
     rows = measure(arguments)
+    print(summary(rows))
     head = {
         "gpu": torch.cuda.get_device_name(),
         "driver": driver(),
@@ -229,15 +258,12 @@ def main() -> int:
         "format": arguments.format,
         "command": " ".join(["python benchmarks/blockscaled_vs_dequantise.py", *sys.argv[1:]]),
     }
-    arguments.output.with_suffix(".json").write_text(json.dumps({**head, "rows": rows}, indent=1) + "\n")
-    arguments.output.with_suffix(".md").write_text(page(head, rows))
+    if arguments.output:
+        arguments.output.parent.mkdir(parents=True, exist_ok=True)
+        document = json.dumps({**head, "rows": rows}, indent=1) + "\n"
+        arguments.output.with_suffix(".json").write_text(document, encoding="utf-8")
+        arguments.output.with_suffix(".md").write_text(page(head, rows), encoding="utf-8")
     return 0
-
-
-def driver() -> str:
-    """The driver's release, as nvidia-smi says it."""
-    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader", "--id=0"]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() or "unknown"
 
 
 if __name__ == "__main__":
