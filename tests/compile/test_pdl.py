@@ -111,6 +111,7 @@ def griddepcontrol(toolchain: Toolchain, folder: Path, source: str, record: Kern
 
 
 @pytest.mark.compile
+@pytest.mark.timeout(1800)
 def test_a_kernel_of_ours_waits_with_the_field_alone(
     compiled: dict[str, Compiled], toolchain: Toolchain, tmp_path: Path
 ) -> None:
