@@ -158,7 +158,11 @@ struct MatrixTable {
   static int64_t workspace_bytes(KernelList const& list, ffi::String const& name, Numbers const& sizes,
                                  Numbers const& options) {
     auto const args = Binding::packed(sizes, typename Binding::Options(options));
-    return list.find(name).workspace_bytes(&args);
+    tilewright_kernel const& kernel = list.find(name);
+    if (kernel.can_implement(&args) != TILEWRIGHT_OK) {  // CUTLASS divides by what it would have refused
+      TVM_FFI_THROW(ValueError) << name << " does not take the problem";
+    }
+    return kernel.workspace_bytes(&args);
   }
 
   static ffi::Function launcher(KernelList const& list, ffi::String const& name, Numbers const& options) {

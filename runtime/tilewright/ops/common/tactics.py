@@ -137,6 +137,9 @@ def misfit_cluster(tactic: Tactic, record: KernelRecord) -> str | None:
     unit = tuple(record.facts["cluster_multiple"])
     cluster = extents(tactic.cluster)
     fallback = extents(tactic.fallback) if tactic.fallback else unit
+    for what, shape in (("cluster", cluster), ("fallback", fallback)):
+        if any(side & (side - 1) for side in shape):
+            return f"{what} {shape[0]}x{shape[1]} has a side that is not a power of two"
     for what, shape, whose, part in (
         ("cluster", cluster, "its", unit),
         ("fallback", fallback, "its", unit),
