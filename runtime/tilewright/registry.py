@@ -49,7 +49,7 @@ def _build_kernel(table: Table, kernel: str) -> None:
 
 @functools.cache
 def _headers_release(path: str | None) -> str | None:
-    """The release of the CUTLASS headers that a build takes where CUTLASS_PATH is `path`; None without any."""
+    """The release of the CUTLASS headers of a build where CUTLASS_PATH is `path`; None without any."""
     from tilewright.build import cutlass  # noqa: PLC0415
 
     include = cutlass.find_cutlass(path, [])
