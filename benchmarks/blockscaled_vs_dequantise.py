@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import functools
 import json
-import math
 import platform
 import sys
 from collections.abc import Callable, Iterator
@@ -27,6 +26,7 @@ import yaml
 import tilewright
 from tilewright import context, reference
 from tilewright.benchmarking.measuring import driver
+from tilewright.benchmarking.report import geomean
 from tilewright.ops.blockscaled_gemm.family import FAMILY
 from tilewright.ops.blockscaled_gemm.problem import Problem
 from tilewright.ops.common.tactics import Tactic
@@ -187,10 +187,6 @@ def measure(arguments: argparse.Namespace) -> list[dict[str, Any]]:
             flush=True,
         )
     return rows
-
-
-def geomean(values: list[float]) -> float:
-    return math.exp(sum(map(math.log, values)) / len(values))
 
 
 def summary(rows: list[dict[str, Any]]) -> str:

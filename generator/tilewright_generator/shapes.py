@@ -14,6 +14,11 @@ _TILE = f"{_EXTENT}x{_EXTENT}x{_EXTENT}"
 _CLUSTER = f"{_EXTENT}x{_EXTENT}"
 
 
+def round_up(value: int, multiple: int) -> int:
+    """The least multiple that is not less than `value`."""
+    return -(-value // multiple) * multiple
+
+
 class Tile(NamedTuple):
     """A tile of the output and the depth of one mainloop stage, in elements: MxNxK."""
 

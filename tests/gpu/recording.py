@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
-import subprocess
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ import pytest
 import torch
 
 from tilewright import context
+from tilewright.benchmarking.measuring import driver
 from tilewright.build import records
 from tilewright.build.library import described
 from tilewright.table import Table, find_tables
@@ -61,7 +60,7 @@ class Recorder:
         head = {
             "format": records.FORMAT,
             "gpu": torch.cuda.get_device_name(),
-            "driver": _driver(),
+            "driver": driver() or "unknown",
             "date": today,
         }
         records.write(self._file, head, rows)
@@ -89,10 +88,3 @@ def _source_key(kernel: str) -> str:
     """Of what is loaded; the sources on disk may be newer."""
     registry = context.current().registry
     return described(registry.library(registry.record(kernel)).path).kernels[kernel]["source_key"]
-
-
-def _driver() -> str:
-    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader", "--id=0"]
-    with suppress(OSError):
-        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-    return "unknown"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -70,6 +71,18 @@ def run_options(command: Command) -> Command:
     ):
         command = option(command)
     return command
+
+
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """What is wrong with an option's word, as a command line says it: `--dtype fp3: ...`."""
+    from tilewright.errors import ArgumentError  # noqa: PLC0415
+
+    try:
+        yield
+    except ArgumentError as error:
+        reason = error.message.removeprefix(f"{error.argument}: ")
+        raise UsageError(f"{error.argument} {reason}") from None
 
 
 def run(

@@ -25,17 +25,41 @@ def make(family: str, kind: Kind, sizes: Sequence[Size]) -> list[Any]:
     return _MAKERS[family](kind, sizes)
 
 
-def _gemm(kind: Kind, sizes: Sequence[Size]) -> list[Any]:
-    from tilewright.ops.gemm.problem import FP8, OUTPUTS, Problem  # noqa: PLC0415 (one family's)
+def gemm_types(dtype: str, out_dtype: str | None) -> tuple[str, str, str]:
+    """The types of A, B and D that `--dtype` and `--out-dtype` mean."""
+    from tilewright.ops.gemm.problem import OUTPUTS  # noqa: PLC0415 (one family's)
 
-    same = {"fp8": "e4m3", "int8": "s8", "fp16": "f16", "f32": "tf32"}
-    a = same.get(kind.formats, kind.formats) or "bf16"
+    a = {"fp8": "e4m3", "int8": "s8", "fp16": "f16", "f32": "tf32"}.get(dtype, dtype)
     b = "e4m3" if a == "e5m2" else a
     if (a, b) not in OUTPUTS:
-        raise ArgumentError("--dtype", f"{kind.formats}: one of bf16, f16, fp8, e5m2, tf32, s8 is wanted")
-    d = kind.out_dtype or OUTPUTS[a, b][0]
+        raise ArgumentError("--dtype", f"{dtype}: one of bf16, f16, fp8, e5m2, tf32, s8 is wanted")
+    d = out_dtype or OUTPUTS[a, b][0]
     if d not in OUTPUTS[a, b]:
         raise ArgumentError("--out-dtype", f"{d}: {a} x {b} gives {' or '.join(OUTPUTS[a, b])}")
+    return a, b, d
+
+
+def blockscaled_types(formats: str, out_dtype: str) -> tuple[str, str, str]:
+    """The formats of A and B and the type of D that `--formats` and `--out-dtype` mean: `nvfp4` of both, or
+    `mxfp8xmxfp4`, in whose names there is an x, too."""
+    from tilewright.ops.blockscaled_gemm.problem import BLOCK, OUTPUTS  # noqa: PLC0415
+
+    pairs = {f"{a}x{b}": (a, b) for a in BLOCK for b in BLOCK} | {a: (a, a) for a in BLOCK}
+    if formats not in pairs:
+        names = ", ".join(BLOCK)
+        raise ArgumentError("--formats", f"{formats}: one or two of {names}, as mxfp8xmxfp4, are wanted")
+    a, b = pairs[formats]
+    if BLOCK[a] != BLOCK[b]:
+        raise ArgumentError("--formats", f"{formats}: {a} has blocks of {BLOCK[a]} and {b} of {BLOCK[b]}")
+    if out_dtype not in OUTPUTS:
+        raise ArgumentError("--out-dtype", f"{out_dtype}: one of {', '.join(OUTPUTS)} is wanted")
+    return a, b, out_dtype
+
+
+def _gemm(kind: Kind, sizes: Sequence[Size]) -> list[Any]:
+    from tilewright.ops.gemm.problem import FP8, Problem  # noqa: PLC0415
+
+    a, b, d = gemm_types(kind.formats or "bf16", kind.out_dtype)
     if kind.fast_accum and a not in FP8:
         raise ArgumentError("--fast-accum", f"sums of {a} know no fast accumulation; FP8's do")
     layout = kind.layout or "tn"
@@ -43,31 +67,17 @@ def _gemm(kind: Kind, sizes: Sequence[Size]) -> list[Any]:
 
 
 def _blockscaled_gemm(kind: Kind, sizes: Sequence[Size]) -> list[Any]:
-    from tilewright.ops.blockscaled_gemm.problem import BITS, BLOCK, OUTPUTS, Problem  # noqa: PLC0415
+    from tilewright.ops.blockscaled_gemm.problem import BITS, Problem  # noqa: PLC0415
 
     if kind.layout not in (None, "tn"):
         raise ArgumentError("--layout", f"{kind.layout}: block-scaled operands have k contiguous: tn")
     if kind.fast_accum:
         raise ArgumentError("--fast-accum", "block-scaled sums know no fast accumulation")
-    a, b = _formats(kind.formats or "nvfp4", BLOCK)
-    if BLOCK[a] != BLOCK[b]:
-        raise ArgumentError("--formats", f"{a} has blocks of {BLOCK[a]} and {b} of {BLOCK[b]}")
-    d = kind.out_dtype or "bf16"
-    if d not in OUTPUTS:
-        raise ArgumentError("--out-dtype", f"{d}: one of {', '.join(OUTPUTS)} is wanted")
+    a, b, d = blockscaled_types(kind.formats or "nvfp4", kind.out_dtype or "bf16")
     for size in sizes:
         if size.k * min(BITS[a], BITS[b]) % 8:
             raise ArgumentError("--size", f"{size}: two elements of FP4 share a byte, so k is even")
     return [Problem(*size, a=a, b=b, d=d) for size in sizes]
-
-
-def _formats(text: str, known: dict[str, int]) -> tuple[str, str]:
-    """A's and B's: `nvfp4` of `mxfp8xmxfp4`, in whose names there is an x, too."""
-    pairs = {f"{a}x{b}": (a, b) for a in known for b in known} | {a: (a, a) for a in known}
-    if text not in pairs:
-        names = ", ".join(known)
-        raise ArgumentError("--formats", f"{text}: one or two of {names}, as mxfp8xmxfp4, are wanted")
-    return pairs[text]
 
 
 _MAKERS: dict[str, Callable[[Kind, Sequence[Size]], list[Any]]] = {

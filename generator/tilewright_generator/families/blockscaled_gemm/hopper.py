@@ -13,6 +13,7 @@ from tilewright_generator.families.blockscaled_gemm.config import (
     block,
     family,
 )
+from tilewright_generator.shapes import round_up
 
 _SM_BYTES = 228 * 1024
 _RESERVED = 1024  # of each thread block, by the driver
@@ -96,7 +97,7 @@ def _blocks(config: BlockscaledGemmConfig, stages: int, buffers: int) -> int:
 def _shared(config: BlockscaledGemmConfig, stages: int, buffers: int) -> int:
     """Bytes with `buffers` tiles of decoded activations. The epilogue uses the pipeline's memory anew."""
     pipeline = buffers * _decoded(config) + stages * _stage(config)
-    epilogue = _round_up(config.tile.n * (config.tile.m + 4) * 4, 16)
+    epilogue = round_up(config.tile.n * (config.tile.m + 4) * 4, 16)
     return max(pipeline, epilogue) + stages * _BARRIER
 
 
@@ -109,11 +110,6 @@ def _stage(config: BlockscaledGemmConfig) -> int:
     """Bytes of one stage: packed data and scale factors of both operands."""
     m, n, k = config.tile
     return sum(
-        _round_up(rows * k * bits(dtype) // 8, 1024)
-        + -(-rows // 128) * (k // block(dtype) // 4) * _SCALE_ATOM
+        round_up(rows * k * bits(dtype) // 8, 1024) + -(-rows // 128) * (k // block(dtype) // 4) * _SCALE_ATOM
         for rows, dtype in ((m, config.b), (n, config.a))
     )
-
-
-def _round_up(value: int, multiple: int) -> int:
-    return -(-value // multiple) * multiple

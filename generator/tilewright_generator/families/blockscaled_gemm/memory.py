@@ -21,6 +21,7 @@ from tilewright_generator.families.blockscaled_gemm.config import (
     quantizes,
     ultra,
 )
+from tilewright_generator.shapes import round_up
 
 LIMITS = {"hopper": 232_448, "tcgen05": 232_448, "sm120": 101_376}  # bytes one thread block may use
 ULTRA_SPARE = 512  # that an ultra kernel leaves: CUTLASS counts its barriers and alignment short
@@ -48,7 +49,7 @@ class _Epilogue(NamedTuple):
     @property
     def carveout(self) -> int:
         """What the mainloop's stage count leaves for it."""
-        return _round_up(self.tensors + self.stages_c * _BARRIER, self.alignment)
+        return round_up(self.tensors + self.stages_c * _BARRIER, self.alignment)
 
 
 @lru_cache(maxsize=1 << 12)
@@ -93,7 +94,7 @@ def _ultra(config: BlockscaledGemmConfig) -> Memory:
     rows_b = config.tile.n // (2 if config.schedule == "2sm" else 1)
     data = (config.tile.m + rows_b) * 128
     columns = config.tile.k // block(config.a) // _ULTRA_BUFFERS[block(config.a)]
-    scales = (128 + _round_up(config.tile.n, 128)) * columns
+    scales = (128 + round_up(config.tile.n, 128)) * columns
     stages = _stages(config, room // (data + scales + 2 * _BARRIER))
     left = room - stages * (data + scales + 2 * _BARRIER)
     buffers = stages + max(0, left // (scales + _BARRIER))
@@ -106,7 +107,7 @@ def stage_bytes(config: BlockscaledGemmConfig) -> int:
     m, n, k = config.tile
     width = max(bits(config.a), bits(config.b))
     rows_b = n // 2 if config.schedule == "2sm" else n
-    scale_rows = _round_up(m, 128) + _round_up(n, 128)
+    scale_rows = round_up(m, 128) + round_up(n, 128)
     return (m + rows_b) * k * width // 8 + scale_rows * (k // block(config.a))
 
 
@@ -131,7 +132,7 @@ def _tcgen05_epilogue(config: BlockscaledGemmConfig) -> _Epilogue:
         stages_c = max(stages_c, stages_d + 1)
         tensors = stages_c * 128 * columns * widest // 8
         alignment = max(alignment, _alignment(config, c_type(config), 128, columns))
-    return _Epilogue(_round_up(tensors + 1, alignment), alignment, stages_c)
+    return _Epilogue(round_up(tensors + 1, alignment), alignment, stages_c)
 
 
 def _sm120_epilogue(config: BlockscaledGemmConfig) -> _Epilogue:
@@ -149,7 +150,7 @@ def _sm120_epilogue(config: BlockscaledGemmConfig) -> _Epilogue:
             tensors += stages_c * c_tile
         alignment = max(alignment, _alignment(config, c_type(config), 64, 32))
     fusion = 256 if quantizes(config) else 1  # maxima that warps exchange
-    return _Epilogue(_round_up(tensors + fusion, alignment), alignment, stages_c)
+    return _Epilogue(round_up(tensors + fusion, alignment), alignment, stages_c)
 
 
 def _alignment(config: BlockscaledGemmConfig, dtype: str, rows: int, columns: int) -> int:
@@ -170,9 +171,5 @@ def _stages(config: BlockscaledGemmConfig, fitting: int) -> int:
 def _total(barriers: int, epilogue: _Epilogue, mainloop: int, least: int = 128) -> int:
     """Barriers, epilogue, mainloop; `least` is the alignment of the mainloop's tensors."""
     alignment = max(epilogue.alignment, least)
-    head = _round_up(barriers, alignment) + _round_up(epilogue.tensors, least)
-    return _round_up(head + mainloop, alignment)
-
-
-def _round_up(value: int, multiple: int) -> int:
-    return -(-value // multiple) * multiple
+    head = round_up(barriers, alignment) + round_up(epilogue.tensors, least)
+    return round_up(head + mainloop, alignment)

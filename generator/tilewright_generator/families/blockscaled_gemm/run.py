@@ -32,20 +32,12 @@ def command(*, m: int, n: int, k: int, batch: int, formats: str, out_dtype: str,
 
     Exits 1 where the result is wrong, and where there is no GPU (but for --dry-run).
     """
-    from tilewright.ops.blockscaled_gemm.problem import BITS, BLOCK, OUTPUTS, Problem  # noqa: PLC0415
+    from tilewright.benchmarking.problems import blockscaled_types  # noqa: PLC0415
+    from tilewright.ops.blockscaled_gemm.problem import BITS, Problem  # noqa: PLC0415
 
-    # A format's name has an x in it: nvfp4xnvfp4 is cut after a format.
-    a = next(
-        (name for name in sorted(BLOCK, key=len, reverse=True) if f"{formats}x".startswith(f"{name}x")), ""
-    )
-    b = formats[len(a) + 1 :] or a
-    if b not in BLOCK:
-        raise UsageError(f"--formats {formats}: one or two of {', '.join(BLOCK)}, as mxfp8xmxfp4, are wanted")
-    if BLOCK[a] != BLOCK[b]:
-        raise UsageError(f"--formats {formats}: {a} has blocks of {BLOCK[a]} and {b} of {BLOCK[b]}")
-    if out_dtype not in OUTPUTS:
-        raise UsageError(f"--out-dtype {out_dtype}: one of {', '.join(OUTPUTS)} is wanted")
+    with running.usage_errors():
+        a, b, d = blockscaled_types(formats, out_dtype)
     for name in (a, b):
         if k * BITS[name] % 8:
             raise UsageError(f"-k {k}: {name} has two elements to a byte, so k is even")
-    return running.run("blockscaled_gemm", Problem(m, n, k, batch, a, b, out_dtype), **options)
+    return running.run("blockscaled_gemm", Problem(m, n, k, batch, a, b, d), **options)

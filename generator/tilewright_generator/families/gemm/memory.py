@@ -13,6 +13,7 @@ from math import gcd
 from typing import NamedTuple
 
 from tilewright_generator.families.gemm.config import GemmConfig, bits, kernel_operands
+from tilewright_generator.shapes import round_up
 
 SM90_SHARED_MEMORY = 232_448  # bytes one thread block may use: 227 KiB of the SM's 228
 _BARRIER = 16  # a full and an empty mbarrier
@@ -36,7 +37,7 @@ def stage_bytes(config: GemmConfig) -> int:
     """Bytes of A and B that one mainloop stage holds."""
     a, b = kernel_operands(config)
     m, n, k = config.tile
-    return _round_up(m * k * bits(a) // 8 + n * k * bits(b) // 8, 128)
+    return round_up(m * k * bits(a) // 8 + n * k * bits(b) // 8, 128)
 
 
 @lru_cache(maxsize=1 << 15)  # rules, facts, variables and summary ask in turn
@@ -52,20 +53,16 @@ def memory(config: GemmConfig) -> Memory:
         stages_c, buffers = min(tiles, 4), stages_d
     alignment = 8 * _swizzle((rows if config.swap_ab else columns) * d_bytes)
     bias_bytes = config.tile.n * d_bytes if config.bias and not config.swap_ab else 1
-    epilogue = _round_up(buffers * rows * columns * d_bytes + bias_bytes, alignment)
-    carveout = _round_up(epilogue + _round_up(stages_c * _BARRIER, alignment), 128)
+    epilogue = round_up(buffers * rows * columns * d_bytes + bias_bytes, alignment)
+    carveout = round_up(epilogue + round_up(stages_c * _BARRIER, alignment), 128)
 
     stage = stage_bytes(config)
     fitting = (SM90_SHARED_MEMORY - carveout) // (stage + _BARRIER)
     stages = fitting if config.stages == "auto" else config.stages
     pipelines = (stages + stages_c) * _BARRIER + (48 if config.schedule == "pingpong" else 16) + 16
-    total = _round_up(_round_up(pipelines, alignment) + epilogue + max(stages, 2) * stage, alignment)
+    total = round_up(round_up(pipelines, alignment) + epilogue + max(stages, 2) * stage, alignment)
     return Memory(stages, total)
 
 
 def _swizzle(contiguous_bytes: int) -> int:
     return next(width for width in _SWIZZLE_WIDTHS if contiguous_bytes % width == 0)
-
-
-def _round_up(value: int, multiple: int) -> int:
-    return -(-value // multiple) * multiple

@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from tilewright_generator.errors import UsageError
 from tilewright_generator.families import running
 
 
@@ -41,21 +40,10 @@ def command(
 
     Exits 1 where the result is wrong, and where there is no GPU (but for --dry-run).
     """
-    from tilewright.ops.gemm.problem import Problem  # noqa: PLC0415 (`--help` needs no runtime)
+    from tilewright.benchmarking.problems import gemm_types  # noqa: PLC0415 (`--help` needs no runtime)
+    from tilewright.ops.gemm.problem import Problem  # noqa: PLC0415
 
-    a, b, d = _types(dtype, out_dtype)
+    with running.usage_errors():
+        a, b, d = gemm_types(dtype, out_dtype)
     problem = Problem(m, n, k, batch, a, b, d, layout, activation=activation, fast_accum=fast_accum)
     return running.run("gemm", problem, **options)
-
-
-def _types(dtype: str, out_dtype: str | None) -> tuple[str, str, str]:
-    from tilewright.ops.gemm.problem import OUTPUTS  # noqa: PLC0415
-
-    a = {"fp8": "e4m3", "int8": "s8", "fp16": "f16", "f32": "tf32"}.get(dtype, dtype)
-    b = "e4m3" if a == "e5m2" else a
-    if (a, b) not in OUTPUTS:
-        raise UsageError(f"--dtype {dtype}: one of bf16, f16, fp8, e5m2, tf32, s8 is wanted")
-    d = out_dtype or OUTPUTS[a, b][0]
-    if d not in OUTPUTS[a, b]:
-        raise UsageError(f"--out-dtype {d}: {a} x {b} gives {' or '.join(OUTPUTS[a, b])}")
-    return a, b, d

@@ -35,7 +35,6 @@ LANES = 128  # of an SM
 WGMMA_M, WGMMA_K = 64, 16  # of one instruction on 16-bit elements; N columns take N / 2 clocks
 SM_SHARED_BYTES = 228 * 1024
 BLOCK_SHARED_BYTES = 1024  # that the system takes of each thread block's
-SM_REGISTERS = 64 * 1024
 
 # Fitted. Decoding, in instructions of one lane for each element:
 WEIGHT_DECODE = {4: 1.74, 8: 2.03}  # by bits
