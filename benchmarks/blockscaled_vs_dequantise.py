@@ -25,8 +25,8 @@ import yaml
 
 import tilewright
 from tilewright import context, reference
-from tilewright.benchmarking.measuring import driver
 from tilewright.benchmarking.report import geomean
+from tilewright.device import driver
 from tilewright.ops.blockscaled_gemm.family import FAMILY
 from tilewright.ops.blockscaled_gemm.problem import Problem
 from tilewright.ops.common.tactics import Tactic

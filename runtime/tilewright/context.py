@@ -7,13 +7,17 @@ in its place, with a registry of their own or with a GPU that is described inste
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tilewright import device
 from tilewright.device import DeviceProperties
 from tilewright.registry import Registry
+
+if TYPE_CHECKING:
+    from tilewright.ops.common.family import Family
+    from tilewright.tuning.tuned import Tuned
 
 MAX_PLANS = 16384  # of some 3 KB; a serving engine whose m is any number has thousands
 
@@ -31,7 +35,24 @@ class Context:
         self.registry = Registry() if registry is None else registry
         self.described = described
         self.plans: dict[Any, Any] = {}  # of all ops: a key begins with the op's name
+        self.tuner: Callable[[Family[Any], Any, DeviceProperties], None] | None = None
+        """Called with a problem before a call's tactic is chosen: it may add to what is tuned."""
+        self._tuned: dict[tuple[str, DeviceProperties], tuple[int, Tuned]] = {}
         self._lock = threading.Lock()
+
+    def tuned(self, family: Family[Any], device: DeviceProperties) -> Tuned:
+        """What is tuned of a family for a GPU, read once (and again where what is built has changed)."""
+        key, changes = (family.name, device), self.registry.changes
+        found = self._tuned.get(key)
+        if found is None or found[0] != changes:
+            from tilewright.tuning.tuned import Tuned  # noqa: PLC0415 (a family imports no context)
+
+            found = self._tuned[key] = (changes, Tuned(family, self.registry, device))
+        return found[1]
+
+    def forget_tuned(self) -> None:
+        """Reads tuned files again when they are next asked for."""
+        self._tuned.clear()
 
     def device(self, index: int) -> DeviceProperties:
         return device.read(index) if self.described is None else self.described

@@ -7,8 +7,12 @@ without a GPU, describe one.
 from __future__ import annotations
 
 import logging
+import re
+import shutil
+import subprocess
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from tilewright.routing import Capability
@@ -70,6 +74,35 @@ DESCRIBED = {
     "gb10": GB10,
     "thor": THOR,
 }
+
+
+_DRIVER_FILE = Path("/proc/driver/nvidia/version")
+
+
+@lru_cache
+def driver() -> str | None:
+    """The version of NVIDIA's driver, as "580.159.04": of its kernel module, else as nvidia-smi says it.
+
+    None where neither says anything; on a machine without a GPU, too.
+    """
+    try:
+        text = _DRIVER_FILE.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        text = ""
+    match = re.search(r"Kernel Module\b.*?\s(\d+(?:\.\d+)+)\s", text)
+    return match[1] if match else _driver_by_tool()
+
+
+def _driver_by_tool() -> str | None:
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return None
+    command = [program, "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.partition("\n")[0].strip() or None if done.returncode == 0 else None
 
 
 @lru_cache

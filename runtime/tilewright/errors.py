@@ -44,9 +44,19 @@ class BuildError(TilewrightError):
 
 
 class StoreError(TilewrightError):
-    """The build cache cannot be written: disk full, no permission."""
+    """The build cache, or a tuned file, cannot be written: disk full, no permission."""
 
     exit_code = 1
+
+
+class TunedFileError(TilewrightError):
+    """A tuned file is damaged: cut off, or not what tuning writes."""
+
+    exit_code = 1
+
+
+class ForeignTunedFileError(TunedFileError):
+    """A tuned file is whole, and of another GPU, driver, CUDA or CUTLASS release, or format."""
 
 
 class ArgumentError(TilewrightError, ValueError):

@@ -1,7 +1,7 @@
 """Where the generated sources, the headers and the build cache are.
 
 In a checkout they stand where the repository has them; in an installed wheel below
-`tilewright/_data`. `TILEWRIGHT_GENERATED` and `TILEWRIGHT_CACHE` override.
+`tilewright/_data`. `TILEWRIGHT_GENERATED`, `TILEWRIGHT_CACHE` and `TILEWRIGHT_TUNED` override.
 """
 
 from __future__ import annotations
@@ -32,6 +32,18 @@ def cache_dir() -> Path:
     import platformdirs  # noqa: PLC0415 (only a build or a load needs it)
 
     return Path(platformdirs.user_cache_dir("tilewright", appauthor=False))
+
+
+def tuned_dirs() -> list[Path]:
+    """The user's folders of tuned files, the first counts most; they may not exist.
+
+    TILEWRIGHT_TUNED lists them (empty: none); else there is one in the cache. What a project ships stands
+    beside its `generated/`, and counts least.
+    """
+    named = os.environ.get("TILEWRIGHT_TUNED")
+    if named is None:
+        return [cache_dir() / "tuned"]
+    return [Path(folder) for folder in named.split(os.pathsep) if folder]
 
 
 def in_checkout() -> bool:

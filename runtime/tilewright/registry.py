@@ -8,7 +8,7 @@ import logging
 import os
 import shlex
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -29,6 +29,11 @@ class BuiltLibrary(Protocol):
     @property
     def path(self) -> Path: ...
 
+    @property
+    def toolchain(self) -> Mapping[str, str]:
+        """What it was built with: releases of `nvcc`, `host` and `cutlass`."""
+        ...
+
     def holds(self, record: KernelRecord) -> bool:
         """Whether the kernel is inside, made of the source that the record knows."""
         ...
@@ -48,7 +53,7 @@ def _build_kernel(table: Table, kernel: str) -> None:
 
 
 @functools.cache
-def _headers_release(path: str | None) -> str | None:
+def headers_release(path: str | None) -> str | None:
     """The release of the CUTLASS headers of a build where CUTLASS_PATH is `path`; None without any."""
     from tilewright.build import cutlass  # noqa: PLC0415
 
@@ -83,8 +88,15 @@ class Registry:
         self._home: dict[str, Table] = {}
         self._runnable: dict[tuple[str, Capability], tuple[KernelRecord, ...]] = {}
         self._where: dict[str, dict[str, Path]] = {}
+        self._toolchains: dict[Path, Mapping[str, str]] = {}  # by library
+        self.changes = 0  # of what is built, as far as known: what was concluded before may not stand
         self._builds: dict[str, threading.Lock] = {}
         self._unloadable: dict[str, dict[Path, str]] = {}  # by module: why
+
+    @property
+    def generated(self) -> Path:
+        """The folder of the tables."""
+        return self._generated
 
     @property
     def tables(self) -> dict[str, Table]:
@@ -123,16 +135,18 @@ class Registry:
         Raises UnsupportedDeviceError, before anything is launched, where there is none: what the GPU
         is, what there is, which spec to extend and which command to run.
         """
-        key = (family, device.capability)
+        runnable = self.runnable(family, device.capability)
+        if not runnable:
+            raise self._unsupported(family, device)
+        return runnable
+
+    def runnable(self, family: str, capability: Capability) -> tuple[KernelRecord, ...]:
+        """The kernels of a family that run on GPUs of a capability; the same object each time."""
+        key = (family, capability)
         with self._lock:
             if key not in self._runnable:
-                self._runnable[key] = tuple(
-                    record
-                    for record in self.kernels(family)
-                    if routing.runs_on(record.arch, device.capability)
-                )
-            if not self._runnable[key]:
-                raise self._unsupported(family, device)
+                kernels = self.kernels(family)
+                self._runnable[key] = tuple(one for one in kernels if routing.runs_on(one.arch, capability))
             return self._runnable[key]
 
     def _unsupported(self, family: str, device: DeviceProperties) -> UnsupportedDeviceError:
@@ -161,13 +175,18 @@ class Registry:
         """Whether a library holds the kernel, made of the source that the table names."""
         return record.name in self._locations(self.table_of(record.name))
 
+    def toolchain(self, record: KernelRecord) -> Mapping[str, str] | None:
+        """What the kernel's library was built with; None where the kernel is not built."""
+        path = self._locations(self.table_of(record.name)).get(record.name)
+        return None if path is None else self._toolchains[path]
+
     def buildable(self, record: KernelRecord) -> bool:
         """Whether the CUTLASS headers that a build would take now are new enough for the kernel."""
         if not record.cutlass:
             return True
         from tilewright.build.cutlass import satisfies  # noqa: PLC0415 (asked of few kernels)
 
-        release = _headers_release(os.environ.get("CUTLASS_PATH"))
+        release = headers_release(os.environ.get("CUTLASS_PATH"))
         return release is not None and satisfies(release, record.cutlass)
 
     def refresh(self) -> None:
@@ -175,6 +194,7 @@ class Registry:
         with self._lock:
             self._where.clear()
             self._unloadable.clear()
+            self.changes += 1
 
     def _locations(self, table: Table) -> dict[str, Path]:
         with self._lock:
@@ -183,6 +203,7 @@ class Registry:
                 for built in self._find_libraries(table.module):
                     if built.path in self._unloadable.get(table.module, ()):
                         continue
+                    self._toolchains[built.path] = built.toolchain
                     for name in table:
                         if name not in where and built.holds(table[name]):
                             where[name] = built.path
@@ -231,6 +252,7 @@ class Registry:
                     log.warning("passing over a library: %s", error.message)
                     self._unloadable.setdefault(table.module, {})[path] = error.message
                     del self._where[table.module]
+                    self.changes += 1
             return None
 
     def _not_built(self, record: KernelRecord) -> NotBuiltError:

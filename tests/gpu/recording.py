@@ -14,9 +14,9 @@ import pytest
 import torch
 
 from tilewright import context
-from tilewright.benchmarking.measuring import driver
 from tilewright.build import records
 from tilewright.build.library import described
+from tilewright.device import driver
 from tilewright.table import Table, find_tables
 
 

@@ -141,12 +141,20 @@ def write_table(folder: Path, module: str, rows: list[dict[str, Any]], family: s
 class Built:
     """Stands for a library.json: everything of the table is in it but `lacking`."""
 
+    toolchain = {"nvcc": "13.0.88", "host": "g++ 12.2.0", "cutlass": "4.2.0"}  # noqa: RUF012
+
     def __init__(self, path: Path, lacking: tuple[str, ...] = ()) -> None:
         self.path = path
         self.lacking = lacking
 
     def holds(self, record: KernelRecord) -> bool:
         return record.name not in self.lacking and record.sha256 == f"sha of {record.name}"
+
+
+@pytest.fixture(autouse=True)
+def no_tuned_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What this machine's user has tuned is nothing to a test."""
+    monkeypatch.setenv("TILEWRIGHT_TUNED", "")
 
 
 @pytest.fixture(scope="session")

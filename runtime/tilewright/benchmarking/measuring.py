@@ -5,8 +5,6 @@ from __future__ import annotations
 import datetime
 import os
 import platform
-import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -17,7 +15,7 @@ import torch
 import tilewright
 from tilewright.benchmarking.comparing import Meter, Timer
 from tilewright.benchmarking.errors import GpuLostError, MeasureError
-from tilewright.device import DeviceProperties
+from tilewright.device import DeviceProperties, driver
 from tilewright.errors import LaunchError, TilewrightError
 from tilewright.ops.common import measuring
 from tilewright.ops.common.tactics import Tactic
@@ -100,16 +98,3 @@ def environment(device: DeviceProperties) -> dict[str, Any]:
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "method": METHOD,
     }
-
-
-def driver() -> str | None:
-    """The driver's version, as nvidia-smi says it; None where it says nothing."""
-    program = shutil.which("nvidia-smi")
-    if program is None:
-        return None
-    command = [program, "--query-gpu=driver_version", "--format=csv,noheader"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.partition("\n")[0].strip() or None if done.returncode == 0 else None

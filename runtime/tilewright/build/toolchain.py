@@ -221,6 +221,21 @@ def _nvcc_candidates(explicit: str | Path | None) -> Iterator[tuple[str, Path | 
     yield "pip wheels", roots[0] / "bin" / "nvcc" if roots else None
 
 
+def cuda_release() -> str | None:
+    """The CUDA release of the headers beside the nvcc that a build would take, as "13.0"; starts no process.
+
+    None where there is no nvcc, or none of them has headers beside it (a wrapper script).
+    """
+    for _, nvcc in _nvcc_candidates(None):
+        if nvcc is None or not os.access(nvcc, os.X_OK):
+            continue
+        for root in (nvcc.absolute().parent.parent, nvcc.resolve().parent.parent):
+            stated = re.search(r"CUDART_VERSION=(\d+)", _headers_version(root / "include"))
+            if stated:
+                return f"{int(stated[1]) // 1000}.{int(stated[1]) % 1000 // 10}"
+    return None
+
+
 def _toolkit_root(nvcc: Path, host: tuple[str, ...] | None) -> Path | None:
     """The folder with include/cuda_runtime_api.h. nvcc may be a wrapper script, so it is asked too."""
     ccbin = [f"-ccbin={host[0]}"] if host else []

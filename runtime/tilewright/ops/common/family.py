@@ -76,6 +76,8 @@ class Family(Generic[P]):
     """
 
     name: str
+    problem: type[P]
+    """A frozen dataclass: the extents, and what tuned files know a kind of problem by."""
     misfit_kind: Callable[[KernelRecord, Any], str | None]
     """Of a kernel and a problem's kind: whether it computes such problems, for some extents."""
     misfit_extents: Callable[[KernelRecord, P], str | None]
@@ -88,6 +90,8 @@ class Family(Generic[P]):
     """The cost model of one kernel: what its tactics share is worked out once."""
     idle: Callable[[KernelRecord, P], bool]
     """Whether the kernel does more than the problem asks; it comes after one that does not."""
+    extents: tuple[str, ...] = ("m", "n", "k", "batch")
+    """The fields of a problem that are numbers and may take any value; the others are its kind."""
 
     def misfit(self, record: KernelRecord, problem: P) -> str | None:
         """None where the kernel computes the problem, else the reason."""
@@ -176,7 +180,7 @@ class Family(Generic[P]):
         Raises ArgumentError for a demanded tactic that does not fit, NoKernelError where none does.
         """
         if tactic is not None:
-            record = self._demanded(registry, tactic)
+            record = self.demanded(registry, tactic)
             reason = self.misfit_tactic(tactic, record, problem)
             if reason is None and record not in records:
                 reason = f"it is compiled for {record.arch}, which does not run on {device.name}"
@@ -201,12 +205,14 @@ class Family(Generic[P]):
 
         Raises NoKernelError where no table lists the kernel, ArgumentError where it is of another kind.
         """
-        record = self._demanded(registry, tactic)
+        record = self.demanded(registry, tactic)
         reason = self.misfit_kind(record, problem.kind) or self.misfit_arguments(tactic, record)
         if reason is not None:
             raise _misfit(tactic, problem, reason)
 
-    def _demanded(self, registry: Registry, tactic: Tactic) -> KernelRecord:
+    def demanded(self, registry: Registry, tactic: Tactic) -> KernelRecord:
+        """The kernel of a tactic. Raises NoKernelError where no table lists it, ArgumentError where it is
+        another family's."""
         table = registry.table_of(tactic.kernel)
         if table.family != self.name:
             raise ArgumentError(

@@ -53,6 +53,7 @@ def idle(record: KernelRecord, problem: Problem) -> bool:
 
 FAMILY: Family[Problem] = Family(
     name="gemm",
+    problem=Problem,
     misfit_kind=misfit_kind,
     misfit_extents=misfit_extents,
     misfit_arguments=misfit_arguments,

@@ -1,0 +1,133 @@
+"""Where tuned times come from, and whether they say anything about this machine."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tilewright import device as devices
+from tilewright.device import DeviceProperties
+from tilewright.routing import Capability
+
+if TYPE_CHECKING:
+    from tilewright.registry import Registry
+
+FORMAT = 1
+_SHORT = {"cuda": 2, "cutlass": 3}  # numbers of a release that are kept
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """A GPU, its driver, and what its kernels are built with. "" is not known."""
+
+    gpu: str
+    capability: str  # "9.0"
+    sm_count: int
+    driver: str  # "580.159.04"
+    cuda: str  # the compiler's release: "13.0"
+    cutlass: str  # the headers' release: "4.2.0"
+
+    @classmethod
+    def of(
+        cls,
+        device: DeviceProperties,
+        registry: Registry,
+        family: str,
+        *,
+        driver: str | None = None,
+        cuda: str | None = None,
+        cutlass: str | None = None,
+    ) -> Header:
+        """Of this machine, for a family's kernels on `device`; what is given is not looked for.
+
+        CUDA and CUTLASS are those that most of the family's built kernels for the GPU come from; where none
+        is built, those that a build would take. Starts no process where the driver's own file is readable.
+
+        Raises UnsupportedDeviceError where no kernel of the family runs on the device.
+        """
+        if cuda is None or cutlass is None:
+            built_with = _built_with(device, registry, family) or _to_build_with()
+            cuda = built_with["cuda"] if cuda is None else cuda
+            cutlass = built_with["cutlass"] if cutlass is None else cutlass
+        if driver is None:
+            driver = devices.driver() or ""
+        return cls(
+            gpu=device.name,
+            capability=f"{device.capability[0]}.{device.capability[1]}",
+            sm_count=device.sm_count,
+            driver=driver,
+            cuda=_shortened("cuda", cuda),
+            cutlass=_shortened("cutlass", cutlass),
+        )
+
+    @classmethod
+    def parse(cls, head: Mapping[str, Any]) -> Header:
+        """Raises KeyError or TypeError where a field is missing or of another type."""
+        texts = {name: head[name] for name in ("gpu", "capability", "driver", "cuda", "cutlass")}
+        if not all(isinstance(text, str) for text in texts.values()) or type(head["sm_count"]) is not int:
+            raise TypeError("a field of the header has a wrong type")
+        return cls(sm_count=head["sm_count"], **texts)
+
+    @property
+    def capability_numbers(self) -> Capability:
+        major, _, minor = self.capability.partition(".")
+        return int(major), int(minor)
+
+    def mismatch(self, other: Header, *, shipped: bool) -> str | None:
+        """Why times under `other` say nothing about this machine; None where they do.
+
+        A driver of another branch (580) costs launches other times, so a user's own file is refused. A file
+        that is shipped is not: its kernels are compiled ahead, so a driver changes none of their code. What
+        is not known here is not compared: then there is nothing that could run.
+        """
+        return "; ".join(self._differences(other, shipped)) or None
+
+    def _differences(self, other: Header, shipped: bool) -> Iterator[str]:
+        for name, mine, theirs in (
+            ("GPU", self.gpu, other.gpu),
+            ("capability", self.capability, other.capability),
+            ("number of SMs", str(self.sm_count), str(other.sm_count)),
+            ("CUDA", self.cuda, _shortened("cuda", other.cuda)),
+            ("CUTLASS", self.cutlass, _shortened("cutlass", other.cutlass)),
+        ):
+            if mine and mine != theirs:
+                yield f"its {name} is {theirs or 'not stated'}, here it is {mine}"
+        if not shipped and self.driver and _branch(self.driver) != _branch(other.driver):
+            yield f"its driver is {other.driver or 'not stated'}, here it is {self.driver} (another branch)"
+
+
+def _built_with(device: DeviceProperties, registry: Registry, family: str) -> Mapping[str, str] | None:
+    """By what most kernels say; of as many, the newest release."""
+    counts: dict[str, Counter[str]] = {"cuda": Counter(), "cutlass": Counter()}
+    for record in registry.route(family, device):
+        toolchain = registry.toolchain(record)
+        if toolchain is not None:
+            counts["cuda"][_shortened("cuda", toolchain.get("nvcc", ""))] += 1
+            counts["cutlass"][_shortened("cutlass", toolchain.get("cutlass", ""))] += 1
+    if not counts["cuda"]:
+        return None
+    return {name: max(found, key=lambda one: (found[one], _numbers(one))) for name, found in counts.items()}
+
+
+def _to_build_with() -> Mapping[str, str]:
+    from tilewright.build import toolchain  # noqa: PLC0415 (only where nothing is built)
+    from tilewright.registry import headers_release  # noqa: PLC0415
+
+    cutlass = headers_release(os.environ.get("CUTLASS_PATH"))
+    return {"cuda": toolchain.cuda_release() or "", "cutlass": cutlass or ""}
+
+
+def _shortened(name: str, release: str) -> str:
+    return ".".join(re.findall(r"\d+", release)[: _SHORT[name]])
+
+
+def _numbers(release: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", release)))
+
+
+def _branch(driver: str) -> str:
+    return driver.partition(".")[0]

@@ -1,0 +1,234 @@
+"""What is tuned for a GPU: the user's files, then those that the project ships, judged as they are needed."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tilewright import paths, routing
+from tilewright.errors import NoKernelError, TilewrightError, TunedFileError
+from tilewright.ops.common.tactics import Tactic
+from tilewright.tuning import files
+from tilewright.tuning.files import Entry, Key, Section
+from tilewright.tuning.header import Header
+
+if TYPE_CHECKING:
+    from tilewright.device import DeviceProperties
+    from tilewright.ops.common.family import Family
+    from tilewright.registry import Registry
+
+log = logging.getLogger("tilewright")
+
+_NAMED = 3  # of dropped entries, in a message
+
+
+class Found(NamedTuple):
+    """A tuned tactic, the seconds that were measured, and the file that says so."""
+
+    tactic: Tactic
+    seconds: float
+    path: Path
+
+
+class _Unjudged(NamedTuple):
+    """A section of a file whose header stands."""
+
+    path: Path
+    shipped: bool
+    section: Section
+
+
+class Tuned:
+    """The tuned entries of a family for a GPU; of two for one problem, the first folder's counts.
+
+    Files are read, and their headers judged, at once; the entries of a kind of problem when it is first asked
+    for. What is refused or dropped is logged once, and is in `messages`: as a warning of a user's file, as
+    information of a shipped one. No file is ever changed here.
+    """
+
+    def __init__(self, family: Family[Any], registry: Registry, device: DeviceProperties) -> None:
+        self._family = family
+        self._registry = registry
+        self._device = device
+        self._lock = threading.RLock()
+        self._said: list[str] = []
+        self._unjudged: dict[Key, list[_Unjudged]] = {}  # by kind
+        self._found: dict[Key, dict[Key, Found]] = {}  # by kind, by extents
+        own = [(files.path_for(folder, device.name, family.name), False) for folder in paths.tuned_dirs()]
+        shipped = (files.path_for(registry.generated.parent / "tuned", device.name, family.name), True)
+        there = [(path, is_shipped) for path, is_shipped in (*own, shipped) if path.exists()]
+        if there:  # to know the machine takes some time
+            header = Header.of(device, registry, family.name)
+            for path, is_shipped in there:
+                self._read(path, header, shipped=is_shipped)
+
+    def exact(self, problem: Any) -> Tactic | None:
+        """The tactic that was the fastest for this problem."""
+        found = self.found(problem)
+        return None if found is None else found.tactic
+
+    def found(self, problem: Any) -> Found | None:
+        """As `exact`, with what was measured."""
+        return self._of_kind(problem).get(files.extents_of(self._family, problem))
+
+    def bucket(self, problem: Any) -> tuple[Tactic, Any] | None:
+        """The tactic of the nearest tuned problem that differs in m alone, and that problem.
+
+        The nearest above, of less than twice m; else the nearest below, of more than half of m. The tactic
+        is legal for `problem` too; one that is not is passed over.
+        """
+        family = self._family
+        if "m" not in family.extents:
+            return None
+        place = family.extents.index("m")
+        key = files.extents_of(family, problem)
+        near = [
+            (other[place], found.tactic)
+            for other, found in self._of_kind(problem).items()
+            if other[:place] == key[:place] and other[place + 1 :] == key[place + 1 :]
+        ]
+        above = sorted((m, tactic) for m, tactic in near if problem.m < m < 2 * problem.m)
+        below = sorted(((m, tactic) for m, tactic in near if problem.m / 2 < m < problem.m), reverse=True)
+        for m, tactic in (*above, *below):
+            if family.misfit_tactic(tactic, self._registry.record(tactic.kernel), problem) is None:
+                return tactic, replace(problem, m=m)
+        return None
+
+    @property
+    def entries(self) -> list[Entry]:
+        """All of them, in the order of files."""
+        self._judge_all()
+        return [
+            Entry(self._problem(kind, extents), found.tactic, found.seconds)
+            for kind, by_extents in self._found.items()
+            for extents, found in by_extents.items()
+        ]
+
+    @property
+    def messages(self) -> list[str]:
+        """What was refused or dropped, and why."""
+        self._judge_all()
+        return list(self._said)
+
+    def _read(self, path: Path, header: Header, *, shipped: bool) -> None:
+        try:
+            file = files.read(path)
+        except FileNotFoundError:
+            return
+        except TunedFileError as error:
+            self._say(f"{error.message}; passed over", shipped)
+            return
+        reason = header.mismatch(file.header, shipped=shipped)
+        if file.family != self._family.name:
+            reason = f"it is of {file.family}"
+        if reason is not None:
+            self._say(f"{path} is of another machine and passed over: {reason}", shipped)
+            return
+        if header.driver and file.header.driver != header.driver:
+            log.debug("%s: tuned under driver %s, here it is %s", path, file.header.driver, header.driver)
+        for section in file.sections:
+            key = self._key(section.kind)
+            if key is None:
+                self._say(f"{path}: passed over a section of unknown problems: {section.kind}", shipped)
+            else:
+                self._unjudged.setdefault(key, []).append(_Unjudged(path, shipped, section))
+
+    def _key(self, kind: Mapping[str, Any]) -> Key | None:
+        """To look a section up by; fields that are newer than the section have their defaults. None where
+        it has other fields than problems have."""
+        known = {one.name: one for one in dataclasses.fields(self._family.problem)}
+        for name in self._family.extents:
+            known.pop(name)
+        if not set(kind) <= set(known):
+            return None
+        if any(field.default is MISSING for name, field in known.items() if name not in kind):
+            return None
+        return files.frozen({
+            name: kind.get(name, field.default) for name, field in known.items()
+        })  # fmt: skip
+
+    def _of_kind(self, problem: Any) -> dict[Key, Found]:
+        if not self._unjudged and not self._found:
+            return {}
+        key = files.frozen(files.kind_of(self._family, problem))
+        with self._lock:
+            if key in self._unjudged:
+                self._judge(key)
+            return self._found.get(key, {})
+
+    def _judge(self, key: Key) -> None:
+        """Takes what stands of a kind's sections."""
+        sections = self._unjudged.pop(key)
+        named = next((section.rows[0] for *_, section in sections if section.rows), None)
+        if named is None:
+            return
+        asked = self._problem(key, [named[name] for name in self._family.extents])
+        records = self._registry.route(self._family.name, self._device)
+        candidates = files.candidates_of(self._family.of_kind(self._registry, records, asked.kind))
+        standing = {path for path, _, section in sections if section.candidates == candidates}
+        for path, shipped, section in sections:
+            if section.candidates == candidates:
+                self._accept(key, path, shipped, section)
+            elif path not in standing:  # else tuning went on with the new kernels
+                self._say(
+                    f"{path}: passed over what was tuned for problems such as {asked}: there were "
+                    f"{section.candidates}; here there are {candidates}{self._vanished(section)}",
+                    shipped,
+                )
+
+    def _accept(self, key: Key, path: Path, shipped: bool, section: Section) -> None:
+        found = self._found.setdefault(key, {})
+        dropped: list[str] = []
+        for row in section.rows:
+            extents = tuple(row[name] for name in self._family.extents)
+            reason = self._misfit(row["tactic"], self._problem(key, extents))
+            if isinstance(reason, Tactic):
+                found.setdefault(extents, Found(reason, row["seconds"], path))
+            else:
+                dropped.append(f"{row['tactic']} ({reason})")
+        if dropped:
+            more = f" and {len(dropped) - _NAMED} more" if len(dropped) > _NAMED else ""
+            self._say(f"{path}: dropped {len(dropped)} entries: {'; '.join(dropped[:_NAMED])}{more}", shipped)
+
+    def _misfit(self, text: str, problem: Any) -> Tactic | str:
+        """The tactic, or why it is not one for the problem on this GPU."""
+        try:
+            tactic = Tactic.parse(text)
+            record = self._family.demanded(self._registry, tactic)
+        except NoKernelError:
+            return "no such kernel"
+        except TilewrightError as error:
+            return error.message
+        if not routing.runs_on(record.arch, self._device.capability):
+            return f"it does not run on {self._device.name}"
+        return self._family.misfit_tactic(tactic, record, problem) or tactic
+
+    def _vanished(self, section: Section) -> str:
+        """The kernels of entries that are no more, for a message."""
+        known = {name for table in self._registry.tables.values() for name in table}
+        gone = sorted({row["tactic"].partition("@")[0] for row in section.rows} - known)
+        more = f" and {len(gone) - _NAMED} more" if len(gone) > _NAMED else ""
+        return f"; there is no {', '.join(gone[:_NAMED])}{more} any more" if gone else ""
+
+    def _problem(self, kind: Key, extents: Iterable[int]) -> Any:
+        """A problem of the family, of values as JSON has them."""
+        problem = self._family.problem
+        values: dict[str, Any] = dict(kind)
+        for one in dataclasses.fields(problem):
+            if isinstance(one.default, tuple) and one.name in values:
+                values[one.name] = type(one.default)(*values[one.name])
+        return problem(**dict(zip(self._family.extents, extents, strict=True)), **values)
+
+    def _judge_all(self) -> None:
+        with self._lock:
+            for key in list(self._unjudged):
+                self._judge(key)
+
+    def _say(self, message: str, shipped: bool) -> None:
+        self._said.append(message)
+        log.log(logging.INFO if shipped else logging.WARNING, "%s", message)
