@@ -166,12 +166,7 @@ def measure(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     rows = []
     for name, m, n, k in problems(arguments):
         case = Case(arguments.format, m, n, k, l2_bytes())
-        chosen, _ = FAMILY.choose(
-            current.registry,
-            current.registry.route(FAMILY.name, current.device(0)),
-            case.problem,
-            current.device(0),
-        )
+        chosen = current.select(FAMILY, case.problem, current.device(0)).tactic
         ours = case.seconds()
         each, plain = case.peers(fused)
         row = {

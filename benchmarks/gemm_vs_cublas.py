@@ -96,7 +96,7 @@ def measure(name: str, problem: Problem, tactics: str, times: TextIO | None) -> 
     current = context.current()
     device = current.device(torch.cuda.current_device())
     operands = measuring.make_operands(problem, device)
-    chosen, _ = FAMILY.choose(current.registry, current.registry.route("gemm", device), problem, device)
+    chosen = current.select(FAMILY, problem, device).tactic
     theirs = peer_seconds(measuring.peer(problem), operands)
     ours = seconds_of(operands, chosen)
     row = {

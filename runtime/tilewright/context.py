@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tilewright import device
 from tilewright.device import DeviceProperties
-from tilewright.registry import Registry
+from tilewright.registry import Registry, jit_allowed
 
 if TYPE_CHECKING:
     from tilewright.ops.common.family import Family
+    from tilewright.ops.common.selection import Choice
+    from tilewright.ops.common.tactics import Tactic
     from tilewright.tuning.tuned import Tuned
 
 MAX_PLANS = 16384  # of some 3 KB; a serving engine whose m is any number has thousands
+MAX_CHOICES = 16384  # of some 1 KB
 
 
 class Plan(Protocol):
@@ -38,21 +41,46 @@ class Context:
         self.tuner: Callable[[Family[Any], Any, DeviceProperties], None] | None = None
         """Called with a problem before a call's tactic is chosen: it may add to what is tuned."""
         self._tuned: dict[tuple[str, DeviceProperties], tuple[int, Tuned]] = {}
+        self._choices: dict[Any, Choice] = {}
+        self._chosen_at = -1  # the registry's count of changes
         self._lock = threading.Lock()
+
+    def select(
+        self, family: Family[Any], problem: Any, device: DeviceProperties, tactic: Tactic | None = None
+    ) -> Choice:
+        """The tactic for a problem, as `family.choose` says; what no caller demands is remembered.
+
+        What has been chosen is forgotten with what is tuned, and where what is built changes. Raises as
+        `family.choose` does, and UnsupportedDeviceError.
+        """
+        if tactic is not None:
+            records = self.registry.route(family.name, device)
+            return family.choose(self.registry, records, problem, device, tactic)
+        if self._chosen_at != self.registry.changes:
+            self._chosen_at, self._choices = self.registry.changes, {}
+        choices, key = self._choices, (problem, device, jit_allowed())
+        choice = choices.get(key)
+        if choice is None:
+            records, tuned = self.registry.route(family.name, device), self.tuned(family, device)
+            choice = family.choose(self.registry, records, problem, device, tuned=tuned)
+            if len(choices) >= MAX_CHOICES:
+                choices.clear()
+            choices[key] = choice  # in vain where all was forgotten meanwhile
+        return choice
 
     def tuned(self, family: Family[Any], device: DeviceProperties) -> Tuned:
         """What is tuned of a family for a GPU, read once (and again where what is built has changed)."""
-        key, changes = (family.name, device), self.registry.changes
-        found = self._tuned.get(key)
+        known, key, changes = self._tuned, (family.name, device), self.registry.changes
+        found = known.get(key)
         if found is None or found[0] != changes:
             from tilewright.tuning.tuned import Tuned  # noqa: PLC0415 (a family imports no context)
 
-            found = self._tuned[key] = (changes, Tuned(family, self.registry, device))
+            found = known[key] = (changes, Tuned(family, self.registry, device))
         return found[1]
 
     def forget_tuned(self) -> None:
         """Reads tuned files again when they are next asked for."""
-        self._tuned.clear()
+        self._tuned, self._choices = {}, {}
 
     def device(self, index: int) -> DeviceProperties:
         return device.read(index) if self.described is None else self.described

@@ -113,6 +113,17 @@ def read(index: int) -> DeviceProperties:
     return from_torch(torch.cuda.get_device_properties(index))
 
 
+def present() -> DeviceProperties | None:
+    """The current CUDA device's properties; None where there is no GPU, or no torch to ask."""
+    if driver() is None:  # then torch, which takes seconds to import, finds no GPU
+        return None
+    try:
+        import torch  # noqa: PLC0415
+    except ImportError:
+        return None
+    return read(torch.cuda.current_device()) if torch.cuda.is_available() else None
+
+
 def from_torch(found: Any) -> DeviceProperties:
     """What torch's device properties say.
 

@@ -87,8 +87,8 @@ class Registry:
         self._tables: dict[str, Table] | None = None
         self._home: dict[str, Table] = {}
         self._runnable: dict[tuple[str, Capability], tuple[KernelRecord, ...]] = {}
-        self._where: dict[str, dict[str, Path]] = {}
-        self._toolchains: dict[Path, Mapping[str, str]] = {}  # by library
+        self._libraries: dict[str, Sequence[BuiltLibrary]] = {}  # by module, those that may load
+        self._holders: dict[str, BuiltLibrary | None] = {}  # by kernel, as far as asked
         self.changes = 0  # of what is built, as far as known: what was concluded before may not stand
         self._builds: dict[str, threading.Lock] = {}
         self._unloadable: dict[str, dict[Path, str]] = {}  # by module: why
@@ -173,12 +173,12 @@ class Registry:
 
     def is_built(self, record: KernelRecord) -> bool:
         """Whether a library holds the kernel, made of the source that the table names."""
-        return record.name in self._locations(self.table_of(record.name))
+        return self._holder(record.name) is not None
 
     def toolchain(self, record: KernelRecord) -> Mapping[str, str] | None:
         """What the kernel's library was built with; None where the kernel is not built."""
-        path = self._locations(self.table_of(record.name)).get(record.name)
-        return None if path is None else self._toolchains[path]
+        holder = self._holder(record.name)
+        return None if holder is None else holder.toolchain
 
     def buildable(self, record: KernelRecord) -> bool:
         """Whether the CUTLASS headers that a build would take now are new enough for the kernel."""
@@ -192,23 +192,26 @@ class Registry:
     def refresh(self) -> None:
         """Forgets which libraries there are, and which of them did not load."""
         with self._lock:
-            self._where.clear()
+            self._libraries.clear()
+            self._holders.clear()
             self._unloadable.clear()
             self.changes += 1
 
-    def _locations(self, table: Table) -> dict[str, Path]:
+    def _holder(self, kernel: str) -> BuiltLibrary | None:
+        """The first library that holds a kernel as the table has it."""
+        try:
+            return self._holders[kernel]
+        except KeyError:
+            table = self.table_of(kernel)
         with self._lock:
-            if table.module not in self._where:
-                where: dict[str, Path] = {}
-                for built in self._find_libraries(table.module):
-                    if built.path in self._unloadable.get(table.module, ()):
-                        continue
-                    self._toolchains[built.path] = built.toolchain
-                    for name in table:
-                        if name not in where and built.holds(table[name]):
-                            where[name] = built.path
-                self._where[table.module] = where
-            return self._where[table.module]
+            if table.module not in self._libraries:
+                broken = self._unloadable.get(table.module, {})
+                found = self._find_libraries(table.module)
+                self._libraries[table.module] = [one for one in found if one.path not in broken]
+            known = self._libraries[table.module]
+            holder = next((one for one in known if one.holds(table[kernel])), None)
+            self._holders[kernel] = holder
+            return holder
 
     def library(self, record: KernelRecord) -> Library:
         """The loaded library that holds a kernel, which is built now if need be and allowed.
@@ -245,13 +248,17 @@ class Registry:
     def _load(self, table: Table, record: KernelRecord) -> Library | None:
         """The first library that holds the kernel and loads: a broken one must not hide the others."""
         with self._lock:
-            while (path := self._locations(table).get(record.name)) is not None:
+            while (holder := self._holder(record.name)) is not None:
                 try:
-                    return libraries.load(path)
+                    library = libraries.load(holder.path)
+                    if record.name in library.kernels:
+                        return library
+                    raise NotBuiltError(f"{holder.path} does not hold {record.name}, though its record says so")
                 except NotBuiltError as error:  # damaged, of another system, or replaced on disk meanwhile
                     log.warning("passing over a library: %s", error.message)
-                    self._unloadable.setdefault(table.module, {})[path] = error.message
-                    del self._where[table.module]
+                    self._unloadable.setdefault(table.module, {})[holder.path] = error.message
+                    del self._libraries[table.module]
+                    self._holders.clear()
                     self.changes += 1
             return None
 

@@ -233,13 +233,14 @@ def test_a_d_that_the_ultra_kernels_cannot_write(
 
     def kernel(out: torch.Tensor, n: int = 256) -> set[str]:
         blackwell.plans.clear()
+        blackwell.forget_tuned()  # and what was chosen
         caplog.clear()
         close(tilewright.mm_nvfp4(call[0], call[1][:, :n], *call[2:], out=out), exact[:, :n])
         assert "copies" not in caplog.text
         return used(blackwell)
 
     out = torch.zeros(256, 256).bfloat16()
-    monkeypatch.setattr(tilewright.ops.common.family, "BUILT_WITHIN", 0.0)
+    monkeypatch.setattr(tilewright.ops.common.selection, "BUILT_WITHIN", 0.0)
     monkeypatch.setattr(cost_tcgen05, "ULTRA_SECONDS", -2e-6)  # else no ultra kernel is worth so little work
     assert ULTRA in kernel(out)
     # The same plan's next call finds an address of 16 bytes.

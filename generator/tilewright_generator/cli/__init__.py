@@ -17,7 +17,7 @@ COMMANDS = {
     "generate": "Write the sources and dispatch tables that the specs name.",
     "check": "Compare the generated files with the specs; write nothing.",
     "list": "List the kernels that the specs name.",
-    "explain": "Say where a kernel comes from, or why a combination makes none.",
+    "explain": "Say where a kernel comes from, or why there is none; what computes a problem.",
     "schema": "Write JSON Schemas, with which editors complete specs.",
     "build": "Compile generated kernels into libraries.",
     "status": "Say what every kernel has been through.",

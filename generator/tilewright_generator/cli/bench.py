@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tilewright_generator.cli import groups
+from tilewright_generator.cli import common, groups
 from tilewright_generator.errors import UsageError
 from tilewright_generator.families import running
 from tilewright_generator.project import tables_folder
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from tilewright.ops.common.family import Family
 
 _FAMILIES = ("gemm", "blockscaled_gemm")  # of tilewright.benchmarking.problems
-_DEVICES = ("h200", "b200", "b300", "rtx-pro-6000", "gb10", "thor")  # of tilewright.device.DESCRIBED
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
@@ -70,7 +69,7 @@ def command() -> None:
 @click.option("--build", is_flag=True, help="First build the kernels that are not built.")
 @click.option("--built-only", is_flag=True, help="Compare without the kernels that are not built.")
 @click.option("--dry-run", is_flag=True, help="Only say which kernels and problems would be compared.")
-@click.option("--device", type=click.Choice(_DEVICES), help="With --dry-run: on this GPU instead.")
+@click.option("--device", type=click.Choice(common.DEVICES), help="With --dry-run: on this GPU instead.")
 @click.option("--root", metavar="DIRECTORY", help="Project whose kernels run (default: as `run`).")
 def compare(*, csv_file: Path | None, json_file: Path | None, **options: Any) -> int:
     """Measure the best tactic of group A beside that of group B, problem by problem.

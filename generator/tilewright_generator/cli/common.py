@@ -39,6 +39,7 @@ filter_option = click.option(
     help="Only kernels whose name matches a glob, or FIELD=GLOB[,GLOB...]; ~TERM turns one round. "
     "m_tile, n_tile and k_tile are fields too. Several must all hold.",
 )
+DEVICES = ("h200", "b200", "b300", "rtx-pro-6000", "gb10", "thor")  # of tilewright.device.DESCRIBED
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 

@@ -11,6 +11,7 @@ import click
 
 from tilewright_generator import describe, families
 from tilewright_generator.cli import common
+from tilewright_generator.cli.problem import explain_problem
 from tilewright_generator.errors import UsageError
 from tilewright_generator.explain import Candidate, combination, made_of, matching, named, parse_terms
 from tilewright_generator.fields import Field, fields_of, text
@@ -24,6 +25,12 @@ _SHOWN = 10  # combinations of a kind that are printed; --json has all
 
 @click.command("explain")
 @click.argument("what", nargs=-1, required=True, metavar="NAME | FAMILY | RULE | [FAMILY] FIELD=VALUE...")
+@click.option("--problem", is_flag=True, help="The words are a problem: which tactic computes it, and why.")
+@click.option(
+    "--device",
+    type=click.Choice(common.DEVICES),
+    help="The GPU that a problem is for. Default: this machine's, else h200.",
+)
 @click.option(
     "--spec",
     "specs",
@@ -33,8 +40,17 @@ _SHOWN = 10  # combinations of a kind that are printed; --json has all
 )
 @common.root_option
 @common.json_option
-def command(*, what: tuple[str, ...], specs: tuple[Path, ...], root: Path | None, as_json: bool) -> None:
-    """Say where a kernel comes from, or why a combination makes none; what a family or a rule is.
+def command(
+    *,
+    what: tuple[str, ...],
+    problem: bool,
+    device: str | None,
+    specs: tuple[Path, ...],
+    root: Path | None,
+    as_json: bool,
+) -> None:
+    """Say where a kernel comes from, or why a combination makes none; what a family or a rule is; which
+    tactic computes a problem, and why.
 
     \b
     tilewright explain NAME                       which line of which spec makes it, what its fields mean
@@ -42,7 +58,16 @@ def command(*, what: tuple[str, ...], specs: tuple[Path, ...], root: Path | None
     tilewright explain gemm a=bf16 b=bf16 ...     every rule that a combination breaks, in a spec or not
     tilewright explain gemm                       the family's fields and rules
     tilewright explain RULE                       what the rule demands, and what that rests on
+    tilewright explain --problem gemm bf16 m=32 n=5120 k=25600     which tactic computes it, and why
+    tilewright explain --problem blockscaled_gemm nvfp4 m=32 n=5120 k=25600 out_dtype=f16 --device b200
     """
+    if problem:
+        if specs:
+            raise UsageError("--spec says nothing of a problem: it is computed by kernels that are generated")
+        explain_problem(what, device, root, as_json)
+        return
+    if device is not None:
+        raise UsageError("--device says for which GPU a --problem is")
     words = [word for word in what if "=" not in word]
     terms = [word for word in what if "=" in word]
     if len(words) > 1 or (words and terms and words[0] not in families.names()):

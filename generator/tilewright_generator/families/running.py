@@ -1,11 +1,11 @@
-"""What `tilewright run` does for every family: a dry run, or a run checked and timed beside a peer."""
+"""What `tilewright run` does for every family: a run checked and timed beside a peer."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,12 +16,8 @@ from tilewright_generator.project import Project
 
 if TYPE_CHECKING:
     from tilewright.context import Context
-    from tilewright.device import DeviceProperties
-    from tilewright.ops.common.family import Candidate, Family
+    from tilewright.ops.common.family import Family
     from tilewright.ops.common.tactics import Tactic
-
-_SHOWN = 5  # candidates of a dry run
-_DEVICES = ("h200", "b200", "b300", "rtx-pro-6000", "gb10", "thor")  # of tilewright.device.DESCRIBED
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -40,16 +36,8 @@ def shape_options(command: Command) -> Command:
 
 
 def run_options(command: Command) -> Command:
-    """What `run` takes: which kernel, how often, of which project, and whether at all."""
+    """What `run` takes: which kernel, how often, of which project."""
     for option in (
-        click.option("--dry-run", is_flag=True, help="Only say what would run; needs no GPU and no torch."),
-        click.option(
-            "--device",
-            type=click.Choice(_DEVICES),
-            default="h200",
-            show_default=True,
-            help="The GPU that a dry run asks for.",
-        ),
         click.option("--json", "as_json", is_flag=True, help="Print JSON."),
         click.option(
             "--root",
@@ -93,21 +81,24 @@ def run(
     iters: int,
     root: str | None,
     as_json: bool,
-    device: str,
-    dry_run: bool,
 ) -> int:
-    """The exit code: 1 where the result is wrong, and where there is no GPU (but for a dry run)."""
+    """The exit code: 1 where the result is wrong, and where there is no GPU; then it says what would run on
+    an H200."""
     from tilewright import context  # noqa: PLC0415 (`--help` needs no runtime)
-    from tilewright.device import DESCRIBED  # noqa: PLC0415
+    from tilewright.device import H200  # noqa: PLC0415
+    from tilewright.ops.common.explaining import explain  # noqa: PLC0415
     from tilewright.ops.common.tactics import Tactic  # noqa: PLC0415
 
     tactic = Tactic.parse(kernel) if kernel else None
-    lacking = None if dry_run else missing()
-    with context.use(_context(root)) as current:
-        if dry_run or lacking:
-            plan = _plan(current, family, problem, DESCRIBED[device], tactic)
-            click.echo(plan.json(lacking) if as_json else plan.text(lacking))
-            return 1 if lacking else 0
+    lacking = missing()
+    with context.use(context_of(root)) as current:
+        if lacking:
+            found = explain(current, family_of(family), problem, H200, tactic)
+            if as_json:
+                click.echo(json.dumps({"ran": False, "reason": lacking, **found.as_json()}, indent=1))
+            else:
+                click.echo("\n".join((f"Nothing was run: {lacking}.", *found.lines())))
+            return 1
         result = _measure(current, family, problem, tactic, iters)
     click.echo(json.dumps(result, indent=1) if as_json else _text(problem, result))
     return 0
@@ -122,7 +113,7 @@ def missing() -> str | None:
     return None if torch.cuda.is_available() else "there is no CUDA GPU here"
 
 
-def _context(root: str | None) -> Context:
+def context_of(root: str | None) -> Context:
     """With the kernels of the project, as `generate` and `build` see them; outside of one, with our own."""
     from tilewright.context import Context  # noqa: PLC0415
     from tilewright.registry import Registry  # noqa: PLC0415
@@ -135,51 +126,10 @@ def _context(root: str | None) -> Context:
         return Context()
 
 
-def _family(name: str) -> Family[Any]:
+def family_of(name: str) -> Family[Any]:
+    """A family as selection sees it."""
     family: Family[Any] = import_module(f"tilewright.ops.{name}.family").FAMILY
     return family
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """What would run."""
-
-    problem: Any
-    device: DeviceProperties
-    tactic: Tactic
-    built: bool
-    candidates: list[Candidate]
-
-    def json(self, lacking: str | None) -> str:
-        listed = [
-            {"tactic": str(one.tactic), "built": one.built, **asdict(one.estimate)} for one in self.candidates
-        ]
-        answer = {"problem": asdict(self.problem), "device": self.device.name, "ran": False}
-        answer |= {"reason": lacking, "tactic": str(self.tactic), "built": self.built, "candidates": listed}
-        return json.dumps(answer, indent=1)
-
-    def text(self, lacking: str | None) -> str:
-        lines = [f"Nothing was run: {lacking}."] if lacking else []
-        state = "built" if self.built else "not built"
-        lines += [str(self.problem), f"on an {self.device.name} would run {self.tactic}, which is {state}."]
-        lines.append("The model's first candidates:")
-        for one in self.candidates:
-            estimate = one.estimate
-            mark = "" if one.built else " (not built)"
-            lines.append(
-                f"  {estimate.seconds * 1e6:9.1f} us, bound by {estimate.bound:<4}  {one.tactic}{mark}"
-            )
-        return "\n".join(lines)
-
-
-def _plan(
-    current: Context, name: str, problem: Any, device: DeviceProperties, tactic: Tactic | None
-) -> _Plan:
-    registry, family = current.registry, _family(name)
-    records = registry.route(name, device)
-    chosen, record = family.choose(registry, records, problem, device, tactic)
-    ranked = family.rank(records, problem, device, registry.is_built)
-    return _Plan(problem, device, chosen, registry.is_built(record), ranked[:_SHOWN])
 
 
 def _measure(current: Context, name: str, problem: Any, tactic: Tactic | None, iters: int) -> dict[str, Any]:
@@ -188,8 +138,7 @@ def _measure(current: Context, name: str, problem: Any, tactic: Tactic | None, i
     from tilewright.ops.common import measuring  # noqa: PLC0415
 
     device = current.device(torch.cuda.current_device())
-    records = current.registry.route(name, device)
-    chosen, record = _family(name).choose(current.registry, records, problem, device, tactic)
+    chosen, record, *_ = current.select(family_of(name), problem, device, tactic)
     current.registry.library(record)
     of_family = import_module(f"tilewright.ops.{name}.measuring")
     operands = of_family.make_operands(problem, device)

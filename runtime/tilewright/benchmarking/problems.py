@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from tilewright.benchmarking.sizes import Size
+from tilewright.benchmarking.sizes import MOST_EXTENT, Size
 from tilewright.errors import ArgumentError
 
 
@@ -23,6 +23,60 @@ class Kind:
 def make(family: str, kind: Kind, sizes: Sequence[Size]) -> list[Any]:
     """The family's problems, one for each size. Raises ArgumentError for a word that the family has not."""
     return _MAKERS[family](kind, sizes)
+
+
+def of_words(words: Sequence[str]) -> tuple[str, Any]:
+    """A family and a problem of it, as one writes them: `gemm bf16 m=32 n=5120 k=25600 bias=true`.
+
+    The family, the types of A and B (or none: its default), then NAME=VALUE in any order: m, n and k,
+    out_dtype, layout, fast_accum, and any other field of the family's problems (batch, c, activation).
+
+    Raises ArgumentError for what is none of these.
+    """
+    family, *others = words
+    if family not in FAMILIES:
+        raise ArgumentError("problem", f"begins with {family}; one of {', '.join(FAMILIES)} is wanted")
+    types = [word for word in others if "=" not in word]
+    if len(types) > 1:
+        raise ArgumentError("problem", f"names types twice: {' and '.join(types)}")
+    given: dict[str, str] = {}
+    for name, _, value in (word.partition("=") for word in others if "=" in word):
+        if name in given:
+            raise ArgumentError(name, "is given twice")
+        given[name] = value
+    size = Size(*(_extent(name, given.pop(name, "")) for name in Size._fields))
+    kind = Kind(
+        "".join(types),
+        out_dtype=given.pop("out_dtype", None),
+        layout=given.pop("layout", None),
+        fast_accum=_flag("fast_accum", given.pop("fast_accum", "false")),
+    )
+    (problem,) = make(family, kind, [size])
+    return family, replace(problem, **{name: _value(problem, name, text) for name, text in given.items()})
+
+
+def _extent(name: str, text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) <= MOST_EXTENT:
+        raise ArgumentError(name, f"is {text or 'not given'}; a number from 1 to {MOST_EXTENT} is wanted")
+    return int(text)
+
+
+def _flag(name: str, text: str) -> bool:
+    if text not in ("true", "false"):
+        raise ArgumentError(name, f"is {text}; true or false is wanted")
+    return text == "true"
+
+
+def _value(problem: Any, name: str, text: str) -> Any:
+    """Of a field that has no word of its own: by the type that it has."""
+    known = [one.name for one in fields(problem) if isinstance(getattr(problem, one.name), bool | int | str)]
+    if name not in known or name in ("a", "b", "d"):
+        names = [*(one for one in known if one not in ("a", "b", "d")), "out_dtype"]
+        raise ArgumentError(name, f"is no part of a problem; there are {', '.join(names)}")
+    before = getattr(problem, name)
+    if isinstance(before, bool):
+        return _flag(name, text)
+    return _extent(name, text) if isinstance(before, int) else text
 
 
 def gemm_types(dtype: str, out_dtype: str | None) -> tuple[str, str, str]:

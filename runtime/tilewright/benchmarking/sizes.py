@@ -39,7 +39,7 @@ LISTS: dict[str, tuple[Size, ...]] = {
 LISTS["all"] = (*LISTS["small"], *LISTS["medium"], *LISTS["large"])
 
 _SIZE = re.compile(r"([1-9]\d*)x([1-9]\d*)x([1-9]\d*)")
-_MOST = 2**31 - 1  # what kernels take
+MOST_EXTENT = 2**31 - 1  # what kernels take
 _WANTED = "a list of MxNxK or of {m: ..., n: ..., k: ...} with numbers or lists of them"
 
 
@@ -95,6 +95,6 @@ def _of_item(item: Any, path: Path) -> Iterator[Size]:
 
 
 def _bounded(size: Size) -> Size:
-    if max(size) > _MOST:
-        raise ArgumentError("--size", f"{size}: an extent is {_MOST} at most")
+    if max(size) > MOST_EXTENT:
+        raise ArgumentError("--size", f"{size}: an extent is {MOST_EXTENT} at most")
     return size

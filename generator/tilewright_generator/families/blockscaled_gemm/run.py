@@ -30,7 +30,7 @@ from tilewright_generator.families import running
 def command(*, m: int, n: int, k: int, batch: int, formats: str, out_dtype: str, **options: Any) -> int:
     """D[m,n] = alpha (A SFA)[m,k] (B SFB)[k,n] on random data.
 
-    Exits 1 where the result is wrong, and where there is no GPU (but for --dry-run).
+    Exits 1 where the result is wrong, and where there is no GPU: then it says what would run on an H200.
     """
     from tilewright.benchmarking.problems import blockscaled_types  # noqa: PLC0415
     from tilewright.ops.blockscaled_gemm.problem import BITS, Problem  # noqa: PLC0415

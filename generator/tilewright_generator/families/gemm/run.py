@@ -38,7 +38,7 @@ def command(
 ) -> int:
     """D[m,n] = A[m,k] B[k,n] on random data.
 
-    Exits 1 where the result is wrong, and where there is no GPU (but for --dry-run).
+    Exits 1 where the result is wrong, and where there is no GPU: then it says what would run on an H200.
     """
     from tilewright.benchmarking.problems import gemm_types  # noqa: PLC0415 (`--help` needs no runtime)
     from tilewright.ops.gemm.problem import Problem  # noqa: PLC0415

@@ -28,11 +28,13 @@ _MODELS = {
 
 def estimator(
     record: KernelRecord, problem: Problem, device: DeviceProperties
-) -> Callable[[Tactic], Estimate]:
-    """Estimates the tactics of one kernel: what they share is worked out once."""
-    return _MODELS[record.arch.rstrip("af")](record, problem, device)
+) -> Callable[[Tactic], Estimate] | None:
+    """Estimates the tactics of one kernel: what they share is worked out once. None for an architecture that
+    no model knows."""
+    model = _MODELS.get(record.arch.rstrip("af"))
+    return None if model is None else model(record, problem, device)
 
 
 def estimate(tactic: Tactic, record: KernelRecord, problem: Problem, device: DeviceProperties) -> Estimate:
     """Seconds that one launch takes, from the first block's start to the last store."""
-    return estimator(record, problem, device)(tactic)
+    return _MODELS[record.arch.rstrip("af")](record, problem, device)(tactic)

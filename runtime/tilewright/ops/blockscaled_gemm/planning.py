@@ -44,8 +44,12 @@ def make(
         log.warning("%s: copies %s, which no kernel takes as it lies", problem, ", ".join(sorted(names)))
         options = {"out_dtype": arguments.dtype, "tactic": tactic}
         return PaddedPlan(arguments, placement, functools.partial(inner, **options))
-    chosen, record = FAMILY.choose(registry, records, problem, device, tactic)
-    return direct(arguments, bind(registry, problem, chosen, record, device.sm_count), record)
+    if tactic is None and context.tuner is not None:
+        context.tuner(FAMILY, problem, device)
+    choice = context.select(FAMILY, problem, device, tactic)
+    return direct(
+        arguments, bind(registry, problem, choice.tactic, choice.record, device.sm_count), choice.record
+    )
 
 
 def _without_kernel(context: Context, arguments: Arguments, tactic: Tactic | None, problem: Problem) -> Plan:

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from tilewright.device import DeviceProperties
-from tilewright.errors import ArgumentError, NoKernelError
+from tilewright.errors import ArgumentError
 from tilewright.ops.common.estimates import Estimate
+from tilewright.ops.common.selection import Choice, Selection
 from tilewright.ops.common.tactics import Tactic
-from tilewright.registry import Registry, jit_allowed
+from tilewright.registry import Registry
 from tilewright.table import KernelRecord
 
-log = logging.getLogger("tilewright")
-
-# A built kernel is taken where its estimate exceeds the best one's by no more: about as much as the
-# model errs, and not worth a minute of compiling.
-BUILT_WITHIN = 0.1
+if TYPE_CHECKING:
+    from tilewright.tuning.tuned import Tuned
 
 
 class Problem(Protocol):
@@ -86,8 +83,9 @@ class Family(Generic[P]):
     """Of a tactic and its kernel, whatever the problem."""
     candidates: Callable[[KernelRecord, P], Sequence[Tactic]]
     """The tactics of a kernel that a first selection weighs."""
-    estimator: Callable[[KernelRecord, P, DeviceProperties], Callable[[Tactic], Estimate]]
-    """The cost model of one kernel: what its tactics share is worked out once."""
+    estimator: Callable[[KernelRecord, P, DeviceProperties], Callable[[Tactic], Estimate] | None] | None
+    """The cost model of one kernel: what its tactics share is worked out once. None, as its answer, where it
+    does not know the kernel's architecture; none at all where the family has no model."""
     idle: Callable[[KernelRecord, P], bool]
     """Whether the kernel does more than the problem asks; it comes after one that does not."""
     extents: tuple[str, ...] = ("m", "n", "k", "batch")
@@ -122,10 +120,21 @@ class Family(Generic[P]):
         of_kind = self.of_kind(registry, records, problem.kind)
         return [record for record in of_kind if self.misfit_extents(record, problem) is None]
 
+    def model(
+        self, record: KernelRecord, problem: P, device: DeviceProperties
+    ) -> Callable[[Tactic], Estimate] | None:
+        """The cost model of a kernel; None where there is none that knows it."""
+        return None if self.estimator is None else self.estimator(record, problem, device)
+
+    def left_out(self, records: Iterable[KernelRecord], problem: P) -> Counter[str]:
+        """Why kernels do not compute the problem: each reason with the number of kernels that it excludes."""
+        reasons = (self.misfit(record, problem) for record in records)
+        return Counter(reason for reason in reasons if reason is not None)
+
     def explain(self, records: Iterable[KernelRecord], problem: P) -> str:
-        """Why kernels do not fit: each reason with the number of kernels that it excludes."""
-        reasons = Counter(self.misfit(record, problem) or "" for record in records)
-        return "\n".join(f"  {count} kernels: {reason}" for reason, count in reasons.most_common(8) if reason)
+        """`left_out` as lines, the commonest reasons first."""
+        reasons = self.left_out(records, problem).most_common(8)
+        return "\n".join(f"  {count} kernels: {reason}" for reason, count in reasons)
 
     def rank(
         self,
@@ -135,27 +144,28 @@ class Family(Generic[P]):
         is_built: Callable[[KernelRecord], bool] = lambda record: True,
     ) -> list[Candidate]:
         """The legal tactics, the best first: by estimate, then those that do nothing beyond the problem,
-        then by name. Whether a kernel is built does not matter here; `choose` weighs it.
+        then by name. Whether a kernel is built does not matter here; `choose` weighs it. A kernel that no
+        cost model knows is left out.
 
         `records` are kernels that run on the device. Estimates are compared to the nanosecond, so that
         the order does not hang on the last bit of a float.
         """
-        return self._rank(self.fitting(records, problem), problem, device, is_built)
+        return self.weigh(self.fitting(records, problem), problem, device, is_built)
 
-    def _rank(
+    def weigh(
         self,
         fitting: Iterable[KernelRecord],
         problem: P,
         device: DeviceProperties,
         is_built: Callable[[KernelRecord], bool],
     ) -> list[Candidate]:
+        """As `rank`, of kernels that are known to fit."""
         ranked: list[tuple[float, bool, Tactic, Candidate]] = []
         for record in fitting:
-            weigh, built, idle = (
-                self.estimator(record, problem, device),
-                is_built(record),
-                self.idle(record, problem),
-            )
+            weigh = self.model(record, problem, device)
+            if weigh is None:
+                continue
+            built, idle = is_built(record), self.idle(record, problem)
             for tactic in self.candidates(record, problem):
                 estimate = weigh(tactic)
                 candidate = Candidate(tactic, record, estimate, built)
@@ -170,8 +180,11 @@ class Family(Generic[P]):
         problem: P,
         device: DeviceProperties,
         tactic: Tactic | None = None,
-    ) -> tuple[Tactic, KernelRecord]:
-        """The tactic for a problem: the one demanded, if it is legal, else the model's first.
+        *,
+        tuned: Tuned | None = None,
+    ) -> Choice:
+        """The tactic for a problem: the one demanded, if it is legal; else the one tuned for it, or for its
+        nearest neighbour in m; else the model's first; without a model, the first kernel of the table.
 
         A built kernel is preferred where it is about as good (`BUILT_WITHIN`). Where TILEWRIGHT_JIT=0
         forbids to build, only built ones count, if there are any. One that needs newer CUTLASS headers than
@@ -179,26 +192,15 @@ class Family(Generic[P]):
 
         Raises ArgumentError for a demanded tactic that does not fit, NoKernelError where none does.
         """
-        if tactic is not None:
-            record = self.demanded(registry, tactic)
-            reason = self.misfit_tactic(tactic, record, problem)
-            if reason is None and record not in records:
-                reason = f"it is compiled for {record.arch}, which does not run on {device.name}"
-            if reason is not None:
-                raise _misfit(tactic, problem, reason)
-            return tactic, record
-        fitting = self.fitting_kept(registry, records, problem)
-        ranked = self._rank(fitting, problem, device, registry.is_built)
-        if not ranked:
-            raise NoKernelError(
-                f"no {self.name} kernel computes {problem}:\n{self.explain(records, problem)}",
-                hint="Add a configuration to the spec, run `tilewright generate` and `tilewright build`.",
-            )
-        if log.isEnabledFor(logging.DEBUG):
-            self._say_what_is_left_out(registry, records, problem, fitting)
-        possible = [one for one in ranked if one.built or registry.buildable(one.record)]
-        chosen = _prefer_built(possible or ranked)  # where none is possible, the registry says why
-        return chosen.tactic, chosen.record
+        if tactic is None:
+            return Selection(self, registry, records, problem, device).choose(tuned)
+        record = self.demanded(registry, tactic)
+        reason = self.misfit_tactic(tactic, record, problem)
+        if reason is None and record not in records:
+            reason = f"it is compiled for {record.arch}, which does not run on {device.name}"
+        if reason is not None:
+            raise _misfit(tactic, problem, reason)
+        return Choice(tactic, record, "demanded", "it was demanded")
 
     def check_demand(self, registry: Registry, tactic: Tactic, problem: P) -> None:
         """Judges a tactic demanded for an empty problem, which needs no kernel, by what has no extents.
@@ -219,29 +221,6 @@ class Family(Generic[P]):
                 "tactic", f"{tactic.kernel} is a {table.family} kernel; one of {self.name} is wanted"
             )
         return table[tactic.kernel]
-
-    def _say_what_is_left_out(
-        self,
-        registry: Registry,
-        records: Sequence[KernelRecord],
-        problem: P,
-        fitting: Sequence[KernelRecord],
-    ) -> None:
-        of_kind = self.of_kind(registry, records, problem.kind)
-        if len(of_kind) > len(fitting):
-            log.debug(
-                "%s: of the %d kernels of its kind %d take it; the others:\n%s",
-                problem, len(of_kind), len(fitting), self.explain(of_kind, problem),
-            )  # fmt: skip
-
-
-def _prefer_built(ranked: Sequence[Candidate]) -> Candidate:
-    best = ranked[0]
-    built = next((one for one in ranked if one.built), None)
-    if built is None:
-        return best  # where it may not be built, the registry says so
-    near = built.estimate.seconds <= best.estimate.seconds * (1 + BUILT_WITHIN)
-    return built if near or not jit_allowed() else best
 
 
 def _misfit(tactic: Tactic, problem: Problem, reason: str) -> ArgumentError:

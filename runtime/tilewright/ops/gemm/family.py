@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from tilewright.device import DeviceProperties
+from tilewright.ops.common.estimates import Estimate
 from tilewright.ops.common.family import Family
 from tilewright.ops.common.tactics import Tactic, misfit_cluster, misfit_splits, splittings
-from tilewright.ops.gemm.cost import estimator
+from tilewright.ops.gemm import cost
 from tilewright.ops.gemm.problem import Kind, Problem
 from tilewright.table import KernelRecord
 
@@ -49,6 +53,13 @@ def candidates(record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
 def idle(record: KernelRecord, problem: Problem) -> bool:
     """Whether the kernel looks for a bias that the problem has not."""
     return bool(record.config["bias"]) and not problem.bias
+
+
+def estimator(
+    record: KernelRecord, problem: Problem, device: DeviceProperties
+) -> Callable[[Tactic], Estimate] | None:
+    """The cost model of a kernel: there is one for sm_90a."""
+    return cost.estimator(record, problem, device) if record.arch == "sm_90a" else None
 
 
 FAMILY: Family[Problem] = Family(

@@ -52,7 +52,9 @@ def make(
             "tactic": tactic,
         }
         return PaddedPlan(arguments, placement, functools.partial(inner, **options))
-    chosen, record = FAMILY.choose(registry, records, problem, device, tactic)
+    if tactic is None and context.tuner is not None:
+        context.tuner(FAMILY, problem, device)
+    chosen, record, *_ = context.select(FAMILY, problem, device, tactic)
     return DirectPlan(arguments, bind(registry, problem, chosen, record, device.sm_count))
 
 

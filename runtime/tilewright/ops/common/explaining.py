@@ -1,0 +1,142 @@
+"""What would compute a problem on a GPU, and why: for people, and as JSON. Needs no torch and no GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tilewright.context import Context
+    from tilewright.device import DeviceProperties
+    from tilewright.ops.common.estimates import Estimate
+    from tilewright.ops.common.family import Family
+    from tilewright.ops.common.selection import Choice
+    from tilewright.ops.common.tactics import Tactic
+
+SHOWN = 10  # candidates that are printed, and reasons
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A tactic that could run."""
+
+    tactic: Tactic
+    built: bool
+    estimate: Estimate | None  # None where no cost model knows the kernel
+    tuned_seconds: float | None  # of the problem's tuned entry, if this is it
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A choice and what it was made from."""
+
+    problem: Any
+    device: str
+    choice: Choice
+    built: bool
+    rows: list[Row]  # the model's order, then what no model knows; what was chosen is among them
+    left_out: list[tuple[str, int]]  # reasons, each with the number of kernels
+    messages: list[str]  # of tuned files: what was refused or dropped
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it, as JSON has it."""
+        return {
+            "problem": asdict(self.problem),
+            "device": self.device,
+            "tactic": str(self.choice.tactic),
+            "built": self.built,
+            "source": self.choice.source,
+            "why": self.choice.why,
+            "candidates": [
+                {
+                    "tactic": str(row.tactic),
+                    "built": row.built,
+                    "tuned_seconds": row.tuned_seconds,
+                    **({} if row.estimate is None else asdict(row.estimate)),
+                }
+                for row in self.rows
+            ],
+            "left_out": [{"kernels": count, "reason": reason} for reason, count in self.left_out],
+            "messages": self.messages,
+        }
+
+    def lines(self) -> Iterator[str]:
+        """For people: the first candidates alone."""
+        choice = self.choice
+        yield str(self.problem)
+        yield f"on an {self.device} would run {choice.tactic}, which is {_built(self.built)}."
+        yield f"Why ({choice.source}): {choice.why}."
+        yield f"Candidates ({len(self.rows)}), by the cost model:"
+        for place, row in enumerate(self.rows):
+            if place < SHOWN or row.tactic == choice.tactic:
+                mark = ">" if row.tactic == choice.tactic else " "
+                yield f"{mark}{place + 1:5}. {_estimated(row)}  {row.tactic}{_remarks(row)}"
+        if len(self.rows) > SHOWN:
+            yield "        (--json lists all)"
+        if self.left_out:
+            yield f"Left out: {sum(count for _, count in self.left_out)} kernels"
+        for reason, count in self.left_out[:SHOWN]:
+            yield f"  {count:5}: {reason}"
+        for message in self.messages:
+            yield f"Tuned files: {message}"
+
+
+def explain(
+    context: Context,
+    family: Family[Any],
+    problem: Any,
+    device: DeviceProperties,
+    tactic: Tactic | None = None,
+) -> Explanation:
+    """What would run in `context` for the problem; `tactic` overrules the selection.
+
+    Raises what a selection raises: ArgumentError, NoKernelError, UnsupportedDeviceError.
+    """
+    registry = context.registry
+    choice = context.select(family, problem, device, tactic)
+    records = registry.route(family.name, device)
+    tuned = context.tuned(family, device)
+    found = tuned.found(problem)
+
+    def row(of: Tactic, built: bool, estimate: Estimate | None) -> Row:
+        return Row(of, built, estimate, found.seconds if found and found.tactic == of else None)
+
+    fitting = family.fitting(records, problem)
+    ranked = family.weigh(fitting, problem, device, registry.is_built)
+    rows = [row(one.tactic, one.built, one.estimate) for one in ranked]
+    unknown = [one for one in fitting if family.model(one, problem, device) is None]
+    rows += [row(t, registry.is_built(one), None) for one in unknown for t in family.candidates(one, problem)]
+    for extra in filter(None, (choice.tactic, found and found.tactic)):
+        if all(extra != one.tactic for one in rows):  # with a raster order, say, that tuning tries
+            record = registry.record(extra.kernel)
+            model = family.model(record, problem, device)
+            rows.append(row(extra, registry.is_built(record), model and model(extra)))
+    rows.sort(key=lambda one: round(one.estimate.seconds * 1e9) if one.estimate else inf)
+    return Explanation(
+        problem=problem,
+        device=device.name,
+        choice=choice,
+        built=registry.is_built(choice.record),
+        rows=rows,
+        left_out=family.left_out(records, problem).most_common(),
+        messages=tuned.messages,
+    )
+
+
+def _built(built: bool) -> str:
+    return "built" if built else "not built"
+
+
+def _estimated(row: Row) -> str:
+    if row.estimate is None:
+        return "no estimate"
+    return f"{row.estimate.seconds * 1e6:9.1f} us, bound by {row.estimate.bound:<5}"
+
+
+def _remarks(row: Row) -> str:
+    remarks = [] if row.built else ["not built"]
+    if row.tuned_seconds is not None:
+        remarks.append(f"tuned: {row.tuned_seconds * 1e6:.2f} us measured")
+    return f" ({', '.join(remarks)})" if remarks else ""

@@ -1,0 +1,179 @@
+"""Which tactic computes a problem: the one demanded, else what is tuned for it, else what is tuned for nearly
+it, else the cost model's first, else the first kernel of the table. Deterministic, and able to say why."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from tilewright.errors import NoKernelError
+from tilewright.ops.common.tactics import Tactic
+from tilewright.registry import jit_allowed
+from tilewright.table import KernelRecord
+
+if TYPE_CHECKING:
+    from tilewright.device import DeviceProperties
+    from tilewright.ops.common.estimates import Estimate
+    from tilewright.ops.common.family import Candidate, Family
+    from tilewright.registry import Registry
+    from tilewright.tuning.tuned import Tuned
+
+log = logging.getLogger("tilewright")
+
+# A built kernel is taken where its estimate exceeds the best one's by no more: about as much as the
+# model errs, and not worth a minute of compiling.
+BUILT_WITHIN = 0.1
+# What is tuned for a neighbouring m is taken where the model puts it no further behind its own first: more
+# than the model errs (tests/runtime/data), so that a step of the waves between the two m's is seen.
+BUCKET_WITHIN = 0.15
+
+Source = Literal["demanded", "tuned", "bucket", "model", "default"]
+
+
+class Choice(NamedTuple):
+    """A tactic and its kernel, where it comes from, and for people why."""
+
+    tactic: Tactic
+    record: KernelRecord
+    source: Source
+    why: str
+
+
+class Selection:
+    """One choice for one problem. `records` are the family's kernels that run on the device."""
+
+    def __init__(
+        self,
+        family: Family[Any],
+        registry: Registry,
+        records: Sequence[KernelRecord],
+        problem: Any,
+        device: DeviceProperties,
+    ) -> None:
+        self._family = family
+        self._registry = registry
+        self._records = records
+        self._problem = problem
+        self._device = device
+
+    def choose(self, tuned: Tuned | None) -> Choice:
+        """Raises NoKernelError where no kernel computes the problem."""
+        choice = (
+            (tuned and (self._exact(tuned) or self._bucket(tuned))) or self._by_model() or self._by_default()
+        )
+        log.debug("%s: %s, %s", self._problem, choice.tactic, choice.why)
+        return choice
+
+    @cached_property
+    def fitting(self) -> list[KernelRecord]:
+        """The kernels that compute the problem. Raises NoKernelError where none does."""
+        fitting = self._family.fitting_kept(self._registry, self._records, self._problem)
+        if not fitting:
+            reasons = self._family.explain(self._records, self._problem)
+            raise NoKernelError(
+                f"no {self._family.name} kernel computes {self._problem}:\n{reasons}",
+                hint="Add a configuration to the spec, run `tilewright generate` and `tilewright build`.",
+            )
+        if log.isEnabledFor(logging.DEBUG):
+            self._say_what_is_left_out(fitting)
+        return fitting
+
+    @cached_property
+    def _possible(self) -> list[Candidate]:
+        """The model's order of what is built or can be; where nothing is, the registry says why."""
+        ranked = self._family.weigh(self.fitting, self._problem, self._device, self._registry.is_built)
+        return [one for one in ranked if one.built or self._registry.buildable(one.record)] or ranked
+
+    @cached_property
+    def _first_built(self) -> Candidate | None:
+        return next((one for one in self._possible if one.built), None)
+
+    def _exact(self, tuned: Tuned) -> Choice | None:
+        found = tuned.found(self._problem)
+        if found is None:
+            return None
+        why = f"tuned: {found.seconds * 1e6:.2f} us were measured ({found.path})"
+        return self._tuned(Choice(found.tactic, self._registry.record(found.tactic.kernel), "tuned", why))
+
+    def _bucket(self, tuned: Tuned) -> Choice | None:
+        near = tuned.bucket(self._problem)
+        if near is None:
+            return None
+        tactic, other = near
+        record = self._registry.record(tactic.kernel)
+        estimate = self._estimate(tactic, record)
+        if estimate is not None and self._possible:
+            first = self._possible[0] if jit_allowed() else self._first_built or self._possible[0]
+            behind = estimate.seconds / first.estimate.seconds - 1
+            if behind > BUCKET_WITHIN:
+                log.debug(
+                    "%s: passed over %s, tuned for m of %d: the model puts it %.0f%% behind %s",
+                    self._problem, tactic, other.m, 100 * behind, first.tactic,
+                )  # fmt: skip
+                return None
+        return self._tuned(Choice(tactic, record, "bucket", f"tuned for m of {other.m}, the nearest"))
+
+    def _tuned(self, choice: Choice) -> Choice | None:
+        """The choice, if its kernel is built, or is worth its compiling and may be."""
+        if self._registry.is_built(choice.record):
+            return choice
+        if not jit_allowed() or not self._registry.buildable(choice.record):
+            log.debug("%s: passed over %s, which is not built and cannot be", self._problem, choice.tactic)
+            return None
+        built, estimate = self._first_built, self._estimate(choice.tactic, choice.record)
+        if built is None or estimate is None:
+            return choice
+        if built.estimate.seconds > estimate.seconds * (1 + BUILT_WITHIN):
+            return choice
+        why = f"built, and by the model about as good as {choice.tactic}, which is {choice.source}, not built"
+        return Choice(built.tactic, built.record, "model", why)
+
+    def _by_model(self) -> Choice | None:
+        if not self._possible:
+            return None
+        best, built = self._possible[0], self._first_built
+        if built is None or built is best:  # where it may not be built, the registry says so
+            return Choice(best.tactic, best.record, "model", f"the model's first{self._ahead()}")
+        behind = built.estimate.seconds / best.estimate.seconds - 1
+        if jit_allowed() and behind > BUILT_WITHIN:
+            why = f"the model's first{self._ahead()}; the best built one is {behind:.0%} behind"
+            return Choice(best.tactic, best.record, "model", why)
+        rule = f"at most {BUILT_WITHIN:.0%}" if jit_allowed() else "TILEWRIGHT_JIT=0"
+        why = f"the model's first of those built, {behind:.1%} behind {best.tactic}, which is not ({rule})"
+        return Choice(built.tactic, built.record, "model", why)
+
+    def _ahead(self) -> str:
+        """How far the model's first leads, as part of a sentence."""
+        best, *others = (round(one.estimate.seconds * 1e9) for one in self._possible)
+        equal = others.count(best)
+        lead = f" among {equal + 1} as fast" if equal else ""
+        if equal == len(others):
+            return lead or ", and the only one"
+        lead += f", {others[equal] / best - 1:.1%} ahead of {self._possible[1 + equal].tactic}"
+        return lead
+
+    def _by_default(self) -> Choice:
+        """Where no model knows the kernels: the first that is built, else the first that can be."""
+        registry = self._registry
+        record = (
+            next((one for one in self.fitting if registry.is_built(one)), None)
+            or next((one for one in self.fitting if registry.buildable(one)), None)
+            or self.fitting[0]
+        )
+        built = "built " if registry.is_built(record) else ""
+        why = f"the table's first {built}kernel that takes the problem: no cost model knows {record.arch}"
+        return Choice(self._family.candidates(record, self._problem)[0], record, "default", why)
+
+    def _estimate(self, tactic: Tactic, record: KernelRecord) -> Estimate | None:
+        weigh = self._family.model(record, self._problem, self._device)
+        return None if weigh is None else weigh(tactic)
+
+    def _say_what_is_left_out(self, fitting: Sequence[KernelRecord]) -> None:
+        of_kind = self._family.of_kind(self._registry, self._records, self._problem.kind)
+        if len(of_kind) > len(fitting):
+            log.debug(
+                "%s: of the %d kernels of its kind %d take it; the others:\n%s", self._problem,
+                len(of_kind), len(fitting), self._family.explain(of_kind, self._problem),
+            )  # fmt: skip

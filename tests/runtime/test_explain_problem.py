@@ -1,0 +1,199 @@
+"""`tilewright explain --problem`: the tactic, the candidates, and why."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tilewright import device as devices
+from tilewright import paths
+from tilewright.context import Context
+from tilewright.device import B200, DESCRIBED, H200
+from tilewright.ops.common.explaining import SHOWN, explain
+from tilewright.ops.gemm.family import FAMILY
+from tilewright.ops.gemm.problem import Problem
+from tilewright.registry import Registry
+from tilewright.tuning import files
+from tilewright.tuning.files import Entry
+from tilewright.tuning.header import Header
+from tilewright_generator.cli import common
+from tilewright_generator.cli import invoke as run_cli
+
+ISSUE = ["gemm", "bf16", "m=32", "n=5120", "k=25600"]
+SHAPE = ["m=512", "n=4096", "k=4096"]
+
+
+def asked(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    assert run_cli(["explain", "--problem", "--json", *words]) == 0
+    answer: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return answer
+
+
+def test_it_prints_candidates_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli(["explain", "--problem", *ISSUE, "--device", "h200"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "gemm 32x5120x25600 bf16 x bf16 -> bf16, layout tn"
+    assert lines[1].startswith("on an NVIDIA H200 would run gemm_sm90_bf16")
+    assert lines[2].startswith("Why (model): the model's first")
+    shown = [line for line in lines if " us, bound by " in line]
+    assert SHOWN <= len(shown) <= SHOWN + 1  # and the chosen one, where it stands further down
+    assert [line.startswith(">") for line in shown].count(True) == 1
+    assert any("its a is e4m3, not bf16" in line for line in lines)
+
+
+def test_json_lists_all(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = asked(capsys, *ISSUE, "--device", "h200")
+    ranked = FAMILY.rank(Registry().route("gemm", H200), Problem(32, 5120, 25600), H200)
+    assert [one["tactic"] for one in answer["candidates"]] == [str(one.tactic) for one in ranked]
+    assert [one["seconds"] for one in answer["candidates"]] == [one.estimate.seconds for one in ranked]
+    assert answer["tactic"] in {one["tactic"] for one in answer["candidates"]}
+    assert answer["source"] == "model"
+    left_out = sum(one["kernels"] for one in answer["left_out"])
+    assert left_out + len({one.record.name for one in ranked}) == len(Registry().route("gemm", H200))
+
+
+@pytest.mark.parametrize(
+    ("formats", "device", "start"),
+    [
+        ("nvfp4", "b200", "blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16"),
+        ("mxfp8xmxfp4", "b300", "blockscaled_gemm_sm100f_mxfp8_mxfp4_bf16"),
+        ("mxfp4xmxfp8", "gb10", "blockscaled_gemm_sm120f_mxfp4_mxfp8_bf16"),
+        ("mxfp8xmxfp8", "rtx-pro-6000", "blockscaled_gemm_sm120f_mxfp8_mxfp8_bf16"),
+        ("nvfp4", "thor", "blockscaled_gemm_sm110"),
+    ],
+)
+def test_block_scaled_kernels_for_described_gpus(
+    capsys: pytest.CaptureFixture[str], formats: str, device: str, start: str
+) -> None:
+    answer = asked(capsys, "blockscaled_gemm", formats, *SHAPE, "--device", device)
+    assert answer["tactic"].startswith(start)
+    assert answer["device"] == DESCRIBED[device].name
+    assert answer["candidates"]
+
+
+def test_words_of_a_problem(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = asked(
+        capsys, "gemm", "fp8", *SHAPE, "out_dtype=f16", "fast_accum=true", "batch=3", "--device", "h200"
+    )
+    asked_for = answer["problem"]
+    assert (asked_for["a"], asked_for["d"], asked_for["batch"]) == ("e4m3", "f16", 3)
+    assert asked_for["fast_accum"] is True
+    answer = asked(capsys, "gemm", *SHAPE, "bias=true", "activation=gelu", "--device", "h200")
+    assert answer["problem"]["bias"] is True
+    assert "bias_gelu" in answer["tactic"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["gemmm", *SHAPE], "begins with gemmm; one of gemm, blockscaled_gemm"),
+        (["gemm", "bf16", "m=1", "n=8"], "k is not given"),
+        (["gemm", "bf16", "m=0", "n=8", "k=8"], "m is 0"),
+        (["gemm", "bf16", *SHAPE, "m=3"], "m is given twice"),
+        (["gemm", "bf16", "f16", *SHAPE], "names types twice: bf16 and f16"),
+        (["gemm", "fp3", *SHAPE], "one of bf16"),
+        (["gemm", *SHAPE, "fast_accum=yes"], "fast_accum is yes; true or false"),
+        (["gemm", *SHAPE, "stages=3"], "stages is no part of a problem"),
+        (["gemm", *SHAPE, "d=f32"], "d is no part of a problem; there are"),
+        (["gemm", *SHAPE, "activation=tanh"], "no gemm kernel computes"),
+        (["gemm", *SHAPE, "--device", "b200"], "no gemm kernel runs on NVIDIA B200"),
+        (["gemm", *SHAPE, "--device", "b100"], "b100"),
+        (["gemm", *SHAPE, "--spec", __file__], "--spec says nothing of a problem"),
+    ],
+)
+def test_usage_errors(capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:
+    assert run_cli(["explain", "--problem", "--device", "h200", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_device_without_a_problem(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli(["explain", "gemm", "--device", "h200"]) == 2
+    assert "--device says for which GPU a --problem is" in capsys.readouterr().err
+
+
+def test_devices_are_those_described() -> None:
+    assert set(common.DEVICES) == set(DESCRIBED)
+
+
+def test_without_a_driver_torch_is_not_asked_for_a_gpu() -> None:
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from tilewright_generator.cli import invoke\n"
+        f"sys.exit(invoke({['explain', '--problem', *ISSUE]!r}))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    if devices.driver() is None:
+        assert "on an NVIDIA H200 would run" in run.stdout
+
+
+def tune(folder: Path, context: Context, entries: list[Entry]) -> None:
+    header = Header.of(H200, context.registry, "gemm")
+    files.update(files.path_for(folder, H200.name, "gemm"), header, FAMILY, context.registry, entries)
+    context.forget_tuned()
+
+
+@pytest.fixture
+def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
+    """Of the committed kernels, none of them built, and no tuned defaults."""
+    monkeypatch.setenv("TILEWRIGHT_TUNED", str(tmp_path))
+    monkeypatch.setenv("TILEWRIGHT_JIT", "1")
+    generated = tmp_path / "project" / "generated"  # with no tuned/ beside it
+    generated.parent.mkdir()
+    generated.symlink_to(paths.generated_dir())
+    return Context(Registry(generated, libraries=lambda module: []))
+
+
+def test_a_tuned_entry_and_its_bucket(tmp_path: Path, context: Context) -> None:
+    problem = Problem(32, 5120, 25600)
+    third = FAMILY.rank(context.registry.route("gemm", H200), problem, H200)[2].tactic
+    assert explain(context, FAMILY, problem, H200).choice.source == "model"
+    tune(tmp_path, context, [Entry(problem, third, 1.25e-5)])
+    found = explain(context, FAMILY, problem, H200)
+    assert (found.choice.source, found.choice.tactic) == ("tuned", third)
+    text = "\n".join(found.lines())
+    assert "Why (tuned): tuned: 12.50 us were measured" in text
+    assert f"{third} (not built, tuned: 12.50 us measured)" in text
+    near = explain(context, FAMILY, Problem(24, 5120, 25600), H200)
+    assert near.choice.source == "bucket"
+    assert "Why (bucket): tuned for m of 32, the nearest" in "\n".join(near.lines())
+
+
+def test_a_tuned_tactic_that_the_model_does_not_weigh_is_listed(tmp_path: Path, context: Context) -> None:
+    problem = Problem(4096, 4096, 4096)
+    best = FAMILY.rank(context.registry.route("gemm", H200), problem, H200)[0].tactic
+    raster = type(best).parse(f"{best}@raster=along_m" if "@" not in str(best) else f"{best},raster=along_m")
+    tune(tmp_path, context, [Entry(problem, raster, 2e-4)])
+    found = explain(context, FAMILY, problem, H200)
+    assert found.choice.tactic == raster
+    assert [row.tactic for row in found.rows].count(raster) == 1
+    assert sum(line.startswith(">") for line in found.lines()) == 1
+
+
+def test_a_refused_file_is_named(tmp_path: Path, context: Context) -> None:
+    problem = Problem(32, 5120, 25600)
+    tactic = FAMILY.rank(context.registry.route("gemm", H200), problem, H200)[0].tactic
+    header = Header.of(H200, context.registry, "gemm", cutlass="3.9.2")
+    path = files.path_for(tmp_path, H200.name, "gemm")
+    files.update(path, header, FAMILY, context.registry, [Entry(problem, tactic, 1e-5)])
+    text = "\n".join(explain(context, FAMILY, problem, H200).lines())
+    assert "Tuned files: " in text
+    assert "its CUTLASS is 3.9.2" in text
+
+
+def test_a_kernel_that_no_model_knows(table: Any, blockscaled_row: Any, tmp_path: Path) -> None:
+    from tilewright.ops.blockscaled_gemm.family import FAMILY as BLOCKSCALED  # noqa: PLC0415
+
+    table(tmp_path, "m", [blockscaled_row("new", arch="sm_100f")], family="blockscaled_gemm")
+    context = Context(Registry(tmp_path, libraries=lambda module: []))
+    unknown = type(BLOCKSCALED)(**{**vars(BLOCKSCALED), "estimator": None})
+    found = explain(context, unknown, BLOCKSCALED.problem(512, 512, 512), B200)
+    assert found.choice.source == "default"
+    assert all(row.estimate is None for row in found.rows)
+    assert "no estimate" in "\n".join(found.lines())
+    assert "estimate" not in json.dumps(found.as_json()["candidates"])
