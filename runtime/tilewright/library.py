@@ -24,13 +24,18 @@ class Library:
     """
 
     def __init__(self, path: Path) -> None:
-        """Raises NotBuiltError where the file does not load or has another ABI."""
+        """Raises NotBuiltError where the file is not what was linked, does not load, or has another ABI."""
         import tvm_ffi  # noqa: PLC0415 (importing tilewright must stay quick)
 
+        from tilewright.build.library import damage  # noqa: PLC0415
+
         self.path = path
+        if reason := damage(path):  # before any of its code can run
+            raise NotBuiltError(reason, hint="Build it again.")
         try:
             self._module: Any = tvm_ffi.load_module(str(path))
             found = int(self._module.abi_version())
+            self.kernels = frozenset(map(str, self._module.kernels()))
         except (RuntimeError, AttributeError) as error:
             raise NotBuiltError(f"{path} does not load: {error}", hint="Build it again.") from error
         wanted = header_abi()

@@ -67,6 +67,7 @@ extern "C" __global__ void {name}(float* x, int n) {{
 }}
 """
 TABLE = """
+#include <tvm/ffi/container/array.h>
 #include <tvm/ffi/tvm_ffi.h>
 #include "tilewright/abi.h"
 #define KERNELS(X) {kernels}
@@ -78,6 +79,15 @@ static int64_t number(tvm::ffi::String name) {{
   return -1;
 }}
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(number, number);
+static int64_t abi_version() {{ return TILEWRIGHT_ABI_VERSION; }}
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(abi_version, abi_version);
+static tvm::ffi::Array<tvm::ffi::String> kernels() {{
+  tvm::ffi::Array<tvm::ffi::String> present;
+#define ADD(NAME) if (&tilewright_##NAME) present.push_back(#NAME);
+  KERNELS(ADD)
+  return present;
+}}
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(kernels, kernels);
 """
 
 

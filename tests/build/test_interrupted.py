@@ -1,20 +1,22 @@
-"""Kills, several processes at once, full disks: nothing half-made is ever used, nothing is made twice."""
+"""Kills, and several processes at once: nothing half-made is ever used, nothing is made twice."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from small_modules import Mini, build_process
+from small_modules import Mini, build_process, python
 
 from tilewright.build.building import build
+from tilewright.build.library import libraries
 from tilewright.build.store import Store
 from tilewright.build.toolchain import Toolchain
 from tilewright.errors import StoreError
@@ -96,6 +98,76 @@ def test_killing_everything_at_once_leaves_nothing_half_made(
     assert not list((store.root / "tmp").iterdir())
 
 
+COMPILERS = ("nvcc", "cicc", "ptxas", "cudafe++", "cc1plus", "fatbinary")
+
+
+def compilers_of(store: Store) -> list[int]:
+    """The compilers that work in the cache, with their own names."""
+    found = []
+    for number in processes_of(store):
+        with suppress(OSError):
+            words = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
+            if Path(words[0].decode()).name in COMPILERS:
+                found.append(number)
+    return found
+
+
+@pytest.mark.parametrize("jobs", [1, 2])  # of several units, a killed one is tried again alone
+def test_a_compiler_that_is_killed(mini: Mini, store: Store, toolchain: Toolchain, jobs: int) -> None:
+    table = mini.add("one", number=1).table()
+    process = start(table, store, jobs)
+    killed = 0
+    while process.poll() is None:  # also the second time
+        for number in compilers_of(store):
+            with suppress(ProcessLookupError):
+                os.kill(number, signal.SIGKILL)
+                killed += 1
+        time.sleep(0.005)
+    said = process.communicate()[0]
+    assert killed >= jobs
+    assert process.returncode == 1
+    assert "the compiler was killed, probably for want of memory" in said
+    assert not [
+        path
+        for path in objects(store)
+        if json.loads(path.with_name("report.json").read_text())["name"] == "one"
+    ]
+    assert libraries("mini", store=store) == []
+
+    report = build([table], store=store, toolchain=toolchain)
+    assert report.ok, report.explain_failures()
+    assert report.units[0].status == "built"
+
+
+FIRST_USE = """
+import json, sys
+from pathlib import Path
+from tilewright.registry import Registry
+registry = Registry(Path(sys.argv[1]))
+library = registry.library(registry.record("one"))
+print(json.dumps({"path": str(library.path), "number": library._module.number("one")}))
+"""
+
+
+def test_two_processes_that_need_a_kernel_compile_it_once_and_load_it(
+    mini: Mini, store: Store, toolchain: Toolchain, launcher: Launcher
+) -> None:
+    command, notes = launcher("sleep 0.5")
+    table = mini.add("one", number=7).table()
+    line, environment = python(FIRST_USE, table.folder.parent)
+    environment |= {"TILEWRIGHT_CACHE": str(store.root), "TILEWRIGHT_LAUNCHER": " ".join(command)}
+    both = [
+        subprocess.Popen(line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    said = [process.communicate(timeout=120) for process in both]
+    assert [process.returncode for process in both] == [0, 0], said
+    assert notes.read_text().count("start") == 1
+    first, second = (json.loads(out) for out, _ in said)
+    assert first == second
+    assert first["number"] == 7
+
+
 def test_two_processes_build_each_kernel_once(
     mini: Mini, store: Store, toolchain: Toolchain, launcher: Launcher
 ) -> None:
@@ -121,38 +193,6 @@ def test_two_builds_together_stay_within_the_bound(
         running += 1 if line.startswith("start") else -1
         highest = max(highest, running)
     assert highest == 1
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(folder)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if mounted.returncode != 0:
-        pytest.skip(f"may not mount a small disk here: {mounted.stderr.strip()}")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
-
-
-def test_a_full_disk_is_named_and_harms_nothing(mini: Mini, small_disk: Path, toolchain: Toolchain) -> None:
-    store = Store(small_disk / "cache")
-    table = mini.add("one", number=1).table()
-    try:
-        said = build([table], store=store, toolchain=toolchain).explain_failures()
-    except StoreError as error:
-        said = str(error)
-    assert "no space left for the build cache" in said
-    assert "TILEWRIGHT_CACHE" in said
-    assert all(store.entry(path.parent.name) for path in objects(store))  # table.cc may have fitted
-    subprocess.run(["mount", "-o", "remount,size=200m", str(small_disk)], check=True)
-    report = build([table], store=store, toolchain=toolchain)
-    assert report.ok, report.explain_failures()
-    assert report.units[0].status == "built"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

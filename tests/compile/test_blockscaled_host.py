@@ -14,7 +14,7 @@ import pytest
 from compiled_kernels import HOPPER, STREAM_K, TWO_SM, ULTRA, Compiled
 
 from tilewright import paths, scale_factors
-from tilewright.build.library import link_command
+from tilewright.build.linking import link_command
 from tilewright.build.toolchain import find_toolchain
 from tilewright.device import B200, B300, H200, RTX_PRO_6000
 from tilewright.library import Library, load

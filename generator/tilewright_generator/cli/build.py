@@ -35,7 +35,9 @@ _TABLE_ROWS = 200  # a longer table is for the report's file
 @click.option("--nvcc", type=click.Path(path_type=Path), help="This nvcc, and no other.")
 @click.option("--cutlass", type=click.Path(path_type=Path), help="These CUTLASS headers, and no others.")
 @click.option("--jobs", "-j", type=click.IntRange(min=1), help="Compilers at once (default: what fits).")
-@click.option("--launcher", metavar="CMD", help="Put before nvcc, e.g. ccache.")
+@click.option(
+    "--launcher", metavar="CMD", help="Put before nvcc, e.g. ccache. Default: $TILEWRIGHT_LAUNCHER."
+)
 @click.option("--strict", is_flag=True, help="Also fail on spills, stack frames, C7510.")
 @click.option(
     "--report", "report_file", type=click.Path(path_type=Path, dir_okay=False), help="Write it as JSON."
@@ -79,7 +81,7 @@ def command(
         toolchain=find_toolchain(nvcc, cutlass),
         store=Store(cache),
         jobs=jobs,
-        launcher=shlex.split(launcher or ""),
+        launcher=None if launcher is None else shlex.split(launcher),
         strict=strict,
         dry_run=dry_run,
         progress=progress_for(),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+import os
+import shlex
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -9,7 +12,8 @@ from pathlib import Path
 from tilewright import paths
 from tilewright.build import commands
 from tilewright.build.jobs import available_cores, available_memory, bounded_jobs, unit_bytes
-from tilewright.build.library import LibraryRecord, Part, libraries, link
+from tilewright.build.library import LibraryRecord, libraries, set_aside_damaged
+from tilewright.build.linking import Part, link
 from tilewright.build.planning import Module, Planner, Select, Unit
 from tilewright.build.progress import Progress, Silent
 from tilewright.build.report import BuildReport, judge
@@ -19,6 +23,8 @@ from tilewright.build.toolchain import Toolchain, find_toolchain
 from tilewright.build.unit import Job, Outcome
 from tilewright.errors import BuildError, NotBuiltError
 from tilewright.table import Table
+
+log = logging.getLogger("tilewright")
 
 _REFUSED_SHOWN = 5
 
@@ -31,7 +37,7 @@ def build(
     store: Store | None = None,
     include: Path | None = None,
     jobs: int | None = None,
-    launcher: Sequence[str] = (),
+    launcher: Sequence[str] | None = None,
     strict: bool = False,
     link_libraries: bool = True,
     dry_run: bool = False,
@@ -40,9 +46,10 @@ def build(
     """Compiles the selected kernels that the store lacks, checks them all, and links the modules' libraries.
 
     `select` is a predicate, the names, or None for every kernel. `jobs` overrides the bound by cores and
-    memory. `launcher` (e.g. ["ccache"]) is put before nvcc. `strict` fails kernels that spill, have a stack
-    frame, serialise wgmma or contradict their table; a kernel without the instructions its row expects fails
-    always. What failed is in the report and in no library; nothing is raised for it.
+    memory. `launcher` (e.g. ["ccache"]; default: TILEWRIGHT_LAUNCHER) is put before nvcc. `strict` fails
+    kernels that spill, have a stack frame, serialise wgmma or contradict their table; a kernel without the
+    instructions its row expects fails always. What failed is in the report and in no library; nothing is
+    raised for it. Damaged libraries are set aside and linked again.
 
     A kernel that needs newer CUTLASS headers than there are is skipped, and the report says so. Raises
     NotBuiltError where one is selected by its name, or where a predicate takes no other kernels.
@@ -52,6 +59,8 @@ def build(
     toolchain = find_toolchain() if toolchain is None else toolchain
     store = Store() if store is None else store
     progress = Silent() if progress is None else progress
+    if launcher is None:
+        launcher = shlex.split(os.environ.get("TILEWRIGHT_LAUNCHER", ""))
     planner = Planner(toolchain, store, paths.include_dir() if include is None else include)
     modules = [Module.plan(table, select, planner) for table in tables]
     _refuse(modules, select)
@@ -60,6 +69,9 @@ def build(
         toolchain.require(arch)
     limit = jobs or _machine_limit(missing)
     if not dry_run:
+        for module in modules:
+            for damaged in set_aside_damaged(module.table.module, store, planner.include):
+                log.warning("a damaged library: %s", damaged)
         work = {unit.key: planner.kernel_job(unit, limit, launcher) for unit in missing}
         if link_libraries:
             tables_jobs = (planner.table_job(module.table, limit) for module in modules if module.anything)

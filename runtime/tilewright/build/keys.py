@@ -99,7 +99,7 @@ def files_digest(files: Mapping[str, Path], memory: Path | None, title: str) -> 
     """Of the content of files, by the names they are given here.
 
     Hashing CUTLASS's 27 MB takes 0.1 s or, cold, far longer; so the answer is remembered in `memory` (a
-    folder), under `title`, with the files' sizes and modification times, and computed again when one differs.
+    folder), under `title`, with the files' sizes, times and inodes, and computed again when one differs.
     """
     ordered = sorted(files.items())
     signature = digest(title, *(f"{name} {path} {_stamp(path)}" for name, path in ordered))
@@ -114,14 +114,18 @@ def files_digest(files: Mapping[str, Path], memory: Path | None, title: str) -> 
         with suppress(OSError):  # a note that cannot be kept costs time, nothing else
             remembered.parent.mkdir(parents=True, exist_ok=True)
             draft = remembered.with_name(f"{remembered.name}.{os.getpid()}")
-            draft.write_text(json.dumps({"of": title, "signature": signature, "digest": result}))
-            draft.replace(remembered)
+            try:
+                draft.write_text(json.dumps({"of": title, "signature": signature, "digest": result}))
+                draft.replace(remembered)
+            finally:
+                draft.unlink(missing_ok=True)
     return result
 
 
 def _stamp(path: Path) -> str:
     stat = os.stat(path)  # noqa: PTH116 (pathlib is slow for 2,000 paths)
-    return f"{stat.st_size} {stat.st_mtime_ns}"
+    # A copy may keep the time of modification; no program can set that of the inode's change.
+    return f"{stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns} {stat.st_ino}"
 
 
 def _walk(folder: str) -> Iterator[str]:

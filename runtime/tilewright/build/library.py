@@ -1,4 +1,4 @@
-"""Links a module's objects and its table into the library that the runtime loads.
+"""The libraries that were linked: which there are, what is in them, and whether they are whole.
 
     libraries/<module>/<key>/{<module>.so, library.json}
 
@@ -8,27 +8,24 @@ A library holds every kernel of the module's table that is built, so a later one
 from __future__ import annotations
 
 import json
-import os
+import logging
 import platform
-import shutil
-import subprocess
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tilewright import paths
-from tilewright.build.commands import made_of, shell
-from tilewright.build.keys import HeaderSet, digest, file_sha256
-from tilewright.build.store import Entry, Store
-from tilewright.build.system import tvm_ffi_folder
-from tilewright.build.toolchain import Toolchain
+from tilewright.build.commands import made_of
+from tilewright.build.keys import HeaderSet, digest, files_digest
+from tilewright.build.store import Store
 from tilewright.errors import BuildError
 from tilewright.table import KernelRecord
 
+log = logging.getLogger("tilewright")
+
 FORMAT = 2
-_SUPERSEDED_SECONDS = 600  # a process that has listed libraries has loaded one by then
+_said: set[str] = set()  # warnings of damage: each is logged once
 
 
 @dataclass(frozen=True)
@@ -47,32 +44,37 @@ class LibraryRecord:
         return kernel is not None and kernel["made_of"] == made_of(record)
 
 
-@dataclass(frozen=True)
-class Part:
-    """A kernel to link, and what its object was compiled from."""
-
-    entry: Entry
-    made_of: str
-    source_key: str
-    headers: Mapping[str, str]  # that its source reaches: sha256 by name
-
-
 def libraries(module: str, *, store: Store | None = None, include: Path | None = None) -> list[LibraryRecord]:
     """The module's libraries that can be loaded, the newest first: what was built last is what is used.
 
     Compiles nothing and starts no process. A library is passed over if it is for another machine, or if a
-    header that one of its kernels or its table reaches has changed; other headers are nothing to it. A newer
-    build may remove one from disk long after it was superseded: on a failure to load, list again.
+    header that one of its kernels or its table reaches has changed; other headers are nothing to it. A
+    damaged one is passed over with a warning; `damage` finds what can be seen only by reading all of it. A
+    newer build may remove one from disk long after it was superseded: on a failure to load, list again.
     """
     store = Store() if store is None else store
     include = paths.include_dir() if include is None else include
     headers = HeaderSet(include)
     found = []
-    for path in (store.root / "libraries" / module).glob("*/library.json"):
-        record = _read(path, module, headers)
+    for path in described_in(store, module):
+        try:
+            record = read(path, module, headers)
+            written = path.stat().st_mtime_ns
+        except FileNotFoundError:  # another process has removed it
+            continue
+        except BuildError as error:
+            if error.message not in _said:
+                _said.add(error.message)
+                log.warning("passing over a library: %s; the next build sets it aside", error.message)
+            continue
         if record is not None:
-            found.append((-path.stat().st_mtime_ns, record.key, record))
+            found.append((-written, record.key, record))
     return [record for *_, record in sorted(found, key=lambda item: item[:2])]
+
+
+def described_in(store: Store, module: str) -> list[Path]:
+    """The library.json of everything that stands where the module's libraries do."""
+    return sorted((store.root / "libraries" / module).glob("*/library.json"))
 
 
 def described(library: Path) -> LibraryRecord:
@@ -82,134 +84,114 @@ def described(library: Path) -> LibraryRecord:
     """
     path = library.with_name("library.json")
     try:
-        return _record(json.loads(path.read_bytes()), library)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        return _record(_parse(path), library)
+    except (OSError, KeyError) as error:
         raise BuildError(f"{path} is not readable: {error!r}") from None
 
 
-def link(
-    module: str,
-    table: Entry,
-    table_headers: Mapping[str, str],
-    kernels: Mapping[str, Part],
-    *,
-    store: Store,
-    include: Path,
-    toolchain: Toolchain,
-) -> LibraryRecord:
-    """Links `kernels` (by name) with the module's table object, unless that library is there already.
+def damage(library: Path, stated: str | None = None) -> str:
+    """Why the content of a .so is not what was linked; "" where it is, or where nothing says what was.
 
-    Either way it is then the module's newest. Raises BuildError with the linker's words.
+    All of it is read, once: the answer is remembered in the cache until the file's size, times or inode
+    change. `stated` is its sha256, by default what the library.json beside it says.
     """
-    reached = dict(table_headers)
-    for part in kernels.values():
-        reached.update(part.headers)
-    description: dict[str, Any] = {
-        "format": FORMAT,
-        "module": module,
-        "machine": toolchain.machine,
-        "toolchain": dict(toolchain.describe()),
-        "headers": dict(sorted(reached.items())),
-        "kernels": {
-            name: {"made_of": part.made_of, "source_key": part.source_key, "object": part.entry.key}
-            for name, part in sorted(kernels.items())
-        },
-        "table": table.key,
-    }
-    key = digest(json.dumps(description, sort_keys=True), toolchain.host_version, toolchain.release)
-    target = store.root / "libraries" / module / key
-    with store.lock(f"library-{module}-{key}"):
-        present = _read(target / "library.json", module, HeaderSet(include), thorough=True)
-        if present is not None:
-            os.utime(target / "library.json")
-            return present
-        draft = store.draft(f"library-{key}")
+    if stated is None:
+        path = library.with_name("library.json")
+        if not path.is_file():
+            return ""
         try:
-            objects = [table.object, *(part.entry.object for _, part in sorted(kernels.items()))]
-            _link(draft, module, objects, toolchain)
-            library = draft / f"{module}.so"
-            description["library"] = {"sha256": file_sha256(library), "bytes": library.stat().st_size}
-            description["key"] = key
-            (draft / "library.json").write_text(json.dumps(description, indent=1) + "\n", encoding="utf-8")
-            store.commit(draft, target)
-        except OSError as error:
-            raise store.failure(error) from None
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
-    record = _read(target / "library.json", module, HeaderSet(include))
-    if record is None:
-        raise BuildError(
-            f"{target}: the library just linked is damaged, or a header changed meanwhile; build again"
-        )
-    _remove_superseded(record, store, include)
-    return record
+            stated = str(_parse(path)["library"]["sha256"])
+        except BuildError as error:
+            return error.message
+        except KeyError:
+            return f"{path} is of another format"
+    memory = library.parents[3] / "digests" if len(library.parents) > 3 else None
+    try:
+        found = files_digest({"library": library}, memory, f"library {library}")
+    except OSError as error:
+        return f"{library}: {error.strerror or error}"
+    if found == digest(f"library {stated}"):
+        return ""
+    return f"{library} is damaged: its content is not what was linked"
 
 
-def _link(draft: Path, module: str, objects: Sequence[Path], toolchain: Toolchain) -> None:
-    listing = draft / "objects.rsp"  # 20,000 paths do not fit a command line
-    listing.write_text("".join(f'"{path}"\n' for path in objects), encoding="utf-8")
-    command = link_command(toolchain, draft / f"{module}.so", listing)
-    result = subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
-    )
-    listing.unlink()
-    if result.returncode != 0:
-        errors = "\n".join((result.stderr or result.stdout).strip().splitlines()[:12])
-        raise BuildError(f"{module}: linking failed\n{errors}\n  command: {shell(command)}")
+def read(path: Path, module: str, headers: HeaderSet, *, thorough: bool = False) -> LibraryRecord | None:
+    """The library that a library.json describes; None where it is of another machine, format or headers.
+
+    `thorough` reads all of it. Raises BuildError where it is damaged, or is not the library that belongs
+    there, FileNotFoundError where `path` is gone.
+    """
+    data = _parse(path)
+    if (
+        data["format"] != FORMAT
+        or data["machine"] != platform.machine()
+        or not headers.stand(data["headers"])
+    ):
+        return None
+    if data["module"] != module:
+        raise BuildError(f"{path.parent} is a library of module {data['module']}, not of {module}")
+    if data["key"] != path.parent.name:
+        raise BuildError(f"{path.parent} holds the library {data['key']}, which does not belong there")
+    library = path.with_name(f"{module}.so")
+    try:
+        size = library.stat().st_size
+    except OSError as error:
+        if not path.exists():
+            raise FileNotFoundError(path) from None  # removed by another process
+        raise BuildError(f"{library}: {error.strerror or error}") from None
+    if size != data["library"]["bytes"]:
+        raise BuildError(f"{library} is damaged: {size} bytes, {data['library']['bytes']} were linked")
+    if thorough and (reason := damage(library, data["library"]["sha256"])):
+        raise BuildError(reason)
+    return _record(data, library)
 
 
-def link_command(toolchain: Toolchain, output: Path, listing: Path) -> list[str]:
-    """libtvm_ffi is found by nobody's path: the Python package that loads the library has loaded it."""
-    return [
-        *toolchain.host,
-        "-shared",
-        "-o",
-        str(output),
-        f"@{listing}",
-        "-Wl,--no-undefined",  # but for the table's weak names of kernels that are not built
-        "-Wl,-Bsymbolic",  # two libraries of a module in one process: each uses its own kernels
-        f"-L{toolchain.lib}",
-        "-lcudart_static",
-        f"-L{tvm_ffi_folder() / 'lib'}",
-        "-ltvm_ffi",
-        "-ldl",
-        "-lrt",
-        "-lpthread",
-    ]
+def _parse(path: Path) -> dict[str, Any]:
+    """The content of a library.json, its parts of the right types; of another format, that format alone.
 
-
-def _read(path: Path, module: str, headers: HeaderSet, *, thorough: bool = False) -> LibraryRecord | None:
-    """The library described by `path`, if it is whole and fits; `thorough` reads all of it."""
+    Raises BuildError where it is damaged, FileNotFoundError where there is none.
+    """
     try:
         data: dict[str, Any] = json.loads(path.read_bytes())
-        library = path.parent / f"{module}.so"
-        fits = (
-            data["format"] == FORMAT
-            and data["machine"] == platform.machine()
-            and headers.stand(data["headers"])
-            and library.stat().st_size == data["library"]["bytes"]
-            and (not thorough or file_sha256(library) == data["library"]["sha256"])
+        if data["format"] != FORMAT:
+            return {"format": data["format"]}
+        texts = (data["module"], data["key"], data["machine"], data["library"]["sha256"])
+        mappings = (data["headers"], data["toolchain"], data["kernels"], *data["kernels"].values())
+        sound = (
+            all(isinstance(text, str) for text in texts)
+            and all(isinstance(mapping, dict) for mapping in mappings)
+            and all("made_of" in kernel for kernel in data["kernels"].values())
+            and type(data["library"]["bytes"]) is int
         )
-        return _record(data, library) if fits else None
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BuildError(f"{path} is damaged: {error!r}") from None
+    if not sound:
+        raise BuildError(f"{path} is damaged: it does not describe a library")
+    return data
+
+
+def set_aside_damaged(module: str, store: Store, include: Path) -> list[str]:
+    """Moves the module's damaged libraries to the quarantine and says of each what was wrong with it."""
+    found = []
+    for path in described_in(store, module):
+        if _damaged(path, module, include):
+            with store.lock(f"library-{module}-{path.parent.name}"):  # it may be a new one by now
+                if reason := _damaged(path, module, include):
+                    found.append(f"{reason}; set aside in {store.quarantine(path.parent)}")
+    return found
+
+
+def _damaged(path: Path, module: str, include: Path) -> str:
+    try:
+        read(path, module, HeaderSet(include), thorough=True)
+    except FileNotFoundError:
+        pass
+    except BuildError as error:
+        return error.message
+    return ""
 
 
 def _record(data: Mapping[str, Any], library: Path) -> LibraryRecord:
     return LibraryRecord(data["module"], data["key"], library, data["kernels"], data["toolchain"])
-
-
-def _remove_superseded(new: LibraryRecord, store: Store, include: Path) -> None:
-    """Removes older libraries of which `new` has every kernel, so none is used; those in use stay mapped."""
-    inside = {(name, kernel["made_of"]) for name, kernel in new.kernels.items()}
-    for old in libraries(new.module, store=store, include=include):
-        kernels = {(name, kernel["made_of"]) for name, kernel in old.kernels.items()}
-        if old.key != new.key and kernels <= inside and _age(old.path) > _SUPERSEDED_SECONDS:
-            shutil.rmtree(old.path.parent, ignore_errors=True)
-
-
-def _age(path: Path) -> float:
-    try:
-        return time.time() - path.stat().st_mtime
-    except OSError:
-        return 0.0

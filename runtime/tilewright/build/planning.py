@@ -10,7 +10,7 @@ from pathlib import Path
 from tilewright.build import commands
 from tilewright.build.cutlass import satisfies
 from tilewright.build.keys import digest, files_digest, tree_digest
-from tilewright.build.library import Part
+from tilewright.build.linking import Part
 from tilewright.build.records import SourceKeys
 from tilewright.build.report import Finding, UnitReport, judge
 from tilewright.build.store import Entry, Store

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import select
@@ -15,7 +16,7 @@ from pathlib import Path
 
 from tilewright import paths
 from tilewright.build.progress import Progress
-from tilewright.build.store import Store
+from tilewright.build.store import DISK_FULL, Store
 from tilewright.build.unit import Job, Outcome
 from tilewright.errors import ToolchainError
 
@@ -59,11 +60,13 @@ def _run_ninja(store: Store, jobs: Sequence[Job], parallel: int, progress: Progr
         status, output = _execute(folder, parallel, progress)
         results = {job.key: folder / f"{job.key}.result" for job in jobs}
         never = sum(not path.exists() for path in results.values())  # a unit that starts makes its result
+        if never and DISK_FULL.search(output):
+            raise store.failure(OSError(errno.ENOSPC, "No space left on device"))
         if never:
             raise ToolchainError(
                 f"ninja exits {status}; {never} of {len(jobs)} units never ran\n{_tail(output)}"
             )
-        return {key: _outcome(path, output) for key, path in results.items()}
+        return {key: _outcome(store, path, output) for key, path in results.items()}
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -150,10 +153,12 @@ def _lines(descriptor: int, progress: Progress) -> Iterator[str]:
         yield pending.decode(errors="replace")
 
 
-def _outcome(result: Path, output: str) -> Outcome:
+def _outcome(store: Store, result: Path, output: str) -> Outcome:
     try:
         return Outcome(**json.loads(result.read_bytes()))
     except (OSError, ValueError):
+        if DISK_FULL.search(output):
+            return Outcome("failed", str(store.failure(OSError(errno.ENOSPC, "No space left on device"))))
         # The unit's own process died: nothing else leaves an empty result.
         message = "the process that compiled it was killed"
         return Outcome("failed", message, [_tail(output)], out_of_memory=True)

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import errno
 import json
+import logging
 import os
+import re
 import shutil
 import time
 import uuid
@@ -24,10 +26,33 @@ from typing import Any
 
 from tilewright import paths
 from tilewright.build.keys import KEY_FORMAT, file_sha256
-from tilewright.errors import StoreError
+from tilewright.errors import BuildError, StoreError
+
+log = logging.getLogger("tilewright")
 
 _STALE_SECONDS = 24 * 3600
 _QUARANTINED = 20  # entries kept for whoever wants to know
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk, a quota, a limit on the size of files
+# What compilers and linkers say then; after "when writing output to", gcc often names another reason.
+DISK_FULL = re.compile(
+    r"No space left on device|Disk quota exceeded|File too large|File size limit exceeded"
+    r"|fatal error: when writing output to",
+    re.IGNORECASE,
+)
+
+# nvcc keeps some five forms of a unit's text while it compiles; with CUTLASS 4.2 or 4.5, that has 12 MiB.
+UNIT_DISK_BYTES = 64 << 20
+
+# What a report must say for its entry to be of use.
+_TABLE_REPORTED = frozenset({"object"})
+_REPORTED = {
+    "table": _TABLE_REPORTED,
+    "kernel": _TABLE_REPORTED
+    | {
+        "registers", "smem_bytes", "spill_store_bytes", "spill_load_bytes", "stack_bytes", "code_bytes",
+        "threads", "tensor_instructions", "warnings", "grid_dependency", "seconds", "peak_memory_bytes",
+    },
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -59,20 +84,36 @@ class Store:
         return path
 
     def entry(self, key: str) -> Entry | None:
-        """The entry of `key`, checked against its report; None where there is none."""
+        """The entry of `key`, checked against its report; None where there is none.
+
+        A damaged one counts as none, and a warning says what is wrong with it; who builds it again sets it
+        aside.
+        """
+        folder = self.root / "objects" / key
+        if not folder.exists():
+            return None
+        try:
+            return self.read_entry(key)
+        except BuildError as error:
+            log.warning("a damaged entry of the build cache counts as none: %s", error.message)
+            return None
+
+    def read_entry(self, key: str) -> Entry:
+        """The entry of `key`. Raises BuildError that says why it is none."""
         folder = self.root / "objects" / key
         try:
             report = json.loads((folder / "report.json").read_bytes())
-            stated = report["object"]
-            whole = (
-                report["format"] == KEY_FORMAT
-                and report["key"] == key
-                and (folder / "kernel.o").stat().st_size == stated["bytes"]
-                and file_sha256(folder / "kernel.o") == stated["sha256"]
-            )
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
-        return Entry(key, folder, report) if whole else None
+            if report["format"] != KEY_FORMAT or report["key"] != key:
+                raise BuildError(f"{folder} holds the entry of another key or format")
+            if absent := _REPORTED[report["kind"]] - report.keys():
+                raise BuildError(f"{folder}/report.json has no {', '.join(sorted(absent))}")
+            if (folder / "kernel.o").stat().st_size != report["object"]["bytes"]:
+                raise BuildError(f"{folder}/kernel.o is not as long as its report says")
+            if file_sha256(folder / "kernel.o") != report["object"]["sha256"]:
+                raise BuildError(f"{folder}/kernel.o is not what its report says")
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise BuildError(f"{folder} is not readable: {error!r}") from None
+        return Entry(key, folder, report)
 
     def commit(self, draft: Path, target: Path) -> None:
         """Moves a finished folder into place; a reader sees all of it or nothing.
@@ -90,13 +131,25 @@ class Store:
         except OSError as error:
             raise self.failure(error) from None
 
-    def quarantine(self, folder: Path) -> None:
-        """Sets a broken entry aside."""
+    def quarantine(self, folder: Path) -> Path:
+        """Sets a broken entry or library aside; where it is then."""
         yard = self.folder("quarantine")
-        with suppress(FileNotFoundError):  # another process was faster
-            folder.rename(yard / f"{time.time_ns()}-{folder.name}")
+        target = yard / f"{time.time_ns()}-{folder.name}"
+        try:
+            with suppress(FileNotFoundError):  # another process was faster
+                folder.rename(target)
+        except OSError as error:
+            raise self.failure(error) from None
         for old in sorted(yard.iterdir())[:-_QUARANTINED]:
             shutil.rmtree(old, ignore_errors=True)
+        return target
+
+    def remove(self, folder: Path) -> None:
+        """Removes an entry or a library; a reader sees all of it or nothing."""
+        debris = self.folder("tmp") / f"removed-{uuid.uuid4().hex[:12]}"
+        with suppress(OSError):  # another process was faster, or the cache cannot be written
+            folder.rename(debris)
+        shutil.rmtree(debris, ignore_errors=True)
 
     def draft(self, key: str) -> Path:
         """A fresh folder below tmp/. The caller holds the lock of `key`, so older drafts of it are debris."""
@@ -152,15 +205,24 @@ class Store:
                         shutil.rmtree(path, ignore_errors=True)
 
     def failure(self, error: OSError) -> StoreError:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno in _FULL:
             return StoreError(
-                f"no space left for the build cache in {self.root}",
-                hint="Free some, or set TILEWRIGHT_CACHE to a folder on another disk.",
+                f"no space left for the build cache in {self.root}: {self._room()}, and to compile and link "
+                f"a kernel takes about {UNIT_DISK_BYTES >> 20} MiB for a while",
+                hint="Free some, and the build goes on; or set TILEWRIGHT_CACHE to a folder on another disk.",
             )
         return StoreError(
             f"the build cache in {self.root}: {error}",
             hint="Set TILEWRIGHT_CACHE to a folder that can be written.",
         )
+
+    def _room(self) -> str:
+        """What is left; a limit on the size of files, and quotas, may allow less."""
+        present = next(folder for folder in (self.root, *self.root.parents) if folder.is_dir())
+        try:
+            return f"{shutil.disk_usage(present).free / (1 << 20):.1f} MiB are free"
+        except OSError:
+            return "it is not known how much is free"
 
 
 def _sync(path: Path) -> None:

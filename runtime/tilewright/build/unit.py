@@ -23,7 +23,7 @@ from typing import Any
 from tilewright.build.commands import DEPFILE, OBJECT, shell
 from tilewright.build.keys import KEY_FORMAT, file_sha256, unhashed_inputs
 from tilewright.build.machine_code import inspect
-from tilewright.build.store import Store
+from tilewright.build.store import DISK_FULL, Store
 from tilewright.errors import BuildError, StoreError, TilewrightError
 
 _ERRORS_SHOWN = 3
@@ -31,7 +31,6 @@ _CONTEXT_LINES = 4
 _KILLED = re.compile(r"died due to signal 9|\bKilled\b|cannot allocate memory|out of memory", re.IGNORECASE)
 # Every compile has a working directory of its own, which ccache would take for part of the input.
 _LAUNCHER_SETTINGS = {"CCACHE_NOHASHDIR": "1"}
-_DISK_FULL = re.compile(r"No space left on device", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -150,7 +149,7 @@ def _check_inputs(job: Job, draft: Path) -> None:
 
 
 def _failure(job: Job, store: Store, status: int, log: str) -> Outcome:
-    if _DISK_FULL.search(log):
+    if DISK_FULL.search(log):
         full = store.failure(OSError(errno.ENOSPC, "No space left on device"))
         return Outcome("failed", str(full))
     killed = status in (-9, 137) or _KILLED.search(log) is not None
@@ -198,7 +197,10 @@ def main(arguments: Sequence[str]) -> int:
         outcome = run(job)
     except TilewrightError as error:
         outcome = Outcome("failed", str(error))
-    result_file.write_text(json.dumps(asdict(outcome)), encoding="utf-8")
+    try:
+        result_file.write_text(json.dumps(asdict(outcome)), encoding="utf-8")
+    except OSError as error:  # the disk is full; what ninja passes on says so
+        print(error, flush=True)
     print(f"tilewright-unit {job.name} {outcome.status}", flush=True)
     return 0 if outcome.status != "failed" else 1
 
