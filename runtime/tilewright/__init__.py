@@ -8,6 +8,7 @@ neither torch nor TVM-FFI.
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from tilewright.registry import Registry as Registry
 
 __version__ = "0.1.0"
+
+if _log := os.environ.get("TILEWRIGHT_LOG"):
+    importlib.import_module("tilewright.logs").set_up(_log)
 
 _HOMES = {
     "Context": "tilewright.context",

@@ -6,6 +6,7 @@ import logging
 import os
 import shlex
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -92,6 +93,13 @@ def build(
         for module in modules:
             _link(module, planner, outcomes, report)
     report.seconds = time.monotonic() - started
+    statuses = Counter(unit.status for unit in report.units)
+    log.info(
+        "build of %s: %s in %.1f s",
+        ", ".join(module.table.module for module in modules),
+        ", ".join(f"{count} {status}" for status, count in statuses.items()) or "nothing",
+        report.seconds,
+    )
     return report
 
 

@@ -122,11 +122,8 @@ def read(path: Path, module: str, headers: HeaderSet, *, thorough: bool = False)
     there, FileNotFoundError where `path` is gone.
     """
     data = _parse(path)
-    if (
-        data["format"] != FORMAT
-        or data["machine"] != platform.machine()
-        or not headers.stand(data["headers"])
-    ):
+    if foreign := _foreign(data, headers):
+        log.debug("passing over %s: %s", path.parent, foreign)
         return None
     if data["module"] != module:
         raise BuildError(f"{path.parent} is a library of module {data['module']}, not of {module}")
@@ -144,6 +141,15 @@ def read(path: Path, module: str, headers: HeaderSet, *, thorough: bool = False)
     if thorough and (reason := damage(library, data["library"]["sha256"])):
         raise BuildError(reason)
     return _record(data, library)
+
+
+def _foreign(data: Mapping[str, Any], headers: HeaderSet) -> str:
+    """Why a library that is whole is not for here; "" where it is."""
+    if data["format"] != FORMAT:
+        return f"format {data['format']}, this tilewright reads {FORMAT}"
+    if data["machine"] != platform.machine():
+        return f"it is for {data['machine']}, this is {platform.machine()}"
+    return "" if headers.stand(data["headers"]) else "headers that it was made of have changed"
 
 
 def _parse(path: Path) -> dict[str, Any]:

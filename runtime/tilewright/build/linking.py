@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import logging
 import os
 import shutil
 import signal
@@ -21,6 +22,8 @@ from tilewright.build.store import DISK_FULL, Entry, Store
 from tilewright.build.system import tvm_ffi_folder
 from tilewright.build.toolchain import Toolchain
 from tilewright.errors import BuildError
+
+log = logging.getLogger("tilewright")
 
 _SUPERSEDED_SECONDS = 600  # a process that has listed libraries has loaded one by then
 
@@ -92,6 +95,7 @@ def link(
         raise BuildError(
             f"{target}: the library just linked is damaged, or a header changed meanwhile; build again"
         )
+    log.info("linked %d kernels of %s into %s", len(record.kernels), module, record.path)
     _remove_superseded(record, store, include)
     return record
 
@@ -145,6 +149,7 @@ def _remove_superseded(new: LibraryRecord, store: Store, include: Path) -> None:
     for old in libraries(new.module, store=store, include=include):
         kernels = {(name, kernel["made_of"]) for name, kernel in old.kernels.items()}
         if old.key != new.key and kernels <= inside and _age(old.path) > _SUPERSEDED_SECONDS:
+            log.info("removing %s, which has no kernel that %s lacks", old.path.parent, new.path.parent)
             store.remove(old.path.parent)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import logging
 import os
 import select
 import shutil
@@ -19,6 +20,8 @@ from tilewright.build.progress import Progress
 from tilewright.build.store import DISK_FULL, Store
 from tilewright.build.unit import Job, Outcome
 from tilewright.errors import ToolchainError
+
+log = logging.getLogger("tilewright")
 
 _TICK_SECONDS = 0.5
 _MARK = "tilewright-unit "
@@ -107,6 +110,7 @@ def _execute(folder: Path, parallel: int, progress: Progress) -> tuple[int, str]
     """Runs ninja to its end: its exit status, and what it printed besides the units' own lines."""
     command = [sys.executable, "-ISc", _BIND, str(find_ninja()), "--quiet", "-k0", f"-j{parallel}"]
     rest: list[str] = []
+    log.debug("ninja in %s: %s", folder, " ".join(command[3:]))
     with _process(command, folder, _environment()) as process:
         assert process.stdout is not None
         for line in _lines(process.stdout.fileno(), progress):

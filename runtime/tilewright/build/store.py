@@ -202,6 +202,7 @@ class Store:
             for path in (self.root / name).glob("*"):
                 with suppress(OSError):
                     if path.stat().st_mtime < limit:
+                        log.info("removing %s, left behind by a build that was killed", path)
                         shutil.rmtree(path, ignore_errors=True)
 
     def failure(self, error: OSError) -> StoreError:

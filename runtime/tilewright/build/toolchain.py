@@ -6,6 +6,7 @@ wheel (whose Python package is located, never imported). Host compiler: CXX, els
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shlex
@@ -18,6 +19,8 @@ from pathlib import Path
 from tilewright.build.cutlass import find_cutlass, headers_release
 from tilewright.build.system import package_folders, run
 from tilewright.errors import ToolchainError
+
+log = logging.getLogger("tilewright")
 
 MINIMUM_NVCC = (12, 8)  # the first with sm_100a and sm_120a; 13.0 is what is tested
 INSTALL_HINT = "To install nvcc, cuobjdump and CUTLASS: pip install 'tilewright[toolchain]'"
@@ -156,6 +159,7 @@ def find_toolchain(nvcc: str | Path | None = None, cutlass: str | Path | None = 
             f"no usable {' and no usable '.join(missing)}; tried\n{report}", hint="\n".join(hints)
         )
     path, origin, version, root, lib = found
+    log.debug("nvcc %s from %s; CUTLASS headers at %s", path, origin, headers)
     return Toolchain(
         nvcc=path,
         nvcc_origin=origin,

@@ -1,0 +1,40 @@
+"""TILEWRIGHT_LOG: a log for whoever has not configured logging.
+
+All messages go to the logger `tilewright` of the standard library. debug: what was decided, and why; info:
+what was done that took time or wrote a file; warning: what costs time or was passed over. Errors are raised.
+Without the variable nothing is set up: an application configures this logger as any other, and warnings that
+nobody handles reach stderr, as always in Python.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+VARIABLE = "TILEWRIGHT_LOG"
+LEVELS = ("debug", "info", "warning", "error")
+_FORMAT = "%(asctime)s %(name)s[%(process)d] %(levelname)s: %(message)s"
+
+log = logging.getLogger("tilewright")
+
+
+def set_up(value: str) -> logging.Handler | None:
+    """Gives the logger a level and a handler, as `value` says: LEVEL (stderr), or LEVEL:FILE (appended to).
+
+    The root logger is left alone. What is wrong with `value` is logged as a warning: a log must not stop a
+    program. None where no handler was made.
+    """
+    level, _, path = value.partition(":")
+    if level.lower() not in LEVELS:
+        log.warning("%s=%s: the level must be one of %s; no log is kept", VARIABLE, value, ", ".join(LEVELS))
+        return None
+    handler: logging.Handler = logging.StreamHandler()
+    if path:
+        try:
+            handler = logging.FileHandler(Path(path).expanduser(), encoding="utf-8")
+        except OSError as error:
+            log.warning("%s=%s: %s; the log goes to stderr", VARIABLE, value, error)
+    handler.setFormatter(logging.Formatter(_FORMAT))
+    log.setLevel(level.upper())
+    log.addHandler(handler)
+    return handler
