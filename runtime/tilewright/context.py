@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tilewright import device
+from tilewright import device, paths
 from tilewright.device import DeviceProperties
 from tilewright.registry import Registry, jit_allowed
 
@@ -40,7 +40,7 @@ class Context:
         self.plans: dict[Any, Any] = {}  # of all ops: a key begins with the op's name
         self.tuner: Callable[[Family[Any], Any, DeviceProperties], None] | None = None
         """Called with a problem before a call's tactic is chosen: it may add to what is tuned."""
-        self._tuned: dict[tuple[str, DeviceProperties], tuple[int, Tuned]] = {}
+        self._tuned: dict[tuple[str, DeviceProperties], tuple[int, Tuned | None]] = {}
         self._choices: dict[Any, Choice] = {}
         self._chosen_at = -1  # the registry's count of changes
         self._lock = threading.Lock()
@@ -68,14 +68,18 @@ class Context:
             choices[key] = choice  # in vain where all was forgotten meanwhile
         return choice
 
-    def tuned(self, family: Family[Any], device: DeviceProperties) -> Tuned:
-        """What is tuned of a family for a GPU, read once (and again where what is built has changed)."""
+    def tuned(self, family: Family[Any], device: DeviceProperties) -> Tuned | None:
+        """What is tuned of a family for a GPU, read once (and again where what is built has changed); None
+        where there is no file of it."""
         known, key, changes = self._tuned, (family.name, device), self.registry.changes
         found = known.get(key)
         if found is None or found[0] != changes:
-            from tilewright.tuning.tuned import Tuned  # noqa: PLC0415 (a family imports no context)
+            tuned = None
+            if paths.tuned_files(self.registry.generated, device.name, family.name):
+                from tilewright.tuning.tuned import Tuned  # noqa: PLC0415 (most processes have no such file)
 
-            found = known[key] = (changes, Tuned(family, self.registry, device))
+                tuned = Tuned(family, self.registry, device)
+            found = known[key] = (changes, tuned)
         return found[1]
 
     def forget_tuned(self) -> None:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import logging
 import re
-import shutil
-import subprocess
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -94,6 +92,9 @@ def driver() -> str | None:
 
 
 def _driver_by_tool() -> str | None:
+    import shutil  # noqa: PLC0415 (only where the driver's own file is missing)
+    import subprocess  # noqa: PLC0415
+
     program = shutil.which("nvidia-smi")
     if program is None:
         return None

@@ -7,6 +7,7 @@ In a checkout they stand where the repository has them; in an installed wheel be
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent
@@ -44,6 +45,20 @@ def tuned_dirs() -> list[Path]:
     if named is None:
         return [cache_dir() / "tuned"]
     return [Path(folder) for folder in named.split(os.pathsep) if folder]
+
+
+def tuned_file(folder: Path, gpu: str, family: str) -> Path:
+    """A family's tuned file for a GPU of this name, in a folder of such files: nvidia_h200/gemm.json."""
+    slug = re.sub(r"[^a-z0-9]+", "_", gpu.lower()).strip("_")
+    return folder / slug / f"{family}.json"
+
+
+def tuned_files(generated: Path, gpu: str, family: str) -> list[tuple[Path, bool]]:
+    """The tuned files that there are for the kernels below `generated`, the first counts most, and whether
+    each is shipped beside them."""
+    own = [(tuned_file(folder, gpu, family), False) for folder in tuned_dirs()]
+    shipped = (tuned_file(generated.parent / "tuned", gpu, family), True)
+    return [(path, is_shipped) for path, is_shipped in (*own, shipped) if path.exists()]
 
 
 def in_checkout() -> bool:

@@ -8,7 +8,8 @@ import logging
 import os
 import shlex
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -18,7 +19,7 @@ from tilewright.device import DeviceProperties
 from tilewright.errors import NoKernelError, NotBuiltError, TilewrightError, UnsupportedDeviceError
 from tilewright.library import Library
 from tilewright.routing import Capability
-from tilewright.table import KernelRecord, Table, find_tables
+from tilewright.table import KernelRecord, Rows, Table, find_tables
 
 log = logging.getLogger("tilewright")
 
@@ -31,7 +32,7 @@ class BuiltLibrary(Protocol):
 
     @property
     def toolchain(self) -> Mapping[str, str]:
-        """What it was built with: releases of `nvcc`, `host` and `cutlass`."""
+        """What it was built with: releases of "nvcc", "host" and "cutlass"."""
         ...
 
     def holds(self, record: KernelRecord) -> bool:
@@ -86,7 +87,7 @@ class Registry:
         self._lock = threading.RLock()
         self._tables: dict[str, Table] | None = None
         self._home: dict[str, Table] = {}
-        self._runnable: dict[tuple[str, Capability], tuple[KernelRecord, ...]] = {}
+        self._runnable: dict[tuple[str, Capability], Rows] = {}
         self._libraries: dict[str, Sequence[BuiltLibrary]] = {}  # by module, those that may load
         self._holders: dict[str, BuiltLibrary | None] = {}  # by kernel, as far as asked
         self.changes = 0  # of what is built, as far as known: what was concluded before may not stand
@@ -125,11 +126,14 @@ class Registry:
 
     def kernels(self, family: str) -> list[KernelRecord]:
         """Every kernel of a family, in the order of modules and tables."""
-        with self._lock:
-            rows = (table for table in self.tables.values() if table.family == family)
-            return [table[name] for table in rows for name in table if self._home[name] is table]
+        return [table[name] for table, name in self._listed(family)]
 
-    def route(self, family: str, device: DeviceProperties) -> tuple[KernelRecord, ...]:
+    def _listed(self, family: str) -> list[tuple[Table, str]]:
+        with self._lock:
+            of_family = (table for table in self.tables.values() if table.family == family)
+            return [(table, name) for table in of_family for name in table if self._home[name] is table]
+
+    def route(self, family: str, device: DeviceProperties) -> Rows:
         """The kernels of a family that run on a GPU.
 
         Raises UnsupportedDeviceError, before anything is launched, where there is none: what the GPU
@@ -140,13 +144,16 @@ class Registry:
             raise self._unsupported(family, device)
         return runnable
 
-    def runnable(self, family: str, capability: Capability) -> tuple[KernelRecord, ...]:
+    def runnable(self, family: str, capability: Capability) -> Rows:
         """The kernels of a family that run on GPUs of a capability; the same object each time."""
         key = (family, capability)
         with self._lock:
             if key not in self._runnable:
-                kernels = self.kernels(family)
-                self._runnable[key] = tuple(one for one in kernels if routing.runs_on(one.arch, capability))
+                runs = functools.cache(lambda arch: routing.runs_on(arch, capability))
+                listed = self._listed(family)
+                self._runnable[key] = Rows(
+                    [(table, name) for table, name in listed if runs(table.arch(name))]
+                )
             return self._runnable[key]
 
     def _unsupported(self, family: str, device: DeviceProperties) -> UnsupportedDeviceError:
@@ -175,10 +182,13 @@ class Registry:
         """Whether a library holds the kernel, made of the source that the table names."""
         return self._holder(record.name) is not None
 
-    def toolchain(self, record: KernelRecord) -> Mapping[str, str] | None:
-        """What the kernel's library was built with; None where the kernel is not built."""
-        holder = self._holder(record.name)
-        return None if holder is None else holder.toolchain
+    def toolchains(self, family: str, capability: Capability) -> Iterator[tuple[int, Mapping[str, str]]]:
+        """What the newest library of each module was built with, and how many of the module's kernels run on
+        GPUs of the capability."""
+        counts = Counter(table.module for table, _ in self.runnable(family, capability).places)
+        for module, count in counts.items():
+            for newest in self._listed_libraries(module)[:1]:
+                yield count, newest.toolchain
 
     def buildable(self, record: KernelRecord) -> bool:
         """Whether the CUTLASS headers that a build would take now are new enough for the kernel."""
@@ -204,14 +214,18 @@ class Registry:
         except KeyError:
             table = self.table_of(kernel)
         with self._lock:
-            if table.module not in self._libraries:
-                broken = self._unloadable.get(table.module, {})
-                found = self._find_libraries(table.module)
-                self._libraries[table.module] = [one for one in found if one.path not in broken]
-            known = self._libraries[table.module]
+            known = self._listed_libraries(table.module)
             holder = next((one for one in known if one.holds(table[kernel])), None)
             self._holders[kernel] = holder
             return holder
+
+    def _listed_libraries(self, module: str) -> Sequence[BuiltLibrary]:
+        with self._lock:
+            if module not in self._libraries:
+                broken = self._unloadable.get(module, {})
+                found = self._find_libraries(module)
+                self._libraries[module] = [one for one in found if one.path not in broken]
+            return self._libraries[module]
 
     def library(self, record: KernelRecord) -> Library:
         """The loaded library that holds a kernel, which is built now if need be and allowed.
@@ -253,7 +267,9 @@ class Registry:
                     library = libraries.load(holder.path)
                     if record.name in library.kernels:
                         return library
-                    raise NotBuiltError(f"{holder.path} does not hold {record.name}, though its record says so")
+                    raise NotBuiltError(
+                        f"{holder.path} does not hold {record.name}, though its record says so"
+                    )
                 except NotBuiltError as error:  # damaged, of another system, or replaced on disk meanwhile
                     log.warning("passing over a library: %s", error.message)
                     self._unloadable.setdefault(table.module, {})[holder.path] = error.message

@@ -5,10 +5,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tilewright.build.keys import digest
-from tilewright.build.toolchain import Toolchain
 from tilewright.table import KernelRecord
+
+if TYPE_CHECKING:  # what lists libraries needs no compiler
+    from tilewright.build.toolchain import Toolchain
 
 OBJECT = "kernel.o"
 DEPFILE = "kernel.d"

@@ -17,7 +17,6 @@ import dataclasses
 import hashlib
 import json
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -61,12 +60,6 @@ class TunedFile:
     header: Header
     family: str
     sections: list[Section]
-
-
-def path_for(folder: Path, gpu: str, family: str) -> Path:
-    """A family's file for a GPU of this name: nvidia_h200/gemm.json."""
-    slug = re.sub(r"[^a-z0-9]+", "_", gpu.lower()).strip("_")
-    return folder / slug / f"{family}.json"
 
 
 def kind_of(family: Family[Any], problem: Any) -> dict[str, Any]:

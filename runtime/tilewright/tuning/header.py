@@ -44,10 +44,8 @@ class Header:
     ) -> Header:
         """Of this machine, for a family's kernels on `device`; what is given is not looked for.
 
-        CUDA and CUTLASS are those that most of the family's built kernels for the GPU come from; where none
-        is built, those that a build would take. Starts no process where the driver's own file is readable.
-
-        Raises UnsupportedDeviceError where no kernel of the family runs on the device.
+        CUDA and CUTLASS are those of the libraries of the family's modules for the GPU; where none is built,
+        those that a build would take. Starts no process where the driver's own file is readable.
         """
         if cuda is None or cutlass is None:
             built_with = _built_with(device, registry, family) or _to_build_with()
@@ -101,16 +99,17 @@ class Header:
 
 
 def _built_with(device: DeviceProperties, registry: Registry, family: str) -> Mapping[str, str] | None:
-    """By what most kernels say; of as many, the newest release."""
-    counts: dict[str, Counter[str]] = {"cuda": Counter(), "cutlass": Counter()}
-    for record in registry.route(family, device):
-        toolchain = registry.toolchain(record)
-        if toolchain is not None:
-            counts["cuda"][_shortened("cuda", toolchain.get("nvcc", ""))] += 1
-            counts["cutlass"][_shortened("cutlass", toolchain.get("cutlass", ""))] += 1
-    if not counts["cuda"]:
-        return None
-    return {name: max(found, key=lambda one: (found[one], _numbers(one))) for name, found in counts.items()}
+    """By what the libraries of most kernels say; of as many, the newest release."""
+    cuda: Counter[str] = Counter()
+    cutlass: Counter[str] = Counter()
+    for kernels, toolchain in registry.toolchains(family, device.capability):
+        cuda[_shortened("cuda", toolchain.get("nvcc", ""))] += kernels
+        cutlass[_shortened("cutlass", toolchain.get("cutlass", ""))] += kernels
+    return {"cuda": _commonest(cuda), "cutlass": _commonest(cutlass)} if cuda else None
+
+
+def _commonest(counts: Counter[str]) -> str:
+    return max(counts, key=lambda release: (counts[release], _numbers(release)))
 
 
 def _to_build_with() -> Mapping[str, str]:

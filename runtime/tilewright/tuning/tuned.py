@@ -59,13 +59,10 @@ class Tuned:
         self._said: list[str] = []
         self._unjudged: dict[Key, list[_Unjudged]] = {}  # by kind
         self._found: dict[Key, dict[Key, Found]] = {}  # by kind, by extents
-        own = [(files.path_for(folder, device.name, family.name), False) for folder in paths.tuned_dirs()]
-        shipped = (files.path_for(registry.generated.parent / "tuned", device.name, family.name), True)
-        there = [(path, is_shipped) for path, is_shipped in (*own, shipped) if path.exists()]
-        if there:  # to know the machine takes some time
-            header = Header.of(device, registry, family.name)
-            for path, is_shipped in there:
-                self._read(path, header, shipped=is_shipped)
+        there = paths.tuned_files(registry.generated, device.name, family.name)
+        header = Header.of(device, registry, family.name)
+        for path, shipped in there:
+            self._read(path, header, shipped=shipped)
 
     def exact(self, problem: Any) -> Tactic | None:
         """The tactic that was the fastest for this problem."""

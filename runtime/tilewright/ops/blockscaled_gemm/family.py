@@ -26,10 +26,13 @@ CLUSTER_SPLITS = (1, 2, 4, 8)
 MOST_BLOCKS = 65535
 
 
+DECISIVE = ("a", "b", "d")  # what a kernel has as the problem has it
+
+
 def misfit_kind(record: KernelRecord, kind: Kind) -> str | None:
     """None where the kernel computes problems of the kind, for some extents, else the reason."""
     config = record.config
-    for field in ("a", "b", "d"):
+    for field in DECISIVE:
         if config[field] != getattr(kind, field):
             return f"its {field} is {config[field]}, not {getattr(kind, field)}"
     if kind.c and config["c"] == "none":
@@ -142,4 +145,5 @@ FAMILY: Family[Problem] = Family(
     candidates=candidates,
     estimator=estimator,
     idle=idle,
+    decisive=DECISIVE,
 )

@@ -98,7 +98,7 @@ def explain(
     choice = context.select(family, problem, device, tactic)
     records = registry.route(family.name, device)
     tuned = context.tuned(family, device)
-    found = tuned.found(problem)
+    found = tuned.found(problem) if tuned else None
 
     def row(of: Tactic, built: bool, estimate: Estimate | None) -> Row:
         return Row(of, built, estimate, found.seconds if found and found.tactic == of else None)
@@ -121,7 +121,7 @@ def explain(
         built=registry.is_built(choice.record),
         rows=rows,
         left_out=family.left_out(records, problem).most_common(),
-        messages=tuned.messages,
+        messages=tuned.messages if tuned else [],
     )
 
 

@@ -14,7 +14,7 @@ from tilewright.ops.common.estimates import Estimate
 from tilewright.ops.common.selection import Choice, Selection
 from tilewright.ops.common.tactics import Tactic
 from tilewright.registry import Registry
-from tilewright.table import KernelRecord
+from tilewright.table import KernelRecord, Rows
 
 if TYPE_CHECKING:
     from tilewright.tuning.tuned import Tuned
@@ -90,6 +90,9 @@ class Family(Generic[P]):
     """Whether the kernel does more than the problem asks; it comes after one that does not."""
     extents: tuple[str, ...] = ("m", "n", "k", "batch")
     """The fields of a problem that are numbers and may take any value; the others are its kind."""
+    decisive: tuple[str, ...] = ()
+    """Fields of a kind that `misfit_kind` wants equal to those of a kernel's configuration, which are text:
+    by them kernels are passed over before their rows are parsed."""
 
     def misfit(self, record: KernelRecord, problem: P) -> str | None:
         """None where the kernel computes the problem, else the reason."""
@@ -109,7 +112,9 @@ class Family(Generic[P]):
         kinds = _kinds.setdefault(registry, {})
         found = kinds.get((self.name, kind))
         if found is None or found[0] is not records:
-            of_kind = [record for record in records if self.misfit_kind(record, kind) is None]
+            values = {name: getattr(kind, name) for name in self.decisive}
+            likely = records.stating(values) if isinstance(records, Rows) else records
+            of_kind = [record for record in likely if self.misfit_kind(record, kind) is None]
             found = kinds[self.name, kind] = (records, of_kind)
         return found[1]
 

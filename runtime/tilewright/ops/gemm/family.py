@@ -12,11 +12,13 @@ from tilewright.ops.gemm import cost
 from tilewright.ops.gemm.problem import Kind, Problem
 from tilewright.table import KernelRecord
 
+DECISIVE = ("a", "b", "d", "layout", "activation")  # what a kernel has as the problem has it
+
 
 def misfit_kind(record: KernelRecord, kind: Kind) -> str | None:
     """None where the kernel computes problems of the kind, for some extents, else the reason."""
     config = record.config
-    for field in ("a", "b", "d", "layout", "activation"):
+    for field in DECISIVE:
         if config[field] != getattr(kind, field):
             return f"its {field} is {config[field]}, not {getattr(kind, field)}"
     if kind.bias and not config["bias"]:
@@ -71,4 +73,5 @@ FAMILY: Family[Problem] = Family(
     candidates=candidates,
     estimator=estimator,
     idle=idle,
+    decisive=DECISIVE,
 )
