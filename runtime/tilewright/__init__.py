@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import pkgutil
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -51,6 +50,8 @@ def __getattr__(name: str) -> Any:
 
 def _op_home(op: str) -> str | None:
     """The package that lists an op among its OPS: each family's says which are its own."""
+    import pkgutil  # noqa: PLC0415 (some of the first lookup's milliseconds)
+
     ops = importlib.import_module("tilewright.ops")
     packages = (f"{ops.__name__}.{module.name}" for module in pkgutil.iter_modules(ops.__path__))
     return next((home for home in packages if op in getattr(importlib.import_module(home), "OPS", ())), None)
