@@ -6,6 +6,7 @@ back, products included, is float64. Nothing here is fast. Needs torch.
 
 from __future__ import annotations
 
+from tilewright.reference.blockwise import dequantize_fp8_blockwise, quantize_fp8_blockwise
 from tilewright.reference.codes import (
     decode_e2m1,
     decode_e4m3,
@@ -26,8 +27,9 @@ from tilewright.reference.comparison import (
     error_bounds,
 )
 from tilewright.reference.formats import FORMATS, Format, find_format
+from tilewright.reference.fusions import rms_norm, silu_mul
 from tilewright.reference.multiplication import magnitude, product
-from tilewright.reference.quantization import dequantize, nvfp4_global_scale, quantize
+from tilewright.reference.quantization import dequantize, nvfp4_global_scale, quantize, valid_rows
 
 __all__ = [
     "ACCUMULATION_SLACK",
@@ -41,6 +43,7 @@ __all__ = [
     "decode_e5m2",
     "decode_ue8m0",
     "dequantize",
+    "dequantize_fp8_blockwise",
     "encode_e2m1",
     "encode_e4m3",
     "encode_e5m2",
@@ -52,5 +55,9 @@ __all__ = [
     "pack_e2m1",
     "product",
     "quantize",
+    "quantize_fp8_blockwise",
+    "rms_norm",
+    "silu_mul",
     "unpack_e2m1",
+    "valid_rows",
 ]

@@ -55,11 +55,14 @@ def quantize(
     format: str | Format,
     global_scale: float | torch.Tensor | None = None,
     layout: LayoutName = "128x4",
+    *,
+    rows_valid: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Quantises a matrix [..., m, k] of BF16, FP16, FP32 or FP8 as the head of this module defines.
 
     `global_scale` (NVFP4) is one number, or one for each row ([..., m]); None is 1. The matrix that is read
-    back is that of `x` whatever it is, the better the nearer it is to `nvfp4_global_scale(x)`.
+    back is that of `x` whatever it is, the better the nearer it is to `nvfp4_global_scale(x)`. Rows from
+    `rows_valid` on (int32 [...], one number for each matrix) are taken as zeros: their scales are 0.
 
     Returns:
         data: FP4 as uint8 [..., m, ceil(k/2)], low half first, the half byte after an odd k 0; FP8 as
@@ -74,6 +77,8 @@ def quantize(
     if value.ndim < 2:
         raise ArgumentError("x", f"shape {tuple(x.shape)}, wanted [..., m, k]")
     k = value.shape[-1]
+    if rows_valid is not None:
+        value = torch.where(valid_rows(rows_valid, value.shape[-2])[..., None], value, 0.0)
     blocks = blocks_of(value, kind.block)
     amax = blocks.abs().amax(dim=-1)  # NaN if one is
     scale, factor = _scales(amax, kind, global_scale)
@@ -159,6 +164,11 @@ def blocks_of(value: torch.Tensor, block: int) -> torch.Tensor:
     wide = value.new_zeros((*value.shape[:-1], count * block))
     wide[..., : value.shape[-1]] = value
     return wide.reshape(*value.shape[:-1], count, block)
+
+
+def valid_rows(rows_valid: torch.Tensor, rows: int) -> torch.Tensor:
+    """Which of each matrix's rows are below its number in `rows_valid` [...]: bool [..., rows]."""
+    return torch.arange(rows, device=rows_valid.device) < rows_valid[..., None]
 
 
 def _scales(
