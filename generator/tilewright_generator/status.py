@@ -59,30 +59,53 @@ def tables(project: Project) -> list[Table]:
     return [Table.read(path) for path in find_tables(project.out)]
 
 
-def verdicts(project: Project, table: Table) -> list[Verdict]:
-    """One for each kernel of the table, by name."""
-    from tilewright.build import records  # noqa: PLC0415
+class Records:
+    """What the committed records of a project say of its kernels."""
 
-    compiled = records.read(project.root / COMPILED / f"{table.module}.json")
-    rows = {row["name"]: row for row in compiled["kernels"]}
-    checks = _checks(project)
-    keys = records.SourceKeys(_include(project), cutlass_version(project))
-    found = []
-    for name in sorted(table):
-        try:
-            key = keys.of(table, table[name])
-        except OSError as error:
-            source = table.source(table[name])
-            raise DriftError(f"{source}: {error.strerror}; `tilewright generate` writes it") from None
-        runs = checks.get(name, [])
+    def __init__(self, project: Project) -> None:
+        from tilewright.build import records  # noqa: PLC0415
+
+        self._compiled = project.root / COMPILED
+        self._checks = _checks(project)
+        self._keys = records.SourceKeys(_include(project), cutlass_version(project))
+
+    def verdicts(self, table: Table) -> list[Verdict]:
+        """One for each kernel of the table, by name. Raises DriftError where a source is missing."""
+        rows = self._rows(table)
+        found = []
+        for name in sorted(table):
+            try:
+                found.append(self._verdict(table, name, rows.get(name, {})))
+            except OSError as error:
+                source = table.source(table[name])
+                raise DriftError(f"{source}: {error.strerror}; `tilewright generate` writes it") from None
+        return found
+
+    def words(self, table: Table) -> dict[str, tuple[str, str]]:
+        """Whether kernels were compiled and run, of those alone that have a record: only their sources are
+        read, and one that is missing makes its records stale."""
+        rows = self._rows(table)
+        found = {}
+        for name in (name for name in table if name in rows or name in self._checks):
+            try:
+                verdict = self._verdict(table, name, rows.get(name, {}))
+                found[name] = verdict.compiled, verdict.run
+            except OSError:
+                found[name] = STALE if name in rows else NEVER, STALE if name in self._checks else NEVER
+        return found
+
+    def _rows(self, table: Table) -> dict[str, Any]:
+        from tilewright.build import records  # noqa: PLC0415
+
+        compiled = records.read(self._compiled / f"{table.module}.json")
+        return {row["name"]: row for row in compiled["kernels"]}
+
+    def _verdict(self, table: Table, name: str, row: Mapping[str, Any]) -> Verdict:
+        record = table[name]
+        key = self._keys.of(table, record)
+        runs = self._checks.get(name, [])
         check = next((run for run in runs if run["source_key"] == key), runs[0] if runs else {})
-        row = rows.get(name, {})
-        found.append(
-            Verdict(
-                name, table[name].arch, _word(row, key), _word(check, key), row, table[name].spills, check
-            )
-        )
-    return found
+        return Verdict(name, record.arch, _word(row, key), _word(check, key), row, record.spills, check)
 
 
 def page(project: Project) -> str:
@@ -96,7 +119,8 @@ def page(project: Project) -> str:
         "references on that GPU. *current*: of the source, headers, flags and CUTLASS release as they stand;",
         "*stale*: of others; *never*: no record. Times and the toolchain stand in benchmarks/results/.",
     ]
-    modules = [(table.module, verdicts(project, table)) for table in tables(project)]
+    records = Records(project)
+    modules = [(table.module, records.verdicts(table)) for table in tables(project)]
     lines += ["", "| module | kernels | compiled | stale | never | run | stale | never |"]
     lines += ["|---|---|---|---|---|---|---|---|"]
     for module, found in modules:

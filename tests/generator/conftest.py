@@ -37,6 +37,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "templates" / "tiny" / "kernel.cu.j2").write_text(tiny_family.TEMPLATE)
     (tmp_path / "templates" / "tiny" / "table.cc.j2").write_text(tiny_family.TABLE_TEMPLATE)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "cache"))  # what this machine's user has built and
+    monkeypatch.setenv("TILEWRIGHT_TUNED", "")  # tuned is nothing to a test
     return tmp_path
 
 

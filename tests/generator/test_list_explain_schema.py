@@ -34,15 +34,19 @@ def spec(project: Path) -> Path:
 
 
 def test_list(project: Path, tilewright: Command) -> None:
-    assert tilewright("list").out.splitlines() == [
+    assert tilewright("list", "--device", "h200").out.splitlines() == [
         "small: 4 kernels",
-        "  tiny_bf16_128x128x64_1x1",
-        "  tiny_bf16_128x128x64_1x1_fast",
-        "  tiny_bf16_64x64x64_1x1",
-        "  tiny_bf16_64x64x64_1x1_fast",
+        "  ---- tiny_bf16_128x128x64_1x1",
+        "  ---- tiny_bf16_128x128x64_1x1_fast",
+        "  ---- tiny_bf16_64x64x64_1x1",
+        "  ---- tiny_bf16_64x64x64_1x1_fast",
+        "b built here, t tuned for NVIDIA H200, c compiled, r run on a GPU (~ as another source, - no)",
     ]
-    long = tilewright("list", "--long", "--filter", "*64x64x64*fast").out
-    assert long == f"small: 1 kernel\n  {FAST}\n      tiny bf16 | 64x64x64\n"
+    _, head, row, _ = tilewright(
+        "list", "--long", "--filter", "*64x64x64*fast", "--device", "h200"
+    ).out.splitlines()
+    assert head.split() == ["kernel", "built", "tuned", "compiled", "run", "is"]
+    assert row.split(maxsplit=5) == [FAST, "no", "0", "never", "never", "tiny bf16 | 64x64x64"]
     (row,) = json.loads(tilewright("list", "--json", "--filter", "*64x64x64*fast").out)
     assert row["name"] == FAST
     assert row["config"]["tile"] == [64, 64, 64]

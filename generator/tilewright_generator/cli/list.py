@@ -3,48 +3,142 @@
 from __future__ import annotations
 
 import json
-from operator import attrgetter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from tilewright_generator.cli import common
+from tilewright_generator.errors import UsageError
 from tilewright_generator.expand import Expansion, Kernel
 from tilewright_generator.fields import fields_of
 from tilewright_generator.module import selects
+from tilewright_generator.standing import Standing, standings
+from tilewright_generator.status import CURRENT, NEVER, STALE
 from tilewright_generator.words import counted
+
+if TYPE_CHECKING:
+    from tilewright.device import DeviceProperties
+
+_WORDS = {CURRENT: "", STALE: "~", NEVER: "-"}
+
+
+class Row(NamedTuple):
+    """A kernel, and what there is of it."""
+
+    kernel: Kernel
+    standing: Standing
 
 
 @click.command("list")
 @common.specs_argument
 @common.root_option
 @common.filter_option
-@click.option("--long", "-l", is_flag=True, help="Say of each kernel what it is.")
+@click.option(
+    "--built/--not-built", default=None, help="Only kernels that a library here holds, or none does."
+)
+@click.option("--tuned", is_flag=True, help="Only kernels that are the fastest of a tuned problem.")
+@click.option("--verified", is_flag=True, help="Only kernels that were run on a GPU as they are now.")
+@click.option(
+    "--device",
+    type=click.Choice(common.DEVICES),
+    help="The GPU that tuned is meant for. Default: this machine's.",
+)
+@click.option("--long", "-l", is_flag=True, help="Say of each kernel what it is, in columns.")
 @common.json_option
 def command(
-    *, specs: tuple[Path, ...], root: Path | None, filters: tuple[str, ...], long: bool, as_json: bool
+    *,
+    specs: tuple[Path, ...],
+    root: Path | None,
+    filters: tuple[str, ...],
+    built: bool | None,
+    tuned: bool,
+    verified: bool,
+    device: str | None,
+    long: bool,
+    as_json: bool,
 ) -> None:
-    """List the kernels that the specs name (default: specs/*.yaml)."""
+    """List the kernels that the specs name (default: specs/*.yaml), and what there is of each: built here,
+    tuned, and, by the committed records, compiled and run on a GPU."""
     inputs = common.read(root, None, specs, filters)
-    found = [
-        (expansion, [kernel for kernel in expansion.kernels if selects(inputs.only, kernel)])
-        for expansion in inputs.expansions
-    ]
+    gpu = _device(device)
+    if tuned and gpu is None:
+        raise UsageError("--tuned: there is no GPU here; --device names one")
+    there = standings(inputs.project, [each.spec.module for each in inputs.expansions], gpu)
+    nothing = Standing(tuned=None if gpu is None else 0)  # of a kernel that is not generated
+    found: list[tuple[Expansion, list[Row]]] = []
+    for expansion in inputs.expansions:
+        kernels = (kernel for kernel in expansion.kernels if selects(inputs.only, kernel))
+        rows = [Row(kernel, there.get(kernel.name, nothing)) for kernel in kernels]
+        found.append((expansion, [row for row in rows if _wanted(row.standing, built, tuned, verified)]))
     if as_json:
-        rows = [_row(expansion, kernel) for expansion, kernels in found for kernel in kernels]
-        click.echo(json.dumps(rows, indent=1))
+        click.echo(json.dumps([_json(expansion, row) for expansion, rows in found for row in rows], indent=1))
         return
-    for expansion, kernels in found:
-        if kernels:
-            click.echo(f"{expansion.spec.module}: {counted(len(kernels), 'kernel')}")
-        for kernel in sorted(kernels, key=attrgetter("name")):
-            click.echo(f"  {kernel.name}")
-            if long:
-                click.echo(f"      {expansion.spec.family.summary(kernel.config)}")
+    lines = [line for expansion, rows in found if rows for line in _module(expansion, rows, long)]
+    click.echo("\n".join([*lines, _legend(gpu)]) if lines else "no kernel is so")
 
 
-def _row(expansion: Expansion, kernel: Kernel) -> dict[str, Any]:
+def _device(name: str | None) -> DeviceProperties | None:
+    from tilewright import device  # noqa: PLC0415 (`--help` needs no runtime)
+
+    return device.present() if name is None else device.DESCRIBED[name]
+
+
+def _wanted(standing: Standing, built: bool | None, tuned: bool, verified: bool) -> bool:
+    return (
+        built in (None, standing.built)
+        and (not tuned or bool(standing.tuned))
+        and (not verified or standing.verified)
+    )
+
+
+def _module(expansion: Expansion, rows: list[Row], long: bool) -> Iterator[str]:
+    rows = sorted(rows, key=lambda row: row.kernel.name)
+    yield f"{expansion.spec.module}: {counted(len(rows), 'kernel')}{_counts([row.standing for row in rows])}"
+    if not long:
+        yield from (f"  {_marks(row.standing)} {row.kernel.name}" for row in rows)
+        return
+    family = expansion.spec.family
+    cells = [("kernel", "built", "tuned", "compiled", "run", "is")]
+    cells += [(row.kernel.name, *_columns(row.standing), family.summary(row.kernel.config)) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for line in cells:
+        yield "  " + "  ".join(map(str.ljust, line, widths)).rstrip()
+
+
+def _counts(found: Sequence[Standing]) -> str:
+    counts = {
+        "built": sum(each.built for each in found),
+        "tuned": sum(bool(each.tuned) for each in found),
+        "compiled": sum(each.compiled == CURRENT for each in found),
+        "run": sum(each.run == CURRENT for each in found),
+        "stale": sum(STALE in (each.compiled, each.run) for each in found),
+    }
+    return "".join(f", {count} {word}" for word, count in counts.items() if count)
+
+
+def _marks(standing: Standing) -> str:
+    return (
+        ("b" if standing.built else "-")
+        + ("t" if standing.tuned else "-")
+        + (_WORDS[standing.compiled] or "c")
+        + (_WORDS[standing.run] or "r")
+    )
+
+
+def _columns(standing: Standing) -> tuple[str, str, str, str]:
+    tuned = "?" if standing.tuned is None else str(standing.tuned)
+    return ("yes" if standing.built else "no", tuned, standing.compiled, standing.run)
+
+
+def _legend(gpu: DeviceProperties | None) -> str:
+    tuned = "tuned (unknown: no GPU here; --device names one)" if gpu is None else f"tuned for {gpu.name}"
+    return f"b built here, t {tuned}, c compiled, r run on a GPU (~ as another source, - no)"
+
+
+def _json(expansion: Expansion, row: Row) -> dict[str, Any]:
+    kernel, standing = row
     family = expansion.spec.family
     return {
         "name": kernel.name,
@@ -52,6 +146,10 @@ def _row(expansion: Expansion, kernel: Kernel) -> dict[str, Any]:
         "family": family.name,
         "position": str(kernel.group.position),
         "summary": family.summary(kernel.config),
+        "built": standing.built,
+        "tuned": standing.tuned,
+        "compiled": standing.compiled,
+        "run": standing.run,
         "config": {name: getattr(kernel.config, name) for name in fields_of(family)},
         "facts": family.facts(kernel.config),
     }

@@ -1,0 +1,83 @@
+"""What there is of each kernel: built here, tuned for a GPU; by the committed records, compiled and run.
+
+Reads a few files a module and none a kernel, but for the sources of kernels that have a record. Needs neither
+a GPU, nor torch, nor anything that was built.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from tilewright_generator.project import Project
+from tilewright_generator.status import CURRENT, NEVER, Records
+
+if TYPE_CHECKING:
+    from tilewright.context import Context
+    from tilewright.device import DeviceProperties
+    from tilewright.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What there is of a kernel; what was made of another source counts as stale, or not at all."""
+
+    built: bool = False
+    tuned: int | None = None
+    """Problems for which it is the fastest by the tuned files in force; None where no GPU is known."""
+    compiled: str = NEVER
+    run: str = NEVER
+
+    @property
+    def verified(self) -> bool:
+        """Whether it was run on a GPU and compared with references, as it is now."""
+        return self.run == CURRENT
+
+
+def standings(
+    project: Project, modules: Iterable[str], device: DeviceProperties | None
+) -> dict[str, Standing]:
+    """By the names of the modules' kernels, as far as they are generated. Tuned is meant for `device`."""
+    from tilewright.context import Context  # noqa: PLC0415 (other commands need no runtime)
+    from tilewright.registry import Registry  # noqa: PLC0415
+
+    context = Context(Registry(project.out))
+    wanted = set(modules)
+    tables = [table for module, table in context.registry.tables.items() if module in wanted]
+    tuned = _tuned(context, {table.family for table in tables}, device) if device else None
+    records = Records(project)
+    found: dict[str, Standing] = {}
+    for table in tables:
+        built, words = _built(table), records.words(table)
+        for name in table:
+            compiled, run = words.get(name, (NEVER, NEVER))
+            wins = None if tuned is None else tuned[name]
+            found[name] = Standing(name in built, wins, compiled, run)
+    return found
+
+
+def _built(table: Table) -> set[str]:
+    from tilewright.build import libraries  # noqa: PLC0415
+
+    found: set[str] = set()
+    for library in libraries(table.module):
+        new = library.kernels.keys() - found
+        found |= {name for name in new if name in table and library.holds(table[name])}
+    return found
+
+
+def _tuned(context: Context, families: Iterable[str], device: DeviceProperties) -> Counter[str]:
+    """How many tuned entries name each kernel."""
+    counts: Counter[str] = Counter()
+    for name in families:
+        try:
+            family = import_module(f"tilewright.ops.{name}.family").FAMILY
+        except ModuleNotFoundError:  # a family that has no op
+            continue
+        if context.registry.runnable(name, device.capability):
+            tuned = context.tuned(family, device)
+            counts.update(entry.tactic.kernel for entry in (tuned.entries if tuned else ()))
+    return counts
