@@ -55,7 +55,7 @@ def ask(one: Compiled, shape: tuple[int, ...], **tactic: Any) -> tuple[Library, 
     """The library, and what its functions take for a problem (m, n, k[, batch])."""
     m, n, k, batch = (*shape, 1)[:4]
     problem, device = Problem(m, n, k, batch), DEVICES[one.record.name]
-    options = (*Tactic(one.record.name, **tactic).options(device.sm_count), *problem.options)
+    options = problem.options(Tactic(one.record.name, **tactic), device.sm_count)
     return load(one.library), one.record.name, (m, n, k, batch), options
 
 

@@ -129,7 +129,7 @@ def test_the_types_of_tensors_are_those_that_tactics_name(
     problem = Problem(16, 16, 16, a=types[0], b=types[1], d=d)
     a, b = (torch.zeros(16, 16).to(dtypes[name]) for name in types)
     out = torch.zeros(16, 16, dtype=OUTPUT_DTYPES[d])
-    launch = library.launcher("host_s8_tn", (*Tactic("host_s8_tn").options(132), *problem.options))
+    launch = library.launcher("host_s8_tn", problem.options(Tactic("host_s8_tn"), 132))
     assert launch(a[:8], b.t()[:, :8], None, out[:8, :8], None, None, None, 1.0, 0.0, None) == 0
 
 

@@ -13,7 +13,7 @@ from tilewright.device import DeviceProperties
 from tilewright.errors import TilewrightError
 from tilewright.ops.common.family import Family
 from tilewright.ops.common.measuring import WrongResultError
-from tilewright.ops.common.tactics import Tactic, rearranged
+from tilewright.ops.common.tactics import Tactic
 
 Timer: TypeAlias = Callable[[Tactic], float]
 """Seconds of a tactic's call. Raises TilewrightError where it fails or is wrong."""
@@ -131,7 +131,7 @@ class _Contest:
         self._measure(itertools.chain(*tactics), timer)
         if self.options.rearrange:
             for found in tactics:
-                more = [one for best in self._finalists(found) for one in rearranged(best)]
+                more = [one for best in self._finalists(found) for one in self.family.variants(best)]
                 found += [tactic for tactic in more if tactic not in found]
                 self._measure(more, timer)
         finals = [self._finalists(found) for found in tactics]

@@ -129,7 +129,8 @@ def check(block: tuple[int, int], scale_type: str, layout: str | None) -> Layout
     if scale_type not in ("float32", "ue8m0"):
         raise ArgumentError("scale_type", f"{scale_type!r}, wanted 'float32' or 'ue8m0'")
     default = default_layout(block, scale_type)
-    known = (default,) if scale_type == "ue8m0" or block != (1, BLOCK) else ("m_major", "row_major")
+    floats_of_rows = scale_type == "float32" and block == (1, BLOCK)
+    known: tuple[LayoutName, ...] = ("m_major", "row_major") if floats_of_rows else (default,)
     if layout is not None and layout not in known:
         names = " or ".join(map(repr, known))
         raise ArgumentError(

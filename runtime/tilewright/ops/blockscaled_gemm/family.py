@@ -8,7 +8,16 @@ from dataclasses import replace
 from tilewright.ops.blockscaled_gemm.cost import estimator
 from tilewright.ops.blockscaled_gemm.problem import BLOCK, Alignment, Kind, Problem
 from tilewright.ops.common.family import Family
-from tilewright.ops.common.tactics import Tactic, misfit_cluster, misfit_splits, plain, splittings
+from tilewright.ops.common.tactics import (
+    MATRIX_SETTINGS,
+    Tactic,
+    misfit_cluster,
+    misfit_settings,
+    misfit_splits,
+    plain,
+    rearranged,
+    splittings,
+)
 from tilewright.table import KernelRecord
 
 # Clusters that selection weighs, by the M that a kernel's clusters are multiples of (2: two SMs share an
@@ -92,12 +101,11 @@ def alignment_of(record: KernelRecord) -> Alignment:
 
 def misfit_arguments(tactic: Tactic, record: KernelRecord) -> str | None:
     """None where the kernel runs as the tactic says, else the reason."""
+    reason = misfit_settings(tactic, MATRIX_SETTINGS)
     if not is_hopper(record):
-        reason = misfit_splits(tactic, record)
+        reason = reason or misfit_splits(tactic, record)
     elif tactic.splits not in CLUSTER_SPLITS or tactic.decomposition == "stream_k":
         reason = f"it splits k over a cluster, in {', '.join(map(str, CLUSTER_SPLITS))} parts"
-    else:
-        reason = None
     reason = reason or misfit_cluster(tactic, record)
     for shape in (tactic.cluster, tactic.fallback):
         if reason is None and any(int(side) > MOST_CLUSTER_SIDE for side in shape.split("x") if side):
@@ -145,5 +153,6 @@ FAMILY: Family[Problem] = Family(
     candidates=candidates,
     estimator=estimator,
     idle=idle,
+    variants=rearranged,
     decisive=DECISIVE,
 )

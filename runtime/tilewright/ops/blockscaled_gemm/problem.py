@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from tilewright import scale_factors
+from tilewright.ops.common.tactics import Tactic
 
 BITS = {"nvfp4": 4, "mxfp4": 4, "mxfp8": 8, "mxfp8_e5m2": 8, "bf16": 16, "f16": 16, "f32": 32}
 BLOCK = {"nvfp4": 16, "mxfp4": 32, "mxfp8": 32, "mxfp8_e5m2": 32}  # elements that share a scale factor
@@ -61,9 +62,12 @@ class Problem:
         return Kind(self.a, self.b, self.d, self.c)
 
     @property
-    def options(self) -> tuple[int, ...]:
-        """The numbers that the binding takes after a tactic's."""
-        return (CODES[self.a], CODES[self.b], CODES[self.d])
+    def sizes(self) -> tuple[int, int, int, int]:
+        return (self.m, self.n, self.k, self.batch)
+
+    def options(self, tactic: Tactic, sm_count: int) -> tuple[int, ...]:
+        """The numbers that the binding takes (tilewright/blockscaled_gemm/binding.hpp)."""
+        return (*tactic.options(sm_count), CODES[self.a], CODES[self.b], CODES[self.d])
 
     @property
     def quantizes(self) -> bool:

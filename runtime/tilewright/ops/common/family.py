@@ -24,23 +24,17 @@ class Problem(Protocol):
     """What a caller asks. `str()` is what messages call it."""
 
     @property
-    def m(self) -> int: ...
-    @property
-    def n(self) -> int: ...
-    @property
-    def k(self) -> int: ...
-    @property
-    def batch(self) -> int: ...
-    @property
-    def flops(self) -> int: ...
+    def sizes(self) -> tuple[int, ...]:
+        """The extents, as the family's binding takes them."""
+        ...
+
     @property
     def bytes(self) -> int:
         """Bytes that memory must move at least."""
         ...
 
-    @property
-    def options(self) -> tuple[int, ...]:
-        """The numbers that the family's binding takes after the tactic's."""
+    def options(self, tactic: Tactic, sm_count: int) -> tuple[int, ...]:
+        """The numbers that the family's binding takes, on a GPU of so many SMs."""
         ...
 
     @property
@@ -88,6 +82,8 @@ class Family(Generic[P]):
     does not know the kernel's architecture; none at all where the family has no model."""
     idle: Callable[[KernelRecord, P], bool]
     """Whether the kernel does more than the problem asks; it comes after one that does not."""
+    variants: Callable[[Tactic], Iterable[Tactic]] = lambda tactic: (tactic,)
+    """A tactic with what a first selection leaves to the kernel: tuning tries them of the best."""
     extents: tuple[str, ...] = ("m", "n", "k", "batch")
     """The fields of a problem that are numbers and may take any value; the others are its kind."""
     decisive: tuple[str, ...] = ()

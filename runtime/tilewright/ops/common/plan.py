@@ -68,8 +68,7 @@ class Launch:
 def bind(registry: Registry, problem: Problem, tactic: Tactic, record: KernelRecord, sm_count: int) -> Launch:
     """Loads the kernel, which is built now if need be. Raises NoKernelError where it refuses the problem."""
     library = registry.library(record)
-    options = (*tactic.options(sm_count), *problem.options)
-    sizes = (problem.m, problem.n, problem.k, problem.batch)
+    options, sizes = problem.options(tactic, sm_count), problem.sizes
     if not library.can_implement(record.name, sizes, options):
         raise NoKernelError(f"{tactic} fits {problem} by its table and refuses it: a rule is missing")
     launcher = library.launcher(record.name, options)

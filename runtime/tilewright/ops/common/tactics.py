@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import MISSING, dataclass, fields, replace
 
 from tilewright.errors import ArgumentError, ArgumentTypeError
@@ -16,6 +16,8 @@ DECOMPOSITIONS = {"heuristic": 0, "data_parallel": 1, "split_k": 2, "stream_k": 
 REDUCTIONS = {"deterministic": 0, "nondeterministic": 1}
 SWIZZLES = (1, 2, 4, 8)
 MAX_SPLITS = 64
+MAX_BLOCKS = 32  # that an SM holds at most
+MATRIX_SETTINGS = ("cluster", "fallback", "raster", "swizzle", "decomposition", "splits", "reduction")
 # Thread blocks to a cluster: 8 on any GPU of sm_90 and later, 16 where a kernel asks for it. sm_100 does.
 MAX_CLUSTER = 16
 STREAM_K_SPLITS = (2, 3, 4, 6, 8, 12, 16)  # that selection weighs
@@ -35,6 +37,7 @@ class Tactic:
     decomposition: str = "heuristic"  # of a stream-K kernel
     splits: int = 1
     reduction: str = "deterministic"
+    blocks: int = 0  # thread blocks on an SM that work goes through; 0: as many as there is work
 
     def __post_init__(self) -> None:
         for what, value, known in (
@@ -49,6 +52,8 @@ class Tactic:
                 )
         if not 1 <= self.splits <= MAX_SPLITS:
             raise ArgumentError("tactic", f"splits is {self.splits}; 1 to {MAX_SPLITS} is wanted")
+        if not 0 <= self.blocks <= MAX_BLOCKS:
+            raise ArgumentError("tactic", f"blocks is {self.blocks}; 0 to {MAX_BLOCKS} is wanted")
         for what, shape in (("cluster", self.cluster), ("fallback", self.fallback)):
             m, n = extents(shape) if not shape or _CLUSTER.fullmatch(shape) else (MAX_CLUSTER, 2)
             if m * n > MAX_CLUSTER:
@@ -82,7 +87,7 @@ class Tactic:
         return f"{self.kernel}@{','.join(settings)}" if settings else self.kernel
 
     def options(self, sm_count: int) -> tuple[int, ...]:
-        """The numbers with which every family's options begin (tilewright/matrix_binding.hpp)."""
+        """The numbers with which options of products begin (tilewright/matrix_binding.hpp)."""
         return (
             RASTERS[self.raster],
             self.swizzle,
@@ -115,6 +120,14 @@ def parsed(tactic: Tactic | str | None) -> Tactic | None:
     if not isinstance(tactic, str):
         raise ArgumentTypeError("tactic", f"it is a {type(tactic).__name__}; a Tactic or its name is wanted")
     return Tactic.parse(tactic)
+
+
+def misfit_settings(tactic: Tactic, known: Collection[str]) -> str | None:
+    """Why a family that takes only the `known` settings does not take the tactic; None where it does."""
+    for field in fields(tactic)[1:]:
+        if field.name not in known and getattr(tactic, field.name) != field.default:
+            return f"its family takes no {field.name}"
+    return None
 
 
 def misfit_splits(tactic: Tactic, record: KernelRecord) -> str | None:

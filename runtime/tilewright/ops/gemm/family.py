@@ -7,7 +7,15 @@ from collections.abc import Callable
 from tilewright.device import DeviceProperties
 from tilewright.ops.common.estimates import Estimate
 from tilewright.ops.common.family import Family
-from tilewright.ops.common.tactics import Tactic, misfit_cluster, misfit_splits, splittings
+from tilewright.ops.common.tactics import (
+    MATRIX_SETTINGS,
+    Tactic,
+    misfit_cluster,
+    misfit_settings,
+    misfit_splits,
+    rearranged,
+    splittings,
+)
 from tilewright.ops.gemm import cost
 from tilewright.ops.gemm.problem import Kind, Problem
 from tilewright.table import KernelRecord
@@ -44,7 +52,11 @@ def misfit_extents(record: KernelRecord, problem: Problem) -> str | None:
 
 def misfit_arguments(tactic: Tactic, record: KernelRecord) -> str | None:
     """None where the kernel runs as the tactic says, else the reason."""
-    return misfit_splits(tactic, record) or misfit_cluster(tactic, record)
+    return (
+        misfit_settings(tactic, MATRIX_SETTINGS)
+        or misfit_splits(tactic, record)
+        or misfit_cluster(tactic, record)
+    )
 
 
 def candidates(record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
@@ -73,5 +85,6 @@ FAMILY: Family[Problem] = Family(
     candidates=candidates,
     estimator=estimator,
     idle=idle,
+    variants=rearranged,
     decisive=DECISIVE,
 )

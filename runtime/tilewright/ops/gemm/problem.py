@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from tilewright.ops.common.tactics import Tactic
+
 BYTES = {"bf16": 2, "f16": 2, "e4m3": 1, "e5m2": 1, "tf32": 4, "s8": 1, "f32": 4, "s32": 4}
 
 # A and B, and the types that D may have: the first is the default.
@@ -74,10 +76,13 @@ class Problem:
         return Kind(self.a, self.b, self.d, self.layout, self.c, self.bias, self.activation, self.fast_accum)
 
     @property
-    def options(self) -> tuple[int, ...]:
-        """The numbers that the binding takes after a tactic's (tilewright/gemm/binding.hpp)."""
+    def sizes(self) -> tuple[int, int, int, int]:
+        return (self.m, self.n, self.k, self.batch)
+
+    def options(self, tactic: Tactic, sm_count: int) -> tuple[int, ...]:
+        """The numbers that the binding takes (tilewright/gemm/binding.hpp)."""
         types = (code * 256 + bits for code, bits in (DLPACK[self.a], DLPACK[self.b], DLPACK[self.d]))
-        return (int(self.a_k_major), int(self.b_k_major), *types)
+        return (*tactic.options(sm_count), int(self.a_k_major), int(self.b_k_major), *types)
 
     @property
     def flops(self) -> int:
