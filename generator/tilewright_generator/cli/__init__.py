@@ -16,11 +16,13 @@ from tilewright_generator import __version__
 COMMANDS = {
     "generate": "Write the sources and dispatch tables that the specs name.",
     "check": "Compare the generated files with the specs; write nothing.",
-    "list": "List the kernels that the specs name.",
+    "list": "List the kernels that the specs name: which are built, tuned, compiled, run.",
     "explain": "Say where a kernel comes from, or why there is none; what computes a problem.",
     "schema": "Write JSON Schemas, with which editors complete specs.",
     "build": "Compile generated kernels into libraries.",
     "status": "Say what every kernel has been through.",
+    "cache": "Say how large the build cache is; remove what nothing needs.",
+    "doctor": "Say whether kernels can be built and run on this machine.",
     "run": "Run a kernel on this machine's GPU.",
     "bench": "Measure groups of kernels side by side on this machine's GPU.",
 }

@@ -189,6 +189,11 @@ def set_aside_damaged(module: str, store: Store, include: Path) -> list[str]:
     return found
 
 
+def damaged(module: str, store: Store, include: Path) -> list[str]:
+    """What is wrong with each of the module's damaged libraries; changes nothing."""
+    return [why for path in described_in(store, module) if (why := _damaged(path, module, include))]
+
+
 def _damaged(path: Path, module: str, include: Path) -> str:
     try:
         read(path, module, HeaderSet(include), thorough=True)

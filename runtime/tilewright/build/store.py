@@ -205,6 +205,19 @@ class Store:
                         log.info("removing %s, left behind by a build that was killed", path)
                         shutil.rmtree(path, ignore_errors=True)
 
+    def sizes(self) -> dict[str, int]:
+        """Bytes on disk by subfolder ("objects", "libraries", ...)."""
+        return {path.name: self.size(path) for path in sorted(self.root.glob("*")) if path.is_dir()}
+
+    @staticmethod
+    def size(path: Path) -> int:
+        """Bytes on disk of a file, or of all below a folder."""
+        total = 0
+        for each in (path, *path.rglob("*")):
+            with suppress(OSError):  # another process has removed it
+                total += each.stat().st_blocks * 512
+        return total
+
     def failure(self, error: OSError) -> StoreError:
         if error.errno in _FULL:
             return StoreError(

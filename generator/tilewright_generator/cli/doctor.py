@@ -1,0 +1,55 @@
+"""`tilewright doctor`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tilewright_generator.cli import common
+
+if TYPE_CHECKING:
+    from tilewright.doctor import Finding
+
+_MARKS = {"ok": "    ok", "warning": "  warn", "problem": "PROBLEM"}
+
+
+@click.command("doctor")
+@common.root_option
+@click.option("--device", type=click.Choice(common.DEVICES), help="As if this GPU were here.")
+@common.json_option
+def command(*, root: Path | None, device: str | None, as_json: bool) -> int:
+    """Say whether kernels can be built and run on this machine, and which would run.
+
+    Looks at variables, toolchain, packages, GPU and driver, cache, modules and tuned files; changes nothing.
+    Exits with 1 where there is a problem; what mends it stands under it.
+    """
+    from tilewright import doctor  # noqa: PLC0415 (`--help` needs no runtime)
+    from tilewright.device import DESCRIBED  # noqa: PLC0415
+    from tilewright_generator.families.running import context_of  # noqa: PLC0415
+
+    context = context_of(None if root is None else str(root))
+    findings = doctor.diagnose(context, DESCRIBED[device] if device else None)
+    counts = {level: sum(each.level == level for each in findings) for level in doctor.LEVELS}
+    if as_json:
+        click.echo(
+            json.dumps({"counts": counts, "findings": [each._asdict() for each in findings]}, indent=1)
+        )
+    else:
+        _show(findings)
+        click.echo(f"{counts['ok']} fine, {counts['warning']} warnings, {counts['problem']} problems")
+    return 1 if counts[doctor.PROBLEM] else 0
+
+
+def _show(findings: list[Finding]) -> None:
+    area = ""
+    for finding in findings:
+        if finding.area != area:
+            area = finding.area
+            click.echo(area)
+        first, *rest = finding.text.splitlines()
+        click.echo(f"  {_MARKS[finding.level]:>7}  {first}")
+        for line in [*rest, *(f"-> {line}" for line in finding.mend.splitlines())]:
+            click.echo(f"           {line}")

@@ -1,0 +1,69 @@
+"""What of the build cache nothing needs any more."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from tilewright.build.library import libraries
+from tilewright.build.store import Store
+
+
+class Debris(NamedTuple):
+    """Something to remove: why, and how many bytes of disk it takes."""
+
+    path: Path
+    why: str
+    bytes: int
+
+
+def debris(store: Store, include: Path, older_than: float) -> list[Debris]:
+    """What was made more than `older_than` seconds ago and no library in force needs; changes nothing.
+
+    A library is in force while `libraries` lists it, whatever project it is of; it needs the objects that it
+    was linked of, with which it can be linked again when a kernel is added.
+    """
+    limit = time.time() - older_than
+    return [
+        Debris(path, why, store.size(path)) for path, why in _unneeded(store, include) if _made(path) < limit
+    ]
+
+
+def remove(store: Store, found: list[Debris]) -> None:
+    """Removes it. What another process has loaded stays mapped there."""
+    for each in found:
+        if each.path.is_dir():
+            store.remove(each.path)
+        else:
+            each.path.unlink(missing_ok=True)
+
+
+def _unneeded(store: Store, include: Path) -> Iterator[tuple[Path, str]]:
+    folders = sorted((store.root / "libraries").glob("*"))
+    inside = [one for folder in folders for one in libraries(folder.name, store=store, include=include)]
+    for folder in folders:
+        kept = {library.path.parent for library in inside}
+        yield from ((path, "a library that is not in force") for path in folder.glob("*") if path not in kept)
+    needed = {kernel.get("object") for library in inside for kernel in library.kernels.values()}
+    needed |= {_table_of(library.path) for library in inside}
+    objects = sorted((store.root / "objects").glob("*"))
+    yield from ((path, "an object of no library in force") for path in objects if path.name not in needed)
+    yield from ((path, "set aside as damaged") for path in sorted((store.root / "quarantine").glob("*")))
+    yield from ((path, "the log of a failed compile") for path in sorted((store.root / "logs").glob("*")))
+
+
+def _table_of(library: Path) -> str:
+    """The key of the table's object that a library was linked of."""
+    with suppress(OSError, ValueError, KeyError):
+        return str(json.loads(library.with_name("library.json").read_bytes())["table"])
+    return ""
+
+
+def _made(path: Path) -> float:
+    """When; of a library, when a build last asked for it."""
+    stamps = [path, path / "library.json", path / "report.json"]
+    return max((each.stat().st_mtime for each in stamps if each.exists()), default=time.time())

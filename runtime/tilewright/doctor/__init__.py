@@ -1,0 +1,50 @@
+"""What `tilewright doctor` finds out: whether kernels can be built and run on a machine, and which would.
+
+Each check is a function that yields findings. None compiles, writes or launches anything, and each says what
+it can where something is missing: the package alone must do.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from tilewright.doctor import kernels, machine
+from tilewright.doctor.findings import LEVELS, OK, PROBLEM, WARNING, Finding
+from tilewright.errors import TilewrightError
+
+if TYPE_CHECKING:
+    from tilewright.context import Context
+    from tilewright.device import DeviceProperties
+
+__all__ = ["LEVELS", "OK", "PROBLEM", "WARNING", "Finding", "diagnose"]
+
+
+def diagnose(context: Context, device: DeviceProperties | None = None) -> list[Finding]:
+    """Everything that there is to say; `device` stands for this machine's GPU.
+
+    What a check itself raises is a finding too: that a machine is broken must not end its examination.
+    """
+    quiet = logging.NullHandler()  # what is passed over becomes a finding; it need not reach stderr as well
+    logging.getLogger("tilewright").addHandler(quiet)
+    try:
+        found = machine.Machine.examine(context, device)
+        checks = {
+            "environment": machine.environment,
+            "toolchain": machine.toolchain,
+            "packages": machine.packages,
+            "gpu": machine.gpu,
+            "cache": kernels.cache,
+            "modules": kernels.modules,
+            "tuned": kernels.tuned,
+            "would run": kernels.would_run,
+        }
+        findings = []
+        for area, check in checks.items():
+            try:
+                findings += [Finding(area, *each) for each in check(found)]
+            except TilewrightError as error:
+                findings.append(Finding(area, PROBLEM, error.message, error.hint or ""))
+        return findings
+    finally:
+        logging.getLogger("tilewright").removeHandler(quiet)

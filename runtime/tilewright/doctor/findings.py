@@ -1,0 +1,20 @@
+"""What a check says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+OK, WARNING, PROBLEM = LEVELS = ("ok", "warning", "problem")
+
+
+class Finding(NamedTuple):
+    """Something that was looked at. A problem keeps kernels from being built or run; a warning does not."""
+
+    area: str
+    level: str
+    text: str
+    mend: str = ""
+
+
+Found = Iterator[tuple[str, str, str]]  # of a check: level, text, what mends it

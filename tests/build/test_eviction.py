@@ -1,0 +1,86 @@
+"""`tilewright cache`: what nothing needs can go, and all else stays."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+from small_modules import Mini
+
+from tilewright import paths
+from tilewright.build.building import build
+from tilewright.build.eviction import debris
+from tilewright.build.store import Store
+from tilewright.build.toolchain import Toolchain
+from tilewright_generator import cli
+
+pytestmark = pytest.mark.compile
+DAY = 24 * 3600
+
+
+def age(folder: Path, days: float) -> None:
+    """Makes all below a folder, and the folder, so many days old."""
+    stamp = time.time() - days * DAY
+    for path in (*folder.rglob("*"), folder):
+        os.utime(path, (stamp, stamp))
+
+
+def names(store: Store, folder: str) -> set[str]:
+    return {path.name for path in (store.root / folder).glob("*")}
+
+
+def test_old_objects_and_libraries_of_other_sources_go(
+    mini: Mini, store: Store, toolchain: Toolchain, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = build([mini.add("one", number=1).table()], store=store, toolchain=toolchain)
+    (store.root / "libraries/mini" / "damaged").mkdir()
+    (store.root / "logs").mkdir(exist_ok=True)
+    (store.root / "logs" / "two.log").write_text("error")
+    table = mini.add("one", number=2).add("two", number=3).table()
+    new = build([table], store=store, toolchain=toolchain)
+    needed = {unit.key for unit in new.units}
+
+    def prune(*arguments: str) -> str:
+        assert cli.invoke(["cache", "--cache", str(store.root), *arguments]) == 0
+        return capsys.readouterr().out
+
+    assert prune("--prune").endswith("0 items of 0.0 MB removed\n")  # all is of today
+    age(store.root, 40)
+    everything = names(store, "objects")
+    assert "not needed: 1 x a library that is not in force" in prune()
+    assert "libraries/mini/damaged: a library that is not in force" in prune("--prune", "--dry-run")
+    assert names(store, "objects") == everything
+    assert prune("--prune", "--older-than", "50").endswith("0 items of 0.0 MB removed\n")
+
+    # The first library is of the same headers, and so in force: a table may go back to its source.
+    assert "removed" in prune("--prune")
+    assert names(store, "libraries/mini") == {library.key for library in (*old.libraries, *new.libraries)}
+    assert names(store, "logs") == set()
+    assert names(store, "objects") == everything
+
+    shutil.rmtree(old.libraries[0].path.parent)
+    found = debris(store, paths.include_dir(), 30 * DAY)
+    assert {each.path.name for each in found} == everything - names_needed(store, needed)
+    assert all(each.bytes > 0 for each in found)
+    prune("--prune")
+    assert names(store, "objects") == names_needed(store, needed)
+    again = build([table], store=store, toolchain=toolchain)
+    assert {unit.status for unit in again.units} == {"cached"}
+    assert again.libraries == new.libraries
+
+
+def names_needed(store: Store, kernels: set[str]) -> set[str]:
+    """Those of the kernels and of the newest table.cc, which knows two kernels."""
+    entries = [store.read_entry(name) for name in names(store, "objects")]
+    tables = [each for each in entries if each.report["kind"] == "table"]
+    newest = max(tables, key=lambda each: each.object.stat().st_size)
+    return kernels | {newest.key}
+
+
+def test_a_cache_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.invoke(["cache", "--prune", "--cache", str(tmp_path / "none")]) == 0
+    assert "0 items of 0.0 MB removed" in capsys.readouterr().out
+    assert not (tmp_path / "none").exists()

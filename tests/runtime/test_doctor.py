@@ -1,0 +1,256 @@
+"""`tilewright doctor`: the checks on this machine, and on machines that lack something."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tilewright import device, doctor, paths
+from tilewright.build.store import UNIT_DISK_BYTES
+from tilewright.context import Context
+from tilewright.device import B200, H200, THOR
+from tilewright.doctor import machine
+from tilewright.registry import Registry
+from tilewright_generator import cli
+
+Say = Callable[..., list[doctor.Finding]]
+
+
+@pytest.fixture(autouse=True)
+def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in machine.VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(device, "present", lambda: None)
+    monkeypatch.setattr(device, "driver", lambda: None)
+
+
+@pytest.fixture
+def say(host_generated: Path, built: Any, host_library: Path) -> Say:
+    """The findings of an area, on a machine whose GPU is `found`."""
+
+    def run(area: str, found: Any = None, lacking: tuple[str, ...] = ()) -> list[doctor.Finding]:
+        listing = [built(host_library, lacking)]
+        context = Context(Registry(host_generated, libraries=lambda module: listing))
+        return [each for each in doctor.diagnose(context, found) if each.area == area]
+
+    return run
+
+
+@pytest.fixture
+def gpu_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An H200 and its driver."""
+    monkeypatch.setattr(device, "present", lambda: H200)
+    monkeypatch.setattr(device, "driver", lambda: "580.159.04")
+    monkeypatch.setattr(machine, "_gpus", lambda: [H200, H200])
+    monkeypatch.setattr(machine, "driver_cuda", lambda: (13, 0))
+
+
+@pytest.fixture
+def no_tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for module in ("toolchain", "cutlass"):
+        monkeypatch.setattr(f"tilewright.build.{module}.package_folders", lambda name: ())
+
+
+def levels(found: list[doctor.Finding]) -> set[str]:
+    return {each.level for each in found}
+
+
+def texts(found: list[doctor.Finding]) -> str:
+    return "\n".join(f"{each.level}: {each.text} -> {each.mend}" for each in found)
+
+
+def test_variables_that_cannot_be_meant(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert levels(say("environment")) == {doctor.OK}
+    for name, value in (
+        ("TILEWRIGHT_JTI", "0"),
+        ("TILEWRIGHT_JIT", "no"),
+        ("TILEWRIGHT_GENERATED", "/nowhere"),
+        ("TILEWRIGHT_LOG", "loud"),
+        ("TILEWRIGHT_LAUNCHER", "no-such-launcher --flag"),
+        ("CUDA_HOME", "/nowhere"),
+    ):
+        monkeypatch.setenv(name, value)
+    found = texts(say("environment"))
+    assert (
+        "warning: TILEWRIGHT_JTI=0: Tilewright reads no such variable -> Did you mean TILEWRIGHT_JIT?"
+        in found
+    )
+    for name, wrong in (
+        ("TILEWRIGHT_JIT=no", "only 0 turns it off"),
+        ("TILEWRIGHT_GENERATED=/nowhere", "there is no such folder"),
+        ("TILEWRIGHT_LOG=loud", "the level must be one of debug, info, warning, error"),
+        ("TILEWRIGHT_LAUNCHER=no-such-launcher --flag", "there is no such program"),
+        ("CUDA_HOME=/nowhere", "there is no bin/nvcc in it"),
+    ):
+        assert f"warning: {name}: {wrong} -> Unset {name.partition('=')[0]}, or mend its value." in found
+
+
+def test_no_toolchain_is_a_problem_where_something_is_to_be_compiled(
+    say: Say, no_tools: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert levels(say("toolchain")) >= {doctor.WARNING}
+    assert doctor.PROBLEM not in levels(say("toolchain"))
+    monkeypatch.setattr(device, "present", lambda: H200)
+    monkeypatch.setattr(machine, "_gpus", lambda: [H200])
+    found = say("toolchain", lacking=("host_absent",))
+    assert found[0].level == doctor.PROBLEM
+    assert "no usable nvcc and no usable host compiler" in found[0].text
+    assert "pip install 'tilewright[toolchain]'" in found[0].mend
+    assert doctor.PROBLEM not in levels(say("toolchain"))  # all that runs here is built
+    monkeypatch.setenv("TILEWRIGHT_JIT", "0")
+    assert doctor.PROBLEM not in levels(say("toolchain", lacking=("host_absent",)))
+
+
+def test_gpus_and_their_driver(
+    say: Say, gpu_here: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert texts(say("gpu")).splitlines() == [
+        *["ok: NVIDIA H200, compute capability 9.0 (sm_90, Hopper), 132 SMs -> "] * 2,
+        "ok: driver 580.159.04, for CUDA 13.0 -> ",
+    ]
+    folder = tmp_path / "cache/libraries/host_gemm/0123"
+    folder.mkdir(parents=True)
+    (folder / "host_gemm.so").write_bytes(b"x")
+    data = {
+        "format": 2, "module": "host_gemm", "key": "0123", "machine": platform.machine(), "headers": {},
+        "toolchain": {"nvcc": "13.0.88"}, "kernels": {}, "library": {"sha256": "", "bytes": 1},
+    }  # fmt: skip
+    (folder / "library.json").write_text(json.dumps(data))
+    assert levels(say("gpu")) == {doctor.OK}
+    monkeypatch.setattr(machine, "driver_cuda", lambda: (12, 8))
+    assert "problem: libraries here were built with CUDA 13.0.88, which needs a newer driver" in texts(
+        say("gpu")
+    )
+    monkeypatch.setattr(machine, "driver_cuda", lambda: None)
+    assert "warning: driver 580.159.04; libcuda.so.1" in texts(say("gpu"))
+    monkeypatch.setattr(device, "present", lambda: None)
+    assert "problem: driver 580.159.04, and torch is not there or finds no GPU" in texts(say("gpu"))
+
+
+def test_no_gpu_is_no_problem(say: Say) -> None:
+    assert levels(say("gpu")) == {doctor.WARNING}
+    assert say("gpu", B200)[0].text.startswith("as if here were NVIDIA B200, compute capability 10.0")
+    assert say("would run")[0].text.startswith(
+        "gemm 64x4096x4096 bf16 x bf16 -> bf16, layout tn (were here an NV"
+    )
+
+
+@pytest.mark.skipif(os.path.exists("/proc/driver/nvidia/version"), reason="there is a driver here")  # noqa: PTH110
+def test_the_driver_is_asked_for_real() -> None:
+    assert machine.driver_cuda() is None
+
+
+def test_the_cache(say: Say, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert texts(say("cache")) == f"ok: {tmp_path}/cache: nothing is built yet -> "
+    folder = tmp_path / "cache/libraries/host_gemm/0123"
+    folder.mkdir(parents=True)
+    (folder / "library.json").write_text("{")
+    (tmp_path / "cache/quarantine/1-abc").mkdir(parents=True)
+    found = texts(say("cache"))
+    assert f"ok: {tmp_path}/cache: " in found
+    assert "(libraries " in found
+    assert f"warning: {folder}/library.json is damaged" in found
+    assert "-> `tilewright build host_gemm` sets it aside and links another." in found
+    assert "ok: 1 damaged entries were set aside" in found
+    monkeypatch.setattr("shutil.disk_usage", lambda path: _Usage(UNIT_DISK_BYTES - 1))
+    assert "problem: 64.0 MiB are free there -> Free some" in texts(say("cache"))
+    monkeypatch.setattr("shutil.disk_usage", lambda path: _Usage(UNIT_DISK_BYTES + 1))
+    assert "warning: 64.0 MiB are free there" in texts(say("cache"))
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    assert "problem: " in texts(say("cache"))
+    assert ", cannot be written -> Set TILEWRIGHT_CACHE to a folder that can be written." in texts(
+        say("cache")
+    )
+    monkeypatch.setenv("TILEWRIGHT_JIT", "0")
+    assert doctor.PROBLEM not in levels(say("cache"))
+
+
+class _Usage:
+    def __init__(self, free: int) -> None:
+        self.free = free
+
+
+def test_modules_and_what_would_run(say: Say, gpu_here: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = texts(say("modules"))
+    assert "ok: host_gemm: 8 kernels, 8 built, 8 run on NVIDIA H200 -> " in found
+    assert "ok: host_blockscaled: 14 kernels, 14 built, 0 run on NVIDIA H200 -> " in found
+    assert "problem: no kernel runs on NVIDIA Thor -> Add a spec with `arch: sm_110a`" in texts(
+        say("modules", THOR)
+    )
+    gemm, blockscaled = say("would run")
+    assert gemm.level == doctor.OK
+    assert gemm.text.endswith(", by model, built")
+    assert blockscaled.level == doctor.WARNING
+    assert "no blockscaled_gemm kernel runs on NVIDIA H200" in blockscaled.text
+    absent = ("host_bf16_tn", "host_bf16_tn_relu", "host_bf16_tn_streamk")
+    assert "not built: the first call compiles it" in say("would run", lacking=absent)[0].text
+    assert say("would run", lacking=absent)[0].mend.startswith("`tilewright build --filter host_bf16_tn")
+    monkeypatch.setenv("TILEWRIGHT_JIT", "0")
+    assert say("would run", lacking=absent)[0].level == doctor.PROBLEM
+
+
+def test_tuned_files_that_are_not_in_force(say: Say, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_TUNED", str(tmp_path / "tuned"))
+    assert "ok: gemm: no tuned file; the cost model chooses" in texts(say("tuned", H200))
+    path = paths.tuned_file(tmp_path / "tuned", H200.name, "gemm")
+    path.parent.mkdir(parents=True)
+    path.write_text("{")
+    found = texts(say("tuned", H200))
+    assert f"ok: gemm: 0 problems by {path} -> " in found
+    assert f"warning: {path} is damaged" in found
+    assert path.read_text() == "{"
+    assert texts(say("tuned")) == "ok: no GPU that files could be of -> "
+
+
+def test_the_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cli.invoke(["doctor", "--device", "h200", "--json"]) in (0, 1)  # a machine may lack a toolchain
+    answer = json.loads(capsys.readouterr().out)
+    assert sum(answer["counts"].values()) == len(answer["findings"])
+    areas = list(dict.fromkeys(each["area"] for each in answer["findings"]))
+    assert areas == ["environment", "toolchain", "packages", "gpu", "cache", "modules", "tuned", "would run"]
+    monkeypatch.setattr("importlib.metadata.version", _absent)
+    assert cli.invoke(["doctor"]) == 1
+    said = capsys.readouterr().out
+    assert "  PROBLEM  apache-tvm-ffi is not installed\n           -> pip install" in said
+    assert said.splitlines()[-1].endswith(" 1 problems")
+
+
+def _absent(name: str) -> str:
+    import importlib.metadata  # noqa: PLC0415
+
+    raise importlib.metadata.PackageNotFoundError(name)
+
+
+def test_with_the_package_alone(tmp_path: Path) -> None:
+    """No PATH, no torch, no binding, no ninja, no project around."""
+    for name in ("torch", "tvm_ffi", "ninja"):
+        (tmp_path / f"{name}.py").write_text("raise ImportError('there is none')\n")
+    root = paths.include_dir().parents[1]
+    environment = {
+        "PATH": "/nowhere",
+        "HOME": str(tmp_path),
+        "PYTHONPATH": f"{tmp_path}:{root}/generator:{root}/runtime",
+    }
+    code = "from tilewright_generator.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "doctor"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode in (0, 1), done.stderr
+    assert done.stderr == ""
+    assert "warn  no ninja: neither the wheel nor on PATH" in done.stdout
+    assert "would run" in done.stdout
