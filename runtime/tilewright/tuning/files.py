@@ -73,6 +73,11 @@ def extents_of(family: Family[Any], problem: Any) -> Key:
     return tuple(getattr(problem, name) for name in family.extents)
 
 
+def is_row(row: Mapping[str, Any], family: Family[Any]) -> bool:
+    """Whether an entry of a file names all extents of the family's problems, and no more."""
+    return set(row) == {*family.extents, "tactic", "seconds"}
+
+
 def frozen(kind: Mapping[str, Any]) -> Key:
     """A kind, to look it up by."""
     return tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in kind.items())
@@ -130,6 +135,9 @@ def update(
                 }
             )
         for section in sections.values():
+            for row in section.rows:
+                if not is_row(row, family):
+                    raise TunedFileError(f"{path} is damaged: {json.dumps(row)} is no entry")
             by_extents = {_m_last(row, family.extents): row for row in section.rows}
             section.rows = [by_extents[key] for key in sorted(by_extents)]
         _write(path, _text(TunedFile(header, family.name, list(sections.values()))))
@@ -150,13 +158,17 @@ def set_aside(path: Path) -> Path:
 
 def _section(data: Mapping[str, Any]) -> Section:
     for row in data["tuned"]:
-        extents = (value for name, value in row.items() if name not in ("tactic", "seconds"))
+        extents = [value for name, value in row.items() if name not in ("tactic", "seconds")]
         if (
-            not all(type(extent) is int for extent in extents)
+            not all(type(extent) is int and extent > 0 for extent in extents)
             or not isinstance(row["tactic"], str)
             or not 0 < row["seconds"] < inf
         ):
             raise ValueError(f"{json.dumps(row)} is no entry")
+    for value in data["kind"].values():
+        for one in value if isinstance(value, list) else [value]:
+            if not isinstance(one, (str, int, float, bool)):
+                raise ValueError(f"{json.dumps(value)} says nothing of a kind of problem")
     if not isinstance(data["candidates"], str):
         raise ValueError("the candidates of a section are no text")
     return Section(dict(data["kind"]), data["candidates"], data["tuned"])

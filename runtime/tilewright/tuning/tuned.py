@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("tilewright")
 
 _NAMED = 3  # of dropped entries, in a message
+_logged: set[str] = set()  # by this process
 
 
 class Found(NamedTuple):
@@ -143,8 +144,11 @@ class Tuned:
             known.pop(name)
         if not set(kind) <= set(known):
             return None
-        if any(field.default is MISSING for name, field in known.items() if name not in kind):
-            return None
+        for name, field in known.items():
+            if name not in kind and field.default is MISSING:
+                return None
+            if isinstance(field.default, tuple) and len(kind.get(name, field.default)) != len(field.default):
+                return None
         return files.frozen({
             name: kind.get(name, field.default) for name, field in known.items()
         })  # fmt: skip
@@ -161,10 +165,9 @@ class Tuned:
     def _judge(self, key: Key) -> None:
         """Takes what stands of a kind's sections."""
         sections = self._unjudged.pop(key)
-        named = next((section.rows[0] for *_, section in sections if section.rows), None)
-        if named is None:
-            return
-        asked = self._problem(key, [named[name] for name in self._family.extents])
+        rows = [row for *_, section in sections for row in section.rows if files.is_row(row, self._family)]
+        example = rows[0] if rows else dict.fromkeys(self._family.extents, 1)
+        asked = self._problem(key, [example[name] for name in self._family.extents])
         records = self._registry.route(self._family.name, self._device)
         candidates = files.candidates_of(self._family.of_kind(self._registry, records, asked.kind))
         standing = {path for path, _, section in sections if section.candidates == candidates}
@@ -182,6 +185,9 @@ class Tuned:
         found = self._found.setdefault(key, {})
         dropped: list[str] = []
         for row in section.rows:
+            if not files.is_row(row, self._family):
+                dropped.append(f"{row['tactic']} (its problem is not {', '.join(self._family.extents)})")
+                continue
             extents = tuple(row[name] for name in self._family.extents)
             reason = self._misfit(row["tactic"], self._problem(key, extents))
             if isinstance(reason, Tactic):
@@ -228,4 +234,6 @@ class Tuned:
 
     def _say(self, message: str, shipped: bool) -> None:
         self._said.append(message)
-        log.log(logging.INFO if shipped else logging.WARNING, "%s", message)
+        if message not in _logged:
+            _logged.add(message)
+            log.log(logging.INFO if shipped else logging.WARNING, "%s", message)
