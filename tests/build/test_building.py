@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -229,34 +228,6 @@ def test_a_broken_library_is_linked_again(mini: Mini, store: Store, toolchain: T
     library.write_bytes(library.read_bytes()[:1000])
     assert libraries("mini", store=store) == []
     assert numbers(build([table], store=store, toolchain=toolchain), "one") == [4]
-
-
-def test_the_launcher_stands_before_nvcc(
-    mini: Mini, store: Store, toolchain: Toolchain, launcher: Launcher
-) -> None:
-    command, notes = launcher()
-    table = mini.add("one").add("two").table()
-    assert build([table], store=store, toolchain=toolchain, launcher=command).ok
-    assert notes.read_text().count("start") == 2
-
-
-@pytest.mark.skipif(shutil.which("ccache") is None, reason="ccache is not installed")
-def test_ccache_serves_another_cache(
-    mini: Mini, toolchain: Toolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CCACHE_DIR", str(tmp_path / "ccache"))
-    monkeypatch.delenv("CCACHE_DISABLE", raising=False)
-    table = mini.add("one", TENSOR, number=3, instructions=["HGMMA"]).table()
-    first, second = (
-        build([table], store=Store(tmp_path / name), toolchain=toolchain, launcher=["ccache"])
-        for name in ("a", "b")
-    )
-    assert first.ok
-    assert numbers(second, "one") == [3]
-    said = subprocess.run(["ccache", "--print-stats"], capture_output=True, text=True, check=True).stdout
-    assert "direct_cache_hit\t1" in said
-    for fact in ("registers", "code_bytes", "tensor_instructions", "object"):
-        assert first.units[0].data[fact] == second.units[0].data[fact]
 
 
 def test_a_unit_killed_for_memory_is_tried_again_alone(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import shlex
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -13,6 +11,7 @@ from pathlib import Path
 from tilewright import paths
 from tilewright.build import commands
 from tilewright.build.jobs import available_cores, available_memory, bounded_jobs, unit_bytes
+from tilewright.build.launching import default_launcher, start_server
 from tilewright.build.library import LibraryRecord, libraries, set_aside_damaged
 from tilewright.build.linking import Part, link
 from tilewright.build.planning import Module, Planner, Select, Unit
@@ -61,7 +60,7 @@ def build(
     store = Store() if store is None else store
     progress = Silent() if progress is None else progress
     if launcher is None:
-        launcher = shlex.split(os.environ.get("TILEWRIGHT_LAUNCHER", ""))
+        launcher = default_launcher()
     planner = Planner(toolchain, store, paths.include_dir() if include is None else include)
     modules = [Module.plan(table, select, planner) for table in tables]
     _refuse(modules, select)
@@ -77,6 +76,8 @@ def build(
         if link_libraries:
             tables_jobs = (planner.table_job(module.table, limit) for module in modules if module.anything)
             work.update({job.key: job for job in tables_jobs if job and store.entry(job.key) is None})
+        if missing:
+            start_server(launcher)
         outcomes = _run(store, list(work.values()), limit, progress)
         for unit in missing:
             unit.settle(outcomes[unit.key], store, work[unit.key])

@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tilewright.build import launching
 from tilewright.build.commands import DEPFILE, OBJECT, shell
 from tilewright.build.keys import KEY_FORMAT, file_sha256, unhashed_inputs
 from tilewright.build.machine_code import inspect
@@ -29,8 +30,6 @@ from tilewright.errors import BuildError, StoreError, TilewrightError
 _ERRORS_SHOWN = 3
 _CONTEXT_LINES = 4
 _KILLED = re.compile(r"died due to signal 9|\bKilled\b|cannot allocate memory|out of memory", re.IGNORECASE)
-# Every compile has a working directory of its own, which ccache would take for part of the input.
-_LAUNCHER_SETTINGS = {"CCACHE_NOHASHDIR": "1"}
 
 
 @dataclass(frozen=True)
@@ -121,7 +120,7 @@ def _call(command: Sequence[str], cwd: Path, scratch: Path) -> tuple[int, str]:
         result = subprocess.run(
             command,
             cwd=cwd,
-            env={**_LAUNCHER_SETTINGS, **os.environ, "TMPDIR": str(scratch)},
+            env={**launching.SETTINGS, **os.environ, "TMPDIR": str(scratch)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
