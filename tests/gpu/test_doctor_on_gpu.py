@@ -1,0 +1,40 @@
+"""What `tilewright doctor` and `list` say where there is a GPU."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+import torch
+
+from tilewright import device, doctor
+from tilewright.context import Context
+from tilewright.doctor import machine
+from tilewright_generator import cli
+
+pytestmark = pytest.mark.gpu
+
+
+def test_the_gpu_and_its_driver_are_found() -> None:
+    release = machine.driver_cuda()
+    assert release is not None
+    cuda = torch.version.cuda
+    assert release[0] >= int(cuda.partition(".")[0])  # else torch would not run here
+    found = [each for each in doctor.diagnose(Context()) if each.area == "gpu"]
+    assert [each.level for each in found] == [doctor.OK] * len(found), found
+    gpus = [each.text for each in found if " SMs" in each.text]
+    assert len(gpus) == torch.cuda.device_count()
+    assert gpus[0].startswith(torch.cuda.get_device_name(0))
+    assert re.fullmatch(r"driver [\d.]+, for CUDA \d+\.\d+", found[-1].text)
+
+
+def test_the_list_is_of_this_gpu(capsys: pytest.CaptureFixture[str]) -> None:
+    found = device.present()
+    assert found is not None
+    assert cli.invoke(["list"]) == 0
+    assert f"t tuned for {found.name}" in capsys.readouterr().out
+    assert cli.invoke(["list", "--json", "--built"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert rows, "kernels are built before tests of the GPU run"
+    assert all(type(row["tuned"]) is int for row in rows)
