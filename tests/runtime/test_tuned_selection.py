@@ -1,0 +1,273 @@
+"""Selection with tuned entries: exact, by bucket, built or not; choices that are remembered."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tilewright import paths
+from tilewright.context import MAX_CHOICES, Context
+from tilewright.device import B200, H200
+from tilewright.errors import NoKernelError
+from tilewright.ops.blockscaled_gemm.family import FAMILY as BLOCKSCALED
+from tilewright.ops.common import selection
+from tilewright.ops.common.selection import BUILT_WITHIN, Choice
+from tilewright.ops.common.tactics import Tactic
+from tilewright.ops.gemm.family import FAMILY
+from tilewright.ops.gemm.problem import Problem
+from tilewright.registry import Registry
+from tilewright.tuning import files
+from tilewright.tuning.files import Entry
+from tilewright.tuning.header import Header
+
+N, K = 4096, 4096
+EVERY = ("big", "medium", "small", "split")
+
+
+class Place:
+    """A context of four kernels, of which `built` are, and its tuned file."""
+
+    def __init__(self, folder: Path, registry: Registry) -> None:
+        self.path = paths.tuned_file(folder, H200.name, "gemm")
+        self.context = Context(registry)
+
+    def tune(self, **tactics: str) -> None:
+        """`m32="small"`: for m of 32."""
+        registry = self.context.registry
+        header = Header.of(H200, registry, "gemm", driver="580.1", cuda="13.0", cutlass="4.2.0")
+        entries = [
+            Entry(Problem(int(name[1:]), N, K), Tactic.parse(tactic), 1e-5)
+            for name, tactic in tactics.items()
+        ]
+        files.update(self.path, header, FAMILY, registry, entries)
+        self.context.forget_tuned()
+
+    def choose(self, m: int, **fields: Any) -> Choice:
+        return self.context.select(FAMILY, Problem(m, **({"n": N, "k": K} | fields)), H200)
+
+
+@pytest.fixture
+def place(tmp_path: Path, table, row, built, monkeypatch: pytest.MonkeyPatch):
+    """Makes a Place, given the kernels that are built."""
+    monkeypatch.setenv("TILEWRIGHT_TUNED", str(tmp_path / "tuned"))
+    monkeypatch.setenv("TILEWRIGHT_JIT", "1")
+    rows = [
+        row("big", tile=[128, 256, 64]),
+        row("medium", tile=[128, 128, 64], schedule="pingpong"),
+        row("small", tile=[64, 32, 128], schedule="pingpong", swap_ab=True),
+        row("split", tile=[128, 128, 64], scheduler="stream_k"),
+    ]
+    table(tmp_path / "project" / "generated", "sm90_x", rows)
+
+    def make(*of: str) -> Place:
+        lacking = tuple(name for name in EVERY if name not in of)
+        library = built(Path("x.so"), lacking)
+        registry = Registry(tmp_path / "project" / "generated", libraries=lambda module: [library])
+        return Place(tmp_path / "tuned", registry)
+
+    return make
+
+
+def test_an_exact_entry_goes_before_the_model_and_ranks_nothing(place) -> None:
+    here = place(*EVERY)
+    first = here.choose(2048)
+    assert (first.source, first.tactic.kernel) == ("model", "big")
+    here.tune(m2048="split@swizzle=4,decomposition=stream_k")
+
+    def fails(*arguments: object) -> None:
+        raise AssertionError("ranked")
+
+    family = replace(FAMILY, candidates=fails, estimator=fails)
+    chosen = here.context.select(family, Problem(2048, N, K), H200)
+    assert str(chosen.tactic) == "split@swizzle=4,decomposition=stream_k"
+    assert (chosen.source, chosen.record.name) == ("tuned", "split")
+    assert "10.00 us were measured" in chosen.why
+
+
+@pytest.mark.parametrize(
+    ("tuned", "m", "wanted"),
+    [
+        ((64, 32), 40, 64),  # above goes first, though 32 is nearer
+        ((64, 48), 40, 48),  # the nearest above
+        ((80,), 40, None),  # 2m is too far
+        ((79,), 40, 79),
+        ((20,), 40, None),  # m/2 is too far
+        ((21,), 40, 21),
+        ((24, 36), 40, 36),  # the nearest below
+    ],
+)
+def test_which_neighbour_a_bucket_takes(
+    place, monkeypatch: pytest.MonkeyPatch, tuned: tuple[int, ...], m: int, wanted: int | None
+) -> None:
+    monkeypatch.setattr(selection, "BUCKET_WITHIN", 100.0)
+    here = place(*EVERY)
+    here.tune(**{f"m{other}": f"split@decomposition=split_k,splits={2 + i}" for i, other in enumerate(tuned)})
+    chosen = here.choose(m)
+    if wanted is None:
+        assert chosen.source == "model"
+    else:
+        assert chosen.source == "bucket"
+        assert chosen.tactic.splits == 2 + tuned.index(wanted)
+        assert chosen.why == f"tuned for m of {wanted}, the nearest"
+
+
+@pytest.mark.parametrize("fields", [{"n": 2048}, {"k": 2048}, {"batch": 2}, {"bias": False, "d": "f32"}])
+def test_a_bucket_is_of_one_n_k_batch_and_kind(place, fields: dict[str, Any]) -> None:
+    here = place(*EVERY)
+    here.tune(m64="small")
+    assert here.choose(48).source == "bucket"
+    if "d" in fields:
+        with pytest.raises(NoKernelError):
+            here.choose(48, **fields)
+    else:
+        assert here.choose(48, **fields).source == "model"
+
+
+def test_a_bucket_that_the_model_puts_far_behind_is_passed_over(place) -> None:
+    here = place(*EVERY)
+    here.tune(m64="big")  # most of its rows are zeros
+    assert here.choose(64).source == "tuned"
+    chosen = here.choose(48)
+    assert (chosen.source, chosen.tactic.kernel) == ("model", "small")
+
+
+def test_a_bucket_must_be_legal(tmp_path: Path, table, row, built, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In layout nn, m is contiguous in A: a kernel that takes m of 64 does not take every m."""
+    monkeypatch.setenv("TILEWRIGHT_TUNED", str(tmp_path / "tuned"))
+    wide, narrow = row("wide", layout="nn"), row("narrow", layout="nn")
+    wide["facts"]["alignment"]["a"] = 32
+    table(tmp_path / "project" / "generated", "sm90_x", [wide, narrow])
+    registry = Registry(tmp_path / "project" / "generated", libraries=lambda module: [built(Path("x.so"))])
+    header = Header.of(H200, registry, "gemm")
+    problem = Problem(64, N, K, layout="nn")
+    path = paths.tuned_file(tmp_path / "tuned", H200.name, "gemm")
+    files.update(path, header, FAMILY, registry, [Entry(problem, Tactic("wide"), 1e-5)])
+    context = Context(registry)
+    assert context.select(FAMILY, replace(problem, m=96), H200).source == "bucket"
+    chosen = context.select(FAMILY, replace(problem, m=48), H200)
+    assert (chosen.source, chosen.tactic.kernel) == ("model", "narrow")
+
+
+def test_a_tuned_kernel_that_is_not_built(place, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = place(*EVERY).choose(2048)
+    assert model.tactic.kernel == "big"
+    # What is built is several times as slow: the tuned one is worth its compiling.
+    here = place("small")
+    here.tune(m2048="big")
+    assert (here.choose(2048).source, here.choose(2048).tactic.kernel) == ("tuned", "big")
+    # What is built is about as good by the model.
+    monkeypatch.setattr(selection, "BUILT_WITHIN", 100.0)
+    here.context.forget_tuned()
+    chosen = here.choose(2048)
+    assert (chosen.source, chosen.tactic.kernel) == ("model", "small")
+    assert "about as good as big, which is tuned, not built" in chosen.why
+    assert BUILT_WITHIN < 1
+
+
+def test_without_jit_only_built_ones_count(place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_JIT", "0")
+    here = place("small", "medium")
+    here.tune(m2048="big", m64="small")
+    assert here.choose(2048)[2:3] == ("model",)
+    assert here.choose(2048).tactic.kernel == "medium"
+    assert here.choose(3000).tactic.kernel == "medium"  # nor by bucket
+    assert "TILEWRIGHT_JIT=0" in here.choose(3000).why
+    assert here.choose(64).source == "tuned"
+    assert here.choose(48).source == "bucket"
+    monkeypatch.setenv("TILEWRIGHT_JIT", "1")  # what was chosen under the other setting is not taken
+    assert (here.choose(2048).source, here.choose(2048).tactic.kernel) == ("tuned", "big")
+
+
+def test_without_a_model_the_tables_order_counts(place) -> None:
+    def choose(here: Place) -> Choice:
+        unknown = replace(FAMILY, estimator=lambda record, problem, device: None)
+        records = here.context.registry.route("gemm", H200)
+        return unknown.choose(here.context.registry, records, Problem(64, N, K), H200)
+
+    assert choose(place(*EVERY))[0::2] == (Tactic("big"), "default")
+    assert choose(place())[0::2] == (Tactic("big"), "default")
+    only = choose(place("medium"))
+    assert (only.tactic, only.source) == (Tactic("medium"), "default")
+    assert "built kernel" in only.why
+    none = replace(FAMILY, estimator=None)
+    registry = place(*EVERY).context.registry
+    records = registry.route("gemm", H200)
+    assert none.choose(registry, records, Problem(64, N, K), H200).source == "default"
+    assert none.rank(records, Problem(64, N, K), H200) == []
+    with pytest.raises(NoKernelError, match="no gemm kernel computes"):
+        none.choose(registry, records, Problem(64, N, K, activation="relu"), H200)
+
+
+def test_an_architecture_that_no_model_knows(blockscaled_record) -> None:
+    record = blockscaled_record("new", arch="sm_140a")
+    assert BLOCKSCALED.model(record, BLOCKSCALED.problem(512, 512, 512), B200) is None
+    assert BLOCKSCALED.rank([record], BLOCKSCALED.problem(512, 512, 512), B200) == []
+
+
+def test_a_choice_is_made_once(place) -> None:
+    here = place("small")
+    asked = []
+    family = replace(FAMILY, idle=lambda *which: asked.append(which) or FAMILY.idle(*which))
+
+    def select() -> Choice:
+        return here.context.select(family, Problem(64, N, K), H200)
+
+    first = select()
+    many = len(asked)
+    assert many
+    assert select() is first
+    assert len(asked) == many
+    here.context.registry.refresh()  # what is built may be other than it was
+    assert select() == first
+    assert len(asked) == 2 * many
+    here.context.forget_tuned()
+    select()
+    assert len(asked) == 3 * many
+    demanded = here.context.select(family, Problem(64, N, K), H200, Tactic("big"))
+    assert demanded.source == "demanded"
+    assert select() == first
+
+
+def test_choices_are_bounded(place) -> None:
+    here = place(*EVERY)
+    one = here.choose(64)
+    choices = here.context._choices
+    for number in range(MAX_CHOICES):
+        choices[number] = one
+    here.choose(128)
+    assert len(choices) <= MAX_CHOICES
+    assert here.choose(64) == one
+
+
+def test_a_remembered_choice_is_quick(place) -> None:
+    """In 2 us; the best of several, as machines are shared, and with room for slow ones."""
+    here = place(*EVERY)
+    problems = [Problem(64, N, K) for _ in range(2000)]
+
+    def seconds() -> float:
+        start = time.perf_counter()
+        for problem in problems:
+            here.context.select(FAMILY, problem, H200)
+        return (time.perf_counter() - start) / len(problems)
+
+    seconds()
+    assert min(seconds() for _ in range(10)) < 10e-6
+
+
+def test_rows_are_not_parsed_to_be_passed_over(tmp_path: Path, table, row) -> None:
+    rows = [row("wanted"), *(row(f"other{i}", a="f16", b="f16", d="f16") for i in range(20))]
+    path = table(tmp_path, "sm90_x", rows)
+    whole, broken = '"tile": [128, 128, 64]', '"tile": [128, 128 64]'
+    path.write_text(path.read_text().replace(whole, broken).replace(broken, whole, 1))  # all but the first
+    registry = Registry(tmp_path, libraries=lambda module: [])
+    records = registry.route("gemm", H200)
+    assert len(records) == 21
+    assert [one.name for one in FAMILY.of_kind(registry, records, Problem(8, 8, 8).kind)] == ["wanted"]
+    assert registry.record("wanted") in records
+    assert registry.record("wanted") in records[:1]
+    assert replace(registry.record("wanted"), sha256="other") not in records
+    assert "wanted" not in records
