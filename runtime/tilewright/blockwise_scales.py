@@ -16,6 +16,7 @@ Functions take tensors of torch on any device; importing this module imports no 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import TYPE_CHECKING, Literal, get_args
 
 from tilewright.errors import ArgumentError, ArgumentTypeError
@@ -48,25 +49,30 @@ def allocate(shape: Sequence[int], *, dtype: torch.dtype, device: torch.device) 
     return torch.empty((*batch, columns, leading(rows)), dtype=dtype, device=device)[..., :rows].mT
 
 
-def with_padding(scales: torch.Tensor) -> torch.Tensor:
+def lies_m_major(scales: torch.Tensor) -> bool:
+    """Whether a tensor [..., m, columns] has the strides of an m_major one."""
+    *batch, rows, columns = scales.shape
+    wanted = _strides(batch, columns, leading(rows))
+    pairs = zip(scales.shape, scales.stride(), wanted, strict=True)
+    return scales.numel() == 0 or all(extent == 1 or stride == want for extent, stride, want in pairs)
+
+
+def with_padding(scales: torch.Tensor, argument: str = "scales") -> torch.Tensor:
     """The memory of an m_major tensor [..., m, columns] with its padding, as [..., columns, ld].
 
     Raises:
-        ArgumentError: the strides are others, or the storage ends before the padding does.
+        ArgumentError: names `argument`; the strides are others, or the storage ends before the padding does.
     """
     *batch, rows, columns = scales.shape
     ld = leading(rows)
-    strides = _strides(batch, columns, ld)
     held = scales.untyped_storage().nbytes() // scales.element_size() - scales.storage_offset()
-    lies = all(
-        extent == 1 or stride == wanted
-        for extent, stride, wanted in zip(scales.shape, scales.stride(), strides, strict=True)
-    )
-    if scales.numel() and (not lies or held < _count(scales.shape[:-2]) * columns * ld):
+    wanted = prod(batch) * columns * ld
+    strides = _strides(batch, columns, ld)
+    if scales.numel() and (not lies_m_major(scales) or held < wanted):
         raise ArgumentError(
-            "scales",
-            f"strides {scales.stride()} and memory for {held} scales, wanted strides {strides} and "
-            f"{_count(batch) * columns * ld}: columns that begin at multiples of {ROW_MULTIPLE} rows",
+            argument,
+            f"strides {scales.stride()} and memory for {held} scales, wanted strides {strides} and {wanted}: "
+            f"columns that begin at multiples of {ROW_MULTIPLE} rows",
         )
     return scales.as_strided((*batch, columns, ld), (*strides[:-2], ld, 1))
 
@@ -112,10 +118,3 @@ def _strides(batch: Sequence[int], columns: int, ld: int) -> tuple[int, ...]:
         strides.append(step)
         step *= extent
     return (*reversed(strides), 1, ld)
-
-
-def _count(batch: Sequence[int]) -> int:
-    count = 1
-    for extent in batch:
-        count *= extent
-    return count

@@ -1,0 +1,331 @@
+"""Checks the arguments of the quantising ops and reads from them what a plan depends on.
+
+Everything here runs once for each combination of dtypes, shapes, strides and options. Messages name the
+arguments as the ops do: what a quantising op writes is `out` and `out_scales`, what the other reads is `data`
+and `scales`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any, NamedTuple
+
+import torch
+
+from tilewright import blockwise_scales, row_shuffle
+from tilewright.context import Context
+from tilewright.errors import ArgumentError, ArgumentTypeError
+from tilewright.ops.common import guards
+from tilewright.ops.common.calls import alignment_of
+from tilewright.ops.common.guards import dims
+from tilewright.ops.common.operands import Operand, read_output
+from tilewright.ops.quantize.problem import (
+    DATA_BITS,
+    LAYOUTS,
+    MOST_ALIGNED,
+    X_BITS,
+    Alignment,
+    scale_shape,
+)
+
+X_NAMES = {
+    torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32", torch.float8_e4m3fn: "e4m3",
+}  # fmt: skip
+_FP4 = torch.float4_e2m1fn_x2
+DATA_DTYPES = {"mxfp8_e5m2": torch.float8_e5m2}  # of FP8 that is not E4M3
+_ROW_MAJOR = "contiguous rows are wanted (the last stride is 1)"
+
+
+class Request(NamedTuple):
+    """What a call asks beside its tensors: a part of its plan's key."""
+
+    op: str
+    direction: str
+    format: str
+    layout: str | None  # None: as the scales lie
+    fusion: str = "none"
+    shuffle: bool = False
+    exact: bool = True
+    dtype: torch.dtype | None = None  # of x, where the op makes it
+
+    @property
+    def quantizes(self) -> bool:
+        return self.direction == "quantize"
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """Checked arguments: types, shapes and devices are right; addresses are not judged yet."""
+
+    request: Request
+    m: int
+    k: int
+    groups: int
+    x: str
+    layout: str
+    global_scale: str  # none, tensor, row, or group: one for each
+    alignment: Alignment
+    copies: frozenset[str]  # tensors that no kernel reads or writes as they lie
+    shape: tuple[int, ...]  # of the op's first result
+    dtype: torch.dtype
+    scales_shape: tuple[int, ...]
+    scales_dtype: torch.dtype
+    device: torch.device
+
+
+def scale_dtype(name: str, layout: str) -> torch.dtype:
+    """The type of a format's scales."""
+    if name.startswith("fp8"):
+        return torch.int32 if layout == "packed" else torch.float32
+    return torch.float8_e4m3fn if name == "nvfp4" else torch.float8_e8m0fnu
+
+
+def data_dtypes(name: str) -> tuple[torch.dtype, ...]:
+    """The types of a format's data, the one that an op makes first."""
+    if DATA_BITS[name] == 4:
+        return (torch.uint8, _FP4)
+    return (DATA_DTYPES.get(name, torch.float8_e4m3fn), torch.uint8)
+
+
+def check(  # noqa: PLR0917 (as the launcher takes them)
+    context: Context,
+    request: Request,
+    x: Any,
+    weight: Any,
+    global_scale: Any,
+    rows_valid: Any,
+    data: Any,
+    scales: Any,
+) -> Arguments:
+    """Raises ArgumentError or ArgumentTypeError for the first argument that is wrong."""
+    names = ("x", "out", "out_scales") if request.quantizes else ("out", "data", "scales")
+    _check_options(request, rows_valid)
+    tensors = {names[0]: x, names[1]: data, names[2]: scales}
+    inputs = {name: tensors.pop(name) for name in (("x",) if request.quantizes else ("data", "scales"))}
+    first, *others = inputs.items()
+    for name, value in inputs.items():
+        if not isinstance(value, torch.Tensor):
+            raise ArgumentTypeError(name, f"it is a {type(value).__name__}; a torch.Tensor is wanted")
+    _check_device(context, *first, dict(others) | tensors | {"rows_valid": rows_valid, "rms_weight": weight})
+    if torch.is_grad_enabled():
+        check_gradients(request.op, x, weight, global_scale)
+    if request.quantizes:
+        m, k, batch, matrix = _read_x(request, x)
+    else:
+        m, k, batch, matrix = _read_data(request, data)
+    groups = prod(batch)
+    layout = request.layout or _layout_of(request.format, scales, m)
+    data_shape = (*batch, m, k * DATA_BITS[request.format] // 8)
+    x_shape = (*batch, m, k)
+    scales_shape = (*batch, *scale_shape(m, k, request.format, layout))
+    copies = set() if _row_major(matrix) else {matrix.name}
+    x_operand: Operand | None
+    data_operand: Operand | None
+    if request.quantizes:
+        written = None if data is None else _output("out", data, data_dtypes(request.format), data_shape)
+        x_operand, data_operand = matrix, written
+        dtype, shape = data_dtypes(request.format)[0], data_shape
+        x_name = X_NAMES[x.dtype]
+    else:
+        assert request.dtype is not None
+        written = None if x is None else _output("out", x, (request.dtype,), x_shape)
+        x_operand, data_operand = written, matrix
+        dtype, shape = request.dtype, x_shape
+        x_name = X_NAMES[request.dtype]
+    if scales is not None:
+        check_scales(names[2], scales, request, layout, scales_shape)
+    if weight is not None:
+        _check_weight(weight, x, k)
+    scale_of = _check_global_scale(request, global_scale, m, groups)
+    if rows_valid is not None:
+        _check_rows_valid(rows_valid, groups)
+    alignment = Alignment(_aligned(x_operand, X_BITS[x_name]), _aligned(data_operand, 8))
+    return Arguments(
+        request=request,
+        m=m,
+        k=k,
+        groups=groups,
+        x=x_name,
+        layout=layout,
+        global_scale=scale_of,
+        alignment=alignment,
+        copies=frozenset(copies),
+        shape=shape,
+        dtype=dtype,
+        scales_shape=scales_shape,
+        scales_dtype=scale_dtype(request.format, layout),
+        device=(x if request.quantizes else data).device,
+    )
+
+
+def check_gradients(op: str, x: Any, weight: Any, global_scale: Any) -> None:
+    """Raises ArgumentError where autograd expects a gradient; for calls with autograd on."""
+    for name, tensor in (("x", x), ("rms_weight", weight), ("global_scale", global_scale)):
+        if isinstance(tensor, torch.Tensor) and tensor.requires_grad:
+            guards.refuse_gradients(op, **{name: tensor})
+
+
+def check_scales(
+    name: str, scales: torch.Tensor, request: Request, layout: str, shape: tuple[int, ...]
+) -> None:
+    """Raises unless `scales` are those of a matrix, or may become them, padding and all."""
+    own = scale_dtype(request.format, layout)
+    known = (own, torch.uint8) if own.itemsize == 1 else (own,)
+    if scales.dtype not in known:
+        raise ArgumentTypeError(name, f"its dtype is {scales.dtype}; one of {guards.dtypes(known)} is wanted")
+    if layout in ("m_major", "packed"):
+        if tuple(scales.shape) != shape:
+            raise ArgumentError(name, f"its shape is {dims(scales.shape)}; {dims(shape)} is wanted")
+        if request.quantizes:
+            blockwise_scales.with_padding(scales, name)
+        elif not blockwise_scales.lies_m_major(scales):
+            raise ArgumentError(
+                name, f"its strides are {scales.stride()}; columns at multiples of 4 rows are wanted"
+            )
+        return
+    wanted = f"a contiguous {dims(shape)} is wanted, padding and all, for the layout {layout}"
+    if scales.numel() != prod(shape) or (layout == "row_major" and tuple(scales.shape) != shape):
+        raise ArgumentError(name, f"its shape is {dims(scales.shape)}; {wanted}")
+    if not scales.is_contiguous():
+        raise ArgumentError(name, f"its strides are {scales.stride()}; {wanted}")
+
+
+def _check_options(request: Request, rows_valid: Any) -> None:
+    """What does not depend on any tensor's extents."""
+    guards.check_flag("shuffle", request.shuffle)
+    if request.shuffle and rows_valid is not None:
+        raise ArgumentError("shuffle", "it is True beside rows_valid; rows that are shuffled all count")
+    known = LAYOUTS[request.format]
+    if request.layout is not None and request.layout not in known:
+        argument = "scale_layout" if request.format.startswith("fp8") else "layout"
+        raise ArgumentError(
+            argument, f"it is {request.layout!r}; one of {', '.join(known)} is wanted for {request.format}"
+        )
+
+
+def _check_device(context: Context, name: str, first: torch.Tensor, others: dict[str, Any]) -> None:
+    """All tensors are ordinary ones, on the GPU of the first."""
+    for other, value in {name: first, **others}.items():
+        if value is None:
+            continue
+        if not isinstance(value, torch.Tensor):
+            raise ArgumentTypeError(other, f"it is a {type(value).__name__}; a torch.Tensor is wanted")
+        if value.layout != torch.strided:
+            raise ArgumentTypeError(other, f"its layout is {value.layout}; a strided tensor is wanted")
+    if context.described is None and not first.is_cuda:
+        raise ArgumentError(name, f"it is on {first.device}; a tensor on a CUDA device is wanted")
+    for other, value in others.items():
+        if value is not None and value.device != first.device:
+            raise ArgumentError(
+                other, f"it is on {value.device}, {name} on {first.device}; the same device is wanted"
+            )
+
+
+def _read_x(request: Request, x: torch.Tensor) -> tuple[int, int, tuple[int, ...], Operand]:
+    """m, k, the groups as leading extents, and how x lies."""
+    known = [dtype for dtype, name in X_NAMES.items() if name != "e4m3" or request.format == "nvfp4"]
+    if x.dtype not in known:
+        raise ArgumentTypeError(
+            "x", f"its dtype is {x.dtype}; one of {guards.dtypes(known)} is wanted by {request.op}"
+        )
+    operand = Operand.read("x", X_NAMES[x.dtype], x)
+    k = operand.columns
+    if request.fusion == "silu_mul":
+        if k % 2:
+            raise ArgumentError(
+                "x", f"its shape is {dims(x.shape)}; two halves, an even last extent, are wanted"
+            )
+        k //= 2
+    if request.shuffle:
+        row_shuffle.check_rows("shuffle", operand.rows)
+    return operand.rows, k, tuple(x.shape[:-2]), operand
+
+
+def _read_data(request: Request, data: torch.Tensor) -> tuple[int, int, tuple[int, ...], Operand]:
+    known = data_dtypes(request.format)
+    if data.dtype not in known:
+        raise ArgumentTypeError(
+            "data", f"its dtype is {data.dtype}; one of {guards.dtypes(known)} is wanted by {request.op}"
+        )
+    if request.dtype not in X_NAMES or X_NAMES[request.dtype] == "e4m3":
+        floats = guards.dtypes(dtype for dtype, name in X_NAMES.items() if name != "e4m3")
+        raise ArgumentTypeError("dtype", f"it is {request.dtype}; one of {floats} is wanted")
+    operand = Operand.read("data", request.format, data)
+    return operand.rows, operand.columns * 8 // DATA_BITS[request.format], tuple(data.shape[:-2]), operand
+
+
+def _layout_of(name: str, scales: torch.Tensor, m: int) -> str:
+    """How the scales of FP8 that is read back lie: by type and strides."""
+    if scales.dtype == torch.int32:
+        return "packed"
+    if name == "fp8_128x128" or scales.is_contiguous():
+        return "row_major"
+    return "m_major"
+
+
+def _row_major(operand: Operand) -> bool:
+    return operand.columns <= 1 or operand.column_stride == 1
+
+
+def _output(
+    name: str, tensor: torch.Tensor, known: tuple[torch.dtype, ...], shape: tuple[int, ...]
+) -> Operand:
+    if tensor.dtype not in known:
+        raise ArgumentTypeError(name, f"its dtype is {tensor.dtype}; one of {guards.dtypes(known)} is wanted")
+    return read_output(name, str(tensor.dtype), tensor, shape)
+
+
+def _aligned(operand: Operand | None, bits: int) -> int:
+    """Bytes that the matrix's strides are multiples of; a matrix that the op makes is aligned."""
+    if operand is None or not _row_major(operand):
+        return MOST_ALIGNED
+    found = MOST_ALIGNED
+    if operand.rows > 1:
+        found = alignment_of(operand.row_stride * bits // 8, found)
+    if operand.batch > 1:
+        found = alignment_of(operand.batch_stride * bits // 8, found)
+    return found
+
+
+def _check_weight(weight: torch.Tensor, x: torch.Tensor, k: int) -> None:
+    if weight.dtype != x.dtype:
+        raise ArgumentTypeError("rms_weight", f"its dtype is {weight.dtype}; {x.dtype}, x's, is wanted")
+    if tuple(weight.shape) != (k,) or not weight.is_contiguous():
+        raise ArgumentError("rms_weight", f"its shape is {dims(weight.shape)}; a contiguous [{k}] is wanted")
+
+
+def _check_global_scale(request: Request, given: Any, m: int, groups: int) -> str:
+    """What there is one for: none, tensor, row or group."""
+    if given is None:
+        return "none"
+    if not isinstance(given, torch.Tensor):
+        guards.factor("global_scale", given)
+        return "tensor"
+    count = given.numel()
+    if given.dtype != torch.float32 and (count != 1 or given.device.type != "cpu"):
+        raise ArgumentTypeError("global_scale", f"its dtype is {given.dtype}; float32 is wanted")
+    if count == 1:
+        return "tensor"
+    if not given.is_contiguous():
+        raise ArgumentError(
+            "global_scale", f"its strides are {given.stride()}; a contiguous tensor is wanted"
+        )
+    if count == m * groups:
+        return "row"
+    if count == groups:
+        return "group"
+    wanted = f"one number, or {m * groups} for the rows" + (
+        f", or {groups} for the groups" if groups > 1 else ""
+    )
+    raise ArgumentError("global_scale", f"its shape is {dims(given.shape)}; {wanted} are wanted")
+
+
+def _check_rows_valid(rows_valid: torch.Tensor, groups: int) -> None:
+    if rows_valid.dtype != torch.int32:
+        raise ArgumentTypeError("rows_valid", f"its dtype is {rows_valid.dtype}; int32 is wanted")
+    if rows_valid.numel() != groups or not rows_valid.is_contiguous():
+        raise ArgumentError(
+            "rows_valid",
+            f"its shape is {dims(rows_valid.shape)}; a contiguous [{groups}], one a group, is wanted",
+        )

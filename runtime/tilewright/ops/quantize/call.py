@@ -1,0 +1,136 @@
+"""A quantising call, or one that reads back: what it is remembered by, its plan, its errors."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+
+from tilewright import blockwise_scales
+from tilewright import context as contexts
+from tilewright.errors import TilewrightError
+from tilewright.ops.common import calls
+from tilewright.ops.common.calls import outline
+from tilewright.ops.common.guards import factor
+from tilewright.ops.common.plan import MisalignedError
+from tilewright.ops.common.tactics import Tactic, parsed
+from tilewright.ops.quantize import arguments as checking
+from tilewright.ops.quantize import planning
+from tilewright.ops.quantize.arguments import Arguments, Request
+
+_MOST_CONSTANTS = 1024
+
+
+def carry_out(  # noqa: PLR0912, PLR0917 (a warm call in one piece; arguments as the launcher takes them)
+    request: Request,
+    x: Any,
+    weight: Any,
+    global_scale: Any,
+    rows_valid: Any,
+    data: Any,
+    scales: Any,
+    epsilon: float,
+    tactic: Tactic | str | None = None,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Runs a request and answers x, data and scales; those that are written are made where they are None."""
+    context = contexts.current()
+    if type(epsilon) is not float:
+        epsilon = factor("eps", epsilon)
+    first = x if request.direction == "quantize" else data
+    try:
+        key = (
+            request,
+            outline(x),
+            outline(data),
+            outline(scales),
+            None
+            if weight is None and global_scale is None and rows_valid is None
+            else (
+                outline(weight),
+                outline(global_scale) if isinstance(global_scale, torch.Tensor) else type(global_scale),
+                outline(rows_valid),
+            ),
+            tactic,
+        )
+        plan = context.plans.get(key)
+    except (AttributeError, TypeError, RuntimeError):
+        key, plan = None, None  # not tensors, or not ordinary ones: the checks say what is wrong
+    if plan is None:
+        arguments = checking.check(context, request, x, weight, global_scale, rows_valid, data, scales)
+        plan = planning.make(context, arguments, parsed(tactic), carry_out)
+        if key is not None:
+            context.remember(key, plan)
+    else:  # what the key leaves out of the checks
+        plan.used = True
+        if torch.is_grad_enabled():
+            checking.check_gradients(request.op, x, weight, global_scale)
+    arguments = plan.arguments
+    if global_scale is not None:
+        global_scale = on_device(global_scale, arguments)
+    if x is None:
+        x = torch.empty(plan.shape, dtype=plan.dtype, device=plan.device)
+    if data is None:
+        data = torch.empty(plan.shape, dtype=plan.dtype, device=plan.device)
+    if scales is None:
+        scales = _make_scales(arguments)
+    call = (x, weight, global_scale, rows_valid, data, scales, epsilon)
+    try:
+        if calls.several_devices() and calls.elsewhere(first):
+            calls.run_there(plan, call)
+        else:
+            plan.run(call)
+    except MisalignedError:
+        make = functools.partial(planning.make, context, arguments, parsed(tactic), carry_out)
+        lie = calls.addresses(plan.tensors(call))
+        calls.run_there(calls.for_addresses(context, request.op, key, lie, make), call)
+    except TilewrightError:
+        raise
+    except (RuntimeError, TypeError, ValueError):
+        # The binding sees what the key leaves out; the checks say it better.
+        checking.check(context, request, x, weight, global_scale, rows_valid, data, scales)
+        raise
+    return x, data, scales
+
+
+def _make_scales(arguments: Arguments) -> torch.Tensor:
+    if arguments.layout in ("m_major", "packed"):
+        return blockwise_scales.allocate(
+            arguments.scales_shape, dtype=arguments.scales_dtype, device=arguments.device
+        )
+    return torch.empty(arguments.scales_shape, dtype=arguments.scales_dtype, device=arguments.device)
+
+
+def on_device(given: Any, arguments: Arguments) -> torch.Tensor:
+    """A global scale as kernels read it: on the device, one for the tensor or one for each row.
+
+    A number, or a tensor of one on the CPU, becomes a constant of the device, which is kept; other tensors
+    are copied without waiting. One for each group is repeated for its rows.
+    """
+    device = arguments.device
+    if not isinstance(given, torch.Tensor):
+        return constant(float(given), device)
+    if given.device != device:
+        if given.device.type == "cpu" and given.numel() == 1:
+            return constant(float(given), device)
+        given = given.to(device, non_blocking=True)
+    if arguments.global_scale == "group":
+        return given.reshape(-1, 1).expand(arguments.groups, arguments.m).contiguous()
+    return given
+
+
+_constants: dict[tuple[torch.device, float], torch.Tensor] = {}
+
+
+def constant(value: float, device: torch.device) -> torch.Tensor:
+    """One float32 on the device. One made in a graph's capture is filled when the graph runs, and is the
+    graph's."""
+    found = _constants.get((device, value))
+    if found is None:
+        found = torch.full((1,), value, dtype=torch.float32, device=device)
+        capturing = device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+        if not capturing and value != 0:  # 0 and -0 are one key
+            if len(_constants) >= _MOST_CONSTANTS:
+                _constants.clear()
+            _constants[device, value] = found
+    return found

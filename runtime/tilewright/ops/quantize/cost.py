@@ -1,0 +1,133 @@
+"""How long a tactic of a `quantize` kernel takes: bytes, instructions, and how the GPU fills and drains.
+
+A thread block's task is `warps` times four rows, by 32 threads' elements. A grid with a thread block for
+each task refills by itself; one of `blocks` on each SM goes through the tasks in rounds. The vector variant
+holds in registers what is on its way, the TMA variant in shared memory, which takes longer to begin and keeps
+more bytes in flight.
+
+Numbers that are not the hardware's own are estimates for an H200, L2 cold, and are named so that measurements
+(benchmarks/quantize_bandwidth.py) can take their place; other GPUs are taken to be like it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from math import ceil
+
+from tilewright.device import DeviceProperties
+from tilewright.ops.common.estimates import Estimate
+from tilewright.ops.common.tactics import Tactic
+from tilewright.ops.quantize.problem import BLOCK, DATA_BITS, X_BITS, Problem
+from tilewright.table import KernelRecord
+
+# The hardware (NVIDIA's H100 white paper).
+LANES = 128  # of an SM
+SM_SHARED_BYTES = 228 * 1024
+BLOCK_SHARED_BYTES = 1024  # that the system takes of each thread block's
+REGISTER_THREADS = {
+    1: 1024,
+    2: 512,
+}  # resident threads of an SM that a kernel's registers allow, by parts of x
+
+# The kernels (tilewright/quantize/geometry.hpp).
+ROWS = 4  # of a warp
+THREAD_ELEMENTS = {"bf16": 16, "f16": 16, "f32": 8, "e4m3": 16}
+
+# One launch.
+LAUNCH_SECONDS = {"vector": 2.2e-6, "tma": 2.9e-6}  # to the first load's arrival; tma: barriers, then a warp
+NORM_CLOCKS = 1500  # of RMSNorm: a thread block's sums, and its second way through the rows
+TABLE_CLOCKS = 180  # a thread block's table of NVFP4's factors, beside its first loads
+# Memory.
+HBM_SHARE = {"vector": 0.90, "tma": 0.93}  # of the rated bandwidth
+SM_BYTES_PER_CLOCK = {"vector": 40, "tma": 52}  # what one SM moves if few others do
+# Instructions an element, in lanes of the exact kernels: reading and widening, then encoding.
+READ_INSTRUCTIONS = {"bf16": 3.0, "f16": 3.5, "f32": 2.0, "e4m3": 4.5}
+ENCODE_INSTRUCTIONS = {4: 9.5, 8: 3.5}  # by bits of the data; from sm_100 on FP4 is converted as FP8 is
+SCALE_INSTRUCTIONS = {"exact": 60.0, "fast": 40.0}  # a block's
+SILU_INSTRUCTIONS = {"exact": 30.0, "fast": 10.0}
+ISSUE_SHARE = 0.75  # of the issue slots that are used at best
+DISTURBANCE = 3.0  # the norm in which memory and instructions add up
+
+
+@lru_cache(maxsize=4096)
+def _resident(threads: int, smem_bytes: int, parts: int) -> int:
+    by_threads = REGISTER_THREADS[parts] // threads
+    by_memory = SM_SHARED_BYTES // (smem_bytes + BLOCK_SHARED_BYTES)
+    return max(1, min(by_threads, by_memory))
+
+
+def resident(record: KernelRecord) -> int:
+    """Thread blocks that an SM holds at once."""
+    config = record.config
+    return _resident(config["threads"], record.facts["smem_bytes"], 1 if config["fusion"] == "none" else 2)
+
+
+def tasks(record: KernelRecord, problem: Problem) -> int:
+    """Pieces of work for thread blocks."""
+    config = record.config
+    columns = 32 * THREAD_ELEMENTS[config["x"]]
+    rows = config["threads"] // 32 * ROWS
+    if config["format"] == "fp8_128x128" and config["direction"] == "quantize":
+        rows = columns = BLOCK["fp8_128x128"][0]
+    elif config["fusion"] == "rmsnorm":
+        rows, columns = ROWS, problem.k
+    return int(problem.groups * ceil(problem.m / rows) * ceil(problem.k / columns))
+
+
+def _instructions(record: KernelRecord, problem: Problem) -> float:
+    """Of a lane, for an element of the data."""
+    config = record.config
+    converts = not record.arch.startswith("sm_90")
+    bits = 8 if converts else DATA_BITS[problem.format]
+    parts = 2 if problem.fusion == "silu_mul" else 1
+    rows, columns = BLOCK[problem.format]
+    found = parts * READ_INSTRUCTIONS[problem.x] + ENCODE_INSTRUCTIONS[bits]
+    found += SCALE_INSTRUCTIONS[config["arithmetic"]] / min(columns * rows, THREAD_ELEMENTS[problem.x])
+    if problem.fusion == "silu_mul":
+        found += SILU_INSTRUCTIONS[config["arithmetic"]]
+    elif problem.fusion == "rmsnorm":
+        found += 2 * READ_INSTRUCTIONS[problem.x]
+    return found
+
+
+def estimator(
+    record: KernelRecord, problem: Problem, device: DeviceProperties
+) -> Callable[[Tactic], Estimate]:
+    """Estimates the tactics of one kernel: what they share is worked out once."""
+    config = record.config
+    variant = config["variant"]
+    count, held = tasks(record, problem), resident(record)
+    task_clocks = _instructions(record, problem) * problem.elements / count / LANES / ISSUE_SHARE
+    task_bytes = problem.bytes / count
+    hbm = problem.bytes / (device.memory_bandwidth * HBM_SHARE[variant]) * device.clock_hz
+    start = LAUNCH_SECONDS[variant]
+    once = NORM_CLOCKS if problem.fusion == "rmsnorm" else 0
+    tabled = config["format"] == "nvfp4" and config["arithmetic"] == "exact" and X_BITS[problem.x] < 32
+
+    def weigh(tactic: Tactic) -> Estimate:
+        slots = device.sm_count * min(held, tactic.blocks or held)
+        # A grid that is as large as the work refills SM by SM; the others' SMs do whole rounds of tasks.
+        beside = (
+            count / device.sm_count if tactic.blocks == 0 and count > slots else ceil(count / device.sm_count)
+        )
+        needs = {
+            "math": beside * task_clocks,
+            "fill": beside * task_bytes / SM_BYTES_PER_CLOCK[variant],
+            "hbm": hbm,
+        }
+        clocks = sum(value**DISTURBANCE for value in needs.values()) ** (1 / DISTURBANCE)
+        begun = (
+            ceil(count / slots) if tactic.blocks == 0 else 1
+        )  # thread blocks in a place, one after another
+        clocks += begun * (once + (TABLE_CLOCKS if tabled else 0))
+        main_loop = clocks / device.clock_hz
+        return Estimate(
+            seconds=start + main_loop,
+            waves=ceil(count / slots),
+            bound=max(needs, key=needs.__getitem__),
+            main_loop=main_loop,
+            overhead=start,
+        )
+
+    return weigh

@@ -1,0 +1,76 @@
+"""The `quantize` family as selection sees it."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+
+from tilewright.ops.common.family import Family
+from tilewright.ops.common.tactics import Tactic, misfit_settings, plain
+from tilewright.ops.quantize.cost import estimator, resident
+from tilewright.ops.quantize.problem import Kind, Problem
+from tilewright.table import KernelRecord
+
+DECISIVE = ("direction", "format", "x", "fusion")  # what a kernel has as the problem has it
+
+
+def misfit_kind(record: KernelRecord, kind: Kind) -> str | None:
+    """None where the kernel computes problems of the kind, for some extents, else the reason."""
+    config = record.config
+    for field in DECISIVE:
+        if config[field] != getattr(kind, field):
+            return f"its {field} is {config[field]}, not {getattr(kind, field)}"
+    if kind.exact and config["arithmetic"] != "exact":
+        return "its arithmetic is fast, which the call does not allow"
+    return None
+
+
+def misfit_extents(record: KernelRecord, problem: Problem) -> str | None:
+    """None where the kernel takes the problem's extents and alignment, else the reason."""
+    multiple = record.facts["k_multiple"]
+    if problem.k % multiple:
+        return f"k is {problem.k}, not a multiple of {multiple}"
+    for name, wanted in record.facts["alignment"].items():
+        given = getattr(problem.alignment, name)
+        if given % wanted:
+            return (
+                f"{name}'s rows begin at multiples of {given} bytes (address, row stride, group stride), "
+                f"not of {wanted}"
+            )
+    return None
+
+
+def misfit_arguments(tactic: Tactic, record: KernelRecord) -> str | None:
+    """None where the kernel runs as the tactic says, else the reason."""
+    return misfit_settings(tactic, ("blocks",))
+
+
+def candidates(record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
+    """The tactics of a kernel that a first selection weighs: a thread block for each task, or as many as the
+    GPU holds at once. The TMA variant's ring is worth filling only for several tasks."""
+    return _tactics(record.name, record.config["variant"], resident(record))
+
+
+@functools.lru_cache(maxsize=4096)
+def _tactics(kernel: str, variant: str, held: int) -> tuple[Tactic, ...]:
+    persistent = replace(plain(kernel), blocks=held)
+    return (persistent,) if variant == "tma" else (plain(kernel), persistent)
+
+
+def idle(record: KernelRecord, problem: Problem) -> bool:
+    """Whether the kernel is exact, which the problem does not ask."""
+    return record.config["arithmetic"] == "exact" and not problem.exact
+
+
+FAMILY: Family[Problem] = Family(
+    name="quantize",
+    problem=Problem,
+    misfit_kind=misfit_kind,
+    misfit_extents=misfit_extents,
+    misfit_arguments=misfit_arguments,
+    candidates=candidates,
+    estimator=estimator,
+    idle=idle,
+    extents=("m", "k", "groups"),
+    decisive=DECISIVE,
+)

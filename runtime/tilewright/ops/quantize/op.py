@@ -1,0 +1,285 @@
+"""The public ops: matrices into NVFP4, MXFP4, MXFP8 and FP8 in blocks of 128, and back.
+
+`quantize_nvfp4` describes the arguments and the behaviour of those that quantise, `dequantize_nvfp4` of those
+that read back; the others say what is different.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from tilewright.errors import ArgumentError, ArgumentTypeError
+from tilewright.ops.common.tactics import Tactic
+from tilewright.ops.quantize.arguments import Request
+from tilewright.ops.quantize.call import carry_out
+
+_FP8_FORMATS = {torch.float8_e4m3fn: "mxfp8", torch.float8_e5m2: "mxfp8_e5m2"}
+_BLOCKS = {(1, 128): "fp8_1x128", (128, 128): "fp8_128x128"}
+
+
+def quantize_nvfp4(
+    x: torch.Tensor,
+    global_scale: float | torch.Tensor | None = None,
+    *,
+    layout: str = "128x4",
+    shuffle: bool = False,
+    activation: str = "none",
+    rms_weight: torch.Tensor | None = None,
+    eps: float = 1e-6,
+    rows_valid: torch.Tensor | None = None,
+    fast: bool = False,
+    out: torch.Tensor | None = None,
+    out_scales: torch.Tensor | None = None,
+    tactic: Tactic | str | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """x as NVFP4, on the current stream: E2M1 in blocks of 16 along k, each with an E4M3 scale factor.
+
+    Exactly `tilewright.reference.quantize`, bit for bit, NaN, infinities and subnormals included.
+
+    Args:
+        x: [m, k], or [groups, m, k] (stacked experts), rows contiguous, in a wider tensor too; k a multiple
+            of 16. bfloat16, float16, float32, and (NVFP4 alone) float8_e4m3fn.
+        global_scale: 448 * 6 / amax(x), or what is near; 1 if absent. A number, or float32: one, one for each
+            row ([m], [groups, m]: per token), or one for each group. A number or a CPU tensor of one becomes
+            a constant of the device, which is kept; tensors elsewhere are copied, without waiting.
+        layout: of the scale factors: 128x4, 8x4 or linear, see `tilewright.scale_factors`.
+        shuffle: stores rows, and scale factors with them, in the order of `tilewright.row_shuffle`, which
+            TensorRT-LLM's generated GEMMs want of weights (FlashInfer's do_shuffle). x is copied for it.
+        activation: silu_mul quantises silu(x[..., :k]) * x[..., k:] of an x that is 2k wide.
+        rms_weight: [k], of x's dtype: quantises x / sqrt(mean(x^2) + eps) * rms_weight. These two compute in
+            FP32 and round nothing in between; they are not exact to the bit.
+        eps: of the root mean square.
+        rows_valid: int32 [groups] on the device (or one, of a matrix): only rows below it are read and
+            written; the scale factors of others are 0.
+        fast: allows approximate reciprocals: a few elements and scale factors come out one step away.
+        out: the data's tensor, uint8 or float4_e2m1fn_x2, [..., m, k/2], rows contiguous; made if absent.
+        out_scales: the scale factors' tensor, float8_e4m3fn or uint8, contiguous, padding and all; made if
+            absent.
+        tactic: a kernel's name, or a tactic (`NAME@blocks=2`), instead of the one selected.
+
+    Returns:
+        data: uint8 [..., m, k/2], the even element in the low four bits.
+        scales: float8_e4m3fn [..., padded rows, padded columns]; the padding is 0.
+
+    Raises:
+        ArgumentError: an argument is wrong; it says which, what was given and what is wanted.
+        UnsupportedDeviceError: no kernel runs on this GPU.
+        NoKernelError: no kernel computes this problem.
+        NotBuiltError: the kernel is not built, and TILEWRIGHT_JIT=0.
+
+    Tensors that no kernel reads or writes as they lie are copied, which the log says.
+    """
+    fusion = _fusion(activation, rms_weight)
+    request = Request("quantize_nvfp4", "quantize", "nvfp4", layout, fusion, shuffle, not fast)
+    _, data, scales = carry_out(
+        request, x, rms_weight, global_scale, rows_valid, out, out_scales, eps, tactic
+    )
+    return data, scales
+
+
+def quantize_mxfp4(
+    x: torch.Tensor,
+    *,
+    layout: str = "128x4",
+    shuffle: bool = False,
+    activation: str = "none",
+    rms_weight: torch.Tensor | None = None,
+    eps: float = 1e-6,
+    rows_valid: torch.Tensor | None = None,
+    out: torch.Tensor | None = None,
+    out_scales: torch.Tensor | None = None,
+    tactic: Tactic | str | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """As `quantize_nvfp4`, into MXFP4: E2M1 in blocks of 32, each with a UE8M0 scale factor, 2^(byte - 127),
+    the scales float8_e8m0fnu. There is no global scale. A last block may be of 16."""
+    fusion = _fusion(activation, rms_weight)
+    request = Request("quantize_mxfp4", "quantize", "mxfp4", layout, fusion, shuffle)
+    _, data, scales = carry_out(request, x, rms_weight, None, rows_valid, out, out_scales, eps, tactic)
+    return data, scales
+
+
+def quantize_mxfp8(
+    x: torch.Tensor,
+    *,
+    dtype: torch.dtype = torch.float8_e4m3fn,
+    layout: str = "128x4",
+    shuffle: bool = False,
+    activation: str = "none",
+    rms_weight: torch.Tensor | None = None,
+    eps: float = 1e-6,
+    rows_valid: torch.Tensor | None = None,
+    out: torch.Tensor | None = None,
+    out_scales: torch.Tensor | None = None,
+    tactic: Tactic | str | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """As `quantize_nvfp4`, into MXFP8: elements of `dtype`, float8_e4m3fn or float8_e5m2, [..., m, k], in
+    blocks of 32, each with a UE8M0 scale factor, 2^(byte - 127), the scales float8_e8m0fnu. There is no
+    global scale. A last block may be of 16."""
+    fusion = _fusion(activation, rms_weight)
+    request = Request("quantize_mxfp8", "quantize", _mxfp8(dtype, "dtype"), layout, fusion, shuffle)
+    _, data, scales = carry_out(request, x, rms_weight, None, rows_valid, out, out_scales, eps, tactic)
+    return data, scales
+
+
+def quantize_fp8_blockwise(
+    x: torch.Tensor,
+    block: Sequence[int] = (1, 128),
+    *,
+    scale_type: str = "float32",
+    scale_layout: str | None = None,
+    activation: str = "none",
+    rms_weight: torch.Tensor | None = None,
+    eps: float = 1e-6,
+    rows_valid: torch.Tensor | None = None,
+    out: torch.Tensor | None = None,
+    out_scales: torch.Tensor | None = None,
+    tactic: Tactic | str | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """As `quantize_nvfp4`, into FP8 (E4M3) with a scale for each block of rows x columns, as DeepGEMM's
+    kernels read it; exactly `tilewright.reference.quantize_fp8_blockwise`.
+
+    Args:
+        block: (1, 128), or (128, 128).
+        scale_type: float32; or ue8m0: rounded up to powers of two, four packed into an int32.
+        scale_layout: of float32 scales of (1, 128), m_major (columns at multiples of 4 rows, as TMA reads
+            them; the default) or row_major; (128, 128) is row_major; ue8m0 is packed, which is m_major too.
+            See `tilewright.blockwise_scales`.
+        out_scales: the scales' tensor; an m_major one with memory for its padding
+            (`blockwise_scales.allocate`).
+
+    Returns:
+        data: float8_e4m3fn [..., m, k].
+        scales: [..., m, ceil(k/128)], of strides (1, ld) where m_major; of (128, 128) [..., ceil(m/128),
+            ceil(k/128)]; packed int32 [..., m, ceil(k/512)], which repeat a (128, 128) block's for its rows.
+    """
+    name = _blockwise(block)
+    if scale_type not in ("float32", "ue8m0"):
+        raise ArgumentError("scale_type", f"it is {scale_type!r}; float32 or ue8m0 is wanted")
+    packed = scale_type == "ue8m0"
+    if scale_layout is None:
+        scale_layout = "packed" if packed else "m_major" if name == "fp8_1x128" else "row_major"
+    elif (scale_layout == "packed") != packed:
+        raise ArgumentError(
+            "scale_layout",
+            f"it is {scale_layout!r} beside scales of {scale_type}; ue8m0 are packed, and no other",
+        )
+    fusion = _fusion(activation, rms_weight)
+    request = Request("quantize_fp8_blockwise", "quantize", name, scale_layout, fusion)
+    _, data, scales = carry_out(request, x, rms_weight, None, rows_valid, out, out_scales, eps, tactic)
+    return data, scales
+
+
+def dequantize_nvfp4(
+    data: torch.Tensor,
+    scales: torch.Tensor,
+    global_scale: float | torch.Tensor | None = None,
+    *,
+    layout: str = "128x4",
+    dtype: torch.dtype | None = None,
+    rows_valid: torch.Tensor | None = None,
+    out: torch.Tensor | None = None,
+    tactic: Tactic | str | None = None,
+) -> torch.Tensor:
+    """The matrix that NVFP4 data stand for, on the current stream: element * scale factor / global scale.
+
+    The product is exact in FP32; the quotient and the result are rounded to nearest.
+
+    Args:
+        data: uint8 or float4_e2m1fn_x2 [m, k/2], or [groups, m, k/2], rows contiguous; k a multiple of 16.
+        scales: float8_e4m3fn or uint8, contiguous, padding and all, of any shape.
+        global_scale: with which they were quantised, as `quantize_nvfp4` takes it.
+        layout: of the scale factors.
+        dtype: of the result: bfloat16 (the default), float16, float32.
+        rows_valid: int32 [groups] on the device: rows from it on are not written.
+        out: the result's tensor, of `dtype` if that is given; made if absent.
+        tactic: a kernel's name, or a tactic, instead of the one selected.
+
+    Returns:
+        [..., m, k].
+
+    Raises:
+        As `quantize_nvfp4`.
+    """
+    request = Request("dequantize_nvfp4", "dequantize", "nvfp4", layout, dtype=_dtype(dtype, out))
+    return carry_out(request, out, None, global_scale, rows_valid, data, scales, 0.0, tactic)[0]
+
+
+def dequantize_mxfp4(
+    data: torch.Tensor,
+    scales: torch.Tensor,
+    *,
+    layout: str = "128x4",
+    dtype: torch.dtype | None = None,
+    rows_valid: torch.Tensor | None = None,
+    out: torch.Tensor | None = None,
+    tactic: Tactic | str | None = None,
+) -> torch.Tensor:
+    """As `dequantize_nvfp4`, of MXFP4: float8_e8m0fnu or uint8 scales, and no global scale."""
+    request = Request("dequantize_mxfp4", "dequantize", "mxfp4", layout, dtype=_dtype(dtype, out))
+    return carry_out(request, out, None, None, rows_valid, data, scales, 0.0, tactic)[0]
+
+
+def dequantize_mxfp8(
+    data: torch.Tensor,
+    scales: torch.Tensor,
+    *,
+    layout: str = "128x4",
+    dtype: torch.dtype | None = None,
+    rows_valid: torch.Tensor | None = None,
+    out: torch.Tensor | None = None,
+    tactic: Tactic | str | None = None,
+) -> torch.Tensor:
+    """As `dequantize_nvfp4`, of MXFP8: float8_e4m3fn or float8_e5m2 data [..., m, k], float8_e8m0fnu or uint8
+    scales, and no global scale."""
+    name = _mxfp8(getattr(data, "dtype", None), "data")
+    request = Request("dequantize_mxfp8", "dequantize", name, layout, dtype=_dtype(dtype, out))
+    return carry_out(request, out, None, None, rows_valid, data, scales, 0.0, tactic)[0]
+
+
+def dequantize_fp8_blockwise(
+    data: torch.Tensor,
+    scales: torch.Tensor,
+    block: Sequence[int] = (1, 128),
+    *,
+    dtype: torch.dtype | None = None,
+    rows_valid: torch.Tensor | None = None,
+    out: torch.Tensor | None = None,
+    tactic: Tactic | str | None = None,
+) -> torch.Tensor:
+    """As `dequantize_nvfp4`, of FP8 in blocks: float8_e4m3fn data [..., m, k], float32 scales, m_major or
+    row_major as their strides say, or packed ones (int32)."""
+    name = _blockwise(block)
+    request = Request("dequantize_fp8_blockwise", "dequantize", name, None, dtype=_dtype(dtype, out))
+    return carry_out(request, out, None, None, rows_valid, data, scales, 0.0, tactic)[0]
+
+
+def _fusion(activation: str, rms_weight: Any) -> str:
+    if activation not in ("none", "silu_mul"):
+        raise ArgumentError("activation", f"it is {activation!r}; none or silu_mul is wanted")
+    if rms_weight is None:
+        return activation
+    if activation != "none":
+        raise ArgumentError("rms_weight", f"it is given beside {activation}; one of the two is possible")
+    return "rmsnorm"
+
+
+def _mxfp8(dtype: Any, argument: str) -> str:
+    if dtype not in _FP8_FORMATS:
+        raise ArgumentTypeError(argument, f"its dtype is {dtype}; float8_e4m3fn or float8_e5m2 is wanted")
+    return _FP8_FORMATS[dtype]
+
+
+def _blockwise(block: Any) -> str:
+    try:
+        return _BLOCKS[tuple(block)]
+    except (TypeError, KeyError):
+        raise ArgumentError("block", f"it is {block!r}; (1, 128) or (128, 128) is wanted") from None
+
+
+def _dtype(dtype: torch.dtype | None, out: Any) -> torch.dtype:
+    if dtype is not None:
+        return dtype
+    return out.dtype if isinstance(out, torch.Tensor) else torch.bfloat16

@@ -1,0 +1,94 @@
+"""How a quantising call is carried out.
+
+Calls are (x, weight, global_scale, rows_valid, data, scales, epsilon), all tensors but the last, of which x,
+data and scales are always there: the op has made those that are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, NoReturn
+
+import torch
+
+from tilewright import blockwise_scales, row_shuffle
+from tilewright.ops.common import memory, plan
+from tilewright.ops.quantize.arguments import Arguments
+
+QUANTIZE = ("x", "rms_weight", "global_scale", "rows_valid", "out", "out_scales")
+DEQUANTIZE = ("out", "rms_weight", "global_scale", "rows_valid", "data", "scales")
+_ALIASED = -32  # tilewright/matrix_binding.hpp: operand 0
+
+
+class EmptyPlan(plan.EmptyPlan):
+    """There are no elements, and no scales."""
+
+    operands = QUANTIZE
+
+
+class QuantizePlan(plan.DirectPlan):
+    """One launch on the caller's tensors."""
+
+    operands: ClassVar[tuple[str, ...]] = QUANTIZE
+
+
+class DequantizePlan(plan.DirectPlan):
+    """One launch on the caller's tensors; x is written."""
+
+    operands: ClassVar[tuple[str, ...]] = DEQUANTIZE
+
+    def fail(self, status: int) -> NoReturn:
+        if status == _ALIASED:
+            raise memory.aliased("data or scales")
+        super().fail(status)
+
+
+class CopyingPlan(plan.Plan):
+    """Copies what the kernels cannot read as it lies, or want in another order, runs the op on the copies,
+    and copies back what that has written.
+
+    `inner` is the op itself, on a problem that needs no copies; it takes a call's tensors.
+    """
+
+    def __init__(self, arguments: Arguments, copies: frozenset[str], inner: Callable[..., Any]) -> None:
+        super().__init__(arguments)
+        self.names = QUANTIZE if arguments.request.quantizes else DEQUANTIZE
+        self.copies = copies
+        self._inner = inner
+
+    def run(self, call: tuple[Any, ...]) -> None:
+        given = {name: x for name, x in zip(self.names, call, strict=False) if x is not None}
+        written = [name for name in given if name in ("out", "out_scales")]
+        for name in written:
+            others = {other: tensor for other, tensor in given.items() if other != name}
+            memory.check_aliasing(given[name], name, **others)
+        used = {name: self._copy(name, given[name]) if name in self.copies else given[name] for name in given}
+        arguments: Arguments = self.arguments
+        if arguments.request.shuffle:
+            used["x"] = row_shuffle.shuffle_rows(as_bytes(used["x"])).view(used["x"].dtype)
+            if arguments.global_scale == "row":
+                per_row = used["global_scale"].reshape(-1, arguments.m, 1)
+                used["global_scale"] = row_shuffle.shuffle_rows(per_row).reshape(-1)
+        self._inner(*(used.get(name) for name in self.names), call[-1])
+        for name in written:
+            if name in self.copies:
+                self._restore(name, given[name], used[name])
+
+    def _copy(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
+        if self._m_major(name):
+            return blockwise_scales.m_major(tensor)
+        return as_bytes(tensor).clone(memory_format=torch.contiguous_format).view(tensor.dtype)
+
+    def _restore(self, name: str, tensor: torch.Tensor, copy: torch.Tensor) -> None:
+        """Puts what was written to a copy where it belongs, with the padding of m_major scales."""
+        if self._m_major(name):
+            tensor, copy = blockwise_scales.with_padding(tensor), blockwise_scales.with_padding(copy)
+        as_bytes(tensor).copy_(as_bytes(copy))
+
+    def _m_major(self, name: str) -> bool:
+        return name in ("scales", "out_scales") and self.arguments.layout in ("m_major", "packed")
+
+
+def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor of one-byte elements as uint8, which torch copies whatever they mean, or the tensor itself."""
+    return tensor.view(torch.uint8) if tensor.element_size() == 1 else tensor

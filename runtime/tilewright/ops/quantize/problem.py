@@ -1,0 +1,126 @@
+"""What a caller of the quantising ops asks, apart from where the tensors lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+from typing import NamedTuple
+
+from tilewright import blockwise_scales, scale_factors
+from tilewright.ops.common.tactics import Tactic
+
+X_BITS = {"bf16": 16, "f16": 16, "f32": 32, "e4m3": 8}
+DATA_BITS = {"nvfp4": 4, "mxfp4": 4, "mxfp8": 8, "mxfp8_e5m2": 8, "fp8_1x128": 8, "fp8_128x128": 8}
+BLOCK = {  # rows and columns that share a scale
+    "nvfp4": (1, 16), "mxfp4": (1, 32), "mxfp8": (1, 32), "mxfp8_e5m2": (1, 32),
+    "fp8_1x128": (1, 128), "fp8_128x128": (128, 128),
+}  # fmt: skip
+LAYOUTS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("nvfp4", "mxfp4", "mxfp8", "mxfp8_e5m2"), scale_factors.LAYOUTS),
+    "fp8_1x128": ("m_major", "row_major", "packed"),
+    "fp8_128x128": ("row_major", "packed"),
+}
+FUSIONS = ("none", "silu_mul", "rmsnorm")
+GLOBAL_SCALES = ("none", "tensor", "row")
+# The numbers of tilewright/quantize/binding.hpp and args.h.
+X_CODES = {"bf16": 10, "f16": 11, "f32": 12, "e4m3": 13}
+FORMAT_CODES = {name: code for code, name in enumerate(DATA_BITS)}
+LAYOUT_CODES = {"128x4": 0, "8x4": 1, "linear": 2, "row_major": 3, "m_major": 4, "packed": 5}
+MOST_ALIGNED = 32  # bytes: more than this no kernel asks for
+
+
+class Kind(NamedTuple):
+    """What of a problem decides which kernels compute it, but for extents and alignment."""
+
+    direction: str
+    format: str
+    x: str
+    fusion: str
+    exact: bool
+
+
+class Alignment(NamedTuple):
+    """Bytes that address, row stride and group stride of x and of the data are multiples of."""
+
+    x: int = MOST_ALIGNED
+    data: int = MOST_ALIGNED
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """x[groups, m, k] into data and scales of a format, or back (`direction` is dequantize).
+
+    With the fusion silu_mul, x is [groups, m, 2k]. `exact`: bit for bit what `tilewright.reference` says.
+    """
+
+    m: int
+    k: int
+    groups: int = 1
+    direction: str = "quantize"
+    format: str = "nvfp4"
+    x: str = "bf16"
+    layout: str = "128x4"
+    fusion: str = "none"
+    global_scale: str = "none"  # or one for the tensor, or one for each row
+    exact: bool = True
+    alignment: Alignment = field(default=Alignment())
+
+    @property
+    def kind(self) -> Kind:
+        return Kind(self.direction, self.format, self.x, self.fusion, self.exact)
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        return (self.m, self.k, self.groups)
+
+    def options(self, tactic: Tactic, sm_count: int) -> tuple[int, ...]:
+        """The numbers that the binding takes (tilewright/quantize/binding.hpp)."""
+        per_row = int(self.global_scale == "row")
+        codes = (LAYOUT_CODES[self.layout], X_CODES[self.x], FORMAT_CODES[self.format])
+        return (sm_count, tactic.blocks, *codes, per_row)
+
+    @property
+    def elements(self) -> int:
+        """Of the data."""
+        return self.groups * self.m * self.k
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that memory must move at least: x, data and scales once."""
+        parts = 2 if self.fusion == "silu_mul" else 1
+        bits = parts * X_BITS[self.x] + DATA_BITS[self.format]
+        return self.elements * bits // 8 + self.groups * scale_bytes(self.m, self.k, self.format, self.layout)
+
+    def __str__(self) -> str:
+        shape = f"{self.m}x{self.k}" + (f" in {self.groups} groups" if self.groups > 1 else "")
+        way = f"{self.x} -> {self.format}" if self.direction == "quantize" else f"{self.format} -> {self.x}"
+        extras = [
+            word
+            for word, present in (
+                (self.fusion, self.fusion != "none"),
+                ("a global scale a row", self.global_scale == "row"),
+                ("fast arithmetic", not self.exact),
+            )
+            if present
+        ]
+        return f"{self.direction} {shape} {way}, scales {self.layout}" + "".join(
+            f", {word}" for word in extras
+        )
+
+
+def scale_shape(m: int, k: int, name: str, layout: str) -> tuple[int, int]:
+    """Rows and columns of a matrix's scales as a tensor: padded ones of 128x4 and 8x4, words of packed."""
+    rows, columns = BLOCK[name]
+    if layout in scale_factors.LAYOUTS:
+        return scale_factors.padded_shape(m, k, columns, layout)
+    if layout == "packed":
+        return m, blockwise_scales.words(-(-k // columns))
+    return -(-m // rows), -(-k // columns)
+
+
+def scale_bytes(m: int, k: int, name: str, layout: str) -> int:
+    """Bytes of a matrix's scales, padding included."""
+    rows, columns = scale_shape(m, k, name, layout)
+    if layout in scale_factors.LAYOUTS:
+        return rows * columns
+    return 4 * prod((rows if layout == "row_major" else blockwise_scales.leading(rows), columns))
