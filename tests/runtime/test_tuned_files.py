@@ -131,7 +131,7 @@ def test_new_entries_replace_old_ones_of_the_same_problem(
     assert found.exact(Problem(64, 4096, 4096)) == Tactic("small")
 
 
-def test_fields_that_are_tuples_are_read_back(
+def test_how_operands_lie_decides_what_is_legal_alone(
     tmp_path: Path, folder: Path, table, blockscaled_row, built
 ) -> None:
     table(tmp_path / "generated", "sm100_x", [blockscaled_row("one")], "blockscaled_gemm")
@@ -139,12 +139,18 @@ def test_fields_that_are_tuples_are_read_back(
     header = Header.of(B200, registry, "blockscaled_gemm")
     problem = BLOCKSCALED.problem(512, 512, 512)
     path = paths.tuned_file(folder, B200.name, "blockscaled_gemm")
-    files.update(path, header, BLOCKSCALED, registry, [Entry(problem, Tactic("one", cluster="2x1"), 1e-5)])
+    tactic = Tactic("one", cluster="2x1")
+    files.update(path, header, BLOCKSCALED, registry, [Entry(problem, tactic, 1e-5)])
+    assert "alignment" not in path.read_text()
     found = Tuned(BLOCKSCALED, registry, B200)
-    assert found.exact(problem) == Tactic("one", cluster="2x1")
+    assert found.exact(problem) == tactic
     assert [one.problem for one in found.entries] == [problem]
-    unaligned = replace(problem, alignment=problem.alignment._replace(d=16))
+    # One kernel's D wants 8 elements (16 bytes).
+    assert found.exact(replace(problem, alignment=problem.alignment._replace(d=8))) == tactic
+    unaligned = replace(problem, alignment=problem.alignment._replace(d=4))
     assert found.exact(unaligned) is None
+    assert found.bucket(replace(unaligned, m=400)) is None
+    assert found.bucket(replace(problem, m=400)) == (tactic, problem)
 
 
 # What of a header differs, and what a refusal says.

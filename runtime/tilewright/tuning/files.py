@@ -48,7 +48,7 @@ class Entry(NamedTuple):
 class Section:
     """What a file holds of one kind of problem, for one set of kernels."""
 
-    kind: Mapping[str, Any]  # the problem's fields that are no extents
+    kind: Mapping[str, Any]  # the problem's `kind_fields`
     candidates: str  # as `candidates_of` writes it
     rows: list[dict[str, Any]] = field(default_factory=list)  # extents by name, "tactic" (text), "seconds"
 
@@ -62,11 +62,15 @@ class TunedFile:
     sections: list[Section]
 
 
+def kind_fields(family: Family[Any]) -> list[dataclasses.Field[Any]]:
+    """The fields by which files know a kind of problem: neither extents nor how operands lie."""
+    others = (*family.extents, *family.placement)
+    return [one for one in dataclasses.fields(family.problem) if one.name not in others]
+
+
 def kind_of(family: Family[Any], problem: Any) -> dict[str, Any]:
-    """The problem's fields that are no extents, as JSON has them."""
-    names = (one.name for one in dataclasses.fields(problem) if one.name not in family.extents)
-    values = {name: getattr(problem, name) for name in names}
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+    """The problem's values of `kind_fields`."""
+    return {one.name: getattr(problem, one.name) for one in kind_fields(family)}
 
 
 def extents_of(family: Family[Any], problem: Any) -> Key:
@@ -80,7 +84,7 @@ def is_row(row: Mapping[str, Any], family: Family[Any]) -> bool:
 
 def frozen(kind: Mapping[str, Any]) -> Key:
     """A kind, to look it up by."""
-    return tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in kind.items())
+    return tuple(kind.items())
 
 
 def candidates_of(records: Iterable[KernelRecord]) -> str:
@@ -166,9 +170,8 @@ def _section(data: Mapping[str, Any]) -> Section:
         ):
             raise ValueError(f"{json.dumps(row)} is no entry")
     for value in data["kind"].values():
-        for one in value if isinstance(value, list) else [value]:
-            if not isinstance(one, (str, int, float, bool)):
-                raise ValueError(f"{json.dumps(value)} says nothing of a kind of problem")
+        if not isinstance(value, (str, int, float, bool)):
+            raise ValueError(f"{json.dumps(value)} says nothing of a kind of problem")
     if not isinstance(data["candidates"], str):
         raise ValueError("the candidates of a section are no text")
     return Section(dict(data["kind"]), data["candidates"], data["tuned"])

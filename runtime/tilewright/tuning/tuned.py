@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import threading
 from collections.abc import Iterable, Mapping
@@ -71,8 +70,10 @@ class Tuned:
         return None if found is None else found.tactic
 
     def found(self, problem: Any) -> Found | None:
-        """As `exact`, with what was measured."""
-        return self._of_kind(problem).get(files.extents_of(self._family, problem))
+        """As `exact`, with what was measured. None too where the operands lie so that the kernel does
+        not take them."""
+        found = self._of_kind(problem).get(files.extents_of(self._family, problem))
+        return found if found and self._legal(found.tactic, problem) else None
 
     def bucket(self, problem: Any) -> tuple[Tactic, Any] | None:
         """The tactic of the nearest tuned problem that differs in m alone, and that problem.
@@ -93,7 +94,7 @@ class Tuned:
         above = sorted((m, tactic) for m, tactic in near if problem.m < m < 2 * problem.m)
         below = sorted(((m, tactic) for m, tactic in near if problem.m / 2 < m < problem.m), reverse=True)
         for m, tactic in (*above, *below):
-            if family.misfit_tactic(tactic, self._registry.record(tactic.kernel), problem) is None:
+            if self._legal(tactic, problem):
                 return tactic, replace(problem, m=m)
         return None
 
@@ -112,6 +113,10 @@ class Tuned:
         """What was refused or dropped, and why."""
         self._judge_all()
         return list(self._said)
+
+    def _legal(self, tactic: Tactic, problem: Any) -> bool:
+        record = self._registry.record(tactic.kernel)
+        return self._family.misfit_tactic(tactic, record, problem) is None
 
     def _read(self, path: Path, header: Header, *, shipped: bool) -> None:
         try:
@@ -139,19 +144,9 @@ class Tuned:
     def _key(self, kind: Mapping[str, Any]) -> Key | None:
         """To look a section up by; fields that are newer than the section have their defaults. None where
         it has other fields than problems have."""
-        known = {one.name: one for one in dataclasses.fields(self._family.problem)}
-        for name in self._family.extents:
-            known.pop(name)
-        if not set(kind) <= set(known):
-            return None
-        for name, field in known.items():
-            if name not in kind and field.default is MISSING:
-                return None
-            if isinstance(field.default, tuple) and len(kind.get(name, field.default)) != len(field.default):
-                return None
-        return files.frozen({
-            name: kind.get(name, field.default) for name, field in known.items()
-        })  # fmt: skip
+        known = {one.name: one.default for one in files.kind_fields(self._family)}
+        whole = {name: kind.get(name, default) for name, default in known.items()}
+        return files.frozen(whole) if set(kind) <= set(known) and MISSING not in whole.values() else None
 
     def _of_kind(self, problem: Any) -> dict[Key, Found]:
         if not self._unjudged and not self._found:
@@ -220,12 +215,7 @@ class Tuned:
 
     def _problem(self, kind: Key, extents: Iterable[int]) -> Any:
         """A problem of the family, of values as JSON has them."""
-        problem = self._family.problem
-        values: dict[str, Any] = dict(kind)
-        for one in dataclasses.fields(problem):
-            if isinstance(one.default, tuple) and one.name in values:
-                values[one.name] = type(one.default)(*values[one.name])
-        return problem(**dict(zip(self._family.extents, extents, strict=True)), **values)
+        return self._family.problem(**dict(zip(self._family.extents, extents, strict=True)), **dict(kind))
 
     def _judge_all(self) -> None:
         with self._lock:

@@ -85,7 +85,10 @@ class Family(Generic[P]):
     variants: Callable[[Tactic], Iterable[Tactic]] = lambda tactic: (tactic,)
     """A tactic with what a first selection leaves to the kernel: tuning tries them of the best."""
     extents: tuple[str, ...] = ("m", "n", "k", "batch")
-    """The fields of a problem that are numbers and may take any value; the others are its kind."""
+    """The fields of a problem that are numbers and may take any value."""
+    placement: tuple[str, ...] = ("alignment",)
+    """The fields, if there are such, that say how operands lie: they decide which kernels take a problem, and
+    hardly how long one takes. Tuned files do not know them; what they know is the other fields."""
     decisive: tuple[str, ...] = ()
     """Fields of a kind that `misfit_kind` wants equal to those of a kernel's configuration, which are text:
     by them kernels are passed over before their rows are parsed."""
