@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from tilewright.ops.common.tactics import Tactic
 
 
 class TilewrightError(Exception):
@@ -102,3 +105,28 @@ class LaunchError(TilewrightError):
     """The CUDA runtime or the kernel refused a launch."""
 
     exit_code = 3
+
+
+class WrongResultError(TilewrightError):
+    """A kernel computed something else than the reference."""
+
+    exit_code = 1
+
+
+class MeasureError(TilewrightError):
+    """A tactic was not timed: CUDA or torch refused."""
+
+    exit_code = 1
+
+
+class GpuLostError(TilewrightError):
+    """A kernel left the GPU in a state in which this process runs nothing more on it."""
+
+    exit_code = 1
+
+    tactic: Tactic | None = None
+
+    def of(self, tactic: Tactic) -> GpuLostError:
+        """The same, of the tactic that was under way."""
+        self.tactic = tactic
+        return self

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,32 +19,71 @@ def rotations(bytes_per_call: int, l2_bytes: int, *, least: int = 4, most: int =
     return max(least, min(most, -(-GROUPS * l2_bytes // max(1, bytes_per_call)) + 1))
 
 
-def graph_seconds(calls: Sequence[Callable[[], Any]], *, replays: int = 15) -> float:
-    """Median seconds of one call: all of `calls` in one CUDA graph, replayed; events around each replay.
+@functools.cache
+def _side_stream(device: int) -> torch.cuda.Stream:
+    """Where everything is captured: each stream that an op runs on has a workspace of its own."""
+    return torch.cuda.Stream(device)
 
-    Give each call operands of its own (`rotations`), or the second finds them in L2.
+
+class Replays:
+    """Calls in one CUDA graph, to be replayed and timed again and again.
+
+    What is captured is what runs: give each call operands of its own (`rotations`), or the second finds them
+    in L2. A kernel's first call loads it, which a capture must not: `warm_up` calls are made before.
+    `pool` is the memory of another graph (`Replays.pool`) that is not replayed at the same time.
     """
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        for call in calls[:WARM_UP]:
-            call()
-    torch.cuda.current_stream().wait_stream(stream)
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    kept = []  # what a call returns lives in the graph's memory; freed there, it would be reused
-    with torch.cuda.graph(graph):
-        for call in calls:
-            kept.append(call())
-    for _ in range(WARM_UP):
-        graph.replay()
-    seconds: list[float] = []
-    for _ in range(replays):
+
+    def __init__(
+        self, calls: Sequence[Callable[[], Any]], *, warm_up: int = WARM_UP, pool: Any = None
+    ) -> None:
+        self._count = len(calls)
+        self._graph = torch.cuda.CUDAGraph()
+        stream = _side_stream(torch.cuda.current_device())
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for call in calls[:warm_up]:
+                call()
+            torch.cuda.synchronize()
+            # Not `torch.cuda.graph`: it gives all free memory back to the driver first, which costs more than
+            # the capture does.
+            self._graph.capture_begin(*([] if pool is None else [pool]))
+            try:
+                # What a call returns lives in the graph's memory; freed there, it would be reused.
+                self._kept = [call() for call in calls]
+            except BaseException:
+                with contextlib.suppress(RuntimeError):  # the capture is broken; why is on its way
+                    self._graph.capture_end()
+                raise
+            self._graph.capture_end()
+        torch.cuda.current_stream().wait_stream(stream)
+
+    @property
+    def pool(self) -> Any:
+        """The graph's memory, for other graphs while this one exists."""
+        return self._graph.pool()
+
+    def replay(self) -> None:
+        self._graph.replay()
+
+    def seconds(self, replays: int = 1) -> float:
+        """Seconds of one call, by events around so many replays in a row."""
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         start.record()
-        graph.replay()
+        for _ in range(replays):
+            self._graph.replay()
         end.record()
         end.synchronize()
-        seconds.append(start.elapsed_time(end) * 1e-3 / len(calls))
-    del kept
-    return statistics.median(seconds)
+        return float(start.elapsed_time(end)) * 1e-3 / (self._count * replays)
+
+    @property
+    def calls(self) -> int:
+        """In one replay."""
+        return self._count
+
+
+def graph_seconds(calls: Sequence[Callable[[], Any]], *, replays: int = 15) -> float:
+    """Median seconds of one call: all of `calls` in one CUDA graph, replayed; events around each replay."""
+    graph = Replays(calls)
+    for _ in range(WARM_UP):
+        graph.replay()
+    return statistics.median(graph.seconds() for _ in range(replays))

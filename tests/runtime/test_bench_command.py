@@ -229,7 +229,7 @@ def test_what_was_measured_before_an_error_is_kept(
     project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tilewright.benchmarking import measuring  # noqa: PLC0415 (it imports torch)
-    from tilewright.benchmarking.errors import GpuLostError  # noqa: PLC0415
+    from tilewright.errors import GpuLostError  # noqa: PLC0415
 
     def on_gpu(*_: Any) -> Any:
         def meter(problem: Any) -> Callable[[Any], float]:

@@ -15,11 +15,18 @@ from typing import Any
 import pytest
 
 from tilewright.benchmarking import groups, report
-from tilewright.benchmarking.errors import CannotCompareError, GpuLostError, MeasureError
+from tilewright.benchmarking.errors import CannotCompareError
 from tilewright.benchmarking.groups import Group, Standing
 from tilewright.context import Context
 from tilewright.device import B300, H200
-from tilewright.errors import ArgumentError, LaunchError, NoKernelError
+from tilewright.errors import (
+    ArgumentError,
+    GpuLostError,
+    LaunchError,
+    MeasureError,
+    NoKernelError,
+    WrongResultError,
+)
 from tilewright.ops.blockscaled_gemm.family import FAMILY as BLOCKSCALED
 from tilewright.ops.blockscaled_gemm.problem import Problem as BlockscaledProblem
 from tilewright.ops.common.tactics import Tactic
@@ -27,12 +34,12 @@ from tilewright.ops.gemm.family import FAMILY as GEMM
 from tilewright.ops.gemm.problem import Problem
 from tilewright.registry import Registry
 from tilewright.table import KernelRecord
+from tilewright.tuning.search import Timing
 
 torch = pytest.importorskip("torch")
 
 from tilewright.benchmarking import comparing, measuring  # noqa: E402
-from tilewright.benchmarking.comparing import Comparison, Options, Side, Timing  # noqa: E402
-from tilewright.ops.common.measuring import WrongResultError  # noqa: E402
+from tilewright.benchmarking.comparing import Comparison, Options, Side  # noqa: E402
 
 LABELS = ("ultra", "rest")
 
@@ -244,11 +251,11 @@ def test_a_lost_gpu_ends_the_comparison(record: Callable[..., KernelRecord]) -> 
 
 def test_errors_of_torch_are_failures_or_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
-    with pytest.raises(MeasureError, match=r"^CUDA out of memory$"), measuring._refusals("x"):
+    with pytest.raises(MeasureError, match=r"^CUDA out of memory$"), measuring.refusals("x"):
         raise RuntimeError("CUDA out of memory\nTried to allocate")
-    with pytest.raises(LaunchError, match="status 1"), measuring._refusals("x"):
+    with pytest.raises(LaunchError, match="status 1"), measuring.refusals("x"):
         raise LaunchError("status 1")
-    with pytest.raises(WrongResultError), measuring._refusals("x"):
+    with pytest.raises(WrongResultError), measuring.refusals("x"):
         raise WrongResultError("0.3")
 
     def broken() -> None:
@@ -256,7 +263,7 @@ def test_errors_of_torch_are_failures_or_the_end(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(torch.cuda, "synchronize", broken)
     lost = pytest.raises(GpuLostError, match=r"kernel@splits=2 broke the CUDA context: CUDA error 700")
-    with lost, measuring._refusals("kernel@splits=2"):
+    with lost, measuring.refusals("kernel@splits=2"):
         raise LaunchError("CUDA error 700")
 
 

@@ -19,9 +19,9 @@ from tilewright.errors import (
     ArgumentTypeError,
     NoKernelError,
     NotBuiltError,
+    WrongResultError,
 )
 from tilewright.ops.common import memory
-from tilewright.ops.common.measuring import WrongResultError
 from tilewright.ops.gemm import measuring
 from tilewright.ops.gemm.problem import Problem
 from tilewright.registry import Registry

@@ -5,18 +5,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, TypeAlias
 
-from tilewright.benchmarking.errors import GpuLostError
 from tilewright.benchmarking.groups import Standing
 from tilewright.device import DeviceProperties
-from tilewright.errors import TilewrightError
+from tilewright.errors import GpuLostError, TilewrightError
 from tilewright.ops.common.family import Family
-from tilewright.ops.common.measuring import WrongResultError
 from tilewright.ops.common.tactics import Tactic
+from tilewright.tuning.search import Timer, Timing, Trials, promising
 
-Timer: TypeAlias = Callable[[Tactic], float]
-"""Seconds of a tactic's call. Raises TilewrightError where it fails or is wrong."""
 Meter: TypeAlias = Callable[[Any], Timer]
 """The timer of a problem: the one seam between a comparison and the GPU."""
 
@@ -24,16 +22,6 @@ Meter: TypeAlias = Callable[[Any], Timer]
 # one, and clocks fall while the GPU grows warm.
 FINALISTS = 3
 HOPELESS = 3.0  # times the estimate of the group's best: what `prune` leaves out
-
-
-@dataclass(frozen=True)
-class Timing:
-    """One tactic on one problem: its seconds, or why there are none."""
-
-    tactic: Tactic
-    seconds: float | None
-    failure: str | None = None
-    wrong: bool = False  # it ran, and D was not what the reference says
 
 
 @dataclass(frozen=True)
@@ -95,7 +83,7 @@ class _Contest:
         self.problem = problem
         self.device = device
         self.options = options
-        self.timed: dict[Tactic, Timing] = {}  # a tactic of both groups is measured once
+        self.trials = Trials()  # a tactic of both groups is measured once
 
     def hold(self, standings: tuple[Standing, Standing], meter: Meter) -> Comparison:
         entered = [self._tactics(standing) for standing in standings]
@@ -113,9 +101,8 @@ class _Contest:
     def _tactics(self, standing: Standing) -> tuple[list[Tactic], int]:
         """The tactics of a group that are measured, and the number of those pruned."""
         ranked = self.family.rank(standing.built, self.problem, self.device)
-        most = HOPELESS * ranked[0].estimate.seconds if ranked and self.options.prune else float("inf")
-        kept = [one.tactic for one in ranked if one.estimate.seconds <= most]
-        return kept, len(ranked) - len(kept)
+        kept = promising(ranked, HOPELESS if self.options.prune else inf)
+        return [one.tactic for one in kept], len(ranked) - len(kept)
 
     def _timer(self, meter: Meter) -> Timer | str:
         """The problem's timer, or why there is none: its operands may not fit into memory."""
@@ -128,34 +115,24 @@ class _Contest:
 
     def _run(self, tactics: Sequence[list[Tactic]], timer: Timer) -> list[list[Tactic]]:
         """Measures everything, and each group's fastest again; answers those."""
-        self._measure(itertools.chain(*tactics), timer)
+        self.trials.measure(itertools.chain(*tactics), timer)
         if self.options.rearrange:
             for found in tactics:
                 more = [one for best in self._finalists(found) for one in self.family.variants(best)]
                 found += [tactic for tactic in more if tactic not in found]
-                self._measure(more, timer)
+                self.trials.measure(more, timer)
         finals = [self._finalists(found) for found in tactics]
         turns = [tactic for turn in itertools.zip_longest(*finals) for tactic in turn if tactic]
-        for tactic in dict.fromkeys(turns):  # one of both groups comes twice
-            del self.timed[tactic]
-        self._measure(turns, timer)
+        self.trials.again(turns, timer)
         return finals
 
-    def _measure(self, tactics: Iterable[Tactic], timer: Timer) -> None:
-        for tactic in tactics:
-            if tactic not in self.timed:
-                self.timed[tactic] = _timing(tactic, timer)
-
     def _finalists(self, tactics: Iterable[Tactic]) -> list[Tactic]:
-        """The fastest of these, the best first."""
-        timings = [self.timed[tactic] for tactic in tactics]
-        ranked = sorted((one for one in timings if one.seconds is not None), key=_order)
-        return [timing.tactic for timing in ranked[:FINALISTS]]
+        return self.trials.fastest(tactics, FINALISTS)
 
     def _side(
         self, standing: Standing, tactics: Sequence[Tactic], pruned: int, finalists: Iterable[Tactic]
     ) -> Side:
-        timings = [self.timed[tactic] for tactic in tactics]
+        timings = [self.trials.timed[tactic] for tactic in tactics]
         best = next(iter(self._finalists(finalists)), None)
         reason = None
         if not tactics:
@@ -163,17 +140,4 @@ class _Contest:
         elif best is None:
             failures = [timing.failure for timing in timings if timing.failure is not None]
             reason = f"all {len(tactics)} tactics failed, the first: {failures[0]}"
-        return Side(None if best is None else self.timed[best], timings, pruned, reason)
-
-
-def _order(timing: Timing) -> tuple[float, Tactic]:
-    return (timing.seconds or 0.0, timing.tactic)
-
-
-def _timing(tactic: Tactic, timer: Timer) -> Timing:
-    try:
-        return Timing(tactic, timer(tactic))
-    except GpuLostError:
-        raise
-    except TilewrightError as error:
-        return Timing(tactic, None, str(error), isinstance(error, WrongResultError))
+        return Side(None if best is None else self.trials.timed[best], timings, pruned, reason)

@@ -13,12 +13,12 @@ from typing import Any
 import torch
 
 import tilewright
-from tilewright.benchmarking.comparing import Meter, Timer
-from tilewright.benchmarking.errors import GpuLostError, MeasureError
+from tilewright.benchmarking.comparing import Meter
 from tilewright.device import DeviceProperties, driver
-from tilewright.errors import LaunchError, TilewrightError
+from tilewright.errors import GpuLostError, LaunchError, MeasureError, TilewrightError
 from tilewright.ops.common import measuring
 from tilewright.ops.common.tactics import Tactic
+from tilewright.tuning.search import Timer
 
 METHOD = "median of replays of a CUDA graph; operands in turn, so that L2 is cold; each tactic's D checked"
 
@@ -31,11 +31,11 @@ def on_gpu(family: str, device: DeviceProperties, iters: int, seed: int) -> Mete
     of_family = import_module(f"tilewright.ops.{family}.measuring")
 
     def timer(problem: Any) -> Timer:
-        with _refusals(f"operands of {problem}"):
+        with refusals(f"operands of {problem}"):
             operands = of_family.make_operands(problem, device, seed)
 
         def seconds(tactic: Tactic) -> float:
-            with _refusals(str(tactic)):
+            with refusals(str(tactic)):
                 return measuring.seconds(operands, tactic, iters)
 
         return seconds
@@ -44,7 +44,7 @@ def on_gpu(family: str, device: DeviceProperties, iters: int, seed: int) -> Mete
 
 
 @contextmanager
-def _refusals(what: str) -> Iterator[None]:
+def refusals(what: str) -> Iterator[None]:
     """Turns torch's errors into MeasureError, or GpuLostError where nothing runs any more."""
     try:
         yield

@@ -11,7 +11,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tilewright.benchmarking.comparing import Comparison, Side, Timing
+    from tilewright.benchmarking.comparing import Comparison, Side
+    from tilewright.tuning.search import Timing
 
 NOTHING = "-"
 Labels = tuple[str, str]

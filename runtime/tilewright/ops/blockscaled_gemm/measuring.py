@@ -10,11 +10,12 @@ import torch
 
 from tilewright import reference, scale_factors
 from tilewright.device import DeviceProperties
+from tilewright.errors import WrongResultError
 from tilewright.ops.blockscaled_gemm import op
 from tilewright.ops.blockscaled_gemm.arguments import OUTPUT_DTYPES
 from tilewright.ops.blockscaled_gemm.problem import BITS, BLOCK, SCALE_LAYOUT, Problem
 from tilewright.ops.common import measuring
-from tilewright.ops.common.measuring import Peer, WrongResultError
+from tilewright.ops.common.measuring import Peer
 from tilewright.ops.common.tactics import Tactic
 
 ALPHA = 0.75  # so that it shows where a kernel forgets it
@@ -109,13 +110,10 @@ def make_operands(problem: Problem, device: DeviceProperties, seed: int = 0) -> 
     if problem.d == "nvfp4":  # of elements of about alpha * sqrt(k), of which few exceed six times that
         global_scale = torch.full((1,), 448.0 / (ALPHA * problem.k**0.5), device="cuda")
     dequantized = 2 * problem.batch * problem.k * (problem.m + problem.n)
-    made = [
+    return [
         Operands(problem, a.clone(), b.clone().mT, a_scales.clone(), b_scales.clone(), alpha, global_scale)
         for _ in range(measuring.sets(problem, device, dequantized))
     ]
-    for each in made:
-        _ = each.dequantized  # for the peer, ahead of its timing
-    return made
 
 
 def _random(

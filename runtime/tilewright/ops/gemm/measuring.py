@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import torch
 
 from tilewright.device import DeviceProperties
+from tilewright.errors import WrongResultError
 from tilewright.ops.common import measuring
-from tilewright.ops.common.measuring import Peer, WrongResultError
+from tilewright.ops.common.measuring import Peer
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.gemm.arguments import OPERAND_NAMES, OUTPUT_DTYPES
 from tilewright.ops.gemm.op import gemm
@@ -52,9 +53,10 @@ class Operands:
 
 
 def make_operands(problem: Problem, device: DeviceProperties, seed: int = 0) -> list[Operands]:
-    """As many sets as keep L2 cold when they are taken in turn."""
+    """As many sets as keep L2 cold when they are taken in turn: copies of one, which lie elsewhere."""
     generator = torch.Generator("cuda").manual_seed(seed)
-    return [_make(problem, generator) for _ in range(measuring.sets(problem, device))]
+    first = _make(problem, generator)
+    return [first, *(_copy(first) for _ in range(measuring.sets(problem, device) - 1))]
 
 
 def _make(problem: Problem, generator: torch.Generator) -> Operands:
@@ -64,6 +66,12 @@ def _make(problem: Problem, generator: torch.Generator) -> Operands:
     out = torch.empty(shape, dtype=OUTPUT_DTYPES[problem.d], device="cuda")
     scale = torch.ones((), device="cuda") if problem.a in FP8 else None
     return Operands(problem, a, b, out, scale)
+
+
+def _copy(first: Operands) -> Operands:
+    """Strides stay: a matrix is dense, whichever of its sides is contiguous."""
+    a, b = first.a.clone(), first.b.clone()
+    return Operands(first.problem, a, b, torch.empty_like(first.out), first.scale)
 
 
 def _random(

@@ -1,0 +1,314 @@
+"""The search for a problem's fastest tactic: what the cost model takes to be hopeless is left out, the rest
+is timed in stages, ever fewer tactics ever longer.
+
+What tries tactics and keeps their times (`Trials`) serves comparisons of groups (`benchmarking.comparing`),
+too, which leave nothing out. This module needs no GPU and no torch: times come through a `Clock`.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from tilewright.errors import GpuLostError, TilewrightError, WrongResultError
+from tilewright.ops.common.tactics import Tactic
+
+if TYPE_CHECKING:
+    from tilewright.device import DeviceProperties
+    from tilewright.ops.common.family import Candidate, Family
+    from tilewright.registry import Registry
+
+Timer: TypeAlias = Callable[[Tactic], float]
+"""Seconds of a tactic's call. Raises TilewrightError where it fails or is wrong."""
+
+# What the model leaves to be timed. It errs by some 15 %, both ways, so that what it puts at more than 1.6
+# times its first is not the fastest; and the fastest is among its first ten nearly always
+# (benchmarks/results/tuning_quality.md), of which this is a generous number.
+HOPELESS_ESTIMATE = 1.6
+KEEP = 40
+# A quick time errs by a few per cent: what is further behind than this is not the fastest.
+HOPELESS_TIME = 1.3
+SEMIFINALISTS = 8  # by quick times; they are timed again by turns, because clocks drift
+VARIED = 3  # of which every raster order and swizzle is tried
+FINALISTS = 6
+SEMIFINAL_ROUNDS = 3
+FINAL_ROUNDS = 9
+ROUNDS_SECONDS = 1.0  # that all rounds of a stage may take, but for the first three
+MOST_SECONDS = 15.0  # that a problem's quick times may take together
+
+
+class Clock(Protocol):
+    """Times tactics on one problem. Raises TilewrightError where one fails, GpuLostError where nothing runs
+    on the GPU any more."""
+
+    def quick(self, tactic: Tactic, limit: float) -> float:
+        """Seconds of a call, roughly; no more precise than needed to say that they exceed `limit`."""
+        ...
+
+    def again(self, tactic: Tactic) -> float:
+        """One more sample of the seconds of a call, more precise than the quick one."""
+        ...
+
+    def verify(self, tactic: Tactic) -> None:
+        """Raises WrongResultError where the tactic computes something else than the reference."""
+        ...
+
+
+@dataclass(frozen=True)
+class Timing:
+    """One tactic on one problem: its seconds, or why there are none."""
+
+    tactic: Tactic
+    seconds: float | None
+    failure: str | None = None
+    wrong: bool = False  # it ran, and D was not what the reference says
+
+
+class Trials:
+    """What is known of the tactics tried on one problem."""
+
+    def __init__(self) -> None:
+        self.timed: dict[Tactic, Timing] = {}
+
+    def measure(self, tactics: Iterable[Tactic], timer: Timer) -> None:
+        """Times those that were not tried before. Raises GpuLostError, which names the tactic."""
+        for tactic in tactics:
+            if tactic not in self.timed:
+                self.timed[tactic] = _timing(tactic, timer)
+
+    def again(self, tactics: Iterable[Tactic], timer: Timer) -> None:
+        """Times these once more: what is known of them is replaced."""
+        wanted = list(dict.fromkeys(tactics))
+        for tactic in wanted:
+            self.timed.pop(tactic, None)
+        self.measure(wanted, timer)
+
+    def by_turns(self, tactics: Iterable[Tactic], timer: Timer, rounds: int) -> None:
+        """Times these `rounds` times by turns, so that a drift of the clocks is the same to all; what is
+        known of them becomes the median. What fails is not tried again."""
+        samples: dict[Tactic, list[float]] = {tactic: [] for tactic in tactics}
+        for _ in range(rounds):
+            for tactic, found in samples.items():
+                if tactic in self.timed and self.timed[tactic].seconds is None:
+                    continue
+                self.timed[tactic] = _timing(tactic, timer)
+                if (seconds := self.timed[tactic].seconds) is not None:
+                    found.append(seconds)
+        for tactic, found in samples.items():
+            if self.timed[tactic].seconds is not None:
+                self.timed[tactic] = Timing(tactic, statistics.median(found))
+
+    def fail(self, tactic: Tactic, failure: str, *, wrong: bool = False) -> None:
+        """Takes a tactic out, and says why."""
+        self.timed[tactic] = Timing(tactic, None, failure, wrong)
+
+    def fastest(self, tactics: Iterable[Tactic], count: int) -> list[Tactic]:
+        """The fastest of these, the best first."""
+        timings = [self.timed[tactic] for tactic in dict.fromkeys(tactics) if tactic in self.timed]
+        ranked = sorted((one for one in timings if one.seconds is not None), key=_order)
+        return [timing.tactic for timing in ranked[:count]]
+
+    def seconds(self, tactic: Tactic) -> float | None:
+        return self.timed[tactic].seconds if tactic in self.timed else None
+
+    @property
+    def failures(self) -> list[Timing]:
+        return [timing for timing in self.timed.values() if timing.seconds is None]
+
+
+def promising(ranked: Sequence[Candidate], factor: float, most: int | None = None) -> list[Candidate]:
+    """Of the model's order, what it puts within `factor` of its first, and at most so many."""
+    limit = factor * ranked[0].estimate.seconds if ranked else 0.0
+    return [one for one in ranked if one.estimate.seconds <= limit][:most]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How far the search goes."""
+
+    keep: int | None = KEEP  # candidates of the model that are timed at most
+    factor: float = HOPELESS_ESTIMATE  # how far behind the model's first they may be
+    stop: float = HOPELESS_TIME  # how far behind the fastest a quick time is cut short
+    seconds: float = MOST_SECONDS
+
+    @classmethod
+    def exhaustive(cls) -> Options:
+        """Every legal tactic is timed in full."""
+        return cls(keep=None, factor=inf, stop=inf, seconds=inf)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What was found for a problem."""
+
+    problem: Any
+    tactic: Tactic | None  # the fastest that is right; None where there is none
+    seconds: float | None
+    legal: int = 0  # tactics of built kernels that compute the problem
+    tried: int = 0  # of those, and of their variants
+    rank: int | None = None  # of the tactic (but for its variant) in the model's order, from 0
+    model: Tactic | None = None  # the model's first
+    model_seconds: float | None = None  # measured
+    failures: tuple[Timing, ...] = ()
+    reason: str | None = None  # why there is no tactic
+    elapsed: float = 0.0  # seconds that the search took
+    notes: tuple[str, ...] = field(default=())
+
+
+def legal(
+    family: Family[Any], registry: Registry, problem: Any, device: DeviceProperties
+) -> tuple[list[Candidate], list[Tactic]]:
+    """The candidates of built kernels in the model's order, and the tactics of those that no model knows.
+
+    Raises UnsupportedDeviceError where no kernel of the family runs on the GPU.
+    """
+    records = registry.route(family.name, device)
+    fitting = [one for one in family.fitting_kept(registry, records, problem) if registry.is_built(one)]
+    ranked = family.weigh(fitting, problem, device, lambda _: True)
+    weighed = {one.record.name for one in ranked}
+    others = (one for one in fitting if one.name not in weighed)
+    return ranked, [tactic for record in others for tactic in family.candidates(record, problem)]
+
+
+def search(
+    family: Family[Any],
+    registry: Registry,
+    problem: Any,
+    device: DeviceProperties,
+    *,
+    make_clock: Callable[[Any], Clock],
+    options: Options | None = None,
+    excluded: Collection[Timing] = (),
+) -> Result:
+    """The fastest tactic of the kernels that are built. What fails is passed over, and is in the result.
+
+    `excluded` are failures that are known, as of what broke another process. Raises GpuLostError.
+    """
+    started = time.monotonic()
+    options = Options() if options is None else options
+    ranked, unknown = legal(family, registry, problem, device)
+    kept = [one.tactic for one in promising(ranked, options.factor, options.keep)] + unknown
+    everything = len(ranked) + len(unknown)
+    if not kept:
+        records = registry.route(family.name, device)
+        built = [record for record in records if registry.is_built(record)]
+        why = family.explain(built, problem).strip() or f"no {family.name} kernel for {device.name} is built"
+        return Result(problem, None, None, reason=why)
+    try:
+        clock = make_clock(problem)
+    except GpuLostError:
+        raise
+    except TilewrightError as error:  # as operands that do not fit into memory
+        return Result(problem, None, None, everything, reason=str(error))
+    hunt = _Hunt(family, clock, options, excluded)
+    best = hunt.run(kept)
+    order = [one.tactic for one in ranked]
+    return Result(
+        problem,
+        best,
+        None if best is None else hunt.trials.seconds(best),
+        legal=everything,
+        tried=len(hunt.trials.timed),
+        rank=_rank(family, order, best),
+        model=order[0] if order else None,
+        model_seconds=hunt.trials.seconds(order[0]) if order else None,
+        failures=tuple(hunt.trials.failures),
+        reason=None if best is not None else hunt.why_nothing(),
+        elapsed=time.monotonic() - started,
+        notes=tuple(hunt.notes),
+    )
+
+
+class _Hunt:
+    """One problem's search."""
+
+    def __init__(
+        self, family: Family[Any], clock: Clock, options: Options, excluded: Collection[Timing]
+    ) -> None:
+        self._family = family
+        self._clock = clock
+        self._options = options
+        self.notes: list[str] = []
+        self.trials = Trials()
+        for timing in excluded:
+            self.trials.timed[timing.tactic] = timing
+
+    def run(self, tactics: Sequence[Tactic]) -> Tactic | None:
+        trials = self.trials
+        self._screen(tactics)
+        best = self._play(trials.fastest(tactics, SEMIFINALISTS), SEMIFINAL_ROUNDS)[:VARIED]
+        varied = [variant for tactic in best for variant in self._family.variants(tactic)]
+        self._screen(varied)
+        ranked = self._play(trials.fastest([*best, *varied], FINALISTS), FINAL_ROUNDS)
+        # Where all finalists are wrong, the next of those that were timed take their place.
+        for tactic in [*ranked, *trials.fastest([*tactics, *varied], len(trials.timed))]:
+            if trials.seconds(tactic) is not None and self._is_right(tactic):
+                return tactic
+        return None
+
+    def _screen(self, tactics: Sequence[Tactic]) -> None:
+        """Quick times; what is hopeless against the fastest so far is cut short."""
+        trials, deadline = self.trials, time.monotonic() + self._options.seconds
+        best = min((one.seconds for one in trials.timed.values() if one.seconds is not None), default=inf)
+        for number, tactic in enumerate(tactics):
+            if time.monotonic() > deadline:
+                left = len(tactics) - number
+                self.notes.append(
+                    f"{left} tactics were left to the model: {self._options.seconds:.0f} s were over"
+                )
+                return
+            limit = self._options.stop * best
+            trials.measure([tactic], lambda one, limit=limit: self._clock.quick(one, limit))  # type: ignore[misc]
+            best = min(best, trials.seconds(tactic) or inf)
+
+    def _play(self, tactics: Sequence[Tactic], rounds: int) -> list[Tactic]:
+        """Times by turns; answers the order, the fastest first."""
+        if not tactics:
+            return []
+        first = SEMIFINAL_ROUNDS
+        started = time.monotonic()
+        self.trials.by_turns(tactics, self._clock.again, first)
+        taken = (time.monotonic() - started) / first
+        more = min(rounds, int(ROUNDS_SECONDS / max(taken, 1e-9)))
+        if more > first:
+            self.trials.by_turns(tactics, self._clock.again, more)
+        return self.trials.fastest(tactics, len(tactics))
+
+    def _is_right(self, tactic: Tactic) -> bool:
+        try:
+            self._clock.verify(tactic)
+        except GpuLostError as error:
+            raise error.of(tactic) from None
+        except TilewrightError as error:
+            self.trials.fail(tactic, str(error), wrong=isinstance(error, WrongResultError))
+            return False
+        return True
+
+    def why_nothing(self) -> str:
+        failures = self.trials.failures
+        return f"all {len(failures)} tactics failed, the first: {failures[0].failure}"
+
+
+def _timing(tactic: Tactic, timer: Timer) -> Timing:
+    try:
+        return Timing(tactic, timer(tactic))
+    except GpuLostError as error:
+        raise error.of(tactic) from None
+    except TilewrightError as error:
+        return Timing(tactic, None, str(error), isinstance(error, WrongResultError))
+
+
+def _order(timing: Timing) -> tuple[float, Tactic]:
+    return (timing.seconds or 0.0, timing.tactic)
+
+
+def _rank(family: Family[Any], order: Sequence[Tactic], best: Tactic | None) -> int | None:
+    """Where the tactic, or the one that it is a variant of, stands in the order."""
+    if best is None:
+        return None
+    near = (number for number, one in enumerate(order) if one.kernel == best.kernel)
+    return next((number for number in near if best in family.variants(order[number])), None)
