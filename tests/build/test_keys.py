@@ -119,15 +119,22 @@ def test_a_tree_is_read_once_and_again_when_it_changes(tmp_path: Path) -> None:
     assert tree_digest(tree, memory) not in (first, second)
 
 
-def test_a_remembered_digest_is_not_read_from_disk_again(tmp_path: Path) -> None:
+def test_a_remembered_digest_is_not_read_from_disk_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tree, memory = tmp_path / "tree", tmp_path / "memory"
     tree.mkdir()
     (tree / "x.h").write_text("one")
     first = tree_digest(tree, memory)
+    read: list[Path] = []
+    with monkeypatch.context() as patch:
+        patch.setattr("tilewright.build.keys.file_sha256", lambda path: read.append(path) or "")
+        assert tree_digest(tree, memory) == first
+    assert read == []
     stat = (tree / "x.h").stat()
     (tree / "x.h").write_text("two")
     os.utime(tree / "x.h", ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    assert tree_digest(tree, memory) == first  # same size and time: the note is believed
+    assert tree_digest(tree, memory) != first  # same size and time, but the inode was changed
 
 
 def test_inputs_outside_what_was_hashed_are_found(tmp_path: Path) -> None:
