@@ -212,6 +212,18 @@ def test_tuned_files_that_are_not_in_force(say: Say, tmp_path: Path, monkeypatch
     assert texts(say("tuned")) == "ok: no GPU that files could be of -> "
 
 
+def test_an_error_of_a_check_ends_no_other(tmp_path: Path) -> None:
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "generated" / "broken").mkdir(parents=True)
+    (tmp_path / "generated" / "broken" / "table.json").write_text("{")
+    found = doctor.diagnose(Context(Registry(tmp_path / "generated")), H200)
+    broken = [each for each in found if "broken/table.json: not a dispatch table" in each.text]
+    assert {each.area for each in broken} >= {"cache", "modules", "tuned", "would run"}
+    assert {each.level for each in broken} == {doctor.PROBLEM}
+    assert {"environment", "toolchain", "packages", "gpu"} <= {each.area for each in found}
+    assert [each.level for each in found if each.area == "cache"] == [doctor.OK, doctor.OK, doctor.PROBLEM]
+
+
 def test_the_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     assert cli.invoke(["doctor", "--device", "h200", "--json"]) in (0, 1)  # a machine may lack a toolchain
     answer = json.loads(capsys.readouterr().out)

@@ -42,9 +42,12 @@ def diagnose(context: Context, device: DeviceProperties | None = None) -> list[F
         findings = []
         for area, check in checks.items():
             try:
-                findings += [Finding(area, *each) for each in check(found)]
+                for each in check(found):
+                    findings.append(Finding(area, *each))  # one by one: those before an error count
             except TilewrightError as error:
                 findings.append(Finding(area, PROBLEM, error.message, error.hint or ""))
+            except OSError as error:  # a folder that may not be read
+                findings.append(Finding(area, PROBLEM, str(error)))
         return findings
     finally:
         logging.getLogger("tilewright").removeHandler(quiet)
