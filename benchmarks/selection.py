@@ -5,7 +5,7 @@
 First lookup: a fresh process imports Tilewright, reads the registry and chooses for one bf16 problem; a
 library is described that holds all kernels, and none of it is loaded. Once with nothing imported before, once
 as a program finds it that has imported torch: with the modules of the standard library there. Times are
-medians; the interpreter's own start is not in them.
+medians; the interpreter's own start is not in them. The load says how far others were in the way.
 
 Warm: the same problem again, as an object of its own each time, and as the same object.
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import shutil
 import statistics
@@ -35,7 +36,7 @@ import sys, time
 for name in sys.argv[2].split(','):
     if name: __import__(name)
 before = set(sys.modules)
-start = time.perf_counter()
+start, used = time.perf_counter(), time.process_time()
 from pathlib import Path
 from tilewright.context import Context
 from tilewright.device import H200
@@ -47,7 +48,7 @@ context = Context(Registry(Path(sys.argv[1])))
 kernels = len(context.registry.route("gemm", H200))
 read = time.perf_counter()
 choice = context.select(FAMILY, Problem(32, 5120, 25600), H200)
-chosen = time.perf_counter()
+chosen, used = time.perf_counter(), time.process_time() - used
 assert context.registry.is_built(choice.record) and 'torch' not in sys.modules
 import json, timeit
 problem = Problem(32, 5120, 25600)
@@ -60,6 +61,7 @@ print(json.dumps({
         if name.partition('.')[0] in sys.stdlib_module_names and not name.startswith('__')),
     "imports_ms": 1e3 * (imported - start), "registry_ms": 1e3 * (read - imported),
     "choose_ms": 1e3 * (chosen - read), "first_lookup_ms": 1e3 * (chosen - start),
+    "first_lookup_processor_ms": 1e3 * used,
     "warm_us": 1e6 * same, "warm_equal_us": 1e6 * each / 1e4,
 }))
 """
@@ -123,7 +125,7 @@ def main() -> int:
         "targets": TARGETS,
         "standard_library_imported_before": medians(after),
         "nothing_imported_before": medians(cold),
-        "machine": describe(),
+        "machine": {**describe(), "load": [round(load, 2) for load in os.getloadavg()]},
     }
     text = json.dumps(result, indent=1) + "\n"
     print(text, end="")
