@@ -11,6 +11,7 @@ from typing import Any
 
 import jinja2
 import pytest
+from quantize_rows import HOST_QUANTIZE_ROWS
 
 from tilewright import context as contexts
 from tilewright import paths
@@ -21,7 +22,8 @@ from tilewright.table import KernelRecord
 
 _NEED_TORCH = [
     "test_binding.py", "test_blockscaled_arguments.py", "test_blockscaled_op.py",
-    "test_blockscaled_reference.py", "test_gemm_op.py", "test_scale_factors.py",
+    "test_blockscaled_reference.py", "test_gemm_op.py", "test_quantize_arguments.py", "test_quantize_op.py",
+    "test_quantize_reference.py", "test_scale_factors.py",
 ]  # fmt: skip
 _HAS_TORCH = find_spec("torch") is not None
 collect_ignore = [] if _HAS_TORCH else _NEED_TORCH
@@ -223,10 +225,18 @@ def host_blockscaled_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def host_quantize_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("host_quantize")
+    rows = [row for row in HOST_QUANTIZE_ROWS if not row["name"].endswith("_absent")]
+    return build_host_library(folder, "quantize", rows, "host_quantize_kernels.cc")
+
+
+@pytest.fixture(scope="session")
 def host_generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("generated")
     write_table(folder, "host_gemm", HOST_ROWS)
     write_table(folder, "host_blockscaled", HOST_BLOCKSCALED_ROWS, "blockscaled_gemm")
+    write_table(folder, "host_quantize", HOST_QUANTIZE_ROWS, "quantize")
     return folder
 
 
@@ -249,4 +259,16 @@ def blackwell(
     built = Built(host_blockscaled_library, ("host_nvfp4_absent",))
     registry = Registry(host_generated, libraries=lambda module: [built])
     with contexts.use(Context(registry, described=B300)) as context:
+        yield context
+
+
+@pytest.fixture
+def hopper(
+    host_quantize_library: Path, host_generated: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Context]:
+    """A context in which the quantising ops run host kernels on CPU tensors, as if on an H200."""
+    monkeypatch.setenv("TILEWRIGHT_JIT", "0")
+    built = Built(host_quantize_library, ("host_to_nvfp4_f16_absent",))
+    registry = Registry(host_generated, libraries=lambda module: [built])
+    with contexts.use(Context(registry, described=H200)) as context:
         yield context

@@ -110,7 +110,7 @@ def on_device(given: Any, arguments: Arguments) -> torch.Tensor:
     device = arguments.device
     if not isinstance(given, torch.Tensor):
         return constant(float(given), device)
-    if given.device != device:
+    if given.device != device or given.dtype != torch.float32:
         if given.device.type == "cpu" and given.numel() == 1:
             return constant(float(given), device)
         given = given.to(device, non_blocking=True)
