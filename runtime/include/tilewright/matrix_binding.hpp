@@ -1,4 +1,4 @@
-// What the tables of all families of matrix products share: how tensors become matrices, what is checked
+// What the tables of all families of kernels on matrices share: how tensors become matrices, what is checked
 // of them, and what a table exports. It grows `binding.hpp`, and needs no CUDA header either.
 //
 // A launcher is made once and takes tensors of any shape; it answers 0, a cudaError_t (positive) or a
@@ -8,6 +8,8 @@
 
 #include <initializer_list>
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include "tilewright/binding.hpp"
 #include "tilewright/tactic.h"
@@ -19,6 +21,7 @@ namespace tilewright {
 enum Status : int64_t {
   kMisaligned = -16,  // -16 - i: the address of operand i is not a multiple of what the kernel wants
   kAliased = -32,     // -32 - i: d overlaps operand i, or lies among its elements so that it may
+  kUnplanned = -48,   // -48 - i: operand i is not laid out as the function was fixed to
 };
 
 constexpr int64_t kTmaBytes = 16;  // TMA: addresses, leading dimensions and batch strides are multiples of it
@@ -111,6 +114,37 @@ inline float const* scalar_of(DLTensor const* tensor, DLTensor const& d, char co
   return reinterpret_cast<float const*>(address(*tensor));
 }
 
+// How a tensor lies, for comparing with the next: (device, dimensions, then extent and stride of each).
+class Layout {
+ public:
+  explicit Layout(ffi::Array<int64_t> const& numbers) : numbers_(numbers.begin(), numbers.end()) {
+    if (!numbers_.empty() && (numbers_.size() < 2 || numbers_.size() != 2 + 2 * size_t(numbers_[1]))) {
+      TVM_FFI_THROW(ValueError) << "a layout holds " << numbers_.size() << " numbers; (device, dimensions) and two "
+                                << "for each dimension are wanted";
+    }
+  }
+
+  // No numbers are of a tensor that is left out. The stride of an extent of 1 means nothing.
+  bool fits(DLTensor const* tensor) const {
+    if (tensor == nullptr || numbers_.empty()) {
+      return tensor == nullptr && numbers_.empty();
+    }
+    if (numbers_[0] != tensor->device.device_id || numbers_[1] != tensor->ndim) {
+      return false;
+    }
+    for (int dim = 0; dim < tensor->ndim; ++dim) {
+      int64_t const extent = numbers_[2 + 2 * dim];
+      if (extent != tensor->shape[dim] || (extent > 1 && numbers_[3 + 2 * dim] != stride(*tensor, dim))) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+ private:
+  std::vector<int64_t> numbers_;
+};
+
 struct Operand {
   DLTensor const* tensor;  // null where it is left out
   int64_t alignment;       // bytes of which its address is a multiple; 1 for any
@@ -122,6 +156,9 @@ inline int64_t check_addresses(std::initializer_list<Operand> operands, DLTensor
   int64_t index = 0;
   for (Operand const& operand : operands) {
     if (operand.tensor != nullptr) {
+      if (address(*operand.tensor) == nullptr) {  // no kernel gets here with an empty one
+        TVM_FFI_THROW(ValueError) << "operand " << index << " has no memory";
+      }
       if (reinterpret_cast<uintptr_t>(address(*operand.tensor)) % operand.alignment != 0) {
         return kMisaligned - index;
       }
@@ -172,6 +209,23 @@ struct MatrixTable {
   }
 };
 
+// `launcher`, but for operands that lie as `layouts` say: others are answered with kUnplanned.
+inline ffi::Function fixed(ffi::Function const& launcher, ffi::Array<ffi::Array<int64_t>> const& layouts) {
+  std::vector<Layout> known(layouts.begin(), layouts.end());
+  return ffi::Function::FromPacked([launcher, known = std::move(known)](ffi::PackedArgs args, ffi::Any* result) {
+    if (args.size() < static_cast<int32_t>(known.size())) {
+      TVM_FFI_THROW(TypeError) << "a launcher of " << known.size() << " operands takes more than " << args.size();
+    }
+    for (size_t i = 0; i < known.size(); ++i) {
+      if (!known[i].fits(tensor_or_null(args[i], "an operand"))) {
+        *result = int64_t{kUnplanned} - static_cast<int64_t>(i);
+        return;
+      }
+    }
+    launcher.CallPacked(args, result);
+  });
+}
+
 }  // namespace tilewright
 
 // The whole of a module's table: KERNELS(X) applies X to the name of each kernel.
@@ -179,6 +233,7 @@ struct MatrixTable {
 //   can_implement(name, sizes, options) -> bool      no GPU is touched
 //   workspace_bytes(name, sizes, options) -> int     no GPU is touched
 //   launcher(name, options) -> function              what it takes is the family's
+//   fixed(launcher, layouts) -> function             the same, for operands that lie so
 #define TILEWRIGHT_MATRIX_TABLE(MODULE, KERNELS, BINDING)                                                        \
   KERNELS(TILEWRIGHT_DECLARE_KERNEL)                                                                             \
   static tilewright::KernelEntry const tilewright_entries[] = {KERNELS(TILEWRIGHT_KERNEL_ENTRY)};                \
@@ -198,4 +253,5 @@ struct MatrixTable {
   }                                                                                                              \
   TVM_FFI_DLL_EXPORT_TYPED_FUNC(can_implement, tilewright_can_implement)                                         \
   TVM_FFI_DLL_EXPORT_TYPED_FUNC(workspace_bytes, tilewright_workspace_bytes)                                     \
-  TVM_FFI_DLL_EXPORT_TYPED_FUNC(launcher, tilewright_launcher)
+  TVM_FFI_DLL_EXPORT_TYPED_FUNC(launcher, tilewright_launcher)                                                   \
+  TVM_FFI_DLL_EXPORT_TYPED_FUNC(fixed, tilewright::fixed)

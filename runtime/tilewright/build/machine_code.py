@@ -15,6 +15,8 @@ from tilewright.errors import BuildError
 # Opcodes that compute on tensor cores (HMMA, HGMMA, QGMMA, UTCHMMA, OMMA, ...), and the two that
 # griddepcontrol.wait and griddepcontrol.launch_dependents become on sm_90 to sm_121.
 _TENSOR = re.compile(r"^(?:UTC)?[A-Z]*MMA(?:\.|$)")
+# Conversions to 4 and 8 bits, and bulk copies to shared memory: what kernels that quantise are made of.
+_DATA = re.compile(r"^(?:F2FP\.SATFINITE\.E|UBLKCP(?:\.|$))")
 _GRID_DEPENDENCY = re.compile(r"^(?:ACQBULK|PREEXIT)$")
 _SASS_LINE = re.compile(r"^\s+/\*([0-9a-f]{4,})\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Za-z0-9_.]*)")
 _SASS_FUNCTION = re.compile(r"^\s*Function : (\S+)")
@@ -73,6 +75,7 @@ def parse_ptxas(log: str) -> Ptxas:
 class SassFunction:
     code_bytes: int = 0
     tensor_instructions: Counter[str] = field(default_factory=Counter)
+    data_instructions: Counter[str] = field(default_factory=Counter)
     grid_dependency: Counter[str] = field(default_factory=Counter)
 
 
@@ -86,6 +89,8 @@ def parse_sass(text: str) -> dict[str, SassFunction]:
             opcode = match[2]
             if _TENSOR.match(opcode):
                 current.tensor_instructions[opcode] += 1
+            elif _DATA.match(opcode):
+                current.data_instructions[opcode] += 1
             elif _GRID_DEPENDENCY.match(opcode):
                 current.grid_dependency[opcode] += 1
         elif match := _SASS_FUNCTION.match(line):
@@ -153,6 +158,7 @@ def inspect(path: Path, name: str, log: str, cuobjdump: str) -> dict[str, Any]:
         "warnings": ptxas.warnings,
         "code_bytes": sum(function.code_bytes for function in sass.values()),
         "tensor_instructions": _total(function.tensor_instructions for function in sass.values()),
+        "data_instructions": _total(function.data_instructions for function in sass.values()),
         "grid_dependency": _total(function.grid_dependency for function in sass.values()),
         "functions": sorted(sass),
         "threads": descriptor.threads,

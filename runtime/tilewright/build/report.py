@@ -161,7 +161,7 @@ class BuildReport:
 def judge(record: KernelRecord, report: Mapping[str, Any]) -> list[Finding]:
     """What is wrong with a compiled kernel, given the row that asks for it."""
     findings = []
-    opcodes = report["tensor_instructions"]
+    opcodes = {**report["tensor_instructions"], **report.get("data_instructions", {})}
     for pattern in record.instructions:
         if not any(re.match(pattern, opcode) for opcode in opcodes):
             holds = ", ".join(opcodes) or "no tensor-core instruction"

@@ -1,0 +1,101 @@
+"""One `quantize` kernel: x[m,k] becomes data and a scale for each block, or they become x.
+
+Scale layout, grid and whether the global scale is one for each row are arguments of a launch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+Arch = Literal["sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_110f", "sm_120a", "sm_120f", "sm_121a"]
+Format = Literal["nvfp4", "mxfp4", "mxfp8", "mxfp8_e5m2", "fp8_1x128", "fp8_128x128"]
+Type = Literal["bf16", "f16", "f32", "e4m3"]
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizeConfig:
+    """Everything that is decided when a `quantize` kernel is compiled."""
+
+    arch: Annotated[Arch, Field(description="architecture the kernel is compiled for")]
+    format: Annotated[
+        Format,
+        Field(
+            description="nvfp4 is E2M1 in blocks of 16 with E4M3 scales; mxfp4 (E2M1), mxfp8 (E4M3) and "
+            "mxfp8_e5m2 have blocks of 32 with UE8M0 scales; fp8_1x128 and fp8_128x128 are E4M3 with FP32 "
+            "scales, or UE8M0 packed four to a word, as the launch says"
+        ),
+    ]
+    x: Annotated[Type, Field(description="type of x, which is quantised; dequantize: of the result")]
+    direction: Annotated[
+        Literal["quantize", "dequantize"], Field(description="from x to data and scales, or back")
+    ] = "quantize"
+    variant: Annotated[
+        Literal["vector", "tma"],
+        Field(
+            description="threads load what they quantise, 16 bytes at once; or one warp keeps a ring of "
+            "stages full by bulk copies, and the others quantise from shared memory"
+        ),
+    ] = "vector"
+    arithmetic: Annotated[
+        Literal["exact", "fast"],
+        Field(description="IEEE division, bit for bit the reference's; or approximate reciprocals"),
+    ] = "exact"
+    fusion: Annotated[
+        Literal["none", "silu_mul", "rmsnorm"],
+        Field(
+            description="what comes before: silu(x[:, :k]) * x[:, k:], or x * rsqrt(mean(x^2) + eps) * weight"
+        ),
+    ] = "none"
+    threads: Annotated[
+        int,
+        Field(
+            ge=32,
+            le=1024,
+            multiple_of=32,
+            description="threads of a thread block that quantise; each warp takes four rows at a time",
+        ),
+    ] = 256
+    stages: Annotated[
+        int, Field(ge=1, le=16, description="depth of the ring of the tma variant; 1 for vector")
+    ] = 1
+    pdl: Annotated[
+        bool,
+        Field(
+            description="programmatic dependent launch: start while the previous kernel of the stream ends"
+        ),
+    ] = True
+
+
+_BITS = {"bf16": 16, "f16": 16, "f32": 32, "e4m3": 8}
+_FORMAT_BITS = {"nvfp4": 4, "mxfp4": 4, "mxfp8": 8, "mxfp8_e5m2": 8, "fp8_1x128": 8, "fp8_128x128": 8}
+_BLOCKS = {
+    "nvfp4": (1, 16),
+    "mxfp4": (1, 32),
+    "mxfp8": (1, 32),
+    "mxfp8_e5m2": (1, 32),
+    "fp8_1x128": (1, 128),
+    "fp8_128x128": (128, 128),
+}
+
+
+def bits(x: str) -> int:
+    """Bits of an element of x."""
+    return _BITS[x]
+
+
+def data_bits(format: str) -> int:
+    """Bits of an element of the data."""
+    return _FORMAT_BITS[format]
+
+
+def block(format: str) -> tuple[int, int]:
+    """Rows and columns that share a scale."""
+    return _BLOCKS[format]
+
+
+def converts_e2m1(config: QuantizeConfig) -> bool:
+    """Whether the architecture has the conversion to E2M1: all from sm_100 on."""
+    return config.arch != "sm_90a"

@@ -1,0 +1,163 @@
+"""What is written of a kernel: its name, its summary, its table row and its template's variables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright_generator.families.quantize.config import (
+    QuantizeConfig,
+    block,
+    converts_e2m1,
+    data_bits,
+)
+from tilewright_generator.families.quantize.memory import shared_bytes, threads
+
+_TYPES = {"bf16": "Bf16", "f16": "F16", "f32": "F32", "e4m3": "E4m3"}
+_FORMATS = {"mxfp4": "Mxfp4", "mxfp8": "Mxfp8", "mxfp8_e5m2": "Mxfp8E5m2", "fp8_1x128": "Fp8"}
+_STORED = {
+    "nvfp4": "StoredNvfp4",
+    "mxfp4": "StoredMxfp4",
+    "mxfp8": "StoredMxfp8",
+    "mxfp8_e5m2": "StoredMxfp8E5m2",
+    "fp8_1x128": "StoredFp8",
+    "fp8_128x128": "StoredFp8Square",
+}
+_SCALES = {"nvfp4": "E4M3", "mxfp4": "UE8M0", "mxfp8": "UE8M0", "mxfp8_e5m2": "UE8M0"}
+_K_MULTIPLE = 16  # what a thread takes, of whatever format: a block at the end of a row may be shorter
+
+
+def kernel_name(config: QuantizeConfig) -> str:
+    """The name of file, symbol, table row and report; every field that may differ is in it."""
+    parts = [
+        f"{config.direction}_{config.arch.replace('_', '').removesuffix('a')}",
+        config.format,
+        config.x,
+    ]
+    if config.fusion != "none":
+        parts.append(config.fusion.replace("_", ""))
+    if config.direction == "quantize":
+        parts.append(config.variant)
+    if config.threads != 256:
+        parts.append(f"{config.threads}threads")
+    if config.variant == "tma":
+        parts.append(f"{config.stages}stages")
+    if config.arithmetic == "fast":
+        parts.append("fast")
+    if not config.pdl:
+        parts.append("nopdl")
+    return "_".join(parts)
+
+
+def formula(config: QuantizeConfig) -> str:
+    """What the kernel computes, in the terms of its caller."""
+    rows, columns = block(config.format)
+    scale = f"scales[{'m' if rows == 1 else f'm/{rows}'},k/{columns}]"
+    if config.direction == "dequantize":
+        return f"x[m,k] = data[m,k] * {scale}{' / global scale' if config.format == 'nvfp4' else ''}"
+    source = {
+        "none": "x[m,k]",
+        "silu_mul": "silu(x[m,:k]) * x[m,k:]",
+        "rmsnorm": "x[m,k] * rsqrt(mean(x[m,:]^2) + eps) * weight[k]",
+    }[config.fusion]
+    return f"data[m,k], {scale} = {config.format}({source})"
+
+
+def work_text(config: QuantizeConfig) -> str:
+    """How the work is done, in words."""
+    if config.variant == "tma":
+        words = [f"{config.stages} stages filled by a warp of bulk copies, {config.threads} threads quantise"]
+    else:
+        words = [f"{config.threads} threads, 16 bytes at a time"]
+    if config.direction == "quantize":
+        words.append(f"{config.arithmetic} arithmetic")
+    return ", ".join(words)
+
+
+def summary(config: QuantizeConfig) -> str:
+    """One line for lists."""
+    fusion = f"{config.fusion}, " if config.fusion != "none" else ""
+    ends = (config.x, config.format) if config.direction == "quantize" else (config.format, config.x)
+    return f"{fusion}{ends[0]} -> {ends[1]}, {config.variant}, {work_text(config)}"
+
+
+def alignment(config: QuantizeConfig) -> dict[str, int]:
+    """Bytes of which address, row stride and group stride of x and of the data are multiples."""
+    count = 8 if config.x == "f32" else 16
+    return {"x": 16, "data": count * data_bits(config.format) // 8}
+
+
+def facts(config: QuantizeConfig) -> dict[str, Any]:
+    """Derived numbers that the runtime needs; alignments are in bytes."""
+    return {
+        "smem_bytes": shared_bytes(config),
+        "threads": threads(config),
+        "block": list(block(config.format)),
+        "k_multiple": _K_MULTIPLE,
+        "alignment": alignment(config),
+    }
+
+
+def build(config: QuantizeConfig) -> dict[str, Any]:
+    """How the kernel is compiled, and which instructions its machine code must hold."""
+    return {"arch": config.arch, "defines": [], "instructions": _instructions(config)}
+
+
+def _instructions(config: QuantizeConfig) -> list[str]:
+    """Patterns for opcodes, from their start: the conversion, and the bulk copy."""
+    found = []
+    if config.direction == "quantize":
+        if data_bits(config.format) == 4:
+            found += [r"F2FP\.SATFINITE\.E2M1"] if converts_e2m1(config) else []
+        else:
+            found.append(r"F2FP\.SATFINITE\." + ("E5M2" if config.format == "mxfp8_e5m2" else "E4M3"))
+        found += ["UBLKCP"] if config.variant == "tma" else []
+    return found
+
+
+def template(config: QuantizeConfig) -> str:
+    """The template of the kernel's source."""
+    return "quantize/kernel.cu.j2"
+
+
+def variables(config: QuantizeConfig) -> dict[str, str]:
+    """The template's variables, all of them text."""
+    scale = _SCALES.get(config.format, "FP32 or packed UE8M0")
+    rows, columns = block(config.format)
+    return {
+        "formula": formula(config),
+        "types": f"x {config.x}, data {_data_type(config)}, scales {scale}, one for {rows}x{columns}",
+        "work": work_text(config) + (", programmatic dependent launch" if config.pdl else ""),
+        "kernel": _kernel(config),
+        "threads": str(threads(config)),
+        "shared_memory": str(shared_bytes(config)),
+        "pdl": "true" if config.pdl else "false",
+    }
+
+
+def _data_type(config: QuantizeConfig) -> str:
+    return {4: "E2M1", 8: "E5M2" if config.format == "mxfp8_e5m2" else "E4M3"}[data_bits(config.format)]
+
+
+def _kernel(config: QuantizeConfig) -> str:
+    """The kernel's type. Its parameters are the configuration's fields."""
+    prefix = "tilewright::quantize::"
+    exact = "true" if config.arithmetic == "exact" else "false"
+    x = f"{prefix}{_TYPES[config.x]}"
+    ends = [str(config.threads), "kPdl"]
+    if config.direction == "dequantize":
+        return _type("DequantizeKernel", f"{prefix}{_STORED[config.format]}", x, *ends)
+    if config.format == "fp8_128x128":
+        return _type("SquareKernel", x, *ends)
+    # A fused silu's arithmetic is its source's; NVFP4's that of its scales.
+    kind = f"Nvfp4<{exact}>" if config.format == "nvfp4" else _FORMATS[config.format]
+    format = f"{prefix}{kind}"
+    if config.fusion == "rmsnorm":
+        return _type("NormKernel", format, x, *ends)
+    if config.variant == "tma":
+        return _type("TmaKernel", format, x, str(config.threads), str(config.stages), "kPdl")
+    source = f"SiluMul<{x}, {exact}>" if config.fusion == "silu_mul" else f"Plain<{x}>"
+    return _type("VectorKernel", format, x, f"{prefix}{source}", *ends)
+
+
+def _type(name: str, *parameters: str) -> str:
+    return f"{name}<{', '.join(parameters)}>"

@@ -1,0 +1,51 @@
+"""Threads and shared memory of a thread block, as `quantize/{vector,tma,fused_norm,square}.hpp` lay them out.
+
+Every generated file asserts both against the compiler's.
+"""
+
+from __future__ import annotations
+
+from tilewright_generator.families.quantize.config import QuantizeConfig, bits, block
+
+ROWS = 4  # that a warp takes at a time
+LIMITS = {  # bytes of a thread block, by the architecture's number
+    "90": 227 * 1024,
+    "100": 227 * 1024,
+    "103": 227 * 1024,
+    "110": 227 * 1024,
+    "120": 99 * 1024,
+    "121": 99 * 1024,
+}
+_BARRIER = 8
+_TABLE = 256 * 4  # the factors of NVFP4's scales
+
+
+def number(config: QuantizeConfig) -> str:
+    """The architecture's number: "90" of sm_90a."""
+    return config.arch[3:].rstrip("af")
+
+
+def elements(config: QuantizeConfig) -> int:
+    """Elements of a row that a thread takes at a time: 32 bytes of x (16 of E4M3); dequantising, 8."""
+    return 8 if config.direction == "dequantize" or config.x == "f32" else 16
+
+
+def threads(config: QuantizeConfig) -> int:
+    """Threads of a thread block: the tma variant has a warp that copies."""
+    return config.threads + (32 if config.variant == "tma" else 0)
+
+
+def shared_bytes(config: QuantizeConfig) -> int:
+    """Bytes of dynamic shared memory of a thread block."""
+    warps = config.threads // 32
+    if config.direction == "dequantize":
+        return 0
+    if block(config.format)[0] > 1:
+        return warps * 4
+    table = _TABLE if config.format == "nvfp4" and config.arithmetic == "exact" else 0
+    if config.fusion == "rmsnorm":
+        return table + warps * ROWS * 4
+    if config.variant == "tma":
+        slot = ROWS * 32 * elements(config) * bits(config.x) // 8
+        return config.stages * (warps * slot + (warps + 1) * _BARRIER) + table
+    return table

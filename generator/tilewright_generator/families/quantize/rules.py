@@ -1,0 +1,113 @@
+"""What is legal for a `quantize` kernel: the single statement, asked by all that need to know.
+
+Each rule takes a configuration and answers None, or the reason with its numbers. The comment above a rule
+names what it rests on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilewright_generator.families.quantize.config import QuantizeConfig, block
+from tilewright_generator.families.quantize.memory import LIMITS, number, shared_bytes
+
+
+# Policy. FP8 is quantised again where it comes from an all-to-all or a cache; the others have no such source.
+def e4m3_input(config: QuantizeConfig) -> str | None:
+    """x of E4M3 is quantised to NVFP4, and nothing is dequantised to it."""
+    if config.x != "e4m3":
+        return None
+    if config.direction == "dequantize":
+        return "dequantising makes bf16, f16 or f32, not e4m3"
+    return f"x of e4m3 is for nvfp4, not {config.format}" if config.format != "nvfp4" else None
+
+
+# tma.hpp copies rows of x; the other kernels have work of their own between loading and quantising.
+def tma_source(config: QuantizeConfig) -> str | None:
+    """The tma variant quantises x as it is, with a scale to a row's block."""
+    if config.variant != "tma":
+        return None
+    if config.direction == "dequantize" or config.fusion != "none":
+        what = config.direction if config.direction == "dequantize" else config.fusion
+        return f"{what} has the vector variant alone"
+    if (rows := block(config.format)[0]) > 1:
+        return f"{config.format} has the vector variant alone: its blocks are {rows} rows high"
+    return None
+
+
+# Policy. vector.hpp has no ring, and a ring of one stage has nothing in flight while it is read.
+def stages_of_variant(config: QuantizeConfig) -> str | None:
+    """The tma variant has 2 stages or more, the others 1."""
+    if config.variant == "tma" and config.stages < 2:
+        return f"a ring has 2 stages or more, not {config.stages}"
+    if config.variant != "tma" and config.stages != 1:
+        return f"the vector variant has no ring: stages is 1, not {config.stages}"
+    return None
+
+
+# tma.hpp: each of the producer's 32 lanes copies a row, four to a warp.
+def tma_threads(config: QuantizeConfig) -> str | None:
+    """The tma variant has a multiple of 256 threads that quantise, at most 768."""
+    if config.variant == "tma" and (config.threads % 256 or config.threads > 768):
+        return f"threads of the tma variant are 256, 512 or 768, not {config.threads}"
+    return None
+
+
+# vector.hpp, fused_norm.hpp and square.hpp ask for 64 to 128 registers a thread, of 65536.
+def threads_of_block(config: QuantizeConfig) -> str | None:
+    """A thread block has 128, 256 or 512 threads (tma: see tma_threads)."""
+    if config.variant == "vector" and config.threads not in (128, 256, 512):
+        return f"threads are 128, 256 or 512, not {config.threads}"
+    return None
+
+
+# A fused kernel holds two loads, or rows and weights; square.hpp reduces over the thread block.
+def fused_formats(config: QuantizeConfig) -> str | None:
+    """A fusion goes with quantising BF16 or FP16 to scales of one row's block."""
+    if config.fusion == "none":
+        return None
+    if config.direction == "dequantize":
+        return f"nothing comes before dequantising, {config.fusion} neither"
+    if config.x not in ("bf16", "f16"):
+        return f"{config.fusion} takes bf16 or f16, not {config.x}"
+    if block(config.format)[0] > 1:
+        return f"{config.fusion} makes scales of one row's block, not {config.format}"
+    return None
+
+
+# formats.hpp and rows.hpp: only NVFP4's scales are divided, and only silu's quotient.
+def fast_arithmetic(config: QuantizeConfig) -> str | None:
+    """Fast arithmetic is for NVFP4, and for silu_mul: nothing else divides often enough."""
+    if config.arithmetic == "exact":
+        return None
+    if config.direction == "dequantize" or (config.format != "nvfp4" and config.fusion != "silu_mul"):
+        return f"{config.direction} of {config.format} has no fast arithmetic"
+    return None
+
+
+# CUDA programming guide, "Compute Capabilities": 227 KB a thread block, 99 on sm_12x.
+def shared_memory(config: QuantizeConfig) -> str | None:
+    """A thread block's shared memory is at most 227 KB, on sm_12x 99 KB."""
+    total, limit = shared_bytes(config), LIMITS[number(config)]
+    if total > limit:
+        return f"{total:,} bytes of shared memory, of {limit:,} that {config.arch} has"
+    return None
+
+
+RULES: tuple[Callable[[QuantizeConfig], str | None], ...] = (
+    e4m3_input,
+    tma_source,
+    stages_of_variant,
+    tma_threads,
+    threads_of_block,
+    fused_formats,
+    fast_arithmetic,
+    shared_memory,
+)
+
+# Rules that are stricter than the compiler.
+POLICIES = {
+    e4m3_input: "the other formats' kernels compile for it; nobody asks for them",
+    stages_of_variant: "a ring of one stage works, and waits for every copy",
+    threads_of_block: "the kernel would spill registers, or leave the SM half empty",
+}

@@ -1,0 +1,58 @@
+// Arguments of a `quantize` kernel, in the caller's terms: x[group, m, k] becomes data and scale factors, one
+// for each block of a row (FP8 in blocks of 128x128: of a square). A kernel of dequantising reads data and
+// scales, and writes x.
+#ifndef TILEWRIGHT_QUANTIZE_ARGS_H_
+#define TILEWRIGHT_QUANTIZE_ARGS_H_
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Where the scale of row r and column c (of `columns` = ceil(k/block)) lies in its group's scales.
+typedef enum tilewright_scale_layout {
+  // Bytes. KT = ceil(columns/4); rows are padded to 128 or 8, columns to 4, with zeros.
+  TILEWRIGHT_SCALES_128X4 = 0,   // ((r/128)*KT + c/4)*512 + (r%32)*16 + ((r%128)/32)*4 + c%4
+  TILEWRIGHT_SCALES_8X4 = 1,     // ((r/8)*KT + c/4)*32 + (r%8)*4 + c%4
+  TILEWRIGHT_SCALES_LINEAR = 2,  // r*columns + c
+
+  // FP8 in blocks of 128 columns. `ld_scales` is a multiple of 4; rows from m to the next such multiple are
+  // written with zeros.
+  TILEWRIGHT_SCALES_ROW_MAJOR = 3,  // floats: r*columns + c; with blocks of 128x128, (r/128)*columns + c
+  TILEWRIGHT_SCALES_M_MAJOR = 4,    // floats: c*ld_scales + r
+  TILEWRIGHT_SCALES_PACKED = 5,     // bytes of UE8M0: ((c/4)*ld_scales + r)*4 + c%4; columns padded to 4 with zeros
+} tilewright_scale_layout;
+
+typedef struct tilewright_quantize_args {
+  int32_t m, k, groups;
+
+  void* x;                    // [group, m, k], or [group, m, 2k] where two halves are multiplied; k contiguous
+  const void* weight;         // [k], of x's type: of RMSNorm, else null
+  const float* global_scale;  // NVFP4: one device float, or one for each row of every group; null is 1
+  const int32_t* rows_valid;  // one for each group: rows from it on are not read and not written; null for all
+  void* data;                 // [group, m, k]; FP4 lies two to a byte, the even index in the low nibble
+  void* scales;
+
+  // Elements (not bytes, for FP4 too) between rows, and between groups. The scales of the groups follow each
+  // other.
+  int64_t ld_x, ld_data;
+  int64_t group_stride_x, group_stride_data;
+  int64_t ld_scales;  // of M_MAJOR and PACKED: scales or words between columns
+
+  int32_t x_parts;        // rows of x are so many times k wide; 0 for what the kernel takes
+  int32_t layout;         // tilewright_scale_layout
+  int32_t scale_per_row;  // whether there is a global scale for each row
+  float epsilon;          // of RMSNorm
+
+  // What tuning chooses: multiprocessors to use (at most the device's), and thread blocks on each; 0 for as
+  // many as there is work.
+  int32_t sm_count;
+  int32_t blocks_per_sm;
+} tilewright_quantize_args;
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif
+
+#endif  // TILEWRIGHT_QUANTIZE_ARGS_H_

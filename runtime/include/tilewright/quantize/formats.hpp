@@ -1,0 +1,204 @@
+// The formats: how an amax becomes a scale and a factor, and values times the factor become data.
+#pragma once
+
+#include <cstdint>
+
+#include "tilewright/quantize/elements.hpp"
+#include "tilewright/quantize/numbers.hpp"
+
+namespace tilewright::quantize {
+
+namespace detail {
+
+template <int kMantissa>
+struct Fp8Data {
+  static constexpr int kBits = 8;
+
+  template <int kWords, class Values>
+  static __device__ __forceinline__ void encode(Values const& values, float factor, uint32_t (&words)[kWords]) {
+#pragma unroll
+    for (int part = 0; part < kWords / 2; ++part) {
+      float x[8];
+      values.floats(part, x);
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        words[part * 2 + i] =
+            encode_fp8_word<kMantissa>(multiply(x[4 * i], factor), multiply(x[4 * i + 1], factor),
+                                       multiply(x[4 * i + 2], factor), multiply(x[4 * i + 3], factor));
+      }
+    }
+  }
+};
+
+struct Fp4Data {
+  static constexpr int kBits = 4;
+
+  // `none`: the amax is 0, and the factor anything.
+  template <int kWords, class Values>
+  static __device__ __forceinline__ void encode(Values const& values, float factor, uint32_t (&words)[kWords],
+                                                bool none = false) {
+#ifdef TILEWRIGHT_CONVERTS_E2M1
+    factor = none ? 0.0f : factor;
+#else
+    factor = tame(factor);
+#endif
+#pragma unroll
+    for (int part = 0; part < kWords; ++part) {
+      float x[8];
+      values.floats(part, x);
+#ifdef TILEWRIGHT_CONVERTS_E2M1
+      words[part] = e2m1_word_by_instruction(x, factor);
+#else
+      words[part] = e2m1_word_in_software(x, factor);
+#endif
+    }
+#ifndef TILEWRIGHT_CONVERTS_E2M1
+    if (!regular(factor) && !none) {
+#pragma unroll
+      for (int part = 0; part < kWords; ++part) {
+        words[part] = mend(words[part], factor);
+      }
+    }
+#endif
+  }
+};
+
+}  // namespace detail
+
+// Each format: bits of an element, elements that share a scale, whether scales are bytes (else floats), and
+// `Scales`, made once a thread, which says the scale of an amax and encodes with its factor.
+
+// E2M1 in blocks of 16 with E4M3 scales and a global scale. With one of those for all rows there are 256 factors:
+// a table in shared memory. `kExact` false takes reciprocals that may be a few units in the last place off.
+template <bool kExact>
+struct Nvfp4 {
+  static constexpr int kBits = 4, kBlock = 16;
+  static constexpr bool kByteScales = true;
+  static constexpr int kSharedBytes = kExact ? 256 * 4 : 0;
+
+  struct Scales {
+    float const* table;
+    float global;
+    bool per_row;
+
+    template <class Params>
+    __device__ __forceinline__ Scales(Params const& params, char* memory)
+        : table(reinterpret_cast<float const*>(memory)), global(1.0f), per_row(params.scale_per_row) {}
+
+    // The first `kThreads` threads of the block, all of which ask for scales, make the table.
+    template <int kThreads, class Params>
+    __device__ __forceinline__ void begin(Params const& params) {
+      if (!per_row && params.global_scale != nullptr) {
+        global = *params.global_scale;
+      }
+      if constexpr (kExact) {
+        if (!per_row) {
+          for (int code = threadIdx.x; code < 256; code += kThreads) {
+            const_cast<float*>(table)[code] = nvfp4_factor(code, global);
+          }
+          asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
+        }
+      }
+    }
+
+    template <class Params>
+    __device__ __forceinline__ float of_row(Params const& params, int64_t row) const {
+      return per_row ? params.global_scale[row] : global;
+    }
+
+    __device__ __forceinline__ uint32_t code(float amax, float global_scale) const {
+      return kExact ? nvfp4_scale(amax, global_scale) : encode_e4m3(multiply(global_scale, multiply(amax, 1.0f / 6)));
+    }
+
+    __device__ __forceinline__ float factor(uint32_t code, float global_scale) const {
+      if constexpr (kExact) {
+        return per_row ? nvfp4_factor(code, global_scale) : table[code];
+      }
+      float reciprocal;
+      asm("rcp.approx.f32 %0, %1;" : "=f"(reciprocal) : "f"(decode_e4m3(code)));
+      return multiply(global_scale, reciprocal);
+    }
+
+    template <int kWords, class Values>
+    __device__ __forceinline__ uint32_t encode(Values const& values, float amax, float global_scale,
+                                               uint32_t (&words)[kWords]) const {
+      uint32_t const scale = code(amax, global_scale);
+      detail::Fp4Data::encode(values, factor(scale, global_scale), words, amax == 0.0f);
+      return scale;
+    }
+  };
+};
+
+// What formats without a global scale have in common.
+struct NoGlobalScale {
+  template <class Params>
+  __device__ __forceinline__ NoGlobalScale(Params const&, char*) {}
+
+  template <int kThreads, class Params>
+  __device__ __forceinline__ void begin(Params const&) {}
+
+  template <class Params>
+  __device__ __forceinline__ float of_row(Params const&, int64_t) const {
+    return 1.0f;
+  }
+};
+
+// Blocks of 32 with UE8M0 scales; `Data` is E2M1, E4M3 or E5M2.
+template <class Data, int kMax>
+struct Mx {
+  static constexpr int kBits = Data::kBits, kBlock = 32;
+  static constexpr bool kByteScales = true;
+  static constexpr int kSharedBytes = 0;
+
+  struct Scales : NoGlobalScale {
+    using NoGlobalScale::NoGlobalScale;
+
+    template <int kWords, class Values>
+    __device__ __forceinline__ uint32_t encode(Values const& values, float amax, float,
+                                               uint32_t (&words)[kWords]) const {
+      uint32_t const scale = ue8m0_of_amax<kMax>(bits_of(amax));
+      Data::encode(values, ue8m0_factor(scale), words);
+      return scale;
+    }
+  };
+};
+
+using Mxfp4 = Mx<detail::Fp4Data, 6>;
+using Mxfp8 = Mx<detail::Fp8Data<3>, 448>;
+using Mxfp8E5m2 = Mx<detail::Fp8Data<2>, 57344>;
+
+// E4M3 in blocks of 128 columns (and of one row, or 128), whose scales are floats: max(amax, 1e-4) / 448, or that
+// rounded up to a power of two. Which is said at run time, by the layout.
+struct Fp8 {
+  static constexpr int kBits = 8, kBlock = 128;
+  static constexpr bool kByteScales = false;
+  static constexpr int kSharedBytes = 0;
+
+  struct Scales : NoGlobalScale {
+    bool packed;
+
+    template <class Params>
+    __device__ __forceinline__ Scales(Params const& params, char* memory)
+        : NoGlobalScale(params, memory), packed(params.packed) {}
+
+    // The scale: a float's bits, or a byte.
+    template <int kWords, class Values>
+    __device__ __forceinline__ uint32_t encode(Values const& values, float amax, float,
+                                               uint32_t (&words)[kWords]) const {
+      uint32_t scale;
+      float factor;
+      if (packed) {
+        scale = ue8m0_of_amax<448>(bits_of(amax < 1e-4f ? 1e-4f : amax));
+        factor = ue8m0_factor(scale);
+      } else {
+        float const value = fp8_scale(amax);
+        scale = bits_of(value);
+        factor = divide(1.0f, value);
+      }
+      detail::Fp8Data<3>::encode(values, factor, words);
+      return scale;
+    }
+  };
+};
+
+}  // namespace tilewright::quantize

@@ -1,0 +1,167 @@
+// The producer-consumer kernel: one warp keeps a ring of stages in shared memory full by bulk copies; the others
+// quantise from there. What is in flight costs no registers.
+#pragma once
+
+#include <cstdint>
+
+#include "tilewright/blockscaled_gemm/sm90/ptx.hpp"
+#include "tilewright/quantize/rows.hpp"
+
+namespace tilewright::quantize {
+
+// `kConsumers` threads quantise; a stage holds what each of their warps takes at a time: a stretch of four rows.
+template <class Format, class Type, int kConsumers, int kStages, bool kPdl>
+struct TmaKernel {
+  using Args = tilewright_quantize_args;
+  using Params = quantize::Params;
+  using Source = Plain<Type>;
+  static constexpr int kWarps = kConsumers / 32;
+  static constexpr int kThreads = kConsumers + 32;
+  static constexpr int kCount = Elements<Type>::kCount;
+  static constexpr int kDataBytes = kCount * Format::kBits / 8;
+  static constexpr int kThreadBytes = kCount * Elements<Type>::kBytes;
+  static constexpr int kRowBytes = 32 * kThreadBytes;
+  static constexpr int kSlotBytes = kRows * kRowBytes;  // of a warp
+  static constexpr int kStageBytes = kWarps * kSlotBytes;
+  static constexpr int kBarriersAt = kStages * kStageBytes;
+  static constexpr int kTableAt = kBarriersAt + kStages * (kWarps + 1) * 8;
+  static constexpr int kSharedBytes = kTableAt + Format::kSharedBytes;
+  static constexpr int least(int x, int y) { return x < y ? x : y; }
+  static constexpr int kMinBlocks = least(228 * 1024 / (kSharedBytes + 1024), 1024 / kConsumers);
+  static_assert(kWarps % 8 == 0, "the producer's lanes take a row each");
+  static_assert(kMinBlocks >= 1, "the stages exceed the shared memory");
+
+  static bool can_implement(Args const& args) {
+    return takes(args, Elements<Type>::kBytes * 8, Format::kBits, kDataBytes, Format::kByteScales);
+  }
+
+  static cudaError_t make_params(Args const& args, Params& params, dim3& grid) {
+    set_params(args, params, Elements<Type>::kBytes * 8, Format::kBits, Format::kBlock, Format::kByteScales, kWarps,
+               32 * kCount);
+    grid = dim3(set_grid(args, params));
+    return cudaSuccess;
+  }
+
+  __device__ __forceinline__ void operator()(Params const& params, char* memory) const {
+    namespace ptx = blockscaled_gemm::sm90;
+    uint32_t const shared = ptx::shared_address(memory);
+    int const warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0), lane = threadIdx.x % 32;
+    typename Format::Scales scales(params, memory + kTableAt);
+    if (threadIdx.x == 0) {
+      for (int stage = 0; stage < kStages; ++stage) {
+        for (int i = 0; i < kWarps; ++i) {
+          ptx::barrier_init(full(shared, stage, i), 1);
+        }
+        ptx::barrier_init(empty(shared, stage), kWarps);
+      }
+      ptx::fence_barrier_init();
+    }
+    __syncthreads();
+    if constexpr (kPdl) {
+      ptx::wait_for_previous_kernel();
+      ptx::allow_next_kernel();
+    }
+    if (warp == kWarps) {
+      produce(params, shared, lane);
+    } else {
+      scales.template begin<kConsumers>(params);  // while the first stages are on their way
+      consume(params, scales, shared, warp, lane);
+    }
+  }
+
+ private:
+  static __device__ __forceinline__ uint32_t slot(uint32_t shared, int stage, int warp) {
+    return shared + stage * kStageBytes + warp * kSlotBytes;
+  }
+  static __device__ __forceinline__ uint32_t full(uint32_t shared, int stage, int warp) {
+    return shared + kBarriersAt + (stage * (kWarps + 1) + warp) * 8;
+  }
+  static __device__ __forceinline__ uint32_t empty(uint32_t shared, int stage) { return full(shared, stage, kWarps); }
+
+  // A lane takes one row of one warp's slot at a time.
+  static __device__ __forceinline__ void produce(Params const& params, uint32_t shared, int lane) {
+    namespace ptx = blockscaled_gemm::sm90;
+    Task<kWarps> task(params, blockIdx.x);
+    int stage = 0;
+    uint32_t parity = 1;  // of a ring that is empty
+    do {
+      int const column = task.column_task * (32 * kCount);
+      int const left = (params.k - column) * Elements<Type>::kBytes;
+      char const* const x = params.x + task.group * params.group_x + int64_t(column) * Elements<Type>::kBytes;
+      ptx::barrier_wait(empty(shared, stage), parity);
+#pragma unroll
+      for (int first = 0; first < kWarps * kRows; first += 32) {
+        int const warp = (first + lane) / kRows, i = lane % kRows;
+        Quad const quad(params, task.group, task.quad(params, warp));
+        int const bytes = quad.counts(i) && left > 0 ? (left < kRowBytes ? left : kRowBytes) : 0;
+        int total = bytes + __shfl_xor_sync(~0u, bytes, 1);
+        total += __shfl_xor_sync(~0u, total, 2);
+        if (i == 0) {
+          ptx::barrier_expect(full(shared, stage, warp), total);
+        }
+        __syncwarp();
+        if (bytes > 0) {
+          ptx::copy_bytes(slot(shared, stage, warp) + i * kRowBytes, x + quad.row(i) * params.row_x, bytes,
+                          full(shared, stage, warp), ptx::kEvictFirst);
+        }
+      }
+      if (++stage == kStages) {
+        stage = 0;
+        parity ^= 1;
+      }
+    } while (task.next(params));
+  }
+
+  static __device__ __forceinline__ void consume(Params const& params, typename Format::Scales const& scales,
+                                                 uint32_t shared, int warp, int lane) {
+    namespace ptx = blockscaled_gemm::sm90;
+    // Neighbours' 32 bytes would meet in the same banks: every other four threads read their halves in turn.
+    bool const swapped = kThreadBytes == 32 && lane % 8 >= 4;
+    Task<kWarps> task(params, blockIdx.x);
+    int stage = 0;
+    uint32_t parity = 0;
+    do {
+      Quad const quad(params, task.group, task.quad(params, warp));
+      int const column = (task.column_task * 32 + lane) * kCount;
+      uint32_t words[kRows][Source::kWords];
+      ptx::barrier_wait(full(shared, stage, warp), parity);
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) {
+        read(slot(shared, stage, warp) + i * kRowBytes + lane * kThreadBytes, swapped,
+             quad.counts(i) && column < params.k, words[i]);
+      }
+      __syncwarp();
+      if (lane == 0) {
+        ptx::barrier_arrive(empty(shared, stage));
+      }
+      if (quad.exists) {
+        uint32_t found[kRows];
+#pragma unroll
+        for (int i = 0; i < kRows; ++i) {
+          found[i] = quantize_part<Format, Type>(params, scales, task.group, quad, i, column, Source::values(words[i]),
+                                                 swapped);
+        }
+        store_scales<Format, Type>(params, task.group, quad, column, lane, found);
+      }
+      if (++stage == kStages) {
+        stage = 0;
+        parity ^= 1;
+      }
+    } while (task.next(params));
+  }
+
+  static __device__ __forceinline__ void read(uint32_t address, bool swapped, bool wanted,
+                                              uint32_t (&words)[Source::kWords]) {
+#pragma unroll
+    for (int half = 0; half < Source::kWords / 4; ++half) {
+      uint32_t part[4];
+      blockscaled_gemm::sm90::load_words(address + ((half ^ int(swapped)) * 16), part);
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        words[half * 4 + j] = wanted ? part[j] : 0;
+      }
+    }
+  }
+};
+
+}  // namespace tilewright::quantize

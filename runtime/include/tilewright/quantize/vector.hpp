@@ -1,0 +1,71 @@
+// The vectorised kernel: each thread loads its elements of four rows, 16 bytes at a time and all at once, and
+// quantises them from registers.
+#pragma once
+
+#include <cstdint>
+
+#include "tilewright/blockscaled_gemm/sm90/ptx.hpp"
+#include "tilewright/quantize/rows.hpp"
+
+namespace tilewright::quantize {
+
+// `Source` is what is quantised: of Plain or SiluMul.
+template <class Format, class Type, class Source, int kThreads_, bool kPdl>
+struct VectorKernel {
+  using Args = tilewright_quantize_args;
+  using Params = quantize::Params;
+  static constexpr int kThreads = kThreads_;
+  static constexpr int kWarps = kThreads / 32;
+  static constexpr int kMinBlocks = (Source::kParts == 1 ? 1024 : 512) / kThreads;  // 64 registers a thread, or 128
+  static constexpr int kSharedBytes = Format::kSharedBytes;
+  static constexpr int kCount = Elements<Type>::kCount;
+  static constexpr int kDataBytes = kCount * Format::kBits / 8;
+
+  static bool can_implement(Args const& args) {
+    return takes(args, Elements<Type>::kBytes * 8, Format::kBits, kDataBytes, Format::kByteScales, 1, Source::kParts);
+  }
+
+  static cudaError_t make_params(Args const& args, Params& params, dim3& grid) {
+    set_params(args, params, Elements<Type>::kBytes * 8, Format::kBits, Format::kBlock, Format::kByteScales, kWarps,
+               32 * kCount);
+    grid = dim3(set_grid(args, params));
+    return cudaSuccess;
+  }
+
+  __device__ __forceinline__ void operator()(Params const& params, char* memory) const {
+    namespace ptx = blockscaled_gemm::sm90;
+    int const warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    typename Format::Scales scales(params, memory);
+    Task<kWarps> task(params, blockIdx.x);
+    if constexpr (kPdl) {
+      ptx::wait_for_previous_kernel();
+      ptx::allow_next_kernel();
+    }
+    bool begun = false;
+#pragma unroll 1
+    do {
+      Quad const quad(params, task.group, task.quad(params, warp));
+      int const column = (task.column_task * 32 + lane) * kCount;
+      char const* const x = params.x + task.group * params.group_x + int64_t(column) * Elements<Type>::kBytes;
+      uint32_t words[kRows][Source::kWords];
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) {
+        Source::read(params, x + quad.row(i) * params.row_x, words[i], quad.counts(i) && column < params.k);
+      }
+      if (!begun) {  // while the first elements are on their way
+        scales.template begin<kThreads>(params);
+        begun = true;
+      }
+      if (quad.exists) {
+        uint32_t found[kRows];
+#pragma unroll
+        for (int i = 0; i < kRows; ++i) {
+          found[i] = quantize_part<Format, Type>(params, scales, task.group, quad, i, column, Source::values(words[i]));
+        }
+        store_scales<Format, Type>(params, task.group, quad, column, lane, found);
+      }
+    } while (task.next(params));
+  }
+};
+
+}  // namespace tilewright::quantize

@@ -1,0 +1,151 @@
+// Asks the mathematics of quantising (tilewright/quantize/numbers.hpp) about floats, beside what defines it: IEEE
+// division, and comparisons with the boundaries. Prints what is checked and how many were wrong.
+//
+//   quantize_numbers STRIDE    every STRIDE-th float, and all next to a power of two; 1: all 2^32
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+
+#include "tilewright/quantize/numbers.hpp"
+
+namespace {
+
+using namespace tilewright::quantize;
+
+uint64_t stride = 1;
+int failures = 0;
+
+void report(char const* what, uint64_t asked, uint64_t wrong) {
+  std::printf("%s %llu %llu\n", what, static_cast<unsigned long long>(asked), static_cast<unsigned long long>(wrong));
+  failures += wrong != 0;
+}
+
+// Calls `wrong(bits)` for floats that are not negative; counts what it says.
+template <class Wrong>
+void ask(char const* what, Wrong wrong) {
+  uint64_t asked = 0, count = 0;
+  auto const one = [&](uint32_t bits) {
+    ++asked;
+    count += wrong(bits);
+  };
+  for (uint64_t bits = 0; bits <= 0x7FFFFFFF; bits += stride) {
+    one(static_cast<uint32_t>(bits));
+  }
+  if (stride > 1) {
+    for (uint32_t exponent = 0; exponent < 256; ++exponent) {
+      for (uint32_t quarter = 0; quarter < 8; ++quarter) {
+        for (int near = -4; near <= 4; ++near) {
+          one(((exponent << 23) + (quarter << 20) + near) & 0x7FFFFFFF);
+        }
+      }
+    }
+  }
+  report(what, asked, count);
+}
+
+bool same(float x, float y) { return bits_of(x) == bits_of(y) || (x != x && y != y); }
+
+template <int kDivisor>
+bool share_is_wrong(uint32_t bits) {
+  float volatile const amax = float_of(bits);
+  return !same(share<kDivisor>(amax), amax / float(kDivisor));
+}
+
+// UE8M0, rounded up, of a quotient.
+uint32_t ue8m0(float quotient) {
+  if (quotient != quotient) {
+    return 0xFF;
+  }
+  uint32_t const exponent = bits_of(quotient) >> 23, fraction = bits_of(quotient) & 0x7FFFFF;
+  uint32_t const code = exponent + (exponent == 0 ? fraction > 0x400000 : fraction != 0);
+  return code < 0xFE ? code : 0xFE;
+}
+
+template <int kMax>
+bool ue8m0_is_wrong(uint32_t bits) {
+  float volatile const amax = float_of(bits);
+  return ue8m0_of_amax<kMax>(bits) != ue8m0(amax / float(kMax));
+}
+
+// The nearest code, ties to even, by distances; what is beyond the largest is that.
+template <int kMantissa>
+uint32_t nearest(float value, uint32_t largest) {
+  double const most = kMantissa == 3 ? decode_e4m3(largest) : decode_e5m2(largest), near = value < most ? value : most;
+  uint32_t best = 0;
+  double distance = 1e300;
+  for (uint32_t code = 0; code <= largest; ++code) {
+    double const other = kMantissa == 3 ? decode_e4m3(code) : decode_e5m2(code);
+    double const away = std::fabs(other - near);
+    if (away < distance || (away == distance && code % 2 == 0)) {
+      best = code;
+      distance = away;
+    }
+  }
+  return best;
+}
+
+bool e2m1_is_wrong(uint32_t bits) {
+  float const value = float_of(bits);
+  return value == value && bits_of(e2m1_sum(value)) - bits_of(0x1p23f) != encode_e2m1(value);
+}
+
+// Words of special and ordinary values, with special and ordinary factors.
+void ask_words(int count) {
+  std::mt19937_64 random(1);
+  float const special[] = {
+      0.0f, -0.0f, float_of(kInfinity), -float_of(kInfinity), float_of(1), float_of(0x80000001), 3e38f, -3.4e38f,
+      1.0f, -2.5f};
+  uint64_t asked = 0, wrong = 0;
+  for (int i = 0; i < count; ++i) {
+    float x[8];
+    bool infinite = false;
+    for (float& value : x) {
+      uint64_t const draw = random();
+      uint32_t const bits = static_cast<uint32_t>(draw);
+      value = draw >> 62 == 0 ? special[bits % 10] : float_of((bits & 0x81FFFFFF) + 0x3E000000);
+      infinite = infinite || (bits_of(value) & 0x7FFFFFFF) == kInfinity;
+    }
+    uint64_t const draw = random();
+    uint32_t const bits = static_cast<uint32_t>(draw) & 0x7FFFFFFF;
+    float const factors[] = {float_of(kInfinity), float_of(0x7FC00000), 0.0f, float_of(bits),
+                             float_of((bits & 0x01FFFFFF) + 0x3F000000)};
+    float const factor = factors[draw >> 32 & 7 ? (draw >> 35) % 2 + 3 : (draw >> 35) % 3];
+    if (factor == 0.0f && !infinite) {
+      continue;  // a factor of 0 comes of an amax that is infinite
+    }
+    uint32_t wanted = 0;
+    for (int j = 0; j < 8; ++j) {
+      wanted |= encode_e2m1(x[j] * factor) << (4 * j);
+    }
+    float const tamed = tame(factor);
+    uint32_t word = e2m1_word_in_software(x, tamed);
+    word = regular(tamed) ? word : mend(word, tamed);
+    ++asked;
+    wrong += word != wanted;
+  }
+  report("words", asked, wrong);
+}
+
+}  // namespace
+
+int main(int, char** arguments) {
+  stride = std::strtoull(arguments[1], nullptr, 10);
+  ask("share<6>", share_is_wrong<6>);
+  ask("share<448>", share_is_wrong<448>);
+  ask("ue8m0<6>", ue8m0_is_wrong<6>);
+  ask("ue8m0<448>", ue8m0_is_wrong<448>);
+  ask("ue8m0<57344>", ue8m0_is_wrong<57344>);
+  ask("e2m1", e2m1_is_wrong);
+  stride *= stride > 1 ? 64 : 4096;  // the search is slow
+  ask("e4m3", [](uint32_t bits) {
+    float const value = float_of(bits);
+    return encode_fp8_in_software<3>(value) != (value != value ? 0x7F : nearest<3>(value, 0x7E));
+  });
+  ask("e5m2", [](uint32_t bits) {
+    float const value = float_of(bits);
+    return encode_fp8_in_software<2>(value) != (value != value ? 0x7F : nearest<2>(value, 0x7B));
+  });
+  ask_words(stride > 100000 ? 500000 : 20000000);
+  return failures != 0;
+}

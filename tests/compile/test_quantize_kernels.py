@@ -1,0 +1,74 @@
+"""The exact mathematics of quantising, on the host; and real nvcc on a kernel of each architecture.
+
+What is compiled here takes seconds: no CUTLASS is in it. All 2^32 floats are asked by hand:
+`g++ ... tests/compile/quantize_numbers.cc && ./a.out 1` (three minutes).
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compiled_kernels import GENERATED
+
+from tilewright import paths
+from tilewright.build.building import build
+from tilewright.build.store import Store
+from tilewright.build.toolchain import find_toolchain
+from tilewright.table import Table
+
+TABLE = Table.read(GENERATED / "quantize" / "table.json")
+SOURCE = Path(__file__).with_name("quantize_numbers.cc")
+TARGETS = ("sm90", "sm100f", "sm120f")
+KERNELS = {
+    f"quantize_{target}_{rest}"
+    for target in TARGETS
+    for rest in (
+        "nvfp4_bf16_vector",
+        "nvfp4_e4m3_tma_2stages",
+        "mxfp8_e5m2_f16_vector",
+        "fp8_128x128_f32_vector",
+    )
+}
+STRIDE = 9973  # a prime: every exponent, and all low bits in turn
+
+pytestmark = [pytest.mark.compile, pytest.mark.timeout(900)]
+
+
+def test_the_mathematics_is_exact(tmp_path: Path) -> None:
+    """Quotients, scales and codes against IEEE division and the boundaries, without a GPU."""
+    toolchain = find_toolchain()
+    program = tmp_path / "numbers"
+    command = [
+        *toolchain.host, "-std=c++17", "-O2", "-ffp-contract=off", f"-I{paths.include_dir()}",
+        f"-isystem{toolchain.include}", str(SOURCE), "-o", str(program),
+    ]  # fmt: skip
+    subprocess.run(command, check=True)
+    result = subprocess.run([str(program), str(STRIDE)], capture_output=True, text=True, check=False)
+    lines = [line.split() for line in result.stdout.splitlines()]
+    assert result.returncode == 0, result.stdout
+    assert len(lines) == 9
+    assert all(int(asked) > 1000 and wrong == "0" for _, asked, wrong in lines), result.stdout
+
+
+@pytest.fixture(scope="module")
+def reports() -> dict[str, dict[str, Any]]:
+    report = build([TABLE], frozenset(KERNELS), store=Store(), strict=True)
+    report.raise_for_failures()
+    return {row["name"]: row for row in report.to_json()["kernels"]}
+
+
+@pytest.mark.parametrize("name", sorted(KERNELS))
+def test_a_kernel_is_what_its_row_says(reports: dict[str, dict[str, Any]], name: str) -> None:
+    """Its conversion, its copies, no spills; what is not found is a finding of the build."""
+    row, record = reports[name], TABLE[name]
+    assert row["findings"] == []
+    assert row["warnings"] == []
+    assert row["smem_bytes"] == record.facts["smem_bytes"]
+    assert row["registers"] * row["threads"] <= 65536
+    assert set(row["grid_dependency"]) == {"ACQBULK", "PREEXIT"}
+    converts = any("E2M1" in opcode for opcode in row["data_instructions"])
+    assert converts == ("nvfp4" in name and record.arch != "sm_90a")
+    assert any(opcode.startswith("UBLKCP") for opcode in row["data_instructions"]) == ("_tma_" in name)

@@ -1,0 +1,107 @@
+"""What the rules of `quantize` reject, with which numbers, and what its spec makes for each architecture."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from command_line import ROOT
+
+from tilewright_generator import families
+from tilewright_generator.families.quantize.config import QuantizeConfig
+from tilewright_generator.families.quantize.memory import shared_bytes
+from tilewright_generator.families.quantize.rules import POLICIES, RULES
+from tilewright_generator.rules import verdicts
+
+FAMILY = families.get("quantize")
+ROWS = json.loads((ROOT / "generated" / "quantize" / "table.json").read_text(encoding="utf-8"))["kernels"]
+VECTOR = QuantizeConfig("sm_90a", "nvfp4", "bf16")
+RING = replace(VECTOR, variant="tma", stages=2)
+SQUARE = replace(VECTOR, format="fp8_128x128")
+SILU = replace(VECTOR, fusion="silu_mul")
+BACK = replace(VECTOR, direction="dequantize")
+
+# A neighbour of a legal one; the rule that alone rejects it; what its reason says; and what makes it legal.
+REJECTED: list[tuple[QuantizeConfig, dict[str, Any], str, str, dict[str, Any]]] = [
+    (VECTOR, {"x": "e4m3", "format": "mxfp8"}, "e4m3_input", "not mxfp8", {"format": "nvfp4"}),
+    (BACK, {"x": "e4m3"}, "e4m3_input", "not e4m3", {"x": "f32"}),
+    (RING, {"fusion": "silu_mul"}, "tma_source", "silu_mul", {"fusion": "none"}),
+    (RING, {"format": "fp8_128x128"}, "tma_source", "128 rows", {"format": "fp8_1x128"}),
+    (RING, {"direction": "dequantize"}, "tma_source", "dequantize", {"direction": "quantize"}),
+    (RING, {"stages": 1}, "stages_of_variant", "not 1", {"stages": 3}),
+    (VECTOR, {"stages": 2}, "stages_of_variant", "not 2", {"variant": "tma"}),
+    (RING, {"threads": 384}, "tma_threads", "not 384", {"threads": 512}),
+    (VECTOR, {"threads": 384}, "threads_of_block", "not 384", {"threads": 512}),
+    (SILU, {"x": "f32"}, "fused_formats", "not f32", {"x": "f16"}),
+    (SILU, {"format": "fp8_128x128"}, "fused_formats", "fp8_128x128", {"format": "mxfp4"}),
+    (BACK, {"fusion": "rmsnorm"}, "fused_formats", "rmsnorm", {"direction": "quantize"}),
+    (VECTOR, {"arithmetic": "fast", "format": "mxfp4"}, "fast_arithmetic", "mxfp4", {"format": "nvfp4"}),
+    (RING, {"stages": 8}, "shared_memory", "232,448", {"stages": 6}),
+    (RING, {"arch": "sm_120f", "stages": 4}, "shared_memory", "101,376", {"stages": 3}),
+]
+
+
+def of_row(row: dict[str, Any]) -> QuantizeConfig:
+    return QuantizeConfig(**row["config"])
+
+
+@pytest.mark.parametrize("one", [VECTOR, RING, SQUARE, SILU, BACK], ids=FAMILY.kernel_name)
+def test_the_usual_ones_are_accepted(one: QuantizeConfig) -> None:
+    assert verdicts(FAMILY, one) == []
+
+
+@pytest.mark.parametrize(
+    ("legal", "change", "rule", "words", "cure"),
+    REJECTED,
+    ids=[f"{rule}-{'-'.join(map(str, change.values()))}" for _, change, rule, _, _ in REJECTED],
+)
+def test_what_is_rejected(
+    legal: QuantizeConfig, change: dict[str, Any], rule: str, words: str, cure: dict[str, Any]
+) -> None:
+    wrong = replace(legal, **change)
+    (verdict,) = verdicts(FAMILY, wrong)
+    assert verdict.rule == rule
+    assert words in verdict.reason
+    assert verdicts(FAMILY, replace(wrong, **cure)) == []
+
+
+def test_every_rule_is_shown() -> None:
+    assert {rule for _, _, rule, _, _ in REJECTED} == {rule.__name__ for rule in RULES}
+    assert set(POLICIES) <= set(RULES)
+
+
+def test_one_spec_is_for_every_architecture() -> None:
+    """The same kernels but for the target, which the name shows."""
+    kernels = defaultdict(set)
+    for row in ROWS:
+        kernels[row["arch"]].add(replace(of_row(row), arch="sm_90a"))
+    assert set(kernels) == {"sm_90a", "sm_100f", "sm_120f"}
+    assert len({frozenset(one) for one in kernels.values()}) == 1
+    assert len(ROWS) == sum(map(len, kernels.values()))
+
+
+def test_names_tell_all_fields() -> None:
+    """Of every field that a kernel may differ in."""
+    changes = [
+        {"arch": "sm_100f"}, {"format": "mxfp4"}, {"x": "f16"}, {"direction": "dequantize"}, {"stages": 3},
+        {"variant": "tma"}, {"arithmetic": "fast"}, {"fusion": "rmsnorm"}, {"threads": 512}, {"pdl": False},
+    ]  # fmt: skip
+    for base in (VECTOR, RING):
+        different = [replace(base, **change) for change in changes]
+        legal = {one for one in (base, *different) if verdicts(FAMILY, one) == []}
+        assert len({FAMILY.kernel_name(one) for one in legal}) == len(legal) >= 7
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["name"])
+def test_a_row_says_what_the_machine_code_must_hold(row: dict[str, Any]) -> None:
+    """E2M1 by its instruction where there is one, and on sm_90 in software: the same kernels otherwise."""
+    config, patterns = of_row(row), " ".join(row["instructions"])
+    quantizes, fp4 = config.direction == "quantize", config.format.endswith("fp4")
+    assert ("E2M1" in patterns) == (quantizes and fp4 and config.arch != "sm_90a")
+    assert ("E4M3" in patterns or "E5M2" in patterns) == (quantizes and not fp4)
+    assert ("UBLKCP" in patterns) == (config.variant == "tma")
+    assert row["facts"]["smem_bytes"] == shared_bytes(config)
+    assert row["facts"]["threads"] == config.threads + (32 if config.variant == "tma" else 0)
