@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tilewright.ops.blockscaled_gemm import mm_nvfp4 as mm_nvfp4
     from tilewright.ops.gemm import gemm as gemm
     from tilewright.registry import Registry as Registry
+    from tilewright.tuning.tuning import tune as tune
 
 __version__ = "0.1.0"
 
@@ -34,6 +35,7 @@ _HOMES = {
     "DeviceProperties": "tilewright.device",
     "Registry": "tilewright.registry",
     "TilewrightError": "tilewright.errors",
+    "tune": "tilewright.tuning.tuning",
 }
 _MODULES = ("reference", "scale_factors")
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tilewright.ops.common.family import Family
     from tilewright.ops.common.selection import Choice
     from tilewright.ops.common.tactics import Tactic
+    from tilewright.tuning.files import Entry
     from tilewright.tuning.tuned import Tuned
 
 MAX_PLANS = 16384  # of some 3 KB; a serving engine whose m is any number has thousands
@@ -41,6 +42,7 @@ class Context:
         self.tuner: Callable[[Family[Any], Any, DeviceProperties], None] | None = None
         """Called with a problem before a call's tactic is chosen: it may add to what is tuned."""
         self._tuned: dict[tuple[str, DeviceProperties], tuple[int, Tuned | None]] = {}
+        self._own: dict[tuple[str, DeviceProperties], list[Entry]] = {}  # tuned by this process
         self._choices: dict[Any, Choice] = {}
         self._chosen_at = -1  # the registry's count of changes
         self._lock = threading.Lock()
@@ -74,13 +76,19 @@ class Context:
         known, key, changes = self._tuned, (family.name, device), self.registry.changes
         found = known.get(key)
         if found is None or found[0] != changes:
-            tuned = None
-            if paths.tuned_files(self.registry.generated, device.name, family.name):
+            tuned, own = None, self._own.get(key, [])
+            if own or paths.tuned_files(self.registry.generated, device.name, family.name):
                 from tilewright.tuning.tuned import Tuned  # noqa: PLC0415 (most processes have no such file)
 
                 tuned = Tuned(family, self.registry, device)
+                tuned.prefer(own)
             found = known[key] = (changes, tuned)
         return found[1]
+
+    def add_tuned(self, family: Family[Any], device: DeviceProperties, entry: Entry) -> None:
+        """Puts an entry before those of files, for this process; plans that are remembered stay."""
+        self._own.setdefault((family.name, device), []).append(entry)
+        self.forget_tuned()
 
     def forget_tuned(self) -> None:
         """Reads tuned files again when they are next asked for."""

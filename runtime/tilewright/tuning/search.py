@@ -30,6 +30,7 @@ Timer: TypeAlias = Callable[[Tactic], float]
 # (benchmarks/results/tuning_quality.md), of which this is a generous number.
 HOPELESS_ESTIMATE = 1.6
 KEEP = 40
+KEEP_LEAST = 10
 # A quick time errs by a few per cent: what is further behind than this is not the fastest.
 HOPELESS_TIME = 1.3
 SEMIFINALISTS = 8  # by quick times; they are timed again by turns, because clocks drift
@@ -120,10 +121,13 @@ class Trials:
         return [timing for timing in self.timed.values() if timing.seconds is None]
 
 
-def promising(ranked: Sequence[Candidate], factor: float, most: int | None = None) -> list[Candidate]:
-    """Of the model's order, what it puts within `factor` of its first, and at most so many."""
+def promising(
+    ranked: Sequence[Candidate], factor: float, most: int | None = None, least: int = 1
+) -> list[Candidate]:
+    """Of the model's order, what it puts within `factor` of its first, and so many at most and at least."""
     limit = factor * ranked[0].estimate.seconds if ranked else 0.0
-    return [one for one in ranked if one.estimate.seconds <= limit][:most]
+    near = sum(one.estimate.seconds <= limit for one in ranked)
+    return list(ranked[: max(near, least)][:most])
 
 
 @dataclass(frozen=True)
@@ -191,7 +195,7 @@ def search(
     started = time.monotonic()
     options = Options() if options is None else options
     ranked, unknown = legal(family, registry, problem, device)
-    kept = [one.tactic for one in promising(ranked, options.factor, options.keep)] + unknown
+    kept = [one.tactic for one in promising(ranked, options.factor, options.keep, KEEP_LEAST)] + unknown
     everything = len(ranked) + len(unknown)
     if not kept:
         records = registry.route(family.name, device)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tilewright")
 
+IN_MEMORY = Path("in memory")  # what stands for the file of this process's own entries
 _NAMED = 3  # of dropped entries, in a message
 _logged: set[str] = set()  # by this process
 
@@ -97,6 +98,16 @@ class Tuned:
             if self._legal(tactic, problem):
                 return tactic, replace(problem, m=m)
         return None
+
+    def prefer(self, entries: Iterable[Entry]) -> None:
+        """Puts entries of this process before those of files."""
+        for entry in entries:
+            self._of_kind(entry.problem)  # else the sections of files, judged later, came on top
+            key = files.frozen(files.kind_of(self._family, entry.problem))
+            with self._lock:
+                found = self._found.setdefault(key, {})
+                extents = files.extents_of(self._family, entry.problem)
+                found[extents] = Found(entry.tactic, entry.seconds, IN_MEMORY)
 
     @property
     def entries(self) -> list[Entry]:

@@ -1,0 +1,153 @@
+"""What runs in another process: tuning a shard of problems on one GPU, building a shard of kernels."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tilewright import context as contexts
+from tilewright.context import Context
+from tilewright.device import DeviceProperties
+from tilewright.errors import GpuLostError
+from tilewright.ops.common.family import Family
+from tilewright.ops.common.tactics import Tactic
+from tilewright.registry import Registry
+from tilewright.tuning.engine import Say
+from tilewright.tuning.search import Clock, Options, Result, Timing, search
+
+
+class Site(NamedTuple):
+    """Where problems of a family are tuned, as the process that does it has it."""
+
+    context: Context
+    family: Family[Any]
+    device: DeviceProperties
+    make_clock: Callable[[Any], Clock]
+
+
+@dataclass(frozen=True)
+class GpuSite:
+    """Opens the site of a GPU, by its index; a process opens it once."""
+
+    generated: Path
+    family: str
+    seed: int = 0
+
+    def __call__(self, gpu: int) -> Site:
+        import torch  # noqa: PLC0415 (the parent needs none)
+
+        from tilewright.tuning import clock  # noqa: PLC0415
+
+        torch.cuda.set_device(gpu)
+        context = Context(Registry(self.generated))
+        device = context.device(gpu)
+        family: Family[Any] = import_module(f"tilewright.ops.{self.family}.family").FAMILY
+        return Site(context, family, device, clock.on_gpu(self.family, device, self.seed))
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Problems to tune, one after the other. All of it goes to another process."""
+
+    problems: tuple[Any, ...]
+    site: Callable[[int], Site]
+    options: Options = field(default_factory=Options)
+    excluded: Mapping[Any, tuple[Timing, ...]] = field(default_factory=dict)
+    """By problem: tactics that ended a process, and how."""
+
+
+@dataclass(frozen=True)
+class Lost:
+    """A tactic left the GPU unusable for the process; the problem has no result yet."""
+
+    problem: Any
+    tactic: Tactic | None
+    message: str
+
+
+def tune_shard(shard: Shard, gpu: int, say: Say) -> Iterator[Result | Lost]:
+    """The result of each problem in turn. Raises GpuLostError after a `Lost`."""
+    from tilewright.benchmarking.measuring import no_compiling  # noqa: PLC0415 (it imports torch)
+
+    site = _opened(shard.site, gpu)
+    with contexts.use(site.context), no_compiling():
+        for problem in shard.problems:
+            try:
+                yield search(
+                    site.family,
+                    site.context.registry,
+                    problem,
+                    site.device,
+                    make_clock=lambda one: _Telling(site.make_clock(one), say),
+                    options=shard.options,
+                    excluded=shard.excluded.get(problem, ()),
+                )
+            except GpuLostError as error:
+                yield Lost(problem, error.tactic, error.message)
+                raise
+
+
+_opened = functools.cache(lambda site, gpu: site(gpu))
+
+
+class _Telling:
+    """A clock that says which tactic it is about to run: the process may not live to say it later."""
+
+    def __init__(self, clock: Clock, say: Say) -> None:
+        self._clock = clock
+        self._say = say
+
+    def quick(self, tactic: Tactic, limit: float) -> float:
+        self._say(str(tactic))
+        return self._clock.quick(tactic, limit)
+
+    def again(self, tactic: Tactic) -> float:
+        self._say(str(tactic))
+        return self._clock.again(tactic)
+
+    def verify(self, tactic: Tactic) -> None:
+        self._say(str(tactic))
+        self._clock.verify(tactic)
+
+
+@dataclass(frozen=True)
+class BuildShard:
+    """Kernels of one module to build into the cache that all share."""
+
+    table: Path
+    kernels: tuple[str, ...]
+    cache: Path | None = None
+    jobs: int | None = None
+    strict: bool = False
+    launcher: tuple[str, ...] | None = None
+    nvcc: Path | None = None
+    cutlass: Path | None = None
+
+
+def build_shard(shard: BuildShard, place: int, say: Say) -> Iterator[dict[str, Any]]:
+    """Compiles the kernels, as `building.build` does; the answer is the report, as JSON has it.
+
+    Nothing is linked: who has all shards links once. What cannot be compiled with these headers is skipped.
+    """
+    from tilewright.build.building import build  # noqa: PLC0415
+    from tilewright.build.store import Store  # noqa: PLC0415
+    from tilewright.build.toolchain import find_toolchain  # noqa: PLC0415
+    from tilewright.table import Table  # noqa: PLC0415
+
+    names = frozenset(shard.kernels)
+    say(f"{len(names)} kernels of {shard.table.parent.name}")
+    report = build(
+        [Table.read(shard.table)],
+        lambda record: record.name in names,
+        toolchain=find_toolchain(shard.nvcc, shard.cutlass),
+        store=Store(shard.cache),
+        jobs=shard.jobs,
+        launcher=shard.launcher,
+        strict=shard.strict,
+        link_libraries=False,
+    )
+    yield report.to_json()
