@@ -6,6 +6,7 @@ import itertools
 import logging
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,7 +20,14 @@ from hypothesis import strategies as st  # noqa: E402
 import tilewright  # noqa: E402
 from tilewright import blockwise_scales, reference, row_shuffle, scale_factors  # noqa: E402
 from tilewright.context import Context  # noqa: E402
-from tilewright.errors import ArgumentError, NoKernelError, NotBuiltError  # noqa: E402
+from tilewright.errors import (  # noqa: E402
+    ArgumentError,
+    NoKernelError,
+    NotBuiltError,
+    WrongResultError,
+)
+from tilewright.ops.quantize import measuring  # noqa: E402
+from tilewright.ops.quantize.problem import Problem  # noqa: E402
 
 ODD = [(1, 16), (120, 64), (129, 80), (200, 256), (37, 208)]
 BYTE_FORMATS = ("nvfp4", "mxfp4", "mxfp8", "mxfp8_e5m2")
@@ -432,3 +440,47 @@ def test_gradients_are_refused(hopper: Context) -> None:
             tilewright.quantize_nvfp4(x)
     with torch.no_grad():
         tilewright.quantize_nvfp4(x)
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        Problem(300, 96, global_scale="tensor"),
+        Problem(300, 96, 2, global_scale="row", layout="8x4"),
+        Problem(300, 192, format="mxfp8", layout="linear"),
+        Problem(300, 272, format="fp8_1x128", layout="m_major"),
+        Problem(301, 272, format="fp8_1x128", layout="packed"),
+        Problem(300, 272, format="fp8_128x128", layout="row_major"),
+        Problem(300, 272, 2, format="fp8_128x128", layout="packed"),
+        Problem(300, 96, fusion="silu_mul"),
+        Problem(300, 96, exact=False),
+    ],
+    ids=str,
+)
+def test_a_measurement_sees_what_is_wrong(hopper: Context, problem: Problem) -> None:
+    wide = (2 if problem.fusion == "silu_mul" else 1) * problem.k
+    x = torch.randn(*([problem.groups] if problem.groups > 1 else []), problem.m, wide).bfloat16()
+    count = {"none": 0, "tensor": 1, "row": problem.groups * problem.m}[problem.global_scale]
+    right = measuring.Operands(problem, x, torch.rand(count) * 400 + 1 if count else None)
+    right.call()
+    right.poison()
+    with pytest.raises(WrongResultError, match="of the elements differ"):
+        right.check()
+    right.call()
+    assert right.check() < (0.06 if problem.format not in ("nvfp4", "mxfp4") else 0.2)
+    data, scales = right.data, right.scales
+    right.data = as_bytes(data).roll(1, -1).view(data.dtype)
+    with pytest.raises(WrongResultError, match="of the elements differ"):
+        right.check()
+    right.data, right.scales = data, torch.zeros_like(scales)
+    with pytest.raises(WrongResultError, match="of the scales differ"):
+        right.check()
+    if problem.fusion == "none":
+        back = measuring.Operands(
+            replace(problem, direction="dequantize"), None, right.global_scale, None, data, scales
+        )
+        back.call()
+        assert back.check() < 2.0**-8
+        back.poison()
+        with pytest.raises(WrongResultError, match="is off by"):
+            back.check()

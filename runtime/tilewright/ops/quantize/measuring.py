@@ -1,0 +1,225 @@
+"""Operands, a peer and checks with which the quantising ops are measured."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from tilewright import blockwise_scales, reference, scale_factors
+from tilewright.device import DeviceProperties
+from tilewright.errors import WrongResultError
+from tilewright.ops.common import measuring
+from tilewright.ops.common.measuring import Peer
+from tilewright.ops.common.tactics import Tactic
+from tilewright.ops.quantize.arguments import X_NAMES, Request
+from tilewright.ops.quantize.call import carry_out
+from tilewright.ops.quantize.plan import as_bytes
+from tilewright.ops.quantize.problem import BLOCK, Problem
+
+X_DTYPES = {name: dtype for dtype, name in X_NAMES.items()}
+# Of elements, and of scales, that fast arithmetic or a fused kernel may put one step away from the reference.
+MOST_DIFFERING = 0.002
+GLOBAL_SCALE = 448.0  # of numbers that seldom exceed 6
+EPSILON = 1e-6
+_CHECKED_ELEMENTS = 2**24
+_M_MAJOR = ("m_major", "packed")
+_CHUNK = 128  # rows that are checked together: a block of 128x128 is whole
+
+
+def request_of(problem: Problem) -> Request:
+    """What a caller of the problem's op asks."""
+    return Request(
+        f"{problem.direction}_{problem.format}",
+        problem.direction,
+        problem.format,
+        problem.layout,
+        problem.fusion,
+        exact=problem.exact,
+        dtype=None if problem.direction == "quantize" else X_DTYPES[problem.x],
+    )
+
+
+@dataclass
+class Operands:
+    """One set of operands: x, data and scales, of which two are written or one."""
+
+    problem: Problem
+    x: torch.Tensor | None
+    global_scale: torch.Tensor | None = None
+    weight: torch.Tensor | None = None
+    data: torch.Tensor | None = None
+    scales: torch.Tensor | None = None
+
+    def poison(self) -> None:
+        """Fills what is written, once it is made, with what no kernel writes."""
+        if self.problem.direction == "dequantize":
+            written = [self.x]
+        elif self.scales is not None and self.problem.layout in _M_MAJOR:
+            written = [self.data, blockwise_scales.with_padding(self.scales)]
+        else:
+            written = [self.data, self.scales]
+        for tensor in written:
+            if tensor is not None:
+                measuring.poison(tensor)
+
+    def call(self, tactic: Tactic | None = None) -> Any:
+        """Runs the op, into what its first call has made."""
+        self.x, self.data, self.scales = carry_out(
+            request_of(self.problem), self.x, self.weight, self.global_scale, None, self.data, self.scales,
+            EPSILON, tactic,
+        )  # fmt: skip
+        return self.data if self.problem.direction == "quantize" else self.x
+
+    def check(self) -> float:
+        """The norm of what quantising lost, relative to x, over rows spread evenly.
+
+        Raises WrongResultError where a bit differs from the reference; of fast and fused kernels, where more
+        than `MOST_DIFFERING` of the elements or scales do.
+        """
+        assert self.x is not None
+        assert self.data is not None
+        assert self.scales is not None
+        problem = self.problem
+        if problem.direction == "dequantize":
+            return self._check_back(self.x, self.data, self.scales)
+        rows = self._rows(self.x.device)
+        value = self._value(self.x[..., rows, :])
+        scale = self._scale_of(rows, self.x)
+        data, scales = _reference(value, problem, scale)
+        found = self.data[..., rows, :], _plain(self.scales, problem, rows)
+        allowed = 0.0 if problem.exact and problem.fusion == "none" else MOST_DIFFERING
+        for what, mine, wanted in (("elements", found[0], data), ("scales", found[1], scales)):
+            share = _differing(mine, wanted)
+            if not share <= allowed:
+                raise WrongResultError(
+                    f"{problem}: {share:.3g} of the {what} differ from the reference; {allowed:g} may"
+                )
+        back = _read_back(found[0], found[1], problem, scale)
+        return float((back - value.double()).norm() / value.double().norm())
+
+    def _check_back(self, x: torch.Tensor, data: torch.Tensor, scales: torch.Tensor) -> float:
+        rows = self._rows(x.device)
+        exact = _read_back(
+            data[..., rows, :], _plain(scales, self.problem, rows), self.problem, self._scale_of(rows, data)
+        )
+        found = x[..., rows, :].double()
+        error = (found - exact).abs()
+        bound = exact.abs() * torch.finfo(x.dtype).eps + torch.finfo(x.dtype).smallest_normal
+        if not bool((error <= bound).all()):
+            raise WrongResultError(
+                f"{self.problem}: an element is off by {float((error / bound).amax()):.3g} steps"
+            )
+        return float(error.norm() / exact.norm())
+
+    def _scale_of(self, rows: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor | None:
+        """The global scale of some rows of x, or of data."""
+        if self.global_scale is None or self.problem.global_scale != "row":
+            return self.global_scale
+        return self.global_scale.reshape(matrix.shape[:-1])[..., rows]
+
+    def _rows(self, device: torch.device) -> torch.Tensor:
+        problem = self.problem
+        chunks = -(-problem.m // _CHUNK)
+        taken = max(1, min(chunks, _CHECKED_ELEMENTS // (_CHUNK * problem.k * problem.groups)))
+        first = torch.arange(taken, device=device) * chunks // taken * _CHUNK
+        rows = (first[:, None] + torch.arange(_CHUNK, device=device)).flatten()
+        return rows[rows < problem.m]
+
+    def _value(self, x: torch.Tensor) -> torch.Tensor:
+        if self.problem.fusion == "silu_mul":
+            return reference.silu_mul(x)
+        if self.weight is not None:
+            return reference.rms_norm(x, self.weight, EPSILON)
+        return x.float()
+
+    @functools.cached_property
+    def copied(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Two buffers, of which one is copied to the other: together the bytes that the problem moves."""
+        room = torch.empty(2, self.problem.bytes // 2, dtype=torch.uint8, device="cuda")
+        return room[0], room[1]
+
+
+def _reference(
+    value: torch.Tensor, problem: Problem, scale: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Data, and scales as a row has them."""
+    if problem.format.startswith("fp8"):
+        kind = "ue8m0" if problem.layout == "packed" else "float32"
+        layout = "row_major" if kind == "float32" else "packed"
+        return reference.quantize_fp8_blockwise(value, BLOCK[problem.format], kind, layout)  # type: ignore[arg-type]
+    return reference.quantize(value, problem.format, scale, "linear")
+
+
+def _plain(scales: torch.Tensor, problem: Problem, rows: torch.Tensor) -> torch.Tensor:
+    """The scales of some rows, as `_reference` has them."""
+    if problem.format == "fp8_128x128" and problem.layout == "row_major":
+        return scales[..., rows[::_CHUNK] // _CHUNK, :]
+    if problem.format.startswith("fp8"):
+        return scales[..., rows, :]
+    block = BLOCK[problem.format][1]
+    plain = scale_factors.unswizzle(scales, problem.m, problem.k, block, problem.layout)  # type: ignore[arg-type]
+    return as_bytes(plain)[..., rows, :].view(scales.dtype)
+
+
+def _differing(found: torch.Tensor, wanted: torch.Tensor) -> float:
+    """The share of elements that are not the same bits; of FP4, of pairs of them."""
+    first, second = as_bytes(found), as_bytes(wanted)
+    if first.dtype == torch.float32:
+        first, second = first.contiguous().view(torch.int32), second.contiguous().view(torch.int32)
+    return float((first != second).double().mean())
+
+
+def _read_back(
+    data: torch.Tensor, scales: torch.Tensor, problem: Problem, scale: torch.Tensor | None
+) -> torch.Tensor:
+    if problem.format.startswith("fp8"):
+        return reference.dequantize_fp8_blockwise(data, scales, BLOCK[problem.format])
+    return reference.dequantize(
+        data, scales.contiguous(), problem.format, global_scale=scale, layout="linear"
+    )
+
+
+def make_operands(problem: Problem, device: DeviceProperties, seed: int = 0) -> list[Operands]:
+    """As many sets as keep L2 cold when they are taken in turn: copies of one, which lie elsewhere."""
+    generator = torch.Generator("cuda").manual_seed(seed)
+    parts = 2 if problem.fusion == "silu_mul" else 1
+    groups = (problem.groups,) if problem.groups > 1 else ()
+    dtype = X_DTYPES[problem.x]
+    shape = (*groups, problem.m, parts * problem.k)
+    x = torch.empty(shape, dtype=torch.float16 if dtype.itemsize == 1 else dtype, device="cuda")
+    x = x.normal_(generator=generator).to(dtype)
+    weight = torch.ones(problem.k, device="cuda", dtype=dtype) if problem.fusion == "rmsnorm" else None
+    count = {"none": 0, "tensor": 1, "row": problem.groups * problem.m}[problem.global_scale]
+    scale = torch.full((count,), GLOBAL_SCALE, device="cuda") if count else None
+    first = Operands(problem, x, scale, weight)
+    if problem.direction == "dequantize":
+        made = Operands(replace(problem, direction="quantize", exact=True), x, scale)
+        made.call()
+        first = Operands(problem, None, scale, None, made.data, made.scales)
+    sets = [first]
+    for _ in range(measuring.sets(problem, device) - 1):
+        other = replace(first, x=None if first.x is None else first.x.clone())
+        if problem.direction == "dequantize":
+            other = replace(other, data=_clone(first.data), scales=_clone(first.scales, problem.layout))
+        sets.append(other)
+    for one in sets:
+        one.call()  # makes what is written, ahead of a capture
+    return sets
+
+
+def _clone(tensor: torch.Tensor | None, layout: str = "") -> torch.Tensor | None:
+    if tensor is None:
+        return None
+    return (
+        blockwise_scales.m_major(tensor)
+        if layout in _M_MAJOR
+        else as_bytes(tensor).clone().view(tensor.dtype)
+    )
+
+
+def peer(problem: Problem) -> Peer[Operands] | None:
+    """A copy that moves as many bytes."""
+    return "a copy of as many bytes", lambda x: x.copied[1].copy_(x.copied[0])
