@@ -1,10 +1,12 @@
-"""Host time of a tilewright.gemm call beside torch.mm(out=), 16x256x256 BF16, no CUDA graph.
+"""Host time of a call beside torch's own, 16x256x256, no CUDA graph.
 
-    python benchmarks/host_overhead.py [--json]
+    python benchmarks/host_overhead.py [--json] [--out FILE]
 
-A batch of calls is enqueued and timed until the last has been accepted, not until it has run: the GPU
-keeps up, because its kernels are shorter than the host's calls. The two take turns, batch by batch, and the
-medians are compared.
+BF16: torch.mm(out=) beside tilewright.gemm(out=), the op through torch's dispatcher
+(torch.ops.tilewright.gemm_out) and a plan (tilewright.plan); also each where it allocates D. FP8:
+torch._scaled_mm beside the same. A batch of calls is enqueued and timed until the last has been accepted, not
+until it has run: the GPU keeps up, because its kernels are shorter than the host's calls. They take turns,
+batch by batch, and the medians are compared.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -51,50 +54,124 @@ def gpu_seconds(call: Callable[[], Any]) -> float:
     return float(start.elapsed_time(end)) * 1e-3 / CALLS
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--shape", default="16x256x256", metavar="MxNxK")
-    arguments = parser.parse_args()
-    if not torch.cuda.is_available():
-        print("this benchmark needs a GPU", file=sys.stderr)
-        return 1
-    m, n, k = map(int, arguments.shape.split("x"))
+Calls = dict[str, Callable[[], Any]]
+
+
+def bf16_calls(m: int, n: int, k: int) -> Calls:
     a = torch.randn(m, k, device="cuda").bfloat16()
     b = torch.randn(n, k, device="cuda").bfloat16().t()
     out = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
-    calls: dict[str, Callable[[], Any]] = {
+    plan = tilewright.plan(tilewright.gemm, a, b, out=out)
+    gemm = tilewright.gemm
+    return {
         "torch.mm(out=)": lambda: torch.mm(a, b, out=out),
-        "tilewright.gemm(out=)": lambda: tilewright.gemm(a, b, out=out),
+        "tilewright.gemm(out=)": lambda: gemm(a, b, out=out),
+        "plan(a, b, out)": lambda: plan(a, b, out),
         "torch.mm": lambda: torch.mm(a, b),
-        "tilewright.gemm": lambda: tilewright.gemm(a, b),
+        "tilewright.gemm": lambda: gemm(a, b),
+        "plan(a, b)": lambda: plan(a, b),
+    } | dispatched("", lambda op: op(a, b), lambda op: op(a, b, out))
+
+
+def fp8_calls(m: int, n: int, k: int) -> Calls:
+    a = torch.randn(m, k, device="cuda").to(torch.float8_e4m3fn)
+    b = torch.randn(n, k, device="cuda").to(torch.float8_e4m3fn).t()
+    one = torch.ones((), device="cuda")
+    out = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
+    options: dict[str, Any] = {"scale_a": one, "scale_b": one, "fast_accum": True}
+    scaled: dict[str, Any] = {"scale_a": one, "scale_b": one, "use_fast_accum": True}
+    scaled["out_dtype"] = torch.bfloat16
+    plan = tilewright.plan(tilewright.gemm, a, b, out=out, **options)
+    gemm = tilewright.gemm
+    return {
+        "torch._scaled_mm": lambda: torch._scaled_mm(a, b, **scaled),
+        "torch._scaled_mm(out=)": lambda: torch._scaled_mm(a, b, out=out, **scaled),
+        "FP8 tilewright.gemm": lambda: gemm(a, b, **options),
+        "FP8 tilewright.gemm(out=)": lambda: gemm(a, b, out=out, **options),
+        "FP8 plan(a, b, out)": lambda: plan(a, b, out),
+        "FP8 plan(a, b)": lambda: plan(a, b),
+    } | dispatched("FP8 ", lambda op: op(a, b, **options), lambda op: op(a, b, out, **options))
+
+
+def dispatched(prefix: str, make: Callable[[Any], Any], write: Callable[[Any], Any]) -> Calls:
+    """The registered ops, called as a compiled graph without inductor's wrappers would."""
+    library = torch.ops.tilewright
+    if not hasattr(library, "gemm"):
+        return {}
+    functional, mutating = library.gemm.default, library.gemm_out.default
+    return {
+        f"{prefix}torch.ops.tilewright.gemm_out": lambda: write(mutating),
+        f"{prefix}torch.ops.tilewright.gemm": lambda: make(functional),
     }
+
+
+# (ours, theirs)
+RATIOS = [
+    ("tilewright.gemm(out=)", "torch.mm(out=)"),
+    ("plan(a, b, out)", "torch.mm(out=)"),
+    ("torch.ops.tilewright.gemm_out", "torch.mm(out=)"),
+    ("tilewright.gemm", "torch.mm"),
+    ("plan(a, b)", "torch.mm"),
+    ("torch.ops.tilewright.gemm", "torch.mm"),
+    ("FP8 tilewright.gemm(out=)", "torch._scaled_mm(out=)"),
+    ("FP8 plan(a, b, out)", "torch._scaled_mm(out=)"),
+    ("FP8 torch.ops.tilewright.gemm_out", "torch._scaled_mm(out=)"),
+    ("FP8 tilewright.gemm", "torch._scaled_mm"),
+    ("FP8 plan(a, b)", "torch._scaled_mm"),
+    ("FP8 torch.ops.tilewright.gemm", "torch._scaled_mm"),
+]
+ON_GPU = ("torch.mm(out=)", "tilewright.gemm(out=)", "torch._scaled_mm", "FP8 tilewright.gemm(out=)")
+
+
+def measured(calls: Calls) -> dict[str, float]:
+    """Median seconds of host time a call."""
     samples: dict[str, list[float]] = {name: [] for name in calls}
     for call in calls.values():
         batch_seconds(call)
     for _ in range(BATCHES):
         for name, call in calls.items():
             samples[name].append(batch_seconds(call))
-    medians = {name: statistics.median(values) for name, values in samples.items()}
-    ratio = medians["tilewright.gemm(out=)"] / medians["torch.mm(out=)"]
+    return {name: statistics.median(values) for name, values in samples.items()}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write JSON there too")
+    parser.add_argument("--shape", default="16x256x256", metavar="MxNxK")
+    arguments = parser.parse_args()
+    if not torch.cuda.is_available():
+        print("this benchmark needs a GPU", file=sys.stderr)
+        return 1
+    m, n, k = map(int, arguments.shape.split("x"))
+    calls = bf16_calls(m, n, k) | fp8_calls(m, n, k)
+    seconds = measured(calls)
+    ratios = {
+        f"{ours} / {theirs}": seconds[ours] / seconds[theirs] for ours, theirs in RATIOS if ours in seconds
+    }
     result = {
         "shape": arguments.shape,
         "gpu": torch.cuda.get_device_name(),
         "torch": torch.__version__,
-        "host_us": {name: seconds * 1e6 for name, seconds in medians.items()},
-        "gpu_us": {
-            name: gpu_seconds(calls[name]) * 1e6 for name in ("torch.mm(out=)", "tilewright.gemm(out=)")
-        },
-        "ratio": ratio,
+        "python": sys.version.split()[0],
+        "calls_a_batch": CALLS,
+        "batches": BATCHES,
+        "host_us": {name: value * 1e6 for name, value in seconds.items()},
+        "gpu_us": {name: gpu_seconds(calls[name]) * 1e6 for name in ON_GPU},
+        "ratios": ratios,
     }
+    text = json.dumps(result, indent=1)
+    if arguments.out is not None:
+        arguments.out.write_text(text + "\n", encoding="utf-8")
     if arguments.json:
-        print(json.dumps(result, indent=1))
-    else:
-        for name, seconds in medians.items():
-            print(f"{name:<24} {seconds * 1e6:7.2f} us")
-        print(f"ratio {ratio:.3f} (tilewright.gemm(out=) over torch.mm(out=); lower is better)")
+        print(text)
+        return 0
+    for name, value in seconds.items():
+        print(f"{name:<36} {value * 1e6:7.2f} us")
+    for name, ratio in ratios.items():
+        print(f"{name:<64} {ratio:6.3f}")
     return 0
 
 

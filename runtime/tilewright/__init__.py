@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from tilewright.ops.blockscaled_gemm import mm_mxfp8_mxfp4 as mm_mxfp8_mxfp4
     from tilewright.ops.blockscaled_gemm import mm_nvfp4 as mm_nvfp4
     from tilewright.ops.gemm import gemm as gemm
+    from tilewright.prepared import plan as plan
     from tilewright.registry import Registry as Registry
-    from tilewright.tuning.tuning import tune as tune
+    from tilewright.tuning.session import tune as tune
 
 __version__ = "0.1.0"
 
@@ -35,7 +36,8 @@ _HOMES = {
     "DeviceProperties": "tilewright.device",
     "Registry": "tilewright.registry",
     "TilewrightError": "tilewright.errors",
-    "tune": "tilewright.tuning.tuning",
+    "plan": "tilewright.prepared",
+    "tune": "tilewright.tuning.session",
 }
 _MODULES = ("reference", "scale_factors")
 

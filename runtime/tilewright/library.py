@@ -55,6 +55,11 @@ class Library:
         launcher: Launcher = self._module.launcher(kernel, tuple(options))
         return launcher
 
+    def fixed(self, launcher: Launcher, layouts: Sequence[Sequence[int]]) -> Launcher:
+        """A launcher for operands that lie as `layouts` say (`matrix_binding.hpp`); it refuses others."""
+        fixed: Launcher = self._module.fixed(launcher, tuple(map(tuple, layouts)))
+        return fixed
+
 
 @functools.cache
 def header_abi() -> int:

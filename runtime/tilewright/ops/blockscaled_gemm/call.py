@@ -93,7 +93,7 @@ def multiply(  # noqa: PLR0912, PLR0917 (a warm call in one piece: functions cos
             check_aliasing(
                 out_descale, "out_descale", a=a, b=b, a_descale=a_descale, b_descale=b_descale, c=c, out=out
             )
-        out_descale, out_global_scale = _quantisation(plan.arguments, out_descale, out_global_scale)
+        out_descale, out_global_scale = quantisation(plan.arguments, out_descale, out_global_scale)
     call = (a, b, a_descale, b_descale, c, out, out_descale, alpha, out_global_scale, beta)
     try:
         if calls.several_devices() and calls.elsewhere(a):
@@ -130,7 +130,7 @@ def multiply(  # noqa: PLR0912, PLR0917 (a warm call in one piece: functions cos
     return out if out_descale is None else (out, out_descale)
 
 
-def _quantisation(
+def quantisation(
     arguments: checking.Arguments, out_descale: torch.Tensor | None, out_global_scale: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The scale factors that a quantised D is to have, their padding zeroed, and the global scale."""

@@ -12,7 +12,7 @@ import torch
 
 from tilewright import workspace
 from tilewright.errors import ArgumentError, LaunchError, NoKernelError
-from tilewright.library import Launcher
+from tilewright.library import Launcher, Library
 from tilewright.ops.common import memory
 from tilewright.ops.common.family import Problem
 from tilewright.ops.common.tactics import Tactic
@@ -22,7 +22,7 @@ from tilewright.table import KernelRecord
 log = logging.getLogger("tilewright")
 
 # The statuses of tilewright/matrix_binding.hpp.
-_MISALIGNED, _ALIASED = -16, -32
+_MISALIGNED, _ALIASED, UNPLANNED = -16, -32, -48
 
 
 class Plan:
@@ -61,6 +61,7 @@ class Launch:
 
     problem: Problem
     tactic: Tactic
+    library: Library
     launcher: Launcher
     workspace_bytes: int
 
@@ -72,7 +73,7 @@ def bind(registry: Registry, problem: Problem, tactic: Tactic, record: KernelRec
     if not library.can_implement(record.name, sizes, options):
         raise NoKernelError(f"{tactic} fits {problem} by its table and refuses it: a rule is missing")
     launcher = library.launcher(record.name, options)
-    return Launch(problem, tactic, launcher, library.workspace_bytes(record.name, sizes, options))
+    return Launch(problem, tactic, library, launcher, library.workspace_bytes(record.name, sizes, options))
 
 
 class DirectPlan(Plan):
@@ -82,17 +83,19 @@ class DirectPlan(Plan):
         super().__init__(arguments)
         self.problem = bound.problem
         self.tactic = bound.tactic
+        self.library = bound.library
         self.launch = bound.launcher
         self.workspace_bytes = bound.workspace_bytes
         self._index = self.device.index if self.device.index is not None else -1
 
     def run(self, call: tuple[Any, ...]) -> None:
         """Raises MisalignedError, ArgumentError for aliasing, LaunchError."""
-        status = self._launch_with_workspace(call) if self.workspace_bytes else self.launch(*call, None)
+        status = self.start(call) if self.workspace_bytes else self.launch(*call, None)
         if status:
             self.fail(status)
 
-    def _launch_with_workspace(self, call: tuple[Any, ...]) -> int:
+    def start(self, call: tuple[Any, ...]) -> int:
+        """Launches with a workspace; answers the launcher's status."""
         if self._index < 0:  # a described device: the kernels are the host's
             return self.launch(*call, workspace.on_host(self.workspace_bytes))
         slot = workspace.slot(self._index)
