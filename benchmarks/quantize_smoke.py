@@ -281,10 +281,10 @@ def check(
             wrong, count = back(record, library, device), 1
         else:
             for case in cases(record, large, device):
-                for blocks in (0, 1):
+                for blocks, limit in ((0, sms), (1, sms), (0, 0)):  # the last: tasks as long as they get
                     count += 1
-                    if message := different(record, case, library, blocks, sms):
-                        wrong.append(f"{case.what}, {blocks} blocks an SM: {message}")
+                    if message := different(record, case, library, blocks, limit):
+                        wrong.append(f"{case.what}, {blocks} blocks an SM of {limit}: {message}")
         print(f"{'ok   ' if not wrong else 'WRONG'} {record.name} ({count} calls)", flush=True)
         for message in wrong[:4]:
             print(f"      {message}")

@@ -84,13 +84,14 @@ struct NormKernel {
           read(params, x, quad, stretch, words);
         }
         int const column = column_of(stretch);
+        Place<Type, Format::kBits> const place(params, task.group, quad, column);
         uint32_t weight[Source::kWords];
         Source::read(params, params.weight + int64_t(column) * Elements<Type>::kBytes, weight, column < params.k);
         auto const weights = Source::values(weight);
         uint32_t found[kRows];
 #pragma unroll
         for (int i = 0; i < kRows; ++i) {
-          found[i] = quantize_part<Format, Type>(params, scales, task.group, quad, i, column,
+          found[i] = quantize_part<Format, Type>(params, scales, task.group, quad, i, column, place.row(i),
                                                  scaled(Source::values(words[i]), weights, rates[i]));
         }
         store_scales<Format, Type>(params, task.group, quad, column, lane, found);

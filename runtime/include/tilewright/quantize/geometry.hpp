@@ -32,6 +32,7 @@ struct Params {
   int row_tasks, column_tasks;               // of a group: blocks of rows, and of columns, that a thread block takes
   int total_row_tasks;                       // of all groups
   int stretches;                             // of a row, where a thread block takes whole ones
+  int chunks;                                // of a thread's elements, along a row, in a task
   int row_step, column_step;                 // by which a thread block goes on: the grid in tasks
   int quad_bits;                             // 2^this quads are a tile
   int quad_scales;                           // bytes between the quads of a tile
@@ -218,6 +219,18 @@ inline void set_params(tilewright_quantize_args const& args, Params& params, int
   params.row_tasks = static_cast<int>(ceil_div(params.quads, warps));
   params.total_row_tasks = params.row_tasks * params.groups;
   params.column_tasks = static_cast<int>(ceil_div(int64_t(params.padded_columns) * block, stretch));
+}
+
+// Lets a task be several chunks long where there are many tasks: what is worked out once a task then costs less.
+inline void lengthen_tasks(tilewright_quantize_args const& args, Params& params) {
+  constexpr int kMost = 8, kTasks = 32;  // of an SM, at least
+  int64_t const rows = params.total_row_tasks, tasks = rows * params.column_tasks;
+  params.chunks = 1;
+  while (params.chunks < kMost && params.chunks * 2 <= params.column_tasks &&
+         tasks >= int64_t(kTasks) * 2 * params.chunks * args.sm_count) {
+    params.chunks *= 2;
+  }
+  params.column_tasks = static_cast<int>(ceil_div(params.column_tasks, params.chunks));
 }
 
 // The grid: as many thread blocks as there are tasks, or as the tactic says; and the steps that go with it.

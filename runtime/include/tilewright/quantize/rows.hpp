@@ -71,17 +71,21 @@ struct SiluMul {
 };
 
 // Quantises `values`, the thread's part of row `i` of a quad, and stores the data. Returns the scale's bits, 0
-// where there is none. The thread's elements begin at `column`.
+// where there is none. The thread's elements begin at `column`, its data at `data`.
 template <class Format, class Type, class Values>
 __device__ __forceinline__ uint32_t quantize_part(Params const& params, typename Format::Scales const& scales,
-                                                  int group, Quad const& quad, int i, int column, Values const& values,
-                                                  bool halves_swapped = false) {
+                                                  int group, Quad const& quad, int i, int column, char* data,
+                                                  Values const& values, bool halves_swapped = false) {
   constexpr int kCount = Elements<Type>::kCount;
   constexpr int kLanes = Format::kBlock > kCount ? Format::kBlock / kCount : 1;
   constexpr int kWords = kCount * Format::kBits / 32;
   int const row = quad.row(i);
   bool const counts = quad.counts(i);
-  float const amax = amax_of_lanes<kLanes>(values.amax());
+  float own = values.amax();
+  if (kLanes > 1 && column >= params.k) {
+    own = 0.0f;  // behind the row's end, beside the elements of a block that there are
+  }
+  float const amax = amax_of_lanes<kLanes>(own);
   float const global = counts ? scales.of_row(params, int64_t(group) * params.m + row) : 1.0f;
   uint32_t words[kWords];
   uint32_t const scale = scales.encode(values, amax, global, words);
@@ -98,10 +102,24 @@ __device__ __forceinline__ uint32_t quantize_part(Params const& params, typename
     }
   }
   if (counts && column < params.k) {
-    store(params.data + group * params.group_data + row * params.row_data + int64_t(column) * Format::kBits / 8, words);
+    store(data, words);
   }
   return counts && column / Format::kBlock < params.columns ? scale : 0;
 }
+
+// The addresses of a thread's elements in a quad's first row; the other rows' are `step` bytes further each.
+template <class Type, int kBits>
+struct Place {
+  char* data;
+  int64_t step;
+
+  __device__ __forceinline__ Place(Params const& params, int group, Quad const& quad, int column)
+      : data(params.data + group * params.group_data + quad.first * params.row_data + int64_t(column) * kBits / 8),
+        step(quad.step * params.row_data) {}
+
+  __device__ __forceinline__ char* row(int i) const { return data + i * step; }
+  __device__ __forceinline__ void next_chunk() { data += 32 * Elements<Type>::kCount * kBits / 8; }
+};
 
 // Stores the scales that the four calls of `quantize_part` returned.
 template <class Format, class Type>

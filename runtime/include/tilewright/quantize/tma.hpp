@@ -38,6 +38,7 @@ struct TmaKernel {
   static cudaError_t make_params(Args const& args, Params& params, dim3& grid) {
     set_params(args, params, Elements<Type>::kBytes * 8, Format::kBits, Format::kBlock, Format::kByteScales, kWarps,
                32 * kCount);
+    lengthen_tasks(args, params);
     grid = dim3(set_grid(args, params));
     return cudaSuccess;
   }
@@ -85,29 +86,34 @@ struct TmaKernel {
     int stage = 0;
     uint32_t parity = 1;  // of a ring that is empty
     do {
-      int const column = task.column_task * (32 * kCount);
-      int const left = (params.k - column) * Elements<Type>::kBytes;
-      char const* const x = params.x + task.group * params.group_x + int64_t(column) * Elements<Type>::kBytes;
-      ptx::barrier_wait(empty(shared, stage), parity);
+      int column = task.column_task * params.chunks * (32 * kCount);
+      char const* x = params.x + task.group * params.group_x + int64_t(column) * Elements<Type>::kBytes;
+#pragma unroll 1
+      for (int chunk = 0; chunk < params.chunks; ++chunk) {
+        int const left = (params.k - column) * Elements<Type>::kBytes;
+        ptx::barrier_wait(empty(shared, stage), parity);
 #pragma unroll
-      for (int first = 0; first < kWarps * kRows; first += 32) {
-        int const warp = (first + lane) / kRows, i = lane % kRows;
-        Quad const quad(params, task.group, task.quad(params, warp));
-        int const bytes = quad.counts(i) && left > 0 ? (left < kRowBytes ? left : kRowBytes) : 0;
-        int total = bytes + __shfl_xor_sync(~0u, bytes, 1);
-        total += __shfl_xor_sync(~0u, total, 2);
-        if (i == 0) {
-          ptx::barrier_expect(full(shared, stage, warp), total);
+        for (int first = 0; first < kWarps * kRows; first += 32) {
+          int const warp = (first + lane) / kRows, i = lane % kRows;
+          Quad const quad(params, task.group, task.quad(params, warp));
+          int const bytes = quad.counts(i) && left > 0 ? (left < kRowBytes ? left : kRowBytes) : 0;
+          int total = bytes + __shfl_xor_sync(~0u, bytes, 1);
+          total += __shfl_xor_sync(~0u, total, 2);
+          if (i == 0) {
+            ptx::barrier_expect(full(shared, stage, warp), total);
+          }
+          __syncwarp();
+          if (bytes > 0) {
+            ptx::copy_bytes(slot(shared, stage, warp) + i * kRowBytes, x + quad.row(i) * params.row_x, bytes,
+                            full(shared, stage, warp), ptx::kEvictFirst);
+          }
         }
-        __syncwarp();
-        if (bytes > 0) {
-          ptx::copy_bytes(slot(shared, stage, warp) + i * kRowBytes, x + quad.row(i) * params.row_x, bytes,
-                          full(shared, stage, warp), ptx::kEvictFirst);
+        if (++stage == kStages) {
+          stage = 0;
+          parity ^= 1;
         }
-      }
-      if (++stage == kStages) {
-        stage = 0;
-        parity ^= 1;
+        column += 32 * kCount;
+        x += kRowBytes;
       }
     } while (task.next(params));
   }
@@ -122,43 +128,48 @@ struct TmaKernel {
     uint32_t parity = 0;
     do {
       Quad const quad(params, task.group, task.quad(params, warp));
-      int const column = (task.column_task * 32 + lane) * kCount;
-      uint32_t words[kRows][Source::kWords];
-      ptx::barrier_wait(full(shared, stage, warp), parity);
-#pragma unroll
-      for (int i = 0; i < kRows; ++i) {
-        read(slot(shared, stage, warp) + i * kRowBytes + lane * kThreadBytes, swapped,
-             quad.counts(i) && column < params.k, words[i]);
-      }
-      __syncwarp();
-      if (lane == 0) {
-        ptx::barrier_arrive(empty(shared, stage));
-      }
-      if (quad.exists) {
-        uint32_t found[kRows];
+      int column = (task.column_task * params.chunks * 32 + lane) * kCount;
+      Place<Type, Format::kBits> place(params, task.group, quad, column);
+#pragma unroll 1
+      for (int chunk = 0; chunk < params.chunks; ++chunk) {
+        uint32_t words[kRows][Source::kWords];
+        ptx::barrier_wait(full(shared, stage, warp), parity);
 #pragma unroll
         for (int i = 0; i < kRows; ++i) {
-          found[i] = quantize_part<Format, Type>(params, scales, task.group, quad, i, column, Source::values(words[i]),
-                                                 swapped);
+          read(slot(shared, stage, warp) + i * kRowBytes + lane * kThreadBytes, swapped, words[i]);
         }
-        store_scales<Format, Type>(params, task.group, quad, column, lane, found);
-      }
-      if (++stage == kStages) {
-        stage = 0;
-        parity ^= 1;
+        __syncwarp();
+        if (lane == 0) {
+          ptx::barrier_arrive(empty(shared, stage));
+        }
+        if (quad.exists) {
+          uint32_t found[kRows];
+#pragma unroll
+          for (int i = 0; i < kRows; ++i) {
+            found[i] = quantize_part<Format, Type>(params, scales, task.group, quad, i, column, place.row(i),
+                                                   Source::values(words[i]), swapped);
+          }
+          store_scales<Format, Type>(params, task.group, quad, column, lane, found);
+        }
+        if (++stage == kStages) {
+          stage = 0;
+          parity ^= 1;
+        }
+        column += 32 * kCount;
+        place.next_chunk();
       }
     } while (task.next(params));
   }
 
-  static __device__ __forceinline__ void read(uint32_t address, bool swapped, bool wanted,
-                                              uint32_t (&words)[Source::kWords]) {
+  // What no copy wrote is read as well, and counts for nothing.
+  static __device__ __forceinline__ void read(uint32_t address, bool swapped, uint32_t (&words)[Source::kWords]) {
+    uint32_t part[4];
 #pragma unroll
     for (int half = 0; half < Source::kWords / 4; ++half) {
-      uint32_t part[4];
       blockscaled_gemm::sm90::load_words(address + ((half ^ int(swapped)) * 16), part);
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
-        words[half * 4 + j] = wanted ? part[j] : 0;
+        words[half * 4 + j] = part[j];
       }
     }
   }

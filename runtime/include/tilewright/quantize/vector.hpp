@@ -28,6 +28,7 @@ struct VectorKernel {
   static cudaError_t make_params(Args const& args, Params& params, dim3& grid) {
     set_params(args, params, Elements<Type>::kBytes * 8, Format::kBits, Format::kBlock, Format::kByteScales, kWarps,
                32 * kCount);
+    lengthen_tasks(args, params);
     grid = dim3(set_grid(args, params));
     return cudaSuccess;
   }
@@ -45,24 +46,34 @@ struct VectorKernel {
 #pragma unroll 1
     do {
       Quad const quad(params, task.group, task.quad(params, warp));
-      int const column = (task.column_task * 32 + lane) * kCount;
-      char const* const x = params.x + task.group * params.group_x + int64_t(column) * Elements<Type>::kBytes;
-      uint32_t words[kRows][Source::kWords];
-#pragma unroll
-      for (int i = 0; i < kRows; ++i) {
-        Source::read(params, x + quad.row(i) * params.row_x, words[i], quad.counts(i) && column < params.k);
-      }
-      if (!begun) {  // while the first elements are on their way
-        scales.template begin<kThreads>(params);
-        begun = true;
-      }
-      if (quad.exists) {
-        uint32_t found[kRows];
+      int column = (task.column_task * params.chunks * 32 + lane) * kCount;
+      char const* x =
+          params.x + task.group * params.group_x + quad.first * params.row_x + int64_t(column) * Elements<Type>::kBytes;
+      int64_t const step = quad.step * params.row_x;
+      Place<Type, Format::kBits> place(params, task.group, quad, column);
+#pragma unroll 1
+      for (int chunk = 0; chunk < params.chunks; ++chunk) {
+        uint32_t words[kRows][Source::kWords];
 #pragma unroll
         for (int i = 0; i < kRows; ++i) {
-          found[i] = quantize_part<Format, Type>(params, scales, task.group, quad, i, column, Source::values(words[i]));
+          Source::read(params, x + i * step, words[i], quad.counts(i) && column < params.k);
         }
-        store_scales<Format, Type>(params, task.group, quad, column, lane, found);
+        if (!begun) {  // while the first elements are on their way
+          scales.template begin<kThreads>(params);
+          begun = true;
+        }
+        if (quad.exists) {
+          uint32_t found[kRows];
+#pragma unroll
+          for (int i = 0; i < kRows; ++i) {
+            found[i] = quantize_part<Format, Type>(params, scales, task.group, quad, i, column, place.row(i),
+                                                   Source::values(words[i]));
+          }
+          store_scales<Format, Type>(params, task.group, quad, column, lane, found);
+        }
+        column += 32 * kCount;
+        x += 32 * kCount * Elements<Type>::kBytes;
+        place.next_chunk();
       }
     } while (task.next(params));
   }
