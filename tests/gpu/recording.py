@@ -11,6 +11,7 @@ from typing import Any
 import blockscaled_reference
 import gemm_reference
 import pytest
+import quantize_reference
 import torch
 
 from tilewright import context
@@ -30,7 +31,7 @@ class Recorder:
         self._errors: dict[str, float] = {}
         self._keys: dict[str, str] = {}
         self._failed: set[str] = set()
-        for module in (gemm_reference, blockscaled_reference):
+        for module in (gemm_reference, blockscaled_reference, quantize_reference):
             # The tests look it up in its module.
             module.compare = self._noting(module.compare)  # type: ignore[attr-defined]
 
@@ -78,7 +79,7 @@ class Recorder:
     def _note(self, kernel: str, found: torch.Tensor, wanted: torch.Tensor) -> None:
         if kernel not in self._keys:
             self._keys[kernel] = _source_key(kernel)
-        error = float((found.double() - wanted).norm() / wanted.norm())
+        error = float((found.double() - wanted.double()).norm() / wanted.double().norm())
         error = 0.0 if math.isnan(error) else error  # 0 / 0, or NaN where it is wanted, as compare has seen
         self._problems[kernel] = self._problems.get(kernel, 0) + 1
         self._errors[kernel] = max(self._errors.get(kernel, 0.0), float(f"{error:.2e}"))

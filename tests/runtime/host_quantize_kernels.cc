@@ -40,11 +40,12 @@ struct Small {
     }
     int best = 0;
     double const size = std::abs(double(value));
-    for (int code = 1; code <= kLargest && !std::isinf(size); ++code) {
+    bool const saturates = size >= decode(kLargest);
+    for (int code = 1; code <= kLargest && !saturates; ++code) {
       double const now = std::abs(size - decode(code)), before = std::abs(size - decode(best));
       best = now < before || (now == before && code % 2 == 0) ? code : best;
     }
-    best = std::isinf(size) ? kLargest : best;
+    best = saturates ? kLargest : best;
     return std::signbit(value) ? best | kSign : best;
   }
 };

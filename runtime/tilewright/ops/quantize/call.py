@@ -119,18 +119,27 @@ def on_device(given: Any, arguments: Arguments) -> torch.Tensor:
     return given
 
 
-_constants: dict[tuple[torch.device, float], torch.Tensor] = {}
+# With what tells that it is filled, until it is known to be.
+_constants: dict[tuple[torch.device, float], tuple[torch.Tensor, torch.cuda.Event | None]] = {}
 
 
 def constant(value: float, device: torch.device) -> torch.Tensor:
-    """One float32 on the device. One made in a graph's capture is filled when the graph runs, and is the
-    graph's."""
-    found = _constants.get((device, value))
-    if found is None:
-        found = torch.full((1,), value, dtype=torch.float32, device=device)
-        capturing = device.type == "cuda" and torch.cuda.is_current_stream_capturing()
-        if not capturing and value != 0:  # 0 and -0 are one key
-            if len(_constants) >= _MOST_CONSTANTS:
-                _constants.clear()
-            _constants[device, value] = found
-    return found
+    """One float32 on the device, for any stream. One made in a graph's capture is filled when the graph runs,
+    and is the graph's."""
+    found, filled = _constants.get((device, value), (None, None))
+    if found is not None and filled is None:
+        return found
+    capturing = device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+    if found is not None and filled is not None and not capturing:
+        if filled.query():
+            _constants[device, value] = (found, None)
+        else:  # by another stream, perhaps
+            torch.cuda.current_stream(device).wait_event(filled)
+        return found
+    made = torch.full((1,), value, dtype=torch.float32, device=device)
+    if not capturing and value != 0 and len(_constants) < _MOST_CONSTANTS:  # 0 and -0 are one key
+        if device.type == "cuda":
+            filled = torch.cuda.Event()
+            filled.record(torch.cuda.current_stream(device))
+        _constants[device, value] = (made, filled)
+    return made

@@ -86,10 +86,10 @@ class Operands:
         if problem.direction == "dequantize":
             return self._check_back(self.x, self.data, self.scales)
         rows = self._rows(self.x.device)
-        value = self._value(self.x[..., rows, :])
+        value = self._value(_take(self.x, rows))
         scale = self._scale_of(rows, self.x)
         data, scales = _reference(value, problem, scale)
-        found = self.data[..., rows, :], _plain(self.scales, problem, rows)
+        found = _take(self.data, rows), _plain(self.scales, problem, rows)
         allowed = 0.0 if problem.exact and problem.fusion == "none" else MOST_DIFFERING
         for what, mine, wanted in (("elements", found[0], data), ("scales", found[1], scales)):
             share = _differing(mine, wanted)
@@ -103,7 +103,7 @@ class Operands:
     def _check_back(self, x: torch.Tensor, data: torch.Tensor, scales: torch.Tensor) -> float:
         rows = self._rows(x.device)
         exact = _read_back(
-            data[..., rows, :], _plain(scales, self.problem, rows), self.problem, self._scale_of(rows, data)
+            _take(data, rows), _plain(scales, self.problem, rows), self.problem, self._scale_of(rows, data)
         )
         found = x[..., rows, :].double()
         error = (found - exact).abs()
@@ -142,6 +142,10 @@ class Operands:
         return room[0], room[1]
 
 
+def _take(matrix: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    return as_bytes(matrix)[..., rows, :].view(matrix.dtype)
+
+
 def _reference(
     value: torch.Tensor, problem: Problem, scale: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -161,7 +165,7 @@ def _plain(scales: torch.Tensor, problem: Problem, rows: torch.Tensor) -> torch.
         return scales[..., rows, :]
     block = BLOCK[problem.format][1]
     plain = scale_factors.unswizzle(scales, problem.m, problem.k, block, problem.layout)  # type: ignore[arg-type]
-    return as_bytes(plain)[..., rows, :].view(scales.dtype)
+    return _take(plain, rows)
 
 
 def _differing(found: torch.Tensor, wanted: torch.Tensor) -> float:

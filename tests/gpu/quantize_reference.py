@@ -1,0 +1,342 @@
+"""Inputs, poisoned tensors and comparisons of the quantising tests, over `tilewright.reference`.
+
+All of it runs on the tensors' device. Inputs hold what rounds differently in a wrong kernel: every boundary
+between two codes and its neighbours, every 16-bit pattern, and what is no number.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+import tilewright
+from tilewright import blockwise_scales, reference
+from tilewright.ops.quantize.measuring import X_DTYPES
+from tilewright.ops.quantize.problem import BLOCK, LAYOUTS
+
+POISON = 0xA5
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"  # of what is described to run on the host
+ELEMENTS = {"nvfp4": "e2m1", "mxfp4": "e2m1", "mxfp8_e5m2": "e5m2"}  # E4M3 of others
+LARGEST = {"e2m1": 6.0, "e4m3": 448.0, "e5m2": 57344.0}
+_DECODE = {
+    "e2m1": (reference.decode_e2m1, 8),
+    "e4m3": (reference.decode_e4m3, 0x7F),
+    "e5m2": (reference.decode_e5m2, 0x7C),
+}
+BYTE_FORMATS = ("nvfp4", "mxfp4", "mxfp8", "mxfp8_e5m2")
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is asked of a quantising op."""
+
+    format: str
+    x: torch.Tensor
+    layout: str
+    global_scale: Any = None
+    rows_valid: torch.Tensor | None = None
+    fusion: str = "none"
+    weight: torch.Tensor | None = None
+    exact: bool = True
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """[..., m, k]."""
+        *batch, m, k = self.x.shape
+        return (*batch, m, k // 2 if self.fusion == "silu_mul" else k)
+
+    def quantize(self, **options: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        """The op's result; `options` are more of its arguments."""
+        if self.rows_valid is not None:
+            options["rows_valid"] = self.rows_valid
+        if self.fusion == "silu_mul":
+            options["activation"] = "silu_mul"
+        if self.weight is not None:
+            options |= {"rms_weight": self.weight}
+        if self.format.startswith("fp8"):
+            packed = self.layout == "packed"
+            options |= {"scale_type": "ue8m0" if packed else "float32", "scale_layout": self.layout}
+            return tilewright.quantize_fp8_blockwise(self.x, BLOCK[self.format], **options)
+        options["layout"] = self.layout
+        if self.format == "nvfp4":
+            return tilewright.quantize_nvfp4(self.x, self.global_scale, fast=not self.exact, **options)
+        if self.format == "mxfp4":
+            return tilewright.quantize_mxfp4(self.x, **options)
+        dtype = torch.float8_e5m2 if self.format == "mxfp8_e5m2" else torch.float8_e4m3fn
+        return tilewright.quantize_mxfp8(self.x, dtype=dtype, **options)
+
+    def value(self) -> torch.Tensor:
+        """What is quantised."""
+        if self.fusion == "silu_mul":
+            return reference.silu_mul(self.x)
+        return self.x if self.weight is None else reference.rms_norm(self.x, self.weight)
+
+    def wanted(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Data and scales by the reference."""
+        value: torch.Tensor = self.value()
+        if self.format.startswith("fp8"):
+            kind = "ue8m0" if self.layout == "packed" else "float32"
+            return reference.quantize_fp8_blockwise(
+                value,
+                BLOCK[self.format],
+                kind,
+                self.layout,
+                rows_valid=self.rows_valid,  # type: ignore[arg-type]
+            )
+        return reference.quantize(
+            value,
+            self.format,
+            self.global_scale,
+            self.layout,
+            rows_valid=self.rows_valid,  # type: ignore[arg-type]
+        )
+
+    def check(self, tactic: str | None = None) -> None:
+        """Runs the op into poisoned memory and compares every bit of that: padding, borders, masked rows."""
+        wanted, wanted_scales = self.wanted()
+        out, border = poisoned(wanted)
+        scales = poisoned_scales(wanted_scales, self.layout)
+        found, found_scales = self.quantize(out=out, out_scales=scales, tactic=tactic)
+        assert found is out
+        assert found_scales is scales
+        if self.rows_valid is not None:
+            beyond = ~reference.valid_rows(self.rows_valid, self.shape[-2])
+            what = f"{self}: rows that do not count were written"
+            assert bool((as_bytes(found)[beyond] == POISON).all()), what
+            wanted = torch.where(beyond[..., None], as_bytes(found), as_bytes(wanted)).view(wanted.dtype)
+        compare(as_bytes(found), as_bytes(wanted), f"{self}: data")
+        compare(as_bytes(found_scales), as_bytes(wanted_scales), f"{self}: scales")
+        assert bool((border == POISON).all()), f"{self}: written beyond the data"
+        if self.layout in ("m_major", "packed"):
+            padding = blockwise_scales.with_padding(found_scales)[..., self.shape[-2] :]
+            assert not bool(padding.any()), f"{self}: the scales' padding is not 0"
+
+    def __str__(self) -> str:
+        shape = "x".join(map(str, self.x.shape))
+        return (
+            f"{shape} {self.x.dtype} -> {self.format} {self.layout}, global scale {_brief(self.global_scale)}"
+        )
+
+
+def _brief(scale: Any) -> str:
+    return (
+        f"of shape {tuple(scale.shape)}"
+        if isinstance(scale, torch.Tensor) and scale.numel() > 1
+        else str(scale)
+    )
+
+
+def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.view(torch.uint8) if tensor.element_size() == 1 else tensor
+
+
+def compare(found: torch.Tensor, wanted: torch.Tensor, what: str) -> None:
+    """Bit for bit."""
+    assert found.shape == wanted.shape, f"{what}: shape {tuple(found.shape)}, wanted {tuple(wanted.shape)}"
+    if found.dtype == torch.float32:
+        found, wanted = (x.contiguous().view(torch.int32) for x in (found, wanted))
+    differ = found != wanted
+    if bool(differ.any()):
+        at = tuple(differ.nonzero()[0].tolist())
+        first = f"{found[at].item():#x} instead of {wanted[at].item():#x} at {list(at)}"
+        raise AssertionError(f"{what}: {int(differ.sum())} of {differ.numel()} differ, first {first}")
+
+
+def poisoned(like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """A tensor within a wider one, and what of that lies behind its rows."""
+    width = like.shape[-1]
+    wide = torch.full((*like.shape[:-1], width + 64), POISON, dtype=torch.uint8, device=like.device)
+    return wide.view(like.dtype)[..., :width], wide[..., width:]
+
+
+def poisoned_scales(like: torch.Tensor, layout: str) -> torch.Tensor:
+    """A tensor of the same shape and strides, with its padding."""
+    if layout not in ("m_major", "packed"):
+        return (
+            torch.full(like.shape, -1.5, device=like.device).to(like.dtype)
+            if like.element_size() == 4
+            else (torch.full(like.shape, POISON, dtype=torch.uint8, device=like.device).view(like.dtype))
+        )
+    made = blockwise_scales.allocate(like.shape, dtype=like.dtype, device=like.device)
+    blockwise_scales.with_padding(made).fill_(99)
+    return made
+
+
+def layouts_of(format: str) -> tuple[str, ...]:
+    return LAYOUTS[format]
+
+
+def randoms(shape: tuple[int, ...], x: str, seed: int = 0) -> torch.Tensor:
+    """Numbers of many magnitudes, special ones among them, blocks of zeros and of tiny ones."""
+    generator = torch.Generator(DEVICE).manual_seed(seed)
+
+    def draw(*extents: int) -> torch.Tensor:
+        return torch.rand(extents, generator=generator, device=DEVICE)
+
+    value = torch.randn(shape, generator=generator, device=DEVICE)
+    value *= torch.exp2((draw(*shape[:-1], 1) * 40 - 20).floor())
+    odd = torch.tensor(
+        [
+            0.0,
+            -0.0,
+            math.inf,
+            -math.inf,
+            math.nan,
+            2.0**-149,
+            -(2.0**-130),
+            2.0**-126,
+            3.4e38,
+            -65504.0,
+            2.0**-24,
+        ],
+        device=DEVICE,
+    )
+    chosen = odd[(draw(*shape) * len(odd)).long()]
+    value = torch.where(draw(*shape) < 0.02 * (draw(*shape[:-1], 1) < 0.5), chosen, value)
+    blocks = draw(*shape[:-1], -(-shape[-1] // 16)).repeat_interleave(16, dim=-1)[..., : shape[-1]]
+    value = torch.where(blocks < 0.06, value.sign() * 0.0, value)
+    value = torch.where(blocks > 0.95, value * 2.0**-120, value)
+    return to_type(value, x)
+
+
+def to_type(value: torch.Tensor, x: str) -> torch.Tensor:
+    """Rounded to a type of x; E4M3 saturates."""
+    if x == "e4m3":
+        return reference.encode_e4m3(value.float())
+    return value.to(X_DTYPES[x])
+
+
+def neighbours(values: torch.Tensor, x: str) -> torch.Tensor:
+    """Numbers that are not negative, as a type has them, with the next below and above."""
+    typed = to_type(values.float(), x)
+    integer = {1: torch.uint8, 2: torch.int16, 4: torch.int32}[typed.element_size()]
+    bits = typed.view(integer).to(torch.int64)
+    return torch.cat(
+        [(bits + step).clamp(min=0).to(integer).view(typed.dtype).float() for step in (0, -1, 1)]
+    )
+
+
+@functools.cache
+def element_boundaries(element: str) -> torch.Tensor:
+    """The values of an element's codes, and what is halfway between two."""
+    decode, count = _DECODE[element]
+    values = decode(torch.arange(count, dtype=torch.uint8, device=DEVICE)).float()
+    return torch.cat([values, (values[1:] + values[:-1]) / 2])
+
+
+@functools.cache
+def boundaries(format: str, x: str, width: int) -> torch.Tensor:
+    """Rows in which every boundary of elements and of scales comes, with its neighbours, of both signs.
+
+    A block's amax makes its factor a power of two, so that products are exact; that of other blocks is where
+    the scale rounds, or next to it.
+    """
+    element = ELEMENTS.get(format, "e4m3")
+    largest, block = LARGEST[element], BLOCK[format][1]
+    points = neighbours(element_boundaries(element), x)
+    points = torch.cat([points, -points])
+    points = points[points.abs() <= largest]
+    per_block = block - 1
+    points = torch.nn.functional.pad(points, (0, -len(points) % per_block)).view(-1, per_block)
+    head = torch.full((len(points), 1), largest, device=DEVICE)
+    exact = torch.cat([head, points], dim=1)
+    powers = (0,) if x == "e4m3" else (0, 5, -9)
+    rows = [exact * 2.0**power for power in powers]
+    if BLOCK[format][0] > 1:  # all rows of a square share its amax
+        return _in_rows(exact, width, x)
+    if format == "nvfp4":
+        scales = element_boundaries("e4m3")
+        amax = torch.cat([neighbours(scales * 6, x), neighbours(scales / 2 * 6, x)])
+    else:
+        exponents = (-8, 8) if x == "e4m3" else (-30, 12) if x == "f16" else (-126, 120)
+        amax = neighbours(2.0 ** torch.arange(*exponents, device=DEVICE).float() * largest, x)
+    generator = torch.Generator(DEVICE).manual_seed(len(amax))
+    part = torch.rand((len(amax), per_block), generator=generator, device=DEVICE) * 2 - 1
+    rows.append(torch.cat([amax[:, None], part * amax[:, None]], dim=1))
+    return _in_rows(torch.cat(rows), width, x)
+
+
+@functools.cache
+def patterns(x: str, width: int) -> torch.Tensor:
+    """Every pattern of a 16-bit type, or of E4M3 many times, beside each other and shuffled."""
+    count = 2**16
+    if x == "f32":  # the upper halves of floats, with random lower ones
+        low = torch.randint(
+            0, 2**16, (count,), device=DEVICE, generator=torch.Generator(DEVICE).manual_seed(1)
+        )
+        bits = (torch.arange(count, device=DEVICE) << 16) + low
+        every = (bits - (bits >= 2**31) * 2**32).to(torch.int32).view(torch.float32)
+    elif x == "e4m3":
+        every = (torch.arange(count, device=DEVICE) % 256).to(torch.uint8).view(torch.float8_e4m3fn).float()
+    else:
+        every = torch.arange(-(2**15), 2**15, device=DEVICE).to(torch.int16).view(X_DTYPES[x]).float()
+    order = torch.randperm(count, generator=torch.Generator(DEVICE).manual_seed(2), device=DEVICE)
+    return _in_rows(torch.stack([every, every[order]]).view(-1, 16), width, x)
+
+
+def _in_rows(blocks: torch.Tensor, width: int, x: str) -> torch.Tensor:
+    """Blocks one after another in rows of `width` elements, the last one filled up with zeros."""
+    flat = blocks.reshape(-1)
+    flat = torch.nn.functional.pad(flat, (0, -len(flat) % width))
+    return to_type(flat.view(-1, width), x)
+
+
+def global_scale_of(x: torch.Tensor) -> torch.Tensor:
+    """NVFP4's, of what is finite."""
+    value = x.float()
+    return reference.nvfp4_global_scale(torch.where(value.isfinite(), value.clamp(-1e30, 1e30), 0.0))
+
+
+def steps(found: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+    """By how many codes of the same sign elements of FP4 are apart; 99 where the sign is another."""
+    a, b = (reference.unpack_e2m1(x).to(torch.int16) for x in (found, wanted))
+    size = ((a & 7) - (b & 7)).abs()
+    zero = ((a & 7) == 0) & ((b & 7) == 0)
+    return torch.where(((a ^ b) & 8 > 0) & ~zero, 99, size)
+
+
+def combinations() -> list[tuple[str, str]]:
+    """Formats with the types of x that they are quantised from."""
+    types = {"nvfp4": ("bf16", "f16", "f32", "e4m3")}
+    return [(name, x) for name in BLOCK for x in types.get(name, ("bf16", "f16", "f32"))]
+
+
+def cases(format: str, x: str, shape: tuple[int, ...], seed: int = 0) -> list[Case]:
+    """A random input of a shape in every layout, NVFP4 with a global scale."""
+    value = randoms(shape, x, seed)
+    scale = global_scale_of(value) if format == "nvfp4" else None
+    return [Case(format, value, layout, scale) for layout in layouts_of(format)]
+
+
+def masked(format: str, x: str, seed: int = 0) -> list[Case]:
+    """Stacked experts, of which some rows count; NVFP4 with a global scale a row."""
+    groups, m, k = 4, 263, 208
+    value = randoms((groups, m, k), x, seed)
+    valid = torch.tensor([0, m, 129, 5], dtype=torch.int32, device=DEVICE)
+    per_row = None
+    if format == "nvfp4":
+        per_row = (
+            torch.rand((groups, m), device=DEVICE, generator=torch.Generator(DEVICE).manual_seed(seed)) * 99
+            + 1
+        )
+    return [Case(format, value, layout, per_row, valid) for layout in layouts_of(format)]
+
+
+def every_input(format: str, x: str) -> list[Case]:
+    """Boundaries and patterns, in the layouts in turn."""
+    layouts = itertools.cycle(layouts_of(format))
+    made = []
+    for value in (
+        boundaries(format, x, 512),
+        patterns(x, 1040),
+        boundaries(format, x, 48),
+        patterns(x, 4096),
+    ):
+        scales = (None, 1.0, 0.37, 1e-30, 3e38, math.inf, math.nan, 0.0) if format == "nvfp4" else (None,)
+        made += [Case(format, value, next(layouts), scale) for scale in scales]
+    return made

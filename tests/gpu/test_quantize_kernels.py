@@ -1,0 +1,289 @@
+"""Every generated `quantize` kernel that this GPU runs, against the exact reference: bit for bit."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import quantize_reference as of
+import torch
+
+import tilewright
+from tilewright import reference
+from tilewright.ops.quantize.cost import resident
+from tilewright.ops.quantize.family import FAMILY
+from tilewright.ops.quantize.measuring import X_DTYPES
+from tilewright.ops.quantize.problem import BLOCK
+from tilewright.registry import Registry
+from tilewright.routing import runs_on
+from tilewright.table import KernelRecord
+
+ODD = [(1, 16), (120, 64), (129, 80), (200, 256), (1023, 7168), (7, 528), (257, 1040)]
+FUSED = [(1, 64), (129, 208), (260, 1536), (33, 7168)]
+# Of elements, and of scales, that are not the reference's, at most by a step: fast arithmetic, and fusions,
+# whose sums and exponentials are rounded otherwise.
+FAST_SHARE = 0.0005
+FUSED_SHARE = 0.002
+LARGEST_STEP = 1
+
+
+@functools.cache
+def registry() -> Registry:
+    return Registry()
+
+
+def _names() -> list[str]:
+    kernels = registry().kernels("quantize")
+    if torch.cuda.is_available():
+        capability = torch.cuda.get_device_capability()
+        return [kernel.name for kernel in kernels if runs_on(kernel.arch, capability)]
+    return [kernel.name for kernel in kernels]
+
+
+@pytest.fixture(params=_names())
+def kernel(request: pytest.FixtureRequest) -> KernelRecord:
+    record = registry().record(request.param)
+    if not registry().is_built(record):
+        pytest.skip("not built: run `tilewright build quantize`")
+    return record
+
+
+def test_every_kernel_is_built() -> None:
+    records = [registry().record(name) for name in _names()]
+    missing = [one.name for one in records if not registry().is_built(one) and registry().buildable(one)]
+    assert not missing, (
+        f"{len(missing)} kernels are not built, {missing[0]} is the first: run `tilewright build quantize`"
+    )
+
+
+def is_exact(record: KernelRecord) -> bool:
+    config = record.config
+    plain = config["arithmetic"] == "exact" and config["fusion"] == "none"
+    return bool(plain and config["direction"] == "quantize")
+
+
+def tactics(record: KernelRecord) -> list[str]:
+    """A grid as large as the work, as many thread blocks as fit, and one on each SM."""
+    return [record.name, f"{record.name}@blocks={resident(record)}", f"{record.name}@blocks=1"]
+
+
+def test_odd_shapes(kernel: KernelRecord) -> None:
+    if not is_exact(kernel):
+        pytest.skip("other tests compare it")
+    config = kernel.config
+    for seed, shape in enumerate(ODD):
+        for case in of.cases(config["format"], config["x"], shape, seed):
+            for tactic in tactics(kernel):
+                case.check(tactic)
+
+
+def test_every_boundary_and_pattern(kernel: KernelRecord) -> None:
+    if not is_exact(kernel):
+        pytest.skip("other tests compare it")
+    for case in of.every_input(kernel.config["format"], kernel.config["x"]):
+        case.check(kernel.name)
+
+
+def test_stacked_experts_with_masked_rows(kernel: KernelRecord) -> None:
+    if not is_exact(kernel):
+        pytest.skip("other tests compare it")
+    for case in of.masked(kernel.config["format"], kernel.config["x"]):
+        for tactic in tactics(kernel):
+            case.check(tactic)
+
+
+def test_a_scale_for_each_row(kernel: KernelRecord) -> None:
+    if not is_exact(kernel) or kernel.config["format"] != "nvfp4":
+        pytest.skip("it has no global scale, or other tests compare it")
+    for shape in ((129, 80), (1023, 1040), (2, 40, 512)):
+        value = of.randoms(shape, kernel.config["x"], 3)
+        per_row = torch.exp2(torch.arange(value[..., 0].numel(), device=of.DEVICE) % 60 - 30.0).view(
+            shape[:-1]
+        )
+        for layout in of.layouts_of("nvfp4"):
+            of.Case("nvfp4", value, layout, per_row).check(kernel.name)
+
+
+def differing(case: of.Case, kernel: KernelRecord) -> tuple[float, float]:
+    """Shares of elements and of scales that differ; elements by a step at most, where scales agree."""
+    found, found_scales = case.quantize(tactic=kernel.name)
+    wanted, wanted_scales = case.wanted()
+    if case.format.startswith("fp8"):
+        close = (found_scales - wanted_scales).abs() <= wanted_scales.abs() * 2.0**-18
+        assert bool(close.all()), f"{case}: a scale is off by more than a few units in the last place"
+        off = (of.as_bytes(found).to(torch.int16) - of.as_bytes(wanted).to(torch.int16)).abs()
+        assert int(off[off < 0x7F].max()) <= LARGEST_STEP, str(case)
+        return float((off > 0).double().mean()), 0.0
+    ours, theirs = (of.as_bytes(x).to(torch.int16) for x in (found_scales, wanted_scales))
+    assert int((ours - theirs).abs().max()) <= LARGEST_STEP, f"{case}: a scale is more than a step away"
+    block = BLOCK[case.format][1]
+    plain = [
+        tilewright.scale_factors.unswizzle(x, *case.shape[-2:], block, case.layout)  # type: ignore[arg-type]
+        for x in (of.as_bytes(found_scales), of.as_bytes(wanted_scales))
+    ]
+    same = (plain[0] == plain[1]).repeat_interleave(block, dim=-1)[..., : case.shape[-1]]
+    if case.format in ("nvfp4", "mxfp4"):
+        off = of.steps(found, wanted)
+    else:
+        off = (of.as_bytes(found).to(torch.int16) - of.as_bytes(wanted).to(torch.int16)).abs()
+        off = torch.where(off >= 0x7F, 0, off)  # zeros of another sign
+    assert int(off[same].max()) <= LARGEST_STEP, f"{case}: an element is more than a step away"
+    return float((off[same] > 0).double().mean()), float((plain[0] != plain[1]).double().mean())
+
+
+def smooth(shape: tuple[int, ...], x: str, seed: int) -> torch.Tensor:
+    generator = torch.Generator(of.DEVICE).manual_seed(seed)
+    value = torch.randn(shape, generator=generator, device=of.DEVICE)
+    value *= torch.exp2(torch.randint(-3, 4, (*shape[:-1], 1), generator=generator, device=of.DEVICE).float())
+    return value.to(X_DTYPES[x])
+
+
+def test_fast_arithmetic(kernel: KernelRecord) -> None:
+    config = kernel.config
+    if config["arithmetic"] != "fast" or config["fusion"] != "none":
+        pytest.skip("its arithmetic is exact, or it is fused")
+    for seed, shape in enumerate([(512, 4096), (129, 80), (4096, 2048)]):
+        value = smooth(shape, config["x"], seed)
+        scale = reference.nvfp4_global_scale(value)
+        for layout in of.layouts_of(config["format"]):
+            case = of.Case(config["format"], value, layout, scale, exact=False)
+            elements, scales = differing(case, kernel)
+            assert elements <= FAST_SHARE, f"{case}: {elements:.2e} of the elements differ"
+            assert scales <= FAST_SHARE, f"{case}: {scales:.2e} of the scales differ"
+
+
+def test_fusions(kernel: KernelRecord) -> None:
+    config = kernel.config
+    if config["fusion"] == "none" or config["direction"] == "dequantize":
+        pytest.skip("it is not fused")
+    for seed, (m, k) in enumerate(FUSED):
+        parts = 2 if config["fusion"] == "silu_mul" else 1
+        value = smooth((m, parts * k), config["x"], seed)
+        weight = smooth((k,), config["x"], seed + 9) if config["fusion"] == "rmsnorm" else None
+        scale = 150.0 if config["format"] == "nvfp4" else None
+        for layout in of.layouts_of(config["format"]):
+            if layout == "packed" and m * k < 4096:
+                continue
+            case = of.Case(
+                config["format"], value, layout, scale, fusion=config["fusion"], weight=weight,
+                exact=config["arithmetic"] == "exact",
+            )  # fmt: skip
+            if layout == "packed":
+                check_packed(case, kernel)
+                continue
+            elements, scales = differing(case, kernel)
+            assert elements <= max(FUSED_SHARE, 2 / (m * k)), f"{case}: {elements:.2e} of the elements differ"
+            assert scales <= max(FUSED_SHARE, 2 / (m * k / 16)), f"{case}: {scales:.2e} of the scales differ"
+
+
+def check_packed(case: of.Case, kernel: KernelRecord) -> None:
+    found, scales = case.quantize(tactic=kernel.name)
+    exact = case.value().double()
+    back = reference.dequantize_fp8_blockwise(found, scales, BLOCK[case.format])
+    largest = exact.abs().amax(dim=-1, keepdim=True)
+    assert bool(((back - exact).abs() <= exact.abs() * 2.0**-3.9 + largest * 2.0**-16).all()), str(case)
+
+
+def test_fused_rows_that_do_not_count(kernel: KernelRecord) -> None:
+    config = kernel.config
+    if config["fusion"] == "none" or config["direction"] == "dequantize":
+        pytest.skip("it is not fused")
+    parts = 2 if config["fusion"] == "silu_mul" else 1
+    m, k = 133, 256
+    value = smooth((3, m, parts * k), config["x"], 5)
+    weight = smooth((k,), config["x"], 6) if config["fusion"] == "rmsnorm" else None
+    valid = torch.tensor([0, 40, m], dtype=torch.int32, device=of.DEVICE)
+    exact = config["arithmetic"] == "exact"
+    options: dict[str, Any] = {"fusion": config["fusion"], "weight": weight, "exact": exact}
+    for layout in of.layouts_of(config["format"]):
+        whole, whole_scales = of.Case(config["format"], value, layout, **options).quantize(tactic=kernel.name)
+        out, border = of.poisoned(whole)
+        case = of.Case(config["format"], value, layout, rows_valid=valid, **options)
+        scales = of.poisoned_scales(whole_scales, layout)
+        case.quantize(out=out, out_scales=scales, tactic=kernel.name)
+        rows = reference.valid_rows(valid, m)
+        assert torch.equal(of.as_bytes(out)[rows], of.as_bytes(whole)[rows]), str(case)
+        assert bool((of.as_bytes(out)[~rows] == of.POISON).all()), str(case)
+        assert bool((border == of.POISON).all()), str(case)
+        _, wanted = of.Case(
+            config["format"], torch.zeros(3, m, k, device=of.DEVICE), layout, rows_valid=valid
+        ).wanted()
+        if layout in ("linear", "m_major", "row_major", "packed"):
+            plain, nothing = of.as_bytes(scales), of.as_bytes(wanted)
+            assert torch.equal(plain[~rows], nothing[~rows]), f"{case}: scales of rows that do not count"
+            assert torch.equal(plain[rows], of.as_bytes(whole_scales)[rows]), str(case)
+
+
+def test_reading_back(kernel: KernelRecord) -> None:
+    config = kernel.config
+    if config["direction"] != "dequantize":
+        pytest.skip("it quantises")
+    name, dtype = config["format"], X_DTYPES[config["x"]]
+    for seed, shape in enumerate([*ODD, (3, 130, 272)]):
+        for given in of.cases(name, "f32", shape, seed):
+            case = replace(given, global_scale=None) if seed % 2 else given
+            data, scales = case.wanted()
+            if name.startswith("fp8"):
+                exact = reference.dequantize_fp8_blockwise(data, scales, BLOCK[name])
+                op: Any = functools.partial(tilewright.dequantize_fp8_blockwise, block=BLOCK[name])
+            else:
+                exact = reference.dequantize(
+                    data,
+                    scales,
+                    name,
+                    layout=case.layout,
+                    global_scale=case.global_scale,  # type: ignore[arg-type]
+                )
+                op = getattr(tilewright, f"dequantize_{name.removesuffix('_e5m2')}")
+                op = functools.partial(op, layout=case.layout)
+                op = functools.partial(op, global_scale=case.global_scale) if name == "nvfp4" else op
+            for tactic in tactics(kernel):
+                found = op(data, scales, dtype=dtype, tactic=tactic)
+                check_read_back(found, exact, case, rounded_twice=case.global_scale is not None)
+
+
+def check_read_back(found: torch.Tensor, exact: torch.Tensor, case: of.Case, *, rounded_twice: bool) -> None:
+    """Equal to the exact value, rounded to FP32 and then to the type; a quotient may be the next number."""
+    wanted = exact.float().to(found.dtype)
+    right = (found == wanted) | (found.isnan() & wanted.isnan())
+    if rounded_twice:
+        right |= (found.double() - exact).abs() <= exact.abs() * torch.finfo(found.dtype).eps * 0.6
+        right |= exact.abs() < torch.finfo(found.dtype).smallest_normal
+    if not bool(right.all()):
+        at = tuple((~right).nonzero()[0].tolist())
+        raise AssertionError(f"{case} read back: {found[at].item()} instead of {wanted[at].item()} at {at}")
+
+
+def test_reading_back_leaves_masked_rows(kernel: KernelRecord) -> None:
+    config = kernel.config
+    if config["direction"] != "dequantize" or config["format"].startswith("fp8"):
+        pytest.skip("it quantises, or its rows are like others'")
+    name, dtype = config["format"], X_DTYPES[config["x"]]
+    value = smooth((3, 70, 64), "f32", 1)
+    valid = torch.tensor([0, 70, 33], dtype=torch.int32, device=of.DEVICE)
+    data, scales = reference.quantize(value, name)
+    out = torch.full((3, 70, 64), 7.0, dtype=dtype, device=of.DEVICE)
+    op = getattr(tilewright, f"dequantize_{name.removesuffix('_e5m2')}")
+    op(data, scales, rows_valid=valid, out=out, tactic=kernel.name)
+    rows = reference.valid_rows(valid, 70)
+    assert bool((out[~rows] == 7).all())
+    assert torch.equal(out[rows], reference.dequantize(data, scales, name).to(dtype)[rows])
+
+
+def test_the_table_says_what_the_kernel_takes(kernel: KernelRecord) -> None:
+    """Every problem that fits by the table is one that the kernel does not refuse."""
+    config = kernel.config
+    library = registry().library(kernel)
+    for layout in of.layouts_of(config["format"]):
+        for m, k, groups in ((1, 16, 1), (129, 80, 1), (5, 4112, 3), (131072, 32768, 1)):
+            problem = FAMILY.problem(
+                m, k, groups, config["direction"], config["format"], config["x"], layout, config["fusion"],
+                exact=config["arithmetic"] == "exact",
+            )  # fmt: skip
+            assert FAMILY.misfit(kernel, problem) is None
+            for tactic in FAMILY.candidates(kernel, problem):
+                assert library.can_implement(kernel.name, problem.sizes, problem.options(tactic, 132)), str(
+                    problem
+                )

@@ -1,0 +1,318 @@
+"""The quantising ops on a GPU: what does not depend on one kernel."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import quantize_reference as of
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tilewright
+from tilewright import context, reference, row_shuffle, scale_factors
+from tilewright.errors import ArgumentError, NoKernelError
+from tilewright.ops.quantize import measuring
+from tilewright.ops.quantize.family import FAMILY
+from tilewright.ops.quantize.measuring import X_DTYPES
+from tilewright.ops.quantize.problem import Problem
+
+# The norm of what quantising normal numbers loses, relative to theirs: at most.
+LOSS = {"nvfp4": 0.11, "mxfp4": 0.15, "mxfp8": 0.035, "mxfp8_e5m2": 0.07}
+
+
+@settings(max_examples=150, deadline=None, database=None)
+@given(
+    st.sampled_from(of.combinations()),
+    st.integers(1, 700),
+    st.integers(1, 130),
+    st.integers(0, 3),
+    st.integers(0, 2),
+    st.sampled_from(["none", "tensor", "row"]),
+    st.integers(0, 10**6),
+)
+def test_random_sizes(  # noqa: PLR0917 (as drawn)
+    pair: tuple[str, str], m: int, blocks: int, groups: int, layout: int, scale: str, seed: int
+) -> None:
+    """Stacks of matrices (0: no stack), of which as many rows as come count."""
+    name, x = pair
+    lead = (groups,) if groups else ()
+    m = m if groups < 2 else -(-m // groups)
+    value = of.randoms((*lead, m, 16 * blocks), x, seed)
+    generator = torch.Generator("cuda").manual_seed(seed)
+    global_scale: Any = None
+    if name == "nvfp4" and scale != "none":
+        count = (1,) if scale == "tensor" else (*lead, m)
+        global_scale = torch.exp2(torch.rand(count, generator=generator, device="cuda") * 20 - 6)
+    valid = None
+    if groups and seed % 2:
+        valid = torch.randint(-1, m + 2, (groups,), generator=generator, device="cuda", dtype=torch.int32)
+        valid = valid.clamp(0, m)
+    layouts = of.layouts_of(name)
+    of.Case(name, value, layouts[layout % len(layouts)], global_scale, valid).check()
+
+
+@pytest.mark.parametrize(("name", "x"), of.combinations())
+def test_everything_selected_is_exact(name: str, x: str) -> None:
+    for shape in ((1, 16), (129, 80), (512, 4096), (4096, 1024)):
+        for case in of.cases(name, x, shape):
+            case.check()
+    for case in (*of.masked(name, x), *of.every_input(name, x)[:4]):
+        case.check()
+
+
+def test_forms_of_a_global_scale() -> None:
+    x = of.randoms((3, 40, 64), "bf16")
+    flat = x[0]
+    scales = [
+        37.25,
+        torch.tensor(37.25),
+        torch.tensor([37.25], dtype=torch.float64),
+        torch.tensor([[37.25]], device="cuda"),
+    ]
+    for scale in scales:
+        for _ in range(2):
+            found, found_scales = tilewright.quantize_nvfp4(flat, scale)
+            wanted, wanted_scales = reference.quantize(flat, "nvfp4", 37.25)
+            of.compare(found, wanted, "data")
+            of.compare(of.as_bytes(found_scales), of.as_bytes(wanted_scales), "scales")
+    per_group = torch.tensor([3.0, 50.0, 7.0])
+    rows = per_group.cuda()[:, None].expand(3, 40).contiguous()
+    wanted, wanted_scales = reference.quantize(x, "nvfp4", rows)
+    for scale in (per_group, per_group.cuda(), rows, rows.cpu(), rows.cpu().pin_memory()):
+        found, found_scales = tilewright.quantize_nvfp4(x, scale)
+        of.compare(found, wanted, "data")
+        of.compare(of.as_bytes(found_scales), of.as_bytes(wanted_scales), "scales")
+
+
+@pytest.mark.parametrize("x", ["bf16", "e4m3"])
+def test_no_synchronisation(x: str) -> None:
+    """Numbers and tensors of the device alike, after the first call."""
+    value = of.to_type(torch.randn(256, 512, device="cuda"), x)
+    scale = torch.ones(1, device="cuda")
+    for given_scale in (2.5, scale):
+        tilewright.quantize_nvfp4(value, given_scale)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for given_scale in (2.5, 3.5, scale):
+            data, scales = tilewright.quantize_nvfp4(value, given_scale)
+            tilewright.dequantize_nvfp4(data, scales, given_scale)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.parametrize("name", ["nvfp4", "mxfp4", "mxfp8"])
+def test_shuffled_rows(name: str) -> None:
+    x = of.randoms((256, 256), "bf16")
+    op = getattr(tilewright, f"quantize_{name}")
+    data, scales = op(x, shuffle=True)
+    plain, plain_scales = reference.quantize(x, name, layout="linear")
+    of.compare(of.as_bytes(data), row_shuffle.shuffle_rows(of.as_bytes(plain)), "data")
+    wanted = scale_factors.swizzle(row_shuffle.shuffle_rows(of.as_bytes(plain_scales)))
+    of.compare(of.as_bytes(scales), wanted, "scales")
+
+
+@pytest.mark.parametrize("layout", scale_factors.LAYOUTS)
+def test_at_any_address_and_pitch(layout: str) -> None:
+    x = of.randoms((129, 80), "bf16")
+    wanted, wanted_scales = reference.quantize(x, "nvfp4", layout=layout)  # type: ignore[arg-type]
+    for offset, pitch in ((0, 80), (8, 88), (1, 80), (3, 83), (16, 96)):
+        room = torch.zeros(offset + 129 * pitch + 64, dtype=torch.bfloat16, device="cuda")
+        within = room[offset : offset + 129 * pitch].view(129, pitch)[:, :80].copy_(x)
+        found, found_scales = tilewright.quantize_nvfp4(within, layout=layout)
+        of.compare(found, wanted, f"offset {offset}, pitch {pitch}")
+        of.compare(of.as_bytes(found_scales), of.as_bytes(wanted_scales), "scales")
+    for offset in (0, 1, 4, 8, 16):
+        room = torch.full((wanted.numel() + 64,), of.POISON, dtype=torch.uint8, device="cuda")
+        room_scales = torch.full((wanted_scales.numel() + 64,), of.POISON, dtype=torch.uint8, device="cuda")
+        out = room[offset : offset + wanted.numel()].view(wanted.shape)
+        out_scales = room_scales[offset : offset + wanted_scales.numel()].view(wanted_scales.shape)
+        found, _ = tilewright.quantize_nvfp4(x, layout=layout, out=out, out_scales=out_scales)
+        assert found is out
+        of.compare(out, wanted, f"offset {offset}")
+        of.compare(out_scales, of.as_bytes(wanted_scales), "scales")
+        assert int((room == of.POISON).sum()) >= 64
+        assert bool((room[:offset] == of.POISON).all())
+        assert bool((room[offset + wanted.numel() :] == of.POISON).all())
+        assert bool((room_scales[offset + wanted_scales.numel() :] == of.POISON).all())
+
+
+def test_column_major_x_is_copied() -> None:
+    x = of.randoms((96, 128), "bf16")
+    found, _ = tilewright.quantize_mxfp8(x.t().contiguous().t())
+    of.compare(of.as_bytes(found), of.as_bytes(reference.quantize(x, "mxfp8")[0]), "data")
+
+
+@pytest.mark.parametrize("name", [*of.BYTE_FORMATS, "fp8_1x128", "fp8_128x128"])
+def test_in_a_graph(name: str) -> None:
+    """A replay reads what x, the global scale and the rows that count are then, and writes where it did."""
+    x = of.to_type(torch.zeros(3, 140, 256, device="cuda"), "bf16")
+    scale = torch.ones(1, device="cuda") if name == "nvfp4" else None
+    valid = torch.full((3,), 140, dtype=torch.int32, device="cuda")
+    case = of.Case(name, x, of.layouts_of(name)[0], scale, valid)
+    case.quantize()
+    if name == "nvfp4":
+        tilewright.quantize_nvfp4(x, 2.0)  # what a first call loads, no capture may
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        data, scales = case.quantize()
+        constant = tilewright.quantize_nvfp4(x, 77.5)[0] if name == "nvfp4" else None
+    for seed in range(3):
+        x.copy_(of.randoms(tuple(x.shape), "bf16", seed))
+        valid.copy_(torch.tensor([seed, 140, 77], dtype=torch.int32))
+        if scale is not None:
+            scale.fill_(10.0 + seed)
+        of.as_bytes(data).fill_(of.POISON)
+        graph.replay()
+        wanted, wanted_scales = case.wanted()
+        rows = reference.valid_rows(valid, 140)
+        of.compare(of.as_bytes(data)[rows], of.as_bytes(wanted)[rows], f"{case}: data")
+        of.compare(of.as_bytes(scales), of.as_bytes(wanted_scales), f"{case}: scales")
+        assert bool((of.as_bytes(data)[~rows] == of.POISON).all())
+        if constant is not None:
+            of.compare(constant, reference.quantize(x, "nvfp4", 77.5)[0], "a number for a global scale")
+
+
+def test_on_several_streams() -> None:
+    streams = [torch.cuda.Stream() for _ in range(4)]
+    inputs = [of.randoms((1024, 2048), "bf16", seed) for seed in range(4)]
+    wanted = [reference.quantize(x, "nvfp4", 20.0) for x in inputs]
+    torch.cuda.synchronize()
+    for _ in range(5):
+        found = []
+        for stream, x in zip(streams, inputs, strict=True):
+            with torch.cuda.stream(stream):
+                found.append(tilewright.quantize_nvfp4(x, 20.0))
+        torch.cuda.synchronize()
+        for (data, scales), (wanted_data, wanted_scales) in zip(found, wanted, strict=True):
+            of.compare(data, wanted_data, "data")
+            of.compare(of.as_bytes(scales), of.as_bytes(wanted_scales), "scales")
+
+
+def test_back_to_back_with_dependent_launches() -> None:
+    """Each kernel may start while the one before it ends: what it reads of that must be there."""
+    x = torch.randn(2048, 4096, device="cuda").bfloat16()
+    for _ in range(20):
+        x = torch.roll(x, 1, 0)
+        back = tilewright.dequantize_mxfp8(*tilewright.quantize_mxfp8(x))
+        # What is a number of the format stays that number, though a block may get another scale for it.
+        assert torch.equal(tilewright.dequantize_mxfp8(*tilewright.quantize_mxfp8(back)), back)
+
+
+MULTIPLY = {"nvfp4": "mm_nvfp4", "mxfp4": "mm_mxfp4", "mxfp8": "mm_mxfp8"}
+
+
+@pytest.mark.parametrize("shape", [(16, 256, 512), (129, 520, 4096), (64, 1024, 7168)])
+@pytest.mark.parametrize("name", MULTIPLY)
+def test_a_round_trip_through_the_product(name: str, shape: tuple[int, int, int]) -> None:
+    """Quantise, multiply, and compare with the product of the originals in float64: what is lost is what the
+    two operands lost, which is what the format loses of normal numbers."""
+    m, n, k = shape
+    generator = torch.Generator("cuda").manual_seed(m)
+    a, b = (torch.randn(rows, k, generator=generator, device="cuda").bfloat16() for rows in (m, n))
+    options: list[dict[str, Any]] = [{}, {}]
+    alpha = None
+    if name == "nvfp4":
+        options = [{"global_scale": reference.nvfp4_global_scale(x)} for x in (a, b)]
+        alpha = (1 / (options[0]["global_scale"] * options[1]["global_scale"])).reshape(1)
+    quantize = getattr(tilewright, f"quantize_{name}")
+    dequantize = getattr(tilewright, f"dequantize_{name}")
+    stored = [quantize(x, **more) for x, more in zip((a, b), options, strict=True)]
+    losses = []
+    for x, (data, scales), more in zip((a, b), stored, options, strict=True):
+        back = dequantize(data, scales, dtype=torch.float32, **more).double()
+        losses.append(float((back - x.double()).norm() / x.double().norm()))
+    assert max(losses) <= LOSS[name], losses
+    d = getattr(tilewright, MULTIPLY[name])(
+        stored[0][0], stored[1][0].T, stored[0][1], stored[1][1], alpha, torch.float32
+    )
+    exact = a.double() @ b.double().T
+    error = float((d.double() - exact).norm() / exact.norm())
+    assert 0.5 * math.hypot(*losses) <= error <= 1.1 * math.hypot(*losses), (error, losses)
+    cosine = float(torch.nn.functional.cosine_similarity(d.double().flatten(), exact.flatten(), dim=0))
+    assert cosine > 1 - math.hypot(*losses) ** 2, cosine
+    assert abs(float(d.double().norm() / exact.norm()) - 1) < 0.01 + math.hypot(*losses) ** 2
+
+
+@pytest.mark.parametrize("x", ["bf16", "e4m3"])
+def test_more_than_2_to_the_32_elements(x: str) -> None:
+    """131072 x 32768, and one row and one block more."""
+    problem = Problem(131073, 32784, x=x, global_scale="tensor")
+    if torch.cuda.mem_get_info()[0] < 6 * problem.bytes:
+        pytest.skip(f"{problem} and its check take {6 * problem.bytes / 1e9:.0f} GB")
+    value = torch.empty(problem.m, problem.k, dtype=X_DTYPES[x], device="cuda")
+    for part in value.split(8192):
+        part.copy_(of.to_type(torch.randn(part.shape, device="cuda"), x))
+    operands = measuring.Operands(problem, value, torch.full((1,), 448.0, device="cuda"))
+    operands.call()
+    registry = context.current().registry
+    kernels = registry.route("quantize", context.current().device(torch.cuda.current_device()))
+    for record in FAMILY.fitting(kernels, problem):
+        operands.poison()
+        operands.call(FAMILY.candidates(record, problem)[-1])
+        assert operands.check() < LOSS["nvfp4"]
+        wanted = reference.quantize(value[-3:], "nvfp4", 448.0, "linear")
+        assert operands.data is not None
+        of.compare(operands.data[-3:], wanted[0], f"{record.name}: the last rows")
+
+
+def test_nothing_to_do() -> None:
+    for shape in ((0, 64), (5, 0), (0, 8, 64), (2, 0, 64)):
+        data, scales = tilewright.quantize_nvfp4(torch.zeros(shape, dtype=torch.bfloat16, device="cuda"))
+        assert data.numel() == scales.numel() == 0
+        assert tilewright.dequantize_nvfp4(data, scales).shape == shape
+
+
+def test_refusals() -> None:
+    x = torch.zeros(64, 64, dtype=torch.bfloat16, device="cuda")
+    with pytest.raises(ArgumentError, match="overlaps"):
+        tilewright.quantize_nvfp4(x, out=x.view(torch.uint8)[:, :32])
+    with pytest.raises(ArgumentError, match="rows_valid: it is on cpu"):
+        tilewright.quantize_nvfp4(x, rows_valid=torch.ones(1, dtype=torch.int32))
+    with pytest.raises(NoKernelError, match="k is 40"):
+        tilewright.quantize_nvfp4(x[:, :40])
+
+
+def _functions() -> dict[str, Any]:
+    def nvfp4(x: torch.Tensor, scale: torch.Tensor) -> Any:
+        data, scales = tilewright.quantize_nvfp4(x * 2, scale)
+        return data + 0, scales.view(torch.uint8) + 0, tilewright.dequantize_nvfp4(data, scales, scale) * 0.5
+
+    def mxfp8(x: torch.Tensor, scale: torch.Tensor) -> Any:
+        data, scales = tilewright.quantize_mxfp8(x * 2, layout="linear")
+        return (
+            data.view(torch.uint8) + 0,
+            scales.view(torch.uint8) + 0,
+            tilewright.dequantize_mxfp8(data, scales, layout="linear"),
+        )
+
+    def blockwise(x: torch.Tensor, scale: torch.Tensor) -> Any:
+        data, scales = tilewright.quantize_fp8_blockwise(x * 2)
+        return data.view(torch.uint8) + 0, scales * 2, tilewright.dequantize_fp8_blockwise(data, scales)
+
+    return {"nvfp4": nvfp4, "mxfp8": mxfp8, "blockwise": blockwise}
+
+
+@pytest.mark.parametrize("name", list(_functions()))
+def test_torch_compile(name: str) -> None:
+    """One graph, the same bits."""
+    function = _functions()[name]
+    compiled = torch.compile(function, fullgraph=True)
+    scale = torch.tensor([12.0], device="cuda")
+    for m in (130, 64):
+        x = torch.randn(m, 512, device="cuda").bfloat16()
+        for found, wanted in zip(compiled(x, scale), function(x, scale), strict=True):
+            assert found.dtype == wanted.dtype
+            torch.testing.assert_close(found, wanted, rtol=0, atol=0)
+
+
+def test_measuring_sees_what_is_wrong() -> None:
+    problem = Problem(300, 512, global_scale="tensor")
+    operands = measuring.make_operands(problem, context.current().device(torch.cuda.current_device()))[0]
+    assert operands.check() < LOSS["nvfp4"]
+    other = replace(operands, global_scale=torch.full((1,), 440.0, device="cuda"))
+    with pytest.raises(tilewright.TilewrightError, match="differ from the reference"):
+        other.check()
