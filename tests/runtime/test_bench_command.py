@@ -19,7 +19,7 @@ from tilewright.device import H200, DeviceProperties
 from tilewright.errors import NoKernelError
 from tilewright.ops.gemm.family import FAMILY
 from tilewright.registry import Registry
-from tilewright_generator.cli import bench
+from tilewright_generator.cli import bench, kinds
 from tilewright_generator.cli import invoke as run_cli
 from tilewright_generator.families import running
 
@@ -112,7 +112,7 @@ def test_usage_errors(capsys: pytest.CaptureFixture[str], arguments: list[str], 
 
 
 def test_the_options_name_what_the_runtime_has() -> None:
-    assert bench._FAMILIES == problems.FAMILIES
+    assert kinds.FAMILIES == problems.FAMILIES
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ from tilewright.ops.gemm.family import FAMILY as GEMM
 from tilewright.ops.gemm.problem import Problem
 from tilewright.registry import Registry
 from tilewright.table import KernelRecord
-from tilewright.tuning.search import Timing
+from tilewright.tuning.trials import Timing
 
 torch = pytest.importorskip("torch")
 

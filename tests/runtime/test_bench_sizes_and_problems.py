@@ -50,10 +50,27 @@ def test_a_yaml_file(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_the_shapes_of_the_benchmarks(tmp_path: Path) -> None:
+    """Every layer at every m, then the squares; the odd ones are no part of it."""
+    path = tmp_path / "sizes.yaml"
+    layers = "m: [1, 2]\nlayers:\n  - {name: x, n: 3, k: 4}\n"
+    path.write_text(f"{layers}squares: [5]\nodd:\n  - {{m: 6, n: 7, k: 8}}\n")
+    assert sizes.read(path) == [(1, 3, 4), (2, 3, 4), (5, 5, 5)]
+    shapes = Path(__file__).parents[2] / "benchmarks" / "shapes" / "gemm.yaml"
+    found = sizes.read(shapes)
+    assert len(found) == 12 * 12 + 6
+    assert len(sizes.chosen(str(shapes), [])) == len(found) - 1, "a layer at an m is one of the squares"
+    assert {(1, 6144, 4096), (8192, 7168, 2048), (16384, 16384, 16384)} <= set(found)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("m: 1", "is not a list of MxNxK"),
+        ("{}", "is not a list of MxNxK"),
+        ("m: [1]", "is not a list of MxNxK"),
+        ("{m: [1], layers: [{n: 2}]}", "is not a list of MxNxK"),
+        ("{m: [0], layers: [{n: 2, k: 3}]}", "something else than positive numbers"),
         ("[]", "is not a list of MxNxK"),
         ("- {m: 1, n: 2}", "is no size"),
         ("- [1, 2, 3]", "is no size"),

@@ -24,6 +24,7 @@ COMMANDS = {
     "cache": "Say how large the build cache is; remove what nothing needs.",
     "doctor": "Say whether kernels can be built and run on this machine.",
     "run": "Run a kernel on this machine's GPU.",
+    "tune": "Find the fastest tactics on this machine's GPUs, and keep them.",
     "bench": "Measure groups of kernels side by side on this machine's GPU.",
 }
 

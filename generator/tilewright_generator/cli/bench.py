@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tilewright_generator.cli import common, groups
+from tilewright_generator.cli import common, groups, kinds
 from tilewright_generator.errors import UsageError
 from tilewright_generator.families import running
 from tilewright_generator.project import tables_folder
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from tilewright.device import DeviceProperties
     from tilewright.ops.common.family import Family
 
-_FAMILIES = ("gemm", "blockscaled_gemm")  # of tilewright.benchmarking.problems
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
@@ -35,27 +34,9 @@ def command() -> None:
 @click.argument("first", metavar="A")
 @click.argument("second", metavar="B")
 @click.option(
-    "--family", "--op", "family", type=click.Choice(_FAMILIES), help="Default: that of A's kernels."
+    "--family", "--op", "family", type=click.Choice(kinds.FAMILIES), help="Default: that of A's kernels."
 )
-@click.option(
-    "--formats",
-    "--dtype",
-    "formats",
-    default="",
-    metavar="TYPE",
-    help="Of A and B. gemm: bf16 (default), f16, fp8, e5m2, tf32, s8. blockscaled_gemm: nvfp4 (default), "
-    "mxfp4, mxfp8, mxfp8_e5m2, or two, as mxfp8xmxfp4.",
-)
-@click.option("--out-dtype", metavar="TYPE", help="Of D. Default: bf16, or what the formats give.")
-@click.option("--layout", type=click.Choice(["tn", "tt", "nn", "nt"]), help="Of gemm's A and B. Default: tn.")
-@click.option("--fast-accum", is_flag=True, help="Allow kernels that sum FP8 in the tensor core alone.")
-@click.option(
-    "--sizes",
-    metavar="LIST|FILE",
-    help="small (m 1 to 64), medium (m 128 to 512), large (m 1024 to 4096), all, or a YAML file: a list of "
-    "MxNxK or {m: [...], n: ..., k: ...}. Default: all, or what -s gives.",
-)
-@click.option("-s", "--size", "given", multiple=True, metavar="MxNxK", help="This size; may be repeated.")
+@kinds.problem_options("Default: all, or what -s gives.")
 @click.option(
     "--iters", type=click.IntRange(min=1), default=15, show_default=True, help="Replays of the graph."
 )
@@ -140,7 +121,7 @@ def _compare(settings: _Settings, csv_file: Path | None, json_file: Path | None)
     from tilewright.registry import Registry  # noqa: PLC0415
 
     registry = Registry(tables_folder(settings.root))
-    name, pair = groups.read(registry, _FAMILIES, settings.family, settings.first, settings.second)
+    name, pair = groups.read(registry, kinds.FAMILIES, settings.family, settings.first, settings.second)
     pair = groups.labelled(pair, settings.labels)
     kind = problems.Kind(settings.formats, settings.out_dtype, settings.layout, settings.fast_accum)
     found = problems.make(name, kind, sizes.chosen(settings.sizes, settings.given))

@@ -6,7 +6,7 @@ import json
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +18,7 @@ from tilewright_generator.words import counted
 if TYPE_CHECKING:
     from tilewright.build.planning import Select
     from tilewright.build.report import BuildReport
+    from tilewright.build.toolchain import Toolchain
     from tilewright.table import Table
 
 _TABLE_ROWS = 200  # a longer table is for the report's file
@@ -44,6 +45,13 @@ _TABLE_ROWS = 200  # a longer table is for the report's file
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.option("--dry-run", is_flag=True, help="Say what would be compiled.")
+@click.option(
+    "--ray",
+    is_flag=False,
+    flag_value="",
+    metavar="[ADDRESS]",
+    help="Compile as tasks of Ray (without ADDRESS: on the cluster that Ray finds), then link here.",
+)
 @click.option("--cache", type=click.Path(path_type=Path, file_okay=False), help="Default: $TILEWRIGHT_CACHE.")
 @click.option("--root", type=click.Path(path_type=Path, file_okay=False), help="Default: the nearest.")
 def command(
@@ -58,6 +66,7 @@ def command(
     report_file: Path | None,
     as_json: bool,
     dry_run: bool,
+    ray: str | None,
     cache: Path | None,
     root: Path | None,
 ) -> None:
@@ -75,13 +84,17 @@ def command(
     if report_file is not None and not report_file.absolute().parent.is_dir():
         raise UsageError(f"--report {report_file}: there is no folder {report_file.parent}")
     tables = _tables(tables_folder(root), modules)
+    select, toolchain, store = _selection(tables, modules, terms), find_toolchain(nvcc, cutlass), Store(cache)
+    words = None if launcher is None else shlex.split(launcher)
+    if ray is not None and not dry_run:
+        _compile_on_ray(ray or None, tables, select, toolchain, store=store, launcher=words)
     report = build(
         tables,
-        _selection(tables, modules, terms),
-        toolchain=find_toolchain(nvcc, cutlass),
-        store=Store(cache),
+        select,
+        toolchain=toolchain,
+        store=store,
         jobs=jobs,
-        launcher=None if launcher is None else shlex.split(launcher),
+        launcher=words,
         strict=strict,
         dry_run=dry_run,
         progress=progress_for(),
@@ -94,6 +107,25 @@ def command(
         _show(report, dry_run)
     if not report.ok:
         raise DriftError(report.explain_failures())
+
+
+def _compile_on_ray(
+    address: str | None, tables: Sequence[Table], select: Select, toolchain: Toolchain, **options: Any
+) -> None:
+    """Fills the cache. What a task could not compile, the build that follows tries here, and says why."""
+    from tilewright.build.sharded import compile_shards  # noqa: PLC0415
+    from tilewright.tuning import ray_engine  # noqa: PLC0415 (an optional extra)
+
+    engine = ray_engine.connect(address, gpus=0)
+    done = 0
+    try:
+        for one in compile_shards(engine, tables, select, toolchain=toolchain, **options):
+            for name in one.kernels:
+                done += 1
+                status = one.failure or one.statuses.get(name, "no answer")
+                click.echo(f"[{done}] Ray: {status} {name}", err=True)
+    finally:
+        engine.close()
 
 
 def _tables(generated: Path, modules: Sequence[str]) -> list[Table]:

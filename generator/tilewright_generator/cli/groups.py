@@ -56,7 +56,7 @@ def labelled(pair: tuple[Group, Group], given: tuple[str, str] | None) -> tuple[
 
 
 def ready(
-    standings: tuple[Standing, Standing],
+    standings: Sequence[Standing],
     family: Family[Any],
     problem: Any,
     *,
@@ -64,7 +64,7 @@ def ready(
     registry: Registry,
     build: bool,
     built_only: bool,
-) -> tuple[Standing, Standing]:
+) -> list[Standing]:
     """The groups as they are measured. Builds what is not built where `build` allows it.
 
     Raises CannotCompareError where a group has nothing to measure here, or (without `built_only`) less than
@@ -77,15 +77,14 @@ def ready(
     missing = [record for standing in standings for record in standing.missing]
     if missing and build:
         groups.build(missing, registry)
-        a, b = (groups.stand(one.group, family, problem, device, registry) for one in standings)
-        standings = (a, b)
+        standings = [groups.stand(one.group, family, problem, device, registry) for one in standings]
     problem_with_builds = groups.not_built(standings, registry)
     if problem_with_builds is None:
-        return standings
+        return list(standings)
     if not built_only or not all(standing.built for standing in standings):
         raise problem_with_builds
     click.echo(f"left out, as --built-only says: {problem_with_builds.message}", err=True)
-    return standings
+    return list(standings)
 
 
 def as_json(standing: Standing) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from tilewright.device import DeviceProperties
 from tilewright.errors import GpuLostError, TilewrightError
 from tilewright.ops.common.family import Family
 from tilewright.ops.common.tactics import Tactic
-from tilewright.tuning.search import Timer, Timing, Trials, promising
+from tilewright.tuning.search import promising
+from tilewright.tuning.trials import Timer, Timing, Trials
 
 Meter: TypeAlias = Callable[[Any], Timer]
 """The timer of a problem: the one seam between a comparison and the GPU."""

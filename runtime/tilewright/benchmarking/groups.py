@@ -128,7 +128,7 @@ def not_built(standings: Iterable[Standing], registry: Registry) -> CannotCompar
     return CannotCompareError(
         f"not built: {counts}",
         hint=f"Build them with: {build_command(list(missing.values()), registry)}\n"
-        "or give --build to build them now, or --built-only to compare without them.",
+        "or give --build to build them now, or --built-only to go without them.",
     )
 
 

@@ -18,7 +18,7 @@ from tilewright.device import DeviceProperties, driver
 from tilewright.errors import GpuLostError, LaunchError, MeasureError, TilewrightError
 from tilewright.ops.common import measuring
 from tilewright.ops.common.tactics import Tactic
-from tilewright.tuning.search import Timer
+from tilewright.tuning.trials import Timer
 
 METHOD = "median of replays of a CUDA graph; operands in turn, so that L2 is cold; each tactic's D checked"
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tilewright.benchmarking.comparing import Comparison, Side
-    from tilewright.tuning.search import Timing
+    from tilewright.tuning.trials import Timing
 
 NOTHING = "-"
 Labels = tuple[str, str]

@@ -1,4 +1,5 @@
-"""Extents that groups are compared on: the lists of FlashInfer's pull request 2888, or one's own."""
+"""Extents that kernels are compared on and tuned for: the lists of FlashInfer's pull request 2888, or one's
+own."""
 
 from __future__ import annotations
 
@@ -40,11 +41,14 @@ LISTS["all"] = (*LISTS["small"], *LISTS["medium"], *LISTS["large"])
 
 _SIZE = re.compile(r"([1-9]\d*)x([1-9]\d*)x([1-9]\d*)")
 MOST_EXTENT = 2**31 - 1  # what kernels take
-_WANTED = "a list of MxNxK or of {m: ..., n: ..., k: ...} with numbers or lists of them"
+_WANTED = (
+    "a list of MxNxK or of {m: ..., n: ..., k: ...} with numbers or lists of them, or a mapping of m (a "
+    "list), layers (a list of {n: ..., k: ...}) and squares (a list)"
+)
 
 
 def chosen(named: str | None, given: Sequence[str]) -> list[Size]:
-    """The sizes to compare on, each once: of a list's name or a YAML file, and those given as MxNxK.
+    """The sizes that are asked for, each once: of a list's name or a YAML file, and those given as MxNxK.
 
     With neither, all lists. Raises ArgumentError for what is no size and no list.
     """
@@ -66,7 +70,11 @@ def parse(text: str) -> Size:
 
 def read(path: Path) -> list[Size]:
     """The sizes of a YAML file: a list, each item `MxNxK` or a mapping of m, n and k, in which a list stands
-    for each of its numbers. Raises ArgumentError where the file is missing or something else."""
+    for each of its numbers; or, as in benchmarks/shapes/gemm.yaml, a mapping with layers, each of which is
+    taken at every m, and squares; what else it holds is passed over.
+
+    Raises ArgumentError where the file is missing or something else.
+    """
     try:
         listed = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -76,9 +84,21 @@ def read(path: Path) -> list[Size]:
         ) from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ArgumentError("--sizes", f"{path} is not YAML: {error}") from None
+    if isinstance(listed, dict):
+        listed = list(_of_layers(listed, path))
     if not isinstance(listed, list) or not listed:
         raise ArgumentError("--sizes", f"{path} is not {_WANTED}")
     return [size for item in listed for size in _of_item(item, path)]
+
+
+def _of_layers(listed: dict[Any, Any], path: Path) -> Iterator[dict[str, Any]]:
+    """The items of a mapping with layers and squares."""
+    ms, layers, squares = (listed.get(name) or [] for name in ("m", "layers", "squares"))
+    wanted = all(isinstance(one, list) for one in (ms, layers, squares)) and bool(ms) == bool(layers)
+    if not wanted or not all(isinstance(one, dict) and {"n", "k"} <= set(one) for one in layers):
+        raise ArgumentError("--sizes", f"{path} is not {_WANTED}")
+    yield from ({"m": ms, "n": one["n"], "k": one["k"]} for one in layers)
+    yield from ({"m": size, "n": size, "k": size} for size in squares)
 
 
 def _of_item(item: Any, path: Path) -> Iterator[Size]:

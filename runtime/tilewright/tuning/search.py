@@ -1,29 +1,26 @@
 """The search for a problem's fastest tactic: what the cost model takes to be hopeless is left out, the rest
 is timed in stages, ever fewer tactics ever longer.
 
-What tries tactics and keeps their times (`Trials`) serves comparisons of groups (`benchmarking.comparing`),
-too, which leave nothing out. This module needs no GPU and no torch: times come through a `Clock`.
+This module needs no GPU and no torch: times come through a `Clock`.
 """
 
 from __future__ import annotations
 
-import statistics
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, dataclass
 from math import inf
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tilewright.errors import GpuLostError, TilewrightError, WrongResultError
 from tilewright.ops.common.tactics import Tactic
+from tilewright.tuning.trials import Timing, Trials
 
 if TYPE_CHECKING:
     from tilewright.device import DeviceProperties
     from tilewright.ops.common.family import Candidate, Family
     from tilewright.registry import Registry
-
-Timer: TypeAlias = Callable[[Tactic], float]
-"""Seconds of a tactic's call. Raises TilewrightError where it fails or is wrong."""
+    from tilewright.table import KernelRecord
 
 # What the model leaves to be timed. It errs by some 15 %, both ways, so that what it puts at more than 1.6
 # times its first is not the fastest; and the fastest is among its first ten nearly always
@@ -57,68 +54,6 @@ class Clock(Protocol):
     def verify(self, tactic: Tactic) -> None:
         """Raises WrongResultError where the tactic computes something else than the reference."""
         ...
-
-
-@dataclass(frozen=True)
-class Timing:
-    """One tactic on one problem: its seconds, or why there are none."""
-
-    tactic: Tactic
-    seconds: float | None
-    failure: str | None = None
-    wrong: bool = False  # it ran, and D was not what the reference says
-
-
-class Trials:
-    """What is known of the tactics tried on one problem."""
-
-    def __init__(self) -> None:
-        self.timed: dict[Tactic, Timing] = {}
-
-    def measure(self, tactics: Iterable[Tactic], timer: Timer) -> None:
-        """Times those that were not tried before. Raises GpuLostError, which names the tactic."""
-        for tactic in tactics:
-            if tactic not in self.timed:
-                self.timed[tactic] = _timing(tactic, timer)
-
-    def again(self, tactics: Iterable[Tactic], timer: Timer) -> None:
-        """Times these once more: what is known of them is replaced."""
-        wanted = list(dict.fromkeys(tactics))
-        for tactic in wanted:
-            self.timed.pop(tactic, None)
-        self.measure(wanted, timer)
-
-    def by_turns(self, tactics: Iterable[Tactic], timer: Timer, rounds: int) -> None:
-        """Times these `rounds` times by turns, so that a drift of the clocks is the same to all; what is
-        known of them becomes the median. What fails is not tried again."""
-        samples: dict[Tactic, list[float]] = {tactic: [] for tactic in tactics}
-        for _ in range(rounds):
-            for tactic, found in samples.items():
-                if tactic in self.timed and self.timed[tactic].seconds is None:
-                    continue
-                self.timed[tactic] = _timing(tactic, timer)
-                if (seconds := self.timed[tactic].seconds) is not None:
-                    found.append(seconds)
-        for tactic, found in samples.items():
-            if self.timed[tactic].seconds is not None:
-                self.timed[tactic] = Timing(tactic, statistics.median(found))
-
-    def fail(self, tactic: Tactic, failure: str, *, wrong: bool = False) -> None:
-        """Takes a tactic out, and says why."""
-        self.timed[tactic] = Timing(tactic, None, failure, wrong)
-
-    def fastest(self, tactics: Iterable[Tactic], count: int) -> list[Tactic]:
-        """The fastest of these, the best first."""
-        timings = [self.timed[tactic] for tactic in dict.fromkeys(tactics) if tactic in self.timed]
-        ranked = sorted((one for one in timings if one.seconds is not None), key=_order)
-        return [timing.tactic for timing in ranked[:count]]
-
-    def seconds(self, tactic: Tactic) -> float | None:
-        return self.timed[tactic].seconds if tactic in self.timed else None
-
-    @property
-    def failures(self) -> list[Timing]:
-        return [timing for timing in self.timed.values() if timing.seconds is None]
 
 
 def promising(
@@ -160,22 +95,44 @@ class Result:
     failures: tuple[Timing, ...] = ()
     reason: str | None = None  # why there is no tactic
     elapsed: float = 0.0  # seconds that the search took
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """For a record."""
+        failures = [
+            {"tactic": str(one.tactic), "reason": one.failure, "wrong": one.wrong} for one in self.failures
+        ]
+        return {
+            "problem": asdict(self.problem),
+            "tactic": None if self.tactic is None else str(self.tactic),
+            "us": None if self.seconds is None else round(self.seconds * 1e6, 4),
+            "model": None if self.model is None else str(self.model),
+            "model_us": None if self.model_seconds is None else round(self.model_seconds * 1e6, 4),
+            "rank": self.rank,
+            "legal": self.legal,
+            "tried": self.tried,
+            "failures": failures,
+            "reason": self.reason,
+            "notes": list(self.notes),
+            "seconds": round(self.elapsed, 3),
+        }
 
 
-def legal(
-    family: Family[Any], registry: Registry, problem: Any, device: DeviceProperties
+def weighed(
+    family: Family[Any], fitting: Sequence[KernelRecord], problem: Any, device: DeviceProperties
 ) -> tuple[list[Candidate], list[Tactic]]:
-    """The candidates of built kernels in the model's order, and the tactics of those that no model knows.
-
-    Raises UnsupportedDeviceError where no kernel of the family runs on the GPU.
-    """
-    records = registry.route(family.name, device)
-    fitting = [one for one in family.fitting_kept(registry, records, problem) if registry.is_built(one)]
+    """The tactics of kernels that compute the problem: in the model's order, and those of kernels that no
+    model knows."""
     ranked = family.weigh(fitting, problem, device, lambda _: True)
-    weighed = {one.record.name for one in ranked}
-    others = (one for one in fitting if one.name not in weighed)
+    names = {one.record.name for one in ranked}
+    others = (one for one in fitting if one.name not in names)
     return ranked, [tactic for record in others for tactic in family.candidates(record, problem)]
+
+
+def candidates(ranked: Sequence[Candidate], unknown: Sequence[Tactic], options: Options) -> list[Tactic]:
+    """What is timed of them; what no model knows is."""
+    kept = promising(ranked, options.factor, options.keep, KEEP_LEAST)
+    return [*(one.tactic for one in kept), *unknown]
 
 
 def search(
@@ -190,15 +147,17 @@ def search(
 ) -> Result:
     """The fastest tactic of the kernels that are built. What fails is passed over, and is in the result.
 
-    `excluded` are failures that are known, as of what broke another process. Raises GpuLostError.
+    `excluded` are failures that are known, as of what broke another process. Raises GpuLostError, and
+    UnsupportedDeviceError where no kernel of the family runs on the GPU.
     """
     started = time.monotonic()
     options = Options() if options is None else options
-    ranked, unknown = legal(family, registry, problem, device)
-    kept = [one.tactic for one in promising(ranked, options.factor, options.keep, KEEP_LEAST)] + unknown
+    records = registry.route(family.name, device)
+    fitting = [one for one in family.fitting_kept(registry, records, problem) if registry.is_built(one)]
+    ranked, unknown = weighed(family, fitting, problem, device)
+    kept = candidates(ranked, unknown, options)
     everything = len(ranked) + len(unknown)
     if not kept:
-        records = registry.route(family.name, device)
         built = [record for record in records if registry.is_built(record)]
         why = family.explain(built, problem).strip() or f"no {family.name} kernel for {device.name} is built"
         return Result(problem, None, None, reason=why)
@@ -208,7 +167,7 @@ def search(
         raise
     except TilewrightError as error:  # as operands that do not fit into memory
         return Result(problem, None, None, everything, reason=str(error))
-    hunt = _Hunt(family, clock, options, excluded)
+    hunt = _Hunt(family, registry.record, clock, options, excluded)
     best = hunt.run(kept)
     order = [one.tactic for one in ranked]
     return Result(
@@ -231,9 +190,15 @@ class _Hunt:
     """One problem's search."""
 
     def __init__(
-        self, family: Family[Any], clock: Clock, options: Options, excluded: Collection[Timing]
+        self,
+        family: Family[Any],
+        record: Callable[[str], KernelRecord],
+        clock: Clock,
+        options: Options,
+        excluded: Collection[Timing],
     ) -> None:
         self._family = family
+        self._record = record
         self._clock = clock
         self._options = options
         self.notes: list[str] = []
@@ -245,7 +210,12 @@ class _Hunt:
         trials = self.trials
         self._screen(tactics)
         best = self._play(trials.fastest(tactics, SEMIFINALISTS), SEMIFINAL_ROUNDS)[:VARIED]
-        varied = [variant for tactic in best for variant in self._family.variants(tactic)]
+        varied = [
+            variant
+            for tactic in best
+            for variant in self._family.variants(tactic)
+            if self._family.misfit_arguments(variant, self._record(tactic.kernel)) is None
+        ]
         self._screen(varied)
         ranked = self._play(trials.fastest([*best, *varied], FINALISTS), FINAL_ROUNDS)
         # Where all finalists are wrong, the next of those that were timed take their place.
@@ -295,19 +265,6 @@ class _Hunt:
     def why_nothing(self) -> str:
         failures = self.trials.failures
         return f"all {len(failures)} tactics failed, the first: {failures[0].failure}"
-
-
-def _timing(tactic: Tactic, timer: Timer) -> Timing:
-    try:
-        return Timing(tactic, timer(tactic))
-    except GpuLostError as error:
-        raise error.of(tactic) from None
-    except TilewrightError as error:
-        return Timing(tactic, None, str(error), isinstance(error, WrongResultError))
-
-
-def _order(timing: Timing) -> tuple[float, Tactic]:
-    return (timing.seconds or 0.0, timing.tactic)
 
 
 def _rank(family: Family[Any], order: Sequence[Tactic], best: Tactic | None) -> int | None:

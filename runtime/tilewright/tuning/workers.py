@@ -1,4 +1,4 @@
-"""What runs in another process: tuning a shard of problems on one GPU, building a shard of kernels."""
+"""What of tuning runs in another process: a shard of problems, on one GPU."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 from tilewright import context as contexts
 from tilewright.context import Context
 from tilewright.device import DeviceProperties
-from tilewright.errors import GpuLostError
+from tilewright.errors import GpuLostError, UnsupportedDeviceError
 from tilewright.ops.common.family import Family
 from tilewright.ops.common.tactics import Tactic
 from tilewright.registry import Registry
 from tilewright.tuning.engine import Say
-from tilewright.tuning.search import Clock, Options, Result, Timing, search
+from tilewright.tuning.search import Clock, Options, Result, search
+from tilewright.tuning.trials import Timing
 
 
 class Site(NamedTuple):
@@ -31,10 +32,12 @@ class Site(NamedTuple):
 
 @dataclass(frozen=True)
 class GpuSite:
-    """Opens the site of a GPU, by its index; a process opens it once."""
+    """Opens the site of a GPU, by its index; a process opens it once. Raises UnsupportedDeviceError where
+    that is not `device`: its times would be of something else."""
 
     generated: Path
     family: str
+    device: DeviceProperties
     seed: int = 0
 
     def __call__(self, gpu: int) -> Site:
@@ -45,6 +48,8 @@ class GpuSite:
         torch.cuda.set_device(gpu)
         context = Context(Registry(self.generated))
         device = context.device(gpu)
+        if device != self.device:
+            raise UnsupportedDeviceError(f"tuning is for {self.device.name}; this GPU is {device.name}")
         family: Family[Any] = import_module(f"tilewright.ops.{self.family}.family").FAMILY
         return Site(context, family, device, clock.on_gpu(self.family, device, self.seed))
 
@@ -112,42 +117,3 @@ class _Telling:
     def verify(self, tactic: Tactic) -> None:
         self._say(str(tactic))
         self._clock.verify(tactic)
-
-
-@dataclass(frozen=True)
-class BuildShard:
-    """Kernels of one module to build into the cache that all share."""
-
-    table: Path
-    kernels: tuple[str, ...]
-    cache: Path | None = None
-    jobs: int | None = None
-    strict: bool = False
-    launcher: tuple[str, ...] | None = None
-    nvcc: Path | None = None
-    cutlass: Path | None = None
-
-
-def build_shard(shard: BuildShard, place: int, say: Say) -> Iterator[dict[str, Any]]:
-    """Compiles the kernels, as `building.build` does; the answer is the report, as JSON has it.
-
-    Nothing is linked: who has all shards links once. What cannot be compiled with these headers is skipped.
-    """
-    from tilewright.build.building import build  # noqa: PLC0415
-    from tilewright.build.store import Store  # noqa: PLC0415
-    from tilewright.build.toolchain import find_toolchain  # noqa: PLC0415
-    from tilewright.table import Table  # noqa: PLC0415
-
-    names = frozenset(shard.kernels)
-    say(f"{len(names)} kernels of {shard.table.parent.name}")
-    report = build(
-        [Table.read(shard.table)],
-        lambda record: record.name in names,
-        toolchain=find_toolchain(shard.nvcc, shard.cutlass),
-        store=Store(shard.cache),
-        jobs=shard.jobs,
-        launcher=shard.launcher,
-        strict=shard.strict,
-        link_libraries=False,
-    )
-    yield report.to_json()

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from tilewright.device import DeviceProperties
 from tilewright.ops.blockscaled_gemm import cost_hopper, cost_sm120, cost_tcgen05
-from tilewright.ops.blockscaled_gemm.problem import Problem
+from tilewright.ops.blockscaled_gemm.problem import Kind, Problem
 from tilewright.ops.common.estimates import Estimate
 from tilewright.ops.common.tactics import Tactic
 from tilewright.table import KernelRecord
@@ -24,6 +24,15 @@ _MODELS = {
     "sm_120": cost_sm120.estimator,
     "sm_121": cost_sm120.estimator,
 }
+
+
+_PEAKS = {9: cost_hopper.peak, 10: cost_tcgen05.peak, 11: cost_tcgen05.peak, 12: cost_sm120.peak}
+
+
+def peak(kind: Kind, device: DeviceProperties) -> float | None:
+    """Operations a second of the tensor cores for a kind of problem; None for a GPU that no model knows."""
+    known = _PEAKS.get(device.capability[0])
+    return None if known is None else known(kind, device)
 
 
 def estimator(

@@ -25,7 +25,7 @@ from tilewright.ops.blockscaled_gemm.cost_work import (
     memory_bytes_per_clock,
     norm,
 )
-from tilewright.ops.blockscaled_gemm.problem import Problem
+from tilewright.ops.blockscaled_gemm.problem import Kind, Problem
 from tilewright.ops.common.estimates import Estimate
 from tilewright.ops.common.tactics import Tactic
 from tilewright.table import KernelRecord
@@ -58,6 +58,11 @@ EPILOGUE_BYTES_PER_CLOCK = 64  # of D, an SM
 CLUSTER_SHARE = {1: 1.0, 2: 1.0, 4: 0.91, 8: 0.905}  # of the SMs, that whole clusters cover
 CLUSTER_CLOCKS = 2220  # two barriers of a cluster, and its slowest thread block
 EXCHANGE_BYTES_PER_CLOCK = 6.9  # sums read from another SM's shared memory
+
+
+def peak(kind: Kind, device: DeviceProperties) -> float:
+    """Operations a second: what is decoded is multiplied as 16-bit numbers."""
+    return 2 * (2 * WGMMA_M * WGMMA_K) * device.sm_count * device.clock_hz
 
 
 def resident(record: KernelRecord) -> int:

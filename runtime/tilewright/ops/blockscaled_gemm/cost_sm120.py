@@ -30,7 +30,7 @@ from tilewright.ops.blockscaled_gemm.cost_work import (
     norm,
     share,
 )
-from tilewright.ops.blockscaled_gemm.problem import Problem
+from tilewright.ops.blockscaled_gemm.problem import BITS, Kind, Problem
 from tilewright.ops.common.estimates import Estimate
 from tilewright.ops.common.tactics import Tactic
 from tilewright.table import KernelRecord
@@ -65,6 +65,11 @@ STREAM_K_SECONDS = 3.8e-6  # the workspace's clearing
 STREAM_K_TILE_CLOCKS = 2500  # their scheduler does not overlap tiles
 EXCHANGE_CLOCKS = 330  # a barrier in global memory between two parts of a tile
 EXCHANGE_BYTES_PER_CLOCK = 45  # a part's sums, written and read
+
+
+def peak(kind: Kind, device: DeviceProperties) -> float:
+    """Operations a second."""
+    return 2 * MULTIPLICATIONS[max(BITS[kind.a], BITS[kind.b])] * device.sm_count * device.clock_hz
 
 
 def _math_clocks(record: KernelRecord, bits: int) -> float:

@@ -37,7 +37,7 @@ from tilewright.ops.blockscaled_gemm.cost_work import (
     norm,
     share,
 )
-from tilewright.ops.blockscaled_gemm.problem import Problem
+from tilewright.ops.blockscaled_gemm.problem import BITS, Kind, Problem
 from tilewright.ops.common.estimates import Estimate
 from tilewright.ops.common.tactics import Tactic, extents
 from tilewright.table import KernelRecord
@@ -94,6 +94,13 @@ class _Kernel(NamedTuple):
     seconds: float  # once a launch
     tile_overhead: float
     exchange: float
+
+
+def peak(kind: Kind, device: DeviceProperties) -> float:
+    """Operations a second; on sm_103 of its own MMAs, which multiply FP4 alone."""
+    bits = max(BITS[kind.a], BITS[kind.b])
+    speedup = ULTRA_SPEEDUP if device.capability == (10, 3) and bits == 4 else 1
+    return 2 * MULTIPLICATIONS[bits] * speedup * device.sm_count * device.clock_hz
 
 
 def _bits(work: Work) -> int:

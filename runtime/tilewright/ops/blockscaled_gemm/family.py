@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from dataclasses import replace
 
-from tilewright.ops.blockscaled_gemm.cost import estimator
+from tilewright.ops.blockscaled_gemm.cost import estimator, peak
 from tilewright.ops.blockscaled_gemm.problem import BLOCK, Alignment, Kind, Problem
 from tilewright.ops.common.family import Family
 from tilewright.ops.common.tactics import (
@@ -153,6 +153,7 @@ FAMILY: Family[Problem] = Family(
     candidates=candidates,
     estimator=estimator,
     idle=idle,
+    peak=peak,
     variants=rearranged,
     decisive=DECISIVE,
 )

@@ -84,6 +84,9 @@ class Family(Generic[P]):
     """Whether the kernel does more than the problem asks; it comes after one that does not."""
     variants: Callable[[Tactic], Iterable[Tactic]] = lambda tactic: (tactic,)
     """A tactic with what a first selection leaves to the kernel: tuning tries them of the best."""
+    peak: Callable[[Any, DeviceProperties], float | None] | None = None
+    """Of a problem's kind: operations a second (`Problem.flops`) that the GPU's multipliers do at its highest
+    clock, as published; None where that is not known. None at all for a family that does not multiply."""
     extents: tuple[str, ...] = ("m", "n", "k", "batch")
     """The fields of a problem that are numbers and may take any value."""
     placement: tuple[str, ...] = ("alignment",)

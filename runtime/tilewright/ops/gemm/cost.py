@@ -20,7 +20,7 @@ from typing import NamedTuple
 from tilewright.device import DeviceProperties
 from tilewright.ops.common.estimates import Estimate
 from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.gemm.problem import BYTES, FP8, Problem
+from tilewright.ops.gemm.problem import BYTES, FP8, Kind, Problem
 from tilewright.table import KernelRecord
 
 # The hardware (CUDA programming guide, NVIDIA's H100 white paper).
@@ -78,6 +78,18 @@ class _Share(NamedTuple):
     last_k_tiles: int
     epilogues: float
     parts: int  # that a tile is cut into at most
+
+
+def peak(kind: Kind, device: DeviceProperties) -> float | None:
+    """Operations a second of the tensor cores for a kind of problem; None beyond sm_90."""
+    if device.capability != (9, 0):
+        return None
+    return 2 * _multiplications(BYTES[kind.a]) * device.sm_count * device.clock_hz
+
+
+def _multiplications(size: int) -> float:
+    """Of an SM a clock, of operands of so many bytes: a wgmma of n columns takes n / 2 clocks."""
+    return 2 * INSTRUCTION_M * INSTRUCTION_K_BYTES / size
 
 
 def _cut(record: KernelRecord, problem: Problem, device: DeviceProperties) -> _Work:
@@ -171,9 +183,8 @@ def _power_clocks(record: KernelRecord, problem: Problem, work: _Work, device: D
     """Clocks below which the GPU's power does not let the multiplications go, however they are spread."""
     size = BYTES[problem.a]
     tile_m, tile_n, tile_k = record.config["tile"]
-    per_clock = 2 * INSTRUCTION_M * INSTRUCTION_K_BYTES / size  # a wgmma of n columns takes n / 2 clocks
     multiplications = work.tiles * work.k_tiles * tile_m * tile_n * tile_k
-    return float(multiplications / per_clock / device.sm_count / SUSTAINED_SHARE[size])
+    return float(multiplications / _multiplications(size) / device.sm_count / SUSTAINED_SHARE[size])
 
 
 def _main_loop(

@@ -85,6 +85,7 @@ FAMILY: Family[Problem] = Family(
     candidates=candidates,
     estimator=estimator,
     idle=idle,
+    peak=cost.peak,
     variants=rearranged,
     decisive=DECISIVE,
 )

@@ -1,0 +1,310 @@
+"""`tilewright tune`: find the fastest tactics on this machine's GPUs, and keep them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tilewright_generator.cli import common, groups, kinds, tuning_progress
+from tilewright_generator.cli.tuning_place import Place
+from tilewright_generator.errors import UsageError
+from tilewright_generator.families import running
+
+if TYPE_CHECKING:
+    from tilewright.context import Context
+    from tilewright.device import DeviceProperties
+    from tilewright.ops.common.family import Family
+    from tilewright.tuning.search import Options, Result
+    from tilewright.tuning.tuning import Book
+
+_FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.command()
+@click.argument("files", nargs=-1, type=_FILE, metavar="[FILE]...")
+@click.option("--family", "--op", "family", type=click.Choice(kinds.FAMILIES), default="gemm")
+@kinds.problem_options("Without it and without -s nothing is tuned.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder of tuned files. Default: the first of $TILEWRIGHT_TUNED, or `tuned` in the cache. "
+    "`--out tuned` writes the project's defaults.",
+)
+@click.option("--again", is_flag=True, help="Also tune problems that the file has an entry of.")
+@click.option("--build", is_flag=True, help="First build the kernels that are not built.")
+@click.option("--built-only", is_flag=True, help="Tune without the kernels that are not built.")
+@click.option("--gpus", metavar="0,1", help="GPUs to spread over. Default: all of the first one's kind.")
+@click.option("--keep", type=click.IntRange(min=1), help="Tactics that the cost model leaves to be timed.")
+@click.option("--exhaustive", is_flag=True, help="Time every legal tactic in full.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the random operands.")
+@click.option("--dry-run", is_flag=True, help="Only say which problems and how many tactics; needs no GPU.")
+@click.option("--device", type=click.Choice(common.DEVICES), help="With --dry-run or --report: this GPU.")
+@click.option("--merge", is_flag=True, help="Put the entries of the FILEs into the tuned file; needs no GPU.")
+@click.option("--report", type=_FILE, help="Draw tuned times against the roofline: FILE.html, .png or .svg.")
+@click.option("--json", "json_file", type=_FILE, help="Write all results, with GPU and settings.")
+@click.option(
+    "--ray",
+    is_flag=False,
+    flag_value="",
+    metavar="[ADDRESS]",
+    help="Run as tasks of Ray, on every GPU of the cluster (without ADDRESS: the one that Ray finds).",
+)
+@click.option("--root", metavar="DIRECTORY", help="Project whose kernels run (default: as `run`).")
+def command(*, files: tuple[Path, ...], **options: Any) -> int:
+    """Find the fastest tactic of each problem on this machine's GPUs, and keep it where ops look for it.
+
+    The cost model leaves out what is hopeless; the rest is timed in CUDA graphs with operands that L2 does
+    not hold, the best ones longer and longer. The fastest is checked against the reference. Each result is
+    written at once: after an interruption the same command goes on with what is left.
+
+    With --report alone nothing is tuned: the FILEs (default: what ops would use) are drawn, without a GPU.
+
+    Exits 1 where nothing can be tuned (no GPU, kernels that are not built, a file of another machine), where
+    a problem has no result, and where a tactic computes something wrong.
+    """
+    settings = _Settings(**options)
+    settings.check(files)
+    return _Tune(settings).run(files)
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """The options."""
+
+    family: str
+    formats: str
+    out_dtype: str | None
+    layout: str | None
+    fast_accum: bool
+    sizes: str | None
+    given: tuple[str, ...]
+    out: Path | None
+    again: bool
+    build: bool
+    built_only: bool
+    gpus: str | None
+    keep: int | None
+    exhaustive: bool
+    seed: int
+    dry_run: bool
+    device: str | None
+    merge: bool
+    report: Path | None
+    json_file: Path | None
+    ray: str | None
+    root: str | None
+
+    @property
+    def tunes(self) -> bool:
+        return bool(self.sizes or self.given)
+
+    def check(self, files: Sequence[Path]) -> None:
+        """What needs to be known before anything is measured for minutes."""
+        for first, second in (("build", "built_only"), ("keep", "exhaustive"), ("ray", "gpus")):
+            if getattr(self, first) not in (None, False) and getattr(self, second) not in (None, False):
+                names = [f"--{name.replace('_', '-')}" for name in (first, second)]
+                raise UsageError(f"{' and '.join(names)} exclude each other")
+        if not self.tunes and not self.report and not self.merge:
+            raise UsageError("which problems? --sizes LIST|FILE or -s MxNxK says so, --report draws")
+        if files and (self.tunes or not (self.report or self.merge)):
+            raise UsageError(f"{files[0]}: tuned files are read by --report and --merge alone")
+        if self.merge and (self.tunes or not files):
+            raise UsageError("--merge takes tuned FILEs and no sizes")
+        if self.device is not None and self.tunes and not self.dry_run:
+            raise UsageError("--device describes a GPU for --dry-run and --report; tuning is on this one")
+        for path in filter(None, (self.report, self.json_file)):
+            if self.dry_run:
+                raise UsageError(f"{path}: a dry run has nothing to write")
+            if not path.absolute().parent.is_dir():
+                raise UsageError(f"{path}: there is no folder {path.parent}")
+
+    def options(self) -> Options:
+        from tilewright.tuning.search import KEEP, Options  # noqa: PLC0415 (`--help` needs no runtime)
+
+        return Options.exhaustive() if self.exhaustive else Options(keep=self.keep or KEEP)
+
+
+class _Tune:
+    """One call of the command."""
+
+    def __init__(self, settings: _Settings) -> None:
+        self.settings = settings
+        self.family: Family[Any] = running.family_of(settings.family)
+
+    def run(self, files: Sequence[Path]) -> int:
+        from tilewright import context  # noqa: PLC0415
+
+        settings = self.settings
+        with context.use(running.context_of(settings.root)) as current:
+            if settings.merge:
+                return self._merge(current, files)
+            if settings.tunes:
+                problems = self._problems()
+                if settings.dry_run:
+                    return self._plan(current, problems)
+                code, drawn = self._tune(current, problems)
+                if settings.report:
+                    self._draw(current, [drawn])
+                return code
+            self._draw(current, files)
+            return 0
+
+    def _problems(self) -> list[Any]:
+        from tilewright.benchmarking import problems, sizes  # noqa: PLC0415
+
+        settings = self.settings
+        kind = problems.Kind(
+            settings.formats, settings.out_dtype, settings.layout, fast_accum=settings.fast_accum
+        )
+        with running.usage_errors():
+            return problems.make(settings.family, kind, sizes.chosen(settings.sizes, settings.given))
+
+    def _plan(self, current: Context, problems: Sequence[Any]) -> int:
+        """What would be tuned, on the GPU that is here or described."""
+        from tilewright import device as devices  # noqa: PLC0415
+        from tilewright.tuning import search  # noqa: PLC0415
+
+        settings, registry = self.settings, current.registry
+        described = devices.DESCRIBED[settings.device] if settings.device else None
+        device = described or devices.present() or devices.H200
+        records = registry.route(self.family.name, device)
+        of_kind = self.family.of_kind(registry, records, problems[0].kind)
+        built = sum(map(registry.is_built, of_kind))
+        click.echo(
+            f"{len(of_kind)} kernels of {device.name} compute such problems, of which {built} are built"
+        )
+        click.echo("Problems, tactics that fit (built or not), and those that the cost model leaves:")
+        for problem in problems:
+            options = settings.options()
+            fitting = self.family.fitting_kept(registry, records, problem)
+            ranked, unknown = search.weighed(self.family, fitting, problem, device)
+            left = len(search.candidates(ranked, unknown, options))
+            click.echo(f"  {problem}: {len(ranked) + len(unknown)}, {left}")
+        click.echo(f"Results would go to {self._file(device.name)}")
+        return 0
+
+    def _file(self, gpu: str) -> Path:
+        from tilewright import paths  # noqa: PLC0415
+        from tilewright.tuning.tuning import default_folder  # noqa: PLC0415
+
+        return paths.tuned_file(self.settings.out or default_folder(), gpu, self.family.name)
+
+    def _tune(self, current: Context, problems: list[Any]) -> tuple[int, Path]:
+        from tilewright.benchmarking.errors import CannotCompareError  # noqa: PLC0415
+
+        lacking = running.missing() if self.settings.ray is None else None
+        if lacking:
+            raise CannotCompareError(
+                f"nothing was tuned: {lacking}", hint="--dry-run says what there would be to tune."
+            )
+        place = Place.find(self.settings.gpus, self.settings.ray, current)
+        with place.closing():
+            self._make_ready(current, problems[0], place.device)
+            book = self._book(current, place)
+            for message in book.messages:
+                click.echo(message, err=True)
+            known = set() if self.settings.again else book.known(problems)
+            left = [one for one in problems if one not in known]
+            if known:
+                click.echo(
+                    f"{len(known)} problems have an entry in {book.path}; --again tunes them", err=True
+                )
+            results = self._measure(current, left, book, place)
+        wrong = any(failure.wrong for one in results for failure in one.failures)
+        return (1 if wrong or any(one.tactic is None for one in results) else 0), book.path
+
+    def _make_ready(self, current: Context, problem: Any, device: DeviceProperties) -> None:
+        from tilewright.benchmarking.groups import Group, stand  # noqa: PLC0415
+
+        registry, settings = current.registry, self.settings
+        everything = Group(self.family.name, (self.family.name,), tuple(registry.kernels(self.family.name)))
+        standing = stand(everything, self.family, problem, device, registry)
+        groups.ready(
+            [standing], self.family, problem, device=device, registry=registry, build=settings.build,
+            built_only=settings.built_only,
+        )  # fmt: skip
+
+    def _book(self, current: Context, place: Place) -> Book:
+        from tilewright.tuning.header import Header  # noqa: PLC0415
+        from tilewright.tuning.tuning import Book  # noqa: PLC0415
+
+        header = Header.of(place.device, current.registry, self.family.name, driver=place.driver)
+        return Book(self._file(place.device.name), header, self.family, current.registry)
+
+    def _measure(self, current: Context, problems: list[Any], book: Book, place: Place) -> list[Result]:
+        from tilewright.tuning.tuning import tune_problems  # noqa: PLC0415
+        from tilewright.tuning.workers import GpuSite  # noqa: PLC0415
+
+        site = GpuSite(current.registry.generated, self.family.name, place.device, self.settings.seed)
+        results: list[Result] = []
+        if not problems:
+            click.echo("nothing is left to tune")
+            return results
+        progress = tuning_progress.progress_for(len(problems))
+        progress.message(f"tuning {len(problems)} problems on {place}, into {book.path}")
+        progress.begin()
+        try:
+            for one in tune_problems(
+                problems, place.engine, site, book=book, options=self.settings.options()
+            ):
+                results.append(one)
+                progress.result(one)
+        finally:
+            progress.end()
+            self._summarise(results, book.path)
+            if self.settings.json_file is not None:
+                self._write_json(results, place)
+        return results
+
+    def _summarise(self, results: Sequence[Result], path: Path) -> None:
+        found = [one for one in results if one.seconds]
+        gains = [one.model_seconds / one.seconds for one in found if one.model_seconds and one.seconds]
+        seconds = sum(one.elapsed for one in results)
+        text = f"{len(found)} problems tuned in {seconds:.1f} s of a GPU, written to {path}"
+        if gains:
+            mean = math.exp(math.fsum(map(math.log, gains)) / len(gains))
+            text += f"; geomean {mean:.3f} times as fast as the cost model's first"
+        if len(found) < len(results):
+            text += f"; {len(results) - len(found)} without a result"
+        click.echo(text)
+
+    def _write_json(self, results: Sequence[Result], place: Place) -> None:
+        from tilewright.benchmarking.measuring import environment  # noqa: PLC0415 (it imports torch)
+
+        assert self.settings.json_file is not None
+        head = environment(place.device) | {"family": self.family.name, "where": str(place)}
+        document = head | {"settings": asdict(self.settings), "results": [one.as_json() for one in results]}
+        text = json.dumps(document, indent=1, default=str) + "\n"
+        self.settings.json_file.write_text(text, encoding="utf-8", newline="\n")
+
+    def _merge(self, current: Context, files: Sequence[Path]) -> int:
+        from tilewright.tuning.merging import merge  # noqa: PLC0415
+
+        for path, count, messages in merge(files, self.family, current.registry, self._file):
+            for message in messages:
+                click.echo(message, err=True)
+            click.echo(f"{count} entries went to {path}")
+        return 0
+
+    def _draw(self, current: Context, files: Sequence[Path]) -> None:
+        from tilewright import device as devices  # noqa: PLC0415
+        from tilewright import paths  # noqa: PLC0415
+        from tilewright.tuning import report  # noqa: PLC0415
+
+        settings = self.settings
+        assert settings.report is not None
+        device = devices.DESCRIBED[settings.device] if settings.device else devices.present()
+        if not files:
+            named = (device or devices.H200).name
+            found = paths.tuned_files(current.registry.generated, named, self.family.name)
+            files = [path for path, _ in found]
+            if not files:
+                raise UsageError(f"there is no tuned file of {self.family.name} for {named}; name a FILE")
+        count = report.draw(settings.report, files, self.family, device)
+        click.echo(f"{count} problems of {', '.join(map(str, files))} drawn in {settings.report}")

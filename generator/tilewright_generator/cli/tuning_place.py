@@ -1,0 +1,83 @@
+"""Where `tilewright tune` measures: this machine's GPUs, or those of a Ray cluster."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tilewright_generator.errors import UsageError
+
+if TYPE_CHECKING:
+    from tilewright.context import Context
+    from tilewright.device import DeviceProperties
+    from tilewright.tuning.engine import Engine
+
+_TERMINATED = 128 + signal.SIGTERM
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where it is measured: GPUs of one kind, and an engine over them."""
+
+    engine: Engine
+    device: DeviceProperties
+    driver: str | None
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+    @classmethod
+    def find(cls, gpus: str | None, ray: str | None, current: Context) -> Place:
+        if ray is not None:
+            from tilewright.tuning import ray_engine  # noqa: PLC0415 (an optional extra)
+
+            engine = ray_engine.connect(ray or None)
+            device, driver = ray_engine.gpu(engine)
+            return cls(engine, device, driver, f"{device.name}s of Ray")
+        from tilewright.tuning.engine import Local  # noqa: PLC0415
+
+        chosen, device = _gpus(gpus, current)
+        named = f"{device.name} {', '.join(map(str, chosen))}"
+        return cls(Local(chosen), device, None, named)
+
+    @contextmanager
+    def closing(self) -> Iterator[None]:
+        """Ends the workers whatever happens; SIGTERM comes as Ctrl-C does, with an exit code of its own."""
+
+        def terminate(*_: Any) -> None:
+            raise SystemExit(_TERMINATED)
+
+        previous = signal.signal(signal.SIGTERM, terminate)
+        try:
+            yield
+        except KeyboardInterrupt:
+            raise click.Abort from None
+        finally:
+            self.engine.close()
+            signal.signal(signal.SIGTERM, previous)
+
+
+def _gpus(named: str | None, current: Context) -> tuple[list[int], DeviceProperties]:
+    """Indices and what they are: the GPUs named, which must be alike, or all that are like the first."""
+    import torch  # noqa: PLC0415
+
+    count = torch.cuda.device_count()
+    try:
+        chosen = list(range(count)) if named is None else [int(one) for one in named.split(",")]
+    except ValueError:
+        raise UsageError(f"--gpus {named}: numbers with commas between them are wanted, as 0,1") from None
+    if not chosen or not set(chosen) <= set(range(count)) or len(set(chosen)) < len(chosen):
+        raise UsageError(f"--gpus {named}: there are the GPUs 0 to {count - 1}")
+    first = current.device(chosen[0])
+    other = [one for one in chosen if current.device(one) != first]
+    if other and named is not None:
+        raise UsageError(f"--gpus {named}: {other[0]} is {current.device(other[0]).name}, not {first.name}")
+    for one in other:
+        click.echo(f"GPU {one} is left out: it is {current.device(one).name}, not {first.name}", err=True)
+    return [one for one in chosen if one not in other], first
