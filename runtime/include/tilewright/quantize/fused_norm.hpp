@@ -16,7 +16,7 @@ struct NormKernel {
   using Source = Plain<Type>;
   static constexpr int kThreads = kThreads_;
   static constexpr int kWarps = kThreads / 32;
-  static constexpr int kMinBlocks = 512 / kThreads;
+  static constexpr int kMinBlocks = Format::kByteScales ? 512 / kThreads : 1;  // else 128 registers do not do
   static constexpr int kCount = Elements<Type>::kCount;
   static constexpr int kDataBytes = kCount * Format::kBits / 8;
   static constexpr int kStretch = kThreads * kCount;

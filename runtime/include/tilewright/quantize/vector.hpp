@@ -16,7 +16,7 @@ struct VectorKernel {
   using Params = quantize::Params;
   static constexpr int kThreads = kThreads_;
   static constexpr int kWarps = kThreads / 32;
-  static constexpr int kMinBlocks = (Source::kParts == 1 ? 1024 : 512) / kThreads;  // 64 registers a thread, or 128
+  static constexpr int kMinBlocks = (Source::kParts == 1 ? 768 : 512) / kThreads;  // 80 registers a thread, or 128
   static constexpr int kSharedBytes = Format::kSharedBytes;
   static constexpr int kCount = Elements<Type>::kCount;
   static constexpr int kDataBytes = kCount * Format::kBits / 8;
