@@ -21,6 +21,7 @@ import torch
 from tilewright.errors import ArgumentError, ArgumentTypeError, TilewrightError
 from tilewright.library import Launcher
 from tilewright.ops.common import calls
+from tilewright.ops.common.custom_ops import special
 from tilewright.ops.common.guards import dims, factor, refuse_gradients
 from tilewright.ops.common.plan import UNPLANNED, DirectPlan, Plan
 
@@ -82,6 +83,10 @@ class Prepared:
             raise
         except (AttributeError, RuntimeError, TypeError, ValueError):
             self._check(given)  # the binding has refused it; this says it better
+            for name, tensor in operands.items():
+                if special(tensor):
+                    message = f"it is a {type(tensor).__name__}; an ordinary tensor with memory is wanted"
+                    raise ArgumentTypeError(name, message) from None
             raise
         if status:
             self._fail(status, operands)

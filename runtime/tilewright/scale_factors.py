@@ -70,8 +70,14 @@ def padded_shape(rows: int, k: int, block: int, layout: LayoutName = "128x4") ->
     Raises:
         ArgumentError: a size is negative, `block` is 0, or the layout is unknown.
     """
+    columns(k, block)  # for its checks
+    return padded(_whole("rows", rows), k, block, layout)
+
+
+def padded(rows: int, k: int, block: int, layout: LayoutName = "128x4") -> tuple[int, int]:
+    """`padded_shape` of sizes that are known to be such, symbols too."""
     tile = _tile(layout)
-    return _round_up(_whole("rows", rows), tile.rows), _round_up(columns(k, block), tile.columns)
+    return _round_up(rows, tile.rows), _round_up(-(-k // block), tile.columns)
 
 
 def size(rows: int, k: int, block: int, layout: LayoutName = "128x4", *, batch: int = 1) -> int:

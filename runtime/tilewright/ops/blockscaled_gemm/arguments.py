@@ -16,6 +16,7 @@ from tilewright.ops.blockscaled_gemm.problem import BITS, BLOCK, QUANTIZED_OUTPU
 from tilewright.ops.common import guards
 from tilewright.ops.common.guards import dims
 from tilewright.ops.common.operands import MAX_EXTENT, Operand, product_shape, read_output
+from tilewright.ops.common.symbolic import certainly, symbolic
 
 _FP4_DTYPES = (torch.float4_e2m1fn_x2, torch.uint8)
 _FP8_FORMATS = {torch.float8_e4m3fn: "mxfp8", torch.float8_e5m2: "mxfp8_e5m2"}
@@ -93,16 +94,18 @@ def check(  # noqa: PLR0917 (as the ops take them)
     beta: float,
     out_descale: torch.Tensor | None,
     out_global_scale: torch.Tensor | None,
+    *,
+    fake: bool = False,
 ) -> Arguments:
     """Raises ArgumentError or ArgumentTypeError for the first argument that is wrong.
 
-    `beta` has gone through `common.guards.factor`.
+    `beta` has gone through `common.guards.factor`. `fake`: tensors may be on the meta device.
     """
     for name, value in (("a_descale", a_descale), ("b_descale", b_descale)):
         if value is None:
             raise ArgumentTypeError(name, "it is None; the scale factors of the operand are wanted")
     guards.check_tensors(
-        context, a, b=b, a_descale=a_descale, b_descale=b_descale, alpha=alpha, out=out, c=c,
+        context, a, fake=fake, b=b, a_descale=a_descale, b_descale=b_descale, alpha=alpha, out=out, c=c,
         out_descale=out_descale, out_global_scale=out_global_scale,
     )  # fmt: skip
     if torch.is_grad_enabled():
@@ -113,7 +116,7 @@ def check(  # noqa: PLR0917 (as the ops take them)
     _check_k(left, right, a, b)
     _check_major(left, right)
     d = _output_name(out_dtype)
-    if n % per_byte(d):
+    if certainly(n % per_byte(d) != 0):
         raise ArgumentError("out_dtype", f"it is {out_dtype}, two elements to a byte, and n is {n}")
     shape = product_shape(a, b, m, n // per_byte(d))
     batch = shape[0] if len(shape) == 3 else 1
@@ -140,9 +143,20 @@ def check(  # noqa: PLR0917 (as the ops take them)
         d=d,
         dtype=OUTPUT_DTYPES[d],
         descale=(*shape[:-2], rows, columns) if d in QUANTIZED_OUTPUTS else (),
-        descale_is_padded=d in QUANTIZED_OUTPUTS and (rows, columns * BLOCK[d]) != (m, n),
+        descale_is_padded=d in QUANTIZED_OUTPUTS
+        and not (certainly(rows == m) and certainly(columns * BLOCK[d] == n)),
         device=a.device,
     )
+
+
+def quantized_shape(
+    a: torch.Tensor, b: torch.Tensor, out_dtype: torch.dtype
+) -> tuple[tuple[int, ...], tuple[int, ...], torch.dtype]:
+    """Of a quantised D: its tensor's shape, its scale factors' shape and dtype."""
+    d = _output_name(out_dtype)
+    m, n = a.shape[-2], b.shape[-1]
+    shape = product_shape(a, b, m, n // per_byte(d))
+    return shape, (*shape[:-2], *scale_shape(m, n, d)), scale_dtype(d)
 
 
 def _formats(op: Op, a: torch.Tensor, b: torch.Tensor) -> tuple[str, str]:
@@ -167,23 +181,23 @@ def _formats(op: Op, a: torch.Tensor, b: torch.Tensor) -> tuple[str, str]:
 
 def _check_k(left: Operand, right: Operand, a: torch.Tensor, b: torch.Tensor) -> None:
     k, of_b = left.columns * per_byte(left.dtype), right.rows * per_byte(right.dtype)
-    if k != of_b:
+    if certainly(k != of_b):
         raise ArgumentError(
             "b",
             f"its shape is {dims(b.shape)}, k of {of_b}, and a's {dims(a.shape)}, k of {k}; [k, n] with the "
             f"same k is wanted, as [{k // per_byte(right.dtype)}, n] of {right.dtype}",
         )
-    if k > MAX_EXTENT:
+    if certainly(k > MAX_EXTENT):
         raise ArgumentError("a", f"its k is {k}; at most {MAX_EXTENT} is possible")
 
 
 def _check_major(left: Operand, right: Operand) -> None:
     """k is contiguous in both, or one byte long. To lay it so takes a copy that nobody asked for."""
-    if left.columns > 1 and left.column_stride != 1:
+    if certainly(left.columns > 1) and certainly(left.column_stride != 1):
         raise ArgumentError(
             "a", f"its strides are ({left.row_stride}, {left.column_stride}); contiguous rows are wanted"
         )
-    if right.rows > 1 and right.row_stride != 1:
+    if certainly(right.rows > 1) and certainly(right.row_stride != 1):
         raise ArgumentError(
             "b",
             f"its strides are ({right.row_stride}, {right.column_stride}); contiguous columns are wanted: "
@@ -207,13 +221,14 @@ def check_scales(name: str, scales: torch.Tensor, of: str, extents: tuple[int, i
     if scales.dtype not in (own, torch.uint8):
         raise ArgumentTypeError(name, f"its dtype is {scales.dtype}; {own} or uint8 is wanted for {of}")
     padded = scale_shape(rows, k, of)
+    shape = (batch, *padded) if certainly(batch > 1) else padded
     wanted = (
-        f"{dims((batch, *padded) if batch > 1 else padded)} is wanted for {rows} rows and k of {k}: "
+        f"{dims(shape)} is wanted for {rows} rows and k of {k}: "
         "the 128x4 layout, rows padded to 128 and columns to 4"
     )
-    if scales.numel() != batch * padded[0] * padded[1]:
+    if certainly(scales.numel() != batch * padded[0] * padded[1]):
         raise ArgumentError(name, f"its shape is {dims(scales.shape)}; {wanted}")
-    if not scales.is_contiguous():
+    if not symbolic(scales) and not scales.is_contiguous():
         raise ArgumentError(name, f"its strides are {scales.stride()}; a contiguous {wanted}")
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import functools
 
 import torch
+from torch._C import _len_torch_dispatch_stack as _modes
+from torch.compiler import is_dynamo_compiling
 
 from tilewright import context as contexts
 from tilewright.errors import TilewrightError
 from tilewright.ops.blockscaled_gemm import arguments as checking
-from tilewright.ops.blockscaled_gemm import guards, planning
+from tilewright.ops.blockscaled_gemm import guards, planning, torch_op
 from tilewright.ops.blockscaled_gemm.arguments import Op
 from tilewright.ops.blockscaled_gemm.plan import as_bytes
-from tilewright.ops.common import calls
+from tilewright.ops.common import calls, custom_ops
 from tilewright.ops.common.guards import factor
 from tilewright.ops.common.memory import check_aliasing
 from tilewright.ops.common.plan import MisalignedError
@@ -34,24 +36,33 @@ def multiply(  # noqa: PLR0912, PLR0917 (a warm call in one piece: functions cos
     out_global_scale: torch.Tensor | None,
     tactic: Tactic | str | None,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+    if is_dynamo_compiling() or _modes():  # torch has to see the call
+        return torch_op.call(
+            op, a, b, a_descale, b_descale, alpha, out_dtype, out, c, beta, out_descale, out_global_scale,
+            tactic,
+        )  # fmt: skip
     context = contexts.current()
     if type(beta) is not float:
         beta = factor("beta", beta)
     try:
         key = (
             op.name,
+            type(a),
             a.dtype,
             a.shape,
             a.stride(),
+            type(b),
             b.dtype,
             b.shape,
             b.stride(),
             a.get_device(),
+            type(a_descale),
             a_descale.dtype,  # the binding checks what else there is of scales and alpha
+            type(b_descale),
             b_descale.dtype,
-            alpha is None or alpha.dtype,
+            alpha is None or (type(alpha), alpha.dtype),
             out_dtype,
-            None if out is None else (out.dtype, out.shape, out.stride()),
+            None if out is None else (type(out), out.dtype, out.shape, out.stride()),
             None
             if c is None and out_descale is None and out_global_scale is None
             else (calls.outline(c), calls.outline(out_descale), calls.outline(out_global_scale)),
@@ -62,21 +73,15 @@ def multiply(  # noqa: PLR0912, PLR0917 (a warm call in one piece: functions cos
     except (AttributeError, TypeError, RuntimeError):
         key, plan = None, None  # not tensors, or not ordinary ones: the checks say what is wrong
     if plan is None:
+        if custom_ops.special(a, b, a_descale, b_descale, alpha, out, c, out_descale, out_global_scale):
+            return torch_op.call(
+                op, a, b, a_descale, b_descale, alpha, out_dtype, out, c, beta, out_descale,
+                out_global_scale, tactic,
+            )  # fmt: skip
         arguments = checking.check(
-            context,
-            op,
-            a,
-            b,
-            a_descale,
-            b_descale,
-            alpha,
-            out_dtype,
-            out,
-            c,
-            beta,
-            out_descale,
+            context, op, a, b, a_descale, b_descale, alpha, out_dtype, out, c, beta, out_descale,
             out_global_scale,
-        )
+        )  # fmt: skip
         plan = planning.make(context, arguments, parsed(tactic), functools.partial(multiply, op))
         if key is not None:
             context.remember(key, plan)
@@ -86,6 +91,7 @@ def multiply(  # noqa: PLR0912, PLR0917 (a warm call in one piece: functions cos
             guards.check_gradients(op.name, a, b, alpha, out, c, out_global_scale)
     if beta == 0:
         c = None
+    given, given_descale = out, out_descale
     if out is None:
         out = torch.empty(plan.shape, dtype=plan.dtype, device=plan.device)
     if plan.arguments.descale:
@@ -110,22 +116,16 @@ def multiply(  # noqa: PLR0912, PLR0917 (a warm call in one piece: functions cos
     except TilewrightError:
         raise
     except (RuntimeError, TypeError, ValueError):
+        if custom_ops.special(a, b, a_descale, b_descale, alpha, given, c, out_global_scale):
+            return torch_op.call(  # what functorch wraps looks ordinary
+                op, a, b, a_descale, b_descale, alpha, out_dtype, given, c, beta, given_descale,
+                out_global_scale, tactic,
+            )  # fmt: skip
         # The binding sees what the key leaves out, as the devices of b and out; the checks say it better.
         checking.check(
-            context,
-            op,
-            a,
-            b,
-            a_descale,
-            b_descale,
-            alpha,
-            out_dtype,
-            out,
-            c,
-            beta,
-            out_descale,
+            context, op, a, b, a_descale, b_descale, alpha, out_dtype, out, c, beta, out_descale,
             out_global_scale,
-        )
+        )  # fmt: skip
         raise
     return out if out_descale is None else (out, out_descale)
 

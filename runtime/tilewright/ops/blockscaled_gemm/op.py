@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from tilewright.ops.blockscaled_gemm import torch_op
 from tilewright.ops.blockscaled_gemm.arguments import Op
 from tilewright.ops.blockscaled_gemm.call import multiply
 from tilewright.ops.common.tactics import Tactic
@@ -192,3 +193,7 @@ def mm_mxfp8_mxfp4(  # noqa: PLR0917 (as users of FlashInfer's mm_fp4 pass them)
         out_global_scale,
         tactic,
     )
+
+
+for _op in (NVFP4, MXFP4, MXFP8, MIXED):
+    torch_op.register(_op, multiply)

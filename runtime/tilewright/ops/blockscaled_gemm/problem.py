@@ -109,4 +109,4 @@ def matrix_bytes(name: str, rows: int, columns: int) -> int:
 
 def scale_shape(rows: int, columns: int, name: str) -> tuple[int, int]:
     """Rows and columns of a matrix's scale factors as the kernels read them, padding and all."""
-    return scale_factors.padded_shape(rows, columns, BLOCK[name], SCALE_LAYOUT)
+    return scale_factors.padded(rows, columns, BLOCK[name], SCALE_LAYOUT)

@@ -18,7 +18,10 @@ P = TypeVar("P", bound=Plan)
 
 def outline(tensor: torch.Tensor | None) -> Any:
     """What a plan's key holds of an optional tensor."""
-    return None if tensor is None else (tensor.dtype, tensor.shape, tensor.stride(), tensor.get_device())
+    if tensor is None:
+        return None
+    # The type: of what is not quite a tensor (a fake one, say) no plan is remembered, and none is found.
+    return (type(tensor), tensor.dtype, tensor.shape, tensor.stride(), tensor.get_device())
 
 
 @functools.cache

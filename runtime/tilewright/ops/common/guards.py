@@ -10,6 +10,7 @@ import torch
 
 from tilewright.context import Context
 from tilewright.errors import ArgumentError, ArgumentTypeError
+from tilewright.ops.common.symbolic import certainly
 
 
 def dims(shape: Any) -> str:
@@ -21,15 +22,15 @@ def dtypes(known: Any) -> str:
     return ", ".join(str(dtype).removeprefix("torch.") for dtype in known)
 
 
-def check_tensors(context: Context, a: Any, **others: Any) -> None:
+def check_tensors(context: Context, a: Any, *, fake: bool = False, **others: Any) -> None:
     """Raises where an argument is no ordinary tensor, or not on the GPU on which `a` is.
 
-    Of `others`, all but `b` may be None.
+    Of `others`, all but `b` may be None. `fake`: tensors may be on the meta device.
     """
     for name, value in (("a", a), *others.items()):
         if value is not None or name == "b":
             _check_tensor(name, value)
-    if context.described is None and not a.is_cuda:
+    if context.described is None and not a.is_cuda and not (fake and a.is_meta):
         raise ArgumentError("a", f"it is on {a.device}; a tensor on a CUDA device is wanted")
     for name, tensor in others.items():
         if tensor is not None and tensor.device != a.device:
@@ -72,7 +73,7 @@ def check_flag(name: str, value: Any) -> None:
 
 def check_scalar(name: str, scalar: torch.Tensor) -> None:
     """One float32, which the kernel reads."""
-    if scalar.dtype != torch.float32 or scalar.numel() != 1:
+    if scalar.dtype != torch.float32 or certainly(scalar.numel() != 1):
         raise ArgumentError(
             name, f"it is {scalar.dtype} {dims(scalar.shape)}; one float32 on the device of a is wanted"
         )

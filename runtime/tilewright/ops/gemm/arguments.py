@@ -15,6 +15,7 @@ from tilewright.errors import ArgumentError, ArgumentTypeError
 from tilewright.ops.common import guards
 from tilewright.ops.common.guards import dims
 from tilewright.ops.common.operands import Operand, product_shape, read_output
+from tilewright.ops.common.symbolic import certainly, differ
 from tilewright.ops.gemm.guards import check_gradients, check_integer_factors
 from tilewright.ops.gemm.problem import ACTIVATIONS, INTEGER_ACTIVATIONS, OUTPUTS
 
@@ -70,12 +71,15 @@ def check(
     bias: torch.Tensor | None,
     activation: str,
     fast_accum: bool,
+    fake: bool = False,
 ) -> Arguments:
     """Raises ArgumentError or ArgumentTypeError for the first argument that is wrong.
 
-    `alpha` and `beta` have gone through `common.guards.factor`.
+    `alpha` and `beta` have gone through `common.guards.factor`. `fake`: tensors may be on the meta device.
     """
-    guards.check_tensors(context, a, b=b, out=out, c=c, scale_a=scale_a, scale_b=scale_b, bias=bias)
+    guards.check_tensors(
+        context, a, fake=fake, b=b, out=out, c=c, scale_a=scale_a, scale_b=scale_b, bias=bias
+    )
     if torch.is_grad_enabled():
         check_gradients(a, b, out, c, bias, scale_a, scale_b)
     dtypes = (_operand_name("a", a), _operand_name("b", b))
@@ -84,7 +88,7 @@ def check(
         raise ArgumentTypeError("b", f"a is {a.dtype} and b is {b.dtype}; one of {known} is wanted")
     d = _output_name(dtypes, out, out_dtype)
     left, right = Operand.read("a", dtypes[0], a), Operand.read("b", dtypes[1], b)
-    if left.columns != right.rows:
+    if certainly(left.columns != right.rows):
         raise ArgumentError(
             "b",
             f"its shape is {dims(b.shape)}, a's {dims(a.shape)}; [k, n] with k = {left.columns} is wanted",
@@ -159,12 +163,12 @@ def _output(name: str, tensor: torch.Tensor, d: str, shape: tuple[int, ...]) -> 
 
 
 def _check_bias(bias: torch.Tensor, d: str, n: int) -> None:
-    if bias.dtype != OUTPUT_DTYPES[d] or tuple(bias.shape) != (n,):
+    if bias.dtype != OUTPUT_DTYPES[d] or differ(bias.shape, (n,)):
         raise ArgumentError(
             "bias",
             f"it is {bias.dtype} {dims(bias.shape)}; {OUTPUT_DTYPES[d]} [{n}], D's type, is wanted",
         )
-    if n > 1 and bias.stride(0) != 1:
+    if certainly(n > 1) and certainly(bias.stride(0) != 1):
         raise ArgumentError("bias", f"its stride is {bias.stride(0)}; a contiguous vector is wanted")
 
 

@@ -6,16 +6,18 @@ import functools
 from typing import Any
 
 import torch
+from torch._C import _len_torch_dispatch_stack as _modes
+from torch.compiler import is_dynamo_compiling
 
 from tilewright import context as contexts
 from tilewright.context import Context
 from tilewright.errors import TilewrightError
-from tilewright.ops.common import calls
+from tilewright.ops.common import calls, custom_ops
 from tilewright.ops.common.guards import factor
 from tilewright.ops.common.plan import MisalignedError, Plan
 from tilewright.ops.common.tactics import Tactic, parsed
 from tilewright.ops.gemm import arguments as checking
-from tilewright.ops.gemm import guards, planning
+from tilewright.ops.gemm import guards, planning, torch_op
 
 
 def gemm(  # noqa: PLR0912 (a warm call in one piece: functions cost)
@@ -63,6 +65,11 @@ def gemm(  # noqa: PLR0912 (a warm call in one piece: functions cost)
         NoKernelError: no kernel computes this problem.
         NotBuiltError: the kernel is not built, and TILEWRIGHT_JIT=0.
     """
+    if is_dynamo_compiling() or _modes():  # torch has to see the call
+        return torch_op.call(
+            a, b, out=out, out_dtype=out_dtype, c=c, alpha=alpha, beta=beta, scale_a=scale_a, scale_b=scale_b,
+            bias=bias, activation=activation, fast_accum=fast_accum, tactic=tactic,
+        )  # fmt: skip
     context = contexts.current()
     if type(alpha) is not float:
         alpha = factor("alpha", alpha)
@@ -71,14 +78,16 @@ def gemm(  # noqa: PLR0912 (a warm call in one piece: functions cost)
     try:
         key = (
             "gemm",
+            type(a),
             a.dtype,
             a.shape,
             a.stride(),
+            type(b),
             b.dtype,
             b.shape,
             b.stride(),
             a.get_device(),
-            out_dtype if out is None else (out.dtype, out.shape, out.stride()),
+            out_dtype if out is None else (type(out), out.dtype, out.shape, out.stride()),
             None
             if c is None and bias is None and scale_a is None and scale_b is None
             else (calls.outline(c), calls.outline(bias), calls.outline(scale_a), calls.outline(scale_b)),
@@ -91,23 +100,15 @@ def gemm(  # noqa: PLR0912 (a warm call in one piece: functions cost)
     except (AttributeError, TypeError, RuntimeError):
         key, plan = None, None  # not tensors, or not ordinary ones: the checks say what is wrong
     if plan is None:
+        if custom_ops.special(a, b, out, c, bias, scale_a, scale_b):
+            return torch_op.call(
+                a, b, out=out, out_dtype=out_dtype, c=c, alpha=alpha, beta=beta, scale_a=scale_a,
+                scale_b=scale_b, bias=bias, activation=activation, fast_accum=fast_accum, tactic=tactic,
+            )  # fmt: skip
         plan = _make_plan(
-            context,
-            key,
-            tactic,
-            a,
-            b,
-            out=out,
-            out_dtype=out_dtype,
-            c=c,
-            alpha=alpha,
-            beta=beta,
-            scale_a=scale_a,
-            scale_b=scale_b,
-            bias=bias,
-            activation=activation,
-            fast_accum=fast_accum,
-        )
+            context, key, tactic, a, b, out=out, out_dtype=out_dtype, c=c, alpha=alpha, beta=beta,
+            scale_a=scale_a, scale_b=scale_b, bias=bias, activation=activation, fast_accum=fast_accum,
+        )  # fmt: skip
     else:  # what the key leaves out of the checks
         plan.used = True
         if torch.is_grad_enabled():
@@ -116,9 +117,8 @@ def gemm(  # noqa: PLR0912 (a warm call in one piece: functions cost)
             guards.check_integer_factors(alpha, beta)
     if beta == 0:
         c = None
-    if out is None:
-        out = torch.empty(plan.shape, dtype=plan.dtype, device=plan.device)
-    call = (a, b, c, out, bias, scale_a, scale_b, alpha, beta)
+    result = torch.empty(plan.shape, dtype=plan.dtype, device=plan.device) if out is None else out
+    call = (a, b, c, result, bias, scale_a, scale_b, alpha, beta)
     try:
         if calls.several_devices() and calls.elsewhere(a):
             with torch.cuda.device(a.device):
@@ -132,24 +132,18 @@ def gemm(  # noqa: PLR0912 (a warm call in one piece: functions cost)
     except TilewrightError:
         raise
     except (RuntimeError, TypeError, ValueError):
+        if custom_ops.special(a, b, out, c, bias, scale_a, scale_b):  # what functorch wraps looks ordinary
+            return torch_op.call(
+                a, b, out=out, out_dtype=out_dtype, c=c, alpha=alpha, beta=beta, scale_a=scale_a,
+                scale_b=scale_b, bias=bias, activation=activation, fast_accum=fast_accum, tactic=tactic,
+            )  # fmt: skip
         # The binding sees what the key leaves out, as the devices of b and out; the checks say it better.
         checking.check(
-            context,
-            a,
-            b,
-            out=out,
-            out_dtype=out_dtype,
-            c=c,
-            alpha=alpha,
-            beta=beta,
-            scale_a=scale_a,
-            scale_b=scale_b,
-            bias=bias,
-            activation=activation,
-            fast_accum=fast_accum,
-        )
+            context, a, b, out=out, out_dtype=out_dtype, c=c, alpha=alpha, beta=beta, scale_a=scale_a,
+            scale_b=scale_b, bias=bias, activation=activation, fast_accum=fast_accum,
+        )  # fmt: skip
         raise
-    return out
+    return result
 
 
 def _make_plan(
@@ -160,3 +154,6 @@ def _make_plan(
     if key is not None:
         context.remember(key, plan)
     return plan
+
+
+torch_op.register(gemm)

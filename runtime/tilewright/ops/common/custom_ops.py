@@ -1,0 +1,92 @@
+"""The ops as torch knows them: `torch.ops.tilewright.*`, with schemas and fake kernels.
+
+The public functions are the quick way in plain eager calls. They go through these ops where torch has to
+see a call: while torch.compile or torch.export traces, under modes (FakeTensorMode, FlopCounterMode,
+make_fx), for subclasses of tensors, and in functorch's transforms.
+
+An op writes either new tensors or, named `*_out`, those it is given; it answers no alias, so that torch can
+functionalise it. `accumulate` stands for a c that is `out`: a schema has no words for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from tilewright.errors import ArgumentTypeError
+from tilewright.ops.common.guards import factor
+from tilewright.ops.common.tactics import Tactic
+
+_library = torch.library.Library("tilewright", "DEF")
+# Inductor may lay operands out anew unless told not to: a column-major b would become a row-major one.
+_TAGS = (torch.Tag.needs_exact_strides, torch.Tag.pt2_compliant_tag)
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
+def define(
+    name: str,
+    schema: str,
+    run: Callable[..., Any],
+    fake: Callable[..., Any],
+    flops: Callable[..., int] | None = None,
+) -> None:
+    """Registers an op, for every device: `run` says itself which it takes.
+
+    Gradients have no formula: `run` and `fake` refuse tensors that want one.
+    """
+    _library.define(name + schema, tags=_TAGS)
+    _library.impl(name, run, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"tilewright::{name}", fake, lib=_library)
+    if flops is not None:
+        from torch.utils.flop_counter import register_flop_formula  # noqa: PLC0415
+
+        register_flop_formula(getattr(torch.ops.tilewright, name))(flops)
+
+
+def special(*tensors: Any) -> bool:
+    """Whether torch alone knows how to compute with a tensor: one of a subclass (a fake one), one without
+    memory, or one that functorch wraps."""
+    return any(isinstance(tensor, torch.Tensor) and _is_special(tensor) for tensor in tensors)
+
+
+def _is_special(tensor: torch.Tensor) -> bool:
+    return (
+        type(tensor) not in _PLAIN
+        or tensor.is_meta
+        or torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+        or torch._is_functional_tensor(tensor)
+    )
+
+
+def plain(tensor: torch.Tensor | None) -> torch.Tensor | None:
+    """An operand as an op's kernel gets it: torch has dealt with what is special about it."""
+    return tensor if tensor is None or type(tensor) in _PLAIN else tensor.as_subclass(torch.Tensor)
+
+
+def wrote(*tensors: torch.Tensor) -> None:
+    """Tells autograd of tensors that a `*_out` op has written."""
+    torch.autograd.graph.increment_version([tensor for tensor in tensors if not tensor.is_inference()])
+
+
+def name_of(tactic: Tactic | str | None) -> str | None:
+    """A tactic as schemas have it."""
+    return tactic if tactic is None or isinstance(tactic, str) else str(tactic)
+
+
+def number(name: str, value: Any) -> Any:
+    """A factor as schemas have it, symbols too."""
+    return value if isinstance(value, (float, int, torch.SymFloat, torch.SymInt)) else factor(name, value)
+
+
+def same_dtype(out: torch.Tensor, out_dtype: torch.dtype | None) -> None:
+    """Raises where a caller asks for another type than that of `out`."""
+    if out_dtype is not None and out_dtype != out.dtype:
+        raise ArgumentTypeError("out_dtype", f"it is {out_dtype} and out is {out.dtype}")
+
+
+def flops(a: torch.Size, b: torch.Size, *_: Any, **__: Any) -> int:
+    """Of a product, for FlopCounterMode; of FP4, which has two elements to a byte, the half."""
+    batch = max((shape[0] for shape in (a, b) if len(shape) == 3), default=1)
+    return int(2 * batch * a[-2] * b[-1] * a[-1])

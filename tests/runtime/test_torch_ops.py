@@ -1,0 +1,362 @@
+"""The ops as torch sees them: compiled, exported, traced, faked, counted; the kernels run on the host."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import blockscaled_operands as blockscaled
+import pytest
+import torch
+from torch._dynamo.testing import CompileCounterWithBackend
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.library import opcheck
+from torch.utils.flop_counter import FlopCounterMode
+
+import tilewright
+import tilewright.torch_ops
+from tilewright.context import Context
+from tilewright.errors import ArgumentError, ArgumentTypeError
+
+OPS = torch.ops.tilewright
+BF16 = torch.bfloat16
+
+
+def matrix(*shape: int, dtype: torch.dtype = BF16, seed: int = 0) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed + sum(shape))
+    return torch.randn(shape, generator=generator).to(dtype)
+
+
+A, B = matrix(16, 32), matrix(24, 32).t()
+C, BIAS, SCALE = matrix(16, 24), matrix(24), torch.full((1,), 0.5)
+INTEGERS = torch.arange(-256, 256, dtype=torch.int8)
+CASES: dict[str, tuple[tuple[torch.Tensor, ...], dict[str, Any]]] = {
+    "plain": ((A, B), {}),
+    "row_major_b": ((A, matrix(32, 24)), {}),
+    "everything": (
+        (A, B),
+        {"c": C, "alpha": 2.0, "beta": -0.5, "scale_a": SCALE, "scale_b": SCALE, "bias": BIAS,
+         "activation": "relu", "tactic": "host_bf16_tn_relu"},
+    ),
+    "batch": ((matrix(3, 16, 32), B), {"c": C, "beta": 1.0}),
+    "padded": ((matrix(5, 12), matrix(12, 7)), {}),
+    "empty": ((A[:0], B), {}),
+    "no_k": ((A[:, :0], B[:0]), {"c": C, "beta": 1.0}),
+    "tf32": ((A.float(), B.float()), {"out_dtype": torch.float32}),
+    "int8": ((INTEGERS.view(16, 32), INTEGERS.view(16, 32).t()), {"alpha": 2.0}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_opcheck(host: Context, case: str) -> None:
+    operands, options = CASES[case]
+    opcheck(OPS.gemm.default, operands, options)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case != "empty"])
+def test_opcheck_of_out(host: Context, case: str) -> None:
+    operands, options = CASES[case]
+    out = OPS.gemm(*operands, **options)
+    options = {name: value for name, value in options.items() if name != "out_dtype"}
+    opcheck(OPS.gemm_out.default, (*operands, out), options)
+    if "c" not in options:
+        opcheck(OPS.gemm_out.default, (*operands, out), {**options, "accumulate": True, "beta": 1.0})
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_ops_equal_the_function(host: Context, case: str) -> None:
+    operands, options = CASES[case]
+    wanted = tilewright.gemm(*operands, **options)
+    found = OPS.gemm(*operands, **options)
+    assert torch.equal(found, wanted)
+    assert (found.dtype, found.stride()) == (wanted.dtype, wanted.stride())
+
+
+def test_accumulating_in_place(host: Context) -> None:
+    out = C.clone()
+    version = out._version
+    assert OPS.gemm_out(A, B, out, accumulate=True, beta=1.0) is None
+    assert torch.equal(out, tilewright.gemm(A, B, c=C, beta=1.0))
+    assert out._version > version
+
+
+ALL = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
+BLOCKSCALED = {
+    "mm_nvfp4": ("nvfp4", "nvfp4"), "mm_mxfp4": ("mxfp4", "mxfp4"), "mm_mxfp8": ("mxfp8", "mxfp8"),
+    "mm_mxfp8_mxfp4": ("mxfp8", "mxfp4"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("op", BLOCKSCALED)
+def test_opcheck_of_blockscaled(blackwell: Context, op: str) -> None:
+    operands, _ = blockscaled.product(16, 32, 128, *BLOCKSCALED[op])
+    if op in ("mm_nvfp4", "mm_mxfp4"):  # bytes serve as well, and test_schema computes with what it is given
+        operands, tests = [tensor.view(torch.uint8) for tensor in operands], ALL
+    else:
+        tests = ALL[1:]
+    packet = {suffix: getattr(OPS, op + suffix) for suffix in ("", "_out")}
+    opcheck(packet[""].default, tuple(operands), test_utils=tests)
+    out = torch.zeros(16, 32, dtype=BF16)
+    opcheck(packet["_out"].default, (*operands, None, out), test_utils=tests)
+    assert torch.equal(out, getattr(tilewright, op)(*operands))
+
+
+@pytest.fixture(params=["default", "dynamic", "automatic"])
+def compiled(request: pytest.FixtureRequest) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    torch._dynamo.reset()
+    dynamic = {"default": False, "dynamic": True, "automatic": None}[request.param]
+    return lambda f: torch.compile(f, fullgraph=True, dynamic=dynamic, backend="aot_eager")
+
+
+def test_compiled(host: Context, compiled: Any) -> None:
+    @compiled
+    def block(x: torch.Tensor, out: torch.Tensor, c: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = tilewright.gemm(x, B, bias=BIAS, activation="relu")
+        tilewright.gemm(x + 1, B, out=out)
+        tilewright.gemm(x, B, c=c, out=c, beta=1.0)
+        return torch.nn.functional.silu(y), out * 2
+
+    for m in (16, 40, 24, 56):
+        x, out, c = matrix(m, 32), torch.full((m, 24), float("nan"), dtype=BF16), matrix(m, 24)
+        added = tilewright.gemm(x, B, c=c, beta=1.0)
+        found = block(x, out, c)
+        wanted = torch.nn.functional.silu(tilewright.gemm(x, B, bias=BIAS, activation="relu"))
+        assert torch.equal(found[0], wanted)
+        assert torch.equal(out, tilewright.gemm(x + 1, B))
+        assert torch.equal(found[1], out * 2)
+        assert torch.equal(c, added)
+
+
+def test_dynamic_sizes_compile_once(host: Context) -> None:
+    torch._dynamo.reset()
+    counted = CompileCounterWithBackend("aot_eager")
+    f = torch.compile(
+        lambda x: tilewright.gemm(x, B, bias=BIAS), fullgraph=True, dynamic=True, backend=counted
+    )
+    for m in (16, 40, 24, 7):
+        assert torch.equal(f(matrix(m, 32)), tilewright.gemm(matrix(m, 32), B, bias=BIAS))
+    assert counted.frame_count == 1
+
+
+def test_inductor_keeps_a_column_major_b(host: Context) -> None:
+    """8-bit operands in another layout would be an error, so that this sees a copy."""
+    torch._dynamo.reset()
+    a, weight = INTEGERS.view(16, 32), INTEGERS.view(16, 32)
+
+    def f(a: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return tilewright.gemm(a.neg(), weight.neg().t()) + 1
+
+    found = torch.compile(f, fullgraph=True)(a, weight)
+    assert torch.equal(found, f(a, weight))
+
+
+def test_compiled_blockscaled(blackwell: Context, compiled: Any) -> None:
+    operands, _ = blockscaled.product(16, 32, 128, "nvfp4", "nvfp4")
+
+    @compiled
+    def f(*operands: torch.Tensor) -> torch.Tensor:
+        return tilewright.mm_nvfp4(*operands) * 2
+
+    assert torch.equal(f(*operands), tilewright.mm_nvfp4(*operands) * 2)
+
+
+def test_compiled_quantising(blackwell: Context, compiled: Any) -> None:
+    operands, _ = blockscaled.product(16, 32, 128, "mxfp8", "mxfp8")
+    dtype = torch.float8_e4m3fn
+    wanted = tilewright.mm_mxfp8(*operands, out_dtype=dtype)
+
+    @compiled
+    def f(*operands: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return tilewright.mm_mxfp8(*operands, out_dtype=dtype)
+
+    @compiled
+    def into(out: torch.Tensor, *operands: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return tilewright.mm_mxfp8(*operands, out_dtype=dtype, out=out)
+
+    out = torch.empty(16, 32, dtype=dtype)
+    for found in (f(*operands), into(out, *operands)):
+        for x, y in zip(found, wanted, strict=True):
+            assert (x.dtype, x.shape) == (y.dtype, y.shape)
+            assert torch.equal(x.view(torch.uint8), y.view(torch.uint8))
+    assert torch.equal(out.view(torch.uint8), wanted[0].view(torch.uint8))
+
+
+class Linear(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(matrix(24, 32))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return tilewright.gemm(x, self.weight.t())
+
+
+def test_export_and_load_in_another_process(host: Context, tmp_path: Path) -> None:
+    module = Linear()
+    with torch.no_grad():
+        m = torch.export.Dim("m", min=2, max=512)
+        program = torch.export.export(module, (A,), dynamic_shapes=({0: m},))
+        assert "tilewright.gemm" in str(program.graph)
+        x = matrix(40, 32)
+        assert torch.equal(program.module()(x), module(x))
+    torch.export.save(program, tmp_path / "linear.pt2")
+    code = (
+        "import sys, torch, tilewright.torch_ops\n"
+        "program = torch.export.load(sys.argv[1])\n"
+        "print([str(node.target) for node in program.graph.nodes])"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "linear.pt2")]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "tilewright.gemm.default" in result.stdout, result.stderr
+
+
+def test_parameters_are_plain_tensors(host: Context) -> None:
+    module = Linear()
+    with torch.no_grad():
+        for _ in range(2):
+            assert torch.equal(module(A), tilewright.gemm(A, B))
+    assert all(plan.arguments.shape == (16, 24) for plan in host.plans.values())
+    with pytest.raises(ArgumentError, match="requires a gradient"):
+        module(A)
+
+
+def test_gradients_are_refused(host: Context) -> None:
+    a = A.clone().requires_grad_()
+    with pytest.raises(ArgumentError, match="a: it requires a gradient"):
+        OPS.gemm(a, B)
+    with pytest.raises(ArgumentError, match="b: it requires a gradient"):
+        OPS.gemm_out(A, B.clone().requires_grad_(), C.clone())
+    with torch.no_grad():
+        assert torch.equal(OPS.gemm(a, B), tilewright.gemm(A, B))
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match="a: it requires a gradient"):
+        torch.compile(lambda x: tilewright.gemm(x, B), fullgraph=True, backend="aot_eager")(a)
+
+
+@pytest.mark.parametrize("remembered", [False, True])
+def test_fake_tensors_never_reach_a_kernel(host: Context, remembered: bool) -> None:
+    if remembered:
+        tilewright.gemm(A, B)
+        tilewright.gemm(A, B, out=C.clone(), c=C, beta=1.0, bias=BIAS)
+    before = len(host.plans)
+    mode = FakeTensorMode()
+    fakes = {
+        name: mode.from_tensor(tensor) for name, tensor in {"a": A, "b": B, "c": C, "bias": BIAS}.items()
+    }
+    a, b, c, bias = fakes.values()
+    with mode:  # under the mode, and after it
+        found = [tilewright.gemm(a, b), tilewright.gemm(a, b, out=c, c=c, beta=1.0, bias=bias)]
+    found += [tilewright.gemm(a, b), tilewright.gemm(a, b, out=c, c=c, beta=1.0, bias=bias)]
+    for one in found:
+        assert isinstance(one, FakeTensor)
+        assert (one.shape, one.dtype) == ((16, 24), BF16)
+    assert len(host.plans) == before
+    with pytest.raises(Exception, match=r"[mM]ix|fake"):
+        tilewright.gemm(A, B, bias=bias)
+
+
+def test_fake_tensors_and_plans(host: Context) -> None:
+    plan = tilewright.plan(tilewright.gemm, A, B, out=C.clone())
+    mode = FakeTensorMode()
+    with pytest.raises(ArgumentError, match="an ordinary tensor with memory is wanted"):
+        plan(mode.from_tensor(A), B, C.clone())
+
+
+FAKE_WRONG: list[tuple[type[Exception], str, dict[str, Any]]] = [
+    (ArgumentTypeError, "a: its dtype is torch.float64", {"a": A.double()}),
+    (ArgumentTypeError, "b: a is torch.bfloat16 and b is torch.float16", {"b": B.half()}),
+    (ArgumentError, r"a: its shape is \[16\]", {"a": A[:, 0]}),
+    (ArgumentError, r"b: its shape is \[31, 24\]", {"b": B[:31]}),
+    (ArgumentTypeError, "out_dtype: it is torch.int32", {"out_dtype": torch.int32}),
+    (ArgumentError, r"bias: it is torch.bfloat16 \[16\]", {"bias": BIAS[:16]}),
+    (ArgumentError, "c: it is None", {"beta": 1.0}),
+    (ArgumentError, "scale_a: it is", {"scale_a": torch.ones(2)}),
+    (ArgumentError, "activation: it is 'tanh'", {"activation": "tanh"}),
+    (ArgumentError, r"out: its shape is \[16, 16\]", {"out": C[:, :16].clone()}),
+    (ArgumentTypeError, "alpha: it is a (Fake)?Tensor", {"alpha": torch.ones(())}),
+]
+
+
+@pytest.mark.parametrize(("error", "message", "change"), FAKE_WRONG, ids=[wrong[1] for wrong in FAKE_WRONG])
+def test_fakes_get_the_same_errors(
+    host: Context, error: type[Exception], message: str, change: dict[str, Any]
+) -> None:
+    call = {"a": A, "b": B, **change}
+    with pytest.raises(error, match=message):
+        tilewright.gemm(call.pop("a"), call.pop("b"), **call)
+    mode = FakeTensorMode()
+    call = {"a": A, "b": B, **change}
+    fakes = {
+        name: mode.from_tensor(value) if isinstance(value, torch.Tensor) else value
+        for name, value in call.items()
+    }
+    with pytest.raises(error, match=message):
+        tilewright.gemm(fakes.pop("a"), fakes.pop("b"), **fakes)
+
+
+def test_meta_tensors(host: Context) -> None:
+    found = tilewright.gemm(A.to("meta"), B.to("meta"))
+    assert (found.shape, found.dtype, found.device.type) == ((16, 24), BF16, "meta")
+
+
+def test_make_fx_sees_the_op(host: Context) -> None:
+    for mode in ("real", "fake", "symbolic"):
+        graph = make_fx(lambda a: tilewright.gemm(a, B), tracing_mode=mode, _allow_non_fake_inputs=True)(A)
+        assert "tilewright.gemm.default" in graph.code
+        assert torch.equal(graph(A), tilewright.gemm(A, B))
+
+
+def test_flops_are_counted(host: Context) -> None:
+    with FlopCounterMode(display=False) as counter:
+        tilewright.gemm(A, B)
+        tilewright.gemm(matrix(3, 16, 32), B)
+    assert counter.get_total_flops() == 2 * 16 * 24 * 32 * (1 + 3)
+
+
+def test_flops_of_fp4(blackwell: Context) -> None:
+    operands, _ = blockscaled.product(16, 32, 128, "nvfp4", "nvfp4")
+    with FlopCounterMode(display=False) as counter:
+        tilewright.mm_nvfp4(*operands)
+    assert counter.get_total_flops() == 2 * 16 * 32 * 128
+
+
+@pytest.mark.parametrize("remembered", [False, True])
+def test_vmap(host: Context, remembered: bool) -> None:
+    if remembered:
+        tilewright.gemm(A, B)
+    batch = matrix(3, 16, 32)
+    found = torch.vmap(lambda x: tilewright.gemm(x, B))(batch)
+    assert torch.equal(found, tilewright.gemm(batch, B))
+
+
+class Labelled(torch.Tensor):
+    """A subclass that torch treats as a tensor."""
+
+
+def test_subclasses(host: Context) -> None:
+    tilewright.gemm(A, B)
+    before = len(host.plans)
+    labelled = A.as_subclass(Labelled)
+    found = tilewright.gemm(labelled, B)
+    assert isinstance(found, Labelled)
+    assert torch.equal(found.as_subclass(torch.Tensor), tilewright.gemm(A, B))
+    assert len(host.plans) == before
+
+
+def test_importing_tilewright_registers_nothing() -> None:
+    code = (
+        "import sys, tilewright\n"
+        "assert 'torch' not in sys.modules\n"
+        "import torch\n"
+        "assert not hasattr(torch.ops.tilewright, 'gemm')\n"
+        "tilewright.gemm\n"
+        "assert torch.ops.tilewright.gemm and not hasattr(torch.ops.tilewright, 'mm_nvfp4')\n"
+        "import tilewright.torch_ops\n"
+        "assert torch.ops.tilewright.mm_nvfp4 and torch.ops.tilewright.mm_mxfp8_quantized_out\n"
+        "assert 'torch._dynamo' not in sys.modules"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
