@@ -100,7 +100,7 @@ def check(  # noqa: PLR0917 (as the launcher takes them)
 ) -> Arguments:
     """Raises ArgumentError or ArgumentTypeError for the first argument that is wrong."""
     names = ("x", "out", "out_scales") if request.quantizes else ("out", "data", "scales")
-    _check_options(request, rows_valid)
+    check_options(request, rows_valid)
     tensors = {names[0]: x, names[1]: data, names[2]: scales}
     inputs = {name: tensors.pop(name) for name in (("x",) if request.quantizes else ("data", "scales"))}
     first, *others = inputs.items()
@@ -191,7 +191,7 @@ def check_scales(
         raise ArgumentError(name, f"its strides are {scales.stride()}; {wanted}")
 
 
-def _check_options(request: Request, rows_valid: Any) -> None:
+def check_options(request: Request, rows_valid: Any) -> None:
     """What does not depend on any tensor's extents."""
     guards.check_flag("shuffle", request.shuffle)
     if request.shuffle and rows_valid is not None:
@@ -222,13 +222,18 @@ def _check_device(context: Context, name: str, first: torch.Tensor, others: dict
             )
 
 
-def _read_x(request: Request, x: torch.Tensor) -> tuple[int, int, tuple[int, ...], Operand]:
-    """m, k, the groups as leading extents, and how x lies."""
+def check_x(request: Request, x: torch.Tensor) -> None:
+    """What does not depend on extents."""
     known = [dtype for dtype, name in X_NAMES.items() if name != "e4m3" or request.format == "nvfp4"]
     if x.dtype not in known:
         raise ArgumentTypeError(
             "x", f"its dtype is {x.dtype}; one of {guards.dtypes(known)} is wanted by {request.op}"
         )
+
+
+def _read_x(request: Request, x: torch.Tensor) -> tuple[int, int, tuple[int, ...], Operand]:
+    """m, k, the groups as leading extents, and how x lies."""
+    check_x(request, x)
     operand = Operand.read("x", X_NAMES[x.dtype], x)
     k = operand.columns
     if request.fusion == "silu_mul":
@@ -242,7 +247,8 @@ def _read_x(request: Request, x: torch.Tensor) -> tuple[int, int, tuple[int, ...
     return operand.rows, k, tuple(x.shape[:-2]), operand
 
 
-def _read_data(request: Request, data: torch.Tensor) -> tuple[int, int, tuple[int, ...], Operand]:
+def check_data(request: Request, data: torch.Tensor) -> None:
+    """What does not depend on extents."""
     known = data_dtypes(request.format)
     if data.dtype not in known:
         raise ArgumentTypeError(
@@ -251,6 +257,10 @@ def _read_data(request: Request, data: torch.Tensor) -> tuple[int, int, tuple[in
     if request.dtype not in X_NAMES or X_NAMES[request.dtype] == "e4m3":
         floats = guards.dtypes(dtype for dtype, name in X_NAMES.items() if name != "e4m3")
         raise ArgumentTypeError("dtype", f"it is {request.dtype}; one of {floats} is wanted")
+
+
+def _read_data(request: Request, data: torch.Tensor) -> tuple[int, int, tuple[int, ...], Operand]:
+    check_data(request, data)
     operand = Operand.read("data", request.format, data)
     return operand.rows, operand.columns * 8 // DATA_BITS[request.format], tuple(data.shape[:-2]), operand
 

@@ -6,17 +6,19 @@ import functools
 from typing import Any
 
 import torch
+from torch._C import _len_torch_dispatch_stack as _modes
+from torch.compiler import is_dynamo_compiling
 
 from tilewright import blockwise_scales
 from tilewright import context as contexts
 from tilewright.errors import TilewrightError
-from tilewright.ops.common import calls
+from tilewright.ops.common import calls, custom_ops
 from tilewright.ops.common.calls import outline
 from tilewright.ops.common.guards import factor
 from tilewright.ops.common.plan import MisalignedError
 from tilewright.ops.common.tactics import Tactic, parsed
 from tilewright.ops.quantize import arguments as checking
-from tilewright.ops.quantize import planning
+from tilewright.ops.quantize import planning, torch_op
 from tilewright.ops.quantize.arguments import Arguments, Request
 
 _MOST_CONSTANTS = 1024
@@ -34,6 +36,8 @@ def carry_out(  # noqa: PLR0912, PLR0917 (a warm call in one piece; arguments as
     tactic: Tactic | str | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Runs a request and answers x, data and scales; those that are written are made where they are None."""
+    if is_dynamo_compiling() or _modes():  # torch has to see the call
+        return torch_op.call(request, x, weight, global_scale, rows_valid, data, scales, epsilon, tactic)
     context = contexts.current()
     if type(epsilon) is not float:
         epsilon = factor("eps", epsilon)
@@ -57,6 +61,8 @@ def carry_out(  # noqa: PLR0912, PLR0917 (a warm call in one piece; arguments as
     except (AttributeError, TypeError, RuntimeError):
         key, plan = None, None  # not tensors, or not ordinary ones: the checks say what is wrong
     if plan is None:
+        if custom_ops.special(x, weight, global_scale, rows_valid, data, scales):
+            return torch_op.call(request, x, weight, global_scale, rows_valid, data, scales, epsilon, tactic)
         arguments = checking.check(context, request, x, weight, global_scale, rows_valid, data, scales)
         plan = planning.make(context, arguments, parsed(tactic), carry_out)
         if key is not None:
@@ -66,15 +72,18 @@ def carry_out(  # noqa: PLR0912, PLR0917 (a warm call in one piece; arguments as
         if torch.is_grad_enabled():
             checking.check_gradients(request.op, x, weight, global_scale)
     arguments = plan.arguments
-    if global_scale is not None:
-        global_scale = on_device(global_scale, arguments)
-    if x is None:
-        x = torch.empty(plan.shape, dtype=plan.dtype, device=plan.device)
-    if data is None:
-        data = torch.empty(plan.shape, dtype=plan.dtype, device=plan.device)
-    if scales is None:
-        scales = _make_scales(arguments)
-    call = (x, weight, global_scale, rows_valid, data, scales, epsilon)
+    made = (
+        torch.empty(plan.shape, dtype=plan.dtype, device=plan.device) if x is None or data is None else None
+    )
+    call = (
+        made if x is None else x,
+        weight,
+        global_scale if global_scale is None else on_device(global_scale, arguments),
+        rows_valid,
+        made if data is None else data,
+        _make_scales(arguments) if scales is None else scales,
+        epsilon,
+    )
     try:
         if calls.several_devices() and calls.elsewhere(first):
             calls.run_there(plan, call)
@@ -87,10 +96,12 @@ def carry_out(  # noqa: PLR0912, PLR0917 (a warm call in one piece; arguments as
     except TilewrightError:
         raise
     except (RuntimeError, TypeError, ValueError):
+        if custom_ops.special(x, weight, global_scale, rows_valid, data, scales):  # wrapped by functorch
+            return torch_op.call(request, x, weight, global_scale, rows_valid, data, scales, epsilon, tactic)
         # The binding sees what the key leaves out; the checks say it better.
         checking.check(context, request, x, weight, global_scale, rows_valid, data, scales)
         raise
-    return x, data, scales
+    return call[0], call[4], call[5]
 
 
 def _make_scales(arguments: Arguments) -> torch.Tensor:
@@ -143,3 +154,6 @@ def constant(value: float, device: torch.device) -> torch.Tensor:
             filled.record(torch.cuda.current_stream(device))
         _constants[device, value] = (made, filled)
     return made
+
+
+torch_op.register(carry_out)

@@ -112,7 +112,7 @@ def scale_shape(m: int, k: int, name: str, layout: str) -> tuple[int, int]:
     """Rows and columns of a matrix's scales as a tensor: padded ones of 128x4 and 8x4, words of packed."""
     rows, columns = BLOCK[name]
     if layout in scale_factors.LAYOUTS:
-        return scale_factors.padded_shape(m, k, columns, layout)
+        return scale_factors.padded(m, k, columns, layout)  # of symbols, too
     if layout == "packed":
         return m, blockwise_scales.words(-(-k // columns))
     return -(-m // rows), -(-k // columns)

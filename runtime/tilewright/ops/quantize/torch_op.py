@@ -1,0 +1,184 @@
+"""`torch.ops.tilewright.quantize`, `dequantize` and their `*_out`: what the public ops are to torch.compile.
+
+One op serves all formats; what the public functions decide from their arguments comes as words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from tilewright import blockwise_scales
+from tilewright.ops.common import custom_ops
+from tilewright.ops.common.custom_ops import name_of, number, plain
+from tilewright.ops.common.guards import refuse_gradients
+from tilewright.ops.common.tactics import Tactic
+from tilewright.ops.quantize import arguments as checking
+from tilewright.ops.quantize.arguments import Request
+from tilewright.ops.quantize.problem import DATA_BITS, scale_shape
+
+_WORDS = "str op, str format, str layout, str fusion, bool shuffle, bool exact"
+_MORE = (
+    "Tensor? weight=None, Tensor? global_scale=None, float? global_number=None, Tensor? rows_valid=None, "
+    "float epsilon=0.0, str? tactic=None"
+)
+_QUANTIZE = f"(Tensor x, *, {_WORDS}, {_MORE}) -> (Tensor, Tensor)"
+_QUANTIZE_OUT = f"(Tensor x, Tensor(a!) data, Tensor(b!) scales, *, {_WORDS}, {_MORE}) -> ()"
+_BACK_MORE = (
+    "str op, str format, str? layout, ScalarType dtype, Tensor? global_scale=None, "
+    "float? global_number=None, Tensor? rows_valid=None, str? tactic=None"
+)
+_DEQUANTIZE = f"(Tensor data, Tensor scales, *, {_BACK_MORE}) -> Tensor"
+_DEQUANTIZE_OUT = f"(Tensor data, Tensor scales, Tensor(a!) x, *, {_BACK_MORE}) -> ()"
+
+
+def _data_shape(request: Request, x: torch.Tensor) -> tuple[Any, ...]:
+    *batch, m, k = x.shape
+    k = k // 2 if request.fusion == "silu_mul" else k
+    return (*batch, m, k * DATA_BITS[request.format] // 8)
+
+
+def _request(options: dict[str, Any]) -> Request:
+    words = {name: options.pop(name) for name in ("op", "format", "layout", "fusion", "shuffle", "exact")}
+    return Request(direction="quantize", **words)
+
+
+def _back(options: dict[str, Any]) -> Request:
+    words = {name: options.pop(name) for name in ("op", "format", "layout", "dtype")}
+    return Request(direction="dequantize", **words)
+
+
+def _fake_quantize(x: torch.Tensor, **options: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """The checks that need no extents; the others are made when the op runs."""
+    request = _request(options)
+    _refuse(request, x, options)
+    checking.check_options(request, options.get("rows_valid"))
+    checking.check_x(request, x)
+    data = x.new_empty(_data_shape(request, x), dtype=checking.data_dtypes(request.format)[0])
+    *batch, m, width = data.shape
+    assert request.layout is not None
+    shape = (*batch, *scale_shape(m, width * 8 // DATA_BITS[request.format], request.format, request.layout))
+    dtype = checking.scale_dtype(request.format, request.layout)
+    if request.layout in ("m_major", "packed"):
+        return data, blockwise_scales.allocate(shape, dtype=dtype, device=x.device)
+    return data, x.new_empty(shape, dtype=dtype)
+
+
+def _fake_quantize_out(x: torch.Tensor, data: torch.Tensor, scales: torch.Tensor, **options: Any) -> None:
+    _fake_quantize(x, **options)
+
+
+def _fake_dequantize(data: torch.Tensor, scales: torch.Tensor, **options: Any) -> torch.Tensor:
+    request = _back(options)
+    _refuse(request, None, options)
+    checking.check_options(request, None)
+    checking.check_data(request, data)
+    *batch, m, width = data.shape
+    return data.new_empty((*batch, m, width * 8 // DATA_BITS[request.format]), dtype=request.dtype)
+
+
+def _fake_dequantize_out(data: torch.Tensor, scales: torch.Tensor, x: torch.Tensor, **options: Any) -> None:
+    _fake_dequantize(data, scales, **options)
+
+
+def _refuse(request: Request, x: torch.Tensor | None, options: dict[str, Any]) -> None:
+    if torch.is_grad_enabled():
+        given = {"x": x, "rms_weight": options.get("weight"), "global_scale": options.get("global_scale")}
+        refuse_gradients(request.op, **given)
+
+
+def register(carry_out: Callable[..., Any]) -> None:
+    """Registers what runs `carry_out`."""
+
+    def operands(options: dict[str, Any]) -> tuple[Any, ...]:
+        scale, value = plain(options.get("global_scale")), options.get("global_number")
+        return (
+            plain(options.get("weight")),
+            value if scale is None else scale,
+            plain(options.get("rows_valid")),
+        )
+
+    def quantize(x: torch.Tensor, **options: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        request = _request(options)
+        rest = (options.get("epsilon", 0.0), options.get("tactic"))
+        _, data, scales = carry_out(request, plain(x), *operands(options), None, None, *rest)
+        return data, scales
+
+    def quantize_out(x: torch.Tensor, data: torch.Tensor, scales: torch.Tensor, **options: Any) -> None:
+        request = _request(options)
+        rest = (options.get("epsilon", 0.0), options.get("tactic"))
+        carry_out(request, plain(x), *operands(options), plain(data), plain(scales), *rest)
+        custom_ops.wrote(data, scales)
+
+    def dequantize(data: torch.Tensor, scales: torch.Tensor, **options: Any) -> torch.Tensor:
+        made: torch.Tensor = carry_out(
+            _back(options), None, *operands(options), plain(data), plain(scales), 0.0, options.get("tactic")
+        )[0]
+        return made
+
+    def dequantize_out(data: torch.Tensor, scales: torch.Tensor, x: torch.Tensor, **options: Any) -> None:
+        carry_out(
+            _back(options),
+            plain(x),
+            *operands(options),
+            plain(data),
+            plain(scales),
+            0.0,
+            options.get("tactic"),
+        )
+        custom_ops.wrote(x)
+
+    custom_ops.define("quantize", _QUANTIZE, quantize, _fake_quantize)
+    custom_ops.define("quantize_out", _QUANTIZE_OUT, quantize_out, _fake_quantize_out)
+    custom_ops.define("dequantize", _DEQUANTIZE, dequantize, _fake_dequantize)
+    custom_ops.define("dequantize_out", _DEQUANTIZE_OUT, dequantize_out, _fake_dequantize_out)
+
+
+def call(  # noqa: PLR0917 (as the launcher takes them)
+    request: Request,
+    x: Any,
+    weight: Any,
+    global_scale: Any,
+    rows_valid: Any,
+    data: Any,
+    scales: Any,
+    epsilon: float,
+    tactic: Tactic | str | None = None,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """`carry_out`, through torch's dispatcher; torch.compile traces this."""
+    tensor = isinstance(global_scale, torch.Tensor)
+    options: dict[str, Any] = {
+        "op": request.op,
+        "format": request.format,
+        "layout": request.layout,
+        "global_scale": global_scale if tensor else None,
+        "global_number": None if tensor or global_scale is None else number("global_scale", global_scale),
+        "rows_valid": rows_valid,
+        "tactic": name_of(tactic),
+    }
+    ops = torch.ops.tilewright
+    if request.direction == "dequantize":
+        options["dtype"] = request.dtype
+        if x is None:
+            return ops.dequantize.default(data, scales, **options), data, scales
+        ops.dequantize_out.default(data, scales, x, **options)
+        return x, data, scales
+    options |= {
+        "fusion": request.fusion,
+        "shuffle": bool(request.shuffle),
+        "exact": request.exact,
+        "weight": weight,
+        "epsilon": number("eps", epsilon),
+    }
+    if scales is None:
+        made, made_scales = ops.quantize.default(x, **options)
+        if data is None:
+            return x, made, made_scales
+        data.view(torch.uint8).copy_(made.view(torch.uint8))
+        return x, data, made_scales
+    if data is None:
+        data = x.new_empty(_data_shape(request, x), dtype=checking.data_dtypes(request.format)[0])
+    ops.quantize_out.default(x, data, scales, **options)
+    return x, data, scales

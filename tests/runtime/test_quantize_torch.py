@@ -1,0 +1,123 @@
+"""The quantising ops as torch sees them: schemas, fake kernels, torch.compile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402 (torch decides whether this is there)
+
+import tilewright  # noqa: E402
+from tilewright import blockwise_scales  # noqa: E402
+from tilewright.context import Context  # noqa: E402
+from tilewright.errors import ArgumentError, ArgumentTypeError  # noqa: E402
+from tilewright.ops.quantize import op  # noqa: E402, F401 (registers the ops)
+
+pytestmark = pytest.mark.usefixtures("hopper")
+KINDS = [
+    ("nvfp4", "128x4"), ("nvfp4", "8x4"), ("mxfp4", "linear"), ("mxfp8", "128x4"), ("mxfp8_e5m2", "8x4"),
+    ("fp8_1x128", "m_major"), ("fp8_1x128", "row_major"), ("fp8_1x128", "packed"),
+    ("fp8_128x128", "row_major"), ("fp8_128x128", "packed"),
+]  # fmt: skip
+
+
+def words(name: str, layout: str, **more: Any) -> dict[str, Any]:
+    return {
+        "op": "quantize", "format": name, "layout": layout, "fusion": "none", "shuffle": False, "exact": True,
+    } | more  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "layout"), KINDS)
+@pytest.mark.parametrize("shape", [(130, 256), (2, 37, 144)])
+def test_schema_and_fake_kernel(name: str, layout: str, shape: tuple[int, ...]) -> None:
+    x = torch.randn(shape).bfloat16()
+    ops = torch.ops.tilewright
+    torch.library.opcheck(ops.quantize.default, (x,), words(name, layout))
+    data, scales = ops.quantize.default(x, **words(name, layout))
+    back = {"op": "dequantize", "format": name, "layout": layout, "dtype": torch.bfloat16}
+    if scales.element_size() == 1:
+        scales = scales.view(torch.uint8)  # opcheck compares arguments, and torch no FP8
+    if data.dtype == torch.uint8:
+        torch.library.opcheck(ops.dequantize.default, (data, scales), back)
+        torch.library.opcheck(ops.quantize_out.default, (x, data, scales), words(name, layout))
+        torch.library.opcheck(ops.dequantize_out.default, (data, scales, torch.empty_like(x)), back)
+
+
+@pytest.mark.parametrize(("name", "layout"), KINDS)
+def test_fake_results_lie_as_real_ones(name: str, layout: str) -> None:
+    for shape in ((130, 256), (1, 16), (3, 37, 144)):
+        x = torch.randn(shape).bfloat16()
+        real = torch.ops.tilewright.quantize.default(x, **words(name, layout))
+        with FakeTensorMode() as mode:
+            fake = torch.ops.tilewright.quantize.default(mode.from_tensor(x), **words(name, layout))
+        for one, other in zip(fake, real, strict=True):
+            assert (one.shape, one.dtype, one.stride()) == (other.shape, other.dtype, other.stride())
+
+
+def nvfp4(x: Any, scale: Any) -> Any:
+    data, scales = tilewright.quantize_nvfp4(x * 2, scale)
+    return data + 0, scales.view(torch.uint8) + 0, tilewright.dequantize_nvfp4(data, scales, scale) * 0.5
+
+
+def numbers(x: Any, scale: Any) -> Any:
+    data, scales = tilewright.quantize_nvfp4(x, 2.5, layout="8x4", shuffle=False, fast=True)
+    valid = torch.full((1,), 7, dtype=torch.int32)
+    _, masked = tilewright.quantize_mxfp8(x, layout="linear", rows_valid=valid)
+    return data + 0, scales.view(torch.uint8) + 0, masked.view(torch.uint8) + 0
+
+
+def blockwise(x: Any, scale: Any) -> Any:
+    data, scales = tilewright.quantize_fp8_blockwise(x * 2)
+    return data.view(torch.uint8) + 0, scales * 2, tilewright.dequantize_fp8_blockwise(data, scales)
+
+
+def into(x: Any, scale: Any) -> Any:
+    out = torch.zeros((x.shape[0], x.shape[1] // 2), dtype=torch.uint8)
+    own = blockwise_scales.allocate((x.shape[0], 4), dtype=torch.float32, device="cpu")
+    data, scales = tilewright.quantize_nvfp4(x, scale, out=out)
+    fp8, _ = tilewright.quantize_fp8_blockwise(x, out_scales=own)
+    result = tilewright.dequantize_nvfp4(data, scales, scale, out=torch.zeros_like(x))
+    return out + 1, scales.view(torch.uint8) + 0, fp8.view(torch.uint8) + 0, own * 2, result + 0
+
+
+@pytest.mark.parametrize("function", [nvfp4, numbers, blockwise, into])
+def test_torch_compile(function: Any) -> None:
+    """One graph, also where m varies; the same bits."""
+    compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
+    scale = torch.tensor([12.0])
+    for m in (130, 64, 33):
+        x = torch.randn(m, 512).bfloat16()
+        for found, wanted in zip(compiled(x, scale), function(x, scale), strict=True):
+            assert found.dtype == wanted.dtype
+            torch.testing.assert_close(found, wanted, rtol=0, atol=0, equal_nan=True)
+
+
+def test_a_varying_m_is_compiled_once_more_at_most() -> None:
+    torch._dynamo.reset()
+    counter = torch._dynamo.testing.CompileCounterWithBackend("aot_eager")
+    compiled = torch.compile(nvfp4, fullgraph=True, backend=counter)
+    for m in (130, 64, 33, 256, 8):
+        compiled(torch.randn(m, 512).bfloat16(), torch.tensor([12.0]))
+    assert counter.frame_count <= 2
+    torch._dynamo.reset()
+
+
+def test_refusals_while_traced() -> None:
+    with FakeTensorMode() as mode:
+        x = mode.from_tensor(torch.zeros(8, 64).bfloat16())
+        with pytest.raises(ArgumentTypeError, match=r"x: its dtype is torch\.float64"):
+            tilewright.quantize_nvfp4(x.double())
+        with pytest.raises(ArgumentError, match="layout: it is '4x8'"):
+            tilewright.quantize_nvfp4(x, layout="4x8")
+        with pytest.raises(ArgumentError, match="x: it requires a gradient"):
+            tilewright.quantize_nvfp4(x.clone().requires_grad_())
+
+
+def test_a_plan_of_a_fake_tensor_is_not_remembered(hopper: Context) -> None:
+    with FakeTensorMode() as mode:
+        data, _ = tilewright.quantize_nvfp4(mode.from_tensor(torch.zeros(8, 64).bfloat16()))
+    assert data.shape == (8, 32)
+    assert not hopper.plans
