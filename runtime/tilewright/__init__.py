@@ -1,7 +1,7 @@
 """Tilewright's runtime: routes, selects, builds and runs generated kernels.
 
-`tilewright.<op>` is the op of that name (`tilewright.gemm`); `tilewright.scale_factors` and
-`tilewright.reference` are modules for its callers. Importing this package compiles nothing and imports
+`tilewright.<op>` is the op of that name (`tilewright.gemm`); `scale_factors`, `blockwise_scales`,
+`row_shuffle` and `reference` are modules for its callers. Importing this package compiles nothing and imports
 neither torch nor TVM-FFI.
 """
 
@@ -12,7 +12,9 @@ import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tilewright import blockwise_scales as blockwise_scales
     from tilewright import reference as reference
+    from tilewright import row_shuffle as row_shuffle
     from tilewright import scale_factors as scale_factors
     from tilewright.context import Context as Context
     from tilewright.device import DeviceProperties as DeviceProperties
@@ -22,6 +24,14 @@ if TYPE_CHECKING:
     from tilewright.ops.blockscaled_gemm import mm_mxfp8_mxfp4 as mm_mxfp8_mxfp4
     from tilewright.ops.blockscaled_gemm import mm_nvfp4 as mm_nvfp4
     from tilewright.ops.gemm import gemm as gemm
+    from tilewright.ops.quantize import dequantize_fp8_blockwise as dequantize_fp8_blockwise
+    from tilewright.ops.quantize import dequantize_mxfp4 as dequantize_mxfp4
+    from tilewright.ops.quantize import dequantize_mxfp8 as dequantize_mxfp8
+    from tilewright.ops.quantize import dequantize_nvfp4 as dequantize_nvfp4
+    from tilewright.ops.quantize import quantize_fp8_blockwise as quantize_fp8_blockwise
+    from tilewright.ops.quantize import quantize_mxfp4 as quantize_mxfp4
+    from tilewright.ops.quantize import quantize_mxfp8 as quantize_mxfp8
+    from tilewright.ops.quantize import quantize_nvfp4 as quantize_nvfp4
     from tilewright.prepared import plan as plan
     from tilewright.registry import Registry as Registry
     from tilewright.tuning.session import tune as tune
@@ -39,7 +49,7 @@ _HOMES = {
     "plan": "tilewright.prepared",
     "tune": "tilewright.tuning.session",
 }
-_MODULES = ("reference", "scale_factors")
+_MODULES = ("blockwise_scales", "reference", "row_shuffle", "scale_factors")
 
 
 def __getattr__(name: str) -> Any:

@@ -404,7 +404,7 @@ def test_tactics(hopper: Context) -> None:
             tilewright.quantize_nvfp4(x, tactic=tactic)
     hopper.plans.clear()
     tilewright.quantize_nvfp4(x, fast=True)
-    assert used(hopper) <= {"host_to_nvfp4_bf16_fast", "host_to_nvfp4_bf16_fast@blocks=4"}
+    assert {tactic.partition("@")[0] for tactic in used(hopper)} == {"host_to_nvfp4_bf16_fast"}
     hopper.plans.clear()
     tilewright.quantize_mxfp4(x)
     assert len(used(hopper)) == 1

@@ -12,7 +12,6 @@ Numbers that are not the hardware's own are estimates for an H200, L2 cold, and 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from math import ceil
 
 from tilewright.device import DeviceProperties
@@ -25,14 +24,14 @@ from tilewright.table import KernelRecord
 LANES = 128  # of an SM
 SM_SHARED_BYTES = 228 * 1024
 BLOCK_SHARED_BYTES = 1024  # that the system takes of each thread block's
-REGISTER_THREADS = {
-    1: 1024,
-    2: 512,
-}  # resident threads of an SM that a kernel's registers allow, by parts of x
 
-# The kernels (tilewright/quantize/geometry.hpp).
+# The kernels (tilewright/quantize): threads of an SM that their registers allow, by kMinBlocks.
+HELD_THREADS = {
+    "vector": 768, "tma": 1024, "silu_mul": 512, "rmsnorm": 512, "squares": 512, "dequantize": 1024,
+}  # fmt: skip
 ROWS = 4  # of a warp
 THREAD_ELEMENTS = {"bf16": 16, "f16": 16, "f32": 8, "e4m3": 16}
+MOST_CHUNKS, CHUNKED_TASKS = 8, 32  # a task has several chunks of columns where an SM has so many tasks
 
 # One launch.
 LAUNCH_SECONDS = {"vector": 2.2e-6, "tma": 2.9e-6}  # to the first load's arrival; tma: barriers, then a warp
@@ -44,35 +43,44 @@ SM_BYTES_PER_CLOCK = {"vector": 40, "tma": 52}  # what one SM moves if few other
 # Instructions an element, in lanes of the exact kernels: reading and widening, then encoding.
 READ_INSTRUCTIONS = {"bf16": 3.0, "f16": 3.5, "f32": 2.0, "e4m3": 4.5}
 ENCODE_INSTRUCTIONS = {4: 9.5, 8: 3.5}  # by bits of the data; from sm_100 on FP4 is converted as FP8 is
-SCALE_INSTRUCTIONS = {"exact": 60.0, "fast": 40.0}  # a block's
+SCALE_INSTRUCTIONS = {"exact": 36.0, "fast": 24.0}  # a block's
 SILU_INSTRUCTIONS = {"exact": 30.0, "fast": 10.0}
-ISSUE_SHARE = 0.75  # of the issue slots that are used at best
+ISSUE_SHARE = 0.85  # of the issue slots that are used at best
 DISTURBANCE = 3.0  # the norm in which memory and instructions add up
 
 
-@lru_cache(maxsize=4096)
-def _resident(threads: int, smem_bytes: int, parts: int) -> int:
-    by_threads = REGISTER_THREADS[parts] // threads
-    by_memory = SM_SHARED_BYTES // (smem_bytes + BLOCK_SHARED_BYTES)
-    return max(1, min(by_threads, by_memory))
+def _way(record: KernelRecord) -> str:
+    """What of the kernel decides how many fit, and what a task is: a key of `HELD_THREADS`."""
+    config = record.config
+    if config["direction"] == "dequantize":
+        return "dequantize"
+    if config["fusion"] != "none":
+        return str(config["fusion"])
+    return "squares" if config["format"] == "fp8_128x128" else str(config["variant"])
 
 
 def resident(record: KernelRecord) -> int:
     """Thread blocks that an SM holds at once."""
-    config = record.config
-    return _resident(config["threads"], record.facts["smem_bytes"], 1 if config["fusion"] == "none" else 2)
+    by_threads = HELD_THREADS[_way(record)] // record.config["threads"]
+    by_memory = SM_SHARED_BYTES // (record.facts["smem_bytes"] + BLOCK_SHARED_BYTES)
+    return int(max(1, min(by_threads, by_memory)))
 
 
-def tasks(record: KernelRecord, problem: Problem) -> int:
-    """Pieces of work for thread blocks."""
-    config = record.config
+def tasks(record: KernelRecord, problem: Problem, sm_count: int) -> int:
+    """Pieces of work for thread blocks, on a GPU of so many SMs."""
+    config, way = record.config, _way(record)
     columns = 32 * THREAD_ELEMENTS[config["x"]]
     rows = config["threads"] // 32 * ROWS
-    if config["format"] == "fp8_128x128" and config["direction"] == "quantize":
+    if way == "squares":
         rows = columns = BLOCK["fp8_128x128"][0]
-    elif config["fusion"] == "rmsnorm":
+    elif way == "rmsnorm":
         rows, columns = ROWS, problem.k
-    return int(problem.groups * ceil(problem.m / rows) * ceil(problem.k / columns))
+    down, across, chunks = problem.groups * ceil(problem.m / rows), ceil(problem.k / columns), 1
+    if way in ("vector", "tma", "silu_mul"):
+        enough = CHUNKED_TASKS * 2 * sm_count
+        while chunks < MOST_CHUNKS and chunks * 2 <= across and down * across >= enough * chunks:
+            chunks *= 2
+    return int(down * ceil(across / chunks))
 
 
 def _instructions(record: KernelRecord, problem: Problem) -> float:
@@ -97,7 +105,7 @@ def estimator(
     """Estimates the tactics of one kernel: what they share is worked out once."""
     config = record.config
     variant = config["variant"]
-    count, held = tasks(record, problem), resident(record)
+    count, held = tasks(record, problem, device.sm_count), resident(record)
     task_clocks = _instructions(record, problem) * problem.elements / count / LANES / ISSUE_SHARE
     task_bytes = problem.bytes / count
     hbm = problem.bytes / (device.memory_bandwidth * HBM_SHARE[variant]) * device.clock_hz

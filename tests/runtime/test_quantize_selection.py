@@ -1,0 +1,92 @@
+"""Which quantising kernel is selected, and what the cost model says: needs no torch and no GPU."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import pytest
+from quantize_rows import make_quantize_row
+
+from tilewright.device import B200, GB10, H200
+from tilewright.ops.common.tactics import Tactic
+from tilewright.ops.quantize.cost import estimator, resident, tasks
+from tilewright.ops.quantize.family import FAMILY
+from tilewright.ops.quantize.problem import LAYOUTS, Problem
+from tilewright.registry import Registry
+from tilewright.table import KernelRecord
+
+VECTOR = KernelRecord.parse(make_quantize_row("vector"))
+TMA = KernelRecord.parse(make_quantize_row("tma", variant="tma", stages=2))
+FAST = KernelRecord.parse(make_quantize_row("fast", arithmetic="fast"))
+SIZES = list(itertools.product([1, 128, 1024, 16384, 131072], [16, 512, 4096, 32768]))
+
+
+def seconds(record: KernelRecord, problem: Problem, blocks: int = 0) -> float:
+    weigh = estimator(record, problem, H200)
+    return weigh(Tactic(record.name, blocks=blocks)).seconds
+
+
+def test_small_problems_go_to_the_vector_kernel_and_large_ones_to_the_ring() -> None:
+    for m, k, wanted in ((128, 512, "vector"), (1024, 2048, "vector"), (65536, 16384, "tma")):
+        best = FAMILY.rank([VECTOR, TMA], Problem(m, k, global_scale="tensor"), H200)[0]
+        assert best.tactic.kernel == wanted, f"{m}x{k}: {best}"
+
+
+@pytest.mark.parametrize("record", [VECTOR, TMA], ids=lambda one: one.name)
+def test_estimates_grow_and_stay_above_what_memory_takes(record: KernelRecord) -> None:
+    for tactic in FAMILY.candidates(record, Problem(1, 16)):
+        for k in (512, 8192):
+            times = [seconds(record, Problem(m, k), tactic.blocks) for m in (1, 64, 512, 4096, 65536, 131072)]
+            # Within a task's rows, more of them are only the padding's share less.
+            assert all(after > 0.99 * before for before, after in itertools.pairwise(times))
+    for m, k in SIZES:
+        problem = Problem(m, k)
+        for tactic in FAMILY.candidates(record, problem):
+            estimate = estimator(record, problem, H200)(tactic)
+            assert estimate.seconds >= problem.bytes / H200.memory_bandwidth
+            assert estimate.seconds == pytest.approx(estimate.main_loop + estimate.overhead)
+            assert estimate.waves >= 1
+
+
+def test_every_problem_of_the_committed_tables_has_an_estimate() -> None:
+    registry = Registry()
+    for device in (H200, B200, GB10):
+        records = registry.route("quantize", device)
+        for record in records:
+            config = record.config
+            for layout in LAYOUTS[config["format"]]:
+                problem = Problem(
+                    129, 4112, 2, config["direction"], config["format"], config["x"], layout,
+                    config["fusion"], exact=config["arithmetic"] == "exact",
+                )  # fmt: skip
+                ranked = FAMILY.rank(records, problem, device)
+                assert any(one.tactic.kernel == record.name for one in ranked), record.name
+                assert FAMILY.choose(registry, records, problem, device).source == "model"
+
+
+def test_fast_arithmetic_only_where_it_is_allowed() -> None:
+    problem = Problem(4096, 4096)
+    assert {one.tactic.kernel for one in FAMILY.rank([VECTOR, FAST], problem, H200)} == {"vector"}
+    loose = FAMILY.rank([VECTOR, FAST], replace(problem, exact=False), H200)
+    assert {one.tactic.kernel for one in loose} == {"vector", "fast"}
+    assert loose[0].tactic.kernel == "fast"
+
+
+def test_tasks_and_thread_blocks() -> None:
+    assert tasks(VECTOR, Problem(33, 513 * 16), 132) == 2 * 17
+    assert tasks(VECTOR, Problem(131072, 32768), 132) == 4096 * 64 // 8
+    assert tasks(KernelRecord.parse(make_quantize_row("f", x="f32")), Problem(32, 512, x="f32"), 132) == 2
+    squares = KernelRecord.parse(make_quantize_row("s", format="fp8_128x128"))
+    assert tasks(squares, Problem(257, 384, 3, format="fp8_128x128", layout="row_major"), 132) == 27
+    assert resident(VECTOR) == 3
+    assert 1 <= resident(TMA) <= 4
+
+
+def test_what_does_not_fit_says_why() -> None:
+    assert FAMILY.misfit(VECTOR, Problem(8, 72)) == "k is 72, not a multiple of 16"
+    low = Problem(8, 64, alignment=Problem(1, 16).alignment._replace(x=8))
+    assert "x's rows begin at multiples of 8 bytes" in (FAMILY.misfit(VECTOR, low) or "")
+    assert FAMILY.misfit(VECTOR, Problem(8, 64, fusion="silu_mul")) == "its fusion is none, not silu_mul"
+    assert FAMILY.misfit_arguments(Tactic("vector", swizzle=2), VECTOR) == "its family takes no swizzle"
+    assert FAMILY.misfit_arguments(Tactic("vector", blocks=3), VECTOR) is None
