@@ -5,7 +5,6 @@ As a program: `host_tuning.py SITE.json FILE` tunes `PROBLEMS` into a tuned file
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import signal
@@ -103,9 +102,12 @@ def main(described: Path, file: Path) -> None:
     engine = Local([0])
     try:
         left = [one for one in PROBLEMS if one not in known]
-        for result in tuning.tune_problems(left, engine, site, book=book):
+        for number, result in enumerate(tuning.tune_problems(left, engine, site, book=book), 1):
+            us = (result.seconds or 0) * 1e6
             print(
-                json.dumps({**dataclasses.asdict(result.problem), "tactic": str(result.tactic)}), flush=True
+                f"[{number}/{len(left)}] {result.problem}: {us:.2f} us {result.tactic}",
+                file=sys.stderr,
+                flush=True,
             )
     finally:
         engine.close()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tilewright_generator.cli.ray_options import ray_options
 from tilewright_generator.errors import DriftError, UsageError, did_you_mean
 from tilewright_generator.filters import Filter, why_nothing
 from tilewright_generator.project import tables_folder
@@ -45,13 +46,7 @@ _TABLE_ROWS = 200  # a longer table is for the report's file
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.option("--dry-run", is_flag=True, help="Say what would be compiled.")
-@click.option(
-    "--ray",
-    is_flag=False,
-    flag_value="",
-    metavar="[ADDRESS]",
-    help="Compile as tasks of Ray (without ADDRESS: on the cluster that Ray finds), then link here.",
-)
+@ray_options("Compile as tasks of Ray, then link here.")
 @click.option("--cache", type=click.Path(path_type=Path, file_okay=False), help="Default: $TILEWRIGHT_CACHE.")
 @click.option("--root", type=click.Path(path_type=Path, file_okay=False), help="Default: the nearest.")
 def command(
@@ -66,7 +61,8 @@ def command(
     report_file: Path | None,
     as_json: bool,
     dry_run: bool,
-    ray: str | None,
+    ray: bool,
+    ray_address: str | None,
     cache: Path | None,
     root: Path | None,
 ) -> None:
@@ -86,8 +82,8 @@ def command(
     tables = _tables(tables_folder(root), modules)
     select, toolchain, store = _selection(tables, modules, terms), find_toolchain(nvcc, cutlass), Store(cache)
     words = None if launcher is None else shlex.split(launcher)
-    if ray is not None and not dry_run:
-        _compile_on_ray(ray or None, tables, select, toolchain, store=store, launcher=words)
+    if (ray or ray_address) and not dry_run:
+        _compile_on_ray(ray_address, tables, select, toolchain, store=store, launcher=words)
     report = build(
         tables,
         select,

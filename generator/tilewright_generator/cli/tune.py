@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tilewright_generator.cli import common, groups, kinds, tuning_progress
+from tilewright_generator.cli.ray_options import ray_options
 from tilewright_generator.cli.tuning_place import Place
 from tilewright_generator.errors import UsageError
 from tilewright_generator.families import running
@@ -48,13 +49,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--merge", is_flag=True, help="Put the entries of the FILEs into the tuned file; needs no GPU.")
 @click.option("--report", type=_FILE, help="Draw tuned times against the roofline: FILE.html, .png or .svg.")
 @click.option("--json", "json_file", type=_FILE, help="Write all results, with GPU and settings.")
-@click.option(
-    "--ray",
-    is_flag=False,
-    flag_value="",
-    metavar="[ADDRESS]",
-    help="Run as tasks of Ray, on every GPU of the cluster (without ADDRESS: the one that Ray finds).",
-)
+@ray_options("Run as tasks of Ray, on every GPU of the cluster.")
 @click.option("--root", metavar="DIRECTORY", help="Project whose kernels run (default: as `run`).")
 def command(*, files: tuple[Path, ...], **options: Any) -> int:
     """Find the fastest tactic of each problem on this machine's GPUs, and keep it where ops look for it.
@@ -97,8 +92,13 @@ class _Settings:
     merge: bool
     report: Path | None
     json_file: Path | None
-    ray: str | None
+    ray: bool
+    ray_address: str | None
     root: str | None
+
+    @property
+    def on_ray(self) -> bool:
+        return self.ray or self.ray_address is not None
 
     @property
     def tunes(self) -> bool:
@@ -106,9 +106,9 @@ class _Settings:
 
     def check(self, files: Sequence[Path]) -> None:
         """What needs to be known before anything is measured for minutes."""
-        for first, second in (("build", "built_only"), ("keep", "exhaustive"), ("ray", "gpus")):
+        for first, second in (("build", "built_only"), ("keep", "exhaustive"), ("on_ray", "gpus")):
             if getattr(self, first) not in (None, False) and getattr(self, second) not in (None, False):
-                names = [f"--{name.replace('_', '-')}" for name in (first, second)]
+                names = [f"--{name.removeprefix('on_').replace('_', '-')}" for name in (first, second)]
                 raise UsageError(f"{' and '.join(names)} exclude each other")
         if not self.tunes and not self.report and not self.merge:
             raise UsageError("which problems? --sizes LIST|FILE or -s MxNxK says so, --report draws")
@@ -198,12 +198,12 @@ class _Tune:
     def _tune(self, current: Context, problems: list[Any]) -> tuple[int, Path]:
         from tilewright.benchmarking.errors import CannotCompareError  # noqa: PLC0415
 
-        lacking = running.missing() if self.settings.ray is None else None
+        lacking = None if self.settings.on_ray else running.missing()
         if lacking:
             raise CannotCompareError(
                 f"nothing was tuned: {lacking}", hint="--dry-run says what there would be to tune."
             )
-        place = Place.find(self.settings.gpus, self.settings.ray, current)
+        place = self._place(current)
         with place.closing():
             self._make_ready(current, problems[0], place.device)
             book = self._book(current, place)
@@ -218,6 +218,12 @@ class _Tune:
             results = self._measure(current, left, book, place)
         wrong = any(failure.wrong for one in results for failure in one.failures)
         return (1 if wrong or any(one.tactic is None for one in results) else 0), book.path
+
+    def _place(self, current: Context) -> Place:
+        settings = self.settings
+        return (
+            Place.of_ray(settings.ray_address) if settings.on_ray else Place.of_here(settings.gpus, current)
+        )
 
     def _make_ready(self, current: Context, problem: Any, device: DeviceProperties) -> None:
         from tilewright.benchmarking.groups import Group, stand  # noqa: PLC0415

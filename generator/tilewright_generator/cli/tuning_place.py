@@ -33,18 +33,21 @@ class Place:
         return self.name
 
     @classmethod
-    def find(cls, gpus: str | None, ray: str | None, current: Context) -> Place:
-        if ray is not None:
-            from tilewright.tuning import ray_engine  # noqa: PLC0415 (an optional extra)
+    def of_ray(cls, address: str | None) -> Place:
+        """Raises RayMissingError."""
+        from tilewright.tuning import ray_engine  # noqa: PLC0415 (an optional extra)
 
-            engine = ray_engine.connect(ray or None)
-            device, driver = ray_engine.gpu(engine)
-            return cls(engine, device, driver, f"{device.name}s of Ray")
+        engine = ray_engine.connect(address)
+        device, driver = ray_engine.gpu(engine)
+        return cls(engine, device, driver, f"{device.name}s of Ray")
+
+    @classmethod
+    def of_here(cls, named: str | None, current: Context) -> Place:
+        """Raises UsageError for GPUs that there are not, or that are not alike."""
         from tilewright.tuning.engine import Local  # noqa: PLC0415
 
-        chosen, device = _gpus(gpus, current)
-        named = f"{device.name} {', '.join(map(str, chosen))}"
-        return cls(Local(chosen), device, None, named)
+        chosen, device = _gpus(named, current)
+        return cls(Local(chosen), device, None, f"{device.name} {', '.join(map(str, chosen))}")
 
     @contextmanager
     def closing(self) -> Iterator[None]:

@@ -32,8 +32,8 @@ class Lines:
         else:
             said = f"{(result.seconds or 0) * 1e6:.2f} us {result.tactic}{_ahead(result)}"
         failed = f", {len(result.failures)} failed" if result.failures else ""
-        tried = f"{result.tried} of {result.legal} tactics{failed}"
-        self._told(f"[{self._done}/{self._total}] {result.problem}: {said} ({tried}, {result.elapsed:.1f} s)")
+        timed = f"{result.legal} tactics fit, {result.tried} timed with variants{failed}"
+        self._told(f"[{self._done}/{self._total}] {result.problem}: {said} ({timed}, {result.elapsed:.1f} s)")
         for failure in result.failures:
             what = "WRONG" if failure.wrong else "failed"
             self.message(f"  {what}: {failure.tactic}: {_one_line(failure.failure or '')}")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import html
 import io
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -251,10 +252,12 @@ def _draw_rates(axes: Any, points: Sequence[Point], device: DeviceProperties) ->
         axes.annotate(
             f"{kind}: {peak * 1e-12:.0f} TFLOP/s", (max(high, ridge), peak * 1e-12), ha="right", va="bottom"
         )
-    axes.annotate(
-        f"memory: {device.memory_bandwidth * 1e-12:.2f} TB/s", (low, low * device.memory_bandwidth * 1e-12),
-        va="bottom",
-    )  # fmt: skip
+    if peaks:  # above the middle of the slope, where nothing can be
+        middle = math.sqrt(low * min(peaks) / device.memory_bandwidth)
+        axes.annotate(
+            f"memory: {device.memory_bandwidth * 1e-12:.2f} TB/s ",
+            (middle, middle * device.memory_bandwidth * 1e-12), ha="right", va="bottom",
+        )  # fmt: skip
     axes.legend(fontsize="small", loc="lower right")
 
 

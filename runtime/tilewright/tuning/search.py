@@ -92,10 +92,14 @@ class Result:
     rank: int | None = None  # of the tactic (but for its variant) in the model's order, from 0
     model: Tactic | None = None  # the model's first
     model_seconds: float | None = None  # measured
-    failures: tuple[Timing, ...] = ()
+    timings: tuple[Timing, ...] = ()  # of all that were tried, in that order, as they were known at last
     reason: str | None = None  # why there is no tactic
     elapsed: float = 0.0  # seconds that the search took
     notes: tuple[str, ...] = ()
+
+    @property
+    def failures(self) -> list[Timing]:
+        return [one for one in self.timings if one.seconds is None]
 
     def as_json(self) -> dict[str, Any]:
         """For a record."""
@@ -179,7 +183,7 @@ def search(
         rank=_rank(family, order, best),
         model=order[0] if order else None,
         model_seconds=hunt.trials.seconds(order[0]) if order else None,
-        failures=tuple(hunt.trials.failures),
+        timings=tuple(hunt.trials.timed.values()),
         reason=None if best is not None else hunt.why_nothing(),
         elapsed=time.monotonic() - started,
         notes=tuple(hunt.notes),

@@ -137,7 +137,7 @@ class _State:
         if self._losses[broken] >= MOST_LOSSES:
             self._answered.add(broken)
             why = f"given up after {MOST_LOSSES} processes, the last: {failure}"
-            yield Result(broken, None, None, failures=self._broke.get(broken, ()), reason=why)
+            yield Result(broken, None, None, timings=self._broke.get(broken, ()), reason=why)
             left = left[1:]
         for some in _shards(left, self._engine.shard):
             excluded = {one: self._broke[one] for one in some if one in self._broke}

@@ -1,0 +1,280 @@
+"""`tilewright tune` as a user calls it; where it would measure on a GPU, kernels of the host run."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tilewright import paths
+from tilewright.context import Context
+from tilewright.device import H200
+from tilewright.tuning import files, workers
+from tilewright.tuning.engine import Local
+from tilewright_generator.cli import invoke, tuning_progress
+from tilewright_generator.cli.tuning_place import Place
+from tilewright_generator.families import running
+
+ROOT = Path(__file__).parents[2]
+SHAPES = ROOT / "benchmarks" / "shapes" / "gemm.yaml"
+SIZES = ["-s", "8x48x64", "-s", "32x48x64"]
+
+
+def tune(*arguments: Any) -> int:
+    return invoke(["tune", *map(str, arguments)])
+
+
+def test_a_dry_run_counts_what_the_model_leaves(capsys: pytest.CaptureFixture[str]) -> None:
+    assert tune("--sizes", SHAPES, "--dry-run", "--device", "h200") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "kernels of NVIDIA H200 compute such problems" in lines[0]
+    listed = [line for line in lines if line.startswith("  gemm ")]
+    assert len(listed) == 149
+    for line in listed:
+        fit, left = map(int, line.rpartition(": ")[2].split(", "))
+        assert 10 <= left <= min(40, fit)
+    assert tune("--sizes", SHAPES, "--dry-run", "--device", "h200", "--exhaustive") == 0
+    listed = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  gemm ")]
+    assert all(len(set(line.rpartition(": ")[2].split(", "))) == 1 for line in listed)
+
+
+def test_a_dry_run_and_a_report_of_a_file_need_no_torch(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from tilewright_generator.cli import invoke\n"
+        "print(invoke(['tune', '-s', '8x4096x4096', '--dry-run', '--device', 'h200']))\n"
+        "print(invoke(['tune', '-s', '8x4096x4096']))\n"
+        f"print(invoke(['tune', '--report', {str(tmp_path / 'x.html')!r}, '--device', 'h200']))\n"
+    )
+    environment = {**os.environ, "TILEWRIGHT_TUNED": str(written(tmp_path))}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert [line for line in done.stdout.splitlines() if len(line) == 1] == ["0", "1", "0"], done.stderr
+    assert "nothing was tuned: torch is not installed" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "which problems?"),
+        (["x.json"], "which problems?"),
+        ([*SIZES, "x.json"], "read by --report and --merge alone"),
+        ([*SIZES, "--keep", "3", "--exhaustive"], "--keep and --exhaustive exclude each other"),
+        ([*SIZES, "--build", "--built-only"], "--build and --built-only exclude each other"),
+        ([*SIZES, "--ray", "--gpus", "0"], "--ray and --gpus exclude each other"),
+        ([*SIZES, "--device", "h200"], "--device describes a GPU"),
+        ([*SIZES, "--merge", "x.json"], "read by"),
+        (["--merge"], "--merge takes tuned FILEs"),
+        ([*SIZES, "--dry-run", "--json", "x.json"], "a dry run has nothing to write"),
+        ([*SIZES, "--json", "/nowhere/x.json"], "there is no folder /nowhere"),
+        ([*SIZES, "--dtype", "fp3"], "one of bf16"),
+        (["--sizes", "tiny"], "tiny is none of"),
+        ([*SIZES, "--keep", "0"], "--keep"),
+    ],
+)
+def test_usage_errors(capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
+    assert tune(*arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.fixture
+def gpu(
+    host: Context, host_generated: Path, host_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """Host kernels in a process of their own, as if on an H200; where the tuned file is."""
+    from host_tuning import HostSite  # noqa: PLC0415 (it needs torch)
+
+    monkeypatch.setenv("TILEWRIGHT_TUNED", str(tmp_path / "tuned"))
+    monkeypatch.setattr(running, "missing", lambda: None)
+    monkeypatch.setattr(running, "context_of", lambda root: host)
+    monkeypatch.setattr(
+        Place, "of_here", lambda named, current: Place(Local([0]), H200, None, "NVIDIA H200 0")
+    )
+    monkeypatch.setattr(workers, "GpuSite", lambda *_: HostSite(host_generated, host_library))
+    return tmp_path / "tuned" / "nvidia_h200" / "gemm.json"
+
+
+def test_tuning_resuming_and_again(gpu: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert tune(*SIZES, "--json", tmp_path / "x.json") == 0
+    found = capsys.readouterr()
+    assert "[2/2] gemm 32x48x64 bf16 x bf16 -> bf16, layout tn: " in found.err
+    assert "2 problems tuned in " in found.out
+    assert str(gpu) in found.out
+    rows = [row for section in files.read(gpu).sections for row in section.rows]
+    assert [row["m"] for row in rows] == [8, 32]
+    record = json.loads((tmp_path / "x.json").read_text())
+    assert [one["tactic"] for one in record["results"]] == [row["tactic"] for row in rows]
+    assert record["settings"]["given"] == ["8x48x64", "32x48x64"]
+    assert tune(*SIZES, "-s", "16x48x64") == 0
+    found = capsys.readouterr()
+    assert f"2 problems have an entry in {gpu}; --again tunes them" in found.err
+    assert "[1/1] gemm 16x48x64" in found.err
+    assert tune(*SIZES) == 0
+    assert "nothing is left to tune" in capsys.readouterr().out
+    assert tune(*SIZES, "--again") == 0
+    assert "2 problems tuned" in capsys.readouterr().out
+    assert len([row for section in files.read(gpu).sections for row in section.rows]) == 3
+
+
+def test_the_folder_that_is_named(gpu: Path, tmp_path: Path) -> None:
+    assert tune(*SIZES, "--out", tmp_path / "defaults") == 0
+    assert not gpu.exists()
+    assert (tmp_path / "defaults" / "nvidia_h200" / "gemm.json").exists()
+
+
+def test_a_file_of_another_machine(gpu: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert tune(*SIZES) == 0
+    text = gpu.read_text().replace('"cuda": "13.0"', '"cuda": "12.9"')
+    gpu.write_text(text)
+    capsys.readouterr()
+    assert tune(*SIZES, "--again") == 1
+    said = capsys.readouterr().err
+    assert "its CUDA is 12.9, here it is 13.0" in said
+    assert "--out FOLDER" in said
+    assert gpu.read_text() == text
+
+
+def test_a_problem_without_a_kernel_fails_and_the_others_do_not(
+    gpu: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert tune("-s", "8x48x63", *SIZES) == 1
+    found = capsys.readouterr()
+    assert "gemm 8x48x63 bf16 x bf16 -> bf16, layout tn: no result: " in found.err
+    assert "2 problems tuned" in found.out
+    assert "; 1 without a result" in found.out
+
+
+def test_kernels_that_are_not_built(gpu: Path, host: Context, capsys: pytest.CaptureFixture[str]) -> None:
+    host.registry._find_libraries = lambda module: []
+    host.registry.refresh()
+    assert tune(*SIZES) == 1
+    assert "not built: 2 of 2 kernels of gemm" in capsys.readouterr().err
+
+
+def test_sigterm_ends_the_workers() -> None:
+    engine = Local([0])
+    engine.submit(sleeps, 1)
+    next(engine.events())
+    (worker,) = engine._workers.values()
+    place = Place(engine, H200, None, "here")
+    with pytest.raises(SystemExit) as caught, place.closing():
+        signal.raise_signal(signal.SIGTERM)
+    assert caught.value.code == 143
+    assert not worker.process.is_alive()
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def sleeps(shard: Any, place: int, say: Any) -> Any:
+    import time  # noqa: PLC0415
+
+    time.sleep(60)
+    yield shard
+
+
+def written(folder: Path, gpu: str = "NVIDIA H200") -> Path:
+    """A folder with a tuned file, of committed kernels."""
+    from tilewright.ops.common.tactics import Tactic  # noqa: PLC0415
+    from tilewright.ops.gemm.family import FAMILY  # noqa: PLC0415
+    from tilewright.ops.gemm.problem import Problem  # noqa: PLC0415
+    from tilewright.registry import Registry  # noqa: PLC0415
+    from tilewright.tuning.header import Header  # noqa: PLC0415
+
+    header = Header(gpu, "9.0", 132, "580.1", "13.0", "4.2.0")
+    registry = Registry(ROOT / "generated", libraries=lambda module: [])
+    entries = []
+    for problem, us in (
+        (Problem(16, 4096, 7168), 17.0),
+        (Problem(4096, 4096, 7168), 330.0),
+        (Problem(4096, 4096, 7168, a="e4m3", b="e4m3", fast_accum=True), 190.0),
+    ):
+        best = FAMILY.rank(registry.route("gemm", H200), problem, H200)[0].tactic
+        assert isinstance(best, Tactic)
+        entries.append(files.Entry(problem, best, us * 1e-6))
+    files.update(paths.tuned_file(folder, gpu, "gemm"), header, FAMILY, registry, entries)
+    return folder
+
+
+@pytest.mark.parametrize("form", ["html", "png", "svg"])
+def test_a_report_of_a_file(
+    tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed (pip install 'tilewright[report]')")
+    monkeypatch.setenv("TILEWRIGHT_TUNED", str(written(tmp_path / "tuned")))
+    target = tmp_path / f"x.{form}"
+    assert tune("--report", target, "--device", "h200") == 0
+    assert "3 problems of" in capsys.readouterr().out
+    if form == "png":
+        assert target.read_bytes().startswith(b"\x89PNG")
+    else:
+        text = target.read_text()
+        assert "<svg" in text
+        assert "memory: 4.80 TB/s" in text
+        # 2 * 64 * 32 / 2 multiplications of 2 operations, 132 SMs, 1.98 GHz; FP8 twice that.
+        assert "1071 TFLOP/s" in text
+        assert "2141 TFLOP/s" in text
+    table = target.read_text() if form == "html" else target.with_suffix(".md").read_text()
+    assert (
+        "gemm 16x4096x7168 bf16 x bf16 -&gt; bf16" in table
+        or "gemm 16x4096x7168 bf16 x bf16 -> bf16" in table
+    )
+    assert "728.8" in table, "2 * 4096 * 4096 * 7168 operations in 330 us"
+    first = target.read_bytes()
+    assert tune("--report", target, "--device", "h200") == 0
+    assert target.read_bytes() == first
+
+
+def test_reports_that_cannot_be_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TILEWRIGHT_TUNED", str(written(tmp_path / "tuned")))
+    assert tune("--report", tmp_path / "x.pdf", "--device", "h200") == 2
+    assert "one of .html, .png, .svg is wanted" in capsys.readouterr().err
+    assert tune("--report", tmp_path / "x.html", "--device", "b200") == 2
+    assert "there is no tuned file of gemm for NVIDIA B200" in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert tune("--report", tmp_path / "x.html", "--device", "h200") == 2
+    assert "pip install 'tilewright[report]'" in capsys.readouterr().err
+
+
+def test_merging(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Entries of files of one machine go together, what is not of these kernels is passed over."""
+    one, other = (paths.tuned_file(written(tmp_path / name), "NVIDIA H200", "gemm") for name in ("a", "b"))
+    text = other.read_text().replace('"m": 16,', '"m": 24,').replace(" kernels, ", " kernels, 0", 1)
+    other.write_text(text)
+    assert tune("--merge", one, other, "--out", tmp_path / "c") == 0
+    found = capsys.readouterr()
+    assert found.out.startswith("3 entries went to ")
+    assert "passed over" in found.err
+    target = paths.tuned_file(tmp_path / "c", "NVIDIA H200", "gemm")
+    assert sum(len(section.rows) for section in files.read(target).sections) == 3
+
+
+def test_a_terminal_sees_a_bar_and_a_log_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    import io  # noqa: PLC0415
+
+    from tilewright.ops.common.tactics import Tactic  # noqa: PLC0415
+    from tilewright.tuning.search import Result  # noqa: PLC0415
+    from tilewright.tuning.trials import Timing  # noqa: PLC0415
+
+    class Tty(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("COLUMNS", "200")
+    failed = Timing(Tactic("y"), None, "CUDA\nerror 1")
+    result = Result("gemm 1x2x3", Tactic("x", splits=2), 1.5e-6, 9, 4, 0, Tactic("z"), 3e-6, (failed,))
+    for stream in (io.StringIO(), Tty()):
+        progress = tuning_progress.progress_for(2, stream)
+        progress.begin()
+        progress.result(result)
+        progress.end()
+        text = stream.getvalue()
+        assert "gemm 1x2x3: 1.50 us x@splits=2, 2.000 times as fast as the model's first" in text
+        assert "  failed: y: CUDA; error 1" in text
+        assert ("[############............] 1/2 0:0" in text) == stream.isatty()

@@ -1,0 +1,254 @@
+"""The search for the fastest tactic: what is timed, how often, and what becomes of what fails."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tilewright.device import H200
+from tilewright.errors import GpuLostError, LaunchError, MeasureError, TilewrightError, WrongResultError
+from tilewright.ops.common.tactics import Tactic
+from tilewright.ops.gemm.family import FAMILY
+from tilewright.ops.gemm.problem import Problem
+from tilewright.registry import Registry
+from tilewright.tuning import search as searching
+from tilewright.tuning.search import Options, Result, promising, search
+from tilewright.tuning.trials import Timing, Trials
+
+PROBLEM = Problem(4096, 4096, 4096)
+
+
+class Times:
+    """A clock with times of its own, in units of the model's first: `of` a kernel, or of a whole tactic;
+    every other takes what the model says. Each sample is slower by `drift` than the one before it."""
+
+    def __init__(self, registry: Registry, of: dict[str, float | Exception], drift: float = 0.0) -> None:
+        self.registry = registry
+        self.of = of
+        self.drift = drift
+        self.wrong: set[str] = set()
+        self.quicks: list[tuple[str, float]] = []
+        self.agains: list[str] = []
+        self.verified: list[str] = []
+
+    def __call__(self, problem: Any) -> Times:
+        self.problem = problem
+        ranked = FAMILY.rank(self.registry.kernels("gemm"), problem, H200)
+        self.unit = ranked[0].estimate.seconds
+        return self
+
+    def seconds(self, tactic: Tactic) -> float:
+        found = self.of.get(str(tactic), self.of.get(tactic.kernel))
+        if isinstance(found, Exception):
+            raise found
+        if found is None:
+            record = self.registry.record(tactic.kernel)
+            model = FAMILY.model(record, self.problem, H200)
+            assert model is not None
+            return model(Tactic(tactic.kernel)).seconds
+        return found * self.unit
+
+    def quick(self, tactic: Tactic, limit: float) -> float:
+        self.quicks.append((str(tactic), limit / self.unit))
+        return self.seconds(tactic)
+
+    def again(self, tactic: Tactic) -> float:
+        self.agains.append(str(tactic))
+        return self.seconds(tactic) * (1 + self.drift * len(self.agains))
+
+    def verify(self, tactic: Tactic) -> None:
+        self.verified.append(str(tactic))
+        if str(tactic) in self.wrong:
+            raise WrongResultError("error norm 0.3")
+
+
+@pytest.fixture
+def registry(tmp_path: Path, row: Callable[..., Any], table: Callable[..., Path], built: Any) -> Registry:
+    """Twenty tiles, of which `unbuilt` is not built."""
+    tiles = [(m, n) for m in (64, 128, 192, 256) for n in (64, 96, 128, 192, 256)]
+    rows = [row(f"k{m}x{n}", tile=[m, n, 64]) for m, n in tiles]
+    rows.append(row("unbuilt", tile=[128, 256, 128]))
+    table(tmp_path / "generated", "kernels", rows)
+    return Registry(tmp_path / "generated", libraries=lambda _: [built(tmp_path / "x.so", ("unbuilt",))])
+
+
+def order(registry: Registry, problem: Problem = PROBLEM) -> list[str]:
+    """The model's, of built kernels."""
+    ranked = FAMILY.rank(registry.kernels("gemm"), problem, H200)
+    return [one.tactic.kernel for one in ranked if one.tactic.kernel != "unbuilt"]
+
+
+def run(registry: Registry, clock: Times, **options: Any) -> Result:
+    excluded = options.pop("excluded", ())
+    return search(
+        FAMILY, registry, PROBLEM, H200, make_clock=clock, options=Options(**options), excluded=excluded
+    )
+
+
+def test_a_tactic_that_the_model_put_behind_is_found(registry: Registry) -> None:
+    names = order(registry)
+    clock = Times(registry, {names[4]: 0.5})
+    found = run(registry, clock)
+    assert found.tactic is not None
+    assert (found.tactic.kernel, found.rank, found.reason) == (names[4], 4, None)
+    assert found.seconds == pytest.approx(0.5 * clock.unit)
+    assert (found.model, found.model_seconds) == (Tactic(names[0]), pytest.approx(clock.unit))
+    assert found.legal == 20
+    assert clock.verified == [str(found.tactic)]
+    assert "unbuilt" not in {one for one, _ in clock.quicks}
+
+
+def test_what_the_model_takes_to_be_hopeless_is_not_timed(registry: Registry) -> None:
+    names = order(registry)
+    ranked = [
+        one for one in FAMILY.rank(registry.kernels("gemm"), PROBLEM, H200) if one.tactic.kernel != "unbuilt"
+    ]
+    near = promising(ranked, 1.2)
+    assert 1 < len(near) < len(ranked)
+    assert all(one.estimate.seconds <= 1.2 * ranked[0].estimate.seconds for one in near)
+    assert promising(ranked, 1.0, least=5) == ranked[:5]
+    assert promising(ranked, 100.0, most=7) == ranked[:7]
+    assert promising(ranked, 1.0, most=3, least=5) == ranked[:3]
+    assert promising([], 1.0) == []
+    clock = Times(registry, {})
+    run(registry, clock, keep=4)
+    assert list(dict.fromkeys(name.partition("@")[0] for name, _ in clock.quicks)) == names[:4]
+    everything = Times(registry, {})
+    found = search(FAMILY, registry, PROBLEM, H200, make_clock=everything, options=Options.exhaustive())
+    assert {name for name, _ in everything.quicks} >= set(names)
+    assert all(limit == float("inf") for _, limit in everything.quicks)
+    assert found.tried >= len(names)
+
+
+def test_a_quick_time_may_stop_where_it_is_hopeless(registry: Registry) -> None:
+    """The limit is that of the fastest so far."""
+    names = order(registry)
+    clock = Times(registry, {names[0]: 1.0, names[1]: 0.8, names[2]: 3.0})
+    run(registry, clock, stop=1.5)
+    limits = dict(reversed(clock.quicks))
+    assert limits[names[0]] == float("inf")
+    assert limits[names[1]] == pytest.approx(1.5)
+    assert limits[names[2]] == limits[names[3]] == pytest.approx(1.2)
+
+
+def test_stages_time_fewer_tactics_more_often(registry: Registry) -> None:
+    clock = Times(registry, {})
+    found = run(registry, clock)
+    times = Counter(clock.agains)
+    assert len(times) <= searching.SEMIFINALISTS + searching.FINALISTS
+    assert times[str(found.tactic)] >= searching.FINAL_ROUNDS
+    assert max(times.values()) == times[str(found.tactic)]
+    assert len(clock.quicks) == len({name for name, _ in clock.quicks}), "nothing is screened twice"
+
+
+def test_the_fastest_are_varied(registry: Registry) -> None:
+    names = order(registry)
+    best = f"{names[1]}@raster=along_n,swizzle=4"
+    found = run(registry, Times(registry, {names[1]: 0.9, best: 0.7}))
+    assert str(found.tactic) == best
+    assert found.rank == 1, "that of the tactic it is a variant of"
+    varied = {one.tactic.kernel for one in found.timings if one.tactic.swizzle > 1}
+    assert len(varied) == searching.VARIED
+
+
+def test_a_drift_of_the_clocks_favours_nobody(registry: Registry) -> None:
+    """Each sample is slower than the one before it, by more than the tactics differ; by turns it is the same
+    for all."""
+    names = order(registry)
+    clock = Times(registry, {names[3]: 0.9, names[0]: 0.93}, drift=0.002)
+    found = run(registry, clock)
+    assert found.tactic is not None
+    assert found.tactic.kernel == names[3]
+
+
+def test_failures_are_passed_over_with_their_reason(registry: Registry) -> None:
+    names = order(registry)
+    of: dict[str, float | Exception] = {names[0]: LaunchError("CUDA error 1"), names[2]: 0.5}
+    found = run(registry, Times(registry, of))
+    assert found.tactic is not None
+    assert found.tactic.kernel == names[2]
+    assert found.failures == [Timing(Tactic(names[0]), None, "CUDA error 1")]
+    assert found.model_seconds is None
+
+
+def test_a_winner_that_is_wrong_gives_way_to_the_next(registry: Registry) -> None:
+    names = order(registry)
+    clock = Times(registry, {names[1]: 0.5, names[2]: 0.6})
+    clock.wrong = {str(one) for one in [Tactic(names[1]), *FAMILY.variants(Tactic(names[1]))]}
+    found = run(registry, clock)
+    assert found.tactic is not None
+    assert found.tactic.kernel == names[2]
+    assert {one.tactic.kernel for one in found.failures if one.wrong} == {names[1]}
+
+
+def test_where_nothing_works_the_first_reason_is_told(registry: Registry) -> None:
+    clock = Times(registry, dict.fromkeys(order(registry), LaunchError("no device memory")))
+    found = run(registry, clock)
+    assert (found.tactic, found.seconds) == (None, None)
+    assert found.reason == f"all {len(found.failures)} tactics failed, the first: no device memory"
+
+
+def test_known_failures_are_not_tried_again(registry: Registry) -> None:
+    names = order(registry)
+    known = Timing(Tactic(names[0]), None, "it broke the CUDA context")
+    clock = Times(registry, {})
+    found = run(registry, clock, excluded=[known])
+    assert names[0] not in {name for name, _ in clock.quicks}
+    assert known in found.failures
+
+
+def test_a_lost_gpu_ends_it_and_names_the_tactic(registry: Registry) -> None:
+    names = order(registry)
+    with pytest.raises(GpuLostError) as caught:
+        run(registry, Times(registry, {names[1]: GpuLostError("gone")}))
+    assert caught.value.tactic == Tactic(names[1])
+
+
+def test_the_time_of_a_problem_is_bounded(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter(range(0, 10_000))
+    monkeypatch.setattr(searching.time, "monotonic", lambda: float(next(now)))
+    clock = Times(registry, {})
+    found = run(registry, clock, seconds=5.5)
+    assert found.tactic is not None
+    screened = {name.partition("@")[0] for name, _ in clock.quicks}
+    assert screened == set(order(registry)[: len(screened)])
+    assert len(screened) < 10
+    assert "were left to the model: 6 s were over" in found.notes[0]
+
+
+def test_operands_that_do_not_fit_are_a_reason(registry: Registry) -> None:
+    def make(problem: Any) -> Any:
+        raise MeasureError("CUDA out of memory")
+
+    found = search(FAMILY, registry, PROBLEM, H200, make_clock=make)
+    assert (found.tactic, found.reason, found.legal) == (None, "CUDA out of memory", 20)
+
+
+def test_a_problem_that_no_built_kernel_computes(registry: Registry) -> None:
+    found = search(FAMILY, registry, Problem(128, 128, 100), H200, make_clock=Times(registry, {}))
+    assert found.tactic is None
+    assert "which is not a multiple of 8" in (found.reason or "")
+
+
+def test_turns_go_round_and_leave_out_what_fails() -> None:
+    a, b, c = Tactic("a"), Tactic("b"), Tactic("c")
+    calls: list[str] = []
+    samples: dict[str, Iterator[float]] = {"a": iter([3.0, 1.0, 2.0]), "b": iter([5.0])}
+
+    def timer(tactic: Tactic) -> float:
+        calls.append(tactic.kernel)
+        found = next(samples[tactic.kernel], None) if tactic.kernel in samples else 9.0
+        if found is None:
+            raise TilewrightError("it failed at last")
+        return found
+
+    trials = Trials()
+    trials.by_turns([a, b, c], timer, 3)
+    assert calls == ["a", "b", "c", "a", "b", "c", "a", "c"]
+    assert trials.seconds(a) == 2.0, "the median"
+    assert trials.timed[b] == Timing(b, None, "it failed at last")
+    assert trials.fastest([c, b, a], 5) == [a, c]
