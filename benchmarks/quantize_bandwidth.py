@@ -255,7 +255,8 @@ def main() -> int:
         peer = f", torch.compile {row['peer'] / row['seconds']:5.2f}" if row["peer"] else ""
         print(
             f"{problem.m:6} x {problem.k:5} {row['seconds'] * 1e6:9.2f} us"
-            f"{row['bytes'] / row['seconds'] * 1e-12:6.2f} TB/s {row['copy'] / row['seconds']:6.1%} of a copy, "
+            f"{row['bytes'] / row['seconds'] * 1e-12:6.2f} TB/s "
+            f"{row['copy'] / row['seconds']:6.1%} of a copy, "
             f"selection {row['seconds'] / row['fastest'] - 1:+5.1%}{peer}  {row['selected']}",
             flush=True,
         )
