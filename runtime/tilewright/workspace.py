@@ -1,52 +1,22 @@
-"""Scratch memory of kernels: one buffer to a (device, stream), grown when a launch needs more.
+"""Scratch memory of kernels: a tensor of torch's allocator for each launch.
 
-Two streams that share a stream-K workspace deadlock the GPU, so none do. A launch inside a CUDA graph
-capture gets memory of its own from the graph's pool, which replays with it: the buffer of the stream
-may be replaced, or be in use, when the graph runs.
+Two streams that share a stream-K workspace deadlock the GPU, so none do: the allocator hands a block on in
+the order of one stream only, and a launch's block is its own until the launch is enqueued, whichever thread
+makes it. In a CUDA graph's capture it comes from the graph's pool and replays with it. Nothing is kept
+between launches: a buffer that outlives one would not be known to whoever owns the pool that it came from
+(torch.compile's reduce-overhead runs calls in its graphs' pool before it captures them).
 """
 
 from __future__ import annotations
-
-import threading
 
 import torch
 
 _ALIGNMENT = 256  # what the C ABI promises to kernels; torch's allocator gives 512
 
 
-class Slot:
-    """The workspace of one stream.
-
-    Hold `lock` from `buffer` to the launch: clearing the workspace and the kernel that uses it are two
-    entries in the stream, and another thread's must not come between them.
-    """
-
-    __slots__ = ("_buffer", "_device", "lock")
-
-    def __init__(self, device: int) -> None:
-        self._device = device
-        self._buffer: torch.Tensor | None = None
-        self.lock = threading.Lock()
-
-    def buffer(self, size: int) -> torch.Tensor:
-        """At least `size` bytes, valid for launches that are ordered after now in the stream."""
-        if torch.cuda.is_current_stream_capturing():
-            return _allocate(size, self._device)
-        held = self._buffer
-        if held is None or held.numel() < size:
-            # The old buffer returns to torch's allocator, which hands it on in stream order.
-            held = self._buffer = _allocate(size, self._device)
-        return held
-
-
-_slots: dict[tuple[int, int], Slot] = {}
-
-
-def slot(device: int) -> Slot:
-    """The slot of the current stream of CUDA device `device`, which must be the current device."""
-    key = (device, torch._C._cuda_getCurrentRawStream(device))
-    found = _slots.get(key)
-    return _slots.setdefault(key, Slot(device)) if found is None else found
+def on_device(size: int, device: torch.device) -> torch.Tensor:
+    """`size` bytes for a launch on the current stream of `device`."""
+    return torch.empty(size, dtype=torch.uint8, device=device)
 
 
 def on_host(size: int) -> torch.Tensor:
@@ -54,8 +24,3 @@ def on_host(size: int) -> torch.Tensor:
     room = torch.empty(size + _ALIGNMENT, dtype=torch.uint8)
     start = -room.data_ptr() % _ALIGNMENT
     return room[start : start + size]
-
-
-def _allocate(size: int, device: int) -> torch.Tensor:
-    rounded = -(-size // _ALIGNMENT) * _ALIGNMENT
-    return torch.empty(rounded, dtype=torch.uint8, device=torch.device("cuda", device))

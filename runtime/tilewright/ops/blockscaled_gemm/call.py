@@ -103,8 +103,7 @@ def multiply(  # noqa: PLR0912, PLR0917 (a warm call in one piece: functions cos
     call = (a, b, a_descale, b_descale, c, out, out_descale, alpha, out_global_scale, beta)
     try:
         if calls.several_devices() and calls.elsewhere(a):
-            with torch.cuda.device(a.device):
-                plan.run(call)
+            calls.run_there(plan, call)
         else:
             plan.run(call)
     except MisalignedError:

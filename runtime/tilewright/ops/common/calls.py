@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
 from tilewright.context import Context
-from tilewright.ops.common.plan import Plan
+
+if TYPE_CHECKING:
+    from tilewright.ops.common.plan import Plan
 
 MOST_ALIGNED = 32  # bytes: more than this no kernel asks of an address
 
-P = TypeVar("P", bound=Plan)
+P = TypeVar("P", bound="Plan")
 
 
 def outline(tensor: torch.Tensor | None) -> Any:

@@ -3,8 +3,9 @@ options, and remembered; carrying it out looks nothing up and decides nothing.""
 
 from __future__ import annotations
 
+import functools
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
 
@@ -14,6 +15,7 @@ from tilewright import workspace
 from tilewright.errors import ArgumentError, LaunchError, NoKernelError
 from tilewright.library import Launcher, Library
 from tilewright.ops.common import memory
+from tilewright.ops.common.calls import several_devices
 from tilewright.ops.common.family import Problem
 from tilewright.ops.common.tactics import Tactic
 from tilewright.registry import Registry
@@ -30,6 +32,8 @@ class Plan:
     `operands`, then numbers. The op has made D."""
 
     operands: ClassVar[tuple[str, ...]] = ()  # names of the op's arguments, in the launcher's order
+    quick: Launcher | None = None
+    """The launcher, where a launch is all there is to do: no workspace, one GPU, no check of its own."""
 
     def __init__(self, arguments: Any) -> None:
         self.arguments = arguments
@@ -86,7 +90,14 @@ class DirectPlan(Plan):
         self.library = bound.library
         self.launch = bound.launcher
         self.workspace_bytes = bound.workspace_bytes
-        self._index = self.device.index if self.device.index is not None else -1
+        if not bound.workspace_bytes and type(self).run is DirectPlan.run and not several_devices():
+            self.quick = bound.launcher
+        # On a described device the kernels are the host's.
+        self._workspace: Callable[[int], torch.Tensor] = (
+            functools.partial(workspace.on_device, device=self.device)
+            if self.device.type == "cuda"
+            else workspace.on_host
+        )
 
     def run(self, call: tuple[Any, ...]) -> None:
         """Raises MisalignedError, ArgumentError for aliasing, LaunchError."""
@@ -96,11 +107,7 @@ class DirectPlan(Plan):
 
     def start(self, call: tuple[Any, ...]) -> int:
         """Launches with a workspace; answers the launcher's status."""
-        if self._index < 0:  # a described device: the kernels are the host's
-            return self.launch(*call, workspace.on_host(self.workspace_bytes))
-        slot = workspace.slot(self._index)
-        with slot.lock:
-            return self.launch(*call, slot.buffer(self.workspace_bytes))
+        return self.launch(*call, self._workspace(self.workspace_bytes))
 
     def fail(self, status: int) -> NoReturn:
         """Turns a launcher's status into an error."""

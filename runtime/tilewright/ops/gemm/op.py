@@ -14,7 +14,7 @@ from tilewright.context import Context
 from tilewright.errors import TilewrightError
 from tilewright.ops.common import calls, custom_ops
 from tilewright.ops.common.guards import factor
-from tilewright.ops.common.plan import MisalignedError, Plan
+from tilewright.ops.common.plan import MisalignedError
 from tilewright.ops.common.tactics import Tactic, parsed
 from tilewright.ops.gemm import arguments as checking
 from tilewright.ops.gemm import guards, planning, torch_op
@@ -76,6 +76,11 @@ def gemm(  # noqa: PLR0912 (a warm call in one piece: functions cost)
     if type(beta) is not float:
         beta = factor("beta", beta)
     try:
+        others = (
+            None
+            if c is None and bias is None and scale_a is None and scale_b is None
+            else (calls.outline(c), calls.outline(bias), calls.outline(scale_a), calls.outline(scale_b))
+        )
         key = (
             "gemm",
             type(a),
@@ -88,9 +93,7 @@ def gemm(  # noqa: PLR0912 (a warm call in one piece: functions cost)
             b.stride(),
             a.get_device(),
             out_dtype if out is None else (type(out), out.dtype, out.shape, out.stride()),
-            None
-            if c is None and bias is None and scale_a is None and scale_b is None
-            else (calls.outline(c), calls.outline(bias), calls.outline(scale_a), calls.outline(scale_b)),
+            others,
             beta == 0,
             activation,
             fast_accum,
@@ -111,21 +114,26 @@ def gemm(  # noqa: PLR0912 (a warm call in one piece: functions cost)
         )  # fmt: skip
     else:  # what the key leaves out of the checks
         plan.used = True
-        if torch.is_grad_enabled():
+        some = a.requires_grad or b.requires_grad or (out is not None and out.requires_grad)
+        if (some or others is not None) and torch.is_grad_enabled():
             guards.check_gradients(a, b, out, c, bias, scale_a, scale_b)
         if plan.arguments.integer:
             guards.check_integer_factors(alpha, beta)
     if beta == 0:
         c = None
     result = torch.empty(plan.shape, dtype=plan.dtype, device=plan.device) if out is None else out
-    call = (a, b, c, result, bias, scale_a, scale_b, alpha, beta)
     try:
+        if (launch := plan.quick) is not None:
+            if (status := launch(a, b, c, result, bias, scale_a, scale_b, alpha, beta, None)) == 0:
+                return result
+            plan.fail(status)
+        call = (a, b, c, result, bias, scale_a, scale_b, alpha, beta)
         if calls.several_devices() and calls.elsewhere(a):
-            with torch.cuda.device(a.device):
-                plan.run(call)
+            calls.run_there(plan, call)
         else:
             plan.run(call)
     except MisalignedError:
+        call = (a, b, c, result, bias, scale_a, scale_b, alpha, beta)
         make = functools.partial(planning.make, context, plan.arguments, parsed(tactic), gemm)
         lie = calls.addresses(plan.tensors(call))
         calls.run_there(calls.for_addresses(context, "gemm", key, lie, make), call)
@@ -148,7 +156,7 @@ def gemm(  # noqa: PLR0912 (a warm call in one piece: functions cost)
 
 def _make_plan(
     context: Context, key: Any, tactic: Tactic | str | None, a: Any, b: Any, **options: Any
-) -> Plan:
+) -> Any:
     arguments = checking.check(context, a, b, **options)
     plan = planning.make(context, arguments, parsed(tactic), gemm)
     if key is not None:
