@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -23,6 +24,18 @@ def rotations(bytes_per_call: int, l2_bytes: int, *, least: int = 4, most: int =
 def _side_stream(device: int) -> torch.cuda.Stream:
     """Where everything is captured: each stream that an op runs on has a workspace of its own."""
     return torch.cuda.Stream(device)
+
+
+@contextlib.contextmanager
+def _no_collecting() -> Iterator[None]:
+    """What Python collects may be something of CUDA's, whose end a capture does not bear."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 class Replays:
@@ -44,17 +57,18 @@ class Replays:
             for call in calls[:warm_up]:
                 call()
             torch.cuda.synchronize()
-            # Not `torch.cuda.graph`: it gives all free memory back to the driver first, which costs more than
-            # the capture does.
-            self._graph.capture_begin(*([] if pool is None else [pool]))
-            try:
-                # What a call returns lives in the graph's memory; freed there, it would be reused.
-                self._kept = [call() for call in calls]
-            except BaseException:
-                with contextlib.suppress(RuntimeError):  # the capture is broken; why is on its way
-                    self._graph.capture_end()
-                raise
-            self._graph.capture_end()
+            with _no_collecting():
+                # Not `torch.cuda.graph`: it gives all free memory back to the driver first, which costs more
+                # than the capture does.
+                self._graph.capture_begin(*([] if pool is None else [pool]))
+                try:
+                    # What a call returns lives in the graph's memory; freed there, it would be reused.
+                    self._kept = [call() for call in calls]
+                except BaseException:
+                    with contextlib.suppress(RuntimeError):  # the capture is broken; why is on its way
+                        self._graph.capture_end()
+                    raise
+                self._graph.capture_end()
         torch.cuda.current_stream().wait_stream(stream)
 
     @property

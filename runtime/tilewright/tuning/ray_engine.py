@@ -7,6 +7,7 @@ free; every machine needs this package at the same release, and the project and 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from tilewright.device import DeviceProperties
 
 _POLL_SECONDS = 0.5
+_GPU_SECONDS = 300.0  # that a first task waits for a GPU, its process's start included
 
 
 class RayMissingError(TilewrightError):
@@ -42,6 +44,10 @@ class RayEngine:
             num_gpus=gpus, num_cpus=cpus, max_calls=1, max_retries=0, num_returns="streaming"
         )(_run)
         self._under_way: dict[Any, tuple[Any, Any]] = {}  # by the next answer: the generator, its shard
+
+    def gpus(self) -> float:
+        """That the cluster has."""
+        return float(self._ray.cluster_resources().get("GPU", 0))
 
     def submit(self, function: Function, shard: Any) -> None:
         self._wait_for(self._task.remote(function, shard), shard)
@@ -104,9 +110,14 @@ def connect(address: str | None, *, gpus: float = 1, cpus: float = 1) -> RayEngi
 
 
 def gpu(engine: RayEngine) -> tuple[DeviceProperties, str | None]:
-    """What a GPU of the cluster is, and its driver: of a task that asks it."""
+    """What a GPU of the cluster is, and its driver: of a task that asks it. Raises RayMissingError."""
+    if not engine.gpus():
+        raise RayMissingError("the Ray cluster has no GPU")
     engine.submit(_describe, None)
+    deadline = time.monotonic() + _GPU_SECONDS
     for event in engine.events():
+        if time.monotonic() > deadline:
+            raise RayMissingError(f"no GPU of the cluster was free for {_GPU_SECONDS:.0f} s")
         if isinstance(event, Answer):
             found: tuple[DeviceProperties, str | None] = event.value
             return found

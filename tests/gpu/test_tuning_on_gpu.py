@@ -1,0 +1,115 @@
+"""Tuning as it is: real kernels, real times, the command and the block."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+import tilewright
+from tilewright import context as contexts
+from tilewright import paths, timing
+from tilewright.context import Context
+from tilewright.ops.common import measuring
+from tilewright.ops.gemm.family import FAMILY
+from tilewright.ops.gemm.measuring import make_operands
+from tilewright.ops.gemm.problem import Problem
+from tilewright.tuning import files
+from tilewright.tuning.clock import GpuClock
+from tilewright_generator.cli import invoke
+
+PROBLEMS = [Problem(16, 4096, 7168), Problem(512, 2048, 2048), Problem(1024, 1024, 1024)]
+SIZES = [word for one in PROBLEMS for word in ("-s", f"{one.m}x{one.n}x{one.k}")]
+
+
+@pytest.fixture(autouse=True)
+def own_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_TUNED", str(tmp_path / "tuned"))
+
+
+@pytest.fixture
+def context() -> Context:
+    """A fresh one, with two kernels at least to choose from."""
+    context = Context()
+    device = context.device(torch.cuda.current_device())
+    fitting = FAMILY.fitting(context.registry.route("gemm", device), PROBLEMS[0])
+    if sum(map(context.registry.is_built, fitting)) < 2:
+        pytest.skip("too few bf16 kernels are built for this GPU: run `tilewright build sm90_gemm`")
+    return context
+
+
+@pytest.mark.usefixtures("context")
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record = tmp_path / "x.json"
+    assert invoke(["tune", *SIZES, "--built-only", "--json", str(record)]) == 0, capsys.readouterr().err
+    results = {one["problem"]["m"]: one for one in json.loads(record.read_text())["results"]}
+    assert set(results) == {16, 512, 1024}
+    with contexts.use(Context()) as fresh:
+        device = fresh.device(torch.cuda.current_device())
+        path = paths.tuned_file(tmp_path / "tuned", device.name, "gemm")
+        assert sum(len(section.rows) for section in files.read(path).sections) == 3
+        for problem in PROBLEMS:
+            found = results[problem.m]
+            choice = fresh.select(FAMILY, problem, device)
+            assert (choice.source, str(choice.tactic)) == ("tuned", found["tactic"])
+            operands = make_operands(problem, device)
+            measuring.checked(operands[0])
+            again = measuring.seconds(operands) * 1e6
+            assert again == pytest.approx(found["us"], rel=0.3)
+            if found["model_us"] is not None:
+                assert found["us"] <= 1.1 * found["model_us"], "the model's first was timed, too"
+    capsys.readouterr()
+    assert invoke(["tune", *SIZES, "--built-only"]) == 0
+    assert "nothing is left to tune" in capsys.readouterr().out
+
+
+def test_the_block(context: Context) -> None:
+    a = torch.randn(64, 2048, device="cuda").bfloat16()
+    b = torch.randn(1024, 2048, device="cuda").bfloat16().T
+    with contexts.use(context):
+        before = tilewright.gemm(a, b)
+        with tilewright.tune(write=False) as session:
+            within = tilewright.gemm(a, b)
+        after = tilewright.gemm(a, b)
+        (result,) = session.results
+        assert result.tactic is not None, result.reason
+        assert not any(one.wrong for one in result.failures)
+        choice = context.select(FAMILY, result.problem, context.device(a.device.index))
+        assert (choice.source, choice.tactic) == ("tuned", result.tactic)
+    wanted = a.double() @ b.double()
+    for found in (before, within, after):
+        assert float((found.double() - wanted).norm() / wanted.norm()) < 4e-3
+
+
+def test_nothing_is_tuned_while_a_graph_is_captured(context: Context) -> None:
+    a = torch.randn(64, 512, device="cuda").bfloat16()
+    b = torch.randn(512, 512, device="cuda").bfloat16().T
+    with contexts.use(context):
+        tilewright.gemm(a, b)  # loads the kernel
+        graph = torch.cuda.CUDAGraph()
+        with tilewright.tune(write=False) as session, torch.cuda.graph(graph):
+            out = tilewright.gemm(a, b)
+        graph.replay()
+        assert session.results == []
+        assert "a CUDA graph is being captured" in session.messages[0]
+    wanted = a.double() @ b.double()
+    assert float((out.double() - wanted).norm() / wanted.norm()) < 4e-3
+
+
+def test_the_clock_agrees_with_the_benchmarks(context: Context) -> None:
+    problem = PROBLEMS[1]
+    with contexts.use(context):
+        device = context.device(torch.cuda.current_device())
+        tactic = context.select(FAMILY, problem, device).tactic
+        clock = GpuClock("gemm", problem, device, seed=0)
+        clock.verify(tactic)
+        operands = make_operands(problem, device)
+        wanted = measuring.seconds(operands, tactic)
+        assert clock.quick(tactic, float("inf")) == pytest.approx(wanted, rel=0.2)
+        assert clock.again(tactic) == pytest.approx(wanted, rel=0.2)
+        assert clock.quick(tactic, wanted / 10) > wanted / 10
+        assert len({one.a.data_ptr() for one in operands}) == len(operands)
+        assert torch.equal(operands[0].a, operands[-1].a)
+        assert len(operands) >= timing.rotations(problem.bytes, device.l2_bytes)
