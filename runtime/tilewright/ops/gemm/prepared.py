@@ -48,7 +48,7 @@ class Prepared(prepared.Prepared):
             except (AttributeError, RuntimeError, TypeError, ValueError):
                 pass  # said below
         elif self.plan.arguments.integer:
-            guards.check_integer_factors(changes.get("alpha", 1.0), changes.get("beta", 1.0))
+            guards.check_integer_factors(*(factor(name, changes.get(name, 1.0)) for name in self.numbers))
         self.carefully({"a": a, "b": b, "out": out}, changes)
         return out
 

@@ -1,0 +1,269 @@
+"""Prepared calls, with kernels that run on the host."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+from typing import Any
+
+import blockscaled_operands as blockscaled
+import pytest
+import torch
+
+import tilewright
+from tilewright.context import Context
+from tilewright.errors import ArgumentError, ArgumentTypeError, NoKernelError, NotBuiltError
+
+BF16 = torch.bfloat16
+NAN = float("nan")
+
+
+def matrix(*shape: int, dtype: torch.dtype = BF16, seed: int = 0) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed + sum(shape))
+    return torch.randn(shape, generator=generator).to(dtype)
+
+
+A, B = matrix(16, 32), matrix(24, 32).t()
+C, BIAS, SCALE = matrix(16, 24), matrix(24), torch.full((1,), 0.5)
+ROOM = matrix(17, 24)
+
+
+def empty(*shape: int) -> torch.Tensor:
+    return torch.full(shape or (16, 24), NAN, dtype=BF16)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"bias": BIAS, "activation": "relu", "scale_a": SCALE, "scale_b": SCALE, "alpha": -2},
+        {"c": C, "beta": 0.5},
+        {"tactic": "host_bf16_tn_streamk@decomposition=split_k,splits=2"},
+    ],
+)
+def test_equals_the_op(host: Context, options: dict[str, Any]) -> None:
+    plan = tilewright.plan(tilewright.gemm, A, B, out=empty(), **options)
+    for seed in range(3):
+        a, b = matrix(16, 32, seed=seed), matrix(24, 32, seed=seed).t()
+        wanted = tilewright.gemm(a, b, **options)
+        out = empty()
+        assert plan(a, b, out) is out
+        assert torch.equal(out, wanted)
+        assert torch.equal(plan(a, b), wanted)
+        assert torch.equal(plan(a=a, b=b), wanted)
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        (matrix(5, 12), matrix(12, 7)),  # copied, with padding
+        (matrix(0, 32), B),
+        (matrix(16, 0), matrix(24, 0).t()),
+        (matrix(3, 16, 32), matrix(24, 32).t()),
+        (matrix(16, 3, 32).transpose(0, 1), matrix(24, 32).t()),
+    ],
+)
+def test_other_plans(host: Context, a: torch.Tensor, b: torch.Tensor) -> None:
+    plan = tilewright.plan(tilewright.gemm, a, b)
+    wanted = tilewright.gemm(a, b)
+    found = plan(a, b)
+    assert torch.equal(found, wanted)
+    assert torch.equal(plan(a, b, torch.full_like(wanted, NAN)), wanted)
+    with pytest.raises(ArgumentError, match=r"^a: it is .*; the plan is for \["):
+        plan(matrix(4, 32), b)
+
+
+def test_planning_launches_nothing(host: Context) -> None:
+    out = empty()
+    tilewright.plan(tilewright.gemm, A, B, out=out)
+    assert out.isnan().all()
+
+
+def test_other_operands_are_kept_or_replaced(host: Context) -> None:
+    plan = tilewright.plan(tilewright.gemm, A, B, c=C, beta=1.0, bias=BIAS)
+    assert torch.equal(plan(A, B), tilewright.gemm(A, B, c=C, beta=1.0, bias=BIAS))
+    c, bias = matrix(16, 24, seed=5), matrix(24, seed=6)
+    changes: list[dict[str, Any]] = [{"c": c}, {"bias": bias}, {"alpha": 3, "beta": -1.0}]
+    for change in changes:
+        wanted = tilewright.gemm(A, B, **{"c": C, "beta": 1.0, "bias": BIAS, **change})
+        out = empty()
+        assert plan(A, B, out, **change) is out
+        assert torch.equal(out, wanted)
+    assert torch.equal(plan(A, B), tilewright.gemm(A, B, c=C, beta=1.0, bias=BIAS))
+    wrong: list[tuple[str, dict[str, Any]]] = [
+        (r"bias: it is \[16\]", {"bias": bias[:16]}),
+        ("bias: it is absent", {"bias": None}),
+        (r"scale_a: it is \[1\].*; the plan is for absent", {"scale_a": SCALE}),
+        ("activation: no plan's call takes it", {"activation": "relu"}),
+        ("alpha: it is a str", {"alpha": "x"}),
+        (r"c: it is torch.float16|c: its dtype is torch.float16", {"c": c.half()}),
+    ]
+    for message, change in wrong:
+        with pytest.raises(ArgumentError, match=message):
+            plan(A, B, empty(), **change)
+
+
+def test_accumulating_into_each_calls_own_out(host: Context) -> None:
+    first = C.clone()
+    plan = tilewright.plan(tilewright.gemm, A, B, out=first, c=first, beta=1.0)
+    second = matrix(16, 24, seed=9)
+    wanted = tilewright.gemm(A, B, c=second, beta=1.0)
+    plan(A, B, second)
+    assert torch.equal(second, wanted)
+    assert torch.equal(first, C)
+    assert torch.equal(plan(A, B, empty(), c=C), tilewright.gemm(A, B, c=C, beta=1.0))
+
+
+WRONG: list[tuple[type[ArgumentError], str, dict[str, Any]]] = [
+    (ArgumentError, r"a: it is \[8, 32\] with strides \(32, 1\).*is for \[16, 32\]", {"a": A[:8]}),
+    (ArgumentError, r"a: it is \[16, 32\] with strides \(64, 1\)", {"a": matrix(16, 64)[:, :32]}),
+    (ArgumentError, r"a: it is \[1, 16, 32\]", {"a": A.unsqueeze(0)}),
+    (ArgumentError, r"b: it is \[32, 24\] with strides \(24, 1\)", {"b": B.contiguous()}),
+    (ArgumentError, r"out: it is \[16, 32\]", {"out": matrix(16, 32)}),
+    (ArgumentError, r"out: it is \[16, 24\] with strides \(0, 1\)", {"out": matrix(24).expand(16, 24)}),
+    (ArgumentError, "out: it overlaps c", {"out": ROOM[1:]}),
+    (ArgumentTypeError, "b: a is torch.bfloat16 and b is torch.float16", {"b": B.half()}),
+    (ArgumentTypeError, "out: its dtype is torch.float16", {"out": C.half()}),
+    (ArgumentTypeError, "a: it is a list", {"a": [1.0]}),
+    (ArgumentTypeError, "b: it is a int", {"b": 3}),
+    (ArgumentError, "b: it is on meta", {"b": torch.empty(24, 32, dtype=BF16, device="meta").t()}),
+    (ArgumentError, "a: its address", {"a": torch.zeros(16 * 32 + 1, dtype=BF16)[1:].view(16, 32)}),
+    (ArgumentError, "a: it requires a gradient", {"a": A.clone().requires_grad_()}),
+    (ArgumentError, "out: it requires a gradient", {"out": C.clone().requires_grad_()}),
+]
+
+
+@pytest.mark.parametrize(("error", "message", "change"), WRONG, ids=[wrong[1] for wrong in WRONG])
+def test_wrong_operands(
+    host: Context, error: type[ArgumentError], message: str, change: dict[str, Any]
+) -> None:
+    c = ROOM[:16]
+    plan = tilewright.plan(tilewright.gemm, A, B, c=c, beta=1.0)
+    call = {"a": A, "b": B, "out": empty(), **change}
+    with pytest.raises(error, match=message):
+        plan(call["a"], call["b"], call["out"])
+    assert torch.equal(plan(A, B), tilewright.gemm(A, B, c=c, beta=1.0))
+
+
+def test_strides_of_single_rows_mean_nothing(host: Context) -> None:
+    plan = tilewright.plan(tilewright.gemm, A[:1], B)
+    odd = A[:1].as_strided((1, 32), (7, 1))
+    assert torch.equal(plan(odd, B), tilewright.gemm(A[:1], B))
+
+
+def test_gradients_of_what_is_kept(host: Context) -> None:
+    bias = torch.nn.Parameter(BIAS.clone())
+    with torch.no_grad():
+        plan = tilewright.plan(tilewright.gemm, A, B, bias=bias)
+        assert torch.equal(plan(A, B), tilewright.gemm(A, B, bias=BIAS))
+    with pytest.raises(ArgumentError, match="bias: it requires a gradient"):
+        plan(A, B)
+
+
+def test_integer_factors(host: Context) -> None:
+    a = torch.arange(-128, 128, dtype=torch.int8).view(8, 32)
+    b = torch.arange(-128, 128, dtype=torch.int8).repeat(2).view(16, 32).t()
+    plan = tilewright.plan(tilewright.gemm, a, b, alpha=2)
+    assert torch.equal(plan(a, b, alpha=3), tilewright.gemm(a, b, alpha=3))
+    with pytest.raises(ArgumentError, match=r"alpha: it is 0\.5"):
+        plan(a, b, alpha=0.5)
+
+
+def test_errors_of_planning(host: Context) -> None:
+    with pytest.raises(ArgumentError, match="k = 32 is wanted"):
+        tilewright.plan(tilewright.gemm, A, B[:16])
+    with pytest.raises(NotBuiltError):
+        tilewright.plan(tilewright.gemm, A, B, activation="silu")
+    with pytest.raises(NoKernelError):
+        tilewright.plan(tilewright.gemm, A, B, tactic="no_such_kernel")
+    for op in (torch.mm, len, None, tilewright.quantize_nvfp4):
+        with pytest.raises(ArgumentTypeError, match=r"op: it is .* is wanted"):
+            tilewright.plan(op, A, B)
+
+
+def test_holds_neither_operands_nor_results(host: Context) -> None:
+    a, b, out = A.clone(), B.clone(), empty()
+    plan = tilewright.plan(tilewright.gemm, a, b, out=out, c=out, beta=1.0)
+    held = [weakref.ref(tensor) for tensor in (a, b, out)]
+    before = len(host.plans)
+    for _ in range(3):
+        plan(a, b, out)
+    del a, b, out
+    gc.collect()
+    assert [ref() for ref in held] == [None] * 3
+    assert len(host.plans) == before  # a plan is its caller's
+
+
+def test_threads(host: Context) -> None:
+    plan = tilewright.plan(
+        tilewright.gemm, A, B, tactic="host_bf16_tn_streamk@decomposition=split_k,splits=2"
+    )
+    inputs = [matrix(16, 32, seed=seed) for seed in range(4)]
+    wanted = [tilewright.gemm(a, B) for a in inputs]
+    wrong: list[int] = []
+
+    def work(index: int) -> None:
+        for _ in range(200):
+            if not torch.equal(plan(inputs[index], B, empty()), wanted[index]):
+                wrong.append(index)
+
+    threads = [threading.Thread(target=work, args=(index,)) for index in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_says_what_it_is(host: Context) -> None:
+    plan = tilewright.plan(tilewright.gemm, A, B, tactic="host_bf16_tn")
+    assert repr(plan) == "<plan of tilewright.gemm: D [16, 24] torch.bfloat16 on cpu, host_bf16_tn>"
+
+
+@pytest.mark.parametrize(
+    ("op", "formats"),
+    [
+        ("mm_nvfp4", ("nvfp4", "nvfp4")),
+        ("mm_mxfp4", ("mxfp4", "mxfp4")),
+        ("mm_mxfp8", ("mxfp8", "mxfp8")),
+        ("mm_mxfp8_mxfp4", ("mxfp8", "mxfp4")),
+    ],
+)
+@pytest.mark.parametrize("extents", [(16, 32, 128), (16, 32, 96), (5, 7, 40)])
+def test_blockscaled(
+    blackwell: Context, op: str, formats: tuple[str, str], extents: tuple[int, int, int]
+) -> None:
+    function = getattr(tilewright, op)
+    m, n, k = extents
+    (a, b, a_descale, b_descale), _ = blockscaled.product(m, n, k, *formats)
+    plan = tilewright.plan(function, a, b, a_descale, b_descale)
+    wanted = function(a, b, a_descale, b_descale)
+    assert torch.equal(plan(a, b), wanted)
+    out = empty(m, n)
+    other, other_descale = blockscaled.operand(m, k, formats[0], seed=7)
+    assert plan(other, b, out, a_descale=other_descale) is out
+    assert torch.equal(out, function(other, b, other_descale, b_descale))
+    alpha = torch.full((1,), 3.0)
+    scaled = tilewright.plan(function, a, b, a_descale, b_descale, alpha)
+    assert torch.equal(scaled(a, b), function(a, b, a_descale, b_descale, alpha))
+    assert torch.equal(scaled(a, b, alpha=alpha + 1), function(a, b, a_descale, b_descale, alpha + 1))
+    with pytest.raises(ArgumentError, match="a_descale"):
+        plan(a, b, a_descale=a_descale.repeat(2, 1))
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_quantised_results(blackwell: Context, given: bool) -> None:
+    call, _ = blockscaled.product(16, 32, 128, "mxfp8", "mxfp8")
+    dtype = torch.float8_e4m3fn
+    wanted = tilewright.mm_mxfp8(*call, out_dtype=dtype)
+    options = {"out_descale": wanted[1].clone()} if given else {}
+    plan = tilewright.plan(tilewright.mm_mxfp8, *call, out_dtype=dtype, **options)
+    first, second = plan(*call[:2]), plan(*call[:2])
+    for found in (first, second):
+        for x, y in zip(found, wanted, strict=True):
+            assert torch.equal(x.view(torch.uint8), y.view(torch.uint8))
+    same = first[1].data_ptr() == second[1].data_ptr()
+    assert same is given
+    with pytest.raises(ArgumentError, match="out_descale"):
+        plan(*call[:2], first[0], out_descale=first[0].view(-1)[: wanted[1].numel()].view(torch.uint8))
