@@ -24,7 +24,7 @@ ODD = [(1, 16), (120, 64), (129, 80), (200, 256), (1023, 7168), (7, 528), (257, 
 FUSED = [(1, 64), (129, 208), (260, 1536), (33, 7168)]
 # Of elements, and of scales, that are not the reference's, at most by a step: fast arithmetic, and fusions,
 # whose sums and exponentials are rounded otherwise.
-FAST_SHARE = 0.0005
+FAST_SHARE = 0.002
 FUSED_SHARE = 0.002
 LARGEST_STEP = 1
 
