@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from tilewright.ops.common.tactics import Tactic
@@ -26,6 +26,17 @@ class TilewrightError(Exception):
 
     def __str__(self) -> str:
         return self.message if self.hint is None else f"{self.message}\n{self.hint}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Whatever a subclass is made of, another process gets it as it is."""
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(kind: type[TilewrightError], args: tuple[Any, ...], state: dict[str, Any]) -> TilewrightError:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(state)
+    return error
 
 
 class TableError(TilewrightError):

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import pickle
 import signal
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import connection
@@ -178,8 +180,17 @@ def _serve(parent: connection.Connection, place: int) -> None:
             except BrokenPipeError:
                 raise
             except Exception as error:
-                parent.send(("error", error))
+                parent.send(("error", _portable(error)))
                 return
             parent.send(("end", None))
         except BrokenPipeError:
             return
+
+
+def _portable(error: Exception) -> Exception:
+    """The error, or what it says where it does not survive the way to another process."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError("".join(traceback.format_exception(error)))
+    return error

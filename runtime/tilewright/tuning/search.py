@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -92,7 +92,9 @@ class Result:
     rank: int | None = None  # of the tactic (but for its variant) in the model's order, from 0
     model: Tactic | None = None  # the model's first
     model_seconds: float | None = None  # measured
-    timings: tuple[Timing, ...] = ()  # of all that were tried, in that order, as they were known at last
+    timings: tuple[Timing, ...] = field(
+        default=(), repr=False
+    )  # of all that were tried, in that order, as they were known at last
     reason: str | None = None  # why there is no tactic
     elapsed: float = 0.0  # seconds that the search took
     notes: tuple[str, ...] = ()

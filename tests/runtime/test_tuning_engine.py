@@ -1,0 +1,136 @@
+"""Processes of this machine that run shards: what comes of answers, errors, deaths and silence."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tilewright.errors import ArgumentError, GpuLostError, StoreError
+from tilewright.ops.common.tactics import Tactic
+from tilewright.tuning.engine import Answer, Ended, Local
+
+Made = Callable[..., Local]
+
+
+@pytest.fixture
+def made() -> Iterator[Made]:
+    engines: list[Local] = []
+
+    def make(places: int = 1, patience: float = 60.0) -> Local:
+        engines.append(Local(range(places), patience))
+        return engines[-1]
+
+    yield make
+    for engine in engines:
+        engine.close()
+
+
+def shard(what: Any, place: int, say: Any) -> Iterator[Any]:
+    say(f"begun {what}")
+    if what == "argument":
+        raise ArgumentError("--size", "is wrong", hint="Mend it.")
+    if what == "strange":
+        raise _StrangeError(1, 2)
+    if what == "lost":
+        yield os.getpid()
+        raise GpuLostError("an illegal memory access")
+    if what == "dies":
+        os._exit(7)
+    if what == "sleeps":
+        time.sleep(60)
+    yield os.getpid()
+    yield place
+
+
+class _StrangeError(Exception):
+    """Cannot be made of its args."""
+
+    def __init__(self, first: int, second: int) -> None:
+        super().__init__(f"{first} and {second}")
+
+
+def events(engine: Local) -> list[Answer | Ended]:
+    return [event for event in engine.events() if event is not None]
+
+
+def test_answers_come_as_they_are_given(made: Made) -> None:
+    engine = made()
+    for what in ("a", "b"):
+        engine.submit(shard, what)
+    found = events(engine)
+    pid = found[0].value if isinstance(found[0], Answer) else 0
+    assert pid != os.getpid()
+    assert found == [
+        Answer("a", pid), Answer("a", 0), Ended("a"), Answer("b", pid), Answer("b", 0), Ended("b"),
+    ]  # fmt: skip
+
+
+def test_each_place_has_a_process(made: Made) -> None:
+    engine = made(2)
+    engine.submit(shard, "sleeps")
+    engine.submit(shard, "a")
+    values = []
+    for event in engine.events():
+        if isinstance(event, Answer):
+            values.append(event.value)
+        if isinstance(event, Ended):
+            break
+    assert values[1] in (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("what", "why"),
+    [("dies", "exit code 7"), ("lost", "an illegal memory access"), ("sleeps", "nothing was heard for 3 s")],
+)
+def test_what_ends_a_process_ends_its_shard_alone(made: Made, what: str, why: str) -> None:
+    engine = made(patience=3.0)
+    engine.submit(shard, what)
+    engine.submit(shard, "after")
+    *first, ended, one, place, end = events(engine)
+    assert isinstance(ended, Ended)
+    assert ended.shard == what
+    assert why in (ended.failure or "")
+    assert [event.shard for event in first] == (["lost"] if what == "lost" else [])
+    assert ended.under_way == (None if what == "lost" else f"begun {what}")
+    assert isinstance(one, Answer)
+    assert (place, end) == (Answer("after", 0), Ended("after"))
+    if first:
+        assert isinstance(first[0], Answer)
+        assert one.value != first[0].value, "another process"
+
+
+def test_what_a_function_raises_is_raised(made: Made) -> None:
+    engine = made()
+    engine.submit(shard, "argument")
+    with pytest.raises(ArgumentError, match="--size: is wrong") as caught:
+        events(engine)
+    assert (caught.value.argument, caught.value.hint) == ("--size", "Mend it.")
+    engine = made()
+    engine.submit(shard, "strange")
+    with pytest.raises(RuntimeError, match="_StrangeError: 1 and 2"):
+        events(engine)
+
+
+def test_what_is_submitted_meanwhile_runs_too(made: Made) -> None:
+    engine = made()
+    engine.submit(shard, "a")
+    seen = []
+    for event in engine.events():
+        if isinstance(event, Ended):
+            seen.append(event.shard)
+            if len(seen) < 3:
+                engine.submit(shard, f"after {event.shard}")
+    assert seen == ["a", "after a", "after after a"]
+
+
+def test_errors_reach_another_process_whole() -> None:
+    lost = GpuLostError("gone", hint="why").of(Tactic("x", splits=2))
+    for error in (ArgumentError("a", "b"), StoreError("c", hint="d"), lost):
+        again = pickle.loads(pickle.dumps(error))
+        assert type(again) is type(error)
+        assert (str(again), again.__dict__) == (str(error), error.__dict__)
