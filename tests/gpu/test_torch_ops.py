@@ -1,0 +1,448 @@
+"""The ops in torch's machinery on a GPU: opcheck, torch.compile, export, CUDA graphs, modes; and plans."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import blockscaled_reference as blockscaled
+import gemm_reference as reference
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.library import opcheck
+from torch.utils.flop_counter import FlopCounterMode
+
+import tilewright
+import tilewright.torch_ops
+from tilewright.context import current
+from tilewright.errors import ArgumentError, NotBuiltError
+
+OPS = torch.ops.tilewright
+ALL = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
+BF16 = torch.bfloat16
+NAN = float("nan")
+
+
+@pytest.fixture(autouse=True)
+def fresh_dynamo() -> None:
+    torch._dynamo.reset()
+
+
+def built(call: Callable[[], Any]) -> Any:
+    """What the call answers; a test whose kernel is not built is skipped."""
+    try:
+        return call()
+    except NotBuiltError as error:
+        return pytest.skip(error.message)
+
+
+def stream_k_tactic(types: tuple[str, str] = ("bf16", "bf16")) -> str:
+    """A tactic that cuts k in a built stream-K kernel, so that it needs a workspace."""
+    registry = current().registry
+    for record in registry.route("gemm", current().device(0)):
+        config = record.config
+        kind = (config["a"], config["d"], config["layout"], config["scheduler"], config["activation"])
+        if kind == (*types, "tn", "stream_k", "none") and registry.is_built(record):
+            return f"{record.name}@decomposition=split_k,splits=2"
+    pytest.skip("no stream-K kernel is built")
+    return ""
+
+
+def random(*shape: int, dtype: str = "bf16", seed: int = 0) -> torch.Tensor:
+    return reference.random(shape, dtype, seed)
+
+
+def weight(n: int, k: int, dtype: str = "bf16", seed: int = 1) -> torch.Tensor:
+    """[k, n], column-major."""
+    return random(n, k, dtype=dtype, seed=seed).t()
+
+
+def cases() -> dict[str, tuple[tuple[torch.Tensor, ...], dict[str, Any]]]:
+    a, b = random(48, 256), weight(128, 256)
+    fp8 = (random(48, 256, dtype="e4m3"), weight(128, 256, "e4m3"))
+    scale, c, bias = torch.full((1,), 0.5, device="cuda"), random(48, 128, seed=3), random(128, seed=4)
+    return {
+        "bf16": ((a, b), {}),
+        "row_major_b": ((a, random(256, 128)), {}),
+        "stream_k": ((a, b), {"tactic": stream_k_tactic()}),
+        "c": ((a, b), {"c": c, "alpha": 2.0, "beta": -0.5}),
+        "bias": ((a, b), {"bias": bias, "activation": "silu"}),
+        "batch": ((random(3, 48, 256), b), {}),
+        "padded": ((random(50, 252), weight(126, 252)), {}),
+        "empty": ((a[:0], b), {}),
+        "no_k": ((a[:, :0], b[:0]), {"c": c, "beta": 1.0}),
+        "fp8": (fp8, {"scale_a": scale, "scale_b": scale, "fast_accum": True}),
+        "int8": ((random(48, 256, dtype="s8"), weight(128, 256, "s8")), {}),
+    }
+
+
+@pytest.mark.parametrize(
+    "case",
+    ["bf16", "row_major_b", "stream_k", "c", "bias", "batch", "padded", "empty", "no_k", "fp8", "int8"],
+)
+def test_opcheck(case: str) -> None:
+    operands, options = cases()[case]
+    wanted = built(lambda: tilewright.gemm(*operands, **options))
+    tests = ALL[1:] if case == "fp8" else ALL  # test_schema compares operands, for which FP8 has no kernels
+    opcheck(OPS.gemm.default, operands, options, test_utils=tests)
+    assert torch.equal(OPS.gemm(*operands, **options), wanted)
+    if case == "empty":
+        return
+    opcheck(OPS.gemm_out.default, (*operands, wanted.clone()), options, test_utils=tests)
+    out = torch.empty_like(wanted)
+    OPS.gemm_out(*operands, out, **options)
+    assert torch.equal(out, wanted)
+    if case == "bf16":
+        more = {"accumulate": True, "beta": 1.0}
+        opcheck(OPS.gemm_out.default, (*operands, wanted.clone()), more, test_utils=ALL)
+
+
+@pytest.mark.parametrize(
+    ("op", "pair"),
+    [
+        ("mm_nvfp4", "nvfp4"), ("mm_mxfp4", "mxfp4"), ("mm_mxfp8", "mxfp8"),
+        ("mm_mxfp8_mxfp4", "mxfp8 x mxfp4"), ("mm_mxfp8_mxfp4", "mxfp4 x mxfp8"),
+    ],
+)  # fmt: skip
+def test_opcheck_of_blockscaled(op: str, pair: str) -> None:
+    of = blockscaled.of_pair(pair, (48, 128, 512))
+    wanted = of.multiply_built()
+    operands, tests = of.call, ALL[1:]
+    if "mxfp8" not in pair:  # bytes serve as well, and test_schema compares them
+        operands, tests = tuple(tensor.view(torch.uint8) for tensor in of.call), ALL
+    opcheck(getattr(OPS, op).default, operands, test_utils=tests)
+    out = torch.zeros_like(wanted)
+    opcheck(getattr(OPS, f"{op}_out").default, (*operands, None, out), test_utils=tests)
+    getattr(OPS, f"{op}_out")(*operands, None, out)
+    assert torch.equal(out, wanted)
+    assert torch.equal(getattr(OPS, op)(*operands), wanted)
+
+
+@pytest.mark.parametrize("dynamic", [True, None])
+@pytest.mark.parametrize("dtype", ["bf16", "e4m3"])
+def test_compiled_over_several_m(dtype: str, dynamic: bool | None) -> None:
+    """One op is one kernel, compiled or not: equal to the bit."""
+    b, scale = weight(256, 512, dtype), torch.full((1,), 0.25, device="cuda")
+
+    def f(x: torch.Tensor, out: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
+        y = tilewright.gemm(x, b, scale_a=scale)
+        tilewright.gemm(x, b, out=out)
+        tilewright.gemm(x, b, c=c, out=c, beta=1.0)
+        return y
+
+    compiled = torch.compile(f, fullgraph=True, dynamic=dynamic)
+    for m in (16, 48, 200, 64, 1024):
+        x, out = random(m, 512, dtype=dtype, seed=m), torch.full((m, 256), NAN, device="cuda", dtype=BF16)
+        c = random(m, 256, seed=m)
+        wanted = [torch.empty_like(out), c.clone()]
+        wanted.append(built(lambda x=x, w=wanted: f(x, *w)))
+        found = [out, c, compiled(x, out, c)]
+        for one, other in zip(found, wanted, strict=True):
+            assert torch.equal(one, other), f"m = {m}"
+
+
+def test_compiled_blockscaled() -> None:
+    of = blockscaled.of_pair("nvfp4", (48, 512, 1024))
+    wanted = of.multiply_built()
+    compiled = torch.compile(tilewright.mm_nvfp4, fullgraph=True)
+    assert torch.equal(compiled(*of.call), wanted)
+
+
+class Block(torch.nn.Module):
+    """A transformer's block: RMSNorm, attention, SwiGLU; its products are Tilewright's."""
+
+    def __init__(self, width: int = 512, heads: int = 8, hidden: int = 1408, fp8: bool = False) -> None:
+        super().__init__()
+        self.heads, self.hidden, self.fp8 = heads, hidden, fp8
+
+        def matrix(n: int, k: int, seed: int) -> torch.nn.Parameter:
+            value = random(n, k, seed=seed) / k**0.5
+            return torch.nn.Parameter(value, requires_grad=False)
+
+        self.norms = torch.nn.Parameter(torch.ones(2, width, device="cuda", dtype=BF16), requires_grad=False)
+        self.qkv, self.projection = matrix(3 * width, width, 1), matrix(width, width, 2)
+        self.up, self.down = matrix(2 * hidden, width, 3), matrix(width, hidden, 4)
+        if fp8:
+            for name in ("up", "down"):
+                value, scale = self.quantize(getattr(self, name))
+                self.register_buffer(f"{name}8", value)
+                self.register_buffer(f"{name}_scale", scale)
+
+    @staticmethod
+    def quantize(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        scale = x.abs().amax().float() / 448
+        return (x / scale).clamp(-448, 448).to(torch.float8_e4m3fn), scale
+
+    @staticmethod
+    def normalize(x: torch.Tensor, norm: torch.Tensor) -> torch.Tensor:
+        wide = x.float()
+        return (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-6)).to(x.dtype) * norm
+
+    def linear(self, x: torch.Tensor, name: str) -> torch.Tensor:
+        if not (self.fp8 and name in ("up", "down")):
+            return tilewright.gemm(x, getattr(self, name).t())
+        value, scale = self.quantize(x)
+        b, scale_b = getattr(self, f"{name}8").t(), getattr(self, f"{name}_scale")
+        return tilewright.gemm(value, b, scale_a=scale, scale_b=scale_b, fast_accum=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """[tokens, width], one sequence."""
+        tokens, width = x.shape
+        normed = self.normalize(x, self.norms[0])
+        qkv = self.linear(normed, "qkv").view(tokens, 3, self.heads, -1).permute(1, 2, 0, 3)
+        heads = torch.nn.functional.scaled_dot_product_attention(
+            qkv[0][None], qkv[1][None], qkv[2][None], is_causal=True
+        )
+        x = x + self.linear(heads[0].transpose(0, 1).reshape(tokens, width), "projection")
+        normed = self.normalize(x, self.norms[1])
+        gate, up = self.linear(normed, "up").split(self.hidden, dim=-1)
+        return x + self.linear(torch.nn.functional.silu(gate) * up, "down")
+
+
+def error(found: torch.Tensor, wanted: torch.Tensor) -> float:
+    return float((found.float() - wanted.float()).norm() / wanted.float().norm())
+
+
+@pytest.mark.parametrize("fp8", [False, True])
+@pytest.mark.parametrize(
+    ("backend", "tolerance"),
+    # aot_eager runs the same kernels: equal to the bit. Inductor fuses, and rounds to BF16 less often; a
+    # value that falls on the other side of an FP8 boundary is 6 % off, a few of them are.
+    [("aot_eager", 0.0), ("inductor", 1e-2), ("reduce-overhead", 1e-2)],
+)
+def test_a_transformer_block(fp8: bool, backend: str, tolerance: float) -> None:
+    block = Block(fp8=fp8)
+    options: dict[str, Any] = {"backend": backend}
+    if backend == "reduce-overhead":
+        options = {"mode": "reduce-overhead"}
+    compiled = torch.compile(block, fullgraph=True, **options)
+    with torch.no_grad():
+        for tokens in (128, 200, 128):
+            for seed in range(4):  # reduce-overhead: a warm-up, a capture, replays with changed data
+                x = random(tokens, 512, seed=seed)
+                wanted = built(lambda x=x: block(x))
+                assert bool(wanted.isfinite().all())
+                assert error(wanted, x) > 0.1  # the block does something
+                torch.compiler.cudagraph_mark_step_begin()
+                assert error(compiled(x).clone(), wanted) <= tolerance * (3 if fp8 else 1)
+
+
+def test_reduce_overhead_with_workspaces() -> None:
+    """Its warm-up and its graphs allocate from one pool, of which the kernels' workspaces must be part."""
+    tactic = stream_k_tactic()
+    first, second = weight(512, 1024), weight(1024, 512, seed=5)
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return tilewright.gemm(tilewright.gemm(x, first, tactic=tactic), second, tactic=tactic)
+
+    compiled = torch.compile(f, fullgraph=True, mode="reduce-overhead")
+    with torch.no_grad():
+        for m in (64, 128, 64):
+            for seed in range(10):
+                x = random(m, 1024, seed=seed)
+                wanted = f(x)
+                torch.compiler.cudagraph_mark_step_begin()
+                assert torch.equal(compiled(x).clone(), wanted)
+                f(random(256, 1024, seed=seed))  # an eager call between replays, with a larger workspace
+
+
+class Linear(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(random(256, 512), requires_grad=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return tilewright.gemm(x, self.weight.t())
+
+
+def test_export(tmp_path: Path) -> None:
+    module = Linear()
+    built(lambda: module(random(64, 512)))
+    m = torch.export.Dim("m", min=2, max=4096)
+    program = torch.export.export(module, (random(64, 512),), dynamic_shapes=({0: m},))
+    torch.export.save(program, tmp_path / "linear.pt2")
+    loaded = torch.export.load(tmp_path / "linear.pt2").module()
+    for rows in (16, 64, 200):
+        x = random(rows, 512, seed=rows)
+        assert torch.equal(loaded(x), module(x))
+
+
+def test_fake_tensors_after_real_ones() -> None:
+    a, b = random(64, 512), weight(256, 512)
+    built(lambda: tilewright.gemm(a, b))
+    plans = len(current().plans)
+    mode = FakeTensorMode()
+    fake_a, fake_b = mode.from_tensor(a), mode.from_tensor(b)
+    with mode:
+        found = [
+            tilewright.gemm(fake_a, fake_b),
+            tilewright.gemm(torch.empty(64, 512, device="cuda").bfloat16(), fake_b),
+        ]
+    found.append(tilewright.gemm(fake_a, fake_b))
+    for one in found:
+        assert isinstance(one, FakeTensor)
+        assert (one.shape, one.dtype, one.device.type) == ((64, 256), BF16, "cuda")
+    assert len(current().plans) == plans
+    with pytest.raises(ArgumentError, match="k = 512 is wanted"):
+        tilewright.gemm(fake_a, fake_b[:256])
+    torch.cuda.synchronize()
+
+
+def test_flops_are_counted() -> None:
+    a, b = random(64, 512), weight(256, 512)
+    built(lambda: tilewright.gemm(a, b))
+    with FlopCounterMode(display=False) as counter:
+        tilewright.gemm(a, b)
+        tilewright.gemm(a, b, out=torch.empty(64, 256, device="cuda", dtype=BF16))
+    assert counter.get_total_flops() == 2 * (2 * 64 * 256 * 512)
+
+
+def test_vmap() -> None:
+    a, b = random(3, 64, 512), weight(256, 512)
+    wanted = torch.stack([built(lambda x=x: tilewright.gemm(x, b)) for x in a])
+    assert torch.equal(torch.vmap(lambda x: tilewright.gemm(x, b))(a), wanted)
+
+
+def plans() -> list[tuple[str, Any, tuple[torch.Tensor, ...]]]:
+    a, b = random(48, 512), weight(256, 512)
+    fp8 = (random(48, 512, dtype="e4m3"), weight(256, 512, "e4m3"))
+    of = blockscaled.of_pair("nvfp4", (48, 256, 512))
+    tactic = stream_k_tactic()
+    scale = torch.full((1,), 0.5, device="cuda")
+    return [
+        ("bf16", built(lambda: tilewright.plan(tilewright.gemm, a, b)), (a, b)),
+        ("stream_k", built(lambda: tilewright.plan(tilewright.gemm, a, b, tactic=tactic)), (a, b)),
+        ("fp8", built(lambda: tilewright.plan(tilewright.gemm, *fp8, scale_a=scale)), fp8),
+        ("nvfp4", built(lambda: tilewright.plan(tilewright.mm_nvfp4, *of.call)), of.call[:2]),
+    ]
+
+
+def test_plans_in_graphs_and_streams() -> None:
+    """A call, a graph of calls with changed data, another stream, and a fresh thread: the same bits."""
+    for name, plan, (a, b) in plans():
+        fresh = a.view(torch.uint8).clone().view(a.dtype)
+        wanted = plan(a, b)
+        changed = a.view(torch.uint8).flip(0).view(a.dtype)
+        wanted_changed = plan(changed, b)
+        assert not torch.equal(wanted, wanted_changed)
+        out = torch.full_like(wanted, NAN)
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            for _ in range(3):
+                plan(fresh, b, out)
+            made = plan(fresh, b)
+        for source, expected in ((changed, wanted_changed), (a, wanted)):
+            fresh.view(torch.uint8).copy_(source.view(torch.uint8))
+            out.fill_(NAN)
+            made.fill_(NAN)
+            graph.replay()
+            assert torch.equal(out, expected), name
+            assert torch.equal(made, expected), name
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            torch.cuda._sleep(10_000_000)
+            fresh.view(torch.uint8).copy_(changed.view(torch.uint8))
+            elsewhere = plan(fresh, b)
+        stream.synchronize()
+        assert torch.equal(elsewhere, wanted_changed), name
+        found: list[Any] = []
+        thread = threading.Thread(target=lambda to=found, p=plan, x=a, y=b: to.append(p(x, y)))
+        thread.start()
+        thread.join()
+        assert torch.equal(found[0], wanted), name
+
+
+def test_plans_refuse_what_was_not_planned() -> None:
+    a, b = random(48, 512), weight(256, 512)
+    plan = built(lambda: tilewright.plan(tilewright.gemm, a, b))
+    with pytest.raises(ArgumentError, match=r"a: it is \[47, 512\]"):
+        plan(a[:47], b)
+    with pytest.raises(ArgumentError, match="a: it is on cpu"):
+        plan(a.cpu(), b)
+    with pytest.raises(ArgumentError, match="out: it overlaps a"):
+        plan(a, b, a[:, :256].as_strided((48, 256), (256, 1)))
+    with pytest.raises(ArgumentError, match="a: its address"):
+        plan(torch.zeros(48 * 512 + 1, device="cuda", dtype=BF16)[1:].view(48, 512), b)
+    torch.cuda.synchronize()
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="one GPU")
+def test_a_plan_of_a_device_that_is_not_the_current_one() -> None:
+    a, b = random(48, 512), weight(256, 512)
+    wanted = built(lambda: tilewright.gemm(a, b))
+    plan = tilewright.plan(tilewright.gemm, a.to("cuda:1"), b.to("cuda:1"))
+    assert torch.equal(plan(a.to("cuda:1"), b.to("cuda:1")).to("cuda:0"), wanted)
+    with pytest.raises(ArgumentError, match=r"a: it is .* on device 0; the plan is for .* on device 1"):
+        plan(a, b)
+
+
+TWO_GRAPHS = """
+import sys, torch, tilewright
+tactic, how = sys.argv[1:]
+torch.manual_seed(0)
+# Many tiles, so that both graphs want every SM at once.
+a = [torch.randn(2048, 4096, device="cuda").bfloat16() for _ in range(2)]
+b = [torch.randn(2000, 4096, device="cuda").bfloat16().t() for _ in range(2)]
+inputs = [[torch.randn_like(x.float()).bfloat16() for _ in range(3)] for x in a]
+want = [[tilewright.gemm(x, y, tactic=tactic) for x in xs] for xs, y in zip(inputs, b)]
+outs = [[torch.empty_like(w[0]) for _ in range(4)] for w in want]
+torch.cuda.synchronize()
+
+def run(i):
+    for out in outs[i]:
+        tilewright.gemm(a[i], b[i], out=out, tactic=tactic)
+
+if how == "two_graphs":  # captured on one stream, replayed on two
+    stream = torch.cuda.Stream()
+    graphs = [torch.cuda.CUDAGraph() for _ in a]
+    for i, graph in enumerate(graphs):
+        with torch.cuda.graph(graph, stream=stream):
+            run(i)
+else:  # two branches of one graph
+    graph = torch.cuda.CUDAGraph()
+    side = torch.cuda.Stream()
+    with torch.cuda.graph(graph):
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            run(1)
+        run(0)
+        torch.cuda.current_stream().wait_stream(side)
+streams = [torch.cuda.Stream() for _ in a]
+for round in range(60):
+    for i in range(2):
+        a[i].copy_(inputs[i][(round + i) % 3])
+        for out in outs[i]:
+            out.fill_(float("nan"))
+    torch.cuda.synchronize()
+    for _ in range(3):
+        if how == "two_graphs":
+            for stream, graph in zip(streams, graphs):
+                with torch.cuda.stream(stream):
+                    graph.replay()
+        else:
+            graph.replay()
+    torch.cuda.synchronize()
+    for i in range(2):
+        for out in outs[i]:
+            assert torch.equal(out, want[i][(round + i) % 3]), (round, i)
+print("done")
+"""
+
+
+@pytest.mark.parametrize("how", ["two_graphs", "two_branches"])
+@pytest.mark.parametrize("cut", ["stream_k", "split_k,splits=4"])
+def test_graphs_have_workspaces_of_their_own(how: str, cut: str, tmp_path: Path) -> None:
+    """Kernels at once that share one deadlock the GPU: a process of its own, which can be ended."""
+    tactic = f"{stream_k_tactic().partition('@')[0]}@decomposition={cut}"
+    script = tmp_path / "graphs.py"
+    script.write_text(TWO_GRAPHS, encoding="utf-8")
+    command = [sys.executable, str(script), tactic, how]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
+    assert result.stdout.strip() == "done", result.stderr
