@@ -28,14 +28,14 @@ from tilewright import context
 from tilewright.errors import TilewrightError
 from tilewright.ops.common.measuring import peer_seconds
 from tilewright.ops.common.measuring import seconds as seconds_of
-from tilewright.ops.common.tactics import Tactic, rearranged
+from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.gemm import measuring
 from tilewright.ops.gemm.family import FAMILY
 from tilewright.ops.gemm.problem import FP8, OUTPUTS, Problem
+from tilewright.tuning.clock import on_gpu
+from tilewright.tuning.search import Options, search
 
 SHAPES = Path(__file__).parent / "shapes" / "gemm.yaml"
-SCREENING_REPLAYS = 3  # for all tactics; the best few are measured again
-SCREENED = 5
 OPERANDS = {"bf16": "bf16", "f16": "f16", "fp8": "e4m3", "tf32": "tf32", "s8": "s8"}
 
 
@@ -61,35 +61,23 @@ def problems(arguments: argparse.Namespace) -> Iterator[tuple[str, Problem]]:
 def best_tactic(
     problem: Problem, operands: list[measuring.Operands]
 ) -> tuple[Tactic, float, list[tuple[float, Tactic]]]:
-    """The fastest tactic, its seconds, and all that were tried with theirs.
-
-    Every legal built kernel is tried with every split; the best of them with every raster and swizzle.
-    """
-    registry = context.current().registry
-    device = context.current().device(torch.cuda.current_device())
-    built = (record for record in registry.route("gemm", device) if registry.is_built(record))
-    first = [one for record in FAMILY.fitting(built, problem) for one in FAMILY.candidates(record, problem)]
-    screened = _screen(problem, operands, first)
-    second = [one for _, tactic in screened[:SCREENED] for one in rearranged(tactic) if one != tactic]
-    screened = sorted(screened + _screen(problem, operands, second), key=lambda item: item[0])
-    again = [(seconds_of(operands, tactic), tactic) for _, tactic in screened[:SCREENED]]
-    seconds, tactic = min(again, key=lambda item: item[0])
-    return tactic, seconds, screened
-
-
-def _screen(
-    problem: Problem, operands: list[measuring.Operands], tactics: list[Tactic]
-) -> list[tuple[float, Tactic]]:
-    """Seconds and tactics, the fastest first; those that fail are left out, with the reason."""
-    screened = []
-    for tactic in tactics:
-        try:
-            seconds = seconds_of(operands, tactic, SCREENING_REPLAYS)
-        except TilewrightError as error:
-            print(f"  skipped {tactic}: {error}", file=sys.stderr)
-            continue
-        screened.append((seconds, tactic))
-    return sorted(screened, key=lambda item: item[0])
+    """The fastest tactic, its seconds, and all that were tried with theirs: exhaustive tuning."""
+    current = context.current()
+    device = current.device(torch.cuda.current_device())
+    found = search(
+        FAMILY,
+        current.registry,
+        problem,
+        device,
+        make_clock=on_gpu(FAMILY.name, device),
+        options=Options.exhaustive(),
+    )
+    for one in found.failures:
+        print(f"  skipped {one.tactic}: {one.failure}", file=sys.stderr)
+    if found.tactic is None:
+        raise TilewrightError(f"{problem}: {found.reason}")
+    tried = sorted((one.seconds, one.tactic) for one in found.timings if one.seconds is not None)
+    return found.tactic, seconds_of(operands, found.tactic), tried
 
 
 def measure(name: str, problem: Problem, tactics: str, times: TextIO | None) -> dict[str, Any]:

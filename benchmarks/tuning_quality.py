@@ -98,6 +98,7 @@ def measure(bench: Bench, problem: Problem) -> dict[str, Any]:
     best = bench.search(problem, clock, Options.exhaustive())
     tuned = bench.search(problem, clock, Options())
     assert best.tactic is not None
+    assert best.seconds is not None
     assert tuned.tactic is not None
     seconds = bench.by_turns(clock, (best.tactic, tuned.tactic, order[0]))
     least = min(seconds.values())
@@ -199,7 +200,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     started = time.monotonic()
 
     def over() -> bool:
-        return time.monotonic() - started > arguments.budget
+        return bool(time.monotonic() - started > arguments.budget)
 
     rows: list[dict[str, Any]] = []
     between: list[dict[str, Any]] = []
