@@ -12,6 +12,7 @@ import tilewright
 from tilewright import context as contexts
 from tilewright import paths, timing
 from tilewright.context import Context
+from tilewright.errors import WrongResultError
 from tilewright.ops.common import measuring
 from tilewright.ops.gemm.family import FAMILY
 from tilewright.ops.gemm.measuring import make_operands
@@ -113,3 +114,20 @@ def test_the_clock_agrees_with_the_benchmarks(context: Context) -> None:
         assert len({one.a.data_ptr() for one in operands}) == len(operands)
         assert torch.equal(operands[0].a, operands[-1].a)
         assert len(operands) >= timing.rotations(problem.bytes, device.l2_bytes)
+
+
+def test_what_is_measured_has_the_c_of_its_problem(context: Context) -> None:
+    problem = Problem(64, 1024, 512, c=True)
+    with contexts.use(context):
+        device = context.device(torch.cuda.current_device())
+        operands = make_operands(problem, device)
+        assert measuring.checked(operands[0]) < 4e-3
+        assert operands[0].c is not None
+        operands[0].c = None
+        operands[0].poison()
+        operands[0].call()
+        kept = operands[-1].c
+        assert kept is not None
+        operands[0].c = kept
+        with pytest.raises(WrongResultError):
+            operands[0].check()

@@ -217,3 +217,27 @@ def test_the_results_read_as_json(run: Run, book: tuning.Book) -> None:
     """What a worker sends can be told: names of tactics, and numbers."""
     (result,) = run(PROBLEMS[:1], book)
     assert json.loads(json.dumps({"tactic": str(result.tactic), "us": result.seconds}))
+
+
+def test_problems_with_c_and_bias_are_tuned_with_them(host: Context) -> None:
+    """What is timed and checked has them too."""
+    a, b = operands(16)
+    c, bias = torch.randn(16, 48).bfloat16(), torch.randn(48).bfloat16()
+    met = []
+
+    def making(family: str, device: Any) -> Any:
+        def make(problem: Problem) -> Any:
+            met.append(problem)
+            clock = host_tuning.HostClock(problem, {})
+            clock._operands.c, clock._operands.bias = c, bias
+            return clock
+
+        return make
+
+    with tilewright.tune(write=False, clocks=making) as session:
+        tilewright.gemm(a, b, c=c, beta=0.5, bias=bias)
+    (problem,) = met
+    assert (problem.c, problem.bias) == (True, True)
+    (result,) = session.results
+    assert result.tactic is not None, result.failures
+    assert not result.failures

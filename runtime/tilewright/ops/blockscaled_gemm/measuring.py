@@ -13,7 +13,7 @@ from tilewright.device import DeviceProperties
 from tilewright.errors import WrongResultError
 from tilewright.ops.blockscaled_gemm import op
 from tilewright.ops.blockscaled_gemm.arguments import OUTPUT_DTYPES
-from tilewright.ops.blockscaled_gemm.problem import BITS, BLOCK, SCALE_LAYOUT, Problem
+from tilewright.ops.blockscaled_gemm.problem import BITS, BLOCK, SCALE_LAYOUT, Problem, c_type
 from tilewright.ops.common import measuring
 from tilewright.ops.common.measuring import Peer
 from tilewright.ops.common.tactics import Tactic
@@ -40,6 +40,7 @@ class Operands:
     b_scales: torch.Tensor
     alpha: torch.Tensor
     global_scale: torch.Tensor | None = None  # of a quantised D
+    c: torch.Tensor | None = None  # counts once where there is one
     result: Any = None
 
     def poison(self) -> None:
@@ -52,6 +53,7 @@ class Operands:
         out, descale = (*self._written(), None, None)[:2]
         self.result = op_of(self.problem.a, self.problem.b)(
             self.a, self.b, self.a_scales, self.b_scales, self.alpha, OUTPUT_DTYPES[self.problem.d], out,
+            c=self.c, beta=0.0 if self.c is None else 1.0,
             out_descale=descale, out_global_scale=self.global_scale, tactic=tactic,
         )  # fmt: skip
         return self.result
@@ -72,6 +74,8 @@ class Operands:
         scales = scale_factors.swizzle(rows[..., ::step, :], SCALE_LAYOUT)
         call = (self.a[..., ::step, :], self.b, scales, self.b_scales, problem.a)
         options: dict[str, Any] = {"format_b": problem.b, "alpha": self.alpha}
+        if self.c is not None:
+            options |= {"c": self.c[..., ::step, :], "beta": 1.0}
         exact = reference.product(*call, **options)
         size = reference.magnitude(*call, **options)
         found = self._value()[..., ::step, :]
@@ -109,9 +113,22 @@ def make_operands(problem: Problem, device: DeviceProperties, seed: int = 0) -> 
     global_scale = None
     if problem.d == "nvfp4":  # of elements of about alpha * sqrt(k), of which few exceed six times that
         global_scale = torch.full((1,), 448.0 / (ALPHA * problem.k**0.5), device="cuda")
+    c = None
+    if problem.c:
+        shape = (problem.batch, problem.m, problem.n) if problem.batch > 1 else (problem.m, problem.n)
+        c = torch.randn(shape, generator=generator, device="cuda").to(OUTPUT_DTYPES[c_type(problem.d)])
     dequantized = 2 * problem.batch * problem.k * (problem.m + problem.n)
     return [
-        Operands(problem, a.clone(), b.clone().mT, a_scales.clone(), b_scales.clone(), alpha, global_scale)
+        Operands(
+            problem,
+            a.clone(),
+            b.clone().mT,
+            a_scales.clone(),
+            b_scales.clone(),
+            alpha,
+            global_scale,
+            None if c is None else c.clone(),
+        )
         for _ in range(measuring.sets(problem, device, dequantized))
     ]
 
@@ -127,6 +144,8 @@ def _random(
 def peer(problem: Problem) -> Peer[Operands] | None:
     """torch.mm on what the operands stand for, dequantised to BF16 beforehand: the product alone, of two to
     four times the bytes."""
+    if problem.c:
+        return None
     if problem.batch > 1:
         return "torch.bmm on bf16", lambda x: torch.bmm(*x.dequantized)
     return "torch.mm on bf16", lambda x: torch.mm(*x.dequantized)

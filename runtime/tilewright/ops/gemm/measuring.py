@@ -26,13 +26,15 @@ _REFERENCE_ROWS = 512  # of D that are checked, spread over it
 
 @dataclass
 class Operands:
-    """One set of random operands, and D."""
+    """One set of random operands, and D. C counts once where there is one."""
 
     problem: Problem
     a: torch.Tensor
     b: torch.Tensor
     out: torch.Tensor
     scale: torch.Tensor | None = None
+    c: torch.Tensor | None = None
+    bias: torch.Tensor | None = None
 
     def poison(self) -> None:
         measuring.poison(self.out)
@@ -42,6 +44,7 @@ class Operands:
         return gemm(
             self.a, self.b, out=self.out, scale_a=self.scale, scale_b=self.scale, tactic=tactic,
             activation=self.problem.activation, fast_accum=self.problem.fast_accum,
+            c=self.c, beta=0 if self.c is None else 1, bias=self.bias,
         )  # fmt: skip
 
     def check(self) -> float:
@@ -49,7 +52,7 @@ class Operands:
 
         Raises WrongResultError where the norm of the error, or the ratio of the norms, is too far off.
         """
-        return check(self.problem, self.a, self.b, self.out)
+        return check(self.problem, self.a, self.b, self.out, c=self.c, bias=self.bias)
 
 
 def make_operands(problem: Problem, device: DeviceProperties, seed: int = 0) -> list[Operands]:
@@ -65,13 +68,23 @@ def _make(problem: Problem, generator: torch.Generator) -> Operands:
     shape = (problem.batch, problem.m, problem.n) if problem.batch > 1 else (problem.m, problem.n)
     out = torch.empty(shape, dtype=OUTPUT_DTYPES[problem.d], device="cuda")
     scale = torch.ones((), device="cuda") if problem.a in FP8 else None
-    return Operands(problem, a, b, out, scale)
+    c = _added(tuple(shape), problem, generator) if problem.c else None
+    bias = _added((problem.n,), problem, generator) if problem.bias else None
+    return Operands(problem, a, b, out, scale, c, bias)
 
 
 def _copy(first: Operands) -> Operands:
     """Strides stay: a matrix is dense, whichever of its sides is contiguous."""
     a, b = first.a.clone(), first.b.clone()
-    return Operands(first.problem, a, b, torch.empty_like(first.out), first.scale)
+    c = None if first.c is None else first.c.clone()
+    return Operands(first.problem, a, b, torch.empty_like(first.out), first.scale, c, first.bias)
+
+
+def _added(shape: tuple[int, ...], problem: Problem, generator: torch.Generator) -> torch.Tensor:
+    """C, or a bias: of D's type."""
+    if problem.d == "s32":
+        return torch.randint(-128, 128, shape, generator=generator, device="cuda", dtype=torch.int32)
+    return torch.randn(shape, generator=generator, device="cuda").to(OUTPUT_DTYPES[problem.d])
 
 
 def _random(
@@ -89,7 +102,7 @@ def _random(
 
 def peer(problem: Problem) -> Peer[Operands] | None:
     """The name of torch's op for the problem, and a call of it; None where torch has none."""
-    if problem.activation != "none":
+    if problem.activation != "none" or problem.c or problem.bias:
         return None
     if problem.a in FP8:
         if problem.batch > 1:
@@ -112,10 +125,22 @@ def peer(problem: Problem) -> Peer[Operands] | None:
     return "torch.mm", lambda x: torch.mm(x.a, x.b, out=x.out)
 
 
-def check(problem: Problem, a: torch.Tensor, b: torch.Tensor, found: torch.Tensor) -> float:
+def check(
+    problem: Problem,
+    a: torch.Tensor,
+    b: torch.Tensor,
+    found: torch.Tensor,
+    *,
+    c: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+) -> float:
     """As `Operands.check`, of a D that is `found`."""
     step = max(1, problem.m // _REFERENCE_ROWS)
     wanted = a[..., ::step, :].double() @ b.double()
+    if c is not None:
+        wanted += c[..., ::step, :].double()
+    if bias is not None:
+        wanted += bias.double()
     activate: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
         "none": lambda x: x,
         "relu": torch.relu,
