@@ -135,7 +135,7 @@ def update(
                 {
                     **dict(zip(family.extents, extents_of(family, entry.problem), strict=True)),
                     "tactic": str(entry.tactic),
-                    "seconds": float(entry.seconds),
+                    "seconds": float(f"{entry.seconds:.4g}"),  # more digits are noise
                 }
             )
         for section in sections.values():
