@@ -164,3 +164,49 @@ def test_addresses_are_judged_at_every_call(library: Library) -> None:
     assert launch(a, b, d, d, None, None, None, 1.0, 0.0, None) == 0
     shifted_c = whole[:384].view(16, 24)
     assert launch(a, b, shifted_c, out, None, None, None, 1.0, 1.0, None) == -34
+
+
+def layout(tensor: torch.Tensor) -> tuple[int, ...]:
+    pairs = zip(tensor.shape, tensor.stride(), strict=True)
+    return (0, tensor.dim(), *(number for pair in pairs for number in pair))
+
+
+def test_a_launcher_fixed_to_layouts(library: Library) -> None:
+    a, b, d = operands()
+    layouts = (layout(a), layout(b), (), layout(d), (), (), ())
+    launch = library.fixed(library.launcher("host_bf16_tn", OPTIONS), layouts)
+    rest = (None, None, None, 1.0, 0.0, None)
+    assert launch(a, b, None, d, *rest) == 0
+    torch.testing.assert_close(d, (a.double() @ b.double()).bfloat16())
+    wider = torch.zeros(16, 16).bfloat16()[:, :8]
+    for status, call in (
+        (-48, (a[:8], b, None, d)),
+        (-48, (wider, b, None, d)),
+        (-48, (a.unsqueeze(0), b, None, d)),
+        (-49, (a, b.contiguous(), None, d)),
+        (-50, (a, b, d, d)),
+        (-51, (a, b, None, d.t().contiguous().t())),
+    ):
+        assert launch(*call, *rest) == status
+    with pytest.raises(TypeError, match="a launcher of 7 operands"):
+        launch(a, b)
+    with pytest.raises(TypeError, match="an operand is a int"):
+        launch(3, b, None, d, *rest)
+    with pytest.raises(ValueError, match="a layout holds 3 numbers"):
+        library.fixed(library.launcher("host_bf16_tn", OPTIONS), ((0, 2, 16),))
+
+
+def test_strides_of_extents_of_1_mean_nothing(library: Library) -> None:
+    a, b, d = operands(m=1)
+    launch = library.fixed(library.launcher("host_bf16_tn", OPTIONS), (layout(a), layout(b), (), layout(d)))
+    rest = (None, None, None, 1.0, 0.0, None)
+    assert launch(a.as_strided((1, 8), (3, 1)), b, None, d, *rest) == 0
+
+
+def test_tensors_without_memory(library: Library) -> None:
+    a, b, d = operands()
+    launch = library.launcher("host_bf16_tn", OPTIONS)
+    hollow = torch.zeros_like(a)
+    hollow.untyped_storage().resize_(0)
+    with pytest.raises(ValueError, match="operand 0 has no memory"):
+        launch(hollow, b, None, d, None, None, None, 1.0, 0.0, None)

@@ -259,6 +259,33 @@ def test_fake_tensors_never_reach_a_kernel(host: Context, remembered: bool) -> N
         tilewright.gemm(A, B, bias=bias)
 
 
+def test_fake_blockscaled_tensors_never_reach_a_kernel(blackwell: Context) -> None:
+    operands, _ = blockscaled.product(16, 32, 128)
+    wanted = tilewright.mm_nvfp4(*operands)
+    before = len(blackwell.plans)
+    mode = FakeTensorMode()
+    for index in range(len(operands)):  # any one of them
+        with mode:
+            mixed = [mode.from_tensor(x) if i >= index else x for i, x in enumerate(operands)]
+        if index == 0:
+            found = tilewright.mm_nvfp4(*mixed)
+            assert isinstance(found, FakeTensor)
+            assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
+        else:
+            with pytest.raises(Exception, match=r"[mM]ix|fake"):
+                tilewright.mm_nvfp4(*mixed)
+    assert len(blackwell.plans) == before
+
+
+def test_a_plan_in_a_compiled_function_runs_outside_of_its_graph(host: Context) -> None:
+    torch._dynamo.reset()
+    plan = tilewright.plan(tilewright.gemm, A, B)
+    compiled = torch.compile(lambda x: plan(x + 1, B) * 2, backend="aot_eager")
+    for seed in range(2):
+        x = matrix(16, 32, seed=seed)
+        assert torch.equal(compiled(x), tilewright.gemm(x + 1, B) * 2)
+
+
 def test_fake_tensors_and_plans(host: Context) -> None:
     plan = tilewright.plan(tilewright.gemm, A, B, out=C.clone())
     mode = FakeTensorMode()
