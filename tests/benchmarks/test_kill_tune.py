@@ -21,7 +21,7 @@ def test_what_killed_tunes_leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
     import host_tuning  # noqa: PLC0415
     import kill_tune  # noqa: PLC0415
-    from conftest import HOST_ROWS, build_host_library, write_table  # noqa: PLC0415
+    from host_modules import HOST_ROWS, build_host_library, write_table  # noqa: PLC0415
 
     write_table(tmp_path / "generated", "host_gemm", HOST_ROWS)
     library = build_host_library(tmp_path, "gemm", HOST_ROWS, "host_kernels.cc")

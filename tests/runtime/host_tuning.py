@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from conftest import Built
+from host_modules import Built
 
 from tilewright.context import Context
 from tilewright.device import H200

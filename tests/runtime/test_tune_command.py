@@ -162,12 +162,12 @@ def test_sigterm_ends_the_workers() -> None:
     engine.submit(sleeps, 1)
     next(engine.events())
     (worker,) = engine._workers.values()
-    place = Place(engine, H200, None, "here")
+    place, before = Place(engine, H200, None, "here"), signal.getsignal(signal.SIGTERM)
     with pytest.raises(SystemExit) as caught, place.closing():
         signal.raise_signal(signal.SIGTERM)
     assert caught.value.code == 143
     assert not worker.process.is_alive()
-    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def sleeps(shard: Any, place: int, say: Any) -> Any:

@@ -1,0 +1,154 @@
+"""Tables of kernels that run on the host, and the library that g++ makes of them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from tilewright import paths
+from tilewright.table import KernelRecord
+
+ROOT = Path(__file__).resolve().parents[2]
+ALIGNMENT = {"bf16": 8, "f16": 8, "tf32": 4, "f32": 4, "s8": 16, "s32": 4, "e4m3": 16, "e5m2": 16}
+
+
+def config(**fields: Any) -> dict[str, Any]:
+    defaults = {
+        "arch": "sm_90a", "a": "bf16", "b": "bf16", "d": "bf16", "tile": [128, 128, 64], "acc": "f32",
+        "c": "same", "layout": "tn", "cluster": [1, 1], "schedule": "cooperative",
+        "scheduler": "data_parallel", "fast_accum": False, "swap_ab": False, "bias": False,
+        "activation": "none", "pdl": False, "stages": "auto",
+    }  # fmt: skip
+    return defaults | fields
+
+
+def make_row(name: str, **fields: Any) -> dict[str, Any]:
+    """A row of a table as the generator writes it."""
+    made = config(**fields)
+    types = {"a": made["a"], "b": made["b"], "c": made["d"], "d": made["d"]}
+    return {
+        "name": name,
+        "source": f"{name}.cu",
+        "sha256": f"sha of {name}",
+        "arch": made["arch"],
+        "defines": [],
+        "instructions": ["HGMMA"],
+        "config": made,
+        "facts": {
+            "stages": 4,
+            "smem_bytes": 100000,
+            "threads": 384,
+            "alignment": {matrix: ALIGNMENT[dtype] for matrix, dtype in types.items()},
+        },
+    }
+
+
+HOST_ROWS = [
+    make_row("host_bf16_tn", bias=True),
+    make_row("host_bf16_tn_relu", bias=True, activation="relu"),
+    make_row("host_bf16_tn_streamk", bias=True, scheduler="stream_k", tile=[128, 256, 64]),
+    make_row("host_bf16_nt", layout="nt"),
+    make_row("host_tf32_tn", a="tf32", b="tf32", d="f32"),
+    make_row("host_s8_tn", a="s8", b="s8", d="s32", acc="s32", bias=True),
+    make_row("host_absent", activation="silu"),
+    make_row("host_old_abi", activation="gelu"),
+]
+
+
+BITS = {"nvfp4": 4, "mxfp4": 4, "mxfp8": 8, "mxfp8_e5m2": 8, "bf16": 16, "f16": 16, "f32": 32}
+
+
+def make_blockscaled_row(name: str, **fields: Any) -> dict[str, Any]:
+    """A row of a table of block-scaled kernels as the generator writes it."""
+    made: dict[str, Any] = {
+        "arch": "sm_100f", "a": "nvfp4", "b": "nvfp4", "d": "bf16", "tile": [128, 128, 256], "c": "none",
+        "cluster": "dynamic", "schedule": "1sm", "scheduler": "data_parallel", "store": "tma",
+        "prefetch": "tma", "swap_ab": False, "pdl": True, "stages": "auto", "cutlass": "4.2",
+    } | fields  # fmt: skip
+    mixed = BITS[made["a"]] != BITS[made["b"]]
+    alignment = {x: 128 if mixed and BITS[made[x]] == 4 else 128 // BITS[made[x]] for x in "ab"}
+    store = 256 if made["store"] == "direct_256" else 128
+    alignment["c"] = store // (16 if made["d"] in ("nvfp4", "mxfp8") else BITS[made["d"]])
+    alignment["d"] = store // BITS[made["d"]]
+    if made["arch"] == "sm_90a":
+        alignment = {"a": 32, "b": 32, "c": 1, "d": 1}
+    facts = {"threads": 256, "block": 16 if made["a"] == "nvfp4" else 32, "alignment": alignment}
+    if made["cluster"] == "dynamic":
+        facts["cluster_multiple"] = [2 if made["schedule"] == "2sm" else 1, 1]
+    return {
+        "name": name,
+        "source": f"{name}.cu",
+        "sha256": f"sha of {name}",
+        "arch": made["arch"],
+        "defines": [],
+        "instructions": ["UTCOMMA"],
+        "config": made,
+        "facts": facts,
+    }
+
+
+_ULTRA = {"arch": "sm_103a", "tile": [128, 128, 768], "store": "direct_256"}
+HOST_BLOCKSCALED_ROWS = [
+    make_blockscaled_row("host_nvfp4"),
+    make_blockscaled_row("host_nvfp4_2sm", schedule="2sm"),
+    make_blockscaled_row("host_nvfp4_streamk", scheduler="stream_k", cluster=[1, 1]),
+    make_blockscaled_row("host_nvfp4_c", c="same"),
+    make_blockscaled_row("host_nvfp4_f32", d="f32"),
+    make_blockscaled_row("host_nvfp4_ultra", **_ULTRA),
+    make_blockscaled_row("host_nvfp4_quantized", d="nvfp4"),
+    make_blockscaled_row("host_mxfp4", a="mxfp4", b="mxfp4"),
+    make_blockscaled_row("host_mxfp8", a="mxfp8", b="mxfp8"),
+    make_blockscaled_row("host_mxfp8_e5m2", a="mxfp8_e5m2", b="mxfp8"),
+    make_blockscaled_row("host_mxfp8_quantized", a="mxfp8", b="mxfp8", d="mxfp8"),
+    make_blockscaled_row("host_mxfp8_mxfp4", a="mxfp8", b="mxfp4"),
+    make_blockscaled_row("host_mxfp4_mxfp8", a="mxfp4", b="mxfp8"),
+    make_blockscaled_row("host_nvfp4_absent", d="f16"),
+]
+
+
+def write_table(folder: Path, module: str, rows: list[dict[str, Any]], family: str = "gemm") -> Path:
+    head = {"format": 1, "module": module, "family": family, "spec": f"specs/{module}.yaml"}
+    lines = ",\n".join(json.dumps(row) for row in rows)
+    (folder / module).mkdir(parents=True)
+    path = folder / module / "table.json"
+    path.write_text(json.dumps(head)[:-1] + ', "kernels": [\n' + lines + "\n]}\n", encoding="utf-8")
+    return path
+
+
+class Built:
+    """Stands for a library.json: everything of the table is in it but `lacking`."""
+
+    toolchain = {"nvcc": "13.0.88", "host": "g++ 12.2.0", "cutlass": "4.2.0"}  # noqa: RUF012
+
+    def __init__(self, path: Path, lacking: tuple[str, ...] = ()) -> None:
+        self.path = path
+        self.lacking = lacking
+
+    def holds(self, record: KernelRecord) -> bool:
+        return record.name not in self.lacking and record.sha256 == f"sha of {record.name}"
+
+
+def build_host_library(folder: Path, family: str, rows: list[dict[str, Any]], kernels: str) -> Path:
+    """host_FAMILY.so: the family's real table template, linked with kernels that run on the host."""
+    import tvm_ffi  # noqa: PLC0415 (only for where its headers are)
+
+    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
+    template = environment.from_string((ROOT / f"templates/{family}/table.cc.j2").read_text(encoding="utf-8"))
+    module = f"host_{family}"
+    names = [row["name"] for row in rows]
+    source = template.render(spec=f"specs/{module}.yaml", module=module, kernels=names)
+    (folder / "table.cc").write_text(source, encoding="utf-8")
+    library = folder / f"{module}.so"
+    ffi = Path(tvm_ffi.__file__).parent
+    command = [
+        "g++", "-std=c++17", "-O1", "-Wall", "-Werror", "-fPIC", "-fvisibility=hidden", "-shared",
+        "-DTILEWRIGHT_DEVICE_TYPE=kDLCPU", f"-I{paths.include_dir()}", f"-isystem{ffi / 'include'}",
+        str(folder / "table.cc"), str(Path(__file__).with_name(kernels)),
+        "-o", str(library), f"-L{ffi / 'lib'}", "-ltvm_ffi", "-Wl,-Bsymbolic",
+    ]  # fmt: skip
+    subprocess.run(command, check=True)
+    return library
