@@ -199,7 +199,8 @@ def main() -> int:
             "calls": sum(calls.values()),
             "hang": hang,
             "errors": [worker.error for worker in workers if worker.error is not None],
-            "calls_of": dict(sorted(calls.items())),
+            "jobs": len(calls),
+            "calls_of_a_job": [min(calls.values(), default=0), max(calls.values(), default=0)],
         }
         if hang is None:
             counts = sum(worker.differ.cpu() for worker in workers)
