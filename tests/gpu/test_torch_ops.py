@@ -1,26 +1,22 @@
-"""The ops in torch's machinery on a GPU: opcheck, torch.compile, export, CUDA graphs, modes; and plans."""
+"""The ops in torch's machinery on a GPU: opcheck, torch.compile, export, CUDA graphs, modes."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import blockscaled_reference as blockscaled
-import gemm_reference as reference
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.library import opcheck
 from torch.utils.flop_counter import FlopCounterMode
+from torch_helpers import built, random, stream_k_tactic, weight
 
 import tilewright
 import tilewright.torch_ops
 from tilewright.context import current
-from tilewright.errors import ArgumentError, NotBuiltError
+from tilewright.errors import ArgumentError
 
 OPS = torch.ops.tilewright
 ALL = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
@@ -31,35 +27,6 @@ NAN = float("nan")
 @pytest.fixture(autouse=True)
 def fresh_dynamo() -> None:
     torch._dynamo.reset()
-
-
-def built(call: Callable[[], Any]) -> Any:
-    """What the call answers; a test whose kernel is not built is skipped."""
-    try:
-        return call()
-    except NotBuiltError as error:
-        return pytest.skip(error.message)
-
-
-def stream_k_tactic(types: tuple[str, str] = ("bf16", "bf16")) -> str:
-    """A tactic that cuts k in a built stream-K kernel, so that it needs a workspace."""
-    registry = current().registry
-    for record in registry.route("gemm", current().device(0)):
-        config = record.config
-        kind = (config["a"], config["d"], config["layout"], config["scheduler"], config["activation"])
-        if kind == (*types, "tn", "stream_k", "none") and registry.is_built(record):
-            return f"{record.name}@decomposition=split_k,splits=2"
-    pytest.skip("no stream-K kernel is built")
-    return ""
-
-
-def random(*shape: int, dtype: str = "bf16", seed: int = 0) -> torch.Tensor:
-    return reference.random(shape, dtype, seed)
-
-
-def weight(n: int, k: int, dtype: str = "bf16", seed: int = 1) -> torch.Tensor:
-    """[k, n], column-major."""
-    return random(n, k, dtype=dtype, seed=seed).t()
 
 
 def cases() -> dict[str, tuple[tuple[torch.Tensor, ...], dict[str, Any]]]:
@@ -306,143 +273,3 @@ def test_vmap() -> None:
     a, b = random(3, 64, 512), weight(256, 512)
     wanted = torch.stack([built(lambda x=x: tilewright.gemm(x, b)) for x in a])
     assert torch.equal(torch.vmap(lambda x: tilewright.gemm(x, b))(a), wanted)
-
-
-def plans() -> list[tuple[str, Any, tuple[torch.Tensor, ...]]]:
-    a, b = random(48, 512), weight(256, 512)
-    fp8 = (random(48, 512, dtype="e4m3"), weight(256, 512, "e4m3"))
-    of = blockscaled.of_pair("nvfp4", (48, 256, 512))
-    tactic = stream_k_tactic()
-    scale = torch.full((1,), 0.5, device="cuda")
-    return [
-        ("bf16", built(lambda: tilewright.plan(tilewright.gemm, a, b)), (a, b)),
-        ("stream_k", built(lambda: tilewright.plan(tilewright.gemm, a, b, tactic=tactic)), (a, b)),
-        ("fp8", built(lambda: tilewright.plan(tilewright.gemm, *fp8, scale_a=scale)), fp8),
-        ("nvfp4", built(lambda: tilewright.plan(tilewright.mm_nvfp4, *of.call)), of.call[:2]),
-    ]
-
-
-def test_plans_in_graphs_and_streams() -> None:
-    """A call, a graph of calls with changed data, another stream, and a fresh thread: the same bits."""
-    for name, plan, (a, b) in plans():
-        fresh = a.view(torch.uint8).clone().view(a.dtype)
-        wanted = plan(a, b)
-        changed = a.view(torch.uint8).flip(0).view(a.dtype)
-        wanted_changed = plan(changed, b)
-        assert not torch.equal(wanted, wanted_changed)
-        out = torch.full_like(wanted, NAN)
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            for _ in range(3):
-                plan(fresh, b, out)
-            made = plan(fresh, b)
-        for source, expected in ((changed, wanted_changed), (a, wanted)):
-            fresh.view(torch.uint8).copy_(source.view(torch.uint8))
-            out.fill_(NAN)
-            made.fill_(NAN)
-            graph.replay()
-            assert torch.equal(out, expected), name
-            assert torch.equal(made, expected), name
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            torch.cuda._sleep(10_000_000)
-            fresh.view(torch.uint8).copy_(changed.view(torch.uint8))
-            elsewhere = plan(fresh, b)
-        stream.synchronize()
-        assert torch.equal(elsewhere, wanted_changed), name
-        found: list[Any] = []
-        thread = threading.Thread(target=lambda to=found, p=plan, x=a, y=b: to.append(p(x, y)))
-        thread.start()
-        thread.join()
-        assert torch.equal(found[0], wanted), name
-
-
-def test_plans_refuse_what_was_not_planned() -> None:
-    a, b = random(48, 512), weight(256, 512)
-    plan = built(lambda: tilewright.plan(tilewright.gemm, a, b))
-    with pytest.raises(ArgumentError, match=r"a: it is \[47, 512\]"):
-        plan(a[:47], b)
-    with pytest.raises(ArgumentError, match="a: it is on cpu"):
-        plan(a.cpu(), b)
-    with pytest.raises(ArgumentError, match="out: it overlaps a"):
-        plan(a, b, a[:, :256].as_strided((48, 256), (256, 1)))
-    with pytest.raises(ArgumentError, match="a: its address"):
-        plan(torch.zeros(48 * 512 + 1, device="cuda", dtype=BF16)[1:].view(48, 512), b)
-    torch.cuda.synchronize()
-
-
-@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="one GPU")
-def test_a_plan_of_a_device_that_is_not_the_current_one() -> None:
-    a, b = random(48, 512), weight(256, 512)
-    wanted = built(lambda: tilewright.gemm(a, b))
-    plan = tilewright.plan(tilewright.gemm, a.to("cuda:1"), b.to("cuda:1"))
-    assert torch.equal(plan(a.to("cuda:1"), b.to("cuda:1")).to("cuda:0"), wanted)
-    with pytest.raises(ArgumentError, match=r"a: it is .* on device 0; the plan is for .* on device 1"):
-        plan(a, b)
-
-
-TWO_GRAPHS = """
-import sys, torch, tilewright
-tactic, how = sys.argv[1:]
-torch.manual_seed(0)
-# Many tiles, so that both graphs want every SM at once.
-a = [torch.randn(2048, 4096, device="cuda").bfloat16() for _ in range(2)]
-b = [torch.randn(2000, 4096, device="cuda").bfloat16().t() for _ in range(2)]
-inputs = [[torch.randn_like(x.float()).bfloat16() for _ in range(3)] for x in a]
-want = [[tilewright.gemm(x, y, tactic=tactic) for x in xs] for xs, y in zip(inputs, b)]
-outs = [[torch.empty_like(w[0]) for _ in range(4)] for w in want]
-torch.cuda.synchronize()
-
-def run(i):
-    for out in outs[i]:
-        tilewright.gemm(a[i], b[i], out=out, tactic=tactic)
-
-if how == "two_graphs":  # captured on one stream, replayed on two
-    stream = torch.cuda.Stream()
-    graphs = [torch.cuda.CUDAGraph() for _ in a]
-    for i, graph in enumerate(graphs):
-        with torch.cuda.graph(graph, stream=stream):
-            run(i)
-else:  # two branches of one graph
-    graph = torch.cuda.CUDAGraph()
-    side = torch.cuda.Stream()
-    with torch.cuda.graph(graph):
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            run(1)
-        run(0)
-        torch.cuda.current_stream().wait_stream(side)
-streams = [torch.cuda.Stream() for _ in a]
-for round in range(60):
-    for i in range(2):
-        a[i].copy_(inputs[i][(round + i) % 3])
-        for out in outs[i]:
-            out.fill_(float("nan"))
-    torch.cuda.synchronize()
-    for _ in range(3):
-        if how == "two_graphs":
-            for stream, graph in zip(streams, graphs):
-                with torch.cuda.stream(stream):
-                    graph.replay()
-        else:
-            graph.replay()
-    torch.cuda.synchronize()
-    for i in range(2):
-        for out in outs[i]:
-            assert torch.equal(out, want[i][(round + i) % 3]), (round, i)
-print("done")
-"""
-
-
-@pytest.mark.parametrize("how", ["two_graphs", "two_branches"])
-@pytest.mark.parametrize("cut", ["stream_k", "split_k,splits=4"])
-def test_graphs_have_workspaces_of_their_own(how: str, cut: str, tmp_path: Path) -> None:
-    """Kernels at once that share one deadlock the GPU: a process of its own, which can be ended."""
-    tactic = f"{stream_k_tactic().partition('@')[0]}@decomposition={cut}"
-    script = tmp_path / "graphs.py"
-    script.write_text(TWO_GRAPHS, encoding="utf-8")
-    command = [sys.executable, str(script), tactic, how]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
-    assert result.stdout.strip() == "done", result.stderr

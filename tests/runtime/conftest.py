@@ -29,7 +29,7 @@ _NEED_TORCH = [
     "test_binding.py", "test_blockscaled_arguments.py", "test_blockscaled_op.py",
     "test_blockscaled_reference.py", "test_gemm_op.py", "test_prepared.py", "test_quantize_arguments.py",
     "test_quantize_op.py", "test_quantize_reference.py", "test_quantize_torch.py", "test_scale_factors.py",
-    "test_torch_ops.py",
+    "test_torch_compiled.py", "test_torch_ops.py",
 ]  # fmt: skip
 _HAS_TORCH = find_spec("torch") is not None
 collect_ignore = [] if _HAS_TORCH else _NEED_TORCH
