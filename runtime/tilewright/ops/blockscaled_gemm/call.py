@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import torch
 from torch._C import _len_torch_dispatch_stack as _modes
@@ -42,6 +43,7 @@ def multiply(  # noqa: PLR0912, PLR0917 (a warm call in one piece: functions cos
             tactic,
         )  # fmt: skip
     context = contexts.current()
+    plan: Any
     if type(beta) is not float:
         beta = factor("beta", beta)
     try:
