@@ -46,7 +46,8 @@ class Prepared:
         """`given`: a call's operands and numbers by name; `check` raises what is wrong with such."""
         self.op = op
         self.plan = plan
-        self.shape, self.dtype, self.device = plan.shape, plan.dtype, plan.device
+        self.shape, self.strides = plan.shape, plan.strides
+        self.dtype, self.device = plan.dtype, plan.device
         self.accumulates = given["c"] is not None and given["c"] is given["out"]
         self.kept = {name: value for name, value in given.items() if name not in ("a", "b", "out")}
         if self.accumulates:

@@ -95,7 +95,7 @@ def multiply(  # noqa: PLR0912, PLR0917 (a warm call in one piece: functions cos
         c = None
     given, given_descale = out, out_descale
     if out is None:
-        out = torch.empty(plan.shape, dtype=plan.dtype, device=plan.device)
+        out = torch.empty_strided(plan.shape, plan.strides, dtype=plan.dtype, device=plan.device)
     if plan.arguments.descale:
         if out_descale is not None:
             check_aliasing(

@@ -62,7 +62,7 @@ class Prepared(prepared.Prepared):
         **changes: Any,
     ) -> Any:
         if out is None:
-            out = torch.empty(self.shape, dtype=self.dtype, device=self.device)
+            out = torch.empty_strided(self.shape, self.strides, dtype=self.dtype, device=self.device)
         if a_descale is None:
             a_descale = self._a_descale
         if b_descale is None:

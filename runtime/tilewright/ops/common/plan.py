@@ -40,6 +40,7 @@ class Plan:
         self.used = False  # since the context last looked for a plan to forget
         # What D is, where the op makes it.
         self.shape: tuple[int, ...] = arguments.shape
+        self.strides = torch.empty(self.shape, device="meta").stride()  # empty_strided is quicker than empty
         self.dtype: torch.dtype = arguments.dtype
         self.device: torch.device = arguments.device
 

@@ -121,7 +121,9 @@ def gemm(  # noqa: PLR0912 (a warm call in one piece: functions cost)
             guards.check_integer_factors(alpha, beta)
     if beta == 0:
         c = None
-    result = torch.empty(plan.shape, dtype=plan.dtype, device=plan.device) if out is None else out
+    result = out
+    if result is None:
+        result = torch.empty_strided(plan.shape, plan.strides, dtype=plan.dtype, device=plan.device)
     try:
         if (launch := plan.quick) is not None:
             if (status := launch(a, b, c, result, bias, scale_a, scale_b, alpha, beta, None)) == 0:
