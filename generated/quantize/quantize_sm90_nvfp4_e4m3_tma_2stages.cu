@@ -14,11 +14,11 @@ namespace tilewright::quantize_sm90_nvfp4_e4m3_tma_2stages {
 struct Quantize {
   static constexpr bool kPdl = true;
 
-  using Kernel = tilewright::quantize::TmaKernel<tilewright::quantize::Nvfp4<true>, tilewright::quantize::E4m3, 256, 2, kPdl>;
+  using Kernel = tilewright::quantize::TmaKernel<tilewright::quantize::Nvfp4OfE4m3, tilewright::quantize::E4m3, 256, 2, kPdl>;
   static void const* entry();
 };
 
-static_assert(Quantize::Kernel::kThreads == 288 && Quantize::Kernel::kSharedBytes == 33936,
+static_assert(Quantize::Kernel::kThreads == 288 && Quantize::Kernel::kSharedBytes == 37008,
               "tilewright computed threads or shared memory otherwise than the kernel");
 
 }  // namespace tilewright::quantize_sm90_nvfp4_e4m3_tma_2stages

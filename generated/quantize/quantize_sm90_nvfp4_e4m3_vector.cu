@@ -14,11 +14,11 @@ namespace tilewright::quantize_sm90_nvfp4_e4m3_vector {
 struct Quantize {
   static constexpr bool kPdl = true;
 
-  using Kernel = tilewright::quantize::VectorKernel<tilewright::quantize::Nvfp4<true>, tilewright::quantize::E4m3, tilewright::quantize::Plain<tilewright::quantize::E4m3>, 256, kPdl>;
+  using Kernel = tilewright::quantize::VectorKernel<tilewright::quantize::Nvfp4OfE4m3, tilewright::quantize::E4m3, tilewright::quantize::Plain<tilewright::quantize::E4m3>, 256, kPdl>;
   static void const* entry();
 };
 
-static_assert(Quantize::Kernel::kThreads == 256 && Quantize::Kernel::kSharedBytes == 1024,
+static_assert(Quantize::Kernel::kThreads == 256 && Quantize::Kernel::kSharedBytes == 4096,
               "tilewright computed threads or shared memory otherwise than the kernel");
 
 }  // namespace tilewright::quantize_sm90_nvfp4_e4m3_vector

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "tilewright/quantize/numbers.hpp"
+#include "tilewright/quantize/thresholds.hpp"
 
 namespace {
 
@@ -127,6 +128,46 @@ void ask_words(int count) {
   report("words", asked, wrong);
 }
 
+// NVFP4 of E4M3: blocks of every largest magnitude, with every element beside it, for many global scales.
+void ask_thresholds(int count) {
+  std::mt19937_64 random(2);
+  uint64_t asked = 0, wrong = 0;
+  float const special[] = {1.0f,  500.0f, 448.0f, 2688.0f, 1.0f / 3, 0.0f, -0.0f, -2.0f, 1e-38f, 3e38f, 1e-6f,
+                           3e-5f, 1e-3f,  float_of(1), float_of(kInfinity), -float_of(kInfinity), float_of(0x7FC00000)};
+  int const specials = sizeof special / sizeof *special;
+  for (int i = 0; i < count; ++i) {
+    uint32_t const draw = static_cast<uint32_t>(random());
+    float global = i < specials ? special[i] : i % 2 != 0 ? float(draw % 4096 + 1) / 16 : float_of(draw);
+    for (uint32_t amax = 0; amax < 128; ++amax) {
+      Thresholds const made = thresholds_of_amax(amax, global);
+      uint32_t const scale = nvfp4_scale(decode_e4m3(amax), global);
+      float const factor = amax == 0 ? 0.0f : nvfp4_factor(scale, global);
+      wrong += (made.scale & 0xFF) != scale;
+      for (uint32_t first = 0; first < 256; first += 14) {
+        uint32_t x[16], words[4] = {}, wanted[2] = {};
+        uint32_t const at = first / 14 % 16;
+        for (uint32_t j = 0; j < 16; ++j) {
+          uint32_t const code = (first + j) & 0xFF;
+          x[j] = j == at ? amax | (first & 0x80) : (code & 0x7F) > amax ? (code & 0x80) | code % (amax + 1) : code;
+          words[j / 4] |= x[j] << j % 4 * 8;
+          wanted[j / 8] |= encode_e2m1(decode_e4m3(x[j]) * factor) << j % 8 * 4;
+        }
+        SortedE4m3 const sorted(words);
+        wrong += sorted.amax() != amax;
+        for (int half = 0; half < 2; ++half) {
+          uint32_t data = sorted.encode(half, made.least);
+          if (made.scale >= kZeroIsNan) {
+            data = mend(data, float_of(made.scale >= kAllIsNan ? 0x7FFFFFFF : kInfinity));
+          }
+          wrong += data != wanted[half];
+        }
+        asked += 16;
+      }
+    }
+  }
+  report("thresholds", asked, wrong);
+}
+
 }  // namespace
 
 int main(int, char** arguments) {
@@ -147,5 +188,6 @@ int main(int, char** arguments) {
     return encode_fp8_in_software<2>(value) != (value != value ? 0x7F : nearest<2>(value, 0x7B));
   });
   ask_words(stride > 100000 ? 500000 : 20000000);
+  ask_thresholds(stride > 100000 ? 600 : 20000);
   return failures != 0;
 }

@@ -27,6 +27,7 @@ KERNELS = {
     for target in TARGETS
     for rest in (
         "nvfp4_bf16_vector",
+        "nvfp4_e4m3_vector",
         "nvfp4_e4m3_tma_2stages",
         "mxfp8_e5m2_f16_vector",
         "fp8_128x128_f32_vector",
@@ -49,7 +50,7 @@ def test_the_mathematics_is_exact(tmp_path: Path) -> None:
     result = subprocess.run([str(program), str(STRIDE)], capture_output=True, text=True, check=False)
     lines = [line.split() for line in result.stdout.splitlines()]
     assert result.returncode == 0, result.stdout
-    assert len(lines) == 9
+    assert len(lines) == 10
     assert all(int(asked) > 1000 and wrong == "0" for _, asked, wrong in lines), result.stdout
 
 

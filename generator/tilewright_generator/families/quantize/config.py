@@ -99,3 +99,14 @@ def block(format: str) -> tuple[int, int]:
 def converts_e2m1(config: QuantizeConfig) -> bool:
     """Whether the architecture has the conversion to E2M1: all from sm_100 on."""
     return config.arch != "sm_90a"
+
+
+def by_thresholds(config: QuantizeConfig) -> bool:
+    """Whether E4M3 becomes NVFP4 by comparisons of bytes: where nothing converts to E2M1."""
+    return (
+        config.format == "nvfp4"
+        and config.x == "e4m3"
+        and config.arithmetic == "exact"
+        and config.direction == "quantize"
+        and not converts_e2m1(config)
+    )

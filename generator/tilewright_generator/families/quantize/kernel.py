@@ -7,6 +7,7 @@ from typing import Any
 from tilewright_generator.families.quantize.config import (
     QuantizeConfig,
     block,
+    by_thresholds,
     converts_e2m1,
     data_bits,
 )
@@ -150,7 +151,7 @@ def _kernel(config: QuantizeConfig) -> str:
         return _type("SquareKernel", x, *ends)
     # A fused silu's arithmetic is its source's; NVFP4's that of its scales.
     kind = f"Nvfp4<{exact}>" if config.format == "nvfp4" else _FORMATS[config.format]
-    format = f"{prefix}{kind}"
+    format = f"{prefix}{'Nvfp4OfE4m3' if by_thresholds(config) else kind}"
     if config.fusion == "rmsnorm":
         return _type("NormKernel", format, x, *ends)
     if config.variant == "tma":

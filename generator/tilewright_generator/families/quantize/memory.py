@@ -5,7 +5,7 @@ Every generated file asserts both against the compiler's.
 
 from __future__ import annotations
 
-from tilewright_generator.families.quantize.config import QuantizeConfig, bits, block
+from tilewright_generator.families.quantize.config import QuantizeConfig, bits, block, by_thresholds
 
 ROWS = 4  # that a warp takes at a time
 LIMITS = {  # bytes of a thread block, by the architecture's number
@@ -17,7 +17,8 @@ LIMITS = {  # bytes of a thread block, by the architecture's number
     "121": 99 * 1024,
 }
 _BARRIER = 8
-_TABLE = 256 * 4  # the factors of NVFP4's scales
+_FACTORS = 256 * 4  # of NVFP4's scales
+_THRESHOLDS = 128 * 32  # of E4M3's magnitudes
 
 
 def number(config: QuantizeConfig) -> str:
@@ -42,10 +43,12 @@ def shared_bytes(config: QuantizeConfig) -> int:
         return 0
     if block(config.format)[0] > 1:
         return warps * 4
-    table = _TABLE if config.format == "nvfp4" and config.arithmetic == "exact" else 0
+    table = 0
+    if config.format == "nvfp4" and config.arithmetic == "exact":
+        table = _THRESHOLDS if by_thresholds(config) else _FACTORS
     if config.fusion == "rmsnorm":
         return table + warps * ROWS * 4
     if config.variant == "tma":
         slot = ROWS * 32 * elements(config) * bits(config.x) // 8
-        return config.stages * (warps * slot + (warps + 1) * _BARRIER) + table
+        return -(-config.stages * (warps * slot + (warps + 1) * _BARRIER) // 16) * 16 + table
     return table

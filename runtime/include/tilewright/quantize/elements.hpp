@@ -102,18 +102,29 @@ struct Elements {  // Bf16, F16
   }
 };
 
-template <>
-struct Elements<E4m3> {
-  static constexpr int kBytes = 1, kCount = 16, kWords = 4;
-  using Values = detail::Pairs<F16, kCount>;
+// As they are, and as pairs of F16 for who asks.
+struct E4m3Words {
+  uint32_t words[4];
 
-  static __device__ __forceinline__ Values values(uint32_t const (&words)[kWords]) {
-    Values result;
+  __device__ __forceinline__ detail::Pairs<F16, 16> pairs() const {
+    detail::Pairs<F16, 16> result;
 #pragma unroll
-    for (int i = 0; i < kWords; ++i) {
+    for (int i = 0; i < 4; ++i) {
       detail::widen(words[i], result.pairs[2 * i], result.pairs[2 * i + 1]);
     }
     return result;
+  }
+  __device__ __forceinline__ float amax() const { return pairs().amax(); }
+  __device__ __forceinline__ void floats(int part, float (&out)[8]) const { pairs().floats(part, out); }
+};
+
+template <>
+struct Elements<E4m3> {
+  static constexpr int kBytes = 1, kCount = 16, kWords = 4;
+  using Values = E4m3Words;
+
+  static __device__ __forceinline__ Values values(uint32_t const (&words)[kWords]) {
+    return {{words[0], words[1], words[2], words[3]}};
   }
 };
 
@@ -166,6 +177,10 @@ __device__ __forceinline__ void load_16(void const* address, uint32_t* words) {
   asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
                : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
                : "l"(address));
+}
+
+__device__ __forceinline__ void prefetch(void const* address) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
 }
 
 template <int kWords>

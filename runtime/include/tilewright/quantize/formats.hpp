@@ -5,6 +5,7 @@
 
 #include "tilewright/quantize/elements.hpp"
 #include "tilewright/quantize/numbers.hpp"
+#include "tilewright/quantize/thresholds.hpp"
 
 namespace tilewright::quantize {
 
@@ -33,14 +34,12 @@ struct Fp8Data {
 struct Fp4Data {
   static constexpr int kBits = 4;
 
-  // `none`: the amax is 0, and the factor anything.
+  // The factor is `tame`. `none`: the amax is 0, and the factor anything.
   template <int kWords, class Values>
   static __device__ __forceinline__ void encode(Values const& values, float factor, uint32_t (&words)[kWords],
                                                 bool none = false) {
 #ifdef TILEWRIGHT_CONVERTS_E2M1
     factor = none ? 0.0f : factor;
-#else
-    factor = tame(factor);
 #endif
 #pragma unroll
     for (int part = 0; part < kWords; ++part) {
@@ -53,10 +52,10 @@ struct Fp4Data {
 #endif
     }
 #ifndef TILEWRIGHT_CONVERTS_E2M1
-    if (!regular(factor) && !none) {
+    if (__builtin_expect(!regular(factor), 0)) {
 #pragma unroll
       for (int part = 0; part < kWords; ++part) {
-        words[part] = mend(words[part], factor);
+        words[part] = none ? words[part] : mend(words[part], factor);
       }
     }
 #endif
@@ -66,65 +65,138 @@ struct Fp4Data {
 }  // namespace detail
 
 // Each format: bits of an element, elements that share a scale, whether scales are bytes (else floats), and
-// `Scales`, made once a thread, which says the scale of an amax and encodes with its factor.
+// `Scales`, made once a thread, which says the scale of an amax and encodes with its factor. A format with
+// `kGlobal` has `RowScales` too: for launches with a global scale for each row.
 
-// E2M1 in blocks of 16 with E4M3 scales and a global scale. With one of those for all rows there are 256 factors:
+// E2M1 in blocks of 16 with E4M3 scales and a global scale. With one of those for all rows there are 128 factors:
 // a table in shared memory. `kExact` false takes reciprocals that may be a few units in the last place off.
 template <bool kExact>
 struct Nvfp4 {
   static constexpr int kBits = 4, kBlock = 16;
-  static constexpr bool kByteScales = true;
+  static constexpr bool kByteScales = true, kGlobal = true;
   static constexpr int kSharedBytes = kExact ? 256 * 4 : 0;
 
-  struct Scales {
-    float const* table;
-    float global;
-    bool per_row;
-
+  struct RowScales {
     template <class Params>
-    __device__ __forceinline__ Scales(Params const& params, char* memory)
-        : table(reinterpret_cast<float const*>(memory)), global(1.0f), per_row(params.scale_per_row) {}
+    __device__ __forceinline__ RowScales(Params const&, char*) {}
 
-    // The first `kThreads` threads of the block, all of which ask for scales, make the table.
     template <int kThreads, class Params>
-    __device__ __forceinline__ void begin(Params const& params) {
-      if (!per_row && params.global_scale != nullptr) {
-        global = *params.global_scale;
-      }
-      if constexpr (kExact) {
-        if (!per_row) {
-          for (int code = threadIdx.x; code < 256; code += kThreads) {
-            const_cast<float*>(table)[code] = nvfp4_factor(code, global);
-          }
-          asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
-        }
-      }
-    }
+    __device__ __forceinline__ void begin(Params const&) {}
 
     template <class Params>
-    __device__ __forceinline__ float of_row(Params const& params, int64_t row) const {
-      return per_row ? params.global_scale[row] : global;
-    }
-
-    __device__ __forceinline__ uint32_t code(float amax, float global_scale) const {
-      return kExact ? nvfp4_scale(amax, global_scale) : encode_e4m3(multiply(global_scale, multiply(amax, 1.0f / 6)));
-    }
-
-    __device__ __forceinline__ float factor(uint32_t code, float global_scale) const {
-      if constexpr (kExact) {
-        return per_row ? nvfp4_factor(code, global_scale) : table[code];
-      }
-      float reciprocal;
-      asm("rcp.approx.f32 %0, %1;" : "=f"(reciprocal) : "f"(decode_e4m3(code)));
-      return multiply(global_scale, reciprocal);
+    __device__ __forceinline__ float of_row(Params const& params, int64_t row, bool counts) const {
+      return counts ? params.global_scale[row] : 1.0f;
     }
 
     template <int kWords, class Values>
     __device__ __forceinline__ uint32_t encode(Values const& values, float amax, float global_scale,
                                                uint32_t (&words)[kWords]) const {
-      uint32_t const scale = code(amax, global_scale);
-      detail::Fp4Data::encode(values, factor(scale, global_scale), words, amax == 0.0f);
-      return scale;
+      uint32_t const code = code_of(amax, global_scale);
+      float const factor = kExact ? tame(nvfp4_factor(code, global_scale)) : rough_factor(code, global_scale);
+      detail::Fp4Data::encode(values, factor, words, amax == 0.0f);
+      return code;
+    }
+  };
+
+  struct Scales {
+    float const* table;
+    float global;
+
+    template <class Params>
+    __device__ __forceinline__ Scales(Params const&, char* memory)
+        : table(reinterpret_cast<float const*>(memory)), global(1.0f) {}
+
+    // The first `kThreads` threads of the block, all of which ask for scales, make the table.
+    template <int kThreads, class Params>
+    __device__ __forceinline__ void begin(Params const& params) {
+      if (params.global_scale != nullptr) {
+        global = *params.global_scale;
+      }
+      if constexpr (kExact) {
+        static_assert(kThreads >= 128);
+        if (threadIdx.x < 128) {  // negative scales are those of a negative global scale: the quotient is the same
+          float const factor = tame(nvfp4_factor(threadIdx.x, fabsf(global)));
+          const_cast<float*>(table)[threadIdx.x] = factor;
+          const_cast<float*>(table)[threadIdx.x + 128] = factor;
+        }
+        asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
+      }
+    }
+
+    template <class Params>
+    __device__ __forceinline__ float of_row(Params const&, int64_t, bool) const {
+      return global;
+    }
+
+    template <int kWords, class Values>
+    __device__ __forceinline__ uint32_t encode(Values const& values, float amax, float global_scale,
+                                               uint32_t (&words)[kWords]) const {
+      uint32_t const code = code_of(amax, global_scale);
+      float const factor = kExact ? table[code] : rough_factor(code, global_scale);
+      detail::Fp4Data::encode(values, factor, words, amax == 0.0f);
+      return code;
+    }
+  };
+
+ private:
+  static __device__ __forceinline__ uint32_t code_of(float amax, float global_scale) {
+    return kExact ? nvfp4_scale(amax, global_scale) : encode_e4m3(multiply(global_scale, multiply(amax, 1.0f / 6)));
+  }
+
+  static __device__ __forceinline__ float rough_factor(uint32_t code, float global_scale) {
+    float reciprocal;
+    asm("rcp.approx.f32 %0, %1;" : "=f"(reciprocal) : "f"(decode_e4m3(code)));
+    return tame(multiply(global_scale, reciprocal));
+  }
+};
+
+// The same of E4M3 where no instruction converts to E2M1: with one global scale for all rows the table holds scales
+// and thresholds.
+struct Nvfp4OfE4m3 : Nvfp4<true> {
+  static constexpr int kSharedBytes = 128 * sizeof(Thresholds);
+
+  struct Scales {
+    uint4* table;
+
+    template <class Params>
+    __device__ __forceinline__ Scales(Params const&, char* memory) : table(reinterpret_cast<uint4*>(memory)) {}
+
+    // As Nvfp4's.
+    template <int kThreads, class Params>
+    __device__ __forceinline__ void begin(Params const& params) {
+      static_assert(kThreads >= 128);
+      if (threadIdx.x < 128) {
+        float const global = params.global_scale != nullptr ? *params.global_scale : 1.0f;
+        Thresholds const made = thresholds_of_amax(threadIdx.x, global);
+        table[2 * threadIdx.x] = make_uint4(made.scale, made.least[0], made.least[1], made.least[2]);
+        table[2 * threadIdx.x + 1] = make_uint4(made.least[3], made.least[4], made.least[5], made.least[6]);
+      }
+      asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
+    }
+
+    template <class Params>
+    __device__ __forceinline__ float of_row(Params const&, int64_t, bool) const {
+      return 1.0f;  // it is in the table
+    }
+
+    template <int kWords>
+    __device__ __forceinline__ uint32_t encode(E4m3Words const& values, float, float,
+                                               uint32_t (&words)[kWords]) const {
+      SortedE4m3 const sorted(values.words);
+      uint32_t const row = 2 * sorted.amax();
+      uint4 const first = table[row], second = table[row + 1];
+      uint32_t const least[] = {first.y, first.z, first.w, second.x, second.y, second.z, second.w};
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        words[half] = sorted.encode(half, least);
+      }
+      if (__builtin_expect(first.x >= kZeroIsNan, 0)) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          words[half] = mend(words[half], float_of(first.x >= kAllIsNan ? 0x7FFFFFFF : kInfinity));
+        }
+      }
+      return first.x;  // of whose bytes the lowest one is stored
     }
   };
 };
@@ -138,7 +210,7 @@ struct NoGlobalScale {
   __device__ __forceinline__ void begin(Params const&) {}
 
   template <class Params>
-  __device__ __forceinline__ float of_row(Params const&, int64_t) const {
+  __device__ __forceinline__ float of_row(Params const&, int64_t, bool) const {
     return 1.0f;
   }
 };
@@ -147,7 +219,7 @@ struct NoGlobalScale {
 template <class Data, int kMax>
 struct Mx {
   static constexpr int kBits = Data::kBits, kBlock = 32;
-  static constexpr bool kByteScales = true;
+  static constexpr bool kByteScales = true, kGlobal = false;
   static constexpr int kSharedBytes = 0;
 
   struct Scales : NoGlobalScale {
@@ -171,7 +243,7 @@ using Mxfp8E5m2 = Mx<detail::Fp8Data<2>, 57344>;
 // rounded up to a power of two. Which is said at run time, by the layout.
 struct Fp8 {
   static constexpr int kBits = 8, kBlock = 128;
-  static constexpr bool kByteScales = false;
+  static constexpr bool kByteScales = false, kGlobal = false;
   static constexpr int kSharedBytes = 0;
 
   struct Scales : NoGlobalScale {

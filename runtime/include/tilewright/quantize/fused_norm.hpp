@@ -40,9 +40,13 @@ struct NormKernel {
   }
 
   __device__ __forceinline__ void operator()(Params const& params, char* memory) const {
+    run_with_scales<Format>(*this, params, memory, memory);
+  }
+
+  template <class Scales>
+  __device__ __forceinline__ void run(Params const& params, Scales scales, char* memory) const {
     namespace ptx = blockscaled_gemm::sm90;
     int const lane = threadIdx.x % 32;
-    typename Format::Scales scales(params, memory);
     Task<1> task(params, blockIdx.x);
     if constexpr (kPdl) {
       ptx::wait_for_previous_kernel();

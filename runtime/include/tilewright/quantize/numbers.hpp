@@ -82,22 +82,31 @@ TILEWRIGHT_BOTH float limited_product(float x, float y) {
 #endif
 }
 
+// amax / kDivisor of an amax so small that the quotient is subnormal: a quotient of integers, ties to even.
+template <int kDivisor>
+TILEWRIGHT_BOTH float subnormal_share(float amax) {
+  auto const units = static_cast<uint32_t>(multiply(multiply(amax, 0x1p100f), 0x1p49f));
+  uint32_t const quotient = units / kDivisor, twice = (units % kDivisor) * 2;
+  return float_of(quotient + (twice + (quotient & 1) > kDivisor));
+}
+
 // amax / kDivisor, rounded to nearest, of an amax that is not negative. The remainder of the rounded product
 // with the reciprocal is exact and corrects it, but for subnormal quotients, whose ties it cannot see.
 template <int kDivisor>
 TILEWRIGHT_BOTH float share(float amax) {
   constexpr float kInverse = 1.0f / kDivisor;
   constexpr float kSmall = kDivisor * 0x1p-126f;
-  if (amax < kSmall && amax > 0.0f) {
-    return divide(amax, kDivisor);
-  }
   float const rough = multiply(amax, kInverse);
 #ifdef __CUDA_ARCH__
-  float const quotient = __fmaf_rn(__fmaf_rn(-float(kDivisor), rough, amax), kInverse, rough);
+  float quotient = __fmaf_rn(__fmaf_rn(-float(kDivisor), rough, amax), kInverse, rough);
 #else
-  float const quotient = std::fma(std::fma(-float(kDivisor), rough, amax), kInverse, rough);
+  float quotient = std::fma(std::fma(-float(kDivisor), rough, amax), kInverse, rough);
 #endif
-  return amax == float_of(kInfinity) ? amax : quotient;
+  uint32_t const small = bits_of(kSmall);
+  if (__builtin_expect(bits_of(amax) - small >= kInfinity - small, 0)) {  // one comparison for all that is rare
+    quotient = bits_of(amax) < small ? subnormal_share<kDivisor>(amax) : amax;
+  }
+  return quotient;
 }
 
 // UE8M0 of share<kMax>(amax), for kMax of 6, 448 or 57344, without the division. A quotient by 1.f * 2^e whose

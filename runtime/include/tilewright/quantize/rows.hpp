@@ -72,9 +72,9 @@ struct SiluMul {
 
 // Quantises `values`, the thread's part of row `i` of a quad, and stores the data. Returns the scale's bits, 0
 // where there is none. The thread's elements begin at `column`, its data at `data`.
-template <class Format, class Type, class Values>
-__device__ __forceinline__ uint32_t quantize_part(Params const& params, typename Format::Scales const& scales,
-                                                  int group, Quad const& quad, int i, int column, char* data,
+template <class Format, class Type, class Scales, class Values>
+__device__ __forceinline__ uint32_t quantize_part(Params const& params, Scales const& scales, int group,
+                                                  Quad const& quad, int i, int column, char* data,
                                                   Values const& values, bool halves_swapped = false) {
   constexpr int kCount = Elements<Type>::kCount;
   constexpr int kLanes = Format::kBlock > kCount ? Format::kBlock / kCount : 1;
@@ -86,7 +86,7 @@ __device__ __forceinline__ uint32_t quantize_part(Params const& params, typename
     own = 0.0f;  // behind the row's end, beside the elements of a block that there are
   }
   float const amax = amax_of_lanes<kLanes>(own);
-  float const global = counts ? scales.of_row(params, int64_t(group) * params.m + row) : 1.0f;
+  float const global = scales.of_row(params, int64_t(group) * params.m + row, counts);
   uint32_t words[kWords];
   uint32_t const scale = scales.encode(values, amax, global, words);
   if (halves_swapped) {
@@ -105,6 +105,18 @@ __device__ __forceinline__ uint32_t quantize_part(Params const& params, typename
     store(data, words);
   }
   return counts && column / Format::kBlock < params.columns ? scale : 0;
+}
+
+// Calls `kernel.run` with the scales that the launch asks for: one code path for each, not a choice at every block.
+template <class Format, class Kernel>
+__device__ __forceinline__ void run_with_scales(Kernel const& kernel, Params const& params, char* memory, char* table) {
+  if constexpr (Format::kGlobal) {
+    if (params.scale_per_row) {
+      kernel.run(params, typename Format::RowScales(params, table), memory);
+      return;
+    }
+  }
+  kernel.run(params, typename Format::Scales(params, table), memory);
 }
 
 // The addresses of a thread's elements in a quad's first row; the other rows' are `step` bytes further each.

@@ -24,7 +24,7 @@ struct TmaKernel {
   static constexpr int kSlotBytes = kRows * kRowBytes;  // of a warp
   static constexpr int kStageBytes = kWarps * kSlotBytes;
   static constexpr int kBarriersAt = kStages * kStageBytes;
-  static constexpr int kTableAt = kBarriersAt + kStages * (kWarps + 1) * 8;
+  static constexpr int kTableAt = (kBarriersAt + kStages * (kWarps + 1) * 8 + 15) / 16 * 16;
   static constexpr int kSharedBytes = kTableAt + Format::kSharedBytes;
   static constexpr int least(int x, int y) { return x < y ? x : y; }
   static constexpr int kMinBlocks = least(228 * 1024 / (kSharedBytes + 1024), 1024 / kConsumers);
@@ -46,8 +46,7 @@ struct TmaKernel {
   __device__ __forceinline__ void operator()(Params const& params, char* memory) const {
     namespace ptx = blockscaled_gemm::sm90;
     uint32_t const shared = ptx::shared_address(memory);
-    int const warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0), lane = threadIdx.x % 32;
-    typename Format::Scales scales(params, memory + kTableAt);
+    int const warp = warp_number(), lane = threadIdx.x % 32;
     if (threadIdx.x == 0) {
       for (int stage = 0; stage < kStages; ++stage) {
         for (int i = 0; i < kWarps; ++i) {
@@ -65,12 +64,21 @@ struct TmaKernel {
     if (warp == kWarps) {
       produce(params, shared, lane);
     } else {
-      scales.template begin<kConsumers>(params);  // while the first stages are on their way
-      consume(params, scales, shared, warp, lane);
+      run_with_scales<Format>(*this, params, memory, memory + kTableAt);
     }
   }
 
+  // A thread that quantises.
+  template <class Scales>
+  __device__ __forceinline__ void run(Params const& params, Scales scales, char* memory) const {
+    scales.template begin<kConsumers>(params);  // while the first stages are on their way
+    consume(params, scales, blockscaled_gemm::sm90::shared_address(memory), warp_number(), threadIdx.x % 32);
+  }
+
  private:
+  static __device__ __forceinline__ int warp_number() {
+    return __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0);
+  }
   static __device__ __forceinline__ uint32_t slot(uint32_t shared, int stage, int warp) {
     return shared + stage * kStageBytes + warp * kSlotBytes;
   }
@@ -118,8 +126,9 @@ struct TmaKernel {
     } while (task.next(params));
   }
 
-  static __device__ __forceinline__ void consume(Params const& params, typename Format::Scales const& scales,
-                                                 uint32_t shared, int warp, int lane) {
+  template <class Scales>
+  static __device__ __forceinline__ void consume(Params const& params, Scales const& scales, uint32_t shared, int warp,
+                                                 int lane) {
     namespace ptx = blockscaled_gemm::sm90;
     // Neighbours' 32 bytes would meet in the same banks: every other four threads read their halves in turn.
     bool const swapped = kThreadBytes == 32 && lane % 8 >= 4;

@@ -34,19 +34,35 @@ struct VectorKernel {
   }
 
   __device__ __forceinline__ void operator()(Params const& params, char* memory) const {
+    run_with_scales<Format>(*this, params, memory, memory);
+  }
+
+  template <class Scales>
+  __device__ __forceinline__ void run(Params const& params, Scales scales, char*) const {
     namespace ptx = blockscaled_gemm::sm90;
     int const warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    typename Format::Scales scales(params, memory);
     Task<kWarps> task(params, blockIdx.x);
     if constexpr (kPdl) {
       ptx::wait_for_previous_kernel();
       ptx::allow_next_kernel();
     }
-    bool begun = false;
+    if constexpr (Format::kGlobal) {
+      // Elements that wait in registers for the scales' table would spill: they wait in L2.
+      Quad const quad(params, task.group, task.quad(params, warp));
+      int const column = first_column(params, task, lane);
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) {
+        if (quad.counts(i) && column < params.k) {
+          prefetch(params.x + task.group * params.group_x + quad.row(i) * params.row_x +
+                   int64_t(column) * Elements<Type>::kBytes);
+        }
+      }
+    }
+    scales.template begin<kThreads>(params);
 #pragma unroll 1
     do {
       Quad const quad(params, task.group, task.quad(params, warp));
-      int column = (task.column_task * params.chunks * 32 + lane) * kCount;
+      int column = first_column(params, task, lane);
       char const* x =
           params.x + task.group * params.group_x + quad.first * params.row_x + int64_t(column) * Elements<Type>::kBytes;
       int64_t const step = quad.step * params.row_x;
@@ -57,10 +73,6 @@ struct VectorKernel {
 #pragma unroll
         for (int i = 0; i < kRows; ++i) {
           Source::read(params, x + i * step, words[i], quad.counts(i) && column < params.k);
-        }
-        if (!begun) {  // while the first elements are on their way
-          scales.template begin<kThreads>(params);
-          begun = true;
         }
         if (quad.exists) {
           uint32_t found[kRows];
@@ -76,6 +88,11 @@ struct VectorKernel {
         place.next_chunk();
       }
     } while (task.next(params));
+  }
+
+ private:
+  static __device__ __forceinline__ int first_column(Params const& params, Task<kWarps> const& task, int lane) {
+    return (task.column_task * params.chunks * 32 + lane) * kCount;
   }
 };
 

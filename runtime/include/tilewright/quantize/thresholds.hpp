@@ -1,0 +1,133 @@
+// NVFP4 of E4M3 by comparisons of bytes. A block's largest magnitude, one of 127, decides its scale and factor,
+// and so for each E2M1 code the least magnitude that becomes it: all that a table holds, made with the exact
+// arithmetic of numbers.hpp. Four elements are then compared at a time, and nothing is converted or multiplied.
+#pragma once
+
+#include <cstdint>
+
+#include "tilewright/quantize/numbers.hpp"
+
+namespace tilewright::quantize {
+
+constexpr uint32_t kZeroIsNan = 0x100, kAllIsNan = 0x200;  // what `mend` has to do
+
+// `scale`: the code, and one of the bits above. `least[j]`: the magnitude from which on codes are j + 1 or more,
+// in each of the four bytes; 0x80 is above all of them.
+struct Thresholds {
+  uint32_t scale;
+  uint32_t least[7];
+};
+
+// Of a block whose largest magnitude has the code `amax`, 0 to 0x7F.
+TILEWRIGHT_BOTH Thresholds thresholds_of_amax(uint32_t amax, float global_scale) {
+  Thresholds result;
+  result.scale = nvfp4_scale(decode_e4m3(amax), global_scale);
+  float const step = divide(decode_e4m3(result.scale), global_scale), factor = divide(1.0f, step);
+  if (amax != 0 && !(bits_of(factor) < kInfinity)) {
+    result.scale |= bits_of(factor) == kInfinity ? kZeroIsNan : kAllIsNan;
+  }
+#pragma unroll
+  for (int j = 0; j < 7; ++j) {
+    // Halfway between the values of codes j and j + 1; there the even one is nearest.
+    float const bound = j < 4 ? 0.5f * j + 0.25f : j < 6 ? j - 1.5f : 5.0f;
+    uint32_t const near = encode_e4m3(multiply(bound, step)) & 0x7F;
+    float const product = multiply(decode_e4m3(near), factor);
+    bool const reached = j % 2 == 0 ? product > bound : product >= bound;
+    result.least[j] = (amax == 0 ? 0x80 : reached ? near : near + 1) * 0x01010101;
+  }
+  return result;
+}
+
+namespace detail {
+
+// The larger ones of two and three pairs of 16 bits.
+TILEWRIGHT_BOTH uint32_t larger_halves(uint32_t x, uint32_t y) {
+#ifdef __CUDA_ARCH__
+  return __vmaxu2(x, y);
+#else
+  uint32_t const low = (x & 0xFFFF) > (y & 0xFFFF) ? x & 0xFFFF : y & 0xFFFF;
+  return low | (x >> 16 > y >> 16 ? x >> 16 : y >> 16) << 16;
+#endif
+}
+
+TILEWRIGHT_BOTH uint32_t larger_halves(uint32_t x, uint32_t y, uint32_t z) {
+#ifdef __CUDA_ARCH__
+  return __vimax3_u16x2(x, y, z);
+#else
+  return larger_halves(larger_halves(x, y), z);
+#endif
+}
+
+TILEWRIGHT_BOTH uint32_t choose(uint32_t mask, uint32_t x, uint32_t y) { return (x & mask) | (y & ~mask); }
+
+TILEWRIGHT_BOTH uint32_t permute(uint32_t x, uint32_t y, uint32_t selector) {
+#ifdef __CUDA_ARCH__
+  return __byte_perm(x, y, selector);
+#else
+  uint64_t const both = uint64_t(y) << 32 | x;
+  uint32_t result = 0;
+  for (int i = 0; i < 4; ++i) {
+    result |= (static_cast<uint32_t>(both >> (selector >> 4 * i & 7) * 8) & 0xFF) << 8 * i;
+  }
+  return result;
+#endif
+}
+
+}  // namespace detail
+
+// Sixteen elements, each word with those that go to the same nibble of four bytes of data: 0, 2, 4 and 6; 1, 3, 5
+// and 7; and the same of the other eight.
+struct SortedE4m3 {
+  uint32_t words[4];
+
+  TILEWRIGHT_BOTH explicit SortedE4m3(uint32_t const (&x)[4]) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      words[i] = detail::permute(x[i & 2], x[(i & 2) + 1], i % 2 == 0 ? 0x6420 : 0x7531);
+    }
+  }
+
+  // The code of the largest magnitude; that of NaN is above all others.
+  TILEWRIGHT_BOTH uint32_t amax() const {
+    using detail::larger_halves;
+    uint32_t high[4], low[4];  // bytes of each 16 bits that count
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      high[i] = words[i] | 0x80808080;
+      low[i] = high[i] & 0x00FF00FF;
+    }
+    uint32_t const highs = larger_halves(larger_halves(high[0], high[1], high[2]), high[3]);
+    uint32_t const lows = larger_halves(larger_halves(low[0], low[1], low[2]), low[3]);
+    uint32_t const both = larger_halves(lows, detail::permute(highs, 0, 0x4341));
+    return larger_halves(both, both >> 16) & 0x7F;
+  }
+
+  // E2M1 codes of eight elements, the first one lowest. Where bit 7 of a byte is set in the difference to a
+  // threshold, this one is reached; what is reached is a run from the first one on, whose length is the code.
+  TILEWRIGHT_BOTH uint32_t encode(int half, uint32_t const (&least)[7]) const {
+    constexpr uint32_t kTops = 0x80808080;
+    uint32_t bits[4][2];  // of the code, lowest first, and the sign: in bit 7
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      uint32_t const word = words[half * 2 + i], size = word | kTops;
+      uint32_t reached[7];
+#pragma unroll
+      for (int j = 0; j < 7; ++j) {
+        reached[j] = size - least[j];
+      }
+      bits[0][i] = reached[0] ^ reached[1] ^ reached[2] ^ reached[3] ^ reached[4] ^ reached[5] ^ reached[6];
+      bits[1][i] = reached[1] ^ reached[3] ^ reached[5];
+      bits[2][i] = reached[3];
+      bits[3][i] = word;
+    }
+    uint32_t data = 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      uint32_t const bit = detail::choose(kTops, bits[i][1], bits[i][0] >> 4);  // bits 7 and 3 of each byte
+      data = i == 0 ? bit : detail::choose(0x88888888, bit, data >> 1);
+    }
+    return data;
+  }
+};
+
+}  // namespace tilewright::quantize
