@@ -132,8 +132,23 @@ void ask_words(int count) {
 void ask_thresholds(int count) {
   std::mt19937_64 random(2);
   uint64_t asked = 0, wrong = 0;
-  float const special[] = {1.0f,  500.0f, 448.0f, 2688.0f, 1.0f / 3, 0.0f, -0.0f, -2.0f, 1e-38f, 3e38f, 1e-6f,
-                           3e-5f, 1e-3f,  float_of(1), float_of(kInfinity), -float_of(kInfinity), float_of(0x7FC00000)};
+  float const special[] = {1.0f,
+                           500.0f,
+                           448.0f,
+                           2688.0f,
+                           1.0f / 3,
+                           0.0f,
+                           -0.0f,
+                           -2.0f,
+                           1e-38f,
+                           3e38f,
+                           1e-6f,
+                           3e-5f,
+                           1e-3f,
+                           float_of(1),
+                           float_of(kInfinity),
+                           -float_of(kInfinity),
+                           float_of(0x7FC00000)};
   int const specials = sizeof special / sizeof *special;
   for (int i = 0; i < count; ++i) {
     uint32_t const draw = static_cast<uint32_t>(random());
@@ -143,6 +158,10 @@ void ask_thresholds(int count) {
       uint32_t const scale = nvfp4_scale(decode_e4m3(amax), global);
       float const factor = amax == 0 ? 0.0f : nvfp4_factor(scale, global);
       wrong += (made.scale & 0xFF) != scale;
+      for (uint32_t code : {amax, amax | 0x80}) {
+        float volatile const quotient = decode_e4m3(code) / global;
+        wrong += !same(nvfp4_factor(code, global), 1.0f / quotient);
+      }
       for (uint32_t first = 0; first < 256; first += 14) {
         uint32_t x[16], words[4] = {}, wanted[2] = {};
         uint32_t const at = first / 14 % 16;

@@ -180,8 +180,7 @@ struct Nvfp4OfE4m3 : Nvfp4<true> {
     }
 
     template <int kWords>
-    __device__ __forceinline__ uint32_t encode(E4m3Words const& values, float, float,
-                                               uint32_t (&words)[kWords]) const {
+    __device__ __forceinline__ uint32_t encode(E4m3Words const& values, float, float, uint32_t (&words)[kWords]) const {
       SortedE4m3 const sorted(values.words);
       uint32_t const row = 2 * sorted.amax();
       uint4 const first = table[row], second = table[row + 1];

@@ -306,6 +306,11 @@ TILEWRIGHT_BOTH uint32_t nvfp4_scale(float amax, float global_scale) {
 }
 
 TILEWRIGHT_BOTH float nvfp4_factor(uint32_t code, float global_scale) {
+  uint32_t const size = code & 0x7F, gs = bits_of(global_scale) & 0x7FFFFFFF;
+  if (size == 0 || size == kE4m3Nan) {  // quotients that would take the division's long way
+    bool const infinite = size == 0 && gs != 0 && gs <= kInfinity;
+    return float_of(infinite ? kInfinity | ((code << 24 ^ bits_of(global_scale)) & 0x80000000) : 0x7FFFFFFF);
+  }
   return divide(1.0f, divide(decode_e4m3(code), global_scale));
 }
 

@@ -74,8 +74,8 @@ struct SiluMul {
 // where there is none. The thread's elements begin at `column`, its data at `data`.
 template <class Format, class Type, class Scales, class Values>
 __device__ __forceinline__ uint32_t quantize_part(Params const& params, Scales const& scales, int group,
-                                                  Quad const& quad, int i, int column, char* data,
-                                                  Values const& values, bool halves_swapped = false) {
+                                                  Quad const& quad, int i, int column, char* data, Values const& values,
+                                                  bool halves_swapped = false) {
   constexpr int kCount = Elements<Type>::kCount;
   constexpr int kLanes = Format::kBlock > kCount ? Format::kBlock / kCount : 1;
   constexpr int kWords = kCount * Format::kBits / 32;
