@@ -1,5 +1,5 @@
-// Asks the mathematics of quantising (tilewright/quantize/numbers.hpp) about floats, beside what defines it: IEEE
-// division, and comparisons with the boundaries. Prints what is checked and how many were wrong.
+// Asks the mathematics of quantising (tilewright/quantize/{numbers,half_pairs,thresholds}.hpp) about floats, beside
+// what defines it: IEEE division, and comparisons with the boundaries. Prints what is checked and how many were wrong.
 //
 //   quantize_numbers STRIDE    every STRIDE-th float, and all next to a power of two; 1: all 2^32
 #include <cmath>
@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <random>
 
+#include "tilewright/quantize/half_pairs.hpp"
 #include "tilewright/quantize/numbers.hpp"
 #include "tilewright/quantize/thresholds.hpp"
 
@@ -187,6 +188,37 @@ void ask_thresholds(int count) {
   report("thresholds", asked, wrong);
 }
 
+// Words of every float with so many bits in its significand whose product is at most 6, for every `step`-th power of
+// two; and of blocks with infinities and NaN.
+template <int kSignificand>
+void ask_pairs(char const* what, int step) {
+  constexpr uint32_t kUlp = 1u << (24 - kSignificand);
+  uint64_t asked = 0, wrong = 0;
+  auto const one = [&](float const(&x)[8], float factor) {
+    uint32_t wanted = 0;
+    for (uint32_t j = 0; j < 8; ++j) {
+      wanted |= encode_e2m1(x[j] * factor) << (4 * j);
+    }
+    ++asked;
+    wrong += e2m1_word_of_pairs<kSignificand>(x, factor) != wanted;
+  };
+  for (int power = -125; power <= 127; power += step) {
+    float const most = static_cast<float>(std::ldexp(6.0, -power));
+    for (uint32_t bits = 0; float_of(bits) <= most && bits < kInfinity; bits += 8 * kUlp) {
+      float x[8];
+      for (uint32_t j = 0; j < 8; ++j) {
+        float const size = float_of(bits + (j * 5 + (bits >> 20)) % 8 * kUlp);  // in every place of the word
+        x[j] = (size <= most ? size : most) * ((bits / kUlp >> j ^ j) & 8 ? -1.0f : 1.0f);
+      }
+      one(x, std::ldexp(1.0f, power));
+    }
+  }
+  float const infinity = float_of(kInfinity), nan = float_of(0x7FC00000);
+  one({infinity, -infinity, 0x1.8p127f, -0x1.ap127f, 0.0f, -0.0f, 0x1p126f, -1.0f}, 0x1p-127f);
+  one({nan, -infinity, 1.0f, -1.5f, 0.0f, -0.0f, 0x1p126f, -nan}, nan);
+  report(what, asked, wrong);
+}
+
 }  // namespace
 
 int main(int, char** arguments) {
@@ -208,5 +240,7 @@ int main(int, char** arguments) {
   });
   ask_words(stride > 100000 ? 500000 : 20000000);
   ask_thresholds(stride > 100000 ? 600 : 20000);
+  ask_pairs<8>("pairs<8>", stride > 100000 ? 18 : 1);
+  ask_pairs<11>("pairs<11>", stride > 100000 ? 18 : 1);
   return failures != 0;
 }

@@ -1,4 +1,7 @@
-"""Keeps what a session compared, kernel by kernel, for docs/status.md: TILEWRIGHT_RECORD=FILE."""
+"""Keeps what a session compared, kernel by kernel, for docs/status.md: TILEWRIGHT_RECORD=FILE.
+
+Rows that the file has of kernels which this session did not run stay, if they are of the same GPU and driver.
+"""
 
 from __future__ import annotations
 
@@ -44,27 +47,21 @@ class Recorder:
             self._failed.add(self._kernel)
 
     def pytest_sessionfinish(self) -> None:
-        rows = []
-        for path in find_tables():
-            table = Table.read(path)
-            for name in sorted(self._problems.keys() & table.keys()):
-                rows.append(
-                    {
-                        "name": name,
-                        "source_key": self._keys[name],
-                        "problems": self._problems[name],
-                        "max_error": self._errors[name],
-                        "passed": name not in self._failed,
-                    }
-                )
+        card = {"gpu": torch.cuda.get_device_name(), "driver": driver() or "unknown"}
+        before = records.read(self._file)
+        rows = {row["name"]: row for row in before["kernels"] if card.items() <= before.items()}
+        for name in self._problems:
+            rows[name] = {
+                "name": name,
+                "source_key": self._keys[name],
+                "problems": self._problems[name],
+                "max_error": self._errors[name],
+                "passed": name not in self._failed,
+            }
+        known = [name for path in find_tables() for name in sorted(Table.read(path)) if name in rows]
         today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
-        head = {
-            "format": records.FORMAT,
-            "gpu": torch.cuda.get_device_name(),
-            "driver": driver() or "unknown",
-            "date": today,
-        }
-        records.write(self._file, head, rows)
+        head = {"format": records.FORMAT, **card, "date": today}
+        records.write(self._file, head, [rows[name] for name in known])
 
     def _noting(self, compare: Callable[..., None]) -> Callable[..., None]:
         """The comparison of a family, (found, wanted, ...), which also keeps what it has seen."""

@@ -45,6 +45,7 @@ def test_a_dry_run_counts_what_the_model_leaves(capsys: pytest.CaptureFixture[st
 
 
 def test_a_dry_run_and_a_report_of_a_file_need_no_torch(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed (pip install 'tilewright[report]')")
     code = (
         "import sys; sys.modules['torch'] = None\n"
         "from tilewright_generator.cli import invoke\n"

@@ -7,8 +7,12 @@
 
 namespace tilewright::quantize {
 
-struct Bf16 {};
-struct F16 {};
+struct Bf16 {
+  static constexpr int kSignificand = 8;  // bits
+};
+struct F16 {
+  static constexpr int kSignificand = 11;
+};
 struct F32 {};
 struct E4m3 {};
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "tilewright/quantize/elements.hpp"
+#include "tilewright/quantize/half_pairs.hpp"
 #include "tilewright/quantize/numbers.hpp"
 #include "tilewright/quantize/thresholds.hpp"
 
@@ -60,6 +61,24 @@ struct Fp4Data {
     }
 #endif
   }
+};
+
+// The same with factors that are powers of two, or NaN.
+struct Fp4DataByPowers : Fp4Data {
+  using Fp4Data::encode;
+
+#ifndef TILEWRIGHT_CONVERTS_E2M1
+  template <int kWords, class Type, int kCount>
+  static __device__ __forceinline__ void encode(Pairs<Type, kCount> const& values, float factor,
+                                                uint32_t (&words)[kWords]) {
+#pragma unroll
+    for (int part = 0; part < kWords; ++part) {
+      float x[8];
+      values.floats(part, x);
+      words[part] = e2m1_word_of_pairs<Type::kSignificand>(x, factor);
+    }
+  }
+#endif
 };
 
 }  // namespace detail
@@ -234,7 +253,7 @@ struct Mx {
   };
 };
 
-using Mxfp4 = Mx<detail::Fp4Data, 6>;
+using Mxfp4 = Mx<detail::Fp4DataByPowers, 6>;
 using Mxfp8 = Mx<detail::Fp8Data<3>, 448>;
 using Mxfp8E5m2 = Mx<detail::Fp8Data<2>, 57344>;
 

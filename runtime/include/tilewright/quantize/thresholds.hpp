@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "tilewright/quantize/numbers.hpp"
+#include "tilewright/quantize/words.hpp"
 
 namespace tilewright::quantize {
 
@@ -58,21 +59,6 @@ TILEWRIGHT_BOTH uint32_t larger_halves(uint32_t x, uint32_t y, uint32_t z) {
 #endif
 }
 
-TILEWRIGHT_BOTH uint32_t choose(uint32_t mask, uint32_t x, uint32_t y) { return (x & mask) | (y & ~mask); }
-
-TILEWRIGHT_BOTH uint32_t permute(uint32_t x, uint32_t y, uint32_t selector) {
-#ifdef __CUDA_ARCH__
-  return __byte_perm(x, y, selector);
-#else
-  uint64_t const both = uint64_t(y) << 32 | x;
-  uint32_t result = 0;
-  for (int i = 0; i < 4; ++i) {
-    result |= (static_cast<uint32_t>(both >> (selector >> 4 * i & 7) * 8) & 0xFF) << 8 * i;
-  }
-  return result;
-#endif
-}
-
 // x << 8 by the multiplier, which has time: the compiler would turn it into logic on the other side.
 TILEWRIGHT_BOTH uint32_t up_a_byte(uint32_t x) {
 #ifdef __CUDA_ARCH__
@@ -94,7 +80,7 @@ struct SortedE4m3 {
   TILEWRIGHT_BOTH explicit SortedE4m3(uint32_t const (&x)[4]) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      words[i] = detail::permute(x[i & 2], x[(i & 2) + 1], i % 2 == 0 ? 0x6420 : 0x7531);
+      words[i] = permute(x[i & 2], x[(i & 2) + 1], i % 2 == 0 ? 0x6420 : 0x7531);
     }
   }
 
@@ -134,8 +120,8 @@ struct SortedE4m3 {
     uint32_t data = 0;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      uint32_t const bit = detail::choose(kTops, bits[i][1], bits[i][0] >> 4);  // bits 7 and 3 of each byte
-      data = i == 0 ? bit : detail::choose(0x88888888, bit, data >> 1);
+      uint32_t const bit = choose(kTops, bits[i][1], bits[i][0] >> 4);  // bits 7 and 3 of each byte
+      data = i == 0 ? bit : choose(0x88888888, bit, data >> 1);
     }
     return data;
   }

@@ -1,0 +1,27 @@
+// Four bytes at a time: what takes one instruction, on the host too.
+#pragma once
+
+#include <cstdint>
+
+#include "tilewright/quantize/numbers.hpp"
+
+namespace tilewright::quantize {
+
+// Bits of x where the mask has ones, of y elsewhere.
+TILEWRIGHT_BOTH uint32_t choose(uint32_t mask, uint32_t x, uint32_t y) { return (x & mask) | (y & ~mask); }
+
+// The bytes of x (0 to 3) and y (4 to 7) that the selector's digits name, the lowest first.
+TILEWRIGHT_BOTH uint32_t permute(uint32_t x, uint32_t y, uint32_t selector) {
+#ifdef __CUDA_ARCH__
+  return __byte_perm(x, y, selector);
+#else
+  uint64_t const both = uint64_t(y) << 32 | x;
+  uint32_t result = 0;
+  for (int i = 0; i < 4; ++i) {
+    result |= (static_cast<uint32_t>(both >> (selector >> 4 * i & 7) * 8) & 0xFF) << 8 * i;
+  }
+  return result;
+#endif
+}
+
+}  // namespace tilewright::quantize
