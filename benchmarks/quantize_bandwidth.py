@@ -28,7 +28,7 @@ import quantize_peer
 import torch
 import yaml
 
-from tilewright import context, paths, scale_factors
+from tilewright import context, scale_factors
 from tilewright.benchmarking.report import geomean
 from tilewright.device import driver
 from tilewright.errors import TilewrightError
@@ -38,16 +38,10 @@ from tilewright.ops.quantize import measuring
 from tilewright.ops.quantize.family import FAMILY
 from tilewright.ops.quantize.problem import BLOCK, DATA_BITS, LAYOUTS, X_BITS, Problem
 from tilewright.timing import graph_seconds
-from tilewright.tuning import files
-from tilewright.tuning.files import Entry
-from tilewright.tuning.header import Header
 
 SHAPES = Path(__file__).parent / "shapes" / "quantize.yaml"
 MIB = 2**20
-LARGE, COMPARED = (
-    256 * MIB,
-    64 * MIB,
-)  # bytes moved, from which on the aims for bandwidth and for the peer count
+LARGE, COMPARED = 256 * MIB, 64 * MIB  # bytes moved: from there on the aims for bandwidth and the peer count
 BANDWIDTH = {"e4m3": 0.75}  # of a copy's, at least; 0.9 of other inputs
 ABOVE_EMPTY = 3e-6  # seconds that the smallest shape may take beyond an empty kernel
 SELECTED_WITHIN = 0.03
@@ -117,15 +111,6 @@ class Bench:
             "seconds": times[selected], "fastest": min(times.values()), "copy": copy, "empty": self.empty,
         }  # fmt: skip
         return row | self.against_peer(problem, operands)
-
-    def keep(self, folder: Path, problem: Problem, row: dict[str, Any]) -> None:
-        """Puts the fastest tactic into a tuned file, as `tilewright tune` does."""
-        tactic, seconds = next(iter(row["tactics"].items()))
-        header = Header.of(self.device, self.context.registry, FAMILY.name)
-        path = paths.tuned_file(folder, self.device.name, FAMILY.name)
-        files.update(
-            path, header, FAMILY, self.context.registry, [Entry(problem, Tactic.parse(tactic), seconds)]
-        )
 
     def seconds(self, operands: list[measuring.Operands], tactic: Tactic) -> float:
         checked(operands[0], tactic)
@@ -239,7 +224,6 @@ def main() -> int:
     parser.add_argument("--no-peer", action="store_true", help="leave torch.compile out")
     parser.add_argument("--replays", type=int, default=15)
     parser.add_argument("--minutes", type=float, default=9.0, help="begin no shape after so many")
-    parser.add_argument("--tuned", type=Path, metavar="FOLDER", help="keep the fastest tactics there, too")
     parser.add_argument("--output", required=True, help="path without its ending")
     given = parser.parse_args()
     begun = time.monotonic()
@@ -264,8 +248,6 @@ def main() -> int:
             print(f"{problem}: {error}", file=sys.stderr)
             return 1
         rows.append(row)
-        if given.tuned is not None:
-            bench.keep(given.tuned, problem, row)
         torch.cuda.empty_cache()
         peer = f", torch.compile {row['peer'] / row['seconds']:5.2f}" if row["peer"] else ""
         print(

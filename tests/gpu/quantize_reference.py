@@ -76,6 +76,13 @@ class Case:
             return reference.silu_mul(self.x)
         return self.x if self.weight is None else reference.rms_norm(self.x, self.weight)
 
+    def read_back(self, data: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
+        """float64 of data and scales, by the reference."""
+        if self.format.startswith("fp8"):
+            return reference.dequantize_fp8_blockwise(data, scales, BLOCK[self.format])
+        scale: Any = self.global_scale
+        return reference.dequantize(data, scales, self.format, layout=self.layout, global_scale=scale)  # type: ignore[arg-type]
+
     def wanted(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Data and scales by the reference."""
         value: torch.Tensor = self.value()
@@ -145,6 +152,14 @@ def compare(found: torch.Tensor, wanted: torch.Tensor, what: str) -> None:
         at = tuple(differ.nonzero()[0].tolist())
         first = f"{found[at].item():#x} instead of {wanted[at].item():#x} at {list(at)}"
         raise AssertionError(f"{what}: {int(differ.sum())} of {differ.numel()} differ, first {first}")
+
+
+def compare_values(found: torch.Tensor, wanted: torch.Tensor, what: str, most: float) -> None:
+    """What is read back, where both are finite: of the wanted norm, the difference has `most` at most."""
+    finite = found.isfinite() & wanted.isfinite()
+    value, right = (torch.where(finite, x.double(), 0.0) for x in (found, wanted))
+    error, norm = float((value - right).norm()), float(right.norm())
+    assert error <= most * norm, f"{what}: off by {error:.3e} of {norm:.3e} in norm, {most:.0e} of it may be"
 
 
 def poisoned(like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -29,9 +29,13 @@ def test_lists_and_given_sizes_go_together_each_once() -> None:
     assert sizes.chosen(None, ["1x2x3", "4x5x6", "1x2x3"]) == [(1, 2, 3), (4, 5, 6)]
     assert sizes.chosen("large", ["1x2x3", "4096x4096x4096"]) == [*sizes.LISTS["large"], (1, 2, 3)]
     assert str(Size(32, 5120, 25600)) == "32x5120x25600"
+    assert sizes.chosen(None, ["32x25600"]) == [(32, 0, 25600)]
+    assert str(Size(32, 0, 25600)) == "32x25600"
 
 
-@pytest.mark.parametrize("text", ["", "1x2", "1x2x3x4", "0x2x3", "-1x2x3", "1X2x3", "axbxc", "01x2x3"])
+@pytest.mark.parametrize(
+    "text", ["", "1", "1x", "x2", "1x2x3x4", "0x2x3", "-1x2x3", "1X2x3", "axbxc", "01x2x3"]
+)
 def test_what_is_no_size(text: str) -> None:
     with pytest.raises(ArgumentError, match="is not MxNxK"):
         sizes.parse(text)
@@ -44,9 +48,11 @@ def test_extents_that_kernels_cannot_count() -> None:
 
 def test_a_yaml_file(tmp_path: Path) -> None:
     path = tmp_path / "sizes.yaml"
-    path.write_text("- 1x2x3\n- {m: [4, 5], n: 6, k: [7, 8]}\n- {m: 1, n: 2, k: 3}\n")
+    path.write_text(
+        "- 1x2x3\n- {m: [4, 5], n: 6, k: [7, 8]}\n- {m: 1, n: 2, k: 3}\n- {k: 2, m: [1, 3]}\n- 5x6\n"
+    )
     assert sizes.chosen(str(path), ["9x9x9"]) == [
-        (1, 2, 3), (4, 6, 7), (4, 6, 8), (5, 6, 7), (5, 6, 8), (9, 9, 9),
+        (1, 2, 3), (4, 6, 7), (4, 6, 8), (5, 6, 7), (5, 6, 8), (1, 0, 2), (3, 0, 2), (5, 0, 6), (9, 9, 9),
     ]  # fmt: skip
 
 
@@ -61,6 +67,9 @@ def test_the_shapes_of_the_benchmarks(tmp_path: Path) -> None:
     assert len(found) == 12 * 12 + 6
     assert len(sizes.chosen(str(shapes), [])) == len(found) - 1, "a layer at an m is one of the squares"
     assert {(1, 6144, 4096), (8192, 7168, 2048), (16384, 16384, 16384)} <= set(found)
+    quantised = sizes.read(shapes.with_name("quantize.yaml"))
+    assert len(quantised) == 11 * 9
+    assert {(128, 0, 512), (131072, 0, 32768)} <= set(quantised)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +86,8 @@ def test_the_shapes_of_the_benchmarks(tmp_path: Path) -> None:
         ("- {m: true, n: 2, k: 3}", "something else than positive numbers"),
         ("- {m: 1, n: 0, k: 3}", "something else than positive numbers"),
         ("- {m: 1, n: 2.5, k: 3}", "something else than positive numbers"),
-        ("- 1x2", "is not MxNxK"),
+        ("- 1x", "is not MxNxK"),
+        ("{m: [1], k: [0]}", "something else than positive numbers"),
         ("- {m: [1", "is not YAML"),
     ],
 )
@@ -141,6 +151,16 @@ def test_formats_of_block_scaled_problems(formats: str, out: str | None, types: 
         ("blockscaled_gemm", "1x8x16", {"layout": "nt"}, "--layout: nt"),
         ("blockscaled_gemm", "1x8x16", {"fast_accum": True}, "know no fast accumulation"),
         ("blockscaled_gemm", "1x8x15", {"formats": "mxfp8xmxfp4"}, "1x8x15: .* k is even"),
+        ("blockscaled_gemm", "1x16", {}, "1x16: a product has three extents"),
+        ("gemm", "1x16", {}, "1x16: a product has three extents"),
+        ("gemm", "1x8x16", {"x": "bf16"}, "--x: bf16: products have no x"),
+        ("gemm", "1x8x16", {"layout": "128x4"}, "--layout: 128x4: one of tn"),
+        ("quantize", "1x16", {"formats": "nvfp5"}, "--formats: nvfp5: one of nvfp4, mxfp4"),
+        ("quantize", "1x16", {"x": "e5m2"}, "--x: e5m2: one of bf16"),
+        ("quantize", "1x32", {"formats": "mxfp4", "x": "e4m3"}, "e4m3 for nvfp4"),
+        ("quantize", "1x16", {"layout": "m_major"}, "scales of nvfp4 are 128x4 or 8x4 or linear"),
+        ("quantize", "1x16", {"out_dtype": "bf16"}, "--out-dtype: is an option of products"),
+        ("quantize", "1x24", {}, "1x24: k is a multiple of 16"),
     ],
 )
 def test_words_that_a_family_has_not(family: str, size: str, fields: dict[str, Any], message: str) -> None:
@@ -150,3 +170,14 @@ def test_words_that_a_family_has_not(family: str, size: str, fields: dict[str, A
 
 def test_mxfp8_shares_no_bytes() -> None:
     assert make("blockscaled_gemm", "1x8x15", formats="mxfp8").k == 15
+
+
+def test_what_is_quantised() -> None:
+    """A[m,k] of a product, each once; with a global scale where the format has one."""
+    found = problems.make("quantize", Kind(x="e4m3"), list(map(sizes.parse, ("32x64", "32x8x64", "1x64"))))
+    assert [(one.m, one.k, one.format, one.x, one.layout, one.global_scale) for one in found] == [
+        (32, 64, "nvfp4", "e4m3", "128x4", "tensor"),
+        (1, 64, "nvfp4", "e4m3", "128x4", "tensor"),
+    ]
+    blockwise = make("quantize", "32x64", formats="fp8_1x128")
+    assert (blockwise.layout, blockwise.global_scale) == ("m_major", "none")

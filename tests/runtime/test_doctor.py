@@ -187,7 +187,8 @@ def test_modules_and_what_would_run(say: Say, gpu_here: None, monkeypatch: pytes
     assert "problem: no kernel runs on NVIDIA Thor -> Add a spec with `arch: sm_110a`" in texts(
         say("modules", THOR)
     )
-    gemm, blockscaled = say("would run")
+    gemm, blockscaled, quantize = say("would run")
+    assert quantize.text.startswith("quantize 64x4096 bf16 -> nvfp4")
     assert gemm.level == doctor.OK
     assert gemm.text.endswith(", by model, built")
     assert blockscaled.level == doctor.WARNING

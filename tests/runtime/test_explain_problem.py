@@ -91,7 +91,7 @@ def test_words_of_a_problem(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["gemmm", *SHAPE], "begins with gemmm; one of gemm, blockscaled_gemm"),
+        (["gemmm", *SHAPE], "begins with gemmm; one of gemm, blockscaled_gemm, quantize"),
         (["gemm", "bf16", "m=1", "n=8"], "k is not given"),
         (["gemm", "bf16", "m=0", "n=8", "k=8"], "m is 0"),
         (["gemm", "bf16", *SHAPE, "m=3"], "m is given twice"),
@@ -101,6 +101,13 @@ def test_words_of_a_problem(capsys: pytest.CaptureFixture[str]) -> None:
         (["gemm", *SHAPE, "stages=3"], "stages is no part of a problem"),
         (["gemm", *SHAPE, "d=f32"], "d is no part of a problem; there are"),
         (["gemm", *SHAPE, "activation=tanh"], "no gemm kernel computes"),
+        (["gemm", *SHAPE, "x=bf16"], "products have no x"),
+        (["quantize", *SHAPE], "n is no part of a problem"),
+        (
+            ["quantize", "m=1", "k=64", "format=mxfp4"],
+            "format is no part of a problem; there are m, k, groups",
+        ),
+        (["quantize", "m=1", "k=64", "fusion=gelu"], "no quantize kernel computes"),
         (["gemm", *SHAPE, "--device", "b200"], "no gemm kernel runs on NVIDIA B200"),
         (["gemm", *SHAPE, "--device", "b100"], "b100"),
         (["gemm", *SHAPE, "--spec", __file__], "--spec says nothing of a problem"),

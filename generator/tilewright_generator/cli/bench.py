@@ -82,6 +82,7 @@ class _Settings:
     formats: str
     out_dtype: str | None
     layout: str | None
+    x: str | None
     fast_accum: bool
     sizes: str | None
     given: tuple[str, ...]
@@ -123,8 +124,7 @@ def _compare(settings: _Settings, csv_file: Path | None, json_file: Path | None)
     registry = Registry(tables_folder(settings.root))
     name, pair = groups.read(registry, kinds.FAMILIES, settings.family, settings.first, settings.second)
     pair = groups.labelled(pair, settings.labels)
-    kind = problems.Kind(settings.formats, settings.out_dtype, settings.layout, settings.fast_accum)
-    found = problems.make(name, kind, sizes.chosen(settings.sizes, settings.given))
+    found = problems.make(name, kinds.kind_of(settings), sizes.chosen(settings.sizes, settings.given))
     lacking = running.missing()
     if lacking and not settings.dry_run:
         raise CannotCompareError(

@@ -76,6 +76,7 @@ class _Settings:
     formats: str
     out_dtype: str | None
     layout: str | None
+    x: str | None
     fast_accum: bool
     sizes: str | None
     given: tuple[str, ...]
@@ -111,7 +112,9 @@ class _Settings:
                 names = [f"--{name.removeprefix('on_').replace('_', '-')}" for name in (first, second)]
                 raise UsageError(f"{' and '.join(names)} exclude each other")
         if not self.tunes and not self.report and not self.merge:
-            raise UsageError("which problems? --sizes LIST|FILE or -s MxNxK says so, --report draws")
+            raise UsageError(
+                "which problems? --sizes LIST|FILE or -s MxNxK (quantize: MxK) says so, --report draws"
+            )
         if files and (self.tunes or not (self.report or self.merge)):
             raise UsageError(f"{files[0]}: tuned files are read by --report and --merge alone")
         if self.merge and (self.tunes or not files):
@@ -159,11 +162,10 @@ class _Tune:
         from tilewright.benchmarking import problems, sizes  # noqa: PLC0415
 
         settings = self.settings
-        kind = problems.Kind(
-            settings.formats, settings.out_dtype, settings.layout, fast_accum=settings.fast_accum
-        )
         with running.usage_errors():
-            return problems.make(settings.family, kind, sizes.chosen(settings.sizes, settings.given))
+            return problems.make(
+                settings.family, kinds.kind_of(settings), sizes.chosen(settings.sizes, settings.given)
+            )
 
     def _plan(self, current: Context, problems: Sequence[Any]) -> int:
         """What would be tuned, on the GPU that is here or described."""

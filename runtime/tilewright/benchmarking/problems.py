@@ -14,9 +14,10 @@ from tilewright.errors import ArgumentError
 class Kind:
     """What is computed, whatever the extents. None or "" is the family's default."""
 
-    formats: str = ""  # of A and B
+    formats: str = ""  # of A and B; of what is quantised
     out_dtype: str | None = None  # of D
-    layout: str | None = None
+    layout: str | None = None  # of A and B; of the scales
+    x: str | None = None  # the type of what is quantised
     fast_accum: bool = False
 
 
@@ -28,8 +29,9 @@ def make(family: str, kind: Kind, sizes: Sequence[Size]) -> list[Any]:
 def of_words(words: Sequence[str]) -> tuple[str, Any]:
     """A family and a problem of it, as one writes them: `gemm bf16 m=32 n=5120 k=25600 bias=true`.
 
-    The family, the types of A and B (or none: its default), then NAME=VALUE in any order: m, n and k,
-    out_dtype, layout, fast_accum, and any other field of the family's problems (batch, c, activation).
+    The family, the types of A and B or the format of what is quantised (or none: its default), then
+    NAME=VALUE in any order: m, n (of products) and k, out_dtype, layout, x, fast_accum, and any other field
+    of the family's problems (batch, c, activation, fusion, direction).
 
     Raises ArgumentError for what is none of these.
     """
@@ -44,11 +46,13 @@ def of_words(words: Sequence[str]) -> tuple[str, Any]:
         if name in given:
             raise ArgumentError(name, "is given twice")
         given[name] = value
-    size = Size(*(_extent(name, given.pop(name, "")) for name in Size._fields))
+    extents = EXTENTS[family]
+    size = Size(**{"n": 0, **{name: _extent(name, given.pop(name, "")) for name in extents}})
     kind = Kind(
         "".join(types),
         out_dtype=given.pop("out_dtype", None),
         layout=given.pop("layout", None),
+        x=given.pop("x", None),
         fast_accum=_flag("fast_accum", given.pop("fast_accum", "false")),
     )
     (problem,) = make(family, kind, [size])
@@ -69,9 +73,10 @@ def _flag(name: str, text: str) -> bool:
 
 def _value(problem: Any, name: str, text: str) -> Any:
     """Of a field that has no word of its own: by the type that it has."""
-    known = [one.name for one in fields(problem) if isinstance(getattr(problem, one.name), bool | int | str)]
-    if name not in known or name in ("a", "b", "d"):
-        names = [*(one for one in known if one not in ("a", "b", "d")), "out_dtype"]
+    typed = [one.name for one in fields(problem) if isinstance(getattr(problem, one.name), bool | int | str)]
+    known = [one for one in typed if one not in ("a", "b", "d", "format")]
+    if name not in known:
+        names = [*known, *(["out_dtype"] if "d" in typed else [])]
         raise ArgumentError(name, f"is no part of a problem; there are {', '.join(names)}")
     before = getattr(problem, name)
     if isinstance(before, bool):
@@ -113,16 +118,20 @@ def blockscaled_types(formats: str, out_dtype: str) -> tuple[str, str, str]:
 def _gemm(kind: Kind, sizes: Sequence[Size]) -> list[Any]:
     from tilewright.ops.gemm.problem import FP8, Problem  # noqa: PLC0415
 
+    _check_product(kind, sizes)
     a, b, d = gemm_types(kind.formats or "bf16", kind.out_dtype)
     if kind.fast_accum and a not in FP8:
         raise ArgumentError("--fast-accum", f"sums of {a} know no fast accumulation; FP8's do")
     layout = kind.layout or "tn"
+    if layout not in ("tn", "tt", "nn", "nt"):
+        raise ArgumentError("--layout", f"{layout}: one of tn, tt, nn, nt is wanted")
     return [Problem(*size, a=a, b=b, d=d, layout=layout, fast_accum=kind.fast_accum) for size in sizes]
 
 
 def _blockscaled_gemm(kind: Kind, sizes: Sequence[Size]) -> list[Any]:
     from tilewright.ops.blockscaled_gemm.problem import BITS, Problem  # noqa: PLC0415
 
+    _check_product(kind, sizes)
     if kind.layout not in (None, "tn"):
         raise ArgumentError("--layout", f"{kind.layout}: block-scaled operands have k contiguous: tn")
     if kind.fast_accum:
@@ -134,8 +143,42 @@ def _blockscaled_gemm(kind: Kind, sizes: Sequence[Size]) -> list[Any]:
     return [Problem(*size, a=a, b=b, d=d) for size in sizes]
 
 
+def _check_product(kind: Kind, sizes: Sequence[Size]) -> None:
+    """Raises ArgumentError for what only quantising knows."""
+    if kind.x is not None:
+        raise ArgumentError("--x", f"{kind.x}: products have no x; --formats names the types of A and B")
+    for size in sizes:
+        if not size.n:
+            raise ArgumentError("--size", f"{size}: a product has three extents, MxNxK")
+
+
+def _quantize(kind: Kind, sizes: Sequence[Size]) -> list[Any]:
+    """Of sizes with an n: A[m,k] of that product is quantised."""
+    from tilewright.ops.quantize.problem import BLOCK, LAYOUTS, X_BITS, Problem  # noqa: PLC0415
+
+    name, x = kind.formats or "nvfp4", kind.x or "bf16"
+    if name not in BLOCK:
+        raise ArgumentError("--formats", f"{name}: one of {', '.join(BLOCK)} is wanted")
+    if x not in X_BITS or (x == "e4m3" and name != "nvfp4"):
+        raise ArgumentError("--x", f"{x}: one of bf16, f16, f32, or e4m3 for nvfp4, is wanted")
+    layout = kind.layout or LAYOUTS[name][0]
+    if layout not in LAYOUTS[name]:
+        raise ArgumentError("--layout", f"{layout}: scales of {name} are {' or '.join(LAYOUTS[name])}")
+    for option, given in (("--out-dtype", kind.out_dtype), ("--fast-accum", kind.fast_accum)):
+        if given:
+            raise ArgumentError(option, "is an option of products")
+    for size in sizes:
+        if size.k % 16:
+            raise ArgumentError("--size", f"{size}: k is a multiple of 16")
+    scale = "tensor" if name == "nvfp4" else "none"
+    made = (Problem(size.m, size.k, format=name, x=x, layout=layout, global_scale=scale) for size in sizes)
+    return list(dict.fromkeys(made))
+
+
 _MAKERS: dict[str, Callable[[Kind, Sequence[Size]], list[Any]]] = {
     "gemm": _gemm,
     "blockscaled_gemm": _blockscaled_gemm,
+    "quantize": _quantize,
 }
 FAMILIES = tuple(_MAKERS)
+EXTENTS = {"gemm": ("m", "n", "k"), "blockscaled_gemm": ("m", "n", "k"), "quantize": ("m", "k")}

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from tilewright.tuning.trials import Timing
 
 NOTHING = "-"
+# What times are told as: of products the rate of multiplying, of others that of moving bytes.
+RATES = {"tflops": "TFLOP/s", "gbps": "GB/s"}
 Labels = tuple[str, str]
 
 
@@ -22,11 +24,11 @@ def table(comparisons: Sequence[Comparison], labels: Labels) -> str:
     """For people: the columns of the CSV, tactics without what all of their names begin with."""
     best = [str(side.best.tactic) for one in comparisons for side in (one.a, one.b) if side.best]
     common = _common_start(best)
-    head = ["m", "n", "k"]
-    head += [f"{label} {what}" for label in labels for what in ("ms", "TFLOP/s", "tactic")] + ["speed-up"]
+    extents, rate = _extents(comparisons), RATES[_rate_name(comparisons)]
+    head = [*extents, *(f"{label} {what}" for label in labels for what in ("ms", rate, "tactic")), "speed-up"]
     rows = [head]
     for one in comparisons:
-        row = [str(one.problem.m), str(one.problem.n), str(one.problem.k)]
+        row = [str(getattr(one.problem, name)) for name in extents]
         for side in (one.a, one.b):
             row += _cells(one, side, common)
         rows.append([*row, NOTHING if one.speedup is None else f"{one.speedup:.3f}"])
@@ -68,26 +70,29 @@ def notes(comparisons: Sequence[Comparison], labels: Labels, tactics: bool) -> I
                     wrong = "WRONG" if timing.wrong else "failed"
                     lines.append(f"  {label}: {wrong}  {timing.tactic}: {_one_line(timing.failure or '')}")
                 elif tactics:
-                    speed = f"{timing.seconds * 1e3:10.4f} ms {_tflops(one, timing):9.1f} TFLOP/s"
+                    rate = f"{_rate(one, timing):9.1f} {RATES[_rate_name([one])]}"
+                    speed = f"{timing.seconds * 1e3:10.4f} ms {rate}"
                     lines.append(f"  {label}: {speed}  {timing.tactic}")
             if tactics and side.pruned:
                 lines.append(f"  {label}: {side.pruned} more tactics were left out by the cost model")
         if lines:
-            yield f"{one.problem.m}x{one.problem.n}x{one.problem.k}:"
+            yield "x".join(str(getattr(one.problem, name)) for name in _extents([one])) + ":"
             yield from lines
 
 
 def as_csv(comparisons: Sequence[Comparison], labels: Labels) -> str:
-    """m,n,k, then ms, tflops and tactic of each group, and speedup; cells without a result are empty."""
+    """m,n,k, then ms, tflops and tactic of each group, and speedup; cells without a result are empty. Of
+    what is no product: m,k and gbps."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    columns = [f"{label}_{what}" for label in labels for what in ("ms", "tflops", "tactic")]
-    writer.writerow(["m", "n", "k", *columns, "speedup"])
+    extents, rate = _extents(comparisons), _rate_name(comparisons)
+    columns = [f"{label}_{what}" for label in labels for what in ("ms", rate, "tactic")]
+    writer.writerow([*extents, *columns, "speedup"])
     for one in comparisons:
-        cells: list[Any] = [one.problem.m, one.problem.n, one.problem.k]
+        cells: list[Any] = [getattr(one.problem, name) for name in extents]
         for side in (one.a, one.b):
             best = _best(one, side)
-            cells += ["", "", ""] if best is None else [best["ms"], best["tflops"], best["tactic"]]
+            cells += ["", "", ""] if best is None else [best["ms"], best[rate], best["tactic"]]
         writer.writerow([*cells, "" if one.speedup is None else round(one.speedup, 4)])
     return out.getvalue()
 
@@ -126,13 +131,25 @@ def _best(comparison: Comparison, side: Side) -> dict[str, Any] | None:
 def _timing(comparison: Comparison, timing: Timing) -> dict[str, Any]:
     return {
         "ms": round((timing.seconds or 0.0) * 1e3, 6),
-        "tflops": round(_tflops(comparison, timing), 3),
+        _rate_name([comparison]): round(_rate(comparison, timing), 3),
         "tactic": str(timing.tactic),
     }
 
 
-def _tflops(comparison: Comparison, timing: Timing) -> float:
-    return float(comparison.problem.flops / (timing.seconds or math.inf) * 1e-12)
+def _extents(comparisons: Sequence[Comparison]) -> list[str]:
+    """Those of m, n and k that the problems have."""
+    return [name for name in "mnk" if all(hasattr(one.problem, name) for one in comparisons)]
+
+
+def _rate_name(comparisons: Sequence[Comparison]) -> str:
+    return "tflops" if all(hasattr(one.problem, "flops") for one in comparisons) else "gbps"
+
+
+def _rate(comparison: Comparison, timing: Timing) -> float:
+    problem, seconds = comparison.problem, timing.seconds or math.inf
+    return float(
+        problem.flops / seconds * 1e-12 if hasattr(problem, "flops") else problem.bytes / seconds * 1e-9
+    )
 
 
 def _fastest_first(timing: Timing) -> tuple[float, str]:
@@ -144,7 +161,7 @@ def _cells(comparison: Comparison, side: Side, common: str) -> list[str]:
     if best is None or best.seconds is None:
         return [NOTHING] * 3
     name = str(best.tactic).removeprefix(common)
-    return [f"{best.seconds * 1e3:.4f}", f"{_tflops(comparison, best):.1f}", name]
+    return [f"{best.seconds * 1e3:.4f}", f"{_rate(comparison, best):.1f}", name]
 
 
 def _common_start(names: Sequence[str]) -> str:

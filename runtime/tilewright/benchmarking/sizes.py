@@ -15,14 +15,14 @@ from tilewright.errors import ArgumentError
 
 
 class Size(NamedTuple):
-    """Extents of D[m,n] = A[m,k] B[k,n], in elements."""
+    """Extents of D[m,n] = A[m,k] B[k,n], in elements; n is 0 where there is an A[m,k] alone."""
 
     m: int
     n: int
     k: int
 
     def __str__(self) -> str:
-        return f"{self.m}x{self.n}x{self.k}"
+        return f"{self.m}x{self.n}x{self.k}" if self.n else f"{self.m}x{self.k}"
 
 
 # Layers of large language models at few, some and many tokens (FlashInfer's pull request 2888).
@@ -39,16 +39,17 @@ LISTS: dict[str, tuple[Size, ...]] = {
 }
 LISTS["all"] = (*LISTS["small"], *LISTS["medium"], *LISTS["large"])
 
-_SIZE = re.compile(r"([1-9]\d*)x([1-9]\d*)x([1-9]\d*)")
+_SIZE = re.compile(r"([1-9]\d*)(?:x([1-9]\d*))?x([1-9]\d*)")
 MOST_EXTENT = 2**31 - 1  # what kernels take
 _WANTED = (
-    "a list of MxNxK or of {m: ..., n: ..., k: ...} with numbers or lists of them, or a mapping of m (a "
-    "list), layers (a list of {n: ..., k: ...}) and squares (a list)"
+    "a list of MxNxK, MxK or {m: ..., n: ..., k: ...} (n may be missing) with numbers or lists of them, or a "
+    "mapping of m (a list) with k (a list), or with layers (a list of {n: ..., k: ...}) and squares (a list)"
 )
 
 
 def chosen(named: str | None, given: Sequence[str]) -> list[Size]:
-    """The sizes that are asked for, each once: of a list's name or a YAML file, and those given as MxNxK.
+    """The sizes that are asked for, each once: of a list's name or a YAML file, and those given as MxNxK or
+    MxK.
 
     With neither, all lists. Raises ArgumentError for what is no size and no list.
     """
@@ -61,17 +62,17 @@ def chosen(named: str | None, given: Sequence[str]) -> list[Size]:
 
 
 def parse(text: str) -> Size:
-    """`32x5120x25600`. Raises ArgumentError."""
+    """`32x5120x25600`, or `32x25600`. Raises ArgumentError."""
     match = _SIZE.fullmatch(text)
     if match is None:
         raise ArgumentError("--size", f"{text!r} is not MxNxK in positive whole numbers, as 32x5120x25600")
-    return _bounded(Size(int(match[1]), int(match[2]), int(match[3])))
+    return _bounded(Size(int(match[1]), int(match[2] or 0), int(match[3])))
 
 
 def read(path: Path) -> list[Size]:
-    """The sizes of a YAML file: a list, each item `MxNxK` or a mapping of m, n and k, in which a list stands
-    for each of its numbers; or, as in benchmarks/shapes/gemm.yaml, a mapping with layers, each of which is
-    taken at every m, and squares; what else it holds is passed over.
+    """The sizes of a YAML file: a list, each item `MxNxK`, `MxK` or a mapping of m, k and mostly n, in which
+    a list stands for each of its numbers; or, as in benchmarks/shapes/, a mapping with layers, each of which
+    is taken at every m, and squares, or with every k at every m; what else it holds is passed over.
 
     Raises ArgumentError where the file is missing or something else.
     """
@@ -92,7 +93,10 @@ def read(path: Path) -> list[Size]:
 
 
 def _of_layers(listed: dict[Any, Any], path: Path) -> Iterator[dict[str, Any]]:
-    """The items of a mapping with layers and squares."""
+    """The items of a mapping with layers and squares, or with m and k."""
+    if {"m", "k"} <= set(listed):
+        yield {"m": listed["m"], "k": listed["k"]}
+        return
     ms, layers, squares = (listed.get(name) or [] for name in ("m", "layers", "squares"))
     wanted = all(isinstance(one, list) for one in (ms, layers, squares)) and bool(ms) == bool(layers)
     if not wanted or not all(isinstance(one, dict) and {"n", "k"} <= set(one) for one in layers):
@@ -104,12 +108,12 @@ def _of_layers(listed: dict[Any, Any], path: Path) -> Iterator[dict[str, Any]]:
 def _of_item(item: Any, path: Path) -> Iterator[Size]:
     if isinstance(item, str):
         yield parse(item)
-    elif isinstance(item, dict) and set(item) == {"m", "n", "k"}:
-        numbers = [value if isinstance(value, list) else [value] for value in map(item.__getitem__, "mnk")]
-        for m, n, k in itertools.product(*numbers):
-            if not all(type(extent) is int and extent > 0 for extent in (m, n, k)):
+    elif isinstance(item, dict) and set(item) in ({"m", "n", "k"}, {"m", "k"}):
+        numbers = [value if isinstance(value, list) else [value] for value in item.values()]
+        for extents in itertools.product(*numbers):
+            if not all(type(extent) is int and extent > 0 for extent in extents):
                 raise ArgumentError("--sizes", f"{path}: {item} holds something else than positive numbers")
-            yield _bounded(Size(m, n, k))
+            yield _bounded(Size(**{"n": 0, **dict(zip(item, extents, strict=True))}))
     else:
         raise ArgumentError("--sizes", f"{path}: {item!r} is no size; {_WANTED} is wanted")
 

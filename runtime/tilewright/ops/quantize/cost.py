@@ -44,11 +44,12 @@ HBM_SHARE = {"vector": 0.86, "tma": 0.82}  # of the rated bandwidth
 SM_BYTES_PER_CLOCK = {"vector": 80, "tma": 104}  # what one SM moves if few others do
 # Instructions an element, in lanes of the exact kernels: reading and widening, then encoding.
 READ_INSTRUCTIONS = {"bf16": 5.6, "f16": 5.6, "f32": 4.0, "e4m3": 2.5}
-ENCODE_INSTRUCTIONS = {4: 7.6, 8: 1.8}  # by bits of the data; from sm_100 on FP4 is converted as FP8 is
+# fp8: one conversion, which FP4 has from sm_100 on, too; pairs: quantize/half_pairs.hpp; else arithmetic.
+ENCODE_INSTRUCTIONS = {"fp4": 7.6, "pairs": 4.0, "fp8": 1.8}
 SCALE_INSTRUCTIONS = {"exact": 18.0, "fast": 12.0}  # a block's
 SILU_INSTRUCTIONS = {"exact": 30.0, "fast": 10.0}
 ISSUE_SHARE = 0.85  # of the issue slots that are used at best
-DISTURBANCE = 2.3  # the norm in which memory and instructions add up
+OVERLAP = {"vector": 2.0, "tma": 2.3}  # the norm in which memory and instructions add up
 
 
 def _way(record: KernelRecord) -> str:
@@ -88,11 +89,15 @@ def tasks(record: KernelRecord, problem: Problem, sm_count: int) -> int:
 def _instructions(record: KernelRecord, problem: Problem) -> float:
     """Of a lane, for an element of the data."""
     config = record.config
-    converts = not record.arch.startswith("sm_90")
-    bits = 8 if converts else DATA_BITS[problem.format]
+    if DATA_BITS[problem.format] == 8 or not record.arch.startswith("sm_90"):
+        encoding = "fp8"
+    elif problem.format == "mxfp4" and problem.x in ("bf16", "f16") and problem.fusion == "none":
+        encoding = "pairs"
+    else:
+        encoding = "fp4"
     parts = 2 if problem.fusion == "silu_mul" else 1
     rows, columns = BLOCK[problem.format]
-    found = parts * READ_INSTRUCTIONS[problem.x] + ENCODE_INSTRUCTIONS[bits]
+    found = parts * READ_INSTRUCTIONS[problem.x] + ENCODE_INSTRUCTIONS[encoding]
     found += SCALE_INSTRUCTIONS[config["arithmetic"]] / min(columns * rows, THREAD_ELEMENTS[problem.x])
     if problem.fusion == "silu_mul":
         found += SILU_INSTRUCTIONS[config["arithmetic"]]
@@ -111,7 +116,7 @@ def estimator(
     task_clocks = _instructions(record, problem) * problem.elements / count / LANES / ISSUE_SHARE
     task_bytes = problem.bytes / count
     hbm = problem.bytes / (device.memory_bandwidth * HBM_SHARE[variant]) * device.clock_hz
-    start = LAUNCH_SECONDS[variant]
+    start, norm = LAUNCH_SECONDS[variant], OVERLAP[variant]
     once = NORM_CLOCKS if problem.fusion == "rmsnorm" else 0
     tabled = config["format"] == "nvfp4" and config["arithmetic"] == "exact" and X_BITS[problem.x] < 32
 
@@ -126,7 +131,7 @@ def estimator(
             "fill": beside * task_bytes / SM_BYTES_PER_CLOCK[variant],
             "hbm": hbm,
         }
-        clocks = sum(value**DISTURBANCE for value in needs.values()) ** (1 / DISTURBANCE)
+        clocks = sum(value**norm for value in needs.values()) ** (1 / norm)
         begun = (
             ceil(count / slots) if tactic.blocks == 0 else 1
         )  # thread blocks in a place, one after another
