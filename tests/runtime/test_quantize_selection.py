@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import math
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from quantize_rows import make_quantize_row
@@ -16,6 +19,7 @@ from tilewright.ops.quantize.problem import LAYOUTS, Problem
 from tilewright.registry import Registry
 from tilewright.table import KernelRecord
 
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 VECTOR = KernelRecord.parse(make_quantize_row("vector"))
 TMA = KernelRecord.parse(make_quantize_row("tma", variant="tma", stages=2))
 FAST = KernelRecord.parse(make_quantize_row("fast", arithmetic="fast"))
@@ -27,10 +31,34 @@ def seconds(record: KernelRecord, problem: Problem, blocks: int = 0) -> float:
     return weigh(Tactic(record.name, blocks=blocks)).seconds
 
 
-def test_small_problems_go_to_the_vector_kernel_and_large_ones_to_the_ring() -> None:
-    for m, k, wanted in ((128, 512, "vector"), (1024, 2048, "vector"), (65536, 16384, "tma")):
+def test_what_is_fastest_on_an_h200() -> None:
+    """As measured: the ring where an SM has several tasks, but not where memory alone counts."""
+    for m, k, wanted in (
+        (128, 512, "vector"), (1024, 1024, "vector"), (1024, 6144, "tma"), (65536, 16384, "vector"),
+    ):  # fmt: skip
         best = FAMILY.rank([VECTOR, TMA], Problem(m, k, global_scale="tensor"), H200)[0]
         assert best.tactic.kernel == wanted, f"{m}x{k}: {best}"
+
+
+@pytest.mark.parametrize(
+    ("format", "x"),
+    [("nvfp4", "bf16"), ("nvfp4", "e4m3"), ("mxfp4", "bf16"), ("mxfp8", "bf16"), ("fp8_1x128", "bf16")],
+)
+def test_the_model_against_what_was_measured(format: str, x: str) -> None:
+    """Of the variant that it puts first, the time beside the better one's, over the whole grid."""
+    text = (RESULTS / f"quantize_{format}_{x}.md").read_text()
+    rows = re.findall(r"^\| (\d+) \| (\d+) \|(?: [^|]+\|){4} ([\d.]+) \| ([\d.]+) \|", text, re.MULTILINE)
+    assert len(rows) == 99
+    registry, behind = Registry(), []
+    records = registry.route("quantize", H200)
+    scale = "tensor" if format == "nvfp4" else "none"
+    for m, k, vector, tma in rows:
+        problem = Problem(int(m), int(k), format=format, x=x, layout=LAYOUTS[format][0], global_scale=scale)
+        first = FAMILY.rank(records, problem, H200)[0].record.config["variant"]
+        times = {"vector": float(vector), "tma": float(tma)}
+        behind.append(times[first] / min(times.values()))
+    assert math.prod(behind) ** (1 / len(behind)) < 1.012
+    assert max(behind) < 1.14
 
 
 @pytest.mark.parametrize("record", [VECTOR, TMA], ids=lambda one: one.name)
