@@ -1,6 +1,6 @@
 """Tilewright's runtime: routes, selects, builds and runs generated kernels.
 
-`tilewright.<op>` is the op of that name (`tilewright.gemm`); `scale_factors`, `blockwise_scales`,
+`tilewright.<op>` is the op of that name (`tilewright.gemm`); `errors`, `scale_factors`, `blockwise_scales`,
 `row_shuffle` and `reference` are modules for its callers. Importing this package compiles nothing and imports
 neither torch nor TVM-FFI.
 """
@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tilewright import blockwise_scales as blockwise_scales
+    from tilewright import errors as errors
     from tilewright import reference as reference
     from tilewright import row_shuffle as row_shuffle
     from tilewright import scale_factors as scale_factors
@@ -49,23 +51,37 @@ _HOMES = {
     "plan": "tilewright.prepared",
     "tune": "tilewright.tuning.session",
 }
-_MODULES = ("blockwise_scales", "reference", "row_shuffle", "scale_factors")
+_MODULES = ("blockwise_scales", "errors", "reference", "row_shuffle", "scale_factors")
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f"tilewright.{name}")
-    home = _HOMES.get(name) or (None if name.startswith("_") else _op_home(name))
+    home = f"tilewright.{name}" if name in _MODULES else _HOMES.get(name)
+    if home is None and not name.startswith("_"):
+        home = _ops().get(name)
     if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(importlib.import_module(home), name)
+        here = sys.modules[__name__]
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=here)
+    try:
+        module = importlib.import_module(home)
+        value = module if name in _MODULES else getattr(module, name)
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise ModuleNotFoundError(
+            f"tilewright.{name} needs torch: pip install 'tilewright[torch]'", name="torch"
+        ) from None
+    globals()[name] = value
     return value
 
 
-def _op_home(op: str) -> str | None:
-    """The package that lists an op among its OPS: each family's says which are its own."""
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES, *_MODULES, *_ops()})
+
+
+def _ops() -> dict[str, str]:
+    """The package that lists each op among its OPS: each family's says which are its own."""
     import pkgutil  # noqa: PLC0415 (some of the first lookup's milliseconds)
 
     ops = importlib.import_module("tilewright.ops")
     packages = (f"{ops.__name__}.{module.name}" for module in pkgutil.iter_modules(ops.__path__))
-    return next((home for home in packages if op in getattr(importlib.import_module(home), "OPS", ())), None)
+    return {op: home for home in packages for op in getattr(importlib.import_module(home), "OPS", ())}

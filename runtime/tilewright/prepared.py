@@ -125,7 +125,10 @@ def plan(op: Callable[..., Any], /, *arguments: Any, **options: Any) -> Any:
     """
     make = _makers(op).get(op)
     if make is None:
-        raise ArgumentTypeError("op", f"it is {op!r}; tilewright.gemm or one of tilewright.mm_* is wanted")
+        raise ArgumentTypeError(
+            "op",
+            f"it is {getattr(op, '__name__', repr(op))}; tilewright.gemm or one of tilewright.mm_* is wanted",
+        )
     return make(*arguments, **options)
 
 

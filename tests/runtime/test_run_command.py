@@ -72,3 +72,23 @@ def test_usage_errors_of_block_scaled_runs(
 ) -> None:
     assert run_cli(["run", "blockscaled_gemm", *SHAPE, *options]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_quantising(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["run", "quantize", "-m", "129", "-k", "4096"]
+    assert run_cli([*command, "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["problem"]["global_scale"] == "tensor"
+    more = ["--format", "mxfp4", "--x", "f16", "--fusion", "rmsnorm", "--groups", "3", "--layout", "linear"]
+    assert run_cli([*command, *more]) == 1
+    text = capsys.readouterr().out
+    assert "quantize 129x4096 in 3 groups f16 -> mxfp4, scales linear, rmsnorm" in text
+    assert "would run quantize_sm90_mxfp4_f16_rmsnorm" in text
+    assert run_cli([*command, "--dequantize"]) == 1
+    assert "would run dequantize_sm90_nvfp4_bf16" in capsys.readouterr().out
+    for options, message in (
+        (["--format", "nvfp5"], "nvfp5: one of nvfp4"),
+        (["--x", "e4m3", "--format", "mxfp8"], "or e4m3 for nvfp4"),
+        (["--layout", "m_major"], "scales of nvfp4 are 128x4"),
+    ):
+        assert run_cli([*command, *options]) == 2
+        assert message in capsys.readouterr().err

@@ -109,7 +109,7 @@ def missing() -> str | None:
     try:
         import torch  # noqa: PLC0415
     except ImportError:
-        return "torch is not installed"
+        return "torch is not installed (pip install 'tilewright[torch]')"
     return None if torch.cuda.is_available() else "there is no CUDA GPU here"
 
 
@@ -152,6 +152,7 @@ def _measure(current: Context, name: str, problem: Any, tactic: Tactic | None, i
         "ran": True,
         "tactic": str(chosen),
         "error_norm": error,
+        "means": of_family.ERROR,
         "seconds": ours,
         "peer": peer and peer[0],
         "peer_seconds": theirs,
@@ -163,11 +164,11 @@ def _text(problem: Any, result: dict[str, Any]) -> str:
     lines = [
         str(problem),
         f"on {result['device']}: {result['tactic']}",
-        f"right: error norm {result['error_norm']:.2e} against float64",
+        f"right: {result['means'].format(result['error_norm'])}",
     ]
     timed = {"tilewright": result["seconds"], result["peer"]: result["peer_seconds"]}
     lines += [
-        f"  {name:<16} {seconds * 1e6:10.2f} us  {problem.flops / seconds * 1e-12:8.1f} TFLOP/s"
+        f"  {name:<16} {seconds * 1e6:10.2f} us{_rate(problem, seconds)}"
         f"  {problem.bytes / seconds * 1e-9:8.0f} GB/s"
         for name, seconds in timed.items()
         if seconds
@@ -177,3 +178,8 @@ def _text(problem: Any, result: dict[str, Any]) -> str:
             f"  ratio {result['ratio']:.3f} ({result['peer']}'s time over ours; CUDA graph, cold L2, median)"
         )
     return "\n".join(lines)
+
+
+def _rate(problem: Any, seconds: float) -> str:
+    """Of what multiplies."""
+    return f"  {problem.flops / seconds * 1e-12:8.1f} TFLOP/s" if hasattr(problem, "flops") else ""

@@ -127,7 +127,7 @@ def would_run(machine: Machine) -> Found:
         elif not jit_allowed():
             yield PROBLEM, f"{text}, and TILEWRIGHT_JIT=0 forbids to", mend
         else:
-            yield WARNING, f"{text}: the first call compiles it, which takes a minute", mend
+            yield WARNING, f"{text}: the first call compiles it", mend
 
 
 def _families(machine: Machine) -> Iterator[tuple[str, Family[Any]]]:

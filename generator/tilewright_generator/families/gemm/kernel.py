@@ -17,7 +17,7 @@ _CUTLASS_TYPES = {
     "f32": "float",
     "s32": "int32_t",
 }
-_ACTIVATIONS = {"none": "Identity", "relu": "ReLu", "gelu": "GELU", "silu": "SiLu"}
+ACTIVATIONS = {"none": "Identity", "relu": "ReLu", "gelu": "GELU", "silu": "SiLu"}
 _SCHEDULE_NAMES = {"cooperative": "coop", "pingpong": "pingpong"}
 _INSTRUCTIONS = {"e4m3": "QGMMA", "e5m2": "QGMMA", "s8": "IGMMA"}  # the others: HGMMA
 
@@ -147,7 +147,7 @@ def variables(config: GemmConfig) -> dict[str, str]:
         "stages": str(stages),
         "shared_memory": str(total),
         "bias": f"tilewright::Bias::{bias}",
-        "activation": f"cutlass::epilogue::thread::{_ACTIVATIONS[config.activation]}",
+        "activation": f"cutlass::epilogue::thread::{ACTIVATIONS[config.activation]}",
         "epilogue_schedule": "TmaWarpSpecializedCooperative" if cooperative else "TmaWarpSpecialized",
         "mainloop_schedule": f"KernelTmaWarpSpecialized{schedule}{fp8_fast}",
         "scheduler": "StreamKScheduler" if config.scheduler == "stream_k" else "PersistentScheduler",

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from tilewright_generator.families import running
+from tilewright_generator.families.gemm.kernel import ACTIVATIONS
 
 
 @click.command()
@@ -20,7 +21,7 @@ from tilewright_generator.families import running
 )
 @click.option("--out-dtype", metavar="TYPE", help="Type of D (default: the operands', FP8: bf16).")
 @click.option("--layout", type=click.Choice(["tn", "tt", "nn", "nt"]), default="tn", show_default=True)
-@click.option("--activation", type=click.Choice(["none", "relu", "gelu", "silu"]), default="none")
+@click.option("--activation", type=click.Choice(list(ACTIVATIONS)), default="none")
 @click.option("--fast-accum", is_flag=True, help="Allow fast accumulation of FP8.")
 @running.run_options
 def command(

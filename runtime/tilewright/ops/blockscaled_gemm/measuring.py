@@ -18,6 +18,8 @@ from tilewright.ops.common import measuring
 from tilewright.ops.common.measuring import Peer
 from tilewright.ops.common.tactics import Tactic
 
+ERROR = "error norm {:.2e} against float64"  # what `check` answers
+
 ALPHA = 0.75  # so that it shows where a kernel forgets it
 _REFERENCE_ROWS = 256  # of D that are checked, spread over it
 

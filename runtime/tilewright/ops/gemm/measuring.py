@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -14,7 +13,10 @@ from tilewright.ops.common.measuring import Peer
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.gemm.arguments import OPERAND_NAMES, OUTPUT_DTYPES
 from tilewright.ops.gemm.op import gemm
+from tilewright.ops.gemm.plan import ACTIVATED
 from tilewright.ops.gemm.problem import FP8, Problem
+
+ERROR = "error norm {:.2e} against float64"  # what `check` answers
 
 _DTYPES = {name: dtype for dtype, name in OPERAND_NAMES.items()}
 # What an error norm may be: D's rounding, and what sums lose (fast FP8 sums most).
@@ -141,13 +143,7 @@ def check(
         wanted += c[..., ::step, :].double()
     if bias is not None:
         wanted += bias.double()
-    activate: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-        "none": lambda x: x,
-        "relu": torch.relu,
-        "gelu": torch.nn.functional.gelu,
-        "silu": torch.nn.functional.silu,
-    }
-    wanted = activate[problem.activation](wanted)
+    wanted = ACTIVATED[problem.activation](wanted)
     value = found[..., ::step, :].double()
     norm = float(wanted.norm())
     error = float((value - wanted).norm()) / norm

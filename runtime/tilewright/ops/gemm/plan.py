@@ -22,6 +22,15 @@ class EmptyPlan(plan.EmptyPlan):
     operands = OPERANDS
 
 
+# By name, as torch has them.
+ACTIVATED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "none": lambda x: x,
+    "relu": torch.relu,
+    "gelu": torch.nn.functional.gelu,
+    "silu": torch.nn.functional.silu,
+}
+
+
 class DirectPlan(plan.DirectPlan):
     operands = OPERANDS
 
@@ -34,12 +43,7 @@ class DegeneratePlan(plan.Plan):
     def __init__(self, arguments: Arguments) -> None:
         super().__init__(arguments)
         self._compute = torch.int32 if arguments.integer else torch.float32
-        self._activation: Callable[[torch.Tensor], torch.Tensor] = {
-            "none": lambda x: x,
-            "relu": torch.relu,
-            "gelu": torch.nn.functional.gelu,
-            "silu": torch.nn.functional.silu,
-        }[arguments.activation]
+        self._activation = ACTIVATED[arguments.activation]
 
     def run(self, call: tuple[Any, ...]) -> None:
         _, _, c, out, bias, _, _, _, beta = call

@@ -20,6 +20,7 @@ from tilewright.ops.quantize.plan import as_bytes
 from tilewright.ops.quantize.problem import BLOCK, Problem
 
 X_DTYPES = {name: dtype for dtype, name in X_NAMES.items()}
+ERROR = "as the reference says; it differs from x by {:.2e} of the norm"  # what `check` answers
 # Of elements, and of scales, that fast arithmetic or a fused kernel may put one step away from the reference.
 MOST_DIFFERING = 0.002
 GLOBAL_SCALE = 448.0  # of numbers that seldom exceed 6
