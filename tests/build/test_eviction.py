@@ -47,13 +47,13 @@ def test_old_objects_and_libraries_of_other_sources_go(
         assert cli.invoke(["cache", "--cache", str(store.root), *arguments]) == 0
         return capsys.readouterr().out
 
-    assert prune("--prune").endswith("0 items of 0.0 MB removed\n")  # all is of today
+    assert prune("--prune").endswith("0 items of 0.0 MiB removed\n")  # all is of today
     age(store.root, 40)
     everything = names(store, "objects")
     assert "not needed: 1 x a library that is not in force" in prune()
     assert "libraries/mini/damaged: a library that is not in force" in prune("--prune", "--dry-run")
     assert names(store, "objects") == everything
-    assert prune("--prune", "--older-than", "50").endswith("0 items of 0.0 MB removed\n")
+    assert prune("--prune", "--older-than", "50").endswith("0 items of 0.0 MiB removed\n")
 
     # The first library is of the same headers, and so in force: a table may go back to its source.
     assert "removed" in prune("--prune")
@@ -82,5 +82,5 @@ def names_needed(store: Store, kernels: set[str]) -> set[str]:
 
 def test_a_cache_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.invoke(["cache", "--prune", "--cache", str(tmp_path / "none")]) == 0
-    assert "0 items of 0.0 MB removed" in capsys.readouterr().out
+    assert "0 items of 0.0 MiB removed" in capsys.readouterr().out
     assert not (tmp_path / "none").exists()

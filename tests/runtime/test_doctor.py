@@ -235,7 +235,7 @@ def test_the_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
     assert cli.invoke(["doctor"]) == 1
     said = capsys.readouterr().out
     assert "  PROBLEM  apache-tvm-ffi is not installed\n           -> pip install" in said
-    assert said.splitlines()[-1].endswith(" 1 problems")
+    assert said.splitlines()[-1].endswith(" 1 problem")
 
 
 def _absent(name: str) -> str:

@@ -10,6 +10,7 @@ import click
 from tilewright_generator.words import counted
 
 _DAY = 24 * 3600.0
+_MIB = 1 << 20
 
 
 @click.command("cache")
@@ -33,17 +34,18 @@ def command(*, prune: bool, older_than: float, dry_run: bool, cache: Path | None
 
     store = Store(cache)
     click.echo(f"{store.root}")
-    for name, size in store.sizes().items():
-        click.echo(f"  {name:10}  {size / 1e6:10.1f} MB")
+    sizes = store.sizes()
+    for name, size in (*sizes.items(), ("total", sum(sizes.values()))):
+        click.echo(f"  {name:10}  {size / _MIB:10.1f} MiB")
     found = eviction.debris(store, paths.include_dir(), older_than * _DAY)
-    total = sum(each.bytes for each in found) / 1e6
+    total = sum(each.bytes for each in found) / _MIB
     if prune and dry_run:
         for each in found:
-            click.echo(f"  {each.bytes / 1e6:10.1f} MB  {each.path.relative_to(store.root)}: {each.why}")
+            click.echo(f"  {each.bytes / _MIB:10.1f} MiB  {each.path.relative_to(store.root)}: {each.why}")
     elif not prune:
         for why, count in Counter(each.why for each in found).items():
             click.echo(f"  not needed: {count} x {why}")
     if prune and not dry_run:
         eviction.remove(store, found)
     said = "removed" if prune and not dry_run else "can be removed (--prune)"
-    click.echo(f"{counted(len(found), 'item')} of {total:.1f} MB {said}")
+    click.echo(f"{counted(len(found), 'item')} of {total:.1f} MiB {said}")

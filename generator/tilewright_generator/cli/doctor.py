@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tilewright_generator.cli import common
+from tilewright_generator.words import counted
 
 if TYPE_CHECKING:
     from tilewright.doctor import Finding
@@ -39,7 +40,8 @@ def command(*, root: Path | None, device: str | None, as_json: bool) -> int:
         )
     else:
         _show(findings)
-        click.echo(f"{counts['ok']} fine, {counts['warning']} warnings, {counts['problem']} problems")
+        worse = ", ".join(counted(counts[level], level) for level in ("warning", "problem"))
+        click.echo(f"{counts['ok']} fine, {worse}")
     return 1 if counts[doctor.PROBLEM] else 0
 
 
