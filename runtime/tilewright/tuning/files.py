@@ -20,6 +20,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from importlib import import_module
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -77,6 +78,13 @@ def extents_of(family: Family[Any], problem: Any) -> Key:
     return tuple(getattr(problem, name) for name in family.extents)
 
 
+def kind_text(family: Family[Any], problem: Any) -> str:
+    """A problem's words without its extents: `gemm bf16 x bf16 -> bf16, layout tn`."""
+    # With extents of 1 the second word is all that a problem says of them: no batch, no groups.
+    words = str(dataclasses.replace(problem, **dict.fromkeys(family.extents, 1))).split(" ")
+    return " ".join([words[0], *words[2:]])
+
+
 def is_row(row: Mapping[str, Any], family: Family[Any]) -> bool:
     """Whether an entry of a file names all extents of the family's problems, and no more."""
     return set(row) == {*family.extents, "tactic", "seconds"}
@@ -91,6 +99,16 @@ def candidates_of(records: Iterable[KernelRecord]) -> str:
     """How many kernels there are to choose from, and a hash of their names."""
     names = sorted(record.name for record in records)
     return f"{len(names)} kernels, {hashlib.sha256(chr(10).join(names).encode()).hexdigest()[:16]}"
+
+
+def what_changed(before: str, now: str, family: Family[Any]) -> str:
+    """Of two different `candidates_of`, in words for people."""
+    first, second = (text.partition(" ")[0] for text in (before, now))
+    if first == second:
+        change = f"of the {first} kernels to choose from some are others now"
+    else:
+        change = f"the number of kernels to choose from was {first} and is {second} now"
+    return f"{change}; `tilewright tune --family {family.name}` with these problems tunes them anew"
 
 
 def read(path: Path) -> TunedFile:
@@ -113,6 +131,18 @@ def read(path: Path) -> TunedFile:
         raise TunedFileError(f"{path} is damaged: {_said(error)}") from None
 
 
+def family_of(path: Path, file: TunedFile) -> Family[Any]:
+    """Raises ForeignTunedFileError for a file of a family that there is not."""
+    from tilewright.benchmarking import problems  # noqa: PLC0415 (a selection knows its family)
+
+    if file.family not in problems.FAMILIES:
+        raise ForeignTunedFileError(
+            f"{path} is of {file.family}; the families are {', '.join(problems.FAMILIES)}"
+        )
+    family: Family[Any] = import_module(f"tilewright.ops.{file.family}.family").FAMILY
+    return family
+
+
 def update(
     path: Path, header: Header, family: Family[Any], registry: Registry, entries: Iterable[Entry]
 ) -> None:
@@ -125,7 +155,7 @@ def update(
     NoKernelError for an entry of an unknown kernel.
     """
     with _locked(path):
-        sections = _sections_of(path, header, family.name)
+        sections = sections_to_update(path, header, family)
         runnable = registry.runnable(family.name, header.capability_numbers)
         for entry in entries:
             kind = kind_of(family, entry.problem)
@@ -139,9 +169,6 @@ def update(
                 }
             )
         for section in sections.values():
-            for row in section.rows:
-                if not is_row(row, family):
-                    raise TunedFileError(f"{path} is damaged: {json.dumps(row)} is no entry")
             by_extents = {_m_last(row, family.extents): row for row in section.rows}
             section.rows = [by_extents[key] for key in sorted(by_extents)]
         _write(path, _text(TunedFile(header, family.name, list(sections.values()))))
@@ -181,19 +208,24 @@ def _said(error: Exception) -> str:
     return f"there is no {error}" if isinstance(error, KeyError) else str(error)
 
 
-def _sections_of(path: Path, header: Header, family: str) -> dict[tuple[Key, str], Section]:
+def sections_to_update(path: Path, header: Header, family: Family[Any]) -> dict[tuple[Key, str], Section]:
+    """What the file that is there holds (nothing, where there is none), by kind and candidates. Raises what
+    `update` raises for that file."""
     try:
         there = read(path)
     except FileNotFoundError:
         return {}
     reason = header.mismatch(there.header, shipped=False)
-    if there.family != family:
+    if there.family != family.name:
         reason = f"it is of {there.family}"
     if reason is not None:
         raise ForeignTunedFileError(
             f"{path} is of another machine: {reason}",
             hint="Move it away, or name another folder in TILEWRIGHT_TUNED.",
         )
+    for row in (row for section in there.sections for row in section.rows):
+        if not is_row(row, family):
+            raise TunedFileError(f"{path} is damaged: {json.dumps(row)} is no entry")
     return {(frozen(section.kind), section.candidates): section for section in there.sections}
 
 

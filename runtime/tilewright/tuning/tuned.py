@@ -182,8 +182,9 @@ class Tuned:
                 self._accept(key, path, shipped, section)
             elif path not in standing:  # else tuning went on with the new kernels
                 self._say(
-                    f"{path}: passed over what was tuned for problems such as {asked}: there were "
-                    f"{section.candidates}; here there are {candidates}{self._vanished(section)}",
+                    f"{path}: passed over what was tuned for problems such as {asked}: "
+                    f"{files.what_changed(section.candidates, candidates, self._family)}"
+                    f"{self._vanished(section)}",
                     shipped,
                 )
 
