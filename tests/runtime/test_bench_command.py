@@ -33,19 +33,22 @@ def compare(*arguments: Any) -> int:
 def test_a_dry_run_lists_groups_and_problems(capsys: pytest.CaptureFixture[str]) -> None:
     assert compare(*ULTRA, "--dry-run", "--device", "b300", "--sizes", "small", "-s", "512x8192x28672") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith(
-        "sm103_k_tile768 (arch=sm103 k_tile=768): 10 blockscaled_gemm kernels; 10 run "
-    )
-    assert "on NVIDIA B300, of which 8 compute such problems" in lines[0]
+    assert lines[0].startswith("blockscaled_gemm nvfp4 x nvfp4 -> bf16: problems, and how many tactics ")
+    assert (
+        "sm103_k_tile768 (arch=sm103 k_tile=768): blockscaled_gemm kernels: 10, that run on NVIDIA B300: 10, "
+        "that compute such problems: 8, built: "
+    ) in lines[8]
     assert any(
         line.startswith("  blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x192x768_dyn_2sm") for line in lines
     )
     (rest,) = [line for line in lines if line.startswith("rest: ")]
-    assert "138 blockscaled_gemm kernels; 56 run on NVIDIA B300" in rest
-    assert "  33 for sm_90a, which does not run there" in lines
-    listed = lines[lines.index("Problems, and how many tactics of each group fit (built or not):") + 1 :]
-    assert [line.split()[1] for line in listed] == [
-        *(f"{m}x4096x7168" for m in (1, 4, 8, 16, 32, 64)), "512x8192x28672",
+    assert "blockscaled_gemm kernels: 138, that run on NVIDIA B300: 56, " in rest
+    (elsewhere,) = [line for line in lines if line.startswith("  do not run there: ")]
+    assert "33 (sm_90a)" in elsewhere
+    assert sum(line.startswith("  compute something else: ") for line in lines) == 2
+    listed = lines[1:8]
+    assert [line.split()[0] for line in listed] == [
+        *(f"{m}x4096x7168:" for m in (1, 4, 8, 16, 32, 64)), "512x8192x28672:",
     ]  # fmt: skip
     assert all(int(count) > 0 for line in listed for count in (line.split()[-1], line.split()[-3].strip(",")))
 
@@ -56,7 +59,7 @@ def test_a_dry_run_without_a_gpu_counts_what_runs_somewhere(
     monkeypatch.setattr(running, "missing", lambda: "there is no CUDA GPU here")
     assert compare("schedule=pingpong", "schedule=pingpong,cooperative", "--family", "gemm", "--dry-run") == 0
     text = capsys.readouterr().out
-    assert "run on some GPU (there is none here)" in text
+    assert "that run on some GPU (there is none here): " in text
     assert "In both groups: " in text
 
 
@@ -88,7 +91,7 @@ def test_a_dry_run_needs_no_torch() -> None:
         (["k_tile=768 n_tile=100", "rest"], "n_tile is one of: 8, 16"),
         (["k_tiel=768", "rest"], "no field 'k_tiel'; did you mean 'k_tile'?"),
         (["ultra", "rest"], "no kernel meets ultra"),
-        (["pdl=true", "rest"], "takes kernels of gemm and blockscaled_gemm: --family says which"),
+        (["pdl=true", "rest"], "takes kernels of gemm, blockscaled_gemm, quantize: --family says which"),
         (["k_tile=768", "arch=sm_100f", "--family", "gemm"], "no kernel meets k_tile=768"),
         (["k_tile=768", "layout=tn"], "no field 'layout'"),
         (["rest", "k_tile=768"], "only B can be it"),

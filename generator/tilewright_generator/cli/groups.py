@@ -45,6 +45,13 @@ def read(
     return name, (Group(label_a, terms[0], tuple(a)), Group(label_b, terms[1], tuple(b)))
 
 
+def of_family(family: str, registry: Registry) -> Group:
+    """All of its kernels."""
+    from tilewright.benchmarking.groups import Group  # noqa: PLC0415
+
+    return Group(family, (family,), tuple(registry.kernels(family)))
+
+
 def labelled(pair: tuple[Group, Group], given: tuple[str, str] | None) -> tuple[Group, Group]:
     """The groups, under the labels that a person wants."""
     from tilewright.benchmarking.groups import check_labels  # noqa: PLC0415
@@ -106,7 +113,7 @@ def _only_family(found: dict[str, list[KernelRecord]], terms: Sequence[str]) -> 
     only = _filter(terms, everything)
     met = [name for name, records in found.items() if any(map(_meets(only), records))]
     if len(met) > 1:
-        raise UsageError(f"{' '.join(terms)} takes kernels of {' and '.join(met)}: --family says which")
+        raise UsageError(f"{' '.join(terms)} takes kernels of {', '.join(met)}: --family says which")
     if not met:
         raise UsageError(_nothing(terms, everything))
     return met[0]

@@ -1,4 +1,4 @@
-"""What would be compared: the groups' kernels, and the problems."""
+"""What would be compared: the problems, and the groups' kernels."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from tilewright.benchmarking.groups import Standing
 from tilewright.device import DeviceProperties
 from tilewright.ops.common.family import Family
 from tilewright.table import KernelRecord
+from tilewright.tuning.files import kind_text
 
 
 def text(
@@ -19,38 +20,52 @@ def text(
     device: DeviceProperties | None,
 ) -> Iterator[str]:
     """Lines for people; `device` None where no GPU is known."""
+    kind, words = told(family, problems)
+    yield f"{kind}: problems, and how many tactics of each group fit (built or not):"
+    for word, problem in zip(words, problems, strict=True):
+        counts = [f"{one.group.label} {_tactics(family, one.of_kind, problem)}" for one in standings]
+        yield f"  {word}: {', '.join(counts)}"
     for standing in standings:
         yield from _group(standing, family, problems[0], device)
     both = {record.name for record in standings[0].group.records}
     both &= {record.name for record in standings[1].group.records}
     if both:
         yield f"In both groups: {len(both)} kernels"
-    yield "Problems, and how many tactics of each group fit (built or not):"
-    for problem in problems:
-        counts = [f"{one.group.label} {_tactics(family, one.of_kind, problem)}" for one in standings]
-        yield f"  {problem}: {', '.join(counts)}"
+
+
+def told(family: Family[Any], problems: Sequence[Any]) -> tuple[str, list[str]]:
+    """What all problems are, and the words that tell them apart: of one kind, their extents."""
+    kinds = {kind_text(family, problem) for problem in problems}
+    if len(kinds) > 1:
+        return family.name, [str(problem) for problem in problems]
+    return kinds.pop(), [str(problem).split(" ")[1] for problem in problems]
 
 
 def _group(
     standing: Standing, family: Family[Any], problem: Any, device: DeviceProperties | None
 ) -> Iterator[str]:
-    where = "on some GPU (there is none here)" if device is None else f"on {device.name}"
-    total = len(standing.group.records)
+    where = "some GPU (there is none here)" if device is None else device.name
     yield (
-        f"{standing.group}: {total} {family.name} kernels; {len(standing.runnable)} run {where}, of which "
-        f"{len(standing.of_kind)} compute such problems, of which {len(standing.built)} are built"
+        f"{standing.group}: {family.name} kernels: {len(standing.group.records)}, that run on {where}: "
+        f"{len(standing.runnable)}, that compute such problems: {len(standing.of_kind)}, "
+        f"built: {len(standing.built)}"
     )
     missing = {record.name for record in standing.missing}
     for record in standing.of_kind:
         yield f"  {record.name}: {'not built' if record.name in missing else 'built'}"
     runnable = {record.name for record in standing.runnable}
     elsewhere = Counter(record.arch for record in standing.group.records if record.name not in runnable)
-    for arch, count in elsewhere.items():
-        yield f"  {count} for {arch}, which does not run there"
-    kinds = Counter(family.misfit_kind(record, problem.kind) for record in standing.runnable)
-    for reason, count in kinds.items():
-        if reason is not None:
-            yield f"  {count} compute something else: {reason}"
+    if elsewhere:
+        yield f"  do not run there: {_counts(elsewhere)}"
+    reasons = (family.misfit_kind(record, problem.kind) for record in standing.runnable)
+    other = Counter(reason for reason in reasons if reason is not None)
+    if other:
+        yield f"  compute something else: {_counts(other)}"
+
+
+def _counts(found: Counter[str]) -> str:
+    """The commonest first."""
+    return "; ".join(f"{count} ({what})" for what, count in found.most_common())
 
 
 def _tactics(family: Family[Any], records: Sequence[KernelRecord], problem: Any) -> int:
