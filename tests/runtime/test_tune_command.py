@@ -33,15 +33,52 @@ def tune(*arguments: Any) -> int:
 def test_a_dry_run_counts_what_the_model_leaves(capsys: pytest.CaptureFixture[str]) -> None:
     assert tune("--sizes", SHAPES, "--dry-run", "--device", "h200") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert "kernels of NVIDIA H200 compute such problems" in lines[0]
-    listed = [line for line in lines if line.startswith("  gemm ")]
+    assert lines[0] == "149 problems of gemm bf16 x bf16 -> bf16, layout tn on NVIDIA H200"
+    assert "  0 of them have an entry there" in lines
+    listed = problem_lines(lines)
     assert len(listed) == 149
     for line in listed:
         fit, left = map(int, line.rpartition(": ")[2].split(", "))
         assert 10 <= left <= min(40, fit)
     assert tune("--sizes", SHAPES, "--dry-run", "--device", "h200", "--exhaustive") == 0
-    listed = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  gemm ")]
+    listed = problem_lines(capsys.readouterr().out.splitlines())
     assert all(len(set(line.rpartition(": ")[2].split(", "))) == 1 for line in listed)
+
+
+def problem_lines(lines: list[str]) -> list[str]:
+    return lines[lines.index("Problems, tactics that fit, and those that the cost model leaves:") + 1 :]
+
+
+def test_a_dry_run_says_what_a_real_run_would_begin_with(
+    gpu: Path, host: Context, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def planned(*more: str) -> list[str]:
+        assert tune(*SIZES, "--dry-run", "--device", "h200", *more) == 0
+        return capsys.readouterr().out.splitlines()
+
+    assert tune(SIZES[0], SIZES[1]) == 0
+    capsys.readouterr()
+    lines = planned()
+    assert f"  results would go to {gpu}" in lines
+    assert "  1 of them has an entry there; --again tunes them" in lines
+    assert "  2 kernels for such problems, of which 2 are built" in lines
+    assert not any("refuse" in line for line in lines)
+    built = host.registry.is_built
+    monkeypatch.setattr(host.registry, "is_built", lambda one: built(one) and "streamk" not in one.name)
+    lines = planned()
+    assert "  a real run would refuse: not built: 1 of 2 kernels of gemm" in lines
+    assert any(line.startswith("    Build them with: tilewright build ") for line in lines)
+    only = planned("--built-only")
+    assert "  --built-only leaves out 1 kernel" in only
+    for less, all_ in zip(problem_lines(only), problem_lines(lines), strict=True):
+        assert fitting(less) < fitting(all_)
+    assert "  --build builds 1 kernel first" in planned("--build")
+    gpu.write_text("{")
+    assert any("would set that file aside" in line for line in planned())
+
+
+def fitting(line: str) -> int:
+    return int(line.rpartition(": ")[2].split(", ")[0])
 
 
 def test_a_dry_run_and_a_report_of_a_file_need_no_torch(tmp_path: Path) -> None:
@@ -72,6 +109,8 @@ def test_a_dry_run_and_a_report_of_a_file_need_no_torch(tmp_path: Path) -> None:
         ([*SIZES, "--device", "h200"], "--device describes a GPU"),
         ([*SIZES, "--merge", "x.json"], "read by"),
         (["--merge"], "--merge takes tuned FILEs"),
+        (["--merge", "nofile.json"], "there is no file nofile.json"),
+        (["--report", "x.html", "nofile.json"], "there is no file nofile.json"),
         ([*SIZES, "--dry-run", "--json", "x.json"], "a dry run has nothing to write"),
         ([*SIZES, "--json", "/nowhere/x.json"], "there is no folder /nowhere"),
         ([*SIZES, "--dtype", "fp3"], "one of bf16"),
@@ -208,8 +247,9 @@ def test_a_report_of_a_file(
     pytest.importorskip("matplotlib", reason="matplotlib is not installed (pip install 'tilewright[report]')")
     monkeypatch.setenv("TILEWRIGHT_TUNED", str(written(tmp_path / "tuned")))
     target = tmp_path / f"x.{form}"
-    assert tune("--report", target, "--device", "h200") == 0
-    assert "3 problems of" in capsys.readouterr().out
+    family = () if form == "html" else ("--family", "gemm")
+    assert tune("--report", target, "--device", "h200", *family) == 0
+    assert "3 problems of gemm (" in capsys.readouterr().out
     if form == "png":
         assert target.read_bytes().startswith(b"\x89PNG")
     else:
@@ -226,8 +266,35 @@ def test_a_report_of_a_file(
     )
     assert "728.8" in table, "2 * 4096 * 4096 * 7168 operations in 330 us"
     first = target.read_bytes()
-    assert tune("--report", target, "--device", "h200") == 0
+    assert tune("--report", target, "--device", "h200", *family) == 0
     assert target.read_bytes() == first
+
+
+def test_a_report_of_several_families(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A page has a section of each, an image holds one; what does not multiply has one panel."""
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed (pip install 'tilewright[report]')")
+    shipped = [ROOT / "tuned" / "nvidia_h200" / f"{name}.json" for name in ("gemm", "quantize")]
+    counts = [sum(len(one.rows) for one in files.read(path).sections) for path in shipped]
+    assert tune("--report", tmp_path / "x.html", *shipped) == 0
+    said = capsys.readouterr().out
+    for path, name, count in zip(shipped, ("gemm", "quantize"), counts, strict=True):
+        assert f"{count:,} problems of {name} ({path})" in said
+    page = (tmp_path / "x.html").read_text()
+    assert page.count("<section>") == page.count("<svg ") == 2
+    assert page.count("<tr><td>") == sum(counts)
+    assert tune("--report", tmp_path / "x.html", *shipped, "--family", "quantize") == 0
+    assert "gemm" not in capsys.readouterr().out
+    page = (tmp_path / "x.html").read_text()
+    assert "<h1>quantize on NVIDIA H200, tuned</h1>" in page
+    assert ">TFLOP/s</text>" not in page
+    assert "-&gt; mxfp8, scales 128x4</text>" in page, "the legend"
+    assert tune("--report", tmp_path / "x.svg", *shipped) == 2
+    assert "--family says which" in capsys.readouterr().err
+    assert not (tmp_path / "x.svg").exists()
+    unknown = tmp_path / "foo.json"
+    unknown.write_text(shipped[0].read_text().replace('"family": "gemm"', '"family": "foo"'))
+    assert tune("--report", tmp_path / "x.html", unknown) == 1
+    assert "is of foo; the families are gemm, " in capsys.readouterr().err
 
 
 def test_reports_that_cannot_be_drawn(
@@ -237,7 +304,9 @@ def test_reports_that_cannot_be_drawn(
     assert tune("--report", tmp_path / "x.pdf", "--device", "h200") == 2
     assert "one of .html, .png, .svg is wanted" in capsys.readouterr().err
     assert tune("--report", tmp_path / "x.html", "--device", "b200") == 2
-    assert "there is no tuned file of gemm for NVIDIA B200" in capsys.readouterr().err
+    assert "there is no tuned file for NVIDIA B200" in capsys.readouterr().err
+    assert tune("--report", tmp_path / "x.html", "--device", "b200", "--family", "quantize") == 2
+    assert "there is no tuned file of quantize for NVIDIA B200" in capsys.readouterr().err
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert tune("--report", tmp_path / "x.html", "--device", "h200") == 2
     assert "pip install 'tilewright[report]'" in capsys.readouterr().err
@@ -254,6 +323,32 @@ def test_merging(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "passed over" in found.err
     target = paths.tuned_file(tmp_path / "c", "NVIDIA H200", "gemm")
     assert sum(len(section.rows) for section in files.read(target).sections) == 3
+
+
+def test_merging_looks_at_all_before_it_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one = paths.tuned_file(written(tmp_path / "a"), "NVIDIA H200", "gemm")
+    quantize = ROOT / "tuned" / "nvidia_h200" / "quantize.json"
+    cut, other = tmp_path / "cut.json", tmp_path / "other.json"
+    cut.write_text(one.read_text()[:-9])
+    other.write_text(one.read_text().replace('"580.1"', '"570.1"'))
+    out = tmp_path / "c"
+    for second, why in (
+        ([cut], "cut.json is damaged"),
+        ([other], "are of different machines: its driver is 580.1, here it is 570.1"),
+        ([quantize, "--family", "gemm"], "is of quantize, not of gemm"),
+    ):
+        assert tune("--merge", one, *second, "--out", out) == 1
+        assert why in capsys.readouterr().err
+        assert not out.exists()
+    assert tune("--merge", one, quantize, "--out", out) == 0
+    assert {path.name for path in out.rglob("*.json")} == {"gemm.json", "quantize.json"}
+    foreign = paths.tuned_file(out, "NVIDIA H200", "quantize")
+    foreign.write_text(foreign.read_text().replace('"sm_count": 132', '"sm_count": 78'))
+    before = paths.tuned_file(out, "NVIDIA H200", "gemm").read_bytes()
+    assert tune("--merge", one, "--out", out) == 0
+    assert tune("--merge", one, quantize, "--out", out) == 1
+    assert "is of another machine" in capsys.readouterr().err
+    assert paths.tuned_file(out, "NVIDIA H200", "gemm").read_bytes() == before
 
 
 def test_a_terminal_sees_a_bar_and_a_log_lines(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tilewright_generator.cli import common, groups, kinds, tuning_progress
+from tilewright_generator.cli import common, groups, kinds, tuning_files, tuning_plan, tuning_progress
 from tilewright_generator.cli.ray_options import ray_options
 from tilewright_generator.cli.tuning_place import Place
 from tilewright_generator.errors import UsageError
 from tilewright_generator.families import running
+from tilewright_generator.words import counted
 
 if TYPE_CHECKING:
     from tilewright.context import Context
@@ -29,7 +30,13 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 
 @click.command()
 @click.argument("files", nargs=-1, type=_FILE, metavar="[FILE]...")
-@click.option("--family", "--op", "family", type=click.Choice(kinds.FAMILIES), default="gemm")
+@click.option(
+    "--family",
+    "--op",
+    "family",
+    type=click.Choice(kinds.FAMILIES),
+    help="Default: gemm; of --report and --merge, those of the files.",
+)
 @kinds.problem_options("Without it and without -s nothing is tuned.")
 @click.option(
     "--out",
@@ -58,7 +65,8 @@ def command(*, files: tuple[Path, ...], **options: Any) -> int:
     not hold, the best ones longer and longer. The fastest is checked against the reference. Each result is
     written at once: after an interruption the same command goes on with what is left.
 
-    With --report alone nothing is tuned: the FILEs (default: what ops would use) are drawn, without a GPU.
+    With --report alone nothing is tuned: the FILEs (default: what ops would use) are drawn, without a GPU; an
+    image holds one --family.
 
     Exits 1 where nothing can be tuned (no GPU, kernels that are not built, a file of another machine), where
     a problem has no result, and where a tactic computes something wrong.
@@ -72,7 +80,7 @@ def command(*, files: tuple[Path, ...], **options: Any) -> int:
 class _Settings:
     """The options."""
 
-    family: str
+    family: str | None
     formats: str
     out_dtype: str | None
     layout: str | None
@@ -119,6 +127,9 @@ class _Settings:
             raise UsageError(f"{files[0]}: tuned files are read by --report and --merge alone")
         if self.merge and (self.tunes or not files):
             raise UsageError("--merge takes tuned FILEs and no sizes")
+        for path in files:
+            if not path.is_file():
+                raise UsageError(f"there is no file {path}")
         if self.device is not None and self.tunes and not self.dry_run:
             raise UsageError("--device describes a GPU for --dry-run and --report; tuning is on this one")
         for path in filter(None, (self.report, self.json_file)):
@@ -138,25 +149,28 @@ class _Tune:
 
     def __init__(self, settings: _Settings) -> None:
         self.settings = settings
-        self.family: Family[Any] = running.family_of(settings.family)
+        self.family: Family[Any] = running.family_of(settings.family or "gemm")
 
     def run(self, files: Sequence[Path]) -> int:
         from tilewright import context  # noqa: PLC0415
 
         settings = self.settings
         with context.use(running.context_of(settings.root)) as current:
+            registry = current.registry
+            only = self.family if settings.family or settings.tunes else None
             if settings.merge:
-                return self._merge(current, files)
+                tuning_files.merge(files, only, registry, self._file)
+                return 0
+            code = 0
             if settings.tunes:
                 problems = self._problems()
                 if settings.dry_run:
                     return self._plan(current, problems)
                 code, drawn = self._tune(current, problems)
-                if settings.report:
-                    self._draw(current, [drawn])
-                return code
-            self._draw(current, files)
-            return 0
+                files = [drawn]
+            if settings.report:
+                tuning_files.draw(settings.report, files, only, registry, self._described())
+            return code
 
     def _problems(self) -> list[Any]:
         from tilewright.benchmarking import problems, sizes  # noqa: PLC0415
@@ -164,38 +178,33 @@ class _Tune:
         settings = self.settings
         with running.usage_errors():
             return problems.make(
-                settings.family, kinds.kind_of(settings), sizes.chosen(settings.sizes, settings.given)
+                self.family.name, kinds.kind_of(settings), sizes.chosen(settings.sizes, settings.given)
             )
 
     def _plan(self, current: Context, problems: Sequence[Any]) -> int:
         """What would be tuned, on the GPU that is here or described."""
-        from tilewright import device as devices  # noqa: PLC0415
-        from tilewright.tuning import search  # noqa: PLC0415
+        from tilewright.device import H200  # noqa: PLC0415
 
-        settings, registry = self.settings, current.registry
-        described = devices.DESCRIBED[settings.device] if settings.device else None
-        device = described or devices.present() or devices.H200
-        records = registry.route(self.family.name, device)
-        of_kind = self.family.of_kind(registry, records, problems[0].kind)
-        built = sum(map(registry.is_built, of_kind))
-        click.echo(
-            f"{len(of_kind)} kernels of {device.name} compute such problems, of which {built} are built"
-        )
-        click.echo("Problems, tactics that fit (built or not), and those that the cost model leaves:")
-        for problem in problems:
-            options = settings.options()
-            fitting = self.family.fitting_kept(registry, records, problem)
-            ranked, unknown = search.weighed(self.family, fitting, problem, device)
-            left = len(search.candidates(ranked, unknown, options))
-            click.echo(f"  {problem}: {len(ranked) + len(unknown)}, {left}")
-        click.echo(f"Results would go to {self._file(device.name)}")
+        settings, device = self.settings, self._described() or H200
+        plan = tuning_plan.Plan(
+            self.family, current.registry, device, self._file(device.name, self.family.name),
+            settings.options(), again=settings.again, build=settings.build, built_only=settings.built_only,
+        )  # fmt: skip
+        for line in plan.lines(problems):
+            click.echo(line)
         return 0
 
-    def _file(self, gpu: str) -> Path:
+    def _described(self) -> DeviceProperties | None:
+        """The GPU that --device names, else the one that is here."""
+        from tilewright import device as devices  # noqa: PLC0415
+
+        return devices.DESCRIBED[self.settings.device] if self.settings.device else devices.present()
+
+    def _file(self, gpu: str, family: str) -> Path:
         from tilewright import paths  # noqa: PLC0415
         from tilewright.tuning.tuning import default_folder  # noqa: PLC0415
 
-        return paths.tuned_file(self.settings.out or default_folder(), gpu, self.family.name)
+        return paths.tuned_file(self.settings.out or default_folder(), gpu, family)
 
     def _tune(self, current: Context, problems: list[Any]) -> tuple[int, Path]:
         from tilewright.benchmarking.errors import CannotCompareError  # noqa: PLC0415
@@ -215,7 +224,9 @@ class _Tune:
             left = [one for one in problems if one not in known]
             if known:
                 click.echo(
-                    f"{len(known)} problems have an entry in {book.path}; --again tunes them", err=True
+                    f"{counted(len(known), 'problem')} {'has' if len(known) == 1 else 'have'} an entry in "
+                    f"{book.path}; --again tunes them",
+                    err=True,
                 )
             results = self._measure(current, left, book, place)
         wrong = any(failure.wrong for one in results for failure in one.failures)
@@ -228,10 +239,10 @@ class _Tune:
         )
 
     def _make_ready(self, current: Context, problem: Any, device: DeviceProperties) -> None:
-        from tilewright.benchmarking.groups import Group, stand  # noqa: PLC0415
+        from tilewright.benchmarking.groups import stand  # noqa: PLC0415
 
         registry, settings = current.registry, self.settings
-        everything = Group(self.family.name, (self.family.name,), tuple(registry.kernels(self.family.name)))
+        everything = groups.of_family(self.family.name, registry)
         standing = stand(everything, self.family, problem, device, registry)
         groups.ready(
             [standing], self.family, problem, device=device, registry=registry, build=settings.build,
@@ -243,7 +254,7 @@ class _Tune:
         from tilewright.tuning.tuning import Book  # noqa: PLC0415
 
         header = Header.of(place.device, current.registry, self.family.name, driver=place.driver)
-        return Book(self._file(place.device.name), header, self.family, current.registry)
+        return Book(self._file(place.device.name, self.family.name), header, self.family, current.registry)
 
     def _measure(self, current: Context, problems: list[Any], book: Book, place: Place) -> list[Result]:
         from tilewright.tuning.tuning import tune_problems  # noqa: PLC0415
@@ -255,7 +266,7 @@ class _Tune:
             click.echo("nothing is left to tune")
             return results
         progress = tuning_progress.progress_for(len(problems))
-        progress.message(f"tuning {len(problems)} problems on {place}, into {book.path}")
+        progress.message(f"tuning {counted(len(problems), 'problem')} on {place}, into {book.path}")
         progress.begin()
         try:
             for one in tune_problems(
@@ -274,7 +285,7 @@ class _Tune:
         found = [one for one in results if one.seconds]
         gains = [one.model_seconds / one.seconds for one in found if one.model_seconds and one.seconds]
         seconds = sum(one.elapsed for one in results)
-        text = f"{len(found)} problems tuned in {seconds:.1f} s of a GPU, written to {path}"
+        text = f"{counted(len(found), 'problem')} tuned in {seconds:.1f} s of a GPU, written to {path}"
         if gains:
             mean = math.exp(math.fsum(map(math.log, gains)) / len(gains))
             text += f"; geomean {mean:.3f} times as fast as the cost model's first"
@@ -290,29 +301,3 @@ class _Tune:
         document = head | {"settings": asdict(self.settings), "results": [one.as_json() for one in results]}
         text = json.dumps(document, indent=1, default=str) + "\n"
         self.settings.json_file.write_text(text, encoding="utf-8", newline="\n")
-
-    def _merge(self, current: Context, files: Sequence[Path]) -> int:
-        from tilewright.tuning.merging import merge  # noqa: PLC0415
-
-        for path, count, messages in merge(files, self.family, current.registry, self._file):
-            for message in messages:
-                click.echo(message, err=True)
-            click.echo(f"{count} entries went to {path}")
-        return 0
-
-    def _draw(self, current: Context, files: Sequence[Path]) -> None:
-        from tilewright import device as devices  # noqa: PLC0415
-        from tilewright import paths  # noqa: PLC0415
-        from tilewright.tuning import report  # noqa: PLC0415
-
-        settings = self.settings
-        assert settings.report is not None
-        device = devices.DESCRIBED[settings.device] if settings.device else devices.present()
-        if not files:
-            named = (device or devices.H200).name
-            found = paths.tuned_files(current.registry.generated, named, self.family.name)
-            files = [path for path, _ in found]
-            if not files:
-                raise UsageError(f"there is no tuned file of {self.family.name} for {named}; name a FILE")
-        count = report.draw(settings.report, files, self.family, device)
-        click.echo(f"{count} problems of {', '.join(map(str, files))} drawn in {settings.report}")

@@ -22,6 +22,7 @@ from tilewright.tuning.workers import Lost, Shard, Site
 if TYPE_CHECKING:
     from tilewright.ops.common.family import Family
     from tilewright.registry import Registry
+    from tilewright.routing import Capability
 
 MOST_LOSSES = 4  # processes that one problem may cost; then it has no result
 
@@ -58,22 +59,32 @@ class Book:
 
     def known(self, problems: Iterable[Any]) -> set[Any]:
         """Those that the file has an entry of, for the kernels that there are to choose from now."""
-        runnable = self._registry.runnable(self._family.name, self._header.capability_numbers)
-        sections = files.read(self.path).sections
-        found: dict[Any, set[files.Key]] = {}
-        for section in sections:
-            extents = {tuple(row.get(name) for name in self._family.extents) for row in section.rows}
-            found.setdefault((files.frozen(section.kind), section.candidates), set()).update(extents)
-        known = set()
-        for problem in problems:
-            of_kind = self._family.of_kind(self._registry, runnable, problem.kind)
-            key = (files.frozen(files.kind_of(self._family, problem)), files.candidates_of(of_kind))
-            if files.extents_of(self._family, problem) in found.get(key, ()):
-                known.add(problem)
-        return known
+        capability = self._header.capability_numbers
+        return known(self.path, problems, self._family, self._registry, capability)
 
     def _update(self, entries: Iterable[Entry]) -> None:
         files.update(self.path, self._header, self._family, self._registry, entries)
+
+
+def known(
+    path: Path, problems: Iterable[Any], family: Family[Any], registry: Registry, capability: Capability
+) -> set[Any]:
+    """The problems that a tuned file has an entry of, for the kernels that there are to choose from now.
+
+    Raises what `files.read` raises.
+    """
+    runnable = registry.runnable(family.name, capability)
+    found: dict[Any, set[files.Key]] = {}
+    for section in files.read(path).sections:
+        extents = {tuple(row.get(name) for name in family.extents) for row in section.rows}
+        found.setdefault((files.frozen(section.kind), section.candidates), set()).update(extents)
+    answer = set()
+    for problem in problems:
+        of_kind = family.of_kind(registry, runnable, problem.kind)
+        key = (files.frozen(files.kind_of(family, problem)), files.candidates_of(of_kind))
+        if files.extents_of(family, problem) in found.get(key, ()):
+            answer.add(problem)
+    return answer
 
 
 def tune_problems(

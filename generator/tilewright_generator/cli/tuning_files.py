@@ -1,0 +1,63 @@
+"""What `tilewright tune` does with tuned files where nothing is measured: --merge and --report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tilewright_generator.cli import kinds
+from tilewright_generator.errors import UsageError
+from tilewright_generator.words import counted
+
+if TYPE_CHECKING:
+    from tilewright.device import DeviceProperties
+    from tilewright.ops.common.family import Family
+    from tilewright.registry import Registry
+
+
+def merge(
+    files: Sequence[Path], family: Family[Any] | None, registry: Registry, target: Callable[[str, str], Path]
+) -> None:
+    """Puts the files' entries (of `family` alone, where it is given) where `target` says."""
+    from tilewright.tuning import merging  # noqa: PLC0415 (`--help` needs no runtime)
+
+    for path, count, messages in merging.merge(files, family, registry, target):
+        for message in messages:
+            click.echo(message, err=True)
+        click.echo(f"{count} {'entry' if count == 1 else 'entries'} went to {path}")
+
+
+def draw(
+    report: Path,
+    files: Sequence[Path],
+    family: Family[Any] | None,
+    registry: Registry,
+    device: DeviceProperties | None,
+) -> None:
+    """Draws files, or those that ops would use; of `family` alone, where it is given."""
+    from tilewright import device as devices  # noqa: PLC0415
+    from tilewright.tuning import report as reports  # noqa: PLC0415
+
+    parts = reports.draw(
+        report, files or _in_force(registry, (device or devices.H200).name, family), family, device
+    )
+    drawn = (
+        f"{counted(len(part.points), 'problem')} of {part.family} ({', '.join(map(str, part.sources))})"
+        for part in parts
+    )
+    click.echo(f"drawn in {report}: {'; '.join(drawn)}")
+
+
+def _in_force(registry: Registry, gpu: str, family: Family[Any] | None) -> list[Path]:
+    """The tuned files that ops would use on a GPU."""
+    from tilewright import paths  # noqa: PLC0415
+
+    names = kinds.FAMILIES if family is None else (family.name,)
+    found = [path for name in names for path, _ in paths.tuned_files(registry.generated, gpu, name)]
+    if not found:
+        of_family = "" if family is None else f" of {family.name}"
+        raise UsageError(f"there is no tuned file{of_family} for {gpu}; name a FILE")
+    return found

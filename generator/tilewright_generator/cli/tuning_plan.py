@@ -1,0 +1,105 @@
+"""What `tilewright tune --dry-run` says: what there would be to tune, and whether it could begin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tilewright_generator.cli.groups import of_family
+from tilewright_generator.words import are, counted
+
+if TYPE_CHECKING:
+    from tilewright.benchmarking.groups import Standing
+    from tilewright.device import DeviceProperties
+    from tilewright.errors import TilewrightError
+    from tilewright.ops.common.family import Family
+    from tilewright.registry import Registry
+    from tilewright.tuning.search import Options
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run would begin with; `path` is where its results would go."""
+
+    family: Family[Any]
+    registry: Registry
+    device: DeviceProperties
+    path: Path
+    options: Options
+    again: bool
+    build: bool
+    built_only: bool
+
+    def lines(self, problems: Sequence[Any]) -> Iterator[str]:
+        """For people: a summary, then the problems."""
+        from tilewright.benchmarking import groups, planned  # noqa: PLC0415 (`--help` needs no runtime)
+
+        everything = of_family(self.family.name, self.registry)
+        standing = groups.stand(everything, self.family, problems[0], self.device, self.registry)
+        counts = [self._tactics(problem) for problem in problems]
+        of_kind, built = len(standing.of_kind), len(standing.built)
+        kind, words = planned.told(self.family, problems)
+        yield f"{counted(len(problems), 'problem')} of {kind} on {self.device.name}"
+        yield from self._entries(problems)
+        yield f"  {counted(of_kind, 'kernel')} for such problems, of which {built:,} {are(built)} built"
+        fit, left = (sum(column) for column in zip(*counts, strict=True))
+        which = "of built kernels fit" if self.built_only else "fit (built or not)"
+        yield f"  {counted(fit, 'tactic')} {which}; the cost model leaves {left:,} to be timed"
+        yield from self._obstacles(standing, problems[0])
+        yield "Problems, tactics that fit, and those that the cost model leaves:"
+        for word, (fit, left) in zip(words, counts, strict=True):
+            yield f"  {word}: {fit}, {left}"
+
+    def _tactics(self, problem: Any) -> tuple[int, int]:
+        """How many fit, and how many of them the model leaves."""
+        from tilewright.tuning import search  # noqa: PLC0415
+
+        records = self.registry.route(self.family.name, self.device)
+        fitting = self.family.fitting_kept(self.registry, records, problem)
+        if self.built_only:
+            fitting = list(filter(self.registry.is_built, fitting))
+        ranked, unknown = search.weighed(self.family, fitting, problem, self.device)
+        return len(ranked) + len(unknown), len(search.candidates(ranked, unknown, self.options))
+
+    def _entries(self, problems: Sequence[Any]) -> Iterator[str]:
+        """Which problems the file of results has already; where it cannot take any, why not."""
+        from tilewright.errors import ForeignTunedFileError, TunedFileError  # noqa: PLC0415
+        from tilewright.tuning import tuning  # noqa: PLC0415
+
+        yield f"  results would go to {self.path}"
+        try:
+            known = len(tuning.known(self.path, problems, self.family, self.registry, self.device.capability))
+        except FileNotFoundError:
+            known = 0
+        except ForeignTunedFileError as error:
+            yield f"  a real run would refuse: {error.message}"
+            return
+        except TunedFileError as error:
+            yield f"  a real run would set that file aside: {error.message}"
+            return
+        more = "" if not known else ", and --again tunes them anew" if self.again else "; --again tunes them"
+        yield f"  {known:,} of them {'has' if known == 1 else 'have'} an entry there{more}"
+
+    def _obstacles(self, standing: Standing, problem: Any) -> Iterator[str]:
+        """What is to be done about kernels that are not built."""
+        error = self._refusal(standing, problem)
+        if error is not None:
+            first, *rest = str(error).splitlines()
+            yield f"  a real run would refuse: {first}"
+            yield from (f"    {line}" for line in rest)
+        elif standing.missing:
+            number = counted(len(standing.missing), "kernel")
+            yield f"  --build builds {number} first" if self.build else f"  --built-only leaves out {number}"
+
+    def _refusal(self, standing: Standing, problem: Any) -> TilewrightError | None:
+        from tilewright.benchmarking import groups  # noqa: PLC0415
+        from tilewright.benchmarking.errors import CannotCompareError  # noqa: PLC0415
+
+        try:
+            groups.check(standing, self.family, problem, self.device)
+        except CannotCompareError as error:
+            return error
+        allowed = self.build or (self.built_only and standing.built)
+        return None if allowed else groups.not_built([standing], self.registry)
