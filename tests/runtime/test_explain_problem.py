@@ -91,7 +91,10 @@ def test_words_of_a_problem(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["gemmm", *SHAPE], "begins with gemmm; one of gemm, blockscaled_gemm, quantize"),
+        (
+            ["gemmm", *SHAPE],
+            "begins with gemmm (did you mean 'gemm'?); one of gemm, blockscaled_gemm, quantize",
+        ),
         (["gemm", "bf16", "m=1", "n=8"], "k is not given"),
         (["gemm", "bf16", "m=0", "n=8", "k=8"], "m is 0"),
         (["gemm", "bf16", *SHAPE, "m=3"], "m is given twice"),
@@ -100,14 +103,26 @@ def test_words_of_a_problem(capsys: pytest.CaptureFixture[str]) -> None:
         (["gemm", *SHAPE, "fast_accum=yes"], "fast_accum is yes; true or false"),
         (["gemm", *SHAPE, "stages=3"], "stages is no part of a problem"),
         (["gemm", *SHAPE, "d=f32"], "d is no part of a problem; there are"),
-        (["gemm", *SHAPE, "activation=tanh"], "no gemm kernel computes"),
-        (["gemm", *SHAPE, "x=bf16"], "products have no x"),
+        (["gemm", *SHAPE, "activation=swish"], "activation is swish; one of none, relu, gelu, silu"),
+        (["gemm", "s8", *SHAPE, "activation=gelu"], "activation is gelu (did you mean 'relu'?); one of none"),
+        (["gemm", *SHAPE, "x=bf16"], "x is no part of a problem; there are m, n, k"),
+        (["gemm", "bf17", *SHAPE], "gemm bf17: one of bf16"),
+        (["gemm", "m=1", "n=8", "kk=8"], "kk is no part of a problem (did you mean 'k'?); there are m, n, k"),
+        (["gemm", *SHAPE, "layout=128x4"], "layout 128x4: one of tn"),
+        (["gemm", *SHAPE, "out_dtype=s32"], "out_dtype s32: bf16 x bf16 gives"),
+        (["blockscaled_gemm", "nvfp5", *SHAPE], "blockscaled_gemm nvfp5: one or two of nvfp4"),
+        (["blockscaled_gemm", "m=1", "n=8", "k=15"], "k 15: two elements of FP4 share a byte"),
+        (["quantize", "m=1", "k=24"], "k 24: k is a multiple of 16"),
+        (["quantize", "m=1", "k=64", "direction=back"], "direction is back; one of quantize, dequantize"),
+        (["quantize", "m=1", "k=64", "fusion=silu"], "fusion is silu (did you mean 'silu_mul'?)"),
+        (["quantize", "m=1", "k=64", "global_scale=3"], "global_scale is 3; one of none, tensor, row"),
+        (["quantize", "m=1", "k=64", "fast=true"], "fast is no part of a problem; there are m, k, groups"),
         (["quantize", *SHAPE], "n is no part of a problem"),
         (
             ["quantize", "m=1", "k=64", "format=mxfp4"],
             "format is no part of a problem; there are m, k, groups",
         ),
-        (["quantize", "m=1", "k=64", "fusion=gelu"], "no quantize kernel computes"),
+        (["quantize", "m=1", "k=64", "fusion=gelu"], "fusion is gelu; one of none, silu_mul, rmsnorm"),
         (["gemm", *SHAPE, "--device", "b200"], "no gemm kernel runs on NVIDIA B200"),
         (["gemm", *SHAPE, "--device", "b100"], "b100"),
         (["gemm", *SHAPE, "--spec", __file__], "--spec says nothing of a problem"),
@@ -116,6 +131,11 @@ def test_words_of_a_problem(capsys: pytest.CaptureFixture[str]) -> None:
 def test_usage_errors(capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:
     assert run_cli(["explain", "--problem", "--device", "h200", *words]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_problem_without_its_option(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli(["explain", "gemm", "bf16", *SHAPE]) == 2
+    assert f"`tilewright explain --problem gemm bf16 {' '.join(SHAPE)}`" in capsys.readouterr().err
 
 
 def test_a_device_without_a_problem(capsys: pytest.CaptureFixture[str]) -> None:

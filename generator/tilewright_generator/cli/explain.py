@@ -20,6 +20,7 @@ from tilewright_generator.rules import statement
 from tilewright_generator.spec import Spec
 from tilewright_generator.words import counted
 
+_EXTENTS = {"m", "k"}  # of every problem, and fields of no kernel
 _SHOWN = 10  # combinations of a kind that are printed; --json has all
 
 
@@ -70,6 +71,12 @@ def command(
         raise UsageError("--device says for which GPU a --problem is")
     words = [word for word in what if "=" not in word]
     terms = [word for word in what if "=" in word]
+    if words and words[0] in families.names() and {term.partition("=")[0] for term in terms} >= _EXTENTS:
+        given = " ".join(what)
+        raise UsageError(
+            f"{given}: these are words of a problem; `tilewright explain --problem {given}` says what "
+            "computes it"
+        )
     if len(words) > 1 or (words and terms and words[0] not in families.names()):
         raise UsageError(f"{' '.join(what)}: give a kernel's name, or a family and FIELD=VALUE...")
     if not terms and _describe(words[0], as_json):

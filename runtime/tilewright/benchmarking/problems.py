@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import difflib
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
+from importlib import import_module
 from typing import Any
 
 from tilewright.benchmarking.sizes import MOST_EXTENT, Size
@@ -37,12 +39,17 @@ def of_words(words: Sequence[str]) -> tuple[str, Any]:
     """
     family, *others = words
     if family not in FAMILIES:
-        raise ArgumentError("problem", f"begins with {family}; one of {', '.join(FAMILIES)} is wanted")
+        near = _near(family, FAMILIES)
+        raise ArgumentError("problem", f"begins with {family}{near}; one of {', '.join(FAMILIES)} is wanted")
     types = [word for word in others if "=" not in word]
     if len(types) > 1:
         raise ArgumentError("problem", f"names types twice: {' and '.join(types)}")
     given: dict[str, str] = {}
+    known = _names(family)
     for name, _, value in (word.partition("=") for word in others if "=" in word):
+        if name not in known:
+            there_are = f"there are {', '.join(known)}"
+            raise ArgumentError(name, f"is no part of a problem{_near(name, known)}; {there_are}")
         if name in given:
             raise ArgumentError(name, "is given twice")
         given[name] = value
@@ -55,8 +62,39 @@ def of_words(words: Sequence[str]) -> tuple[str, Any]:
         x=given.pop("x", None),
         fast_accum=_flag("fast_accum", given.pop("fast_accum", "false")),
     )
-    (problem,) = make(family, kind, [size])
-    return family, replace(problem, **{name: _value(problem, name, text) for name, text in given.items()})
+    try:
+        (problem,) = make(family, kind, [size])
+    except ArgumentError as error:
+        raise _in_words(error, family, size) from None
+    return family, replace(
+        problem, **{name: _value(family, problem, name, text) for name, text in given.items()}
+    )
+
+
+def _problem(family: str) -> Any:
+    return import_module(f"tilewright.ops.{family}.problem")
+
+
+def _names(family: str) -> list[str]:
+    """What NAME may be: the problem's fields but for those that types say or that say how operands lie."""
+    names = [one.name for one in fields(_problem(family).Problem)]
+    said = ("a", "b", "d", "format", "alignment", "layout")
+    return [*(name for name in names if name not in said), "layout", *(["out_dtype"] if "d" in names else [])]
+
+
+def _near(wrong: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(wrong.lower(), list(known), n=1)
+    return f" (did you mean {near[0]!r}?)" if near else ""
+
+
+def _in_words(error: ArgumentError, family: str, size: Size) -> ArgumentError:
+    """What is wrong with an option, said of the word that stands for it in a problem."""
+    reason = error.message.removeprefix(f"{error.argument}: ")
+    if error.argument == "--size":  # of the extents that words give, k alone can be wrong
+        return ArgumentError("k", f"{size.k}: {reason.removeprefix(f'{size}: ')}")
+    if error.argument in ("--dtype", "--formats"):
+        return ArgumentError(family, reason)
+    return ArgumentError(error.argument.removeprefix("--").replace("-", "_"), reason)
 
 
 def _extent(name: str, text: str) -> int:
@@ -71,17 +109,17 @@ def _flag(name: str, text: str) -> bool:
     return text == "true"
 
 
-def _value(problem: Any, name: str, text: str) -> Any:
+def _value(family: str, problem: Any, name: str, text: str) -> Any:
     """Of a field that has no word of its own: by the type that it has."""
-    typed = [one.name for one in fields(problem) if isinstance(getattr(problem, one.name), bool | int | str)]
-    known = [one for one in typed if one not in ("a", "b", "d", "format")]
-    if name not in known:
-        names = [*known, *(["out_dtype"] if "d" in typed else [])]
-        raise ArgumentError(name, f"is no part of a problem; there are {', '.join(names)}")
     before = getattr(problem, name)
     if isinstance(before, bool):
         return _flag(name, text)
-    return _extent(name, text) if isinstance(before, int) else text
+    if isinstance(before, int):
+        return _extent(name, text)
+    values = _problem(family).values(problem)[name]
+    if text not in values:
+        raise ArgumentError(name, f"is {text}{_near(text, values)}; one of {', '.join(values)} is wanted")
+    return text
 
 
 def gemm_types(dtype: str, out_dtype: str | None) -> tuple[str, str, str]:

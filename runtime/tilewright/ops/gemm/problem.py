@@ -117,3 +117,8 @@ class Problem:
         ]
         tail = f" with {', '.join(extras)}" if extras else ""
         return f"gemm {shape} {self.a} x {self.b} -> {self.d}, layout {self.layout}{tail}"
+
+
+def values(problem: Problem) -> dict[str, tuple[str, ...]]:
+    """What fields that are text may be, but for types and layouts."""
+    return {"activation": INTEGER_ACTIVATIONS if problem.d == "s32" else ACTIVATIONS}

@@ -20,6 +20,7 @@ LAYOUTS: dict[str, tuple[str, ...]] = {
     "fp8_1x128": ("m_major", "row_major", "packed"),
     "fp8_128x128": ("row_major", "packed"),
 }
+DIRECTIONS = ("quantize", "dequantize")
 FUSIONS = ("none", "silu_mul", "rmsnorm")
 GLOBAL_SCALES = ("none", "tensor", "row")
 # The numbers of tilewright/quantize/binding.hpp and args.h.
@@ -106,6 +107,11 @@ class Problem:
         return f"{self.direction} {shape} {way}, scales {self.layout}" + "".join(
             f", {word}" for word in extras
         )
+
+
+def values(problem: Problem) -> dict[str, tuple[str, ...]]:
+    """What fields that are text may be, but for types and layouts."""
+    return {"direction": DIRECTIONS, "fusion": FUSIONS, "global_scale": GLOBAL_SCALES}
 
 
 def scale_shape(m: int, k: int, name: str, layout: str) -> tuple[int, int]:
