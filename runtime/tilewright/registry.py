@@ -237,7 +237,7 @@ class Registry:
         if found is not None:
             return found
         if not jit_allowed():
-            raise self._not_built(record)
+            raise self.not_built(record)
         with self._building(record.name):  # others wait for this kernel alone
             found = self._load(table, record)
             if found is None:
@@ -278,7 +278,8 @@ class Registry:
                     self.changes += 1
             return None
 
-    def _not_built(self, record: KernelRecord) -> NotBuiltError:
+    def not_built(self, record: KernelRecord) -> NotBuiltError:
+        """What `library` raises of a kernel that is not built, where it may not be built now."""
         return NotBuiltError(
             f"{record.name} is not built, or was built from another source, and TILEWRIGHT_JIT=0 "
             f"forbids to build it now{self._reasons(self.table_of(record.name).module)}",

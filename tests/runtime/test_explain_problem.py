@@ -184,11 +184,35 @@ def test_a_tuned_entry_and_its_bucket(tmp_path: Path, context: Context) -> None:
     found = explain(context, FAMILY, problem, H200)
     assert (found.choice.source, found.choice.tactic) == ("tuned", third)
     text = "\n".join(found.lines())
-    assert "Why (tuned): tuned: 12.50 us were measured" in text
+    assert "Why (tuned): 12.50 us were measured" in text
     assert f"{third} (not built, tuned: 12.50 us measured)" in text
     near = explain(context, FAMILY, Problem(24, 5120, 25600), H200)
     assert near.choice.source == "bucket"
     assert "Why (bucket): tuned for m of 32, the nearest" in "\n".join(near.lines())
+
+
+def test_a_call_that_may_not_build(tmp_path: Path, context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error that it raises, and what was tuned and is passed over."""
+    problem = Problem(32, 5120, 25600)
+    third = FAMILY.rank(context.registry.route("gemm", H200), problem, H200)[2].tactic
+    tune(tmp_path, context, [Entry(problem, third, 1.25e-5)])
+    assert explain(context, FAMILY, problem, H200).raises is None
+    monkeypatch.setenv("TILEWRIGHT_JIT", "0")
+    found = explain(context, FAMILY, problem, H200)
+    assert found.choice.source == "model"
+    text = "\n".join(found.lines())
+    assert "would run" not in text
+    assert "a call raises NotBuiltError:" in text
+    assert f"Run `tilewright build --filter {found.choice.tactic.kernel}`." in text
+    assert f"; {third}, which is tuned for it, is not built (TILEWRIGHT_JIT=0)." in text
+    assert "is not built" in found.as_json()["raises"]
+
+
+def test_why_says_no_word_twice(context: Context) -> None:
+    problem = Problem(32, 5120, 25600)
+    best = FAMILY.rank(context.registry.route("gemm", H200), problem, H200)[0].tactic
+    text = "\n".join(explain(context, FAMILY, problem, H200, best).lines())
+    assert "Why (demanded): the caller names it." in text
 
 
 def test_a_tuned_tactic_that_the_model_does_not_weigh_is_listed(tmp_path: Path, context: Context) -> None:

@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+from tilewright.registry import jit_allowed
+
 if TYPE_CHECKING:
     from tilewright.context import Context
     from tilewright.device import DeviceProperties
@@ -36,6 +38,7 @@ class Explanation:
     device: str
     choice: Choice
     built: bool
+    raises: str | None  # what a call would raise instead: the kernel is not built, and may not be
     rows: list[Row]  # the model's order, then what no model knows; what was chosen is among them
     left_out: list[tuple[str, int]]  # reasons, each with the number of kernels
     messages: list[str]  # of tuned files: what was refused or dropped
@@ -47,6 +50,7 @@ class Explanation:
             "device": self.device,
             "tactic": str(self.choice.tactic),
             "built": self.built,
+            "raises": self.raises,
             "source": self.choice.source,
             "why": self.choice.why,
             "candidates": [
@@ -66,7 +70,11 @@ class Explanation:
         """For people: the first candidates alone."""
         choice = self.choice
         yield str(self.problem)
-        yield f"on an {self.device} would run {choice.tactic}, which is {_built(self.built)}."
+        if self.raises is None:
+            yield f"on an {self.device} would run {choice.tactic}, which is {_built(self.built)}."
+        else:
+            yield f"on an {self.device} {choice.tactic} is chosen, and a call raises NotBuiltError:"
+            yield from (f"  {line}" for line in self.raises.splitlines())
         yield f"Why ({choice.source}): {choice.why}."
         yield f"Candidates ({len(self.rows)}), by the cost model:"
         for place, row in enumerate(self.rows):
@@ -114,11 +122,13 @@ def explain(
             model = family.model(record, problem, device)
             rows.append(row(extra, registry.is_built(record), model and model(extra)))
     rows.sort(key=lambda one: round(one.estimate.seconds * 1e9) if one.estimate else inf)
+    built = registry.is_built(choice.record)
     return Explanation(
         problem=problem,
         device=device.name,
         choice=choice,
-        built=registry.is_built(choice.record),
+        built=built,
+        raises=None if built or jit_allowed() else str(registry.not_built(choice.record)),
         rows=rows,
         left_out=family.left_out(records, problem).most_common(),
         messages=tuned.messages if tuned else [],

@@ -207,7 +207,7 @@ class Family(Generic[P]):
             reason = f"it is compiled for {record.arch}, which does not run on {device.name}"
         if reason is not None:
             raise _misfit(tactic, problem, reason)
-        return Choice(tactic, record, "demanded", "it was demanded")
+        return Choice(tactic, record, "demanded", "the caller names it")
 
     def check_demand(self, registry: Registry, tactic: Tactic, problem: P) -> None:
         """Judges a tactic demanded for an empty problem, which needs no kernel, by what has no extents.

@@ -57,13 +57,19 @@ class Selection:
         self._records = records
         self._problem = problem
         self._device = device
+        self._unbuilt: Choice | None = None  # tuned, and passed over because it is not built
 
     def choose(self, tuned: Tuned | None) -> Choice:
         """Raises NoKernelError where no kernel computes the problem."""
         choice = (
             (tuned and (self._exact(tuned) or self._bucket(tuned))) or self._by_model() or self._by_default()
         )
-        log.debug("%s: %s, %s", self._problem, choice.tactic, choice.why)
+        if self._unbuilt is not None:
+            tactic, record, source, _ = self._unbuilt
+            rule = f"it needs CUTLASS {record.cutlass}" if jit_allowed() else "TILEWRIGHT_JIT=0"
+            of = "is tuned for it" if source == "tuned" else "is tuned for its neighbour"
+            choice = choice._replace(why=f"{choice.why}; {tactic}, which {of}, is not built ({rule})")
+        log.debug("%s: %s, %s, %s", self._problem, choice.tactic, choice.source, choice.why)
         return choice
 
     @cached_property
@@ -94,7 +100,7 @@ class Selection:
         found = tuned.found(self._problem)
         if found is None:
             return None
-        why = f"tuned: {found.seconds * 1e6:.2f} us were measured ({found.path})"
+        why = f"{found.seconds * 1e6:.2f} us were measured ({found.path})"
         return self._tuned(Choice(found.tactic, self._registry.record(found.tactic.kernel), "tuned", why))
 
     def _bucket(self, tuned: Tuned) -> Choice | None:
@@ -121,6 +127,7 @@ class Selection:
             return choice
         if not jit_allowed() or not self._registry.buildable(choice.record):
             log.debug("%s: passed over %s, which is not built and cannot be", self._problem, choice.tactic)
+            self._unbuilt = self._unbuilt or choice
             return None
         built, estimate = self._first_built, self._estimate(choice.tactic, choice.record)
         if built is None or estimate is None:
