@@ -208,6 +208,27 @@ def test_a_call_that_may_not_build(tmp_path: Path, context: Context, monkeypatch
     assert "is not built" in found.as_json()["raises"]
 
 
+def test_what_the_op_pads(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["gemm", "bf16", "m=32", "n=5121", "k=25601", "--device", "h200"]
+    answer = asked(capsys, *words)
+    padded = answer["copied"]["problem"]
+    assert (answer["problem"]["n"], padded["n"], padded["k"]) == (5121, 5128, 25608)
+    assert answer["copied"]["arguments"] == ["a", "b", "out"]
+    assert answer["candidates"]
+    assert run_cli(["explain", "--problem", *words]) == 0
+    assert "the op copies a, b, out, and computes\ngemm 32x5128x25608 bf16" in capsys.readouterr().out
+    assert asked(capsys, "gemm", *SHAPE, "--device", "h200")["copied"] is None
+
+
+def test_what_the_op_does_not_copy(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        run_cli(["explain", "--problem", "gemm", "fp8", "m=32", "n=5120", "k=25601", "--device", "h200"]) == 2
+    )
+    message = capsys.readouterr().err
+    assert "no gemm kernel computes" in message
+    assert "Operands of 8 bits are never copied" in message
+
+
 def test_why_says_no_word_twice(context: Context) -> None:
     problem = Problem(32, 5120, 25600)
     best = FAMILY.rank(context.registry.route("gemm", H200), problem, H200)[0].tactic

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+from tilewright.errors import ArgumentError, NoKernelError
 from tilewright.registry import jit_allowed
 
 if TYPE_CHECKING:
@@ -41,12 +42,14 @@ class Explanation:
     raises: str | None  # what a call would raise instead: the kernel is not built, and may not be
     rows: list[Row]  # the model's order, then what no model knows; what was chosen is among them
     left_out: list[tuple[str, int]]  # reasons, each with the number of kernels
+    copied: tuple[Any, tuple[str, ...]] | None  # what the op computes instead, and the arguments it copies
     messages: list[str]  # of tuned files: what was refused or dropped
 
     def as_json(self) -> dict[str, Any]:
         """All of it, as JSON has it."""
         return {
             "problem": asdict(self.problem),
+            "copied": self.copied and {"problem": asdict(self.copied[0]), "arguments": self.copied[1]},
             "device": self.device,
             "tactic": str(self.choice.tactic),
             "built": self.built,
@@ -70,6 +73,10 @@ class Explanation:
         """For people: the first candidates alone."""
         choice = self.choice
         yield str(self.problem)
+        if self.copied:
+            padded, arguments = self.copied
+            yield f"which no kernel takes as it lies: the op copies {', '.join(arguments)}, and computes"
+            yield str(padded)
         if self.raises is None:
             yield f"on an {self.device} would run {choice.tactic}, which is {_built(self.built)}."
         else:
@@ -103,7 +110,15 @@ def explain(
     Raises what a selection raises: ArgumentError, NoKernelError, UnsupportedDeviceError.
     """
     registry = context.registry
-    choice = context.select(family, problem, device, tactic)
+    asked, copied = problem, None
+    try:
+        choice = context.select(family, problem, device, tactic)
+    except NoKernelError as error:
+        copied = None if tactic else _copied(context, family, problem, device, error)
+        if copied is None:
+            raise
+        problem = copied[0]
+        choice = context.select(family, problem, device)
     records = registry.route(family.name, device)
     tuned = context.tuned(family, device)
     found = tuned.found(problem) if tuned else None
@@ -124,7 +139,8 @@ def explain(
     rows.sort(key=lambda one: round(one.estimate.seconds * 1e9) if one.estimate else inf)
     built = registry.is_built(choice.record)
     return Explanation(
-        problem=problem,
+        problem=asked,
+        copied=copied,
         device=device.name,
         choice=choice,
         built=built,
@@ -133,6 +149,21 @@ def explain(
         left_out=family.left_out(records, problem).most_common(),
         messages=tuned.messages if tuned else [],
     )
+
+
+def _copied(
+    context: Context, family: Family[Any], problem: Any, device: DeviceProperties, error: NoKernelError
+) -> tuple[Any, tuple[str, ...]] | None:
+    """As `Family.copied`; where that is not known, or the op refuses to copy, `error` says so."""
+    if family.copied is None:
+        return None
+    try:
+        return family.copied(context, problem, device)
+    except ImportError:
+        error.hint = "The op may copy and pad its operands; without torch that is not known here."
+    except ArgumentError as refusal:
+        error.hint = f"The op copies none of it: {refusal}"
+    return None
 
 
 def _built(built: bool) -> str:

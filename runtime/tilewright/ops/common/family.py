@@ -17,6 +17,7 @@ from tilewright.registry import Registry
 from tilewright.table import KernelRecord, Rows
 
 if TYPE_CHECKING:
+    from tilewright.context import Context
     from tilewright.tuning.tuned import Tuned
 
 
@@ -95,6 +96,11 @@ class Family(Generic[P]):
     decisive: tuple[str, ...] = ()
     """Fields of a kind that `misfit_kind` wants equal to those of a kernel's configuration, which are text:
     by them kernels are passed over before their rows are parsed."""
+
+    copied: Callable[[Context, P, DeviceProperties], tuple[P, tuple[str, ...]] | None] | None = None
+    """What the op computes instead of a problem that no kernel takes, and the arguments that it copies
+    (`out`: writes elsewhere first); None where it copies nothing. Needs torch. None at all where the family
+    does not say."""
 
     def misfit(self, record: KernelRecord, problem: P) -> str | None:
         """None where the kernel computes the problem, else the reason."""

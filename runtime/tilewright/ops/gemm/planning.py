@@ -5,15 +5,17 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 
 from tilewright.context import Context
+from tilewright.device import DeviceProperties
 from tilewright.ops.common.plan import Plan, bind
 from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.gemm.arguments import Arguments
+from tilewright.ops.gemm.arguments import OPERAND_NAMES, OUTPUT_DTYPES, Arguments, check
 from tilewright.ops.gemm.family import FAMILY
-from tilewright.ops.gemm.placement import place
+from tilewright.ops.gemm.placement import Placement, place
 from tilewright.ops.gemm.plan import DegeneratePlan, DirectPlan, EmptyPlan, PaddedPlan
 from tilewright.ops.gemm.problem import Problem
 
@@ -35,12 +37,7 @@ def make(
             FAMILY.check_demand(registry, tactic, describe(arguments, layout))
         return EmptyPlan(arguments) if 0 in arguments.shape else DegeneratePlan(arguments)
     device = context.device(arguments.device.index or 0)
-    records = registry.route(FAMILY.name, device)
-    placement = place(arguments, addresses)
-    problem = describe(arguments, placement.layout)
-    unread = problem.layout != "tn" and not FAMILY.fitting_kept(registry, records, problem)
-    if unread and not placement.copies:
-        placement = place(arguments, addresses, k_major=True)
+    problem, placement = placed(context, arguments, device, addresses)
     if placement.copies:
         log.warning(
             "%s: copies %s, which no kernel takes as it lies", problem, ", ".join(sorted(placement.copies))
@@ -56,6 +53,55 @@ def make(
         context.tuner(FAMILY, problem, device)
     chosen, record, *_ = context.select(FAMILY, problem, device, tactic)
     return DirectPlan(arguments, bind(registry, problem, chosen, record, device.sm_count))
+
+
+def placed(
+    context: Context,
+    arguments: Arguments,
+    device: DeviceProperties,
+    addresses: frozenset[tuple[str, int]] = frozenset(),
+) -> tuple[Problem, Placement]:
+    """The problem as its operands lie, and what of them is copied."""
+    records = context.registry.route(FAMILY.name, device)
+    placement = place(arguments, addresses)
+    problem = describe(arguments, placement.layout)
+    unread = problem.layout != "tn" and not FAMILY.fitting_kept(context.registry, records, problem)
+    if unread and not placement.copies:
+        placement = place(arguments, addresses, k_major=True)
+    return problem, placement
+
+
+def copied(
+    context: Context, problem: Problem, device: DeviceProperties
+) -> tuple[Problem, tuple[str, ...]] | None:
+    """As `Family.copied`: what a call plans for contiguous operands."""
+
+    def matrix(rows: int, columns: int, dtype: torch.dtype, *, row_major: bool = True) -> torch.Tensor:
+        shape = (problem.batch, rows, columns) if row_major else (problem.batch, columns, rows)
+        made = torch.empty(shape, dtype=dtype, device="meta")  # no memory
+        return made if row_major else made.mT
+
+    m, n, k = problem.m, problem.n, problem.k
+    dtypes, d = {name: dtype for dtype, name in OPERAND_NAMES.items()}, OUTPUT_DTYPES[problem.d]
+    arguments = check(
+        context,
+        matrix(m, k, dtypes[problem.a], row_major=problem.a_k_major),
+        matrix(k, n, dtypes[problem.b], row_major=not problem.b_k_major),
+        out=None,
+        out_dtype=d,
+        c=matrix(m, n, d) if problem.c else None,
+        alpha=1,
+        beta=int(problem.c),
+        scale_a=None,
+        scale_b=None,
+        bias=torch.empty(n, dtype=d, device="meta") if problem.bias else None,
+        activation=problem.activation,
+        fast_accum=problem.fast_accum,
+        fake=True,
+    )
+    _, placement = placed(context, arguments, device)
+    made = replace(problem, n=placement.n, k=placement.k, layout=placement.layout)
+    return (made, tuple(sorted(placement.copies))) if placement.copies else None
 
 
 def describe(arguments: Arguments, layout: str) -> Problem:
