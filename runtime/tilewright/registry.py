@@ -10,6 +10,7 @@ import shlex
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Protocol
 
@@ -167,15 +168,13 @@ class Registry:
         listed = ", ".join(
             f"{arch} ({count} kernels, {built[arch]} built)" for arch, count in by_arch.items()
         )
-        wanted = routing.wanted_target(device.capability)
-        where = f"a spec beside {', '.join(specs)}" if specs else "a spec in specs/"
+        targets = import_module(f"tilewright.ops.{family}.family").FAMILY.targets
+        families = sorted({table.family for table in self.tables.values()})
+        others = [one for one in families if self.runnable(one, device.capability)]
         return UnsupportedDeviceError(
             f"no {family} kernel runs on {device.name}, {routing.describe(device.capability)}; "
             f"there are kernels for: {listed or 'nothing'}",
-            hint=f"Add {where} with `family: {family}` and `arch: {wanted}`, then run "
-            f"`tilewright generate` and `tilewright build --filter arch={wanted}`. "
-            f"`tilewright explain {family} arch={wanted}` says whether the family's rules know {wanted}; "
-            "a family learns a target in its rules and templates (docs/design.md).",
+            hint=routing.advice(family, targets, device.capability, list(specs), others),
         )
 
     def is_built(self, record: KernelRecord) -> bool:

@@ -15,6 +15,7 @@ known family finds its family's kernels.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 Capability = tuple[int, int]
@@ -81,3 +82,24 @@ def describe(capability: Capability) -> str:
     family = FAMILIES.get(major)
     known = f", {family}" if family else ""
     return f"compute capability {major}.{minor} (sm_{major}{minor}{known})"
+
+
+def advice(
+    family: str, targets: Sequence[str], capability: Capability, specs: Sequence[str], others: Sequence[str]
+) -> str:
+    """What mends that no kernel of a family, whose rules know `targets`, runs on GPUs of `capability`, where
+    there are kernels of `others`."""
+    known = [target for target in targets if runs_on(target, capability)]
+    if not known:
+        there = f" There are kernels of {', '.join(others)} for this GPU." if others else ""
+        return (
+            f"The rules of {family} know no target of this GPU (they know {', '.join(targets)}); "
+            f"a family learns one in its rules and templates (docs/design.md).{there}"
+        )
+    best = wanted_target(capability)
+    wanted = best if best in known else known[-1]
+    where = f"a spec beside {', '.join(specs)}" if specs else "a spec in specs/"
+    return (
+        f"Add {where} with `family: {family}` and `arch: {wanted}`, then run `tilewright generate` and "
+        f"`tilewright build --filter arch={wanted}`."
+    )

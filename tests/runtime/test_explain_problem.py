@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -23,6 +24,7 @@ from tilewright.tuning.files import Entry
 from tilewright.tuning.header import Header
 from tilewright_generator.cli import common
 from tilewright_generator.cli import invoke as run_cli
+from tilewright_generator.families import running
 
 ODD = ["gemm", "bf16", "m=32", "n=5112", "k=25592"]  # of no model, so that nobody has tuned it
 SHAPE = ["m=512", "n=4096", "k=4096"]
@@ -227,6 +229,23 @@ def test_what_the_op_does_not_copy(capsys: pytest.CaptureFixture[str]) -> None:
     message = capsys.readouterr().err
     assert "no gemm kernel computes" in message
     assert "Operands of 8 bits are never copied" in message
+
+
+@pytest.mark.parametrize("family", ["gemm", "blockscaled_gemm", "quantize"])
+def test_targets_are_the_generators(family: str) -> None:
+    """They are stated in both packages, which do not import each other."""
+    config = import_module(f"tilewright_generator.families.{family}.config")
+    assert running.family_of(family).targets == get_args(config.Arch)
+
+
+def test_a_gpu_that_a_family_does_not_know(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli(["explain", "--problem", "gemm", *SHAPE, "--device", "b300"]) == 2
+    message = capsys.readouterr().err
+    assert "sm_103a" not in message
+    assert "The rules of gemm know no target of this GPU (they know sm_90a)" in message
+    assert "There are kernels of blockscaled_gemm, quantize for this GPU." in message
+    assert run_cli(["explain", "--problem", "quantize", "m=1", "k=64", "--device", "thor"]) == 2
+    assert "`arch: sm_110f`" in capsys.readouterr().err
 
 
 def test_why_says_no_word_twice(context: Context) -> None:

@@ -71,3 +71,16 @@ def test_what_a_message_asks_for(capability: tuple[int, int], target: str) -> No
 def test_names_that_are_no_targets(name: str) -> None:
     with pytest.raises(ValueError, match="not a target"):
         routing.runs_on(name, (9, 0))
+
+
+def test_advice_names_a_target_that_the_family_knows() -> None:
+    text = routing.advice("quantize", ("sm_90a", "sm_110f"), (11, 0), ["specs/quantize.yaml"], [])
+    assert "a spec beside specs/quantize.yaml with `family: quantize` and `arch: sm_110f`" in text
+    assert "`tilewright build --filter arch=sm_110f`" in text
+
+
+def test_advice_where_the_family_knows_none() -> None:
+    text = routing.advice("gemm", ("sm_90a",), (10, 3), ["specs/x.yaml"], ["blockscaled_gemm"])
+    assert "know no target of this GPU (they know sm_90a)" in text
+    assert "There are kernels of blockscaled_gemm for this GPU." in text
+    assert "arch:" not in text

@@ -144,6 +144,11 @@ def idle(record: KernelRecord, problem: Problem) -> bool:
     return record.config["c"] != "none" and not problem.c
 
 
+# What the family's rules know (the generator's `Arch`).
+TARGETS = (
+    "sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_110a", "sm_110f", "sm_120a", "sm_120f", "sm_121a",
+)  # fmt: skip
+
 FAMILY: Family[Problem] = Family(
     name="blockscaled_gemm",
     problem=Problem,
@@ -156,4 +161,5 @@ FAMILY: Family[Problem] = Family(
     peak=peak,
     variants=rearranged,
     decisive=DECISIVE,
+    targets=TARGETS,
 )

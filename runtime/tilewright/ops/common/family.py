@@ -102,6 +102,9 @@ class Family(Generic[P]):
     (`out`: writes elsewhere first); None where it copies nothing. Needs torch. None at all where the family
     does not say."""
 
+    targets: tuple[str, ...] = ()
+    """The targets that a spec of the family may name."""
+
     def misfit(self, record: KernelRecord, problem: P) -> str | None:
         """None where the kernel computes the problem, else the reason."""
         return self.misfit_kind(record, problem.kind) or self.misfit_extents(record, problem)

@@ -89,6 +89,9 @@ def copied(
     return planning.copied(context, problem, device)
 
 
+# What the family's rules know (the generator's `Arch`).
+TARGETS = ("sm_90a",)
+
 FAMILY: Family[Problem] = Family(
     name="gemm",
     problem=Problem,
@@ -102,4 +105,5 @@ FAMILY: Family[Problem] = Family(
     variants=rearranged,
     copied=copied,
     decisive=DECISIVE,
+    targets=TARGETS,
 )

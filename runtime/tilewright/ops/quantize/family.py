@@ -62,6 +62,9 @@ def idle(record: KernelRecord, problem: Problem) -> bool:
     return record.config["arithmetic"] == "exact" and not problem.exact
 
 
+# What the family's rules know (the generator's `Arch`).
+TARGETS = ("sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_110f", "sm_120a", "sm_120f", "sm_121a")
+
 FAMILY: Family[Problem] = Family(
     name="quantize",
     problem=Problem,
@@ -73,4 +76,5 @@ FAMILY: Family[Problem] = Family(
     idle=idle,
     extents=("m", "k", "groups"),
     decisive=DECISIVE,
+    targets=TARGETS,
 )
