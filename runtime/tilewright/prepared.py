@@ -55,13 +55,19 @@ class Prepared:
         held = (value for value in self.kept.values() if isinstance(value, torch.Tensor))
         self.needs_gradients = any(tensor.requires_grad for tensor in held)
         self._check = check
-        self._layouts = tuple(_layout(given[name]) for name in plan.operands)
-        self.launch: Launcher = _launcher(plan, self._layouts)
+        operands = [given[name] for name in plan.operands]
+        self._planned = tuple(map(_told, operands))
+        self.launch: Launcher = _launcher(plan, tuple(map(_layout, operands)), tuple(map(_type, operands)))
 
     def __repr__(self) -> str:
         tactic = f", {self.plan.tactic}" if isinstance(self.plan, DirectPlan) else ""
         name = self.op.__name__
         return f"<plan of tilewright.{name}: D {dims(self.shape)} {self.dtype} on {self.device}{tactic}>"
+
+    def check_made(self, changes: Mapping[str, Any]) -> None:
+        """Raises where `out` may not be made: there would be nothing to add to."""
+        if self.accumulates and "c" not in changes:
+            raise ArgumentError("out", "it is None; the plan adds to it")
 
     def carefully(self, call: Mapping[str, Any], changes: Mapping[str, Any]) -> None:
         """Launches with what `call` brings and what is kept, but for `changes`; raises what is wrong."""
@@ -94,11 +100,11 @@ class Prepared:
 
     def _fail(self, status: int, operands: Mapping[str, torch.Tensor | None]) -> NoReturn:
         index = UNPLANNED - status
-        if 0 <= index < len(self._layouts):
+        if 0 <= index < len(self._planned):
             name = self.plan.operands[index]
             raise ArgumentError(
                 name,
-                f"it is {_told(_layout(operands[name]))}; the plan is for {_told(self._layouts[index])}",
+                f"it is {_told(operands[name])}; the plan is for {self._planned[index]}",
                 hint=f"Make a plan for it with tilewright.plan, or call tilewright.{self.op.__name__}.",
             )
         assert isinstance(self.plan, DirectPlan)
@@ -156,15 +162,24 @@ def _same(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
     return one[:2] == other[:2] and one[2::2] == other[2::2] and all(n <= 1 or s == t for n, s, t in pairs)
 
 
-def _told(layout: tuple[int, ...]) -> str:
-    if not layout:
+def _type(tensor: torch.Tensor | None) -> tuple[torch.dtype, torch.device] | None:
+    return None if tensor is None else (tensor.dtype, tensor.device)
+
+
+def _told(tensor: torch.Tensor | None) -> str:
+    if tensor is None:
         return "absent"
-    return f"{dims(layout[2::2])} with strides ({', '.join(map(str, layout[3::2]))}) on device {layout[0]}"
+    strides = ", ".join(map(str, tensor.stride()))
+    return f"{dims(tensor.shape)} with strides ({strides}) of {tensor.dtype} on {tensor.device}"
 
 
-def _launcher(plan: Plan, layouts: tuple[tuple[int, ...], ...]) -> Launcher:
+def _launcher(
+    plan: Plan,
+    layouts: tuple[tuple[int, ...], ...],
+    types: tuple[tuple[torch.dtype, torch.device] | None, ...],
+) -> Launcher:
     """What a call calls, with the launcher's arguments: quickest where there is nothing but a launch."""
-    launch = _fixed(plan, layouts)
+    launch = _fixed(plan, layouts, types)
     if plan.device.type != "cuda" or not calls.several_devices():
         return launch
     index = plan.device.index
@@ -178,15 +193,19 @@ def _launcher(plan: Plan, layouts: tuple[tuple[int, ...], ...]) -> Launcher:
     return there
 
 
-def _fixed(plan: Plan, layouts: tuple[tuple[int, ...], ...]) -> Launcher:
+def _fixed(
+    plan: Plan,
+    layouts: tuple[tuple[int, ...], ...],
+    types: tuple[tuple[torch.dtype, torch.device] | None, ...],
+) -> Launcher:
     if isinstance(plan, DirectPlan) and type(plan).run is DirectPlan.run:
         bound = copy.copy(plan)
         bound.launch = plan.library.fixed(plan.launch, layouts)
         return (lambda *call: bound.start(call[:-1])) if plan.workspace_bytes else bound.launch
 
     def run(*call: Any) -> int:
-        for index, layout in enumerate(layouts):
-            if not _same(_layout(call[index]), layout):
+        for index, layout in enumerate(layouts):  # the binding checks a launch's
+            if _type(call[index]) != types[index] or not _same(_layout(call[index]), layout):
                 return UNPLANNED - index
         plan.run(call[:-1])
         return 0

@@ -218,6 +218,20 @@ def test_reduce_overhead_with_workspaces() -> None:
                 f(random(256, 1024, seed=seed))  # an eager call between replays, with a larger workspace
 
 
+def test_reduce_overhead_with_a_number_as_global_scale() -> None:
+    """What the op would keep of it may not be of the graphs' pool."""
+    compiled = torch.compile(
+        lambda x: tilewright.quantize_nvfp4(x, 37.25), fullgraph=True, mode="reduce-overhead"
+    )
+    for seed in range(6):
+        x = random(64, 1024, seed=seed)
+        torch.compiler.cudagraph_mark_step_begin()
+        data, scales = (made.clone() for made in compiled(x))
+        wanted, wanted_scales = tilewright.quantize_nvfp4(x, 37.25)
+        assert torch.equal(data, wanted)
+        assert torch.equal(scales.view(torch.uint8), wanted_scales.view(torch.uint8))
+
+
 class Linear(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()

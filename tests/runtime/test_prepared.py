@@ -267,3 +267,35 @@ def test_quantised_results(blackwell: Context, given: bool) -> None:
     assert same is given
     with pytest.raises(ArgumentError, match="out_descale"):
         plan(*call[:2], first[0], out_descale=first[0].view(-1)[: wanted[1].numel()].view(torch.uint8))
+
+
+def test_a_plan_that_adds_wants_what_it_adds_to(host: Context) -> None:
+    out = empty()
+    plan = tilewright.plan(tilewright.gemm, A, B, out=out, c=out, beta=1.0)
+    with pytest.raises(ArgumentError, match="out: it is None; the plan adds to it"):
+        plan(A, B)
+    first = tilewright.gemm(A, B)
+    assert torch.equal(plan(A, B, first.clone()), tilewright.gemm(A, B, c=first, beta=1.0))
+
+
+@pytest.mark.parametrize(("a", "b"), [((5, 12), (12, 7)), ((16, 0), (0, 24))], ids=["padded", "no k"])
+def test_plans_that_are_not_one_launch_check_types(
+    host: Context, a: tuple[int, int], b: tuple[int, int]
+) -> None:
+    left, right = matrix(*a), matrix(*b)
+    plan = tilewright.plan(tilewright.gemm, left, right)
+    wanted = plan(left, right)
+    for dtype in (torch.float64, torch.int32):
+        with pytest.raises(ArgumentError, match=f"out: it is .*{dtype} on cpu; the plan is for .*bfloat16"):
+            plan(left, right, wanted.to(dtype))
+    with pytest.raises(ArgumentError, match=r"a: it is .*float16"):
+        plan(left.half(), right)
+
+
+def test_planning_leaves_scale_factors_as_they_are(blackwell: Context) -> None:
+    operands, _ = blockscaled.product(16, 64, 128, "nvfp4", "nvfp4")
+    options: dict[str, Any] = {"out_dtype": torch.float4_e2m1fn_x2, "out_global_scale": torch.ones(1)}
+    _, made = tilewright.mm_nvfp4(*operands, **options)
+    given = torch.full(made.shape, 7, dtype=torch.uint8)
+    tilewright.plan(tilewright.mm_nvfp4, *operands, **options, out_descale=given)
+    assert bool((given == 7).all())

@@ -22,6 +22,7 @@ from tilewright import blockwise_scales, reference, row_shuffle, scale_factors  
 from tilewright.context import Context  # noqa: E402
 from tilewright.errors import (  # noqa: E402
     ArgumentError,
+    ArgumentTypeError,
     NoKernelError,
     NotBuiltError,
     WrongResultError,
@@ -182,13 +183,47 @@ def test_global_scales(hopper: Context) -> None:
 
 
 def test_a_number_is_one_constant_of_the_device(hopper: Context) -> None:
-    from tilewright.ops.quantize import call  # noqa: PLC0415
+    from tilewright.ops.common.constants import constant  # noqa: PLC0415
 
-    first = call.constant(2.5, torch.device("cpu"))
-    assert call.constant(2.5, torch.device("cpu")) is first
-    assert call.constant(2.25, torch.device("cpu")) is not first
-    assert math.copysign(1, call.constant(-0.0, torch.device("cpu"))) == -1
-    assert math.copysign(1, call.constant(0.0, torch.device("cpu"))) == 1
+    cpu = torch.device("cpu")
+    first = constant(2.5, cpu)
+    assert constant(2.5, cpu) is first
+    assert constant(2.25, cpu) is not first
+    assert math.copysign(1, constant(-0.0, cpu)) == -1
+    assert math.copysign(1, constant(0.0, cpu)) == 1
+    for number in range(2000):  # the oldest go
+        assert constant(math.nan, cpu).isnan()
+        last = constant(number + 0.125, cpu)
+    assert constant(1999.125, cpu) is last
+    assert constant(2.5, cpu) is not first
+
+
+def test_a_warm_call_sees_that_scales_have_no_room(hopper: Context) -> None:
+    """The kernel writes padding: without memory for it, beyond the tensor."""
+    x, data = torch.ones(130, 256, dtype=torch.bfloat16), torch.empty(130, 256, dtype=torch.float8_e4m3fn)
+    short = torch.empty_strided((130, 2), (1, 132), dtype=torch.float32)
+    for _ in range(2):
+        with pytest.raises(ArgumentError, match=r"out_scales: .* memory for 262 scales, wanted .* 264"):
+            tilewright.quantize_fp8_blockwise(x, out=data, out_scales=short)
+        room = blockwise_scales.allocate((130, 2), dtype=torch.float32, device=x.device)
+        tilewright.quantize_fp8_blockwise(x, out=data, out_scales=room)
+
+
+def test_options_of_the_wrong_kind(hopper: Context) -> None:
+    x = torch.ones(16, 64, dtype=torch.bfloat16)
+    for options, error, message in (
+        ({"layout": None}, ArgumentError, "layout: it is None"),
+        ({"fast": "no"}, ArgumentTypeError, "fast: it is a str"),
+        ({"fast": torch.ones(2)}, ArgumentTypeError, "fast: it is a Tensor"),
+        ({"global_scale": torch.tensor(1j)}, ArgumentTypeError, "a real number is wanted"),
+    ):
+        with pytest.raises(error, match=message):
+            tilewright.quantize_nvfp4(x, **options)
+    with pytest.raises(ArgumentTypeError, match="dtype: "):
+        tilewright.quantize_mxfp8(x, dtype=[1])  # type: ignore[arg-type]
+    tilewright.quantize_nvfp4(x, 1)
+    with pytest.raises(ArgumentError, match="beyond the range"):  # of a warm call
+        tilewright.quantize_nvfp4(x, 10**400)
 
 
 @pytest.mark.parametrize("name", BYTE_FORMATS)

@@ -121,3 +121,34 @@ def test_a_plan_of_a_fake_tensor_is_not_remembered(hopper: Context) -> None:
         data, _ = tilewright.quantize_nvfp4(mode.from_tensor(torch.zeros(8, 64).bfloat16()))
     assert data.shape == (8, 32)
     assert not hopper.plans
+
+
+def test_compiled_results_of_other_shapes_are_refused_as_in_eager_calls(hopper: Context) -> None:
+    x = torch.ones(16, 64, dtype=torch.bfloat16)
+
+    def quantize(x: torch.Tensor, out: torch.Tensor) -> Any:
+        return tilewright.quantize_nvfp4(x, out=out)
+
+    compiled = torch.compile(quantize, backend="aot_eager", fullgraph=True)
+    room = torch.zeros(16, 32, dtype=torch.uint8)
+    assert torch.equal(compiled(x, room)[0], tilewright.quantize_nvfp4(x)[0])
+    for other in (torch.zeros(3, 16, 32, dtype=torch.uint8), torch.zeros(16, 8)):
+        for call in (quantize, compiled):
+            with pytest.raises((ArgumentError, ArgumentTypeError), match="out: its"):
+                call(x, other)
+
+
+def test_a_number_as_global_scale_compiles_once_for_all(hopper: Context) -> None:
+    """It is a tensor of the graph: a constant that the op kept could be of a graph's memory."""
+    graphs = []
+
+    def backend(graph: Any, _: Any) -> Any:
+        graphs.append(graph)
+        return graph.forward
+
+    x = torch.randn(16, 64).bfloat16()
+    compiled = torch.compile(tilewright.quantize_nvfp4, backend=backend, fullgraph=True)
+    for scale in (1.5, 2.5, 3.5, 4.5):
+        for one, other in zip(compiled(x, scale), tilewright.quantize_nvfp4(x, scale), strict=True):
+            assert torch.equal(one.view(torch.uint8), other.view(torch.uint8))
+    assert len(graphs) <= 2

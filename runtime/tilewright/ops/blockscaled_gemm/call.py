@@ -16,6 +16,7 @@ from tilewright.ops.blockscaled_gemm import guards, planning, torch_op
 from tilewright.ops.blockscaled_gemm.arguments import Op
 from tilewright.ops.blockscaled_gemm.plan import as_bytes
 from tilewright.ops.common import calls, custom_ops
+from tilewright.ops.common.constants import constant
 from tilewright.ops.common.guards import factor
 from tilewright.ops.common.memory import check_aliasing
 from tilewright.ops.common.plan import MisalignedError
@@ -145,17 +146,4 @@ def quantisation(
         out_descale = made.view(arguments.descale_dtype)
     elif arguments.descale_is_padded:
         as_bytes(out_descale).zero_()
-    return out_descale, _one(arguments.device) if out_global_scale is None else out_global_scale
-
-
-_ones: dict[torch.device, torch.Tensor] = {}
-
-
-def _one(device: torch.device) -> torch.Tensor:
-    """A 1 on the device. One made in a graph's capture is filled when the graph runs, and is the graph's."""
-    found = _ones.get(device)
-    if found is None:
-        found = torch.ones(1, dtype=torch.float32, device=device)
-        if device.type != "cuda" or not torch.cuda.is_current_stream_capturing():
-            _ones[device] = found
-    return found
+    return out_descale, constant(1.0, arguments.device) if out_global_scale is None else out_global_scale

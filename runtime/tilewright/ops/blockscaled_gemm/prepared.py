@@ -42,10 +42,10 @@ class Prepared(prepared.Prepared):
         self._quantizes = bool(plan.arguments.descale)
         full = dict(given)
         if self._quantizes:
-            names = ("out_descale", "out_global_scale")
-            full.update(
-                zip(names, quantisation(plan.arguments, *(given[name] for name in names)), strict=True)
-            )
+            made, scale = quantisation(plan.arguments, None, given["out_global_scale"])
+            full["out_global_scale"] = scale
+            if given["out_descale"] is None:  # one that is given is left as it is
+                full["out_descale"] = made
         super().__init__(function, plan, full, check)
         self.kept["out_descale"] = given["out_descale"]  # made by each call where it is not given
         self._a_descale, self._b_descale = self.kept["a_descale"], self.kept["b_descale"]
@@ -62,6 +62,7 @@ class Prepared(prepared.Prepared):
         **changes: Any,
     ) -> Any:
         if out is None:
+            self.check_made(changes)
             out = torch.empty_strided(self.shape, self.strides, dtype=self.dtype, device=self.device)
         if a_descale is None:
             a_descale = self._a_descale

@@ -125,6 +125,8 @@ def call(  # noqa: PLR0917 (as `multiply` takes them)
             options.update(c=None, accumulate=True)
         getattr(ops, f"{op.name}_out").default(*operands, out, out_dtype=out_dtype, **options)
         return out
+    if out_global_scale is None:  # of the graph, where this is compiled: what an op makes may not be kept
+        out_global_scale = torch.ones(1, dtype=torch.float32, device=a.device)
     options["out_global_scale"] = out_global_scale
     if out is None and out_descale is None:
         return getattr(ops, f"{op.name}_quantized").default(*operands, out_dtype, **options)

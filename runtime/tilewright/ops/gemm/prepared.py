@@ -35,6 +35,7 @@ class Prepared(prepared.Prepared):
         self, a: torch.Tensor, b: torch.Tensor, out: torch.Tensor | None = None, **changes: Any
     ) -> torch.Tensor:
         if out is None:
+            self.check_made(changes)
             out = torch.empty_strided(self.shape, self.strides, dtype=self.dtype, device=self.device)
         if not changes:
             c = out if self.accumulates else self._c

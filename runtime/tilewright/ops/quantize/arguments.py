@@ -197,7 +197,8 @@ def check_options(request: Request, rows_valid: Any) -> None:
     if request.shuffle and rows_valid is not None:
         raise ArgumentError("shuffle", "it is True beside rows_valid; rows that are shuffled all count")
     known = LAYOUTS[request.format]
-    if request.layout is not None and request.layout not in known:
+    as_they_lie = request.layout is None and not request.quantizes and request.format.startswith("fp8")
+    if request.layout not in known and not as_they_lie:
         argument = "scale_layout" if request.format.startswith("fp8") else "layout"
         raise ArgumentError(
             argument, f"it is {request.layout!r}; one of {', '.join(known)} is wanted for {request.format}"
@@ -315,6 +316,8 @@ def _check_global_scale(request: Request, given: Any, m: int, groups: int) -> st
     count = given.numel()
     if given.dtype != torch.float32 and (count != 1 or given.device.type != "cpu"):
         raise ArgumentTypeError("global_scale", f"its dtype is {given.dtype}; float32 is wanted")
+    if given.is_complex():
+        raise ArgumentTypeError("global_scale", f"its dtype is {given.dtype}; a real number is wanted")
     if count == 1:
         return "tensor"
     if not given.is_contiguous():

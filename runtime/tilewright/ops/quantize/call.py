@@ -14,14 +14,13 @@ from tilewright import context as contexts
 from tilewright.errors import TilewrightError
 from tilewright.ops.common import calls, custom_ops
 from tilewright.ops.common.calls import outline
+from tilewright.ops.common.constants import constant
 from tilewright.ops.common.guards import factor
 from tilewright.ops.common.plan import MisalignedError
 from tilewright.ops.common.tactics import Tactic, parsed
 from tilewright.ops.quantize import arguments as checking
 from tilewright.ops.quantize import planning, torch_op
 from tilewright.ops.quantize.arguments import Arguments, Request
-
-_MOST_CONSTANTS = 1024
 
 
 def carry_out(  # noqa: PLR0912, PLR0917 (a warm call in one piece; arguments as the launcher takes them)
@@ -71,6 +70,8 @@ def carry_out(  # noqa: PLR0912, PLR0917 (a warm call in one piece; arguments as
         plan.used = True
         if torch.is_grad_enabled():
             checking.check_gradients(request.op, x, weight, global_scale)
+        if scales is not None and request.quantizes and plan.arguments.layout in ("m_major", "packed"):
+            blockwise_scales.with_padding(scales, "out_scales")  # memory for it: else it would be overrun
     arguments = plan.arguments
     made = (
         torch.empty(plan.shape, dtype=plan.dtype, device=plan.device) if x is None or data is None else None
@@ -120,7 +121,7 @@ def on_device(given: Any, arguments: Arguments) -> torch.Tensor:
     """
     device = arguments.device
     if not isinstance(given, torch.Tensor):
-        return constant(float(given), device)
+        return constant(factor("global_scale", given), device)
     if given.device != device or given.dtype != torch.float32:
         if given.device.type == "cpu" and given.numel() == 1:
             return constant(float(given), device)
@@ -128,32 +129,6 @@ def on_device(given: Any, arguments: Arguments) -> torch.Tensor:
     if arguments.global_scale == "group":
         return given.reshape(-1, 1).expand(arguments.groups, arguments.m).contiguous()
     return given
-
-
-# With what tells that it is filled, until it is known to be.
-_constants: dict[tuple[torch.device, float], tuple[torch.Tensor, torch.cuda.Event | None]] = {}
-
-
-def constant(value: float, device: torch.device) -> torch.Tensor:
-    """One float32 on the device, for any stream. One made in a graph's capture is filled when the graph runs,
-    and is the graph's."""
-    found, filled = _constants.get((device, value), (None, None))
-    if found is not None and filled is None:
-        return found
-    capturing = device.type == "cuda" and torch.cuda.is_current_stream_capturing()
-    if found is not None and filled is not None and not capturing:
-        if filled.query():
-            _constants[device, value] = (found, None)
-        else:  # by another stream, perhaps
-            torch.cuda.current_stream(device).wait_event(filled)
-        return found
-    made = torch.full((1,), value, dtype=torch.float32, device=device)
-    if not capturing and value != 0 and len(_constants) < _MOST_CONSTANTS:  # 0 and -0 are one key
-        if device.type == "cuda":
-            filled = torch.cuda.Event()
-            filled.record(torch.cuda.current_stream(device))
-        _constants[device, value] = (made, filled)
-    return made
 
 
 torch_op.register(carry_out)

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from tilewright.errors import ArgumentError, ArgumentTypeError
+from tilewright.ops.common.guards import check_flag
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.quantize.arguments import Request
 from tilewright.ops.quantize.call import carry_out
@@ -73,7 +74,7 @@ def quantize_nvfp4(
     Tensors that no kernel reads or writes as they lie are copied, which the log says.
     """
     fusion = _fusion(activation, rms_weight)
-    request = Request("quantize_nvfp4", "quantize", "nvfp4", layout, fusion, shuffle, not fast)
+    request = Request("quantize_nvfp4", "quantize", "nvfp4", layout, fusion, shuffle, _exact(fast))
     _, data, scales = carry_out(
         request, x, rms_weight, global_scale, rows_valid, out, out_scales, eps, tactic
     )
@@ -266,8 +267,13 @@ def _fusion(activation: str, rms_weight: Any) -> str:
     return "rmsnorm"
 
 
+def _exact(fast: Any) -> bool:
+    check_flag("fast", fast)
+    return not fast
+
+
 def _mxfp8(dtype: Any, argument: str) -> str:
-    if dtype not in _FP8_FORMATS:
+    if not isinstance(dtype, torch.dtype) or dtype not in _FP8_FORMATS:
         raise ArgumentTypeError(argument, f"its dtype is {dtype}; float8_e4m3fn or float8_e5m2 is wanted")
     return _FP8_FORMATS[dtype]
 

@@ -99,6 +99,7 @@ class Problem:
             word
             for word, present in (
                 (self.fusion, self.fusion != "none"),
+                ("a global scale", self.global_scale == "tensor"),
                 ("a global scale a row", self.global_scale == "row"),
                 ("fast arithmetic", not self.exact),
             )

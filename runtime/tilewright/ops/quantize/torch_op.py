@@ -14,6 +14,7 @@ from tilewright import blockwise_scales
 from tilewright.ops.common import custom_ops
 from tilewright.ops.common.custom_ops import name_of, number, plain
 from tilewright.ops.common.guards import refuse_gradients
+from tilewright.ops.common.operands import Operand
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.quantize import arguments as checking
 from tilewright.ops.quantize.arguments import Request
@@ -21,17 +22,30 @@ from tilewright.ops.quantize.problem import DATA_BITS, scale_shape
 
 _WORDS = "str op, str format, str layout, str fusion, bool shuffle, bool exact"
 _MORE = (
-    "Tensor? weight=None, Tensor? global_scale=None, float? global_number=None, Tensor? rows_valid=None, "
-    "float epsilon=0.0, str? tactic=None"
+    "Tensor? weight=None, Tensor? global_scale=None, Tensor? rows_valid=None, float epsilon=0.0, "
+    "str? tactic=None"
 )
 _QUANTIZE = f"(Tensor x, *, {_WORDS}, {_MORE}) -> (Tensor, Tensor)"
 _QUANTIZE_OUT = f"(Tensor x, Tensor(a!) data, Tensor(b!) scales, *, {_WORDS}, {_MORE}) -> ()"
 _BACK_MORE = (
     "str op, str format, str? layout, ScalarType dtype, Tensor? global_scale=None, "
-    "float? global_number=None, Tensor? rows_valid=None, str? tactic=None"
+    "Tensor? rows_valid=None, str? tactic=None"
 )
 _DEQUANTIZE = f"(Tensor data, Tensor scales, *, {_BACK_MORE}) -> Tensor"
 _DEQUANTIZE_OUT = f"(Tensor data, Tensor scales, Tensor(a!) x, *, {_BACK_MORE}) -> ()"
+
+
+def _on_device(given: Any, beside: Any) -> torch.Tensor | None:
+    """A global scale as a tensor of the graph, where it is a number or a tensor of one on the CPU: what an op
+    would make of it may not be kept."""
+    if given is None or not isinstance(beside, torch.Tensor):
+        return None
+    if not isinstance(given, torch.Tensor):
+        value = number("global_scale", given)
+        return torch.full((1,), value, dtype=torch.float32, device=beside.device)
+    if given.device.type == "cpu" and given.numel() == 1 and not given.is_complex():
+        return given.to(beside.device, torch.float32)
+    return given
 
 
 def _data_shape(request: Request, x: torch.Tensor) -> tuple[Any, ...]:
@@ -56,6 +70,12 @@ def _fake_quantize(x: torch.Tensor, **options: Any) -> tuple[torch.Tensor, torch
     _refuse(request, x, options)
     checking.check_options(request, options.get("rows_valid"))
     checking.check_x(request, x)
+    Operand.read("x", request.format, x)
+    return _results(request, x)
+
+
+def _results(request: Request, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Data and scales, of any values."""
     data = x.new_empty(_data_shape(request, x), dtype=checking.data_dtypes(request.format)[0])
     *batch, m, width = data.shape
     assert request.layout is not None
@@ -75,6 +95,7 @@ def _fake_dequantize(data: torch.Tensor, scales: torch.Tensor, **options: Any) -
     _refuse(request, None, options)
     checking.check_options(request, None)
     checking.check_data(request, data)
+    Operand.read("data", request.format, data)
     *batch, m, width = data.shape
     return data.new_empty((*batch, m, width * 8 // DATA_BITS[request.format]), dtype=request.dtype)
 
@@ -93,12 +114,7 @@ def register(carry_out: Callable[..., Any]) -> None:
     """Registers what runs `carry_out`."""
 
     def operands(options: dict[str, Any]) -> tuple[Any, ...]:
-        scale, value = plain(options.get("global_scale")), options.get("global_number")
-        return (
-            plain(options.get("weight")),
-            value if scale is None else scale,
-            plain(options.get("rows_valid")),
-        )
+        return tuple(plain(options.get(name)) for name in ("weight", "global_scale", "rows_valid"))
 
     def quantize(x: torch.Tensor, **options: Any) -> tuple[torch.Tensor, torch.Tensor]:
         request = _request(options)
@@ -148,13 +164,11 @@ def call(  # noqa: PLR0917 (as the launcher takes them)
     tactic: Tactic | str | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """`carry_out`, through torch's dispatcher; torch.compile traces this."""
-    tensor = isinstance(global_scale, torch.Tensor)
     options: dict[str, Any] = {
         "op": request.op,
         "format": request.format,
         "layout": request.layout,
-        "global_scale": global_scale if tensor else None,
-        "global_number": None if tensor or global_scale is None else number("global_scale", global_scale),
+        "global_scale": _on_device(global_scale, x if request.quantizes else data),
         "rows_valid": rows_valid,
         "tactic": name_of(tactic),
     }
@@ -172,13 +186,9 @@ def call(  # noqa: PLR0917 (as the launcher takes them)
         "weight": weight,
         "epsilon": number("eps", epsilon),
     }
-    if scales is None:
-        made, made_scales = ops.quantize.default(x, **options)
-        if data is None:
-            return x, made, made_scales
-        data.view(torch.uint8).copy_(made.view(torch.uint8))
-        return x, data, made_scales
-    if data is None:
-        data = x.new_empty(_data_shape(request, x), dtype=checking.data_dtypes(request.format)[0])
+    if scales is None and data is None:
+        return x, *ops.quantize.default(x, **options)
+    made, made_scales = _results(request, x)  # one op makes both or writes both
+    data, scales = made if data is None else data, made_scales if scales is None else scales
     ops.quantize_out.default(x, data, scales, **options)
     return x, data, scales
