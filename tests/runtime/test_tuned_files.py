@@ -335,6 +335,7 @@ def damaged(text: str) -> list[str]:
         "null",
         "[]",
         "\0" * len(text),
+        "[" * 100_000,
         text.replace('"seconds": 1e-05', '"seconds": "fast"'),
         text.replace('"seconds": 1e-05', '"seconds": NaN'),
         text.replace('"m": 32', '"m": 0'),

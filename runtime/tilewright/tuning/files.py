@@ -127,6 +127,8 @@ def read(path: Path) -> TunedFile:
         raise
     except OSError as error:
         raise TunedFileError(f"{path}: {error.strerror or error}") from None
+    except RecursionError:  # brackets in brackets, deeper than json follows
+        raise TunedFileError(f"{path} is damaged: it is nested too deeply") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise TunedFileError(f"{path} is damaged: {_said(error)}") from None
 
