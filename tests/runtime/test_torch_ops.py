@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from typing import Any
@@ -250,6 +251,24 @@ def test_flops_of_fp4(blackwell: Context) -> None:
     with FlopCounterMode(display=False) as counter:
         tilewright.mm_nvfp4(*operands)
     assert counter.get_total_flops() == 2 * 16 * 32 * 128
+
+
+@pytest.mark.parametrize(
+    ("op", "a", "b"),
+    [
+        ("mm_nvfp4", "nvfp4", "nvfp4"),
+        ("mm_mxfp4", "mxfp4", "mxfp4"),
+        ("mm_mxfp8", "mxfp8", "mxfp8"),
+        ("mm_mxfp8_mxfp4", "mxfp8", "mxfp4"),
+        ("mm_mxfp8_mxfp4", "mxfp4", "mxfp8"),
+    ],
+)
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_flops_of_all_operands(blackwell: Context, op: str, a: str, b: str, batch: tuple[int, ...]) -> None:
+    operands, _ = blockscaled.product(16, 32, 128, a, b, batch=batch)
+    with FlopCounterMode(display=False) as counter:
+        getattr(tilewright, op)(*(operand.to("meta") for operand in operands))
+    assert counter.get_total_flops() == 2 * 16 * 32 * 128 * math.prod(batch)
 
 
 @pytest.mark.parametrize("remembered", [False, True])

@@ -87,6 +87,7 @@ def same_dtype(out: torch.Tensor, out_dtype: torch.dtype | None) -> None:
 
 
 def flops(a: torch.Size, b: torch.Size, *_: Any, **__: Any) -> int:
-    """Of a product, for FlopCounterMode; of FP4, which has two elements to a byte, the half."""
+    """Of a product, for FlopCounterMode; of FP4 x FP4, which have two elements to a byte, the half."""
     batch = max((shape[0] for shape in (a, b) if len(shape) == 3), default=1)
-    return int(2 * batch * a[-2] * b[-1] * a[-1])
+    k = max(a[-1], b[-2])  # beside one of FP4, the other operand has an element to a byte
+    return int(2 * batch * a[-2] * b[-1] * k)
