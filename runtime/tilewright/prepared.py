@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 import importlib
+import inspect
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import Any, ClassVar, NoReturn
@@ -135,6 +136,10 @@ def plan(op: Callable[..., Any], /, *arguments: Any, **options: Any) -> Any:
             "op",
             f"it is {getattr(op, '__name__', repr(op))}; tilewright.gemm or one of tilewright.mm_* is wanted",
         )
+    try:
+        inspect.signature(make).bind(*arguments, **options)
+    except TypeError as error:  # `make` would be named, which the caller does not know
+        raise TypeError(f"tilewright.{op.__name__}: {error}") from None
     return make(*arguments, **options)
 
 

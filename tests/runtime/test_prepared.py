@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import threading
 import weakref
 from typing import Any
@@ -180,6 +181,19 @@ def test_errors_of_planning(host: Context) -> None:
     for op in (torch.mm, len, None, tilewright.quantize_nvfp4):
         with pytest.raises(ArgumentTypeError, match=r"op: it is .* is wanted"):
             tilewright.plan(op, A, B)
+    for op, given, options, wrong in (
+        (tilewright.gemm, (A,), {}, "tilewright.gemm: missing a required argument: 'b'"),
+        (
+            tilewright.gemm,
+            (A, B),
+            {"way": 1},
+            "tilewright.gemm: got an unexpected keyword argument 'way'",
+        ),
+        (tilewright.gemm, (A, B, A), {}, "tilewright.gemm: too many positional arguments"),
+        (tilewright.mm_nvfp4, (A, B), {}, "tilewright.mm_nvfp4: missing a required argument: 'a_descale'"),
+    ):
+        with pytest.raises(TypeError, match=re.escape(wrong)):
+            tilewright.plan(op, *given, **options)
 
 
 def test_holds_neither_operands_nor_results(host: Context) -> None:
