@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,14 +18,14 @@ from typing import Any
 from host_modules import Built
 
 from tilewright.context import Context
-from tilewright.device import H200
+from tilewright.device import H200, DeviceProperties
 from tilewright.errors import GpuLostError
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.gemm.family import FAMILY
 from tilewright.ops.gemm.problem import Problem
 from tilewright.registry import Registry
 from tilewright.tuning import tuning
-from tilewright.tuning.engine import Local
+from tilewright.tuning.engine import Local, Say
 from tilewright.tuning.header import Header
 from tilewright.tuning.search import Clock
 from tilewright.tuning.workers import Site
@@ -87,6 +88,15 @@ class HostSite:
 
     def clock(self, problem: Any) -> Clock:
         return HostClock(problem, dict(self.ends), self.seconds)
+
+
+def describe(shard: None, place: int, say: Say) -> Iterator[tuple[DeviceProperties, str]]:
+    """What a task says that is asked for its GPU."""
+    yield H200, "580.1"
+
+
+def describe_nothing(shard: None, place: int, say: Say) -> Iterator[tuple[DeviceProperties, str]]:
+    yield from ()
 
 
 def header(registry: Registry) -> Header:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,30 +15,70 @@ import host_tuning  # noqa: E402
 from host_tuning import PROBLEMS, HostSite  # noqa: E402
 
 from tilewright.context import Context  # noqa: E402
+from tilewright.device import H200  # noqa: E402
 from tilewright.ops.gemm.family import FAMILY  # noqa: E402
 from tilewright.tuning import ray_engine, tuning  # noqa: E402
 
 
-def test_shards_of_problems_on_several_workers(
-    host: Context, host_generated: Path, host_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A process that dies costs its shard nothing but what was under way; that goes on in another."""
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Of two workers, which find this folder, and of a GPU that no task of these asks for."""
     search = [str(Path(__file__).parent), os.environ.get("PYTHONPATH")]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, search)))
-    monkeypatch.setattr(ray_engine.RayEngine, "shard", 3)
-    book = tuning.Book(tmp_path / "gemm.json", host_tuning.header(host.registry), FAMILY, host.registry)
-    site = HostSite(host_generated, host_library, ends=(("host_bf16_tn", "lost"),))
-    problems = PROBLEMS[:6]
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    ray.init(num_cpus=2, num_gpus=1, include_dashboard=False, log_to_driver=False)
     try:
-        engine = ray_engine.connect(None, gpus=0)
-        results = list(tuning.tune_problems(problems, engine, site, book=book))
-        engine.close()
+        yield
     finally:
         ray.shutdown()
+
+
+@pytest.fixture
+def book(host: Context, tmp_path: Path) -> tuning.Book:
+    return tuning.Book(tmp_path / "gemm.json", host_tuning.header(host.registry), FAMILY, host.registry)
+
+
+@pytest.mark.usefixtures("cluster")
+def test_shards_of_problems_on_several_workers(
+    book: tuning.Book, host_generated: Path, host_library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that dies costs its shard nothing but what was under way; that goes on in another."""
+    monkeypatch.setattr(ray_engine.RayEngine, "shard", 3)
+    site = HostSite(host_generated, host_library, ends=(("host_bf16_tn", "lost"),))
+    problems = PROBLEMS[:6]
+    engine = ray_engine.connect(None, gpus=0)
+    results = list(tuning.tune_problems(problems, engine, site, book=book))
+    engine.close()
     assert {one.problem for one in results} == set(problems)
     for result in results:
         assert result.tactic is not None
         assert result.tactic.kernel == "host_bf16_tn_streamk"
         assert [str(one.tactic) for one in result.failures] == ["host_bf16_tn"]
     assert book.known(problems) == set(problems)
+
+
+@pytest.mark.usefixtures("cluster")
+def test_the_engine_that_was_asked_for_a_gpu_tunes(
+    book: tuning.Book, host_generated: Path, host_library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ray_engine, "_describe", host_tuning.describe)
+    engine = ray_engine.connect(None, gpus=0)
+    assert ray_engine.gpu(engine) == (H200, "580.1")
+    site = HostSite(host_generated, host_library)
+    results = list(tuning.tune_problems(PROBLEMS[:2], engine, site, book=book))
+    engine.close()
+    assert {one.problem for one in results} == set(PROBLEMS[:2])
+
+
+@pytest.mark.usefixtures("cluster")
+def test_no_gpu_that_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = ray_engine.connect(None, gpus=0)
+    monkeypatch.setattr(ray_engine, "_describe", host_tuning.describe_nothing)
+    with pytest.raises(ray_engine.RayMissingError, match="no GPU of the cluster answers"):
+        ray_engine.gpu(engine)
+    monkeypatch.setattr(ray_engine, "_describe", host_tuning.describe)
+    monkeypatch.setattr(ray_engine, "_GPU_SECONDS", 1)
+    waiting = ray_engine.connect(None, gpus=2)  # more than there are
+    with pytest.raises(ray_engine.RayMissingError, match="free for 1 s"):
+        ray_engine.gpu(waiting)
+    assert list(waiting.events()) == []
+    assert ray_engine.gpu(engine) == (H200, "580.1")

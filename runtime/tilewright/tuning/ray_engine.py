@@ -110,20 +110,26 @@ def connect(address: str | None, *, gpus: float = 1, cpus: float = 1) -> RayEngi
 
 
 def gpu(engine: RayEngine) -> tuple[DeviceProperties, str | None]:
-    """What a GPU of the cluster is, and its driver: of a task that asks it. Raises RayMissingError."""
+    """What a GPU of the cluster is, and its driver: of a task that asks it. Raises RayMissingError.
+
+    Nothing may be under way in the engine, and nothing is afterwards: whoever takes its events next knows
+    only shards of its own.
+    """
     if not engine.gpus():
         raise RayMissingError("the Ray cluster has no GPU")
     engine.submit(_describe, None)
+    found: tuple[DeviceProperties, str | None] | None = None
     deadline = time.monotonic() + _GPU_SECONDS
     for event in engine.events():
-        if time.monotonic() > deadline:
-            raise RayMissingError(f"no GPU of the cluster was free for {_GPU_SECONDS:.0f} s")
         if isinstance(event, Answer):
-            found: tuple[DeviceProperties, str | None] = event.value
-            return found
-        if isinstance(event, Ended):
+            found = event.value
+        elif isinstance(event, Ended) and found is None:
             raise RayMissingError(f"no GPU of the cluster answers: {event.failure or 'nothing came'}")
-    raise RayMissingError("no GPU of the cluster answers")
+        elif time.monotonic() > deadline:
+            engine.close()
+    if found is None:
+        raise RayMissingError(f"no GPU of the cluster was free for {_GPU_SECONDS:.0f} s")
+    return found
 
 
 def _describe(shard: None, place: int, say: Any) -> Iterator[tuple[DeviceProperties, str | None]]:
