@@ -86,8 +86,7 @@ def test_each_shard_has_a_process_of_its_own(engine: ray_engine.RayEngine) -> No
 def test_a_process_that_ends_is_told(engine: ray_engine.RayEngine, how: str, why: str) -> None:
     engine.submit(ends, how)
     *answers, ended = [event for event in engine.events() if event is not None]
-    # What a process has just said when it is killed may be lost with it: it is asked again.
-    assert answers == [Answer(how, how)] or (how == "killed" and not answers)
+    assert answers == [Answer(how, how)]
     assert isinstance(ended, Ended)
     assert ended.failure
     assert why in ended.failure

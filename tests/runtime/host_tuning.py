@@ -99,6 +99,13 @@ def describe_nothing(shard: None, place: int, say: Say) -> Iterator[tuple[Device
     yield from ()
 
 
+def wait(shard: int, place: int, say: Say) -> Iterator[int]:
+    for _ in range(4):
+        time.sleep(0.5)
+        say("again")
+    yield shard
+
+
 def header(registry: Registry) -> Header:
     return Header.of(H200, registry, "gemm", driver="580.1", cuda="13.0", cutlass="4.2.0")
 

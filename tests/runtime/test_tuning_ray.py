@@ -17,7 +17,9 @@ from host_tuning import PROBLEMS, HostSite  # noqa: E402
 from tilewright.context import Context  # noqa: E402
 from tilewright.device import H200  # noqa: E402
 from tilewright.ops.gemm.family import FAMILY  # noqa: E402
+from tilewright.ops.gemm.problem import Problem  # noqa: E402
 from tilewright.tuning import ray_engine, tuning  # noqa: E402
+from tilewright.tuning.engine import Answer, Ended  # noqa: E402
 
 
 @pytest.fixture
@@ -38,14 +40,29 @@ def book(host: Context, tmp_path: Path) -> tuning.Book:
 
 
 @pytest.mark.usefixtures("cluster")
+@pytest.mark.parametrize(
+    ("how", "why", "problems"),
+    [
+        ("lost", "an illegal memory access", PROBLEMS[:6]),
+        ("killed", "", PROBLEMS[:2]),
+        ("hangs", "nothing was heard for 10 s", PROBLEMS[:1]),
+    ],
+)
 def test_shards_of_problems_on_several_workers(
-    book: tuning.Book, host_generated: Path, host_library: Path, monkeypatch: pytest.MonkeyPatch
+    book: tuning.Book,
+    host_generated: Path,
+    host_library: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    how: str,
+    why: str,
+    problems: list[Problem],
 ) -> None:
-    """A process that dies costs its shard nothing but what was under way; that goes on in another."""
+    """A process that dies or hangs costs its shard nothing but what was under way; that goes on in another,
+    without the tactic at fault."""
     monkeypatch.setattr(ray_engine.RayEngine, "shard", 3)
-    site = HostSite(host_generated, host_library, ends=(("host_bf16_tn", "lost"),))
-    problems = PROBLEMS[:6]
-    engine = ray_engine.connect(None, gpus=0)
+    site = HostSite(host_generated, host_library, ends=(("host_bf16_tn", how),))
+    engine = ray_engine.connect(None, gpus=0, patience=10)
     results = list(tuning.tune_problems(problems, engine, site, book=book))
     engine.close()
     assert {one.problem for one in results} == set(problems)
@@ -53,6 +70,7 @@ def test_shards_of_problems_on_several_workers(
         assert result.tactic is not None
         assert result.tactic.kernel == "host_bf16_tn_streamk"
         assert [str(one.tactic) for one in result.failures] == ["host_bf16_tn"]
+        assert why in str(result.failures[0].failure)
     assert book.known(problems) == set(problems)
 
 
@@ -82,3 +100,15 @@ def test_no_gpu_that_answers(monkeypatch: pytest.MonkeyPatch) -> None:
         ray_engine.gpu(waiting)
     assert list(waiting.events()) == []
     assert ray_engine.gpu(engine) == (H200, "580.1")
+
+
+def test_a_task_may_wait_for_a_place(cluster: None) -> None:
+    """Patience is with what is at work."""
+    engine = ray_engine.connect(None, gpus=1, cpus=0, patience=3)
+    for number in range(3):
+        engine.submit(host_tuning.wait, number)
+    events = [event for event in engine.events() if event is not None]
+    assert sorted(event for event in events if isinstance(event, Answer)) == [
+        Answer(number, number) for number in range(3)
+    ]
+    assert all(event.failure is None for event in events if isinstance(event, Ended))

@@ -36,8 +36,9 @@ class Place:
     def of_ray(cls, address: str | None) -> Place:
         """Raises RayMissingError."""
         from tilewright.tuning import ray_engine  # noqa: PLC0415 (an optional extra)
+        from tilewright.tuning.engine import PATIENCE_SECONDS  # noqa: PLC0415
 
-        engine = ray_engine.connect(address)
+        engine = ray_engine.connect(address, patience=PATIENCE_SECONDS)
         device, driver = ray_engine.gpu(engine)
         return cls(engine, device, driver, f"{device.name}s of Ray")
 

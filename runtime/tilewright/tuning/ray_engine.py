@@ -7,8 +7,12 @@ free; every machine needs this package at the same release, and the project and 
 
 from __future__ import annotations
 
+import queue
+import threading
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import GpuLostError, TilewrightError
@@ -32,67 +36,128 @@ class RayEngine:
 
     A task has `gpus` GPUs and `cpus` cores of its own. Ray moves no work: an address that is not a cluster's
     is an error, and none at all starts one on this machine.
+
+    A task that is at work and silent for longer than `patience` is ended, where that is given; one that waits
+    for a GPU may wait.
     """
 
     shard = 16  # problems: what a process costs (torch, a CUDA context) is seconds
 
-    def __init__(self, ray: Any, *, gpus: float = 1, cpus: float = 1) -> None:
+    def __init__(self, ray: Any, *, gpus: float = 1, cpus: float = 1, patience: float | None = None) -> None:
         self._ray = ray
+        self._patience = inf if patience is None else patience
         # With max_calls a process ends after its task, whatever became of its CUDA context. Ray tries nothing
-        # again: who submits a shard knows what to leave out.
+        # again: who submits a shard knows what to leave out. A task goes on when what it has yielded is
+        # taken: whatever then becomes of its process, what it had begun is known.
         self._task = ray.remote(
-            num_gpus=gpus, num_cpus=cpus, max_calls=1, max_retries=0, num_returns="streaming"
+            num_gpus=gpus,
+            num_cpus=cpus,
+            max_calls=1,
+            max_retries=0,
+            num_returns="streaming",
+            _generator_backpressure_num_objects=1,
         )(_run)
-        self._under_way: dict[Any, tuple[Any, Any]] = {}  # by the next answer: the generator, its shard
+        self._under_way: dict[Any, _Task] = {}  # by the generator of what they say
 
     def gpus(self) -> float:
         """That the cluster has."""
         return float(self._ray.cluster_resources().get("GPU", 0))
 
     def submit(self, function: Function, shard: Any) -> None:
-        self._wait_for(self._task.remote(function, shard), shard)
+        self._under_way[self._task.remote(function, shard)] = _Task(shard)
 
     def events(self) -> Iterator[Answer | Ended | None]:
         while self._under_way:
-            ready, _ = self._ray.wait(list(self._under_way), num_returns=1, timeout=_POLL_SECONDS)
-            for one in ready:
-                generator, shard = self._under_way.pop(one)
-                yield self._take(one, generator, shard)
+            for generator in self._ready(list(self._under_way), _POLL_SECONDS):
+                yield self._take(generator)
+            for generator, task in list(self._under_way.items()):
+                silent = task.heard is not None and time.monotonic() - task.heard > self._patience
+                if silent and not self._ready([generator]):  # else who takes the events was away
+                    yield self._lose(generator)
             yield None
 
     def close(self) -> None:
-        for generator, _ in self._under_way.values():
+        for generator in self._under_way:
             self._ray.cancel(generator, force=True)
         self._under_way.clear()
 
-    def _wait_for(self, generator: Any, shard: Any) -> None:
-        self._under_way[generator] = (generator, shard)
+    def _ready(self, generators: list[Any], timeout: float = 0) -> list[Any]:
+        ready: list[Any] = self._ray.wait(generators, num_returns=1, timeout=timeout)[0]
+        return ready
 
-    def _take(self, ready: Any, generator: Any, shard: Any) -> Answer | Ended:
+    def _take(self, generator: Any) -> Answer | Ended | None:
         exceptions = self._ray.exceptions
+        task = self._under_way.pop(generator)
         try:
-            value = self._ray.get(next(generator))
+            kind, value = self._ray.get(next(generator))
         except StopIteration:
-            return Ended(shard)
+            return Ended(task.shard)
         except exceptions.RayTaskError as error:
             cause = error.cause
             if isinstance(cause, GpuLostError):
-                return Ended(shard, cause.message)
+                return Ended(task.shard, cause.message, task.under_way)
             if isinstance(cause, TilewrightError):
                 raise cause from None
             raise
         except exceptions.RayError as error:  # its process, or its machine, is no more
-            return Ended(shard, str(error).strip().partition("\n")[0])
-        self._wait_for(generator, shard)
-        return Answer(shard, value)
+            return Ended(task.shard, str(error).strip().partition("\n")[0], task.under_way)
+        self._under_way[generator] = task  # as the last, so that each has its turn
+        task.heard = time.monotonic()
+        task.under_way = value if kind == "begun" else None
+        return Answer(task.shard, value) if kind == "answer" else None
+
+    def _lose(self, generator: Any) -> Ended:
+        self._ray.cancel(generator, force=True)
+        task = self._under_way.pop(generator)
+        return Ended(task.shard, f"nothing was heard for {self._patience:.0f} s", task.under_way)
 
 
-def _run(function: Function, shard: Any) -> Iterator[Any]:
-    """The task: Ray shows it one GPU, which is then the first."""
-    yield from function(shard, 0, lambda _: None)
+@dataclass(slots=True)
+class _Task:
+    """One that is submitted, as who submits it has it."""
+
+    shard: Any
+    heard: float | None = None  # when; None: Ray has no place for it yet
+    under_way: str | None = None
 
 
-def connect(address: str | None, *, gpus: float = 1, cpus: float = 1) -> RayEngine:
+def _run(function: Function, shard: Any) -> Iterator[tuple[str, Any]]:
+    """The task: Ray shows it one GPU, which is then the first.
+
+    What a function says is said within a step of it, where a generator cannot yield: it runs in a thread,
+    which waits until what it says has gone out.
+    """
+    said: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
+    gone = threading.Semaphore(0)
+
+    def tell(kind: str, value: Any) -> None:
+        said.put((kind, value))
+        gone.acquire()
+
+    def work() -> None:
+        try:
+            for value in function(shard, 0, lambda what: tell("begun", what)):
+                tell("answer", value)
+        except BaseException as error:
+            said.put(("error", error))
+        else:
+            said.put(("end", None))
+
+    yield "begun", None  # it has a place: from now on it is at work
+    threading.Thread(target=work, daemon=True).start()
+    while True:
+        kind, value = said.get()
+        if kind == "end":
+            return
+        if kind == "error":
+            raise value
+        yield kind, value
+        gone.release()
+
+
+def connect(
+    address: str | None, *, gpus: float = 1, cpus: float = 1, patience: float | None = None
+) -> RayEngine:
     """An engine over the cluster at `address`, over the one that RAY_ADDRESS names, or over one that is
     started on this machine. Raises RayMissingError."""
     try:
@@ -106,7 +171,7 @@ def connect(address: str | None, *, gpus: float = 1, cpus: float = 1) -> RayEngi
             ray.init(address=address, log_to_driver=False, configure_logging=False)
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise RayMissingError(f"there is no Ray cluster at {address}: {error}") from None
-    return RayEngine(ray, gpus=gpus, cpus=cpus)
+    return RayEngine(ray, gpus=gpus, cpus=cpus, patience=patience)
 
 
 def gpu(engine: RayEngine) -> tuple[DeviceProperties, str | None]:
