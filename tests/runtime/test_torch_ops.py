@@ -271,6 +271,18 @@ def test_flops_of_all_operands(blackwell: Context, op: str, a: str, b: str, batc
     assert counter.get_total_flops() == 2 * 16 * 32 * 128 * math.prod(batch)
 
 
+def test_flops_of_an_op_that_was_not_asked_for_before() -> None:
+    program = (
+        "import torch, tilewright, tilewright.torch_ops\n"
+        "from torch.utils.flop_counter import FlopCounterMode\n"
+        "a, b = (torch.empty(shape, device='meta', dtype=torch.bfloat16) for shape in ((16, 32), (32, 24)))\n"
+        "with FlopCounterMode(display=False) as counter:\n"
+        "    tilewright.gemm(a, b)\n"
+        "assert counter.get_total_flops() == 2 * 16 * 32 * 24\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
 @pytest.mark.parametrize("remembered", [False, True])
 def test_vmap(host: Context, remembered: bool) -> None:
     if remembered:
