@@ -15,7 +15,7 @@ import importlib
 import inspect
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, TypeAlias
 
 import torch
 
@@ -137,17 +137,22 @@ def plan(op: Callable[..., Any], /, *arguments: Any, **options: Any) -> Any:
             f"it is {getattr(op, '__name__', repr(op))}; tilewright.gemm or one of tilewright.mm_* is wanted",
         )
     try:
-        inspect.signature(make).bind(*arguments, **options)
-    except TypeError as error:  # `make` would be named, which the caller does not know
+        asked = inspect.signature(op).bind(*arguments, **options)
+    except TypeError as error:
         raise TypeError(f"tilewright.{op.__name__}: {error}") from None
-    return make(*arguments, **options)
+    asked.apply_defaults()
+    return make(asked.arguments)
 
 
-def _makers(op: Callable[..., Any]) -> Mapping[Callable[..., Any], Callable[..., Prepared]]:
-    """What makes plans of a family's ops, each taking its op's arguments: the family's `prepared.MAKERS`."""
+Maker: TypeAlias = "Callable[[Mapping[str, Any]], Prepared]"
+"""Of all arguments of an op, by name: their plan."""
+
+
+def _makers(op: Callable[..., Any]) -> Mapping[Callable[..., Any], Maker]:
+    """What makes plans of a family's ops: the family's `prepared.MAKERS`."""
     family = str(getattr(op, "__module__", "")).rpartition(".")[0]
     if family.startswith("tilewright.ops.") and find_spec(f"{family}.prepared"):
-        makers: dict[Callable[..., Any], Callable[..., Prepared]]
+        makers: dict[Callable[..., Any], Maker]
         makers = importlib.import_module(f"{family}.prepared").MAKERS
         return makers
     return {}

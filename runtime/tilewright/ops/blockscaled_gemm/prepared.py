@@ -20,7 +20,7 @@ from tilewright.ops.common import calls
 from tilewright.ops.common.guards import factor
 from tilewright.ops.common.memory import check_aliasing
 from tilewright.ops.common.plan import Plan
-from tilewright.ops.common.tactics import Tactic, parsed
+from tilewright.ops.common.tactics import parsed
 
 
 class Prepared(prepared.Prepared):
@@ -93,38 +93,25 @@ class Prepared(prepared.Prepared):
         return out, out_descale
 
 
-def prepare(  # noqa: PLR0917 (as the op takes them)
-    function: Callable[..., Any],
-    op: Op,
-    a: torch.Tensor,
-    b: torch.Tensor,
-    a_descale: torch.Tensor,
-    b_descale: torch.Tensor,
-    alpha: torch.Tensor | None = None,
-    out_dtype: torch.dtype = torch.bfloat16,
-    out: torch.Tensor | None = None,
-    *,
-    c: torch.Tensor | None = None,
-    beta: float = 0.0,
-    out_descale: torch.Tensor | None = None,
-    out_global_scale: torch.Tensor | None = None,
-    tactic: Tactic | str | None = None,
-) -> Prepared:
-    """A plan of a block-scaled op, whose arguments are those after the first two."""
+_GIVEN = (
+    "a", "b", "a_descale", "b_descale", "c", "out", "out_descale", "alpha", "out_global_scale", "beta",
+)  # fmt: skip
+
+
+def prepare(function: Callable[..., Any], op: Op, asked: Mapping[str, Any]) -> Prepared:
+    """A plan of a block-scaled op, whose arguments are those asked."""
     context = contexts.current()
-    given: dict[str, Any] = {
-        "a": a, "b": b, "a_descale": a_descale, "b_descale": b_descale, "c": c, "out": out,
-        "out_descale": out_descale, "alpha": alpha, "out_global_scale": out_global_scale,
-        "beta": factor("beta", beta),
-    }  # fmt: skip
+    given = {name: asked[name] for name in _GIVEN}
+    given["beta"] = factor("beta", given["beta"])
+    out_dtype = asked["out_dtype"]
     arguments = checking.check(context, op, **given, out_dtype=out_dtype)
     if given["beta"] == 0:
         given["c"] = None
-    if out is None:
+    if given["out"] is None:
         given["out"] = torch.empty(arguments.shape, dtype=arguments.dtype, device=arguments.device)
     operands = {name: given[name] for name in OPERANDS if given[name] is not None}
     inner = functools.partial(multiply, op)
-    plan = planning.make(context, arguments, parsed(tactic), inner, calls.addresses(operands))
+    plan = planning.make(context, arguments, parsed(asked["tactic"]), inner, calls.addresses(operands))
     return Prepared(function, op, plan, given, out_dtype)
 
 

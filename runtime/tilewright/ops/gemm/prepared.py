@@ -12,7 +12,7 @@ from tilewright import prepared
 from tilewright.ops.common import calls
 from tilewright.ops.common.guards import factor
 from tilewright.ops.common.plan import Plan
-from tilewright.ops.common.tactics import Tactic, parsed
+from tilewright.ops.common.tactics import parsed
 from tilewright.ops.gemm import arguments as checking
 from tilewright.ops.gemm import guards, planning
 from tilewright.ops.gemm.op import gemm
@@ -54,36 +54,24 @@ class Prepared(prepared.Prepared):
         return out
 
 
-def prepare(
-    a: torch.Tensor,
-    b: torch.Tensor,
-    *,
-    out: torch.Tensor | None = None,
-    out_dtype: torch.dtype | None = None,
-    c: torch.Tensor | None = None,
-    alpha: float = 1.0,
-    beta: float = 0.0,
-    scale_a: torch.Tensor | None = None,
-    scale_b: torch.Tensor | None = None,
-    bias: torch.Tensor | None = None,
-    activation: str = "none",
-    fast_accum: bool = False,
-    tactic: Tactic | str | None = None,
-) -> Prepared:
+_GIVEN = ("a", "b", "out", "c", "bias", "scale_a", "scale_b", *Prepared.numbers)
+_OPTIONS = ("out_dtype", "activation", "fast_accum")
+
+
+def prepare(asked: Mapping[str, Any]) -> Prepared:
     """A plan of `gemm`, whose arguments these are."""
     context = contexts.current()
-    given: dict[str, Any] = {
-        "a": a, "b": b, "out": out, "c": c, "bias": bias, "scale_a": scale_a, "scale_b": scale_b,
-        "alpha": factor("alpha", alpha), "beta": factor("beta", beta),
-    }  # fmt: skip
-    options: dict[str, Any] = {"out_dtype": out_dtype, "activation": activation, "fast_accum": fast_accum}
+    given = {name: asked[name] for name in _GIVEN}
+    for name in Prepared.numbers:
+        given[name] = factor(name, given[name])
+    options = {name: asked[name] for name in _OPTIONS}
     arguments = checking.check(context, **given, **options)
     if given["beta"] == 0:
         given["c"] = None
-    if out is None:
+    if given["out"] is None:
         given["out"] = torch.empty(arguments.shape, dtype=arguments.dtype, device=arguments.device)
     operands = {name: given[name] for name in OPERANDS if given[name] is not None}
-    plan = planning.make(context, arguments, parsed(tactic), gemm, calls.addresses(operands))
+    plan = planning.make(context, arguments, parsed(asked["tactic"]), gemm, calls.addresses(operands))
     return Prepared(plan, given, options)
 
 
