@@ -1,6 +1,6 @@
-"""Keeps what a session compared, kernel by kernel, for docs/status.md: TILEWRIGHT_RECORD=FILE.
+"""Keeps what the tests compared, kernel by kernel, for docs/status.md: TILEWRIGHT_RECORD=FILE.
 
-Rows that the file has of kernels which this session did not run stay, if they are of the same GPU and driver.
+Rows that the file has of other kernels than these tests ran stay, if they are of the same GPU and driver.
 """
 
 from __future__ import annotations

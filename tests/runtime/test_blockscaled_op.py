@@ -15,8 +15,8 @@ from tilewright import reference, scale_factors
 from tilewright.context import Context
 from tilewright.errors import ArgumentError, NoKernelError, NotBuiltError, WrongResultError
 from tilewright.ops.blockscaled_gemm import cost_tcgen05, measuring
-from tilewright.ops.blockscaled_gemm.plan import as_bytes
 from tilewright.ops.blockscaled_gemm.problem import Problem
+from tilewright.ops.common.formats import as_bytes
 
 PAIRS = [
     ("nvfp4", "nvfp4", "mm_nvfp4"),

@@ -14,12 +14,12 @@ from tilewright.errors import ArgumentError, ArgumentTypeError
 from tilewright.ops.blockscaled_gemm.guards import check_gradients
 from tilewright.ops.blockscaled_gemm.problem import BITS, BLOCK, QUANTIZED_OUTPUTS, c_type, scale_shape
 from tilewright.ops.common import guards
+from tilewright.ops.common.formats import MXFP8_FORMATS, scale_dtype
 from tilewright.ops.common.guards import dims
 from tilewright.ops.common.operands import MAX_EXTENT, Operand, product_shape, read_output
 from tilewright.ops.common.symbolic import certainly, symbolic
 
 _FP4_DTYPES = (torch.float4_e2m1fn_x2, torch.uint8)
-_FP8_FORMATS = {torch.float8_e4m3fn: "mxfp8", torch.float8_e5m2: "mxfp8_e5m2"}
 OUTPUT_DTYPES = {
     "bf16": torch.bfloat16,
     "f16": torch.float16,
@@ -68,11 +68,6 @@ class Arguments:
     @property
     def descale_dtype(self) -> torch.dtype:
         return scale_dtype(self.d)
-
-
-def scale_dtype(name: str) -> torch.dtype:
-    """The type of a format's scale factors."""
-    return torch.float8_e4m3fn if name == "nvfp4" else torch.float8_e8m0fnu
 
 
 def per_byte(name: str) -> int:
@@ -163,12 +158,12 @@ def _formats(op: Op, a: torch.Tensor, b: torch.Tensor) -> tuple[str, str]:
     """The formats of a and b: FP4 bears the op's, FP8 its dtype's."""
     found = []
     for name, tensor in (("a", a), ("b", b)):
-        if op.fp8 and tensor.dtype in _FP8_FORMATS:
-            found.append(_FP8_FORMATS[tensor.dtype])
+        if op.fp8 and tensor.dtype in MXFP8_FORMATS:
+            found.append(MXFP8_FORMATS[tensor.dtype])
         elif op.fp4 is not None and tensor.dtype in _FP4_DTYPES:
             found.append(op.fp4)
         else:
-            known = [*(_FP8_FORMATS if op.fp8 else ()), *(_FP4_DTYPES if op.fp4 else ())]
+            known = [*(MXFP8_FORMATS if op.fp8 else ()), *(_FP4_DTYPES if op.fp4 else ())]
             raise ArgumentTypeError(
                 name, f"its dtype is {tensor.dtype}; one of {guards.dtypes(known)} is wanted by {op.name}"
             )

@@ -14,9 +14,9 @@ from tilewright.errors import TilewrightError
 from tilewright.ops.blockscaled_gemm import arguments as checking
 from tilewright.ops.blockscaled_gemm import guards, planning, torch_op
 from tilewright.ops.blockscaled_gemm.arguments import Op
-from tilewright.ops.blockscaled_gemm.plan import as_bytes
 from tilewright.ops.common import calls, custom_ops
 from tilewright.ops.common.constants import constant
+from tilewright.ops.common.formats import as_bytes
 from tilewright.ops.common.guards import factor
 from tilewright.ops.common.memory import check_aliasing
 from tilewright.ops.common.plan import MisalignedError

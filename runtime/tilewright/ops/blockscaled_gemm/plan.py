@@ -15,6 +15,7 @@ from tilewright.ops.blockscaled_gemm.arguments import Arguments, per_byte
 from tilewright.ops.blockscaled_gemm.placement import Placement
 from tilewright.ops.blockscaled_gemm.problem import BITS, QUANTIZED_OUTPUTS
 from tilewright.ops.common import memory, plan
+from tilewright.ops.common.formats import as_bytes
 from tilewright.table import KernelRecord
 
 OPERANDS = (
@@ -128,9 +129,3 @@ class PaddedPlan(plan.Plan):
         elif f"{name}_descale" in place.copies:
             scales = as_bytes(scales).clone().view(scales.dtype)
         return matrix, scales
-
-
-def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor of one-byte elements as uint8, which torch copies and fills whatever they mean; others are
-    themselves."""
-    return tensor.view(torch.uint8) if tensor.element_size() == 1 else tensor

@@ -18,6 +18,7 @@ from tilewright.context import Context
 from tilewright.errors import ArgumentError, ArgumentTypeError
 from tilewright.ops.common import guards
 from tilewright.ops.common.calls import alignment_of
+from tilewright.ops.common.formats import scale_dtype
 from tilewright.ops.common.guards import dims
 from tilewright.ops.common.operands import Operand, read_output
 from tilewright.ops.quantize.problem import (
@@ -74,11 +75,11 @@ class Arguments:
     device: torch.device
 
 
-def scale_dtype(name: str, layout: str) -> torch.dtype:
+def scales_dtype(name: str, layout: str) -> torch.dtype:
     """The type of a format's scales."""
     if name.startswith("fp8"):
         return torch.int32 if layout == "packed" else torch.float32
-    return torch.float8_e4m3fn if name == "nvfp4" else torch.float8_e8m0fnu
+    return scale_dtype(name)
 
 
 def data_dtypes(name: str) -> tuple[torch.dtype, ...]:
@@ -154,7 +155,7 @@ def check(  # noqa: PLR0917 (as the launcher takes them)
         shape=shape,
         dtype=dtype,
         scales_shape=scales_shape,
-        scales_dtype=scale_dtype(request.format, layout),
+        scales_dtype=scales_dtype(request.format, layout),
         device=(x if request.quantizes else data).device,
     )
 
@@ -170,7 +171,7 @@ def check_scales(
     name: str, scales: torch.Tensor, request: Request, layout: str, shape: tuple[int, ...]
 ) -> None:
     """Raises unless `scales` are those of a matrix, or may become them, padding and all."""
-    own = scale_dtype(request.format, layout)
+    own = scales_dtype(request.format, layout)
     known = (own, torch.uint8) if own.itemsize == 1 else (own,)
     if scales.dtype not in known:
         raise ArgumentTypeError(name, f"its dtype is {scales.dtype}; one of {guards.dtypes(known)} is wanted")

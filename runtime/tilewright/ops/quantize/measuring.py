@@ -12,11 +12,11 @@ from tilewright import blockwise_scales, reference, scale_factors
 from tilewright.device import DeviceProperties
 from tilewright.errors import WrongResultError
 from tilewright.ops.common import measuring
+from tilewright.ops.common.formats import as_bytes
 from tilewright.ops.common.measuring import Peer
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.quantize.arguments import X_NAMES, Request
 from tilewright.ops.quantize.call import carry_out
-from tilewright.ops.quantize.plan import as_bytes
 from tilewright.ops.quantize.problem import BLOCK, Problem
 
 X_DTYPES = {name: dtype for dtype, name in X_NAMES.items()}

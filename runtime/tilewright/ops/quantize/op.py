@@ -12,12 +12,12 @@ from typing import Any
 import torch
 
 from tilewright.errors import ArgumentError, ArgumentTypeError
+from tilewright.ops.common.formats import MXFP8_FORMATS
 from tilewright.ops.common.guards import check_flag
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.quantize.arguments import Request
 from tilewright.ops.quantize.call import carry_out
 
-_FP8_FORMATS = {torch.float8_e4m3fn: "mxfp8", torch.float8_e5m2: "mxfp8_e5m2"}
 _BLOCKS = {(1, 128): "fp8_1x128", (128, 128): "fp8_128x128"}
 
 
@@ -273,9 +273,9 @@ def _exact(fast: Any) -> bool:
 
 
 def _mxfp8(dtype: Any, argument: str) -> str:
-    if not isinstance(dtype, torch.dtype) or dtype not in _FP8_FORMATS:
+    if not isinstance(dtype, torch.dtype) or dtype not in MXFP8_FORMATS:
         raise ArgumentTypeError(argument, f"its dtype is {dtype}; float8_e4m3fn or float8_e5m2 is wanted")
-    return _FP8_FORMATS[dtype]
+    return MXFP8_FORMATS[dtype]
 
 
 def _blockwise(block: Any) -> str:

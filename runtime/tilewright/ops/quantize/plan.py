@@ -13,6 +13,7 @@ import torch
 
 from tilewright import blockwise_scales, row_shuffle
 from tilewright.ops.common import memory, plan
+from tilewright.ops.common.formats import as_bytes
 from tilewright.ops.quantize.arguments import Arguments
 
 QUANTIZE = ("x", "rms_weight", "global_scale", "rows_valid", "out", "out_scales")
@@ -87,8 +88,3 @@ class CopyingPlan(plan.Plan):
 
     def _m_major(self, name: str) -> bool:
         return name in ("scales", "out_scales") and self.arguments.layout in ("m_major", "packed")
-
-
-def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor of one-byte elements as uint8, which torch copies whatever they mean, or the tensor itself."""
-    return tensor.view(torch.uint8) if tensor.element_size() == 1 else tensor

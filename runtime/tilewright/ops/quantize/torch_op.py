@@ -80,7 +80,7 @@ def _results(request: Request, x: torch.Tensor) -> tuple[torch.Tensor, torch.Ten
     *batch, m, width = data.shape
     assert request.layout is not None
     shape = (*batch, *scale_shape(m, width * 8 // DATA_BITS[request.format], request.format, request.layout))
-    dtype = checking.scale_dtype(request.format, request.layout)
+    dtype = checking.scales_dtype(request.format, request.layout)
     if request.layout in ("m_major", "packed"):
         return data, blockwise_scales.allocate(shape, dtype=dtype, device=x.device)
     return data, x.new_empty(shape, dtype=dtype)
