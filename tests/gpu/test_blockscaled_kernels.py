@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -10,14 +9,13 @@ from typing import Any
 import blockscaled_reference as reference
 import pytest
 import torch
+from generated_kernels import fixture, names, registry
 
 from tilewright import reference as exact_reference
 from tilewright import scale_factors
 from tilewright.ops.blockscaled_gemm.family import CLUSTER_SPLITS, FAMILY, is_hopper
 from tilewright.ops.blockscaled_gemm.problem import BLOCK, QUANTIZED_OUTPUTS, Problem, c_type
 from tilewright.ops.common.tactics import Tactic
-from tilewright.registry import Registry
-from tilewright.routing import runs_on
 from tilewright.table import KernelRecord
 
 ODD = [
@@ -29,29 +27,11 @@ SPLIT = [(31, 256, 96), (1, 128, 512), (100, 520, 4128), (64, 1024, 16384)]
 ALPHA, BETA = -0.8125, -0.625
 
 
-@functools.cache
-def registry() -> Registry:
-    return Registry()
-
-
-def _names() -> list[str]:
-    kernels = registry().kernels("blockscaled_gemm")
-    if torch.cuda.is_available():
-        capability = torch.cuda.get_device_capability()
-        return [kernel.name for kernel in kernels if runs_on(kernel.arch, capability)]
-    return [kernel.name for kernel in kernels]
-
-
-@pytest.fixture(params=_names())
-def kernel(request: pytest.FixtureRequest) -> KernelRecord:
-    record = registry().record(request.param)
-    if not registry().is_built(record):
-        pytest.skip("not built: run `tilewright build`")
-    return record
+kernel = fixture("blockscaled_gemm")
 
 
 def test_every_kernel_is_built() -> None:
-    records = [registry().record(name) for name in _names()]
+    records = [registry().record(name) for name in names("blockscaled_gemm")]
     missing = [one.name for one in records if not registry().is_built(one) and registry().buildable(one)]
     assert not missing, (
         f"{len(missing)} kernels are not built, {missing[0]} is the first: run `tilewright build`"

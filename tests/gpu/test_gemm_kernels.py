@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,13 +11,12 @@ import gemm_reference as reference
 import pytest
 import torch
 import yaml
+from generated_kernels import fixture, names, registry
 
 import tilewright
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.gemm.family import FAMILY
 from tilewright.ops.gemm.problem import Problem
-from tilewright.registry import Registry
-from tilewright.routing import runs_on
 from tilewright.table import KernelRecord
 
 SHAPES = yaml.safe_load(
@@ -28,29 +26,11 @@ ODD = [(shape["m"], shape["n"], shape["k"]) for shape in SHAPES["odd"]]
 LARGE = [(256, 6144, 4096), (2048, 4096, 7168), (4096, 14336, 1024)]
 
 
-@functools.cache
-def registry() -> Registry:
-    return Registry()
-
-
-def _names() -> list[str]:
-    kernels = registry().kernels("gemm")
-    if torch.cuda.is_available():
-        capability = torch.cuda.get_device_capability()
-        return [kernel.name for kernel in kernels if runs_on(kernel.arch, capability)]
-    return [kernel.name for kernel in kernels]
-
-
-@pytest.fixture(params=_names())
-def kernel(request: pytest.FixtureRequest) -> KernelRecord:
-    record = registry().record(request.param)
-    if not registry().is_built(record):
-        pytest.skip("not built: run `tilewright build`")
-    return record
+kernel = fixture("gemm")
 
 
 def test_every_kernel_is_built() -> None:
-    missing = [name for name in _names() if not registry().is_built(registry().record(name))]
+    missing = [name for name in names("gemm") if not registry().is_built(registry().record(name))]
     assert not missing, (
         f"{len(missing)} kernels are not built, {missing[0]} is the first: run `tilewright build`"
     )

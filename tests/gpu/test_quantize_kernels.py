@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import quantize_reference as of
 import torch
+from generated_kernels import fixture, names, registry
 
 import tilewright
 from tilewright import reference
@@ -16,8 +17,6 @@ from tilewright.ops.quantize.cost import resident
 from tilewright.ops.quantize.family import FAMILY
 from tilewright.ops.quantize.measuring import X_DTYPES
 from tilewright.ops.quantize.problem import BLOCK
-from tilewright.registry import Registry
-from tilewright.routing import runs_on
 from tilewright.table import KernelRecord
 
 ODD = [(1, 16), (120, 64), (129, 80), (200, 256), (1023, 7168), (7, 528), (257, 1040)]
@@ -30,29 +29,11 @@ LARGEST_STEP = 1
 MOST_LOST = 0.02  # of the norm, by such elements and scales
 
 
-@functools.cache
-def registry() -> Registry:
-    return Registry()
-
-
-def _names() -> list[str]:
-    kernels = registry().kernels("quantize")
-    if torch.cuda.is_available():
-        capability = torch.cuda.get_device_capability()
-        return [kernel.name for kernel in kernels if runs_on(kernel.arch, capability)]
-    return [kernel.name for kernel in kernels]
-
-
-@pytest.fixture(params=_names())
-def kernel(request: pytest.FixtureRequest) -> KernelRecord:
-    record = registry().record(request.param)
-    if not registry().is_built(record):
-        pytest.skip("not built: run `tilewright build quantize`")
-    return record
+kernel = fixture("quantize", "tilewright build quantize")
 
 
 def test_every_kernel_is_built() -> None:
-    records = [registry().record(name) for name in _names()]
+    records = [registry().record(name) for name in names("quantize")]
     missing = [one.name for one in records if not registry().is_built(one) and registry().buildable(one)]
     assert not missing, (
         f"{len(missing)} kernels are not built, {missing[0]} is the first: run `tilewright build quantize`"
