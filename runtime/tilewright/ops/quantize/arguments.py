@@ -13,12 +13,11 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tilewright import blockwise_scales, row_shuffle
+from tilewright import row_shuffle
 from tilewright.context import Context
 from tilewright.errors import ArgumentError, ArgumentTypeError
 from tilewright.ops.common import guards
 from tilewright.ops.common.calls import alignment_of
-from tilewright.ops.common.formats import scale_dtype
 from tilewright.ops.common.guards import dims
 from tilewright.ops.common.operands import Operand, read_output
 from tilewright.ops.quantize.problem import (
@@ -28,6 +27,14 @@ from tilewright.ops.quantize.problem import (
     X_BITS,
     Alignment,
     scale_shape,
+)
+from tilewright.ops.quantize.side_operands import (
+    check_global_scale,
+    check_rows_valid,
+    check_scales,
+    check_weight,
+    layout_of,
+    scales_dtype,
 )
 
 X_NAMES = {
@@ -75,13 +82,6 @@ class Arguments:
     device: torch.device
 
 
-def scales_dtype(name: str, layout: str) -> torch.dtype:
-    """The type of a format's scales."""
-    if name.startswith("fp8"):
-        return torch.int32 if layout == "packed" else torch.float32
-    return scale_dtype(name)
-
-
 def data_dtypes(name: str) -> tuple[torch.dtype, ...]:
     """The types of a format's data, the one that an op makes first."""
     if DATA_BITS[name] == 4:
@@ -116,7 +116,7 @@ def check(  # noqa: PLR0917 (as the launcher takes them)
     else:
         m, k, batch, matrix = _read_data(request, data)
     groups = prod(batch)
-    layout = request.layout or _layout_of(request.format, scales, m)
+    layout = request.layout or layout_of(request.format, scales)
     data_shape = (*batch, m, k * DATA_BITS[request.format] // 8)
     x_shape = (*batch, m, k)
     scales_shape = (*batch, *scale_shape(m, k, request.format, layout))
@@ -135,12 +135,12 @@ def check(  # noqa: PLR0917 (as the launcher takes them)
         dtype, shape = request.dtype, x_shape
         x_name = X_NAMES[request.dtype]
     if scales is not None:
-        check_scales(names[2], scales, request, layout, scales_shape)
+        check_scales(names[2], scales, request.format, layout, scales_shape, written=request.quantizes)
     if weight is not None:
-        _check_weight(weight, x, k)
-    scale_of = _check_global_scale(request, global_scale, m, groups)
+        check_weight(weight, x, k)
+    scale_of = check_global_scale(global_scale, m, groups)
     if rows_valid is not None:
-        _check_rows_valid(rows_valid, groups)
+        check_rows_valid(rows_valid, groups)
     alignment = Alignment(_aligned(x_operand, X_BITS[x_name]), _aligned(data_operand, 8))
     return Arguments(
         request=request,
@@ -165,31 +165,6 @@ def check_gradients(op: str, x: Any, weight: Any, global_scale: Any) -> None:
     for name, tensor in (("x", x), ("rms_weight", weight), ("global_scale", global_scale)):
         if isinstance(tensor, torch.Tensor) and tensor.requires_grad:
             guards.refuse_gradients(op, **{name: tensor})
-
-
-def check_scales(
-    name: str, scales: torch.Tensor, request: Request, layout: str, shape: tuple[int, ...]
-) -> None:
-    """Raises unless `scales` are those of a matrix, or may become them, padding and all."""
-    own = scales_dtype(request.format, layout)
-    known = (own, torch.uint8) if own.itemsize == 1 else (own,)
-    if scales.dtype not in known:
-        raise ArgumentTypeError(name, f"its dtype is {scales.dtype}; one of {guards.dtypes(known)} is wanted")
-    if layout in ("m_major", "packed"):
-        if tuple(scales.shape) != shape:
-            raise ArgumentError(name, f"its shape is {dims(scales.shape)}; {dims(shape)} is wanted")
-        if request.quantizes:
-            blockwise_scales.with_padding(scales, name)
-        elif not blockwise_scales.lies_m_major(scales):
-            raise ArgumentError(
-                name, f"its strides are {scales.stride()}; columns at multiples of 4 rows are wanted"
-            )
-        return
-    wanted = f"a contiguous {dims(shape)} is wanted, padding and all, for the layout {layout}"
-    if scales.numel() != prod(shape) or (layout == "row_major" and tuple(scales.shape) != shape):
-        raise ArgumentError(name, f"its shape is {dims(scales.shape)}; {wanted}")
-    if not scales.is_contiguous():
-        raise ArgumentError(name, f"its strides are {scales.stride()}; {wanted}")
 
 
 def check_options(request: Request, rows_valid: Any) -> None:
@@ -267,15 +242,6 @@ def _read_data(request: Request, data: torch.Tensor) -> tuple[int, int, tuple[in
     return operand.rows, operand.columns * 8 // DATA_BITS[request.format], tuple(data.shape[:-2]), operand
 
 
-def _layout_of(name: str, scales: torch.Tensor, m: int) -> str:
-    """How the scales of FP8 that is read back lie: by type and strides."""
-    if scales.dtype == torch.int32:
-        return "packed"
-    if name == "fp8_128x128" or scales.is_contiguous():
-        return "row_major"
-    return "m_major"
-
-
 def _row_major(operand: Operand) -> bool:
     return operand.columns <= 1 or operand.column_stride == 1
 
@@ -298,48 +264,3 @@ def _aligned(operand: Operand | None, bits: int) -> int:
     if operand.batch > 1:
         found = alignment_of(operand.batch_stride * bits // 8, found)
     return found
-
-
-def _check_weight(weight: torch.Tensor, x: torch.Tensor, k: int) -> None:
-    if weight.dtype != x.dtype:
-        raise ArgumentTypeError("rms_weight", f"its dtype is {weight.dtype}; {x.dtype}, x's, is wanted")
-    if tuple(weight.shape) != (k,) or not weight.is_contiguous():
-        raise ArgumentError("rms_weight", f"its shape is {dims(weight.shape)}; a contiguous [{k}] is wanted")
-
-
-def _check_global_scale(request: Request, given: Any, m: int, groups: int) -> str:
-    """What there is one for: none, tensor, row or group."""
-    if given is None:
-        return "none"
-    if not isinstance(given, torch.Tensor):
-        guards.factor("global_scale", given)
-        return "tensor"
-    count = given.numel()
-    if given.dtype != torch.float32 and (count != 1 or given.device.type != "cpu"):
-        raise ArgumentTypeError("global_scale", f"its dtype is {given.dtype}; float32 is wanted")
-    if given.is_complex():
-        raise ArgumentTypeError("global_scale", f"its dtype is {given.dtype}; a real number is wanted")
-    if count == 1:
-        return "tensor"
-    if not given.is_contiguous():
-        raise ArgumentError(
-            "global_scale", f"its strides are {given.stride()}; a contiguous tensor is wanted"
-        )
-    if count == m * groups:
-        return "row"
-    if count == groups:
-        return "group"
-    wanted = f"one number, or {m * groups} for the rows" + (
-        f", or {groups} for the groups" if groups > 1 else ""
-    )
-    raise ArgumentError("global_scale", f"its shape is {dims(given.shape)}; {wanted} are wanted")
-
-
-def _check_rows_valid(rows_valid: torch.Tensor, groups: int) -> None:
-    if rows_valid.dtype != torch.int32:
-        raise ArgumentTypeError("rows_valid", f"its dtype is {rows_valid.dtype}; int32 is wanted")
-    if rows_valid.numel() != groups or not rows_valid.is_contiguous():
-        raise ArgumentError(
-            "rows_valid",
-            f"its shape is {dims(rows_valid.shape)}; a contiguous [{groups}], one a group, is wanted",
-        )

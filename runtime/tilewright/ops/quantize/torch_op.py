@@ -19,6 +19,7 @@ from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.quantize import arguments as checking
 from tilewright.ops.quantize.arguments import Request
 from tilewright.ops.quantize.problem import DATA_BITS, scale_shape
+from tilewright.ops.quantize.side_operands import scales_dtype
 
 _WORDS = "str op, str format, str layout, str fusion, bool shuffle, bool exact"
 _MORE = (
@@ -80,7 +81,7 @@ def _results(request: Request, x: torch.Tensor) -> tuple[torch.Tensor, torch.Ten
     *batch, m, width = data.shape
     assert request.layout is not None
     shape = (*batch, *scale_shape(m, width * 8 // DATA_BITS[request.format], request.format, request.layout))
-    dtype = checking.scales_dtype(request.format, request.layout)
+    dtype = scales_dtype(request.format, request.layout)
     if request.layout in ("m_major", "packed"):
         return data, blockwise_scales.allocate(shape, dtype=dtype, device=x.device)
     return data, x.new_empty(shape, dtype=dtype)
