@@ -21,6 +21,7 @@ from tilewright.ops.common.tactics import Tactic, parsed
 from tilewright.ops.quantize import arguments as checking
 from tilewright.ops.quantize import planning, torch_op
 from tilewright.ops.quantize.arguments import Arguments, Request
+from tilewright.ops.quantize.side_operands import make_scales
 
 
 def carry_out(  # noqa: PLR0912, PLR0917 (a warm call in one piece; arguments as the launcher takes them)
@@ -82,7 +83,9 @@ def carry_out(  # noqa: PLR0912, PLR0917 (a warm call in one piece; arguments as
         global_scale if global_scale is None else on_device(global_scale, arguments),
         rows_valid,
         made if data is None else data,
-        _make_scales(arguments) if scales is None else scales,
+        make_scales(arguments.scales_shape, arguments.scales_dtype, arguments.layout, arguments.device)
+        if scales is None
+        else scales,
         epsilon,
     )
     try:
@@ -103,14 +106,6 @@ def carry_out(  # noqa: PLR0912, PLR0917 (a warm call in one piece; arguments as
         checking.check(context, request, x, weight, global_scale, rows_valid, data, scales)
         raise
     return call[0], call[4], call[5]
-
-
-def _make_scales(arguments: Arguments) -> torch.Tensor:
-    if arguments.layout in ("m_major", "packed"):
-        return blockwise_scales.allocate(
-            arguments.scales_shape, dtype=arguments.scales_dtype, device=arguments.device
-        )
-    return torch.empty(arguments.scales_shape, dtype=arguments.scales_dtype, device=arguments.device)
 
 
 def on_device(given: Any, arguments: Arguments) -> torch.Tensor:

@@ -3,6 +3,7 @@ count."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -20,6 +21,13 @@ def scales_dtype(name: str, layout: str) -> torch.dtype:
     if name.startswith("fp8"):
         return torch.int32 if layout == "packed" else torch.float32
     return scale_dtype(name)
+
+
+def make_scales(shape: Sequence[int], dtype: torch.dtype, layout: str, device: torch.device) -> torch.Tensor:
+    """Scales of any values, with memory for their padding."""
+    if layout in ("m_major", "packed"):
+        return blockwise_scales.allocate(shape, dtype=dtype, device=device)
+    return torch.empty(shape, dtype=dtype, device=device)
 
 
 def layout_of(name: str, scales: torch.Tensor) -> str:

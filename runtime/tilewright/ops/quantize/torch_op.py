@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 
-from tilewright import blockwise_scales
 from tilewright.ops.common import custom_ops
 from tilewright.ops.common.custom_ops import name_of, number, plain
 from tilewright.ops.common.guards import refuse_gradients
@@ -19,7 +18,7 @@ from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.quantize import arguments as checking
 from tilewright.ops.quantize.arguments import Request
 from tilewright.ops.quantize.problem import DATA_BITS, scale_shape
-from tilewright.ops.quantize.side_operands import scales_dtype
+from tilewright.ops.quantize.side_operands import make_scales, scales_dtype
 
 _WORDS = "str op, str format, str layout, str fusion, bool shuffle, bool exact"
 _MORE = (
@@ -82,9 +81,7 @@ def _results(request: Request, x: torch.Tensor) -> tuple[torch.Tensor, torch.Ten
     assert request.layout is not None
     shape = (*batch, *scale_shape(m, width * 8 // DATA_BITS[request.format], request.format, request.layout))
     dtype = scales_dtype(request.format, request.layout)
-    if request.layout in ("m_major", "packed"):
-        return data, blockwise_scales.allocate(shape, dtype=dtype, device=x.device)
-    return data, x.new_empty(shape, dtype=dtype)
+    return data, make_scales(shape, dtype, request.layout, x.device)
 
 
 def _fake_quantize_out(x: torch.Tensor, data: torch.Tensor, scales: torch.Tensor, **options: Any) -> None:
