@@ -124,9 +124,9 @@ __device__ __forceinline__ void store_bytes(Params const& params, int group, Qua
   other = detail::exchange(codes, 2 * kLanes);
   codes = __byte_perm(codes, other, place & 2 ? 0x3276 : 0x5410);
   // Now the four bytes are of row `place`, in the order of columns.
-  int const first = column - place;
+  auto const first = static_cast<uint32_t>(column - place);
   bool const mine =
-      lane % kLanes == 0 && quad.exists && first < params.padded_columns && quad.row(place) < params.padded_rows;
+      lane % kLanes == 0 && quad.exists && int(first) < params.padded_columns && quad.row(place) < params.padded_rows;
   if (!mine) {
     return;
   }
@@ -139,7 +139,7 @@ __device__ __forceinline__ void store_bytes(Params const& params, int group, Qua
   } else {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      if (first + i < params.columns) {
+      if (int(first) + i < params.columns) {
         target[i] = static_cast<char>(codes >> (8 * i));
       }
     }

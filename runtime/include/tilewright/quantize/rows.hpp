@@ -70,6 +70,12 @@ struct SiluMul {
   }
 };
 
+// The number of the block that an element's column is in. Columns are not negative, which makes this a shift.
+template <class Format>
+__device__ __forceinline__ int block_of(int column) {
+  return static_cast<int>(static_cast<uint32_t>(column) / Format::kBlock);
+}
+
 // Quantises `values`, the thread's part of row `i` of a quad, and stores the data. Returns the scale's bits, 0
 // where there is none. The thread's elements begin at `column`, its data at `data`.
 template <class Format, class Type, class Scales, class Values>
@@ -104,7 +110,11 @@ __device__ __forceinline__ uint32_t quantize_part(Params const& params, Scales c
   if (counts && column < params.k) {
     store(data, words);
   }
-  return counts && column / Format::kBlock < params.columns ? scale : 0;
+  if constexpr (kLanes == 1) {
+    return counts && column < params.k ? scale : 0;
+  } else {
+    return counts && block_of<Format>(column) < params.columns ? scale : 0;
+  }
 }
 
 // Calls `kernel.run` with the scales that the launch asks for: one code path for each, not a choice at every block.
@@ -141,9 +151,9 @@ __device__ __forceinline__ void store_scales(Params const& params, int group, Qu
   constexpr int kLanes = Format::kBlock > kCount ? Format::kBlock / kCount : 1;
   if constexpr (Format::kByteScales) {
     uint32_t const low = __byte_perm(found[0], found[1], 0x0040), high = __byte_perm(found[2], found[3], 0x0040);
-    store_bytes<kLanes>(params, group, quad, column / Format::kBlock, lane, __byte_perm(low, high, 0x5410));
+    store_bytes<kLanes>(params, group, quad, block_of<Format>(column), lane, __byte_perm(low, high, 0x5410));
   } else {
-    store_floats<kLanes>(params, group, quad, column / Format::kBlock, lane, found);
+    store_floats<kLanes>(params, group, quad, block_of<Format>(column), lane, found);
   }
 }
 

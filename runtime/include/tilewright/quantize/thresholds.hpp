@@ -112,8 +112,8 @@ struct SortedE4m3 {
       for (int j = 0; j < 7; ++j) {
         reached[j] = size - least[j];
       }
-      bits[0][i] = reached[0] ^ reached[1] ^ reached[2] ^ reached[3] ^ reached[4] ^ reached[5] ^ reached[6];
       bits[1][i] = reached[1] ^ reached[3] ^ reached[5];
+      bits[0][i] = (reached[0] ^ reached[2] ^ reached[4]) ^ reached[6] ^ bits[1][i];
       bits[2][i] = reached[3];
       bits[3][i] = word;
     }

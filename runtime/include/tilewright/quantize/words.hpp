@@ -7,8 +7,17 @@
 
 namespace tilewright::quantize {
 
-// Bits of x where the mask has ones, of y elsewhere.
-TILEWRIGHT_BOTH uint32_t choose(uint32_t mask, uint32_t x, uint32_t y) { return (x & mask) | (y & ~mask); }
+// Bits of x where the mask has ones, of y elsewhere. Said outright on the device: of masks that it knows the compiler
+// makes several.
+TILEWRIGHT_BOTH uint32_t choose(uint32_t mask, uint32_t x, uint32_t y) {
+#ifdef __CUDA_ARCH__
+  uint32_t result;
+  asm("lop3.b32 %0, %1, %2, %3, 0xCA;" : "=r"(result) : "r"(mask), "r"(x), "r"(y));
+  return result;
+#else
+  return (x & mask) | (y & ~mask);
+#endif
+}
 
 // The bytes of x (0 to 3) and y (4 to 7) that the selector's digits name, the lowest first.
 TILEWRIGHT_BOTH uint32_t permute(uint32_t x, uint32_t y, uint32_t selector) {
