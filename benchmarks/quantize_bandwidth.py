@@ -19,7 +19,7 @@ import json
 import platform
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -75,9 +75,9 @@ class Bench:
         self.device = self.context.device(torch.cuda.current_device())
         self.replays = given.replays
         self.empty = empty_seconds()
-        self.peer: Callable[..., Any] | None = None
+        self.peer: quantize_peer.Compiled | None = None
         if not given.no_peer and given.format in quantize_peer.BLOCK:
-            self.peer = quantize_peer.compiled(given.format)
+            self.peer = quantize_peer.Compiled(given.format)
 
     def measure(self, problem: Problem) -> dict[str, Any]:
         operands = measuring.make_operands(problem, self.device)

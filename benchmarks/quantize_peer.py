@@ -6,9 +6,6 @@ a byte of FP4 are two loads. Scales stay in rows (layout linear), which is less 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 
 BLOCK = {"nvfp4": 16, "mxfp4": 32, "mxfp8": 32, "mxfp8_e5m2": 32, "fp8_1x128": 128}
@@ -71,21 +68,39 @@ def quantize(
     return data.view(m, k), scale
 
 
-def compiled(format: str) -> Callable[[torch.Tensor, torch.Tensor | None], Any]:
-    """`quantize` by torch.compile, with IEEE division where Inductor has the choice; m may vary."""
-    import torch._inductor.config as inductor  # noqa: PLC0415 (slow, and needs Triton)
+class Compiled:
+    """`quantize` by torch.compile, with IEEE division where Inductor has the choice.
 
-    for holder, name in (
-        (getattr(inductor, "eager_numerics", None), "division_rounding"),
-        (inductor, "emulate_divison_rounding"),
-        (inductor, "emulate_division_rounding"),
-    ):
-        if holder is not None and hasattr(holder, name):
-            setattr(holder, name, True)
-    function = torch.compile(lambda x, scale: quantize(x, scale, format), fullgraph=True)
+    A kernel for each k, of any m: Triton's configuration is chosen by timing the first matrix that comes, so
+    that this one is large.
+    """
 
-    def call(x: torch.Tensor, scale: torch.Tensor | None) -> Any:
+    CHOSEN_WITH = 2**26  # elements, about
+
+    def __init__(self, format: str) -> None:
+        import torch._inductor.config as inductor  # noqa: PLC0415 (slow, and needs Triton)
+
+        for holder, name in (
+            (getattr(inductor, "eager_numerics", None), "division_rounding"),
+            (inductor, "emulate_divison_rounding"),
+            (inductor, "emulate_division_rounding"),
+        ):
+            if holder is not None and hasattr(holder, name):
+                setattr(holder, name, True)
+        torch._dynamo.config.automatic_dynamic_shapes = False
+        torch._dynamo.config.recompile_limit = 64
+        self._function = torch.compile(lambda x, scale: quantize(x, scale, format), fullgraph=True)
+        self._chosen: set[int] = set()
+
+    def __call__(self, x: torch.Tensor, scale: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
+        k = x.shape[1]
+        if k not in self._chosen:
+            self._chosen.add(k)
+            large = torch.zeros(self.CHOSEN_WITH // k, k, device=x.device).to(x.dtype)
+            self._run(large, scale)
+        return self._run(x, scale)
+
+    def _run(self, x: torch.Tensor, scale: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
         torch._dynamo.mark_dynamic(x, 0)
-        return function(x, scale)
-
-    return call
+        found: tuple[torch.Tensor, torch.Tensor] = self._function(x, scale)
+        return found
