@@ -44,8 +44,8 @@ HBM_SHARE = {"vector": 0.855, "tma": 0.785}  # of the rated bandwidth
 SM_BYTES_PER_CLOCK = {"vector": 108, "tma": 55}  # what one SM moves if few others do
 # Instructions an element, in lanes of the exact kernels: reading and widening, then encoding.
 READ_INSTRUCTIONS = {"bf16": 2.0, "f16": 2.0, "f32": 1.6, "e4m3": 1.2}
-# fp8: one conversion, which FP4 has from sm_100 on, too; pairs: quantize/half_pairs.hpp; else arithmetic.
-ENCODE_INSTRUCTIONS = {"fp4": 7.1, "pairs": 2.4, "fp8": 0.5}
+# fp8: one conversion, which FP4 has from sm_100 on, too; fp4: arithmetic; others: half_pairs.hpp, thresholds.hpp.
+ENCODE_INSTRUCTIONS = {"fp4": 7.1, "thresholds": 6.5, "pairs": 2.4, "fp8": 0.5}
 SCALE_INSTRUCTIONS = {"exact": 11.5, "fast": 8.0}  # a block's
 SILU_INSTRUCTIONS = {"exact": 30.0, "fast": 10.0}
 ISSUE_SHARE = 0.85  # of the issue slots that are used at best
@@ -92,6 +92,8 @@ def _instructions(record: KernelRecord, problem: Problem) -> float:
     config = record.config
     if DATA_BITS[problem.format] == 8 or not record.arch.startswith("sm_90"):
         encoding = "fp8"
+    elif problem.x == "e4m3":
+        encoding = "thresholds"
     elif problem.format == "mxfp4" and problem.x in ("bf16", "f16") and problem.fusion == "none":
         encoding = "pairs"
     else:
