@@ -4,9 +4,9 @@
 
 BF16: torch.mm(out=) beside tilewright.gemm(out=), the op through torch's dispatcher
 (torch.ops.tilewright.gemm_out) and a plan (tilewright.plan); also each where it allocates D. FP8:
-torch._scaled_mm beside the same. A batch of calls is enqueued and timed until the last has been accepted, not
-until it has run: the GPU keeps up, because its kernels are shorter than the host's calls. They take turns,
-batch by batch, and the medians are compared.
+torch._scaled_mm beside the same. Quantising beside torch.abs(out=). A batch of calls is enqueued and timed
+until the last has been accepted, not until it has run: the GPU keeps up, because its kernels are shorter than
+the host's calls. They take turns, batch by batch, and the medians are compared.
 """
 
 from __future__ import annotations
@@ -93,6 +93,20 @@ def fp8_calls(m: int, n: int, k: int) -> Calls:
     } | dispatched("FP8 ", lambda op: op(a, b, **options), lambda op: op(a, b, out, **options))
 
 
+def quantizing_calls(m: int, k: int) -> Calls:
+    """Beside an op of torch's that reads one tensor and writes one."""
+    x = torch.randn(m, k, device="cuda").bfloat16()
+    scale, positive = torch.full((1,), 500.0, device="cuda"), torch.empty_like(x)
+    quantize = tilewright.quantize_nvfp4
+    out, scales = quantize(x, scale)
+    plan = tilewright.plan(quantize, x, scale)
+    return {
+        "torch.abs(out=)": lambda: torch.abs(x, out=positive),
+        "quantize_nvfp4(out=)": lambda: quantize(x, scale, out=out, out_scales=scales),
+        "plan(x, out, scales)": lambda: plan(x, out, scales),
+    }
+
+
 def dispatched(prefix: str, make: Callable[[Any], Any], write: Callable[[Any], Any]) -> Calls:
     """The registered ops, called as a compiled graph without inductor's wrappers would."""
     library = torch.ops.tilewright
@@ -119,8 +133,16 @@ RATIOS = [
     ("FP8 tilewright.gemm", "torch._scaled_mm"),
     ("FP8 plan(a, b)", "torch._scaled_mm"),
     ("FP8 torch.ops.tilewright.gemm", "torch._scaled_mm"),
+    ("quantize_nvfp4(out=)", "torch.abs(out=)"),
+    ("plan(x, out, scales)", "torch.abs(out=)"),
 ]
-ON_GPU = ("torch.mm(out=)", "tilewright.gemm(out=)", "torch._scaled_mm", "FP8 tilewright.gemm(out=)")
+ON_GPU = (
+    "torch.mm(out=)",
+    "tilewright.gemm(out=)",
+    "torch._scaled_mm",
+    "FP8 tilewright.gemm(out=)",
+    "quantize_nvfp4(out=)",
+)
 
 
 def measured(calls: Calls) -> dict[str, float]:
@@ -146,7 +168,7 @@ def main() -> int:
         print("this benchmark needs a GPU", file=sys.stderr)
         return 1
     m, n, k = map(int, arguments.shape.split("x"))
-    calls = bf16_calls(m, n, k) | fp8_calls(m, n, k)
+    calls = bf16_calls(m, n, k) | fp8_calls(m, n, k) | quantizing_calls(m, k)
     seconds = measured(calls)
     ratios = {
         f"{ours} / {theirs}": seconds[ours] / seconds[theirs] for ours, theirs in RATIOS if ours in seconds

@@ -31,11 +31,13 @@ class Prepared:
     """What `plan` answers. A family's own adds `__call__`, which is quick, and turns to `carefully` where a
     call is not the usual one or something is wrong.
 
-    Holds the operands that a call does not pass (c, bias, scales), and neither a, b nor out. Safe under
-    threads, streams and CUDA graphs, as the op is.
+    Holds the operands that a call does not pass (c, bias, scales), and none that it does. Safe under threads,
+    streams and CUDA graphs, as the op is.
     """
 
+    passed: ClassVar[tuple[str, ...]] = ("a", "b", "out")  # what a call passes
     numbers: ClassVar[tuple[str, ...]] = ()  # what the launcher takes after the operands
+    constants: ClassVar[Mapping[str, Any]] = {}  # what the launcher takes, and the op has not
 
     def __init__(
         self,
@@ -49,21 +51,22 @@ class Prepared:
         self.plan = plan
         self.shape, self.strides = plan.shape, plan.strides
         self.dtype, self.device = plan.dtype, plan.device
-        self.accumulates = given["c"] is not None and given["c"] is given["out"]
-        self.kept = {name: value for name, value in given.items() if name not in ("a", "b", "out")}
+        self.accumulates = given.get("c") is not None and given["c"] is given["out"]
+        self.kept = {name: value for name, value in given.items() if name not in self.passed}
         if self.accumulates:
             self.kept["c"] = None
         held = (value for value in self.kept.values() if isinstance(value, torch.Tensor))
         self.needs_gradients = any(tensor.requires_grad for tensor in held)
         self._check = check
-        operands = [given[name] for name in plan.operands]
+        operands = [given[name] if name in given else self.constants[name] for name in plan.operands]
         self._planned = tuple(map(_told, operands))
-        self.launch: Launcher = _launcher(plan, tuple(map(_layout, operands)), tuple(map(_type, operands)))
+        self._types = tuple(map(_type, operands))
+        self.launch: Launcher = _launcher(plan, tuple(map(_layout, operands)), self._types)
 
     def __repr__(self) -> str:
         tactic = f", {self.plan.tactic}" if isinstance(self.plan, DirectPlan) else ""
         name = self.op.__name__
-        return f"<plan of tilewright.{name}: D {dims(self.shape)} {self.dtype} on {self.device}{tactic}>"
+        return f"<plan of tilewright.{name}: {dims(self.shape)} {self.dtype} on {self.device}{tactic}>"
 
     def check_made(self, changes: Mapping[str, Any]) -> None:
         """Raises where `out` may not be made: there would be nothing to add to."""
@@ -74,9 +77,9 @@ class Prepared:
         """Launches with what `call` brings and what is kept, but for `changes`; raises what is wrong."""
         for name in changes:
             if name not in self.kept:
-                known = ", ".join(self.kept)
-                raise ArgumentTypeError(name, f"no plan's call takes it; a, b, out and {known} are wanted")
-        given = {**self.kept, **call, **changes}
+                known = ", ".join((*self.passed, *self.kept))
+                raise ArgumentTypeError(name, f"no plan's call takes it; {known} are wanted")
+        given = {**self.constants, **self.kept, **call, **changes}
         for name in self.numbers:
             given[name] = factor(name, given[name])
         if self.accumulates and "c" not in changes:
@@ -95,6 +98,9 @@ class Prepared:
                 if special(tensor):
                     message = f"it is a {type(tensor).__name__}; an ordinary tensor with memory is wanted"
                     raise ArgumentTypeError(name, message) from None
+            for index, tensor in enumerate(operands.values()):
+                if _type(tensor) != self._types[index]:  # the op would take it
+                    self._fail(UNPLANNED - index, operands)
             raise
         if status:
             self._fail(status, operands)
@@ -116,15 +122,18 @@ def plan(op: Callable[..., Any], /, *arguments: Any, **options: Any) -> Any:
     """A prepared call of an op, for operands that lie as the given ones do.
 
     Args:
-        op: tilewright.gemm, or one of tilewright.mm_nvfp4, mm_mxfp4, mm_mxfp8 and mm_mxfp8_mxfp4.
+        op: tilewright.gemm, mm_nvfp4, mm_mxfp4, mm_mxfp8, mm_mxfp8_mxfp4, quantize_nvfp4, quantize_mxfp4,
+            quantize_mxfp8, quantize_fp8_blockwise, or what dequantises their results.
         arguments, options: what the op takes, tensors included. They say which problem it is; nothing is
             launched. The kernel is built now if need be (with TILEWRIGHT_JIT=0: NotBuiltError).
 
     Returns:
-        A function `plan(a, b, out=None, **replaced)` that answers what the op answers. a, b and out have the
-        shapes, strides, dtypes and device of the given ones, whose addresses may be others. Other operands
-        are those given here, unless a call replaces them by keyword with such as lie the same; alpha and
-        beta can be replaced too. Where `c` is `out` here, each call adds to its own `out`.
+        A function that answers what the op answers: `plan(a, b, out=None, **replaced)`; of an op that
+        quantises `plan(x, out=None, out_scales=None, **replaced)`, of one that reads back
+        `plan(data, scales, out=None, **replaced)`. What it passes has the shapes, strides, dtypes and device
+        of the given ones, whose addresses may be others. Other operands are those given here, unless a call
+        replaces them by keyword with such as lie the same; alpha, beta and eps can be replaced too. Where
+        `c` is `out` here, each call adds to its own `out`.
 
     Raises:
         What the op raises. A call raises ArgumentError for an operand that is not as planned: it says which,
@@ -132,10 +141,9 @@ def plan(op: Callable[..., Any], /, *arguments: Any, **options: Any) -> Any:
     """
     make = _makers(op).get(op)
     if make is None:
-        raise ArgumentTypeError(
-            "op",
-            f"it is {getattr(op, '__name__', repr(op))}; tilewright.gemm or one of tilewright.mm_* is wanted",
-        )
+        name = getattr(op, "__name__", repr(op))
+        wanted = "tilewright.gemm or one of tilewright.mm_*, quantize_* and dequantize_* is wanted"
+        raise ArgumentTypeError("op", f"it is {name}; {wanted}")
     try:
         asked = inspect.signature(op).bind(*arguments, **options)
     except TypeError as error:

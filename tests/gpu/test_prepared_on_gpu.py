@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
 import threading
@@ -69,6 +70,38 @@ def test_plans_in_graphs_and_streams() -> None:
         thread.start()
         thread.join()
         assert torch.equal(found[0], wanted), name
+
+
+def test_quantising_plans_in_graphs_and_streams() -> None:
+    """Of a number, of a tensor that a kernel reads, and of one that is copied for it; and back."""
+    x = random(129, 1024)
+    changed = x.flip(0)
+    scale = torch.full((1,), 150.0, device="cuda")
+    for given in (37.25, scale, scale.double()):
+        plan = built(functools.partial(tilewright.plan, tilewright.quantize_nvfp4, x, given))
+        wanted, wanted_changed = (tilewright.quantize_nvfp4(value, given) for value in (x, changed))
+        data, scales = plan(x)
+        back = built(functools.partial(tilewright.plan, tilewright.dequantize_nvfp4, *wanted, given))
+        assert torch.equal(back(data, scales), tilewright.dequantize_nvfp4(*wanted, given))
+        fresh, out = x.clone(), torch.zeros_like(data)
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            made, made_scales = plan(fresh, out)
+        for source, expected in ((changed, wanted_changed), (x, wanted)):
+            fresh.copy_(source)
+            graph.replay()
+            assert made is out
+            assert torch.equal(out, expected[0])
+            assert torch.equal(made_scales.view(torch.uint8), expected[1].view(torch.uint8))
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            torch.cuda._sleep(10_000_000)
+            fresh.copy_(changed)
+            elsewhere, _ = plan(fresh)
+        stream.synchronize()
+        assert torch.equal(elsewhere, wanted_changed[0])
 
 
 def test_plans_refuse_what_was_not_planned() -> None:

@@ -178,7 +178,7 @@ def test_errors_of_planning(host: Context) -> None:
         tilewright.plan(tilewright.gemm, A, B, activation="silu")
     with pytest.raises(NoKernelError):
         tilewright.plan(tilewright.gemm, A, B, tactic="no_such_kernel")
-    for op in (torch.mm, len, None, tilewright.quantize_nvfp4):
+    for op in (torch.mm, len, None, tilewright.plan):
         with pytest.raises(ArgumentTypeError, match=r"op: it is .* is wanted"):
             tilewright.plan(op, A, B)
     for op, given, options, wrong in (
@@ -232,7 +232,7 @@ def test_threads(host: Context) -> None:
 
 def test_says_what_it_is(host: Context) -> None:
     plan = tilewright.plan(tilewright.gemm, A, B, tactic="host_bf16_tn")
-    assert repr(plan) == "<plan of tilewright.gemm: D [16, 24] torch.bfloat16 on cpu, host_bf16_tn>"
+    assert repr(plan) == "<plan of tilewright.gemm: [16, 24] torch.bfloat16 on cpu, host_bf16_tn>"
 
 
 @pytest.mark.parametrize(

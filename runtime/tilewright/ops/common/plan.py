@@ -7,7 +7,7 @@ import functools
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NoReturn
+from typing import Any, NoReturn
 
 import torch
 
@@ -31,7 +31,7 @@ class Plan:
     """Base. `run` takes what the family's launcher takes but the workspace, as a tuple: the tensors of
     `operands`, then numbers. The op has made D."""
 
-    operands: ClassVar[tuple[str, ...]] = ()  # names of the op's arguments, in the launcher's order
+    operands: tuple[str, ...] = ()  # names of the op's arguments, in the launcher's order
     quick: Launcher | None = None
     """The launcher, where a launch is all there is to do: no workspace, one GPU, no check of its own."""
 

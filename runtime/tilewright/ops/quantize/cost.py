@@ -44,7 +44,7 @@ HBM_SHARE = {"vector": 0.855, "tma": 0.785}  # of the rated bandwidth
 SM_BYTES_PER_CLOCK = {"vector": 108, "tma": 55}  # what one SM moves if few others do
 # Instructions an element, in lanes of the exact kernels: reading and widening, then encoding.
 READ_INSTRUCTIONS = {"bf16": 2.0, "f16": 2.0, "f32": 1.6, "e4m3": 1.2}
-# fp8: one conversion, which FP4 has from sm_100 on, too; fp4: arithmetic; others: half_pairs.hpp, thresholds.hpp.
+# fp8: one conversion, as FP4 has from sm_100 on; fp4: arithmetic; pairs, thresholds: their headers.
 ENCODE_INSTRUCTIONS = {"fp4": 7.1, "thresholds": 6.5, "pairs": 2.4, "fp8": 0.5}
 SCALE_INSTRUCTIONS = {"exact": 11.5, "fast": 8.0}  # a block's
 SILU_INSTRUCTIONS = {"exact": 30.0, "fast": 10.0}

@@ -7,18 +7,12 @@ that read back; the others say what is different.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 
-from tilewright.errors import ArgumentError, ArgumentTypeError
-from tilewright.ops.common.formats import MXFP8_FORMATS
-from tilewright.ops.common.guards import check_flag
 from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.quantize.arguments import Request
+from tilewright.ops.quantize import requests
 from tilewright.ops.quantize.call import carry_out
-
-_BLOCKS = {(1, 128): "fp8_1x128", (128, 128): "fp8_128x128"}
 
 
 def quantize_nvfp4(
@@ -73,8 +67,7 @@ def quantize_nvfp4(
 
     Tensors that no kernel reads or writes as they lie are copied, which the log says.
     """
-    fusion = _fusion(activation, rms_weight)
-    request = Request("quantize_nvfp4", "quantize", "nvfp4", layout, fusion, shuffle, _exact(fast))
+    request = requests.to_nvfp4(layout, shuffle, activation, rms_weight, fast)
     _, data, scales = carry_out(
         request, x, rms_weight, global_scale, rows_valid, out, out_scales, eps, tactic
     )
@@ -96,8 +89,7 @@ def quantize_mxfp4(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """As `quantize_nvfp4`, into MXFP4: E2M1 in blocks of 32, each with a UE8M0 scale factor, 2^(byte - 127),
     the scales float8_e8m0fnu. There is no global scale. A last block may be of 16."""
-    fusion = _fusion(activation, rms_weight)
-    request = Request("quantize_mxfp4", "quantize", "mxfp4", layout, fusion, shuffle)
+    request = requests.to_mxfp4(layout, shuffle, activation, rms_weight)
     _, data, scales = carry_out(request, x, rms_weight, None, rows_valid, out, out_scales, eps, tactic)
     return data, scales
 
@@ -119,8 +111,7 @@ def quantize_mxfp8(
     """As `quantize_nvfp4`, into MXFP8: elements of `dtype`, float8_e4m3fn or float8_e5m2, [..., m, k], in
     blocks of 32, each with a UE8M0 scale factor, 2^(byte - 127), the scales float8_e8m0fnu. There is no
     global scale. A last block may be of 16."""
-    fusion = _fusion(activation, rms_weight)
-    request = Request("quantize_mxfp8", "quantize", _mxfp8(dtype, "dtype"), layout, fusion, shuffle)
+    request = requests.to_mxfp8(dtype, layout, shuffle, activation, rms_weight)
     _, data, scales = carry_out(request, x, rms_weight, None, rows_valid, out, out_scales, eps, tactic)
     return data, scales
 
@@ -156,19 +147,7 @@ def quantize_fp8_blockwise(
         scales: [..., m, ceil(k/128)], of strides (1, ld) where m_major; of (128, 128) [..., ceil(m/128),
             ceil(k/128)]; packed int32 [..., m, ceil(k/512)], which repeat a (128, 128) block's for its rows.
     """
-    name = _blockwise(block)
-    if scale_type not in ("float32", "ue8m0"):
-        raise ArgumentError("scale_type", f"it is {scale_type!r}; float32 or ue8m0 is wanted")
-    packed = scale_type == "ue8m0"
-    if scale_layout is None:
-        scale_layout = "packed" if packed else "m_major" if name == "fp8_1x128" else "row_major"
-    elif (scale_layout == "packed") != packed:
-        raise ArgumentError(
-            "scale_layout",
-            f"it is {scale_layout!r} beside scales of {scale_type}; ue8m0 are packed, and no other",
-        )
-    fusion = _fusion(activation, rms_weight)
-    request = Request("quantize_fp8_blockwise", "quantize", name, scale_layout, fusion)
+    request = requests.to_fp8_blockwise(block, scale_type, scale_layout, activation, rms_weight)
     _, data, scales = carry_out(request, x, rms_weight, None, rows_valid, out, out_scales, eps, tactic)
     return data, scales
 
@@ -204,7 +183,7 @@ def dequantize_nvfp4(
     Raises:
         As `quantize_nvfp4`.
     """
-    request = Request("dequantize_nvfp4", "dequantize", "nvfp4", layout, dtype=_dtype(dtype, out))
+    request = requests.from_nvfp4(layout, dtype, out)
     return carry_out(request, out, None, global_scale, rows_valid, data, scales, 0.0, tactic)[0]
 
 
@@ -219,7 +198,7 @@ def dequantize_mxfp4(
     tactic: Tactic | str | None = None,
 ) -> torch.Tensor:
     """As `dequantize_nvfp4`, of MXFP4: float8_e8m0fnu or uint8 scales, and no global scale."""
-    request = Request("dequantize_mxfp4", "dequantize", "mxfp4", layout, dtype=_dtype(dtype, out))
+    request = requests.from_mxfp4(layout, dtype, out)
     return carry_out(request, out, None, None, rows_valid, data, scales, 0.0, tactic)[0]
 
 
@@ -235,8 +214,7 @@ def dequantize_mxfp8(
 ) -> torch.Tensor:
     """As `dequantize_nvfp4`, of MXFP8: float8_e4m3fn or float8_e5m2 data [..., m, k], float8_e8m0fnu or uint8
     scales, and no global scale."""
-    name = _mxfp8(getattr(data, "dtype", None), "data")
-    request = Request("dequantize_mxfp8", "dequantize", name, layout, dtype=_dtype(dtype, out))
+    request = requests.from_mxfp8(data, layout, dtype, out)
     return carry_out(request, out, None, None, rows_valid, data, scales, 0.0, tactic)[0]
 
 
@@ -252,40 +230,5 @@ def dequantize_fp8_blockwise(
 ) -> torch.Tensor:
     """As `dequantize_nvfp4`, of FP8 in blocks: float8_e4m3fn data [..., m, k], float32 scales, m_major or
     row_major as their strides say, or packed ones (int32)."""
-    name = _blockwise(block)
-    request = Request("dequantize_fp8_blockwise", "dequantize", name, None, dtype=_dtype(dtype, out))
+    request = requests.from_fp8_blockwise(block, dtype, out)
     return carry_out(request, out, None, None, rows_valid, data, scales, 0.0, tactic)[0]
-
-
-def _fusion(activation: str, rms_weight: Any) -> str:
-    if activation not in ("none", "silu_mul"):
-        raise ArgumentError("activation", f"it is {activation!r}; none or silu_mul is wanted")
-    if rms_weight is None:
-        return activation
-    if activation != "none":
-        raise ArgumentError("rms_weight", f"it is given beside {activation}; one of the two is possible")
-    return "rmsnorm"
-
-
-def _exact(fast: Any) -> bool:
-    check_flag("fast", fast)
-    return not fast
-
-
-def _mxfp8(dtype: Any, argument: str) -> str:
-    if not isinstance(dtype, torch.dtype) or dtype not in MXFP8_FORMATS:
-        raise ArgumentTypeError(argument, f"its dtype is {dtype}; float8_e4m3fn or float8_e5m2 is wanted")
-    return MXFP8_FORMATS[dtype]
-
-
-def _blockwise(block: Any) -> str:
-    try:
-        return _BLOCKS[tuple(block)]
-    except (TypeError, KeyError):
-        raise ArgumentError("block", f"it is {block!r}; (1, 128) or (128, 128) is wanted") from None
-
-
-def _dtype(dtype: torch.dtype | None, out: Any) -> torch.dtype:
-    if dtype is not None:
-        return dtype
-    return out.dtype if isinstance(out, torch.Tensor) else torch.bfloat16

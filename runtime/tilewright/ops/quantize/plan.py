@@ -7,7 +7,7 @@ data and scales are always there: the op has made those that are written.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NoReturn
+from typing import Any, NoReturn
 
 import torch
 
@@ -21,22 +21,29 @@ DEQUANTIZE = ("out", "rms_weight", "global_scale", "rows_valid", "data", "scales
 _ALIASED = -32  # tilewright/matrix_binding.hpp: operand 0
 
 
+def operands_of(arguments: Arguments) -> tuple[str, ...]:
+    """Names of the op's arguments, in the launcher's order."""
+    return QUANTIZE if arguments.request.quantizes else DEQUANTIZE
+
+
 class EmptyPlan(plan.EmptyPlan):
     """There are no elements, and no scales."""
 
-    operands = QUANTIZE
+    def __init__(self, arguments: Arguments) -> None:
+        super().__init__(arguments)
+        self.operands = operands_of(arguments)
 
 
 class QuantizePlan(plan.DirectPlan):
     """One launch on the caller's tensors."""
 
-    operands: ClassVar[tuple[str, ...]] = QUANTIZE
+    operands = QUANTIZE
 
 
 class DequantizePlan(plan.DirectPlan):
     """One launch on the caller's tensors; x is written."""
 
-    operands: ClassVar[tuple[str, ...]] = DEQUANTIZE
+    operands = DEQUANTIZE
 
     def fail(self, status: int) -> NoReturn:
         if status == _ALIASED:
@@ -53,12 +60,12 @@ class CopyingPlan(plan.Plan):
 
     def __init__(self, arguments: Arguments, copies: frozenset[str], inner: Callable[..., Any]) -> None:
         super().__init__(arguments)
-        self.names = QUANTIZE if arguments.request.quantizes else DEQUANTIZE
+        self.operands = operands_of(arguments)
         self.copies = copies
         self._inner = inner
 
     def run(self, call: tuple[Any, ...]) -> None:
-        given = {name: x for name, x in zip(self.names, call, strict=False) if x is not None}
+        given = {name: x for name, x in zip(self.operands, call, strict=False) if x is not None}
         written = [name for name in given if name in ("out", "out_scales")]
         for name in written:
             others = {other: tensor for other, tensor in given.items() if other != name}
@@ -70,7 +77,7 @@ class CopyingPlan(plan.Plan):
             if arguments.global_scale == "row":
                 per_row = used["global_scale"].reshape(-1, arguments.m, 1)
                 used["global_scale"] = row_shuffle.shuffle_rows(per_row).reshape(-1)
-        self._inner(*(used.get(name) for name in self.names), call[-1])
+        self._inner(*(used.get(name) for name in self.operands), call[-1])
         for name in written:
             if name in self.copies:
                 self._restore(name, given[name], used[name])

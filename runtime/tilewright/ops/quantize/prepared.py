@@ -1,0 +1,180 @@
+"""Prepared calls of the quantising ops."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import torch
+
+from tilewright import blockwise_scales, prepared
+from tilewright import context as contexts
+from tilewright.errors import ArgumentError
+from tilewright.ops.common import calls
+from tilewright.ops.common.guards import factor
+from tilewright.ops.common.plan import Plan
+from tilewright.ops.common.tactics import parsed
+from tilewright.ops.quantize import arguments as checking
+from tilewright.ops.quantize import op as ops
+from tilewright.ops.quantize import planning, requests
+from tilewright.ops.quantize.arguments import Request
+from tilewright.ops.quantize.call import carry_out, on_device
+from tilewright.ops.quantize.plan import operands_of
+from tilewright.ops.quantize.side_operands import make_scales
+
+
+class _Prepared(prepared.Prepared):
+    def __init__(
+        self, op: Callable[..., Any], request: Request, plan: Plan, given: Mapping[str, Any], scale: Any
+    ) -> None:
+        """`scale` is the global scale as the caller gave it; the one in `given` lies as kernels read it."""
+
+        def check(call: Mapping[str, Any]) -> object:
+            tensors = (call.get(name) for name in operands_of(plan.arguments))
+            x, weight, global_scale, rows_valid, data, scales = tensors
+            return checking.check(
+                contexts.current(), request, x, weight, global_scale, rows_valid, data, scales
+            )
+
+        super().__init__(op, plan, given, check)
+        self._scale = self.kept.get("global_scale")
+        # A tensor that is copied for kernels may have other values in the next call.
+        self._copied = scale if isinstance(scale, torch.Tensor) and scale is not self._scale else None
+        self._valid = self.kept["rows_valid"]
+
+    def scale(self) -> torch.Tensor | None:
+        """The global scale of a call that brings none."""
+        return self._scale if self._copied is None else on_device(self._copied, self.plan.arguments)
+
+    def complete(self, call: Mapping[str, Any], changes: Mapping[str, Any]) -> None:
+        """As `carefully`, with a global scale of any form."""
+        changed = dict(changes)
+        if "global_scale" in self.kept:
+            if changed.get("global_scale") is not None:
+                self._check({**self.constants, **self.kept, **call, **changed})
+                changed["global_scale"] = on_device(changed["global_scale"], self.plan.arguments)
+            elif "global_scale" not in changed:
+                call = {**call, "global_scale": self.scale()}
+        self.carefully(call, changed)
+
+
+class Quantizing(_Prepared):
+    passed = ("x", "out", "out_scales")
+    numbers = ("eps",)
+    constants = MappingProxyType({"global_scale": None})  # of formats that have none
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        of = self.plan.arguments
+        self._scales = (of.scales_shape, of.scales_dtype, of.layout, of.device)
+        self._pads = of.layout in ("m_major", "packed")
+        self._weight, self._eps = self.kept["rms_weight"], self.kept["eps"]
+
+    def __call__(
+        self,
+        x: torch.Tensor,
+        out: torch.Tensor | None = None,
+        out_scales: torch.Tensor | None = None,
+        **changes: Any,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        if out is None:
+            out = torch.empty_strided(self.shape, self.strides, dtype=self.dtype, device=self.device)
+        if out_scales is None:
+            out_scales = make_scales(*self._scales)
+        elif self._pads:
+            blockwise_scales.with_padding(out_scales, "out_scales")  # memory for it, which is written
+        if not changes:
+            try:
+                if not (x.requires_grad or self.needs_gradients):
+                    status = self.launch(
+                        x, self._weight, self.scale(), self._valid, out, out_scales, self._eps, None
+                    )
+                    if status == 0:
+                        return out, out_scales
+            except (AttributeError, RuntimeError, TypeError, ValueError):
+                pass  # said below
+        self.complete({"x": x, "out": out, "out_scales": out_scales}, changes)
+        return out, out_scales
+
+
+class Dequantizing(_Prepared):
+    passed = ("data", "scales", "out")
+    numbers = ("eps",)
+    constants = MappingProxyType({"global_scale": None, "rms_weight": None, "eps": 0.0})
+
+    def __call__(
+        self, data: torch.Tensor, scales: torch.Tensor, out: torch.Tensor | None = None, **changes: Any
+    ) -> torch.Tensor:
+        if out is None:
+            out = torch.empty_strided(self.shape, self.strides, dtype=self.dtype, device=self.device)
+        if not changes:
+            try:
+                if not (out.requires_grad or self.needs_gradients):
+                    status = self.launch(out, None, self.scale(), self._valid, data, scales, 0.0, None)
+                    if status == 0:
+                        return out
+            except (AttributeError, RuntimeError, TypeError, ValueError):
+                pass  # said below
+        self.complete({"data": data, "scales": scales, "out": out}, changes)
+        return out
+
+
+_TENSORS = ("x", "rms_weight", "global_scale", "rows_valid", "data", "scales", "out", "out_scales")
+
+
+def prepare(
+    op: Callable[..., Any], request_of: Callable[..., Request], asked: Mapping[str, Any]
+) -> _Prepared:
+    """A plan of a quantising op, whose arguments are those asked."""
+    context = contexts.current()
+    request = request_of(**{name: asked[name] for name in inspect.signature(request_of).parameters})
+    given = {name: asked[name] for name in (*_TENSORS, "eps") if name in asked}
+    if "eps" in given:
+        given["eps"] = factor("eps", given["eps"])
+    scale = given.get("global_scale")
+    x, data, scales = ("x", "out", "out_scales") if request.quantizes else ("out", "data", "scales")
+    tensors = (given.get(name) for name in (x, "rms_weight", "global_scale", "rows_valid", data, scales))
+    arguments = checking.check(context, request, *tensors)
+    if given["out"] is None:
+        given["out"] = torch.empty(arguments.shape, dtype=arguments.dtype, device=arguments.device)
+    if given[scales] is None:
+        given[scales] = make_scales(
+            arguments.scales_shape, arguments.scales_dtype, arguments.layout, arguments.device
+        )
+    if isinstance(scale, torch.Tensor):
+        given["global_scale"] = on_device(scale, arguments)
+    elif scale is not None:
+        given["global_scale"] = _filled(factor("global_scale", scale), arguments.device)
+    operands = {name: given[name] for name in operands_of(arguments) if given.get(name) is not None}
+    plan = planning.make(context, arguments, parsed(asked["tactic"]), carry_out, calls.addresses(operands))
+    return (Quantizing if request.quantizes else Dequantizing)(op, request, plan, given, scale)
+
+
+def _filled(value: float, device: torch.device) -> torch.Tensor:
+    """One float32 on the device, which any stream may read from now on."""
+    made = torch.full((1,), value, dtype=torch.float32, device=device)
+    if device.type == "cuda":
+        if torch.cuda.is_current_stream_capturing():
+            raise ArgumentError(
+                "global_scale", "it is a number; a plan is made ahead of the capture, or of a tensor"
+            )
+        torch.cuda.current_stream(device).synchronize()
+    return made
+
+
+MAKERS = {
+    op: functools.partial(prepare, op, request_of)
+    for op, request_of in (
+        (ops.quantize_nvfp4, requests.to_nvfp4),
+        (ops.quantize_mxfp4, requests.to_mxfp4),
+        (ops.quantize_mxfp8, requests.to_mxfp8),
+        (ops.quantize_fp8_blockwise, requests.to_fp8_blockwise),
+        (ops.dequantize_nvfp4, requests.from_nvfp4),
+        (ops.dequantize_mxfp4, requests.from_mxfp4),
+        (ops.dequantize_mxfp8, requests.from_mxfp8),
+        (ops.dequantize_fp8_blockwise, requests.from_fp8_blockwise),
+    )
+}
