@@ -64,6 +64,19 @@ def test_everything_selected_is_exact(name: str, x: str) -> None:
         case.check()
 
 
+def test_the_longest_rows() -> None:
+    """2 GB in one: an int does not count its bytes."""
+    x = torch.randn(2**20, device="cuda").bfloat16().repeat(2**10).view(1, 2**30)
+    for variant in ("vector", "tma_2stages"):
+        tactic = f"quantize_sm90_nvfp4_bf16_{variant}"
+        data, scales = tilewright.quantize_nvfp4(x, 500.0, layout="linear", tactic=tactic)
+        first, first_scales = reference.quantize(x[:, : 2**20], "nvfp4", 500.0, "linear")
+        assert torch.equal(data.view(2**10, -1), first.expand(2**10, -1))
+        assert torch.equal(
+            scales.view(torch.uint8).view(2**10, -1), first_scales.view(torch.uint8).expand(2**10, -1)
+        )
+
+
 def test_forms_of_a_global_scale() -> None:
     x = of.randoms((3, 40, 64), "bf16")
     flat = x[0]

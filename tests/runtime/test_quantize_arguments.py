@@ -41,7 +41,9 @@ VALUES: list[tuple[str, Call]] = [
     ("rms_weight: its shape is .63", lambda: nvfp4(X, rms_weight=X[0, :63])),
     ("rms_weight: .*contiguous .64", lambda: nvfp4(X, rms_weight=torch.zeros(128).bfloat16()[::2])),
     ("global_scale: its shape is .41", lambda: nvfp4(X, torch.zeros(41))),
-    ("global_scale: .* 120 for the rows, or 3 for the groups", lambda: nvfp4(STACK, torch.zeros(40))),
+    ("global_scale: .* .3, 40. for the rows, or .3. for the groups", lambda: nvfp4(STACK, torch.zeros(40))),
+    ("global_scale: its shape is .40, 3", lambda: nvfp4(STACK, torch.ones(40, 3))),
+    ("global_scale: its shape is .5, 8", lambda: nvfp4(X, torch.ones(5, 8))),
     ("global_scale: its strides", lambda: nvfp4(X, torch.zeros(80)[::2])),
     ("global_scale: .*beyond the range", lambda: nvfp4(X, 10**400)),
     ("rows_valid: its shape is .2", lambda: nvfp4(STACK, rows_valid=int32(1, 2))),
@@ -66,8 +68,11 @@ VALUES: list[tuple[str, Call]] = [
     ("out_scales: its shape is .1, 40", lambda: blockwise(X, out_scales=torch.zeros(1, 40))),
     ("out_scales: its shape is .1.;", lambda: blockwise(X, (128, 128), out_scales=torch.zeros(1))),
     ("scales: its shape", lambda: back(DATA, SCALES[:40])),
-    ("scales: its strides", lambda: tilewright.dequantize_fp8_blockwise(
-        torch.zeros(9, 256).to(torch.float8_e4m3fn), torch.zeros(2, 9).t())),
+    ("scales: it requires a gradient", lambda: tilewright.dequantize_fp8_blockwise(
+        torch.zeros(8, 256).to(torch.float8_e4m3fn), torch.zeros(8, 2).requires_grad_())),
+    ("out_scales: it requires a gradient", lambda: blockwise(
+        X, (128, 128), out_scales=torch.zeros(1, 1).requires_grad_())),
+    ("out: it requires a gradient", lambda: back(DATA, SCALES, out=torch.zeros_like(X).requires_grad_())),
     ("data: its shape", lambda: back(DATA[0], SCALES)),
     ("out: its shape is .40, 63", lambda: back(DATA, SCALES, out=X[:, :63])),
 ]  # fmt: skip

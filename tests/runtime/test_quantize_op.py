@@ -410,12 +410,41 @@ def test_overlaps_are_refused(hopper: Context) -> None:
     room = x.view(torch.uint8).view(64, 128)
     with pytest.raises(ArgumentError, match="overlaps x"):
         tilewright.quantize_nvfp4(x, out=room[:, :32])
-    with pytest.raises(ArgumentError, match="overlaps"):
+    with pytest.raises(ArgumentError, match=r"^out_scales: it overlaps x"):
         tilewright.quantize_nvfp4(x, out_scales=room.view(-1)[: 128 * 4])
     data, scales = tilewright.quantize_nvfp4(x)
-    with pytest.raises(ArgumentError, match="overlaps data"):
+    with pytest.raises(ArgumentError, match=r"^out: it overlaps data"):
         tilewright.dequantize_nvfp4(room[:, :32], scales, out=x)
+    both = torch.zeros(64 * 32 + 128 * 4, dtype=torch.uint8)
+    with pytest.raises(ArgumentError, match="overlaps"):
+        tilewright.quantize_nvfp4(x, out=both[: 64 * 32].view(64, 32), out_scales=both[-128 * 4 - 64 : -64])
     assert data.shape == (64, 32)
+
+
+def test_what_is_read_may_overlap(hopper: Context) -> None:
+    x = data_of((64, 64))
+    wanted = tilewright.quantize_nvfp4(x, rms_weight=x[0].clone())
+    assert all(map(same, tilewright.quantize_nvfp4(x, rms_weight=x[0]), wanted))
+
+
+@pytest.mark.parametrize("m", [9, 130])
+@pytest.mark.parametrize("options", [{}, {"scale_type": "ue8m0"}, {"block": (128, 128)}])
+def test_scales_that_lie_otherwise_are_copied(
+    hopper: Context, m: int, options: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    x = data_of((m, 1040)).clamp(-1, 1).nan_to_num(0.5)
+    data, scales = tilewright.quantize_fp8_blockwise(x, **options)
+    block = options.get("block", (1, 128))
+    wanted = tilewright.dequantize_fp8_blockwise(data, scales, block)
+    wide = torch.zeros(*scales.shape, 2, dtype=scales.dtype)
+    wide[..., 0] = scales
+    for other in (scales * 1, wide[..., 0]):
+        with caplog.at_level(logging.WARNING, logger="tilewright"):
+            assert same(tilewright.dequantize_fp8_blockwise(data, other, block), wanted)
+    if block == (1, 128) and not options:
+        part = tilewright.dequantize_fp8_blockwise(data[: m - 3], scales[: m - 3])
+        assert same(part, wanted[: m - 3])
+    assert "copies scales" in caplog.text
 
 
 def used(context: Context) -> set[str]:

@@ -118,3 +118,17 @@ def test_what_does_not_fit_says_why() -> None:
     assert FAMILY.misfit(VECTOR, Problem(8, 64, fusion="silu_mul")) == "its fusion is none, not silu_mul"
     assert FAMILY.misfit_arguments(Tactic("vector", swizzle=2), VECTOR) == "its family takes no swizzle"
     assert FAMILY.misfit_arguments(Tactic("vector", blocks=3), VECTOR) is None
+
+
+def test_extents_beyond_what_kernels_count() -> None:
+    for m, k in ((2**30 + 1, 16), (1, 2**30 + 16)):
+        reason = FAMILY.misfit(VECTOR, Problem(m, k))
+        assert reason is not None
+        assert "up to 1,073,741,824" in reason
+    assert FAMILY.misfit(VECTOR, Problem(2**30, 2**30)) is None
+
+
+def test_tasks_of_dequantising() -> None:
+    """As `DequantizeKernel` has them: eight elements a thread."""
+    row = make_quantize_row("back", direction="dequantize")
+    assert tasks(KernelRecord.parse(row), Problem(1024, 4096, direction="dequantize"), 132) == 512

@@ -55,9 +55,13 @@ def tma_threads(config: QuantizeConfig) -> str | None:
 
 # vector.hpp, fused_norm.hpp and square.hpp ask for 64 to 128 registers a thread, of 65536.
 def threads_of_block(config: QuantizeConfig) -> str | None:
-    """A thread block has 128, 256 or 512 threads (tma: see tma_threads)."""
+    """A thread block has 128, 256 or 512 threads (tma: see tma_threads), 256 or more for squares of f32."""
     if config.variant == "vector" and config.threads not in (128, 256, 512):
         return f"threads are 128, 256 or 512, not {config.threads}"
+    square = block(config.format)[0] > 1 and config.direction == "quantize"
+    if square and config.x == "f32" and config.threads < 256:
+        held = 128 * 128 // config.threads
+        return f"a thread of {config.threads} holds {held} elements of a square, and has 128 registers"
     return None
 
 
@@ -75,12 +79,12 @@ def fused_formats(config: QuantizeConfig) -> str | None:
     return None
 
 
-# formats.hpp and rows.hpp: only NVFP4's scales are divided, and only silu's quotient.
+# formats.hpp: only NVFP4's scales are divided. The other ops have no `fast`, which would ask for such a kernel.
 def fast_arithmetic(config: QuantizeConfig) -> str | None:
-    """Fast arithmetic is for NVFP4, and for silu_mul: nothing else divides often enough."""
+    """Fast arithmetic is for quantising to NVFP4: nothing else divides often enough."""
     if config.arithmetic == "exact":
         return None
-    if config.direction == "dequantize" or (config.format != "nvfp4" and config.fusion != "silu_mul"):
+    if config.direction == "dequantize" or config.format != "nvfp4":
         return f"{config.direction} of {config.format} has no fast arithmetic"
     return None
 

@@ -6,8 +6,9 @@
 // likewise, of its format's type or uint8, FP4 two to a byte. Scales are contiguous with their padding, or, in the
 // layouts M_MAJOR and PACKED, [.., m, columns] with strides (.., 1, ld), the padding behind m in the storage.
 // Statuses count the operands in this order, from x to scales. Sizes are (m, k, groups); options (sm_count,
-// blocks_per_sm, layout, type of x, format, whether there is a global scale for each row), numbers of
-// `tilewright_scale_layout`, `Number` and `Format`. A kernel that dequantises takes the same and writes x.
+// blocks_per_sm, layout, type of x, format, whether there is a global scale for each row, whether the kernel
+// dequantises), numbers of `tilewright_scale_layout`, `Number` and `Format`. One that dequantises takes the same and
+// writes x. Of two tensors that are written, kAliased is of data; kScalesAliased says the same of scales.
 #pragma once
 
 #include "tilewright/matrix_binding.hpp"
@@ -26,7 +27,8 @@ enum class Format : int64_t {
 
 enum class Number : int64_t { kBf16 = 10, kF16 = 11, kF32 = 12, kE4m3 = 13 };
 
-constexpr size_t kOptions = 6;
+constexpr size_t kOptions = 7;
+constexpr int64_t kScalesAliased = kAliased - 6;  // - i: the scales overlap operand i of six
 
 inline bool byte_scales(Format format) { return format <= Format::kMxfp8E5m2; }
 inline int64_t elements_per_byte(Format format) { return format <= Format::kMxfp4 ? 2 : 1; }
@@ -84,7 +86,7 @@ struct Binding {
     int32_t sm_count, blocks_per_sm, layout;
     Number x;
     Format format;
-    bool scale_per_row;
+    bool scale_per_row, back;
 
     explicit Options(ffi::Array<int64_t> const& values) {
       if (values.size() != kOptions) {
@@ -96,6 +98,7 @@ struct Binding {
       x = Number(int64_t(values[3]));
       format = Format(int64_t(values[4]));
       scale_per_row = values[5] != 0;
+      back = values[6] != 0;
     }
 
     void set(Args& args) const {
@@ -181,18 +184,22 @@ struct Binding {
       args.rows_valid = reinterpret_cast<int32_t const*>(address(*rows_valid));
     }
 
-    // Whichever way it goes, nothing that is written may lie where another operand does.
-    for (DLTensor const* written : {&data, &scales, &x}) {
-      int64_t const status = check_addresses({{&x, kTmaBytes, false},
-                                              {weight, kTmaBytes, false},
-                                              {global_scale, 4, false},
-                                              {rows_valid, 4, false},
-                                              {&data, data_alignment(options.format, options.x), false},
-                                              {&scales, kTmaBytes, false}},
-                                             *written);
-      if (status != 0) {
-        return status;
-      }
+    auto const check = [&](DLTensor const& written) {
+      return check_addresses({{&x, kTmaBytes, false},
+                              {weight, kTmaBytes, false},
+                              {global_scale, 4, false},
+                              {rows_valid, 4, false},
+                              {&data, data_alignment(options.format, options.x), false},
+                              {&scales, kTmaBytes, false}},
+                             written);
+    };
+    int64_t status = check(options.back ? x : data);
+    if (status == 0 && !options.back) {
+      status = check(scales);
+      status += status <= kAliased ? kScalesAliased - kAliased : 0;
+    }
+    if (status != 0) {
+      return status;
     }
     return launch_with(kernel, &args, given[7], data);
   }

@@ -248,8 +248,9 @@ inline unsigned set_grid(tilewright_quantize_args const& args, Params& params) {
 // Whether a problem is one for these kernels at all.
 inline bool takes(tilewright_quantize_args const& args, int x_bits, int data_bits, int data_bytes, bool byte_scales,
                   int block_rows = 1, int parts = 1) {
-  bool const sizes =
-      args.m > 0 && args.k > 0 && args.groups > 0 && args.k % 16 == 0 && (args.x_parts == 0 || args.x_parts == parts);
+  constexpr int kMost = 1 << 30;  // of m and k: what they are rounded up to, and a row's column, are ints too
+  bool const sizes = args.m > 0 && args.k > 0 && args.groups > 0 && args.m <= kMost && args.k <= kMost &&
+                     args.k % 16 == 0 && (args.x_parts == 0 || args.x_parts == parts);
   bool const bytes = args.layout >= TILEWRIGHT_SCALES_128X4 && args.layout <= TILEWRIGHT_SCALES_LINEAR;
   bool const floats = args.layout == TILEWRIGHT_SCALES_ROW_MAJOR || args.layout == TILEWRIGHT_SCALES_PACKED ||
                       (args.layout == TILEWRIGHT_SCALES_M_MAJOR && block_rows == 1);

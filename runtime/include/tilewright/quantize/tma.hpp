@@ -26,7 +26,7 @@ struct TmaKernel {
   static constexpr int kBarriersAt = kStages * kStageBytes;
   static constexpr int kTableAt = (kBarriersAt + kStages * (kWarps + 1) * 8 + 15) / 16 * 16;
   static constexpr int kSharedBytes = kTableAt + Format::kSharedBytes;
-  static constexpr int least(int x, int y) { return x < y ? x : y; }
+  static constexpr __host__ __device__ int least(int x, int y) { return x < y ? x : y; }
   static constexpr int kMinBlocks = least(228 * 1024 / (kSharedBytes + 1024), 1024 / kConsumers);
   static_assert(kWarps % 8 == 0, "the producer's lanes take a row each");
   static_assert(kMinBlocks >= 1, "the stages exceed the shared memory");
@@ -98,13 +98,14 @@ struct TmaKernel {
       char const* x = params.x + task.group * params.group_x + int64_t(column) * Elements<Type>::kBytes;
 #pragma unroll 1
       for (int chunk = 0; chunk < params.chunks; ++chunk) {
-        int const left = (params.k - column) * Elements<Type>::kBytes;
+        int const left = params.k - column;  // elements: bytes may be more than an int holds
         ptx::barrier_wait(empty(shared, stage), parity);
 #pragma unroll
         for (int first = 0; first < kWarps * kRows; first += 32) {
           int const warp = (first + lane) / kRows, i = lane % kRows;
           Quad const quad(params, task.group, task.quad(params, warp));
-          int const bytes = quad.counts(i) && left > 0 ? (left < kRowBytes ? left : kRowBytes) : 0;
+          int const wanted = quad.counts(i) && left > 0 ? least(left, 32 * kCount) : 0;
+          int const bytes = wanted * Elements<Type>::kBytes;
           int total = bytes + __shfl_xor_sync(~0u, bytes, 1);
           total += __shfl_xor_sync(~0u, total, 2);
           if (i == 0) {
@@ -147,7 +148,7 @@ struct TmaKernel {
         for (int i = 0; i < kRows; ++i) {
           read(slot(shared, stage, warp) + i * kRowBytes + lane * kThreadBytes, swapped, words[i]);
         }
-        // Each thread for itself: of a lane that speaks for its warp racecheck thinks as of a race.
+        // Every thread arrives for itself: racecheck reports a race if one arrives for its warp.
         ptx::barrier_arrive(empty(shared, stage));
         if (quad.exists) {
           uint32_t found[kRows];

@@ -7,8 +7,9 @@ import math
 import torch
 
 _MOST = 1024
-# With what a stream waits for, so that it finds one filled.
-_kept: dict[tuple[torch.device, float], tuple[torch.Tensor, torch.cuda.Event | None]] = {}
+# With the stream that filled it, and what others wait for; the one that was asked for last comes last.
+_Filled = tuple[torch.cuda.Stream, torch.cuda.Event]
+_kept: dict[tuple[torch.device, float], tuple[torch.Tensor, _Filled | None]] = {}
 
 
 def constant(value: float, device: torch.device) -> torch.Tensor:
@@ -24,19 +25,24 @@ def constant(value: float, device: torch.device) -> torch.Tensor:
 
 
 def _find(value: float, device: torch.device) -> torch.Tensor:
-    found, filled = _kept.get((device, value), (None, None))
-    if found is not None:
-        if filled is not None:  # to ask whether it is would end captures of other threads
-            torch.cuda.current_stream().wait_event(filled)
+    key = (device, value)
+    kept = _kept.pop(key, None)
+    if kept is not None:
+        _kept[key] = kept
+        found, filled = kept
+        if filled is not None and filled[0] != (stream := torch.cuda.current_stream()):
+            stream.wait_event(filled[1])  # to ask whether it has happened would end captures of other threads
+            found.record_stream(stream)  # whoever is the last to hold it, its memory waits for this stream
         return found
     made = _make(value, device)
     if not math.isnan(value) and value != 0:  # NaN is never found again; 0 and -0 are one key
+        filled = None
         if device.type == "cuda":
-            filled = torch.cuda.Event()
-            filled.record()
+            filled = (torch.cuda.current_stream(), torch.cuda.Event())
+            filled[1].record()
         if len(_kept) >= _MOST:
-            _kept.pop(next(iter(_kept)), None)
-        _kept[device, value] = (made, filled)
+            _kept.pop(next(iter(_kept), key), None)
+        _kept[key] = (made, filled)
     return made
 
 

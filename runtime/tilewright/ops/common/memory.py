@@ -74,10 +74,10 @@ def _steps(tensor: torch.Tensor) -> list[tuple[int, int]]:
 
 
 def aliased(name: str, out_name: str = "out") -> ArgumentError:
+    unless = ", unless it is c itself" if name == "c" else ""
     return ArgumentError(
         out_name,
-        f"it overlaps {name}, or lies among its elements so that it may; memory of its own is wanted "
-        "(only c may be out itself)",
+        f"it overlaps {name}, or lies among its elements so that it may; memory of its own is wanted{unless}",
     )
 
 

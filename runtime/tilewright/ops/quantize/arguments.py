@@ -35,6 +35,7 @@ from tilewright.ops.quantize.side_operands import (
     check_weight,
     layout_of,
     scales_dtype,
+    scales_lie,
 )
 
 X_NAMES = {
@@ -100,7 +101,7 @@ def check(  # noqa: PLR0917 (as the launcher takes them)
     scales: Any,
 ) -> Arguments:
     """Raises ArgumentError or ArgumentTypeError for the first argument that is wrong."""
-    names = ("x", "out", "out_scales") if request.quantizes else ("out", "data", "scales")
+    names = names_of(request)
     check_options(request, rows_valid)
     tensors = {names[0]: x, names[1]: data, names[2]: scales}
     inputs = {name: tensors.pop(name) for name in (("x",) if request.quantizes else ("data", "scales"))}
@@ -110,7 +111,7 @@ def check(  # noqa: PLR0917 (as the launcher takes them)
             raise ArgumentTypeError(name, f"it is a {type(value).__name__}; a torch.Tensor is wanted")
     _check_device(context, *first, dict(others) | tensors | {"rows_valid": rows_valid, "rms_weight": weight})
     if torch.is_grad_enabled():
-        check_gradients(request.op, x, weight, global_scale)
+        check_gradients(request, x, weight, global_scale, data, scales)
     if request.quantizes:
         m, k, batch, matrix = _read_x(request, x)
     else:
@@ -136,9 +137,11 @@ def check(  # noqa: PLR0917 (as the launcher takes them)
         x_name = X_NAMES[request.dtype]
     if scales is not None:
         check_scales(names[2], scales, request.format, layout, scales_shape, written=request.quantizes)
+        if not request.quantizes and not scales_lie(scales, layout):
+            copies.add("scales")
     if weight is not None:
         check_weight(weight, x, k)
-    scale_of = check_global_scale(global_scale, m, groups)
+    scale_of = check_global_scale(global_scale, m, batch)
     if rows_valid is not None:
         check_rows_valid(rows_valid, groups)
     alignment = Alignment(_aligned(x_operand, X_BITS[x_name]), _aligned(data_operand, 8))
@@ -160,11 +163,19 @@ def check(  # noqa: PLR0917 (as the launcher takes them)
     )
 
 
-def check_gradients(op: str, x: Any, weight: Any, global_scale: Any) -> None:
-    """Raises ArgumentError where autograd expects a gradient; for calls with autograd on."""
-    for name, tensor in (("x", x), ("rms_weight", weight), ("global_scale", global_scale)):
+def names_of(request: Request) -> tuple[str, str, str]:
+    """What the op calls x, data and scales."""
+    return ("x", "out", "out_scales") if request.quantizes else ("out", "data", "scales")
+
+
+def check_gradients(request: Request, *tensors: Any) -> None:
+    """Raises ArgumentError where autograd expects a gradient; for calls with autograd on. `tensors`: x, norm
+    weight, global scale, data, scales."""
+    for index, tensor in enumerate(tensors):
         if isinstance(tensor, torch.Tensor) and tensor.requires_grad:
-            guards.refuse_gradients(op, **{name: tensor})
+            of_x, of_data, of_scales = names_of(request)
+            names = (of_x, "rms_weight", "global_scale", of_data, of_scales)
+            guards.refuse_gradients(request.op, **{names[index]: tensor})
 
 
 def check_options(request: Request, rows_valid: Any) -> None:
@@ -231,9 +242,9 @@ def check_data(request: Request, data: torch.Tensor) -> None:
         raise ArgumentTypeError(
             "data", f"its dtype is {data.dtype}; one of {guards.dtypes(known)} is wanted by {request.op}"
         )
-    if request.dtype not in X_NAMES or X_NAMES[request.dtype] == "e4m3":
+    if not isinstance(request.dtype, torch.dtype) or X_NAMES.get(request.dtype, "e4m3") == "e4m3":
         floats = guards.dtypes(dtype for dtype, name in X_NAMES.items() if name != "e4m3")
-        raise ArgumentTypeError("dtype", f"it is {request.dtype}; one of {floats} is wanted")
+        raise ArgumentTypeError("dtype", f"it is {request.dtype!r}; one of {floats} is wanted")
 
 
 def _read_data(request: Request, data: torch.Tensor) -> tuple[int, int, tuple[int, ...], Operand]:

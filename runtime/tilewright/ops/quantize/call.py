@@ -70,7 +70,7 @@ def carry_out(  # noqa: PLR0912, PLR0917 (a warm call in one piece; arguments as
     else:  # what the key leaves out of the checks
         plan.used = True
         if torch.is_grad_enabled():
-            checking.check_gradients(request.op, x, weight, global_scale)
+            checking.check_gradients(request, x, weight, global_scale, data, scales)
         if scales is not None and request.quantizes and plan.arguments.layout in ("m_major", "packed"):
             blockwise_scales.with_padding(scales, "out_scales")  # memory for it: else it would be overrun
     arguments = plan.arguments

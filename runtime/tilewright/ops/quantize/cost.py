@@ -33,6 +33,7 @@ HELD_THREADS = {
 }  # fmt: skip
 ROWS = 4  # of a warp
 THREAD_ELEMENTS = {"bf16": 16, "f16": 16, "f32": 8, "e4m3": 16}
+BACK_ELEMENTS = 8  # of a thread that dequantises
 MOST_CHUNKS, CHUNKED_TASKS = 8, 12  # a task has several chunks of columns where an SM has so many tasks
 
 # One launch.
@@ -46,6 +47,7 @@ SM_BYTES_PER_CLOCK = {"vector": 108, "tma": 55}  # what one SM moves if few othe
 READ_INSTRUCTIONS = {"bf16": 2.0, "f16": 2.0, "f32": 1.6, "e4m3": 1.2}
 # fp8: one conversion, as FP4 has from sm_100 on; fp4: arithmetic; pairs, thresholds: their headers.
 ENCODE_INSTRUCTIONS = {"fp4": 7.1, "thresholds": 6.5, "pairs": 2.4, "fp8": 0.5}
+DECODE_INSTRUCTIONS = 3.0  # and the product, and storing
 SCALE_INSTRUCTIONS = {"exact": 11.5, "fast": 8.0}  # a block's
 SILU_INSTRUCTIONS = {"exact": 30.0, "fast": 10.0}
 ISSUE_SHARE = 0.85  # of the issue slots that are used at best
@@ -73,7 +75,7 @@ def resident(record: KernelRecord) -> int:
 def tasks(record: KernelRecord, problem: Problem, sm_count: int) -> int:
     """Pieces of work for thread blocks, on a GPU of so many SMs."""
     config, way = record.config, _way(record)
-    columns = 32 * THREAD_ELEMENTS[config["x"]]
+    columns = 32 * (BACK_ELEMENTS if way == "dequantize" else THREAD_ELEMENTS[config["x"]])
     rows = config["threads"] // 32 * ROWS
     if way == "squares":
         rows = columns = BLOCK["fp8_128x128"][0]
@@ -90,9 +92,11 @@ def tasks(record: KernelRecord, problem: Problem, sm_count: int) -> int:
 def _instructions(record: KernelRecord, problem: Problem) -> float:
     """Of a lane, for an element of the data."""
     config = record.config
+    if config["direction"] == "dequantize":
+        return DECODE_INSTRUCTIONS
     if DATA_BITS[problem.format] == 8 or not record.arch.startswith("sm_90"):
         encoding = "fp8"
-    elif problem.x == "e4m3":
+    elif problem.x == "e4m3" and problem.global_scale != "row":
         encoding = "thresholds"
     elif problem.format == "mxfp4" and problem.x in ("bf16", "f16") and problem.fusion == "none":
         encoding = "pairs"

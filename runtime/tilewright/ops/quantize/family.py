@@ -11,6 +11,7 @@ from tilewright.ops.quantize.cost import estimator, resident
 from tilewright.ops.quantize.problem import Kind, Problem
 from tilewright.table import KernelRecord
 
+MOST = 2**30  # of m and of k (`takes` of tilewright/quantize/geometry.hpp)
 DECISIVE = ("direction", "format", "x", "fusion")  # what a kernel has as the problem has it
 
 
@@ -27,6 +28,9 @@ def misfit_kind(record: KernelRecord, kind: Kind) -> str | None:
 
 def misfit_extents(record: KernelRecord, problem: Problem) -> str | None:
     """None where the kernel takes the problem's extents and alignment, else the reason."""
+    for name, extent in (("m", problem.m), ("k", problem.k)):
+        if extent > MOST:
+            return f"{name} is {extent:,}; the kernels count rows and columns up to {MOST:,}"
     multiple = record.facts["k_multiple"]
     if problem.k % multiple:
         return f"k is {problem.k}, not a multiple of {multiple}"

@@ -18,7 +18,7 @@ from tilewright.ops.quantize.arguments import Arguments
 
 QUANTIZE = ("x", "rms_weight", "global_scale", "rows_valid", "out", "out_scales")
 DEQUANTIZE = ("out", "rms_weight", "global_scale", "rows_valid", "data", "scales")
-_ALIASED = -32  # tilewright/matrix_binding.hpp: operand 0
+_SCALES_ALIASED = -38  # tilewright/quantize/binding.hpp: with operand 0
 
 
 def operands_of(arguments: Arguments) -> tuple[str, ...]:
@@ -35,20 +35,20 @@ class EmptyPlan(plan.EmptyPlan):
 
 
 class QuantizePlan(plan.DirectPlan):
-    """One launch on the caller's tensors."""
+    """One launch on the caller's tensors; data and scales are written."""
 
     operands = QUANTIZE
+
+    def fail(self, status: int) -> NoReturn:
+        if _SCALES_ALIASED >= status > _SCALES_ALIASED - len(QUANTIZE):
+            raise memory.aliased(QUANTIZE[_SCALES_ALIASED - status], "out_scales")
+        super().fail(status)
 
 
 class DequantizePlan(plan.DirectPlan):
     """One launch on the caller's tensors; x is written."""
 
     operands = DEQUANTIZE
-
-    def fail(self, status: int) -> NoReturn:
-        if status == _ALIASED:
-            raise memory.aliased("data or scales")
-        super().fail(status)
 
 
 class CopyingPlan(plan.Plan):

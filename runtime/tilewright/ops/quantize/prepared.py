@@ -135,7 +135,7 @@ def prepare(
     if "eps" in given:
         given["eps"] = factor("eps", given["eps"])
     scale = given.get("global_scale")
-    x, data, scales = ("x", "out", "out_scales") if request.quantizes else ("out", "data", "scales")
+    x, data, scales = checking.names_of(request)
     tensors = (given.get(name) for name in (x, "rms_weight", "global_scale", "rows_valid", data, scales))
     arguments = checking.check(context, request, *tensors)
     if given["out"] is None:

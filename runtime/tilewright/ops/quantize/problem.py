@@ -76,9 +76,9 @@ class Problem:
 
     def options(self, tactic: Tactic, sm_count: int) -> tuple[int, ...]:
         """The numbers that the binding takes (tilewright/quantize/binding.hpp)."""
-        per_row = int(self.global_scale == "row")
+        per_row, back = int(self.global_scale == "row"), int(self.direction == "dequantize")
         codes = (LAYOUT_CODES[self.layout], X_CODES[self.x], FORMAT_CODES[self.format])
-        return (sm_count, tactic.blocks, *codes, per_row)
+        return (sm_count, tactic.blocks, *codes, per_row, back)
 
     @property
     def elements(self) -> int:

@@ -31,12 +31,20 @@ def make_scales(shape: Sequence[int], dtype: torch.dtype, layout: str, device: t
 
 
 def layout_of(name: str, scales: torch.Tensor) -> str:
-    """How the scales of FP8 that is read back lie: by type and strides."""
+    """The layout in which the scales of FP8 are read back: by type and strides. What lies otherwise is copied
+    to it."""
     if scales.dtype == torch.int32:
         return "packed"
     if name == "fp8_128x128" or scales.is_contiguous():
         return "row_major"
     return "m_major"
+
+
+def scales_lie(scales: torch.Tensor, layout: str) -> bool:
+    """Whether scales that are read lie as their layout says."""
+    if layout in ("m_major", "packed"):
+        return bool(blockwise_scales.lies_m_major(scales))
+    return bool(scales.is_contiguous())
 
 
 def check_scales(
@@ -52,15 +60,11 @@ def check_scales(
             raise ArgumentError(name, f"its shape is {dims(scales.shape)}; {dims(shape)} is wanted")
         if written:
             blockwise_scales.with_padding(scales, name)
-        elif not blockwise_scales.lies_m_major(scales):
-            raise ArgumentError(
-                name, f"its strides are {scales.stride()}; columns at multiples of 4 rows are wanted"
-            )
         return
     wanted = f"a contiguous {dims(shape)} is wanted, padding and all, for the layout {layout}"
     if scales.numel() != prod(shape) or (layout == "row_major" and tuple(scales.shape) != shape):
         raise ArgumentError(name, f"its shape is {dims(scales.shape)}; {wanted}")
-    if not scales.is_contiguous():
+    if written and not scales.is_contiguous():
         raise ArgumentError(name, f"its strides are {scales.stride()}; {wanted}")
 
 
@@ -71,8 +75,8 @@ def check_weight(weight: torch.Tensor, x: torch.Tensor, k: int) -> None:
         raise ArgumentError("rms_weight", f"its shape is {dims(weight.shape)}; a contiguous [{k}] is wanted")
 
 
-def check_global_scale(given: Any, m: int, groups: int) -> str:
-    """What there is one for: none, tensor, row or group."""
+def check_global_scale(given: Any, m: int, batch: Sequence[int]) -> str:
+    """What there is one for: none, tensor, row or group. `batch`: the groups, as leading extents."""
     if given is None:
         return "none"
     if not isinstance(given, torch.Tensor):
@@ -89,13 +93,14 @@ def check_global_scale(given: Any, m: int, groups: int) -> str:
         raise ArgumentError(
             "global_scale", f"its strides are {given.stride()}; a contiguous tensor is wanted"
         )
-    if count == m * groups:
+    groups = prod(batch)
+    shape = tuple(given.shape[:-1]) if given.shape[-1] == 1 else tuple(given.shape)
+    if shape in {(*batch, m), (groups * m,)}:
         return "row"
-    if count == groups:
+    if shape in {tuple(batch), (groups,)}:
         return "group"
-    wanted = f"one number, or {m * groups} for the rows" + (
-        f", or {groups} for the groups" if groups > 1 else ""
-    )
+    wanted = f"one number, or {dims((*batch, m))} for the rows"
+    wanted += f", or {dims((groups,))} for the groups" if groups > 1 else ""
     raise ArgumentError("global_scale", f"its shape is {dims(given.shape)}; {wanted} are wanted")
 
 

@@ -12,7 +12,6 @@ import torch
 
 from tilewright.ops.common import custom_ops
 from tilewright.ops.common.custom_ops import name_of, number, plain
-from tilewright.ops.common.guards import refuse_gradients
 from tilewright.ops.common.operands import Operand
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.quantize import arguments as checking
@@ -64,10 +63,12 @@ def _back(options: dict[str, Any]) -> Request:
     return Request(direction="dequantize", **words)
 
 
-def _fake_quantize(x: torch.Tensor, **options: Any) -> tuple[torch.Tensor, torch.Tensor]:
+def _fake_quantize(
+    x: torch.Tensor, data: torch.Tensor | None = None, scales: torch.Tensor | None = None, **options: Any
+) -> tuple[torch.Tensor, torch.Tensor]:
     """The checks that need no extents; the others are made when the op runs."""
     request = _request(options)
-    _refuse(request, x, options)
+    _refuse(request, options, x, data, scales)
     checking.check_options(request, options.get("rows_valid"))
     checking.check_x(request, x)
     Operand.read("x", request.format, x)
@@ -85,12 +86,14 @@ def _results(request: Request, x: torch.Tensor) -> tuple[torch.Tensor, torch.Ten
 
 
 def _fake_quantize_out(x: torch.Tensor, data: torch.Tensor, scales: torch.Tensor, **options: Any) -> None:
-    _fake_quantize(x, **options)
+    _fake_quantize(x, data, scales, **options)
 
 
-def _fake_dequantize(data: torch.Tensor, scales: torch.Tensor, **options: Any) -> torch.Tensor:
+def _fake_dequantize(
+    data: torch.Tensor, scales: torch.Tensor, x: torch.Tensor | None = None, **options: Any
+) -> torch.Tensor:
     request = _back(options)
-    _refuse(request, None, options)
+    _refuse(request, options, x, data, scales)
     checking.check_options(request, None)
     checking.check_data(request, data)
     Operand.read("data", request.format, data)
@@ -99,13 +102,13 @@ def _fake_dequantize(data: torch.Tensor, scales: torch.Tensor, **options: Any) -
 
 
 def _fake_dequantize_out(data: torch.Tensor, scales: torch.Tensor, x: torch.Tensor, **options: Any) -> None:
-    _fake_dequantize(data, scales, **options)
+    _fake_dequantize(data, scales, x, **options)
 
 
-def _refuse(request: Request, x: torch.Tensor | None, options: dict[str, Any]) -> None:
+def _refuse(request: Request, options: dict[str, Any], x: Any, data: Any, scales: Any) -> None:
     if torch.is_grad_enabled():
-        given = {"x": x, "rms_weight": options.get("weight"), "global_scale": options.get("global_scale")}
-        refuse_gradients(request.op, **given)
+        others = (options.get("weight"), options.get("global_scale"))
+        checking.check_gradients(request, x, *others, data, scales)
 
 
 def register(carry_out: Callable[..., Any]) -> None:
