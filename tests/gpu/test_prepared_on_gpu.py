@@ -73,11 +73,11 @@ def test_plans_in_graphs_and_streams() -> None:
 
 
 def test_quantising_plans_in_graphs_and_streams() -> None:
-    """Of a number, of a tensor that a kernel reads, and of one that is copied for it; and back."""
+    """Of a number, of a tensor that a kernel reads, and of one that is not on the GPU; and back."""
     x = random(129, 1024)
     changed = x.flip(0)
     scale = torch.full((1,), 150.0, device="cuda")
-    for given in (37.25, scale, scale.double()):
+    for given in (37.25, scale, torch.tensor(37.25, dtype=torch.float64)):
         plan = built(functools.partial(tilewright.plan, tilewright.quantize_nvfp4, x, given))
         wanted, wanted_changed = (tilewright.quantize_nvfp4(value, given) for value in (x, changed))
         data, scales = plan(x)

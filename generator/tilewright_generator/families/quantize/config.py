@@ -55,11 +55,12 @@ class QuantizeConfig:
             ge=32,
             le=1024,
             multiple_of=32,
-            description="threads of a thread block that quantise; each warp takes four rows at a time",
+            description="threads of a thread block that quantise: 128, 256 or 512; tma: 256, 512 or 768. "
+            "Each warp takes four rows at a time",
         ),
     ] = 256
     stages: Annotated[
-        int, Field(ge=1, le=16, description="depth of the ring of the tma variant; 1 for vector")
+        int, Field(ge=1, le=16, description="depth of the tma variant's ring, 2 or more; 1 for vector")
     ] = 1
     pdl: Annotated[
         bool,

@@ -79,7 +79,7 @@ def fused_formats(config: QuantizeConfig) -> str | None:
     return None
 
 
-# formats.hpp: only NVFP4's scales are divided. The other ops have no `fast`, which would ask for such a kernel.
+# formats.hpp: only NVFP4's scales are divided. The other ops have no `fast` to ask for such a kernel.
 def fast_arithmetic(config: QuantizeConfig) -> str | None:
     """Fast arithmetic is for quantising to NVFP4: nothing else divides often enough."""
     if config.arithmetic == "exact":

@@ -44,8 +44,8 @@ def quantize_nvfp4(
         shuffle: stores rows, and scale factors with them, in the order of `tilewright.row_shuffle`, which
             TensorRT-LLM's generated GEMMs want of weights (FlashInfer's do_shuffle). x is copied for it.
         activation: silu_mul quantises silu(x[..., :k]) * x[..., k:] of an x that is 2k wide.
-        rms_weight: [k], of x's dtype: quantises x / sqrt(mean(x^2) + eps) * rms_weight. These two compute in
-            FP32 and round nothing in between; they are not exact to the bit.
+        rms_weight: [k], of x's dtype: quantises x / sqrt(mean(x^2) + eps) * rms_weight. These two take
+            bfloat16 and float16, compute in FP32 and round nothing in between; they are not exact to the bit.
         eps: of the root mean square.
         rows_valid: int32 [groups] on the device (or one, of a matrix): only rows below it are read and
             written; the scale factors of others are 0.
@@ -229,6 +229,7 @@ def dequantize_fp8_blockwise(
     tactic: Tactic | str | None = None,
 ) -> torch.Tensor:
     """As `dequantize_nvfp4`, of FP8 in blocks: float8_e4m3fn data [..., m, k], float32 scales, m_major or
-    row_major as their strides say, or packed ones (int32)."""
+    row_major as their strides say (others are copied), or packed ones (int32). The product with a float32
+    scale is rounded to nearest."""
     request = requests.from_fp8_blockwise(block, dtype, out)
     return carry_out(request, out, None, None, rows_valid, data, scales, 0.0, tactic)[0]
