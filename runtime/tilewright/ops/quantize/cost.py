@@ -7,8 +7,8 @@ more bytes in flight.
 
 Numbers that are not the hardware's own are fitted to the times of all tactics of NVFP4 (from BF16 and E4M3),
 MXFP4, MXFP8 and 1x128 kernels on one H200, L2 cold (benchmarks/quantize_bandwidth.py): the model's first is
-0.4 % behind the fastest in geomean (of E4M3 1.6 %), and 14 % at worst. Numbers of fusions, FP16 and FP32 are estimates. Other
-GPUs are taken to be like it.
+0.4 % behind the fastest in geomean (of E4M3 1.6 %), and 14 % at worst. Numbers of fusions, FP16 and FP32 are
+estimates. Other GPUs are taken to be like it.
 """
 
 from __future__ import annotations
