@@ -222,6 +222,21 @@ def test_what_the_op_pads(capsys: pytest.CaptureFixture[str]) -> None:
     assert asked(capsys, "gemm", *SHAPE, "--device", "h200")["copied"] is None
 
 
+def test_what_a_blockscaled_op_pads(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, device, k, n, arguments in (
+        (("nvfp4", "m=128", "n=4095", "k=4112"), "h200", 4128, 4095, ["a", "b"]),
+        (("nvfp4", "m=128", "n=4095", "k=4112"), "b200", 4128, 4096, ["a", "b", "out"]),
+        (("mxfp8", "m=128", "n=4096", "k=4100", "batch=2"), "h200", 4128, 4096, ["a", "b"]),
+        (("mxfp8xmxfp4", "m=64", "n=4096", "k=4160"), "b200", 4224, 4096, ["a", "b"]),
+    ):
+        answer = asked(capsys, "blockscaled_gemm", *words, "--device", device)
+        padded = answer["copied"]["problem"]
+        assert (padded["k"], padded["n"], answer["copied"]["arguments"]) == (k, n, arguments), words
+        assert answer["candidates"]
+    as_it_is = ("blockscaled_gemm", "mxfp8", "m=2", "n=72", "k=4128", "batch=3")
+    assert asked(capsys, *as_it_is, "--device", "h200")["copied"] is None
+
+
 def test_what_the_op_does_not_copy(capsys: pytest.CaptureFixture[str]) -> None:
     assert (
         run_cli(["explain", "--problem", "gemm", "fp8", "m=32", "n=5120", "k=25601", "--device", "h200"]) == 2

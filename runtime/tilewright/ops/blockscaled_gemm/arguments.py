@@ -39,6 +39,19 @@ class Op:
     fp8: bool  # takes MXFP8: alone, or beside FP4 in either order
 
 
+NVFP4 = Op("mm_nvfp4", fp4="nvfp4", fp8=False)
+MXFP4 = Op("mm_mxfp4", fp4="mxfp4", fp8=False)
+MXFP8 = Op("mm_mxfp8", fp4=None, fp8=True)
+MIXED = Op("mm_mxfp8_mxfp4", fp4="mxfp4", fp8=True)
+
+
+def op_of(a: str, b: str) -> Op:
+    """The op that multiplies operands of these formats."""
+    if a == b:
+        return {"nvfp4": NVFP4, "mxfp4": MXFP4}.get(a, MXFP8)
+    return MIXED if "mxfp4" in (a, b) else MXFP8
+
+
 @dataclass(frozen=True, slots=True)
 class Arguments:
     """Checked arguments: types, shapes and devices are right; alignment is not judged yet.

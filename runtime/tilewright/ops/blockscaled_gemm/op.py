@@ -10,14 +10,9 @@ from typing import Any
 import torch
 
 from tilewright.ops.blockscaled_gemm import torch_op
-from tilewright.ops.blockscaled_gemm.arguments import Op
+from tilewright.ops.blockscaled_gemm.arguments import MIXED, MXFP4, MXFP8, NVFP4
 from tilewright.ops.blockscaled_gemm.call import multiply
 from tilewright.ops.common.tactics import Tactic
-
-NVFP4 = Op("mm_nvfp4", fp4="nvfp4", fp8=False)
-MXFP4 = Op("mm_mxfp4", fp4="mxfp4", fp8=False)
-MXFP8 = Op("mm_mxfp8", fp4=None, fp8=True)
-MIXED = Op("mm_mxfp8_mxfp4", fp4="mxfp4", fp8=True)
 
 
 def mm_nvfp4(  # noqa: PLR0917 (as users of FlashInfer's mm_fp4 pass them)

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
+import torch
+
 from tilewright.context import Context
+from tilewright.device import DeviceProperties
 from tilewright.errors import NoKernelError
-from tilewright.ops.blockscaled_gemm.arguments import Arguments
+from tilewright.ops.blockscaled_gemm.arguments import OUTPUT_DTYPES, Arguments, check, op_of, per_byte
 from tilewright.ops.blockscaled_gemm.family import FAMILY
-from tilewright.ops.blockscaled_gemm.placement import aligned, place, weakest
+from tilewright.ops.blockscaled_gemm.placement import Placement, aligned, place, weakest
 from tilewright.ops.blockscaled_gemm.plan import DegeneratePlan, EmptyPlan, PaddedPlan, direct
-from tilewright.ops.blockscaled_gemm.problem import QUANTIZED_OUTPUTS, Alignment, Problem
+from tilewright.ops.blockscaled_gemm.problem import QUANTIZED_OUTPUTS, Alignment, Problem, c_type, scale_shape
+from tilewright.ops.common.formats import scale_dtype
 from tilewright.ops.common.plan import Plan, bind
 from tilewright.ops.common.tactics import Tactic
 
@@ -35,10 +40,7 @@ def make(
     if 0 in (arguments.m, arguments.n, arguments.batch, arguments.k):
         return _without_kernel(context, arguments, tactic, problem)
     device = context.device(arguments.device.index or 0)
-    records = registry.route(FAMILY.name, device)
-    fits = FAMILY.fitting_kept(registry, records, problem)
-    wanted = weakest([] if fits else FAMILY.of_kind(registry, records, problem.kind))
-    placement = place(arguments, problem.alignment, wanted, lie)
+    placement = placed(context, arguments, problem, device, lie)
     if placement:
         names = {*placement.copies, *(f"{name}_descale" for name in placement.shared)}
         log.warning("%s: copies %s, which no kernel takes as it lies", problem, ", ".join(sorted(names)))
@@ -50,6 +52,61 @@ def make(
     return direct(
         arguments, bind(registry, problem, choice.tactic, choice.record, device.sm_count), choice.record
     )
+
+
+def placed(
+    context: Context,
+    arguments: Arguments,
+    problem: Problem,
+    device: DeviceProperties,
+    lie: Mapping[str, int],
+) -> Placement:
+    """What is copied: where no kernel takes the problem as it is, as some kernel of its kind wants it."""
+    registry = context.registry
+    records = registry.route(FAMILY.name, device)
+    fits = FAMILY.fitting_kept(registry, records, problem)
+    wanted = weakest([] if fits else FAMILY.of_kind(registry, records, problem.kind))
+    return place(arguments, problem.alignment, wanted, lie)
+
+
+def copied(
+    context: Context, problem: Problem, device: DeviceProperties
+) -> tuple[Problem, tuple[str, ...]] | None:
+    """As `Family.copied`: what a call plans for contiguous operands."""
+    m, n, k = problem.m, problem.n, problem.k
+
+    def operand(name: str, rows: int) -> tuple[torch.Tensor, torch.Tensor]:
+        dtypes = {"mxfp8": torch.float8_e4m3fn, "mxfp8_e5m2": torch.float8_e5m2}
+        shape = (problem.batch, rows, k // per_byte(name))
+        descale = (problem.batch, *scale_shape(rows, k, name))
+        return _nowhere(shape, dtypes.get(name, torch.uint8)), _nowhere(descale, scale_dtype(name))
+
+    a, a_descale = operand(problem.a, m)
+    b, b_descale = operand(problem.b, n)
+    arguments = check(
+        context,
+        op_of(problem.a, problem.b),
+        a,
+        b.mT,
+        a_descale,
+        b_descale,
+        alpha=None,
+        out_dtype=OUTPUT_DTYPES[problem.d],
+        out=None,
+        c=_nowhere((problem.batch, m, n), OUTPUT_DTYPES[c_type(problem.d)]) if problem.c else None,
+        beta=float(problem.c),
+        out_descale=None,
+        out_global_scale=_nowhere((1,), torch.float32) if problem.d == "nvfp4" else None,
+        fake=True,
+    )
+    placement = placed(context, arguments, describe(arguments, aligned(arguments, {})), device, {})
+    made = replace(problem, n=placement.n, k=placement.k, alignment=Alignment())
+    return (made, tuple(sorted(placement.copies))) if placement.copies else None
+
+
+def _nowhere(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """A tensor without memory."""
+    return torch.empty(shape, dtype=dtype, device="meta")
 
 
 def _without_kernel(context: Context, arguments: Arguments, tactic: Tactic | None, problem: Problem) -> Plan:

@@ -13,7 +13,7 @@ from tilewright import prepared
 from tilewright.ops.blockscaled_gemm import arguments as checking
 from tilewright.ops.blockscaled_gemm import op as ops
 from tilewright.ops.blockscaled_gemm import planning
-from tilewright.ops.blockscaled_gemm.arguments import Op
+from tilewright.ops.blockscaled_gemm.arguments import MIXED, MXFP4, MXFP8, NVFP4, Op
 from tilewright.ops.blockscaled_gemm.call import multiply, quantisation
 from tilewright.ops.blockscaled_gemm.plan import OPERANDS
 from tilewright.ops.common import calls
@@ -118,9 +118,9 @@ def prepare(function: Callable[..., Any], op: Op, asked: Mapping[str, Any]) -> P
 MAKERS = {
     function: functools.partial(prepare, function, op)
     for function, op in (
-        (ops.mm_nvfp4, ops.NVFP4),
-        (ops.mm_mxfp4, ops.MXFP4),
-        (ops.mm_mxfp8, ops.MXFP8),
-        (ops.mm_mxfp8_mxfp4, ops.MIXED),
+        (ops.mm_nvfp4, NVFP4),
+        (ops.mm_mxfp4, MXFP4),
+        (ops.mm_mxfp8, MXFP8),
+        (ops.mm_mxfp8_mxfp4, MIXED),
     )
 }
