@@ -74,6 +74,7 @@ class Arguments:
     x: str
     layout: str
     global_scale: str  # none, tensor, row, or group: one for each
+    scale_lies: bool  # the global scale that is given is as kernels read it
     alignment: Alignment
     copies: frozenset[str]  # tensors that no kernel reads or writes as they lie
     shape: tuple[int, ...]  # of the op's first result
@@ -153,6 +154,9 @@ def check(  # noqa: PLR0917 (as the launcher takes them)
         x=x_name,
         layout=layout,
         global_scale=scale_of,
+        scale_lies=scale_of != "group"
+        and isinstance(global_scale, torch.Tensor)
+        and (global_scale.device, global_scale.dtype) == (first[1].device, torch.float32),
         alignment=alignment,
         copies=frozenset(copies),
         shape=shape,
@@ -171,11 +175,12 @@ def names_of(request: Request) -> tuple[str, str, str]:
 def check_gradients(request: Request, *tensors: Any) -> None:
     """Raises ArgumentError where autograd expects a gradient; for calls with autograd on. `tensors`: x, norm
     weight, global scale, data, scales."""
-    for index, tensor in enumerate(tensors):
-        if isinstance(tensor, torch.Tensor) and tensor.requires_grad:
+    for tensor in tensors:
+        if tensor is not None and getattr(tensor, "requires_grad", False):
             of_x, of_data, of_scales = names_of(request)
             names = (of_x, "rms_weight", "global_scale", of_data, of_scales)
-            guards.refuse_gradients(request.op, **{names[index]: tensor})
+            given = {name: one for name, one in zip(names, tensors, strict=True) if one is tensor}
+            guards.refuse_gradients(request.op, **given)
 
 
 def check_options(request: Request, rows_valid: Any) -> None:

@@ -80,7 +80,7 @@ def carry_out(  # noqa: PLR0912, PLR0917 (a warm call in one piece; arguments as
     call = (
         made if x is None else x,
         weight,
-        global_scale if global_scale is None else on_device(global_scale, arguments),
+        global_scale if global_scale is None or arguments.scale_lies else on_device(global_scale, arguments),
         rows_valid,
         made if data is None else data,
         make_scales(arguments.scales_shape, arguments.scales_dtype, arguments.layout, arguments.device)
