@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import re
 from dataclasses import replace
@@ -135,3 +136,22 @@ def test_tasks_of_dequantising() -> None:
     """As `DequantizeKernel` has them: eight elements a thread."""
     row = make_quantize_row("back", direction="dequantize")
     assert tasks(KernelRecord.parse(row), Problem(1024, 4096, direction="dequantize"), 132) == 512
+
+
+def test_as_many_thread_blocks_fit_as_registers_and_memory_allow() -> None:
+    """By what the compiler recorded for sm_90a, beside what the headers promise it (kMinBlocks)."""
+    text = (RESULTS / "compile" / "quantize.json").read_text(encoding="utf-8")
+    registers = {row["name"]: -(-row["registers"] // 8) * 8 for row in json.loads(text)["kernels"]}
+    seen = 0
+    for record in Registry().kernels("quantize"):
+        if record.arch != "sm_90a":
+            continue
+        threads = record.facts["threads"]
+        by_registers = 65536 // (registers[record.name] * threads)
+        by_memory = 228 * 1024 // (record.facts["smem_bytes"] + 1024)
+        fit = min(by_registers, by_memory, 2048 // threads)
+        bound = record.config["direction"] == "dequantize" or record.config["format"] == "fp8_128x128"
+        assert resident(record) <= fit, record.name
+        assert bound or resident(record) == fit, record.name
+        seen += 1
+    assert seen == 64
