@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import logging
 import math
+import sys
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -196,6 +198,32 @@ def test_a_number_is_one_constant_of_the_device(hopper: Context) -> None:
         last = constant(number + 0.125, cpu)
     assert constant(1999.125, cpu) is last
     assert constant(2.5, cpu) is not first
+
+
+def test_constants_of_many_threads(hopper: Context) -> None:
+    from tilewright.ops.common.constants import constant  # noqa: PLC0415
+
+    cpu, failed = torch.device("cpu"), []
+    interval = sys.getswitchinterval()
+
+    def work(seed: int) -> None:
+        try:
+            for index in range(3000):
+                value = float((index * 7919 + seed * 104729) % 3000 + 1)
+                assert float(constant(value, cpu)) == value
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert not failed
 
 
 def test_a_warm_call_sees_that_scales_have_no_room(hopper: Context) -> None:

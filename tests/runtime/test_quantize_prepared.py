@@ -92,11 +92,46 @@ def test_global_scales_are_kept_or_replaced(hopper: Context) -> None:
     for other in (2.5, torch.tensor([7.0]), torch.tensor(7.0, dtype=torch.float64)):
         assert same(plan(x, global_scale=other), tilewright.quantize_nvfp4(x, other))
     assert same(plan(x), tilewright.quantize_nvfp4(x, GS))
-    for wrong in ("much", torch.ones(3)):
+    for wrong in ("much", torch.ones(3), torch.ones(1, device="meta")):
         with pytest.raises(ArgumentError, match="global_scale: "):
             plan(x, global_scale=wrong)
     with pytest.raises(ArgumentError, match="global_scale: it is absent"):
         plan(x, global_scale=None)
+
+
+def test_forms_of_a_global_scale_replace_each_other(hopper: Context) -> None:
+    x = matrix(2, 40, 64)
+    forms = [GS, torch.tensor(GS), torch.tensor([GS]), torch.tensor(GS, dtype=torch.float64)]
+    for planned in forms:
+        plan = tilewright.plan(tilewright.quantize_nvfp4, x, planned)
+        for other in (7, torch.tensor(7.0), torch.tensor([[7.0]])):
+            assert same(plan(x, global_scale=other), tilewright.quantize_nvfp4(x, 7.0))
+    per_row, per_group = torch.rand(2, 40) * 100 + 1, torch.tensor([3.0, 50.0])
+    for planned in (per_row, per_row.reshape(-1), per_row[..., None], per_group):
+        plan = tilewright.plan(tilewright.quantize_nvfp4, x, planned)
+        for other in (per_row + 1, (per_row + 1).reshape(-1), per_group + 1):
+            assert same(plan(x, global_scale=other), tilewright.quantize_nvfp4(x, other))
+        with pytest.raises(ArgumentError, match=r"global_scale: it is \[1\]"):
+            plan(x, global_scale=2.0)
+
+
+def test_gradients_that_nobody_computes(hopper: Context) -> None:
+    x = matrix(128, 256)
+    square: dict[str, Any] = {"block": (128, 128)}
+    data, scales = tilewright.quantize_fp8_blockwise(x, **square)
+    plan = tilewright.plan(tilewright.quantize_fp8_blockwise, x, **square)
+    back = tilewright.plan(tilewright.dequantize_fp8_blockwise, data, scales, **square)
+    with pytest.raises(ArgumentError, match="out_scales: it requires a gradient"):
+        plan(x, out_scales=torch.zeros_like(scales).requires_grad_())
+    with pytest.raises(ArgumentError, match=r"^scales: it requires a gradient"):
+        back(data, scales.clone().requires_grad_())
+    per_group = torch.tensor([3.0, 50.0]).requires_grad_()
+    stack = matrix(2, 40, 64)
+    with torch.no_grad():
+        grouped = tilewright.plan(tilewright.quantize_nvfp4, stack, per_group)
+        grouped(stack)
+    with pytest.raises(ArgumentError, match="global_scale: it requires a gradient"):
+        grouped(stack)
 
 
 def test_rows_that_count(hopper: Context) -> None:
@@ -160,8 +195,15 @@ def test_scales_without_room_for_their_padding(hopper: Context) -> None:
     x = matrix(41, 256)
     plan = tilewright.plan(tilewright.quantize_fp8_blockwise, x)
     short = torch.empty(2 * 44 - 3).as_strided((41, 2), (1, 44))
-    with pytest.raises(ArgumentError, match="out_scales: "):
-        plan(x, out_scales=short)
+    wrong: list[tuple[Any, str]] = [
+        (short, "storage|memory"), ([1.0], "it is a list"), (torch.zeros(3), r"its shape is \[3\]"),
+        (torch.zeros(41, 3), r"its shape is \[41, 3\]"), (torch.zeros(41, 2), "strides"),
+    ]  # fmt: skip
+    for scales, said in wrong:
+        with pytest.raises(ArgumentError, match=f"^out_scales: .*({said})"):
+            plan(x, out_scales=scales)
+        with pytest.raises(ArgumentError, match=r"^out_scales: "):
+            plan(x, out_scales=scales, eps=1e-5)
 
 
 def test_what_an_op_has_not_is_not_replaced(hopper: Context) -> None:

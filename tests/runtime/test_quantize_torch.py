@@ -57,6 +57,20 @@ def test_fake_results_lie_as_real_ones(name: str, layout: str) -> None:
             assert (one.shape, one.dtype, one.stride()) == (other.shape, other.dtype, other.stride())
 
 
+def test_words_that_contradict_each_other() -> None:
+    """The public functions say none of it; `torch.ops` passes what it is given."""
+    x, one = torch.randn(4, 64).bfloat16(), torch.ones(1)
+    for given, more, said in (
+        (words("nvfp4", "128x4"), {"weight": x[0]}, "rms_weight: it is given beside the fusion none"),
+        (words("nvfp4", "128x4", fusion="rmsnorm"), {}, "rms_weight: it is absent beside the fusion rmsnorm"),
+        (words("mxfp4", "128x4"), {"global_scale": one}, "global_scale: it is given, and mxfp4 has none"),
+        (words("zz", "128x4"), {}, "format: it is 'zz'; one of nvfp4, mxfp4"),
+        (words("nvfp4", "128x4", fusion="gelu"), {}, "fusion: it is 'gelu'; one of none, silu_mul"),
+    ):
+        with pytest.raises(ArgumentError, match=f"^{said}"):
+            torch.ops.tilewright.quantize.default(x, **given, **more)
+
+
 def nvfp4(x: Any, scale: Any) -> Any:
     data, scales = tilewright.quantize_nvfp4(x * 2, scale)
     return data + 0, scales.view(torch.uint8) + 0, tilewright.dequantize_nvfp4(data, scales, scale) * 0.5

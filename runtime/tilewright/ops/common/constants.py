@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import threading
 
 import torch
 
 _MOST = 1024
-# With the stream that filled it, and what others wait for; the one that was asked for last comes last.
+# With the stream that filled it, and what others wait for.
 _Filled = tuple[torch.cuda.Stream, torch.cuda.Event]
+_lock = threading.Lock()
 _kept: dict[tuple[torch.device, float], tuple[torch.Tensor, _Filled | None]] = {}
 
 
@@ -26,23 +28,22 @@ def constant(value: float, device: torch.device) -> torch.Tensor:
 
 def _find(value: float, device: torch.device) -> torch.Tensor:
     key = (device, value)
-    kept = _kept.pop(key, None)
-    if kept is not None:
-        _kept[key] = kept
-        found, filled = kept
+    with _lock:
+        found, filled = _kept.get(key, (None, None))
+    if found is not None:
         if filled is not None and filled[0] != (stream := torch.cuda.current_stream()):
             stream.wait_event(filled[1])  # to ask whether it has happened would end captures of other threads
             found.record_stream(stream)  # whoever is the last to hold it, its memory waits for this stream
         return found
     made = _make(value, device)
     if not math.isnan(value) and value != 0:  # NaN is never found again; 0 and -0 are one key
-        filled = None
         if device.type == "cuda":
             filled = (torch.cuda.current_stream(), torch.cuda.Event())
             filled[1].record()
-        if len(_kept) >= _MOST:
-            _kept.pop(next(iter(_kept), key), None)
-        _kept[key] = (made, filled)
+        with _lock:
+            if len(_kept) >= _MOST:
+                del _kept[next(iter(_kept))]
+            _kept[key] = (made, filled)
     return made
 
 

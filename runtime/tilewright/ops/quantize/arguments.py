@@ -22,6 +22,7 @@ from tilewright.ops.common.guards import dims
 from tilewright.ops.common.operands import Operand, read_output
 from tilewright.ops.quantize.problem import (
     DATA_BITS,
+    FUSIONS,
     LAYOUTS,
     MOST_ALIGNED,
     X_BITS,
@@ -104,6 +105,7 @@ def check(  # noqa: PLR0917 (as the launcher takes them)
     """Raises ArgumentError or ArgumentTypeError for the first argument that is wrong."""
     names = names_of(request)
     check_options(request, rows_valid)
+    _check_presence(request, weight, global_scale)
     tensors = {names[0]: x, names[1]: data, names[2]: scales}
     inputs = {name: tensors.pop(name) for name in (("x",) if request.quantizes else ("data", "scales"))}
     first, *others = inputs.items()
@@ -185,7 +187,9 @@ def check_gradients(request: Request, *tensors: Any) -> None:
 
 def check_options(request: Request, rows_valid: Any) -> None:
     """What does not depend on any tensor's extents."""
-    guards.check_flag("shuffle", request.shuffle)
+    for name, given, allowed in (("format", request.format, LAYOUTS), ("fusion", request.fusion, FUSIONS)):
+        if given not in allowed:  # torch.ops passes any
+            raise ArgumentError(name, f"it is {given!r}; one of {', '.join(allowed)} is wanted")
     if request.shuffle and rows_valid is not None:
         raise ArgumentError("shuffle", "it is True beside rows_valid; rows that are shuffled all count")
     known = LAYOUTS[request.format]
@@ -195,6 +199,15 @@ def check_options(request: Request, rows_valid: Any) -> None:
         raise ArgumentError(
             argument, f"it is {request.layout!r}; one of {', '.join(known)} is wanted for {request.format}"
         )
+
+
+def _check_presence(request: Request, weight: Any, global_scale: Any) -> None:
+    """The public functions see to it; torch.ops pass what they are given."""
+    if (weight is not None) != (request.fusion == "rmsnorm"):
+        what = "absent" if weight is None else "given"
+        raise ArgumentError("rms_weight", f"it is {what} beside the fusion {request.fusion}; rmsnorm has one")
+    if global_scale is not None and request.format != "nvfp4":
+        raise ArgumentError("global_scale", f"it is given, and {request.format} has none")
 
 
 def _check_device(context: Context, name: str, first: torch.Tensor, others: dict[str, Any]) -> None:

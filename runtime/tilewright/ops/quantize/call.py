@@ -11,7 +11,7 @@ from torch.compiler import is_dynamo_compiling
 
 from tilewright import blockwise_scales
 from tilewright import context as contexts
-from tilewright.errors import TilewrightError
+from tilewright.errors import ArgumentError, TilewrightError
 from tilewright.ops.common import calls, custom_ops
 from tilewright.ops.common.calls import outline
 from tilewright.ops.common.constants import constant
@@ -118,6 +118,8 @@ def on_device(given: Any, arguments: Arguments) -> torch.Tensor:
     if not isinstance(given, torch.Tensor):
         return constant(factor("global_scale", given), device)
     if given.device != device or given.dtype != torch.float32:
+        if given.is_meta:
+            raise ArgumentError("global_scale", "it is on meta; a tensor with memory is wanted")
         if given.device.type == "cpu" and given.numel() == 1:
             return constant(float(given), device)
         given = given.to(device, non_blocking=True)

@@ -12,18 +12,17 @@ import torch
 
 from tilewright import blockwise_scales, prepared
 from tilewright import context as contexts
-from tilewright.errors import ArgumentError
 from tilewright.ops.common import calls
-from tilewright.ops.common.guards import factor
+from tilewright.ops.common.guards import factor, refuse_gradients
 from tilewright.ops.common.plan import Plan
 from tilewright.ops.common.tactics import parsed
 from tilewright.ops.quantize import arguments as checking
 from tilewright.ops.quantize import op as ops
 from tilewright.ops.quantize import planning, requests
-from tilewright.ops.quantize.arguments import Request
+from tilewright.ops.quantize.arguments import Arguments, Request
 from tilewright.ops.quantize.call import carry_out, on_device
 from tilewright.ops.quantize.plan import operands_of
-from tilewright.ops.quantize.side_operands import make_scales
+from tilewright.ops.quantize.side_operands import check_scales, make_scales
 
 
 class _Prepared(prepared.Prepared):
@@ -32,33 +31,45 @@ class _Prepared(prepared.Prepared):
     ) -> None:
         """`scale` is the global scale as the caller gave it; the one in `given` lies as kernels read it."""
 
-        def check(call: Mapping[str, Any]) -> object:
-            tensors = (call.get(name) for name in operands_of(plan.arguments))
-            x, weight, global_scale, rows_valid, data, scales = tensors
+        def check(call: Mapping[str, Any]) -> Arguments:
+            x, weight, global_scale, rows_valid, data, scales = (
+                call.get(name) for name in operands_of(plan.arguments)
+            )
             return checking.check(
                 contexts.current(), request, x, weight, global_scale, rows_valid, data, scales
             )
 
         super().__init__(op, plan, given, check)
+        self._checked = check
         self._scale = self.kept.get("global_scale")
-        # A tensor that is copied for kernels may have other values in the next call.
-        self._copied = scale if isinstance(scale, torch.Tensor) and scale is not self._scale else None
+        # A number is a constant of a call's stream, or of its graph; a tensor that is copied may change.
+        self._asked = None if scale is self._scale else scale
+        self.needs_gradients = self.needs_gradients or getattr(scale, "requires_grad", False)
         self._valid = self.kept["rows_valid"]
 
     def scale(self) -> torch.Tensor | None:
         """The global scale of a call that brings none."""
-        return self._scale if self._copied is None else on_device(self._copied, self.plan.arguments)
+        return self._scale if self._asked is None else self._readable(self._asked, self.plan.arguments)
+
+    def _readable(self, scale: Any, arguments: Arguments) -> torch.Tensor:
+        """As kernels read it, and shaped as the planned one."""
+        made = on_device(scale, arguments)
+        planned = self._scale
+        return made if planned is None or made.numel() != planned.numel() else made.reshape(planned.shape)
 
     def complete(self, call: Mapping[str, Any], changes: Mapping[str, Any]) -> None:
         """As `carefully`, with a global scale of any form."""
-        changed = dict(changes)
+        changed, brought = dict(changes), dict(call)
         if "global_scale" in self.kept:
-            if changed.get("global_scale") is not None:
-                self._check({**self.constants, **self.kept, **call, **changed})
-                changed["global_scale"] = on_device(changed["global_scale"], self.plan.arguments)
+            asked = changed.get("global_scale")
+            if asked is not None:
+                arguments = self._checked({**self.constants, **self.kept, **call, **changed})
+                changed["global_scale"] = self._readable(asked, arguments)
             elif "global_scale" not in changed:
-                call = {**call, "global_scale": self.scale()}
-        self.carefully(call, changed)
+                if torch.is_grad_enabled() and isinstance(self._asked, torch.Tensor):
+                    refuse_gradients(self.op.__name__, global_scale=self._asked)
+                brought["global_scale"] = self.scale()
+        self.carefully(brought, changed)
 
 
 class Quantizing(_Prepared):
@@ -84,11 +95,12 @@ class Quantizing(_Prepared):
             out = torch.empty_strided(self.shape, self.strides, dtype=self.dtype, device=self.device)
         if out_scales is None:
             out_scales = make_scales(*self._scales)
-        elif self._pads:
-            blockwise_scales.with_padding(out_scales, "out_scales")  # memory for it, which is written
         if not changes:
             try:
-                if not (x.requires_grad or self.needs_gradients):
+                if self._pads:
+                    blockwise_scales.with_padding(out_scales)  # memory for it: else it would be overrun
+                gradients = x.requires_grad or out.requires_grad or out_scales.requires_grad
+                if not (gradients or self.needs_gradients):
                     status = self.launch(
                         x, self._weight, self.scale(), self._valid, out, out_scales, self._eps, None
                     )
@@ -96,6 +108,11 @@ class Quantizing(_Prepared):
                         return out, out_scales
             except (AttributeError, RuntimeError, TypeError, ValueError):
                 pass  # said below
+        of = self.plan.arguments
+        if self._pads and isinstance(out_scales, torch.Tensor):
+            check_scales(
+                "out_scales", out_scales, of.request.format, of.layout, of.scales_shape, written=True
+            )
         self.complete({"x": x, "out": out, "out_scales": out_scales}, changes)
         return out, out_scales
 
@@ -112,7 +129,8 @@ class Dequantizing(_Prepared):
             out = torch.empty_strided(self.shape, self.strides, dtype=self.dtype, device=self.device)
         if not changes:
             try:
-                if not (out.requires_grad or self.needs_gradients):
+                gradients = data.requires_grad or scales.requires_grad or out.requires_grad
+                if not (gradients or self.needs_gradients):
                     status = self.launch(out, None, self.scale(), self._valid, data, scales, 0.0, None)
                     if status == 0:
                         return out
@@ -144,25 +162,11 @@ def prepare(
         given[scales] = make_scales(
             arguments.scales_shape, arguments.scales_dtype, arguments.layout, arguments.device
         )
-    if isinstance(scale, torch.Tensor):
+    if scale is not None:
         given["global_scale"] = on_device(scale, arguments)
-    elif scale is not None:
-        given["global_scale"] = _filled(factor("global_scale", scale), arguments.device)
     operands = {name: given[name] for name in operands_of(arguments) if given.get(name) is not None}
     plan = planning.make(context, arguments, parsed(asked["tactic"]), carry_out, calls.addresses(operands))
     return (Quantizing if request.quantizes else Dequantizing)(op, request, plan, given, scale)
-
-
-def _filled(value: float, device: torch.device) -> torch.Tensor:
-    """One float32 on the device, which any stream may read from now on."""
-    made = torch.full((1,), value, dtype=torch.float32, device=device)
-    if device.type == "cuda":
-        if torch.cuda.is_current_stream_capturing():
-            raise ArgumentError(
-                "global_scale", "it is a number; a plan is made ahead of the capture, or of a tensor"
-            )
-        torch.cuda.current_stream(device).synchronize()
-    return made
 
 
 MAKERS = {

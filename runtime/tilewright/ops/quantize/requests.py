@@ -16,16 +16,19 @@ _BLOCKS = {(1, 128): "fp8_1x128", (128, 128): "fp8_128x128"}
 
 
 def to_nvfp4(layout: str, shuffle: bool, activation: str, rms_weight: Any, fast: bool) -> Request:
+    check_flag("shuffle", shuffle)
     check_flag("fast", fast)
     fusion = _fusion(activation, rms_weight)
     return Request("quantize_nvfp4", "quantize", "nvfp4", layout, fusion, shuffle, not fast)
 
 
 def to_mxfp4(layout: str, shuffle: bool, activation: str, rms_weight: Any) -> Request:
+    check_flag("shuffle", shuffle)
     return Request("quantize_mxfp4", "quantize", "mxfp4", layout, _fusion(activation, rms_weight), shuffle)
 
 
 def to_mxfp8(dtype: Any, layout: str, shuffle: bool, activation: str, rms_weight: Any) -> Request:
+    check_flag("shuffle", shuffle)
     fusion = _fusion(activation, rms_weight)
     return Request("quantize_mxfp8", "quantize", _mxfp8(dtype, "dtype"), layout, fusion, shuffle)
 
