@@ -44,9 +44,10 @@ class Prepared:
         op: Callable[..., Any],
         plan: Plan,
         given: Mapping[str, Any],
-        check: Callable[[Mapping[str, Any]], object],
+        check: Callable[[Mapping[str, Any]], Any],
     ) -> None:
-        """`given`: a call's operands and numbers by name; `check` raises what is wrong with such."""
+        """`given`: a call's operands and numbers by name; `check` raises what is wrong with such,
+        and answers them checked."""
         self.op = op
         self.plan = plan
         self.shape, self.strides = plan.shape, plan.strides
@@ -58,7 +59,8 @@ class Prepared:
         held = (value for value in self.kept.values() if isinstance(value, torch.Tensor))
         self.needs_gradients = any(tensor.requires_grad for tensor in held)
         self._check = check
-        operands = [given[name] if name in given else self.constants[name] for name in plan.operands]
+        whole = {**self.constants, **given}
+        operands = [whole[name] for name in plan.operands]
         self._planned = tuple(map(_told, operands))
         self._types = tuple(map(_type, operands))
         self.launch: Launcher = _launcher(plan, tuple(map(_layout, operands)), self._types)

@@ -18,6 +18,7 @@ torch = pytest.importorskip("torch")
 import hypothesis  # noqa: E402 (torch decides whether this module is there)
 from hypothesis import HealthCheck, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
+from same_bits import same  # noqa: E402
 
 import tilewright  # noqa: E402
 from tilewright import blockwise_scales, reference, row_shuffle, scale_factors  # noqa: E402
@@ -62,14 +63,6 @@ def data_of(shape: tuple[int, ...], dtype: Any = torch.bfloat16, seed: int = 0) 
 
 def as_bytes(tensor: Any) -> Any:
     return tensor.contiguous().view(torch.uint8) if tensor.element_size() == 1 else tensor
-
-
-def same(found: Any, wanted: Any) -> bool:
-    """Bit for bit, shape and type."""
-    assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
-    integer = {1: torch.uint8, 2: torch.int16, 4: torch.int32}[found.element_size()]
-    both = [x.clone(memory_format=torch.contiguous_format).view(integer) for x in (found, wanted)]
-    return bool(torch.equal(*both))
 
 
 def quantizer(name: str) -> Callable[..., Any]:

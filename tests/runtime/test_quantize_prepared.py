@@ -10,7 +10,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import tilewright  # noqa: E402 (torch decides whether this module is there)
+from same_bits import same  # noqa: E402 (torch decides whether this module is there)
+
+import tilewright  # noqa: E402
 from tilewright import blockwise_scales, reference  # noqa: E402
 from tilewright.context import Context  # noqa: E402
 from tilewright.errors import ArgumentError, ArgumentTypeError  # noqa: E402
@@ -22,17 +24,6 @@ GS = 37.25
 def matrix(*shape: int, seed: int = 0, dtype: Any = torch.bfloat16) -> Any:
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(shape, generator=generator).to(dtype)
-
-
-def as_bytes(tensor: Any) -> Any:
-    return tensor.clone(memory_format=torch.contiguous_format).view(torch.uint8)
-
-
-def same(found: Any, wanted: Any) -> bool:
-    """Bit for bit, shapes and types."""
-    pairs = list(zip(found, wanted, strict=True)) if isinstance(wanted, tuple) else [(found, wanted)]
-    alike = all((x.shape, x.dtype) == (y.shape, y.dtype) for x, y in pairs)
-    return alike and all(torch.equal(as_bytes(x), as_bytes(y)) for x, y in pairs)
 
 
 OPS: list[tuple[str, dict[str, Any]]] = [

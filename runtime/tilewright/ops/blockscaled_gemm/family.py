@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import functools
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from tilewright.device import DeviceProperties
 from tilewright.ops.blockscaled_gemm.cost import estimator, peak
 from tilewright.ops.blockscaled_gemm.problem import BLOCK, Alignment, Kind, Problem
-from tilewright.ops.common.family import Family
+from tilewright.ops.common.family import Family, later
 from tilewright.ops.common.tactics import (
     MATRIX_SETTINGS,
     Tactic,
@@ -21,9 +19,6 @@ from tilewright.ops.common.tactics import (
     splittings,
 )
 from tilewright.table import KernelRecord
-
-if TYPE_CHECKING:
-    from tilewright.context import Context
 
 # Clusters that selection weighs, by the M that a kernel's clusters are multiples of (2: two SMs share an
 # instruction). Sides beyond 4 no block-scaled kernel takes: scale factors are multicast to 4 thread blocks.
@@ -149,15 +144,6 @@ def idle(record: KernelRecord, problem: Problem) -> bool:
     return record.config["c"] != "none" and not problem.c
 
 
-def copied(
-    context: Context, problem: Problem, device: DeviceProperties
-) -> tuple[Problem, tuple[str, ...]] | None:
-    """As `Family.copied`."""
-    from tilewright.ops.blockscaled_gemm import planning  # noqa: PLC0415 (a selection needs no torch)
-
-    return planning.copied(context, problem, device)
-
-
 # What the family's rules know (the generator's `Arch`).
 TARGETS = (
     "sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_110a", "sm_110f", "sm_120a", "sm_120f", "sm_121a",
@@ -174,7 +160,7 @@ FAMILY: Family[Problem] = Family(
     idle=idle,
     peak=peak,
     variants=rearranged,
-    copied=copied,
+    copied=later("tilewright.ops.blockscaled_gemm.planning", "copied"),
     decisive=DECISIVE,
     targets=TARGETS,
 )

@@ -18,7 +18,7 @@ from tilewright.ops.blockscaled_gemm.family import FAMILY
 from tilewright.ops.blockscaled_gemm.placement import Placement, aligned, place, weakest
 from tilewright.ops.blockscaled_gemm.plan import DegeneratePlan, EmptyPlan, PaddedPlan, direct
 from tilewright.ops.blockscaled_gemm.problem import QUANTIZED_OUTPUTS, Alignment, Problem, c_type, scale_shape
-from tilewright.ops.common.formats import scale_dtype
+from tilewright.ops.common.formats import MXFP8_FORMATS, scale_dtype
 from tilewright.ops.common.plan import Plan, bind
 from tilewright.ops.common.tactics import Tactic
 
@@ -76,7 +76,7 @@ def copied(
     m, n, k = problem.m, problem.n, problem.k
 
     def operand(name: str, rows: int) -> tuple[torch.Tensor, torch.Tensor]:
-        dtypes = {"mxfp8": torch.float8_e4m3fn, "mxfp8_e5m2": torch.float8_e5m2}
+        dtypes = {name: dtype for dtype, name in MXFP8_FORMATS.items()}
         shape = (problem.batch, rows, k // per_byte(name))
         descale = (problem.batch, *scale_shape(rows, k, name))
         return _nowhere(shape, dtypes.get(name, torch.uint8)), _nowhere(descale, scale_dtype(name))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -58,6 +59,15 @@ _kinds: WeakKeyDictionary[
     Registry, dict[tuple[str, Hashable], tuple[Sequence[KernelRecord], list[KernelRecord]]]
 ]
 _kinds = WeakKeyDictionary()
+
+
+def later(module: str, name: str) -> Callable[..., Any]:
+    """A module's function, imported when it is called: a selection needs no torch, a plan does."""
+
+    def call(*arguments: Any) -> Any:
+        return getattr(import_module(module), name)(*arguments)
+
+    return call
 
 
 @dataclass(frozen=True)

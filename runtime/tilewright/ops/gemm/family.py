@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from tilewright.device import DeviceProperties
 from tilewright.ops.common.estimates import Estimate
-from tilewright.ops.common.family import Family
+from tilewright.ops.common.family import Family, later
 from tilewright.ops.common.tactics import (
     MATRIX_SETTINGS,
     Tactic,
@@ -20,9 +19,6 @@ from tilewright.ops.common.tactics import (
 from tilewright.ops.gemm import cost
 from tilewright.ops.gemm.problem import Kind, Problem
 from tilewright.table import KernelRecord
-
-if TYPE_CHECKING:
-    from tilewright.context import Context
 
 DECISIVE = ("a", "b", "d", "layout", "activation")  # what a kernel has as the problem has it
 
@@ -80,15 +76,6 @@ def estimator(
     return cost.estimator(record, problem, device) if record.arch == "sm_90a" else None
 
 
-def copied(
-    context: Context, problem: Problem, device: DeviceProperties
-) -> tuple[Problem, tuple[str, ...]] | None:
-    """As `Family.copied`."""
-    from tilewright.ops.gemm import planning  # noqa: PLC0415 (a selection needs no torch)
-
-    return planning.copied(context, problem, device)
-
-
 # What the family's rules know (the generator's `Arch`).
 TARGETS = ("sm_90a",)
 
@@ -103,7 +90,7 @@ FAMILY: Family[Problem] = Family(
     idle=idle,
     peak=cost.peak,
     variants=rearranged,
-    copied=copied,
+    copied=later("tilewright.ops.gemm.planning", "copied"),
     decisive=DECISIVE,
     targets=TARGETS,
 )

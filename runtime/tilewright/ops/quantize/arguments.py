@@ -35,6 +35,7 @@ from tilewright.ops.quantize.side_operands import (
     check_scales,
     check_weight,
     layout_of,
+    make_scales,
     scales_dtype,
     scales_lie,
 )
@@ -45,6 +46,11 @@ X_NAMES = {
 _FP4 = torch.float4_e2m1fn_x2
 DATA_DTYPES = {"mxfp8_e5m2": torch.float8_e5m2}  # of FP8 that is not E4M3
 _ROW_MAJOR = "contiguous rows are wanted (the last stride is 1)"
+
+
+# The launcher's operands as the ops call them: x, norm weight, global scale, rows that count, data, scales.
+QUANTIZE = ("x", "rms_weight", "global_scale", "rows_valid", "out", "out_scales")
+DEQUANTIZE = ("out", "rms_weight", "global_scale", "rows_valid", "data", "scales")
 
 
 class Request(NamedTuple):
@@ -62,6 +68,11 @@ class Request(NamedTuple):
     @property
     def quantizes(self) -> bool:
         return self.direction == "quantize"
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        """What the op calls the launcher's operands."""
+        return QUANTIZE if self.quantizes else DEQUANTIZE
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +95,10 @@ class Arguments:
     scales_dtype: torch.dtype
     device: torch.device
 
+    def new_scales(self) -> torch.Tensor:
+        """Scales of any values, where the op makes them."""
+        return make_scales(self.scales_shape, self.scales_dtype, self.layout, self.device)
+
 
 def data_dtypes(name: str) -> tuple[torch.dtype, ...]:
     """The types of a format's data, the one that an op makes first."""
@@ -103,10 +118,10 @@ def check(  # noqa: PLR0917 (as the launcher takes them)
     scales: Any,
 ) -> Arguments:
     """Raises ArgumentError or ArgumentTypeError for the first argument that is wrong."""
-    names = names_of(request)
+    of_x, *_, of_data, of_scales = request.operands
     check_options(request, rows_valid)
     _check_presence(request, weight, global_scale)
-    tensors = {names[0]: x, names[1]: data, names[2]: scales}
+    tensors = {of_x: x, of_data: data, of_scales: scales}
     inputs = {name: tensors.pop(name) for name in (("x",) if request.quantizes else ("data", "scales"))}
     first, *others = inputs.items()
     for name, value in inputs.items():
@@ -114,7 +129,7 @@ def check(  # noqa: PLR0917 (as the launcher takes them)
             raise ArgumentTypeError(name, f"it is a {type(value).__name__}; a torch.Tensor is wanted")
     _check_device(context, *first, dict(others) | tensors | {"rows_valid": rows_valid, "rms_weight": weight})
     if torch.is_grad_enabled():
-        check_gradients(request, x, weight, global_scale, data, scales)
+        check_gradients(request, x, weight, global_scale, rows_valid, data, scales)
     if request.quantizes:
         m, k, batch, matrix = _read_x(request, x)
     else:
@@ -139,7 +154,7 @@ def check(  # noqa: PLR0917 (as the launcher takes them)
         dtype, shape = request.dtype, x_shape
         x_name = X_NAMES[request.dtype]
     if scales is not None:
-        check_scales(names[2], scales, request.format, layout, scales_shape, written=request.quantizes)
+        check_scales(of_scales, scales, request.format, layout, scales_shape, written=request.quantizes)
         if not request.quantizes and not scales_lie(scales, layout):
             copies.add("scales")
     if weight is not None:
@@ -169,20 +184,12 @@ def check(  # noqa: PLR0917 (as the launcher takes them)
     )
 
 
-def names_of(request: Request) -> tuple[str, str, str]:
-    """What the op calls x, data and scales."""
-    return ("x", "out", "out_scales") if request.quantizes else ("out", "data", "scales")
-
-
 def check_gradients(request: Request, *tensors: Any) -> None:
-    """Raises ArgumentError where autograd expects a gradient; for calls with autograd on. `tensors`: x, norm
-    weight, global scale, data, scales."""
-    for tensor in tensors:
+    """Raises ArgumentError where autograd expects a gradient; for calls with autograd on. `tensors`: the
+    launcher's operands, of which the global scale may be a number."""
+    for index, tensor in enumerate(tensors):
         if tensor is not None and getattr(tensor, "requires_grad", False):
-            of_x, of_data, of_scales = names_of(request)
-            names = (of_x, "rms_weight", "global_scale", of_data, of_scales)
-            given = {name: one for name, one in zip(names, tensors, strict=True) if one is tensor}
-            guards.refuse_gradients(request.op, **given)
+            guards.refuse_gradients(request.op, **{request.operands[index]: tensor})
 
 
 def check_options(request: Request, rows_valid: Any) -> None:

@@ -21,7 +21,7 @@ from tilewright.ops.common.tactics import Tactic, parsed
 from tilewright.ops.quantize import arguments as checking
 from tilewright.ops.quantize import planning, torch_op
 from tilewright.ops.quantize.arguments import Arguments, Request
-from tilewright.ops.quantize.side_operands import make_scales
+from tilewright.ops.quantize.problem import M_MAJOR
 
 
 def carry_out(  # noqa: PLR0912, PLR0917 (a warm call in one piece; arguments as the launcher takes them)
@@ -70,8 +70,8 @@ def carry_out(  # noqa: PLR0912, PLR0917 (a warm call in one piece; arguments as
     else:  # what the key leaves out of the checks
         plan.used = True
         if torch.is_grad_enabled():
-            checking.check_gradients(request, x, weight, global_scale, data, scales)
-        if scales is not None and request.quantizes and plan.arguments.layout in ("m_major", "packed"):
+            checking.check_gradients(request, x, weight, global_scale, rows_valid, data, scales)
+        if scales is not None and request.quantizes and plan.arguments.layout in M_MAJOR:
             blockwise_scales.with_padding(scales, "out_scales")  # memory for it: else it would be overrun
     arguments = plan.arguments
     made = (
@@ -83,9 +83,7 @@ def carry_out(  # noqa: PLR0912, PLR0917 (a warm call in one piece; arguments as
         global_scale if global_scale is None or arguments.scale_lies else on_device(global_scale, arguments),
         rows_valid,
         made if data is None else data,
-        make_scales(arguments.scales_shape, arguments.scales_dtype, arguments.layout, arguments.device)
-        if scales is None
-        else scales,
+        arguments.new_scales() if scales is None else scales,
         epsilon,
     )
     try:

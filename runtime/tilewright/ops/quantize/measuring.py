@@ -17,7 +17,7 @@ from tilewright.ops.common.measuring import Peer
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.quantize.arguments import X_NAMES, Request
 from tilewright.ops.quantize.call import carry_out
-from tilewright.ops.quantize.problem import BLOCK, Problem
+from tilewright.ops.quantize.problem import BLOCK, M_MAJOR, Problem
 
 X_DTYPES = {name: dtype for dtype, name in X_NAMES.items()}
 ERROR = "as the reference says; it differs from x by {:.2e} of the norm"  # what `check` answers
@@ -26,7 +26,6 @@ MOST_DIFFERING = 0.002
 GLOBAL_SCALE = 448.0  # of numbers that seldom exceed 6
 EPSILON = 1e-6
 _CHECKED_ELEMENTS = 2**24
-_M_MAJOR = ("m_major", "packed")
 _CHUNK = 128  # rows that are checked together: a block of 128x128 is whole
 
 
@@ -58,7 +57,7 @@ class Operands:
         """Fills what is written, once it is made, with what no kernel writes."""
         if self.problem.direction == "dequantize":
             written = [self.x]
-        elif self.scales is not None and self.problem.layout in _M_MAJOR:
+        elif self.scales is not None and self.problem.layout in M_MAJOR:
             written = [self.data, blockwise_scales.with_padding(self.scales)]
         else:
             written = [self.data, self.scales]
@@ -219,9 +218,7 @@ def _clone(tensor: torch.Tensor | None, layout: str = "") -> torch.Tensor | None
     if tensor is None:
         return None
     return (
-        blockwise_scales.m_major(tensor)
-        if layout in _M_MAJOR
-        else as_bytes(tensor).clone().view(tensor.dtype)
+        blockwise_scales.m_major(tensor) if layout in M_MAJOR else as_bytes(tensor).clone().view(tensor.dtype)
     )
 
 

@@ -14,16 +14,10 @@ import torch
 from tilewright import blockwise_scales, row_shuffle
 from tilewright.ops.common import memory, plan
 from tilewright.ops.common.formats import as_bytes
-from tilewright.ops.quantize.arguments import Arguments
+from tilewright.ops.quantize.arguments import DEQUANTIZE, QUANTIZE, Arguments
+from tilewright.ops.quantize.problem import M_MAJOR
 
-QUANTIZE = ("x", "rms_weight", "global_scale", "rows_valid", "out", "out_scales")
-DEQUANTIZE = ("out", "rms_weight", "global_scale", "rows_valid", "data", "scales")
 _SCALES_ALIASED = -38  # tilewright/quantize/binding.hpp: with operand 0
-
-
-def operands_of(arguments: Arguments) -> tuple[str, ...]:
-    """Names of the op's arguments, in the launcher's order."""
-    return QUANTIZE if arguments.request.quantizes else DEQUANTIZE
 
 
 class EmptyPlan(plan.EmptyPlan):
@@ -31,7 +25,7 @@ class EmptyPlan(plan.EmptyPlan):
 
     def __init__(self, arguments: Arguments) -> None:
         super().__init__(arguments)
-        self.operands = operands_of(arguments)
+        self.operands = arguments.request.operands
 
 
 class QuantizePlan(plan.DirectPlan):
@@ -60,7 +54,7 @@ class CopyingPlan(plan.Plan):
 
     def __init__(self, arguments: Arguments, copies: frozenset[str], inner: Callable[..., Any]) -> None:
         super().__init__(arguments)
-        self.operands = operands_of(arguments)
+        self.operands = arguments.request.operands
         self.copies = copies
         self._inner = inner
 
@@ -94,4 +88,4 @@ class CopyingPlan(plan.Plan):
         as_bytes(tensor).copy_(as_bytes(copy))
 
     def _m_major(self, name: str) -> bool:
-        return name in ("scales", "out_scales") and self.arguments.layout in ("m_major", "packed")
+        return name in ("scales", "out_scales") and self.arguments.layout in M_MAJOR

@@ -21,8 +21,8 @@ from tilewright.ops.quantize import op as ops
 from tilewright.ops.quantize import planning, requests
 from tilewright.ops.quantize.arguments import Arguments, Request
 from tilewright.ops.quantize.call import carry_out, on_device
-from tilewright.ops.quantize.plan import operands_of
-from tilewright.ops.quantize.side_operands import check_scales, make_scales
+from tilewright.ops.quantize.problem import M_MAJOR
+from tilewright.ops.quantize.side_operands import check_scales
 
 
 class _Prepared(prepared.Prepared):
@@ -32,15 +32,9 @@ class _Prepared(prepared.Prepared):
         """`scale` is the global scale as the caller gave it; the one in `given` lies as kernels read it."""
 
         def check(call: Mapping[str, Any]) -> Arguments:
-            x, weight, global_scale, rows_valid, data, scales = (
-                call.get(name) for name in operands_of(plan.arguments)
-            )
-            return checking.check(
-                contexts.current(), request, x, weight, global_scale, rows_valid, data, scales
-            )
+            return checking.check(contexts.current(), request, *map(call.get, request.operands))
 
         super().__init__(op, plan, given, check)
-        self._checked = check
         self._scale = self.kept.get("global_scale")
         # A number is a constant of a call's stream, or of its graph; a tensor that is copied may change.
         self._asked = None if scale is self._scale else scale
@@ -63,7 +57,7 @@ class _Prepared(prepared.Prepared):
         if "global_scale" in self.kept:
             asked = changed.get("global_scale")
             if asked is not None:
-                arguments = self._checked({**self.constants, **self.kept, **call, **changed})
+                arguments = self._check({**self.constants, **self.kept, **call, **changed})
                 changed["global_scale"] = self._readable(asked, arguments)
             elif "global_scale" not in changed:
                 if torch.is_grad_enabled() and isinstance(self._asked, torch.Tensor):
@@ -79,9 +73,7 @@ class Quantizing(_Prepared):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        of = self.plan.arguments
-        self._scales = (of.scales_shape, of.scales_dtype, of.layout, of.device)
-        self._pads = of.layout in ("m_major", "packed")
+        self._pads = self.plan.arguments.layout in M_MAJOR
         self._weight, self._eps = self.kept["rms_weight"], self.kept["eps"]
 
     def __call__(
@@ -94,7 +86,7 @@ class Quantizing(_Prepared):
         if out is None:
             out = torch.empty_strided(self.shape, self.strides, dtype=self.dtype, device=self.device)
         if out_scales is None:
-            out_scales = make_scales(*self._scales)
+            out_scales = self.plan.arguments.new_scales()
         if not changes:
             try:
                 if self._pads:
@@ -140,31 +132,24 @@ class Dequantizing(_Prepared):
         return out
 
 
-_TENSORS = ("x", "rms_weight", "global_scale", "rows_valid", "data", "scales", "out", "out_scales")
-
-
 def prepare(
     op: Callable[..., Any], request_of: Callable[..., Request], asked: Mapping[str, Any]
 ) -> _Prepared:
     """A plan of a quantising op, whose arguments are those asked."""
     context = contexts.current()
     request = request_of(**{name: asked[name] for name in inspect.signature(request_of).parameters})
-    given = {name: asked[name] for name in (*_TENSORS, "eps") if name in asked}
+    given = {name: asked[name] for name in (*request.operands, "eps") if name in asked}
     if "eps" in given:
         given["eps"] = factor("eps", given["eps"])
     scale = given.get("global_scale")
-    x, data, scales = checking.names_of(request)
-    tensors = (given.get(name) for name in (x, "rms_weight", "global_scale", "rows_valid", data, scales))
-    arguments = checking.check(context, request, *tensors)
+    arguments = checking.check(context, request, *map(given.get, request.operands))
     if given["out"] is None:
         given["out"] = torch.empty(arguments.shape, dtype=arguments.dtype, device=arguments.device)
-    if given[scales] is None:
-        given[scales] = make_scales(
-            arguments.scales_shape, arguments.scales_dtype, arguments.layout, arguments.device
-        )
+    if request.quantizes and given["out_scales"] is None:
+        given["out_scales"] = arguments.new_scales()
     if scale is not None:
         given["global_scale"] = on_device(scale, arguments)
-    operands = {name: given[name] for name in operands_of(arguments) if given.get(name) is not None}
+    operands = {name: given[name] for name in request.operands if given.get(name) is not None}
     plan = planning.make(context, arguments, parsed(asked["tactic"]), carry_out, calls.addresses(operands))
     return (Quantizing if request.quantizes else Dequantizing)(op, request, plan, given, scale)
 

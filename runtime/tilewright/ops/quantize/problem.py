@@ -21,6 +21,7 @@ LAYOUTS: dict[str, tuple[str, ...]] = {
     "fp8_128x128": ("row_major", "packed"),
 }
 DIRECTIONS = ("quantize", "dequantize")
+M_MAJOR = ("m_major", "packed")  # layouts of FP8's scales: columns at multiples of four rows, with padding
 FUSIONS = ("none", "silu_mul", "rmsnorm")
 GLOBAL_SCALES = ("none", "tensor", "row")
 # The numbers of tilewright/quantize/binding.hpp and args.h.

@@ -14,6 +14,7 @@ from tilewright.errors import ArgumentError, ArgumentTypeError
 from tilewright.ops.common import guards
 from tilewright.ops.common.formats import scale_dtype
 from tilewright.ops.common.guards import dims
+from tilewright.ops.quantize.problem import M_MAJOR
 
 
 def scales_dtype(name: str, layout: str) -> torch.dtype:
@@ -25,7 +26,7 @@ def scales_dtype(name: str, layout: str) -> torch.dtype:
 
 def make_scales(shape: Sequence[int], dtype: torch.dtype, layout: str, device: torch.device) -> torch.Tensor:
     """Scales of any values, with memory for their padding."""
-    if layout in ("m_major", "packed"):
+    if layout in M_MAJOR:
         return blockwise_scales.allocate(shape, dtype=dtype, device=device)
     return torch.empty(shape, dtype=dtype, device=device)
 
@@ -42,7 +43,7 @@ def layout_of(name: str, scales: torch.Tensor) -> str:
 
 def scales_lie(scales: torch.Tensor, layout: str) -> bool:
     """Whether scales that are read lie as their layout says."""
-    if layout in ("m_major", "packed"):
+    if layout in M_MAJOR:
         return bool(blockwise_scales.lies_m_major(scales))
     return bool(scales.is_contiguous())
 
@@ -55,7 +56,7 @@ def check_scales(
     known = (own, torch.uint8) if own.itemsize == 1 else (own,)
     if scales.dtype not in known:
         raise ArgumentTypeError(name, f"its dtype is {scales.dtype}; one of {guards.dtypes(known)} is wanted")
-    if layout in ("m_major", "packed"):
+    if layout in M_MAJOR:
         if tuple(scales.shape) != shape:
             raise ArgumentError(name, f"its shape is {dims(scales.shape)}; {dims(shape)} is wanted")
         if written:

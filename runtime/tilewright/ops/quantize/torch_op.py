@@ -33,6 +33,8 @@ _BACK_MORE = (
 _DEQUANTIZE = f"(Tensor data, Tensor scales, *, {_BACK_MORE}) -> Tensor"
 _DEQUANTIZE_OUT = f"(Tensor data, Tensor scales, Tensor(a!) x, *, {_BACK_MORE}) -> ()"
 
+_OTHERS = ("weight", "global_scale", "rows_valid")  # operands beside x, data and scales
+
 
 def _on_device(given: Any, beside: Any) -> torch.Tensor | None:
     """A global scale as a tensor of the graph, where it is a number or a tensor of one on the CPU: what an op
@@ -107,7 +109,7 @@ def _fake_dequantize_out(data: torch.Tensor, scales: torch.Tensor, x: torch.Tens
 
 def _refuse(request: Request, options: dict[str, Any], x: Any, data: Any, scales: Any) -> None:
     if torch.is_grad_enabled():
-        others = (options.get("weight"), options.get("global_scale"))
+        others = (options.get(name) for name in _OTHERS)
         checking.check_gradients(request, x, *others, data, scales)
 
 
@@ -115,7 +117,7 @@ def register(carry_out: Callable[..., Any]) -> None:
     """Registers what runs `carry_out`."""
 
     def operands(options: dict[str, Any]) -> tuple[Any, ...]:
-        return tuple(plain(options.get(name)) for name in ("weight", "global_scale", "rows_valid"))
+        return tuple(plain(options.get(name)) for name in _OTHERS)
 
     def quantize(x: torch.Tensor, **options: Any) -> tuple[torch.Tensor, torch.Tensor]:
         request = _request(options)
