@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tilewright_generator.project import Project
@@ -71,10 +70,12 @@ def _built(table: Table) -> set[str]:
 
 def _tuned(context: Context, families: Iterable[str], device: DeviceProperties) -> Counter[str]:
     """How many tuned entries name each kernel."""
+    from tilewright.ops import family_of  # noqa: PLC0415
+
     counts: Counter[str] = Counter()
     for name in families:
         try:
-            family = import_module(f"tilewright.ops.{name}.family").FAMILY
+            family = family_of(name)
         except ModuleNotFoundError:  # a family that has no op
             continue
         if context.registry.runnable(name, device.capability):

@@ -10,12 +10,11 @@ import shlex
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Protocol
 
 from tilewright import library as libraries
-from tilewright import paths, routing
+from tilewright import ops, paths, routing
 from tilewright.device import DeviceProperties
 from tilewright.errors import NoKernelError, NotBuiltError, TilewrightError, UnsupportedDeviceError
 from tilewright.library import Library
@@ -168,7 +167,7 @@ class Registry:
         listed = ", ".join(
             f"{arch} ({count} kernels, {built[arch]} built)" for arch, count in by_arch.items()
         )
-        targets = import_module(f"tilewright.ops.{family}.family").FAMILY.targets
+        targets = ops.family_of(family).targets
         families = sorted({table.family for table in self.tables.values()})
         others = [one for one in families if self.runnable(one, device.capability)]
         return UnsupportedDeviceError(

@@ -15,6 +15,7 @@ from tilewright import device as devices
 from tilewright import paths
 from tilewright.context import Context
 from tilewright.device import B200, DESCRIBED, H200
+from tilewright.ops import family_of
 from tilewright.ops.common.explaining import SHOWN, explain
 from tilewright.ops.gemm.family import FAMILY
 from tilewright.ops.gemm.problem import Problem
@@ -24,7 +25,6 @@ from tilewright.tuning.files import Entry
 from tilewright.tuning.header import Header
 from tilewright_generator.cli import common
 from tilewright_generator.cli import invoke as run_cli
-from tilewright_generator.families import running
 
 ODD = ["gemm", "bf16", "m=32", "n=5112", "k=25592"]  # of no model, so that nobody has tuned it
 SHAPE = ["m=512", "n=4096", "k=4096"]
@@ -250,7 +250,7 @@ def test_what_the_op_does_not_copy(capsys: pytest.CaptureFixture[str]) -> None:
 def test_targets_are_the_generators(family: str) -> None:
     """They are stated in both packages, which do not import each other."""
     config = import_module(f"tilewright_generator.families.{family}.config")
-    assert running.family_of(family).targets == get_args(config.Arch)
+    assert family_of(family).targets == get_args(config.Arch)
 
 
 def test_a_gpu_that_a_family_does_not_know(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -119,6 +118,7 @@ def _compare(settings: _Settings, csv_file: Path | None, json_file: Path | None)
     from tilewright.benchmarking.errors import CannotCompareError  # noqa: PLC0415
     from tilewright.benchmarking.groups import stand  # noqa: PLC0415
     from tilewright.context import Context  # noqa: PLC0415
+    from tilewright.ops import family_of  # noqa: PLC0415
     from tilewright.registry import Registry  # noqa: PLC0415
 
     registry = Registry(tables_folder(settings.root))
@@ -132,7 +132,7 @@ def _compare(settings: _Settings, csv_file: Path | None, json_file: Path | None)
         )
     with context.use(Context(registry)) as current:
         device = _device(current, settings, lacking)
-        family = import_module(f"tilewright.ops.{name}.family").FAMILY
+        family = family_of(name)
         a, b = (stand(group, family, found[0], device, registry) for group in pair)
         if settings.dry_run:
             for line in planned.text(family, found, (a, b), device):

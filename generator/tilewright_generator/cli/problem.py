@@ -15,12 +15,13 @@ def explain_problem(words: Sequence[str], device: str | None, root: Path | None,
     """Prints the candidates, what bounds them, and why the chosen one won."""
     from tilewright import device as devices  # noqa: PLC0415 (`--help` needs no runtime)
     from tilewright.benchmarking import problems  # noqa: PLC0415
+    from tilewright.ops import family_of  # noqa: PLC0415
     from tilewright.ops.common.explaining import explain  # noqa: PLC0415
 
     with running.usage_errors():
         family, problem = problems.of_words(words)
     gpu = devices.DESCRIBED[device] if device else devices.present() or devices.H200
     context = running.context_of(None if root is None else str(root))
-    found = explain(context, running.family_of(family), problem, gpu)
+    found = explain(context, family_of(family), problem, gpu)
     for line in [json.dumps(found.as_json(), indent=1)] if as_json else found.lines():
         click.echo(line)

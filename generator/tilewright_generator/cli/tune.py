@@ -21,7 +21,6 @@ from tilewright_generator.words import counted
 if TYPE_CHECKING:
     from tilewright.context import Context
     from tilewright.device import DeviceProperties
-    from tilewright.ops.common.family import Family
     from tilewright.tuning.search import Options, Result
     from tilewright.tuning.tuning import Book
 
@@ -148,8 +147,10 @@ class _Tune:
     """One call of the command."""
 
     def __init__(self, settings: _Settings) -> None:
+        from tilewright.ops import family_of  # noqa: PLC0415 (`--help` needs no runtime)
+
         self.settings = settings
-        self.family: Family[Any] = running.family_of(settings.family or "gemm")
+        self.family = family_of(settings.family or "gemm")
 
     def run(self, files: Sequence[Path]) -> int:
         from tilewright import context  # noqa: PLC0415

@@ -16,7 +16,6 @@ from tilewright_generator.project import Project
 
 if TYPE_CHECKING:
     from tilewright.context import Context
-    from tilewright.ops.common.family import Family
     from tilewright.ops.common.tactics import Tactic
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -86,6 +85,7 @@ def run(
     an H200."""
     from tilewright import context  # noqa: PLC0415 (`--help` needs no runtime)
     from tilewright.device import H200  # noqa: PLC0415
+    from tilewright.ops import family_of  # noqa: PLC0415
     from tilewright.ops.common.explaining import explain  # noqa: PLC0415
     from tilewright.ops.common.tactics import Tactic  # noqa: PLC0415
 
@@ -126,15 +126,10 @@ def context_of(root: str | None) -> Context:
         return Context()
 
 
-def family_of(name: str) -> Family[Any]:
-    """A family as selection sees it."""
-    family: Family[Any] = import_module(f"tilewright.ops.{name}.family").FAMILY
-    return family
-
-
 def _measure(current: Context, name: str, problem: Any, tactic: Tactic | None, iters: int) -> dict[str, Any]:
     import torch  # noqa: PLC0415
 
+    from tilewright.ops import family_of  # noqa: PLC0415
     from tilewright.ops.common import measuring  # noqa: PLC0415
 
     device = current.device(torch.cuda.current_device())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tilewright import paths, routing
@@ -14,6 +13,7 @@ from tilewright.build.store import UNIT_DISK_BYTES, Store
 from tilewright.device import H200
 from tilewright.doctor.findings import OK, PROBLEM, WARNING, Found
 from tilewright.errors import NoKernelError, UnsupportedDeviceError
+from tilewright.ops import family_of
 from tilewright.registry import jit_allowed
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def _families(machine: Machine) -> Iterator[tuple[str, Family[Any]]]:
     listed = {table.family for table in machine.context.registry.tables.values()}
     for name in problems.FAMILIES:
         if name in listed:
-            yield name, import_module(f"tilewright.ops.{name}.family").FAMILY
+            yield name, family_of(name)
 
 
 def _mib(count: float) -> str:

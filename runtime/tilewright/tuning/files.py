@@ -20,11 +20,11 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from importlib import import_module
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tilewright import ops
 from tilewright.errors import ForeignTunedFileError, StoreError, TunedFileError
 from tilewright.ops.common.tactics import Tactic
 from tilewright.tuning.header import FORMAT, Header
@@ -141,8 +141,7 @@ def family_of(path: Path, file: TunedFile) -> Family[Any]:
         raise ForeignTunedFileError(
             f"{path} is of {file.family}; the families are {', '.join(problems.FAMILIES)}"
         )
-    family: Family[Any] = import_module(f"tilewright.ops.{file.family}.family").FAMILY
-    return family
+    return ops.family_of(file.family)
 
 
 def update(

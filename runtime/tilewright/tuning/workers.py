@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +12,7 @@ from tilewright import context as contexts
 from tilewright.context import Context
 from tilewright.device import DeviceProperties
 from tilewright.errors import GpuLostError, UnsupportedDeviceError
+from tilewright.ops import family_of
 from tilewright.ops.common.family import Family
 from tilewright.ops.common.tactics import Tactic
 from tilewright.registry import Registry
@@ -50,7 +50,7 @@ class GpuSite:
         device = context.device(gpu)
         if device != self.device:
             raise UnsupportedDeviceError(f"tuning is for {self.device.name}; this GPU is {device.name}")
-        family: Family[Any] = import_module(f"tilewright.ops.{self.family}.family").FAMILY
+        family = family_of(self.family)
         return Site(context, family, device, clock.on_gpu(self.family, device, self.seed))
 
 
