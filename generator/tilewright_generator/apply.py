@@ -3,63 +3,79 @@
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
 
 from tilewright_generator import manifest
 from tilewright_generator.errors import UsageError
-from tilewright_generator.plan import Action, Change, Plan, module_of, record
+from tilewright_generator.plan import Action, Change, ModulePlan, Plan
+
+_TEMPORARY = re.compile(r"\.tilewright-\d+")  # what is written before it is moved into place
 
 
 def apply(plan: Plan) -> None:
     """Do every action. Each file is replaced whole or not at all.
 
-    If this is interrupted, the manifest tells of the actions that were done, and the next run does the rest.
+    A module's manifest is written twice: before its files, with what they are and what they become, and after
+    them. So this may be killed at any moment: the next run, with whatever inputs, knows all that is there.
     """
-    if not plan.actions:
-        return
-    files = dict(plan.files)
-    for module in {module_of(action.path) for action in plan.actions}:
-        _make_folder(plan.folder / module)
-    try:
-        for action in plan.actions:
-            if action.path != manifest.NAME:
-                _do(plan.folder, action)
-                record(files, action)
-    finally:
-        _write(plan.folder, manifest.NAME, manifest.dumps(files))
-    for action in plan.actions:
-        if action.change is Change.REMOVE:
-            with suppress(OSError):  # other files are left in it
-                (plan.folder / action.path).parent.rmdir()
+    for module in plan.modules:
+        if module.actions:
+            _apply(plan.folder, module)
 
 
-def _make_folder(folder: Path) -> None:
+def remove_leftovers(folder: Path) -> None:
+    """Remove what killed runs were writing. Only where no other process may be writing."""
+    for name in os.listdir(folder):  # noqa: PTH208 - names are all that is needed
+        if _TEMPORARY.fullmatch(name):
+            with suppress(OSError):  # another user's: in nobody's way
+                (folder / name).unlink()
+
+
+def _apply(folder: Path, module: ModulePlan) -> None:
+    place = folder / module.name
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"cannot make the folder {folder}: {error.strerror}") from error
+        raise UsageError(f"cannot make the folder {place}: {error.strerror}") from error
+    if module.journal is not None:
+        _do(folder, module.name, Action(Change.CHANGE, manifest.NAME, module.journal))
+    for action in module.actions:
+        _do(folder, module.name, action)
+    removed = [place / action.name for action in module.actions if action.change is Change.REMOVE]
+    for parent in {path.parent for path in removed}:
+        with suppress(OSError):  # other files are left in it
+            parent.rmdir()
 
 
-def _do(folder: Path, action: Action) -> None:
-    try:
-        if action.change is Change.REMOVE:
-            (folder / action.path).unlink(missing_ok=True)
-        else:
-            _write(folder, action.path, action.data)
-    except OSError as error:
-        raise UsageError(f"cannot write {folder / action.path}: {error.strerror}") from error
-
-
-def _write(folder: Path, path: str, data: bytes) -> None:
-    """Write beside the target, then move into place; the hidden name is not a generated file to anyone."""
-    temporary = f"{folder}/.tilewright-{os.getpid()}"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
-    try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
-    finally:
-        os.close(descriptor)
+def _do(folder: Path, module: str, action: Action) -> None:
     # pathlib doubles the cost of a call that is made for every kernel.
-    os.replace(temporary, f"{folder}/{path}")  # noqa: PTH105
+    path = f"{folder}/{module}/{action.name}"
+    try:
+        if action.change is Change.REMOVE:
+            Path(path).unlink(missing_ok=True)
+        else:
+            _write(f"{folder}/.tilewright-{os.getpid()}", path, action.data)
+    except OSError as error:
+        raise UsageError(
+            f"cannot write {path}: {error.strerror}; what has been written stays, and the next "
+            "`tilewright generate` goes on"
+        ) from error
+
+
+def _write(temporary: str, path: str, data: bytes) -> None:
+    """Write beside the target, then move into place; the hidden name is not a generated file to anyone."""
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o666)
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(descriptor, view) :]
+        finally:
+            os.close(descriptor)
+        os.replace(temporary, path)  # noqa: PTH105
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)  # noqa: PTH108
+        raise

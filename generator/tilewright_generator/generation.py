@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tilewright_generator import load, names, spec
+from tilewright_generator import load, module, names, spec
 from tilewright_generator.errors import Position, Problems
 from tilewright_generator.expand import Expansion, expand
 from tilewright_generator.fields import fields_of
 from tilewright_generator.filters import Filter
-from tilewright_generator.module import File, files
 from tilewright_generator.plan import Plan, Scope, plan
 from tilewright_generator.project import Project
 from tilewright_generator.render import Renderer
@@ -43,13 +42,6 @@ def make_plan(
     project: Project, expansions: Sequence[Expansion], only: Filter, everything: bool, force: bool = False
 ) -> Plan:
     """Render every module and compare it with the output directory."""
-    scope = Scope(
-        modules=frozenset(each.spec.module for each in expansions), everything=everything, prune=not only
-    )
-    return plan(_render(project, expansions, only), project.out, scope, force)
-
-
-def _render(project: Project, expansions: Iterable[Expansion], only: Filter) -> Iterator[File]:
-    renderer = Renderer(project.templates)
-    for expansion in expansions:
-        yield from files(expansion, renderer, only)
+    renderer = Renderer(project)
+    modules = (module.render(expansion, renderer, only) for expansion in expansions)
+    return plan(modules, project.out, Scope(everything, not only, force))

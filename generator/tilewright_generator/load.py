@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import yaml
 
+from tilewright_generator import conflicts
 from tilewright_generator.errors import Position, Problems, UsageError
 from tilewright_generator.scalars import Trap, resolve
 
@@ -81,6 +82,11 @@ def loads(data: bytes, label: str, problems: Problems) -> Node:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         problems.add(_locate(data[: error.start].decode(), error.start, label), "this is not UTF-8")
+        return Unreadable(start)
+    conflict = conflicts.first(text)
+    if conflict is not None:
+        message = "the conflict of a merge; resolve all of them here, then run `tilewright generate`"
+        problems.add(Position(label, conflict, 1), message)
         return Unreadable(start)
     for match in _NOT_PRINTABLE.finditer(text):
         problems.add(_locate(text, match.start(), label), f"the character {match[0]!r} may not stand in YAML")
@@ -152,6 +158,8 @@ def _parse(lines: list[str], loader: Any) -> yaml.Node | None:
 def _explain(error: yaml.MarkedYAMLError) -> str:
     if error.problem == "but found another document":
         return "a second document; a spec is one document"
+    if error.context == "while scanning a block scalar":
+        return "YAML: '>' and '|' begin a block of text; put a value that begins with one in quotes"
     context = f"{error.context}, " if error.context else ""
     return f"YAML: {context}{error.problem}"
 

@@ -19,13 +19,24 @@ _CHUNK = 64  # kernels: few enough that a worker's pipe holds the text of two ch
 
 
 class File(NamedTuple):
-    """A generated file: its path in the output directory, its bytes and their hash."""
+    """A generated file: its name in the module's folder, its bytes and their hash."""
 
-    path: str
+    name: str
     data: bytes
     sha256: str
     selected: bool = True
     """Whether the filter takes it; what it leaves is rendered for the table, and not written."""
+
+
+class Module(NamedTuple):
+    """What a spec makes."""
+
+    name: str
+    templates: dict[str, str]
+    """SHA-256 of each template that the files are made from, by its name."""
+    files: Iterator[File]
+    """Its kernels by name, then the files that list them all; one at a time, so that a module of 20,000
+    kernels is never held as text."""
 
 
 class _Rendered(NamedTuple):
@@ -36,30 +47,33 @@ class _Rendered(NamedTuple):
     readme_row: str
 
 
-def files(expansion: Expansion, renderer: Renderer, only: Filter) -> Iterator[File]:
-    """The module's files: its kernels by name, then the files that list them all.
+def render(expansion: Expansion, renderer: Renderer, only: Filter) -> Module:
+    """The module that an expanded spec makes."""
+    family = expansion.spec.family
+    names = {family.template(kernel.config) for kernel in expansion.kernels} | {family.table_template}
+    # Once, before workers share them.
+    sources = {name: digest for each in sorted(names) for name, digest in renderer.prepare(each).items()}
+    return Module(expansion.spec.module, sources, _files(expansion, renderer, only))
 
-    They come one at a time, so that a module of 20,000 kernels is never held as text.
-    """
+
+def _files(expansion: Expansion, renderer: Renderer, only: Filter) -> Iterator[File]:
     spec, family = expansion.spec, expansion.spec.family
     kernels = sorted(expansion.kernels, key=attrgetter("name"))
     chunks = [kernels[start : start + _CHUNK] for start in range(0, len(kernels), _CHUNK)]
-    for template in {family.template(kernel.config) for kernel in kernels}:
-        renderer.prepare(template)  # once, before workers share it
 
-    def render(chunk: list[Kernel]) -> list[_Rendered]:
+    def render_chunk(chunk: list[Kernel]) -> list[_Rendered]:
         return [_render(spec, kernel, renderer, only) for kernel in chunk]
 
     records, rows = [], []
-    for chunk in ordered_map(render, chunks, _workers(len(kernels))):
+    for chunk in ordered_map(render_chunk, chunks, _workers(len(kernels))):
         for rendered in chunk:
             records.append(rendered.record)
             rows.append(rendered.readme_row)
             yield rendered.source
     listing = {"spec": spec.path, "module": spec.module, "kernels": [kernel.name for kernel in kernels]}
-    yield _file(f"{spec.module}/table.json", table.table_json(spec, records))
-    yield _file(f"{spec.module}/table.cc", renderer.render(family.table_template, listing))
-    yield _file(f"{spec.module}/README.md", table.readme(spec, rows))
+    yield _file("table.json", table.table_json(spec, records))
+    yield _file("table.cc", renderer.render(family.table_template, listing))
+    yield _file("README.md", table.readme(spec, rows))
 
 
 def selects(only: Filter, kernel: Kernel) -> bool:
@@ -75,11 +89,11 @@ def _render(spec: Spec, kernel: Kernel, renderer: Renderer, only: Filter) -> _Re
     family = spec.family
     variables = family.variables(kernel.config) | {"name": kernel.name, "spec": spec.path}
     text = renderer.render(family.template(kernel.config), variables)
-    source = _file(f"{spec.module}/{kernel.name}.cu", text, selects(only, kernel))
+    source = _file(f"{kernel.name}.cu", text, selects(only, kernel))
     record = table.record(family, kernel, source.sha256)
     return _Rendered(source, record, table.readme_row(family, kernel))
 
 
-def _file(path: str, text: str, selected: bool = True) -> File:
+def _file(name: str, text: str, selected: bool = True) -> File:
     data = text.encode()
-    return File(path, data, sha256(data).hexdigest(), selected)
+    return File(name, data, sha256(data).hexdigest(), selected)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import os
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
-from tilewright_generator import manifest
-from tilewright_generator.module import File
+from tilewright_generator import conflicts, manifest
+from tilewright_generator.errors import UsageError
+from tilewright_generator.manifest import Hashes, Manifest
+from tilewright_generator.module import File, Module
+from tilewright_generator.tree import Kind, Tree, scan
 
 _HEADER_WITHIN = 200  # bytes
+_CONFLICT = "it holds the conflict of a merge"
 
 
 class Change(str, Enum):
@@ -30,7 +32,7 @@ class Why(str, Enum):
 
     EDITED = "edited by hand since it was generated"
     FOREIGN = "not tilewright's, though a spec makes a file of this name"
-    UNLISTED = "tilewright wrote it, but manifest.json does not list it (another branch?)"
+    UNLISTED = "tilewright wrote it, but no manifest lists it (another branch?)"
     UNKNOWN = "not tilewright's, and no spec makes it"
 
 
@@ -38,9 +40,11 @@ class Action(NamedTuple):
     """One file to write or to remove."""
 
     change: Change
-    path: str
+    name: str
+    """In the module's folder."""
     data: bytes = b""
-    sha256: str = ""
+    why: str = ""
+    """What is wrong with the file, where that is neither the specs' doing nor the templates'."""
 
 
 class Kept(NamedTuple):
@@ -53,152 +57,218 @@ class Kept(NamedTuple):
 
 
 @dataclass(slots=True)
+class ModulePlan:
+    """All that would happen to one module's folder."""
+
+    name: str
+    """Empty for the files beside the modules' folders."""
+    actions: list[Action] = field(default_factory=list)
+    """Sources first, then what lists them, then what goes, the manifest last."""
+    unchanged: int = 0
+    """How many files are as the specs say."""
+    journal: bytes | None = None
+    """The manifest while the actions are being done; None where it need not change before they are."""
+    other_templates: tuple[str, ...] = ()
+    """Templates that are not as they were when the module's files were made from them."""
+
+    def path(self, name: str) -> str:
+        """A file of the module, below the output directory."""
+        return f"{self.name}/{name}" if self.name else name
+
+
+@dataclass(slots=True)
 class Plan:
     """All that would happen to the output directory `folder`."""
 
     folder: Path
-    actions: list[Action] = field(default_factory=list)
-    """Sources first, then what lists them, then what goes, the manifest last."""
+    modules: list[ModulePlan] = field(default_factory=list)
     kept: list[Kept] = field(default_factory=list)
-    unchanged: Counter[str] = field(default_factory=Counter)
-    """How many files of each module are as the specs say."""
-    files: dict[str, str] = field(default_factory=dict)
-    """The manifest's entries that stand whether or not the actions are done."""
+
+    def actions(self) -> list[tuple[str, Action]]:
+        """Every action, with its file's path below the output directory."""
+        return [(module.path(each.name), each) for module in self.modules for each in module.actions]
 
 
 class Scope(NamedTuple):
     """How far a run reaches."""
 
-    modules: frozenset[str]
-    """The modules of the specs that were given."""
     everything: bool
-    """Whether those are all the project's specs, so that a module of no spec has gone."""
+    """Whether all the project's specs were given, so that a module of no spec has gone."""
     prune: bool
     """Whether files that no spec makes any more are removed; a filtered run removes none."""
+    force: bool = False
+    """Whether files that were edited by hand, or are not listed, are replaced and removed too."""
 
 
-def plan(files: Iterable[File], folder: Path, scope: Scope, force: bool = False) -> Plan:
-    """Compare `files` with `folder`. With `force`, files edited by hand and unlisted ones too."""
-    planner = _Planner(folder, scope, force)
-    for file in files:
-        planner.compare(file)
-    planner.prune()
-    planner.manifest()
-    return planner.plan
+def plan(modules: Iterable[Module], folder: Path, scope: Scope) -> Plan:
+    """Compare the modules with `folder`.
 
-
-def module_of(path: str) -> str:
-    """The module that a file of the output directory belongs to; empty for the manifest."""
-    return path.partition("/")[0] if "/" in path else ""
+    Raises `UsageError` where a module's name is that of something else than a folder, such as a link to one:
+    what is behind it may be anybody's.
+    """
+    found = Plan(folder)
+    beside = scan(folder)
+    for module in modules:
+        kind = beside.pop(module.name, Kind.FOLDER)
+        if kind is not Kind.FOLDER:
+            raise UsageError(
+                f"{folder / module.name} is {kind.value}; tilewright writes the module {module.name} into a "
+                "folder of this name: move away what is there, or give another --out"
+            )
+        planner = _Planner(found, module.name, Tree(folder / module.name), scope, module.templates)
+        for file in module.files:
+            planner.compare(file)
+        planner.finish()
+    if scope.everything:
+        loose = {name: kind for name, kind in beside.items() if kind is not Kind.FOLDER}
+        for name in sorted(beside.keys() - loose.keys()):
+            _Planner(found, name, Tree(folder / name), scope, None).finish()
+        _Planner(found, "", Tree(folder, loose), scope, None).finish()
+    return found
 
 
 class _Planner:
-    def __init__(self, folder: Path, scope: Scope, force: bool) -> None:
+    """Compares one module with its folder, and adds what it finds to a plan."""
+
+    def __init__(
+        self, plan: Plan, name: str, disk: Tree, scope: Scope, templates: dict[str, str] | None
+    ) -> None:
+        """`templates` is None where no spec makes the module."""
+        self._plan = plan
+        self._module = ModulePlan(name)
+        self._disk = disk
         self._scope = scope
-        self._force = force
-        self._before = manifest.read(folder, force)
-        self._disk = set(_scan(folder))
+        self._templates = manifest.single(templates or {})
         self._expected: set[str] = set()
-        self.plan = Plan(folder, files=dict(self._before))
+        self._after: Hashes = {}
+        self._going: Hashes = {}  # the hashes of files that are replaced or removed, as they are now
+        self._manifest: bytes | None = None
+        self._before = self._read_manifest(strict=templates is not None) if name else Manifest()
+
+    def _read_manifest(self, strict: bool) -> Manifest:
+        """The module's manifest. One that is damaged counts as none, or is an error if this is `strict`."""
+        data = self._disk.read(manifest.NAME)
+        if strict:
+            self._expected.add(manifest.NAME)
+        if data is None:
+            self._nothing_in_the_way(manifest.NAME, *Kind)
+            return Manifest()
+        try:
+            found = manifest.loads(data.decode())
+        except ValueError as error:
+            if self._scope.force or not strict:
+                return Manifest()
+            raise UsageError(
+                f"{self._disk.folder / manifest.NAME} is damaged ({error}); restore it, or remove it: "
+                "`tilewright generate` then takes what is as the specs say for its own, and keeps the rest"
+            ) from None
+        self._expected.add(manifest.NAME)
+        self._manifest = data
+        return found
 
     def compare(self, file: File) -> None:
         """Plan what makes `file` so on disk."""
-        self._expected.add(file.path)
+        self._expected.add(file.name)
         if not file.selected:
-            return
-        if file.path not in self._disk:
-            self._act(Change.ADD, file)
-            return
-        found = self._read(file.path)
-        if found == file.data:
-            self.plan.unchanged[module_of(file.path)] += 1
-            self.plan.files[file.path] = file.sha256
-        elif self._ours(file.path, found):
-            self._act(Change.CHANGE, file)
+            self._stay_listed(file.name)
+        elif self._disk.kind(file.name) is None:
+            self._write(Change.ADD, file)
+        elif (found := self._disk.read(file.name)) == file.data:
+            self._module.unchanged += 1
+            self._after[file.name] = frozenset((file.sha256,))
+        elif (why := self._replaceable(file.name, found)) is not None:
+            self._write(Change.CHANGE, file, why)
+        elif self._scope.force:
+            self._write(Change.CHANGE, file)
         else:
+            listed = file.name in self._before.files
             unlisted = Why.UNLISTED if _headed(found) else Why.FOREIGN
-            why = Why.EDITED if file.path in self._before else unlisted
-            self.plan.kept.append(Kept(file.path, why, file.data))
+            self._keep(file.name, Why.EDITED if listed else unlisted, file.data)
 
-    def prune(self) -> None:
-        """Plan the removal of what no spec makes any more, if it is as tilewright wrote it."""
-        for path in sorted(self._before.keys() | self._disk):
-            if path in self._expected or path == manifest.NAME or not self._in_scope(path):
-                continue
-            if path not in self._before:
-                self._unlisted(path)
-            elif not self._scope.prune:
-                continue
-            elif path not in self._disk:
-                del self.plan.files[path]
-            elif self._ours(path, self._read(path)):
-                self.plan.actions.append(Action(Change.REMOVE, path))
-            else:
-                self.plan.kept.append(Kept(path, Why.EDITED))
+    def finish(self) -> None:
+        """Plan the removal of what no spec makes any more, and the manifest; the plan has the module then."""
+        for name in self._disk.names():
+            if name not in self._expected:
+                self._extra(name)
+        if not self._scope.prune:  # what is missing was not looked for
+            for name in self._before.files.keys() - self._expected:
+                self._stay_listed(name)
+        self._plan_manifest()
+        self._plan.modules.append(self._module)
 
-    def _unlisted(self, path: str) -> None:
-        """A file that no manifest and no spec names: what bears our header goes if that is forced."""
-        regular = not (self.plan.folder / path).is_symlink()
-        if not regular or not _headed(self._read(path)):
-            self.plan.kept.append(Kept(path, Why.UNKNOWN))
-        elif self._force and self._scope.prune:
-            self.plan.actions.append(Action(Change.REMOVE, path))
+    def _extra(self, name: str) -> None:
+        """A file that no spec makes: what is as tilewright wrote it goes; what only bears its header goes if
+        that is forced."""
+        listed = name in self._before.files
+        if listed and not self._scope.prune:
+            return
+        found = self._disk.read(name) if self._disk.kind(name) is Kind.FILE else None
+        ours = listed or _headed(found)
+        if self._scope.prune and ((ours and self._scope.force) or self._replaceable(name, found) is not None):
+            self._module.actions.append(Action(Change.REMOVE, name))
         else:
-            self.plan.kept.append(Kept(path, Why.UNLISTED))
+            self._keep(name, Why.EDITED if listed else Why.UNLISTED if ours else Why.UNKNOWN)
 
-    def manifest(self) -> None:
-        """Plan the manifest itself, which says what the others have become."""
-        after = dict(self.plan.files)
-        for action in self.plan.actions:
-            record(after, action)
-        data = manifest.dumps(after)
-        if manifest.NAME not in self._disk:
-            self.plan.actions.append(Action(Change.ADD, manifest.NAME, data))
-        elif after != self._before or self._read(manifest.NAME) != data:
-            self.plan.actions.append(Action(Change.CHANGE, manifest.NAME, data))
+    def _replaceable(self, name: str, found: bytes | None) -> str | None:
+        """What is to be said of replacing a file unasked; None where that takes `force`."""
+        if found is None or self._disk.kind(name) is not Kind.FILE:
+            return None
+        listed = self._before.files.get(name, frozenset())
+        digest = sha256(found).hexdigest()
+        if digest in listed:
+            why = ""
+        elif (listed or _headed(found)) and conflicts.marked(found):
+            why = _CONFLICT
+        elif self._before.conflicted and len(listed) > 1 and _headed(found):
+            why = "git merged it from two branches, in which it differs"
+        else:
+            return None
+        self._going[name] = frozenset((digest,))
+        return why
 
-    def _act(self, change: Change, file: File) -> None:
-        self.plan.actions.append(Action(change, file.path, file.data, file.sha256))
+    def _write(self, change: Change, file: File, why: str = "") -> None:
+        self._nothing_in_the_way(file.name, Kind.FOLDER)
+        self._after[file.name] = frozenset((file.sha256,))
+        self._module.actions.append(Action(change, file.name, file.data, why))
 
-    def _ours(self, path: str, found: bytes) -> bool:
-        return self._force or self._before.get(path) == sha256(found).hexdigest()
+    def _nothing_in_the_way(self, name: str, *kinds: Kind) -> None:
+        kind = self._disk.kind(name)
+        if kind in kinds:
+            path = self._disk.folder / name
+            raise UsageError(f"{path} is {kind.value}, where tilewright writes a file: move it away")
 
-    def _in_scope(self, path: str) -> bool:
-        return self._scope.everything or module_of(path) in self._scope.modules
+    def _keep(self, name: str, why: Why, data: bytes | None = None) -> None:
+        self._stay_listed(name)
+        self._plan.kept.append(Kept(self._module.path(name), why, data))
 
-    def _read(self, path: str) -> bytes:
-        # A file object costs more than the reading of a kernel's source.
-        descriptor = os.open(f"{self.plan.folder}/{path}", os.O_RDONLY)
-        try:
-            return b"".join(iter(lambda: os.read(descriptor, 1 << 20), b""))
-        finally:
-            os.close(descriptor)
+    def _stay_listed(self, name: str) -> None:
+        if name in self._before.files:
+            self._after[name] = self._before.files[name]
+
+    def _plan_manifest(self) -> None:
+        """Plan the manifest itself, which says what the other files have become; and its journal."""
+        before, templates = self._before, self._templates
+        differing = (name for name, found in templates.items() if before.templates.get(name, found) != found)
+        self._module.other_templates = tuple(sorted(differing))
+        if not self._scope.prune and before.templates:  # what the filter leaves is still made from these
+            templates = before.templates
+        data = manifest.dumps(self._after, templates) if self._after else None
+        if data == self._manifest:
+            return
+        if data is None:
+            self._module.actions.append(Action(Change.REMOVE, manifest.NAME))
+            return
+        why = _CONFLICT if before.conflicted else ""
+        if self._module.actions:
+            while_doing = manifest.joined(self._after, self._going)
+            self._module.journal = manifest.dumps(while_doing, manifest.joined(templates, before.templates))
+        elif not before.conflicted and before.templates == templates:
+            why = "it does not list the files as they are"
+        change = Change.ADD if self._disk.kind(manifest.NAME) is None else Change.CHANGE
+        self._module.actions.append(Action(change, manifest.NAME, data, "" if change is Change.ADD else why))
 
 
-def record(files: dict[str, str], action: Action) -> None:
-    """Note in the manifest's entries that the action has been done."""
-    if action.change is Change.REMOVE:
-        files.pop(action.path, None)
-    elif action.path != manifest.NAME:
-        files[action.path] = action.sha256
-
-
-def _headed(found: bytes) -> bool:
+def _headed(found: bytes | None) -> bool:
     """Whether a file begins as those that tilewright writes: a table has its first line for a header."""
-    start = found[:_HEADER_WITHIN]
+    start = (found or b"")[:_HEADER_WITHIN]
     return b"Code generated by tilewright" in start or start.startswith(b'{"format": 1, "module": ')
-
-
-def _scan(folder: Path, below: str = "") -> Iterator[str]:
-    """Every file below `folder`, as the manifest spells it; none that is hidden."""
-    try:
-        with os.scandir(f"{folder}/{below}") as entries:
-            for entry in entries:
-                if entry.name.startswith("."):
-                    continue
-                if entry.is_dir(follow_symlinks=False):
-                    yield from _scan(folder, f"{below}{entry.name}/")
-                else:
-                    yield below + entry.name
-    except FileNotFoundError:
-        return

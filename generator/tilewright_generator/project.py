@@ -35,6 +35,11 @@ class Project:
         """Where templates are looked for: the project's own first, then those that come with tilewright."""
         return [self.root / "templates", *_OUR_TEMPLATES]
 
+    def owns(self, template: Path) -> bool:
+        """Whether a template is the project's own, and not one that comes with tilewright."""
+        found = template.resolve()
+        return not any(found.is_relative_to(folder.resolve()) for folder in _OUR_TEMPLATES)
+
     @property
     def schemas(self) -> Path:
         """Where the JSON Schemas for editors stand."""
@@ -69,7 +74,10 @@ class Project:
         """
         found = path.resolve()
         root = self.root.resolve()
-        return found.relative_to(root).as_posix() if found.is_relative_to(root) else found.name
+        label = found.relative_to(root).as_posix() if found.is_relative_to(root) else found.name
+        if not label.isprintable():  # it stands in every generated file, where a line break ends a comment
+            raise UsageError(f"the path of the spec {label!r} holds a line break or the like; rename it")
+        return label
 
 
 def tables_folder(root: str | Path | None = None) -> Path:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from tilewright_generator import requires
 from tilewright_generator.families import Family
 from tilewright_generator.fields import Field, fields_of, text
 
@@ -41,6 +42,7 @@ def spec_schema(family: Family) -> dict[str, Any]:
             {
                 "family": {"const": family.name},
                 "description": note | {"description": "what the module is for; stands in its README"},
+                requires.KEY: note | {"description": "releases of tilewright that can read this: '>=0.2'"},
                 **choices,
                 "defaults": {
                     "description": "named groups of fields, for `use:`",

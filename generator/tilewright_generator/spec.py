@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
-from tilewright_generator import families, load
+from tilewright_generator import families, load, requires
 from tilewright_generator.errors import Position, Problems, UsageError, did_you_mean
 from tilewright_generator.families import Family
 from tilewright_generator.fields import Field, InvalidValueError, fields_of, show, text
@@ -57,7 +57,7 @@ class Spec:
 
 
 _MODULE = re.compile(r"[a-z][a-z0-9_]*")
-_SPEC_KEYS = ("family", "description", "defaults", "configs")
+_SPEC_KEYS = ("family", "description", requires.KEY, "defaults", "configs")
 _GROUP_KEYS = ("use", "exclude")
 
 
@@ -68,6 +68,8 @@ def parse(document: load.Node, path: str, problems: Problems) -> Spec | None:
         return None
     if not isinstance(document, load.Mapping):
         problems.add(document.position, "a spec is a mapping: family, defaults and configs")
+        return None
+    if not requires.met(document, problems):
         return None
     module = PurePosixPath(path).stem
     if not _MODULE.fullmatch(module):

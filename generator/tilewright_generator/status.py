@@ -1,19 +1,21 @@
 """What every kernel has been through, from committed records: docs/status.md is written, never edited.
 
 Compiled: benchmarks/results/compile/<module>.json. Run: benchmarks/results/gpu/*.json. A row counts as
-current only if its source key is that of the kernel as it stands.
+current only if its source key is that of the kernel as it stands. benchmarks/results/stale.json says how many
+rows may be of other sources: a change of a header makes them so, and whoever makes it says how many.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewright_generator.errors import DriftError
+from tilewright_generator.errors import DriftError, UsageError
 from tilewright_generator.project import Project
 
 if TYPE_CHECKING:
@@ -22,12 +24,13 @@ if TYPE_CHECKING:
 PAGE = Path("docs/status.md")
 COMPILED = Path("benchmarks/results/compile")
 RUN = Path("benchmarks/results/gpu")
+MOST_STALE = Path("benchmarks/results/stale.json")
 _PIN = re.compile(r'"nvidia-cutlass==(\d+\.\d+\.\d+)')
 _COLUMNS = (
     "kernel", "target", "compiled", "registers", "shared memory", "spills", "seconds", "instructions",
     "run on", "problems", "largest error",
 )  # fmt: skip
-CURRENT, STALE, NEVER = "current", "stale", "never"
+CURRENT, STALE, FAILED, NEVER = "current", "stale", "failed", "never"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,8 @@ class Verdict:
     spills: str = ""
     """Why it may spill registers, where its table allows it."""
     check: Mapping[str, Any] = field(default_factory=dict)
-    """Its row of the newest GPU record that is current, else of the newest, with the GPU's name."""
+    """Its row of the GPU records, with the GPU's name: of its source, else of another; of these one that
+    failed, else the newest."""
 
 
 def cutlass_version(project: Project) -> str:
@@ -103,12 +107,21 @@ class Records:
     def _verdict(self, table: Table, name: str, row: Mapping[str, Any]) -> Verdict:
         record = table[name]
         key = self._keys.of(table, record)
-        runs = self._checks.get(name, [])
-        check = next((run for run in runs if run["source_key"] == key), runs[0] if runs else {})
-        return Verdict(name, record.arch, _word(row, key), _word(check, key), row, record.spills, check)
+        check = _telling(self._checks.get(name, []), key)
+        run = _word(check, key) if check.get("passed", True) else FAILED
+        return Verdict(name, record.arch, _word(row, key), run, row, record.spills, check)
 
 
-def page(project: Project) -> str:
+Modules = Sequence[tuple[str, Sequence[Verdict]]]  # by their names, the verdicts on their kernels
+
+
+def verdicts(project: Project) -> Modules:
+    """Of all modules of a project. Raises DriftError where a source is missing."""
+    records = Records(project)
+    return [(table.module, records.verdicts(table)) for table in tables(project)]
+
+
+def page(modules: Modules) -> str:
     """The text of docs/status.md."""
     lines = [
         "# What every kernel has been through",
@@ -117,12 +130,11 @@ def page(project: Project) -> str:
         "",
         "*Compiled*: nvcc built it, and its machine code was checked. *Run*: compared with float64",
         "references on that GPU. *current*: of the source, headers, flags and CUTLASS release as they stand;",
-        "*stale*: of others; *never*: no record. Times and the toolchain stand in benchmarks/results/.",
+        "*stale*: of others; *failed*: its last run went wrong; *never*: no record. Times and the toolchain",
+        "stand in benchmarks/results/.",
     ]
-    records = Records(project)
-    modules = [(table.module, records.verdicts(table)) for table in tables(project)]
-    lines += ["", "| module | kernels | compiled | stale | never | run | stale | never |"]
-    lines += ["|---|---|---|---|---|---|---|---|"]
+    lines += ["", "| module | kernels | compiled | stale | never | run | stale | failed | never |"]
+    lines += ["|---|---|---|---|---|---|---|---|---|"]
     for module, found in modules:
         counts = _counts(found)
         lines.append(f"| [{module}](#{module}) | {len(found)} | {' | '.join(map(str, counts))} |")
@@ -133,9 +145,43 @@ def page(project: Project) -> str:
     return "\n".join(lines) + "\n"
 
 
+def faults(project: Project, modules: Modules, *, release: bool = False) -> list[str]:
+    """What the records must not say: that a kernel's run failed, and that more rows are stale than
+    benchmarks/results/stale.json allows; none may be at a release."""
+    found = [verdict for _, several in modules for verdict in several]
+    failed = [verdict.name for verdict in found if verdict.run == FAILED]
+    said = [f"{name}: its last run on a GPU failed" for name in failed]
+    for what, most in _most_stale(project, release).items():
+        stale = sum(getattr(verdict, what) == STALE for verdict in found)
+        if stale > most:
+            said.append(f"{stale} rows of what was {what} are stale, and {most} may be")
+    return said
+
+
+def _most_stale(project: Project, release: bool) -> dict[str, int]:
+    """The rows that may be stale, by what they say of kernels; nothing is bounded where the file is missing.
+
+    Raises UsageError where the file is not such a one.
+    """
+    path = project.root / MOST_STALE
+    if release:
+        return {"compiled": 0, "run": 0}
+    try:
+        found = json.loads(path.read_bytes())
+        most = {what: found[what] for what in ("compiled", "run")}
+    except FileNotFoundError:
+        return {}
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise UsageError(f"{path}: not what it should hold, two counts: {error!r}") from None
+    if any(type(count) is not int or count < 0 for count in most.values()):
+        raise UsageError(f"{path}: `compiled` and `run` are counts of rows, 0 or more")
+    return most
+
+
 def _counts(found: Iterable[Verdict]) -> list[int]:
     compiled, run = Counter(each.compiled for each in found), Counter(each.run for each in found)
-    return [counter[word] for counter in (compiled, run) for word in (CURRENT, STALE, NEVER)]
+    words = (CURRENT, STALE, NEVER)
+    return [compiled[word] for word in words] + [run[word] for word in (CURRENT, STALE, FAILED, NEVER)]
 
 
 def _row(verdict: Verdict) -> str:
@@ -145,7 +191,7 @@ def _row(verdict: Verdict) -> str:
         spills += f": {verdict.spills}"
     instructions = " ".join(numbers["tensor_instructions"]) if numbers else ""
     run = f"{check['gpu']}, {verdict.run}" if check else NEVER
-    error = f"{check['max_error']:.1e}" if check else ""
+    error = f"{check['max_error']:.1e}" if check.get("max_error") is not None else ""
     seconds = f"{numbers['seconds']:.0f}" if numbers else ""
     kernel = (f"`{verdict.name}`", verdict.target, verdict.compiled)
     resources = (numbers.get("registers", ""), numbers.get("smem_bytes", ""), spills, seconds, instructions)
@@ -162,17 +208,24 @@ def _word(row: Mapping[str, Any], key: str) -> str:
     return CURRENT if row["source_key"] == key else STALE
 
 
+def _telling(runs: Sequence[Mapping[str, Any]], key: str) -> Mapping[str, Any]:
+    """The row that counts, of one kernel's: a failure is not hidden by what another GPU's record says."""
+    current = [run for run in runs if run["source_key"] == key]
+    among = current or runs
+    return next((run for run in among if not run["passed"]), among[0] if among else {})
+
+
 def _checks(project: Project) -> dict[str, list[dict[str, Any]]]:
-    """Rows of the GPU records by kernel, newest first; only of those that passed."""
+    """Rows of the GPU records by kernel, newest first."""
     from tilewright.build import records  # noqa: PLC0415
 
-    found = [records.read(path) for path in sorted((project.root / RUN).glob("*.json"))]
-    found.sort(key=lambda record: str(record["date"]), reverse=True)
     rows: dict[str, list[dict[str, Any]]] = {}
-    for record in found:
+    for path in sorted((project.root / RUN).glob("*.json")):
+        record = records.read(path)
         for row in record["kernels"]:
-            if row["passed"]:
-                rows.setdefault(row["name"], []).append({**row, "gpu": record["gpu"]})
+            rows.setdefault(row["name"], []).append({"date": record["date"], **row, "gpu": record["gpu"]})
+    for several in rows.values():
+        several.sort(key=lambda row: str(row["date"]), reverse=True)
     return rows
 
 

@@ -109,5 +109,5 @@ def test_tables_are_found_by_folder(tmp_path: Path) -> None:
     for name in ("b", "a"):
         (tmp_path / name).mkdir()
         write(tmp_path / name / "table.json", [])
-    (tmp_path / "manifest.json").write_text("{}")
+    (tmp_path / "notes.txt").write_text("not a module")
     assert [path.parent.name for path in find_tables(tmp_path)] == ["a", "b"]

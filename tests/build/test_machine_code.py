@@ -110,6 +110,16 @@ def test_every_expected_instruction_must_be_there(
     assert all(finding.fatal(strict=False) for finding in findings)
 
 
+@pytest.mark.parametrize("pdl", [True, False])
+@pytest.mark.parametrize("found", [{"ACQBULK": 2, "PREEXIT": 1}, {"PREEXIT": 1}, {}])
+def test_a_kernel_that_may_start_early_must_wait(pdl: bool, found: dict[str, int]) -> None:
+    """Its launch has the attribute: without the instruction it reads what is not written yet."""
+    asked = dataclasses.replace(record(), config={"pdl": pdl})
+    findings = judge(asked, report({}, grid_dependency=found))
+    assert [finding.kind for finding in findings] == (["no_wait"] if pdl and "ACQBULK" not in found else [])
+    assert all(finding.fatal(strict=False) for finding in findings)
+
+
 def test_a_record_keeps_what_tells_paths_apart() -> None:
     found = tensor_families(
         {

@@ -16,6 +16,7 @@ from compiled_kernels import GENERATED, HOPPER, KERNELS, TABLES, Compiled
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from tilewright import paths
+from tilewright.build import records
 from tilewright.build.commands import OBJECT, kernel_command, kernel_flags
 from tilewright.build.toolchain import Toolchain, find_toolchain
 from tilewright.table import KernelRecord, Table
@@ -25,6 +26,7 @@ from tilewright_generator.shapes import Cluster, Tile
 
 SWITCHES = {"CUTLASS_ENABLE_GDC_FOR_SM90=1", "CUTLASS_ENABLE_GDC_FOR_SM100=1", "CUTLASS_GDC_ENABLED=1"}
 TEMPLATES = GENERATED.parent / "templates"
+COMPILED = GENERATED.parent / "benchmarks" / "results" / "compile"
 RECORDS = {name: table[name] for table in TABLES for name in table}
 BLOCKSCALED = [record for table in TABLES if table.family == "blockscaled_gemm" for record in table.values()]
 OF_ARCH = {record.arch: record for record in BLOCKSCALED}
@@ -69,6 +71,16 @@ def check(record: KernelRecord, source: str) -> None:
 def test_every_generated_kernel(table: Table) -> None:
     for record in table.values():
         check(record, table.source(record).read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.module)
+def test_every_row_of_the_compile_records_waits(table: Table) -> None:
+    """In machine code, of whichever source it was: griddepcontrol.wait is ACQBULK."""
+    rows = {row["name"]: row for row in records.read(COMPILED / f"{table.module}.json")["kernels"]}
+    compiled = [record for record in table.values() if record.name in rows]
+    assert compiled
+    waits = {record.name: "ACQBULK" in rows[record.name]["grid_dependency"] for record in compiled}
+    assert waits == {record.name: record.config["pdl"] for record in compiled}
 
 
 def without_pdl(record: KernelRecord) -> tuple[KernelRecord, str]:

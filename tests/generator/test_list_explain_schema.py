@@ -40,7 +40,8 @@ def test_list(project: Path, tilewright: Command) -> None:
         "  ---- tiny_bf16_128x128x64_1x1_fast",
         "  ---- tiny_bf16_64x64x64_1x1",
         "  ---- tiny_bf16_64x64x64_1x1_fast",
-        "b built here, t tuned for NVIDIA H200, c compiled, r run on a GPU (~ as another source, - no)",
+        "b built here, t tuned for NVIDIA H200, c compiled, r run on a GPU "
+        "(~ as another source, ! failed, - no)",
     ]
     _, head, row, _ = tilewright(
         "list", "--long", "--filter", "*64x64x64*fast", "--device", "h200"

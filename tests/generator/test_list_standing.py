@@ -143,6 +143,19 @@ def test_verified_means_that_a_record_is_of_the_source_as_it_is(
     assert list(listed(tilewright, "--verified")) == [current]
 
 
+def test_a_failed_run_is_no_verification(there: Path, table: Table, tilewright: Command) -> None:
+    name = next(iter(table))
+    key = records.SourceKeys(there / "runtime" / "include", "4.2.0").of(table, table[name])
+    head = {"format": 1, "gpu": "NVIDIA H200", "date": "2026-01-01"}
+    row = {"name": name, "source_key": key, "problems": 0, "max_error": None, "passed": False}
+    records.write(there / "benchmarks/results/gpu/h200.json", head, [row])
+    assert listed(tilewright)[name]["run"] == "failed"
+    lines = tilewright("list").out.splitlines()
+    assert lines[0].endswith("kernels, 1 failed")
+    assert f"  ---! {name}" in lines
+    assert listed(tilewright, "--verified") == {}
+
+
 def test_the_committed_project_is_listed_where_there_is_nothing(tmp_path: Path) -> None:
     """No cache, no GPU, and neither torch nor the binding may be imported."""
     (tmp_path / "torch.py").write_text("raise ImportError('there is none')\n")

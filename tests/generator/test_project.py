@@ -32,4 +32,6 @@ def test_a_spec_is_called_alike_wherever_the_project_stands(
     found = Project.find()
     assert found.label(project / "specs" / "small.yaml") == "specs/small.yaml"
     assert found.label(Path("specs/../specs/small.yaml")) == "specs/small.yaml"
+    with pytest.raises(UsageError, match=r"'specs/a\\n#error/small.yaml' holds a line break"):
+        found.label(project / "specs" / "a\n#error" / "small.yaml")
     assert found.label(tmp_path_factory.mktemp("other") / "big.yaml") == "big.yaml"

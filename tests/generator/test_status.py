@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_line import ROOT, Result, run_in_a_process
@@ -99,12 +100,91 @@ def test_an_outdated_row_shown_as_current_fails(project: Path, what: str) -> Non
     assert "NVIDIA H200, stale" in first_row(project)
 
 
-def test_a_failed_run_is_no_run(project: Path) -> None:
-    path = project / "benchmarks/results/gpu/h200.json"
-    path.write_text(path.read_text().replace('"passed": true', '"passed": false', 1))
-    assert check(project) == 1
+def rewrite(project: Path, change: Callable[[dict[str, Any]], None], name: str = "h200") -> dict[str, Any]:
+    """Changes the first row of the H200's record, and writes it as the record `name`; what it was."""
+    folder = project / "benchmarks/results/gpu"
+    record = records.read(folder / "h200.json")
+    row, *others = record.pop("kernels")
+    changed = dict(row)
+    change(changed)
+    head = {key: value for key, value in record.items() if name == "h200" or key != "gpu"}
+    rows = [changed, *others] if name == "h200" else [changed]
+    records.write(folder / f"{name}.json", {"gpu": f"NVIDIA {name.upper()}", **head}, rows)
     run_in_a_process("status", "--write", "--root", project)
-    assert "| never |" in first_row(project)
+    return dict(row)
+
+
+def test_a_failed_run_is_shown_as_failed(project: Path) -> None:
+    rewrite(project, lambda row: row.update(passed=False, max_error=None, problems=0))
+    kernels = len(Table.read(project / "generated" / MODULE / "table.json"))
+    assert first_row(project).endswith("| NVIDIA H200, failed | 0 |  |")
+    assert f"| {kernels} | 0 | 0 | {kernels - 1} | 0 | 1 | 0 |" in page(project)
+    done = run_in_a_process("status", "--check", "--root", project)
+    assert done.code == 1
+    assert f"{first_row(project).split('`')[1]}: its last run on a GPU failed" in done.out
+
+
+@pytest.mark.parametrize("date", ["2025-06-06", "2027-06-06"])
+def test_a_failure_is_not_hidden_by_a_pass_on_another_gpu(project: Path, date: str) -> None:
+    rewrite(project, lambda row: row.update(passed=False, date=date), "h100")
+    assert "| NVIDIA H100, failed |" in first_row(project)
+
+
+def test_a_failure_of_another_source_is_behind_a_pass_of_this_one(project: Path) -> None:
+    rewrite(project, lambda row: row.update(passed=False, source_key="old", date="2027-06-06"), "h100")
+    assert "| NVIDIA H200, current |" in first_row(project)
+    rewrite(project, lambda row: row.update(source_key="older"))
+    assert "| NVIDIA H100, failed |" in first_row(project)
+
+
+@pytest.mark.parametrize("date", ["2025-06-06", "2027-06-06"])
+def test_a_run_of_this_source_counts_whatever_is_newer(project: Path, date: str) -> None:
+    rewrite(project, lambda row: row.update(source_key="another", problems=5, date=date), "h100")
+    assert "| NVIDIA H200, current | 9 |" in first_row(project)
+
+
+def test_of_runs_that_count_alike_the_newest_is_shown(project: Path) -> None:
+    for problems, date in ((5, "2025-06-06"), (6, "2027-06-06")):
+        rewrite(project, lambda row, p=problems, d=date: row.update(problems=p, date=d), "h100")  # type: ignore[misc]
+        assert ("| NVIDIA H100, current | 6 |" in first_row(project)) == (date > "2026")
+
+
+def allow(project: Path, text: str) -> Result:
+    (project / "benchmarks/results/stale.json").write_text(text)
+    return run_in_a_process("status", "--check", "--root", project)
+
+
+def test_rows_that_are_stale_are_counted(project: Path) -> None:
+    """One header edited, and as many rows as it reaches say something of the past."""
+    kernels = len(Table.read(project / "generated" / MODULE / "table.json"))
+    assert allow(project, '{"compiled": 0, "run": 0}').code == 0
+    with (project / "runtime/include/tilewright/epilogue.hpp").open("a") as header:
+        header.write("// edited\n")
+    run_in_a_process("status", "--write", "--root", project)
+    done = allow(project, f'{{"compiled": {kernels - 1}, "run": {kernels}}}')
+    assert done.code == 1
+    assert f"{kernels} rows of what was compiled are stale, and {kernels - 1} may be" in done.out
+    assert "of what was run" not in done.out
+    done = allow(project, f'{{"compiled": {kernels}, "run": {kernels - 1}}}')
+    assert f"{kernels} rows of what was run are stale, and {kernels - 1} may be" in done.out
+    assert allow(project, f'{{"compiled": {kernels}, "run": {kernels}}}').code == 0
+    released = run_in_a_process("status", "--check", "--release", "--root", project)
+    assert released.code == 1
+    assert f"{kernels} rows of what was run are stale, and 0 may be" in released.out
+
+
+def test_a_release_is_checked_not_written(project: Path) -> None:
+    done = run_in_a_process("status", "--write", "--release", "--root", project)
+    assert (done.code, "--release goes with --check" in done.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"compiled": 1}', '{"compiled": -1, "run": 0}', '{"compiled": true, "run": 0}']
+)
+def test_a_count_that_is_none_is_refused(project: Path, text: str) -> None:
+    done = allow(project, text)
+    assert done.code == 2
+    assert "stale.json" in done.err
 
 
 def test_a_report_of_other_sources_is_refused(project: Path) -> None:

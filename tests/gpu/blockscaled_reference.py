@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from tilewright import context, reference
+from tilewright import context, reference, scale_factors
 from tilewright.errors import NotBuiltError
 from tilewright.ops.blockscaled_gemm.arguments import OUTPUT_DTYPES, per_byte
 from tilewright.ops.blockscaled_gemm.family import is_hopper
@@ -152,6 +152,23 @@ def known(  # noqa: PLR0917 (as the ops take them)
     return Operands((a, b), k, *call, exact, reference.magnitude(*call, a, format_b=b))
 
 
+def fill_padding(
+    scales: torch.Tensor, extents: tuple[int, int], block: int, part: str, byte: int
+) -> torch.Tensor:
+    """Scales of a matrix of `extents` whose padding (of "rows", or of "columns") is `byte`, not the zeros
+    that are promised to the kernels."""
+    rows, k = extents
+    padded_rows, padded_columns = scale_factors.padded_shape(rows, k, block)
+    wide = torch.full((padded_rows, padded_columns), byte, dtype=torch.uint8, device="cuda")
+    columns = scale_factors.columns(k, block)
+    wide[:rows, :columns] = scale_factors.unswizzle(scales, rows, k, block).view(torch.uint8)
+    if part == "rows":
+        wide[:rows, columns:] = 0
+    else:
+        wide[rows:] = 0
+    return scale_factors.swizzle(wide).view(scales.dtype)
+
+
 def embed(values: torch.Tensor, poison: int = OPERAND_POISON) -> torch.Tensor:
     """The same [.., rows, columns] within a wider tensor of poison, so that a read beyond it shows."""
     size = values.element_size()
@@ -174,6 +191,10 @@ class Output:
         wide = (*shape[:-2], shape[-2] + 2, pitch)
         self._wide = torch.full(wide, POISON, dtype=torch.uint8, device="cuda")
         self.view = self._wide[self._inside].view(dtype)
+
+    def poison(self) -> None:
+        """As it was made."""
+        self._wide.fill_(POISON)
 
     def check_borders(self) -> None:
         border = self._wide.clone()

@@ -1,21 +1,28 @@
 """Tests that need a GPU of an architecture with committed kernels; skipped, with the reason, elsewhere.
 
-Kernels are not compiled by a test: build them first (`tilewright build`).
+With TILEWRIGHT_REQUIRE_GPU=1 a test that would be skipped for want of a GPU fails. Kernels are not compiled
+by a test: build them first (`tilewright build`).
 """
 
 from __future__ import annotations
 
+import functools
 import os
+import subprocess
+import sys
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import verified
 
 from tilewright import routing
 from tilewright.registry import Registry
 
 _HERE = Path(__file__).parent
 _HAS_TORCH = find_spec("torch") is not None
+_REQUIRED = "TILEWRIGHT_REQUIRE_GPU"
 collect_ignore_glob = [] if _HAS_TORCH else ["test_*.py"]
 
 
@@ -24,13 +31,25 @@ def pytest_configure(config: pytest.Config) -> None:
     if file and _HAS_TORCH and _why_not() is None:
         if hasattr(config, "workerinput"):
             raise pytest.UsageError("TILEWRIGHT_RECORD needs all tests in one process: leave out -n")
-        from recording import Recorder  # noqa: PLC0415 (it imports torch)
+        from recording import of_this_gpu  # noqa: PLC0415 (it imports torch)
 
-        config.pluginmanager.register(Recorder(Path(file)))
+        config.pluginmanager.register(of_this_gpu(Path(file)))
 
 
 def pytest_report_header() -> str | None:
-    return None if _HAS_TORCH else "tests/gpu: left out, torch is not installed"
+    if not _HAS_TORCH:
+        return "tests/gpu: left out, torch is not installed"
+    return f"tests/gpu: {verified.header()}"
+
+
+def _required() -> bool:
+    return os.environ.get(_REQUIRED, "0") != "0"
+
+
+@pytest.fixture(autouse=True)
+def required_gpu() -> None:
+    if (reason := _why_not()) is not None:  # then the test would have been skipped
+        pytest.fail(f"{reason}, and {_REQUIRED} is set")
 
 
 @pytest.fixture(autouse=True)
@@ -38,11 +57,33 @@ def no_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILEWRIGHT_JIT", os.environ.get("TILEWRIGHT_JIT", "0"))
 
 
+@pytest.fixture
+def run_apart(tmp_path: Path, record_property: Callable[[str, object], None]) -> Callable[..., None]:
+    """Runs a script in a process of its own, which can be ended: `run(SCRIPT, TACTIC, WORD, ...)`.
+
+    It prints "done", or why it is not built. An empty tactic is for what is selected.
+    """
+
+    def run(script: str, tactic: str, *words: str) -> None:
+        if tactic:
+            record_property("kernel", tactic.partition("@")[0])
+        path = tmp_path / "script.py"
+        path.write_text(script, encoding="utf-8")
+        command = [sys.executable, str(path), tactic, *words]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
+        if result.stdout.startswith("not built"):
+            pytest.skip(result.stdout)
+        assert result.stdout.strip() == "done", result.stderr
+
+    return run
+
+
+@functools.cache
 def _why_not() -> str | None:
     import torch  # noqa: PLC0415 (collection must work without it)
 
     if not torch.cuda.is_available():
-        return "no GPU"
+        return "no GPU here"
     capability = torch.cuda.get_device_capability()
     registry = Registry()
     families = {table.family for table in registry.tables.values()}
@@ -57,5 +98,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     reason = _why_not() if mine else None
     for item in mine:
         item.add_marker(pytest.mark.gpu)
-        if reason is not None:
-            item.add_marker(pytest.mark.skip(reason=reason))
+        if reason is not None and not _required():
+            kernel = getattr(getattr(item, "callspec", None), "params", {}).get("kernel")
+            more = verified.why_never_run(kernel) if kernel else None
+            item.add_marker(pytest.mark.skip(reason=f"{reason}, and {more}" if more else reason))

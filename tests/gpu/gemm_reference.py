@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"  # so that what compares can be tested anywhere
 DTYPES = {
     "bf16": torch.bfloat16,
     "f16": torch.float16,
@@ -26,7 +27,9 @@ DTYPES = {
 # falls off; with FP8 it keeps some 14 bits, also of the running sum where accumulation is fast.
 OUTPUT_EPSILON = {"bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-23}
 SUM_ERROR = {"bf16": 2e-5, "f16": 2e-5, "tf32": 1e-4, "e4m3": 1e-3, "e5m2": 1e-3}
-FAST_SUM_ERROR = 4e-6  # times k: each addition drops bits of the sum so far
+# Times the square root of k, which is how errors of a sum's additions grow: each drops bits of the sum so
+# far. On an H200 1.9e-3 at k 7168 and 3.1e-3 at 16384, of an F32 D: half to two thirds of this.
+FAST_SUM_ERROR = 4e-5
 ACTIVATION_ERROR = 1e-4
 ACTIVATIONS = {
     "none": lambda x: x,
@@ -39,11 +42,11 @@ INTEGER_POISON = 0x5A5A5A5A
 
 def random(shape: tuple[int, ...], dtype: str, seed: int) -> torch.Tensor:
     """Values that the type holds exactly; for tf32 those of 10 bits of mantissa."""
-    generator = torch.Generator("cuda").manual_seed(seed + math.prod(shape))
+    generator = torch.Generator(DEVICE).manual_seed(seed + math.prod(shape))
     if dtype in ("s8", "s32"):
         bound = 128 if dtype == "s8" else 1000
-        return torch.randint(-bound, bound, shape, generator=generator, device="cuda", dtype=DTYPES[dtype])
-    values = torch.randn(shape, generator=generator, device="cuda")
+        return torch.randint(-bound, bound, shape, generator=generator, device=DEVICE, dtype=DTYPES[dtype])
+    values = torch.randn(shape, generator=generator, device=DEVICE)
     if dtype == "tf32":
         return (values.view(torch.int32) & ~0x1FFF).view(torch.float32)
     return values.to(DTYPES[dtype])
@@ -62,14 +65,16 @@ def operands(
 
 def poison(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     if dtype == torch.int8:
-        return torch.full(shape, 127, dtype=dtype, device="cuda")
+        return torch.full(shape, 127, dtype=dtype, device=DEVICE)
     if not dtype.is_floating_point:
-        return torch.full(shape, INTEGER_POISON, dtype=dtype, device="cuda")
-    return torch.full(shape, math.nan, device="cuda").to(dtype)
+        return torch.full(shape, INTEGER_POISON, dtype=dtype, device=DEVICE)
+    return torch.full(shape, math.nan, device=DEVICE).to(dtype)
 
 
 def embed(values: torch.Tensor, row_major: bool = True) -> torch.Tensor:
-    """The values within a wider tensor of poison, so that a read beyond the matrix shows."""
+    """The values within a wider tensor of poison, so that a read beyond the matrix, or the vector, shows."""
+    if values.ndim == 1:
+        return embed(torch.stack([values, values]))[1]
     if not row_major:
         return embed(values.mT).mT
     unit = 16 // values.element_size()
@@ -107,8 +112,9 @@ def compare(found: torch.Tensor, wanted: torch.Tensor, config: dict[str, Any], k
     if config["d"] == "s32":
         assert torch.equal(found.double(), wanted), f"{what}: integers differ"
         return
-    fast = config["fast_accum"]
-    error = max(2e-3, FAST_SUM_ERROR * k) if fast else SUM_ERROR[config["a"]]
+    error = SUM_ERROR[config["a"]]
+    if config["fast_accum"]:
+        error = max(error, FAST_SUM_ERROR * math.sqrt(k))
     error += ACTIVATION_ERROR if config["activation"] != "none" else 0.0
     epsilon = OUTPUT_EPSILON[config["d"]]
     # Rounding errors of many elements average out to 0.4 of the largest one.
@@ -123,6 +129,6 @@ def compare(found: torch.Tensor, wanted: torch.Tensor, config: dict[str, Any], k
     numbers = f"error {relative:.2e}, norm ratio {ratio:.6f}, excess of one element {excess:.2e}"
     assert not math.isnan(relative), f"{what}: NaN, an element was not written or poison was read"
     assert relative <= tolerance, f"{what}: {numbers}"
-    # Fast sums lose bits, not their scale: whatever the error, a wrong alpha must show.
-    assert abs(ratio - 1) <= min(tolerance, 1e-2 if fast else 5e-3), f"{what}: {numbers}"
+    # Sums lose bits, not their scale: whatever the error, a wrong alpha must show.
+    assert abs(ratio - 1) <= min(tolerance, 5e-3), f"{what}: {numbers}"
     assert excess <= 0, f"{what}: {numbers}"

@@ -1,4 +1,4 @@
-"""Inputs, poisoned tensors and comparisons of the quantising tests, over `tilewright.reference`.
+"""Inputs and poisoned tensors of the quantising tests, over `tilewright.reference`.
 
 All of it runs on the tensors' device. Inputs hold what rounds differently in a wrong kernel: every boundary
 between two codes and its neighbours, every 16-bit pattern, and what is no number.
@@ -12,7 +12,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import quantize_comparison as comparison
 import torch
+from quantize_comparison import ELEMENTS, as_bytes
 
 import tilewright
 from tilewright import blockwise_scales, reference
@@ -21,7 +23,6 @@ from tilewright.ops.quantize.problem import BLOCK, LAYOUTS
 
 POISON = 0xA5
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"  # of what is described to run on the host
-ELEMENTS = {"nvfp4": "e2m1", "mxfp4": "e2m1", "mxfp8_e5m2": "e5m2"}  # E4M3 of others
 LARGEST = {"e2m1": 6.0, "e4m3": 448.0, "e5m2": 57344.0}
 _DECODE = {
     "e2m1": (reference.decode_e2m1, 8),
@@ -105,23 +106,7 @@ class Case:
 
     def check(self, tactic: str | None = None) -> None:
         """Runs the op into poisoned memory and compares every bit of that: padding, borders, masked rows."""
-        wanted, wanted_scales = self.wanted()
-        out, border = poisoned(wanted)
-        scales = poisoned_scales(wanted_scales, self.layout)
-        found, found_scales = self.quantize(out=out, out_scales=scales, tactic=tactic)
-        assert found is out
-        assert found_scales is scales
-        if self.rows_valid is not None:
-            beyond = ~reference.valid_rows(self.rows_valid, self.shape[-2])
-            what = f"{self}: rows that do not count were written"
-            assert bool((as_bytes(found)[beyond] == POISON).all()), what
-            wanted = torch.where(beyond[..., None], as_bytes(found), as_bytes(wanted)).view(wanted.dtype)
-        compare(as_bytes(found), as_bytes(wanted), f"{self}: data")
-        compare(as_bytes(found_scales), as_bytes(wanted_scales), f"{self}: scales")
-        assert bool((border == POISON).all()), f"{self}: written beyond the data"
-        if self.layout in ("m_major", "packed"):
-            padding = blockwise_scales.with_padding(found_scales)[..., self.shape[-2] :]
-            assert not bool(padding.any()), f"{self}: the scales' padding is not 0"
+        Run(self, tactic).check()
 
     def __str__(self) -> str:
         shape = "x".join(map(str, self.x.shape))
@@ -130,36 +115,59 @@ class Case:
         )
 
 
+class Run:
+    """A case with poisoned memory for what it makes, and the reference's results."""
+
+    def __init__(self, case: Case, tactic: str | None = None) -> None:
+        self.case, self.tactic = case, tactic
+        self.wanted, self.wanted_scales = case.wanted()
+        self.data, self._border = poisoned(self.wanted)
+        self.scales = poisoned_scales(self.wanted_scales, case.layout)
+
+    def run(self) -> None:
+        found, scales = self.case.quantize(out=self.data, out_scales=self.scales, tactic=self.tactic)
+        assert found is self.data
+        assert scales is self.scales
+
+    def check(self, when: str = "") -> None:
+        """Runs and compares every bit."""
+        self.run()
+        self.check_bits(when)
+
+    def check_bits(self, when: str = "") -> None:
+        """Against the reference, where what was computed is exact."""
+        case, wanted = self.case, as_bytes(self.wanted)
+        if case.rows_valid is not None:
+            beyond = ~reference.valid_rows(case.rows_valid, case.shape[-2])
+            wanted = torch.where(beyond[..., None], POISON, wanted)
+        comparison.compare(as_bytes(self.data), wanted, f"{case} {when}: data")
+        comparison.compare(as_bytes(self.scales), as_bytes(self.wanted_scales), f"{case} {when}: scales")
+        self.check_surroundings()
+
+    def check_surroundings(self) -> None:
+        """Nothing was written behind the data, and zeros where the scales' layout is padded."""
+        assert bool((self._border == POISON).all()), f"{self.case}: written beyond the data"
+        if self.case.layout in ("m_major", "packed"):
+            padding = blockwise_scales.with_padding(self.scales)[..., self.case.shape[-2] :]
+            assert not bool(padding.any()), f"{self.case}: the scales' padding is not 0"
+
+    def check_close(self) -> tuple[float, float]:
+        """Runs and compares within a step; the shares of elements and of scales that differ."""
+        self.run()
+        return self.shares_off()
+
+    def shares_off(self) -> tuple[float, float]:
+        """As `shares_off` of what was made."""
+        self.check_surroundings()
+        return comparison.shares_off(self.case, (self.data, self.scales), (self.wanted, self.wanted_scales))
+
+
 def _brief(scale: Any) -> str:
     return (
         f"of shape {tuple(scale.shape)}"
         if isinstance(scale, torch.Tensor) and scale.numel() > 1
         else str(scale)
     )
-
-
-def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.view(torch.uint8) if tensor.element_size() == 1 else tensor
-
-
-def compare(found: torch.Tensor, wanted: torch.Tensor, what: str) -> None:
-    """Bit for bit."""
-    assert found.shape == wanted.shape, f"{what}: shape {tuple(found.shape)}, wanted {tuple(wanted.shape)}"
-    if found.dtype == torch.float32:
-        found, wanted = (x.contiguous().view(torch.int32) for x in (found, wanted))
-    differ = found != wanted
-    if bool(differ.any()):
-        at = tuple(differ.nonzero()[0].tolist())
-        first = f"{found[at].item():#x} instead of {wanted[at].item():#x} at {list(at)}"
-        raise AssertionError(f"{what}: {int(differ.sum())} of {differ.numel()} differ, first {first}")
-
-
-def compare_values(found: torch.Tensor, wanted: torch.Tensor, what: str, most: float) -> None:
-    """What is read back, where both are finite: of the wanted norm, the difference has `most` at most."""
-    finite = found.isfinite() & wanted.isfinite()
-    value, right = (torch.where(finite, x.double(), 0.0) for x in (found, wanted))
-    error, norm = float((value - right).norm()), float(right.norm())
-    assert error <= most * norm, f"{what}: off by {error:.3e} of {norm:.3e} in norm, {most:.0e} of it may be"
 
 
 def poisoned(like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -305,14 +313,6 @@ def global_scale_of(x: torch.Tensor) -> torch.Tensor:
     """NVFP4's, of what is finite."""
     value = x.float()
     return reference.nvfp4_global_scale(torch.where(value.isfinite(), value.clamp(-1e30, 1e30), 0.0))
-
-
-def steps(found: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
-    """By how many codes of the same sign elements of FP4 are apart; 99 where the sign is another."""
-    a, b = (reference.unpack_e2m1(x).to(torch.int16) for x in (found, wanted))
-    size = ((a & 7) - (b & 7)).abs()
-    zero = ((a & 7) == 0) & ((b & 7) == 0)
-    return torch.where(((a ^ b) & 8 > 0) & ~zero, 99, size)
 
 
 def combinations() -> list[tuple[str, str]]:

@@ -1,71 +1,119 @@
 """Keeps what the tests compared, kernel by kernel, for docs/status.md: TILEWRIGHT_RECORD=FILE.
 
-Rows that the file has of other kernels than these tests ran stay, if they are of the same GPU and driver.
+A row says of a kernel that all tests of it passed, or that one failed. Tests of a kernel are those that take
+it as the parameter `kernel`, and, for failures, those marked `marks_kernels` that launched it or that name it
+(`record_property("kernel", NAME)`, where another process launches it). A kernel of which some tests alone ran
+(`-k`, an interruption) keeps the row that it has, unless one failed.
+
+Rows that the file has of other kernels stay, with their dates, if they are of the same GPU and driver.
 """
 
 from __future__ import annotations
 
 import datetime
+import inspect
 import math
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-import blockscaled_reference
-import gemm_reference
 import pytest
-import quantize_reference
 import torch
 
-from tilewright import context
 from tilewright.build import records
-from tilewright.build.library import described
-from tilewright.device import driver
-from tilewright.table import Table, find_tables
+
+MARK = "marks_kernels"
 
 
 class Recorder:
-    """A pytest plugin. A kernel has passed if something was compared and no test of it failed."""
+    """A pytest plugin.
 
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        self._kernel: str | None = None
-        self._problems: dict[str, int] = {}
-        self._errors: dict[str, float] = {}
-        self._keys: dict[str, str] = {}
+    `card` says of which GPU and driver; `source_key`, of what a kernel was built; `names` are those of all
+    kernels, in the order of the record; `comparing` are modules whose `compare` and `compare_values`,
+    (found, wanted, ...), tests look up in them.
+    """
+
+    def __init__(
+        self,
+        file: Path,
+        card: Mapping[str, str],
+        source_key: Callable[[str], str],
+        names: Iterable[str],
+        comparing: Iterable[ModuleType],
+    ) -> None:
+        self._file, self._card, self._source_key, self._names = file, dict(card), source_key, list(names)
+        self._item: pytest.Item | None = None
+        self._problems: defaultdict[str, int] = defaultdict(int)
+        self._errors: defaultdict[str, float] = defaultdict(float)
         self._failed: set[str] = set()
-        for module in (gemm_reference, blockscaled_reference, quantize_reference):
-            for name in ("compare", "compare_values"):  # the tests look them up in their modules
+        self._launched: set[str] = set()  # by the test that runs
+        self._ran: defaultdict[str, set[str]] = defaultdict(set)  # a kernel's tests
+        self._wanted: dict[str, set[str]] = {}
+        self._partly: list[str] = []
+        for module in comparing:
+            for name in ("compare", "compare_values"):
                 if hasattr(module, name):
                     setattr(module, name, self._noting(getattr(module, name)))
 
+    def launched(self, kernel: str) -> None:
+        """Notes that the test that runs has launched a kernel."""
+        self._launched.add(kernel)
+
+    @property
+    def _kernel(self) -> str | None:
+        """The kernel that the test that runs is of."""
+        parameters = getattr(getattr(self._item, "callspec", None), "params", {})
+        kernel: str | None = parameters.get("kernel")
+        return kernel
+
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        parameters = getattr(getattr(item, "callspec", None), "params", {})
-        self._kernel = parameters.get("kernel")
+        self._item, self._launched = item, set()
+        if self._kernel is not None and isinstance(item, pytest.Function):
+            self._wanted.setdefault(self._kernel, set()).update(_tests_of_kernels(item.module))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.failed and self._kernel is not None:
-            self._failed.add(self._kernel)
+        kernel, item = self._kernel, self._item
+        if report.failed:
+            self._failed |= {kernel} if kernel else set()
+            if item is not None and item.get_closest_marker(MARK):
+                self._failed |= self._launched
+                self._failed |= {str(value) for name, value in report.user_properties if name == "kernel"}
+        if report.when == "teardown" and kernel is not None and isinstance(item, pytest.Function):
+            self._ran[kernel].add(f"{item.module.__name__}.{item.originalname}")
 
     def pytest_sessionfinish(self) -> None:
-        card = {"gpu": torch.cuda.get_device_name(), "driver": driver() or "unknown"}
         before = records.read(self._file)
-        rows = {row["name"]: row for row in before["kernels"] if card.items() <= before.items()}
-        for name in self._problems:
+        same_card = self._card.items() <= before.items()
+        rows = {
+            row["name"]: {"date": before["date"], **row} for row in (before["kernels"] if same_card else ())
+        }
+        today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+        for name in [*self._problems, *sorted(self._failed - self._problems.keys())]:
+            passed = name not in self._failed
+            if passed and not self._wanted[name] <= self._ran[name]:
+                self._partly.append(name)
+                continue
             rows[name] = {
                 "name": name,
-                "source_key": self._keys[name],
-                "problems": self._problems[name],
-                "max_error": self._errors[name],
-                "passed": name not in self._failed,
+                "source_key": self._source_key(name),
+                "date": today,
+                "problems": self._problems.get(name, 0),
+                "max_error": self._errors[name] if name in self._problems else None,
+                "passed": passed,
             }
-        known = [name for path in find_tables() for name in sorted(Table.read(path)) if name in rows]
-        today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
-        head = {"format": records.FORMAT, **card, "date": today}
-        records.write(self._file, head, [rows[name] for name in known])
+        head = {"format": records.FORMAT, **self._card, "date": today}
+        records.write(self._file, head, [rows[name] for name in self._names if name in rows])
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self._partly:
+            terminalreporter.write_line(
+                f"{len(self._partly)} kernels not recorded in {self._file}: some of their tests did not run"
+            )
 
     def _noting(self, compare: Callable[..., None]) -> Callable[..., None]:
-        """The comparison of a family, (found, wanted, ...), which also keeps what it has seen."""
+        """The comparison of a family, which also keeps what it has seen."""
 
         def note(found: torch.Tensor, wanted: torch.Tensor, *rest: Any, **options: Any) -> None:
             compare(found, wanted, *rest, **options)
@@ -75,17 +123,68 @@ class Recorder:
         return note
 
     def _note(self, kernel: str, found: torch.Tensor, wanted: torch.Tensor) -> None:
-        if kernel not in self._keys:
-            self._keys[kernel] = _source_key(kernel)
         finite = found.isfinite() & wanted.isfinite()  # what is not, the comparison has seen
         value, right = (torch.where(finite, x.double(), 0.0) for x in (found, wanted))
         error = float((value - right).norm() / right.norm())
         error = 0.0 if math.isnan(error) else error  # 0 / 0
-        self._problems[kernel] = self._problems.get(kernel, 0) + 1
-        self._errors[kernel] = max(self._errors.get(kernel, 0.0), float(f"{error:.2e}"))
+        self._problems[kernel] += 1
+        self._errors[kernel] = max(self._errors[kernel], float(f"{error:.2e}"))
+
+
+def _tests_of_kernels(module: ModuleType) -> set[str]:
+    """The tests of a module that take a kernel: all that a kernel has to pass."""
+    return {
+        f"{module.__name__}.{name}"
+        for name, function in vars(module).items()
+        if name.startswith("test_") and "kernel" in inspect.signature(function).parameters
+    }
+
+
+def of_this_gpu(file: Path) -> Recorder:
+    """A recorder of the kernels that are built here, which sees every launch of this process."""
+    import blockscaled_reference  # noqa: PLC0415 (with the ops, which a machine without a GPU need not load)
+    import gemm_reference  # noqa: PLC0415
+    import quantize_comparison  # noqa: PLC0415
+
+    from tilewright.device import driver  # noqa: PLC0415
+    from tilewright.table import Table, find_tables  # noqa: PLC0415
+
+    names = [name for path in find_tables() for name in sorted(Table.read(path))]
+    card = {"gpu": torch.cuda.get_device_name(), "driver": driver() or "unknown"}
+    comparing = (gemm_reference, blockscaled_reference, quantize_comparison)
+    recorder = Recorder(file, card, _source_key, names, comparing)
+    _watch_launches(recorder.launched)
+    return recorder
 
 
 def _source_key(kernel: str) -> str:
     """Of what is loaded; the sources on disk may be newer."""
+    from tilewright import context  # noqa: PLC0415
+    from tilewright.build.library import described  # noqa: PLC0415
+
     registry = context.current().registry
-    return described(registry.library(registry.record(kernel)).path).kernels[kernel]["source_key"]
+    key: str = described(registry.library(registry.record(kernel)).path).kernels[kernel]["source_key"]
+    return key
+
+
+def _watch_launches(launched: Callable[[str], None]) -> None:
+    """Has every launcher that is made from now on say so when it is called."""
+    from tilewright.library import Launcher, Library  # noqa: PLC0415
+
+    make, fix = Library.launcher, Library.fixed
+
+    def watched(kernel: str, inner: Launcher) -> Launcher:
+        def launch(*arguments: Any) -> int:
+            launched(kernel)
+            return inner(*arguments)
+
+        launch.kernel, launch.inner = kernel, inner  # type: ignore[attr-defined]
+        return launch
+
+    def launcher(self: Library, kernel: str, options: Any) -> Launcher:
+        return watched(kernel, make(self, kernel, options))
+
+    def fixed(self: Library, launcher: Any, layouts: Any) -> Launcher:
+        return watched(launcher.kernel, fix(self, launcher.inner, layouts))
+
+    Library.launcher, Library.fixed = launcher, fixed  # type: ignore[method-assign, assignment]

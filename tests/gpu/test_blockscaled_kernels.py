@@ -10,6 +10,7 @@ import blockscaled_reference as reference
 import pytest
 import torch
 from generated_kernels import fixture, names, registry
+from late_writes import check_waits
 
 from tilewright import reference as exact_reference
 from tilewright import scale_factors
@@ -191,6 +192,41 @@ def test_c_is_added_in_place_and_not_read_without_beta(kernel: KernelRecord) -> 
         reference.compare(out, operands.exact, operands.magnitude, k, f"{tactic} beta 0")
 
 
+def test_waits_for_the_kernel_before(kernel: KernelRecord) -> None:
+    """Programmatic launch starts it early: nothing is read, or written, ahead of its time."""
+    config = kernel.config
+    if config["d"] in QUANTIZED_OUTPUTS:
+        pytest.skip("other kernels of its kind have a D that can be compared")
+    m, n, k = shape = (63, 520, 1024)
+    operands = operands_of(kernel, shape)
+    given = {
+        **in_poison(operands),
+        "a_descale": operands.a_scales.clone(),
+        "b_descale": operands.b_scales.clone(),
+        "alpha": torch.full((1,), ALPHA, device="cuda"),
+    }
+    wanted: dict[str, Any] = {"alpha": ALPHA}
+    beta = 0.0
+    if config["c"] == "same":
+        c = torch.randn((m, n), device="cuda").to(reference.BYTES_OF_DTYPE[config["d"]])
+        given["c"], beta = reference.embed(c, reference.POISON), BETA
+        wanted |= {"c": c, "beta": BETA}
+    out = reference.Output((m, n), config["d"])
+    exact, magnitude = operands.wanted(**wanted)
+    for tactic in tactics_of(kernel, shape):
+        options = {"out_dtype": out.view.dtype, "out": out.view, "tactic": tactic, "beta": beta}
+
+        def run(options: dict[str, Any] = options) -> None:
+            operands.multiply(**given, **options)
+
+        def check_out(when: str, tactic: Tactic = tactic) -> None:
+            reference.compare(out.view, exact, magnitude, k, f"{tactic} {when}")
+            out.check_borders()
+
+        out.poison()
+        check_waits(given, {"d": out.view}, run, check_out)
+
+
 def test_alpha_is_read_from_the_device(kernel: KernelRecord) -> None:
     config = kernel.config
     if config["d"] in QUANTIZED_OUTPUTS:
@@ -206,6 +242,26 @@ def test_alpha_is_read_from_the_device(kernel: KernelRecord) -> None:
         alpha.fill_(value)
         exact, magnitude = operands.wanted(float(alpha))
         reference.compare(operands.multiply(alpha, **options), exact, magnitude, shape[2], f"alpha {value}")
+
+
+@pytest.mark.parametrize("byte", [0x7F, 0xFF])
+def test_scales_that_pad_k_count_for_nothing(kernel: KernelRecord, byte: int) -> None:
+    """Of a last k tile that is partly there: NaN in E4M3 or UE8M0 behind the last block, in any split."""
+    if not is_hopper(kernel):
+        pytest.skip("tensor cores read what pads the layout")
+    config = kernel.config
+    block, dtype = BLOCK[config["a"]], reference.BYTES_OF_DTYPE[config["d"]]
+    for shape in ((33, 200, 32), (65, 520, 96), (9, 136, 352), (40, 264, 4128)):
+        m, n, k = shape
+        operands = operands_of(kernel, shape)
+        scales = {
+            "a_descale": reference.fill_padding(operands.a_scales, (m, k), block, "columns", byte),
+            "b_descale": reference.fill_padding(operands.b_scales, (n, k), block, "columns", byte),
+        }
+        for tactic in tactics_of(kernel, shape):
+            plain = operands.multiply(out_dtype=dtype, tactic=tactic)
+            found = operands.multiply(out_dtype=dtype, tactic=tactic, **scales)
+            assert reference.same_bits(found, plain), f"{tactic} {shape}"
 
 
 def test_nan_scales_stay_in_their_rows(kernel: KernelRecord) -> None:

@@ -14,6 +14,8 @@ import tilewright
 from tilewright import reference as exact_reference
 from tilewright.errors import ArgumentError, NoKernelError
 
+pytestmark = pytest.mark.marks_kernels
+
 ODD = [(1, 8, 16), (31, 256, 256), (127, 129, 136), (1000, 1000, 1000), (4097, 264, 72)]
 SHAPES = [*ODD, (1, 128, 512), (128, 4096, 7168), (17, 33, 6), (4097, 136, 512), (64, 8, 4096)]
 
@@ -266,7 +268,7 @@ def test_wrong_arguments() -> None:
     of.check(of.multiply())
 
 
-@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="one GPU")
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="fewer than two GPUs here")
 def test_a_device_that_is_not_the_current_one() -> None:
     of = reference.of_pair("nvfp4", (256, 512, 1024))
     a, b, a_scales, b_scales = (tensor.to("cuda:1") for tensor in of.call)

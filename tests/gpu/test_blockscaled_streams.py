@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
-import sys
 import threading
-from pathlib import Path
 from typing import Any
 
 import blockscaled_reference as reference
 import pytest
 import torch
+from torch_helpers import RunApart
 
 from tilewright.errors import NotBuiltError
+
+pytestmark = pytest.mark.marks_kernels
 
 
 @pytest.mark.parametrize("how", ["selected", "cut", "copied"])
@@ -81,16 +81,10 @@ print("done")
 
 
 @pytest.mark.parametrize("how", ["selected", "cut"])
-def test_capture_without_a_call_before(how: str, tmp_path: Path) -> None:
+def test_capture_without_a_call_before(how: str, run_apart: RunApart) -> None:
     """In a process of its own: nothing has been loaded, prepared or planned before the capture."""
     tactic = reference.cutting_tactics("nvfp4")[-1] if how == "cut" else None
-    script = tmp_path / "capture.py"
-    script.write_text(CAPTURE, encoding="utf-8")
-    command = [sys.executable, str(script), tactic or ""]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
-    if result.stdout.startswith("not built"):
-        pytest.skip(result.stdout)
-    assert result.stdout.strip() == "done", result.stderr
+    run_apart(CAPTURE, tactic or "")
 
 
 @pytest.mark.parametrize("pair", reference.PAIRS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,11 @@ import pytest
 import torch
 import yaml
 from generated_kernels import fixture, names, registry
+from late_writes import check_waits
 
 import tilewright
+from tilewright import workspace
+from tilewright.context import current
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.gemm.family import FAMILY
 from tilewright.ops.gemm.problem import Problem
@@ -50,56 +54,96 @@ def shapes(record: KernelRecord, among: list[tuple[int, int, int]]) -> Iterator[
 
 
 def full_epilogue(record: KernelRecord, shape: tuple[int, ...], k: int) -> tuple[dict[str, Any], Any]:
-    """Arguments that use all that the kernel can do, and the function of A B that they ask for."""
+    """Arguments that use all that the kernel can do, and the function of A B that they ask for.
+
+    No factor is a power of two: such a one is a shift, which is exact wherever it is applied.
+    """
     config = record.config
     integer = config["d"] == "s32"
     # So that the activation sees values about 1.
-    alpha = 3.0 if integer else 2.0 ** round(math.log2(0.75 / math.sqrt(k)))
+    alpha = -3.0 if integer else -0.8125 * 2.0 ** round(math.log2(0.4 / math.sqrt(k)))
     call: dict[str, Any] = {"alpha": alpha}
     addends = []
     if not integer:
-        call |= {"scale_a": torch.tensor([0.5], device="cuda"), "scale_b": torch.tensor(4.0, device="cuda")}
-        alpha *= 2.0
+        scale_a, scale_b = 0.625, 3.5
+        call |= {
+            "scale_a": torch.tensor([scale_a], device="cuda"),
+            "scale_b": torch.tensor(scale_b, device="cuda"),
+        }
+        alpha *= scale_a * scale_b
     if config["c"] == "same":
         c = reference.random(shape, config["d"], seed=3)
         call |= {"c": reference.embed(c), "beta": -2.0 if integer else -0.625}
         addends.append(call["beta"] * c.double())
     if config["bias"]:
-        call["bias"] = reference.random(shape[-1:], config["d"], seed=4)
+        call["bias"] = reference.embed(reference.random(shape[-1:], config["d"], seed=4))
         addends.append(call["bias"].double())
     return call, lambda product: sum(addends, alpha * product)
 
 
-def check(
+@dataclass
+class Case:
+    """One call of a kernel, into a poisoned D, and what it has to make of it."""
+
+    record: KernelRecord
+    what: str
+    k: int
+    out: reference.Output
+    wanted: torch.Tensor
+    arguments: dict[str, Any]
+
+    def run(self) -> None:
+        tilewright.gemm(out=self.out.view, **self.arguments)
+
+    def check(self, when: str = "") -> None:
+        reference.compare(self.out.view, self.wanted, self.record.config, self.k, f"{self.what} {when}")
+        self.out.check_borders()
+
+
+def case_of(
     record: KernelRecord,
     shape: tuple[int, int, int],
     *,
     batch: int = 0,
     full: bool = False,
     tactic: Tactic | None = None,
-) -> None:
+) -> Case:
+    """Operands within poison; `full` uses all epilogues."""
     config = record.config
     m, n, k = shape
     a, b, product = reference.operands(config["a"], config["b"], shape, batch)
-    a = reference.embed(a, row_major=config["layout"][0] == "t")
-    b = reference.embed(b, row_major=config["layout"][1] == "t")
     out_shape = (batch, m, n) if batch else (m, n)
     call, linear = full_epilogue(record, out_shape, k) if full else ({}, lambda product: product)
-    out = reference.Output.make(out_shape, config["d"])
     tactic = tactic or Tactic(record.name)
-    tilewright.gemm(
-        a,
-        b,
-        out=out.view,
-        activation=config["activation"],
-        fast_accum=config["fast_accum"],
-        tactic=tactic,
+    arguments = {
+        "a": reference.embed(a, row_major=config["layout"][0] == "t"),
+        "b": reference.embed(b, row_major=config["layout"][1] == "t"),
+        "activation": config["activation"],
+        "fast_accum": config["fast_accum"],
+        "tactic": tactic,
         **call,
-    )
-    wanted = reference.ACTIVATIONS[config["activation"]](linear(product))
+    }
     what = f"{tactic} {shape} batch {batch} {'with all epilogues' if full else 'plain'}"
-    reference.compare(out.view, wanted, config, k, what)
-    out.check_borders()
+    wanted = reference.ACTIVATIONS[config["activation"]](linear(product))
+    return Case(record, what, k, reference.Output.make(out_shape, config["d"]), wanted, arguments)
+
+
+def check(record: KernelRecord, shape: tuple[int, int, int], **how: Any) -> None:
+    """As `case_of`: runs and compares."""
+    case = case_of(record, shape, **how)
+    case.run()
+    case.check()
+
+
+def cutting(record: KernelRecord) -> list[Tactic]:
+    """The kernel as it is, and where it cuts k, in each way."""
+    if record.config["scheduler"] != "stream_k":
+        return [Tactic(record.name)]
+    return [
+        Tactic(record.name, decomposition="data_parallel"),
+        Tactic(record.name, decomposition="stream_k"),
+        Tactic(record.name, decomposition="split_k", splits=3),
+    ]
 
 
 def test_odd_shapes(kernel: KernelRecord) -> None:
@@ -128,7 +172,48 @@ def test_raster_and_swizzle(kernel: KernelRecord) -> None:
             check(kernel, (1040, 2064, 528), tactic=Tactic(kernel.name, raster=raster, swizzle=swizzle))
 
 
-def test_decompositions(kernel: KernelRecord) -> None:
+def test_c_is_added_in_place_and_not_read_without_beta(kernel: KernelRecord) -> None:
+    if kernel.config["c"] != "same":
+        pytest.skip("the kernel adds no C")
+    for shape in [*list(shapes(kernel, ODD))[-1:], (256, 512, 1024)]:
+        for tactic in cutting(kernel):
+            case = case_of(kernel, shape, full=True, tactic=tactic)
+            case.out.view.copy_(case.arguments["c"])
+            case.arguments["c"] = case.out.view
+            case.run()
+            case.check("in place")
+            unread = case_of(kernel, shape, tactic=tactic)
+            unread.arguments |= {"c": unread.out.view, "beta": 0.0}  # which is poison
+            unread.run()
+            unread.check("beta 0")
+
+
+def test_waits_for_the_kernel_before(kernel: KernelRecord) -> None:
+    """Programmatic launch starts it early: nothing is read, or written, ahead of its time."""
+    for tactic in cutting(kernel):
+        case = case_of(kernel, (256, 512, 1024), full=True, tactic=tactic)
+        operands = {name: each for name, each in case.arguments.items() if isinstance(each, torch.Tensor)}
+        assert {"a", "b"} <= operands.keys()
+        check_waits(operands, {"d": case.out.view}, case.run, case.check)
+
+
+@pytest.fixture
+def filled_workspaces(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """The sizes of workspaces, which are full of what others may have left there: NaN, zeros, a number."""
+    made, sizes = workspace.on_device, []
+
+    def filled(size: int, device: torch.device) -> torch.Tensor:
+        sizes.append(size)
+        return made(size, device).fill_((0xFF, 0, 0x41)[len(sizes) % 3])
+
+    monkeypatch.setattr(workspace, "on_device", filled)
+    current().plans.clear()  # they hold the function that was
+    yield sizes
+    current().plans.clear()
+
+
+def test_decompositions(kernel: KernelRecord, filled_workspaces: list[int]) -> None:
+    """Whatever a workspace held before."""
     if kernel.config["scheduler"] != "stream_k":
         pytest.skip("the kernel does not split k")
     for shape in [*list(shapes(kernel, ODD))[-1:], (256, 512, 16384), (2048, 4096, 7168)]:
@@ -142,6 +227,7 @@ def test_decompositions(kernel: KernelRecord) -> None:
             for splits in (2, 3, 7):
                 tactic = Tactic(kernel.name, decomposition="split_k", splits=splits, reduction=reduction)
                 check(kernel, shape, tactic=tactic, full=splits == 3)
+    assert len(filled_workspaces) >= 12, "so many launches had none"
 
 
 def test_deterministic_reduction_repeats_to_the_bit(kernel: KernelRecord) -> None:

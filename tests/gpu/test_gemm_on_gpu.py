@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
-from pathlib import Path
 from typing import Any
 
 import gemm_reference as reference
 import pytest
 import torch
+from torch_helpers import RunApart
 
 import tilewright
 from tilewright.errors import AlignmentError, ArgumentError, NoKernelError, NotBuiltError, TilewrightError
@@ -18,6 +16,8 @@ from tilewright.registry import Registry
 
 ODD = [(1, 8, 16), (31, 256, 256), (127, 129, 136), (1000, 1000, 1000), (4097, 264, 72), (17, 33, 5)]
 BF16 = ("bf16", "bf16")
+pytestmark = pytest.mark.marks_kernels
+
 CONFIG = {"fast_accum": False, "activation": "none"}
 
 
@@ -218,15 +218,9 @@ print("done")
 
 
 @pytest.mark.parametrize("settings", ["", "@decomposition=split_k,splits=3"], ids=["selected", "stream_k"])
-def test_capture_without_a_call_before(settings: str, tmp_path: Path) -> None:
+def test_capture_without_a_call_before(settings: str, run_apart: RunApart) -> None:
     """In a process of its own: nothing has been loaded, prepared or planned before the capture."""
-    script = tmp_path / "capture.py"
-    script.write_text(CAPTURE, encoding="utf-8")
-    command = [sys.executable, str(script), settings and stream_k_kernel() + settings]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
-    if result.stdout.startswith("not built"):
-        pytest.skip(result.stdout)
-    assert result.stdout.strip() == "done", result.stderr
+    run_apart(CAPTURE, settings and stream_k_kernel() + settings)
 
 
 STREAMS = """
@@ -252,16 +246,12 @@ print("done")
 
 
 @pytest.mark.parametrize("settings", ["@decomposition=stream_k", "@decomposition=split_k,splits=4"])
-def test_streams_do_not_share_a_workspace(settings: str, tmp_path: Path) -> None:
+def test_streams_do_not_share_a_workspace(settings: str, run_apart: RunApart) -> None:
     """Two kernels that share one deadlock the GPU: a process of its own, which can be ended."""
     name = stream_k_kernel()
     if not Registry().is_built(Registry().record(name)):
         pytest.skip("not built")
-    script = tmp_path / "streams.py"
-    script.write_text(STREAMS, encoding="utf-8")
-    command = [sys.executable, str(script), name + settings]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
-    assert result.stdout.strip() == "done", result.stderr
+    run_apart(STREAMS, name + settings)
 
 
 def test_threads_on_one_stream() -> None:
@@ -291,7 +281,7 @@ def test_threads_on_one_stream() -> None:
         compare(out, product, BF16, 4096)
 
 
-@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="one GPU")
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="fewer than two GPUs here")
 def test_a_device_that_is_not_the_current_one() -> None:
     a, b, product = reference.operands("bf16", "bf16", (256, 512, 1024))
     found = gemm(a.to("cuda:1"), b.to("cuda:1"))

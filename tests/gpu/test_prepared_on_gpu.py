@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import functools
-import subprocess
-import sys
 import threading
-from pathlib import Path
 from typing import Any
 
 import blockscaled_reference as blockscaled
 import pytest
 import torch
-from torch_helpers import built, random, stream_k_tactic, weight
+from torch_helpers import RunApart, built, random, stream_k_tactic, weight
 
 import tilewright
 from tilewright.errors import ArgumentError
+
+pytestmark = pytest.mark.marks_kernels
 
 BF16 = torch.bfloat16
 NAN = float("nan")
@@ -118,7 +117,7 @@ def test_plans_refuse_what_was_not_planned() -> None:
     torch.cuda.synchronize()
 
 
-@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="one GPU")
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="fewer than two GPUs here")
 def test_a_plan_of_a_device_that_is_not_the_current_one() -> None:
     a, b = random(48, 512), weight(256, 512)
     wanted = built(lambda: tilewright.gemm(a, b))
@@ -183,11 +182,6 @@ print("done")
 
 @pytest.mark.parametrize("how", ["two_graphs", "two_branches"])
 @pytest.mark.parametrize("cut", ["stream_k", "split_k,splits=4"])
-def test_graphs_have_workspaces_of_their_own(how: str, cut: str, tmp_path: Path) -> None:
+def test_graphs_have_workspaces_of_their_own(how: str, cut: str, run_apart: RunApart) -> None:
     """Kernels at once that share one deadlock the GPU: a process of its own, which can be ended."""
-    tactic = f"{stream_k_tactic().partition('@')[0]}@decomposition={cut}"
-    script = tmp_path / "graphs.py"
-    script.write_text(TWO_GRAPHS, encoding="utf-8")
-    command = [sys.executable, str(script), tactic, how]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
-    assert result.stdout.strip() == "done", result.stderr
+    run_apart(TWO_GRAPHS, f"{stream_k_tactic().partition('@')[0]}@decomposition={cut}", how)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import replace
 from typing import Any
 
 import pytest
+import quantize_comparison as comparison
 import quantize_reference as of
 import torch
 from generated_kernels import fixture, names, registry
+from late_writes import check_waits
 
 import tilewright
 from tilewright import reference
@@ -25,8 +28,6 @@ FUSED = [(1, 64), (129, 208), (260, 1536), (33, 7168)]
 # whose sums and exponentials are rounded otherwise.
 FAST_SHARE = 0.002
 FUSED_SHARE = 0.002
-LARGEST_STEP = 1
-MOST_LOST = 0.02  # of the norm, by such elements and scales
 
 
 kernel = fixture("quantize", "tilewright build quantize")
@@ -88,35 +89,6 @@ def test_a_scale_for_each_row(kernel: KernelRecord) -> None:
             of.Case("nvfp4", value, layout, per_row).check(kernel.name)
 
 
-def differing(case: of.Case, kernel: KernelRecord) -> tuple[float, float]:
-    """Shares of elements and of scales that differ; elements by a step at most, where scales agree."""
-    found, found_scales = case.quantize(tactic=kernel.name)
-    wanted, wanted_scales = case.wanted()
-    back = (case.read_back(found, found_scales), case.read_back(wanted, wanted_scales))
-    of.compare_values(*back, str(case), MOST_LOST)
-    if case.format.startswith("fp8"):
-        close = (found_scales - wanted_scales).abs() <= wanted_scales.abs() * 2.0**-18
-        assert bool(close.all()), f"{case}: a scale is off by more than a few units in the last place"
-        off = (of.as_bytes(found).to(torch.int16) - of.as_bytes(wanted).to(torch.int16)).abs()
-        assert int(off[off < 0x7F].max()) <= LARGEST_STEP, str(case)
-        return float((off > 0).double().mean()), 0.0
-    ours, theirs = (of.as_bytes(x).to(torch.int16) for x in (found_scales, wanted_scales))
-    assert int((ours - theirs).abs().max()) <= LARGEST_STEP, f"{case}: a scale is more than a step away"
-    block = BLOCK[case.format][1]
-    plain = [
-        tilewright.scale_factors.unswizzle(x, *case.shape[-2:], block, case.layout)  # type: ignore[arg-type]
-        for x in (of.as_bytes(found_scales), of.as_bytes(wanted_scales))
-    ]
-    same = (plain[0] == plain[1]).repeat_interleave(block, dim=-1)[..., : case.shape[-1]]
-    if case.format in ("nvfp4", "mxfp4"):
-        off = of.steps(found, wanted)
-    else:
-        off = (of.as_bytes(found).to(torch.int16) - of.as_bytes(wanted).to(torch.int16)).abs()
-        off = torch.where(off >= 0x7F, 0, off)  # zeros of another sign
-    assert int(off[same].max()) <= LARGEST_STEP, f"{case}: an element is more than a step away"
-    return float((off[same] > 0).double().mean()), float((plain[0] != plain[1]).double().mean())
-
-
 def smooth(shape: tuple[int, ...], x: str, seed: int) -> torch.Tensor:
     generator = torch.Generator(of.DEVICE).manual_seed(seed)
     value = torch.randn(shape, generator=generator, device=of.DEVICE)
@@ -133,7 +105,7 @@ def test_fast_arithmetic(kernel: KernelRecord) -> None:
         scale = reference.nvfp4_global_scale(value)
         for layout in of.layouts_of(config["format"]):
             case = of.Case(config["format"], value, layout, scale, exact=False)
-            elements, scales = differing(case, kernel)
+            elements, scales = of.Run(case, kernel.name).check_close()
             assert elements <= FAST_SHARE, f"{case}: {elements:.2e} of the elements differ"
             assert scales <= FAST_SHARE, f"{case}: {scales:.2e} of the scales differ"
 
@@ -154,20 +126,10 @@ def test_fusions(kernel: KernelRecord) -> None:
                 config["format"], value, layout, scale, fusion=config["fusion"], weight=weight,
                 exact=config["arithmetic"] == "exact",
             )  # fmt: skip
-            if layout == "packed":
-                check_packed(case, kernel)
-                continue
-            elements, scales = differing(case, kernel)
+            blocks = m * -(-k // BLOCK[config["format"]][1])
+            elements, scales = of.Run(case, kernel.name).check_close()
             assert elements <= max(FUSED_SHARE, 2 / (m * k)), f"{case}: {elements:.2e} of the elements differ"
-            assert scales <= max(FUSED_SHARE, 2 / (m * k / 16)), f"{case}: {scales:.2e} of the scales differ"
-
-
-def check_packed(case: of.Case, kernel: KernelRecord) -> None:
-    found, scales = case.quantize(tactic=kernel.name)
-    exact = case.value().double()
-    back = reference.dequantize_fp8_blockwise(found, scales, BLOCK[case.format])
-    largest = exact.abs().amax(dim=-1, keepdim=True)
-    assert bool(((back - exact).abs() <= exact.abs() * 2.0**-3.9 + largest * 2.0**-16).all()), str(case)
+            assert scales <= max(FUSED_SHARE, 2 / blocks), f"{case}: {scales:.2e} of the scales differ"
 
 
 def test_fused_rows_that_do_not_count(kernel: KernelRecord) -> None:
@@ -210,28 +172,24 @@ def test_reading_back(kernel: KernelRecord) -> None:
             case = replace(given, global_scale=None) if seed % 2 else given
             data, scales = case.wanted()
             exact = case.read_back(data, scales)
-            if name.startswith("fp8"):
-                op: Any = functools.partial(tilewright.dequantize_fp8_blockwise, block=BLOCK[name])
-            else:
-                op = getattr(tilewright, f"dequantize_{name.removesuffix('_e5m2')}")
-                op = functools.partial(op, layout=case.layout)
-                op = functools.partial(op, global_scale=case.global_scale) if name == "nvfp4" else op
+            op = reading_back(case)
             for tactic in tactics(kernel):
-                found = op(data, scales, dtype=dtype, tactic=tactic)
-                check_read_back(found, exact, case, rounded_twice=case.global_scale is not None)
+                out = torch.full(exact.shape, math.nan, device=of.DEVICE).to(dtype)
+                found = op(data, scales, out=out, tactic=tactic)
+                assert found is out
+                comparison.check_read_back(
+                    found, exact, str(case), rounded_twice=case.global_scale is not None
+                )
 
 
-def check_read_back(found: torch.Tensor, exact: torch.Tensor, case: of.Case, *, rounded_twice: bool) -> None:
-    """Equal to the exact value, rounded to FP32 and then to the type; a quotient may be the next number."""
-    wanted = exact.float().to(found.dtype)
-    right = (found == wanted) | (found.isnan() & wanted.isnan())
-    if rounded_twice:
-        right |= (found.double() - exact).abs() <= exact.abs() * torch.finfo(found.dtype).eps * 0.6
-        right |= exact.abs() < torch.finfo(found.dtype).smallest_normal
-    if not bool(right.all()):
-        at = tuple((~right).nonzero()[0].tolist())
-        raise AssertionError(f"{case} read back: {found[at].item()} instead of {wanted[at].item()} at {at}")
-    of.compare_values(found, wanted, f"{case} read back", torch.finfo(found.dtype).eps)
+def reading_back(case: of.Case) -> Any:
+    """The op that reads a case's format back, with what it takes beside data and scales."""
+    if case.format.startswith("fp8"):
+        return functools.partial(tilewright.dequantize_fp8_blockwise, block=BLOCK[case.format])
+    op = functools.partial(
+        getattr(tilewright, f"dequantize_{case.format.removesuffix('_e5m2')}"), layout=case.layout
+    )
+    return functools.partial(op, global_scale=case.global_scale) if case.format == "nvfp4" else op
 
 
 def test_reading_back_leaves_masked_rows(kernel: KernelRecord) -> None:
@@ -248,6 +206,61 @@ def test_reading_back_leaves_masked_rows(kernel: KernelRecord) -> None:
     rows = reference.valid_rows(valid, 70)
     assert bool((out[~rows] == 7).all())
     assert torch.equal(out[rows], reference.dequantize(data, scales, name).to(dtype)[rows])
+
+
+def test_waits_for_the_kernel_before(kernel: KernelRecord) -> None:
+    """Programmatic launch starts it early: nothing is read, or written, ahead of its time."""
+    config = kernel.config
+    shape = (2, 260, 1536)
+    per_row = torch.exp2(torch.arange(2 * 260, device=of.DEVICE) % 7 + 5.0).view(2, 260)
+    scales = [torch.full((1,), 150.0, device=of.DEVICE), per_row] if config["format"] == "nvfp4" else [None]
+    for scale in scales:
+        valid = torch.full(shape[:1], shape[1], dtype=torch.int32, device=of.DEVICE)
+        if config["direction"] == "dequantize":
+            reading_back_waits(kernel, smooth(shape, "f32", 7), scale, valid)
+        else:
+            quantizing_waits(kernel, shape, scale, valid)
+
+
+def quantizing_waits(
+    kernel: KernelRecord, shape: tuple[int, int, int], scale: torch.Tensor | None, valid: torch.Tensor
+) -> None:
+    config = kernel.config
+    parts = 2 if config["fusion"] == "silu_mul" else 1
+    value = smooth((*shape[:2], parts * shape[2]), config["x"], 7)
+    weight = smooth(shape[2:], config["x"], 8) if config["fusion"] == "rmsnorm" else None
+    case = of.Case(
+        config["format"], value, of.layouts_of(config["format"])[0], scale, valid, config["fusion"], weight,
+        exact=config["arithmetic"] == "exact",
+    )  # fmt: skip
+    run = of.Run(case, kernel.name)
+
+    def check(when: str) -> None:
+        if is_exact(kernel):
+            run.check_bits(when)
+        else:
+            assert max(run.shares_off()) <= max(FAST_SHARE, FUSED_SHARE), when
+
+    operands = {"x": value, "rows_valid": valid, "weight": weight, "global_scale": scale}
+    given = {name: each for name, each in operands.items() if each is not None}
+    check_waits(given, {"data": run.data, "scales": run.scales}, run.run, check)
+
+
+def reading_back_waits(
+    kernel: KernelRecord, value: torch.Tensor, scale: torch.Tensor | None, valid: torch.Tensor
+) -> None:
+    config = kernel.config
+    case = of.Case(config["format"], value, of.layouts_of(config["format"])[0], scale)
+    data, scales = case.wanted()
+    exact = case.read_back(data, scales)
+    out = torch.full(exact.shape, math.nan, dtype=X_DTYPES[config["x"]], device=of.DEVICE)
+    op = functools.partial(reading_back(case), data, scales, out=out, rows_valid=valid, tactic=kernel.name)
+
+    def check(when: str) -> None:
+        comparison.check_read_back(out, exact, f"{case} {when}", rounded_twice=scale is not None)
+
+    operands = {"data": data, "scales": scales, "rows_valid": valid, "global_scale": scale}
+    check_waits({name: each for name, each in operands.items() if each is not None}, {"x": out}, op, check)
 
 
 def test_the_table_says_what_the_kernel_takes(kernel: KernelRecord) -> None:

@@ -18,6 +18,8 @@ import tilewright.torch_ops
 from tilewright.context import current
 from tilewright.errors import ArgumentError
 
+pytestmark = pytest.mark.marks_kernels
+
 OPS = torch.ops.tilewright
 ALL = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
 BF16 = torch.bfloat16

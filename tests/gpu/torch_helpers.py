@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import gemm_reference as reference
 import pytest
@@ -11,6 +11,8 @@ import torch
 
 from tilewright.context import current
 from tilewright.errors import NotBuiltError
+
+RunApart: TypeAlias = Callable[..., None]  # the fixture `run_apart`: a script, a tactic or "", further words
 
 
 def built(call: Callable[[], Any]) -> Any:

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import click
 
-from tilewright_generator import generation
+from tilewright_generator import __version__, generation
 from tilewright_generator.cli import common, report
 from tilewright_generator.plan import Change, Plan, Why
+from tilewright_generator.project import Project
 from tilewright_generator.words import are, counted
 
 _WORDS = {
@@ -46,7 +47,8 @@ def command(
     drift = [*_drift(plan)]
     if as_json:
         listed = [{"drift": word, "path": path, "why": why} for word, path, why in drift]
-        click.echo(json.dumps({"drift": listed}, indent=1))
+        others = {module.name: module.other_templates for module in plan.modules if module.other_templates}
+        click.echo(json.dumps({"drift": listed, "other_templates": others}, indent=1))
         return 1 if drift else 0
     for line in report.diffs(plan) if diff else ():
         click.echo(line)
@@ -57,6 +59,8 @@ def command(
         modules = counted(len(inputs.expansions), "module")
         click.echo(f"{counted(kernels, 'kernel')} of {modules} {are(kernels)} as the specs say")
         return 0
+    for line in _made_by_others(plan, inputs.project):
+        click.echo(line, err=True)
     given = _repeat(specs, root, out, filters)
     for line in _mend(plan, given):
         click.echo(line, err=True)
@@ -64,19 +68,31 @@ def command(
 
 
 def _drift(plan: Plan) -> Iterator[tuple[str, str, str]]:
-    for action in plan.actions:
+    for path, action in plan.actions():
         word, why = _WORDS[action.change]
-        yield word, action.path, why
+        yield word, path, action.why or why
     for kept in plan.kept:
         yield ("extra" if kept.data is None else "changed"), kept.path, kept.why.value
+
+
+def _made_by_others(plan: Plan, project: Project) -> Iterator[str]:
+    """Where templates are not those that made the files: whose they are, and so who has changed."""
+    for module in plan.modules:
+        for name in module.other_templates:
+            own = project.root / "templates" / name
+            if own.is_file():
+                yield f"{module.name}: {project.label(own)} has changed since the files were made from it"
+            else:
+                made = f"{module.name}: another version of tilewright made the files"
+                yield f"{made}; this is {__version__}, whose template {name} is another"
 
 
 def _mend(plan: Plan, given: str) -> Iterator[str]:
     edited = [kept for kept in plan.kept if kept.why not in (Why.UNKNOWN, Why.UNLISTED)]
     unlisted = [kept for kept in plan.kept if kept.why is Why.UNLISTED]
     unknown = [kept for kept in plan.kept if kept.why is Why.UNKNOWN]
-    if plan.actions:
-        yield f"mend {counted(len(plan.actions), 'file')} with: tilewright generate{given}"
+    if actions := plan.actions():
+        yield f"mend {counted(len(actions), 'file')} with: tilewright generate{given}"
     if edited:
         discard = f"discard the edits of {counted(len(edited), 'file')} with"
         yield f"{discard}: tilewright generate --force{given}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 
 import click
@@ -10,7 +11,9 @@ import click
 from tilewright_generator import generation
 from tilewright_generator.apply import apply
 from tilewright_generator.cli import common, report
+from tilewright_generator.exclusive import exclusive
 from tilewright_generator.plan import Plan, Why
+from tilewright_generator.project import Project
 from tilewright_generator.words import are, counted
 
 _SHOWN = 20  # files left alone that are printed
@@ -46,15 +49,23 @@ def command(
     kept, and the exit code is 1. With --filter, only the sources of those kernels are written, beside the
     tables, and nothing is removed.
     """
-    inputs = common.read(root, out, specs, filters)
-    plan = generation.make_plan(inputs.project, inputs.expansions, inputs.only, inputs.everything, force)
-    if as_json:
-        click.echo(json.dumps({"applied": not dry_run} | report.as_json(plan, inputs.expansions), indent=1))
-    else:
-        _print(plan, inputs, diff)
-    if not dry_run:
-        apply(plan)
+    folder = Project.find(root, out).out
+    # Specs are read while others are kept away, so that the last to write is not the first who read.
+    with nullcontext() if dry_run else exclusive(folder, lambda: _say_waiting(folder)):
+        inputs = common.read(root, out, specs, filters)
+        plan = generation.make_plan(inputs.project, inputs.expansions, inputs.only, inputs.everything, force)
+        if as_json:
+            answer = {"applied": not dry_run} | report.as_json(plan, inputs.expansions)
+            click.echo(json.dumps(answer, indent=1))
+        else:
+            _print(plan, inputs, diff)
+        if not dry_run:
+            apply(plan)
     return 1 if _in_the_way(plan) else 0
+
+
+def _say_waiting(folder: Path) -> None:
+    click.echo(f"waiting for another `tilewright generate` that writes {report.shown(folder)}", err=True)
 
 
 def _in_the_way(plan: Plan) -> list[str]:
@@ -75,7 +86,7 @@ def _print(plan: Plan, inputs: common.Inputs, diff: bool) -> None:
         click.echo(f"... and {len(plan.kept) - _SHOWN:,} more (--json lists all)", err=True)
     if _in_the_way(plan):
         click.echo("`tilewright generate --force` replaces or removes what stands in the way.", err=True)
-    elif not plan.actions:
+    elif not plan.actions():
         kernels = sum(len(each.kernels) for each in inputs.expansions)
         modules = counted(len(inputs.expansions), "module")
         click.echo(

@@ -15,13 +15,13 @@ from tilewright_generator.expand import Expansion, Kernel
 from tilewright_generator.fields import fields_of
 from tilewright_generator.module import selects
 from tilewright_generator.standing import Standing, standings
-from tilewright_generator.status import CURRENT, NEVER, STALE
+from tilewright_generator.status import CURRENT, FAILED, NEVER, STALE
 from tilewright_generator.words import counted
 
 if TYPE_CHECKING:
     from tilewright.device import DeviceProperties
 
-_WORDS = {CURRENT: "", STALE: "~", NEVER: "-"}
+_WORDS = {CURRENT: "", STALE: "~", FAILED: "!", NEVER: "-"}
 
 
 class Row(NamedTuple):
@@ -114,6 +114,7 @@ def _counts(found: Sequence[Standing]) -> str:
         "compiled": sum(each.compiled == CURRENT for each in found),
         "run": sum(each.run == CURRENT for each in found),
         "stale": sum(STALE in (each.compiled, each.run) for each in found),
+        "failed": sum(each.run == FAILED for each in found),
     }
     return "".join(f", {count} {word}" for word, count in counts.items() if count)
 
@@ -134,7 +135,7 @@ def _columns(standing: Standing) -> tuple[str, str, str, str]:
 
 def _legend(gpu: DeviceProperties | None) -> str:
     tuned = "tuned (unknown: no GPU here; --device names one)" if gpu is None else f"tuned for {gpu.name}"
-    return f"b built here, t {tuned}, c compiled, r run on a GPU (~ as another source, - no)"
+    return f"b built here, t {tuned}, c compiled, r run on a GPU (~ as another source, ! failed, - no)"
 
 
 def _json(expansion: Expansion, row: Row) -> dict[str, Any]:

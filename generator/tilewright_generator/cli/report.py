@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from difflib import unified_diff
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import click
 
 from tilewright_generator import manifest
 from tilewright_generator.expand import Expansion
-from tilewright_generator.plan import Action, Change, Kept, Plan, module_of
+from tilewright_generator.plan import Action, Change, Plan
 from tilewright_generator.words import counted
 
 _SHOWN = 100  # actions of a module that are printed; --json has all
@@ -32,26 +33,23 @@ def left_out(expansions: Iterable[Expansion]) -> Iterator[str]:
 
 def actions(plan: Plan) -> Iterator[str]:
     """The plan, module by module, with counts and what each would compile."""
-    by_module: dict[str, list[Action]] = {}
-    for action in plan.actions:
-        if action.path != manifest.NAME:
-            by_module.setdefault(module_of(action.path), []).append(action)
-    for module, found in sorted(by_module.items()):
-        yield f"{module}:"
+    for module in sorted(plan.modules, key=attrgetter("name")):
+        found = module.actions
+        if not found:
+            continue
+        yield f"{module.name or plan.folder.name}:"
         for action in found[:_SHOWN]:
-            yield "  " + click.style(f"{action.change.value} {action.path}", fg=_COLOURS[action.change])
+            line = f"{action.change.value} {module.path(action.name)}"
+            why = f": {action.why}" if action.why else ""
+            yield f"  {click.style(line, fg=_COLOURS[action.change])}{why}"
         if len(found) > _SHOWN:
             yield f"  ... and {len(found) - _SHOWN:,} more (--json lists all)"
         counts = Counter(action.change for action in found)
         yield (
             f"  {counts[Change.ADD]:,} to add, {counts[Change.CHANGE]:,} to change, "
-            f"{counts[Change.REMOVE]:,} to remove, {plan.unchanged[module]:,} unchanged; "
+            f"{counts[Change.REMOVE]:,} to remove, {module.unchanged:,} unchanged; "
             f"{counted(units(found), 'unit')} to compile"
         )
-    if plan.actions and not by_module:  # otherwise it goes without saying
-        (action,) = plan.actions
-        why = "it was missing" if action.change is Change.ADD else "it did not list the files as they are"
-        yield click.style(f"{action.change.value} {action.path}", fg=_COLOURS[action.change]) + f": {why}"
 
 
 def shown(path: Path) -> Path:
@@ -62,15 +60,17 @@ def shown(path: Path) -> Path:
 
 def units(found: Iterable[Action]) -> int:
     """Kernel sources that would be compiled again."""
-    return sum(action.path.endswith(".cu") and action.change is not Change.REMOVE for action in found)
+    return sum(action.name.endswith(".cu") and action.change is not Change.REMOVE for action in found)
 
 
 def diffs(plan: Plan) -> Iterator[str]:
-    """Unified diffs from what is on disk to what the specs say."""
-    differing: list[Action | Kept] = [*plan.actions, *plan.kept]
-    for item in differing:
-        if item.path != manifest.NAME and item.data is not None:
-            yield from _diff(plan.folder, item.path, item.data)
+    """Unified diffs from what is on disk to what the specs say; manifests follow from the other files."""
+    for path, action in plan.actions():
+        if action.name != manifest.NAME:
+            yield from _diff(plan.folder, path, action.data)
+    for kept in plan.kept:
+        if kept.data is not None:
+            yield from _diff(plan.folder, kept.path, kept.data)
 
 
 def _diff(folder: Path, path: str, data: bytes) -> Iterator[str]:
@@ -85,19 +85,20 @@ def _diff(folder: Path, path: str, data: bytes) -> Iterator[str]:
 def as_json(plan: Plan, expansions: Iterable[Expansion]) -> dict[str, Any]:
     """The plan for machines."""
     kinds = {Change.ADD: "add", Change.CHANGE: "change", Change.REMOVE: "remove"}
+    planned = {module.name: module for module in plan.modules}
     modules: dict[str, dict[str, Any]] = {}
     for each in expansions:
-        own = [action for action in plan.actions if module_of(action.path) == each.spec.module]
+        own = planned[each.spec.module]
         modules[each.spec.module] = {
             "spec": each.spec.path,
             "kernels": len(each.kernels),
             "excluded": len(each.excluded),
             "rejected": each.rejections(),
-            "unchanged": plan.unchanged[each.spec.module],
-            "units": units(own),
+            "unchanged": own.unchanged,
+            "units": units(own.actions),
         }
     return {
         "modules": modules,
-        "actions": [{"change": kinds[action.change], "path": action.path} for action in plan.actions],
+        "actions": [{"change": kinds[action.change], "path": path} for path, action in plan.actions()],
         "kept": [{"path": kept.path, "why": kept.why.value} for kept in plan.kept],
     }

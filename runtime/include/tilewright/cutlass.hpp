@@ -6,6 +6,7 @@
 #include "tilewright/abi.h"
 #include "tilewright/launch.hpp"
 #include "tilewright/tactic.h"
+#include "tilewright/tensor_map.hpp"
 
 namespace tilewright {
 
@@ -104,16 +105,20 @@ struct CutlassAdapter {
     }
   }
 
+  // What has to hold before CUTLASS can be asked: it divides by some of this.
+  static bool sane(Args const& args) {
+    tilewright_tactic const& tactic = args.tactic;
+    return args.m > 0 && args.n > 0 && args.k > 0 && args.batch > 0 && tactic.sm_count > 0 && tactic.swizzle > 0 &&
+           tactic.splits > 0 && Problem<Traits>::possible(args);
+  }
+
+  static bool takes(typename Kernel::Arguments const& arguments) {
+    return clusters_fit(arguments) && Kernel::can_implement(arguments);
+  }
+
   static int32_t can_implement(void const* opaque) {
     auto const& args = *static_cast<Args const*>(opaque);
-    tilewright_tactic const& tactic = args.tactic;
-    bool const sane = args.m > 0 && args.n > 0 && args.k > 0 && args.batch > 0 && tactic.sm_count > 0 &&
-                      tactic.swizzle > 0 && tactic.splits > 0 && Problem<Traits>::possible(args);
-    if (!sane) {
-      return TILEWRIGHT_NOT_SUPPORTED;
-    }
-    auto const arguments = Problem<Traits>::arguments(args);
-    return clusters_fit(arguments) && Kernel::can_implement(arguments) ? TILEWRIGHT_OK : TILEWRIGHT_NOT_SUPPORTED;
+    return sane(args) && takes(Problem<Traits>::arguments(args)) ? TILEWRIGHT_OK : TILEWRIGHT_NOT_SUPPORTED;
   }
 
   static int64_t workspace_bytes(void const* opaque) {
@@ -121,14 +126,22 @@ struct CutlassAdapter {
         Kernel::get_workspace_size(Problem<Traits>::arguments(*static_cast<Args const*>(opaque))));
   }
 
-  static int32_t launch(void const* opaque, void* workspace, void* stream_handle) {
-    auto const& args = *static_cast<Args const*>(opaque);
-    auto const stream = static_cast<cudaStream_t>(stream_handle);
-    if (cudaError_t const error = prepare<Traits>(Traits::entry(), Kernel::SharedStorageSize, kDynamicCluster<Kernel>);
-        error != cudaSuccess) {
-      return error;
+  static int32_t launch(void const* args, void* workspace, void* stream) {
+    return answer(enqueue(*static_cast<Args const*>(args), workspace, static_cast<cudaStream_t>(stream)));
+  }
+
+  static int32_t enqueue(Args const& args, void* workspace, cudaStream_t stream) {
+    if (!sane(args)) {
+      return TILEWRIGHT_NOT_SUPPORTED;
     }
     auto const arguments = Problem<Traits>::arguments(args);
+    if (!takes(arguments)) {
+      return TILEWRIGHT_NOT_SUPPORTED;
+    }
+    Context context;
+    if (cudaError_t const error = current_context(context); error != cudaSuccess) {
+      return error;
+    }
     if constexpr (kStreamK<Kernel>) {
       if (workspace == nullptr && Kernel::get_workspace_size(arguments) != 0) {
         return TILEWRIGHT_WORKSPACE_MISSING;
@@ -138,13 +151,19 @@ struct CutlassAdapter {
         return error != cudaSuccess ? error : cudaErrorUnknown;
       }
     }
+    tensor_map_error() = CUDA_SUCCESS;
     typename Kernel::Params params = Kernel::to_underlying_arguments(arguments, workspace);
+    if (tensor_map_error() != CUDA_SUCCESS) {
+      return cudaErrorInvalidValue;
+    }
 
     LaunchShape shape{};
     shape.grid = Kernel::get_grid_shape(params);
     shape.block = Kernel::get_block_shape();
     shape.smem_bytes = Kernel::SharedStorageSize;
     shape.pdl = Traits::kPdl;
+    shape.spread = true;
+    shape.large_clusters = kDynamicCluster<Kernel>;
     if constexpr (kDynamicCluster<Kernel>) {
       shape.cluster = arguments.hw_info.cluster_shape_fallback;
       shape.preferred = arguments.hw_info.cluster_shape;
@@ -152,7 +171,7 @@ struct CutlassAdapter {
       using Cluster = typename Kernel::ClusterShape;
       shape.cluster = shape.preferred = dim3(cute::size<0>(Cluster{}), cute::size<1>(Cluster{}), 1);
     }
-    return tilewright::launch(Traits::entry(), &params, shape, stream);
+    return tilewright::launch<Traits>(context, Traits::entry(), &params, shape, stream);
   }
 
   static constexpr tilewright_kernel descriptor(char const* name) {

@@ -19,13 +19,16 @@ _FAILURES_SHOWN = 5
 
 # What a finding fails: every build, or a strict one only.
 WRONG_PATH = "wrong_path"
+NO_WAIT = "no_wait"
 KNOWN_SPILLS = "known_spills"
-_ALWAYS_FATAL = frozenset({WRONG_PATH, "compile"})
+_ALWAYS_FATAL = frozenset({WRONG_PATH, NO_WAIT, "compile"})
+_WAIT = "ACQBULK"  # griddepcontrol.wait, in SASS
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What is wrong: `kind` is compile, wrong_path, serialized_mma, spills, known_spills, stack or facts."""
+    """What is wrong: `kind` is compile, wrong_path, no_wait, serialized_mma, spills, known_spills, stack or
+    facts."""
 
     kind: str
     message: str
@@ -166,6 +169,10 @@ def judge(record: KernelRecord, report: Mapping[str, Any]) -> list[Finding]:
         if not any(re.match(pattern, opcode) for opcode in opcodes):
             holds = ", ".join(opcodes) or "no tensor-core instruction"
             findings.append(Finding(WRONG_PATH, f"wrong path: its SASS has no {pattern}; it holds {holds}"))
+    if record.config.get("pdl") and _WAIT not in report.get("grid_dependency", {}):
+        findings.append(
+            Finding(NO_WAIT, f"its launch may begin early (pdl), and its SASS has no {_WAIT} that waits")
+        )
     for warning in report["warnings"]:
         # C7510 for an opaque call, C7520 for a divergent path, others: ptxas words them alike.
         if warning["code"] == "C7510" or "wgmma.mma_async instructions are serialized" in warning["text"]:

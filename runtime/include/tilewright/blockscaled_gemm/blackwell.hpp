@@ -2,6 +2,8 @@
 // headers that its collectives need, and what turns a problem into CUTLASS's arguments.
 #pragma once
 
+#include "tilewright/tensor_map.hpp"  // before the rest of CUTLASS
+
 #include "cutlass/cutlass.h"
 #include "cutlass/detail/sm100_blockscaled_layout.hpp"
 #include "cutlass/epilogue/collective/collective_builder.hpp"

@@ -21,9 +21,16 @@ struct HopperAdapter {
 
   static int64_t workspace_bytes(void const*) { return 0; }  // the parts of a split k meet in shared memory
 
-  static int32_t launch(void const* opaque, void*, void* stream) {
-    auto const& args = *static_cast<Args const*>(opaque);
-    if (cudaError_t const error = prepare<Traits>(Traits::entry(), Kernel::kSharedBytes); error != cudaSuccess) {
+  static int32_t launch(void const* args, void*, void* stream) {
+    return answer(enqueue(*static_cast<Args const*>(args), static_cast<cudaStream_t>(stream)));
+  }
+
+  static int32_t enqueue(Args const& args, cudaStream_t stream) {
+    if (can_implement(&args) != TILEWRIGHT_OK) {
+      return TILEWRIGHT_NOT_SUPPORTED;
+    }
+    Context context;
+    if (cudaError_t const error = current_context(context); error != cudaSuccess) {
       return error;
     }
     typename Kernel::Params params;
@@ -36,7 +43,8 @@ struct HopperAdapter {
     shape.cluster = shape.preferred = Kernel::cluster(args);
     shape.smem_bytes = Kernel::kSharedBytes;
     shape.pdl = Traits::kPdl;
-    return tilewright::launch(Traits::entry(), &params, shape, static_cast<cudaStream_t>(stream));
+    shape.spread = true;
+    return tilewright::launch<Traits>(context, Traits::entry(), &params, shape, stream);
   }
 
   static constexpr tilewright_kernel descriptor(char const* name) {

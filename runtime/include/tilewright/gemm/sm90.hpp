@@ -3,6 +3,8 @@
 // what turns a problem into CUTLASS's arguments.
 #pragma once
 
+#include "tilewright/tensor_map.hpp"  // before the rest of CUTLASS
+
 #include "cutlass/cutlass.h"
 #include "cutlass/gemm/collective/collective_builder_decl.hpp"
 #include "cutlass/gemm/collective/collective_mma_decl.hpp"

@@ -101,10 +101,7 @@ struct DequantizeKernel {
 #pragma unroll
       for (int i = 0; i < kRows; ++i) {
         bool const counts = quad.counts(i) && column < params.k;
-        char const* const address = data + quad.row(i) * params.row_data;
-        for (int j = 0; j < kWords; ++j) {
-          words[i][j] = counts ? __ldg(reinterpret_cast<uint32_t const*>(address) + j) : 0;
-        }
+        load(data + quad.row(i) * params.row_data, words[i], counts);
         scales[i] = counts ? Format::scale(params, task.group, quad.row(i), column / Format::kBlock) : 0.0f;
       }
 #pragma unroll 1

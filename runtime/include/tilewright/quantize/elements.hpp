@@ -176,25 +176,39 @@ struct Elements<F32> {
   }
 };
 
-// 16 bytes of global memory that nothing writes meanwhile.
-__device__ __forceinline__ void load_16(void const* address, uint32_t* words) {
-  asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
-               : "l"(address));
-}
-
 __device__ __forceinline__ void prefetch(void const* address) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
 }
 
+// Global memory that nothing writes after griddepcontrol.wait. Volatile, so that the compiler moves no load above that
+// wait, as it may a plain `__ldg`.
+template <int kWords>
+__device__ __forceinline__ void load_at_once(void const* address, uint32_t* words) {
+  static_assert(kWords == 1 || kWords == 2 || kWords == 4);
+  if constexpr (kWords == 1) {
+    asm volatile("ld.global.nc.u32 %0, [%1];" : "=r"(words[0]) : "l"(address));
+  } else if constexpr (kWords == 2) {
+    asm volatile("ld.global.nc.v2.u32 {%0, %1}, [%2];" : "=r"(words[0]), "=r"(words[1]) : "l"(address));
+  } else {
+    asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                 : "l"(address));
+  }
+}
+
+// The same, 16 bytes at a time where there are so many; zeros where it is not wanted.
 template <int kWords>
 __device__ __forceinline__ void load(void const* address, uint32_t (&words)[kWords], bool wanted) {
+  constexpr int kStep = kWords < 4 ? kWords : 4;
 #pragma unroll
-  for (int i = 0; i < kWords; i += 4) {
+  for (int i = 0; i < kWords; i += kStep) {
     if (wanted) {
-      load_16(static_cast<char const*>(address) + i * 4, words + i);
+      load_at_once<kStep>(static_cast<char const*>(address) + i * 4, words + i);
     } else {
-      words[i] = words[i + 1] = words[i + 2] = words[i + 3] = 0;
+#pragma unroll
+      for (int j = 0; j < kStep; ++j) {
+        words[i + j] = 0;
+      }
     }
   }
 }

@@ -24,12 +24,16 @@ struct Adapter {
 
   static int64_t workspace_bytes(void const*) { return 0; }
 
-  static int32_t launch(void const* opaque, void*, void* stream) {
-    auto const& args = *static_cast<Args const*>(opaque);
-    if (can_implement(opaque) != TILEWRIGHT_OK) {
+  static int32_t launch(void const* args, void*, void* stream) {
+    return answer(enqueue(*static_cast<Args const*>(args), static_cast<cudaStream_t>(stream)));
+  }
+
+  static int32_t enqueue(Args const& args, cudaStream_t stream) {
+    if (can_implement(&args) != TILEWRIGHT_OK) {
       return TILEWRIGHT_NOT_SUPPORTED;
     }
-    if (cudaError_t const error = prepare<Traits>(Traits::entry(), Kernel::kSharedBytes); error != cudaSuccess) {
+    Context context;
+    if (cudaError_t const error = current_context(context); error != cudaSuccess) {
       return error;
     }
     Params params{};
@@ -41,7 +45,8 @@ struct Adapter {
     shape.cluster = shape.preferred = dim3(1);
     shape.smem_bytes = Kernel::kSharedBytes;
     shape.pdl = Traits::kPdl;
-    return tilewright::launch(Traits::entry(), &params, shape, static_cast<cudaStream_t>(stream));
+    shape.spread = false;  // many small thread blocks, of which several keep an SM busy
+    return tilewright::launch<Traits>(context, Traits::entry(), &params, shape, stream);
   }
 
   static constexpr tilewright_kernel descriptor(char const* name) {

@@ -24,6 +24,7 @@ struct Config {
   static_assert(TileN == 8 || TileN == 16 || TileN == 32 || TileN == 64 || TileN == 128);
   static_assert(Stages >= 2);
 
+  static constexpr int kColumns = TileK / Weights::Decode::kBlock;  // of scale factors, in a k tile
   static constexpr int kWarps = TileM / 16;
   static constexpr int kThreads = kWarps * 32;
   using Store = Epilogue<ElementD, TileM, TileN, kThreads, kWithC>;
@@ -58,6 +59,7 @@ struct Config {
     EpilogueParams epilogue;
     int k_tiles;
     int atoms;              // of scale factors, along k
+    int last_columns;       // of scale factors, in the last k tile
     int weight_row_blocks;  // of 128 rows of scale factors
     int splits;
     bool along_m;                       // grid.x counts tiles along the caller's m, else along n

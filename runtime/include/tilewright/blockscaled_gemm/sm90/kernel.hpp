@@ -62,6 +62,7 @@ struct Kernel {
     params.weight_scale_stride = int64_t(params.weight_row_blocks) * params.atoms * kAtomBytes;
     params.activation_scale_stride = int64_t(ceil_div(args.m, 128)) * params.atoms * kAtomBytes;
     params.k_tiles = ceil_div(args.k, TileK);
+    params.last_columns = ceil_div(args.k, kBlock) - (params.k_tiles - 1) * Config::kColumns;
     params.splits = splits_of(args);
     params.along_m = along_m(args);
     params.one_weights = args.batch == 1 || args.batch_stride_b == 0;
@@ -102,14 +103,6 @@ struct Kernel {
         barrier_init(Config::full(shared, stage), 1);
       }
       fence_barrier_init();
-    }
-    // The last tile may have fewer atoms than its stage holds: what data there is (zeros) must meet no NaN.
-    if (params.atoms % Weights::kAtoms != 0) {
-      constexpr int kScales = Stages * (Weights::kScaleBytes + Activations::kScaleBytes);
-      for (int i = threadIdx.x; i < kScales / 16; i += kThreads) {
-        store_words(Config::weight_scales(shared, 0) + i * 16, 0, 0, 0, 0);
-      }
-      fence_async_proxy();
     }
     __syncthreads();
     if constexpr (kPdl) {

@@ -117,7 +117,7 @@ struct Mainloop {
       }
     }
     __syncwarp();
-    barrier_wait(Config::full(shared, 0), 0);
+    wait_for(0, 0, tiles == 1);
     Packed next = load(0, 0);
     decode_activations(0, 0);
     fence_async_proxy();
@@ -156,7 +156,7 @@ struct Mainloop {
       }
       buffer = buffer + 1 == Config::kBuffers ? 0 : buffer + 1;
       if (tile + 1 < tiles) {
-        barrier_wait(Config::full(shared, stage), parity);
+        wait_for(stage, parity, tile + 2 == tiles);
         next = load(stage, 0);
         decode_activations(stage, buffer);
         fence_async_proxy();
@@ -172,6 +172,31 @@ struct Mainloop {
     }
     wgmma_wait<0>();
     hold(accumulators);
+  }
+
+  // Waits until the stage holds its tile; `last` is this CTA's last one.
+  __device__ __forceinline__ void wait_for(int stage, uint32_t parity, bool last) const {
+    Params const& params = producer.params;
+    barrier_wait(Config::full(shared, stage), parity);
+    if (last && params.last_columns < Config::kColumns && producer.work.split + 1 == params.splits) {
+      clear_padding(Config::weight_scales(shared, stage), Weights::kScaleBytes / 4);
+      clear_padding(Config::activation_scales(shared, stage), Activations::kScaleBytes / 4);
+      __syncthreads();
+    }
+  }
+
+  // Clears what lies behind the last scale factor of each row: the layout's padding, which may be anything, and what
+  // the stage held before. The data there is zero, and zero times NaN is NaN.
+  __device__ __forceinline__ void clear_padding(uint32_t scales, int words) const {
+#pragma unroll 1
+    for (int i = threadIdx.x; i < words; i += Config::kThreads) {
+      int const atom = i / (kAtomBytes / 4) % Weights::kAtoms;
+      int const left = producer.params.last_columns - atom * 4;  // of the four factors of a word
+      if (left < 4) {
+        uint32_t const word = scales + i * 4;
+        store_word(word, left <= 0 ? 0 : load_word(word) & (~0u >> (32 - left * 8)));
+      }
+    }
   }
 
   // Reads 16 bytes of each row: number `unit` of this thread's in the stage.

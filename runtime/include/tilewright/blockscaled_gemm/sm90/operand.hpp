@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "tilewright/blockscaled_gemm/sm90/decode.hpp"
+#include "tilewright/launch.hpp"
 
 namespace tilewright::blockscaled_gemm::sm90 {
 
@@ -56,14 +57,7 @@ struct OperandTile {
 template <class Tile>
 cudaError_t encode_map(CUtensorMap& map, void const* address, int row_bytes, int rows, int batch, int64_t row_stride,
                        int64_t batch_stride, int box_rows) {
-  using Encode = decltype(&cuTensorMapEncodeTiled);
-  static Encode const encode = [] {
-    void* entry = nullptr;
-    cudaDriverEntryPointQueryResult result{};
-    cudaError_t const error =
-        cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000, cudaEnableDefault, &result);
-    return error == cudaSuccess && result == cudaDriverEntryPointSuccess ? reinterpret_cast<Encode>(entry) : nullptr;
-  }();
+  static auto const encode = driver_function<decltype(&cuTensorMapEncodeTiled)>("cuTensorMapEncodeTiled");
   if (encode == nullptr) {
     return cudaErrorNotSupported;
   }

@@ -42,6 +42,10 @@ __device__ __forceinline__ void load_words(uint32_t address, uint32_t (&words)[4
                : "memory");
 }
 
+__device__ __forceinline__ void store_word(uint32_t address, uint32_t value) {
+  asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
+}
+
 __device__ __forceinline__ void store_words(uint32_t address, uint32_t x, uint32_t y, uint32_t z, uint32_t w) {
   asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");
 }

@@ -1,0 +1,32 @@
+"""`requires:` of a spec: which releases of tilewright can read it."""
+
+from __future__ import annotations
+
+from tilewright_generator import __version__, load
+from tilewright_generator.errors import Problems
+
+KEY = "requires"
+_HOW = 'write releases as pip does, in quotes: ">=0.2", ">=0.2,<1"'
+
+
+def met(document: load.Mapping, problems: Problems) -> bool:
+    """Whether this tilewright is one that the spec asks for. Where it is not, that is the spec's only fault:
+    what else is wrong with it, only a newer one can tell."""
+    entry = document.entries.get(KEY)
+    if entry is None or isinstance(entry.value, load.Unreadable):
+        return True
+    # 20 ms that only specs with this key pay.
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415
+
+    given = entry.value.value if isinstance(entry.value, load.Scalar) else None
+    try:
+        if not isinstance(given, str) or not given.strip():
+            raise InvalidSpecifier
+        wanted = SpecifierSet(given)
+    except InvalidSpecifier:
+        problems.add(entry.value.position, f"{KEY}: {_HOW}")
+        return True
+    if wanted.contains(__version__, prereleases=True):
+        return True
+    problems.add(entry.value.position, f"this spec needs tilewright {wanted}, and this is {__version__}")
+    return False

@@ -1,0 +1,79 @@
+"""What stands in a folder. No link is followed, but to read the file that it leads to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from pathlib import Path
+
+from tilewright_generator.errors import UsageError
+
+
+class Kind(Enum):
+    """What stands under a name."""
+
+    FILE = "a file"
+    FOLDER = "a folder"
+    LINK = "a symbolic link"
+    OTHER = "neither a file nor a folder"
+
+
+class Tree:
+    """All that is below a folder and not hidden, as it was when this was made."""
+
+    def __init__(self, folder: Path, kinds: Mapping[str, Kind] | None = None) -> None:
+        self.folder = folder
+        self._kinds: Mapping[str, Kind] = dict(_below(folder)) if kinds is None else kinds
+
+    def kind(self, name: str) -> Kind | None:
+        """What `name` is, a path from the folder; None where there is none."""
+        return self._kinds.get(name)
+
+    def names(self) -> list[str]:
+        """Everything but folders, sorted."""
+        return sorted(name for name, kind in self._kinds.items() if kind is not Kind.FOLDER)
+
+    def read(self, name: str) -> bytes | None:
+        """The bytes of a file, or of one that a link leads to; None where there is none."""
+        kind = self._kinds.get(name)
+        path = f"{self.folder}/{name}"
+        if kind is not Kind.FILE and not (kind is Kind.LINK and Path(path).is_file()):
+            return None
+        try:
+            # A file object costs more than the reading of a kernel's source.
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                return b"".join(iter(lambda: os.read(descriptor, 1 << 20), b""))
+            finally:
+                os.close(descriptor)
+        except FileNotFoundError:  # it was there a moment ago
+            return None
+        except OSError as error:
+            raise UsageError(f"cannot read {path}: {error.strerror}") from error
+
+
+def scan(folder: Path) -> dict[str, Kind]:
+    """What is in `folder` itself and not hidden, by its name; nothing where there is no such folder."""
+    try:
+        with os.scandir(folder) as entries:
+            return {entry.name: _kind(entry) for entry in entries if not entry.name.startswith(".")}
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise UsageError(f"cannot read the folder {folder}: {error.strerror}") from error
+
+
+def _below(folder: Path, above: str = "") -> Iterator[tuple[str, Kind]]:
+    for name, kind in scan(folder).items():
+        yield above + name, kind
+        if kind is Kind.FOLDER:
+            yield from _below(folder / name, f"{above}{name}/")
+
+
+def _kind(entry: os.DirEntry[str]) -> Kind:
+    if entry.is_symlink():
+        return Kind.LINK
+    if entry.is_dir(follow_symlinks=False):
+        return Kind.FOLDER
+    return Kind.FILE if entry.is_file(follow_symlinks=False) else Kind.OTHER

@@ -1,0 +1,43 @@
+"""The programs that kill commands do kill them, and notice what is not recovered."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def paths(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([f"{ROOT}/generator", f"{ROOT}/runtime"]))
+
+
+def test_a_command_is_killed_when_it_is_ready_with_what_it_has_started(tmp_path: Path) -> None:
+    """`kill` reads what they print to the end, and so answers when the sleeping child has ended too."""
+    from kills.common import kill  # noqa: PLC0415
+
+    ready = tmp_path / "ready"
+    killed = kill(["sh", "-c", f"echo started; sleep 100000 & touch {ready}; wait"], 0, ready=ready.exists)
+    assert (killed.exit_code, killed.output) == (None, "started\n")
+    assert kill(["sh", "-c", "exit 3"], 0, ready=lambda: False).exit_code == 3
+
+
+def test_killed_generates_are_recovered_and_one_that_is_not_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kills import generate  # noqa: PLC0415
+
+    monkeypatch.setattr(generate, "TILES", generate.TILES[:4])
+    found = generate.hammer(tmp_path / "killed", kills=1, seed=1)
+    assert found["ok"], found["rows"]
+    project = generate.Project(tmp_path / "edited", random.Random(1))
+    project.generate(project.out)
+    next(project.out.glob("*/table.json")).write_text("{}\n")
+    row = generate.recover(project, tmp_path / "scratch")
+    assert (row["exit_code"], row["equal"]) == (1, False)
+    assert "edited by hand" in "\n".join(row["said"])

@@ -1,0 +1,186 @@
+"""What a run of the GPU's tests leaves in its record: passes of whole runs, failures of any."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import recording  # noqa: F401 (with torch, once, not in each run of a run)
+
+pytest_plugins = ["pytester"]
+
+CONFTEST = """
+import json, sys
+from pathlib import Path
+
+import pytest
+import torch
+from recording import Recorder
+
+sys.modules["comparing"] = comparing = type(sys)("comparing")
+
+
+def compare(found, wanted, what):
+    assert torch.allclose(found, wanted), what
+
+
+comparing.compare = compare
+
+
+@pytest.fixture(params=["first", "second"], name="kernel")
+def kernel(request):
+    return request.param
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "marks_kernels: a failure is one of the kernels that were launched")
+    given = json.loads(Path("given.json").read_text())
+    keys = given["keys"]
+    recorder = Recorder(Path("record.json"), given["card"], keys.__getitem__, list(keys), [comparing])
+    config.pluginmanager.register(recorder, "recorder")
+
+
+@pytest.fixture
+def launched(pytestconfig):
+    return pytestconfig.pluginmanager.get_plugin("recorder").launched
+"""
+TESTS = """
+import comparing
+import pytest
+import torch
+
+ONE = torch.ones(4)
+broken = {broken!r}
+
+
+def test_before(kernel):
+    assert (kernel, "before") not in broken
+
+
+def test_compare(kernel):
+    comparing.compare(ONE * (1.5 if (kernel, "compare") in broken else 1 + 1e-6), ONE, kernel)
+
+
+def test_after(kernel):
+    comparing.compare(ONE, ONE, kernel)
+    assert (kernel, "after") not in broken
+
+
+@pytest.mark.marks_kernels
+def test_streams(launched):
+    launched("second")
+    assert ("second", "streams") not in broken
+
+
+@pytest.mark.marks_kernels
+def test_elsewhere(record_property):
+    record_property("kernel", "third")
+    assert ("third", "elsewhere") not in broken
+
+
+def test_of_no_kernel(launched):
+    launched("second")
+    assert ("second", "unmarked") not in broken
+"""
+CARD = {"gpu": "NVIDIA H200", "driver": "1"}
+Record = Callable[..., dict[str, dict[str, Any]]]
+
+
+@pytest.fixture
+def record(pytester: pytest.Pytester) -> Record:
+    """Runs tests of two kernels, of which `broken` fail; answers the record's rows by their names."""
+
+    def run(*arguments: str, broken: set[tuple[str, str]] = frozenset(), key: str = "k1", **card: str) -> Any:  # type: ignore[assignment]
+        keys = dict.fromkeys(("first", "second", "third"), key)
+        Path("given.json").write_text(json.dumps({"card": {**CARD, **card}, "keys": keys}))
+        pytester.makeconftest(CONFTEST)
+        pytester.makepyfile(test_kernels=TESTS.format(broken=set(broken)))
+        done = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-p", "no:hypothesispytest", *arguments)
+        found = json.loads(Path("record.json").read_text())
+        rows = {row["name"]: row for row in found["kernels"]}
+        rows["said"] = {"text": done.stdout.str()}
+        return rows
+
+    return run
+
+
+def test_a_whole_run_that_passes(record: Record) -> None:
+    rows = record()
+    for name in ("first", "second"):
+        row = rows[name]
+        assert (row["passed"], row["problems"], row["source_key"]) == (True, 2, "k1")
+        assert row["max_error"] == pytest.approx(1e-6, rel=0.1)
+    assert "third" not in rows
+    assert "not recorded" not in rows["said"]["text"]
+
+
+@pytest.mark.parametrize(("where", "problems"), [("before", 2), ("compare", 1), ("after", 2)])
+def test_a_failure_in_any_test_is_recorded(record: Record, where: str, problems: int) -> None:
+    rows = record(broken={("first", where)})
+    assert (rows["first"]["passed"], rows["first"]["problems"]) == (False, problems)
+    assert rows["second"]["passed"]
+
+
+def test_a_kernel_that_fails_before_anything_is_compared_has_a_row(record: Record) -> None:
+    rows = record("-k", "test_before", broken={("first", "before")})
+    row = rows["first"]
+    assert (row["passed"], row["problems"], row["max_error"]) == (False, 0, None)
+    assert "second" not in rows
+
+
+@pytest.mark.parametrize(("kernel", "where"), [("second", "streams"), ("third", "elsewhere")])
+def test_failures_of_streams_mark_the_kernels_that_ran(record: Record, kernel: str, where: str) -> None:
+    rows = record(broken={(kernel, where)})
+    assert not rows[kernel]["passed"]
+    assert rows["first"]["passed"]
+
+
+def test_failures_of_tests_that_are_of_no_kernel_mark_none(record: Record) -> None:
+    rows = record(broken={("second", "unmarked")})
+    assert rows["second"]["passed"]
+
+
+@pytest.mark.parametrize(
+    "arguments", [["-k", "compare or after"], ["test_kernels.py::test_compare"], ["--maxfail=1"]]
+)
+def test_a_part_of_the_tests_is_no_pass(record: Record, arguments: list[str]) -> None:
+    """Neither by -k nor by name, nor what was left when a run ended early."""
+    broken = {("first", "compare")} if arguments == ["--maxfail=1"] else set()
+    rows = record(*arguments, broken=broken)
+    assert rows.keys() <= {"first", "said"}
+    if not broken:
+        assert (
+            "2 kernels not recorded in record.json: some of their tests did not run" in rows["said"]["text"]
+        )
+
+
+def test_a_part_of_the_tests_keeps_the_row_there_is(record: Record) -> None:
+    assert not record(broken={("first", "after")})["first"]["passed"]
+    rows = record("-k", "compare")
+    assert not rows["first"]["passed"]  # a later pass of another test hides nothing
+    assert rows["second"]["passed"]
+    assert record()["first"]["passed"]
+
+
+def test_rows_that_are_kept_keep_their_dates(record: Record) -> None:
+    record()
+    path = Path("record.json")
+    found = json.loads(path.read_text())
+    found["date"] = "2020-02-02"
+    for row in found["kernels"]:
+        del row["date"]  # as records had none
+    found["kernels"].append({**found["kernels"][0], "name": "third", "date": "2019-01-01"})
+    path.write_text(json.dumps(found))
+    rows = record("-k", "first")
+    assert rows["first"]["date"] > "2020-02-02"
+    assert rows["second"]["date"] == "2020-02-02"
+    assert rows["third"]["date"] == "2019-01-01"
+
+
+def test_rows_of_another_gpu_or_driver_go(record: Record) -> None:
+    record(key="old")
+    rows = record("-k", "first", driver="2")
+    assert rows.keys() == {"first", "said"}

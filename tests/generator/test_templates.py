@@ -1,0 +1,206 @@
+"""Templates: what they may do, whose fault is whose, and that all they are given reaches the source."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import tiny_family
+from command_line import ROOT, Command
+
+from tilewright_generator import generation
+from tilewright_generator.expand import Kernel
+from tilewright_generator.families import Family
+from tilewright_generator.project import Project
+from tilewright_generator.render import Renderer
+
+FLAGS = ("true", "false")
+# What a template is given and does not write: the first chooses a text; all kernels of sm_90 swap.
+UNWRITTEN = {("blockscaled_gemm/blackwell.cu.j2", "two_sm"), ("blockscaled_gemm/hopper.cu.j2", "swap_ab")}
+
+
+def write(project: Path, text: str, name: str = "kernel.cu.j2") -> None:
+    (project / "templates/tiny" / name).write_text(text)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "name.__class__.__mro__[1].__subclasses__()",
+        "(name|attr('__class__')).__mro__",
+        "name.__init__.__globals__",
+        "'{0.__class__.__mro__}'.format(name)",
+        "name.format.__self__.__class__.__base__",
+        "self.__init__.__globals__",
+        "cycler.__init__.__globals__.os.system('touch ran')",
+        "kernels.append(1)",
+    ],
+)
+@pytest.mark.parametrize("template", ["kernel.cu.j2", "table.cc.j2"])
+def test_a_template_cannot_reach_python(
+    project: Path, tilewright: Command, template: str, expression: str
+) -> None:
+    tilewright("generate")
+    write(project, "{{ " + expression + " }}\n", template)
+    for command in ("check", "generate"):
+        found = tilewright(command)
+        assert (found.code, found.out) == (2, "")
+        assert f"tiny/{template}: " in found.err
+    assert not (project / "ran").exists()
+
+
+def test_a_template_that_uses_what_subclasses_reach_runs_nothing(project: Path, tilewright: Command) -> None:
+    """The known way from any value to os.system, which without a sandbox leaves the file."""
+    tilewright("generate")
+    way = "name.__class__.__mro__[1].__subclasses__()"
+    write(
+        project,
+        "{% for each in " + way + " %}{% if each.__name__ == '_wrap_close' %}"
+        "{{ each.__init__.__globals__['system']('touch ran') }}{% endif %}{% endfor %}",
+    )
+    found = tilewright("check")
+    assert found.code == 2
+    assert "access to attribute '__class__' of 'str' object is unsafe" in found.err
+    assert not (project / "ran").exists()
+
+
+@pytest.mark.parametrize("expression", ["'a' * 1000", "1 + 1", "2 ** 100", "name % 3", "1 // 0"])
+def test_templates_do_not_calculate(project: Path, tilewright: Command, expression: str) -> None:
+    write(project, "{{ " + expression + " }}\n")
+    found = tilewright("generate")
+    assert found.code == 2
+    assert "templates do not calculate" in found.err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a\n{% if %}\n", "templates/tiny/kernel.cu.j2:2: "),
+        ("{{ tail }}\n", "tiny/kernel.cu.j2: 'tail' is undefined (for tiny_bf16_128x128x64_1x1)"),
+        ("{% include name %}", "kernel.cu.j2: a template names what it includes in quotes"),
+        ("{% include 'tiny/none.j2' %}", "tiny/none.j2"),
+        ("{% include 'tiny/kernel.cu.j2' %}", "tiny/kernel.cu.j2: maximum recursion depth exceeded"),
+        ("\n<<<<<<< ours\na\n=======\nb\n>>>>>>> theirs\n", "kernel.cu.j2:2: the conflict of a merge"),
+        (f"{{% if {'(' * 3000}1{')' * 3000} %}}{{% endif %}}", "kernel.cu.j2: it is nested too deep"),
+        ("{{ name.foo() }}", "tiny/kernel.cu.j2: 'str object' has no attribute 'foo'"),
+        ("{{ name.encode('none') }}", "tiny/kernel.cu.j2: unknown encoding: none"),
+    ],
+)
+def test_a_fault_of_a_projects_template_is_the_projects(
+    project: Path, tilewright: Command, text: str, said: str
+) -> None:
+    write(project, text)
+    found = tilewright("generate")
+    assert (found.code, said in found.err) == (2, True), found.err
+    assert not (project / "generated").exists()
+
+
+def test_a_template_that_is_no_text_is_named(project: Path, tilewright: Command) -> None:
+    (project / "templates/tiny/kernel.cu.j2").write_bytes(b"\xff\xfe")
+    found = tilewright("generate")
+    assert found.code == 2
+    assert "cannot read the template tiny/kernel.cu.j2: " in found.err
+
+
+def test_a_fault_of_our_own_template_is_an_internal_error(
+    project: Path, tilewright: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = project / "ours"
+    (project / "templates").rename(ours)
+    monkeypatch.setattr("tilewright_generator.project._OUR_TEMPLATES", (ours,))
+    assert tilewright("generate").code == 0
+    (ours / "tiny/kernel.cu.j2").write_text("{{ tail }}\n")
+    assert tilewright("generate").code == 3
+    (ours / "tiny/kernel.cu.j2").unlink()
+    found = tilewright("generate")
+    assert (found.code, "no template tiny/kernel.cu.j2 in any of" in found.err) == (3, True)
+
+
+def test_check_says_that_a_template_has_changed_since(project: Path, tilewright: Command) -> None:
+    tilewright("generate")
+    write(project, tiny_family.TEMPLATE + "// another\n")
+    found = tilewright("check")
+    assert found.code == 1
+    said = "small: templates/tiny/kernel.cu.j2 has changed since the files were made from it\n"
+    assert said in found.err
+    assert "table.cc.j2" not in found.err
+    tilewright("generate", "--filter", "fast=true")
+    assert said in tilewright("check").err, "the sources that the filter left are as they were"
+    tilewright("generate")
+    assert tilewright("check") == (0, "4 kernels of 1 module are as the specs say\n", "")
+
+
+def test_check_says_that_another_tilewright_made_the_files(
+    project: Path, tilewright: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = project / "ours"
+    (project / "templates").rename(ours)
+    monkeypatch.setattr("tilewright_generator.project._OUR_TEMPLATES", (ours,))
+    monkeypatch.setattr("tilewright_generator.cli.check.__version__", "7.8.9")
+    tilewright("generate")
+    (ours / "tiny/kernel.cu.j2").write_text(tiny_family.TEMPLATE + "// another\n")
+    found = tilewright("check")
+    said = (
+        "small: another version of tilewright made the files; this is 7.8.9, whose template tiny/kernel.cu.j2"
+    )
+    assert said in found.err
+    assert '"small": [\n   "tiny/kernel.cu.j2"\n  ]' in tilewright("check", "--json").out
+    (project / "specs/small.yaml").write_text(tiny_family.SPEC.replace("128x128x64", "128x64x64"))
+    (ours / "tiny/kernel.cu.j2").write_text(tiny_family.TEMPLATE)
+    found = tilewright("check")
+    assert (found.code, "another version" in found.err) == (1, False)
+
+
+def test_what_a_template_includes_is_one_of_its_templates(project: Path, tilewright: Command) -> None:
+    write(project, tiny_family.TEMPLATE + "{% include 'tiny/some more.j2' %}\n")
+    write(project, "// more\n", "some more.j2")
+    tilewright("generate")
+    manifest = (project / "generated/small/manifest.txt").read_text()
+    assert "  templates/tiny/some more.j2\n" in manifest
+    assert tilewright("check").code == 0
+    write(project, "// even more\n", "some more.j2")
+    assert "templates/tiny/some more.j2 has changed since" in tilewright("check").err
+
+
+def ours() -> dict[str, list[tuple[Family, Kernel]]]:
+    """For each of our templates a kernel of each form: of each set of values of what is true or false."""
+    project = Project.find(ROOT)
+    forms: dict[str, dict[tuple[str, ...], tuple[Family, Kernel]]] = {}
+    for expansion in generation.read(project, project.specs()):
+        family = expansion.spec.family
+        for kernel in expansion.kernels:
+            form = tuple(value for value in family.variables(kernel.config).values() if value in FLAGS)
+            forms.setdefault(family.template(kernel.config), {})[form] = (family, kernel)
+    return {template: [*found.values()] for template, found in forms.items()}
+
+
+OURS = ours()
+
+
+def variables(family: Family, kernel: Kernel) -> dict[str, str]:
+    return family.variables(kernel.config) | {"name": kernel.name, "spec": "specs/x.yaml"}
+
+
+@pytest.mark.parametrize("template", OURS)
+def test_every_variable_of_a_family_reaches_the_source(template: str) -> None:
+    """So that no template says by itself what the family is there to say."""
+    renderer = Renderer(Project.find(ROOT))
+    given = [variables(family, kernel) for family, kernel in OURS[template]]
+    for name in {name for each in given for name in each}:
+        texts = [renderer.render(template, each | {name: "@another@"}) for each in given]
+        reaches = any("@another@" in text for text in texts)
+        assert reaches != ((template, name) in UNWRITTEN), f"{template}: {name}"
+
+
+@pytest.mark.parametrize(
+    ("template", "swap"),
+    [("gemm/kernel.cu.j2", swap) for swap in (False, True)]
+    + [("blockscaled_gemm/blackwell.cu.j2", swap) for swap in (False, True)],
+)
+def test_a_source_swaps_its_operands_where_its_configuration_does(template: str, swap: bool) -> None:
+    renderer = Renderer(Project.find(ROOT))
+    found = [each for each in OURS[template] if each[1].config.swap_ab == swap]
+    assert found
+    for family, kernel in found:
+        text = renderer.render(template, variables(family, kernel))
+        assert f"static constexpr bool kSwapAB = {str(swap).lower()};" in text

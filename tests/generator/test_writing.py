@@ -1,0 +1,277 @@
+"""What `generate` does on the disk: one process at a time, whole files, links that are not followed."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import faults
+import pytest
+import tiny_family
+from command_line import ROOT, Command
+
+from tilewright_generator.exclusive import exclusive
+
+FAST = "small/tiny_bf16_64x64x64_1x1_fast.cu"
+SPEC = tiny_family.SPEC
+forked = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
+
+
+def hidden(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.rglob(".*"))
+
+
+def change_template(project: Path, text: str = "// another\n") -> None:
+    (project / "templates/tiny/kernel.cu.j2").write_text(tiny_family.TEMPLATE + text)
+
+
+def test_who_reads_a_file_while_it_is_replaced_reads_all_of_it(project: Path, tilewright: Command) -> None:
+    tilewright("generate")
+    path = project / "generated" / FAST
+    before = path.read_bytes()
+    with path.open("rb") as reader:
+        change_template(project)
+        assert tilewright("generate").code == 0
+        assert reader.read() == before
+    assert path.read_bytes() == before + b"// another\n"
+
+
+def test_a_link_to_a_folder_of_a_modules_name_is_refused(project: Path, tilewright: Command) -> None:
+    tilewright("generate")
+    folder, elsewhere = project / "generated/small", project / "elsewhere"
+    folder.rename(elsewhere)
+    folder.symlink_to(elsewhere)
+    (elsewhere / Path(FAST).name).write_text("// by hand\n")
+    before = {path.name: path.read_bytes() for path in elsewhere.iterdir()}
+    change_template(project)
+    for arguments in (["generate"], ["generate", "--force"], ["generate", "small"], ["check"]):
+        found = tilewright(*arguments)
+        assert found.code == 2
+        assert f"{folder} is a symbolic link; tilewright writes the module small into a folder" in found.err
+    assert {path.name: path.read_bytes() for path in elsewhere.iterdir()} == before
+
+
+def test_a_link_in_a_files_place_is_kept_and_what_it_leads_to_is_never_written(
+    project: Path, tilewright: Command
+) -> None:
+    tilewright("generate")
+    link, mine = project / "generated" / FAST, project / "mine.cu"
+    link.rename(mine)
+    link.symlink_to(mine)
+    assert tilewright("check").code == 0, "a tree of links to files that are right is right"
+    before = mine.read_bytes()
+    change_template(project)
+    found = tilewright("generate")
+    assert (found.code, mine.read_bytes()) == (1, before)
+    assert f"kept generated/{FAST}" in found.err
+    assert tilewright("generate", "--force").code == 0
+    assert not link.is_symlink()
+    assert mine.read_bytes() == before
+
+
+def test_a_link_that_no_spec_makes_is_never_removed(project: Path, tilewright: Command) -> None:
+    """Though what it leads to bears tilewright's header."""
+    tilewright("generate")
+    link = project / "generated/small/link.cu"
+    link.symlink_to(project / "generated" / FAST)
+    dangling = project / "generated/small/dangling.cu"
+    dangling.symlink_to("nowhere")
+    found = tilewright("generate", "--force")
+    assert found.code == 0
+    assert "kept generated/small/link.cu: not tilewright's, and no spec makes it" in found.err
+    assert link.is_symlink()
+    assert dangling.is_symlink()
+
+
+@pytest.mark.parametrize("stands", ["a folder", "a file", "a pipe", "a dangling link"])
+@pytest.mark.parametrize("name", [".", "small", FAST, "small/manifest.txt"])
+def test_what_is_in_the_way_is_named_and_nothing_hangs_or_is_lost(
+    project: Path, tilewright: Command, stands: str, name: str
+) -> None:
+    path = project / "generated" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if stands == "a folder":
+        path.mkdir()
+        (path / "mine.txt").write_text("mine\n")
+    elif stands == "a file":
+        path.write_text("mine\n")
+    elif stands == "a pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("nowhere")
+    for arguments in (["check"], ["generate"]):
+        found = tilewright(*arguments)
+        fine = stands == "a folder" and name in (".", "small")
+        assert found.code == (1 if arguments == ["check"] else 0) if fine else found.code in (1, 2)
+        assert "internal error" not in found.err
+        assert str(path.name if name != "." else "generated") in found.out + found.err
+    assert path.is_symlink() == (stands == "a dangling link")
+    if stands == "a folder":
+        assert (path / "mine.txt").read_text() == "mine\n"
+    if stands == "a file":
+        assert path.read_text() == "mine\n"
+
+
+@forked
+def test_while_one_generates_another_waits_and_reads_its_specs_afterwards(
+    project: Path, tilewright: Command
+) -> None:
+    """The first is held before a step in the midst of its files. The second must not write, nor go by specs
+    that are older than what the first has written."""
+    tilewright("generate")
+    change_template(project)
+    generated = project / "generated"
+    go, told = os.pipe()
+    here, arrived = os.pipe()
+
+    def hold() -> None:
+        os.write(arrived, b"!")
+        os.read(go, 1)
+
+    first = faults.Forked(["generate"], generated, 10, hold)
+    os.read(here, 1)
+    second = subprocess.Popen(
+        [sys.executable, "-c", _RUN, "generate"],
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=project,
+        env={**os.environ, "PYTHONPATH": _PATH},
+    )
+    assert second.stderr is not None
+    waits = second.stderr.readline()
+    (project / "specs/small.yaml").write_text(SPEC.replace("fast: [false, true]", "fast: false"))
+    os.write(told, b"!")
+    code, text = first.end()
+    assert code == 0, text
+    _, said = second.communicate()
+    assert second.returncode == 0, said
+    assert waits == "waiting for another `tilewright generate` that writes generated\n"
+    assert not (generated / FAST).exists()
+    assert tilewright("check").code == 0
+    assert hidden(generated) == []
+    for descriptor in (go, told, here, arrived):
+        os.close(descriptor)
+
+
+def test_who_has_waited_holds_a_lock_that_others_see(tmp_path: Path) -> None:
+    """And not the file that the one before has removed, beside which others could make another."""
+    folder = tmp_path / "generated"
+    waiting = threading.Event()
+    seen: list[bool] = []
+
+    def second() -> None:
+        with exclusive(folder, waiting.set):
+            others: list[int] = []
+            with suppress(TimeoutError), exclusive(folder, refuse_to_wait):
+                others.append(1)
+            seen.append(not others)
+
+    with exclusive(folder, lambda: None):
+        thread = threading.Thread(target=second)
+        thread.start()
+        waiting.wait()
+    thread.join()
+    assert seen == [True]
+    assert not folder.exists()
+
+
+def refuse_to_wait() -> None:
+    raise TimeoutError
+
+
+_PATH = os.pathsep.join([f"{ROOT}/generator", f"{ROOT}/runtime", f"{ROOT}/tests/generator"])
+_RUN = "import tiny_family; from tilewright_generator.cli import main; main()"
+
+
+def test_many_generate_modules_at_once_and_every_manifest_is_whole(
+    project: Path, tilewright: Command
+) -> None:
+    for module in range(8):
+        spec = SPEC.replace("[64x64x64, 128x128x64]", f"128x{8 + module}x64")
+        (project / f"specs/m{module}.yaml").write_text(spec)
+    (project / "specs/small.yaml").unlink()
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", _RUN, "generate", f"m{number % 8}"],
+            stdout=subprocess.DEVNULL,
+            cwd=project,
+            env={**os.environ, "PYTHONPATH": _PATH},
+        )
+        for number in range(16)
+    ]
+    assert [process.wait() for process in running] == [0] * 16
+    assert tilewright("generate").out == "nothing to do: 16 kernels in 8 modules are as the specs say\n"
+    assert hidden(project / "generated") == []
+
+
+def test_a_lock_and_a_file_that_a_killed_run_left_are_removed(project: Path, tilewright: Command) -> None:
+    generated = project / "generated"
+    generated.mkdir()
+    for name in (".tilewright-4321", ".tilewright.lock", ".tilewright-notes", ".keep"):
+        (generated / name).write_text("")
+    assert tilewright("generate").code == 0
+    assert hidden(generated) == [".keep", ".tilewright-notes"]
+
+
+@forked
+@pytest.mark.parametrize(("step", "changed"), [(3, False), (5, True)], ids=["the manifest", "a table"])
+def test_a_write_that_fails_is_told_as_it_is_and_leaves_nothing_behind(
+    project: Path, tilewright: Command, step: int, changed: bool
+) -> None:
+    """A limit on the size of files, as of a quota: sources fit it, the other files do not. What fails is the
+    manifest that goes before the sources, or else, after them, the table."""
+    tilewright("generate")
+    source = project / "generated" / FAST
+    before = source.read_bytes()
+    change_template(project)
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 50, resource.RLIM_INFINITY))
+
+    code, said = faults.Forked(["generate"], project / "generated", step, limit).end()
+    assert code == 2, said
+    name = "table.json" if changed else "manifest.txt"
+    assert said.splitlines()[-1].endswith(
+        f"generated/small/{name}: File too large; what has been written stays, and the next "
+        "`tilewright generate` goes on"
+    )
+    assert (source.read_bytes() != before) == changed
+    assert hidden(project / "generated") == []
+    change_template(project, "// and another\n")
+    assert tilewright("generate").code == 0
+    assert tilewright("check").code == 0
+
+
+@forked
+def test_a_folder_that_cannot_be_written_is_compared_all_the_same(project: Path, tilewright: Command) -> None:
+    tilewright("generate")
+
+    def refuse() -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    code, said = faults.Forked(["generate"], project / "generated", 1, refuse).end()
+    assert (code, said) == (0, "nothing to do: 4 kernels in 1 module are as the specs say\n")
+
+
+def test_a_file_system_without_locks_is_written_all_the_same(
+    project: Path, tilewright: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(*_: int) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr("fcntl.flock", unknown)
+    assert tilewright("generate").code == 0
+    assert tilewright("check").code == 0
+    assert hidden(project / "generated") == []
+
+
+def test_a_folder_that_is_not_needed_is_not_left(project: Path, tilewright: Command) -> None:
+    change_template(project, "{{ unknown }}")
+    assert tilewright("generate").code == 2
+    assert not (project / "generated").exists()

@@ -1,0 +1,116 @@
+"""Launches and the state of CUDA around them: which context is current, and errors that are left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch_helpers import built, random, weight
+
+import tilewright
+from tilewright.errors import LaunchError
+
+pytestmark = pytest.mark.marks_kernels
+
+ROWS, WIDTH, DEPTH = 48, 512, 1024
+
+
+@pytest.fixture(params=["gemm", "mm_nvfp4", "quantize_nvfp4"])
+def op(request: pytest.FixtureRequest) -> Callable[[], torch.Tensor]:
+    """A call of each family: a CUTLASS kernel, one with tensor maps that we make, and one without any."""
+    x = random(ROWS, DEPTH)
+    if request.param == "gemm":
+        w = weight(WIDTH, DEPTH)
+        return lambda: built(lambda: tilewright.gemm(x, w))
+    if request.param == "quantize_nvfp4":
+        scale = torch.full((1,), 100.0, device="cuda")  # a number would be made in the capture
+        return lambda: built(lambda: tilewright.quantize_nvfp4(x, scale)[0])
+    a, a_scales = built(lambda: tilewright.quantize_nvfp4(x))
+    b, b_scales = built(lambda: tilewright.quantize_nvfp4(random(WIDTH, DEPTH, seed=1)))
+    return lambda: built(lambda: tilewright.mm_nvfp4(a, b.mT, a_scales, b_scales))
+
+
+class Driver:
+    """The driver's contexts, as a library beside torch sees them."""
+
+    def __init__(self) -> None:
+        self._library = ctypes.CDLL("libcuda.so.1")
+
+    def current(self) -> int | None:
+        found = ctypes.c_void_p()
+        assert self._library.cuCtxGetCurrent(ctypes.byref(found)) == 0
+        return found.value
+
+    def make_current(self, context: int | None) -> None:
+        assert self._library.cuCtxSetCurrent(ctypes.c_void_p(context)) == 0
+
+
+def test_a_thread_whose_context_was_taken_away(op: Callable[[], torch.Tensor]) -> None:
+    """By whoever pops or resets contexts, after the thread's first call."""
+    wanted, driver, found = op(), Driver(), []
+
+    def work() -> None:
+        try:
+            op()
+            torch.cuda.synchronize()
+            driver.make_current(None)
+            found.append(op())
+            assert driver.current() is not None
+        except Exception as error:
+            found.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    torch.cuda.synchronize()
+    assert len(found) == 1
+    assert isinstance(found[0], torch.Tensor), repr(found[0])
+    assert torch.equal(found[0], wanted)
+
+
+def test_a_green_context_stays(op: Callable[[], torch.Tensor], request: pytest.FixtureRequest) -> None:
+    if "[gemm]" in request.node.name:
+        pytest.skip("a persistent kernel counts on the SMs that it was selected for")
+    green_contexts: Any = pytest.importorskip("torch.cuda.green_contexts", reason="this torch has none")
+    wanted, driver = op(), Driver()
+    torch.cuda.synchronize()
+    try:
+        green = green_contexts.GreenContext.create(num_sms=16, device_id=0)
+    except RuntimeError as error:
+        pytest.skip(f"no green context here: {error}")
+    before = driver.current()
+    green.set_context()
+    try:
+        within = driver.current()
+        found = op()
+        torch.cuda.synchronize()
+        assert driver.current() == within != before
+    finally:
+        green.pop_context()
+    assert torch.equal(found, wanted)
+
+
+def test_a_failed_launch_fails_nothing_else(op: Callable[[], torch.Tensor]) -> None:
+    """Here one into a capture that something else has made invalid."""
+    wanted = op()
+    torch.cuda.synchronize()
+    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        graph.capture_begin()
+        try:
+            with pytest.raises(RuntimeError):
+                stream.synchronize()
+            with pytest.raises(LaunchError):
+                op()
+        finally:  # else every later test is captured
+            with contextlib.suppress(RuntimeError):  # what was captured is invalid
+                graph.capture_end()
+    innocent = torch.ones(8, device="cuda") * 3
+    torch.cuda.synchronize()
+    assert bool((innocent == 3).all())
+    assert torch.equal(op(), wanted)
