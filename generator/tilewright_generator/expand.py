@@ -8,9 +8,10 @@ from itertools import product
 from math import prod
 from typing import Any, NamedTuple
 
-from tilewright_generator.errors import Problems
+from tilewright_generator.errors import Position, Problems
+from tilewright_generator.fields import text
 from tilewright_generator.rules import Verdict, verdicts
-from tilewright_generator.spec import Exclude, Group, Spec
+from tilewright_generator.spec import MAX_COMBINATIONS, Exclude, Group, Spec
 from tilewright_generator.words import counted
 
 
@@ -56,11 +57,19 @@ class Expansion:
 
 
 def expand(spec: Spec, problems: Problems) -> Expansion:
-    """Multiply every group out. Illegal explicit groups, empty groups and stale excludes are faults."""
+    """Multiply every group out.
+
+    Faults: a group that is too large (it is not multiplied out), an illegal explicit configuration, a group
+    of which nothing is left, a value that makes no kernel, an exclude that leaves nothing out.
+    """
     kernels: list[Kernel] = []
     excluded: list[Excluded] = []
     rejected: list[Rejected] = []
+    values = _Values()
     for group in spec.groups:
+        if size(group) > spec.max_combinations:
+            _too_large(spec, group, problems)
+            continue
         made, lost, left_out = len(kernels), len(rejected), len(excluded)
         for config, exclude in _candidates(spec, group):
             if exclude is not None:
@@ -71,7 +80,10 @@ def expand(spec: Spec, problems: Problems) -> Expansion:
                 kernels.append(Kernel(spec.family.kernel_name(config), config, group))
         if made == len(kernels):
             _nothing_left(spec, group, rejected[lost:], problems)
+        else:
+            values.note(group, kernels[made:], rejected[lost:])
         _stale(group, excluded[left_out:], problems)
+    values.report(problems)
     return Expansion(spec, tuple(kernels), tuple(excluded), tuple(rejected))
 
 
@@ -92,23 +104,74 @@ def _candidates(spec: Spec, group: Group) -> Iterator[tuple[Any, Exclude | None]
         yield config_type(*values), excluded
 
 
+def _too_large(spec: Spec, group: Group, problems: Problems) -> None:
+    number = size(group)
+    factors = " x ".join(
+        f"{len(choices)} of {name}" for name, choices in group.choices.items() if len(choices) > 1
+    )
+    most = f"{spec.max_combinations:,}"
+    if spec.max_combinations != MAX_COMBINATIONS:
+        most = f"the {most} that this spec allows"
+    problems.add(
+        group.position,
+        f"this group multiplies out to {number:,} combinations ({factors}), more than {most}; split it, or "
+        f"say `max_combinations: {number}` at the top of the spec",
+    )
+
+
 def _nothing_left(spec: Spec, group: Group, rejected: list[Rejected], problems: Problems) -> None:
     if size(group) == 1 and rejected:  # an explicit configuration: say all that is wrong with it
         for verdict in verdicts(spec.family, rejected[0].config):
             problems.add(group.position, f"this configuration is not legal: {verdict}")
         return
-    counts: dict[str, int] = {}
-    for each in rejected:
-        counts[each.verdict.rule] = counts.get(each.verdict.rule, 0) + 1
-    by_rule = ", ".join(f"{rule} rejects {count}" for rule, count in counts.items())
     excluded = size(group) - len(rejected)
-    parts = [by_rule] if by_rule else []
+    parts = [_by_rule(rejected)] if rejected else []
     parts += [f"its excludes take {excluded}"] if excluded else []
     example = f"; for example {rejected[0].verdict.reason}" if rejected else ""
     problems.add(
         group.position,
         f"nothing is left of this group's {counted(size(group), 'combination')}: {', '.join(parts)}{example}",
     )
+
+
+def _by_rule(rejected: list[Rejected]) -> str:
+    counts: dict[str, int] = {}
+    for each in rejected:
+        counts[each.verdict.rule] = counts.get(each.verdict.rule, 0) + 1
+    return ", ".join(f"{rule} rejects {count:,}" for rule, count in counts.items())
+
+
+class _Values:
+    """Finds values of lists that make no kernel, though others of their group do.
+
+    A value is one place in the spec. Groups may share it, through defaults, the top of the spec or an anchor:
+    it need make a kernel in one of them.
+    """
+
+    def __init__(self) -> None:
+        self._alive: set[tuple[str, Position]] = set()
+        self._lost: dict[tuple[str, Position], tuple[Any, list[Rejected]]] = {}
+
+    def note(self, group: Group, kernels: list[Kernel], rejected: list[Rejected]) -> None:
+        """What became of the values of a group of which something is left."""
+        for name, choices in group.choices.items():
+            made = {getattr(kernel.config, name) for kernel in kernels} if len(choices) > 1 else None
+            for value, position in choices:
+                if position is None:
+                    continue
+                if made is None or value in made:
+                    self._alive.add((name, position))
+                elif lost := [each for each in rejected if getattr(each.config, name) == value]:
+                    self._lost.setdefault((name, position), (value, []))[1].extend(lost)
+
+    def report(self, problems: Problems) -> None:
+        """Each value that rules took out everywhere is a fault, where it stands. One of which excludes took
+        all is not: they say so, and why."""
+        for (name, position), (value, rejected) in self._lost.items():
+            if (name, position) not in self._alive:
+                first = rejected[0].verdict
+                why = f"{_by_rule(rejected)}; for example {first.reason}" if rejected[1:] else str(first)
+                problems.add(position, f"{name}: {text(value)} makes no kernel: {why}")
 
 
 def _stale(group: Group, excluded: list[Excluded], problems: Problems) -> None:

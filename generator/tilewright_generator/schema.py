@@ -12,6 +12,7 @@ from typing import Any
 from tilewright_generator import requires
 from tilewright_generator.families import Family
 from tilewright_generator.fields import Field, fields_of, text
+from tilewright_generator.spec import MAX_COMBINATIONS
 
 _DRAFT = "http://json-schema.org/draft-07/schema#"  # what editors' YAML servers implement
 
@@ -43,6 +44,11 @@ def spec_schema(family: Family) -> dict[str, Any]:
                 "family": {"const": family.name},
                 "description": note | {"description": "what the module is for; stands in its README"},
                 requires.KEY: note | {"description": "releases of tilewright that can read this: '>=0.2'"},
+                "max_combinations": {
+                    "description": f"how many combinations a group may have (default: {MAX_COMBINATIONS:,})",
+                    "type": "integer",
+                    "minimum": 1,
+                },
                 **choices,
                 "defaults": {
                     "description": "named groups of fields, for `use:`",

@@ -26,6 +26,10 @@ Choices = dict[str, tuple[Value, ...]]
 """What a group gives for each field; with several values they multiply out."""
 
 
+MAX_COMBINATIONS = 10_000
+"""What a group may multiply out to where its spec says nothing else: a slip beyond it is told at once."""
+
+
 @dataclass(frozen=True, slots=True)
 class Exclude:
     """Combinations that a group leaves out, and why."""
@@ -54,10 +58,12 @@ class Spec:
     description: str
     shared: Choices
     groups: tuple[Group, ...]
+    max_combinations: int = MAX_COMBINATIONS
+    """How many combinations each group may multiply out to."""
 
 
 _MODULE = re.compile(r"[a-z][a-z0-9_]*")
-_SPEC_KEYS = ("family", "description", requires.KEY, "defaults", "configs")
+_SPEC_KEYS = ("family", "description", requires.KEY, "max_combinations", "defaults", "configs")
 _GROUP_KEYS = ("use", "exclude")
 
 
@@ -130,7 +136,18 @@ class _Parser:
         groups = tuple(self._groups(document, entries.get("configs"), shared))
         for name, position in self._idle.items():
             self._problems.add(position, f"defaults: no group uses {name!r}; remove it")
-        return Spec(path, module, self._family, (description or "").strip(), shared, groups)
+        most = self._max_combinations(entries.get("max_combinations"))
+        return Spec(path, module, self._family, (description or "").strip(), shared, groups, most)
+
+    def _max_combinations(self, entry: load.Entry | None) -> int:
+        if entry is None or isinstance(entry.value, load.Unreadable):
+            return MAX_COMBINATIONS
+        given = entry.value.value if isinstance(entry.value, load.Scalar) else None
+        if type(given) is int and given > 0:
+            return given
+        wanted = f"max_combinations: write a whole number above 0, not {_describe(entry.value)}"
+        self._problems.add(entry.value.position, wanted)
+        return MAX_COMBINATIONS
 
     def _read_fragments(self, entry: load.Entry | None) -> Iterator[tuple[str, Choices]]:
         if entry is None:

@@ -361,24 +361,60 @@ def test_a_filter_writes_those_sources_and_removes_none(project: Path, tilewrigh
     assert "0 to add, 1 to change, 2 to remove" in tilewright("generate").out
 
 
-def test_json_for_machines(project: Path, tilewright: Command) -> None:
+LEFT_OUT = [f"tiny_bf16_256x64x64_1x1{fast}" for fast in ("", "_fast")]
+
+
+@pytest.fixture
+def larger(project: Path) -> Path:
+    """With two combinations that are left out: the tile of 256 rows is for e4m3 alone."""
     edit(project / "specs/small.yaml", "[64x64x64,", "[256x64x64, 64x64x64,")
+    edit(project / "specs/small.yaml", "dtype: bf16", "dtype: [bf16, e4m3]")
+    return project
+
+
+def test_json_for_machines(larger: Path, tilewright: Command) -> None:
     answer = json.loads(tilewright("generate", "--json", "--dry-run").out)
     assert answer["applied"] is False
     assert answer["modules"]["small"] == {
         "spec": "specs/small.yaml",
-        "kernels": 4,
+        "kernels": 10,
         "excluded": 0,
         "rejected": {"rows": 2},
+        "left_out": [
+            {"name": name, "position": "specs/small.yaml:6:5", "rule": "rows", "reason": "256 rows > 128"}
+            for name in LEFT_OUT
+        ],
         "unchanged": 0,
-        "units": 4,
+        "units": 10,
     }
     assert {"change": "add", "path": FAST} in answer["actions"]
 
 
-def test_what_rules_leave_out_is_said(project: Path, tilewright: Command) -> None:
+def test_generate_names_what_rules_leave_out_and_check_counts_it(larger: Path, tilewright: Command) -> None:
+    counted = "specs/small.yaml: 2 combinations left out: rows 2"
+    named = [f"  {name}: rows: 256 rows > 128" for name in LEFT_OUT]
+    for _ in range(2):
+        assert tilewright("generate").out.splitlines()[:3] == [counted, *named]
+    assert tilewright("check").out.splitlines() == [counted, "10 kernels of 1 module are as the specs say"]
+    assert json.loads(tilewright("check", "--json").out)["left_out"] == {"small": 2}
+    edit(larger / "specs/small.yaml", "fast: [", "stages: [2, 3, 4, 5, 6, 7]\n    fast: [")
+    assert f"specs/small.yaml: {2 * 6} combinations" in tilewright("check").out
+    edit(larger / "specs/small.yaml", "64x64x64,", "64x64x64, 192x64x64,")
+    lines = tilewright("generate").out.splitlines()
+    assert len([line for line in lines if ": rows: " in line]) == 20
+    assert "  ... and 4 more (--json lists all)" in lines
+
+
+def test_a_value_that_makes_no_kernel_is_an_error(project: Path, tilewright: Command) -> None:
+    """Though others of its list do: in a product it would vanish."""
     edit(project / "specs/small.yaml", "[64x64x64,", "[256x64x64, 64x64x64,")
-    assert "specs/small.yaml: 2 combinations left out: rows 2\n" in tilewright("generate").out
+    for command in ("generate", "check"):
+        found = tilewright(command)
+        assert (found.code, found.out) == (2, "")
+        assert found.err.splitlines()[0] == (
+            "specs/small.yaml:6:12: tile: 256x64x64 makes no kernel: rows rejects 2; for example 256 rows > "
+            "128"
+        )
 
 
 def test_usage_errors(project: Path, tilewright: Command, tmp_path: Path) -> None:

@@ -77,11 +77,12 @@ def test_anchors_and_merge_keys_share_groups() -> None:
 
 def test_a_product_leaves_out_what_rules_reject_and_counts_it() -> None:
     expansion, problems = read(
-        HEAD + "configs:\n  - tile: [64x64x64, 256x64x64, 256x512x64]\n    fast: [true, false]\n"
+        HEAD + "configs:\n  - tile: [64x64x64, 256x64x64, 256x512x64]\n"
+        "    dtype: [bf16, e4m3]\n    fast: [true, false]\n"
     )
     assert problems == []
     assert expansion is not None
-    assert len(expansion.kernels) == 2
+    assert len(expansion.kernels) == 8
     assert expansion.rejections() == {"rows": 4}
     assert expansion.rejected[0].verdict.reason == "256 rows > 128"
 
@@ -278,7 +279,7 @@ def test_a_rule_that_fails_is_our_fault_not_the_users(monkeypatch: pytest.Monkey
 
 
 def test_a_rule_states_itself_in_its_first_paragraph() -> None:
-    assert statement(tiny_family.rows) == "A tile has at most 128 rows."
+    assert statement(tiny_family.rows) == "A tile has at most 128 rows, of e4m3 256."
 
 
 sizes = st.lists(st.integers(1, 40).map(lambda n: n * 8), min_size=1, max_size=4, unique=True)
@@ -293,7 +294,95 @@ def test_nothing_is_lost_in_a_product(rows: list[int], columns: list[int], fast:
     assert expansion is not None
     total = len(rows) * len(columns) * len(fast)
     assert len(expansion.kernels) + len(expansion.rejected) == total
-    assert bool(problems) == (not expansion.kernels)
+    alive = {tile for tile in tiles.split(", ") if tile in {str(k.config.tile) for k in expansion.kernels}}
+    assert bool(problems) == (len(alive) < len(rows) * len(columns))
     assert all(
         tiny_family.rows(k.config) is None and tiny_family.area(k.config) is None for k in expansion.kernels
     )
+
+
+@pytest.mark.parametrize(
+    ("groups", "expected"),
+    [
+        (
+            "  - tile: [64x64x64, 256x64x64, 256x512x64]\n",
+            [
+                "5:22: tile: 256x64x64 makes no kernel: rows: 256 rows > 128",
+                "5:33: tile: 256x512x64 makes no kernel: rows: 256 rows > 128",
+            ],
+        ),
+        (
+            "  - {tile: [64x64x64, 64x1024x64], dtype: [bf16, f16], fast: [true, false]}\n",
+            ["5:23: tile: 64x1024x64 makes no kernel: area rejects 4; for example 65536 elements > 32768"],
+        ),
+        ("  - {tile: [64x64x64, 256x64x64], dtype: [bf16, e4m3]}\n", []),  # each value makes one
+        # A value that several groups share need make a kernel in one of them.
+        (
+            "  - &a {tile: 64x64x64, dtype: [bf16, e4m3]}\n  - {<<: *a, tile: 256x64x64}\n",
+            [],
+        ),
+        (
+            "  - &a {tile: [64x64x64, 256x64x64], dtype: bf16}\n  - {<<: *a, fast: true, dtype: f16}\n",
+            ["5:26: tile: 256x64x64 makes no kernel: rows rejects 2; for example 256 rows > 128"],
+        ),
+        # What excludes take is said by them, with a reason.
+        ("  - {tile: [64x64x64, 32x64x64], exclude: {tile: 32x64x64, reason: slow}}\n", []),
+        # Of a group of which nothing is left, that is said.
+        (
+            "  - {tile: [256x64x64, 512x64x64]}\n",
+            [
+                "5:5: nothing is left of this group's 2 combinations: rows rejects 2; for example 256 rows > "
+                "128"
+            ],
+        ),
+    ],
+)
+def test_a_value_of_a_list_that_makes_no_kernel_is_a_fault_where_it_stands(
+    groups: str, expected: list[str]
+) -> None:
+    assert faults(f"{HEAD}configs:\n{groups}") == expected
+
+
+def test_a_value_of_the_top_or_of_defaults_is_a_fault_there() -> None:
+    text = "family: tiny\narch: sm_90a\ndtype: [bf16, f16]\ndefaults: {tall: {tile: [64x64x64, 256x64x64]}}\n"
+    assert faults(text + "configs:\n  - use: tall\n  - {use: tall, fast: true}\n") == [
+        "4:36: tile: 256x64x64 makes no kernel: rows rejects 4; for example 256 rows > 128"
+    ]
+    assert faults(text + "configs:\n  - use: tall\n  - {use: tall, fast: true, dtype: e4m3}\n") == []
+
+
+WIDE = (
+    HEAD + "configs:\n  - tile: [64x64x64, 128x64x64]\n"
+    "    stages: [2, 3, 4, 5, 6, 7, 8]\n    fast: [true, false]\n"
+)
+
+
+def test_a_group_that_multiplies_out_beyond_the_limit_is_a_fault_with_its_number() -> None:
+    limited = WIDE.replace("configs:", "max_combinations: 27\nconfigs:")
+    assert faults(limited) == [
+        "6:5: this group multiplies out to 28 combinations (2 of tile x 2 of fast x 7 of stages), more than "
+        "the 27 that this spec allows; split it, or say `max_combinations: 28` at the top of the spec"
+    ]
+    assert len(kernels(limited.replace("27", "28"))) == 28
+
+
+def test_ten_thousand_combinations_are_the_limit_unless_the_spec_says_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And what is beyond it is not multiplied out: the rules are not asked once."""
+    notes = [f"n{number}" for number in range(5_000)]
+    body = f"configs:\n  - tile: 64x64x64\n    fast: [true, false]\n    note: [{', '.join(notes)}]\n"
+    monkeypatch.setattr("tilewright_generator.expand.verdicts", lambda *_, **__: [])
+    expansion, _ = read(HEAD + body)
+    assert expansion is not None
+    assert len(expansion.kernels) == 10_000
+    monkeypatch.setattr("tilewright_generator.expand.verdicts", lambda *_, **__: 1 // 0)
+    beyond = body.replace("n0,", "n0, other,")
+    (fault,) = faults(HEAD + beyond)
+    assert "10,002 combinations (2 of fast x 5001 of note), more than 10,000; split it" in fault
+
+
+@pytest.mark.parametrize("given", ["0", "-1", "true", "many", "'5'", "[5]", ""])
+def test_the_limit_is_a_whole_number(given: str) -> None:
+    (fault,) = faults(f"{HEAD}max_combinations: {given}\nconfigs:\n  - tile: 64x64x64\n")
+    assert fault.split(": ", 1)[1].startswith("max_combinations: write a whole number above 0, not ")

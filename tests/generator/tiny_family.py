@@ -53,17 +53,19 @@ class TinyConfig:
 
 
 def rows(config: TinyConfig) -> str | None:
-    """A tile has at most 128 rows.
+    """A tile has at most 128 rows, of e4m3 256.
 
     More do not fit the toy.
     """
-    return f"{config.tile.m} rows > 128" if config.tile.m > 128 else None
+    most = 256 if config.dtype == "e4m3" else 128
+    return f"{config.tile.m} rows > {most}" if config.tile.m > most else None
 
 
 def area(config: TinyConfig) -> str | None:
-    """A tile has at most 32768 elements."""
+    """A tile has at most 64 KiB of elements, of e4m3 128."""
     elements = config.tile.m * config.tile.n
-    return f"{elements} elements > 32768" if elements > 32768 else None
+    most = 131072 if config.dtype == "e4m3" else 32768
+    return f"{elements} elements > {most}" if elements > most else None
 
 
 def name(config: TinyConfig) -> str:

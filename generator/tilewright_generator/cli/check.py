@@ -48,8 +48,12 @@ def command(
     if as_json:
         listed = [{"drift": word, "path": path, "why": why} for word, path, why in drift]
         others = {module.name: module.other_templates for module in plan.modules if module.other_templates}
-        click.echo(json.dumps({"drift": listed, "other_templates": others}, indent=1))
+        left_out = {each.spec.module: len(each.rejected) for each in inputs.expansions if each.rejected}
+        answer = {"drift": listed, "other_templates": others, "left_out": left_out}
+        click.echo(json.dumps(answer, indent=1))
         return 1 if drift else 0
+    for line in report.left_out(inputs.expansions):
+        click.echo(line)
     for line in report.diffs(plan) if diff else ():
         click.echo(line)
     for word, path, why in drift:

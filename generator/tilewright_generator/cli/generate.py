@@ -74,7 +74,7 @@ def _in_the_way(plan: Plan) -> list[str]:
 
 def _print(plan: Plan, inputs: common.Inputs, diff: bool) -> None:
     for lines in (
-        report.left_out(inputs.expansions),
+        report.left_out(inputs.expansions, named=True),
         report.diffs(plan) if diff else (),
         report.actions(plan),
     ):

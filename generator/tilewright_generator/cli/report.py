@@ -17,11 +17,15 @@ from tilewright_generator.plan import Action, Change, Plan
 from tilewright_generator.words import counted
 
 _SHOWN = 100  # actions of a module that are printed; --json has all
+_NAMED = 20  # combinations of a spec that are left out and printed
 _COLOURS = {Change.ADD: "green", Change.CHANGE: "yellow", Change.REMOVE: "red"}
 
 
-def left_out(expansions: Iterable[Expansion]) -> Iterator[str]:
-    """For each spec that names combinations of which no kernel is made: how many, and for which rules."""
+def left_out(expansions: Iterable[Expansion], *, named: bool = False) -> Iterator[str]:
+    """For each spec that names combinations of which no kernel is made: how many, and for which rules.
+
+    `named`: also what each that a rule rejects would be called, and the reason.
+    """
     for each in expansions:
         rules = [f"{rule} {count:,}" for rule, count in each.rejections().items()]
         if each.excluded:
@@ -29,6 +33,11 @@ def left_out(expansions: Iterable[Expansion]) -> Iterator[str]:
         if rules:
             number = counted(len(each.rejected) + len(each.excluded), "combination")
             yield f"{each.spec.path}: {number} left out: {', '.join(rules)}"
+        if named:
+            name = each.spec.family.kernel_name
+            yield from (f"  {name(one.config)}: {one.verdict}" for one in each.rejected[:_NAMED])
+            if len(each.rejected) > _NAMED:
+                yield f"  ... and {len(each.rejected) - _NAMED:,} more (--json lists all)"
 
 
 def actions(plan: Plan) -> Iterator[str]:
@@ -94,6 +103,11 @@ def as_json(plan: Plan, expansions: Iterable[Expansion]) -> dict[str, Any]:
             "kernels": len(each.kernels),
             "excluded": len(each.excluded),
             "rejected": each.rejections(),
+            "left_out": [
+                {"name": each.spec.family.kernel_name(one.config), "position": str(one.group.position)}
+                | one.verdict._asdict()
+                for one in each.rejected
+            ],
             "unchanged": own.unchanged,
             "units": units(own.actions),
         }
