@@ -63,6 +63,12 @@ class StoreError(TilewrightError):
     exit_code = 1
 
 
+class CacheRefusedError(StoreError):
+    """A folder is not taken for the build cache: what it holds is not ours."""
+
+    exit_code = 2
+
+
 class TunedFileError(TilewrightError):
     """A tuned file is damaged: cut off, or not what tuning writes."""
 

@@ -30,10 +30,10 @@ def run(*arguments: Any) -> Result:
 
 
 def two_modules(project: Path) -> None:
-    Mini(project / "generated", "alpha").add("one", config={"tile": [64, 16, 128], "pdl": True}).table()
-    other = Mini(project / "generated", "beta").add("two", config={"tile": [128, 16, 64], "pdl": False})
+    Mini(project / "generated", "alpha").add("one", config={"tile": [64, 16, 128], "bias": True}).table()
+    other = Mini(project / "generated", "beta").add("two", config={"tile": [128, 16, 64], "bias": False})
     other.add(
-        "three", 'extern "C" __global__ void {name}() {{}}', config={"tile": [64, 8, 64], "pdl": True}
+        "three", 'extern "C" __global__ void {name}() {{}}', config={"tile": [64, 8, 64], "bias": True}
     ).table()
 
 
@@ -41,7 +41,7 @@ def two_modules(project: Path) -> None:
 def test_a_filter_a_module_and_everything(project: Path, toolchain: Toolchain, tmp_path: Path) -> None:
     two_modules(project)
     store = Store(tmp_path / "cache")
-    result = run("--filter", "tile=64x*", "--filter", "pdl=true", "--filter", "t*", "--json")
+    result = run("--filter", "tile=64x*", "--filter", "bias=true", "--filter", "t*", "--json")
     assert result.exit_code == 0, result.output
     assert [kernel["name"] for kernel in json.loads(result.stdout)["kernels"]] == ["three"]
     assert set(libraries("beta", store=store)[0].kernels) == {"three"}

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tilewright import device, doctor, paths
-from tilewright.build.store import UNIT_DISK_BYTES
+from tilewright.build.store import UNIT_DISK_BYTES, Store
 from tilewright.context import Context
 from tilewright.device import B200, H200, THOR
 from tilewright.doctor import machine
@@ -22,6 +22,7 @@ from tilewright.registry import Registry
 from tilewright_generator import cli
 
 Say = Callable[..., list[doctor.Finding]]
+KEY = "0123456789abcdef" * 2
 
 
 @pytest.fixture(autouse=True)
@@ -118,11 +119,11 @@ def test_gpus_and_their_driver(
         *["ok: NVIDIA H200, compute capability 9.0 (sm_90, Hopper), 132 SMs -> "] * 2,
         "ok: driver 580.159.04, for CUDA 13.0 -> ",
     ]
-    folder = tmp_path / "cache/libraries/host_gemm/0123"
+    folder = tmp_path / "cache/libraries/host_gemm" / KEY
     folder.mkdir(parents=True)
     (folder / "host_gemm.so").write_bytes(b"x")
     data = {
-        "format": 2, "module": "host_gemm", "key": "0123", "machine": platform.machine(), "headers": {},
+        "format": 2, "module": "host_gemm", "key": KEY, "machine": platform.machine(), "headers": {},
         "toolchain": {"nvcc": "13.0.88"}, "kernels": {}, "library": {"sha256": "", "bytes": 1},
     }  # fmt: skip
     (folder / "library.json").write_text(json.dumps(data))
@@ -152,10 +153,10 @@ def test_the_driver_is_asked_for_real() -> None:
 
 def test_the_cache(say: Say, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert texts(say("cache")) == f"ok: {tmp_path}/cache: nothing is built yet -> "
-    folder = tmp_path / "cache/libraries/host_gemm/0123"
+    folder = Store().folder("libraries") / "host_gemm" / KEY
     folder.mkdir(parents=True)
     (folder / "library.json").write_text("{")
-    (tmp_path / "cache/quarantine/1-abc").mkdir(parents=True)
+    (Store().folder("quarantine") / f"1-{KEY}").mkdir()
     found = texts(say("cache"))
     assert f"ok: {tmp_path}/cache: " in found
     assert "(libraries " in found
@@ -173,6 +174,12 @@ def test_the_cache(say: Say, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     )
     monkeypatch.setenv("TILEWRIGHT_JIT", "0")
     assert doctor.PROBLEM not in levels(say("cache"))
+
+
+def test_a_cache_that_is_another_folder(say: Say, tmp_path: Path) -> None:
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache/thesis.tex").touch()
+    assert f"problem: {tmp_path}/cache is no build cache: it holds thesis.tex" in texts(say("cache"))
 
 
 class _Usage:

@@ -27,14 +27,18 @@ _MIB = 1 << 20
 @click.option("--cache", type=click.Path(path_type=Path, file_okay=False), help="Default: $TILEWRIGHT_CACHE.")
 def command(*, prune: bool, older_than: float, dry_run: bool, cache: Path | None) -> None:
     """Say how large the build cache is, and what of it no library in force needs any more: objects and
-    libraries of other sources, headers or compilers, what was set aside as damaged, and old logs."""
+    libraries of other sources, headers or compilers, what was set aside as damaged, and old logs.
+
+    Only what tilewright has put there is removed, and only from a folder that its CACHEDIR.TAG marks as a
+    build cache; exits 2 where the folder is another.
+    """
     from tilewright import paths  # noqa: PLC0415 (`--help` needs no runtime)
     from tilewright.build import eviction  # noqa: PLC0415
     from tilewright.build.store import Store  # noqa: PLC0415
 
     store = Store(cache)
-    click.echo(f"{store.root}")
     sizes = store.sizes()
+    click.echo(f"{store.root}")
     for name, size in (*sizes.items(), ("total", sum(sizes.values()))):
         click.echo(f"  {name:10}  {size / _MIB:10.1f} MiB")
     found = eviction.debris(store, paths.include_dir(), older_than * _DAY)

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from tilewright.build import marker
 from tilewright.build.library import libraries
 from tilewright.build.store import Store
 
@@ -25,8 +26,10 @@ def debris(store: Store, include: Path, older_than: float) -> list[Debris]:
     """What was made more than `older_than` seconds ago and no library in force needs; changes nothing.
 
     A library is in force while `libraries` lists it, whatever project it is of; it needs the objects that it
-    was linked of, with which it can be linked again when a kernel is added.
+    was linked of, with which it can be linked again when a kernel is added. Raises CacheRefusedError where
+    the folder is no cache of ours; in one, what has not a name of our form is not ours, and not listed.
     """
+    marker.check(store.root)
     limit = time.time() - older_than
     return [
         Debris(path, why, store.size(path)) for path, why in _unneeded(store, include) if _made(path) < limit
@@ -36,24 +39,21 @@ def debris(store: Store, include: Path, older_than: float) -> list[Debris]:
 def remove(store: Store, found: list[Debris]) -> None:
     """Removes it. What another process has loaded stays mapped there."""
     for each in found:
-        if each.path.is_dir():
-            store.remove(each.path)
-        else:
-            each.path.unlink(missing_ok=True)
+        store.remove(each.path)
 
 
 def _unneeded(store: Store, include: Path) -> Iterator[tuple[Path, str]]:
-    folders = sorted((store.root / "libraries").glob("*"))
-    inside = [one for folder in folders for one in libraries(folder.name, store=store, include=include)]
-    for folder in folders:
-        kept = {library.path.parent for library in inside}
-        yield from ((path, "a library that is not in force") for path in folder.glob("*") if path not in kept)
+    found = store.listed("libraries")
+    modules = sorted({path.parent.name for path in found})
+    inside = [one for module in modules for one in libraries(module, store=store, include=include)]
+    kept = {library.path.parent for library in inside}
+    yield from ((path, "a library that is not in force") for path in found if path not in kept)
     needed = {kernel.get("object") for library in inside for kernel in library.kernels.values()}
     needed |= {_table_of(library.path) for library in inside}
-    objects = sorted((store.root / "objects").glob("*"))
+    objects = store.listed("objects")
     yield from ((path, "an object of no library in force") for path in objects if path.name not in needed)
-    yield from ((path, "set aside as damaged") for path in sorted((store.root / "quarantine").glob("*")))
-    yield from ((path, "the log of a failed compile") for path in sorted((store.root / "logs").glob("*")))
+    yield from ((path, "set aside as damaged") for path in store.listed("quarantine"))
+    yield from ((path, "the log of a failed compile") for path in store.listed("logs"))
 
 
 def _table_of(library: Path) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright import paths
+from tilewright.build import marker
 from tilewright.build.commands import made_of
 from tilewright.build.keys import HeaderSet, digest, files_digest
 from tilewright.build.store import Store
@@ -73,8 +74,9 @@ def libraries(module: str, *, store: Store | None = None, include: Path | None =
 
 
 def described_in(store: Store, module: str) -> list[Path]:
-    """The library.json of everything that stands where the module's libraries do."""
-    return sorted((store.root / "libraries" / module).glob("*/library.json"))
+    """The library.json of all that stands where the module's libraries do and is called as they are."""
+    found = (store.root / "libraries" / module).glob("*/library.json")
+    return sorted(path for path in found if marker.has_our_name(path.parent, "libraries"))
 
 
 def described(library: Path) -> LibraryRecord:
@@ -105,7 +107,8 @@ def damage(library: Path, stated: str | None = None) -> str:
             return error.message
         except KeyError:
             return f"{path} is of another format"
-    memory = library.parents[3] / "digests" if len(library.parents) > 3 else None
+    in_cache = len(library.parents) > 3 and library.parents[2].name == "libraries"
+    memory = library.parents[3] / "digests" if in_cache else None
     try:
         found = files_digest({"library": library}, memory, f"library {library}")
     except OSError as error:

@@ -108,7 +108,7 @@ class Planner:
         self.include = include
         self._source_keys = SourceKeys(include, toolchain.cutlass_version)
         self._headers = self._source_keys.headers
-        self._memory = store.root / "digests"
+        self._memory = store.memory
         self._cutlass = tree_digest(toolchain.cutlass, self._memory)
         parts = {path.name: path for path in toolchain.parts}
         self._compilers = files_digest(parts, self._memory, f"parts of {toolchain.nvcc}")

@@ -1,8 +1,11 @@
 """The build cache on disk.
 
+    CACHEDIR.TAG                                     says that the folder is ours (marker.py)
     objects/<key>/{kernel.o, report.json, log.txt}   one compiled unit, complete or not there
     libraries/<module>/<key>/{<module>.so, library.json}
     locks/  tmp/  work/  logs/  quarantine/  digests/
+
+What bears no such tag is never written to; what has not a name of our form is never removed.
 
 An entry is made in tmp/ and moved into place whole; nothing is ever changed afterwards. An entry that does
 not hold what its report says (a disk that filled up, a cut file) is moved to quarantine/ and built again.
@@ -25,8 +28,9 @@ from pathlib import Path
 from typing import Any
 
 from tilewright import paths
+from tilewright.build import marker
 from tilewright.build.keys import KEY_FORMAT, file_sha256
-from tilewright.errors import BuildError, StoreError
+from tilewright.errors import BuildError, CacheRefusedError, StoreError
 
 log = logging.getLogger("tilewright")
 
@@ -69,19 +73,45 @@ class Entry:
 
 
 class Store:
-    """A cache folder; it is created when something is written to it."""
+    """A cache folder; it is created, and marked as ours, when something is written to it."""
 
     def __init__(self, root: Path | None = None) -> None:
         self.root = (paths.cache_dir() if root is None else root).absolute()
+        self._claimed = False
 
     def folder(self, name: str) -> Path:
-        """A subfolder, created. Raises StoreError where that is not possible."""
+        """A subfolder, created. Raises StoreError where that is not possible, CacheRefusedError where the
+        cache's folder is not ours."""
         path = self.root / name
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            self._claim()
+            path.mkdir(exist_ok=True)
         except OSError as error:
             raise self.failure(error) from None
         return path
+
+    def _claim(self) -> None:
+        """Makes the folder and marks it, before anything else is written there."""
+        if self._claimed:
+            return
+        marker.check(self.root)
+        self.root.mkdir(parents=True, exist_ok=True)
+        if not marker.is_marked(self.root):
+            marker.mark(self.root)
+        self._claimed = True
+
+    @property
+    def memory(self) -> Path:
+        """The folder in which digests are remembered; they can be read where it cannot be written.
+
+        Raises CacheRefusedError where the cache's folder is not ours.
+        """
+        try:
+            return self.folder("digests")
+        except CacheRefusedError:
+            raise
+        except StoreError:
+            return self.root / "digests"
 
     def entry(self, key: str) -> Entry | None:
         """The entry of `key`, checked against its report; None where there is none.
@@ -140,22 +170,33 @@ class Store:
                 folder.rename(target)
         except OSError as error:
             raise self.failure(error) from None
-        for old in sorted(yard.iterdir())[:-_QUARANTINED]:
+        for old in self.listed("quarantine")[:-_QUARANTINED]:
             shutil.rmtree(old, ignore_errors=True)
         return target
 
-    def remove(self, folder: Path) -> None:
-        """Removes an entry or a library; a reader sees all of it or nothing."""
+    def listed(self, name: str) -> list[Path]:
+        """What is ours in a subfolder, sorted; of "libraries", in the folders of all modules."""
+        pattern = "*/*" if name == "libraries" else "*"
+        found = (self.root / name).glob(pattern)
+        return sorted(path for path in found if marker.has_our_name(path, name))
+
+    def remove(self, path: Path) -> None:
+        """Removes what `listed` names; a reader sees all of an entry or a library, or nothing."""
         debris = self.folder("tmp") / f"removed-{uuid.uuid4().hex[:12]}"
         with suppress(OSError):  # another process was faster, or the cache cannot be written
-            folder.rename(debris)
-        shutil.rmtree(debris, ignore_errors=True)
+            path.rename(debris)
+        if debris.is_dir() and not debris.is_symlink():
+            shutil.rmtree(debris, ignore_errors=True)
+        else:
+            debris.unlink(missing_ok=True)
 
     def draft(self, key: str) -> Path:
         """A fresh folder below tmp/. The caller holds the lock of `key`, so older drafts of it are debris."""
-        for debris in self.folder("tmp").glob(f"{key}.*"):
-            shutil.rmtree(debris, ignore_errors=True)
-        path = self.root / "tmp" / f"{key}.{uuid.uuid4().hex[:12]}"
+        tmp = self.folder("tmp")
+        for debris in self.listed("tmp"):
+            if debris.name.startswith(f"{key}."):
+                shutil.rmtree(debris, ignore_errors=True)
+        path = tmp / f"{key}.{uuid.uuid4().hex[:12]}"
         try:
             path.mkdir()
         except OSError as error:
@@ -197,16 +238,18 @@ class Store:
 
     def sweep(self) -> None:
         """Removes what killed builds left behind long ago."""
+        self._claim()
         limit = time.time() - _STALE_SECONDS
-        for name in ("tmp", "work"):
-            for path in (self.root / name).glob("*"):
-                with suppress(OSError):
-                    if path.stat().st_mtime < limit:
-                        log.info("removing %s, left behind by a build that was killed", path)
-                        shutil.rmtree(path, ignore_errors=True)
+        for path in (*self.listed("tmp"), *self.listed("work")):
+            with suppress(OSError):
+                if path.lstat().st_mtime < limit:
+                    log.info("removing %s, left behind by a build that was killed", path)
+                    shutil.rmtree(path, ignore_errors=True)
 
     def sizes(self) -> dict[str, int]:
-        """Bytes on disk by subfolder ("objects", "libraries", ...)."""
+        """Bytes on disk by subfolder ("objects", "libraries", ...). Raises CacheRefusedError where the folder
+        is not ours."""
+        marker.check(self.root)
         return {path.name: self.size(path) for path in sorted(self.root.glob("*")) if path.is_dir()}
 
     @staticmethod

@@ -12,7 +12,7 @@ from tilewright.build.library import damaged
 from tilewright.build.store import UNIT_DISK_BYTES, Store
 from tilewright.device import H200
 from tilewright.doctor.findings import OK, PROBLEM, WARNING, Found
-from tilewright.errors import NoKernelError, UnsupportedDeviceError
+from tilewright.errors import CacheRefusedError, NoKernelError, UnsupportedDeviceError
 from tilewright.ops import family_of
 from tilewright.registry import jit_allowed
 
@@ -36,8 +36,12 @@ def cache(machine: Machine) -> Found:
             mend,
         )
         return
+    try:
+        sizes = store.sizes()
+    except CacheRefusedError as error:
+        yield PROBLEM, error.message, error.hint or ""
+        return
     level, mend = _writable(os.access(store.root, os.W_OK))
-    sizes = store.sizes()
     held = ", ".join(f"{name} {_mib(size)}" for name, size in sizes.items() if size)
     unwritable = "" if level == OK else ", cannot be written"
     yield level, f"{store.root}: {_mib(sum(sizes.values()))} ({held or 'empty'}){unwritable}", mend
@@ -54,7 +58,7 @@ def cache(machine: Machine) -> Found:
     for module in machine.context.registry.tables:
         for reason in damaged(module, store, paths.include_dir()):
             yield WARNING, reason, f"`tilewright build {module}` sets it aside and links another."
-    aside = list((store.root / "quarantine").glob("*"))
+    aside = store.listed("quarantine")
     if aside:
         yield OK, f"{len(aside)} damaged entries were set aside in {store.root / 'quarantine'}", ""
 
