@@ -13,7 +13,14 @@
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x256x768_dyn_1sm_direct256) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x256x768_dyn_2sm_direct256) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x256x768_dyn_2sm_direct256_noprefetch) \
+  X(blockscaled_gemm_sm103_nvfp4_nvfp4_f16_128x128x768_dyn_1sm_direct256) \
+  X(blockscaled_gemm_sm103_nvfp4_nvfp4_f16_128x128x768_dyn_1sm_swap_direct) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_f16_128x128x768_dyn_2sm_direct256) \
+  X(blockscaled_gemm_sm103_nvfp4_nvfp4_f16_128x192x768_dyn_1sm_direct256) \
+  X(blockscaled_gemm_sm103_nvfp4_nvfp4_f16_128x192x768_dyn_2sm_direct256) \
+  X(blockscaled_gemm_sm103_nvfp4_nvfp4_f16_128x256x768_dyn_1sm_direct256) \
+  X(blockscaled_gemm_sm103_nvfp4_nvfp4_f16_128x256x768_dyn_2sm_direct256) \
+  X(blockscaled_gemm_sm103_nvfp4_nvfp4_f16_128x256x768_dyn_2sm_direct256_noprefetch) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_f32_128x128x768_dyn_2sm_direct256)
 
 TILEWRIGHT_BLOCKSCALED_GEMM_TABLE(sm103_nvfp4_gemm, TILEWRIGHT_KERNELS)

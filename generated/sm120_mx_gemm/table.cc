@@ -9,14 +9,24 @@
   X(blockscaled_gemm_sm120f_mxfp4_mxfp4_bf16_128x128x128_1x1_coop_streamk) \
   X(blockscaled_gemm_sm120f_mxfp4_mxfp4_bf16_128x128x256_1x1_coop) \
   X(blockscaled_gemm_sm120f_mxfp4_mxfp4_bf16_128x128x256_1x1_coop_streamk) \
+  X(blockscaled_gemm_sm120f_mxfp4_mxfp4_f16_128x128x128_1x1_coop) \
+  X(blockscaled_gemm_sm120f_mxfp4_mxfp4_f16_128x128x128_1x1_coop_streamk) \
+  X(blockscaled_gemm_sm120f_mxfp4_mxfp4_f16_128x128x256_1x1_coop) \
+  X(blockscaled_gemm_sm120f_mxfp4_mxfp4_f16_128x128x256_1x1_coop_streamk) \
   X(blockscaled_gemm_sm120f_mxfp4_mxfp8_bf16_128x128x128_1x1_coop) \
+  X(blockscaled_gemm_sm120f_mxfp4_mxfp8_f16_128x128x128_1x1_coop) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp4_bf16_128x128x128_1x1_coop) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp4_bf16_128x128x128_1x1_coop_swap) \
+  X(blockscaled_gemm_sm120f_mxfp8_mxfp4_f16_128x128x128_1x1_coop) \
+  X(blockscaled_gemm_sm120f_mxfp8_mxfp4_f16_128x128x128_1x1_coop_swap) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp8_bf16_128x128x128_1x1_coop) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp8_bf16_128x128x128_1x1_coop_streamk) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp8_bf16_128x128x128_1x1_coop_streamk_swap) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp8_bf16_128x128x128_1x1_coop_swap) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp8_f16_128x128x128_1x1_coop) \
+  X(blockscaled_gemm_sm120f_mxfp8_mxfp8_f16_128x128x128_1x1_coop_streamk) \
+  X(blockscaled_gemm_sm120f_mxfp8_mxfp8_f16_128x128x128_1x1_coop_streamk_swap) \
+  X(blockscaled_gemm_sm120f_mxfp8_mxfp8_f16_128x128x128_1x1_coop_swap) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp8_f32_128x128x128_1x1_coop) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp8_mxfp8_128x128x128_1x1_coop)
 

@@ -20,6 +20,19 @@
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_bf16_256x128x128_1x1_coop_streamk_swap) \
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_bf16_256x128x128_1x1_coop_swap) \
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_128x128x128_1x1_coop) \
+  X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_128x128x128_1x1_coop_c) \
+  X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_128x128x128_1x1_coop_streamk) \
+  X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_128x128x128_1x1_coop_streamk_swap) \
+  X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_128x128x128_1x1_coop_swap) \
+  X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_128x128x128_1x1_pingpong) \
+  X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_128x128x256_1x1_coop) \
+  X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_128x128x256_1x1_coop_streamk) \
+  X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_128x128x256_1x1_coop_streamk_swap) \
+  X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_128x128x256_1x1_coop_swap) \
+  X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_256x128x128_1x1_coop) \
+  X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_256x128x128_1x1_coop_streamk) \
+  X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_256x128x128_1x1_coop_streamk_swap) \
+  X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_256x128x128_1x1_coop_swap) \
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f32_128x128x128_1x1_coop) \
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_nvfp4_128x128x128_1x1_coop)
 

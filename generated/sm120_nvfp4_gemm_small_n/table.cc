@@ -20,6 +20,22 @@
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_bf16_128x64x256_1x1_coop) \
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_bf16_128x64x256_1x1_coop_streamk) \
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_bf16_128x64x256_1x1_coop_streamk_swap) \
-  X(blockscaled_gemm_sm120f_nvfp4_nvfp4_bf16_128x64x256_1x1_coop_swap)
+  X(blockscaled_gemm_sm120f_nvfp4_nvfp4_bf16_128x64x256_1x1_coop_swap) \
+  X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_128x32x128_1x1_coop) \
+  X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_128x32x128_1x1_coop_streamk) \
+  X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_128x32x128_1x1_coop_streamk_swap) \
+  X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_128x32x128_1x1_coop_swap) \
+  X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_128x32x256_1x1_coop) \
+  X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_128x32x256_1x1_coop_streamk) \
+  X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_128x32x256_1x1_coop_streamk_swap) \
+  X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_128x32x256_1x1_coop_swap) \
+  X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_128x64x128_1x1_coop) \
+  X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_128x64x128_1x1_coop_streamk) \
+  X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_128x64x128_1x1_coop_streamk_swap) \
+  X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_128x64x128_1x1_coop_swap) \
+  X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_128x64x256_1x1_coop) \
+  X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_128x64x256_1x1_coop_streamk) \
+  X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_128x64x256_1x1_coop_streamk_swap) \
+  X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_128x64x256_1x1_coop_swap)
 
 TILEWRIGHT_BLOCKSCALED_GEMM_TABLE(sm120_nvfp4_gemm_small_n, TILEWRIGHT_KERNELS)

@@ -26,14 +26,16 @@ SPECS = {
 }
 ADDED = {
     "sm120_nvfp4_gemm": {
-        f"blockscaled_gemm_sm120f_nvfp4_nvfp4_bf16_{tile}_1x1_coop{streamk}{swap}"
+        f"blockscaled_gemm_sm120f_nvfp4_nvfp4_{d}_{tile}_1x1_coop{streamk}{swap}"
+        for d in ("bf16", "f16")
         for tile in ("128x128x128", "128x128x256", "256x128x128")
         for streamk in ("", "_streamk")
         for swap in ("", "_swap")
         if (tile, streamk) != ("128x128x128", "")
     },
     "sm103_nvfp4_gemm": {
-        f"blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_{tile}_dyn_{schedule}_direct256"
+        f"blockscaled_gemm_sm103_nvfp4_nvfp4_{d}_{tile}_dyn_{schedule}_direct256"
+        for d in ("bf16", "f16")
         for tile in ("128x128x768", "128x192x768", "128x256x768")
         for schedule in ("1sm", "2sm")
         if (tile, schedule) != ("128x128x768", "1sm")
@@ -92,3 +94,16 @@ def test_a_pull_request_is_an_edit_of_a_line_or_two(project: Path, tilewright: C
 
 def _rows(folder: Path) -> dict[str, object]:
     return {row["name"]: row for row in json.loads((folder / "table.json").read_text())["kernels"]}
+
+
+@pytest.mark.parametrize("arch", ["sm_120f", "sm_103a"])
+def test_f16_has_every_kernel_that_bf16_has(arch: str) -> None:
+    """What is BF16 in one model is FP16 in the next: neither may get the poorer choice."""
+    names: dict[str, set[str]] = {"bf16": set(), "f16": set()}
+    for table in (ROOT / "generated").glob("*/table.json"):
+        for row in json.loads(table.read_text())["kernels"]:
+            kept = row["config"].get("d") in names and row["arch"] == arch
+            if kept and row["name"].startswith("blockscaled_gemm"):
+                names[row["config"]["d"]].add(row["name"].replace(f"_{row['config']['d']}_", "_D_", 1))
+    assert names["bf16"]
+    assert names["f16"] == names["bf16"]
