@@ -95,7 +95,7 @@ def test_tuned_means_in_force_on_a_gpu(there: Path, table: Table, tilewright: Co
     header = Header.of(H200, registry, "gemm")
     path = paths.tuned_file(there / "cache" / "tuned", H200.name, "gemm")
     problems = [PROBLEM, Problem(128, 4096, 4096, a="tf32", b="tf32", d="f32")]
-    files.update(path, header, FAMILY, registry, [files.Entry(each, winner, 1e-5) for each in problems])
+    files.update(path, header, FAMILY, [files.Entry(each, winner, 1e-5) for each in problems])
     rows = listed(tilewright, "--device", "h200")
     assert {name: row["tuned"] for name, row in rows.items() if row["tuned"]} == {winner.kernel: 2}
     assert rows[other.kernel]["tuned"] == 0

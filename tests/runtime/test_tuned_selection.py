@@ -43,7 +43,7 @@ class Place:
             Entry(Problem(int(name[1:]), N, K), Tactic.parse(tactic), 1e-5)
             for name, tactic in tactics.items()
         ]
-        files.update(self.path, header, FAMILY, registry, entries)
+        files.update(self.path, header, FAMILY, entries)
         self.context.forget_tuned()
 
     def choose(self, m: int, **fields: Any) -> Choice:
@@ -145,7 +145,7 @@ def test_a_bucket_must_be_legal(tmp_path: Path, table, row, built, monkeypatch: 
     header = Header.of(H200, registry, "gemm")
     problem = Problem(64, N, K, layout="nn")
     path = paths.tuned_file(tmp_path / "tuned", H200.name, "gemm")
-    files.update(path, header, FAMILY, registry, [Entry(problem, Tactic("wide"), 1e-5)])
+    files.update(path, header, FAMILY, [Entry(problem, Tactic("wide"), 1e-5)])
     context = Context(registry)
     assert context.select(FAMILY, replace(problem, m=96), H200).source == "bucket"
     chosen = context.select(FAMILY, replace(problem, m=48), H200)

@@ -36,7 +36,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def book(host: Context, tmp_path: Path) -> tuning.Book:
-    return tuning.Book(tmp_path / "gemm.json", host_tuning.header(host.registry), FAMILY, host.registry)
+    return tuning.Book(tmp_path / "gemm.json", host_tuning.header(host.registry), FAMILY)
 
 
 @pytest.mark.usefixtures("cluster")

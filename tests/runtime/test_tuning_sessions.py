@@ -35,7 +35,7 @@ def book(host: Context, tmp_path: Path) -> tuning.Book:
 
 
 def open_book(host: Context, path: Path) -> tuning.Book:
-    return tuning.Book(path, host_tuning.header(host.registry), FAMILY, host.registry)
+    return tuning.Book(path, host_tuning.header(host.registry), FAMILY)
 
 
 @pytest.fixture
@@ -64,15 +64,16 @@ def entries(path: Path) -> dict[tuple[int, int, int], str]:
     return found
 
 
-def test_results_of_two_processes_are_in_the_file(run: Run, book: tuning.Book) -> None:
+def test_results_of_two_processes_are_in_the_file(run: Run, host: Context, book: tuning.Book) -> None:
     problems = PROBLEMS[:6]
-    assert book.known(problems) == set()
+    registry = host.registry
+    assert tuning.Known(book.path, FAMILY, registry).standing(problems) == set()
     results = run(problems, book, places=2)
     assert {one.problem for one in results} == set(problems)
     assert all(one.tactic is not None and one.seconds and one.tried > 1 for one in results)
     found = {(one.problem.m, one.problem.n, one.problem.k): str(one.tactic) for one in results}
     assert entries(book.path) == found
-    assert book.known(PROBLEMS) == set(problems)
+    assert tuning.Known(book.path, FAMILY, registry).standing(PROBLEMS) == set(problems)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +140,7 @@ def test_a_damaged_file_is_set_aside(host: Context, tmp_path: Path) -> None:
     (message,) = book.messages
     assert "gemm.json.broken-1" in message
     assert (tmp_path / "gemm.json.broken-1").read_text() == '{"format": 1, "family": "ge'
-    assert book.known(PROBLEMS) == set()
+    assert tuning.Known(path, FAMILY, host.registry).standing(PROBLEMS) == set()
 
 
 def test_a_folder_that_cannot_be_written_is_told_before(host: Context, tmp_path: Path) -> None:
