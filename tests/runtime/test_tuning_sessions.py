@@ -11,6 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import hanging  # noqa: E402
 import host_tuning  # noqa: E402
 from host_tuning import PROBLEMS, HostSite  # noqa: E402
 
@@ -39,15 +40,16 @@ def open_book(host: Context, path: Path) -> tuning.Book:
 
 
 @pytest.fixture
-def run(host_generated: Path, host_library: Path) -> Run:
+def run(host_generated: Path, host_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Tunes problems in processes of their own."""
+    hung = tmp_path / "hung"
+    hung.mkdir()
+    monkeypatch.setenv(hanging.FOLDER, str(hung))
 
-    def tune(
-        problems: list[Problem], book: Any, *, places: int = 1, patience: float = 60, **ends: str
-    ) -> Any:
+    def tune(problems: list[Problem], book: Any, *, places: int = 1, **ends: str) -> Any:
         named = {"plain": "host_bf16_tn", "split": "host_bf16_tn_streamk@decomposition=stream_k"}
         site = HostSite(host_generated, host_library, tuple((named[one], how) for one, how in ends.items()))
-        engine = Local(range(places), patience)
+        engine = Local(range(places), 3, hanging.Clock(hung))
         try:
             return list(tuning.tune_problems(problems, engine, site, book=book))
         finally:
@@ -81,14 +83,14 @@ def test_results_of_two_processes_are_in_the_file(run: Run, host: Context, book:
     [
         ("killed", "exit code -9"),
         ("lost", "an illegal memory access"),
-        ("hangs", "nothing was heard for 8 s"),
+        ("hangs", "nothing was heard for 3 s"),
     ],
 )
 def test_a_tactic_that_ends_its_process_is_a_failure_of_its_problem(
     run: Run, book: tuning.Book, how: str, why: str
 ) -> None:
     """The problem goes on in another process without it, and so do the others."""
-    results = run(PROBLEMS[2:4], book, patience=8, plain=how)
+    results = run(PROBLEMS[2:4], book, plain=how)
     for result in results:
         assert result.tactic is not None
         assert result.tactic.kernel == "host_bf16_tn_streamk"
