@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from tilewright_generator import families
-from tilewright_generator.families import Family, Rule
+from tilewright_generator.families import Family
+from tilewright_generator.families.rule import Rule
 from tilewright_generator.fields import Field, fields_of, text
-from tilewright_generator.rules import statement
 
 
 def family_lines(family: Family) -> Iterator[str]:
@@ -24,7 +24,7 @@ def family_lines(family: Family) -> Iterator[str]:
         yield f"  {'  '.join(cells)}  {row[3]}"
     yield "rules:"
     for rule in family.rules:
-        yield f"  {rule.__name__}: {statement(rule)}"
+        yield f"  {rule.name}: {rule.statement} (limit: {rule.limit.whose})"
 
 
 def family_json(family: Family) -> dict[str, Any]:
@@ -46,20 +46,25 @@ def family_json(family: Family) -> dict[str, Any]:
 
 def rule_lines(family: Family, rule: Rule) -> Iterator[str]:
     """What the rule demands, what that rests on, and where it stands."""
-    yield f"{rule.__name__}: a rule of {family.name}"
-    yield f"  {statement(rule)}"
-    if basis := _basis(rule):
-        yield f"  source: {basis}"
+    yield f"{rule.name}: a rule of {family.name}"
+    yield f"  {rule.statement}"
+    yield f"  limit: {rule.limit.whose}"
+    if rule.basis:
+        yield f"  source: {rule.basis}"
+    if rule.compiles:
+        yield f"  what it rejects may compile: {rule.compiles}"
     yield f"  at {_place(rule)}"
 
 
 def rule_json(family: Family, rule: Rule) -> dict[str, Any]:
     """The same for machines."""
     return {
-        "rule": rule.__name__,
+        "rule": rule.name,
         "family": family.name,
-        "statement": statement(rule),
-        "source": _basis(rule),
+        "statement": rule.statement,
+        "limit": rule.limit.whose,
+        "source": rule.basis,
+        "compiles": rule.compiles,
         "place": _place(rule),
     }
 
@@ -70,7 +75,7 @@ def find_rules(name: str) -> list[tuple[Family, Rule]]:
         (family, rule)
         for family in map(families.get, families.names())
         for rule in family.rules
-        if rule.__name__ == name
+        if rule.name == name
     ]
 
 
@@ -103,14 +108,8 @@ def _value(schema: dict[str, Any]) -> str:
     return str(schema["type"]).replace("string", "text")
 
 
-def _basis(rule: Rule) -> str:
-    """The comment above the rule, which names what it rests on."""
-    lines = (inspect.getcomments(rule) or "").splitlines()
-    return " ".join(line.lstrip("# ").rstrip() for line in lines)
-
-
 def _place(rule: Rule) -> str:
-    path = Path(inspect.getsourcefile(rule) or "")
+    path = Path(inspect.getsourcefile(rule.check) or "")
     here = Path.cwd()
     shown = path.relative_to(here) if path.is_relative_to(here) else path
-    return f"{shown}:{inspect.getsourcelines(rule)[1]}"
+    return f"{shown}:{inspect.getsourcelines(rule.check)[1]}"

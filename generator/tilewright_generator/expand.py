@@ -127,7 +127,7 @@ def _nothing_left(spec: Spec, group: Group, rejected: list[Rejected], problems: 
     excluded = size(group) - len(rejected)
     parts = [_by_rule(rejected)] if rejected else []
     parts += [f"its excludes take {excluded}"] if excluded else []
-    example = f"; for example {rejected[0].verdict.reason}" if rejected else ""
+    example = f"; for example {rejected[0].verdict.why}" if rejected else ""
     problems.add(
         group.position,
         f"nothing is left of this group's {counted(size(group), 'combination')}: {', '.join(parts)}{example}",
@@ -170,7 +170,7 @@ class _Values:
         for (name, position), (value, rejected) in self._lost.items():
             if (name, position) not in self._alive:
                 first = rejected[0].verdict
-                why = f"{_by_rule(rejected)}; for example {first.reason}" if rejected[1:] else str(first)
+                why = f"{_by_rule(rejected)}; for example {first.why}" if rejected[1:] else str(first)
                 problems.add(position, f"{name}: {text(value)} makes no kernel: {why}")
 
 

@@ -5,17 +5,23 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from tilewright_generator.errors import InternalError
-from tilewright_generator.families import Family, Rule
+from tilewright_generator.families import Family
 
 
 class Verdict(NamedTuple):
-    """A rule that rejects a candidate, and its reason with the numbers."""
+    """A rule that rejects a candidate, its reason with the numbers, and whose limit it is."""
 
     rule: str
     reason: str
+    limit: str
+
+    @property
+    def why(self) -> str:
+        """The reason, and whose limit it is."""
+        return f"{self.reason} (limit: {self.limit})"
 
     def __str__(self) -> str:
-        return f"{self.rule}: {self.reason}"
+        return f"{self.rule}: {self.why}"
 
 
 def verdicts(family: Family, candidate: Any, *, first: bool = False) -> list[Verdict]:
@@ -24,17 +30,12 @@ def verdicts(family: Family, candidate: Any, *, first: bool = False) -> list[Ver
     name = ""
     try:
         for rule in family.rules:
-            name = rule.__name__
-            reason = rule(candidate)
+            name = rule.name
+            reason = rule.check(candidate)
             if reason is not None:
-                found.append(Verdict(name, reason))
+                found.append(Verdict(name, reason, rule.limit.whose))
                 if first:
                     break
     except Exception as error:
         raise InternalError(f"the rule {name} of {family.name} fails on {candidate}: {error!r}") from error
     return found
-
-
-def statement(rule: Rule) -> str:
-    """What the rule demands: the first paragraph of its docstring, on one line."""
-    return " ".join((rule.__doc__ or "").strip().split("\n\n")[0].split())

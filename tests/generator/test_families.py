@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -7,6 +8,7 @@ from importlib import import_module
 import click
 import pytest
 import tiny_family
+from command_line import ROOT
 
 from tilewright_generator import cli, families
 from tilewright_generator.errors import InternalError, UsageError
@@ -38,7 +40,11 @@ def test_a_family_keeps_its_contract(name: str) -> None:
     family = families.get(name)
     assert family.name == name
     assert family.rules
-    assert all((rule.__doc__ or "").strip() for rule in family.rules)
+    for rule in family.rules:
+        assert rule.statement, rule.name
+        assert rule.limit.whose in ("the hardware's", "ours", "CUTLASS 4.2's", "CUTLASS 4.5's"), rule.name
+        assert name == "tiny" or rule.basis, rule.name
+    assert len({rule.name for rule in family.rules}) == len(family.rules)
     for field in fields_of(family).values():
         assert field.description, field.name
         if not field.required:
@@ -56,3 +62,18 @@ def test_listing_families_and_commands_imports_no_family() -> None:
         "heavy = {'pydantic', 'jinja2', 'yaml', 'torch'} & set(sys.modules); assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_the_docs_say_of_every_rule_whose_limit_it_is() -> None:
+    lines = (ROOT / "docs/specs.md").read_text(encoding="utf-8").splitlines()
+    head = next(number for number, line in enumerate(lines) if line.startswith("| limit |"))
+    columns = [cell.strip(" `") for cell in lines[head].strip("|").split("|")][1:]
+    told = set()
+    for line in lines[head + 2 :]:
+        if not line.startswith("|"):
+            break
+        whose, *cells = line.strip("|").split("|")
+        for family, cell in zip(columns, cells, strict=True):
+            told |= {(family, name, whose.strip()) for name in re.findall(r"`(\w+)`", cell)}
+    packaged = [families.get(name) for name in families.names() if name != "tiny"]
+    assert told == {(each.name, rule.name, rule.limit.whose) for each in packaged for rule in each.rules}

@@ -381,7 +381,13 @@ def test_json_for_machines(larger: Path, tilewright: Command) -> None:
         "excluded": 0,
         "rejected": {"rows": 2},
         "left_out": [
-            {"name": name, "position": "specs/small.yaml:6:5", "rule": "rows", "reason": "256 rows > 128"}
+            {
+                "name": name,
+                "position": "specs/small.yaml:6:5",
+                "rule": "rows",
+                "reason": "256 rows > 128",
+                "limit": "the hardware's",
+            }
             for name in LEFT_OUT
         ],
         "unchanged": 0,
@@ -392,7 +398,7 @@ def test_json_for_machines(larger: Path, tilewright: Command) -> None:
 
 def test_generate_names_what_rules_leave_out_and_check_counts_it(larger: Path, tilewright: Command) -> None:
     counted = "specs/small.yaml: 2 combinations left out: rows 2"
-    named = [f"  {name}: rows: 256 rows > 128" for name in LEFT_OUT]
+    named = [f"  {name}: rows: 256 rows > 128 (limit: the hardware's)" for name in LEFT_OUT]
     for _ in range(2):
         assert tilewright("generate").out.splitlines()[:3] == [counted, *named]
     assert tilewright("check").out.splitlines() == [counted, "10 kernels of 1 module are as the specs say"]
@@ -413,7 +419,7 @@ def test_a_value_that_makes_no_kernel_is_an_error(project: Path, tilewright: Com
         assert (found.code, found.out) == (2, "")
         assert found.err.splitlines()[0] == (
             "specs/small.yaml:6:12: tile: 256x64x64 makes no kernel: rows rejects 2; for example 256 rows > "
-            "128"
+            "128 (limit: the hardware's)"
         )
 
 

@@ -104,11 +104,8 @@ def test_explain_a_kernel_says_which_line_gave_each_field_and_what_it_means(
 def test_explain_the_name_of_what_is_left_out(spec: Path, tilewright: Command) -> None:
     rejected = tilewright("explain", "tiny_bf16_256x512x64_1x1_fast").out
     assert "left out of the group at specs/small.yaml:6:5" in rejected
-    assert (
-        "rejected by rows: 256 rows > 128\n      rule: A tile has at most 128 rows, of e4m3 256.\n"
-        in rejected
-    )
-    assert "rejected by area: 131072 elements > 32768" in rejected
+    assert "rejected by rows: 256 rows > 128 (limit: the hardware's)\n      rule: A tile has at" in rejected
+    assert "rejected by area: 131072 elements > 32768 (limit: ours)" in rejected
     excluded = tilewright("explain", "tiny_e4m3_64x64x64_1x1_fast").out
     assert "excluded at specs/small.yaml:10:9: nobody asks for it" in excluded
 
@@ -125,8 +122,8 @@ def test_explain_what_becomes_of_a_specs_combinations(spec: Path, tilewright: Co
     answer = json.loads(tilewright("explain", "--json", "tile=256x512x64", "dtype=bf16").out)
     assert [each["name"] for each in answer] == ["tiny_bf16_256x512x64_1x1_fast"]
     assert answer[0]["rejected"] == [
-        {"rule": "rows", "reason": "256 rows > 128"},
-        {"rule": "area", "reason": "131072 elements > 32768"},
+        {"rule": "rows", "reason": "256 rows > 128", "limit": "the hardware's"},
+        {"rule": "area", "reason": "131072 elements > 32768", "limit": "ours"},
     ]
 
 
@@ -162,7 +159,7 @@ def test_explain_a_family_anywhere(
     lines = [" ".join(line.split()) for line in tilewright("explain", "tiny").out.splitlines()]
     assert "tile e.g. 128x256x64 required tile of a thread block" in lines
     assert "stages auto|2..8 default auto depth" in lines
-    assert "rows: A tile has at most 128 rows, of e4m3 256." in lines
+    assert "rows: A tile has at most 128 rows, of e4m3 256. (limit: the hardware's)" in lines
     fields = json.loads(tilewright("explain", "tiny", "--json").out)["fields"]
     assert [each["name"] for each in fields][:2] == ["arch", "dtype"]
     answer = tilewright("explain", "tiny", "arch=sm_90a", "dtype=bf16", "tile=64x64x64")
@@ -174,9 +171,9 @@ def test_explain_a_rule(tilewright: Command) -> None:
     assert found.startswith(
         "operand_layout: a rule of gemm\n  Operands that are not 16 bits wide have k cont"
     )
-    assert "source: PTX wgmma.mma_async: only 16-bit operands may be transposed" in found
+    assert "\n  limit: ours\n  source: wgmma.mma_async reads operands of 16 bits from shared memory" in found
     path, line = found.splitlines()[-1].removeprefix("  at ").rsplit(":", 1)
-    assert Path(path).read_text().splitlines()[int(line) - 1].startswith("def operand_layout(")
+    assert Path(path).read_text().splitlines()[int(line) - 1].startswith("@rule(OURS)")
 
 
 def test_explain_a_rule_that_two_families_have(tilewright: Command) -> None:

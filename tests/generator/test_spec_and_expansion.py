@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 from tilewright_generator import load, names, spec
 from tilewright_generator.errors import InternalError, Problem, Problems, SpecError
 from tilewright_generator.expand import Expansion, Kernel, expand
-from tilewright_generator.rules import statement
+from tilewright_generator.families.rule import OURS, rule
 from tilewright_generator.shapes import Cluster, Tile
 
+ROWS = "256 rows > 128 (limit: the hardware's)"
+AREA = "65536 elements > 32768 (limit: ours)"
 HEAD = "family: tiny\narch: sm_90a\ndtype: bf16\n"
 
 
@@ -89,8 +91,8 @@ def test_a_product_leaves_out_what_rules_reject_and_counts_it() -> None:
 
 def test_an_explicit_configuration_that_rules_reject_is_a_fault_for_each_rule() -> None:
     assert faults(HEAD + "configs:\n  - tile: 256x512x64\n") == [
-        "5:5: this configuration is not legal: area: 131072 elements > 32768",
-        "5:5: this configuration is not legal: rows: 256 rows > 128",
+        "5:5: this configuration is not legal: area: 131072 elements > 32768 (limit: ours)",
+        f"5:5: this configuration is not legal: rows: {ROWS}",
     ]
 
 
@@ -261,6 +263,7 @@ def test_a_module_is_named_like_an_identifier() -> None:
 
 
 def test_a_rule_that_fails_is_our_fault_not_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    @rule(OURS)
     def broken(config: object) -> str | None:
         raise ZeroDivisionError
 
@@ -279,7 +282,7 @@ def test_a_rule_that_fails_is_our_fault_not_the_users(monkeypatch: pytest.Monkey
 
 
 def test_a_rule_states_itself_in_its_first_paragraph() -> None:
-    assert statement(tiny_family.rows) == "A tile has at most 128 rows, of e4m3 256."
+    assert tiny_family.rows.statement == "A tile has at most 128 rows, of e4m3 256."
 
 
 sizes = st.lists(st.integers(1, 40).map(lambda n: n * 8), min_size=1, max_size=4, unique=True)
@@ -307,13 +310,13 @@ def test_nothing_is_lost_in_a_product(rows: list[int], columns: list[int], fast:
         (
             "  - tile: [64x64x64, 256x64x64, 256x512x64]\n",
             [
-                "5:22: tile: 256x64x64 makes no kernel: rows: 256 rows > 128",
-                "5:33: tile: 256x512x64 makes no kernel: rows: 256 rows > 128",
+                f"5:22: tile: 256x64x64 makes no kernel: rows: {ROWS}",
+                f"5:33: tile: 256x512x64 makes no kernel: rows: {ROWS}",
             ],
         ),
         (
             "  - {tile: [64x64x64, 64x1024x64], dtype: [bf16, f16], fast: [true, false]}\n",
-            ["5:23: tile: 64x1024x64 makes no kernel: area rejects 4; for example 65536 elements > 32768"],
+            [f"5:23: tile: 64x1024x64 makes no kernel: area rejects 4; for example {AREA}"],
         ),
         ("  - {tile: [64x64x64, 256x64x64], dtype: [bf16, e4m3]}\n", []),  # each value makes one
         # A value that several groups share need make a kernel in one of them.
@@ -323,17 +326,14 @@ def test_nothing_is_lost_in_a_product(rows: list[int], columns: list[int], fast:
         ),
         (
             "  - &a {tile: [64x64x64, 256x64x64], dtype: bf16}\n  - {<<: *a, fast: true, dtype: f16}\n",
-            ["5:26: tile: 256x64x64 makes no kernel: rows rejects 2; for example 256 rows > 128"],
+            [f"5:26: tile: 256x64x64 makes no kernel: rows rejects 2; for example {ROWS}"],
         ),
         # What excludes take is said by them, with a reason.
         ("  - {tile: [64x64x64, 32x64x64], exclude: {tile: 32x64x64, reason: slow}}\n", []),
         # Of a group of which nothing is left, that is said.
         (
             "  - {tile: [256x64x64, 512x64x64]}\n",
-            [
-                "5:5: nothing is left of this group's 2 combinations: rows rejects 2; for example 256 rows > "
-                "128"
-            ],
+            [f"5:5: nothing is left of this group's 2 combinations: rows rejects 2; for example {ROWS}"],
         ),
     ],
 )
@@ -346,7 +346,7 @@ def test_a_value_of_a_list_that_makes_no_kernel_is_a_fault_where_it_stands(
 def test_a_value_of_the_top_or_of_defaults_is_a_fault_there() -> None:
     text = "family: tiny\narch: sm_90a\ndtype: [bf16, f16]\ndefaults: {tall: {tile: [64x64x64, 256x64x64]}}\n"
     assert faults(text + "configs:\n  - use: tall\n  - {use: tall, fast: true}\n") == [
-        "4:36: tile: 256x64x64 makes no kernel: rows rejects 4; for example 256 rows > 128"
+        f"4:36: tile: 256x64x64 makes no kernel: rows rejects 4; for example {ROWS}"
     ]
     assert faults(text + "configs:\n  - use: tall\n  - {use: tall, fast: true, dtype: e4m3}\n") == []
 

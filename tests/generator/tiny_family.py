@@ -9,6 +9,7 @@ from pydantic import Field
 
 from tilewright_generator import families
 from tilewright_generator.families import Family
+from tilewright_generator.families.rule import HARDWARE, OURS, rule
 from tilewright_generator.shapes import Cluster, Tile
 
 SPEC = """\
@@ -52,6 +53,7 @@ class TinyConfig:
     note: Annotated[str, Field(description="free text, not in the name")] = ""
 
 
+@rule(HARDWARE)
 def rows(config: TinyConfig) -> str | None:
     """A tile has at most 128 rows, of e4m3 256.
 
@@ -61,6 +63,7 @@ def rows(config: TinyConfig) -> str | None:
     return f"{config.tile.m} rows > {most}" if config.tile.m > most else None
 
 
+@rule(OURS)
 def area(config: TinyConfig) -> str | None:
     """A tile has at most 64 KiB of elements, of e4m3 128."""
     elements = config.tile.m * config.tile.n

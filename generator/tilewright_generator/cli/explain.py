@@ -16,7 +16,6 @@ from tilewright_generator.errors import UsageError
 from tilewright_generator.explain import Candidate, combination, made_of, matching, named, parse_terms
 from tilewright_generator.fields import Field, fields_of, text
 from tilewright_generator.project import Project
-from tilewright_generator.rules import statement
 from tilewright_generator.spec import Spec
 from tilewright_generator.words import counted
 
@@ -214,9 +213,9 @@ def _fate(candidate: Candidate) -> Iterator[str]:
         yield f"  legal; {spec.path if spec else 'no spec'}{' does not name it' if spec else ' names it'}"
     elif group:
         yield f"  left out of the group at {group.position}:"
-    docs = {rule.__name__: statement(rule) for rule in family.rules}
+    docs = {rule.name: rule.statement for rule in family.rules}
     for verdict in candidate.verdicts:
-        yield f"  rejected by {verdict.rule}: {verdict.reason}"
+        yield f"  rejected by {verdict}"
         if docs[verdict.rule]:
             yield f"      rule: {docs[verdict.rule]}"
 
@@ -233,5 +232,5 @@ def _as_json(candidate: Candidate) -> dict[str, Any]:
         "config": {name: getattr(candidate.config, name) for name in fields_of(candidate.family)},
         "facts": candidate.family.facts(candidate.config) if legal else None,
         "excluded": {"position": str(exclude.position), "reason": exclude.reason} if exclude else None,
-        "rejected": [{"rule": verdict.rule, "reason": verdict.reason} for verdict in candidate.verdicts],
+        "rejected": [verdict._asdict() for verdict in candidate.verdicts],
     }

@@ -9,9 +9,7 @@ from pkgutil import iter_modules
 from typing import Any
 
 from tilewright_generator.errors import InternalError, UsageError, did_you_mean
-
-Rule = Callable[[Any], str | None]
-"""Answers None for a legal candidate, else the reason, with its numbers. Its `__name__` is its id."""
+from tilewright_generator.families.rule import Rule
 
 
 @dataclass(frozen=True, slots=True)

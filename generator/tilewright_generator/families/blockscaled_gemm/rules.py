@@ -1,13 +1,10 @@
 """What is legal for a `blockscaled_gemm` kernel: the single statement, asked by all that need to know.
 
-Each rule takes a configuration and answers None, or the reason with its numbers. The comment above a
-rule names what it rests on: an assertion in CUTLASS 4.2, the PTX manual, a failed compile, or a policy of
-our own.
+The comment above a rule names what it rests on: an assertion in CUTLASS, the PTX manual, a failed compile.
+What nvcc says of all this stands in `benchmarks/results/rules_against_compiler.md`.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 from tilewright_generator.families.blockscaled_gemm.config import (
     ULTRA_K,
@@ -32,6 +29,7 @@ from tilewright_generator.families.blockscaled_gemm.ultra import (
     ultra_store,
     ultra_tile,
 )
+from tilewright_generator.families.rule import HARDWARE, OURS, Rule, cutlass, rule
 
 _FAMILY_NAMES = {"hopper": "sm_90", "tcgen05": "sm_100, sm_103 and sm_110", "sm120": "sm_12x"}
 _SCHEDULES = {"hopper": ("cooperative",), "tcgen05": ("1sm", "2sm"), "sm120": ("cooperative", "pingpong")}
@@ -39,6 +37,7 @@ _SCHEDULES = {"hopper": ("cooperative",), "tcgen05": ("1sm", "2sm"), "sm120": ("
 
 # PTX tcgen05.mma and mma .block_scale: both operands have scales of one kind. NVFP4's blocks of 16 go with
 # its own alone; mxf8f6f4 mixes 8 and 4 bits, both with UE8M0 scales for 32.
+@rule(HARDWARE)
 def operand_formats(config: BlockscaledGemmConfig) -> str | None:
     """A and B have blocks of one size."""
     if block(config.a) != block(config.b):
@@ -48,6 +47,7 @@ def operand_formats(config: BlockscaledGemmConfig) -> str | None:
 
 
 # CUTLASS's epilogues that make scale factors are sm_100's and sm_120's; ours of Hopper makes none.
+@rule(OURS)
 def quantized_output(config: BlockscaledGemmConfig) -> str | None:
     """D is quantised on Blackwell alone."""
     if quantizes(config) and family(config) == "hopper":
@@ -55,7 +55,8 @@ def quantized_output(config: BlockscaledGemmConfig) -> str | None:
     return None
 
 
-# Policy. It compiles: the blocks would lie along the kernel's n, which is then the caller's m.
+# It compiles: the blocks would lie along the kernel's n, which is then the caller's m.
+@rule(OURS, compiles="the blocks would lie along the caller's m, in a layout that no consumer reads")
 def quantized_swap(config: BlockscaledGemmConfig) -> str | None:
     """A quantised D has its blocks along n, so that its operands are not swapped."""
     if quantizes(config) and config.swap_ab and family(config) != "hopper":
@@ -63,7 +64,8 @@ def quantized_swap(config: BlockscaledGemmConfig) -> str | None:
     return None
 
 
-# Policy. It compiles; CUTLASS's examples pair TMA alone with it (72b).
+# It compiles; CUTLASS's examples pair TMA alone with it (72b).
+@rule(OURS, compiles="it compiles, but CUTLASS's examples pair TMA alone with it")
 def quantized_store(config: BlockscaledGemmConfig) -> str | None:
     """A quantised D is stored by TMA."""
     if quantizes(config) and config.store != "tma":
@@ -71,7 +73,8 @@ def quantized_store(config: BlockscaledGemmConfig) -> str | None:
     return None
 
 
-# Policy. Our template takes an unknown schedule for the first of its architecture.
+# Our template takes an unknown schedule for the first of its architecture.
+@rule(OURS, compiles="the kernel would be another schedule's, under a name that says otherwise")
 def schedule_of_family(config: BlockscaledGemmConfig) -> str | None:
     """1sm and 2sm are schedules of sm_100, sm_103 and sm_110; cooperative and pingpong of the others."""
     known = _SCHEDULES[family(config)]
@@ -84,6 +87,7 @@ def schedule_of_family(config: BlockscaledGemmConfig) -> str | None:
 
 # sm100_blockscaled_umma_builder.inl: block-scaled MMAs have M of 128 (one SM) or 256 (two), N of 64, 128, 192
 # or 256.
+@rule(cutlass("4.2"))
 def tcgen05_tile(config: BlockscaledGemmConfig) -> str | None:
     """On sm_100, sm_103 and sm_110 a thread block's tile is 128 rows by 64, 128, 192 or 256 columns."""
     if family(config) != "tcgen05":
@@ -96,9 +100,10 @@ def tcgen05_tile(config: BlockscaledGemmConfig) -> str | None:
 
 
 # The scale factors of a tile are whole atoms of 4 along k: 64 elements of NVFP4, 128 of the others
-# (sm100_blockscaled_layout.hpp); sm120_blockscaled_mma_builder.inl has 128 as the least for 8 bits. Policy:
+# (sm100_blockscaled_layout.hpp); sm120_blockscaled_mma_builder.inl has 128 as the least for 8 bits. Ours:
 # a row of a stage is a swizzled line of 128 bytes (FP4: or half of one). Two lines leave a tile of 128x128 3
 # stages of 8 bits where one leaves 6.
+@rule(OURS, compiles="shallower stages are half-used lines of shared memory, deeper ones too few")
 def tile_depth(config: BlockscaledGemmConfig) -> str | None:
     """Tile K is 128 or 256 (8-bit operands: 128), or 768 for sm_103's FP4."""
     if config.tile.k == ULTRA_K or family(config) == "hopper":
@@ -112,23 +117,27 @@ def tile_depth(config: BlockscaledGemmConfig) -> str | None:
 # sm120_blockscaled_mma_builder.inl divides the scale factors' rows by 128: M of 64, N of 96 and 192 do not
 # compile ("Shape Divisibility Condition", "TMA requires CTA_Tile and SLayout top-level size equivalence"),
 # nor does an N below 32 ("EPI_TILE_N must divide CTA_N"). CUTLASS 4.5 rounds B's rows up, so that it takes N
-# of 32 and 64.
+# of 32 and 64; 4.6 takes 8 and 16 too, and no kernel here is made for it yet.
+@rule(cutlass("4.5"))
 def sm120_tile(config: BlockscaledGemmConfig) -> str | None:
-    """On sm_12x tile M is 128 or 256 and N 128 or 256; with CUTLASS 4.5 N may be 32 or 64 too."""
+    """On sm_12x tile M is 128 or 256 and N 128 or 256; from CUTLASS 4.5 on N may be 32 or 64 too."""
     if family(config) != "sm120":
         return None
     if config.tile.m not in (128, 256):
         return f"tile M is 128 or 256, not {config.tile.m}"
     if config.tile.n in (32, 64):
         if config.cutlass == "4.2":
-            return f"tile N {config.tile.n} does not compile with CUTLASS 4.2: say `cutlass: 4.5`"
+            return f'tile N {config.tile.n} does not compile with CUTLASS 4.2: say `cutlass: "4.5"`'
         return None
+    if config.tile.n in (8, 16):
+        return f"tile N {config.tile.n} came with CUTLASS 4.6; kernels here are made for 4.2 and 4.5"
     if config.tile.n not in (128, 256):
         return f"tile N is 32, 64, 128 or 256, not {config.tile.n}"
     return None
 
 
-# Policy. The mma of sm_12x accumulates in registers, of which 384 threads leave 168 to each at compile time.
+# The mma of sm_12x accumulates in registers, of which 384 threads leave 168 to each at compile time.
+@rule(OURS, compiles="the accumulators would be kept in local memory")
 def sm120_accumulators(config: BlockscaledGemmConfig) -> str | None:
     """On sm_12x a thread has at most 128 accumulators: two warpgroups share a tile, or have one each."""
     if family(config) != "sm120":
@@ -144,6 +153,7 @@ def sm120_accumulators(config: BlockscaledGemmConfig) -> str | None:
 
 
 # sm120_blockscaled_mma_builder.inl: "no programmatic multicast on this arch", "Cluster has to be static".
+@rule(cutlass("4.2"))
 def cluster_of_one(config: BlockscaledGemmConfig) -> str | None:
     """On sm_12x a cluster is one thread block."""
     if family(config) == "sm120" and config.cluster != (1, 1):
@@ -151,8 +161,9 @@ def cluster_of_one(config: BlockscaledGemmConfig) -> str | None:
     return None
 
 
-# Policy. 8x1 compiles; scale factors are multicast to 4 thread blocks at most (can_implement of
+# 8x1 compiles; scale factors are multicast to 4 thread blocks at most (can_implement of
 # sm100_blockscaled_mma_warpspecialized.hpp), and sides that are no powers of two leave SMs of a GPC idle.
+@rule(OURS, compiles="can_implement refuses it, or SMs of a GPC stay idle")
 def cluster_size(config: BlockscaledGemmConfig) -> str | None:
     """A static cluster has sides of 1, 2 or 4."""
     if family(config) != "tcgen05" or isinstance(config.cluster, str):
@@ -164,6 +175,7 @@ def cluster_size(config: BlockscaledGemmConfig) -> str | None:
 
 
 # sm100_builder.inl: "schedule + cluster mismatch".
+@rule(HARDWARE)
 def cluster_of_pairs(config: BlockscaledGemmConfig) -> str | None:
     """Where two SMs share an MMA, a static cluster's M is even."""
     if family(config) != "tcgen05" or isinstance(config.cluster, str):
@@ -174,6 +186,7 @@ def cluster_of_pairs(config: BlockscaledGemmConfig) -> str | None:
 
 
 # sm90_gemm_tma_warpspecialized_pingpong.hpp: "Ping-pong kernel does not currently support stream-K".
+@rule(cutlass("4.2"))
 def stream_k_schedule(config: BlockscaledGemmConfig) -> str | None:
     """Stream-K is not for the ping-pong schedule."""
     if config.scheduler == "stream_k" and config.schedule == "pingpong":
@@ -181,8 +194,9 @@ def stream_k_schedule(config: BlockscaledGemmConfig) -> str | None:
     return None
 
 
-# Policy: the field is read nowhere else. The NoSmem epilogues of CUTLASS are sm_100's; ours of Hopper has
+# The field is read nowhere else. The NoSmem epilogues of CUTLASS are sm_100's; ours of Hopper has
 # one way.
+@rule(OURS, compiles="the kernel would be the same under another name")
 def store_of_family(config: BlockscaledGemmConfig) -> str | None:
     """Direct stores are a choice on sm_100, sm_103 and sm_110."""
     if config.store != "tma" and family(config) != "tcgen05":
@@ -193,6 +207,9 @@ def store_of_family(config: BlockscaledGemmConfig) -> str | None:
 # sm_100's kernels: "SMEM usage exceeded capacity"; the builders: "Smem usage is too high", and on sm_12x
 # "Specialization requires Stages set to value 2 or more"; sm90/config.hpp. The limits are the hardware's. The
 # kernels of sm_12x do not compare: with stages given they compile, and do not launch.
+@rule(
+    HARDWARE, compiles="sm_12x has not so much: with stages given the kernel compiles, and no GPU launches it"
+)
 def shared_memory(config: BlockscaledGemmConfig) -> str | None:
     """The stages (on sm_12x and sm_90 at least two) and the epilogue's buffers fit into shared memory."""
     if _other_reasons(config):
@@ -207,7 +224,8 @@ def shared_memory(config: BlockscaledGemmConfig) -> str | None:
     return None
 
 
-# Policy. CUTLASS's collectives of sm_100 compile with one stage, and load and multiply in turns then.
+# CUTLASS's collectives of sm_100 compile with one stage, and load and multiply in turns then.
+@rule(OURS, compiles="loads and the tensor cores would take turns")
 def two_stages(config: BlockscaledGemmConfig) -> str | None:
     """Loads overlap with the tensor cores' work: there are two stages at least."""
     if family(config) != "tcgen05" or _other_reasons(config) or shared_memory(config):
@@ -238,7 +256,7 @@ def _other_reasons(config: BlockscaledGemmConfig) -> bool:
     )
 
 
-RULES: tuple[Callable[[BlockscaledGemmConfig], str | None], ...] = (
+RULES: tuple[Rule, ...] = (
     operand_formats,
     quantized_output,
     quantized_swap,
@@ -265,21 +283,3 @@ RULES: tuple[Callable[[BlockscaledGemmConfig], str | None], ...] = (
     shared_memory,
     two_stages,
 )
-
-# Rules that are stricter than the compiler. What the others reject does not compile.
-POLICIES = {
-    quantized_swap: "the blocks would lie along the caller's m, in a layout that no consumer reads",
-    quantized_store: "it compiles, but CUTLASS's examples pair TMA alone with it",
-    schedule_of_family: "the kernel would be another schedule's, under a name that says otherwise",
-    tile_depth: "shallower stages are half-used lines of shared memory, deeper ones too few",
-    ultra_arch: "the instruction of K 96 is sm_103's: elsewhere it compiles and is undefined",
-    ultra_store: "D's buffers cost a stage; CUTLASS's generator has no such kernel",
-    prefetch_of_ultra: "the kernel would be the same under another name",
-    sm120_accumulators: "the accumulators would be kept in local memory",
-    cluster_size: "can_implement refuses it, or SMs of a GPC stay idle",
-    store_of_family: "the kernel would be the same under another name",
-    hopper_grid: "the kernel would be the same: a tactic's splits decide its grid and cluster",
-    hopper_swap: "the kernel would be the same; swap_ab says what its tile's M lies along",
-    shared_memory: "sm_12x has not so much: with stages given the kernel compiles, and no GPU launches it",
-    two_stages: "loads and the tensor cores would take turns",
-}

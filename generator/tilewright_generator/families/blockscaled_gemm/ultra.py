@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from tilewright_generator.families.blockscaled_gemm.config import ULTRA_K, BlockscaledGemmConfig, bits, ultra
+from tilewright_generator.families.rule import HARDWARE, OURS, cutlass, rule
 
 
-# Policy. nvcc compiles it for sm_100f too; but PTX has tcgen05.mma of K 96 for sm_103 alone.
+# nvcc compiles it for sm_100f too; but PTX has tcgen05.mma of K 96 for sm_103 alone.
+@rule(HARDWARE, compiles="the instruction of K 96 is sm_103's: elsewhere it compiles and is undefined")
 def ultra_arch(config: BlockscaledGemmConfig) -> str | None:
     """Tiles of K 768 are for sm_103a."""
     if ultra(config) and config.arch != "sm_103a":
@@ -15,6 +17,7 @@ def ultra_arch(config: BlockscaledGemmConfig) -> str | None:
 
 # sm103_blockscaled_umma_builder.inl: FP4 alone ("Could not build a collective");
 # sm103_blockscaled_mma_warpspecialized.hpp: "Cta N should be one of 128/192/256".
+@rule(cutlass("4.2"))
 def ultra_tile(config: BlockscaledGemmConfig) -> str | None:
     """Tiles of K 768 are for FP4, with N of 128, 192 or 256."""
     if not ultra(config):
@@ -26,8 +29,9 @@ def ultra_tile(config: BlockscaledGemmConfig) -> str | None:
     return None
 
 
-# Policy. It compiles, with a stage less; CUTLASS's generator and example 89 pair ultra tiles with NoSmem
+# It compiles, with a stage less; CUTLASS's generator and example 89 pair ultra tiles with NoSmem
 # alone.
+@rule(OURS, compiles="D's buffers cost a stage; CUTLASS's generator has no such kernel")
 def ultra_store(config: BlockscaledGemmConfig) -> str | None:
     """Tiles of K 768 store D directly."""
     if ultra(config) and config.store == "tma":
@@ -37,16 +41,16 @@ def ultra_store(config: BlockscaledGemmConfig) -> str | None:
 
 # sm103_blockscaled_umma_builder.inl: a StageCount gives one number where two are taken ("Index out of
 # range").
+@rule(cutlass("4.2"))
 def ultra_stages(config: BlockscaledGemmConfig) -> str | None:
     """Tiles of K 768 have as many stages as fit."""
     if ultra(config) and config.stages != "auto":
-        return (
-            f"stages of tiles of K {ULTRA_K} are auto, not {config.stages}: CUTLASS does not compile others"
-        )
+        return f"stages of tiles of K {ULTRA_K} are auto, not {config.stages}"
     return None
 
 
-# Policy: it is read nowhere else.
+# It is read nowhere else.
+@rule(OURS, compiles="the kernel would be the same under another name")
 def prefetch_of_ultra(config: BlockscaledGemmConfig) -> str | None:
     """Prefetch is a choice of the tiles of K 768 alone."""
     if config.prefetch == "none" and not ultra(config):

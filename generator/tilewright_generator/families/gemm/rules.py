@@ -1,15 +1,14 @@
 """What is legal for a `gemm` kernel on sm_90a: the single statement, asked by all that need to know.
 
-Each rule takes a configuration and answers None, or the reason with its numbers. The comment above a
-rule names what it rests on: an assertion in CUTLASS 4.2, the PTX manual, or a policy of our own.
+The comment above a rule names what it rests on. What nvcc says of all this stands in
+`benchmarks/results/rules_against_compiler_gemm.md`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tilewright_generator.families.gemm.config import GemmConfig, bits
 from tilewright_generator.families.gemm.memory import SM90_SHARED_MEMORY, memory
+from tilewright_generator.families.rule import HARDWARE, OURS, Rule, cutlass, rule
 
 _INSTRUCTION_BYTES = 32  # of k that one wgmma instruction takes
 
@@ -23,19 +22,22 @@ _TYPES = {  # operands: accumulator and outputs
 }
 
 
-# PTX wgmma.mma_async: the table of operand and accumulator types.
+# wgmma.mma_async has these and more (PTX: its table of types): e4m3 x e5m2 and e5m2 x e5m2, sums of f16 in
+# f16, u8. Nobody has asked for them.
+@rule(OURS, compiles="nobody asks for the pair: it would be kernels to verify and tune for no one")
 def operand_types(config: GemmConfig) -> str | None:
-    """A and B are a pair that wgmma multiplies, summed in the type it sums them in."""
+    """A and B are a pair that the kernels here multiply, summed in the type that they sum it in."""
     known = _TYPES.get((config.a, config.b))
     if known is None:
         pairs = ", ".join(f"{a} x {b}" for a, b in _TYPES)
-        return f"no kernel multiplies {config.a} by {config.b}; the pairs are {pairs}"
+        return f"no kernel here multiplies {config.a} by {config.b}; the pairs are {pairs}"
     if config.acc != known[0]:
-        return f"{config.a} x {config.b} is summed in {known[0]}, not in {config.acc}"
+        return f"the kernels here sum {config.a} x {config.b} in {known[0]}, not in {config.acc}"
     return None
 
 
-# Ours: other conversions are legal in CUTLASS, and nobody asks for them.
+# Other conversions are legal in CUTLASS, and nobody asks for them.
+@rule(OURS, compiles="nobody asks for the conversion")
 def output_type(config: GemmConfig) -> str | None:
     """D has the operands' type, or a wider one."""
     outputs = _TYPES.get((config.a, config.b), ("", ()))[1]
@@ -44,33 +46,59 @@ def output_type(config: GemmConfig) -> str | None:
     return None
 
 
-# PTX wgmma.mma_async: only 16-bit operands may be transposed (imm-trans-a, imm-trans-b).
+# wgmma.mma_async reads operands of 16 bits from shared memory in either direction (PTX: imm-trans-a,
+# imm-trans-b), others with k contiguous alone. CUTLASS turns those round on their way through registers
+# (sm90_mma_tma_gmma_rs_warpspecialized.hpp: tf32 in tt, nt and nn); no template here includes that mainloop.
+@rule(OURS)
 def operand_layout(config: GemmConfig) -> str | None:
     """Operands that are not 16 bits wide have k contiguous: layout tn."""
     if config.layout != "tn" and bits(config.a) != 16:
         return (
-            f"layout {config.layout} needs 16-bit operands, {config.a} has {bits(config.a)} bits; "
-            "only tn is possible"
+            f"the kernels here take {config.a}, of {bits(config.a)} bits, in layout tn alone, not "
+            f"{config.layout}; 16-bit operands have every layout"
         )
     return None
 
 
-# cute/arch/mma_sm90_gmma.hpp: instructions are 64 rows high, 8 to 256 columns wide.
+# cute/arch/mma_sm90_gmma.hpp: instructions are 64 rows high and a multiple of 8 columns wide.
+@rule(HARDWARE)
 def instruction_shape(config: GemmConfig) -> str | None:
     """The tile is made of whole wgmma instructions: M of 64, N of 8 (s8: of 16 above 32)."""
     m, n, _ = config.tile
-    if m % 64 or m > 256:
-        return f"tile M {m} is not 64, 128, 192 or 256"
-    if n % 8 or not 8 <= n <= 256:
-        return f"tile N {n} is not a multiple of 8 from 8 to 256"
+    if m % 64:
+        return f"tile M {m} is not a multiple of 64"
+    if n % 8:
+        return f"tile N {n} is not a multiple of 8"
     # The s8 instructions skip the odd multiples of 8 above 24.
     if config.a == "s8" and n > 24 and n % 16:
         return f"tile N {n} is not a multiple of 16, as s8 instructions above 24 columns want"
     return None
 
 
+# Long and narrow tiles load more than square ones for the same accumulators.
+@rule(OURS, compiles="nobody has found a use for it")
+def tile_size(config: GemmConfig) -> str | None:
+    """A tile has at most 256 rows and 256 columns."""
+    m, n, _ = config.tile
+    if max(m, n) > 256:
+        return f"tile {m}x{n} has a side of more than 256"
+    return None
+
+
+# CuTe cannot slice the stages of B: "Stride Divisibility Condition", "Shape Divisibility Condition" in
+# cute/layout.hpp, from the mainloop's tensor map. The hardware's instructions have these N.
+@rule(cutlass("4.2"))
+def odd_columns(config: GemmConfig) -> str | None:
+    """Tile N is 8 or a multiple of 16."""
+    n = config.tile.n
+    if n > 8 and n % 16 == 8:
+        return f"tile N {n} is an odd multiple of 8 above 8; N may be {n - 8} or {n + 8}"
+    return None
+
+
 # One instruction's k is 32 bytes; a row of a swizzled stage is 32 to 256 bytes here (TMA boxes are
 # at most 256 elements, and a deeper stage only leaves fewer of them).
+@rule(OURS, compiles="stages of other widths are swizzled in narrower lines, deeper ones are too few")
 def tile_depth(config: GemmConfig) -> str | None:
     """Tile K is a power-of-two number of bytes from 32 to 256."""
     size = config.tile.k * bits(config.a) // 8
@@ -81,6 +109,7 @@ def tile_depth(config: GemmConfig) -> str | None:
 
 # sm90_gemm_tma_warpspecialized_cooperative.hpp: "Cooperative kernel requires Tile Size to be greater
 # than or equal to 128 along the M-dimension", and its epilogue tile of 128 rows must divide M.
+@rule(cutlass("4.2"))
 def cooperative_rows(config: GemmConfig) -> str | None:
     """A cooperative tile gives each of its two warpgroups whole instructions: M is 128 or 256."""
     if config.schedule == "cooperative" and config.tile.m % 128:
@@ -91,6 +120,7 @@ def cooperative_rows(config: GemmConfig) -> str | None:
 # A thread has at most 240 registers (setmaxnreg in the kernels' HeavyRegisterPressure branch); above
 # 192 accumulators too few are left for addresses and the epilogue, and the compiler spills.
 # FP8 without fast accumulation keeps a second set, which it promotes into (sm90_mma_..._fp8.hpp).
+@rule(OURS, compiles="accumulators would be kept in local memory")
 def accumulator_registers(config: GemmConfig) -> str | None:
     """The accumulators fit the register file: at most 192 a thread."""
     threads = 256 if config.schedule == "cooperative" else 128
@@ -105,8 +135,9 @@ def accumulator_registers(config: GemmConfig) -> str | None:
     return None
 
 
-# CUDA programming guide: 8 thread blocks is the largest portable cluster. Powers of two are ours: they
-# divide every tile, and other sizes leave SMs of a GPC idle.
+# CUDA programming guide: 8 thread blocks is the largest portable cluster; a launch must ask for up to 16, and
+# none here does. Powers of two divide every tile, and other sizes leave SMs of a GPC idle.
+@rule(OURS, compiles="a launch of more than 8 fails unless it asks for them, and others leave SMs idle")
 def cluster_size(config: GemmConfig) -> str | None:
     """A cluster is 1, 2, 4 or 8 thread blocks, with powers of two for sides."""
     m, n = config.cluster
@@ -118,19 +149,21 @@ def cluster_size(config: GemmConfig) -> str | None:
 
 
 # Multicast gives each thread block of a cluster an equal slice of the shared tile to load; a slice
-# is whole 8-row swizzle atoms of shared memory.
+# is whole 8-row swizzle atoms of shared memory. The 64 rows and more of A split into 8 at most.
+@rule(cutlass("4.2"))
 def multicast_slices(config: GemmConfig) -> str | None:
-    """The operand tiles that a cluster shares split into slices of whole 8-row atoms."""
-    for side, rows, parts in (("A", config.tile.m, config.cluster.n), ("B", config.tile.n, config.cluster.m)):
-        if parts > 1 and parts & (parts - 1) == 0 and rows % (8 * parts):
-            return (
-                f"cluster {config.cluster} splits the {rows} rows of {side}'s tile into {parts} slices "
-                f"of {rows / parts:g}, not a multiple of 8"
-            )
+    """The columns of B that a cluster shares split into slices of whole 8-row atoms."""
+    rows, parts = config.tile.n, config.cluster.m
+    if parts in (2, 4, 8) and rows % (8 * parts):
+        return (
+            f"cluster {config.cluster} splits the {rows} rows of B's tile into {parts} slices "
+            f"of {rows / parts:g}, not a multiple of 8"
+        )
     return None
 
 
 # sm90_gemm_tma_warpspecialized_pingpong.hpp: "Ping-pong kernel does not currently support stream-K".
+@rule(cutlass("4.2"))
 def stream_k_schedule(config: GemmConfig) -> str | None:
     """Stream-K needs the cooperative schedule."""
     if config.scheduler == "stream_k" and config.schedule != "cooperative":
@@ -139,6 +172,7 @@ def stream_k_schedule(config: GemmConfig) -> str | None:
 
 
 # dispatch_policy.hpp: the FastAccum schedules exist for FP8 alone; elsewhere sums are exact anyway.
+@rule(cutlass("4.2"))
 def fast_accumulation(config: GemmConfig) -> str | None:
     """Fast accumulation is a choice of FP8 operands alone."""
     if config.fast_accum and config.a not in ("e4m3", "e5m2"):
@@ -148,6 +182,7 @@ def fast_accumulation(config: GemmConfig) -> str | None:
 
 # sm90_mma_tma_gmma_ss_warpspecialized_fp8.hpp, can_implement: sums are promoted every 4 instructions,
 # which must be whole mainloop iterations; a deeper tile would be promoted less often.
+@rule(cutlass("4.2"), compiles="its can_implement refuses every problem")
 def promoted_depth(config: GemmConfig) -> str | None:
     """Without fast accumulation an FP8 tile is at most 128 deep: the distance between promotions."""
     if config.a in ("e4m3", "e5m2") and not config.fast_accum and config.tile.k > 128:
@@ -155,7 +190,8 @@ def promoted_depth(config: GemmConfig) -> str | None:
     return None
 
 
-# Ours: integers are rescaled by their consumer; a GELU of an s32 sum means nothing.
+# Integers are rescaled by their consumer; a GELU of an s32 sum means nothing.
+@rule(OURS, compiles="it would mean nothing")
 def integer_epilogue(config: GemmConfig) -> str | None:
     """An s32 output takes no activation but ReLU."""
     if config.d == "s32" and config.activation not in ("none", "relu"):
@@ -164,6 +200,7 @@ def integer_epilogue(config: GemmConfig) -> str | None:
 
 
 # sm90_mma_*.hpp: "Specialization requires Stages set to value 2 or more"; and the hardware's limit.
+@rule(HARDWARE)
 def shared_memory(config: GemmConfig) -> str | None:
     """At least two stages, and the epilogue's buffers, fit into shared memory."""
     if tile_depth(config) or instruction_shape(config):
@@ -177,11 +214,13 @@ def shared_memory(config: GemmConfig) -> str | None:
     return None
 
 
-RULES: tuple[Callable[[GemmConfig], str | None], ...] = (
+RULES: tuple[Rule, ...] = (
     operand_types,
     output_type,
     operand_layout,
     instruction_shape,
+    tile_size,
+    odd_columns,
     tile_depth,
     cooperative_rows,
     accumulator_registers,

@@ -1,0 +1,72 @@
+"""Rules of a family: what is legal, and whose limit that is.
+
+A rule is a function of a configuration that answers None, or the reason with its numbers:
+
+    # sm90_gemm_tma_warpspecialized_pingpong.hpp: "Ping-pong kernel does not currently support stream-K".
+    @rule(cutlass("4.2"))
+    def stream_k_schedule(config: GemmConfig) -> str | None:
+        \"""Stream-K needs the cooperative schedule.\"""
+
+The docstring is what it demands, the comment above it what that rests on.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+Config = TypeVar("Config")
+
+
+class Limit(NamedTuple):
+    """Whose limit a rule is, and so what would lift it: another GPU, another release, or we ourselves."""
+
+    whose: str
+
+
+HARDWARE = Limit("the hardware's")
+OURS = Limit("ours")
+"""The hardware and CUTLASS would take it: no kernel here does, or we choose not to."""
+
+
+def cutlass(release: str) -> Limit:
+    """A limit of CUTLASS in this release; another may have lifted it."""
+    return Limit(f"CUTLASS {release}'s")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One statement of what is legal."""
+
+    name: str
+    check: Callable[[Any], str | None]
+    """None for a legal configuration, else the reason, with its numbers."""
+    limit: Limit
+    compiles: str
+    """Why what it rejects is refused although it compiles; empty where it does not compile."""
+
+    def __call__(self, config: Any) -> str | None:
+        """Ask it."""
+        return self.check(config)
+
+    @property
+    def statement(self) -> str:
+        """What it demands: the first paragraph of the docstring, on one line."""
+        return " ".join((self.check.__doc__ or "").strip().split("\n\n")[0].split())
+
+    @property
+    def basis(self) -> str:
+        """What it rests on: the comment above it, on one line."""
+        lines = (inspect.getcomments(self.check) or "").splitlines()
+        return " ".join(line.lstrip("# ").rstrip() for line in lines)
+
+
+def rule(limit: Limit, compiles: str = "") -> Callable[[Callable[[Config], str | None]], Rule]:
+    """Makes a rule of a function."""
+
+    def made(check: Callable[[Config], str | None]) -> Rule:
+        return Rule(check.__name__, check, limit, compiles)
+
+    return made

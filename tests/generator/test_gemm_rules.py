@@ -1,0 +1,157 @@
+"""What the rules of `gemm` reject, with which numbers: a neighbour of a legal one on each side of a limit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tilewright_generator import families
+from tilewright_generator.families.gemm.config import GemmConfig
+from tilewright_generator.families.gemm.memory import SM90_SHARED_MEMORY, memory
+from tilewright_generator.families.gemm.rules import RULES
+from tilewright_generator.rules import verdicts
+from tilewright_generator.shapes import Cluster, Tile
+
+FAMILY = families.get("gemm")
+
+
+def shape(text: str) -> Tile:
+    return Tile(*map(int, text.split("x")))
+
+
+BF16 = GemmConfig("sm_90a", "bf16", "bf16", "bf16", shape("128x128x64"))
+PINGPONG = replace(BF16, tile=shape("64x128x64"), schedule="pingpong")
+FP8 = replace(BF16, a="e4m3", b="e4m3", tile=shape("128x128x128"))
+TF32 = replace(BF16, a="tf32", b="tf32", d="f32", tile=shape("128x128x32"))
+S8 = replace(BF16, a="s8", b="s8", d="s32", acc="s32", tile=shape("128x128x128"))
+
+
+@pytest.mark.parametrize("one", [BF16, PINGPONG, FP8, TF32, S8], ids=FAMILY.kernel_name)
+def test_the_usual_ones_are_accepted(one: GemmConfig) -> None:
+    assert verdicts(FAMILY, one) == []
+
+
+def tile(text: str, **fields: Any) -> dict[str, Any]:
+    return {"tile": shape(text), **fields}
+
+
+# A neighbour of a legal one; the rule that alone rejects it; what its reason says; and what makes it legal.
+REJECTED: list[tuple[GemmConfig, dict[str, Any], str, tuple[str, ...], dict[str, Any]]] = [
+    (FP8, {"b": "e5m2"}, "operand_types", ("no kernel here", "e4m3 by e5m2"), {"a": "e5m2", "b": "e4m3"}),
+    (BF16, {"b": "f16"}, "operand_types", ("bf16 by f16", "f16 x f16"), {"a": "f16", "d": "f16"}),
+    (BF16, {"acc": "s32"}, "operand_types", ("bf16 x bf16 in f32, not in s32",), {"acc": "f32"}),
+    (BF16, {"d": "f16"}, "output_type", ("bf16 or f32, not f16",), {"d": "f32"}),
+    (TF32, {"layout": "nn"}, "operand_layout", ("kernels here take tf32, of 32 bits",), {"layout": "tn"}),
+    (FP8, {"layout": "tt"}, "operand_layout", ("e4m3, of 8 bits",), {"layout": "tn"}),
+    (S8, {"layout": "nt"}, "operand_layout", ("s8",), {"layout": "tn"}),
+    (PINGPONG, tile("96x128x64"), "instruction_shape", ("M 96", "64"), tile("128x128x64")),
+    (BF16, tile("128x132x64"), "instruction_shape", ("N 132", "8"), tile("128x144x64")),
+    (PINGPONG, tile("320x32x64"), "tile_size", ("320x32", "256"), tile("256x32x64")),
+    (BF16, tile("128x272x64"), "tile_size", ("128x272", "256"), tile("128x256x64")),
+    (BF16, tile("128x152x64"), "odd_columns", ("N 152", "144 or 160"), tile("128x160x64")),
+    (PINGPONG, tile("64x72x64"), "odd_columns", ("N 72",), tile("64x80x64")),
+    (PINGPONG, tile("64x24x64"), "odd_columns", ("N 24", "16 or 32"), tile("64x16x64")),
+    (BF16, tile("128x128x8"), "tile_depth", ("16 bytes", "32, 64"), tile("128x128x16")),
+    (BF16, tile("128x128x48"), "tile_depth", ("96 bytes",), tile("128x128x32")),
+    (BF16, tile("128x64x256"), "tile_depth", ("512 bytes", "128 or 256"), tile("128x64x128")),
+    (BF16, tile("64x128x64"), "cooperative_rows", ("128", "64 is not"), {"schedule": "pingpong"}),
+    (BF16, tile("192x128x64"), "cooperative_rows", ("192",), tile("256x128x64")),
+    # 192 accumulators a thread are the most; promoted FP8 has each twice.
+    (
+        BF16,
+        tile("128x208x64", schedule="pingpong"),
+        "accumulator_registers",
+        ("208 registers > 192", "on 128 threads"),
+        tile("128x192x64"),
+    ),
+    (
+        FP8,
+        tile("128x208x128"),
+        "accumulator_registers",
+        ("104 accumulators", "twice", "208 registers > 192"),
+        tile("128x192x128"),
+    ),
+    (FP8, tile("128x256x128"), "accumulator_registers", ("256 registers",), {"fast_accum": True}),
+    (BF16, {"cluster": Cluster(8, 2)}, "cluster_size", ("16 thread blocks > 8",), {"cluster": Cluster(4, 2)}),
+    (BF16, {"cluster": Cluster(3, 1)}, "cluster_size", ("power of two",), {"cluster": Cluster(8, 1)}),
+    (BF16, {"cluster": Cluster(1, 6)}, "cluster_size", ("power of two",), {"cluster": Cluster(1, 8)}),
+    # A slice of a tile that is shared has 8 rows at least.
+    (
+        BF16,
+        tile("128x16x64", cluster=Cluster(4, 1)),
+        "multicast_slices",
+        ("16 rows of B", "4 slices of 4"),
+        {"cluster": Cluster(2, 1)},
+    ),
+    (
+        BF16,
+        tile("128x48x64", cluster=Cluster(4, 1)),
+        "multicast_slices",
+        ("4 slices of 12",),
+        tile("128x32x64"),
+    ),
+    (
+        BF16,
+        tile("128x32x64", cluster=Cluster(8, 1)),
+        "multicast_slices",
+        ("8 slices of 4",),
+        tile("128x64x64"),
+    ),
+    (
+        PINGPONG,
+        {"scheduler": "stream_k"},
+        "stream_k_schedule",
+        ("cooperative", "pingpong"),
+        {"scheduler": "data_parallel"},
+    ),
+    (BF16, {"fast_accum": True}, "fast_accumulation", ("bf16",), {"fast_accum": False}),
+    (S8, {"fast_accum": True}, "fast_accumulation", ("s8",), {"fast_accum": False}),
+    (FP8, tile("128x64x256"), "promoted_depth", ("every 128", "K 256"), tile("128x64x128")),
+    (FP8, tile("128x64x256"), "promoted_depth", ("every 128",), {"fast_accum": True}),
+    (S8, {"activation": "gelu"}, "integer_epilogue", ("gelu",), {"activation": "relu"}),
+    (S8, {"activation": "silu"}, "integer_epilogue", ("silu",), {"activation": "none"}),
+    # Six stages of 32,768 bytes leave room for the epilogue, seven none; three of 65,536 leave it two.
+    (BF16, {"stages": 7}, "shared_memory", ("7 stages", "> 232448 B"), {"stages": 6}),
+    (BF16, tile("256x128x128", stages=3), "shared_memory", ("3 stages",), {"stages": "auto"}),
+    (TF32, tile("256x128x64", d="f32"), "shared_memory", ("2 stages", "> 232448 B"), tile("256x128x32")),
+]
+
+
+@pytest.mark.parametrize(
+    ("base", "change", "rule", "says", "remedy"),
+    REJECTED,
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_rule_rejects_with_its_numbers_and_accepts_the_neighbour(
+    base: GemmConfig, change: dict[str, Any], rule: str, says: tuple[str, ...], remedy: dict[str, Any]
+) -> None:
+    rejected = replace(base, **change)
+    found = verdicts(FAMILY, rejected)
+    assert [verdict.rule for verdict in found] == [rule]
+    for text in says:
+        assert text in found[0].reason
+    assert verdicts(FAMILY, replace(rejected, **remedy)) == []
+
+
+def test_every_rule_is_shown() -> None:
+    assert {rule for _, _, rule, _, _ in REJECTED} == {rule.name for rule in RULES}
+
+
+def test_s8_instructions_lack_the_odd_multiples_of_8_above_24() -> None:
+    """Beside CUTLASS's limit, which another release may lift."""
+    for n, lacking in ((8, False), (16, False), (24, False), (32, False), (40, True), (48, False)):
+        found = {verdict.rule for verdict in verdicts(FAMILY, replace(S8, tile=Tile(128, n, 128)))}
+        assert ("instruction_shape" in found) == lacking, n
+
+
+@pytest.mark.parametrize("base", [BF16, PINGPONG, FP8, TF32], ids=FAMILY.kernel_name)
+def test_as_many_stages_are_legal_as_fit(base: GemmConfig) -> None:
+    """From two up to as many as `auto` takes, and not one more."""
+    auto = memory(base).stages
+    legal = [stages for stages in range(2, 33) if not verdicts(FAMILY, replace(base, stages=stages))]
+    assert legal == list(range(2, auto + 1))
+    for stages in legal:
+        assert memory(replace(base, stages=stages)).stages == stages
+    assert memory(base).total <= SM90_SHARED_MEMORY < memory(replace(base, stages=auto + 1)).total

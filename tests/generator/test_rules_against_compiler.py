@@ -1,0 +1,61 @@
+"""The rules and nvcc agree, or the rule says why it is stricter: about every configuration of the records
+that `benchmarks/rules_against_compiler.py` makes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from command_line import ROOT
+
+from tilewright_generator import families
+from tilewright_generator.families import Family
+from tilewright_generator.fields import fields_of, text
+from tilewright_generator.rules import verdicts
+
+RECORDS = sorted((ROOT / "benchmarks" / "results").glob("rules_against_compiler*.json"))
+
+
+@pytest.fixture(params=RECORDS, ids=lambda path: path.stem)
+def record(request: pytest.FixtureRequest) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(request.param.read_text(encoding="utf-8"))
+    return found
+
+
+@pytest.fixture
+def family(record: dict[str, Any]) -> Family:
+    return families.get(record["family"])
+
+
+def configured(family: Family, row: dict[str, Any]) -> Any:
+    """The configuration of a row, whose shapes are lists."""
+    fields = fields_of(family)
+    return family.config(
+        **{
+            name: fields[name].parse(text(value) if isinstance(value, list) else value)
+            for name, value in row["config"].items()
+        }
+    )
+
+
+def test_todays_rules_say_of_the_sample_what_they_said(record: dict[str, Any], family: Family) -> None:
+    for row in record["candidates"]:
+        config = configured(family, row)
+        assert family.kernel_name(config) == row["name"]
+        found = [(verdict.rule, verdict.reason) for verdict in verdicts(family, config)]
+        assert found == ([(row["rule"], row["reason"])] if row["rule"] else []), row["name"]
+
+
+def test_nvcc_agrees_or_the_rule_says_why_it_is_stricter(record: dict[str, Any], family: Family) -> None:
+    stricter = {rule.name for rule in family.rules if rule.compiles}
+    for row in record["candidates"]:
+        assert row["compiles"] == (row["error"] == "")
+        if not row["rule"]:
+            assert row["compiles"], f"{row['name']} is accepted: {row['error']}"
+        elif row["compiles"]:
+            assert row["rule"] in stricter, f"{row['name']} compiles, and {row['rule']} rejects it"
+
+
+def test_every_rule_is_in_the_sample(record: dict[str, Any], family: Family) -> None:
+    assert {row["rule"] for row in record["candidates"]} == {rule.name for rule in family.rules} | {""}
