@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 from pathlib import Path
 
 import pytest
@@ -41,3 +42,25 @@ def test_killed_generates_are_recovered_and_one_that_is_not_is_noticed(
     row = generate.recover(project, tmp_path / "scratch")
     assert (row["exit_code"], row["equal"]) == (1, False)
     assert "edited by hand" in "\n".join(row["said"])
+
+
+def test_killed_merges_are_recovered_and_what_is_lost_is_noticed(tmp_path: Path) -> None:
+    from kills import merge  # noqa: PLC0415
+
+    found = merge.hammer(tmp_path / "killed", kills=2, seed=1, sources=4)
+    assert found["ok"], found["rows"]
+    assert found["changed"] >= 1, "the second is killed after the first write"
+    some = merge.Merge(tmp_path / "some", random.Random(2), sources=2)
+    some.draw()
+    before, scratch = tmp_path / "before", tmp_path / "scratch"
+    shutil.copytree(some.out, before)
+    assert some.run(some.out)[0] == 0
+    written = next(some.out.glob("*/*.json"))
+    (written.parent / f".{written.name}.1").touch()  # a draft, as a killed one leaves
+    assert merge.is_well({"loads": True, "lost": 0} | merge.recover(some, before, scratch))
+    (written.parent / "x").touch()
+    assert not merge.recover(some, before, scratch)["equal"]
+    had = merge.problems(some.out)
+    lines = written.read_text().splitlines(keepends=True)
+    written.write_text("".join(line for line in lines if '"tactic"' not in line or line.rstrip()[-1] != ","))
+    assert merge.problems(some.out) < had
