@@ -75,7 +75,7 @@ def project(folder: Path) -> Path:
     script = "from tilewright_generator.cli import main; main()"
     run([sys.executable, "-c", script, "generate", "--root", str(folder)])
     table = Table.read(folder / "generated" / MODULE / "table.json")
-    home = folder / "cache" / "libraries" / MODULE / "0123456789abcdef"
+    home = folder / "cache" / "libraries" / MODULE / ("0123456789abcdef" * 2)
     home.mkdir(parents=True)
     (home / f"{MODULE}.so").write_bytes(b"not loaded")
     described = {

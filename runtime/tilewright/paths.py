@@ -53,11 +53,16 @@ def tuned_file(folder: Path, gpu: str, family: str) -> Path:
     return folder / slug / f"{family}.json"
 
 
+def shipped_dir(generated: Path) -> Path:
+    """The folder of the tuned files that are shipped with the kernels below `generated`; it may not exist."""
+    return generated.parent / "tuned"
+
+
 def tuned_files(generated: Path, gpu: str, family: str) -> list[tuple[Path, bool]]:
     """The tuned files that there are for the kernels below `generated`, the first counts most, and whether
     each is shipped beside them."""
     own = [(tuned_file(folder, gpu, family), False) for folder in tuned_dirs()]
-    shipped = (tuned_file(generated.parent / "tuned", gpu, family), True)
+    shipped = (tuned_file(shipped_dir(generated), gpu, family), True)
     return [(path, is_shipped) for path, is_shipped in (*own, shipped) if path.exists()]
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import hanging
 from host_modules import Built
 
 from tilewright.context import Context
@@ -69,7 +70,7 @@ class HostClock:
         elif how == "lost":
             raise GpuLostError("an illegal memory access")
         elif how == "hangs":
-            time.sleep(600)
+            hanging.hang()
 
 
 @dataclass(frozen=True)
@@ -80,10 +81,11 @@ class HostSite:
     library: Path
     ends: tuple[tuple[str, str], ...] = ()
     seconds: float = 0.0  # that a quick time takes beside
+    absent: tuple[str, ...] = ("host_absent",)  # kernels that are not built
 
     def __call__(self, place: int) -> Site:
         os.environ |= {"TILEWRIGHT_JIT": "0", "TILEWRIGHT_TUNED": ""}
-        registry = Registry(self.generated, libraries=lambda module: [Built(self.library, ("host_absent",))])
+        registry = Registry(self.generated, libraries=lambda module: [Built(self.library, self.absent)])
         return Site(Context(registry, described=H200), FAMILY, H200, self.clock)
 
     def clock(self, problem: Any) -> Clock:
@@ -99,10 +101,8 @@ def describe_nothing(shard: None, place: int, say: Say) -> Iterator[tuple[Device
     yield from ()
 
 
-def wait(shard: int, place: int, say: Say) -> Iterator[int]:
-    for _ in range(4):
-        time.sleep(0.5)
-        say("again")
+def answer(shard: int, place: int, say: Say) -> Iterator[int]:
+    say("again")
     yield shard
 
 
@@ -114,8 +114,8 @@ def main(described: Path, file: Path) -> None:
     fields = json.loads(described.read_text(encoding="utf-8"))
     site = HostSite(Path(fields["generated"]), Path(fields["library"]), seconds=fields["seconds"])
     registry = site(0).context.registry
-    book = tuning.Book(file, header(registry), FAMILY, registry)
-    known = book.known(PROBLEMS)
+    book = tuning.Book(file, header(registry), FAMILY)
+    known = tuning.Known(file, FAMILY, registry).standing(PROBLEMS)
     engine = Local([0])
     try:
         left = [one for one in PROBLEMS if one not in known]

@@ -6,11 +6,12 @@ from __future__ import annotations
 import json
 import math
 import random
-import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -332,17 +333,34 @@ def test_a_cluster_of_tiles_that_do_not_exist_costs(committed: Registry) -> None
 
 
 @pytest.mark.parametrize("device", [B300, B200, RTX_PRO_6000, H200], ids=lambda one: one.name)
-def test_a_selection_is_quick(committed: Registry, device: DeviceProperties) -> None:
-    """Under 5 ms, the tables read and the kind known; the best of several, as machines are shared."""
+def test_a_selection_of_a_known_kind_weighs_each_tactic_once(
+    committed: Registry, device: DeviceProperties
+) -> None:
+    """Which kernels compute the kind is not asked again; a kernel's model is made once for its tactics."""
     records = committed.route("blockscaled_gemm", device)
+    asked: Counter[str] = Counter()
 
-    def choose(m: int) -> float:
-        start = time.perf_counter()
-        FAMILY.choose(committed, records, Problem(m, 8192, 28672), device)
-        return time.perf_counter() - start
+    def counted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            asked[name] += 1
+            return function(*arguments)
 
-    choose(1)
-    assert min(choose(m) for m in range(2, 12)) < 5e-3
+        return call
+
+    family = replace(
+        FAMILY,
+        misfit_kind=counted("kinds", FAMILY.misfit_kind),
+        misfit_extents=counted("extents", FAMILY.misfit_extents),
+        estimator=counted("models", FAMILY.estimator),
+    )
+    family.choose(committed, records, Problem(1, 8192, 28672), device)
+    asked.clear()
+    problem = Problem(2, 8192, 28672)
+    family.choose(committed, records, problem, device)
+    of_kind = family.of_kind(committed, records, problem.kind)
+    assert asked["kinds"] == 0
+    assert asked["extents"] == len(of_kind)
+    assert 0 < asked["models"] <= len(of_kind)
 
 
 def test_on_hopper_the_pick_is_near_the_best_that_was_measured() -> None:

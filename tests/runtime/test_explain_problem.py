@@ -163,7 +163,7 @@ def test_without_a_driver_torch_is_not_asked_for_a_gpu() -> None:
 
 def tune(folder: Path, context: Context, entries: list[Entry]) -> None:
     header = Header.of(H200, context.registry, "gemm")
-    files.update(paths.tuned_file(folder, H200.name, "gemm"), header, FAMILY, context.registry, entries)
+    files.update(paths.tuned_file(folder, H200.name, "gemm"), header, FAMILY, entries)
     context.forget_tuned()
 
 
@@ -286,7 +286,7 @@ def test_a_refused_file_is_named(tmp_path: Path, context: Context) -> None:
     tactic = FAMILY.rank(context.registry.route("gemm", H200), problem, H200)[0].tactic
     header = Header.of(H200, context.registry, "gemm", cutlass="3.9.2")
     path = paths.tuned_file(tmp_path, H200.name, "gemm")
-    files.update(path, header, FAMILY, context.registry, [Entry(problem, tactic, 1e-5)])
+    files.update(path, header, FAMILY, [Entry(problem, tactic, 1e-5)])
     text = "\n".join(explain(context, FAMILY, problem, H200).lines())
     assert "Tuned files: " in text
     assert "its CUTLASS is 3.9.2" in text

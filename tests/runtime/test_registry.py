@@ -14,6 +14,8 @@ from tilewright.device import H200
 from tilewright.errors import NoKernelError, NotBuiltError, TilewrightError, UnsupportedDeviceError
 from tilewright.registry import Registry
 
+BOUND = 500  # seconds that no load reaches
+
 
 @pytest.fixture
 def generated(tmp_path: Path, row, table) -> Path:
@@ -144,34 +146,29 @@ def test_a_build_makes_others_wait_for_its_kernel_alone(
     def build(table, kernel: str) -> None:
         asked.append(kernel)
         started.set()
-        assert finish.wait(30)
+        assert finish.wait(BOUND)
         listing.insert(0, built(host_library))
 
     registry = Registry(host_generated, libraries=lambda module: listing, build=build)
     with ThreadPoolExecutor(3) as threads:
         try:
             builders = [threads.submit(registry.library, registry.record("host_bf16_nt")) for _ in range(2)]
-            assert started.wait(30)
+            assert started.wait(BOUND)
             other = threads.submit(registry.library, registry.record("host_bf16_tn"))
-            assert other.result(timeout=10).path == host_library
+            assert other.result(timeout=BOUND).path == host_library
             assert not any(builder.done() for builder in builders)
         finally:
             finish.set()
-        assert [builder.result(timeout=30).path for builder in builders] == [host_library] * 2
+        assert [builder.result(timeout=BOUND).path for builder in builders] == [host_library] * 2
     assert asked == ["host_bf16_nt"]
 
 
-def test_importing_is_quick_and_light() -> None:
+def test_importing_is_light() -> None:
+    """Nothing beyond the standard library. How long it takes, benchmarks/selection.py says."""
     code = (
-        "import sys, time; start = time.process_time(); import tilewright; tilewright.Registry\n"
-        "heavy = {'torch', 'tvm_ffi', 'numpy', 'jinja2', 'pydantic', 'click'} & set(sys.modules)\n"
-        "print(time.process_time() - start, *heavy)"
+        "import sys; before = set(sys.modules); import tilewright; tilewright.Registry\n"
+        "new = {name.partition('.')[0] for name in set(sys.modules) - before}\n"
+        "print(*(new - set(sys.stdlib_module_names)))"
     )
-    runs = [
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        for _ in "123"
-    ]
-    assert [run.stdout.split()[1:] for run in runs] == [[], [], []]
-    assert (
-        min(float(run.stdout.split()[0]) for run in runs) < 0.15
-    )  # of a processor, whatever else it does; 0.03 as a rule
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["tilewright"]

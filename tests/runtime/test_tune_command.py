@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from host_modules import Built
 
 from tilewright import paths
 from tilewright.context import Context
@@ -106,6 +107,7 @@ def test_a_dry_run_and_a_report_of_a_file_need_no_torch(tmp_path: Path) -> None:
         ([*SIZES, "--keep", "3", "--exhaustive"], "--keep and --exhaustive exclude each other"),
         ([*SIZES, "--build", "--built-only"], "--build and --built-only exclude each other"),
         ([*SIZES, "--ray", "--gpus", "0"], "--ray and --gpus exclude each other"),
+        ([*SIZES, "--again", "--only-new"], "--again and --only-new exclude each other"),
         ([*SIZES, "--device", "h200"], "--device describes a GPU"),
         ([*SIZES, "--merge", "x.json"], "read by"),
         (["--merge"], "--merge takes tuned FILEs"),
@@ -160,6 +162,66 @@ def test_tuning_resuming_and_again(gpu: Path, tmp_path: Path, capsys: pytest.Cap
     assert tune(*SIZES, "--again") == 0
     assert "2 problems tuned" in capsys.readouterr().out
     assert len([row for section in files.read(gpu).sections for row in section.rows]) == 3
+
+
+def unsee(path: Path, kernel: str) -> None:
+    """As if the file's entries had been tuned before there was the kernel."""
+    name = f'  "{kernel}"'
+    text = path.read_text()
+    assert name in text
+    path.write_text(text.replace(f"{name},\n", "").replace(f",\n{name}]", "]"))
+
+
+def test_new_kernels_are_tuned_beside_what_is_tuned(gpu: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert tune(*SIZES, "-s", "16x48x64") == 0
+    before = files.read(gpu).sections
+    assert [one.seen for one in before] == [("host_bf16_tn", "host_bf16_tn_streamk")]
+    unsee(gpu, "host_bf16_tn_streamk")
+    capsys.readouterr()
+    assert tune(*SIZES, "--dry-run", "--device", "h200") == 0
+    more = "--again tunes them, --only-new the kernels that 2 of them have not seen"
+    assert f"  2 of them have an entry there; {more}" in capsys.readouterr().out
+    assert tune(*SIZES) == 0
+    assert more in capsys.readouterr().err
+    assert tune("--only-new", "-s", "16x48x64", "-s", "24x48x64", "--dry-run", "--device", "h200") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("1 problem of gemm"), "24 is not tuned, and so has nothing to be beside"
+    assert "  1 of them has an entry there, beside which kernels are timed that it has not seen" in lines
+    assert tune("--only-new", "-s", "16x48x64") == 0
+    assert "1 problem tuned in" in capsys.readouterr().out
+    assert [[row["m"] for row in one.rows] for one in files.read(gpu).sections] == [[8, 32], [16]]
+    assert tune("--only-new") == 0
+    found = capsys.readouterr()
+    assert "[2/2] gemm 32x48x64" in found.err
+    (section,) = files.read(gpu).sections
+    assert section.seen == before[0].seen
+    assert [row["m"] for row in section.rows] == [8, 16, 32]
+    for more in ([], ["--dry-run", "--device", "h200"]):
+        assert tune("--only-new", *more) == 0
+        assert "nothing is left to tune" in capsys.readouterr().out
+
+
+def test_only_built_kernels_are_seen(
+    gpu: Path, host: Context, host_library: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """What --built-only leaves out is tuned beside the others when it is built."""
+    from host_tuning import HostSite  # noqa: PLC0415 (it needs torch)
+
+    def site(*absent: str) -> None:
+        made = HostSite(host.registry.generated, host_library, absent=("host_absent", *absent))
+        monkeypatch.setattr(workers, "GpuSite", lambda *_: made)
+        host.registry._find_libraries = lambda module: [Built(host_library, made.absent)]
+        host.registry.refresh()
+
+    site("host_bf16_tn_streamk")
+    assert tune(*SIZES, "--built-only") == 0
+    assert [one.seen for one in files.read(gpu).sections] == [("host_bf16_tn",)]
+    site()
+    capsys.readouterr()
+    assert tune("--only-new") == 0
+    assert "2 problems tuned in" in capsys.readouterr().out
+    assert [one.seen for one in files.read(gpu).sections] == [("host_bf16_tn", "host_bf16_tn_streamk")]
 
 
 def test_the_folder_that_is_named(gpu: Path, tmp_path: Path) -> None:
@@ -236,7 +298,7 @@ def written(folder: Path, gpu: str = "NVIDIA H200") -> Path:
         best = FAMILY.rank(registry.route("gemm", H200), problem, H200)[0].tactic
         assert isinstance(best, Tactic)
         entries.append(files.Entry(problem, best, us * 1e-6))
-    files.update(paths.tuned_file(folder, gpu, "gemm"), header, FAMILY, registry, entries)
+    files.update(paths.tuned_file(folder, gpu, "gemm"), header, FAMILY, entries)
     return folder
 
 
@@ -315,14 +377,35 @@ def test_reports_that_cannot_be_drawn(
 def test_merging(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Entries of files of one machine go together, what is not of these kernels is passed over."""
     one, other = (paths.tuned_file(written(tmp_path / name), "NVIDIA H200", "gemm") for name in ("a", "b"))
-    text = other.read_text().replace('"m": 16,', '"m": 24,').replace(" kernels, ", " kernels, 0", 1)
+    text = other.read_text().replace('"m": 16,', '"m": 24,').replace("_e4m3_e4m3_", "_e4m3_e3m4_")
     other.write_text(text)
     assert tune("--merge", one, other, "--out", tmp_path / "c") == 0
     found = capsys.readouterr()
-    assert found.out.startswith("3 entries went to ")
-    assert "passed over" in found.err
+    assert [line.partition(" went to ")[0] for line in found.out.splitlines()] == ["3 entries", "2 entries"]
+    assert f"{other}: passed over 1 entry: gemm_sm90_e4m3_e3m4_" in found.err
+    assert "(no such kernel)" in found.err
     target = paths.tuned_file(tmp_path / "c", "NVIDIA H200", "gemm")
-    assert sum(len(section.rows) for section in files.read(target).sections) == 3
+    rows = [(row["m"], row["k"]) for section in files.read(target).sections for row in section.rows]
+    assert sorted(rows) == [(16, 7168), (24, 7168), (4096, 7168), (4096, 7168)]
+
+
+def test_what_a_merge_writes_it_takes_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A header's releases are read as they are compared, and no field is replaced by less."""
+    one, other, less = (
+        paths.tuned_file(written(tmp_path / name), "NVIDIA H200", "gemm") for name in ("a", "b", "less")
+    )
+    one.write_text(one.read_text().replace('"cuda": "13.0"', '"cuda": "13.0.88"'))
+    less.write_text(less.read_text().replace('"driver": "580.1"', '"driver": ""'))
+    target = paths.tuned_file(tmp_path / "c", "NVIDIA H200", "gemm")
+    for sources in ([one], [one], [other], [one, other], [target]):
+        assert tune("--merge", *sources, "--out", tmp_path / "c") == 0, capsys.readouterr().err
+        assert files.read(target).header == files.read(other).header
+    before = target.read_bytes()
+    assert tune("--merge", less, "--out", tmp_path / "c") == 1
+    assert "its driver is 580.1, here it is not known" in capsys.readouterr().err
+    assert tune("--merge", one, less, "--out", tmp_path / "d") == 1
+    assert "are of different machines" in capsys.readouterr().err
+    assert (target.read_bytes(), (tmp_path / "d").exists()) == (before, False)
 
 
 def test_merging_looks_at_all_before_it_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

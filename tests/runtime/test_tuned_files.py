@@ -28,11 +28,13 @@ from tilewright.ops.gemm.family import FAMILY
 from tilewright.ops.gemm.problem import Problem
 from tilewright.registry import Registry
 from tilewright.tuning import files
+from tilewright.tuning.entries import review
 from tilewright.tuning.files import Entry
 from tilewright.tuning.header import Header
 from tilewright.tuning.tuned import Tuned
 
 DRIVER = "580.159.04"
+BOUND = 500  # seconds that no load reaches
 
 
 @pytest.fixture(autouse=True)
@@ -82,8 +84,14 @@ def header(registry: Registry) -> Header:
     return Header.of(H200, registry, "gemm")
 
 
-def entry(m: int = 32, tactic: str = "small", seconds: float = 1e-5, **fields: Any) -> Entry:
-    return Entry(Problem(m, 4096, 4096, **fields), Tactic.parse(tactic), seconds)
+def entry(
+    m: int = 32,
+    tactic: str = "small",
+    seconds: float = 1e-5,
+    seen: frozenset[str] = frozenset(),
+    **fields: Any,
+) -> Entry:
+    return Entry(Problem(m, 4096, 4096, **fields), Tactic.parse(tactic), seconds, seen)
 
 
 def tuned(registry: Registry) -> Tuned:
@@ -92,15 +100,15 @@ def tuned(registry: Registry) -> Tuned:
 
 def test_what_is_written_is_found(path: Path, header: Header, registry: Registry) -> None:
     entries = [
-        entry(64, "split@decomposition=split_k,splits=4", 2e-5),
+        entry(64, "split@decomposition=split_k,splits=4", 2e-5, frozenset({"split", "small"})),
         entry(32),
         entry(32, "half", 3e-5, a="f16", b="f16", d="f16"),
     ]
-    files.update(path, header, FAMILY, registry, entries)
+    files.update(path, header, FAMILY, entries)
     found = tuned(registry)
     assert [found.exact(one.problem) for one in entries] == [one.tactic for one in entries]
     assert sorted(found.entries, key=str) == sorted(entries, key=str)
-    assert found.found(entries[0].problem) == (entries[0].tactic, 2e-5, path)
+    assert found.found(entries[0].problem) == (entries[0].tactic, 2e-5, path, {"split", "small"})
     assert found.exact(Problem(32, 4096, 4096, bias=True)) is None
     assert found.exact(Problem(33, 4096, 4096)) is None
     assert found.messages == []
@@ -108,12 +116,12 @@ def test_what_is_written_is_found(path: Path, header: Header, registry: Registry
 
 def test_one_entry_to_a_line_sorted(path: Path, header: Header, registry: Registry) -> None:
     entries = [entry(m) for m in (64, 16, 48, 32)]
-    files.update(path, header, FAMILY, registry, entries)
+    files.update(path, header, FAMILY, entries)
     lines = path.read_text().splitlines()
     rows = [json.loads(line.rstrip(",")) for line in lines if line.startswith('  {"m"')]
     assert [row["m"] for row in rows] == [16, 32, 48, 64]
     before = path.read_bytes()
-    files.update(path, header, FAMILY, registry, reversed(entries))
+    files.update(path, header, FAMILY, reversed(entries))
     assert path.read_bytes() == before
     head = json.loads(before)
     wanted = {"gpu": "NVIDIA H200", "capability": "9.0", "sm_count": 132, "driver": DRIVER}
@@ -124,8 +132,8 @@ def test_one_entry_to_a_line_sorted(path: Path, header: Header, registry: Regist
 def test_new_entries_replace_old_ones_of_the_same_problem(
     path: Path, header: Header, registry: Registry
 ) -> None:
-    files.update(path, header, FAMILY, registry, [entry(32), entry(64)])
-    files.update(path, header, FAMILY, registry, [entry(32, "big", 5e-6)])
+    files.update(path, header, FAMILY, [entry(32), entry(64)])
+    files.update(path, header, FAMILY, [entry(32, "big", 5e-6)])
     found = tuned(registry)
     assert found.found(Problem(32, 4096, 4096))[:2] == (Tactic("big"), 5e-6)
     assert found.exact(Problem(64, 4096, 4096)) == Tactic("small")
@@ -140,7 +148,7 @@ def test_how_operands_lie_decides_what_is_legal_alone(
     problem = BLOCKSCALED.problem(512, 512, 512)
     path = paths.tuned_file(folder, B200.name, "blockscaled_gemm")
     tactic = Tactic("one", cluster="2x1")
-    files.update(path, header, BLOCKSCALED, registry, [Entry(problem, tactic, 1e-5)])
+    files.update(path, header, BLOCKSCALED, [Entry(problem, tactic, 1e-5)])
     assert "alignment" not in path.read_text()
     found = Tuned(BLOCKSCALED, registry, B200)
     assert found.exact(problem) == tactic
@@ -176,7 +184,7 @@ def test_a_header_that_differs_is_refused_and_never_overwritten(
     path: Path, header: Header, registry: Registry, caplog, mismatch: tuple[dict[str, Any], str]
 ) -> None:
     fields, reason = mismatch
-    files.update(path, header, FAMILY, registry, [entry()])
+    files.update(path, header, FAMILY, [entry()])
     before = altered(path, **fields)
     found = tuned(registry)
     assert found.exact(entry().problem) is None
@@ -184,35 +192,59 @@ def test_a_header_that_differs_is_refused_and_never_overwritten(
     warnings = [record for record in caplog.records if reason in record.getMessage()]
     assert [record.levelno for record in warnings] == [logging.WARNING]
     with pytest.raises(ForeignTunedFileError) as caught:
-        files.update(path, header, FAMILY, registry, [entry(64)])
+        files.update(path, header, FAMILY, [entry(64)])
     assert reason in str(caught.value)
     assert path.read_bytes() == before
     tuned(registry)
     assert len([record for record in caplog.records if reason in record.getMessage()]) == 1  # once
 
 
+@pytest.mark.parametrize("unknown", ["driver", "cuda", "cutlass"])
+def test_what_a_file_states_is_never_replaced_by_less(
+    path: Path, header: Header, registry: Registry, unknown: str
+) -> None:
+    """Nor more is stated of times than is known: the file would be refused by who reads it next."""
+    files.update(path, header, FAMILY, [entry()])
+    before = path.read_bytes()
+    with pytest.raises(ForeignTunedFileError, match="here it is not known"):
+        files.update(path, replace(header, **{unknown: ""}), FAMILY, [entry(64)])
+    assert path.read_bytes() == before
+    altered(path, **{unknown: ""})
+    with pytest.raises(ForeignTunedFileError, match="is not stated, here it is"):
+        files.update(path, header, FAMILY, [entry(64)])
+
+
+def test_releases_compare_as_they_are_written(path: Path, header: Header, registry: Registry) -> None:
+    """`13.0.88` is 13.0, on either side."""
+    files.update(path, header, FAMILY, [entry()])
+    altered(path, cuda="13.0.88", cutlass="4.2.0.0")
+    assert files.read(path).header == header
+    files.update(path, files.read(path).header, FAMILY, [entry(64)])
+    assert (json.loads(path.read_text())["cuda"], len(tuned(registry).entries)) == ("13.0", 2)
+
+
 def test_another_format(path: Path, header: Header, registry: Registry) -> None:
-    files.update(path, header, FAMILY, registry, [entry()])
-    before = altered(path, format=2, kinds="something new")
-    assert "format 2, this tilewright reads 1" in tuned(registry).messages[0]
-    with pytest.raises(ForeignTunedFileError, match="format 2"):
-        files.update(path, header, FAMILY, registry, [entry(64)])
+    files.update(path, header, FAMILY, [entry()])
+    before = altered(path, format=3, kinds="something new")
+    assert "format 3, this tilewright reads 2" in tuned(registry).messages[0]
+    with pytest.raises(ForeignTunedFileError, match="format 3"):
+        files.update(path, header, FAMILY, [entry(64)])
     assert path.read_bytes() == before
 
 
 def test_another_familys_file(path: Path, header: Header, registry: Registry) -> None:
-    files.update(path, header, FAMILY, registry, [entry()])
+    files.update(path, header, FAMILY, [entry()])
     before = altered(path, family="quantize")
     assert "it is of quantize" in tuned(registry).messages[0]
     with pytest.raises(ForeignTunedFileError, match="it is of quantize"):
-        files.update(path, header, FAMILY, registry, [entry(64)])
+        files.update(path, header, FAMILY, [entry(64)])
     assert path.read_bytes() == before
 
 
 def test_drivers_of_one_branch_are_as_one(path: Path, header: Header, registry: Registry) -> None:
-    files.update(path, replace(header, driver="580.65.06"), FAMILY, registry, [entry()])
+    files.update(path, replace(header, driver="580.65.06"), FAMILY, [entry()])
     assert tuned(registry).exact(entry().problem) == Tactic("small")
-    files.update(path, header, FAMILY, registry, [entry(64)])
+    files.update(path, header, FAMILY, [entry(64)])
     assert len(tuned(registry).entries) == 2
     assert json.loads(path.read_text())["driver"] == DRIVER
 
@@ -220,7 +252,7 @@ def test_drivers_of_one_branch_are_as_one(path: Path, header: Header, registry: 
 def test_what_is_not_known_here_is_not_compared(
     path: Path, header: Header, registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files.update(path, header, FAMILY, registry, [entry()])
+    files.update(path, header, FAMILY, [entry()])
     monkeypatch.setattr(devices, "driver", lambda: None)
     assert tuned(registry).exact(entry().problem) == Tactic("small")
 
@@ -230,8 +262,8 @@ def test_shipped_defaults_stand_under_any_driver_and_come_last(
 ) -> None:
     shipped = paths.tuned_file(generated.parent / "tuned", H200.name, "gemm")
     old = replace(header, driver="550.54.14")
-    files.update(shipped, old, FAMILY, registry, [entry(32, "big"), entry(64, "big")])
-    files.update(path, header, FAMILY, registry, [entry(32)])
+    files.update(shipped, old, FAMILY, [entry(32, "big"), entry(64, "big")])
+    files.update(path, header, FAMILY, [entry(32)])
     found = tuned(registry)
     assert found.exact(Problem(32, 4096, 4096)) == Tactic("small")
     assert found.exact(Problem(64, 4096, 4096)) == Tactic("big")
@@ -247,7 +279,7 @@ def test_the_first_of_several_folders_counts_most(
 ) -> None:
     for name, tactic in (("first", "small"), ("second", "big")):
         path = paths.tuned_file(tmp_path / name, H200.name, "gemm")
-        files.update(path, header, FAMILY, registry, [entry(32, tactic), entry(len(name), tactic)])
+        files.update(path, header, FAMILY, [entry(32, tactic), entry(len(name), tactic)])
     both = os.pathsep.join([str(tmp_path / "first"), str(tmp_path / "second")])
     monkeypatch.setenv("TILEWRIGHT_TUNED", both)
     found = tuned(registry)
@@ -261,38 +293,66 @@ def test_without_the_variable_they_are_in_the_cache(
     monkeypatch.delenv("TILEWRIGHT_TUNED")
     monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "cache"))
     path = tmp_path / "cache" / "tuned" / "nvidia_h200" / "gemm.json"
-    files.update(path, header, FAMILY, registry, [entry()])
+    files.update(path, header, FAMILY, [entry()])
     assert tuned(registry).exact(entry().problem) == Tactic("small")
 
 
-def test_other_candidates_refuse_their_section_alone(
+def test_entries_stand_as_long_as_their_own_kernels_do(
     path: Path, header: Header, registry: Registry, later: Registry
 ) -> None:
-    half = entry(32, "half", a="f16", b="f16", d="f16")
-    files.update(path, header, FAMILY, registry, [entry(32), entry(64, "big"), half])
-    before = path.read_bytes()
+    """Of `later` a kernel is gone and one is new: neither touches what is tuned with the others."""
+    before = [entry(32), entry(64, "big"), entry(128, "big")]
+    seen = frozenset({"big", "small", "split"})
+    files.update(path, header, FAMILY, [one._replace(seen=seen) for one in before])
+    text = path.read_bytes()
     found = tuned(later)
-    assert found.exact(half.problem) == Tactic("half")
-    assert found.exact(Problem(64, 4096, 4096)) is None
+    assert found.exact(Problem(64, 4096, 4096)) == Tactic("big")
+    assert found.exact(Problem(32, 4096, 4096)) is None
     (message,) = found.messages
-    assert (
-        "the number of kernels to choose from was 3 and is 2 now; `tilewright tune --family gemm`" in message
-    )
-    hashes = [section.candidates.partition(", ")[2] for section in files.read(path).sections]
-    assert not any(one in message for one in hashes)
-    assert "there is no small any more" in message
-    assert path.read_bytes() == before
-    # Tuning goes on in a section of its own; the old one stays, for who goes back.
-    files.update(path, header, FAMILY, later, [entry(16, "new")])
-    assert tuned(later).exact(Problem(16, 4096, 4096)) == Tactic("new")
-    assert tuned(later).messages == []
-    assert tuned(registry).exact(Problem(64, 4096, 4096)) == Tactic("big")
+    assert message.endswith("dropped 1 entry: small (no such kernel)")
+    assert path.read_bytes() == text
+    reviewed = review(files.read(path), FAMILY, later)
+    assert [one.problem.m for one in reviewed.standing] == [64, 128]
+    assert [one.entry for one in reviewed.unseen] == reviewed.standing
+    assert {one.kernels for one in reviewed.unseen} == {("new",)}
+    assert [one.tactic for one in reviewed.dropped] == ["small"]
+    # What is tuned beside the new kernel moves to the section of all four; the others stay as they are.
+    files.update(path, header, FAMILY, [entry(64, "new", seen=seen | {"new"})])
+    sections = {one.seen: [row["m"] for row in one.rows] for one in files.read(path).sections}
+    assert sections == {("big", "small", "split"): [32, 128], ("big", "new", "small", "split"): [64]}
+    assert tuned(later).found(Problem(64, 4096, 4096)) == (Tactic("new"), 1e-5, path, seen | {"new"})
+    unseen = review(files.read(path), FAMILY, later).unseen
+    assert [one.entry.problem.m for one in unseen] == [128]
+    assert tuned(registry).exact(Problem(32, 4096, 4096)) == Tactic("small"), "for who goes back"
+
+
+def test_what_needs_newer_headers_than_a_file_is_of_is_not_unseen(
+    tmp_path: Path, path: Path, header: Header, table, row
+) -> None:
+    rows = [row("small"), row("now") | {"cutlass": "4.2"}, row("later") | {"cutlass": "4.5"}]
+    table(tmp_path / "newer" / "generated", "sm90_x", rows)
+    newer = Registry(tmp_path / "newer" / "generated", libraries=lambda module: [])
+    files.update(path, header, FAMILY, [entry()])
+    (unseen,) = review(files.read(path), FAMILY, newer).unseen
+    assert unseen.kernels == ("small", "now")
+
+
+def test_a_problem_has_one_entry_also_where_its_kind_has_got_a_field(
+    path: Path, header: Header, registry: Registry
+) -> None:
+    files.update(path, header, FAMILY, [entry(32), entry(64)])
+    data = json.loads(path.read_text())
+    del data["kinds"][0]["kind"]["fast_accum"]
+    path.write_text(json.dumps(data))
+    files.update(path, header, FAMILY, [entry(32, "big", 5e-6, seen=frozenset({"big"}))])
+    rows = [(row["m"], row["tactic"]) for section in files.read(path).sections for row in section.rows]
+    assert sorted(rows) == [(32, "big"), (64, "small")]
 
 
 def test_unknown_names_and_illegal_tactics_are_dropped(
     path: Path, header: Header, registry: Registry, caplog
 ) -> None:
-    files.update(path, header, FAMILY, registry, [entry(m) for m in (8, 16, 32, 64, 128, 256)])
+    files.update(path, header, FAMILY, [entry(m) for m in (8, 16, 32, 64, 128, 256)])
     text = path.read_text()
     for m, tactic in (
         (8, "gone"), (16, "small@splits=4"), (32, "small@swizzle=3"), (64, "half"), (128, "gone_too"),
@@ -316,7 +376,7 @@ def test_unknown_names_and_illegal_tactics_are_dropped(
 def test_a_field_that_problems_got_later_has_its_default(
     path: Path, header: Header, registry: Registry
 ) -> None:
-    files.update(path, header, FAMILY, registry, [entry()])
+    files.update(path, header, FAMILY, [entry()])
     data = json.loads(path.read_text())
     del data["kinds"][0]["kind"]["fast_accum"]
     path.write_text(json.dumps(data))
@@ -338,12 +398,18 @@ def damaged(text: str) -> list[str]:
         "[" * 100_000,
         text.replace('"seconds": 1e-05', '"seconds": "fast"'),
         text.replace('"seconds": 1e-05', '"seconds": NaN'),
+        text.replace('"seconds": 1e-05', '"seconds": 0'),
+        text.replace('"seconds": 1e-05', '"seconds": -1e-05'),
         text.replace('"m": 32', '"m": 0'),
         text.replace('"m": 32', '"m": [32]'),
         text.replace('"tactic": "small"', '"tactic": 3'),
         text.replace('"kinds"', '"kin"'),
         text.replace('"layout": "tn"', '"layout": {"a": 1}'),
         text.replace('"sm_count": 132', '"sm_count": "many"'),
+        text.replace('"capability": "9.0"', '"capability": "nine"'),
+        text.replace('"gpu": "NVIDIA H200"', '"gpu": ""'),
+        text.replace('"seen": [', '"seen": [3, '),
+        text.replace('"seen"', '"saw"'),
         text.replace('{"m"', '<<<<<<< HEAD\n  {"m"', 1),
     ]
 
@@ -351,50 +417,53 @@ def damaged(text: str) -> list[str]:
 def test_a_damaged_file_is_said_passed_over_and_set_aside(
     path: Path, header: Header, registry: Registry
 ) -> None:
-    files.update(path, header, FAMILY, registry, [entry(), entry(64)])
+    files.update(path, header, FAMILY, [entry(seen=frozenset({"small"})), entry(64)])
     for number, text in enumerate(damaged(path.read_text()), start=1):
         path.write_text(text)
         found = tuned(registry)
         assert found.exact(entry().problem) is None, text
         assert str(path) in found.messages[0]
         with pytest.raises(TunedFileError) as caught:
-            files.update(path, header, FAMILY, registry, [entry()])
+            files.update(path, header, FAMILY, [entry()])
         assert not isinstance(caught.value, ForeignTunedFileError)
         assert str(path) in str(caught.value)
         assert path.read_text() == text
         aside = files.set_aside(path)
         assert (aside.name, aside.read_text()) == (f"gemm.json.broken-{number}", text)
-        files.update(path, header, FAMILY, registry, [entry(), entry(64)])
+        files.update(path, header, FAMILY, [entry(seen=frozenset({"small"})), entry(64)])
         assert len(tuned(registry).entries) == 2
 
 
-def test_an_entry_without_all_extents(path: Path, header: Header, registry: Registry) -> None:
-    files.update(path, header, FAMILY, registry, [entry(), entry(64)])
-    path.write_text(path.read_text().replace('"m": 32, "n": 4096,', '"m": 32,'))
+@pytest.mark.parametrize("changed", ['"m": 32,', '"m": 32, "n": 4096, "splits": 2,'])
+def test_an_entry_names_the_extents_and_no_more(
+    path: Path, header: Header, registry: Registry, changed: str
+) -> None:
+    files.update(path, header, FAMILY, [entry(), entry(64)])
+    path.write_text(path.read_text().replace('"m": 32, "n": 4096,', changed))
     found = tuned(registry)
     assert [one.problem.m for one in found.entries] == [64]
     assert "its problem is not m, n, k, batch" in found.messages[0]
     with pytest.raises(TunedFileError, match="is no entry"):
-        files.update(path, header, FAMILY, registry, [entry()])
+        files.update(path, header, FAMILY, [entry()])
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path, header: Header, registry: Registry) -> None:
     (tmp_path / "file").write_text("not a folder")
     with pytest.raises(StoreError, match="cannot be written"):
-        files.update(tmp_path / "file" / "x" / "gemm.json", header, FAMILY, registry, [entry()])
+        files.update(tmp_path / "file" / "x" / "gemm.json", header, FAMILY, [entry()])
 
 
 def test_the_context_reads_once_until_it_is_told(path: Path, header: Header, registry: Registry) -> None:
     context = Context(registry)
     problem = entry().problem
     assert context.tuned(FAMILY, H200) is None
-    files.update(path, header, FAMILY, registry, [entry()])
+    files.update(path, header, FAMILY, [entry()])
     context.forget_tuned()
     first = context.tuned(FAMILY, H200)
     assert first is not None
     assert first is context.tuned(FAMILY, H200)
     assert context.select(FAMILY, problem, H200).source == "tuned"
-    files.update(path, header, FAMILY, registry, [entry(32, "big")])
+    files.update(path, header, FAMILY, [entry(32, "big")])
     assert context.select(FAMILY, problem, H200).tactic == Tactic("small")
     context.forget_tuned()
     assert context.select(FAMILY, problem, H200).tactic == Tactic("big")
@@ -453,7 +522,7 @@ from tilewright.device import H200
 header = Header.of(H200, registry, "gemm", driver="580.159.04", cuda="13.0", cutlass="4.2.0")
 for m in range(first, int(sys.argv[5]), step):
     problem = Problem(m, 4096, 4096)
-    files.update(path, header, FAMILY, registry, [files.Entry(problem, Tactic("small"), 1e-6 * m)])
+    files.update(path, header, FAMILY, [files.Entry(problem, Tactic("small"), 1e-6 * m)])
     print(m, flush=True)
 """
 
@@ -470,7 +539,7 @@ def extents(path: Path) -> set[int]:
 def test_two_processes_lose_nothing(path: Path, generated: Path) -> None:
     writers = [writer(path, generated, first, 2, 121) for first in (1, 2)]
     for process in writers:
-        process.communicate(timeout=120)
+        process.communicate(timeout=BOUND)
         assert process.returncode == 0
     assert extents(path) == set(range(1, 121))
 
@@ -482,9 +551,9 @@ def test_a_writer_that_is_killed_loses_nothing_it_confirmed(path: Path, generate
     for _ in range(10):
         process = writer(path, generated, first, 1, first + 10_000)
         assert process.stdout is not None
-        confirmed.add(int(process.stdout.readline()))
-        time.sleep(shuffler.uniform(0, 0.15))
-        process.send_signal(signal.SIGKILL)
+        for _ in range(shuffler.randint(1, 8)):
+            confirmed.add(int(process.stdout.readline()))
+        process.send_signal(signal.SIGKILL)  # while it writes the next
         confirmed.update(map(int, process.stdout.read().split()))
         process.stdout.close()
         process.wait()
@@ -492,10 +561,9 @@ def test_a_writer_that_is_killed_loses_nothing_it_confirmed(path: Path, generate
         assert confirmed <= found
         assert len(found - confirmed) <= 10  # of each, one that was written and not yet said
         first = max(found) + 1
-    assert len(confirmed) > 10
-    registry = Registry(generated, libraries=lambda module: [])
+    assert len(confirmed) >= 10
     header = files.read(path).header
-    files.update(path, header, FAMILY, registry, [entry(first)])  # no lock is left behind, and no debris
+    files.update(path, header, FAMILY, [entry(first)])  # no lock is left behind, and no debris
     assert confirmed <= extents(path)
     assert {one.name for one in path.parent.iterdir()} <= {"gemm.json", "gemm.json.lock"}
 
@@ -504,16 +572,15 @@ def _update_forever(path: Path, generated: Path) -> None:
     registry = Registry(generated, libraries=lambda module: [])
     header = Header.of(H200, registry, "gemm", driver=DRIVER, cuda="13.0", cutlass="4.2.0")
     while True:
-        files.update(path, header, FAMILY, registry, [entry(m) for m in range(1, 200)])
+        files.update(path, header, FAMILY, [entry(m) for m in range(1, 200)])
 
 
 def test_a_reader_never_sees_half_a_file(path: Path, generated: Path) -> None:
     process = multiprocessing.get_context("fork").Process(target=_update_forever, args=(path, generated))
     process.start()
     try:
-        deadline = time.monotonic() + 60
         while not path.exists():
-            assert time.monotonic() < deadline
+            assert process.is_alive()
             time.sleep(0.01)
         for _ in range(300):
             assert len(extents(path)) == 199

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -43,7 +42,7 @@ class Place:
             Entry(Problem(int(name[1:]), N, K), Tactic.parse(tactic), 1e-5)
             for name, tactic in tactics.items()
         ]
-        files.update(self.path, header, FAMILY, registry, entries)
+        files.update(self.path, header, FAMILY, entries)
         self.context.forget_tuned()
 
     def choose(self, m: int, **fields: Any) -> Choice:
@@ -145,7 +144,7 @@ def test_a_bucket_must_be_legal(tmp_path: Path, table, row, built, monkeypatch: 
     header = Header.of(H200, registry, "gemm")
     problem = Problem(64, N, K, layout="nn")
     path = paths.tuned_file(tmp_path / "tuned", H200.name, "gemm")
-    files.update(path, header, FAMILY, registry, [Entry(problem, Tactic("wide"), 1e-5)])
+    files.update(path, header, FAMILY, [Entry(problem, Tactic("wide"), 1e-5)])
     context = Context(registry)
     assert context.select(FAMILY, replace(problem, m=96), H200).source == "bucket"
     chosen = context.select(FAMILY, replace(problem, m=48), H200)
@@ -241,21 +240,6 @@ def test_choices_are_bounded(place) -> None:
     here.choose(128)
     assert len(choices) <= MAX_CHOICES
     assert here.choose(64) == one
-
-
-def test_a_remembered_choice_is_quick(place) -> None:
-    """In 2 us; the best of several, as machines are shared, and with room for slow ones."""
-    here = place(*EVERY)
-    problems = [Problem(64, N, K) for _ in range(2000)]
-
-    def seconds() -> float:
-        start = time.perf_counter()
-        for problem in problems:
-            here.context.select(FAMILY, problem, H200)
-        return (time.perf_counter() - start) / len(problems)
-
-    seconds()
-    assert min(seconds() for _ in range(10)) < 10e-6
 
 
 def test_rows_are_not_parsed_to_be_passed_over(tmp_path: Path, table, row) -> None:

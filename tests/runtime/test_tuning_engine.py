@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import pickle
-import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
+import hanging
 import pytest
 
 from tilewright.errors import ArgumentError, GpuLostError, StoreError
@@ -18,11 +19,12 @@ Made = Callable[..., Local]
 
 
 @pytest.fixture
-def made() -> Iterator[Made]:
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Made]:
+    monkeypatch.setenv(hanging.FOLDER, str(tmp_path))
     engines: list[Local] = []
 
-    def make(places: int = 1, patience: float = 60.0) -> Local:
-        engines.append(Local(range(places), patience))
+    def make(places: int = 1, patience: float = 1e9) -> Local:
+        engines.append(Local(range(places), patience, hanging.Clock(tmp_path)))
         return engines[-1]
 
     yield make
@@ -41,8 +43,8 @@ def shard(what: Any, place: int, say: Any) -> Iterator[Any]:
         raise GpuLostError("an illegal memory access")
     if what == "dies":
         os._exit(7)
-    if what == "sleeps":
-        time.sleep(60)
+    if what == "hangs":
+        hanging.hang()
     yield os.getpid()
     yield place
 
@@ -72,7 +74,7 @@ def test_answers_come_as_they_are_given(made: Made) -> None:
 
 def test_each_place_has_a_process(made: Made) -> None:
     engine = made(2)
-    engine.submit(shard, "sleeps")
+    engine.submit(shard, "hangs")
     engine.submit(shard, "a")
     values = []
     for event in engine.events():
@@ -85,7 +87,7 @@ def test_each_place_has_a_process(made: Made) -> None:
 
 @pytest.mark.parametrize(
     ("what", "why"),
-    [("dies", "exit code 7"), ("lost", "an illegal memory access"), ("sleeps", "nothing was heard for 3 s")],
+    [("dies", "exit code 7"), ("lost", "an illegal memory access"), ("hangs", "nothing was heard for 3 s")],
 )
 def test_what_ends_a_process_ends_its_shard_alone(made: Made, what: str, why: str) -> None:
     engine = made(patience=3.0)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from tilewright.ops.gemm.family import FAMILY
 from tilewright.ops.gemm.problem import Problem
 from tilewright.registry import Registry
 from tilewright.tuning import search as searching
+from tilewright.tuning.files import Entry
 from tilewright.tuning.search import Options, Result, promising, search
 from tilewright.tuning.trials import Timing, Trials
 
@@ -66,6 +69,12 @@ class Times:
             raise WrongResultError("error norm 0.3")
 
 
+@pytest.fixture(autouse=True)
+def time_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that no load takes rounds away."""
+    monkeypatch.setattr(searching, "time", SimpleNamespace(monotonic=lambda: 0.0))
+
+
 @pytest.fixture
 def registry(tmp_path: Path, row: Callable[..., Any], table: Callable[..., Path], built: Any) -> Registry:
     """Twenty tiles, of which `unbuilt` is not built."""
@@ -83,10 +92,8 @@ def order(registry: Registry, problem: Problem = PROBLEM) -> list[str]:
 
 
 def run(registry: Registry, clock: Times, **options: Any) -> Result:
-    excluded = options.pop("excluded", ())
-    return search(
-        FAMILY, registry, PROBLEM, H200, make_clock=clock, options=Options(**options), excluded=excluded
-    )
+    given = {name: options.pop(name) for name in ("excluded", "incumbent") if name in options}
+    return search(FAMILY, registry, PROBLEM, H200, make_clock=clock, options=Options(**options), **given)
 
 
 def test_a_tactic_that_the_model_put_behind_is_found(registry: Registry) -> None:
@@ -202,6 +209,49 @@ def test_known_failures_are_not_tried_again(registry: Registry) -> None:
     assert known in found.failures
 
 
+def incumbent(registry: Registry, kernel: str, *unseen: str) -> Entry:
+    seen = frozenset(one.name for one in registry.kernels("gemm")) - set(unseen) | {"gone"}
+    return Entry(PROBLEM, Tactic(kernel), 1e-3, seen)
+
+
+def test_a_result_has_seen_the_kernels_that_are_built(registry: Registry) -> None:
+    assert run(registry, Times(registry, {})).seen == set(order(registry))
+
+
+def test_beside_an_incumbent_only_unseen_kernels_are_timed(registry: Registry) -> None:
+    names = order(registry)
+    tuned = incumbent(registry, names[5], names[1], names[3])
+    of = {names[0]: 0.1, names[1]: 0.8, names[3]: 0.7, names[5]: 0.9}
+    clock = Times(registry, dict(of))
+    found = run(registry, clock, incumbent=tuned)
+    assert {name.partition("@")[0] for name, _ in clock.quicks} == {names[5], names[1], names[3]}
+    assert found.tactic is not None
+    assert found.tactic.kernel == names[3], "the first of all is seen already, and has lost"
+    assert found.seconds == pytest.approx(0.7 * clock.unit)
+    assert found.seen == tuned.seen | {names[1], names[3]}
+    stays = run(registry, Times(registry, of | {names[3]: 0.95, names[1]: 0.95}), incumbent=tuned)
+    assert stays.tactic is not None
+    assert stays.tactic.kernel == names[5], "timed anew, with the others by turns"
+    assert stays.seconds == pytest.approx(0.9 * clock.unit)
+
+
+def test_nothing_is_timed_where_the_model_leaves_no_unseen_kernel(registry: Registry) -> None:
+    names = order(registry)
+    tuned = incumbent(registry, names[0], names[-1])
+    clock = Times(registry, {})
+    found = run(registry, clock, incumbent=tuned, keep=4)
+    assert (found.tactic, found.seconds, clock.quicks) == (tuned.tactic, tuned.seconds, [])
+    assert names[-1] in found.seen
+    assert "nothing was timed" in found.notes[0]
+
+
+def test_an_incumbent_that_is_not_built_stays_as_it_is(registry: Registry) -> None:
+    clock = Times(registry, {})
+    found = run(registry, clock, incumbent=incumbent(registry, "unbuilt", order(registry)[0]))
+    assert (found.tactic, found.reason) == (None, "unbuilt, tuned, is not built")
+    assert clock.quicks == []
+
+
 def test_a_lost_gpu_ends_it_and_names_the_tactic(registry: Registry) -> None:
     names = order(registry)
     with pytest.raises(GpuLostError) as caught:
@@ -210,8 +260,8 @@ def test_a_lost_gpu_ends_it_and_names_the_tactic(registry: Registry) -> None:
 
 
 def test_the_time_of_a_problem_is_bounded(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = iter(range(0, 10_000))
-    monkeypatch.setattr(searching.time, "monotonic", lambda: float(next(now)))
+    seconds = itertools.count()
+    monkeypatch.setattr(searching, "time", SimpleNamespace(monotonic=lambda: float(next(seconds))))
     clock = Times(registry, {})
     found = run(registry, clock, seconds=5.5)
     assert found.tactic is not None

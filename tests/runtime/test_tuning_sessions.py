@@ -11,6 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import hanging  # noqa: E402
 import host_tuning  # noqa: E402
 from host_tuning import PROBLEMS, HostSite  # noqa: E402
 
@@ -35,19 +36,20 @@ def book(host: Context, tmp_path: Path) -> tuning.Book:
 
 
 def open_book(host: Context, path: Path) -> tuning.Book:
-    return tuning.Book(path, host_tuning.header(host.registry), FAMILY, host.registry)
+    return tuning.Book(path, host_tuning.header(host.registry), FAMILY)
 
 
 @pytest.fixture
-def run(host_generated: Path, host_library: Path) -> Run:
+def run(host_generated: Path, host_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Tunes problems in processes of their own."""
+    hung = tmp_path / "hung"
+    hung.mkdir()
+    monkeypatch.setenv(hanging.FOLDER, str(hung))
 
-    def tune(
-        problems: list[Problem], book: Any, *, places: int = 1, patience: float = 60, **ends: str
-    ) -> Any:
+    def tune(problems: list[Problem], book: Any, *, places: int = 1, **ends: str) -> Any:
         named = {"plain": "host_bf16_tn", "split": "host_bf16_tn_streamk@decomposition=stream_k"}
         site = HostSite(host_generated, host_library, tuple((named[one], how) for one, how in ends.items()))
-        engine = Local(range(places), patience)
+        engine = Local(range(places), 3, hanging.Clock(hung))
         try:
             return list(tuning.tune_problems(problems, engine, site, book=book))
         finally:
@@ -64,15 +66,16 @@ def entries(path: Path) -> dict[tuple[int, int, int], str]:
     return found
 
 
-def test_results_of_two_processes_are_in_the_file(run: Run, book: tuning.Book) -> None:
+def test_results_of_two_processes_are_in_the_file(run: Run, host: Context, book: tuning.Book) -> None:
     problems = PROBLEMS[:6]
-    assert book.known(problems) == set()
+    registry = host.registry
+    assert tuning.Known(book.path, FAMILY, registry).standing(problems) == set()
     results = run(problems, book, places=2)
     assert {one.problem for one in results} == set(problems)
     assert all(one.tactic is not None and one.seconds and one.tried > 1 for one in results)
     found = {(one.problem.m, one.problem.n, one.problem.k): str(one.tactic) for one in results}
     assert entries(book.path) == found
-    assert book.known(PROBLEMS) == set(problems)
+    assert tuning.Known(book.path, FAMILY, registry).standing(PROBLEMS) == set(problems)
 
 
 @pytest.mark.parametrize(
@@ -80,14 +83,14 @@ def test_results_of_two_processes_are_in_the_file(run: Run, book: tuning.Book) -
     [
         ("killed", "exit code -9"),
         ("lost", "an illegal memory access"),
-        ("hangs", "nothing was heard for 8 s"),
+        ("hangs", "nothing was heard for 3 s"),
     ],
 )
 def test_a_tactic_that_ends_its_process_is_a_failure_of_its_problem(
     run: Run, book: tuning.Book, how: str, why: str
 ) -> None:
     """The problem goes on in another process without it, and so do the others."""
-    results = run(PROBLEMS[2:4], book, patience=8, plain=how)
+    results = run(PROBLEMS[2:4], book, plain=how)
     for result in results:
         assert result.tactic is not None
         assert result.tactic.kernel == "host_bf16_tn_streamk"
@@ -139,7 +142,7 @@ def test_a_damaged_file_is_set_aside(host: Context, tmp_path: Path) -> None:
     (message,) = book.messages
     assert "gemm.json.broken-1" in message
     assert (tmp_path / "gemm.json.broken-1").read_text() == '{"format": 1, "family": "ge'
-    assert book.known(PROBLEMS) == set()
+    assert tuning.Known(path, FAMILY, host.registry).standing(PROBLEMS) == set()
 
 
 def test_a_folder_that_cannot_be_written_is_told_before(host: Context, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from tilewright_generator import __version__, generation
-from tilewright_generator.cli import common, report
+from tilewright_generator.cli import common, report, tuned_defaults
 from tilewright_generator.plan import Change, Plan, Why
 from tilewright_generator.project import Project
 from tilewright_generator.words import are, counted
@@ -40,7 +40,8 @@ def command(
 ) -> int:
     """Compare the generated files with what the specs make (default: specs/*.yaml); write nothing.
 
-    Exits with 1 if a file is changed, missing or extra, and says which command mends it.
+    Exits with 1 if a file is changed, missing or extra, and says which command mends it. Also says which
+    kernels the project's tuned defaults have not seen; that is no fault.
     """
     inputs = common.read(root, out, specs, filters)
     plan = generation.make_plan(inputs.project, inputs.expansions, inputs.only, inputs.everything)
@@ -49,7 +50,8 @@ def command(
         listed = [{"drift": word, "path": path, "why": why} for word, path, why in drift]
         others = {module.name: module.other_templates for module in plan.modules if module.other_templates}
         left_out = {each.spec.module: len(each.rejected) for each in inputs.expansions if each.rejected}
-        answer = {"drift": listed, "other_templates": others, "left_out": left_out}
+        tuned = [] if drift else [one.as_json() for one in tuned_defaults.read(inputs.project)]
+        answer = {"drift": listed, "other_templates": others, "left_out": left_out, "tuned": tuned}
         click.echo(json.dumps(answer, indent=1))
         return 1 if drift else 0
     for line in report.left_out(inputs.expansions):
@@ -62,6 +64,8 @@ def command(
         kernels = sum(len(each.kernels) for each in inputs.expansions)
         modules = counted(len(inputs.expansions), "module")
         click.echo(f"{counted(kernels, 'kernel')} of {modules} {are(kernels)} as the specs say")
+        for line in (line for one in tuned_defaults.read(inputs.project) for line in one.lines()):
+            click.echo(line)
         return 0
     for line in _made_by_others(plan, inputs.project):
         click.echo(line, err=True)

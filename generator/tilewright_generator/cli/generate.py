@@ -10,7 +10,7 @@ import click
 
 from tilewright_generator import generation
 from tilewright_generator.apply import apply
-from tilewright_generator.cli import common, report
+from tilewright_generator.cli import common, report, tuned_defaults
 from tilewright_generator.exclusive import exclusive
 from tilewright_generator.plan import Plan, Why
 from tilewright_generator.project import Project
@@ -61,7 +61,15 @@ def command(
             _print(plan, inputs, diff)
         if not dry_run:
             apply(plan)
+            if not as_json:
+                _print_tuned(inputs.project)
     return 1 if _in_the_way(plan) else 0
+
+
+def _print_tuned(project: Project) -> None:
+    """Which kernels the tuned defaults have not seen: those that were just added, first of all."""
+    for line in (line for one in tuned_defaults.read(project) for line in one.lines()):
+        click.echo(line)
 
 
 def _say_waiting(folder: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from tilewright_generator.words import counted
 if TYPE_CHECKING:
     from tilewright.context import Context
     from tilewright.device import DeviceProperties
+    from tilewright.tuning.files import Entry
     from tilewright.tuning.search import Options, Result
     from tilewright.tuning.tuning import Book
 
@@ -44,6 +45,12 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     "`--out tuned` writes the project's defaults.",
 )
 @click.option("--again", is_flag=True, help="Also tune problems that the file has an entry of.")
+@click.option(
+    "--only-new",
+    is_flag=True,
+    help="Of problems that the file has an entry of, time only kernels that these have not seen, beside what "
+    "is tuned. Without sizes: all problems of the file.",
+)
 @click.option("--build", is_flag=True, help="First build the kernels that are not built.")
 @click.option("--built-only", is_flag=True, help="Tune without the kernels that are not built.")
 @click.option("--gpus", metavar="0,1", help="GPUs to spread over. Default: all of the first one's kind.")
@@ -89,6 +96,7 @@ class _Settings:
     given: tuple[str, ...]
     out: Path | None
     again: bool
+    only_new: bool
     build: bool
     built_only: bool
     gpus: str | None
@@ -110,17 +118,20 @@ class _Settings:
 
     @property
     def tunes(self) -> bool:
-        return bool(self.sizes or self.given)
+        return bool(self.sizes or self.given or self.only_new)
 
     def check(self, files: Sequence[Path]) -> None:
         """What needs to be known before anything is measured for minutes."""
-        for first, second in (("build", "built_only"), ("keep", "exhaustive"), ("on_ray", "gpus")):
+        for first, second in (
+            ("build", "built_only"), ("keep", "exhaustive"), ("on_ray", "gpus"), ("again", "only_new"),
+        ):  # fmt: skip
             if getattr(self, first) not in (None, False) and getattr(self, second) not in (None, False):
                 names = [f"--{name.removeprefix('on_').replace('_', '-')}" for name in (first, second)]
                 raise UsageError(f"{' and '.join(names)} exclude each other")
         if not self.tunes and not self.report and not self.merge:
             raise UsageError(
-                "which problems? --sizes LIST|FILE or -s MxNxK (quantize: MxK) says so, --report draws"
+                "which problems? --sizes LIST|FILE or -s MxNxK (quantize: MxK) says so, --only-new takes "
+                "those that are tuned, --report draws"
             )
         if files and (self.tunes or not (self.report or self.merge)):
             raise UsageError(f"{files[0]}: tuned files are read by --report and --merge alone")
@@ -173,27 +184,41 @@ class _Tune:
                 tuning_files.draw(settings.report, files, only, registry, self._described())
             return code
 
-    def _problems(self) -> list[Any]:
+    def _problems(self) -> list[Any] | None:
+        """Those that are named; None where sizes are not: all that are tuned."""
         from tilewright.benchmarking import problems, sizes  # noqa: PLC0415
 
         settings = self.settings
+        if not (settings.sizes or settings.given):
+            return None
         with running.usage_errors():
             return problems.make(
                 self.family.name, kinds.kind_of(settings), sizes.chosen(settings.sizes, settings.given)
             )
 
-    def _plan(self, current: Context, problems: Sequence[Any]) -> int:
+    def _plan(self, current: Context, problems: Sequence[Any] | None) -> int:
         """What would be tuned, on the GPU that is here or described."""
         from tilewright.device import H200  # noqa: PLC0415
 
         settings, device = self.settings, self._described() or H200
+        path = self._file(device.name, self.family.name)
+        incumbents = self._incumbents(path, current, problems)
         plan = tuning_plan.Plan(
-            self.family, current.registry, device, self._file(device.name, self.family.name),
-            settings.options(), again=settings.again, build=settings.build, built_only=settings.built_only,
+            self.family, current.registry, device, path, settings.options(), incumbents,
+            again=settings.again, build=settings.build, built_only=settings.built_only,
         )  # fmt: skip
-        for line in plan.lines(problems):
+        for line in plan.lines(list(incumbents) if settings.only_new else problems or []):
             click.echo(line)
         return 0
+
+    def _incumbents(self, path: Path, current: Context, problems: Sequence[Any] | None) -> dict[Any, Entry]:
+        """With --only-new: the entries, of these problems or all, that have not seen every kernel."""
+        from tilewright.tuning.tuning import Known  # noqa: PLC0415
+
+        if not self.settings.only_new:
+            return {}
+        known = Known(path, self.family, current.registry)
+        return {one.entry.problem: one.entry for one in known.unseen(problems)}
 
     def _described(self) -> DeviceProperties | None:
         """The GPU that --device names, else the one that is here."""
@@ -207,7 +232,7 @@ class _Tune:
 
         return paths.tuned_file(self.settings.out or default_folder(), gpu, family)
 
-    def _tune(self, current: Context, problems: list[Any]) -> tuple[int, Path]:
+    def _tune(self, current: Context, problems: list[Any] | None) -> tuple[int, Path]:
         from tilewright.benchmarking.errors import CannotCompareError  # noqa: PLC0415
 
         lacking = None if self.settings.on_ray else running.missing()
@@ -217,21 +242,36 @@ class _Tune:
             )
         place = self._place(current)
         with place.closing():
-            self._make_ready(current, problems[0], place.device)
-            book = self._book(current, place)
-            for message in book.messages:
-                click.echo(message, err=True)
-            known = set() if self.settings.again else book.known(problems)
-            left = [one for one in problems if one not in known]
-            if known:
-                click.echo(
-                    f"{counted(len(known), 'problem')} {'has' if len(known) == 1 else 'have'} an entry in "
-                    f"{book.path}; --again tunes them",
-                    err=True,
-                )
-            results = self._measure(current, left, book, place)
+            path = self._file(place.device.name, self.family.name)
+            incumbents = self._incumbents(path, current, problems)
+            wanted = list(incumbents) if self.settings.only_new else problems or []
+            self._make_ready(current, wanted, place.device)
+            results: list[Result] = []
+            if wanted:
+                book = self._book(path, current, place)
+                wanted = wanted if incumbents else self._not_known(path, current, wanted)
+                results = self._measure(current, wanted, incumbents, book, place)
+            if not wanted:
+                click.echo("nothing is left to tune")
         wrong = any(failure.wrong for one in results for failure in one.failures)
-        return (1 if wrong or any(one.tactic is None for one in results) else 0), book.path
+        return (1 if wrong or any(one.tactic is None for one in results) else 0), path
+
+    def _not_known(self, path: Path, current: Context, problems: list[Any]) -> list[Any]:
+        """The problems without those that the file has an entry of, which are told."""
+        from tilewright.tuning.tuning import Known  # noqa: PLC0415
+
+        if self.settings.again:
+            return problems
+        found = Known(path, self.family, current.registry)
+        known, unseen = found.standing(problems), found.unseen(problems)
+        if known:
+            have = "has" if len(known) == 1 else "have"
+            more = f", --only-new the kernels that {len(unseen):,} of them have not seen" if unseen else ""
+            click.echo(
+                f"{counted(len(known), 'problem')} {have} an entry in {path}; --again tunes them{more}",
+                err=True,
+            )
+        return [one for one in problems if one not in known]
 
     def _place(self, current: Context) -> Place:
         settings = self.settings
@@ -239,40 +279,52 @@ class _Tune:
             Place.of_ray(settings.ray_address) if settings.on_ray else Place.of_here(settings.gpus, current)
         )
 
-    def _make_ready(self, current: Context, problem: Any, device: DeviceProperties) -> None:
+    def _make_ready(self, current: Context, problems: Sequence[Any], device: DeviceProperties) -> None:
+        """The kernels of each kind of problem."""
         from tilewright.benchmarking.groups import stand  # noqa: PLC0415
 
         registry, settings = current.registry, self.settings
         everything = groups.of_family(self.family.name, registry)
-        standing = stand(everything, self.family, problem, device, registry)
-        groups.ready(
-            [standing], self.family, problem, device=device, registry=registry, build=settings.build,
-            built_only=settings.built_only,
-        )  # fmt: skip
+        for problem in {one.kind: one for one in problems}.values():
+            standing = stand(everything, self.family, problem, device, registry)
+            groups.ready(
+                [standing], self.family, problem, device=device, registry=registry, build=settings.build,
+                built_only=settings.built_only,
+            )  # fmt: skip
 
-    def _book(self, current: Context, place: Place) -> Book:
+    def _book(self, path: Path, current: Context, place: Place) -> Book:
         from tilewright.tuning.header import Header  # noqa: PLC0415
         from tilewright.tuning.tuning import Book  # noqa: PLC0415
 
         header = Header.of(place.device, current.registry, self.family.name, driver=place.driver)
-        return Book(self._file(place.device.name, self.family.name), header, self.family, current.registry)
+        book = Book(path, header, self.family)
+        for message in book.messages:
+            click.echo(message, err=True)
+        return book
 
-    def _measure(self, current: Context, problems: list[Any], book: Book, place: Place) -> list[Result]:
+    def _measure(
+        self,
+        current: Context,
+        problems: list[Any],
+        incumbents: Mapping[Any, Entry],
+        book: Book,
+        place: Place,
+    ) -> list[Result]:
         from tilewright.tuning.tuning import tune_problems  # noqa: PLC0415
         from tilewright.tuning.workers import GpuSite  # noqa: PLC0415
 
         site = GpuSite(current.registry.generated, self.family.name, place.device, self.settings.seed)
         results: list[Result] = []
         if not problems:
-            click.echo("nothing is left to tune")
             return results
         progress = tuning_progress.progress_for(len(problems))
         progress.message(f"tuning {counted(len(problems), 'problem')} on {place}, into {book.path}")
         progress.begin()
         try:
             for one in tune_problems(
-                problems, place.engine, site, book=book, options=self.settings.options()
-            ):
+                problems, place.engine, site, book=book, options=self.settings.options(),
+                incumbents=incumbents,
+            ):  # fmt: skip
                 results.append(one)
                 progress.result(one)
         finally:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tilewright.errors import TilewrightError
     from tilewright.ops.common.family import Family
     from tilewright.registry import Registry
+    from tilewright.tuning.files import Entry
     from tilewright.tuning.search import Options
 
 
@@ -28,6 +29,7 @@ class Plan:
     device: DeviceProperties
     path: Path
     options: Options
+    incumbents: Mapping[Any, Entry]  # with --only-new, by problem
     again: bool
     build: bool
     built_only: bool
@@ -36,6 +38,9 @@ class Plan:
         """For people: a summary, then the problems."""
         from tilewright.benchmarking import groups, planned  # noqa: PLC0415 (`--help` needs no runtime)
 
+        if not problems:
+            yield f"nothing is left to tune: every entry of {self.path} has seen every kernel"
+            return
         everything = of_family(self.family.name, self.registry)
         standing = groups.stand(everything, self.family, problems[0], self.device, self.registry)
         counts = [self._tactics(problem) for problem in problems]
@@ -61,7 +66,8 @@ class Plan:
         if self.built_only:
             fitting = list(filter(self.registry.is_built, fitting))
         ranked, unknown = search.weighed(self.family, fitting, problem, self.device)
-        return len(ranked) + len(unknown), len(search.candidates(ranked, unknown, self.options))
+        left = search.candidates(ranked, unknown, self.options, self.incumbents.get(problem))
+        return len(ranked) + len(unknown), len(left)
 
     def _entries(self, problems: Sequence[Any]) -> Iterator[str]:
         """Which problems the file of results has already; where it cannot take any, why not."""
@@ -70,16 +76,19 @@ class Plan:
 
         yield f"  results would go to {self.path}"
         try:
-            known = len(tuning.known(self.path, problems, self.family, self.registry, self.device.capability))
-        except FileNotFoundError:
-            known = 0
+            found = tuning.Known(self.path, self.family, self.registry)
         except ForeignTunedFileError as error:
             yield f"  a real run would refuse: {error.message}"
             return
         except TunedFileError as error:
             yield f"  a real run would set that file aside: {error.message}"
             return
+        known, unseen = len(found.standing(problems)), len(found.unseen(problems))
         more = "" if not known else ", and --again tunes them anew" if self.again else "; --again tunes them"
+        if unseen and self.incumbents:
+            more = ", beside which kernels are timed that it has not seen"
+        elif unseen:
+            more += f", --only-new the kernels that {unseen:,} of them have not seen"
         yield f"  {known:,} of them {'has' if known == 1 else 'have'} an entry there{more}"
 
     def _obstacles(self, standing: Standing, problem: Any) -> Iterator[str]:

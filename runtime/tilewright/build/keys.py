@@ -141,7 +141,7 @@ def unhashed_inputs(depfile: str, cwd: Path, files: Iterable[str], roots: Iterab
     """The files a make-style depfile names that are neither in `files` nor below one of `roots`."""
     text = depfile.split(":", 1)[1] if ":" in depfile else ""
     text = text.replace("\\\n", " ")
-    names = [name.replace("\\ ", " ") for name in re.split(r"(?<!\\)\s+", text) if name]
+    names = [name.replace("\\ ", " ") for name in re.split(r"(?<!\\)[ \t\n]+", text) if name]
     known = {os.path.realpath(file) for file in files}
     below = tuple(os.path.realpath(root) + os.sep for root in roots)
     folders: dict[str, str] = {}

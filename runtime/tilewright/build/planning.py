@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tilewright.build import commands
+from tilewright.build import commands, shell_text
 from tilewright.build.cutlass import satisfies
 from tilewright.build.keys import digest, files_digest, tree_digest
 from tilewright.build.linking import Part
@@ -17,6 +17,7 @@ from tilewright.build.store import Entry, Store
 from tilewright.build.system import tvm_ffi_folder
 from tilewright.build.toolchain import Toolchain
 from tilewright.build.unit import Job, Outcome
+from tilewright.errors import CacheRefusedError, ToolchainError
 from tilewright.table import KernelRecord, Table
 
 Select = Callable[[KernelRecord], bool] | Collection[str] | None
@@ -100,9 +101,13 @@ def selected_records(table: Table, select: Select) -> list[KernelRecord]:
 
 
 class Planner:
-    """Knows, for one build, everything that decides an object besides its source and flags."""
+    """Knows, for one build, everything that decides an object besides its source and flags.
+
+    Raises ToolchainError or CacheRefusedError where a path is none that nvcc may be given (shell_text.py).
+    """
 
     def __init__(self, toolchain: Toolchain, store: Store, include: Path) -> None:
+        _check_paths(toolchain, store, include)
         self.toolchain = toolchain
         self.store = store
         self.include = include
@@ -138,6 +143,9 @@ class Planner:
             unit.problem = (
                 f"{source} is not what {table.path.name} lists; `tilewright check` says how they differ"
             )
+            return unit
+        unit.problem = _unspeakable(source.resolve(), record)
+        if unit.problem:
             return unit
         unit.skipped = self._refusal(record)
         if unit.skipped:
@@ -219,3 +227,32 @@ class Planner:
 
     def _roots(self, extra: Path) -> list[str]:
         return [str(root) for root in (extra, self.toolchain.include, *self.toolchain.system_includes)]
+
+
+def _check_paths(toolchain: Toolchain, store: Store, include: Path) -> None:
+    """Raises where nvcc cannot be given a path that all units share."""
+    words = {
+        "the folder of headers": include,
+        "the folder of CUTLASS headers": toolchain.cutlass,
+        "the path of nvcc": toolchain.nvcc,
+    }
+    for what, word in (*words.items(), *(("a word of the host compiler", word) for word in toolchain.host)):
+        if why := shell_text.fault(str(word)):
+            raise ToolchainError(f"{what}, {str(word)!r}, {why}")
+    for root in (store.root, store.root.resolve()):
+        if why := shell_text.fault(str(root)):
+            raise CacheRefusedError(
+                f"the build cache's folder, {str(root)!r}, {why}", hint="Set TILEWRIGHT_CACHE to another."
+            )
+
+
+def _unspeakable(source: Path, record: KernelRecord) -> str:
+    """Why nvcc cannot be given what a row names; "" where it can."""
+    for what, word in (
+        ("source", str(source)),
+        ("arch", record.arch),
+        *(("define", d) for d in record.defines),
+    ):
+        if why := shell_text.fault(word):
+            return f"its {what}, {word!r}, {why}"
+    return ""

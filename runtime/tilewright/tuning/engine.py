@@ -63,13 +63,20 @@ class Engine(Protocol):
 
 
 class Local:
-    """One process to a place. One that dies or falls silent is replaced."""
+    """One process to a place. One that dies, or is silent for `patience` seconds of the clock `now`, is
+    replaced."""
 
     shard = 1
 
-    def __init__(self, places: Sequence[int], patience: float = PATIENCE_SECONDS) -> None:
+    def __init__(
+        self,
+        places: Sequence[int],
+        patience: float = PATIENCE_SECONDS,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._idle = list(reversed(places))
         self._patience = patience
+        self._now = now
         self._workers: dict[int, _Worker] = {}
         self._queue: deque[tuple[Function, Any]] = deque()
         self._busy: dict[int, Any] = {}  # shards by place
@@ -85,7 +92,7 @@ class Local:
             for ready in connection.wait(list(talking), timeout=_POLL_SECONDS):
                 yield from self._hear(talking[ready])  # type: ignore[index]
             for place in list(self._busy):
-                if time.monotonic() - self._workers[place].heard > self._patience:
+                if self._now() - self._workers[place].heard > self._patience:
                     yield self._lose(place, f"nothing was heard for {self._patience:.0f} s")
             yield None
 
@@ -97,7 +104,7 @@ class Local:
     def _begin(self, function: Function, shard: Any) -> None:
         place = self._idle.pop()
         if place not in self._workers:
-            self._workers[place] = _Worker(place)
+            self._workers[place] = _Worker(place, self._now)
         self._busy[place] = shard
         self._workers[place].give(function, shard)
 
@@ -130,23 +137,24 @@ class Local:
 class _Worker:
     """A process, as the parent has it. It is spawned: CUDA does not survive a fork."""
 
-    def __init__(self, place: int) -> None:
+    def __init__(self, place: int, now: Callable[[], float]) -> None:
         spawning = multiprocessing.get_context("spawn")
         self.connection, theirs = spawning.Pipe()
         self.process = spawning.Process(target=_serve, args=(theirs, place), daemon=True)
         self.process.start()
         theirs.close()  # so that its end is seen
-        self.heard = time.monotonic()
+        self._now = now
+        self.heard = now()
         self.under_way: str | None = None
 
     def give(self, function: Function, shard: Any) -> None:
-        self.under_way, self.heard = None, time.monotonic()
+        self.under_way, self.heard = None, self._now()
         with contextlib.suppress(OSError):  # it is dead: `hear` will say so
             self.connection.send((function, shard))
 
     def hear(self) -> tuple[str, Any]:
         kind, value = self.connection.recv()
-        self.heard = time.monotonic()
+        self.heard = self._now()
         if kind == "begun":
             self.under_way = value
         elif kind == "answer":

@@ -1,12 +1,16 @@
 """Tuned files: what tuning found, one JSON file a GPU and family, `<folder>/<gpu>/<family>.json`.
 
-    {"format": 1, "family": "gemm", "gpu": ..., "capability": ..., "sm_count": ..., "driver": ...,
+    {"format": 2, "family": "gemm", "gpu": ..., "capability": ..., "sm_count": ..., "driver": ...,
      "cuda": ..., "cutlass": ...,
-     "kinds": [{"kind": {...}, "candidates": "67 kernels, 0123456789abcdef", "tuned": [
+     "kinds": [{"kind": {...}, "seen": [
+       "NAME",
+       "OTHER"], "tuned": [
        {"m": 32, "n": 5120, "k": 25600, "batch": 1, "tactic": "NAME@splits=4", "seconds": 1.23e-05},
 
-One entry to a line. Tactics stand by name. A section is of a kind of problem and of the kernels that there
-were to choose from; where these change, a new section begins and the old one stays.
+One entry to a line, one kernel to a line, all by name. A section is of a kind of problem and of the kernels
+that its entries have seen: those that there were to choose from when they were tuned. An entry stands as long
+as its own kernel does; kernels that it has not seen are tuned beside it later, and then it moves to the
+section of them all.
 
 A file is replaced whole, under a lock: a reader, and whoever kills a writer, finds the old one or the new.
 """
@@ -14,7 +18,6 @@ A file is replaced whole, under a lock: a reader, and whoever kills a writer, fi
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,8 +34,6 @@ from tilewright.tuning.header import FORMAT, Header
 
 if TYPE_CHECKING:
     from tilewright.ops.common.family import Family
-    from tilewright.registry import Registry
-    from tilewright.table import KernelRecord
 
 Key = tuple[Any, ...]  # values in the order of fields, hashable
 
@@ -43,14 +44,16 @@ class Entry(NamedTuple):
     problem: Any
     tactic: Tactic
     seconds: float
+    seen: frozenset[str] = frozenset()
+    """The kernels that there were to choose from, by name."""
 
 
 @dataclass(slots=True)
 class Section:
-    """What a file holds of one kind of problem, for one set of kernels."""
+    """What a file holds of one kind of problem, chosen from one set of kernels."""
 
     kind: Mapping[str, Any]  # the problem's `kind_fields`
-    candidates: str  # as `candidates_of` writes it
+    seen: tuple[str, ...]  # names of those kernels, sorted
     rows: list[dict[str, Any]] = field(default_factory=list)  # extents by name, "tactic" (text), "seconds"
 
 
@@ -85,6 +88,14 @@ def kind_text(family: Family[Any], problem: Any) -> str:
     return " ".join([words[0], *words[2:]])
 
 
+def whole_kind(family: Family[Any], kind: Mapping[str, Any]) -> dict[str, Any] | None:
+    """A section's kind in the order of `kind_fields`; fields that are newer than the section have their
+    defaults. None where it has other fields than problems have."""
+    known = {one.name: one.default for one in kind_fields(family)}
+    whole = {name: kind.get(name, default) for name, default in known.items()}
+    return whole if set(kind) <= set(known) and dataclasses.MISSING not in whole.values() else None
+
+
 def is_row(row: Mapping[str, Any], family: Family[Any]) -> bool:
     """Whether an entry of a file names all extents of the family's problems, and no more."""
     return set(row) == {*family.extents, "tactic", "seconds"}
@@ -93,22 +104,6 @@ def is_row(row: Mapping[str, Any], family: Family[Any]) -> bool:
 def frozen(kind: Mapping[str, Any]) -> Key:
     """A kind, to look it up by."""
     return tuple(kind.items())
-
-
-def candidates_of(records: Iterable[KernelRecord]) -> str:
-    """How many kernels there are to choose from, and a hash of their names."""
-    names = sorted(record.name for record in records)
-    return f"{len(names)} kernels, {hashlib.sha256(chr(10).join(names).encode()).hexdigest()[:16]}"
-
-
-def what_changed(before: str, now: str, family: Family[Any]) -> str:
-    """Of two different `candidates_of`, in words for people."""
-    first, second = (text.partition(" ")[0] for text in (before, now))
-    if first == second:
-        change = f"of the {first} kernels to choose from some are others now"
-    else:
-        change = f"the number of kernels to choose from was {first} and is {second} now"
-    return f"{change}; `tilewright tune --family {family.name}` with these problems tunes them anew"
 
 
 def read(path: Path) -> TunedFile:
@@ -144,35 +139,39 @@ def family_of(path: Path, file: TunedFile) -> Family[Any]:
     return ops.family_of(file.family)
 
 
-def update(
-    path: Path, header: Header, family: Family[Any], registry: Registry, entries: Iterable[Entry]
-) -> None:
+def update(path: Path, header: Header, family: Family[Any], entries: Iterable[Entry]) -> None:
     """Adds entries, which replace older ones of the same problems; all are on disk when it returns.
 
     Under a lock, so that no process loses another's entries. What the file holds otherwise stays.
 
     Raises TunedFileError where the file that is there is damaged, ForeignTunedFileError where it is of
-    something else than `header` (neither is changed), StoreError where it cannot be written,
-    NoKernelError for an entry of an unknown kernel.
+    something else than `header` (neither is changed), StoreError where it cannot be written.
     """
     with _locked(path):
         sections = sections_to_update(path, header, family)
-        runnable = registry.runnable(family.name, header.capability_numbers)
         for entry in entries:
-            kind = kind_of(family, entry.problem)
-            candidates = candidates_of(family.of_kind(registry, runnable, entry.problem.kind))
-            section = sections.setdefault((frozen(kind), candidates), Section(kind, candidates))
-            section.rows.append(
-                {
-                    **dict(zip(family.extents, extents_of(family, entry.problem), strict=True)),
-                    "tactic": str(entry.tactic),
-                    "seconds": float(f"{entry.seconds:.4g}"),  # more digits are noise
-                }
-            )
-        for section in sections.values():
-            by_extents = {_m_last(row, family.extents): row for row in section.rows}
-            section.rows = [by_extents[key] for key in sorted(by_extents)]
-        _write(path, _text(TunedFile(header, family.name, list(sections.values()))))
+            kind, seen = kind_of(family, entry.problem), tuple(sorted(entry.seen))
+            row = {
+                **dict(zip(family.extents, extents_of(family, entry.problem), strict=True)),
+                "tactic": str(entry.tactic),
+                "seconds": float(f"{entry.seconds:.4g}"),  # more digits are noise
+            }
+            sections.append(Section(kind, seen, [row]))
+        _write(path, _text(TunedFile(header, family.name, _regrouped(sections, family.extents))))
+
+
+def _regrouped(sections: Iterable[Section], extents: Sequence[str]) -> list[Section]:
+    """One section to a kind and set of kernels, one row to a problem: the last that there is of it."""
+    last: dict[tuple[Key, Key], tuple[Section, dict[str, Any]]] = {}
+    for section in sections:
+        kind = frozen(section.kind)
+        for row in section.rows:
+            last[kind, _m_last(row, extents)] = (section, row)
+    found: dict[tuple[Key, tuple[str, ...]], Section] = {}
+    for kind, place in sorted(last, key=lambda key: key[1]):
+        section, row = last[kind, place]
+        found.setdefault((kind, section.seen), Section(section.kind, section.seen)).rows.append(row)
+    return list(found.values())
 
 
 def set_aside(path: Path) -> Path:
@@ -200,23 +199,24 @@ def _section(data: Mapping[str, Any]) -> Section:
     for value in data["kind"].values():
         if not isinstance(value, (str, int, float, bool)):
             raise ValueError(f"{json.dumps(value)} says nothing of a kind of problem")
-    if not isinstance(data["candidates"], str):
-        raise ValueError("the candidates of a section are no text")
-    return Section(dict(data["kind"]), data["candidates"], data["tuned"])
+    seen = data["seen"]
+    if not isinstance(seen, list) or not all(isinstance(name, str) for name in seen):
+        raise ValueError("what a section has seen is no list of kernels")
+    return Section(dict(data["kind"]), tuple(sorted(set(seen))), data["tuned"])
 
 
 def _said(error: Exception) -> str:
     return f"there is no {error}" if isinstance(error, KeyError) else str(error)
 
 
-def sections_to_update(path: Path, header: Header, family: Family[Any]) -> dict[tuple[Key, str], Section]:
-    """What the file that is there holds (nothing, where there is none), by kind and candidates. Raises what
-    `update` raises for that file."""
+def sections_to_update(path: Path, header: Header, family: Family[Any]) -> list[Section]:
+    """What the file that is there holds; nothing, where there is none. Raises what `update` raises for that
+    file."""
     try:
         there = read(path)
     except FileNotFoundError:
-        return {}
-    reason = header.mismatch(there.header, shipped=False)
+        return []
+    reason = header.conflict(there.header)
     if there.family != family.name:
         reason = f"it is of {there.family}"
     if reason is not None:
@@ -227,16 +227,19 @@ def sections_to_update(path: Path, header: Header, family: Family[Any]) -> dict[
     for row in (row for section in there.sections for row in section.rows):
         if not is_row(row, family):
             raise TunedFileError(f"{path} is damaged: {json.dumps(row)} is no entry")
-    return {(frozen(section.kind), section.candidates): section for section in there.sections}
+    for section in there.sections:
+        section.kind = whole_kind(family, section.kind) or section.kind
+    return there.sections
 
 
 def _text(file: TunedFile) -> str:
     head = {"format": FORMAT, "family": file.family, **dataclasses.asdict(file.header)}
     parts = []
-    for section in sorted(file.sections, key=lambda one: (json.dumps(one.kind), one.candidates)):
-        opening = json.dumps({"kind": section.kind, "candidates": section.candidates})[:-1]
-        lines = ",\n".join(f"  {json.dumps(row)}" for row in section.rows)
-        parts.append(f'{opening}, "tuned": [\n{lines}\n]}}')
+    for section in sorted(file.sections, key=lambda one: (json.dumps(one.kind), one.seen)):
+        opening = json.dumps({"kind": section.kind})[:-1]
+        seen = ",\n".join(f"  {json.dumps(name)}" for name in section.seen)
+        rows = ",\n".join(f"  {json.dumps(row)}" for row in section.rows)
+        parts.append(f'{opening}, "seen": [\n{seen}], "tuned": [\n{rows}\n]}}')
     return f'{json.dumps(head)[:-1]}, "kinds": [\n' + ",\n".join(parts) + "\n]}\n"
 
 

@@ -16,7 +16,7 @@ from tilewright.routing import Capability
 if TYPE_CHECKING:
     from tilewright.registry import Registry
 
-FORMAT = 1
+FORMAT = 2
 _SHORT = {"cuda": 2, "cutlass": 3}  # numbers of a release that are kept
 
 
@@ -64,10 +64,16 @@ class Header:
 
     @classmethod
     def parse(cls, head: Mapping[str, Any]) -> Header:
-        """Raises KeyError or TypeError where a field is missing or of another type."""
+        """Releases are shortened as `of` does, so that what is read compares with what is here.
+
+        Raises KeyError, TypeError or ValueError where a field is missing, or is no such thing.
+        """
         texts = {name: head[name] for name in ("gpu", "capability", "driver", "cuda", "cutlass")}
         if not all(isinstance(text, str) for text in texts.values()) or type(head["sm_count"]) is not int:
             raise TypeError("a field of the header has a wrong type")
+        if not texts["gpu"] or not re.fullmatch(r"\d{1,3}\.\d{1,3}", texts["capability"], re.ASCII):
+            raise ValueError(f"its GPU is {texts['gpu']!r}, of capability {texts['capability']!r}")
+        texts |= {name: _shortened(name, texts[name]) for name in _SHORT}
         return cls(sm_count=head["sm_count"], **texts)
 
     @property
@@ -82,20 +88,30 @@ class Header:
         that is shipped is not: its kernels are compiled ahead, so a driver changes none of their code. What
         is not known here is not compared: then there is nothing that could run.
         """
-        return "; ".join(self._differences(other, shipped)) or None
+        return "; ".join(self._differences(other, shipped, strictly=False)) or None
 
-    def _differences(self, other: Header, shipped: bool) -> Iterator[str]:
+    def conflict(self, other: Header) -> str | None:
+        """Why times under both cannot stand in one file; None where they can.
+
+        As `mismatch`, but what one of them states and the other does not is a conflict too: the file would
+        state less than it did, or more than is known, and its readers would refuse what they took.
+        """
+        return "; ".join(self._differences(other, shipped=False, strictly=True)) or None
+
+    def _differences(self, other: Header, shipped: bool, strictly: bool) -> Iterator[str]:
         for name, mine, theirs in (
             ("GPU", self.gpu, other.gpu),
             ("capability", self.capability, other.capability),
             ("number of SMs", str(self.sm_count), str(other.sm_count)),
-            ("CUDA", self.cuda, _shortened("cuda", other.cuda)),
-            ("CUTLASS", self.cutlass, _shortened("cutlass", other.cutlass)),
+            ("CUDA", self.cuda, other.cuda),
+            ("CUTLASS", self.cutlass, other.cutlass),
         ):
-            if mine and mine != theirs:
-                yield f"its {name} is {theirs or 'not stated'}, here it is {mine}"
-        if not shipped and self.driver and _branch(self.driver) != _branch(other.driver):
-            yield f"its driver is {other.driver or 'not stated'}, here it is {self.driver} (another branch)"
+            if (mine or strictly) and mine != theirs:
+                yield f"its {name} is {theirs or 'not stated'}, here it is {mine or 'not known'}"
+        if shipped or not (self.driver or strictly) or _branch(self.driver) == _branch(other.driver):
+            return
+        stated, known = other.driver or "not stated", self.driver or "not known"
+        yield f"its driver is {stated}, here it is {known} (another branch)"
 
 
 def _built_with(device: DeviceProperties, registry: Registry, family: str) -> Mapping[str, str] | None:

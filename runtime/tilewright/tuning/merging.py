@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tilewright.errors import ForeignTunedFileError, TilewrightError, TunedFileError
-from tilewright.ops.common.tactics import Tactic
+from tilewright.errors import ForeignTunedFileError, TunedFileError
 from tilewright.tuning import files
+from tilewright.tuning.entries import counted, review
 from tilewright.tuning.files import Entry
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def merge(
     read = [_read(source, only, registry, target) for source in sources]
     _check_targets(sources, read)
     for one in read:
-        files.update(one.target, one.header, one.family, registry, one.entries)
+        files.update(one.target, one.header, one.family, one.entries)
         yield one.target, len(one.entries), one.messages
 
 
@@ -51,9 +51,9 @@ def _read(
     family = files.family_of(source, file)
     if only is not None and family.name != only.name:
         raise TunedFileError(f"{source} is of {family.name}, not of {only.name}")
-    messages: list[str] = []
-    entries = list(_entries(source, file, family, registry, messages))
-    return _Source(family, file.header, target(file.header.gpu, family.name), entries, messages)
+    found = review(file, family, registry)
+    messages = [f"{source}: passed over {counted(found.dropped)}"] if found.dropped else []
+    return _Source(family, file.header, target(file.header.gpu, family.name), found.standing, messages)
 
 
 def _check_targets(sources: Sequence[Path], read: Sequence[_Source]) -> None:
@@ -64,34 +64,7 @@ def _check_targets(sources: Sequence[Path], read: Sequence[_Source]) -> None:
             files.sections_to_update(one.target, one.header, one.family)
         else:
             before, header = written[one.target]
-            reason = one.header.mismatch(header, shipped=False)
+            reason = one.header.conflict(header)
             if reason is not None:
                 raise ForeignTunedFileError(f"{before} and {path} are of different machines: {reason}")
         written[one.target] = (path, one.header)
-
-
-def _entries(
-    source: Path, file: files.TunedFile, family: Family[Any], registry: Registry, messages: list[str]
-) -> Iterator[Entry]:
-    header: Header = file.header
-    runnable = registry.runnable(family.name, header.capability_numbers)
-    for section in file.sections:
-        for row in section.rows:
-            try:
-                extents = {name: row[name] for name in family.extents}
-                problem = family.problem(**section.kind, **extents)
-                candidates = files.candidates_of(family.of_kind(registry, runnable, problem.kind))
-                if candidates != section.candidates:
-                    messages.append(
-                        f"{source}: passed over {len(section.rows)} entries: "
-                        f"{files.what_changed(section.candidates, candidates, family)}"
-                    )
-                    break
-                tactic = Tactic.parse(row["tactic"])
-                reason = family.misfit_tactic(tactic, family.demanded(registry, tactic), problem)
-            except (TilewrightError, TypeError, KeyError) as error:
-                reason = str(error)
-            if reason is None:
-                yield Entry(problem, tactic, row["seconds"])
-            else:
-                messages.append(f"{source}: passed over {row['tactic']}: {reason}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -37,14 +37,23 @@ class RayEngine:
     A task has `gpus` GPUs and `cpus` cores of its own. Ray moves no work: an address that is not a cluster's
     is an error, and none at all starts one on this machine.
 
-    A task that is at work and silent for longer than `patience` is ended, where that is given; one that waits
-    for a GPU may wait.
+    A task that is at work and silent for more than `patience` seconds of the clock `now` is ended, where that
+    is given; one that waits for a GPU may wait.
     """
 
     shard = 16  # problems: what a process costs (torch, a CUDA context) is seconds
 
-    def __init__(self, ray: Any, *, gpus: float = 1, cpus: float = 1, patience: float | None = None) -> None:
+    def __init__(
+        self,
+        ray: Any,
+        *,
+        gpus: float = 1,
+        cpus: float = 1,
+        patience: float | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._ray = ray
+        self._now = now
         self._patience = inf if patience is None else patience
         # With max_calls a process ends after its task, whatever became of its CUDA context. Ray tries nothing
         # again: who submits a shard knows what to leave out. A task goes on when what it has yielded is
@@ -71,7 +80,7 @@ class RayEngine:
             for generator in self._ready(list(self._under_way), _POLL_SECONDS):
                 yield self._take(generator)
             for generator, task in list(self._under_way.items()):
-                silent = task.heard is not None and time.monotonic() - task.heard > self._patience
+                silent = task.heard is not None and self._now() - task.heard > self._patience
                 if silent and not self._ready([generator]):  # else who takes the events was away
                     yield self._lose(generator)
             yield None
@@ -102,7 +111,7 @@ class RayEngine:
         except exceptions.RayError as error:  # its process, or its machine, is no more
             return Ended(task.shard, str(error).strip().partition("\n")[0], task.under_way)
         self._under_way[generator] = task  # as the last, so that each has its turn
-        task.heard = time.monotonic()
+        task.heard = self._now()
         task.under_way = value if kind == "begun" else None
         return Answer(task.shard, value) if kind == "answer" else None
 
@@ -156,7 +165,12 @@ def _run(function: Function, shard: Any) -> Iterator[tuple[str, Any]]:
 
 
 def connect(
-    address: str | None, *, gpus: float = 1, cpus: float = 1, patience: float | None = None
+    address: str | None,
+    *,
+    gpus: float = 1,
+    cpus: float = 1,
+    patience: float | None = None,
+    now: Callable[[], float] = time.monotonic,
 ) -> RayEngine:
     """An engine over the cluster at `address`, over the one that RAY_ADDRESS names, or over one that is
     started on this machine. Raises RayMissingError."""
@@ -171,7 +185,7 @@ def connect(
             ray.init(address=address, log_to_driver=False, configure_logging=False)
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise RayMissingError(f"there is no Ray cluster at {address}: {error}") from None
-    return RayEngine(ray, gpus=gpus, cpus=cpus, patience=patience)
+    return RayEngine(ray, gpus=gpus, cpus=cpus, patience=patience, now=now)
 
 
 def gpu(engine: RayEngine) -> tuple[DeviceProperties, str | None]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tilewright.ops.common.family import Candidate, Family
     from tilewright.registry import Registry
     from tilewright.table import KernelRecord
+    from tilewright.tuning.files import Entry
 
 # What the model leaves to be timed. It errs by some 15 %, both ways, so that what it puts at more than 1.6
 # times its first is not the fastest; and the fastest is among its first ten nearly always
@@ -98,6 +99,8 @@ class Result:
     reason: str | None = None  # why there is no tactic
     elapsed: float = 0.0  # seconds that the search took
     notes: tuple[str, ...] = ()
+    seen: frozenset[str] = field(default=frozenset(), repr=False)
+    """The kernels that there were to choose from: all of the problem's kind that were built."""
 
     @property
     def failures(self) -> list[Timing]:
@@ -135,10 +138,19 @@ def weighed(
     return ranked, [tactic for record in others for tactic in family.candidates(record, problem)]
 
 
-def candidates(ranked: Sequence[Candidate], unknown: Sequence[Tactic], options: Options) -> list[Tactic]:
-    """What is timed of them; what no model knows is."""
+def candidates(
+    ranked: Sequence[Candidate],
+    unknown: Sequence[Tactic],
+    options: Options,
+    incumbent: Entry | None = None,
+) -> list[Tactic]:
+    """What is timed of them; what no model knows is. With an incumbent: that, and what it has not seen."""
     kept = promising(ranked, options.factor, options.keep, KEEP_LEAST)
-    return [*(one.tactic for one in kept), *unknown]
+    tactics = [*(one.tactic for one in kept), *unknown]
+    if incumbent is None:
+        return tactics
+    unseen = [one for one in tactics if one.kernel not in incumbent.seen and one != incumbent.tactic]
+    return [incumbent.tactic, *unseen]
 
 
 def search(
@@ -150,19 +162,31 @@ def search(
     make_clock: Callable[[Any], Clock],
     options: Options | None = None,
     excluded: Collection[Timing] = (),
+    incumbent: Entry | None = None,
 ) -> Result:
     """The fastest tactic of the kernels that are built. What fails is passed over, and is in the result.
 
-    `excluded` are failures that are known, as of what broke another process. Raises GpuLostError, and
-    UnsupportedDeviceError where no kernel of the family runs on the GPU.
+    `excluded` are failures that are known, as of what broke another process. Beside an incumbent (what is
+    tuned for the problem) only kernels that it has not seen are tried: the others have lost to it. Raises
+    GpuLostError, and UnsupportedDeviceError where no kernel of the family runs on the GPU.
     """
     started = time.monotonic()
     options = Options() if options is None else options
     records = registry.route(family.name, device)
     fitting = [one for one in family.fitting_kept(registry, records, problem) if registry.is_built(one)]
     ranked, unknown = weighed(family, fitting, problem, device)
-    kept = candidates(ranked, unknown, options)
+    kept = candidates(ranked, unknown, options, incumbent)
     everything = len(ranked) + len(unknown)
+    seen = frozenset(
+        one.name for one in family.of_kind(registry, records, problem.kind) if registry.is_built(one)
+    )
+    if incumbent is not None:
+        seen |= incumbent.seen
+        if not any(one.name == incumbent.tactic.kernel for one in fitting):
+            return Result(problem, None, None, everything, reason=f"{incumbent.tactic}, tuned, is not built")
+        if kept == [incumbent.tactic]:
+            note = "by the cost model no other kernel comes near what is tuned: nothing was timed"
+            return Result(problem, incumbent.tactic, incumbent.seconds, everything, notes=(note,), seen=seen)
     if not kept:
         built = [record for record in records if registry.is_built(record)]
         why = family.explain(built, problem).strip() or f"no {family.name} kernel for {device.name} is built"
@@ -189,6 +213,7 @@ def search(
         reason=None if best is not None else hunt.why_nothing(),
         elapsed=time.monotonic() - started,
         notes=tuple(hunt.notes),
+        seen=seen,
     )
 
 

@@ -76,7 +76,9 @@ class _Tuner:
                 return
             if book is not None:
                 book.write(result)
-            self._context.add_tuned(family, device, Entry(problem, result.tactic, result.seconds))
+            self._context.add_tuned(
+                family, device, Entry(problem, result.tactic, result.seconds, result.seen)
+            )
 
     def _can_time(self, problem: Any, device: DeviceProperties) -> bool:
         if self._clocks is not None:
@@ -97,7 +99,7 @@ class _Tuner:
         if key not in self._books:
             registry = self._context.registry
             path = self._file or paths.tuned_file(tuning.default_folder(), device.name, family.name)
-            book = tuning.Book(path, Header.of(device, registry, family.name), family, registry)
+            book = tuning.Book(path, Header.of(device, registry, family.name), family)
             self._session.messages += book.messages
             self._books[key] = book
         return self._books[key]

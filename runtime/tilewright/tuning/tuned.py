@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tilewright import paths, routing
-from tilewright.errors import NoKernelError, TilewrightError, TunedFileError
+from tilewright import paths
+from tilewright.errors import TunedFileError
 from tilewright.ops.common.tactics import Tactic
 from tilewright.tuning import files
+from tilewright.tuning.entries import Dropped, counted, judged
 from tilewright.tuning.files import Entry, Key, Section
 from tilewright.tuning.header import Header
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("tilewright")
 
 IN_MEMORY = Path("in memory")  # what stands for the file of this process's own entries
-_NAMED = 3  # of dropped entries, in a message
 _logged: set[str] = set()  # by this process
 
 
@@ -34,6 +34,7 @@ class Found(NamedTuple):
     tactic: Tactic
     seconds: float
     path: Path
+    seen: frozenset[str]  # the kernels that it was chosen from
 
 
 class _Unjudged(NamedTuple):
@@ -107,14 +108,14 @@ class Tuned:
             with self._lock:
                 found = self._found.setdefault(key, {})
                 extents = files.extents_of(self._family, entry.problem)
-                found[extents] = Found(entry.tactic, entry.seconds, IN_MEMORY)
+                found[extents] = Found(entry.tactic, entry.seconds, IN_MEMORY, entry.seen)
 
     @property
     def entries(self) -> list[Entry]:
         """All of them, in the order of files."""
         self._judge_all()
         return [
-            Entry(self._problem(kind, extents), found.tactic, found.seconds)
+            Entry(self._problem(kind, extents), found.tactic, found.seconds, found.seen)
             for kind, by_extents in self._found.items()
             for extents, found in by_extents.items()
         ]
@@ -146,18 +147,12 @@ class Tuned:
         if header.driver and file.header.driver != header.driver:
             log.debug("%s: tuned under driver %s, here it is %s", path, file.header.driver, header.driver)
         for section in file.sections:
-            key = self._key(section.kind)
-            if key is None:
+            kind = files.whole_kind(self._family, section.kind)
+            if kind is None:
                 self._say(f"{path}: passed over a section of unknown problems: {section.kind}", shipped)
             else:
-                self._unjudged.setdefault(key, []).append(_Unjudged(path, shipped, section))
-
-    def _key(self, kind: Mapping[str, Any]) -> Key | None:
-        """To look a section up by; fields that are newer than the section have their defaults. None where
-        it has other fields than problems have."""
-        known = {one.name: one.default for one in files.kind_fields(self._family)}
-        whole = {name: kind.get(name, default) for name, default in known.items()}
-        return files.frozen(whole) if set(kind) <= set(known) and MISSING not in whole.values() else None
+                judged = _Unjudged(path, shipped, files.Section(kind, section.seen, section.rows))
+                self._unjudged.setdefault(files.frozen(kind), []).append(judged)
 
     def _of_kind(self, problem: Any) -> dict[Key, Found]:
         if not self._unjudged and not self._found:
@@ -170,60 +165,18 @@ class Tuned:
 
     def _judge(self, key: Key) -> None:
         """Takes what stands of a kind's sections."""
-        sections = self._unjudged.pop(key)
-        rows = [row for *_, section in sections for row in section.rows if files.is_row(row, self._family)]
-        example = rows[0] if rows else dict.fromkeys(self._family.extents, 1)
-        asked = self._problem(key, [example[name] for name in self._family.extents])
-        records = self._registry.route(self._family.name, self._device)
-        candidates = files.candidates_of(self._family.of_kind(self._registry, records, asked.kind))
-        standing = {path for path, _, section in sections if section.candidates == candidates}
-        for path, shipped, section in sections:
-            if section.candidates == candidates:
-                self._accept(key, path, shipped, section)
-            elif path not in standing:  # else tuning went on with the new kernels
-                self._say(
-                    f"{path}: passed over what was tuned for problems such as {asked}: "
-                    f"{files.what_changed(section.candidates, candidates, self._family)}"
-                    f"{self._vanished(section)}",
-                    shipped,
-                )
-
-    def _accept(self, key: Key, path: Path, shipped: bool, section: Section) -> None:
+        dropped: dict[tuple[Path, bool], list[Dropped]] = {}
         found = self._found.setdefault(key, {})
-        dropped: list[str] = []
-        for row in section.rows:
-            if not files.is_row(row, self._family):
-                dropped.append(f"{row['tactic']} (its problem is not {', '.join(self._family.extents)})")
-                continue
-            extents = tuple(row[name] for name in self._family.extents)
-            reason = self._misfit(row["tactic"], self._problem(key, extents))
-            if isinstance(reason, Tactic):
-                found.setdefault(extents, Found(reason, row["seconds"], path))
-            else:
-                dropped.append(f"{row['tactic']} ({reason})")
-        if dropped:
-            more = f" and {len(dropped) - _NAMED} more" if len(dropped) > _NAMED else ""
-            self._say(f"{path}: dropped {len(dropped)} entries: {'; '.join(dropped[:_NAMED])}{more}", shipped)
-
-    def _misfit(self, text: str, problem: Any) -> Tactic | str:
-        """The tactic, or why it is not one for the problem on this GPU."""
-        try:
-            tactic = Tactic.parse(text)
-            record = self._family.demanded(self._registry, tactic)
-        except NoKernelError:
-            return "no such kernel"
-        except TilewrightError as error:
-            return error.message
-        if not routing.runs_on(record.arch, self._device.capability):
-            return f"it does not run on {self._device.name}"
-        return self._family.misfit_tactic(tactic, record, problem) or tactic
-
-    def _vanished(self, section: Section) -> str:
-        """The kernels of entries that are no more, for a message."""
-        known = {name for table in self._registry.tables.values() for name in table}
-        gone = sorted({row["tactic"].partition("@")[0] for row in section.rows} - known)
-        more = f" and {len(gone) - _NAMED} more" if len(gone) > _NAMED else ""
-        return f"; there is no {', '.join(gone[:_NAMED])}{more} any more" if gone else ""
+        for path, shipped, section in self._unjudged.pop(key):
+            for row in section.rows:
+                entry = judged(section, row, self._family, self._registry, self._device.capability)
+                if isinstance(entry, str):
+                    dropped.setdefault((path, shipped), []).append(Dropped(row["tactic"], entry))
+                else:
+                    extents = files.extents_of(self._family, entry.problem)
+                    found.setdefault(extents, Found(entry.tactic, entry.seconds, path, entry.seen))
+        for (path, shipped), some in dropped.items():
+            self._say(f"{path}: dropped {counted(some)}", shipped)
 
     def _problem(self, kind: Key, extents: Iterable[int]) -> Any:
         """A problem of the family, of values as JSON has them."""

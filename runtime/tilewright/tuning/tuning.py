@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from tilewright.errors import ForeignTunedFileError, TunedFileError
 from tilewright.ops.common.tactics import Tactic
 from tilewright.tuning import files, workers
 from tilewright.tuning.engine import Answer, Ended, Engine
+from tilewright.tuning.entries import Review, Unseen, review
 from tilewright.tuning.files import Entry
 from tilewright.tuning.header import Header
 from tilewright.tuning.search import Options, Result
@@ -22,7 +23,6 @@ from tilewright.tuning.workers import Lost, Shard, Site
 if TYPE_CHECKING:
     from tilewright.ops.common.family import Family
     from tilewright.registry import Registry
-    from tilewright.routing import Capability
 
 MOST_LOSSES = 4  # processes that one problem may cost; then it has no result
 
@@ -34,12 +34,11 @@ class Book:
     another machine, StoreError where it cannot be written. A damaged one is set aside; `messages` say so.
     """
 
-    def __init__(self, path: Path, header: Header, family: Family[Any], registry: Registry) -> None:
+    def __init__(self, path: Path, header: Header, family: Family[Any]) -> None:
         self.path = path
         self.messages: list[str] = []
         self._header = header
         self._family = family
-        self._registry = registry
         try:
             self._update([])
         except ForeignTunedFileError as error:
@@ -55,36 +54,39 @@ class Book:
     def write(self, result: Result) -> None:
         """It is on disk when this returns. A result without a tactic is not written."""
         if result.tactic is not None and result.seconds is not None:
-            self._update([Entry(result.problem, result.tactic, result.seconds)])
+            self._update([Entry(result.problem, result.tactic, result.seconds, result.seen)])
 
-    def known(self, problems: Iterable[Any]) -> set[Any]:
-        """Those that the file has an entry of, for the kernels that there are to choose from now."""
-        capability = self._header.capability_numbers
-        return known(self.path, problems, self._family, self._registry, capability)
-
-    def _update(self, entries: Iterable[Entry]) -> None:
-        files.update(self.path, self._header, self._family, self._registry, entries)
+    def _update(self, added: Iterable[Entry]) -> None:
+        files.update(self.path, self._header, self._family, added)
 
 
-def known(
-    path: Path, problems: Iterable[Any], family: Family[Any], registry: Registry, capability: Capability
-) -> set[Any]:
-    """The problems that a tuned file has an entry of, for the kernels that there are to choose from now.
+class Known:
+    """What a tuned file says of problems, with the kernels that there are now. Raises what `files.read`
+    raises; of a file that there is not, it knows nothing."""
 
-    Raises what `files.read` raises.
-    """
-    runnable = registry.runnable(family.name, capability)
-    found: dict[Any, set[files.Key]] = {}
-    for section in files.read(path).sections:
-        extents = {tuple(row.get(name) for name in family.extents) for row in section.rows}
-        found.setdefault((files.frozen(section.kind), section.candidates), set()).update(extents)
-    answer = set()
-    for problem in problems:
-        of_kind = family.of_kind(registry, runnable, problem.kind)
-        key = (files.frozen(files.kind_of(family, problem)), files.candidates_of(of_kind))
-        if files.extents_of(family, problem) in found.get(key, ()):
-            answer.add(problem)
-    return answer
+    def __init__(self, path: Path, family: Family[Any], registry: Registry) -> None:
+        self._family = family
+        try:
+            found = review(files.read(path), family, registry)
+        except FileNotFoundError:
+            found = Review([], [], [])
+        self._standing = {self._key(one.problem) for one in found.standing}
+        self._unseen = {self._key(one.entry.problem): one for one in found.unseen}
+
+    def standing(self, problems: Iterable[Any]) -> set[Any]:
+        """Those that have an entry whose kernel is still there."""
+        return {one for one in problems if self._key(one) in self._standing}
+
+    def unseen(self, problems: Iterable[Any] | None = None) -> list[Unseen]:
+        """Entries, of these problems or all, that have not seen every kernel of their kind."""
+        if problems is None:
+            return list(self._unseen.values())
+        keys = dict.fromkeys(map(self._key, problems))
+        return [self._unseen[key] for key in keys if key in self._unseen]
+
+    def _key(self, problem: Any) -> files.Key:
+        kind = files.frozen(files.kind_of(self._family, problem))
+        return (*kind, *files.extents_of(self._family, problem))
 
 
 def tune_problems(
@@ -94,16 +96,19 @@ def tune_problems(
     *,
     book: Book | None,
     options: Options | None = None,
+    incumbents: Mapping[Any, Entry] | None = None,
 ) -> Iterator[Result]:
     """Results as they come, each written before it is given. A tactic that ends its process is a failure of
-    its problem, which then goes on without it.
+    its problem, which then goes on without it. Beside a problem's incumbent, only kernels that it has not
+    seen are tried.
 
     Raises what a search raises, and StoreError. Whoever stops early closes the engine.
     """
     shards = _shards(list(dict.fromkeys(problems)), engine.shard)
-    first = Shard((), site, Options() if options is None else options)
+    first = Shard((), site, Options() if options is None else options, incumbents=incumbents or {})
     for some in shards:
-        engine.submit(workers.tune_shard, replace(first, problems=some))
+        own = {one: first.incumbents[one] for one in some if one in first.incumbents}
+        engine.submit(workers.tune_shard, replace(first, problems=some, incumbents=own))
     state = _State(engine)
     for event in engine.events():
         for result in state.take(event):

@@ -17,6 +17,7 @@ from tilewright.ops.common.family import Family
 from tilewright.ops.common.tactics import Tactic
 from tilewright.registry import Registry
 from tilewright.tuning.engine import Say
+from tilewright.tuning.files import Entry
 from tilewright.tuning.search import Clock, Options, Result, search
 from tilewright.tuning.trials import Timing
 
@@ -63,6 +64,8 @@ class Shard:
     options: Options = field(default_factory=Options)
     excluded: Mapping[Any, tuple[Timing, ...]] = field(default_factory=dict)
     """By problem: tactics that ended a process, and how."""
+    incumbents: Mapping[Any, Entry] = field(default_factory=dict)
+    """By problem: what is tuned for it; only kernels that it has not seen are tried beside it."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,7 @@ def tune_shard(shard: Shard, gpu: int, say: Say) -> Iterator[Result | Lost]:
                     make_clock=lambda one: _Telling(site.make_clock(one), say),
                     options=shard.options,
                     excluded=shard.excluded.get(problem, ()),
+                    incumbent=shard.incumbents.get(problem),
                 )
             except GpuLostError as error:
                 yield Lost(problem, error.tactic, error.message)

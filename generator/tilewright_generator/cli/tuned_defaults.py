@@ -1,0 +1,80 @@
+"""What `generate` and `check` say of the project's tuned defaults: which kernels they have not seen."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tilewright_generator.cli import report
+from tilewright_generator.project import Project
+from tilewright_generator.words import counted, listed
+
+_NAMED = 3  # kernels in a line; --json has all
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """A tuned file of the project, beside the kernels that are generated now."""
+
+    path: Path
+    family: str
+    unseen: dict[tuple[str, ...], int]  # by kernels: how many problems were tuned without them
+    lost: tuple[str, ...]  # what is tuned and does not stand any more: "TACTIC (why)"
+
+    def as_json(self) -> dict[str, Any]:
+        unseen = [{"kernels": list(kernels), "problems": count} for kernels, count in self.unseen.items()]
+        return asdict(self) | {"path": str(report.shown(self.path)), "unseen": unseen}
+
+    def lines(self) -> Iterator[str]:
+        """For people; none where every problem has seen every kernel."""
+        name = report.shown(self.path)
+        for kernels, count in self.unseen.items():
+            have = "has" if count == 1 else "have"
+            yield f"{name}: {counted(count, 'problem')} {have} not seen {listed(list(kernels), _NAMED)}"
+        if self.unseen:
+            folder = report.shown(self.path.parents[1])
+            yield (
+                f"tune them beside what is tuned with: tilewright tune --only-new --family {self.family} "
+                f"--out {folder}"
+            )
+        if self.lost:
+            lack = "lacks its kernel" if len(self.lost) == 1 else "lack their kernels"
+            yield f"{name}: {counted(len(self.lost), 'problem')} {lack}: {listed(list(self.lost), _NAMED)}"
+
+
+def read(project: Project) -> Sequence[Defaults]:
+    """Those of each GPU and family, beside the kernels that are generated.
+
+    A file that is damaged, or of another format, is passed over, as selection does, which says so.
+    """
+    from tilewright import paths  # noqa: PLC0415 (only where something is tuned)
+    from tilewright.errors import TunedFileError  # noqa: PLC0415
+
+    found: list[Defaults] = []
+    files = sorted(paths.shipped_dir(project.out).glob("*/*.json"))
+    if not files:
+        return found
+    from tilewright.registry import Registry  # noqa: PLC0415
+
+    registry = Registry(project.out)
+    for path in files:
+        try:
+            found.append(_review(path, registry))
+        except TunedFileError:
+            continue
+    return found
+
+
+def _review(path: Path, registry: Any) -> Defaults:
+    from tilewright.tuning import files  # noqa: PLC0415
+    from tilewright.tuning.entries import review  # noqa: PLC0415
+
+    file = files.read(path)
+    family = files.family_of(path, file)
+    reviewed = review(file, family, registry)
+    unseen = Counter(one.kernels for one in reviewed.unseen)
+    lost = tuple(f"{one.tactic} ({one.reason})" for one in reviewed.dropped)
+    return Defaults(path, family.name, dict(unseen), lost)

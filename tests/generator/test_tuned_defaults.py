@@ -1,0 +1,107 @@
+"""What becomes of tuned defaults when kernels come and go, and what `generate` and `check` say of it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from command_line import Result
+
+from tilewright import device, paths
+from tilewright.context import Context
+from tilewright.device import H200
+from tilewright.ops.common.tactics import Tactic
+from tilewright.ops.gemm.family import FAMILY
+from tilewright.ops.gemm.problem import Problem
+from tilewright.registry import Registry
+from tilewright.tuning import files
+from tilewright.tuning.files import Entry
+from tilewright.tuning.header import Header
+
+ROOT = Path(__file__).parents[2]
+PROBLEM = Problem(32, 5120, 25600)
+NEW = "gemm_sm90_bf16_bf16_f32_bf16_tn_128x160x64_2x1_coop"
+
+Command = Callable[..., Result]
+
+
+@pytest.fixture
+def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of sm90_gemm in a project of its own."""
+    (tmp_path / "specs").mkdir()
+    shutil.copy(ROOT / "specs" / "sm90_gemm.yaml", tmp_path / "specs")
+    shutil.copytree(ROOT / "generated" / "sm90_gemm", tmp_path / "generated" / "sm90_gemm")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TILEWRIGHT_TUNED", "")
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(device, "driver", lambda: "580.159.04")
+    return tmp_path
+
+
+@pytest.fixture
+def tuned(there: Path) -> Entry:
+    """The project's one default: a stream-K kernel that the model would not take."""
+    registry = Registry(there / "generated")
+    records = registry.route("gemm", H200)
+    of_kind = frozenset(record.name for record in FAMILY.of_kind(registry, records, PROBLEM.kind))
+    ranked = [one.tactic for one in FAMILY.rank(records, PROBLEM, H200)]
+    tactic = next(one for one in ranked[1:] if one.splits > 1)
+    entry = Entry(PROBLEM, tactic, 1e-5, of_kind)
+    header = Header.of(H200, registry, "gemm")
+    files.update(paths.tuned_file(there / "tuned", H200.name, "gemm"), header, FAMILY, [entry])
+    return entry
+
+
+def chosen(there: Path) -> tuple[str, Tactic]:
+    choice = Context(Registry(there / "generated")).select(FAMILY, PROBLEM, H200)
+    return choice.source, choice.tactic
+
+
+def add_tile(there: Path) -> None:
+    """The README's own line."""
+    with (there / "specs" / "sm90_gemm.yaml").open("a", encoding="utf-8") as spec:
+        spec.write("  - {<<: *bf16, tile: 128x160x64, cluster: 2x1}\n")
+
+
+def test_where_all_is_seen_nothing_is_said(tilewright: Command, tuned: Entry) -> None:
+    assert "tune" not in tilewright("generate").out
+    found = tilewright("check")
+    assert (found.code, "tune" in found.out) == (0, False)
+
+
+def test_adding_a_tile_keeps_what_is_tuned_and_says_what_has_not_seen_it(
+    tilewright: Command, there: Path, tuned: Entry
+) -> None:
+    assert chosen(there) == ("tuned", tuned.tactic)
+    add_tile(there)
+    lines = [
+        f"tuned/nvidia_h200/gemm.json: 1 problem has not seen {NEW}",
+        "tune them beside what is tuned with: tilewright tune --only-new --family gemm --out tuned",
+    ]
+    assert not set(lines) & set(tilewright("generate", "--dry-run").out.splitlines())
+    assert tilewright("generate").out.splitlines()[-2:] == lines
+    assert chosen(there) == ("tuned", tuned.tactic)
+    found = tilewright("check")
+    assert (found.code, found.out.splitlines()[-2:]) == (0, lines)
+    (said,) = json.loads(tilewright("check", "--json").out)["tuned"]
+    assert said["unseen"] == [{"kernels": [NEW], "problems": 1}]
+    assert said["lost"] == []
+
+
+def test_an_entry_whose_kernel_is_gone_is_said(tilewright: Command, there: Path, tuned: Entry) -> None:
+    path = paths.tuned_file(there / "tuned", H200.name, "gemm")
+    gone = str(tuned.tactic).replace("_sm90_", "_sm89_")
+    path.write_text(path.read_text().replace(f'"tactic": "{tuned.tactic}"', f'"tactic": "{gone}"'))
+    said = f"tuned/nvidia_h200/gemm.json: 1 problem lacks its kernel: {gone} (no such kernel)"
+    assert said in tilewright("generate").out.splitlines()
+    assert said in tilewright("check").out.splitlines()
+    assert chosen(there)[0] == "model"
+
+
+def test_a_damaged_default_is_passed_over(tilewright: Command, there: Path, tuned: Entry) -> None:
+    path = paths.tuned_file(there / "tuned", H200.name, "gemm")
+    path.write_text(path.read_text()[:-9])
+    assert tilewright("check").code == 0
