@@ -13,6 +13,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import yaml
 
+from tilewright import reading
+from tilewright.errors import UnreadableFileError
 from tilewright_generator import conflicts
 from tilewright_generator.errors import Position, Problems, UsageError
 from tilewright_generator.scalars import Trap, resolve
@@ -69,9 +71,11 @@ _OPENED = ("while parsing a flow", "while scanning a quoted", "while scanning a 
 def load(path: Path, label: str, problems: Problems) -> Node:
     """Read the spec at `path`, which positions call `label`; faults go to `problems`."""
     try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"cannot read the spec {path}: {error.strerror}") from None
+        data = reading.contents(path, reading.MOST_YAML_BYTES)
+    except FileNotFoundError:
+        raise UsageError(f"cannot read the spec {path}: no such file") from None
+    except UnreadableFileError as error:
+        raise UsageError(f"cannot read the spec {error.message}") from None
     return loads(data, label, problems)
 
 
@@ -98,6 +102,11 @@ def loads(data: bytes, label: str, problems: Problems) -> Node:
     lines = _NOT_PRINTABLE.sub("", text).split("\n")
     for tab in tabs:
         lines[tab.line - 1] = _aligned(lines[: tab.line - 1], lines[tab.line - 1].lstrip(" \t"))
+    deep = reading.too_deep("\n".join(lines))
+    if deep is not None:
+        message = f"nested more than {reading.MOST_DEPTH} deep; no spec needs that"
+        problems.add(Position(label, *deep), message)
+        return Unreadable(start)
     root = _compose(lines, label, problems, {tab.line - 1 for tab in tabs})
     if root is None:
         if not len(problems):
@@ -148,6 +157,8 @@ def _compose(lines: list[str], label: str, problems: Problems, reported: set[int
                 return None
             lines[line] = "" if line in reported else _skeleton(lines[line])
             reported.add(line)
+        except RecursionError:  # too deep, behind a fault that `too_deep` stopped at
+            return None
 
 
 def _parse(lines: list[str], loader: Any) -> yaml.Node | None:

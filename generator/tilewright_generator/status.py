@@ -7,7 +7,6 @@ rows may be of other sources: a change of a header makes them so, and whoever ma
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewright_generator.errors import DriftError, UsageError
+from tilewright import reading
+from tilewright.schema import Integer, Object, fields
+from tilewright_generator.errors import DriftError
 from tilewright_generator.project import Project
 
 if TYPE_CHECKING:
@@ -161,20 +162,15 @@ def faults(project: Project, modules: Modules, *, release: bool = False) -> list
 def _most_stale(project: Project, release: bool) -> dict[str, int]:
     """The rows that may be stale, by what they say of kernels; nothing is bounded where the file is missing.
 
-    Raises UsageError where the file is not such a one.
+    Raises UnreadableFileError where the file is not such a one.
     """
     path = project.root / MOST_STALE
     if release:
         return {"compiled": 0, "run": 0}
     try:
-        found = json.loads(path.read_bytes())
-        most = {what: found[what] for what in ("compiled", "run")}
+        most: dict[str, int] = reading.load_json(path, Object(fields(("compiled", "run"), Integer())))
     except FileNotFoundError:
         return {}
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise UsageError(f"{path}: not what it should hold, two counts: {error!r}") from None
-    if any(type(count) is not int or count < 0 for count in most.values()):
-        raise UsageError(f"{path}: `compiled` and `run` are counts of rows, 0 or more")
     return most
 
 

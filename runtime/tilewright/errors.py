@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tilewright.ops.common.tactics import Tactic
 
 
@@ -37,6 +39,19 @@ def _restored(kind: type[TilewrightError], args: tuple[Any, ...], state: dict[st
     error.args = args
     error.__dict__.update(state)
     return error
+
+
+class UnreadableFileError(TilewrightError):
+    """A file is not what tilewright reads there: a folder, no JSON, a value of a wrong type, too large.
+
+    The message is `path` and, after a colon, `reason`.
+    """
+
+    exit_code = 2
+
+    def __init__(self, path: Path | str, reason: str, *, hint: str | None = None) -> None:
+        super().__init__(f"{path}: {reason}", hint=hint)
+        self.reason = reason
 
 
 class TableError(TilewrightError):
@@ -72,7 +87,7 @@ class CacheRefusedError(StoreError):
 class TunedFileError(TilewrightError):
     """A tuned file is damaged: cut off, or not what tuning writes."""
 
-    exit_code = 1
+    exit_code = 2
 
 
 class ForeignTunedFileError(TunedFileError):

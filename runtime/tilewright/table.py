@@ -7,16 +7,44 @@ kernels in some 30 ms); a row is parsed when it is asked for.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, overload
 
-from tilewright import paths
-from tilewright.errors import TableError
+from tilewright import paths, reading
+from tilewright.errors import TableError, UnreadableFileError
+from tilewright.schema import Anything, Array, Integer, Map, Object, Pattern, Schema, String, shown
 
 FORMAT = 1
+NAME = String(r"[A-Za-z_]\w*", "a name of letters, digits and _")
+HEAD = Object(
+    {
+        "format": Integer(),
+        "module": String("[a-z][a-z0-9_]*", "a module's name"),
+        "family": String("[a-z][a-z0-9_]*", "a family's name"),
+        "kernels": Array(Object({"name": NAME}, others=Anything())),
+    },
+    optional={"spec": String()},
+)
+# A row of any family; what is in `config` and `facts` says the family's own (`ops.row_of`).
+ROW: dict[str, Schema] = {
+    "name": NAME,
+    "source": String(r"[\w.-]+", "a file's name"),
+    "sha256": String(),
+    "arch": String(r"sm_\d{2,3}[af]?", "a target such as sm_90a"),
+    "defines": Array(String()),
+    "instructions": Array(Pattern()),
+    "config": Map(Anything()),
+    "facts": Map(Anything()),
+}
+OPTIONAL: dict[str, Schema] = {
+    "cutlass": String(r"\d+\.\d+(\.\d+)?", "a release such as 4.5"),
+    "spills": String(),
+}
+_ARCH = re.compile(r'"arch": "(sm_\d{2,3}[af]?)"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,33 +81,24 @@ class KernelRecord:
 class Table(Mapping[str, KernelRecord]):
     """A module's kernels by name, in the table's order."""
 
-    def __init__(self, path: Path, text: bytes) -> None:
+    def __init__(self, path: Path, text: str) -> None:
         self.path = path
         self._rows: dict[str, Any] = {}  # a line (str) until asked for, then a KernelRecord
-        head = self._split(text.decode("utf-8"))
-        try:
-            if head["format"] != FORMAT:
-                raise TableError(
-                    f"{path}: table format {head['format']}, this tilewright reads {FORMAT}",
-                    hint="Run `tilewright generate` with the tilewright that builds it.",
-                )
-            self.module: str = head["module"]
-            self.family: str = head["family"]
-            self.spec: str = head.get("spec", "")
-        except KeyError as error:
-            raise TableError(f"{path}: no {error} in the table") from None
+        head = self._split(text)
+        self.module: str = head["module"]
+        self.family: str = head["family"]
+        self.spec: str = head.get("spec", "")
+        self._row: Schema | None = None  # of its family, when a row is first asked for
 
     @classmethod
     def read(cls, path: Path) -> Table:
         """Reads a table.json. Raises TableError where it is missing or not a table."""
         try:
-            return cls(path, path.read_bytes())
-        except OSError as error:
-            raise TableError(
-                f"{path}: {error.strerror or error}", hint="Run `tilewright generate` to write it."
-            ) from None
-        except (ValueError, TypeError, AttributeError) as error:
-            raise TableError(f"{path}: not a dispatch table: {error}") from None
+            return cls(path, reading.text(path))
+        except FileNotFoundError:
+            raise TableError(f"{path}: no such file", hint="Run `tilewright generate` to write it.") from None
+        except UnreadableFileError as error:
+            raise TableError(f"{path}: not a dispatch table: {error.reason}") from None
 
     @property
     def folder(self) -> Path:
@@ -92,9 +111,8 @@ class Table(Mapping[str, KernelRecord]):
     def arch(self, name: str) -> str:
         """A kernel's target, without its row being parsed."""
         row = self._rows[name]
-        if isinstance(row, str) and (found := row.partition('"arch": "')[2]):
-            return found.partition('"')[0]
-        return self[name].arch
+        found = _ARCH.search(row) if isinstance(row, str) else None
+        return found[1] if found else self[name].arch
 
     def may_contain(self, name: str, texts: Sequence[str]) -> bool:
         """False where the text of a kernel's row lacks one of these; one that is parsed may have had any."""
@@ -115,15 +133,21 @@ class Table(Mapping[str, KernelRecord]):
 
     def _split(self, text: str) -> Any:
         """Fills `_rows` and returns the table without its kernels."""
-        start = text.index("\n") + 1 if "\n" in text else 0
-        end = text.rindex("]")
+        start, end = text.find("\n") + 1, text.rfind("]")
         lines = text[start:end].strip().split("\n")
         names = [_leading_name(line) for line in lines]
-        if start and all(names):
+        by_lines = bool(start) and end > start and all(names)  # as the generator lays it out
+        whole = reading.loads(self.path, text[:start] + text[end:] if by_lines else text)
+        if isinstance(whole, dict) and isinstance(number := whole.get("format"), int) and number != FORMAT:
+            raise TableError(
+                f"{self.path}: table format {shown(number)}, this tilewright reads {FORMAT}",
+                hint="Run `tilewright generate` with the tilewright that builds it.",
+            )
+        reading.check(self.path, whole, HEAD)
+        if by_lines:
             self._fill(names, lines)
-            return json.loads(text[:start] + text[end:])
-        whole = json.loads(text)  # not laid out as the generator does, or no kernels at all
-        self._fill([row["name"] for row in whole["kernels"]], whole["kernels"])
+        else:
+            self._fill([row["name"] for row in whole["kernels"]], whole["kernels"])
         return whole
 
     def _fill(self, names: list[str], rows: list[Any]) -> None:
@@ -133,10 +157,25 @@ class Table(Mapping[str, KernelRecord]):
             raise TableError(f"{self.path}: two kernels are named {twice}")
 
     def _record(self, name: str, row: str | Mapping[str, Any]) -> KernelRecord:
+        place = f"{self.path}: the row of {name}"
         try:
-            return KernelRecord.parse(json.loads(row.rstrip(" \r,")) if isinstance(row, str) else row)
-        except (KeyError, TypeError, ValueError) as error:
-            raise TableError(f"{self.path}: the row of {name} is not readable: {error!r}") from None
+            found = reading.loads(place, row.rstrip(" \r,")) if isinstance(row, str) else row
+            if self._row is None:
+                self._row = row_schema(self.family)
+            reading.check(place, found, self._row)
+        except UnreadableFileError as error:
+            raise TableError(error.message, hint="Run `tilewright generate` to write it again.") from None
+        if found["name"] != name:
+            raise TableError(f"{place} is of {found['name']}")
+        return KernelRecord.parse(found)
+
+
+def row_schema(family: str) -> Object:
+    """What a row of the family's tables holds; of a family that has no op, what any row holds."""
+    from tilewright import ops  # noqa: PLC0415 (families know tables)
+
+    own = ops.row_of(family)
+    return Object({**ROW, **own}, OPTIONAL)
 
 
 class Rows(Sequence[KernelRecord]):

@@ -253,7 +253,7 @@ ENTRIES = {
     all_of_another: "holds the entry of another key",
     report_cut: "is not readable",
     report_of_other_types: "is not readable",
-    report_without_a_field: "has no tensor_instructions",
+    report_without_a_field: "there is no 'tensor_instructions'",
 }
 
 

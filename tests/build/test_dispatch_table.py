@@ -11,7 +11,7 @@ import pytest
 from tilewright.errors import TableError
 from tilewright.table import Table, find_tables
 
-HEAD = {"format": 1, "module": "m", "family": "gemm", "spec": "specs/m.yaml"}
+HEAD = {"format": 1, "module": "m", "family": "tiny", "spec": "specs/m.yaml"}
 
 
 def row(name: str, **changed: Any) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def test_a_row_may_say_the_cutlass_release_it_needs(tmp_path: Path) -> None:
 
 def test_rows_become_records_in_their_order(tmp_path: Path) -> None:
     table = Table.read(write(tmp_path / "table.json", [row("b"), row("a")]))
-    assert (table.module, table.family, table.spec) == ("m", "gemm", "specs/m.yaml")
+    assert (table.module, table.family, table.spec) == ("m", "tiny", "specs/m.yaml")
     assert list(table) == ["b", "a"]
     assert len(table) == 2
     record = table["a"]
@@ -86,7 +86,7 @@ def test_a_missing_table_and_a_row_that_lacks_a_field(tmp_path: Path) -> None:
     del broken["sha256"]
     table = Table.read(write(tmp_path / "table.json", [broken, row("b")]))
     assert table["b"].name == "b"
-    with pytest.raises(TableError, match="the row of a is not readable"):
+    with pytest.raises(TableError, match="the row of a: there is no 'sha256'"):
         table["a"]
 
 

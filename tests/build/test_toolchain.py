@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from small_modules import python, toolchain_expected
 
+from tilewright.build.launching import default_launcher
 from tilewright.build.system import package_folders
 from tilewright.build.toolchain import Toolchain, find_toolchain
 from tilewright.errors import ToolchainError
@@ -210,3 +211,10 @@ def test_other_targets_are_refused_before_anything_is_compiled(
 ) -> None:
     with pytest.raises(ToolchainError, match=f"cannot compile for {arch}.*{said}"):
         toolchain.require(arch)
+
+
+@pytest.mark.parametrize("name", ["CXX", "TILEWRIGHT_LAUNCHER"])
+def test_a_quote_that_is_left_open(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "ccache 'g++")
+    with pytest.raises(ToolchainError, match=f"{name} is .*, which is no command: No closing quotation"):
+        find_toolchain() if name == "CXX" else default_launcher()

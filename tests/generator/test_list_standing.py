@@ -56,7 +56,7 @@ def describe_library(there: Path, table: Table, names: list[str]) -> Path:
     data = {
         "format": 2, "module": MODULE, "key": KEY, "machine": platform.machine(), "headers": {},
         "toolchain": {"nvcc": "13.0.88", "host": "g++", "cutlass": "4.2.0"}, "kernels": kernels,
-        "library": {"sha256": "", "bytes": 23},
+        "library": {"sha256": "", "bytes": 23}, "table": "",
     }  # fmt: skip
     (folder / "library.json").write_text(json.dumps(data))
     return folder / "library.json"
@@ -121,11 +121,22 @@ def test_verified_means_that_a_record_is_of_the_source_as_it_is(
 ) -> None:
     keys = records.SourceKeys(there / "runtime" / "include", "4.2.0")
     current, stale, lost, never, *_ = table
-    rows = [{"name": name, "source_key": keys.of(table, table[name])} for name in (current, stale, lost)]
+    (measured, *_) = records.read(ROOT / f"benchmarks/results/compile/{MODULE}.json")["kernels"]
+    named = (current, stale, lost)
+    rows = [{**measured, "name": name, "source_key": keys.of(table, table[name])} for name in named]
     rows[1]["source_key"] = "of another source"
     records.write(there / f"benchmarks/results/compile/{MODULE}.json", {"format": 1}, rows)
     head = {"format": 1, "gpu": "NVIDIA H200", "date": "2026-01-01"}
-    checks = [{**row, "problems": 1, "max_error": 0.0, "passed": True} for row in rows]
+    checks = [
+        {
+            "name": row["name"],
+            "source_key": row["source_key"],
+            "problems": 1,
+            "max_error": 0.0,
+            "passed": True,
+        }
+        for row in rows
+    ]
     checks[0]["source_key"], checks[1]["source_key"] = rows[0]["source_key"], "of another source"
     records.write(there / "benchmarks/results/gpu/h200.json", head, checks)
     table.source(table[lost]).unlink()
@@ -180,7 +191,7 @@ def test_rows_are_parsed_at_most_once_and_only_of_what_a_library_holds(
     ]  # fmt: skip
     folder = tmp_path / "generated" / MODULE
     folder.mkdir(parents=True)
-    head = json.dumps({"format": 1, "module": MODULE, "family": "gemm", "spec": "specs/x.yaml"})[:-1]
+    head = json.dumps({"format": 1, "module": MODULE, "family": "tiny", "spec": "specs/x.yaml"})[:-1]
     lines = ",\n".join(map(json.dumps, rows))
     (folder / "table.json").write_text(f'{head}, "kernels": [\n{lines}\n]}}\n')
     (tmp_path / "specs").mkdir()

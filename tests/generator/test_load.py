@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tilewright_generator import load
-from tilewright_generator.errors import Problem, Problems, SpecError
+from tilewright_generator.errors import Problem, Problems, SpecError, UsageError
 from tilewright_generator.scalars import resolve
 
 
@@ -163,3 +165,33 @@ def test_no_text_breaks_the_reader(text: str) -> None:
 @given(st.text(st.sampled_from("ab:-[]{},'\"&*!|>%@#?\n \t<~01"), max_size=60))
 def test_no_punctuation_breaks_the_reader(text: str) -> None:
     read(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("[" * 100_000, "s.yaml:1:33"),  # libyaml's composer ends the process at this depth
+        ("a:\n  " + "- " * 100_000, "s.yaml:2:65"),
+        ("a: " + "{b: " * 100_000, "s.yaml:1:128"),
+    ],
+)
+def test_deep_nesting_is_a_fault(text: str, place: str) -> None:
+    assert faults(text) == [f"{place}: nested more than 32 deep; no spec needs that"]
+
+
+def test_deep_nesting_behind_another_fault() -> None:
+    found = faults("a: b: c\nd: " + "[" * 100_000)
+    assert found[0].startswith("s.yaml:1:")
+
+
+def test_a_spec_that_is_no_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.yaml")
+    (tmp_path / "folder.yaml").mkdir()
+    (tmp_path / "link.yaml").symlink_to("nowhere")
+    for name, said in (
+        ("pipe", "a pipe, no file"),
+        ("folder", "a folder, no file"),
+        ("link", "no such file"),
+    ):
+        with pytest.raises(UsageError, match=rf"cannot read the spec .*{name}\.yaml: {said}"):
+            load.load(tmp_path / f"{name}.yaml", "s.yaml", Problems())

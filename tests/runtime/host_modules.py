@@ -76,7 +76,12 @@ def make_blockscaled_row(name: str, **fields: Any) -> dict[str, Any]:
     alignment["d"] = store // BITS[made["d"]]
     if made["arch"] == "sm_90a":
         alignment = {"a": 32, "b": 32, "c": 1, "d": 1}
-    facts = {"threads": 256, "block": 16 if made["a"] == "nvfp4" else 32, "alignment": alignment}
+    facts = {
+        "smem_bytes": 100000,
+        "threads": 256,
+        "block": 16 if made["a"] == "nvfp4" else 32,
+        "alignment": alignment,
+    }
     if made["cluster"] == "dynamic":
         facts["cluster_multiple"] = [2 if made["schedule"] == "2sm" else 1, 1]
     return {

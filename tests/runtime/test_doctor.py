@@ -124,7 +124,8 @@ def test_gpus_and_their_driver(
     (folder / "host_gemm.so").write_bytes(b"x")
     data = {
         "format": 2, "module": "host_gemm", "key": KEY, "machine": platform.machine(), "headers": {},
-        "toolchain": {"nvcc": "13.0.88"}, "kernels": {}, "library": {"sha256": "", "bytes": 1},
+        "toolchain": {"nvcc": "13.0.88"}, "kernels": {}, "table": "",
+        "library": {"sha256": "", "bytes": 1},
     }  # fmt: skip
     (folder / "library.json").write_text(json.dumps(data))
     assert levels(say("gpu")) == {doctor.OK}

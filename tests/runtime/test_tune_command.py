@@ -235,7 +235,7 @@ def test_a_file_of_another_machine(gpu: Path, capsys: pytest.CaptureFixture[str]
     text = gpu.read_text().replace('"cuda": "13.0"', '"cuda": "12.9"')
     gpu.write_text(text)
     capsys.readouterr()
-    assert tune(*SIZES, "--again") == 1
+    assert tune(*SIZES, "--again") == 2
     said = capsys.readouterr().err
     assert "its CUDA is 12.9, here it is 13.0" in said
     assert "--out FOLDER" in said
@@ -355,7 +355,7 @@ def test_a_report_of_several_families(tmp_path: Path, capsys: pytest.CaptureFixt
     assert not (tmp_path / "x.svg").exists()
     unknown = tmp_path / "foo.json"
     unknown.write_text(shipped[0].read_text().replace('"family": "gemm"', '"family": "foo"'))
-    assert tune("--report", tmp_path / "x.html", unknown) == 1
+    assert tune("--report", tmp_path / "x.html", unknown) == 2
     assert "is of foo; the families are gemm, " in capsys.readouterr().err
 
 
@@ -401,7 +401,7 @@ def test_what_a_merge_writes_it_takes_again(tmp_path: Path, capsys: pytest.Captu
         assert tune("--merge", *sources, "--out", tmp_path / "c") == 0, capsys.readouterr().err
         assert files.read(target).header == files.read(other).header
     before = target.read_bytes()
-    assert tune("--merge", less, "--out", tmp_path / "c") == 1
+    assert tune("--merge", less, "--out", tmp_path / "c") == 2
     assert "its driver is 580.1, here it is not known" in capsys.readouterr().err
     assert tune("--merge", one, less, "--out", tmp_path / "d") == 1
     assert "are of different machines" in capsys.readouterr().err
@@ -420,7 +420,7 @@ def test_merging_looks_at_all_before_it_writes(tmp_path: Path, capsys: pytest.Ca
         ([other], "are of different machines: its driver is 580.1, here it is 570.1"),
         ([quantize, "--family", "gemm"], "is of quantize, not of gemm"),
     ):
-        assert tune("--merge", one, *second, "--out", out) == 1
+        assert tune("--merge", one, *second, "--out", out) == 2
         assert why in capsys.readouterr().err
         assert not out.exists()
     assert tune("--merge", one, quantize, "--out", out) == 0
@@ -429,7 +429,7 @@ def test_merging_looks_at_all_before_it_writes(tmp_path: Path, capsys: pytest.Ca
     foreign.write_text(foreign.read_text().replace('"sm_count": 132', '"sm_count": 78'))
     before = paths.tuned_file(out, "NVIDIA H200", "gemm").read_bytes()
     assert tune("--merge", one, "--out", out) == 0
-    assert tune("--merge", one, quantize, "--out", out) == 1
+    assert tune("--merge", one, quantize, "--out", out) == 2
     assert "is of another machine" in capsys.readouterr().err
     assert paths.tuned_file(out, "NVIDIA H200", "gemm").read_bytes() == before
 
@@ -457,3 +457,12 @@ def test_a_terminal_sees_a_bar_and_a_log_lines(monkeypatch: pytest.MonkeyPatch) 
         assert "gemm 1x2x3: 1.50 us x@splits=2, 2.000 times as fast as the model's first" in text
         assert "  failed: y: CUDA; error 1" in text
         assert ("[############............] 1/2 0:0" in text) == stream.isatty()
+
+
+def test_a_section_of_unknown_problems_is_passed_over(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = paths.tuned_file(written(tmp_path / "a"), "NVIDIA H200", "gemm")
+    one.write_text(one.read_text().replace('"layout": "tn"', '"layout": "sideways"'))
+    assert tune("--merge", one, "--out", tmp_path / "c") == 0
+    assert "its problem is none of the family's" in capsys.readouterr().err

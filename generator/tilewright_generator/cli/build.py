@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -73,6 +72,7 @@ def command(
     there are, are skipped and listed; exits 2 where nothing else was asked for.
     """
     from tilewright.build.building import build  # noqa: PLC0415 (`--help` needs none of this)
+    from tilewright.build.launching import words_of  # noqa: PLC0415
     from tilewright.build.progress import progress_for  # noqa: PLC0415
     from tilewright.build.store import Store  # noqa: PLC0415
     from tilewright.build.toolchain import find_toolchain  # noqa: PLC0415
@@ -81,7 +81,7 @@ def command(
         raise UsageError(f"--report {report_file}: there is no folder {report_file.parent}")
     tables = _tables(tables_folder(root), modules)
     select, toolchain, store = _selection(tables, modules, terms), find_toolchain(nvcc, cutlass), Store(cache)
-    words = None if launcher is None else shlex.split(launcher)
+    words = None if launcher is None else words_of(launcher, "--launcher")
     if (ray or ray_address) and not dry_run:
         _compile_on_ray(ray_address, tables, select, toolchain, store=store, launcher=words)
     report = build(

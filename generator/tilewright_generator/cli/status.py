@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
@@ -66,7 +65,7 @@ def command(*, root: Path | None, write: bool, check: bool, release: bool, repor
 def _record(project: Project, report: Path) -> None:
     from tilewright.build import records  # noqa: PLC0415 (`--help` needs none of this)
 
-    found = json.loads(report.read_text(encoding="utf-8"))
+    found = records.read_report(report)
     include = project.root / "runtime" / "include"
     release, pinned = found["toolchain"]["cutlass"], status.cutlass_version(project)
     keys = records.SourceKeys(include, release)

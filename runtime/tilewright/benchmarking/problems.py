@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from importlib import import_module
@@ -98,8 +99,10 @@ def _in_words(error: ArgumentError, family: str, size: Size) -> ArgumentError:
 
 
 def _extent(name: str, text: str) -> int:
-    if not text.isdecimal() or not 0 < int(text) <= MOST_EXTENT:
-        raise ArgumentError(name, f"is {text or 'not given'}; a number from 1 to {MOST_EXTENT} is wanted")
+    if not re.fullmatch("[0-9]{1,12}", text) or not 0 < int(text) <= MOST_EXTENT:
+        raise ArgumentError(
+            name, f"is {text[:40] or 'not given'}; a number from 1 to {MOST_EXTENT} is wanted"
+        )
     return int(text)
 
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
-from tilewright.errors import ArgumentError
+from tilewright import reading
+from tilewright.errors import ArgumentError, UnreadableFileError
+from tilewright.schema import shown
 
 
 class Size(NamedTuple):
@@ -39,8 +39,10 @@ LISTS: dict[str, tuple[Size, ...]] = {
 }
 LISTS["all"] = (*LISTS["small"], *LISTS["medium"], *LISTS["large"])
 
-_SIZE = re.compile(r"([1-9]\d*)(?:x([1-9]\d*))?x([1-9]\d*)")
+_EXTENT = "([1-9][0-9]{0,9})"
+_SIZE = re.compile(f"{_EXTENT}(?:x{_EXTENT})?x{_EXTENT}")
 MOST_EXTENT = 2**31 - 1  # what kernels take
+MOST = 100_000  # sizes of a file: lists in it multiply out
 _WANTED = (
     "a list of MxNxK, MxK or {m: ..., n: ..., k: ...} (n may be missing) with numbers or lists of them, or a "
     "mapping of m (a list) with k (a list), or with layers (a list of {n: ..., k: ...}) and squares (a list)"
@@ -65,7 +67,9 @@ def parse(text: str) -> Size:
     """`32x5120x25600`, or `32x25600`. Raises ArgumentError."""
     match = _SIZE.fullmatch(text)
     if match is None:
-        raise ArgumentError("--size", f"{text!r} is not MxNxK in positive whole numbers, as 32x5120x25600")
+        raise ArgumentError(
+            "--size", f"{shown(text)} is not MxNxK in positive whole numbers, as 32x5120x25600"
+        )
     return _bounded(Size(int(match[1]), int(match[2] or 0), int(match[3])))
 
 
@@ -77,19 +81,22 @@ def read(path: Path) -> list[Size]:
     Raises ArgumentError where the file is missing or something else.
     """
     try:
-        listed = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
+        listed = reading.load_yaml(path)
+    except FileNotFoundError:
         known = ", ".join(LISTS)
-        raise ArgumentError(
-            "--sizes", f"{path} is none of {known}, and no file that can be read: {error.strerror or error}"
-        ) from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ArgumentError("--sizes", f"{path} is not YAML: {error}") from None
+        raise ArgumentError("--sizes", f"{path} is none of {known}, and no file") from None
+    except UnreadableFileError as error:
+        raise ArgumentError("--sizes", error.message) from None
     if isinstance(listed, dict):
         listed = list(_of_layers(listed, path))
     if not isinstance(listed, list) or not listed:
         raise ArgumentError("--sizes", f"{path} is not {_WANTED}")
-    return [size for item in listed for size in _of_item(item, path)]
+    found = list(
+        itertools.islice(itertools.chain.from_iterable(_of_item(item, path) for item in listed), MOST + 1)
+    )
+    if len(found) > MOST:
+        raise ArgumentError("--sizes", f"{path} makes more than {MOST:,} sizes")
+    return found
 
 
 def _of_layers(listed: dict[Any, Any], path: Path) -> Iterator[dict[str, Any]]:
@@ -112,13 +119,15 @@ def _of_item(item: Any, path: Path) -> Iterator[Size]:
         numbers = [value if isinstance(value, list) else [value] for value in item.values()]
         for extents in itertools.product(*numbers):
             if not all(type(extent) is int and extent > 0 for extent in extents):
-                raise ArgumentError("--sizes", f"{path}: {item} holds something else than positive numbers")
+                raise ArgumentError(
+                    "--sizes", f"{path}: {shown(item)} holds something else than positive numbers"
+                )
             yield _bounded(Size(**{"n": 0, **dict(zip(item, extents, strict=True))}))
     else:
-        raise ArgumentError("--sizes", f"{path}: {item!r} is no size; {_WANTED} is wanted")
+        raise ArgumentError("--sizes", f"{path}: {shown(item)} is no size; {_WANTED} is wanted")
 
 
 def _bounded(size: Size) -> Size:
     if max(size) > MOST_EXTENT:
-        raise ArgumentError("--size", f"{size}: an extent is {MOST_EXTENT} at most")
+        raise ArgumentError("--size", f"{'x'.join(map(shown, size))}: an extent is {MOST_EXTENT} at most")
     return size

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -49,18 +47,11 @@ def _unneeded(store: Store, include: Path) -> Iterator[tuple[Path, str]]:
     kept = {library.path.parent for library in inside}
     yield from ((path, "a library that is not in force") for path in found if path not in kept)
     needed = {kernel.get("object") for library in inside for kernel in library.kernels.values()}
-    needed |= {_table_of(library.path) for library in inside}
+    needed |= {library.table for library in inside}
     objects = store.listed("objects")
     yield from ((path, "an object of no library in force") for path in objects if path.name not in needed)
     yield from ((path, "set aside as damaged") for path in store.listed("quarantine"))
     yield from ((path, "the log of a failed compile") for path in store.listed("logs"))
-
-
-def _table_of(library: Path) -> str:
-    """The key of the table's object that a library was linked of."""
-    with suppress(OSError, ValueError, KeyError):
-        return str(json.loads(library.with_name("library.json").read_bytes())["table"])
-    return ""
 
 
 def _made(path: Path) -> float:

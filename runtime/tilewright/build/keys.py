@@ -15,8 +15,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from tilewright.errors import BuildError
+from tilewright import reading
+from tilewright.errors import BuildError, UnreadableFileError
+from tilewright.schema import Anything, Object, String, fields
 
+_NOTE = Object(fields(("signature", "digest"), String()), others=Anything())  # of a digest
 KEY_FORMAT = 1  # raised when the meaning of a key or of an entry changes
 _INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*[<"](tilewright/[^">]+)[">]', re.MULTILINE)
 
@@ -105,8 +108,8 @@ def files_digest(files: Mapping[str, Path], memory: Path | None, title: str) -> 
     signature = digest(title, *(f"{name} {path} {_stamp(path)}" for name, path in ordered))
     remembered = memory / f"{digest(title)}.json" if memory else None
     if remembered is not None:
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            note = json.loads(remembered.read_bytes())
+        with suppress(OSError, UnreadableFileError):
+            note = reading.load_json(remembered, _NOTE)
             if note["signature"] == signature:
                 return str(note["digest"])
     result = digest(*(f"{name} {file_sha256(path)}" for name, path in ordered))

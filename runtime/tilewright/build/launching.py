@@ -9,15 +9,26 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from tilewright.errors import ToolchainError
+
 log = logging.getLogger("tilewright")
 
 # Every compile has a working directory of its own, which ccache would take for part of the input.
 SETTINGS = {"CCACHE_NOHASHDIR": "1"}
 
 
+def words_of(text: str, name: str) -> list[str]:
+    """A command's words, split as a shell does. Raises ToolchainError, which calls it `name`, where that is
+    not possible: a quote is left open."""
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise ToolchainError(f"{name} is {text!r}, which is no command: {error}") from None
+
+
 def default_launcher() -> list[str]:
-    """What TILEWRIGHT_LAUNCHER names."""
-    return shlex.split(os.environ.get("TILEWRIGHT_LAUNCHER", ""))
+    """What TILEWRIGHT_LAUNCHER names. Raises ToolchainError where it is no command."""
+    return words_of(os.environ.get("TILEWRIGHT_LAUNCHER", ""), "TILEWRIGHT_LAUNCHER")
 
 
 def start_server(launcher: Sequence[str]) -> None:

@@ -7,7 +7,6 @@ A library holds every kernel of the module's table that is built, so a later one
 
 from __future__ import annotations
 
-import json
 import logging
 import platform
 from collections.abc import Mapping
@@ -15,17 +14,30 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tilewright import paths
+from tilewright import paths, reading
 from tilewright.build import marker
 from tilewright.build.commands import made_of
 from tilewright.build.keys import HeaderSet, digest, files_digest
 from tilewright.build.store import Store
-from tilewright.errors import BuildError
+from tilewright.errors import BuildError, UnreadableFileError
+from tilewright.schema import Anything, Integer, Map, Object, String, fields
 from tilewright.table import KernelRecord
 
 log = logging.getLogger("tilewright")
 
 FORMAT = 2
+SCHEMA = Object(  # of a library.json
+    {
+        **fields(("module", "key", "machine", "table"), String()),
+        "format": Integer(),
+        "library": Object({"sha256": String(), "bytes": Integer()}),
+        "headers": Map(String()),  # sha256 by name
+        "toolchain": Map(String()),
+        "kernels": Map(Object({"made_of": String()}, others=String())),
+    },
+    others=Anything(),
+)
+_ANY_FORMAT = Object({"format": Integer()}, others=Anything())
 _said: set[str] = set()  # warnings of damage: each is logged once
 
 
@@ -38,6 +50,7 @@ class LibraryRecord:
     path: Path  # of the .so
     kernels: Mapping[str, Mapping[str, str]]  # by name: {"made_of", "source_key", "object": its key}
     toolchain: Mapping[str, str]
+    table: str  # the key of the table's object that it was linked of
 
     def holds(self, record: KernelRecord) -> bool:
         """True where the library has this kernel, compiled from the source and with the flags of its row."""
@@ -161,24 +174,13 @@ def _parse(path: Path) -> dict[str, Any]:
     Raises BuildError where it is damaged, FileNotFoundError where there is none.
     """
     try:
-        data: dict[str, Any] = json.loads(path.read_bytes())
-        if data["format"] != FORMAT:
-            return {"format": data["format"]}
-        texts = (data["module"], data["key"], data["machine"], data["library"]["sha256"])
-        mappings = (data["headers"], data["toolchain"], data["kernels"], *data["kernels"].values())
-        sound = (
-            all(isinstance(text, str) for text in texts)
-            and all(isinstance(mapping, dict) for mapping in mappings)
-            and all("made_of" in kernel for kernel in data["kernels"].values())
-            and type(data["library"]["bytes"]) is int
-        )
-    except FileNotFoundError:
-        raise
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BuildError(f"{path} is damaged: {error!r}") from None
-    if not sound:
-        raise BuildError(f"{path} is damaged: it does not describe a library")
-    return data
+        data: dict[str, Any] = reading.load_json(path, _ANY_FORMAT)
+        if data["format"] == FORMAT:
+            reading.check(path, data, SCHEMA)
+            return data
+    except UnreadableFileError as error:
+        raise BuildError(f"{path} is damaged: {error.reason}") from None
+    return {"format": data["format"]}
 
 
 def set_aside_damaged(module: str, store: Store, include: Path) -> list[str]:
@@ -208,4 +210,6 @@ def _damaged(path: Path, module: str, include: Path) -> str:
 
 
 def _record(data: Mapping[str, Any], library: Path) -> LibraryRecord:
-    return LibraryRecord(data["module"], data["key"], library, data["kernels"], data["toolchain"])
+    return LibraryRecord(
+        data["module"], data["key"], library, data["kernels"], data["toolchain"], data["table"]
+    )

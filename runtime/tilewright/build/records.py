@@ -17,11 +17,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from tilewright import reading
+from tilewright.build import schemas
 from tilewright.build.commands import kernel_flags
 from tilewright.build.cutlass import keyed_release, satisfies
 from tilewright.build.keys import HeaderSet, digest
 from tilewright.build.report import tensor_families
-from tilewright.errors import BuildError
+from tilewright.errors import BuildError, UnreadableFileError
 from tilewright.table import KernelRecord, Table
 
 FORMAT = 1
@@ -146,15 +148,21 @@ def write(path: Path, head: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]
 
 
 def read(path: Path) -> dict[str, Any]:
-    """A record; one without rows where there is none. Raises BuildError where it is not readable."""
+    """A record; one without rows where there is none. Raises UnreadableFileError where it is not readable."""
     try:
-        record: dict[str, Any] = json.loads(path.read_bytes())
-        if record["format"] != FORMAT:
-            raise BuildError(f"{path}: format {record['format']}, this tilewright reads {FORMAT}")
-        for row in record["kernels"]:
-            row["name"], row["source_key"]
+        record: dict[str, Any] = reading.load_json(path, schemas.ANY_FORMAT)
     except FileNotFoundError:
         return {"format": FORMAT, "kernels": []}
-    except (ValueError, KeyError, TypeError) as error:
-        raise BuildError(f"{path}: not a record of kernels: {error!r}") from None
+    if record["format"] != FORMAT:
+        raise UnreadableFileError(path, f"format {record['format']}, this tilewright reads {FORMAT}")
+    reading.check(path, record, schemas.RUN_RECORD if "gpu" in record else schemas.COMPILED_RECORD)
     return record
+
+
+def read_report(path: Path) -> dict[str, Any]:
+    """What `tilewright build --report` wrote. Raises UnreadableFileError."""
+    try:
+        report: dict[str, Any] = reading.load_json(path, schemas.BUILD_REPORT)
+    except FileNotFoundError:
+        raise UnreadableFileError(path, "no such file") from None
+    return report

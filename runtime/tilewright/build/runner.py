@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import logging
 import os
 import select
@@ -15,11 +14,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tilewright import paths
+from tilewright import paths, reading
+from tilewright.build import schemas
 from tilewright.build.progress import Progress
 from tilewright.build.store import DISK_FULL, Store
 from tilewright.build.unit import Job, Outcome
-from tilewright.errors import ToolchainError
+from tilewright.errors import ToolchainError, UnreadableFileError
 
 log = logging.getLogger("tilewright")
 
@@ -159,8 +159,8 @@ def _lines(descriptor: int, progress: Progress) -> Iterator[str]:
 
 def _outcome(store: Store, result: Path, output: str) -> Outcome:
     try:
-        return Outcome(**json.loads(result.read_bytes()))
-    except (OSError, ValueError):
+        return Outcome(**reading.load_json(result, schemas.OUTCOME))
+    except (OSError, UnreadableFileError):
         if DISK_FULL.search(output):
             return Outcome("failed", str(store.failure(OSError(errno.ENOSPC, "No space left on device"))))
         # The unit's own process died: nothing else leaves an empty result.

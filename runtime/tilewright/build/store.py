@@ -14,7 +14,6 @@ not hold what its report says (a disk that filled up, a cut file) is moved to qu
 from __future__ import annotations
 
 import errno
-import json
 import logging
 import os
 import re
@@ -27,10 +26,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tilewright import paths
-from tilewright.build import marker
+from tilewright import paths, reading
+from tilewright.build import marker, schemas
 from tilewright.build.keys import KEY_FORMAT, file_sha256
-from tilewright.errors import BuildError, CacheRefusedError, StoreError
+from tilewright.errors import BuildError, CacheRefusedError, StoreError, UnreadableFileError
 
 log = logging.getLogger("tilewright")
 
@@ -46,17 +45,6 @@ DISK_FULL = re.compile(
 
 # nvcc keeps some five forms of a unit's text while it compiles; with CUTLASS 4.2 or 4.5, that has 12 MiB.
 UNIT_DISK_BYTES = 64 << 20
-
-# What a report must say for its entry to be of use.
-_TABLE_REPORTED = frozenset({"object"})
-_REPORTED = {
-    "table": _TABLE_REPORTED,
-    "kernel": _TABLE_REPORTED
-    | {
-        "registers", "smem_bytes", "spill_store_bytes", "spill_load_bytes", "stack_bytes", "code_bytes",
-        "threads", "tensor_instructions", "warnings", "grid_dependency", "seconds", "peak_memory_bytes",
-    },
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -132,17 +120,21 @@ class Store:
         """The entry of `key`. Raises BuildError that says why it is none."""
         folder = self.root / "objects" / key
         try:
-            report = json.loads((folder / "report.json").read_bytes())
-            if report["format"] != KEY_FORMAT or report["key"] != key:
+            report = reading.load_json(folder / "report.json", schemas.ANY_FORMAT)
+            if report["format"] != KEY_FORMAT or report.get("key") != key:
                 raise BuildError(f"{folder} holds the entry of another key or format")
-            if absent := _REPORTED[report["kind"]] - report.keys():
-                raise BuildError(f"{folder}/report.json has no {', '.join(sorted(absent))}")
+            kind = report.get("kind")
+            reading.check(
+                folder / "report.json", report, schemas.ENTRIES["table" if kind == "table" else "kernel"]
+            )
             if (folder / "kernel.o").stat().st_size != report["object"]["bytes"]:
                 raise BuildError(f"{folder}/kernel.o is not as long as its report says")
             if file_sha256(folder / "kernel.o") != report["object"]["sha256"]:
                 raise BuildError(f"{folder}/kernel.o is not what its report says")
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise BuildError(f"{folder} is not readable: {error!r}") from None
+        except UnreadableFileError as error:
+            raise BuildError(f"{folder} is not readable: {error.reason}") from None
+        except OSError as error:
+            raise BuildError(f"{folder} is not readable: {error}") from None
         return Entry(key, folder, report)
 
     def commit(self, draft: Path, target: Path) -> None:

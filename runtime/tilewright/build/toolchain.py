@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-import shlex
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from functools import cached_property
 from pathlib import Path
 
 from tilewright.build.cutlass import find_cutlass, headers_release
+from tilewright.build.launching import words_of
 from tilewright.build.system import package_folders, run
 from tilewright.errors import ToolchainError
 
@@ -258,7 +258,7 @@ def _library_folder(root: Path) -> Path | None:
 
 def _find_host(tried: list[str]) -> tuple[str, ...] | None:
     named = os.environ.get("CXX")
-    command = shlex.split(named) if named else ["g++"]
+    command = words_of(named, "CXX") if named else ["g++"]
     if len(command) > 1 and Path(command[0]).name in ("ccache", "sccache", "distcc"):
         command = command[1:]  # nvcc's -ccbin wants the compiler itself; --launcher is the place for these
     path = shutil.which(command[0])

@@ -6,7 +6,6 @@ import ctypes
 import difflib
 import importlib.metadata
 import os
-import shlex
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from tilewright import device as devices
 from tilewright import routing
+from tilewright.build.launching import words_of
 from tilewright.doctor.findings import OK, PROBLEM, WARNING, Found
 from tilewright.errors import ToolchainError
 from tilewright.logs import LEVELS as LOG_LEVELS
@@ -73,8 +73,12 @@ def _wrong_value(name: str, value: str) -> str:
         return "there is no such folder"
     if name == "TILEWRIGHT_LOG" and value and value.partition(":")[0].lower() not in LOG_LEVELS:
         return f"the level must be one of {', '.join(LOG_LEVELS)}"
-    if name == "TILEWRIGHT_LAUNCHER" and value.strip() and shutil.which(shlex.split(value)[0]) is None:
-        return "there is no such program"
+    if name == "TILEWRIGHT_LAUNCHER":
+        try:
+            words = words_of(value, name)
+        except ToolchainError:
+            return "a quote is left open"
+        return "there is no such program" if words and shutil.which(words[0]) is None else ""
     if name in ("CUDA_HOME", "CUDA_PATH") and value and not Path(value, "bin", "nvcc").exists():
         return "there is no bin/nvcc in it"
     return ""

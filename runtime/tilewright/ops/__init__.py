@@ -10,9 +10,27 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tilewright.ops.common.family import Family
+    from tilewright.schema import Schema
 
 
 def family_of(name: str) -> Family[Any]:
     """A family as selection sees it. Raises ModuleNotFoundError for one that has no op."""
     family: Family[Any] = import_module(f"{__name__}.{name}.family").FAMILY
     return family
+
+
+def kind_of(name: str) -> Schema:
+    """What tuned files hold of a family's kinds of problems: any of the problem's fields but extents and
+    alignment."""
+    kind: Schema = import_module(f"{__name__}.{name}.row").KIND
+    return kind
+
+
+def row_of(name: str) -> dict[str, Schema]:
+    """What rows of a family's tables hold in `config` and in `facts`; nothing is known of one without an
+    op."""
+    try:
+        row = import_module(f"{__name__}.{name}.row")
+    except ModuleNotFoundError:
+        return {}
+    return {"config": row.CONFIG, "facts": row.FACTS}

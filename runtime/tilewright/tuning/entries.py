@@ -51,7 +51,7 @@ def judged(
         return f"its problem is not {', '.join(family.extents)}"
     kind = files.whole_kind(family, section.kind)
     if kind is None:
-        return "its problem has other fields"
+        return "its problem is none of the family's"
     problem = family.problem(**kind, **{name: row[name] for name in family.extents})
     try:
         tactic = Tactic.parse(row["tactic"])

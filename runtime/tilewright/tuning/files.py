@@ -23,19 +23,52 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tilewright import ops
-from tilewright.errors import ForeignTunedFileError, StoreError, TunedFileError
+from tilewright import ops, reading
+from tilewright.errors import ForeignTunedFileError, StoreError, TunedFileError, UnreadableFileError
 from tilewright.ops.common.tactics import Tactic
-from tilewright.tuning.header import FORMAT, Header
+from tilewright.schema import (
+    Anything,
+    Array,
+    Boolean,
+    Integer,
+    Map,
+    Mismatch,
+    Number,
+    Object,
+    String,
+    Union,
+)
+from tilewright.tuning.header import FIELDS, FORMAT, Header
 
 if TYPE_CHECKING:
     from tilewright.ops.common.family import Family
 
 Key = tuple[Any, ...]  # values in the order of fields, hashable
+
+_EXTENT = Integer(1, 2**31 - 1)
+SCHEMA = Object(
+    {
+        "format": Integer(),
+        "family": String("[a-z][a-z0-9_]*", "a family's name"),
+        **FIELDS,
+        "kinds": Array(
+            Object(
+                {
+                    # What is no kind of the family's makes a section of unknown problems (`whole_kind`).
+                    "kind": Map(Union((String(), Boolean(), Integer()))),
+                    "seen": Array(String()),
+                    "tuned": Array(
+                        Object({"tactic": String(), "seconds": Number(positive=True)}, others=_EXTENT)
+                    ),
+                }
+            )
+        ),
+    }
+)
+_ANY_FORMAT = Object({"format": Integer()}, others=Anything())
 
 
 class Entry(NamedTuple):
@@ -90,10 +123,14 @@ def kind_text(family: Family[Any], problem: Any) -> str:
 
 def whole_kind(family: Family[Any], kind: Mapping[str, Any]) -> dict[str, Any] | None:
     """A section's kind in the order of `kind_fields`; fields that are newer than the section have their
-    defaults. None where it has other fields than problems have."""
+    defaults. None where it has other fields than problems have, or values that none of them has."""
     known = {one.name: one.default for one in kind_fields(family)}
+    try:
+        ops.kind_of(family.name).check(kind)
+    except Mismatch:
+        return None
     whole = {name: kind.get(name, default) for name, default in known.items()}
-    return whole if set(kind) <= set(known) and dataclasses.MISSING not in whole.values() else None
+    return whole if dataclasses.MISSING not in whole.values() else None
 
 
 def is_row(row: Mapping[str, Any], family: Family[Any]) -> bool:
@@ -113,19 +150,14 @@ def read(path: Path) -> TunedFile:
     where it is of another format.
     """
     try:
-        data = json.loads(path.read_bytes())
-        if type(data["format"]) is int and data["format"] != FORMAT:
+        data = reading.load_json(path, _ANY_FORMAT)
+        if data["format"] != FORMAT:
             raise ForeignTunedFileError(f"{path}: format {data['format']}, this tilewright reads {FORMAT}")
-        sections = [_section(one) for one in data["kinds"]]
-        return TunedFile(Header.parse(data), str(data["family"]), sections)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise TunedFileError(f"{path}: {error.strerror or error}") from None
-    except RecursionError:  # brackets in brackets, deeper than json follows
-        raise TunedFileError(f"{path} is damaged: it is nested too deeply") from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise TunedFileError(f"{path} is damaged: {_said(error)}") from None
+        reading.check(path, data, SCHEMA)
+    except UnreadableFileError as error:
+        raise TunedFileError(f"{path} is damaged: {error.reason}") from None
+    sections = [Section(one["kind"], tuple(sorted(set(one["seen"]))), one["tuned"]) for one in data["kinds"]]
+    return TunedFile(Header.parse(data), data["family"], sections)
 
 
 def family_of(path: Path, file: TunedFile) -> Family[Any]:
@@ -185,28 +217,6 @@ def set_aside(path: Path) -> Path:
         except OSError as error:
             raise _failure(path, error) from None
         return target
-
-
-def _section(data: Mapping[str, Any]) -> Section:
-    for row in data["tuned"]:
-        extents = [value for name, value in row.items() if name not in ("tactic", "seconds")]
-        if (
-            not all(type(extent) is int and extent > 0 for extent in extents)
-            or not isinstance(row["tactic"], str)
-            or not 0 < row["seconds"] < inf
-        ):
-            raise ValueError(f"{json.dumps(row)} is no entry")
-    for value in data["kind"].values():
-        if not isinstance(value, (str, int, float, bool)):
-            raise ValueError(f"{json.dumps(value)} says nothing of a kind of problem")
-    seen = data["seen"]
-    if not isinstance(seen, list) or not all(isinstance(name, str) for name in seen):
-        raise ValueError("what a section has seen is no list of kernels")
-    return Section(dict(data["kind"]), tuple(sorted(set(seen))), data["tuned"])
-
-
-def _said(error: Exception) -> str:
-    return f"there is no {error}" if isinstance(error, KeyError) else str(error)
 
 
 def sections_to_update(path: Path, header: Header, family: Family[Any]) -> list[Section]:

@@ -12,12 +12,19 @@ from typing import TYPE_CHECKING, Any
 from tilewright import device as devices
 from tilewright.device import DeviceProperties
 from tilewright.routing import Capability
+from tilewright.schema import Integer, Schema, String, fields
 
 if TYPE_CHECKING:
     from tilewright.registry import Registry
 
 FORMAT = 2
 _SHORT = {"cuda": 2, "cutlass": 3}  # numbers of a release that are kept
+FIELDS: dict[str, Schema] = {
+    "gpu": String(r".*[A-Za-z0-9].*", "a GPU's name"),
+    "capability": String(r"\d{1,3}\.\d{1,3}", "a capability such as 9.0"),
+    "sm_count": Integer(1, 4096),
+    **fields(("driver", "cuda", "cutlass"), String(r"[\w.+ -]{0,100}", "a release")),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +71,10 @@ class Header:
 
     @classmethod
     def parse(cls, head: Mapping[str, Any]) -> Header:
-        """Releases are shortened as `of` does, so that what is read compares with what is here.
-
-        Raises KeyError, TypeError or ValueError where a field is missing, or is no such thing.
-        """
-        texts = {name: head[name] for name in ("gpu", "capability", "driver", "cuda", "cutlass")}
-        if not all(isinstance(text, str) for text in texts.values()) or type(head["sm_count"]) is not int:
-            raise TypeError("a field of the header has a wrong type")
-        if not texts["gpu"] or not re.fullmatch(r"\d{1,3}\.\d{1,3}", texts["capability"], re.ASCII):
-            raise ValueError(f"its GPU is {texts['gpu']!r}, of capability {texts['capability']!r}")
-        texts |= {name: _shortened(name, texts[name]) for name in _SHORT}
-        return cls(sm_count=head["sm_count"], **texts)
+        """Of a file's head, which is of `FIELDS`; releases are shortened as `of` shortens them, so that what
+        is merged and written again is read as of the same machine."""
+        given = {name: head[name] for name in FIELDS}
+        return cls(**given | {name: _shortened(name, given[name]) for name in _SHORT})
 
     @property
     def capability_numbers(self) -> Capability:

@@ -72,12 +72,13 @@ def points(read: Sequence[files.TunedFile], family: Family[Any], device: DeviceP
     the first counts."""
     seen = set()
     for section in (section for file in read for section in file.sections):
+        kind = files.whole_kind(family, section.kind)
+        if kind is None:  # a field that problems no longer have
+            continue
         for row in section.rows:
-            extents = {name: row[name] for name in family.extents}
-            try:
-                problem = family.problem(**section.kind, **extents)
-            except TypeError:  # a field that problems no longer have
+            if not files.is_row(row, family):
                 continue
+            problem = family.problem(**kind, **{name: row[name] for name in family.extents})
             if problem not in seen:
                 seen.add(problem)
                 yield Point(

@@ -39,7 +39,7 @@ from tilewright.ops.blockscaled_gemm.cost_work import (
 )
 from tilewright.ops.blockscaled_gemm.problem import BITS, Kind, Problem
 from tilewright.ops.common.estimates import Estimate
-from tilewright.ops.common.tactics import Tactic, extents
+from tilewright.ops.common.tactics import Tactic, cluster_unit, extents
 from tilewright.table import KernelRecord
 
 # The hardware. Multiplications of an SM a clock, by the bits of the wider operand: dense peaks of the data
@@ -203,7 +203,7 @@ def _shape(record: KernelRecord, tactic: Tactic) -> tuple[int, int]:
     if tactic.cluster:
         return extents(tactic.cluster)
     own = record.config["cluster"]
-    shape = record.facts["cluster_multiple"] if own == "dynamic" else own
+    shape = cluster_unit(record) if own == "dynamic" else own
     return shape[0], shape[1]
 
 

@@ -11,6 +11,7 @@ from tilewright.ops.common.family import Family, later
 from tilewright.ops.common.tactics import (
     MATRIX_SETTINGS,
     Tactic,
+    cluster_unit,
     misfit_cluster,
     misfit_settings,
     misfit_splits,
@@ -121,7 +122,7 @@ def candidates(record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
     split = splittings(record, problem.k)
     if record.config["cluster"] != "dynamic":
         return split
-    return _clustered(split, record.facts["cluster_multiple"][0])
+    return _clustered(split, cluster_unit(record)[0])
 
 
 @functools.lru_cache(maxsize=4096)

@@ -22,6 +22,7 @@ MATRIX_SETTINGS = ("cluster", "fallback", "raster", "swizzle", "decomposition", 
 MAX_CLUSTER = 16
 STREAM_K_SPLITS = (2, 3, 4, 6, 8, 12, 16)  # that selection weighs
 
+_NUMBER = re.compile(r"[0-9]{1,6}")
 _CLUSTER = re.compile(r"([1-9]\d?)x([1-9]\d?)")
 
 
@@ -73,8 +74,8 @@ class Tactic:
                     "tactic",
                     f"{setting!r} is not NAME=VALUE with a NAME of {', '.join(_SETTINGS)}",
                 )
-            if _SETTINGS[name] is int and not value.isdecimal():
-                raise ArgumentError("tactic", f"{name} is {value!r}; a number is wanted")
+            if _SETTINGS[name] is int and not _NUMBER.fullmatch(value):
+                raise ArgumentError("tactic", f"{name} is {value[:20]!r}; a number is wanted")
             given[name] = _SETTINGS[name](value)
         return cls(kernel, **given)  # type: ignore[arg-type]
 
@@ -147,7 +148,7 @@ def misfit_cluster(tactic: Tactic, record: KernelRecord) -> str | None:
         return f"its cluster is {own[0]}x{own[1]}, compiled in"
     if not tactic.cluster:
         return f"fallback is {tactic.fallback} and there is no cluster to fall back from"
-    unit = tuple(record.facts["cluster_multiple"])
+    unit = cluster_unit(record)
     cluster = extents(tactic.cluster)
     fallback = extents(tactic.fallback) if tactic.fallback else unit
     for what, shape in (("cluster", cluster), ("fallback", fallback)):
@@ -161,6 +162,12 @@ def misfit_cluster(tactic: Tactic, record: KernelRecord) -> str | None:
         if shape[0] % part[0] or shape[1] % part[1]:
             return f"{what} {shape[0]}x{shape[1]} is not made of {whose} {part[0]}x{part[1]} thread blocks"
     return None
+
+
+def cluster_unit(record: KernelRecord) -> tuple[int, int]:
+    """What a kernel's run-time clusters are made of, in thread blocks along its own m and n."""
+    m, n = record.facts.get("cluster_multiple", (1, 1))
+    return m, n
 
 
 def splittings(record: KernelRecord, k: int) -> tuple[Tactic, ...]:

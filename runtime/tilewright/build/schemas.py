@@ -1,0 +1,103 @@
+"""What the files say that a build writes and reads again, but for library.json (library.py)."""
+
+from __future__ import annotations
+
+from tilewright.schema import (
+    Anything,
+    Array,
+    Boolean,
+    Integer,
+    Map,
+    Null,
+    Number,
+    Object,
+    Schema,
+    String,
+    Union,
+    fields,
+)
+
+ANY_FORMAT = Object({"format": Integer()}, others=Anything())
+
+_COUNTS = Map(Integer())  # by opcode
+# What a compile found out of a kernel, wherever it is said.
+_MEASURED: dict[str, Schema] = {
+    **fields(
+        ("registers", "smem_bytes", "spill_store_bytes", "spill_load_bytes", "stack_bytes", "code_bytes"),
+        Integer(),
+    ),
+    **fields(("tensor_instructions", "grid_dependency"), _COUNTS),
+    "seconds": Number(),
+    "peak_memory_bytes": Integer(),
+}
+_OBJECT = Object({"sha256": String(), "bytes": Integer()})
+
+# report.json of an entry of the cache, by its kind.
+ENTRIES: dict[str, Schema] = {
+    "table": Object({"object": _OBJECT}, others=Anything()),
+    "kernel": Object(
+        {
+            "object": _OBJECT,
+            **_MEASURED,
+            "threads": Union((Integer(), Null())),
+            "warnings": Array(Object({"code": String(), "text": String()}, others=Anything())),
+        },
+        optional={"data_instructions": _COUNTS},
+        others=Anything(),
+    ),
+}
+
+# `tilewright build --report`, as far as `tilewright status --record` asks for it.
+_UNIT = Object(
+    {
+        **fields(("name", "module"), String()),
+        "source_key": String(),
+        "findings": Array(Object({"kind": String()}, others=Anything())),
+    },
+    optional=_MEASURED,
+    others=Anything(),
+)
+BUILD_REPORT = Object(
+    {
+        "toolchain": Object({"cutlass": String(r"\d{1,4}(\.\d{1,4})*", "a release")}, others=String()),
+        "kernels": Array(_UNIT),
+    },
+    others=Anything(),
+)
+
+# Records: of kernels that were compiled, and of those that were run on a GPU.
+_RECORDED: dict[str, Schema] = {"name": String(), "source_key": String()}
+COMPILED_RECORD = Object(
+    {
+        "kernels": Array(
+            Object(
+                {**_RECORDED, **_MEASURED},
+                optional={"cutlass": String(), "findings": Array(String())},
+                others=Anything(),
+            )
+        ),
+    },
+    optional={"module": String(), "toolchain": Map(String())},
+    others=Anything(),
+)
+RUN_RECORD = Object(
+    {
+        **fields(("gpu", "date"), String()),
+        "kernels": Array(
+            Object(
+                {**_RECORDED, "passed": Boolean()},
+                optional={"problems": Integer(), "max_error": Union((Number(), Null())), "date": String()},
+                others=Anything(),
+            )
+        ),
+    },
+    others=Anything(),
+)
+
+# What became of a unit, as the process that compiled it says (unit.py).
+OUTCOME = Object(
+    {"status": String()},
+    optional={
+        "message": String(), "errors": Array(String()), "log": String(), "out_of_memory": Boolean()
+    },
+)  # fmt: skip

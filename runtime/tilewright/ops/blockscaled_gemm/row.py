@@ -1,0 +1,36 @@
+"""What rows of `blockscaled_gemm` tables say of kernels, as far as this runtime asks.
+
+And what tuned files say of a kind of problem.
+"""
+
+from __future__ import annotations
+
+from tilewright.ops.blockscaled_gemm.problem import BLOCK, OUTPUTS
+from tilewright.ops.common.row import ALIGNMENT, CLUSTER, SCHEDULER, SHARED_BYTES, TILE, C
+from tilewright.schema import Anything, Array, Boolean, Enum, Integer, Object, Union, fields
+
+CONFIG = Object(
+    {
+        **fields("ab", Enum(tuple(BLOCK))),
+        "d": Enum(OUTPUTS),
+        "c": C,
+        "tile": TILE,
+        "cluster": Union((Enum(("dynamic",)), CLUSTER)),
+        "schedule": Enum(("1sm", "2sm", "cooperative", "pingpong")),
+        "scheduler": SCHEDULER,
+        "store": Enum(("tma", "direct", "direct_256")),
+        "prefetch": Enum(("tma", "none")),
+        "swap_ab": Boolean(),
+    },
+    others=Anything(),
+)
+FACTS = Object(
+    {
+        "smem_bytes": SHARED_BYTES,
+        "block": Integer(1, 128),  # elements along k that share a scale factor
+        "alignment": Object(fields("abcd", ALIGNMENT)),
+    },
+    optional={"cluster_multiple": Array(Integer(1, 2), 2)},
+    others=Anything(),
+)
+KIND = Object(optional={**fields("ab", Enum(tuple(BLOCK))), "d": Enum(OUTPUTS), "c": Boolean()})

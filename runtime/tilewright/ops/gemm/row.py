@@ -1,0 +1,39 @@
+"""What rows of `gemm` tables say of kernels, as far as this runtime asks.
+
+And what tuned files say of a kind of problem.
+"""
+
+from __future__ import annotations
+
+from tilewright.ops.common.row import ALIGNMENT, CLUSTER, SCHEDULER, SHARED_BYTES, TILE, C
+from tilewright.ops.gemm.problem import ACTIVATIONS, BYTES
+from tilewright.schema import Anything, Boolean, Enum, Object, fields
+
+_TYPE = Enum(tuple(BYTES))
+_LAYOUT = Enum(("tn", "tt", "nn", "nt"))
+
+CONFIG = Object(
+    {
+        **fields(("a", "b", "d"), _TYPE),
+        "c": C,
+        "layout": _LAYOUT,
+        "tile": TILE,
+        "cluster": CLUSTER,
+        "schedule": Enum(("cooperative", "pingpong")),
+        "scheduler": SCHEDULER,
+        "activation": Enum(ACTIVATIONS),
+        **fields(("fast_accum", "swap_ab", "bias"), Boolean()),
+    },
+    others=Anything(),
+)
+FACTS = Object(
+    {"smem_bytes": SHARED_BYTES, "alignment": Object(fields("abcd", ALIGNMENT))}, others=Anything()
+)
+KIND = Object(
+    optional={
+        **fields(("a", "b", "d"), _TYPE),
+        "layout": _LAYOUT,
+        "activation": Enum(ACTIVATIONS),
+        **fields(("c", "bias", "fast_accum"), Boolean()),
+    }
+)

@@ -1,0 +1,49 @@
+"""What rows of `quantize` tables say of kernels, as far as this runtime asks.
+
+And what tuned files say of a kind of problem.
+"""
+
+from __future__ import annotations
+
+from tilewright.ops.common.row import ALIGNMENT, SHARED_BYTES
+from tilewright.ops.quantize.problem import (
+    BLOCK,
+    DIRECTIONS,
+    FUSIONS,
+    GLOBAL_SCALES,
+    LAYOUT_CODES,
+    X_BITS,
+)
+from tilewright.schema import Anything, Boolean, Enum, Integer, Object, fields
+
+CONFIG = Object(
+    {
+        "format": Enum(tuple(BLOCK)),
+        "x": Enum(tuple(X_BITS)),
+        "direction": Enum(DIRECTIONS),
+        "variant": Enum(("vector", "tma")),
+        "arithmetic": Enum(("exact", "fast")),
+        "fusion": Enum(FUSIONS),
+        "threads": Integer(32, 1024),
+    },
+    others=Anything(),
+)
+FACTS = Object(
+    {
+        "smem_bytes": SHARED_BYTES,
+        "k_multiple": Integer(1, 4096),
+        "alignment": Object(fields(("x", "data"), ALIGNMENT)),
+    },
+    others=Anything(),
+)
+KIND = Object(
+    optional={
+        "direction": Enum(DIRECTIONS),
+        "format": Enum(tuple(BLOCK)),
+        "x": Enum(tuple(X_BITS)),
+        "layout": Enum(tuple(LAYOUT_CODES)),
+        "fusion": Enum(FUSIONS),
+        "global_scale": Enum(GLOBAL_SCALES),
+        "exact": Boolean(),
+    }
+)

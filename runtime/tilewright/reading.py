@@ -1,0 +1,168 @@
+"""Reads files of data: tables, tuned files, reports, records, lists of sizes, specs.
+
+Whoever wrote a file, reading it ends soon and says what is wrong with it: only regular files are read (a pipe
+would wait for ever), of a bounded size and depth, and a schema (`tilewright.schema`) has checked all values
+before anything uses them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any, NoReturn
+
+from tilewright.errors import UnreadableFileError
+from tilewright.schema import Mismatch, Schema
+
+MOST_BYTES = 256 << 20  # 20,000 kernels are a table of 14 MB
+MOST_YAML_BYTES = 8 << 20
+MOST_DEPTH = 32  # of YAML; of JSON, what a schema takes
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def contents(path: Path, most: int = MOST_BYTES) -> bytes:
+    """The bytes of a regular file, or of one that a link leads to.
+
+    Raises FileNotFoundError where there is none, UnreadableFileError where something else stands there, it
+    has more than `most` bytes, or may not be read.
+    """
+    try:
+        # Without O_NONBLOCK, opening a pipe waits for somebody to write to it.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            mode = os.fstat(descriptor).st_mode
+            if not stat.S_ISREG(mode):
+                raise UnreadableFileError(path, f"{_KINDS.get(stat.S_IFMT(mode), 'something else')}, no file")
+            return _read(descriptor, path, most)
+        finally:
+            os.close(descriptor)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise UnreadableFileError(path, error.strerror or str(error)) from None
+    except ValueError:  # a null character
+        raise UnreadableFileError(repr(str(path)), "no path") from None
+
+
+def text(path: Path, most: int = MOST_BYTES) -> str:
+    """As `contents`; UnreadableFileError also where they are not UTF-8."""
+    return _decoded(path, contents(path, most))
+
+
+def load_json(path: Path, schema: Schema) -> Any:
+    """The content of a JSON file that the schema takes.
+
+    Raises FileNotFoundError where there is none, UnreadableFileError, which names the place in the file,
+    where it is something else.
+    """
+    return parse_json(path, contents(path), schema)
+
+
+def parse_json(path: Path, data: bytes, schema: Schema) -> Any:
+    """As `load_json`, of what was read of the file."""
+    found = loads(path, _decoded(path, data))
+    check(path, found, schema)
+    return found
+
+
+def loads(path: Path | str, text: str) -> Any:
+    """JSON of a file, or of a part of one, that no schema has seen. Raises UnreadableFileError."""
+    try:
+        return json.loads(text, parse_constant=_no_number)
+    except json.JSONDecodeError as error:
+        raise UnreadableFileError(
+            path, f"line {error.lineno}, column {error.colno}: not JSON: {error.msg}"
+        ) from None
+    except RecursionError:
+        raise UnreadableFileError(path, "not JSON of ours: it is nested too deeply") from None
+    except ValueError as error:  # a number of thousands of digits
+        raise UnreadableFileError(path, f"not JSON of ours: {error}") from None
+
+
+def check(path: Path | str, value: Any, schema: Schema) -> None:
+    """Raises UnreadableFileError where the schema does not take what the file holds."""
+    try:
+        schema.check(value)
+    except Mismatch as mismatch:
+        raise UnreadableFileError(path, str(mismatch)) from None
+
+
+def load_yaml(path: Path) -> Any:
+    """The values of a YAML file, as YAML's safe types. Tags are refused, and aliases, which can stand for far
+    more than is written. Raises as `load_json`."""
+    import yaml  # noqa: PLC0415 (40 ms, and most commands read none)
+
+    text = _decoded(path, contents(path, MOST_YAML_BYTES))
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        if (deep := too_deep(text)) is not None:
+            raise UnreadableFileError(
+                path, f"line {deep[0]}, column {deep[1]}: nested more than {MOST_DEPTH} deep"
+            )
+        for event in yaml.parse(text, Loader=loader):
+            if isinstance(event, yaml.AliasEvent) or getattr(event, "tag", None):
+                raise UnreadableFileError(
+                    path, f"{_place(event.start_mark)}an alias or a tag, which it may not hold"
+                )
+        return yaml.load(text, Loader=loader)
+    except yaml.MarkedYAMLError as error:
+        raise UnreadableFileError(path, f"{_place(error.problem_mark)}not YAML: {error.problem}") from None
+    except (yaml.YAMLError, ValueError, OverflowError) as error:  # a date, a number of thousands of digits
+        raise UnreadableFileError(path, f"not YAML of ours: {error}") from None
+
+
+def too_deep(text: str) -> tuple[int, int] | None:
+    """The line and column, from 1, where YAML is nested more than `MOST_DEPTH` deep; None where it is not, up
+    to its first fault.
+
+    libyaml's composer calls itself for each level, and so ends the process at some 30,000 of them; its parser
+    does not.
+    """
+    import yaml  # noqa: PLC0415
+
+    depth = 0
+    try:
+        for event in yaml.parse(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader)):
+            if isinstance(event, yaml.CollectionStartEvent):
+                depth += 1
+                if depth > MOST_DEPTH:
+                    mark: Any = event.start_mark
+                    return mark.line + 1, mark.column + 1
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+    except yaml.YAMLError:
+        pass
+    return None
+
+
+def _place(mark: Any) -> str:
+    return f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+
+
+def _read(descriptor: int, path: Path, most: int) -> bytes:
+    parts, length = [], 0
+    while part := os.read(descriptor, 1 << 20):
+        parts.append(part)
+        length += len(part)
+        if length > most:
+            raise UnreadableFileError(path, f"more than {most} bytes")
+    return b"".join(parts)
+
+
+def _decoded(path: Path, data: bytes) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UnreadableFileError(path, f"byte {error.start}: not UTF-8") from None
+
+
+def _no_number(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no number")

@@ -1,0 +1,298 @@
+"""What a file must hold, as plain data: `Object({"name": String(), "tile": Array(Integer(1), 3)})`.
+
+The words are those of JSON Schema. `check` answers nothing, or raises Mismatch, which says where a value
+stands, what is wanted there and what there is. A row of a table is checked in some 15 us.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any, Protocol
+
+MOST_INTEGER = 2**63 - 1
+_MOST_TEXT = 65536  # characters
+_SHOWN = 60  # of a value, in a message
+_MOST_DEPTH = 8  # of what `Any_` takes
+
+
+class Mismatch(Exception):  # noqa: N818 (no error of its own: `reading` makes one of it)
+    """A value that is not what a schema wants."""
+
+    def __init__(self, wanted: str, given: object) -> None:
+        super().__init__(wanted, given)
+        self.fault = f"{wanted} is wanted, not {shown(given)}"
+        self._steps: list[str] = []  # that lead to the value, the innermost first
+
+    @classmethod
+    def of(cls, fault: str) -> Mismatch:
+        """A fault that is not of one value, such as a field that is missing."""
+        mismatch = cls("", None)
+        mismatch.fault = fault
+        return mismatch
+
+    def within(self, step: str) -> Mismatch:
+        """The same, one level further out."""
+        self._steps.append(step)
+        return self
+
+    def __str__(self) -> str:
+        place = "".join(reversed(self._steps)).lstrip(".")
+        return f"{place}: {self.fault}" if place else self.fault
+
+
+def shown(value: object) -> str:
+    """A value of JSON as messages show it: short, in ASCII."""
+    if isinstance(value, list):
+        return "a list"
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, int) and abs(value) > MOST_INTEGER:
+        return "a number of more than 64 bits"
+    text = json.dumps(value[: _SHOWN + 1] if isinstance(value, str) else value)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
+
+class Schema(Protocol):
+    """What a value must be."""
+
+    @property
+    def wanted(self) -> str:
+        """It in words, with an article."""
+        ...
+
+    def check(self, value: Any) -> None:
+        """Raises Mismatch where the value is something else."""
+        ...
+
+
+@dataclass(frozen=True)
+class String:
+    """Text, all of which matches `pattern` where there is one; `wanted` says so in words."""
+
+    pattern: str = ""
+    wanted: str = "text"
+
+    def check(self, value: Any) -> None:
+        if (
+            type(value) is not str
+            or len(value) > _MOST_TEXT
+            or (self.pattern and not re.fullmatch(self.pattern, value))
+            or not (value.isascii() or _encodable(value))
+        ):
+            raise Mismatch(self.wanted, value)
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A regular expression."""
+
+    wanted: str = "a regular expression"
+
+    def check(self, value: Any) -> None:
+        String().check(value)
+        try:
+            re.compile(value)
+        except (re.error, OverflowError, RecursionError):
+            raise Mismatch(self.wanted, value) from None
+
+
+@dataclass(frozen=True)
+class Integer:
+    """A whole number from `least` to `most`."""
+
+    least: int = 0
+    most: int = MOST_INTEGER
+
+    @property
+    def wanted(self) -> str:
+        upper = "" if self.most == MOST_INTEGER else f" to {self.most}"
+        return (
+            f"a whole number from {self.least}{upper}" if upper else f"a whole number, {self.least} or more"
+        )
+
+    def check(self, value: Any) -> None:
+        if type(value) is not int or not self.least <= value <= self.most:
+            raise Mismatch(self.wanted, value)
+
+
+@dataclass(frozen=True)
+class Number:
+    """A finite number, whole or not; `positive` ones are more than 0, others 0 or more."""
+
+    positive: bool = False
+
+    @property
+    def wanted(self) -> str:
+        return "a number above 0" if self.positive else "a number, 0 or more"
+
+    def check(self, value: Any) -> None:
+        if type(value) not in (int, float) or not 0 <= value < inf or value > MOST_INTEGER:
+            raise Mismatch(self.wanted, value)
+        if self.positive and not value:
+            raise Mismatch(self.wanted, value)
+
+
+@dataclass(frozen=True)
+class Boolean:
+    wanted: str = "true or false"
+
+    def check(self, value: Any) -> None:
+        if type(value) is not bool:
+            raise Mismatch(self.wanted, value)
+
+
+@dataclass(frozen=True)
+class Null:
+    wanted: str = "null"
+
+    def check(self, value: Any) -> None:
+        if value is not None:
+            raise Mismatch(self.wanted, value)
+
+
+@dataclass(frozen=True)
+class Enum:
+    """One of these texts."""
+
+    values: tuple[str, ...]
+
+    @property
+    def wanted(self) -> str:
+        return f"one of {', '.join(self.values)}" if len(self.values) > 1 else self.values[0]
+
+    def check(self, value: Any) -> None:
+        if type(value) is not str or value not in self.values:
+            raise Mismatch(self.wanted, value)
+
+
+@dataclass(frozen=True)
+class Array:
+    """A list of items of one kind, `length` of them where that is given."""
+
+    item: Schema
+    length: int | None = None
+
+    @property
+    def wanted(self) -> str:
+        return "a list" if self.length is None else f"a list of {self.length}"
+
+    def check(self, value: Any) -> None:
+        if type(value) is not list or (self.length is not None and len(value) != self.length):
+            raise Mismatch(self.wanted, value)
+        for index, item in enumerate(value):
+            try:
+                self.item.check(item)
+            except Mismatch as mismatch:
+                raise mismatch.within(f"[{index}]") from None
+
+
+@dataclass(frozen=True)
+class Map:
+    """A mapping of any names to values of one kind."""
+
+    value: Schema
+    name: Schema = field(default_factory=String)
+    wanted: str = "a mapping"
+
+    def check(self, value: Any) -> None:
+        if type(value) is not dict:
+            raise Mismatch(self.wanted, value)
+        for name, one in value.items():
+            try:
+                self.name.check(name)
+                self.value.check(one)
+            except Mismatch as mismatch:
+                raise mismatch.within(f".{shown(name).strip(chr(34))}") from None
+
+
+@dataclass(frozen=True)
+class Object:
+    """A mapping with these fields. Others are of `others`, or, where that is None, there are none."""
+
+    required: Mapping[str, Schema] = field(default_factory=dict)
+    optional: Mapping[str, Schema] = field(default_factory=dict)
+    others: Schema | None = None
+    wanted: str = "a mapping"
+
+    def check(self, value: Any) -> None:
+        if type(value) is not dict:
+            raise Mismatch(self.wanted, value)
+        for name, schema in self.required.items():
+            if name not in value:
+                raise Mismatch.of(f"there is no {name!r}")
+            _check_field(schema, name, value[name])
+        for name, one in value.items():
+            if name not in self.required:
+                _check_field(self._of_others(name), name, one)
+
+    def _of_others(self, name: str) -> Schema:
+        schema = self.optional.get(name, self.others)
+        if schema is None:
+            known = ", ".join([*self.required, *self.optional])
+            raise Mismatch.of(f"{shown(name)} is none of its fields: {known}")
+        return schema
+
+
+@dataclass(frozen=True)
+class Union:
+    """What one of several schemas takes."""
+
+    members: tuple[Schema, ...]
+
+    @property
+    def wanted(self) -> str:
+        return " or ".join(member.wanted for member in self.members)
+
+    def check(self, value: Any) -> None:
+        for member in self.members:
+            try:
+                return member.check(value)
+            except Mismatch:
+                continue
+        raise Mismatch(self.wanted, value)
+
+
+@dataclass(frozen=True)
+class Anything:
+    """Any value of JSON that is not nested deeply."""
+
+    wanted: str = f"a value nested {_MOST_DEPTH} deep at most"
+
+    def check(self, value: Any) -> None:
+        self._check(value, _MOST_DEPTH)
+
+    def _check(self, value: Any, levels: int) -> None:
+        if isinstance(value, (list, dict)):
+            if not levels:
+                raise Mismatch(self.wanted, value)
+            for one in value.values() if isinstance(value, dict) else value:
+                self._check(one, levels - 1)
+        elif type(value) is int:
+            Integer(-MOST_INTEGER).check(value)
+        elif isinstance(value, str):
+            String().check(value)
+
+
+def _check_field(schema: Schema, name: str, value: Any) -> None:
+    try:
+        schema.check(value)
+    except Mismatch as mismatch:
+        raise mismatch.within(f".{name}") from None
+
+
+def _encodable(text: str) -> bool:
+    """Whether UTF-8 has the text: JSON can spell halves of characters, which no terminal takes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def fields(names: Iterable[str], schema: Schema) -> dict[str, Schema]:
+    """Several fields of one kind."""
+    return dict.fromkeys(names, schema)

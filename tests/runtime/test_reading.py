@@ -1,0 +1,235 @@
+"""Files of data: which are read at all, and what schemas say of their values."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tilewright import ops, reading
+from tilewright.errors import TableError, UnreadableFileError
+from tilewright.schema import (
+    Anything,
+    Array,
+    Boolean,
+    Enum,
+    Integer,
+    Map,
+    Mismatch,
+    Null,
+    Number,
+    Object,
+    Pattern,
+    Schema,
+    String,
+    Union,
+)
+from tilewright.table import Table
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "file"
+
+
+def refused(path: Path, **limits: int) -> str:
+    with pytest.raises(UnreadableFileError) as caught:
+        reading.contents(path, **limits)
+    assert caught.value.exit_code == 2
+    assert str(path) in caught.value.message
+    return caught.value.reason
+
+
+def test_only_regular_files_are_read(path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        reading.contents(path)
+    path.symlink_to("nowhere")
+    with pytest.raises(FileNotFoundError):
+        reading.contents(path)
+    path.unlink()
+    path.mkdir()
+    assert refused(path) == "a folder, no file"
+    path.rmdir()
+    os.mkfifo(path)
+    assert refused(path) == "a pipe, no file"  # nobody writes to it: an ordinary open would wait
+    path.unlink()
+    (path.parent / "other").write_text("content")
+    path.symlink_to("other")
+    assert reading.contents(path) == b"content"
+    assert refused(path / "below") == "Not a directory"
+    assert refused(path, most=6) == "more than 6 bytes"
+    assert refused(Path("/dev/zero")) == "a device, no file"
+    with pytest.raises(UnreadableFileError, match="no path"):
+        reading.contents(Path("a\0b"))
+
+
+def test_a_socket_is_no_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(path.parent)  # a socket's path is 107 bytes at most
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(path.name)
+        with pytest.raises(UnreadableFileError):
+            reading.contents(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[" * 200_000, "nested too deeply"),
+        ('{"a": ' * 200_000, "nested too deeply"),
+        ("1" * 5_000, "not JSON of ours"),
+        ("NaN", "NaN is no number"),
+        ("-Infinity", "-Infinity is no number"),
+        ('{"a": 1,\n}', "line 2, column 1: not JSON"),
+        ("", "line 1, column 1: not JSON"),
+    ],
+)
+def test_what_is_no_json_of_ours(path: Path, text: str, said: str) -> None:
+    path.write_text(text)
+    with pytest.raises(UnreadableFileError, match=said):
+        reading.load_json(path, Anything())
+
+
+def test_json_is_utf_8(path: Path) -> None:
+    path.write_bytes(b'"\xff"')
+    with pytest.raises(UnreadableFileError, match="byte 1: not UTF-8"):
+        reading.load_json(path, Anything())
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[" * 100_000, "nested more than 32 deep"),
+        ("- " * 100_000, "line 1, column 65: nested more than 32 deep"),
+        ("a: &a [1]\nb: *a", "line 1, column 4: an alias or a tag|line 2, column 4: an alias or a tag"),
+        ("!!timestamp x", "line 1, column 1: an alias or a tag"),
+        ("2024-99-99", "not YAML of ours: month must be"),
+        ("9" * 5_000, "not YAML of ours"),
+        ("{[a]: 1}", "not YAML: found unhashable key"),
+        ("a: b: c", "not YAML: mapping values are not allowed"),
+    ],
+)
+def test_what_is_no_yaml_of_ours(path: Path, text: str, said: str) -> None:
+    path.write_text(text)
+    with pytest.raises(UnreadableFileError, match=said):
+        reading.load_yaml(path)
+
+
+def test_yaml_as_deep_as_it_may_be(path: Path) -> None:
+    path.write_text("[" * reading.MOST_DEPTH + "]" * reading.MOST_DEPTH)
+    assert reading.load_yaml(path) == [json.loads("[" * 31 + "]" * 31)]
+
+
+ROW = Object({"name": String("[a-z]+", "a name"), "tile": Array(Integer(1, 256), 3)}, {"note": Null()})
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "said"),
+    [
+        (String(), 3, "text is wanted, not 3"),
+        (String(), "\ud800", r'text is wanted, not "\ud800"'),
+        (String("a+", "a's"), "aab", 'a\'s is wanted, not "aab"'),
+        (String(), "x" * 65_537, f'text is wanted, not "{"x" * 56}...'),
+        (Pattern(), "(", 'a regular expression is wanted, not "("'),
+        (Integer(), True, "a whole number, 0 or more is wanted, not true"),
+        (Integer(), -1, "a whole number, 0 or more is wanted, not -1"),
+        (Integer(), 2**63, "a whole number, 0 or more is wanted, not a number of more than 64 bits"),
+        (Integer(1, 4), 5, "a whole number from 1 to 4 is wanted, not 5"),
+        (Integer(1, 4), 1.0, "a whole number from 1 to 4 is wanted, not 1.0"),
+        (Number(), -0.5, "a number, 0 or more is wanted, not -0.5"),
+        (Number(), float("inf"), "a number, 0 or more is wanted, not Infinity"),
+        (Number(), False, "a number, 0 or more is wanted, not false"),
+        (Number(positive=True), 0, "a number above 0 is wanted, not 0"),
+        (Boolean(), 1, "true or false is wanted, not 1"),
+        (Enum(("a", "b")), "c", 'one of a, b is wanted, not "c"'),
+        (Enum(("a", "b")), ["a"], "one of a, b is wanted, not a list"),
+        (Array(Integer()), {"a": 1}, "a list is wanted, not a mapping"),
+        (Array(Integer(), 2), [1], "a list of 2 is wanted, not a list"),
+        (Array(Integer()), [1, None], "[1]: a whole number, 0 or more is wanted, not null"),
+        (Map(Integer()), {"a": "b"}, 'a: a whole number, 0 or more is wanted, not "b"'),
+        (Map(Integer()), [], "a mapping is wanted, not a list"),
+        (Union((Null(), Integer())), "a", 'null or a whole number, 0 or more is wanted, not "a"'),
+        (Anything(), json.loads("[" * 9 + "]" * 9), "a value nested 8 deep at most is wanted, not a list"),
+        (Anything(), {"a": 10**30}, "is wanted, not a number of more than 64 bits"),
+        (ROW, None, "a mapping is wanted, not null"),
+        (ROW, {"name": "a"}, "there is no 'tile'"),
+        (ROW, {"name": "a", "tile": [1, 2, 3], "x": 1}, '"x" is none of its fields: name, tile, note'),
+        (Map(ROW), {"r": {"name": "a", "tile": [1, 2, 0]}}, "r.tile[2]: a whole number from 1 to 256 is"),
+    ],
+)
+def test_what_schemas_refuse(schema: Schema, value: Any, said: str) -> None:
+    with pytest.raises(Mismatch) as caught:
+        schema.check(value)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        (String(), "ä"),
+        (Integer(), 2**63 - 1),
+        (Number(), 0),
+        (Number(positive=True), 1e-9),
+        (Union((Null(), Integer())), None),
+        (Anything(), json.loads("[" * 8 + "]" * 8)),
+        (ROW, {"tile": [1, 256, 3], "name": "a", "note": None}),
+        (Object({}, others=Integer()), {"a": 1}),
+    ],
+)
+def test_what_schemas_take(schema: Schema, value: Any) -> None:
+    schema.check(value)
+
+
+FAMILIES = {
+    "gemm": "sm90_gemm",
+    "blockscaled_gemm": "sm100_nvfp4_gemm",
+    "quantize": "quantize",
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_field_that_the_runtime_asks_a_row_for_is_checked(family: str, tmp_path: Path) -> None:
+    """Each field that a family's schema names, gone or of another type: an error that names it."""
+    text = (ROOT / "generated" / FAMILIES[family] / "table.json").read_text()
+    head, first = text.split("\n")[:2]
+    row = json.loads(first.rstrip(","))
+    for part, schema in ops.row_of(family).items():
+        assert isinstance(schema, Object)
+        for name in schema.required:
+            for values in ({}, {name: None}, {name: {"a": [{}]}}):
+                spoilt = {key: value for key, value in row[part].items() if key != name} | values
+                path = tmp_path / "table.json"
+                path.write_text(f"{head}\n{json.dumps(row | {part: spoilt})}\n]}}\n")
+                table = Table.read(path)
+                with pytest.raises(TableError, match=rf"{part}.*{name}"):
+                    table[row["name"]]
+
+
+def test_a_row_under_the_name_of_another(tmp_path: Path) -> None:
+    path = tmp_path / "table.json"
+    head = {"format": 1, "module": "m", "family": "tiny"}
+    row = '{"name": "a", "name": "b", "source": "a.cu", "sha256": "", "arch": "sm_90a", "defines": [],'
+    row += ' "instructions": [], "config": {}, "facts": {}}'
+    path.write_text(f'{json.dumps(head)[:-1]}, "kernels": [\n{row}\n]}}\n')
+    with pytest.raises(TableError, match="the row of a is of b"):
+        Table.read(path)["a"]
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("nowhere")])
+def test_a_table_that_is_no_file(make: Any, tmp_path: Path) -> None:
+    make(tmp_path / "table.json")
+    with pytest.raises(TableError, match=r"table\.json: (not a dispatch table|no such file)"):
+        Table.read(tmp_path / "table.json")
+
+
+def test_reading_needs_no_yaml(tmp_path: Path) -> None:
+    """Ops read tables and tuned files at their first call."""
+    code = "import sys, tilewright.table, tilewright.tuning.files; sys.exit('yaml' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
