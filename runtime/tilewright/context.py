@@ -6,13 +6,13 @@ in its place, with a registry of their own or with a GPU that is described inste
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tilewright import device, paths
 from tilewright.device import DeviceProperties
+from tilewright.forking import fork_safe_lock
 from tilewright.registry import Registry, jit_allowed
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Context:
         self._own: dict[tuple[str, DeviceProperties], list[Entry]] = {}  # tuned by this process
         self._choices: dict[Any, Choice] = {}
         self._chosen_at = -1  # the registry's count of changes
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
 
     def select(
         self, family: Family[Any], problem: Any, device: DeviceProperties, tactic: Tactic | None = None
@@ -117,7 +117,7 @@ class _State:
 
 
 _state = _State()
-_lock = threading.Lock()
+_lock = fork_safe_lock()
 
 
 def current() -> Context:

@@ -17,6 +17,7 @@ from tilewright import library as libraries
 from tilewright import ops, paths, routing
 from tilewright.device import DeviceProperties
 from tilewright.errors import NoKernelError, NotBuiltError, TilewrightError, UnsupportedDeviceError
+from tilewright.forking import fork_safe_lock
 from tilewright.library import Library
 from tilewright.routing import Capability
 from tilewright.table import KernelRecord, Rows, Table, find_tables
@@ -84,14 +85,14 @@ class Registry:
         self._generated = paths.generated_dir() if generated is None else generated
         self._find_libraries = libraries
         self._build = build
-        self._lock = threading.RLock()
+        self._lock = fork_safe_lock()
         self._tables: dict[str, Table] | None = None
         self._home: dict[str, Table] = {}
         self._runnable: dict[tuple[str, Capability], Rows] = {}
         self._libraries: dict[str, Sequence[BuiltLibrary]] = {}  # by module, those that may load
         self._holders: dict[str, BuiltLibrary | None] = {}  # by kernel, as far as asked
         self.changes = 0  # of what is built, as far as known: what was concluded before may not stand
-        self._builds: dict[str, threading.Lock] = {}
+        self._builds: dict[tuple[int, str], threading.Lock] = {}  # by process: a child builds for itself
         self._unloadable: dict[str, dict[Path, str]] = {}  # by module: why
 
     @property
@@ -255,7 +256,7 @@ class Registry:
     def _building(self, kernel: str) -> threading.Lock:
         """Held while a kernel is built, so that two threads do not build it twice."""
         with self._lock:
-            return self._builds.setdefault(kernel, threading.Lock())
+            return self._builds.setdefault((os.getpid(), kernel), threading.Lock())
 
     def _load(self, table: Table, record: KernelRecord) -> Library | None:
         """The first library that holds the kernel and loads: a broken one must not hide the others."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tilewright import context as contexts
 from tilewright import paths
+from tilewright.forking import fork_safe_lock
 from tilewright.tuning import tuning
 from tilewright.tuning.files import Entry
 from tilewright.tuning.header import Header
@@ -55,7 +55,7 @@ class _Tuner:
         self._again = again
         self._options = options
         self._clocks = clocks
-        self._lock = threading.RLock()
+        self._lock = fork_safe_lock()
         self._met: set[Any] = set()
         self._books: dict[Any, tuning.Book] = {}
 

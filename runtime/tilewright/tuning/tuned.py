@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilewright import paths
 from tilewright.errors import TunedFileError
+from tilewright.forking import fork_safe_lock
 from tilewright.ops.common.tactics import Tactic
 from tilewright.tuning import files
 from tilewright.tuning.entries import Dropped, counted, judged
@@ -57,7 +57,7 @@ class Tuned:
         self._family = family
         self._registry = registry
         self._device = device
-        self._lock = threading.RLock()
+        self._lock = fork_safe_lock()
         self._said: list[str] = []
         self._unjudged: dict[Key, list[_Unjudged]] = {}  # by kind
         self._found: dict[Key, dict[Key, Found]] = {}  # by kind, by extents

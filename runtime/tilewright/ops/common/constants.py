@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-import threading
 
 import torch
+
+from tilewright.forking import fork_safe_lock
 
 _MOST = 1024
 # With the stream that filled it, and what others wait for.
 _Filled = tuple[torch.cuda.Stream, torch.cuda.Event]
-_lock = threading.Lock()
+_lock = fork_safe_lock()
 _kept: dict[tuple[torch.device, float], tuple[torch.Tensor, _Filled | None]] = {}
 
 

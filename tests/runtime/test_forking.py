@@ -1,0 +1,178 @@
+"""A process forked at any moment can load kernels: it finds no lock held."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tilewright import context as contexts
+from tilewright import forking
+from tilewright.context import Context
+from tilewright.forking import fork_safe_lock
+from tilewright.registry import Registry
+
+BOUND = 500  # seconds that no load reaches
+_ABOUT_TO_FORK = threading.Event()
+os.register_at_fork(before=_ABOUT_TO_FORK.set)  # of a test that lasts, and before tilewright's own
+
+
+@pytest.fixture(autouse=True)
+def not_yet() -> None:
+    _ABOUT_TO_FORK.clear()
+
+
+def forked(work: Callable[[], object]) -> int:
+    """Runs `work` in a forked process: 0 where it ends, else what ended the process."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(20)  # a deadlock ends so; the work takes milliseconds
+    try:
+        work()
+    except BaseException:  # the tests' own clean-up is not this process's
+        os._exit(1)
+    os._exit(0)
+
+
+def fork_while(busy: Callable[[Callable[[], None]], object], work: Callable[[], object]) -> int:
+    """Forks while another thread is in `busy`, in what that is given to call; what `work` then ends with."""
+    inside, end = threading.Event(), threading.Event()
+
+    def linger() -> None:
+        inside.set()
+        assert end.wait(BOUND)
+
+    with ThreadPoolExecutor(2) as threads:
+        held = threads.submit(busy, linger)
+        try:
+            assert inside.wait(BOUND)
+            child = threads.submit(forked, work)
+            assert _ABOUT_TO_FORK.wait(BOUND)
+            threading.Event().wait(0.5)  # whoever forks without waiting has forked by then
+        finally:
+            end.set()
+        held.result(BOUND)
+        return child.result(BOUND)
+
+
+@pytest.fixture
+def slow(host_library: Path, host_generated: Path, built) -> tuple[Registry, list[Callable[[], None]]]:
+    """A registry, and what it calls while it looks for libraries, with its lock held."""
+    calls: list[Callable[[], None]] = []
+
+    def libraries(module: str):
+        while calls:
+            calls.pop()()
+        return [built(host_library)]
+
+    return Registry(host_generated, libraries=libraries), calls
+
+
+def load(registry: Registry) -> None:
+    assert registry.library(registry.record("host_bf16_tn")).kernels
+
+
+def test_a_fork_during_a_load(slow) -> None:
+    registry, calls = slow
+
+    def busy(linger: Callable[[], None]) -> None:
+        calls.append(linger)
+        load(registry)
+
+    def work() -> None:
+        load(registry)
+        registry.refresh()
+        load(registry)
+
+    assert fork_while(busy, work) == 0
+    load(registry)  # and here
+
+
+def test_a_fork_while_a_kernel_is_built(
+    host_library: Path, host_generated: Path, monkeypatch: pytest.MonkeyPatch, built
+) -> None:
+    """It waits for no compiler; the child builds for itself."""
+    monkeypatch.delenv("TILEWRIGHT_JIT", raising=False)
+    parent = os.getpid()
+    listing: list[object] = []
+    inside, end = threading.Event(), threading.Event()
+
+    def build(table, kernel: str) -> None:
+        if os.getpid() == parent:
+            inside.set()
+            assert end.wait(BOUND)
+        listing.append(built(host_library))
+
+    registry = Registry(host_generated, libraries=lambda module: listing, build=build)
+    with ThreadPoolExecutor(1) as threads:
+        held = threads.submit(load, registry)
+        try:
+            assert inside.wait(BOUND)
+            assert forked(lambda: load(registry)) == 0
+        finally:
+            end.set()
+        held.result(BOUND)
+
+
+def test_a_fork_while_a_context_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contexts._state, "current", None)
+    real = Context.__init__
+
+    def busy(linger: Callable[[], None]) -> None:
+        def slowly(self: Context) -> None:
+            linger()
+            real(self)
+
+        monkeypatch.setattr(Context, "__init__", slowly)
+        contexts.current()
+
+    assert fork_while(busy, contexts.current) == 0
+
+
+def test_a_fork_waits_for_a_thread_that_takes_one_lock_after_another() -> None:
+    """In whichever order: a fork that held the one and waited for the other would wait for ever."""
+    for swap in (False, True):
+        _ABOUT_TO_FORK.clear()
+        first, second = fork_safe_lock(), fork_safe_lock()
+        if swap:
+            first, second = second, first
+
+        def busy(linger: Callable[[], None], first=first, second=second) -> None:
+            with first:
+                linger()
+                with second:
+                    pass
+
+        def work(first=first, second=second) -> None:
+            with first, second:
+                pass
+
+        assert fork_while(busy, work) == 0
+
+
+def test_who_holds_a_lock_may_fork() -> None:
+    lock = fork_safe_lock()
+
+    def work() -> None:
+        lock.release()
+        with ThreadPoolExecutor(1) as threads:  # free for others, too
+            assert threads.submit(lock.acquire, timeout=BOUND).result()
+
+    with lock:
+        assert forked(work) == 0
+    assert not forking._held
+
+
+def test_locks_that_are_gone_are_forgotten() -> None:
+    before = len(forking._kept)
+    lock = fork_safe_lock()
+    assert len(forking._kept) == before + 1
+    del lock
+    assert len(forking._kept) == before
