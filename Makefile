@@ -49,5 +49,5 @@ $(VENV)/.run: $(VENV)/bin/python pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.run
-	$(PIP) --editable '.[toolchain,torch,report,dev]'
+	$(PIP) --editable '.[toolchain,torch,report,ray,dev]'
 	@touch $@

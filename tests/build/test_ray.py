@@ -1,13 +1,15 @@
-"""Compile jobs as tasks of Ray, on a cluster of local workers; skipped where Ray is not installed."""
+"""Compile jobs as tasks of Ray, on a cluster of two nodes; skipped where Ray is not installed."""
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import ray_nodes
 from small_modules import PLAIN, Mini
 
 from tilewright.build.building import build
@@ -23,23 +25,30 @@ ray = pytest.importorskip("ray", reason="Ray is not installed (pip install 'tile
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[ray_engine.RayEngine]:
-    """A cluster of two workers, which find this module."""
-    before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(__file__).parent), before]))
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
-    try:
-        engine = ray_engine.connect(None, gpus=0)
+    """Over two nodes."""
+    with ray_nodes.two_nodes(Path(__file__).parent) as address:
+        engine = ray_engine.connect(address, gpus=0)
         yield engine
         engine.close()
-    finally:
-        ray.shutdown()
-        if before is None:
-            del os.environ["PYTHONPATH"]
-        else:
-            os.environ["PYTHONPATH"] = before
 
 
-def test_several_workers_compile_into_one_cache(
+def meets(shard: str, place: int, say: Any) -> Iterator[str]:
+    """Holds its core until as many shards as there are nodes are at work; answers with its node."""
+    folder = Path(shard)
+    (folder / str(os.getpid())).touch()
+    while len(list(folder.iterdir())) < ray_nodes.NODES:
+        time.sleep(0.01)
+    yield ray.get_runtime_context().get_node_id()
+
+
+def test_shards_run_on_both_nodes_at_once(engine: ray_engine.RayEngine, tmp_path: Path) -> None:
+    for _ in range(ray_nodes.NODES):
+        engine.submit(meets, str(tmp_path))
+    nodes = {event.value for event in engine.events() if isinstance(event, Answer)}
+    assert len(nodes) == ray_nodes.NODES
+
+
+def test_two_nodes_compile_into_one_cache(
     engine: ray_engine.RayEngine, mini: Mini, store: Store, toolchain: Toolchain
 ) -> None:
     for number, name in enumerate(("one", "two", "three"), 1):

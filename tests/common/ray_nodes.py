@@ -1,0 +1,35 @@
+"""A Ray cluster of two nodes, both of this machine: tasks cross from one to the other as between machines."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+NODES = 2
+
+
+@contextmanager
+def two_nodes(folder: Path, *, gpus: int = 0, **environment: str) -> Iterator[str]:
+    """The cluster's address. A node has one core, the last one also `gpus` GPUs, as far as Ray knows; its
+    processes find the modules of `folder`, and have this process's environment and more."""
+    import ray  # noqa: PLC0415 (an optional extra)
+    from ray.cluster_utils import Cluster  # noqa: PLC0415
+
+    search = [str(folder), str(Path(__file__).parent), os.environ.get("PYTHONPATH")]
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, search))
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        cluster = Cluster()
+        try:
+            for number in range(NODES):
+                last = number == NODES - 1
+                cluster.add_node(num_cpus=1, num_gpus=gpus if last else 0, include_dashboard=False)
+            yield cluster.address
+        finally:
+            ray.shutdown()
+            cluster.shutdown()
