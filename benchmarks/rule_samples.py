@@ -177,7 +177,7 @@ def gemm(of: Family) -> Iterator[Candidate]:
     """Every N of an instruction, some of them with the other schedule and operands; two of each rule."""
     wanted = [replace(FEW_ROWS, tile=Tile(64, n, 64)) for n in range(8, 257, 8)]
     wanted += [replace(BF16, tile=Tile(128, n, 64)) for n in (8, 16, 24, 72, 104, 152, 160, 176, 240, 248)]
-    wanted += [replace(base, tile=Tile(128, n, k)) for base, k in OTHERS for n in (8, 24, 48)]
+    wanted += [replace(base, tile=Tile(128, n, k)) for base, k in OTHERS for n in (8, 24)]
     for config in dict.fromkeys((*wanted, *GEMM_REJECTED)):
         if (found := candidate(of, config)) is not None:
             yield found

@@ -72,7 +72,8 @@ def nvcc(one: Candidate, toolchain: Toolchain, front_end: bool) -> str:
         command = kernel_command(toolchain, paths.include_dir(), source, flags, ())
         if front_end:  # code for the linker's optimiser is what the front end makes
             command = [re.sub(r"^(-gencode.*code=)sm_", r"\1lto_", word) for word in command]
-            command[command.index("-c")] = "-fatbin"
+            # Of what is rejected the host's pass, which comes first, is likely to fail, and soon.
+            command[command.index("-c")] = "-dc" if one.rule else "-fatbin"
         environment = {**os.environ, "TMPDIR": folder}  # which nvcc leaves full where it is killed
         with subprocess.Popen(
             command,
@@ -90,6 +91,8 @@ def nvcc(one: Candidate, toolchain: Toolchain, front_end: bool) -> str:
                 return f"nvcc took more than {TIMEOUT_SECONDS} s"
         if process.returncode == 0:
             return ""
+    if said.startswith("nvcc fatal"):  # it has not compiled anything
+        raise SystemExit(said)
     found = re.search(
         r"^(?:.*/)?([^/\n]*?)(?:\((\d+)\))?: *(?:fatal )?(?:static )?error[^:\n]*: *(.*)", said, re.M
     )

@@ -17,7 +17,7 @@ def family_lines(family: Family) -> Iterator[str]:
     """The family's fields and rules, for people."""
     yield f"{family.name}: a family of kernels"
     yield "fields:"
-    rows = [(name, values(field), default(field), field.description) for name, field in _fields(family)]
+    rows = [(name, field.values, default(field), field.description) for name, field in _fields(family)]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=False))
@@ -34,7 +34,7 @@ def family_json(family: Family) -> dict[str, Any]:
         "fields": [
             {
                 "name": name,
-                "values": values(field),
+                "values": field.values,
                 "default": None if field.required else text(field.default),
                 "description": field.description,
             }
@@ -79,12 +79,6 @@ def find_rules(name: str) -> list[tuple[Family, Rule]]:
     ]
 
 
-def values(field: Field) -> str:
-    """The values that a field takes: `true|false`, `auto|2..8`, `128x256x64`."""
-    schema = field.json_schema()
-    return "|".join(_value(each) for each in schema.get("anyOf", [schema]))
-
-
 def default(field: Field) -> str:
     """The field's default, or that it has none."""
     return "required" if field.required else f"default {text(field.default) or repr('')}"
@@ -92,20 +86,6 @@ def default(field: Field) -> str:
 
 def _fields(family: Family) -> list[tuple[str, Field]]:
     return list(fields_of(family).items())
-
-
-def _value(schema: dict[str, Any]) -> str:
-    if "const" in schema:
-        return str(schema["const"])
-    if "enum" in schema:
-        return "|".join(map(str, schema["enum"]))
-    if "examples" in schema:
-        return f"e.g. {schema['examples'][-1]}"
-    if schema["type"] == "boolean":
-        return "true|false"
-    if schema["type"] == "integer":
-        return f"{schema.get('minimum', '')}..{schema.get('maximum', '')}"
-    return str(schema["type"]).replace("string", "text")
 
 
 def _place(rule: Rule) -> str:

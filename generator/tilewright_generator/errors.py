@@ -88,8 +88,14 @@ class Problems:
             raise SpecError(self._found)
 
 
-def did_you_mean(wrong: str, candidates: Iterable[str]) -> str:
-    """`"; did you mean 'x'?"`, or the empty string where nothing is near; case does not count."""
+def nearest(wrong: str, candidates: Iterable[str]) -> str | None:
+    """The candidate that is likely meant, if any is near; case does not count."""
     folded = {candidate.lower(): candidate for candidate in sorted(candidates)}
     near = get_close_matches(wrong.lower(), folded, n=1, cutoff=0.6)
-    return f"; did you mean {folded[near[0]]!r}?" if near else ""
+    return folded[near[0]] if near else None
+
+
+def did_you_mean(wrong: str, candidates: Iterable[str]) -> str:
+    """`"; did you mean 'x'?"`, or the empty string where nothing is near."""
+    near = nearest(wrong, candidates)
+    return f"; did you mean {near!r}?" if near else ""

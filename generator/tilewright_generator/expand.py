@@ -122,7 +122,8 @@ def _too_large(spec: Spec, group: Group, problems: Problems) -> None:
 def _nothing_left(spec: Spec, group: Group, rejected: list[Rejected], problems: Problems) -> None:
     if size(group) == 1 and rejected:  # an explicit configuration: say all that is wrong with it
         for verdict in verdicts(spec.family, rejected[0].config):
-            problems.add(group.position, f"this configuration is not legal: {verdict}")
+            position, where = _blamed(spec, group, verdict)
+            problems.add(position, f"this configuration is not legal: {verdict}{where}")
         return
     excluded = size(group) - len(rejected)
     parts = [_by_rule(rejected)] if rejected else []
@@ -132,6 +133,20 @@ def _nothing_left(spec: Spec, group: Group, rejected: list[Rejected], problems: 
         group.position,
         f"nothing is left of this group's {counted(size(group), 'combination')}: {', '.join(parts)}{example}",
     )
+
+
+def _blamed(spec: Spec, group: Group, verdict: Verdict) -> tuple[Position, str]:
+    """Where the value stands for which a rule rejects a group of one, if the group gives it itself; else
+    where the group does, and in words where the value does."""
+    fields = next(rule.fields for rule in spec.family.rules if rule.name == verdict.rule)
+    given = [(name, group.choices[name][0].position) for name in fields]
+    for name, position in given:
+        if name in group.own and position is not None:
+            return position, ""
+    for name, position in given:
+        if position is not None:
+            return group.position, f"; {name} is given on line {position.line}"
+    return group.position, ""
 
 
 def _by_rule(rejected: list[Rejected]) -> str:

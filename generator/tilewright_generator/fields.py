@@ -16,6 +16,9 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from tilewright_generator.errors import did_you_mean
 from tilewright_generator.families import Family
 from tilewright_generator.scalars import Trap, resolve
+from tilewright_generator.words import quoted
+
+_TIMES = re.compile(r"\s*[xX*\u00d7]\s*")  # between the numbers of a shape: x, *, a multiplication sign
 
 
 class InvalidValueError(ValueError):
@@ -42,9 +45,23 @@ class Field:
             raise InvalidValueError(self._complaint(given, error)) from None
 
     def parse_text(self, text: str) -> Any:
-        """The value of a word of the command line; raises `InvalidValueError`."""
+        """The value of a word of the command line, where nothing is quoted; raises `InvalidValueError`."""
         value = resolve(text)
-        return self.parse(text if isinstance(value, Trap) else value)
+        return self.parse(text if isinstance(value, Trap) or self.takes(text) else value)
+
+    def takes(self, given: object) -> bool:
+        """Whether `given` stands for one of its values."""
+        try:
+            self.adapter.validate_python(given, strict=True)
+        except ValidationError:
+            return False
+        return True
+
+    @property
+    def values(self) -> str:
+        """What it takes, in a few words: `true|false`, `auto|2..8`, `e.g. 128x256x64`."""
+        schema = self.json_schema()
+        return "|".join(map(_in_words, schema.get("anyOf", [schema])))
 
     def json_schema(self) -> dict[str, Any]:
         """The JSON Schema of one value."""
@@ -52,6 +69,8 @@ class Field:
 
     def _complaint(self, given: object, error: ValidationError) -> str:
         """One sentence from pydantic's details, of which a union gives one per member."""
+        if slip := self._slip(given):
+            return f"{self.name}: {show(given)} {slip}"
         wanted: list[str] = []
         choices: list[str] = []
         for detail in error.errors(include_url=False):
@@ -64,10 +83,22 @@ class Field:
                 wanted.append(detail["msg"].removeprefix("Input should be "))
             else:
                 return f"{self.name}: {detail['msg']}"
+        choices = list(dict.fromkeys(choices))
         if choices:
             wanted.insert(0, f"one of {', '.join(choices)}" if len(choices) > 1 else choices[0])
         hint = did_you_mean(str(given), choices) if len(choices) > 1 else ""
         return f"{self.name}: {show(given)} should be {' or '.join(wanted)}{hint}"
+
+    def _slip(self, given: object) -> str:
+        """What is wrong with how `given` is written, where that alone is wrong."""
+        if not isinstance(given, str):
+            alike = None if given is None else text(given)
+            return f'is not text: quote it, "{alike}"' if alike is not None and self.takes(alike) else ""
+        value = resolve(given)
+        if not isinstance(value, str | Trap) and self.takes(value):
+            return f"is text: write {given} without quotes"
+        alike = _TIMES.sub("x", given.strip())
+        return f"is spelt otherwise; did you mean {alike!r}?" if alike != given and self.takes(alike) else ""
 
 
 @cache
@@ -104,4 +135,18 @@ def show(given: object) -> str:
     """A scalar of YAML as a message quotes it."""
     if given is None:
         return "null"
-    return repr(given) if isinstance(given, str) else text(given)
+    return quoted(given) if isinstance(given, str) else text(given)
+
+
+def _in_words(schema: dict[str, Any]) -> str:
+    if "const" in schema:
+        return str(schema["const"])
+    if "enum" in schema:
+        return "|".join(map(str, schema["enum"]))
+    if "examples" in schema:
+        return f"e.g. {schema['examples'][-1]}"
+    if schema["type"] == "boolean":
+        return "true|false"
+    if schema["type"] == "integer":
+        return f"{schema.get('minimum', '')}..{schema.get('maximum', '')}"
+    return str(schema["type"]).replace("string", "text")

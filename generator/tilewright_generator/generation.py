@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tilewright_generator import load, module, names, spec
-from tilewright_generator.errors import Position, Problems
+from tilewright_generator.errors import Position, Problems, UsageError
 from tilewright_generator.expand import Expansion, expand
 from tilewright_generator.fields import fields_of
 from tilewright_generator.filters import Filter
@@ -21,7 +21,7 @@ def read(project: Project, paths: Iterable[Path]) -> tuple[Expansion, ...]:
     expansions: dict[str, Expansion] = {}
     for path in paths:
         label = project.label(path)
-        parsed = spec.parse(load.load(path, label, problems), label, problems)
+        parsed = _parse(path, label, problems)
         if parsed is None:
             continue
         twin = expansions.get(parsed.module)
@@ -31,6 +31,14 @@ def read(project: Project, paths: Iterable[Path]) -> tuple[Expansion, ...]:
     names.check(expansions.values(), problems)
     problems.raise_if_any()
     return tuple(expansions.values())
+
+
+def _parse(path: Path, label: str, problems: Problems) -> spec.Spec | None:
+    try:
+        return spec.parse(load.load(path, label, problems), label, problems)
+    except UsageError as error:  # it cannot be read: the others' faults are told all the same
+        problems.add(Position(label, 1, 1), error.message)
+        return None
 
 
 def parse_filter(terms: Sequence[str], expansions: Iterable[Expansion]) -> Filter:

@@ -18,6 +18,7 @@ from tilewright.errors import UnreadableFileError
 from tilewright_generator import conflicts
 from tilewright_generator.errors import Position, Problems, UsageError
 from tilewright_generator.scalars import Trap, resolve
+from tilewright_generator.words import quoted
 
 
 class Scalar(NamedTuple):
@@ -81,7 +82,7 @@ def load(path: Path, label: str, problems: Problems) -> Node:
 
 def loads(data: bytes, label: str, problems: Problems) -> Node:
     """Read a spec's bytes (UTF-8); positions call it `label`; faults go to `problems`."""
-    start = Position(label, 1, 1)
+    start, before = Position(label, 1, 1), len(problems)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -109,7 +110,7 @@ def loads(data: bytes, label: str, problems: Problems) -> Node:
         return Unreadable(start)
     root = _compose(lines, label, problems, {tab.line - 1 for tab in tabs})
     if root is None:
-        if not len(problems):
+        if len(problems) == before:
             problems.add(start, "the spec is empty")
         return Unreadable(start)
     return _Reader(label, problems).node(root)
@@ -249,7 +250,9 @@ class _Reader:
                 merged.extend(self._merged(value))
             elif key.value in own:
                 first = own[key.value].line
-                self._problems.add(position, f"duplicate key {key.value!r}; it stands on line {first} too")
+                self._problems.add(
+                    position, f"duplicate key {quoted(key.value)}; it stands on line {first} too"
+                )
             else:
                 own[key.value] = position
                 yield key.value, Entry(position, self.node(value))

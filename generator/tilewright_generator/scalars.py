@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from tilewright_generator.words import quoted
+
 
 class Trap(NamedTuple):
     """Why a word cannot stand unquoted."""
@@ -53,7 +55,8 @@ def resolve(text: str) -> str | int | float | bool | Trap | None:
         return int(text)
     for pattern, advice in _TRAPS:
         if pattern.fullmatch(text):
-            return Trap(f"{text!r} unquoted is a trap: {advice}; quote it ('{text}') if text is meant")
+            given = quoted(text)
+            return Trap(f"{given} unquoted is a trap: {advice}; quote it ({given}) if text is meant")
     if _FLOAT.fullmatch(text):
         return float(text)
     return text

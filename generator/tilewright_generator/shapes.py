@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import PydanticCustomError, core_schema
 
+from tilewright_generator.words import quoted
+
 _EXTENT = "[1-9][0-9]{0,5}"  # no leading zeros, so that a shape has one spelling and one name
 _TILE = f"{_EXTENT}x{_EXTENT}x{_EXTENT}"
 _CLUSTER = f"{_EXTENT}x{_EXTENT}"
@@ -80,7 +82,12 @@ def _refusal(value: object, kind: str, letters: str, example: str) -> PydanticCu
     return PydanticCustomError(
         "shape",
         "{given} is not a {kind}; write {letters} in positive whole numbers, for example {example}",
-        {"given": repr(value), "kind": kind, "letters": letters, "example": example},
+        {
+            "given": quoted(value) if isinstance(value, str) else repr(value),
+            "kind": kind,
+            "letters": letters,
+            "example": example,
+        },
     )
 
 

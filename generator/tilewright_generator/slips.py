@@ -8,10 +8,16 @@ from tilewright_generator import load
 from tilewright_generator.fields import Field, InvalidValueError
 
 
-def unspaced(word: str, known: Iterable[str]) -> str:
-    """A hint at `key:value`, which is one word to YAML."""
+def unspaced_key(word: str, known: Iterable[str]) -> str:
+    """The key of `key:value`, which is one word to YAML; else ''."""
     key, colon, value = word.partition(":")
-    return f"; a space is missing after '{key}:'" if colon and value and key in known else ""
+    return key if colon and value and key in known else ""
+
+
+def unspaced(word: str, known: Iterable[str]) -> str:
+    """A hint at `key:value`."""
+    key = unspaced_key(word, known)
+    return f"; a space is missing after '{key}:'" if key else ""
 
 
 def split_shapes(node: load.Node) -> list[str]:

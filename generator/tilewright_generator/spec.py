@@ -9,10 +9,11 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from tilewright_generator import families, load, requires
-from tilewright_generator.errors import Position, Problems, UsageError, did_you_mean
+from tilewright_generator.errors import Position, Problems, UsageError, did_you_mean, nearest
 from tilewright_generator.families import Family
 from tilewright_generator.fields import Field, InvalidValueError, fields_of, show, text
-from tilewright_generator.slips import no_list, split_shapes, unspaced
+from tilewright_generator.slips import no_list, split_shapes, unspaced, unspaced_key
+from tilewright_generator.words import cut, quoted
 
 
 class Value(NamedTuple):
@@ -46,6 +47,8 @@ class Group:
     position: Position
     choices: Choices
     excludes: tuple[Exclude, ...]
+    own: frozenset[str] = frozenset()
+    """The fields that it gives itself; the others come from the top, from fragments, anchors or defaults."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +113,11 @@ def _describe(node: load.Node) -> str:
     if isinstance(node, load.Scalar):
         return "nothing" if node.value in (None, "") else show(node.value)
     return "a list" if isinstance(node, load.Sequence) else "a mapping"
+
+
+def _takes(family: Family, name: str, value: object) -> bool:
+    field = fields_of(family).get(name)
+    return field is not None and field.takes(value)
 
 
 def _as_list(node: load.Node) -> tuple[load.Node, ...]:
@@ -203,7 +211,8 @@ class _Parser:
         choices = self._complete(given, node.position)
         excludes = entries.get("exclude")
         found = tuple(self._excludes(excludes.value, choices)) if excludes else ()
-        return Group(node.position, choices, found) if choices else None
+        own = frozenset(name for name, entry in entries.items() if entry.position >= node.position)
+        return Group(node.position, choices, found, own & choices.keys()) if choices else None
 
     def _used(self, node: load.Node) -> Iterator[Choices]:
         for item in _as_list(node):
@@ -217,17 +226,17 @@ class _Parser:
                 known = ", ".join(self._fragments) or "none"
                 hint = did_you_mean(name, self._fragments) if len(self._fragments) > 1 else ""
                 self._problems.add(
-                    item.position, f"use: no defaults called {name!r} (there are: {known}){hint}"
+                    item.position, f"use: no defaults called {quoted(name)} (there are: {known}){hint}"
                 )
 
     def _complete(self, given: Choices, position: Position) -> Choices:
         """Every field in the family's order; `{}` if one is missing or has a fault."""
         missing = [f.name for f in self._fields.values() if f.required and f.name not in given]
         if missing:
+            fields = ", ".join(f"{name} ({self._fields[name].values})" for name in missing)
             one = len(missing) == 1
             self._problems.add(
-                position,
-                f"the field{'' if one else 's'} {', '.join(missing)} {'is' if one else 'are'} missing",
+                position, f"the field{'' if one else 's'} {fields} {'is' if one else 'are'} missing"
             )
         own = {name: given.get(name, (Value(f.default, None),)) for name, f in self._fields.items()}
         return {} if missing or not all(own.values()) else own
@@ -239,12 +248,17 @@ class _Parser:
             if name in self._fields:
                 choices[name] = self._values(self._fields[name], entry)
             elif name not in others:
-                self._unknown(name, entry.position, [*self._fields, *others])
+                meant = self._unknown(name, entry.position, [*self._fields, *others])
+                if meant in self._fields:  # so that it is not missing too
+                    choices.setdefault(meant, ())
         return choices
 
-    def _unknown(self, name: str, position: Position, known: list[str]) -> None:
+    def _unknown(self, name: str, position: Position, known: list[str]) -> str:
+        """Report a key that is none; the one that is meant, or ''."""
+        meant = unspaced_key(name, known) or nearest(name, known) or ""
         hint = unspaced(name, known) or did_you_mean(name, known) or f"; there are: {', '.join(known)}"
-        self._problems.add(position, f"{self._family.name} has no field {name!r}{hint}")
+        self._problems.add(position, f"{self._family.name} has no field {quoted(name)}{hint}")
+        return meant
 
     def _values(self, field: Field, entry: load.Entry) -> tuple[Value, ...]:
         nodes = _as_list(entry.value)
@@ -274,8 +288,16 @@ class _Parser:
         try:
             return Value(field.parse(node.value), node.position)
         except InvalidValueError as error:
-            self._problems.add(node.position, str(error))
+            self._problems.add(node.position, f"{error}{self._elsewhere(field, node.value)}")
             return None
+
+    def _elsewhere(self, field: Field, value: object) -> str:
+        """Which other families take the value, if it is a word."""
+        if not isinstance(value, str) or field.takes(value):
+            return ""
+        others = (name for name in families.names() if name != self._family.name)
+        found = [name for name in others if _takes(families.get(name), field.name, value)]
+        return f"; {' and '.join(found)} {'has' if len(found) == 1 else 'have'} it" if found else ""
 
     def _excludes(self, node: load.Node, choices: Choices) -> Iterator[Exclude]:
         for item in _as_list(node):
@@ -305,4 +327,4 @@ class _Parser:
             given = text(value.value)
             if given not in offered and value.position:
                 hint = did_you_mean(given, offered)
-                self._problems.add(value.position, f"exclude: this group has no {name} {given}{hint}")
+                self._problems.add(value.position, f"exclude: this group has no {name} {cut(given)}{hint}")

@@ -43,6 +43,8 @@ def test_a_family_keeps_its_contract(name: str) -> None:
     for rule in family.rules:
         assert rule.statement, rule.name
         assert rule.limit.whose in ("the hardware's", "ours", "CUTLASS 4.2's", "CUTLASS 4.5's"), rule.name
+        assert rule.fields, rule.name
+        assert set(rule.fields) <= fields_of(family).keys(), rule.name
         assert name == "tiny" or rule.basis, rule.name
     assert len({rule.name for rule in family.rules}) == len(family.rules)
     for field in fields_of(family).values():

@@ -8,6 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+import tiny_family
 from command_line import Command
 
 from tilewright_generator import generation, manifest
@@ -444,3 +445,26 @@ def test_internal_errors_are_one_line_and_a_traceback_only_when_asked(
     monkeypatch.setenv("TILEWRIGHT_DEBUG", "1")
     with pytest.raises(ZeroDivisionError):
         tilewright("generate")
+
+
+def test_the_faults_of_one_spec_do_not_hide_those_of_another(project: Path, tilewright: Command) -> None:
+    specs = {
+        "a.yaml": b"family: tiny\nconfigs: 3\n",
+        "b.yaml": b"",
+        "c.yaml": b"\xff\xfe\xff",
+        "d.yaml": b"family: tinny\n",
+        "e.yaml": b'family: tiny\nrequires: ">=99"\n',
+        "f.yaml": b"a: [\n",
+        "g.yaml": b"<<<<<<< ours\n",
+        "h.yaml": tiny_family.SPEC.encode().replace(b"64x64x64", b"64x64x64, 512x512x64"),
+        "i.yaml": tiny_family.SPEC.encode().replace(b"tiny", b"tiny\nmax_combinations: 1"),
+    }
+    for name, data in specs.items():
+        (project / "specs" / name).write_bytes(data)
+    (project / "specs/j.yaml").mkdir()  # it cannot be read
+    (project / "specs/k.yaml").write_bytes(b"family: tiny\nconfigs: 4\n")
+    found = tilewright("generate")
+    assert found.code == 2
+    told = {line.split(":")[0] for line in found.err.splitlines()[:-1]}
+    readable = {f"specs/{name}" for name in (*specs, "k.yaml")}
+    assert readable | {"specs/j.yaml"} <= told

@@ -173,7 +173,7 @@ def test_explain_a_rule(tilewright: Command) -> None:
     )
     assert "\n  limit: ours\n  source: wgmma.mma_async reads operands of 16 bits from shared memory" in found
     path, line = found.splitlines()[-1].removeprefix("  at ").rsplit(":", 1)
-    assert Path(path).read_text().splitlines()[int(line) - 1].startswith("@rule(OURS)")
+    assert Path(path).read_text().splitlines()[int(line) - 1].startswith("@rule(OURS, ")
 
 
 def test_explain_a_rule_that_two_families_have(tilewright: Command) -> None:

@@ -91,8 +91,8 @@ def test_a_product_leaves_out_what_rules_reject_and_counts_it() -> None:
 
 def test_an_explicit_configuration_that_rules_reject_is_a_fault_for_each_rule() -> None:
     assert faults(HEAD + "configs:\n  - tile: 256x512x64\n") == [
-        "5:5: this configuration is not legal: area: 131072 elements > 32768 (limit: ours)",
-        f"5:5: this configuration is not legal: rows: {ROWS}",
+        "5:11: this configuration is not legal: area: 131072 elements > 32768 (limit: ours)",
+        f"5:11: this configuration is not legal: rows: {ROWS}",
     ]
 
 
@@ -124,7 +124,7 @@ def test_excludes_take_combinations_out_with_a_reason() -> None:
         ("  - {tile: 64x64x64, fast: 1}\n", "5:28: fast: 1 should be one of true, false"),
         (
             "  - {tile: 64x64x64, fast: 'true'}\n",
-            "5:28: fast: 'true' should be one of true, false; did you mean 'true'?",
+            "5:28: fast: 'true' is text: write true without quotes",
         ),
         (
             "  - {tile: 64x64x64, dtype: bf61}\n",
@@ -136,8 +136,8 @@ def test_excludes_take_combinations_out_with_a_reason() -> None:
             "  - {tile: 64x64x64, stages: auot}\n",
             "5:30: stages: 'auot' should be auto or a valid integer",
         ),
-        ("  - {tile: 64x64x64, note: 1.0}\n", "5:28: note: 1.0 should be a valid string"),
-        ("  - {tiel: 64x64x64}\n", "5:5: the field tile is missing"),
+        ("  - {tile: 64x64x64, note: 1.0}\n", '5:28: note: 1.0 is not text: quote it, "1.0"'),
+        ("  - {fast: true}\n", "5:5: the field tile (e.g. 128x256x64) is missing"),
         ("  - {tiel: 64x64x64}\n", "5:6: tiny has no field 'tiel'; did you mean 'tile'?"),
         ("  - {tile: 64x64x64, use: wyde}\n", "5:27: use: no defaults called 'wyde' (there are: none)"),
         (
@@ -263,7 +263,7 @@ def test_a_module_is_named_like_an_identifier() -> None:
 
 
 def test_a_rule_that_fails_is_our_fault_not_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
-    @rule(OURS)
+    @rule(OURS, "tile dtype")
     def broken(config: object) -> str | None:
         raise ZeroDivisionError
 
@@ -386,3 +386,98 @@ def test_ten_thousand_combinations_are_the_limit_unless_the_spec_says_more(
 def test_the_limit_is_a_whole_number(given: str) -> None:
     (fault,) = faults(f"{HEAD}max_combinations: {given}\nconfigs:\n  - tile: 64x64x64\n")
     assert fault.split(": ", 1)[1].startswith("max_combinations: write a whole number above 0, not ")
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        # One slip is one fault.
+        ("  - {tiles: 64x64x64}\n", ["5:6: tiny has no field 'tiles'; did you mean 'tile'?"]),
+        (
+            "  - {tile:64x64x64}\n",
+            ["5:6: tiny has no field 'tile:64x64x64'; a space is missing after 'tile:'"],
+        ),
+        (
+            "  - {tiles: 64x64x64, tile: 64x64x64}\n",
+            ["5:6: tiny has no field 'tiles'; did you mean 'tile'?"],
+        ),
+        # Quotes that are too many, or missing.
+        ("  - {tile: 64x64x64, stages: '4'}\n", ["5:30: stages: '4' is text: write 4 without quotes"]),
+        (
+            "  - {tile: 64x64x64, fast: 'false'}\n",
+            ["5:28: fast: 'false' is text: write false without quotes"],
+        ),
+        ("  - {tile: 64x64x64, note: 4}\n", ['5:28: note: 4 is not text: quote it, "4"']),
+        ("  - {tile: 64x64x64, note: true}\n", ['5:28: note: true is not text: quote it, "true"']),
+        ("  - {tile: 64x64x64, stages: '1'}\n", ["5:30: stages: '1' should be auto or a valid integer"]),
+        # A shape as people write it.
+        (
+            "  - tile: 128X128X64\n",
+            ["5:11: tile: '128X128X64' is spelt otherwise; did you mean '128x128x64'?"],
+        ),
+        (
+            "  - tile: 128 x 128 x 64\n",
+            ["5:11: tile: '128 x 128 x 64' is spelt otherwise; did you mean '128x128x64'?"],
+        ),
+        (
+            "  - tile: 128*128*64\n",
+            ["5:11: tile: '128*128*64' is spelt otherwise; did you mean '128x128x64'?"],
+        ),
+        # A value of another family.
+        (
+            "  - {tile: 64x64x64, arch: sm_120f}\n",
+            [
+                "5:28: arch: 'sm_120f' should be one of sm_90a, sm_100a; did you mean 'sm_100a'?; "
+                "blockscaled_gemm and quantize have it"
+            ],
+        ),
+    ],
+)
+def test_a_slip_is_one_fault_that_says_what_to_write(body: str, expected: list[str]) -> None:
+    assert faults(f"{HEAD}configs:\n{body}") == expected
+
+
+def test_what_is_not_legal_is_a_fault_at_the_value_that_its_group_gives() -> None:
+    """Not at the group; and where a fragment or an anchor gives it, the group and the line of the value."""
+    assert faults(HEAD + "configs:\n  - fast: true\n    tile: 256x64x64\n")[0].startswith("6:11: ")
+    anchored = HEAD + "configs:\n  - &one {tile: 256x64x64, dtype: e4m3}\n  - {<<: *one, dtype: bf16}\n"
+    assert faults(anchored) == [f"6:23: this configuration is not legal: rows: {ROWS}"]
+    inherited = HEAD.replace("bf16", "e4m3") + "defaults: {a: {tile: 512x64x64}}\nconfigs:\n  - use: a\n"
+    assert faults(inherited) == [
+        "6:5: this configuration is not legal: rows: 512 rows > 256 (limit: the hardware's); tile is given "
+        "on line 4"
+    ]
+
+
+def test_a_missing_field_says_what_it_may_be() -> None:
+    (fault,) = faults("family: tiny\nconfigs:\n  - fast: true\n")
+    assert fault == (
+        "3:5: the fields arch (sm_90a|sm_100a), dtype (bf16|f16|e4m3), tile (e.g. 128x256x64) are missing"
+    )
+
+
+LONG = "9" * 5_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{HEAD}configs:\n  - tile: {LONG}\n",
+        f"{HEAD}configs:\n  - {{tile: 64x64x64, stages: {LONG}}}\n",
+        f"{HEAD}configs:\n  - {{tile: 64x64x64, stages: 0{LONG}}}\n",
+        f"{HEAD}configs:\n  - {{tile: 64x64x64, dtype: {LONG}}}\n",
+        f"{HEAD}configs:\n  - {{tile: 64x64x64, use: x{LONG}}}\n",
+        f"{HEAD}configs:\n  - tile: 64x64x64\n    ? {LONG}\n    : 1\n",
+        f"{HEAD}configs:\n  - tile: 64x64x64\n    ? x{LONG}\n    : 1\n    ? x{LONG}\n    : 1\n",
+        f"{HEAD}configs:\n  - {{tile: 64x64x64, exclude: {{tile: 64x64x64, reason: x, note: x{LONG}}}}}\n",
+        f"{HEAD}configs: {LONG}\n",
+        f"{HEAD}configs:\n  - {LONG}\n",
+        f"{HEAD}max_combinations: {LONG}\nconfigs:\n  - tile: 64x64x64\n",
+        f"family: x{LONG}\n",
+    ],
+    ids=lambda text: text.replace(LONG, "9")[-40:],
+)
+def test_a_value_of_thousands_of_digits_is_cut(text: str) -> None:
+    found = faults(text)
+    assert any("9... (5,00" in fault or "9'... (5,00" in fault for fault in found), found
+    assert all(len(fault) < 500 for fault in found)

@@ -53,7 +53,7 @@ class TinyConfig:
     note: Annotated[str, Field(description="free text, not in the name")] = ""
 
 
-@rule(HARDWARE)
+@rule(HARDWARE, "tile dtype")
 def rows(config: TinyConfig) -> str | None:
     """A tile has at most 128 rows, of e4m3 256.
 
@@ -63,7 +63,7 @@ def rows(config: TinyConfig) -> str | None:
     return f"{config.tile.m} rows > {most}" if config.tile.m > most else None
 
 
-@rule(OURS)
+@rule(OURS, "tile dtype")
 def area(config: TinyConfig) -> str | None:
     """A tile has at most 64 KiB of elements, of e4m3 128."""
     elements = config.tile.m * config.tile.n

@@ -10,6 +10,7 @@ from typing import Any
 
 from tilewright_generator.errors import InternalError, UsageError, did_you_mean
 from tilewright_generator.families.rule import Rule
+from tilewright_generator.words import quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ def get(name: str) -> Family:
     if name not in _packaged():
         known = names()
         hint = did_you_mean(name, known) if len(known) > 1 else ""
-        raise UsageError(f"no family {name!r} (there are: {', '.join(known)}){hint}")
+        raise UsageError(f"no family {quoted(name)} (there are: {', '.join(known)}){hint}")
     family: Family = import_module(f"{__name__}.{name}").FAMILY
     return family
 

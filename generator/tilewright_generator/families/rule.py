@@ -3,7 +3,7 @@
 A rule is a function of a configuration that answers None, or the reason with its numbers:
 
     # sm90_gemm_tma_warpspecialized_pingpong.hpp: "Ping-pong kernel does not currently support stream-K".
-    @rule(cutlass("4.2"))
+    @rule(cutlass("4.2"), "scheduler schedule")
     def stream_k_schedule(config: GemmConfig) -> str | None:
         \"""Stream-K needs the cooperative schedule.\"""
 
@@ -44,6 +44,9 @@ class Rule:
     check: Callable[[Any], str | None]
     """None for a legal configuration, else the reason, with its numbers."""
     limit: Limit
+    fields: tuple[str, ...]
+    """What it weighs against each other, the likeliest slip first: an error points to the first of them that
+    a group gives itself."""
     compiles: str
     """Why what it rejects is refused although it compiles; empty where it does not compile."""
 
@@ -63,10 +66,10 @@ class Rule:
         return " ".join(line.lstrip("# ").rstrip() for line in lines)
 
 
-def rule(limit: Limit, compiles: str = "") -> Callable[[Callable[[Config], str | None]], Rule]:
-    """Makes a rule of a function."""
+def rule(limit: Limit, fields: str, compiles: str = "") -> Callable[[Callable[[Config], str | None]], Rule]:
+    """Makes a rule of a function; `fields` are names with spaces between."""
 
     def made(check: Callable[[Config], str | None]) -> Rule:
-        return Rule(check.__name__, check, limit, compiles)
+        return Rule(check.__name__, check, limit, tuple(fields.split()), compiles)
 
     return made

@@ -25,7 +25,7 @@ _AIM = {64: 3, 128: 2, 256: 1}  # thread blocks an SM, by tile M
 
 
 # sm90/mainloop.hpp: a warpgroup has 64 rows of weights; wgmma's N is the tile's.
-@rule(OURS)
+@rule(OURS, "tile")
 def hopper_tile(config: BlockscaledGemmConfig) -> str | None:
     """On sm_90 tile M (along the caller's n) is 64, 128 or 256, N 8, 16, 32, 64 or 128."""
     if family(config) != "hopper":
@@ -38,7 +38,7 @@ def hopper_tile(config: BlockscaledGemmConfig) -> str | None:
 
 
 # sm90/operand.hpp: a row of a stage is half a box of 128 bytes, or whole ones.
-@rule(OURS)
+@rule(OURS, "tile")
 def hopper_depth(config: BlockscaledGemmConfig) -> str | None:
     """On sm_90 tile K is 128, 256 or 512."""
     if family(config) == "hopper" and config.tile.k not in (128, 256, 512):
@@ -47,7 +47,11 @@ def hopper_depth(config: BlockscaledGemmConfig) -> str | None:
 
 
 # The fields are not read: thread blocks that split k make a cluster, at run time.
-@rule(OURS, compiles="the kernel would be the same: a tactic's splits decide its grid and cluster")
+@rule(
+    OURS,
+    "cluster scheduler",
+    compiles="the kernel would be the same: a tactic's splits decide its grid and cluster",
+)
 def hopper_grid(config: BlockscaledGemmConfig) -> str | None:
     """On sm_90 a spec gives cluster 1x1 and no stream-K: kernels split k over a cluster, at run time."""
     if family(config) != "hopper":
@@ -61,7 +65,7 @@ def hopper_grid(config: BlockscaledGemmConfig) -> str | None:
 
 # The kernel decodes its A operand (many rows: weights) in registers, its B operand once a thread
 # block.
-@rule(OURS, compiles="the kernel would be the same; swap_ab says what its tile's M lies along")
+@rule(OURS, "swap_ab", compiles="the kernel would be the same; swap_ab says what its tile's M lies along")
 def hopper_swap(config: BlockscaledGemmConfig) -> str | None:
     """On sm_90 the operands are swapped: B's rows are the tile's rows."""
     if family(config) == "hopper" and not config.swap_ab:

@@ -37,7 +37,7 @@ _SCHEDULES = {"hopper": ("cooperative",), "tcgen05": ("1sm", "2sm"), "sm120": ("
 
 # PTX tcgen05.mma and mma .block_scale: both operands have scales of one kind. NVFP4's blocks of 16 go with
 # its own alone; mxf8f6f4 mixes 8 and 4 bits, both with UE8M0 scales for 32.
-@rule(HARDWARE)
+@rule(HARDWARE, "b a")
 def operand_formats(config: BlockscaledGemmConfig) -> str | None:
     """A and B have blocks of one size."""
     if block(config.a) != block(config.b):
@@ -47,7 +47,7 @@ def operand_formats(config: BlockscaledGemmConfig) -> str | None:
 
 
 # CUTLASS's epilogues that make scale factors are sm_100's and sm_120's; ours of Hopper makes none.
-@rule(OURS)
+@rule(OURS, "d arch")
 def quantized_output(config: BlockscaledGemmConfig) -> str | None:
     """D is quantised on Blackwell alone."""
     if quantizes(config) and family(config) == "hopper":
@@ -56,7 +56,11 @@ def quantized_output(config: BlockscaledGemmConfig) -> str | None:
 
 
 # It compiles: the blocks would lie along the kernel's n, which is then the caller's m.
-@rule(OURS, compiles="the blocks would lie along the caller's m, in a layout that no consumer reads")
+@rule(
+    OURS,
+    "swap_ab d",
+    compiles="the blocks would lie along the caller's m, in a layout that no consumer reads",
+)
 def quantized_swap(config: BlockscaledGemmConfig) -> str | None:
     """A quantised D has its blocks along n, so that its operands are not swapped."""
     if quantizes(config) and config.swap_ab and family(config) != "hopper":
@@ -65,7 +69,7 @@ def quantized_swap(config: BlockscaledGemmConfig) -> str | None:
 
 
 # It compiles; CUTLASS's examples pair TMA alone with it (72b).
-@rule(OURS, compiles="it compiles, but CUTLASS's examples pair TMA alone with it")
+@rule(OURS, "store d", compiles="it compiles, but CUTLASS's examples pair TMA alone with it")
 def quantized_store(config: BlockscaledGemmConfig) -> str | None:
     """A quantised D is stored by TMA."""
     if quantizes(config) and config.store != "tma":
@@ -74,7 +78,9 @@ def quantized_store(config: BlockscaledGemmConfig) -> str | None:
 
 
 # Our template takes an unknown schedule for the first of its architecture.
-@rule(OURS, compiles="the kernel would be another schedule's, under a name that says otherwise")
+@rule(
+    OURS, "schedule arch", compiles="the kernel would be another schedule's, under a name that says otherwise"
+)
 def schedule_of_family(config: BlockscaledGemmConfig) -> str | None:
     """1sm and 2sm are schedules of sm_100, sm_103 and sm_110; cooperative and pingpong of the others."""
     known = _SCHEDULES[family(config)]
@@ -87,7 +93,7 @@ def schedule_of_family(config: BlockscaledGemmConfig) -> str | None:
 
 # sm100_blockscaled_umma_builder.inl: block-scaled MMAs have M of 128 (one SM) or 256 (two), N of 64, 128, 192
 # or 256.
-@rule(cutlass("4.2"))
+@rule(cutlass("4.2"), "tile")
 def tcgen05_tile(config: BlockscaledGemmConfig) -> str | None:
     """On sm_100, sm_103 and sm_110 a thread block's tile is 128 rows by 64, 128, 192 or 256 columns."""
     if family(config) != "tcgen05":
@@ -103,7 +109,7 @@ def tcgen05_tile(config: BlockscaledGemmConfig) -> str | None:
 # (sm100_blockscaled_layout.hpp); sm120_blockscaled_mma_builder.inl has 128 as the least for 8 bits. Ours:
 # a row of a stage is a swizzled line of 128 bytes (FP4: or half of one). Two lines leave a tile of 128x128 3
 # stages of 8 bits where one leaves 6.
-@rule(OURS, compiles="shallower stages are half-used lines of shared memory, deeper ones too few")
+@rule(OURS, "tile a b", compiles="shallower stages are half-used lines of shared memory, deeper ones too few")
 def tile_depth(config: BlockscaledGemmConfig) -> str | None:
     """Tile K is 128 or 256 (8-bit operands: 128), or 768 for sm_103's FP4."""
     if config.tile.k == ULTRA_K or family(config) == "hopper":
@@ -118,7 +124,7 @@ def tile_depth(config: BlockscaledGemmConfig) -> str | None:
 # compile ("Shape Divisibility Condition", "TMA requires CTA_Tile and SLayout top-level size equivalence"),
 # nor does an N below 32 ("EPI_TILE_N must divide CTA_N"). CUTLASS 4.5 rounds B's rows up, so that it takes N
 # of 32 and 64; 4.6 takes 8 and 16 too, and no kernel here is made for it yet.
-@rule(cutlass("4.5"))
+@rule(cutlass("4.5"), "tile cutlass")
 def sm120_tile(config: BlockscaledGemmConfig) -> str | None:
     """On sm_12x tile M is 128 or 256 and N 128 or 256; from CUTLASS 4.5 on N may be 32 or 64 too."""
     if family(config) != "sm120":
@@ -137,7 +143,7 @@ def sm120_tile(config: BlockscaledGemmConfig) -> str | None:
 
 
 # The mma of sm_12x accumulates in registers, of which 384 threads leave 168 to each at compile time.
-@rule(OURS, compiles="the accumulators would be kept in local memory")
+@rule(OURS, "tile schedule", compiles="the accumulators would be kept in local memory")
 def sm120_accumulators(config: BlockscaledGemmConfig) -> str | None:
     """On sm_12x a thread has at most 128 accumulators: two warpgroups share a tile, or have one each."""
     if family(config) != "sm120":
@@ -153,7 +159,7 @@ def sm120_accumulators(config: BlockscaledGemmConfig) -> str | None:
 
 
 # sm120_blockscaled_mma_builder.inl: "no programmatic multicast on this arch", "Cluster has to be static".
-@rule(cutlass("4.2"))
+@rule(cutlass("4.2"), "cluster")
 def cluster_of_one(config: BlockscaledGemmConfig) -> str | None:
     """On sm_12x a cluster is one thread block."""
     if family(config) == "sm120" and config.cluster != (1, 1):
@@ -163,7 +169,7 @@ def cluster_of_one(config: BlockscaledGemmConfig) -> str | None:
 
 # 8x1 compiles; scale factors are multicast to 4 thread blocks at most (can_implement of
 # sm100_blockscaled_mma_warpspecialized.hpp), and sides that are no powers of two leave SMs of a GPC idle.
-@rule(OURS, compiles="can_implement refuses it, or SMs of a GPC stay idle")
+@rule(OURS, "cluster", compiles="can_implement refuses it, or SMs of a GPC stay idle")
 def cluster_size(config: BlockscaledGemmConfig) -> str | None:
     """A static cluster has sides of 1, 2 or 4."""
     if family(config) != "tcgen05" or isinstance(config.cluster, str):
@@ -175,7 +181,7 @@ def cluster_size(config: BlockscaledGemmConfig) -> str | None:
 
 
 # sm100_builder.inl: "schedule + cluster mismatch".
-@rule(HARDWARE)
+@rule(HARDWARE, "cluster schedule")
 def cluster_of_pairs(config: BlockscaledGemmConfig) -> str | None:
     """Where two SMs share an MMA, a static cluster's M is even."""
     if family(config) != "tcgen05" or isinstance(config.cluster, str):
@@ -186,7 +192,7 @@ def cluster_of_pairs(config: BlockscaledGemmConfig) -> str | None:
 
 
 # sm90_gemm_tma_warpspecialized_pingpong.hpp: "Ping-pong kernel does not currently support stream-K".
-@rule(cutlass("4.2"))
+@rule(cutlass("4.2"), "scheduler schedule")
 def stream_k_schedule(config: BlockscaledGemmConfig) -> str | None:
     """Stream-K is not for the ping-pong schedule."""
     if config.scheduler == "stream_k" and config.schedule == "pingpong":
@@ -196,7 +202,7 @@ def stream_k_schedule(config: BlockscaledGemmConfig) -> str | None:
 
 # The field is read nowhere else. The NoSmem epilogues of CUTLASS are sm_100's; ours of Hopper has
 # one way.
-@rule(OURS, compiles="the kernel would be the same under another name")
+@rule(OURS, "store arch", compiles="the kernel would be the same under another name")
 def store_of_family(config: BlockscaledGemmConfig) -> str | None:
     """Direct stores are a choice on sm_100, sm_103 and sm_110."""
     if config.store != "tma" and family(config) != "tcgen05":
@@ -208,7 +214,9 @@ def store_of_family(config: BlockscaledGemmConfig) -> str | None:
 # "Specialization requires Stages set to value 2 or more"; sm90/config.hpp. The limits are the hardware's. The
 # kernels of sm_12x do not compare: with stages given they compile, and do not launch.
 @rule(
-    HARDWARE, compiles="sm_12x has not so much: with stages given the kernel compiles, and no GPU launches it"
+    HARDWARE,
+    "stages tile d c",
+    compiles="sm_12x has not so much: with stages given the kernel compiles, and no GPU launches it",
 )
 def shared_memory(config: BlockscaledGemmConfig) -> str | None:
     """The stages (on sm_12x and sm_90 at least two) and the epilogue's buffers fit into shared memory."""
@@ -225,7 +233,7 @@ def shared_memory(config: BlockscaledGemmConfig) -> str | None:
 
 
 # CUTLASS's collectives of sm_100 compile with one stage, and load and multiply in turns then.
-@rule(OURS, compiles="loads and the tensor cores would take turns")
+@rule(OURS, "stages tile d c", compiles="loads and the tensor cores would take turns")
 def two_stages(config: BlockscaledGemmConfig) -> str | None:
     """Loads overlap with the tensor cores' work: there are two stages at least."""
     if family(config) != "tcgen05" or _other_reasons(config) or shared_memory(config):

@@ -7,7 +7,11 @@ from tilewright_generator.families.rule import HARDWARE, OURS, cutlass, rule
 
 
 # nvcc compiles it for sm_100f too; but PTX has tcgen05.mma of K 96 for sm_103 alone.
-@rule(HARDWARE, compiles="the instruction of K 96 is sm_103's: elsewhere it compiles and is undefined")
+@rule(
+    HARDWARE,
+    "tile arch",
+    compiles="the instruction of K 96 is sm_103's: elsewhere it compiles and is undefined",
+)
 def ultra_arch(config: BlockscaledGemmConfig) -> str | None:
     """Tiles of K 768 are for sm_103a."""
     if ultra(config) and config.arch != "sm_103a":
@@ -17,7 +21,7 @@ def ultra_arch(config: BlockscaledGemmConfig) -> str | None:
 
 # sm103_blockscaled_umma_builder.inl: FP4 alone ("Could not build a collective");
 # sm103_blockscaled_mma_warpspecialized.hpp: "Cta N should be one of 128/192/256".
-@rule(cutlass("4.2"))
+@rule(cutlass("4.2"), "tile a b")
 def ultra_tile(config: BlockscaledGemmConfig) -> str | None:
     """Tiles of K 768 are for FP4, with N of 128, 192 or 256."""
     if not ultra(config):
@@ -31,7 +35,7 @@ def ultra_tile(config: BlockscaledGemmConfig) -> str | None:
 
 # It compiles, with a stage less; CUTLASS's generator and example 89 pair ultra tiles with NoSmem
 # alone.
-@rule(OURS, compiles="D's buffers cost a stage; CUTLASS's generator has no such kernel")
+@rule(OURS, "store tile", compiles="D's buffers cost a stage; CUTLASS's generator has no such kernel")
 def ultra_store(config: BlockscaledGemmConfig) -> str | None:
     """Tiles of K 768 store D directly."""
     if ultra(config) and config.store == "tma":
@@ -41,7 +45,7 @@ def ultra_store(config: BlockscaledGemmConfig) -> str | None:
 
 # sm103_blockscaled_umma_builder.inl: a StageCount gives one number where two are taken ("Index out of
 # range").
-@rule(cutlass("4.2"))
+@rule(cutlass("4.2"), "stages tile")
 def ultra_stages(config: BlockscaledGemmConfig) -> str | None:
     """Tiles of K 768 have as many stages as fit."""
     if ultra(config) and config.stages != "auto":
@@ -50,7 +54,7 @@ def ultra_stages(config: BlockscaledGemmConfig) -> str | None:
 
 
 # It is read nowhere else.
-@rule(OURS, compiles="the kernel would be the same under another name")
+@rule(OURS, "prefetch tile", compiles="the kernel would be the same under another name")
 def prefetch_of_ultra(config: BlockscaledGemmConfig) -> str | None:
     """Prefetch is a choice of the tiles of K 768 alone."""
     if config.prefetch == "none" and not ultra(config):

@@ -24,7 +24,7 @@ _TYPES = {  # operands: accumulator and outputs
 
 # wgmma.mma_async has these and more (PTX: its table of types): e4m3 x e5m2 and e5m2 x e5m2, sums of f16 in
 # f16, u8. Nobody has asked for them.
-@rule(OURS, compiles="nobody asks for the pair: it would be kernels to verify and tune for no one")
+@rule(OURS, "a b acc", compiles="nobody asks for the pair: it would be kernels to verify and tune for no one")
 def operand_types(config: GemmConfig) -> str | None:
     """A and B are a pair that the kernels here multiply, summed in the type that they sum it in."""
     known = _TYPES.get((config.a, config.b))
@@ -37,7 +37,7 @@ def operand_types(config: GemmConfig) -> str | None:
 
 
 # Other conversions are legal in CUTLASS, and nobody asks for them.
-@rule(OURS, compiles="nobody asks for the conversion")
+@rule(OURS, "d a", compiles="nobody asks for the conversion")
 def output_type(config: GemmConfig) -> str | None:
     """D has the operands' type, or a wider one."""
     outputs = _TYPES.get((config.a, config.b), ("", ()))[1]
@@ -49,7 +49,7 @@ def output_type(config: GemmConfig) -> str | None:
 # wgmma.mma_async reads operands of 16 bits from shared memory in either direction (PTX: imm-trans-a,
 # imm-trans-b), others with k contiguous alone. CUTLASS turns those round on their way through registers
 # (sm90_mma_tma_gmma_rs_warpspecialized.hpp: tf32 in tt, nt and nn); no template here includes that mainloop.
-@rule(OURS)
+@rule(OURS, "layout a")
 def operand_layout(config: GemmConfig) -> str | None:
     """Operands that are not 16 bits wide have k contiguous: layout tn."""
     if config.layout != "tn" and bits(config.a) != 16:
@@ -61,7 +61,7 @@ def operand_layout(config: GemmConfig) -> str | None:
 
 
 # cute/arch/mma_sm90_gmma.hpp: instructions are 64 rows high and a multiple of 8 columns wide.
-@rule(HARDWARE)
+@rule(HARDWARE, "tile a")
 def instruction_shape(config: GemmConfig) -> str | None:
     """The tile is made of whole wgmma instructions: M of 64, N of 8 (s8: of 16 above 32)."""
     m, n, _ = config.tile
@@ -76,7 +76,7 @@ def instruction_shape(config: GemmConfig) -> str | None:
 
 
 # Long and narrow tiles load more than square ones for the same accumulators.
-@rule(OURS, compiles="nobody has found a use for it")
+@rule(OURS, "tile", compiles="nobody has found a use for it")
 def tile_size(config: GemmConfig) -> str | None:
     """A tile has at most 256 rows and 256 columns."""
     m, n, _ = config.tile
@@ -87,7 +87,7 @@ def tile_size(config: GemmConfig) -> str | None:
 
 # CuTe cannot slice the stages of B: "Stride Divisibility Condition", "Shape Divisibility Condition" in
 # cute/layout.hpp, from the mainloop's tensor map. The hardware's instructions have these N.
-@rule(cutlass("4.2"))
+@rule(cutlass("4.2"), "tile")
 def odd_columns(config: GemmConfig) -> str | None:
     """Tile N is 8 or a multiple of 16."""
     n = config.tile.n
@@ -98,7 +98,9 @@ def odd_columns(config: GemmConfig) -> str | None:
 
 # One instruction's k is 32 bytes; a row of a swizzled stage is 32 to 256 bytes here (TMA boxes are
 # at most 256 elements, and a deeper stage only leaves fewer of them).
-@rule(OURS, compiles="stages of other widths are swizzled in narrower lines, deeper ones are too few")
+@rule(
+    OURS, "tile a", compiles="stages of other widths are swizzled in narrower lines, deeper ones are too few"
+)
 def tile_depth(config: GemmConfig) -> str | None:
     """Tile K is a power-of-two number of bytes from 32 to 256."""
     size = config.tile.k * bits(config.a) // 8
@@ -109,7 +111,7 @@ def tile_depth(config: GemmConfig) -> str | None:
 
 # sm90_gemm_tma_warpspecialized_cooperative.hpp: "Cooperative kernel requires Tile Size to be greater
 # than or equal to 128 along the M-dimension", and its epilogue tile of 128 rows must divide M.
-@rule(cutlass("4.2"))
+@rule(cutlass("4.2"), "tile schedule")
 def cooperative_rows(config: GemmConfig) -> str | None:
     """A cooperative tile gives each of its two warpgroups whole instructions: M is 128 or 256."""
     if config.schedule == "cooperative" and config.tile.m % 128:
@@ -120,7 +122,7 @@ def cooperative_rows(config: GemmConfig) -> str | None:
 # A thread has at most 240 registers (setmaxnreg in the kernels' HeavyRegisterPressure branch); above
 # 192 accumulators too few are left for addresses and the epilogue, and the compiler spills.
 # FP8 without fast accumulation keeps a second set, which it promotes into (sm90_mma_..._fp8.hpp).
-@rule(OURS, compiles="accumulators would be kept in local memory")
+@rule(OURS, "tile schedule fast_accum a", compiles="accumulators would be kept in local memory")
 def accumulator_registers(config: GemmConfig) -> str | None:
     """The accumulators fit the register file: at most 192 a thread."""
     threads = 256 if config.schedule == "cooperative" else 128
@@ -137,7 +139,11 @@ def accumulator_registers(config: GemmConfig) -> str | None:
 
 # CUDA programming guide: 8 thread blocks is the largest portable cluster; a launch must ask for up to 16, and
 # none here does. Powers of two divide every tile, and other sizes leave SMs of a GPC idle.
-@rule(OURS, compiles="a launch of more than 8 fails unless it asks for them, and others leave SMs idle")
+@rule(
+    OURS,
+    "cluster",
+    compiles="a launch of more than 8 fails unless it asks for them, and others leave SMs idle",
+)
 def cluster_size(config: GemmConfig) -> str | None:
     """A cluster is 1, 2, 4 or 8 thread blocks, with powers of two for sides."""
     m, n = config.cluster
@@ -150,7 +156,7 @@ def cluster_size(config: GemmConfig) -> str | None:
 
 # Multicast gives each thread block of a cluster an equal slice of the shared tile to load; a slice
 # is whole 8-row swizzle atoms of shared memory. The 64 rows and more of A split into 8 at most.
-@rule(cutlass("4.2"))
+@rule(cutlass("4.2"), "cluster tile")
 def multicast_slices(config: GemmConfig) -> str | None:
     """The columns of B that a cluster shares split into slices of whole 8-row atoms."""
     rows, parts = config.tile.n, config.cluster.m
@@ -163,7 +169,7 @@ def multicast_slices(config: GemmConfig) -> str | None:
 
 
 # sm90_gemm_tma_warpspecialized_pingpong.hpp: "Ping-pong kernel does not currently support stream-K".
-@rule(cutlass("4.2"))
+@rule(cutlass("4.2"), "scheduler schedule")
 def stream_k_schedule(config: GemmConfig) -> str | None:
     """Stream-K needs the cooperative schedule."""
     if config.scheduler == "stream_k" and config.schedule != "cooperative":
@@ -172,7 +178,7 @@ def stream_k_schedule(config: GemmConfig) -> str | None:
 
 
 # dispatch_policy.hpp: the FastAccum schedules exist for FP8 alone; elsewhere sums are exact anyway.
-@rule(cutlass("4.2"))
+@rule(cutlass("4.2"), "fast_accum a")
 def fast_accumulation(config: GemmConfig) -> str | None:
     """Fast accumulation is a choice of FP8 operands alone."""
     if config.fast_accum and config.a not in ("e4m3", "e5m2"):
@@ -182,7 +188,7 @@ def fast_accumulation(config: GemmConfig) -> str | None:
 
 # sm90_mma_tma_gmma_ss_warpspecialized_fp8.hpp, can_implement: sums are promoted every 4 instructions,
 # which must be whole mainloop iterations; a deeper tile would be promoted less often.
-@rule(cutlass("4.2"), compiles="its can_implement refuses every problem")
+@rule(cutlass("4.2"), "tile fast_accum a", compiles="its can_implement refuses every problem")
 def promoted_depth(config: GemmConfig) -> str | None:
     """Without fast accumulation an FP8 tile is at most 128 deep: the distance between promotions."""
     if config.a in ("e4m3", "e5m2") and not config.fast_accum and config.tile.k > 128:
@@ -191,7 +197,7 @@ def promoted_depth(config: GemmConfig) -> str | None:
 
 
 # Integers are rescaled by their consumer; a GELU of an s32 sum means nothing.
-@rule(OURS, compiles="it would mean nothing")
+@rule(OURS, "activation d", compiles="it would mean nothing")
 def integer_epilogue(config: GemmConfig) -> str | None:
     """An s32 output takes no activation but ReLU."""
     if config.d == "s32" and config.activation not in ("none", "relu"):
@@ -200,7 +206,7 @@ def integer_epilogue(config: GemmConfig) -> str | None:
 
 
 # sm90_mma_*.hpp: "Specialization requires Stages set to value 2 or more"; and the hardware's limit.
-@rule(HARDWARE)
+@rule(HARDWARE, "stages tile d c a")
 def shared_memory(config: GemmConfig) -> str | None:
     """At least two stages, and the epilogue's buffers, fit into shared memory."""
     if tile_depth(config) or instruction_shape(config):

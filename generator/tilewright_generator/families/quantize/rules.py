@@ -11,7 +11,7 @@ from tilewright_generator.families.rule import HARDWARE, OURS, Rule, rule
 
 
 # FP8 is quantised again where it comes from an all-to-all or a cache; the others have no such source.
-@rule(OURS, compiles="the other formats' kernels compile for it; nobody asks for them")
+@rule(OURS, "x format direction", compiles="the other formats' kernels compile for it; nobody asks for them")
 def e4m3_input(config: QuantizeConfig) -> str | None:
     """x of E4M3 is quantised to NVFP4, and nothing is dequantised to it."""
     if config.x != "e4m3":
@@ -22,7 +22,7 @@ def e4m3_input(config: QuantizeConfig) -> str | None:
 
 
 # tma.hpp copies rows of x; the other kernels have work of their own between loading and quantising.
-@rule(OURS)
+@rule(OURS, "variant direction fusion format")
 def tma_source(config: QuantizeConfig) -> str | None:
     """The tma variant quantises x as it is, with a scale to a row's block."""
     if config.variant != "tma":
@@ -36,7 +36,7 @@ def tma_source(config: QuantizeConfig) -> str | None:
 
 
 # vector.hpp has no ring, and a ring of one stage has nothing in flight while it is read.
-@rule(OURS, compiles="a ring of one stage works, and waits for every copy")
+@rule(OURS, "stages variant", compiles="a ring of one stage works, and waits for every copy")
 def stages_of_variant(config: QuantizeConfig) -> str | None:
     """The tma variant has 2 stages or more, the others 1."""
     if config.variant == "tma" and config.stages < 2:
@@ -47,7 +47,7 @@ def stages_of_variant(config: QuantizeConfig) -> str | None:
 
 
 # tma.hpp: each of the producer's 32 lanes copies a row, four to a warp.
-@rule(OURS)
+@rule(OURS, "threads")
 def tma_threads(config: QuantizeConfig) -> str | None:
     """The tma variant has a multiple of 256 threads that quantise, at most 768."""
     if config.variant == "tma" and (config.threads % 256 or config.threads > 768):
@@ -56,7 +56,7 @@ def tma_threads(config: QuantizeConfig) -> str | None:
 
 
 # vector.hpp, fused_norm.hpp and square.hpp ask for 64 to 128 registers a thread, of 65536.
-@rule(OURS, compiles="the kernel would spill registers, or leave the SM half empty")
+@rule(OURS, "threads", compiles="the kernel would spill registers, or leave the SM half empty")
 def threads_of_block(config: QuantizeConfig) -> str | None:
     """A thread block has 128, 256 or 512 threads (tma: see tma_threads), 256 or more for squares of f32."""
     if config.variant == "vector" and config.threads not in (128, 256, 512):
@@ -69,7 +69,7 @@ def threads_of_block(config: QuantizeConfig) -> str | None:
 
 
 # A fused kernel holds two loads, or rows and weights; square.hpp reduces over the thread block.
-@rule(OURS)
+@rule(OURS, "fusion direction x format")
 def fused_formats(config: QuantizeConfig) -> str | None:
     """A fusion goes with quantising BF16 or FP16 to scales of one row's block."""
     if config.fusion == "none":
@@ -84,7 +84,7 @@ def fused_formats(config: QuantizeConfig) -> str | None:
 
 
 # formats.hpp: only NVFP4's scales are divided. The other ops have no `fast` to ask for such a kernel.
-@rule(OURS)
+@rule(OURS, "arithmetic direction format")
 def fast_arithmetic(config: QuantizeConfig) -> str | None:
     """Fast arithmetic is for quantising to NVFP4: nothing else divides often enough."""
     if config.arithmetic == "exact":
@@ -95,7 +95,7 @@ def fast_arithmetic(config: QuantizeConfig) -> str | None:
 
 
 # CUDA programming guide, "Compute Capabilities": 227 KB a thread block, 99 on sm_12x.
-@rule(HARDWARE)
+@rule(HARDWARE, "stages x threads")
 def shared_memory(config: QuantizeConfig) -> str | None:
     """A thread block's shared memory is at most 227 KB, on sm_12x 99 KB."""
     total, limit = shared_bytes(config), LIMITS[number(config)]
