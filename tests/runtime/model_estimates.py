@@ -1,0 +1,141 @@
+"""What the cost models say of a sample of kernels, problems and GPUs, and what they said when last written.
+
+    PYTHONPATH=generator:runtime python tests/runtime/model_estimates.py
+
+writes data/model_estimates.json anew. That is for a change of a model that is meant: its review sees what the
+change does. Kernels stand in the file whole, because those that are committed may come and go.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tilewright import ops, routing
+from tilewright.device import B200, B300, GB10, H200, RTX_PRO_6000, THOR
+from tilewright.ops.common.tactics import Tactic
+from tilewright.registry import Registry
+from tilewright.table import KernelRecord
+
+FILE = Path(__file__).parent / "data" / "model_estimates.json"
+FAMILIES = ("gemm", "blockscaled_gemm", "quantize")
+DEVICES = {one.name: one for one in (H200, B200, B300, THOR, RTX_PRO_6000, GB10)}
+_PRODUCTS = [
+    {"m": 16, "n": 2112, "k": 7168}, {"m": 96, "n": 8192, "k": 1536}, {"m": 32, "n": 5120, "k": 25600},
+    {"m": 1000, "n": 1024, "k": 4096, "batch": 3}, {"m": 4096, "n": 8192, "k": 8192},
+    {"m": 32768, "n": 16384, "k": 4096}, {"m": 2048, "n": 4096, "k": 4096},
+    {"m": 8320, "n": 8320, "k": 8192}, {"m": 300, "n": 28672, "k": 4096},
+]  # fmt: skip
+_MATRICES = [{"m": 1, "k": 4096}, {"m": 100, "k": 7168}, {"m": 5000, "k": 2048}, {"m": 65536, "k": 16384}]
+_SHAPES = {"gemm": _PRODUCTS, "blockscaled_gemm": _PRODUCTS, "quantize": _MATRICES}
+_LAYOUTS = {"fp8_1x128": "m_major", "fp8_128x128": "row_major"}  # of scales
+_SORT = (
+    "a", "b", "schedule", "scheduler", "fast_accum", "swap_ab", "store", "prefetch", "direction", "format",
+    "x", "variant", "arithmetic", "fusion",
+)  # fmt: skip
+_EACH = {"gemm": 2, "blockscaled_gemm": 4, "quantize": 1}  # kernels of one sort
+_OF_ONE = 2  # problems of a kernel
+_FACTS = ("smem_bytes", "threads", "block", "cluster_multiple")  # that the models look at
+
+
+class Estimate(NamedTuple):
+    """One call of a cost model, and its answer."""
+
+    family: str
+    kernel: str
+    device: str
+    problem: dict[str, Any]
+    tactic: str
+    us: float
+    bound: str
+
+
+def estimate(
+    family: str, record: KernelRecord, device: str, problem: dict[str, Any], tactic: str
+) -> Estimate:
+    of = ops.family_of(family)
+    weigh = of.model(record, of.problem(**problem), DEVICES[device])
+    assert weigh is not None
+    found = weigh(Tactic.parse(tactic))
+    return Estimate(family, record.name, device, problem, tactic, found.seconds * 1e6, found.bound)
+
+
+def sample() -> Iterator[tuple[KernelRecord, Estimate]]:
+    """Of each sort of kernel that is committed, and of some that might be, on GPUs that run it."""
+    chance, registry = random.Random(0), Registry()
+    for name in FAMILIES:
+        family = ops.family_of(name)
+        sorts: dict[Any, list[KernelRecord]] = {}
+        for record in registry.kernels(name):
+            for one in (record, *_kin(record)):
+                sorts.setdefault(_sort(one), []).append(one)
+        for records in sorts.values():
+            few = chance.sample(records, min(_EACH[name], len(records)))
+            for record in (one for one in few for _ in range(_OF_ONE)):
+                gpus = [one for one in DEVICES.values() if routing.runs_on(record.arch, one.capability)]
+                device = chance.choice(gpus)
+                problem = chance.choice(_SHAPES[name]) | chance.choice(_kinds(name, record.config))
+                tactics = family.candidates(record, family.problem(**problem))
+                chosen = [chance.choice(tactics)]
+                # Of stream-K's ways to cut k, the one of that name is one of nine.
+                chosen += [one for one in tactics if one.decomposition == "stream_k" and one not in chosen]
+                for tactic in chosen:
+                    yield record, estimate(name, record, device.name, problem, str(tactic))
+
+
+def _kin(record: KernelRecord) -> Iterator[KernelRecord]:
+    """Kernels that a spec might name and none does, for what the models know of them."""
+    if record.config.get("cluster") == [2, 1]:
+        for cluster in ([4, 1], [4, 2]):
+            name = record.name.replace("_2x1_", f"_{cluster[0]}x{cluster[1]}_")
+            yield replace(record, name=name, config={**record.config, "cluster": cluster})
+    if record.config.get("fusion") == "silu_mul":
+        yield replace(record, name=f"{record.name}_fast", config={**record.config, "arithmetic": "fast"})
+
+
+def _sort(record: KernelRecord) -> Any:
+    """What of its configuration the models look at, but for sizes."""
+    major = record.arch[: len("sm_10")]
+    if "direction" in record.config and major != "sm_90":
+        major = "later"  # one to the models of quantising
+    return major, str(record.config.get("cluster")), tuple(map(record.config.get, _SORT))
+
+
+def _kinds(family: str, config: dict[str, Any]) -> list[dict[str, Any]]:
+    """The fields of problems that a kernel computes, but for extents."""
+    if family == "quantize":
+        names = ("direction", "format", "x", "fusion")
+        kind = {name: config[name] for name in names} | {"exact": config["arithmetic"] == "exact"}
+        return [kind | {"layout": _LAYOUTS.get(config["format"], "128x4")}]
+    names = ("a", "b", "d", "layout", "fast_accum", "bias", "activation")
+    kind = {name: config[name] for name in names if name in config}
+    return [kind | {"c": c} for c in ((False, True) if config["c"] == "same" else (False,))]
+
+
+def read() -> tuple[dict[str, KernelRecord], list[Estimate]]:
+    data = json.loads(FILE.read_text(encoding="utf-8"))
+    kernels = {
+        name: KernelRecord(name, "", "", arch, (), (), config, facts)
+        for name, arch, config, facts in data["kernels"]
+    }
+    return kernels, [Estimate(*row) for row in data["estimates"]]
+
+
+def write() -> None:
+    kernels: dict[str, str] = {}
+    rows = []
+    for record, found in sample():
+        facts = {name: record.facts[name] for name in _FACTS if name in record.facts}
+        kernels[record.name] = json.dumps([record.name, record.arch, record.config, facts])
+        rows.append(json.dumps(found._replace(us=float(f"{found.us:.9g}"))))
+    parts = (",\n".join(kernels.values()), ",\n".join(dict.fromkeys(rows)))
+    text = '{{"kernels": [\n{}\n], "estimates": [\n{}\n]}}\n'.format(*parts)
+    FILE.write_text(text, encoding="utf-8", newline="\n")
+
+
+if __name__ == "__main__":
+    write()
