@@ -72,8 +72,10 @@ class Project:
 
         A spec outside the project is called by its file name alone.
         """
-        found = path.resolve()
-        root = self.root.resolve()
+        try:
+            found, root = path.resolve(), self.root.resolve()
+        except (OSError, RuntimeError) as error:  # a link that leads to itself
+            raise UsageError(f"cannot read the spec {path}: {error}") from None
         label = found.relative_to(root).as_posix() if found.is_relative_to(root) else found.name
         if not label.isprintable():  # it stands in every generated file, where a line break ends a comment
             raise UsageError(f"the path of the spec {label!r} holds a line break or the like; rename it")

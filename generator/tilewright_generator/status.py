@@ -72,7 +72,7 @@ class Records:
 
         self._compiled = project.root / COMPILED
         self._checks = _checks(project)
-        self._keys = records.SourceKeys(_include(project), cutlass_version(project))
+        self._keys = records.SourceKeys(include(project), cutlass_version(project))
 
     def verdicts(self, table: Table) -> list[Verdict]:
         """One for each kernel of the table, by name. Raises DriftError where a source is missing."""
@@ -225,7 +225,8 @@ def _checks(project: Project) -> dict[str, list[dict[str, Any]]]:
     return rows
 
 
-def _include(project: Project) -> Path:
+def include(project: Project) -> Path:
+    """The folder of tilewright's headers: the project's own, else those that come with tilewright."""
     from tilewright import paths  # noqa: PLC0415
 
     own = project.root / "runtime" / "include"

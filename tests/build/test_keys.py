@@ -155,3 +155,8 @@ def test_the_real_headers_are_closed() -> None:
     for path in include.rglob("*"):
         if path.is_file():
             HeaderSet(include).reached(path.read_bytes())
+
+
+def test_a_header_whose_name_is_not_utf_8(include: Path) -> None:
+    with pytest.raises(BuildError, match="x86"):
+        HeaderSet(include).reached(b'#include "tilewright/\x86.h"\n')

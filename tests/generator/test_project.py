@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from command_line import Command
 
 from tilewright_generator.errors import UsageError
 from tilewright_generator.project import Project
@@ -35,3 +36,16 @@ def test_a_spec_is_called_alike_wherever_the_project_stands(
     with pytest.raises(UsageError, match=r"'specs/a\\n#error/small.yaml' holds a line break"):
         found.label(project / "specs" / "a\n#error" / "small.yaml")
     assert found.label(tmp_path_factory.mktemp("other") / "big.yaml") == "big.yaml"
+
+
+def test_a_spec_that_is_a_link_to_itself(project: Path, tilewright: Command) -> None:
+    (project / "specs" / "loop.yaml").symlink_to("loop.yaml")
+    found = tilewright("list")
+    assert (found.code, "cannot read the spec" in found.err) == (2, True)
+
+
+def test_help_after_another_command(project: Path, tilewright: Command) -> None:
+    """In one process: a command's module stands in the package under its name."""
+    assert tilewright("list").code == 0
+    found = tilewright("--help")
+    assert (found.code, "  list      " in found.out) == (0, True)

@@ -66,9 +66,8 @@ def _record(project: Project, report: Path) -> None:
     from tilewright.build import records  # noqa: PLC0415 (`--help` needs none of this)
 
     found = records.read_report(report)
-    include = project.root / "runtime" / "include"
     release, pinned = found["toolchain"]["cutlass"], status.cutlass_version(project)
-    keys = records.SourceKeys(include, release)
+    keys = records.SourceKeys(status.include(project), release)
     for table in status.tables(project):
         others = records.of_another_release(found, table, pinned)
         if others:

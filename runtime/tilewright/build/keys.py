@@ -89,7 +89,7 @@ class HeaderSet:
 
 
 def _included(text: bytes) -> set[str]:
-    return {name.decode() for name in _INCLUDE.findall(text)}
+    return {name.decode(errors="backslashreplace") for name in _INCLUDE.findall(text)}
 
 
 def tree_digest(root: Path, memory: Path | None) -> str:

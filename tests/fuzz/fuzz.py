@@ -1,0 +1,248 @@
+"""Feeds `tilewright` spoilt files and command lines, and looks at how it ends.
+
+    python tests/fuzz/fuzz.py [--seconds 1800] [--seed 1] [--write]
+    python tests/fuzz/fuzz.py --seed 1 --case 4711      # one of its inputs again, with all that it says
+
+Each input is a small project of which a spec, a manifest, a generated file, a table, a tuned file, a record,
+a report, a library.json or an entry of the cache is spoilt, or a command line with shapes or words that
+nobody can have meant. A command that then answers with an exit code of 3, a traceback, a signal, or not at
+all, is a failure; 0, 1 and 2 are answers. An input follows from the seed and its number alone. Nothing is
+compiled and no GPU is asked for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import fuzz_cases as cases
+import fuzz_project as project
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(REPOSITORY / "benchmarks"))
+
+# A command takes under 2 s of processor time; a machine may be busy, and then its clock says nothing.
+CPU_SECONDS = 60
+WALL_SECONDS = 600
+MEMORY_BYTES = 4 << 30  # of data: far more than any command needs
+ANSWERS = (0, 1, 2)
+_BROKEN = ("Traceback (most recent call last)", "internal error", "Segmentation fault")
+
+
+class Ended(NamedTuple):
+    """How a process ended: its exit code, or a signal's number below 0, and what it printed."""
+
+    code: int
+    printed: str
+
+    @property
+    def fault(self) -> str:
+        """What is wrong with it; empty where nothing is."""
+        if self.code < 0:
+            return f"ended by {signal.Signals(-self.code).name}"
+        if self.code not in ANSWERS:
+            return f"exit code {self.code}"
+        return next((f"prints {text!r}" for text in _BROKEN if text in self.printed), "")
+
+
+def main() -> int:
+    options = _options()
+    _isolate()
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        nvcc = place / "no-cuda/bin/nvcc"  # for command lines that may ask for a real build
+        nvcc.parent.mkdir(parents=True)
+        nvcc.write_text("#!/bin/sh\nexit 1\n")
+        nvcc.chmod(0o755)
+        project.make(place / "template")
+        _import_all()
+        _warm_up(place / "template")
+        if options.case is not None:
+            case, ended = run_case(place, options.seed, options.case)
+            print(f"{case}\n{ended.printed}\n{ended.fault or ended.code}")
+            return bool(ended.fault)
+        found = _run_all(place, options.seed, options.seconds)
+    print(json.dumps(found, indent=1))
+    if options.write:
+        from machine import describe, record  # noqa: PLC0415 (of the benchmarks)
+
+        head = describe("pyyaml", "pydantic", "click")
+        record("fuzz.json", json.dumps({**head, **found}, indent=1) + "\n")
+    return bool(found["failures"])
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=1800, help="how long")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--case", type=int, help="only this input, and what it prints")
+    parser.add_argument("--write", action="store_true", help="write benchmarks/results/fuzz.json")
+    return parser.parse_args()
+
+
+def _isolate() -> None:
+    """Nothing of the machine's: no GPU, no caches and no settings of whoever runs this."""
+    for name in [name for name in os.environ if name.startswith("TILEWRIGHT_")]:
+        del os.environ[name]
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    os.environ["TILEWRIGHT_JIT"] = "0"
+
+
+def _import_all() -> None:
+    """What commands import when they run, so that a forked process has it."""
+    from importlib import import_module  # noqa: PLC0415
+
+    from tilewright_generator import cli  # noqa: PLC0415
+
+    for name in cli.COMMANDS:
+        import_module(f"{cli.__name__}.{name}")
+    for name in (
+        "build.building", "build.records", "doctor", "benchmarking.problems", "tuning.merging",
+        "tuning.report",
+        "tuning.tuned", "ops.gemm.family", "ops.blockscaled_gemm.family", "ops.quantize.family",
+    ):  # fmt: skip
+        import_module(f"tilewright.{name}")
+    for name in ("torch", "matplotlib.figure"):
+        with suppress(ImportError):
+            import_module(name)
+
+
+def _warm_up(folder: Path) -> None:
+    """Does once what every process would do again: templates are compiled, validators are built."""
+    os.chdir(folder)
+    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):  # noqa: PTH123
+        for command in (["check"], ["explain", "tile=128x128x64"], *cases.EXPLAIN):
+            _invoke(command)
+    os.chdir("/")
+    gc.freeze()
+
+
+def _run_all(place: Path, seed: int, seconds: float) -> dict[str, object]:
+    """Inputs until the time is over."""
+    started, number = time.monotonic(), 0
+    codes: Counter[str] = Counter()
+    targets: Counter[str] = Counter()
+    commands: Counter[str] = Counter()
+    failures = []
+    while time.monotonic() - started < seconds:
+        case, ended = run_case(place, seed, number)
+        codes[str(ended.code)] += 1
+        targets[case.target] += 1
+        commands[case.command[0] if case.command else ""] += 1
+        if ended.fault:
+            failures.append(
+                {"case": number, "fault": ended.fault, "what": case.what, "command": case.command}
+            )
+            print(f"{number}: {ended.fault}: {case}\n{ended.printed[-2000:]}", file=sys.stderr, flush=True)
+        number += 1
+        if number % 500 == 0:
+            print(f"{number} inputs, {len(failures)} failures", file=sys.stderr, flush=True)
+    return {
+        "seed": seed,
+        "seconds": round(time.monotonic() - started),
+        "inputs": number,
+        "exit_codes": dict(sorted(codes.items())),
+        "targets": dict(sorted(targets.items())),
+        "commands": {name: count for name, count in sorted(commands.items()) if count > 1},
+        "failures": failures,
+    }
+
+
+def run_case(place: Path, seed: int, number: int) -> tuple[cases.Case, Ended]:
+    """Draws an input, and runs its command on a copy of the template."""
+    folder = place / "case"
+    shutil.rmtree(folder, ignore_errors=True)
+    project.copy(place / "template", folder)
+    case = cases.draw(random.Random(f"{seed}/{number}"), folder)
+    return case, run(lambda: _command(place, folder, case), place / "printed")
+
+
+def _command(place: Path, folder: Path, case: cases.Case) -> int:
+    os.chdir(folder)
+    os.environ["TILEWRIGHT_CACHE"] = str(folder / "cache")
+    if case.command not in cases.KNOWN:
+        os.environ["CUDA_HOME"] = str(place / "no-cuda")
+    return _invoke(case.command)
+
+
+def _invoke(command: cases.Command) -> int:
+    from tilewright_generator.cli import invoke  # noqa: PLC0415
+
+    return invoke(command)
+
+
+def run(work: Callable[[], int], printed: Path) -> Ended:
+    """Does the work in a process of its own, bounded in time and memory, and says how that ended."""
+    child = os.fork()
+    if not child:
+        _become(work, printed)
+    try:
+        code = _wait(child)
+    finally:
+        _end(child)
+    return Ended(code, printed.read_text(encoding="utf-8", errors="replace"))
+
+
+def _become(work: Callable[[], int], printed: Path) -> None:
+    """The forked process: it never returns."""
+    code = 99
+    try:
+        os.setsid()  # so that its compilers and the like end with it
+        output = os.open(printed, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        for target, source in ((0, nothing), (1, output), (2, output)):
+            os.dup2(source, target)
+        sys.stdout = os.fdopen(1, "w", encoding="utf-8")
+        sys.stderr = os.fdopen(2, "w", encoding="utf-8")
+        resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        code = work()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BaseException:
+        import traceback  # noqa: PLC0415
+
+        traceback.print_exc()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
+
+
+def _wait(child: int) -> int:
+    """The exit code of a process, that of SIGALRM where it does not end."""
+    end = time.monotonic() + WALL_SECONDS
+    pause = 0.001
+    while time.monotonic() < end:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(pause)
+        pause = min(0.05, pause * 1.5)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return -signal.SIGALRM
+
+
+def _end(group: int) -> None:
+    """Ends what a process has started and left."""
+    with suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,205 @@
+"""What is spoilt, and which commands then meet it. Nothing is compiled, and nothing leaves the folder."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import fuzz_changes as mutate
+
+from tilewright_generator.cli import COMMANDS
+
+Command = list[str]
+
+_GENERATOR: tuple[Command, ...] = (
+    ["generate"], ["generate", "--force"], ["generate", "--dry-run", "--diff"], ["generate", "--json"],
+    ["generate", "hopper"], ["generate", "--filter", "*128x128*"], ["check"], ["check", "--diff"],
+    ["check", "--json"], ["list"], ["list", "--json"], ["list", "-l"], ["explain", "tile=128x128x64"],
+    ["explain", "gemm", "arch=sm_90a", "a=bf16", "b=bf16", "d=bf16", "tile=256x256x64"], ["schema"],
+)  # fmt: skip
+_PROBLEMS: tuple[Command, ...] = (
+    ["gemm", "bf16", "m=16", "n=4096", "k=4096", "--device", "h200"],
+    ["gemm", "fp8", "m=100", "n=4096", "k=4096", "fast_accum=true", "bias=true"],
+    ["blockscaled_gemm", "nvfp4", "m=64", "n=4096", "k=4096", "--device", "b200"],
+    ["blockscaled_gemm", "nvfp4", "m=64", "n=4096", "k=4096", "--device", "rtx-pro-6000"],
+    ["quantize", "nvfp4", "m=512", "k=4096", "--device", "h200"],
+    ["quantize", "fp8_1x128", "m=512", "k=4096", "direction=dequantize", "--device", "b200"],
+)
+EXPLAIN: tuple[Command, ...] = tuple(["explain", "--problem", *words] for words in _PROBLEMS)
+_DRY_BUILD: Command = ["build", "--dry-run", "--cache", "cache"]
+_TUNE: Command = ["tune", "--dry-run", "--out", "tuned", "--device", "h200"]
+_READERS: tuple[Command, ...] = (
+    *EXPLAIN, ["doctor"], ["doctor", "--device", "h200"], ["doctor", "--json"], ["list", "--built"],
+    ["list", "--json", "--device", "h200"], ["status"], ["status", "--check"],
+    _DRY_BUILD, [*_DRY_BUILD, "--json"], [*_TUNE, "-s", "16x4096x4096"],
+    [*_TUNE, "--family", "quantize", "-s", "64x4096"], ["check"], ["generate"],
+    ["bench", "compare", "schedule=cooperative", "schedule=pingpong", "-s", "16x4096x4096"],
+)  # fmt: skip
+_TUNED: tuple[Command, ...] = (
+    *EXPLAIN, ["doctor", "--device", "h200"], ["list", "--tuned", "--device", "h200"], ["check"],
+    ["tune", "--merge", "tuned/nvidia_h200/gemm.json", "--out", "merged"],
+    ["tune", "--merge", "tuned/nvidia_h200/gemm.json", "tuned/nvidia_h200/quantize.json", "--out", "tuned"],
+    ["tune", "--report", "report.html", "--device", "h200"],
+    ["tune", "--report", "report.svg", "tuned/nvidia_h200/quantize.json"],
+    [*_TUNE, "-s", "16x4096x4096"], [*_TUNE, "--only-new"],
+)  # fmt: skip
+_RECORDS: tuple[Command, ...] = (
+    ["status"], ["status", "--check"], ["status", "--check", "--release"], ["status", "--write"],
+    ["status", "--record", "report.json"], ["status", "--record", "report.json", "--write"],
+    ["list", "--verified"], ["list", "-l"],
+)  # fmt: skip
+_CACHE: tuple[Command, ...] = (
+    _DRY_BUILD, [*_DRY_BUILD, "--json"], [*_DRY_BUILD, "--strict"], ["cache", "--cache", "cache"],
+    ["cache", "--cache", "cache", "--prune", "--older-than", "0"],
+    ["cache", "--cache", "cache", "--prune", "--dry-run"], ["doctor"], ["list", "--built"], ["list"],
+    *EXPLAIN,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Target:
+    """A kind of file: where there are some, how they are spoilt, and who reads them."""
+
+    name: str
+    paths: Sequence[str]  # globs in the project
+    commands: Sequence[Command]
+    rows: str | None = None  # of JSON, the list that stands one item to a line
+    json: bool = False
+
+
+KNOWN: Sequence[Command] = [*_GENERATOR, *_READERS, *_TUNED, *_RECORDS, *_CACHE]  # none of them compiles
+TARGETS = (
+    Target("spec", ["specs/*.yaml"], _GENERATOR),
+    Target("manifest", ["generated/*/manifest.txt"], _GENERATOR),
+    Target("generated", ["generated/*/*", "generated/*"], _GENERATOR),
+    Target("table", ["generated/*/table.json"], _READERS, "kernels", json=True),
+    Target("tuned", ["tuned/*/*.json"], _TUNED, json=True),
+    Target(
+        "record",
+        ["report.json", "benchmarks/results/*/*.json", "benchmarks/results/stale.json", "pyproject.toml"],
+        _RECORDS,
+        "kernels",
+        json=True,
+    ),
+    Target("library", ["cache/libraries/*/*/library.json"], _CACHE, json=True),
+    Target("object", ["cache/objects/*/report.json", "cache/digests/*.json"], _CACHE, json=True),
+    Target("cache", ["cache/*", "cache/*/*", "cache/*/*/*", "cache/libraries/*/*/*"], _CACHE),
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """What was done to the project, in words, and what is run."""
+
+    target: str
+    what: str
+    command: Command
+
+
+def draw(chance: random.Random, project: Path) -> Case:
+    """Spoils the project, and says which command is to meet it."""
+    return chance.choice((*[_spoil] * 6, _shapes, _shapes, _words))(chance, project)
+
+
+def _spoil(chance: random.Random, project: Path) -> Case:
+    target = chance.choice(TARGETS)
+    done = []
+    for _ in range(chance.choice((1, 1, 1, 2))):
+        path = chance.choice(sorted(each for glob in target.paths for each in project.glob(glob)))
+        done.append(f"{path.relative_to(project)}: {_spoil_file(chance, path, target)}")
+    return Case(target.name, "; ".join(done), chance.choice(target.commands))
+
+
+def _spoil_file(chance: random.Random, path: Path, target: Target) -> str:
+    kind = chance.random()
+    if path.is_dir() and not path.is_symlink():
+        path.rename(path.with_name(f"{path.name}-moved"))
+        return mutate.place(chance, path)
+    if kind < 0.08 or not path.is_file():
+        return mutate.place(chance, path)
+    data = path.read_bytes()
+    if kind < 0.15:
+        path.write_bytes(mutate.binary(chance, data))
+        return "bytes"
+    if target.json and path.suffix == ".json" and kind < 0.8:
+        try:
+            value = mutate.value(chance, json.loads(data))
+        except ValueError:  # spoilt before
+            return "as it was"
+        path.write_text(mutate.laid_out(chance, value, target.rows), encoding="utf-8")
+        return "values"
+    path.write_text(mutate.text(chance, data.decode(errors="replace")), encoding="utf-8", errors="replace")
+    return "text"
+
+
+def _shapes(chance: random.Random, project: Path) -> Case:
+    """Problems, sizes and combinations that nobody can have meant."""
+    kind = chance.randrange(4)
+    if kind == 0:
+        path = project / "sizes.yaml"
+        what = _spoil_file(chance, path, Target("sizes", [], ()))
+        return Case("shapes", f"sizes.yaml: {what}", [*_TUNE, "--sizes", "sizes.yaml"])
+    if kind == 1:
+        size = mutate.text(chance, chance.choice(("16x4096x4096", "64x4096", "1x1x1")))
+        return Case("shapes", "a size", [*_TUNE, f"--size={size}"])
+    if kind == 2:
+        words = _spoilt(chance, list(chance.choice(_PROBLEMS)))
+        return Case("shapes", "a problem", ["explain", "--problem", *words])
+    terms = [
+        "gemm",
+        "arch=sm_90a",
+        "a=bf16",
+        "b=bf16",
+        "d=bf16",
+        "tile=128x128x64",
+        "cluster=2x1",
+        "stages=4",
+    ]
+    return Case("shapes", "a combination", ["explain", *_spoilt(chance, terms)])
+
+
+def _words(chance: random.Random, project: Path) -> Case:
+    """A command line of known words and others."""
+    known = chance.choice((_GENERATOR, _READERS, _TUNED, _RECORDS, _CACHE))
+    words = list(chance.choice(known)) if chance.random() < 0.6 else [chance.choice(list(COMMANDS))]
+    return Case("command line", "words", _spoilt(chance, words))
+
+
+_OPTIONS = (
+    "--json", "--root", "--out", "--filter", "--dry-run", "--diff", "--force", "--device",
+    "--family", "--sizes",
+    "-s", "--formats", "--layout", "--x", "--out-dtype", "--fast-accum", "--merge", "--report",
+    "--cache", "--prune",
+    "--older-than", "--jobs", "-j", "--launcher", "--nvcc", "--cutlass", "--strict", "--record",
+    "--write", "--check",
+    "--release", "--problem", "--spec", "--print", "--long", "-l", "--built", "--not-built",
+    "--tuned", "--verified",
+    "--again", "--only-new", "--keep", "--gpus", "--help", "-h", "--version", "-q", "-v", "--a",
+    "--b", "--kernel",
+    "specs", "generated", "specs/hopper.yaml", "hopper", "cache", "tuned", "report.json",
+    "sizes.yaml", "compare",
+    "*", "arch=sm_90a", "gemm", "nowhere", "3", "-3",
+)  # fmt: skip
+
+
+def _spoilt(chance: random.Random, words: Command) -> Command:
+    """With one to four words changed, put in or gone; a path leads out of the folder in none of them."""
+    changes: tuple[Callable[[], None], ...] = (
+        lambda: words.insert(chance.randrange(len(words) + 1), chance.choice(_OPTIONS)),
+        lambda: words.insert(chance.randrange(len(words) + 1), chance.choice(_OPTIONS)),
+        lambda: words.append(chance.choice(mutate.WORDS)),
+        lambda: words.__setitem__(at := chance.randrange(len(words)), mutate.text(chance, words[at])),
+        lambda: words.__delitem__(chance.randrange(len(words))) if len(words) > 1 else None,
+    )
+    for _ in range(chance.choice((1, 2, 2, 4))):
+        chance.choice(changes)()
+    return [word.replace("\0", "") for word in words if harmless(word)]
+
+
+def harmless(word: str) -> bool:
+    """Whether a word of a command line leads nowhere else, and starts neither Ray nor compilers."""
+    value = word.partition("=")[2] if word.startswith("-") else word
+    return not value.startswith(("/", "~/")) and ".." not in word and "ray" not in word and word != "--build"

@@ -1,0 +1,121 @@
+"""A few of the fuzzer's inputs, and whether it sees what it looks for."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import fuzz
+import fuzz_cases
+import fuzz_changes
+import fuzz_project
+import pytest
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with a template, whose cache no variable of this process names."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("TILEWRIGHT_")]:
+            patch.delenv(name)
+        folder = tmp_path_factory.mktemp("fuzz")
+        fuzz_project.make(folder / "template")
+        yield folder
+
+
+def test_inputs_are_answered(place: Path) -> None:
+    for number in range(40):
+        case, ended = fuzz.run_case(place, 2026, number)
+        assert not ended.fault, f"{number}: {case}\n{ended.printed}"
+
+
+def test_an_input_follows_from_seed_and_number(place: Path) -> None:
+    found = []
+    for name in ("one", "two"):
+        fuzz_project.copy(place / "template", place / name)
+        chance = random.Random("1/2")
+        found.append([fuzz_cases.draw(chance, place / name) for _ in range(20)])
+        shutil.rmtree(place / name)
+    assert found[0] == found[1]
+
+
+def _raise() -> int:
+    raise ValueError("unforeseen")
+
+
+def _hang() -> int:
+    time.sleep(3600)
+    return 0
+
+
+def _internal() -> int:
+    print("tilewright: internal error: KeyError: 'x'")
+    return 2
+
+
+@pytest.mark.parametrize(
+    ("work", "fault"),
+    [
+        (lambda: 0, ""),
+        (lambda: 2, ""),
+        (lambda: 3, "exit code 3"),
+        (_internal, "prints 'internal error'"),
+        (_raise, "exit code 99"),
+        (lambda: os.kill(os.getpid(), signal.SIGKILL) or 0, "ended by SIGKILL"),
+        (lambda: len(bytearray(1 << 40)), "exit code 99"),  # more memory than there may be
+    ],
+)
+def test_what_counts_as_a_failure(work: Callable[[], int], fault: str, tmp_path: Path) -> None:
+    assert fuzz.run(work, tmp_path / "printed").fault == fault
+
+
+def test_a_process_that_does_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fuzz, "WALL_SECONDS", 0.2)
+    assert fuzz.run(_hang, tmp_path / "printed").fault == "ended by SIGALRM"
+
+
+def test_the_command_line_s_own_code_3_is_seen(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tilewright_generator.cli import check  # noqa: PLC0415
+
+    monkeypatch.setattr(check.command, "callback", lambda **_: {}["x"])
+    case = fuzz_cases.Case("", "", ["check"])
+    monkeypatch.setattr(fuzz_cases, "draw", lambda *_: case)
+    _, ended = fuzz.run_case(place, 1, 1)
+    assert (ended.fault, "internal error: KeyError" in ended.printed) == ("exit code 3", True)
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "/",
+        "/etc/passwd",
+        "--out=/",
+        "../x",
+        "--root=a/../..",
+        "~/x",
+        "--ray",
+        "--ray-address=a",
+        "--build",
+    ],
+)
+def test_no_word_leads_elsewhere(word: str) -> None:
+    assert not fuzz_cases.harmless(word)
+    assert fuzz_cases.harmless("generated/hopper")
+
+
+def test_only_known_commands_find_a_compiler(place: Path) -> None:
+    assert all(command[0] != "build" or "--dry-run" in command for command in fuzz_cases.KNOWN)
+
+
+def test_changes_change(tmp_path: Path) -> None:
+    chance = random.Random(1)
+    assert len({fuzz_changes.text(chance, "a: [1, 2]") for _ in range(100)}) > 50
+    assert len({repr(fuzz_changes.value(chance, {"a": [1, {"b": "c"}]})) for _ in range(100)}) > 50
+    assert len({fuzz_changes.place(chance, tmp_path / f"{n}") for n in range(100)}) == 8
+    assert sys.getrecursionlimit() < 100_000
