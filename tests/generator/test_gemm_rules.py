@@ -25,10 +25,16 @@ BF16 = GemmConfig("sm_90a", "bf16", "bf16", "bf16", shape("128x128x64"))
 PINGPONG = replace(BF16, tile=shape("64x128x64"), schedule="pingpong")
 FP8 = replace(BF16, a="e4m3", b="e4m3", tile=shape("128x128x128"))
 TF32 = replace(BF16, a="tf32", b="tf32", d="f32", tile=shape("128x128x32"))
+E5M2 = replace(FP8, a="e5m2")
+FEW_ROWS = replace(PINGPONG, tile=shape("64x8x64"), swap_ab=True)
 S8 = replace(BF16, a="s8", b="s8", d="s32", acc="s32", tile=shape("128x128x128"))
 
 
-@pytest.mark.parametrize("one", [BF16, PINGPONG, FP8, TF32, S8], ids=FAMILY.kernel_name)
+@pytest.mark.parametrize(
+    "one",
+    [BF16, PINGPONG, FEW_ROWS, FP8, E5M2, TF32, S8, replace(S8, tile=shape("128x256x128"))],
+    ids=FAMILY.kernel_name,
+)
 def test_the_usual_ones_are_accepted(one: GemmConfig) -> None:
     assert verdicts(FAMILY, one) == []
 
@@ -86,6 +92,13 @@ REJECTED: list[tuple[GemmConfig, dict[str, Any], str, tuple[str, ...], dict[str,
         {"cluster": Cluster(2, 1)},
     ),
     (
+        FEW_ROWS,
+        {"cluster": Cluster(2, 1)},
+        "multicast_slices",
+        ("8 rows of B", "2 slices of 4"),
+        tile("64x16x64"),
+    ),
+    (
         BF16,
         tile("128x48x64", cluster=Cluster(4, 1)),
         "multicast_slices",
@@ -110,6 +123,7 @@ REJECTED: list[tuple[GemmConfig, dict[str, Any], str, tuple[str, ...], dict[str,
     (S8, {"fast_accum": True}, "fast_accumulation", ("s8",), {"fast_accum": False}),
     (FP8, tile("128x64x256"), "promoted_depth", ("every 128", "K 256"), tile("128x64x128")),
     (FP8, tile("128x64x256"), "promoted_depth", ("every 128",), {"fast_accum": True}),
+    (E5M2, tile("128x64x256"), "promoted_depth", ("every 128",), {"fast_accum": True}),
     (S8, {"activation": "gelu"}, "integer_epilogue", ("gelu",), {"activation": "relu"}),
     (S8, {"activation": "silu"}, "integer_epilogue", ("silu",), {"activation": "none"}),
     # Six stages of 32,768 bytes leave room for the epilogue, seven none; three of 65,536 leave it two.

@@ -212,7 +212,7 @@ def shared_memory(config: GemmConfig) -> str | None:
     if tile_depth(config) or instruction_shape(config):
         return None  # their reasons say it better
     stages, total = memory(config)
-    if total > SM90_SHARED_MEMORY or stages < 2:
+    if total > SM90_SHARED_MEMORY:  # that of two stages, where fewer fit
         return (
             f"shared memory {total} B > {SM90_SHARED_MEMORY} B of sm_90, with {max(stages, 2)} stages of "
             f"tile {config.tile} and D {config.d}"
