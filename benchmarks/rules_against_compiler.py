@@ -20,7 +20,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict
 from pathlib import Path
@@ -37,26 +38,45 @@ from tilewright_generator import families
 
 FAMILIES = ("blockscaled_gemm", "gemm")
 TIMEOUT_SECONDS = 300
+TOGETHER = 6  # kernels of a unit: more memory and less parallel beyond
 
 
-def compile_one(one: Candidate, toolchain: Toolchain, front_end: bool) -> dict[str, Any]:
-    """A row of the record: what the rules and nvcc say of a configuration."""
+def units(todo: list[Candidate], front_end: bool) -> Iterator[list[Candidate]]:
+    """What is compiled together: the headers cost more than a kernel does, and a unit of several passes the
+    front end only if each of them does. What may fail stands alone, so that it fails for itself."""
+    together: dict[tuple[str, ...], list[Candidate]] = defaultdict(list)
+    for one in todo:
+        if one.rule or not front_end:
+            yield [one]
+        else:
+            together[flags_of(one)].append(one)
+    for some in together.values():
+        yield from (some[start : start + TOGETHER] for start in range(0, len(some), TOGETHER))
+
+
+def compile_unit(unit: list[Candidate], toolchain: Toolchain, front_end: bool) -> list[dict[str, Any]]:
+    """Rows of the record: what the rules and nvcc say of each configuration."""
     start = time.monotonic()
-    error = nvcc(one, toolchain, front_end) if one.text else "no source: the template has nothing for a field"
-    return {
-        "name": one.name,
-        "config": {key: list(x) if isinstance(x, tuple) else x for key, x in asdict(one.config).items()},
-        "rule": one.rule,
-        "reason": one.reason,
-        "compiles": not error,
-        "error": error,
-        "seconds": round(time.monotonic() - start, 1),
-        "source": one.digest,
-    }
+    error = nvcc(unit, toolchain, front_end) if unit[0].text else "no source: the template has nothing for it"
+    if error and unit[1:]:
+        return [row for one in unit for row in compile_unit([one], toolchain, front_end)]
+    seconds = round((time.monotonic() - start) / len(unit), 1)
+    return [
+        {
+            "name": one.name,
+            "config": {key: list(x) if isinstance(x, tuple) else x for key, x in asdict(one.config).items()},
+            "rule": one.rule,
+            "reason": one.reason,
+            "compiles": not error,
+            "error": error,
+            "seconds": seconds,
+            "source": one.digest,
+        }
+        for one in unit
+    ]
 
 
-def nvcc(one: Candidate, toolchain: Toolchain, front_end: bool) -> str:
-    """The first error of its compilation; "" where there is none."""
+def flags_of(one: Candidate) -> tuple[str, ...]:
     row = {
         **one.family.build(one.config),
         "name": one.name,
@@ -65,15 +85,20 @@ def nvcc(one: Candidate, toolchain: Toolchain, front_end: bool) -> str:
         "config": {},
         "facts": {},
     }
-    flags = kernel_flags(KernelRecord.parse(row))
+    return kernel_flags(KernelRecord.parse(row))
+
+
+def nvcc(unit: list[Candidate], toolchain: Toolchain, front_end: bool) -> str:
+    """The first error of its compilation; "" where there is none."""
     with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder) / f"{one.name}.cu"
-        source.write_text(one.text, encoding="utf-8")
+        source = Path(folder) / f"{unit[0].name}.cu"
+        source.write_text("\n".join(one.text for one in unit), encoding="utf-8")
+        flags = flags_of(unit[0])
         command = kernel_command(toolchain, paths.include_dir(), source, flags, ())
         if front_end:  # code for the linker's optimiser is what the front end makes
             command = [re.sub(r"^(-gencode.*code=)sm_", r"\1lto_", word) for word in command]
             # Of what is rejected the host's pass, which comes first, is likely to fail, and soon.
-            command[command.index("-c")] = "-dc" if one.rule else "-fatbin"
+            command[command.index("-c")] = "-dc" if unit[0].rule else "-fatbin"
         environment = {**os.environ, "TMPDIR": folder}  # which nvcc leaves full where it is killed
         with subprocess.Popen(
             command,
@@ -85,10 +110,10 @@ def nvcc(one: Candidate, toolchain: Toolchain, front_end: bool) -> str:
             start_new_session=True,
         ) as process:
             try:
-                said, _ = process.communicate(timeout=TIMEOUT_SECONDS)
+                said, _ = process.communicate(timeout=TIMEOUT_SECONDS * len(unit))
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, 9)  # nvcc's children too
-                return f"nvcc took more than {TIMEOUT_SECONDS} s"
+                return f"nvcc took more than {TIMEOUT_SECONDS * len(unit)} s"
         if process.returncode == 0:
             return ""
     if said.startswith("nvcc fatal"):  # it has not compiled anything
@@ -203,20 +228,21 @@ def main() -> int:
     print(f"{len(drawn)} drawn, {len(rows)} known, {len(todo)} to compile", flush=True)
     start = time.monotonic()
 
-    def work(one: Candidate) -> dict[str, Any] | None:
+    def work(unit: list[Candidate]) -> list[dict[str, Any]]:
         late = time.monotonic() - start > given.time_limit
-        return None if late else compile_one(one, toolchain, given.front_end)
+        return [] if late else compile_unit(unit, toolchain, given.front_end)
 
     with ThreadPoolExecutor(given.jobs) as pool:
-        for done in as_completed([pool.submit(work, one) for one in todo[: given.limit]]):
-            if (row := done.result()) is not None:
+        work_units = units(todo[: given.limit], given.front_end)
+        for done in as_completed([pool.submit(work, unit) for unit in work_units]):
+            for row in done.result():
                 rows.append(row)
                 said = row["rule"] or "accepted"
                 print(
                     f"{len(rows):3} {judge(row, stricter):9} {row['seconds']:6} s {said:20} {row['name']}",
                     flush=True,
                 )
-                write(output, head, rows)
+            write(output, head, rows)
     wrong = [row for row in rows if judge(row, stricter) == "disagree"]
     for row in wrong:
         print(f"disagree: {row['name']}: {row['rule'] or 'accepted'}, {row['error'] or 'compiles'}")

@@ -1,0 +1,77 @@
+"""The program that asks the compiler about rules: what it draws, how it judges, and units of its sample."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tilewright_generator import families
+from tilewright_generator.shapes import Tile
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def program(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import rules_against_compiler  # noqa: PLC0415
+
+    return rules_against_compiler
+
+
+@pytest.fixture
+def samples(program: Any) -> Any:
+    import rule_samples  # noqa: PLC0415 (beside program)
+
+    return rule_samples
+
+
+def test_a_sample_has_every_rule_and_is_the_same_each_time(samples: Any) -> None:
+    drawn = samples.sample("gemm", 0)
+    assert {one.rule for one in drawn} == {rule.name for rule in families.get("gemm").rules} | {""}
+    assert [one.digest for one in samples.sample("gemm", 0)] == [one.digest for one in drawn]
+    assert len({one.name for one in drawn}) == len(drawn)
+
+
+def test_what_may_fail_is_compiled_alone_and_the_rest_by_its_flags(program: Any, samples: Any) -> None:
+    drawn = samples.sample("gemm", 0)
+    units = list(program.units(drawn, front_end=True))
+    assert sorted(one.name for unit in units for one in unit) == sorted(one.name for one in drawn)
+    assert all(len(unit) == 1 for unit in units if unit[0].rule)
+    assert any(len(unit) == program.TOGETHER for unit in units)
+    assert all(len({program.flags_of(one) for one in unit}) == 1 for unit in units)
+    assert all(len(unit) == 1 for unit in program.units(drawn, front_end=False))
+
+
+@pytest.mark.parametrize(
+    ("rule", "compiles", "expected"),
+    [
+        ("", True, "agree"),
+        ("", False, "disagree"),
+        ("odd_columns", False, "agree"),
+        ("odd_columns", True, "disagree"),
+        ("tile_depth", True, "stricter"),
+        ("tile_depth", False, "agree"),
+    ],
+)
+def test_the_verdict(program: Any, rule: str, compiles: bool, expected: str) -> None:
+    row = {"rule": rule, "compiles": compiles}
+    assert program.judge(row, program.why_stricter("gemm")) == expected
+
+
+@pytest.mark.compile
+@pytest.mark.timeout(900)
+def test_the_compiler_still_refuses_an_odd_n_and_takes_its_neighbour(program: Any, samples: Any) -> None:
+    """One unit each of the sample: where another CUTLASS compiles the first, its rule may go."""
+    toolchain, family = program.find_toolchain(), families.get("gemm")
+    errors = []
+    for n in (72, 64):
+        one = samples.candidate(family, replace(samples.FEW_ROWS, tile=Tile(64, n, 64)))
+        assert one.rule == ("odd_columns" if n == 72 else "")
+        errors.append(program.nvcc([one], toolchain, front_end=True))
+    assert re.search(r"static assertion failed.*Divisibility", errors[0])
+    assert errors[1] == ""
