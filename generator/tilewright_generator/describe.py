@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tilewright.spelling import text
 from tilewright_generator import families
 from tilewright_generator.families import Family
 from tilewright_generator.families.rule import Rule
-from tilewright_generator.fields import Field, fields_of, text
+from tilewright_generator.fields import Field, fields_of
 
 
 def family_lines(family: Family) -> Iterator[str]:

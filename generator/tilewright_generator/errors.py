@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import NamedTuple
 
 import click
@@ -86,16 +85,3 @@ class Problems:
         """Raise one `SpecError` that holds every fault noted so far."""
         if self._found:
             raise SpecError(self._found)
-
-
-def nearest(wrong: str, candidates: Iterable[str]) -> str | None:
-    """The candidate that is likely meant, if any is near; case does not count."""
-    folded = {candidate.lower(): candidate for candidate in sorted(candidates)}
-    near = get_close_matches(wrong.lower(), folded, n=1, cutoff=0.6)
-    return folded[near[0]] if near else None
-
-
-def did_you_mean(wrong: str, candidates: Iterable[str]) -> str:
-    """`"; did you mean 'x'?"`, or the empty string where nothing is near."""
-    near = nearest(wrong, candidates)
-    return f"; did you mean {near!r}?" if near else ""

@@ -8,8 +8,8 @@ from itertools import product
 from math import prod
 from typing import Any, NamedTuple
 
+from tilewright.spelling import text
 from tilewright_generator.errors import Position, Problems
-from tilewright_generator.fields import text
 from tilewright_generator.rules import Verdict, verdicts
 from tilewright_generator.spec import MAX_COMBINATIONS, Exclude, Group, Spec
 from tilewright_generator.words import counted

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright_generator.errors import Position, UsageError, did_you_mean
+from tilewright.spelling import did_you_mean
+from tilewright_generator.errors import Position, UsageError
 from tilewright_generator.expand import Expansion
 from tilewright_generator.families import Family
 from tilewright_generator.fields import InvalidValueError, fields_of

@@ -13,7 +13,7 @@ from typing import Any, get_args, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from tilewright_generator.errors import did_you_mean
+from tilewright.spelling import did_you_mean, text
 from tilewright_generator.families import Family
 from tilewright_generator.scalars import Trap, resolve
 from tilewright_generator.words import quoted
@@ -120,15 +120,6 @@ def _field(field: dataclasses.Field[Any], annotation: Any) -> Field:
         adapter=TypeAdapter(annotation, config=ConfigDict(defer_build=True)),
         shape=isinstance(kind, type) and issubclass(kind, tuple),
     )
-
-
-def text(value: object) -> str:
-    """A value as a spec spells it: `true`, `128x256x64` (also from a table's list), `bf16`."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, list):
-        return "x".join(map(str, value))
-    return str(value)
 
 
 def show(given: object) -> str:

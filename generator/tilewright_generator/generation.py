@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from tilewright.filters import Filter
 from tilewright_generator import load, module, names, spec
 from tilewright_generator.errors import Position, Problems, UsageError
 from tilewright_generator.expand import Expansion, expand
 from tilewright_generator.fields import fields_of
-from tilewright_generator.filters import Filter
 from tilewright_generator.plan import Plan, Scope, plan
 from tilewright_generator.project import Project
 from tilewright_generator.render import Renderer

@@ -7,9 +7,9 @@ from hashlib import sha256
 from operator import attrgetter
 from typing import NamedTuple
 
+from tilewright.filters import Filter
 from tilewright_generator import table
 from tilewright_generator.expand import Expansion, Kernel
-from tilewright_generator.filters import Filter
 from tilewright_generator.parallel import ordered_map, processors
 from tilewright_generator.render import Renderer
 from tilewright_generator.spec import Spec

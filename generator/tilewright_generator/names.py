@@ -6,9 +6,9 @@ import dataclasses
 import re
 from collections.abc import Iterable
 
+from tilewright.spelling import text
 from tilewright_generator.errors import InternalError, Problems
 from tilewright_generator.expand import Expansion, Kernel
-from tilewright_generator.fields import text
 
 # A file name of 255 bytes with room for suffixes. Lower case alone: some file systems fold case.
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,199}")

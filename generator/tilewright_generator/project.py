@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from tilewright_generator.errors import UsageError, did_you_mean
-from tilewright_generator.words import listed
+from tilewright.spelling import did_you_mean, listed
+from tilewright_generator.errors import UsageError
 
 # Those of an installed wheel, and of a checkout.
 _OUR_TEMPLATES = (

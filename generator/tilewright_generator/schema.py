@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from tilewright.spelling import text
 from tilewright_generator import requires
 from tilewright_generator.families import Family
-from tilewright_generator.fields import Field, fields_of, text
+from tilewright_generator.fields import Field, fields_of
 from tilewright_generator.spec import MAX_COMBINATIONS
 
 _DRAFT = "http://json-schema.org/draft-07/schema#"  # what editors' YAML servers implement

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
+from tilewright.spelling import did_you_mean, nearest, text
 from tilewright_generator import families, load, requires
-from tilewright_generator.errors import Position, Problems, UsageError, did_you_mean, nearest
+from tilewright_generator.errors import Position, Problems, UsageError
 from tilewright_generator.families import Family
-from tilewright_generator.fields import Field, InvalidValueError, fields_of, show, text
+from tilewright_generator.fields import Field, InvalidValueError, fields_of, show
 from tilewright_generator.slips import no_list, split_shapes, unspaced, unspaced_key
 from tilewright_generator.words import cut, quoted
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilewright import reading
+from tilewright.errors import UnreadableFileError
 from tilewright.schema import Integer, Object, fields
 from tilewright_generator.errors import DriftError
 from tilewright_generator.project import Project
@@ -54,7 +55,7 @@ class Verdict:
 def cutlass_version(project: Project) -> str:
     """The CUTLASS release the project is pinned to; empty where its pyproject.toml pins none."""
     path = project.root / "pyproject.toml"
-    match = _PIN.search(path.read_text(encoding="utf-8")) if path.is_file() else None
+    match = _PIN.search(reading.text(path)) if path.exists() else None
     return match[1] if match else ""
 
 
@@ -95,7 +96,7 @@ class Records:
             try:
                 verdict = self._verdict(table, name, rows.get(name, {}))
                 found[name] = verdict.compiled, verdict.run
-            except OSError:
+            except (OSError, UnreadableFileError):
                 found[name] = STALE if name in rows else NEVER, STALE if name in self._checks else NEVER
         return found
 

@@ -23,9 +23,3 @@ def quoted(text: str) -> str:
 def cut(text: str) -> str:
     """The same without quotes."""
     return text if len(text) <= _QUOTED else f"{text[:_QUOTED]}... ({len(text):,} characters)"
-
-
-def listed(items: list[str], shown: int = 12) -> str:
-    """`a, b, c`, or the first ones of a long list and how many more there are."""
-    more = f", and {len(items) - shown:,} more" if len(items) > shown else ""
-    return (", ".join(items[:shown]) or "none") + more

@@ -1,8 +1,8 @@
 """Tilewright's runtime: routes, selects, builds and runs generated kernels.
 
-`tilewright.<op>` is the op of that name (`tilewright.gemm`); `errors`, `scale_factors`, `blockwise_scales`,
-`row_shuffle` and `reference` are modules for its callers. Importing this package compiles nothing and imports
-neither torch nor TVM-FFI.
+`tilewright.<op>` is the op of that name (`tilewright.gemm`); `kernels` lists what there is; `errors`,
+`scale_factors`, `blockwise_scales`, `row_shuffle` and `reference` are modules for its callers. Importing this
+package compiles nothing and imports neither torch nor TVM-FFI.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tilewright.context import Context as Context
     from tilewright.device import DeviceProperties as DeviceProperties
     from tilewright.errors import TilewrightError as TilewrightError
+    from tilewright.listing import kernels as kernels
     from tilewright.ops.blockscaled_gemm import mm_mxfp4 as mm_mxfp4
     from tilewright.ops.blockscaled_gemm import mm_mxfp8 as mm_mxfp8
     from tilewright.ops.blockscaled_gemm import mm_mxfp8_mxfp4 as mm_mxfp8_mxfp4
@@ -39,6 +40,12 @@ if TYPE_CHECKING:
     from tilewright.tuning.session import tune as tune
 
 __version__ = "0.1.0"
+__all__ = [
+    "Context", "DeviceProperties", "Registry", "TilewrightError", "blockwise_scales",
+    "dequantize_fp8_blockwise", "dequantize_mxfp4", "dequantize_mxfp8", "dequantize_nvfp4", "errors", "gemm",
+    "kernels", "mm_mxfp4", "mm_mxfp8", "mm_mxfp8_mxfp4", "mm_nvfp4", "plan", "quantize_fp8_blockwise",
+    "quantize_mxfp4", "quantize_mxfp8", "quantize_nvfp4", "reference", "row_shuffle", "scale_factors", "tune",
+]  # fmt: skip
 
 if _log := os.environ.get("TILEWRIGHT_LOG"):
     importlib.import_module("tilewright.logs").set_up(_log)
@@ -48,6 +55,7 @@ _HOMES = {
     "DeviceProperties": "tilewright.device",
     "Registry": "tilewright.registry",
     "TilewrightError": "tilewright.errors",
+    "kernels": "tilewright.listing",
     "plan": "tilewright.prepared",
     "tune": "tilewright.tuning.session",
 }
@@ -60,22 +68,24 @@ def __getattr__(name: str) -> Any:
         home = _ops().get(name)
     if home is None:
         here = sys.modules[__name__]
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=here)
+        said = f"module {__name__!r} has no attribute {name!r}{_ops_of(name)}"
+        raise AttributeError(said, name=name, obj=here)
     try:
         module = importlib.import_module(home)
         value = module if name in _MODULES else getattr(module, name)
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        raise ModuleNotFoundError(
-            f"tilewright.{name} needs torch: pip install 'tilewright[torch]'", name="torch"
-        ) from None
+        stand_ins = importlib.import_module("tilewright.stand_ins")
+        if name in _MODULES:
+            raise stand_ins.needs_torch(name) from None
+        return stand_ins.stand_in(f"{home}.op" if home.startswith("tilewright.ops.") else home, name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES, *_MODULES, *_ops()})
+    return sorted({*globals(), *__all__})
 
 
 def _ops() -> dict[str, str]:
@@ -85,3 +95,11 @@ def _ops() -> dict[str, str]:
     ops = importlib.import_module("tilewright.ops")
     packages = (f"{ops.__name__}.{module.name}" for module in pkgutil.iter_modules(ops.__path__))
     return {op: home for home in packages for op in getattr(importlib.import_module(home), "OPS", ())}
+
+
+def _ops_of(name: str) -> str:
+    """What to call instead, where `name` is a family's and its ops have other names."""
+    if name.startswith("_"):
+        return ""
+    ops = [op for op, home in _ops().items() if home.rpartition(".")[2] == name]
+    return f": the ops of that family are {', '.join(f'{__name__}.{op}' for op in ops)}" if ops else ""

@@ -35,6 +35,29 @@ def test_inputs_are_answered(place: Path) -> None:
         assert not ended.fault, f"{number}: {case}\n{ended.printed}"
 
 
+SOURCES = ("generated/hopper/README.md", "generated/hopper/table.cc", "cache/CACHEDIR.TAG", "pyproject.toml")
+
+
+@pytest.mark.parametrize("name", SOURCES)
+@pytest.mark.parametrize("kind", [os.mkfifo, Path.mkdir])
+@pytest.mark.parametrize(
+    "command",
+    [["check", "--diff"], ["generate"], ["list"], ["status"], ["build", "--dry-run", "--cache", "cache"]],
+    ids=" ".join,
+)
+def test_no_pipe_and_no_folder_is_read(
+    place: Path, name: str, kind: Callable[[Path], None], command: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def draw(chance: random.Random, project: Path) -> fuzz_cases.Case:
+        (project / name).unlink()
+        kind(project / name)
+        return fuzz_cases.Case("", "", command)
+
+    monkeypatch.setattr(fuzz_cases, "draw", draw)
+    _, ended = fuzz.run_case(place, 1, 1)
+    assert not ended.fault, ended.printed
+
+
 def test_an_input_follows_from_seed_and_number(place: Path) -> None:
     found = []
     for name in ("one", "two"):

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from command_line import ROOT
 
+from tilewright.spelling import text
 from tilewright_generator import families
 from tilewright_generator.families import Family
-from tilewright_generator.fields import fields_of, text
+from tilewright_generator.fields import fields_of
 from tilewright_generator.rules import verdicts
 
 RECORDS = sorted((ROOT / "benchmarks" / "results").glob("rules_against_compiler*.json"))

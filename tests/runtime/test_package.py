@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+import json
 import subprocess
 import sys
+from importlib import import_module
 
 import pytest
 
@@ -23,13 +26,82 @@ def test_a_name_that_there_is_not() -> None:
     assert (caught.value.name, caught.value.obj) == ("gem", tilewright)  # what Python suggests another by
 
 
-def test_without_torch_an_op_says_what_to_install() -> None:
-    code = (
-        "import sys; sys.modules['torch'] = None\n"
-        "import tilewright\n"
-        "tilewright.errors, tilewright.Registry\n"
-        "try:\n    tilewright.gemm\n"
-        "except ModuleNotFoundError as error:\n    print(error)\n"
+def test_all_says_what_there_is() -> None:
+    ops = {op for home in tilewright._ops().values() for op in import_module(home).OPS}
+    assert list(tilewright.__all__) == sorted({*tilewright._HOMES, *tilewright._MODULES, *ops})
+    assert all(hasattr(tilewright, name) for name in tilewright.__all__)
+
+
+@pytest.mark.parametrize(("family", "op"), [("quantize", "quantize_nvfp4"), ("blockscaled_gemm", "mm_nvfp4")])
+def test_a_family_is_no_op_and_its_ops_are_named(family: str, op: str) -> None:
+    with pytest.raises(AttributeError, match=rf"the ops of that family are .*tilewright\.{op},"):
+        getattr(tilewright, family)
+
+
+def without_torch(code: str) -> str:
+    """What a program prints where torch cannot be imported."""
+    code = f"import sys; sys.modules['torch'] = None\nimport tilewright\n{code}"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+
+def test_without_torch_a_call_of_an_op_says_what_to_install() -> None:
+    said = without_torch(
+        "tilewright.errors, tilewright.Registry, tilewright.kernels\n"
+        "for work in (lambda: tilewright.gemm(1, b=2), lambda: tilewright.reference):\n"
+        "    try:\n        work()\n"
+        "    except ModuleNotFoundError as error:\n        print(error)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "tilewright.gemm needs torch: pip install 'tilewright[torch]'\n"
+    assert said.splitlines() == [
+        f"tilewright.{name} needs torch: pip install 'tilewright[torch]'" for name in ("gemm", "reference")
+    ]
+
+
+OPS = [name for name in tilewright.__all__ if name in tilewright._ops()]
+
+
+def test_without_torch_help_is_the_same() -> None:
+    """The signature and the docstring of every op, as where torch is."""
+    said = without_torch(
+        "import inspect, json\n"
+        f"found = {{op: getattr(tilewright, op) for op in {[*OPS, 'plan']}}}\n"
+        "signatures = {op: inspect.signature(one) for op, one in found.items()}\n"
+        "print(json.dumps({op: [inspect.getdoc(one), [*signatures[op].parameters], str(signatures[op])]"
+        " for op, one in found.items()}))"
+    )
+    found = json.loads(said)
+    for op, (doc, names, _) in found.items():
+        real = getattr(tilewright, op)
+        assert doc == inspect.getdoc(real), op
+        assert names == list(inspect.signature(real).parameters), op
+    assert "out_dtype: torch.dtype = torch.bfloat16" in found["mm_nvfp4"][2]
+    said = without_torch("help(tilewright.gemm)")
+    assert "gemm(a: torch.Tensor, b: torch.Tensor, *, out: torch.Tensor | None = None" in said
+
+
+def test_kernels() -> None:
+    found = tilewright.kernels("gemm", a="bf16", tile="128x256x*", bias=False, arch="sm90")
+    assert found.names == [record.name for record in found]
+    assert len(found) > 3
+    assert all(record.config["tile"][:2] == [128, 256] and not record.config["bias"] for record in found)
+    said = repr(found).splitlines()
+    assert said[0] == f"{len(found)} kernels of gemm:"
+    assert said[1] == f"  {found[0].name}"
+    assert any(line.startswith("  cluster: 1x1, ") for line in said)
+    assert repr(found[:1]).splitlines() == ["1 kernel of gemm:", f"  {found[0].name}"]
+    assert "  ... and " in repr(tilewright.kernels("quantize"))
+    assert repr(tilewright.kernels("gemm", tile="1x1x1")) == "0 kernels of gemm"
+    assert tilewright.kernels("gemm", name="*_pingpong_swap,*_bias", m_tile=64)
+
+
+@pytest.mark.parametrize(
+    ("family", "filters", "said"),
+    [
+        ("gemn", {}, "family: there are no kernels of gemn; did you mean 'gemm'?"),
+        ("x", {}, "family: there are no kernels of x; there are: blockscaled_gemm, gemm, quantize"),
+        ("gemm", {"tiel": 1}, "tiel: is no field of gemm's kernels; did you mean 'tile'?"),
+    ],
+)
+def test_kernels_that_there_are_not(family: str, filters: dict[str, int], said: str) -> None:
+    with pytest.raises(tilewright.errors.ArgumentError) as caught:
+        tilewright.kernels(family, **filters)
+    assert str(caught.value) == said

@@ -79,6 +79,15 @@ def invoke(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of a pipe has seen enough
         sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - Python flushes it as it ends
         return 0
+    except OSError as error:
+        if debug:
+            raise
+        if error.filename is None:
+            click.echo(f"tilewright: internal error: {type(error).__name__}: {error}", err=True)
+            return 3
+        # Something else stands where a file or a folder should be, or may not be read or written.
+        click.echo(f"tilewright: {error.filename}: {error.strerror}", err=True)
+        return 2
     except Exception as error:
         if debug:
             raise

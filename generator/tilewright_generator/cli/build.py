@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tilewright.filters import Filter, why_nothing
+from tilewright.spelling import did_you_mean
 from tilewright_generator.cli.ray_options import ray_options
-from tilewright_generator.errors import DriftError, UsageError, did_you_mean
-from tilewright_generator.filters import Filter, why_nothing
+from tilewright_generator.errors import DriftError, UsageError
 from tilewright_generator.project import tables_folder
 from tilewright_generator.words import counted
 

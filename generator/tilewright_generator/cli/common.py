@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 import click
 
+from tilewright.filters import Filter, why_nothing
 from tilewright_generator import generation
 from tilewright_generator.errors import UsageError
 from tilewright_generator.expand import Expansion
-from tilewright_generator.filters import Filter, why_nothing
 from tilewright_generator.module import selects
 from tilewright_generator.project import Project
 

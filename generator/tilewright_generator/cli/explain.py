@@ -9,12 +9,13 @@ from typing import Any
 
 import click
 
+from tilewright.spelling import text
 from tilewright_generator import describe, families
 from tilewright_generator.cli import common
 from tilewright_generator.cli.problem import explain_problem
 from tilewright_generator.errors import UsageError
 from tilewright_generator.explain import Candidate, combination, made_of, matching, named, parse_terms
-from tilewright_generator.fields import Field, fields_of, text
+from tilewright_generator.fields import Field, fields_of
 from tilewright_generator.project import Project
 from tilewright_generator.spec import Spec
 from tilewright_generator.words import counted

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tilewright.filters import Filter, why_nothing
 from tilewright_generator.errors import UsageError
-from tilewright_generator.filters import Filter, why_nothing
 
 if TYPE_CHECKING:
     from tilewright.benchmarking.groups import Group, Standing

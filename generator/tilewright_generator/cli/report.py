@@ -11,6 +11,8 @@ from typing import Any
 
 import click
 
+from tilewright import reading
+from tilewright.errors import UnreadableFileError
 from tilewright_generator import manifest
 from tilewright_generator.expand import Expansion
 from tilewright_generator.plan import Action, Change, Plan
@@ -83,7 +85,10 @@ def diffs(plan: Plan) -> Iterator[str]:
 
 
 def _diff(folder: Path, path: str, data: bytes) -> Iterator[str]:
-    old = (folder / path).read_bytes() if (folder / path).exists() else b""
+    try:
+        old = reading.contents(folder / path)
+    except (FileNotFoundError, UnreadableFileError):  # what is no file has no lines
+        old = b""
     before, after = (text.decode(errors="replace").splitlines() for text in (old, data))
     names = (f"a/{path}" if old else "/dev/null", f"b/{path}" if data else "/dev/null")
     for line in unified_diff(before, after, *names, lineterm=""):

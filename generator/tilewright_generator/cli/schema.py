@@ -28,7 +28,7 @@ def command(*, names: tuple[str, ...], root: Path | None, check: bool, to_stdout
     stale = 0
     for family in found:
         path, text = folder / schema.file_name(family), schema.dumps(family)
-        if path.exists() and path.read_text(encoding="utf-8") == text:
+        if path.is_file() and path.read_bytes() == text.encode():
             continue
         stale += 1
         if check:

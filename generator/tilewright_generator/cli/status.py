@@ -41,7 +41,7 @@ def command(*, root: Path | None, write: bool, check: bool, release: bool, repor
         _record(project, report)
     modules = status.verdicts(project)
     path, text = project.root / status.PAGE, status.page(modules)
-    in_step = path.is_file() and path.read_text(encoding="utf-8") == text
+    in_step = path.is_file() and path.read_bytes() == text.encode()
     if write and not in_step:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8", newline="\n")

@@ -8,9 +8,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from tilewright.spelling import listed
 from tilewright_generator.cli import report
 from tilewright_generator.project import Project
-from tilewright_generator.words import counted, listed
+from tilewright_generator.words import counted
 
 _NAMED = 3  # kernels in a line; --json has all
 

@@ -8,7 +8,8 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any
 
-from tilewright_generator.errors import InternalError, UsageError, did_you_mean
+from tilewright.spelling import did_you_mean
+from tilewright_generator.errors import InternalError, UsageError
 from tilewright_generator.families.rule import Rule
 from tilewright_generator.words import quoted
 

@@ -81,9 +81,11 @@ class HeaderSet:
     def _file(self, name: str) -> tuple[str, frozenset[str]]:
         if name not in self._files:
             try:
-                data = (self.include / name).read_bytes()
-            except OSError as error:
-                raise BuildError(f"{self.include / name}: {error.strerror}") from None
+                data = reading.contents(self.include / name)
+            except FileNotFoundError:
+                raise BuildError(f"{self.include / name}: No such file or directory") from None
+            except UnreadableFileError as error:
+                raise BuildError(error.message) from None
             self._files[name] = hashlib.sha256(data).hexdigest(), frozenset(_included(data))
         return self._files[name]
 

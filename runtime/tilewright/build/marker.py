@@ -12,7 +12,8 @@ import uuid
 from contextlib import suppress
 from pathlib import Path
 
-from tilewright.errors import CacheRefusedError
+from tilewright import reading
+from tilewright.errors import CacheRefusedError, UnreadableFileError
 
 TAG = "CACHEDIR.TAG"
 _SIGNATURE = b"Signature: 8a477f597d28d172789f06886806bc55\n"  # the same in every program's tag
@@ -35,8 +36,8 @@ _ANYBODYS = {"lost+found", "tuned"}  # of the file system; of `tilewright tune`,
 
 def is_marked(root: Path) -> bool:
     """Whether the folder bears the tag that tilewright writes."""
-    with suppress(OSError), (root / TAG).open("rb") as file:
-        return file.read(len(_SIGNATURE) + len(_OURS)) == _SIGNATURE + _OURS
+    with suppress(OSError, UnreadableFileError):
+        return reading.contents(root / TAG).startswith(_SIGNATURE + _OURS)
     return False
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tilewright import reading
 from tilewright.build import commands, shell_text
 from tilewright.build.cutlass import satisfies
 from tilewright.build.keys import digest, files_digest, tree_digest
@@ -17,7 +18,7 @@ from tilewright.build.store import Entry, Store
 from tilewright.build.system import tvm_ffi_folder
 from tilewright.build.toolchain import Toolchain
 from tilewright.build.unit import Job, Outcome
-from tilewright.errors import CacheRefusedError, ToolchainError
+from tilewright.errors import CacheRefusedError, ToolchainError, UnreadableFileError
 from tilewright.table import KernelRecord, Table
 
 Select = Callable[[KernelRecord], bool] | Collection[str] | None
@@ -122,9 +123,10 @@ class Planner:
         """The unit of a row, with its entry if the store has it whole."""
         source = table.source(record)
         try:
-            data = source.read_bytes()
-        except OSError as error:
-            problem = f"{source}: {error.strerror}; `tilewright generate` writes it"
+            data = reading.contents(source)
+        except (FileNotFoundError, UnreadableFileError) as error:
+            reason = error.reason if isinstance(error, UnreadableFileError) else error.strerror
+            problem = f"{source}: {reason}; `tilewright generate` writes it"
             return Unit(table, record, "", {}, None, problem)
         sha256 = hashlib.sha256(data).hexdigest()
         headers = self._headers.reached(data)
@@ -217,7 +219,7 @@ class Planner:
 
     def table_headers(self, table: Table) -> dict[str, str]:
         """The headers that the module's table.cc reaches: sha256 by name."""
-        return self._headers.reached((table.folder / "table.cc").read_bytes())
+        return self._headers.reached(reading.contents(table.folder / "table.cc"))
 
     def _inputs(self, source: Path, sha256: str, headers: dict[str, str]) -> dict[str, str]:
         return {

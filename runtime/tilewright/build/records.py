@@ -39,8 +39,9 @@ class SourceKeys:
         self._cutlass = cutlass_version
 
     def of(self, table: Table, record: KernelRecord) -> str:
-        """32 hexadecimal digits. Raises OSError where the source is missing."""
-        data = table.source(record).read_bytes()
+        """32 hexadecimal digits. Raises FileNotFoundError where the source is missing, UnreadableFileError
+        where something else stands there."""
+        data = reading.contents(table.source(record))
         return digest(
             "source",
             hashlib.sha256(data).hexdigest(),

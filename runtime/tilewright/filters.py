@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from fnmatch import translate
 from re import Pattern, compile
 
-from tilewright_generator.errors import UsageError, did_you_mean
-from tilewright_generator.fields import text
-from tilewright_generator.words import listed
+from tilewright.errors import ArgumentError
+from tilewright.spelling import did_you_mean, listed, text
 
 NOT = "~"  # before a term; a shell leaves it alone, also in double quotes, as it does not leave "!"
-_SIDES = {"m_tile": 0, "n_tile": 1, "k_tile": 2}  # of `tile`, where a family has one
+SIDES = {"m_tile": 0, "n_tile": 1, "k_tile": 2}  # of `tile`, where a family has one
 _ARCH = compile(r"sm_?(\d+)([af]?)")  # a target, or without its last letter all of the same number
 
 Lookup = Callable[[str], object]
@@ -50,14 +49,16 @@ class Filter:
         """Read terms: a glob on names, or `field=glob[,glob...]` for a field in `known`; `~` before one turns
         it round. Where `tile` is known, so are its sides: m_tile, n_tile and k_tile."""
         found, fields = [], set(known)
-        fields |= set(_SIDES) if "tile" in fields else set()
+        fields |= set(SIDES) if "tile" in fields else set()
         for term in terms:
             negated, key, globs = _parts(term)
             if "=" in globs:
-                raise UsageError(f"--filter {term}: a value holds no '='; repeat --filter for each field")
+                raise ArgumentError(
+                    f"--filter {term}", "a value holds no '='; repeat --filter for each field"
+                )
             if key and key not in fields:
                 hint = did_you_mean(key, fields) or f"; there are: {', '.join(sorted(fields))}"
-                raise UsageError(f"--filter {term}: no field {key!r}{hint}")
+                raise ArgumentError(f"--filter {term}", f"no field {key!r}{hint}")
             found.append(_Term(key, _any_of(key, globs), negated))
         return cls(tuple(found))
 
@@ -77,7 +78,7 @@ def why_nothing(terms: Iterable[str], names: Sequence[str], values: Callable[[st
         if negated:
             continue
         if key:
-            there = {text(_side(key, value)) for value in values("tile" if key in _SIDES else key)}
+            there = {text(_side(key, value)) for value in values("tile" if key in SIDES else key)}
             if not any(map(_any_of(key, globs).fullmatch, there)):
                 hints.append(f"; {key} is one of: {listed(_sorted(there))}")
         elif not set(term) & set("*?[,") and term not in names and any(term in name for name in names):
@@ -93,12 +94,12 @@ def _parts(term: str) -> tuple[bool, str, str]:
 
 
 def _value(value: Lookup, field: str) -> object:
-    return _side(field, value("tile")) if field in _SIDES else value(field)
+    return _side(field, value("tile")) if field in SIDES else value(field)
 
 
 def _side(field: str, value: object) -> object:
     """Of a tile (a tuple, or a table's list) the side that the field names; of another field its value."""
-    return value[_SIDES[field]] if field in _SIDES and isinstance(value, (tuple, list)) else value
+    return value[SIDES[field]] if field in SIDES and isinstance(value, (tuple, list)) else value
 
 
 def _sorted(values: Iterable[str]) -> list[str]:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tilewright_generator.errors import UsageError
-from tilewright_generator.filters import Filter, why_nothing
+from tilewright.errors import ArgumentError
+from tilewright.filters import Filter, why_nothing
 from tilewright_generator.shapes import Tile
 
 KNOWN = ("tile", "fast", "stages")
@@ -79,12 +79,12 @@ def test_a_kernel_without_the_field_meets_no_term_on_it() -> None:
 
 
 def test_a_tiles_sides_are_fields_only_where_there_is_a_tile() -> None:
-    with pytest.raises(UsageError, match="no field 'k_tile'; there are: stages"):
+    with pytest.raises(ArgumentError, match="no field 'k_tile'; there are: stages"):
         Filter.parse(["k_tile=64"], ["stages"])
 
 
 def test_a_second_field_in_a_value_is_a_usage_error() -> None:
-    with pytest.raises(UsageError, match="a value holds no '='; repeat --filter for each field"):
+    with pytest.raises(ArgumentError, match="a value holds no '='; repeat --filter for each field"):
         Filter.parse(["fast=true,stages=auto"], KNOWN)
 
 
@@ -105,9 +105,11 @@ def test_a_filter_that_matches_nothing_says_what_there_is() -> None:
 
 
 def test_an_unknown_field_is_a_usage_error() -> None:
-    with pytest.raises(UsageError, match="no field 'tiel'; did you mean 'tile'"):
+    with pytest.raises(ArgumentError, match="no field 'tiel'; did you mean 'tile'"):
         Filter.parse(["tiel=1"], KNOWN)
-    with pytest.raises(UsageError, match="no field 'k_tiel'; did you mean 'k_tile'"):
+    with pytest.raises(ArgumentError, match="no field 'k_tiel'; did you mean 'k_tile'"):
         Filter.parse(["~k_tiel=1"], KNOWN)
-    with pytest.raises(UsageError, match="no field 'xyz'; there are: fast, k_tile, m_tile, n_tile, stages"):
+    with pytest.raises(
+        ArgumentError, match="no field 'xyz'; there are: fast, k_tile, m_tile, n_tile, stages"
+    ):
         Filter.parse(["xyz=1"], KNOWN)

@@ -1,0 +1,91 @@
+"""`tilewright.kernels`: which kernels there are, for people and programs."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, overload
+
+from tilewright import context as contexts
+from tilewright.errors import ArgumentError
+from tilewright.filters import SIDES, Filter, Lookup
+from tilewright.spelling import did_you_mean, listed, text
+
+if TYPE_CHECKING:
+    from tilewright.table import KernelRecord
+
+_SHOWN = 20  # kernels that `repr` names
+
+
+class Kernels(Sequence["KernelRecord"]):
+    """Kernels in the order of modules and tables; `repr` says their names, and where they differ."""
+
+    def __init__(self, family: str, records: Sequence[KernelRecord]) -> None:
+        self.family = family
+        self._records = tuple(records)
+
+    @property
+    def names(self) -> list[str]:
+        """What tactics, tuned files and `tilewright build --filter` call them."""
+        return [record.name for record in self._records]
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    @overload
+    def __getitem__(self, index: int) -> KernelRecord: ...
+    @overload
+    def __getitem__(self, index: slice) -> Kernels: ...
+    def __getitem__(self, index: int | slice) -> KernelRecord | Kernels:
+        if isinstance(index, slice):
+            return Kernels(self.family, self._records[index])
+        return self._records[index]
+
+    def __repr__(self) -> str:
+        count = len(self)
+        head = f"{count} kernel{'' if count == 1 else 's'} of {self.family}"
+        more = [f"  ... and {count - _SHOWN} more"] if count > _SHOWN else []
+        names = [f"  {name}" for name in self.names[:_SHOWN]]
+        return "\n".join([head + (":" if count else ""), *names, *more, *self._differences()])
+
+    def _differences(self) -> Iterator[str]:
+        """Fields that not all have alike, each with its values."""
+        width = shutil.get_terminal_size().columns - 1
+        for field in self._records[0].config if self._records else ():
+            values = list(dict.fromkeys(text(record.config.get(field, "")) for record in self._records))
+            if len(values) > 1:
+                yield f"  {field}: {listed(sorted(values))}"[:width]
+
+
+def kernels(family: str, **filters: object) -> Kernels:
+    """The kernels of a family, of those the ones whose fields are as given.
+
+    Args:
+        family: gemm, blockscaled_gemm or quantize.
+        filters: a field of the family's configurations (`tilewright explain FAMILY` lists them), or `name`,
+            `m_tile`, `n_tile`, `k_tile`: a value, or globs with commas between them, as `--filter` takes:
+            `kernels("gemm", a="bf16", tile="128x*", bias=True, arch="sm90", name="*coop*,*pingpong*")`.
+
+    Returns:
+        A sequence of `tilewright.table.KernelRecord`, whose `name` is a tactic that ops take.
+
+    Raises:
+        ArgumentError: there is no such family or field; it says what there is.
+    """
+    registry = contexts.current().registry
+    families = sorted({table.family for table in registry.tables.values()})
+    if family not in families:
+        hint = did_you_mean(str(family), families) or f"; there are: {', '.join(families)}"
+        raise ArgumentError("family", f"there are no kernels of {family}{hint}")
+    records = registry.kernels(family)
+    known = {"arch", *SIDES, *(name for record in records for name in record.config)}
+    for name in filters.keys() - {*known, "name"}:
+        hint = did_you_mean(name, known) or f"; there are: name, {', '.join(sorted(known))}"
+        raise ArgumentError(name, f"is no field of {family}'s kernels{hint}")
+    terms = [str(value) if name == "name" else f"{name}={text(value)}" for name, value in filters.items()]
+    only = Filter.parse(terms, known)
+    return Kernels(family, [record for record in records if only.matches(record.name, _fields(record))])
+
+
+def _fields(record: KernelRecord) -> Lookup:
+    return {"arch": record.arch, **record.config}.__getitem__
