@@ -11,11 +11,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tilewright import device, paths
+from tilewright.builds import jit_allowed
 from tilewright.device import DeviceProperties
+from tilewright.errors import UncompilableError
 from tilewright.forking import fork_safe_lock
-from tilewright.registry import Registry, jit_allowed
+from tilewright.registry import Registry
 
 if TYPE_CHECKING:
+    from tilewright.library import Library
     from tilewright.ops.common.family import Family
     from tilewright.ops.common.selection import Choice
     from tilewright.ops.common.tactics import Tactic
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 
 MAX_PLANS = 16384  # of some 3 KB; a serving engine whose m is any number has thousands
 MAX_CHOICES = 16384  # of some 1 KB
+MAX_REFUSED = 3  # kernels that one call compiles in vain, at a minute each
 
 
 class Plan(Protocol):
@@ -69,6 +73,27 @@ class Context:
                 choices.clear()
             choices[key] = choice  # in vain where all was forgotten meanwhile
         return choice
+
+    def load(
+        self, family: Family[Any], problem: Any, device: DeviceProperties, tactic: Tactic | None = None
+    ) -> tuple[Choice, Library]:
+        """The tactic for a problem, and the library of its kernel, which is built now if need be.
+
+        A kernel that does not compile is passed over, unless the caller demands it: the next choice is
+        another. Raises as `select` and `Registry.library` do; UncompilableError where none is left, or where
+        too many in a row do not compile: then it is not their sources that are at fault.
+        """
+        refused: dict[str, UncompilableError] = {}
+        while True:
+            choice = self.select(family, problem, device, tactic)
+            if choice.record.name in refused:  # no other is left
+                raise next(iter(refused.values()))
+            try:
+                return choice, self.registry.library(choice.record)
+            except UncompilableError as error:
+                refused[choice.record.name] = error
+                if tactic is not None or len(refused) == MAX_REFUSED:
+                    raise next(iter(refused.values())) from None
 
     def tuned(self, family: Family[Any], device: DeviceProperties) -> Tuned | None:
         """What is tuned of a family for a GPU, read once (and again where what is built has changed); None

@@ -72,6 +72,10 @@ class BuildError(TilewrightError):
     exit_code = 1
 
 
+class UncompilableError(BuildError):
+    """The compilers refuse a kernel: from the same source, the same toolchain would again."""
+
+
 class StoreError(TilewrightError):
     """The build cache, or a tuned file, cannot be written: disk full, no permission."""
 

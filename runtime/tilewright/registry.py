@@ -5,9 +5,6 @@ from __future__ import annotations
 import difflib
 import functools
 import logging
-import os
-import shlex
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +12,7 @@ from typing import Protocol
 
 from tilewright import library as libraries
 from tilewright import ops, paths, routing
+from tilewright.builds import Builds, build_kernel, jit_allowed, not_built
 from tilewright.device import DeviceProperties
 from tilewright.errors import NoKernelError, NotBuiltError, TilewrightError, UnsupportedDeviceError
 from tilewright.forking import fork_safe_lock
@@ -47,27 +45,6 @@ def _built_libraries(module: str) -> Sequence[BuiltLibrary]:
     return build.libraries(module)
 
 
-def _build_kernel(table: Table, kernel: str) -> None:
-    from tilewright.build import building, progress  # noqa: PLC0415
-
-    report = building.build([table], select=[kernel], progress=progress.progress_for())
-    report.raise_for_failures()
-
-
-@functools.cache
-def headers_release(path: str | None) -> str | None:
-    """The release of the CUTLASS headers of a build where CUTLASS_PATH is `path`; None without any."""
-    from tilewright.build import cutlass  # noqa: PLC0415
-
-    include = cutlass.find_cutlass(path, [])
-    return None if include is None else cutlass.headers_release(include)
-
-
-def jit_allowed() -> bool:
-    """Whether a kernel may be compiled when a call needs it: TILEWRIGHT_JIT is not 0."""
-    return os.environ.get("TILEWRIGHT_JIT", "1") != "0"
-
-
 class Registry:
     """The kernels of every module below `generated` (default: the installed ones).
 
@@ -80,11 +57,11 @@ class Registry:
         generated: Path | None = None,
         *,
         libraries: Callable[[str], Sequence[BuiltLibrary]] = _built_libraries,
-        build: Callable[[Table, str], None] = _build_kernel,
+        build: Callable[[Table, str], None] = build_kernel,
     ) -> None:
         self._generated = paths.generated_dir() if generated is None else generated
         self._find_libraries = libraries
-        self._build = build
+        self._builds = Builds(build)
         self._lock = fork_safe_lock()
         self._tables: dict[str, Table] | None = None
         self._home: dict[str, Table] = {}
@@ -92,7 +69,6 @@ class Registry:
         self._libraries: dict[str, Sequence[BuiltLibrary]] = {}  # by module, those that may load
         self._holders: dict[str, BuiltLibrary | None] = {}  # by kernel, as far as asked
         self.changes = 0  # of what is built, as far as known: what was concluded before may not stand
-        self._builds: dict[tuple[int, str], threading.Lock] = {}  # by process: a child builds for itself
         self._unloadable: dict[str, dict[Path, str]] = {}  # by module: why
 
     @property
@@ -189,17 +165,20 @@ class Registry:
             for newest in self._listed_libraries(module)[:1]:
                 yield count, newest.toolchain
 
-    def buildable(self, record: KernelRecord) -> bool:
-        """Whether the CUTLASS headers that a build would take now are new enough for the kernel."""
-        if not record.cutlass:
-            return True
-        from tilewright.build.cutlass import satisfies  # noqa: PLC0415 (asked of few kernels)
+    def obstacle(self, record: KernelRecord) -> str:
+        """Why a kernel that is not built cannot be built here (the compilers have refused it, or there are no
+        CUTLASS headers that are new enough); "" where nothing is known to be in the way."""
+        return self._builds.obstacle(self.table_of(record.name), record)
 
-        release = headers_release(os.environ.get("CUTLASS_PATH"))
-        return release is not None and satisfies(release, record.cutlass)
+    def buildable(self, record: KernelRecord) -> bool:
+        return not self.obstacle(record)
 
     def refresh(self) -> None:
-        """Forgets which libraries there are, and which of them did not load."""
+        """Forgets which libraries there are, which of them did not load, and what did not compile."""
+        self._builds.forget()
+        self._forget_libraries()
+
+    def _forget_libraries(self) -> None:
         with self._lock:
             self._libraries.clear()
             self._holders.clear()
@@ -229,7 +208,8 @@ class Registry:
     def library(self, record: KernelRecord) -> Library:
         """The loaded library that holds a kernel, which is built now if need be and allowed.
 
-        Raises NotBuiltError where it is not allowed (TILEWRIGHT_JIT=0), and what a build raises.
+        Raises NotBuiltError where it is not allowed (TILEWRIGHT_JIT=0), and what a build raises:
+        UncompilableError where the compilers refuse the kernel, or have.
         """
         table = self.table_of(record.name)
         found = self._load(table, record)
@@ -237,14 +217,13 @@ class Registry:
             return found
         if not jit_allowed():
             raise self.not_built(record)
-        with self._building(record.name):  # others wait for this kernel alone
+        with self._builds.turn(record.name):  # others wait for this kernel alone
             found = self._load(table, record)
             if found is None:
-                log.warning(
-                    "compiling %s (about a minute; `%s` does it ahead of time)", record.name, _command(record)
-                )
-                self._build(table, record.name)
-                self.refresh()
+                try:
+                    self._builds.build(table, record)
+                finally:
+                    self._forget_libraries()
                 found = self._load(table, record)
         if found is None:
             raise TilewrightError(
@@ -252,11 +231,6 @@ class Registry:
                 f"{self._reasons(table.module)}"
             )
         return found
-
-    def _building(self, kernel: str) -> threading.Lock:
-        """Held while a kernel is built, so that two threads do not build it twice."""
-        with self._lock:
-            return self._builds.setdefault((os.getpid(), kernel), threading.Lock())
 
     def _load(self, table: Table, record: KernelRecord) -> Library | None:
         """The first library that holds the kernel and loads: a broken one must not hide the others."""
@@ -279,17 +253,9 @@ class Registry:
 
     def not_built(self, record: KernelRecord) -> NotBuiltError:
         """What `library` raises of a kernel that is not built, where it may not be built now."""
-        return NotBuiltError(
-            f"{record.name} is not built, or was built from another source, and TILEWRIGHT_JIT=0 "
-            f"forbids to build it now{self._reasons(self.table_of(record.name).module)}",
-            hint=f"Run `{_command(record)}`.",
-        )
+        return not_built(record, self._reasons(self.table_of(record.name).module))
 
     def _reasons(self, module: str) -> str:
         """Why libraries of a module were passed over, to go at the end of a message."""
         with self._lock:
             return "".join(f"; {why}" for why in self._unloadable.get(module, {}).values())
-
-
-def _command(record: KernelRecord) -> str:
-    return f"tilewright build --filter {shlex.quote(record.name)}"

@@ -298,7 +298,7 @@ def test_real_calls_of_host_kernels_are_timed_and_checked(host: Context) -> None
 
 
 def test_no_call_compiles_while_it_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tilewright.registry import jit_allowed  # noqa: PLC0415
+    from tilewright.builds import jit_allowed  # noqa: PLC0415
 
     for before in ("1", None):
         monkeypatch.setenv("TILEWRIGHT_JIT", before) if before else monkeypatch.delenv("TILEWRIGHT_JIT")

@@ -133,8 +133,7 @@ def _measure(current: Context, name: str, problem: Any, tactic: Tactic | None, i
     from tilewright.ops.common import measuring  # noqa: PLC0415
 
     device = current.device(torch.cuda.current_device())
-    chosen, record, *_ = current.select(family_of(name), problem, device, tactic)
-    current.registry.library(record)
+    (chosen, *_), _ = current.load(family_of(name), problem, device, tactic)
     of_family = import_module(f"tilewright.ops.{name}.measuring")
     operands = of_family.make_operands(problem, device)
     error = measuring.checked(operands[0], chosen)

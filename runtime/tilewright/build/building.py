@@ -9,14 +9,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tilewright import paths
-from tilewright.build import commands
+from tilewright.build import commands, refusals
 from tilewright.build.jobs import available_cores, available_memory, bounded_jobs, unit_bytes
 from tilewright.build.launching import default_launcher, start_server
 from tilewright.build.library import LibraryRecord, libraries, set_aside_damaged
 from tilewright.build.linking import Part, link
 from tilewright.build.planning import Module, Planner, Select, Unit
 from tilewright.build.progress import Progress, Silent
-from tilewright.build.report import BuildReport, judge
+from tilewright.build.report import BuildReport, UnitReport, judge
 from tilewright.build.runner import run_jobs
 from tilewright.build.store import Entry, Store
 from tilewright.build.toolchain import Toolchain, find_toolchain
@@ -81,9 +81,12 @@ def build(
         outcomes = _run(store, list(work.values()), limit, progress)
         for unit in missing:
             unit.settle(outcomes[unit.key], store, work[unit.key])
+    reports = [unit.report() for module in modules for unit in module.units]
+    if not dry_run:
+        _remember_refusals(store, reports)
     report = BuildReport(
         toolchain=toolchain.describe(),
-        units=[unit.report() for module in modules for unit in module.units],
+        units=reports,
         libraries=[],
         problems=[],
         seconds=0.0,
@@ -133,6 +136,16 @@ def _run(store: Store, work: list[Job], limit: int, progress: Progress) -> dict[
         return run_jobs(store, work, limit, progress)
     finally:
         progress.finish()
+
+
+def _remember_refusals(store: Store, reports: Iterable[UnitReport]) -> None:
+    """For calls, which then pass over what was refused."""
+    known = refusals.remembered(store)
+    for unit in reports:
+        if unit.refusal:
+            refusals.remember(store, unit.name, unit.key, unit.refusal)
+        elif unit.data and unit.key in known.get(unit.name, ()):
+            refusals.forget(store, unit.name, unit.key)
 
 
 def _link(module: Module, planner: Planner, outcomes: dict[str, Outcome], report: BuildReport) -> None:

@@ -51,6 +51,7 @@ def _unneeded(store: Store, include: Path) -> Iterator[tuple[Path, str]]:
     objects = store.listed("objects")
     yield from ((path, "an object of no library in force") for path in objects if path.name not in needed)
     yield from ((path, "set aside as damaged") for path in store.listed("quarantine"))
+    yield from ((path, "a kernel that did not compile") for path in store.listed("refusals"))
     yield from ((path, "the log of a failed compile") for path in store.listed("logs"))
 
 

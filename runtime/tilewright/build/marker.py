@@ -29,6 +29,7 @@ _FORMS = {
     "work": r"[0-9]+-[0-9a-f]{8}",
     "logs": r".+\.[0-9a-f]{8}\.log",
     "quarantine": rf"[0-9]+-{_KEY}",
+    "refusals": rf".+\.{_KEY}\.json",
     "digests": rf"{_KEY}\.json(?:\.[0-9]+)?",
 }
 _ANYBODYS = {"lost+found", "tuned"}  # of the file system; of `tilewright tune`, which needs no cache

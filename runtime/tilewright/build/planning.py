@@ -69,12 +69,15 @@ class Unit:
         if failed and self.outcome is not None:
             report.errors, report.log = self.outcome.errors, self.outcome.log
             report.findings.append(Finding("compile", self.outcome.message))
+            if self.outcome.refused:
+                report.refusal = "\n".join((self.outcome.message, *self.outcome.errors))
         elif self.problem:
             report.status = "failed"
             report.findings.append(Finding("compile", self.problem))
         elif self.entry is not None:
             report.data = self.entry.report
             report.findings = judge(self.record, self.entry.report)
+            report.refusal = "\n".join(finding.message for finding in report.fatal(strict=False))
         return report
 
 

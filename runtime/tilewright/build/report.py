@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.build.library import LibraryRecord
-from tilewright.errors import BuildError
+from tilewright.errors import BuildError, UncompilableError
 from tilewright.table import KernelRecord
 
 FORMAT = 1
@@ -56,6 +56,7 @@ class UnitReport:
     command: str = ""
     source_key: str = ""  # see records.py
     reason: str = ""
+    refusal: str = ""  # why the same toolchain will not make a sound kernel of the same source
 
     def fatal(self, strict: bool) -> list[Finding]:
         return [finding for finding in self.findings if finding.fatal(strict)]
@@ -93,9 +94,11 @@ class BuildReport:
         return names
 
     def raise_for_failures(self) -> None:
-        """Raises BuildError that shows the first failures."""
-        if not self.ok:
-            raise BuildError(self.explain_failures())
+        """Raises BuildError that shows the first failures; UncompilableError where that is all they are."""
+        if self.ok:
+            return
+        refused = not self.problems and all(unit.refusal for unit in self.failures)
+        raise (UncompilableError if refused else BuildError)(self.explain_failures())
 
     def explain_failures(self) -> str:
         """The first failures with the compiler's errors, where the log is, and the command to repeat."""

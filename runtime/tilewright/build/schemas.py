@@ -98,6 +98,10 @@ RUN_RECORD = Object(
 OUTCOME = Object(
     {"status": String()},
     optional={
-        "message": String(), "errors": Array(String()), "log": String(), "out_of_memory": Boolean()
+        "message": String(), "errors": Array(String()), "log": String(), "out_of_memory": Boolean(),
+        "refused": Boolean(),
     },
 )  # fmt: skip
+
+# That the compilers refused a kernel (refusals.py).
+REFUSAL = Object({"kernel": String(), "key": String(), "reason": String()})

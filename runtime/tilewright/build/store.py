@@ -3,7 +3,7 @@
     CACHEDIR.TAG                                     says that the folder is ours (marker.py)
     objects/<key>/{kernel.o, report.json, log.txt}   one compiled unit, complete or not there
     libraries/<module>/<key>/{<module>.so, library.json}
-    locks/  tmp/  work/  logs/  quarantine/  digests/
+    locks/  tmp/  work/  logs/  quarantine/  refusals/  digests/
 
 What bears no such tag is never written to; what has not a name of our form is never removed.
 

@@ -29,7 +29,15 @@ from tilewright.errors import BuildError, StoreError, TilewrightError
 
 _ERRORS_SHOWN = 3
 _CONTEXT_LINES = 4
-_KILLED = re.compile(r"died due to signal 9|\bKilled\b|cannot allocate memory|out of memory", re.IGNORECASE)
+_KILLED = re.compile(
+    r"died due to signal 9|\bKilled\b|cannot allocate memory|out of memory|memory allocation failure", re.I
+)
+# An error with a place in a source, or of a step of nvcc; one of a launcher or of the machine is neither.
+_DIAGNOSIS = re.compile(
+    r"^.+(?:\(\d+\)|:\d+:\d+): (?:fatal |catastrophic )?error\b"
+    r"|^(?:nvcc|ptxas|nvlink)\b.*\b(?:error|fatal)\s*:",
+    re.MULTILINE,
+)
 
 
 @dataclass(frozen=True)
@@ -62,6 +70,7 @@ class Outcome:
     errors: list[str] = field(default_factory=list)  # the compiler's first errors, with their context
     log: str = ""  # path of the compiler's whole output
     out_of_memory: bool = False
+    refused: bool = False  # the compiler says what is wrong with the source: it would again
 
 
 def run(job: Job) -> Outcome:
@@ -159,6 +168,7 @@ def _failure(job: Job, store: Store, status: int, log: str) -> Outcome:
         errors=first_errors(log),
         log=_keep_log(job, store, log),
         out_of_memory=killed,
+        refused=not killed and _DIAGNOSIS.search(log) is not None,
     )
 
 

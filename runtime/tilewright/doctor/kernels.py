@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from tilewright import paths, routing
 from tilewright.build.library import damaged
 from tilewright.build.store import UNIT_DISK_BYTES, Store
+from tilewright.builds import jit_allowed
 from tilewright.device import H200
 from tilewright.doctor.findings import OK, PROBLEM, WARNING, Found
 from tilewright.errors import CacheRefusedError, NoKernelError, UnsupportedDeviceError
 from tilewright.ops import family_of
-from tilewright.registry import jit_allowed
 
 if TYPE_CHECKING:
     from tilewright.doctor.machine import Machine

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from tilewright import device as devices
 from tilewright import routing
 from tilewright.build.launching import words_of
+from tilewright.builds import jit_allowed
 from tilewright.doctor.findings import OK, PROBLEM, WARNING, Found
 from tilewright.errors import ToolchainError
 from tilewright.logs import LEVELS as LOG_LEVELS
-from tilewright.registry import jit_allowed
 
 if TYPE_CHECKING:
     from tilewright.build.toolchain import Toolchain

@@ -130,7 +130,7 @@ def _commonest(counts: Counter[str]) -> str:
 
 def _to_build_with() -> Mapping[str, str]:
     from tilewright.build import toolchain  # noqa: PLC0415 (only where nothing is built)
-    from tilewright.registry import headers_release  # noqa: PLC0415
+    from tilewright.builds import headers_release  # noqa: PLC0415
 
     cutlass = headers_release(os.environ.get("CUTLASS_PATH"))
     return {"cuda": toolchain.cuda_release() or "", "cutlass": cutlass or ""}

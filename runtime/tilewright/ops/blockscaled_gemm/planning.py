@@ -34,7 +34,6 @@ def make(
 ) -> Plan:
     """The plan of a checked call. `tactic` overrules the selection; `inner` is the op, for padded plans;
     `addresses` says of arguments what their address is a multiple of, where it is not of 32 bytes."""
-    registry = context.registry
     lie = dict(addresses)
     problem = describe(arguments, aligned(arguments, lie))
     if 0 in (arguments.m, arguments.n, arguments.batch, arguments.k):
@@ -48,10 +47,8 @@ def make(
         return PaddedPlan(arguments, placement, functools.partial(inner, **options))
     if tactic is None and context.tuner is not None:
         context.tuner(FAMILY, problem, device)
-    choice = context.select(FAMILY, problem, device, tactic)
-    return direct(
-        arguments, bind(registry, problem, choice.tactic, choice.record, device.sm_count), choice.record
-    )
+    bound = bind(context, FAMILY, problem, device, tactic)
+    return direct(arguments, bound, bound.record)
 
 
 def placed(

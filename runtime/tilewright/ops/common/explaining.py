@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+from tilewright.builds import jit_allowed
 from tilewright.errors import ArgumentError, NoKernelError
-from tilewright.registry import jit_allowed
 
 if TYPE_CHECKING:
     from tilewright.context import Context
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from tilewright.ops.common.family import Family
     from tilewright.ops.common.selection import Choice
     from tilewright.ops.common.tactics import Tactic
+    from tilewright.registry import Registry
+    from tilewright.table import KernelRecord
 
 SHOWN = 10  # candidates that are printed, and reasons
 
@@ -144,11 +146,19 @@ def explain(
         device=device.name,
         choice=choice,
         built=built,
-        raises=None if built or jit_allowed() else str(registry.not_built(choice.record)),
+        raises=None if built else _raises(registry, choice.record),
         rows=rows,
         left_out=family.left_out(records, problem).most_common(),
         messages=tuned.messages if tuned else [],
     )
+
+
+def _raises(registry: Registry, record: KernelRecord) -> str | None:
+    """Why a call ends in an error, if it does, where it takes a kernel that is not built."""
+    if not jit_allowed():
+        return str(registry.not_built(record))
+    obstacle = registry.obstacle(record)
+    return f"{record.name} is not built, and cannot be: {obstacle}" if obstacle else None
 
 
 def _copied(

@@ -12,13 +12,14 @@ from typing import Any, NoReturn
 import torch
 
 from tilewright import workspace
+from tilewright.context import Context
+from tilewright.device import DeviceProperties
 from tilewright.errors import ArgumentError, LaunchError, NoKernelError
 from tilewright.library import Launcher, Library
 from tilewright.ops.common import memory
 from tilewright.ops.common.calls import several_devices
-from tilewright.ops.common.family import Problem
+from tilewright.ops.common.family import Family, Problem
 from tilewright.ops.common.tactics import Tactic
-from tilewright.registry import Registry
 from tilewright.table import KernelRecord
 
 log = logging.getLogger("tilewright")
@@ -66,19 +67,27 @@ class Launch:
 
     problem: Problem
     tactic: Tactic
+    record: KernelRecord
     library: Library
     launcher: Launcher
     workspace_bytes: int
 
 
-def bind(registry: Registry, problem: Problem, tactic: Tactic, record: KernelRecord, sm_count: int) -> Launch:
-    """Loads the kernel, which is built now if need be. Raises NoKernelError where it refuses the problem."""
-    library = registry.library(record)
-    options, sizes = problem.options(tactic, sm_count), problem.sizes
-    if not library.can_implement(record.name, sizes, options):
-        raise NoKernelError(f"{tactic} fits {problem} by its table and refuses it: a rule is missing")
-    launcher = library.launcher(record.name, options)
-    return Launch(problem, tactic, library, launcher, library.workspace_bytes(record.name, sizes, options))
+def bind(
+    context: Context, family: Family[Any], problem: Problem, device: DeviceProperties, tactic: Tactic | None
+) -> Launch:
+    """Selects and loads a kernel, which is built now if need be; `tactic` overrules the selection.
+
+    Raises as `Context.load` does, and NoKernelError where the kernel refuses the problem.
+    """
+    choice, library = context.load(family, problem, device, tactic)
+    name, sizes = choice.record.name, problem.sizes
+    options = problem.options(choice.tactic, device.sm_count)
+    if not library.can_implement(name, sizes, options):
+        raise NoKernelError(f"{choice.tactic} fits {problem} by its table and refuses it: a rule is missing")
+    launcher = library.launcher(name, options)
+    workspace_bytes = library.workspace_bytes(name, sizes, options)
+    return Launch(problem, choice.tactic, choice.record, library, launcher, workspace_bytes)
 
 
 class DirectPlan(Plan):

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from tilewright.builds import jit_allowed
 from tilewright.errors import NoKernelError
 from tilewright.ops.common.tactics import Tactic
-from tilewright.registry import jit_allowed
 from tilewright.table import KernelRecord
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Selection:
         )
         if self._unbuilt is not None:
             tactic, record, source, _ = self._unbuilt
-            rule = f"it needs CUTLASS {record.cutlass}" if jit_allowed() else "TILEWRIGHT_JIT=0"
+            rule = self._registry.obstacle(record) if jit_allowed() else "TILEWRIGHT_JIT=0"
             of = "is tuned for it" if source == "tuned" else "is tuned for its neighbour"
             choice = choice._replace(why=f"{choice.why}; {tactic}, which {of}, is not built ({rule})")
         log.debug("%s: %s, %s, %s", self._problem, choice.tactic, choice.source, choice.why)
@@ -89,8 +89,13 @@ class Selection:
     @cached_property
     def _possible(self) -> list[Candidate]:
         """The model's order of what is built or can be; where nothing is, the registry says why."""
-        ranked = self._family.weigh(self.fitting, self._problem, self._device, self._registry.is_built)
-        return [one for one in ranked if one.built or self._registry.buildable(one.record)] or ranked
+        return [
+            one for one in self._ranked if one.built or self._registry.buildable(one.record)
+        ] or self._ranked
+
+    @cached_property
+    def _ranked(self) -> list[Candidate]:
+        return self._family.weigh(self.fitting, self._problem, self._device, self._registry.is_built)
 
     @cached_property
     def _first_built(self) -> Candidate | None:
@@ -153,6 +158,13 @@ class Selection:
 
     def _ahead(self) -> str:
         """How far the model's first leads, as part of a sentence."""
+        first = self._ranked[0]
+        passed = ""
+        if first is not self._possible[0]:
+            passed = f"; passed over {first.tactic}: {self._registry.obstacle(first.record)}"
+        return self._lead() + passed
+
+    def _lead(self) -> str:
         best, *others = (round(one.estimate.seconds * 1e9) for one in self._possible)
         equal = others.count(best)
         lead = f" among {equal + 1} as fast" if equal else ""

@@ -51,8 +51,7 @@ def make(
         return PaddedPlan(arguments, placement, functools.partial(inner, **options))
     if tactic is None and context.tuner is not None:
         context.tuner(FAMILY, problem, device)
-    chosen, record, *_ = context.select(FAMILY, problem, device, tactic)
-    return DirectPlan(arguments, bind(registry, problem, chosen, record, device.sm_count))
+    return DirectPlan(arguments, bind(context, FAMILY, problem, device, tactic))
 
 
 def placed(

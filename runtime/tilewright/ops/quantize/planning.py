@@ -50,8 +50,7 @@ def make(
         return CopyingPlan(arguments, frozenset(copies), again)
     if tactic is None and context.tuner is not None:
         context.tuner(FAMILY, problem, device)
-    choice = context.select(FAMILY, problem, device, tactic)
-    bound = bind(registry, problem, choice.tactic, choice.record, device.sm_count)
+    bound = bind(context, FAMILY, problem, device, tactic)
     return (QuantizePlan if request.quantizes else DequantizePlan)(arguments, bound)
 
 
