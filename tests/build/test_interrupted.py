@@ -217,3 +217,29 @@ def test_an_interrupt_stops_the_compilers(
 
 if sys.platform != "linux":
     pytest.skip("the build runs on Linux", allow_module_level=True)
+
+
+def test_an_interrupt_says_what_is_kept_and_that_the_same_command_goes_on(
+    mini: Mini, store: Store, toolchain: Toolchain, launcher: Launcher, tmp_path: Path
+) -> None:
+    command, notes = launcher('[ "$(grep -c start $NOTES)" -gt 1 ] && sleep 100000')
+    mini.add("one", number=1).add("two", number=2).table()
+    (tmp_path / "specs").mkdir()
+    words = ["build", "--jobs", "1", "--launcher", command[0], "--cache", store.root, "--root", tmp_path]
+    code = "from tilewright_generator.cli import main; main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, words)],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, sys.path))},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_for(lambda: notes.exists() and notes.read_text().count("start") == 2)
+    wait_for(lambda: len(objects(store)) == 1)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=BOUND)
+    assert process.returncode == 130
+    assert (
+        "interrupted: 1 of 3 units are compiled and kept; the same command goes on with the other 2" in said
+    )
+    wait_for(lambda: not processes_of(store))

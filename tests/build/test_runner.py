@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -88,3 +89,27 @@ def test_the_path_of_units_is_changed_in_a_checkout_only(monkeypatch: pytest.Mon
     assert runner._environment()["PYTHONPATH"] == f"{root}{os.pathsep}/mine"
     monkeypatch.setattr(paths, "in_checkout", lambda: False)
     assert runner._environment()["PYTHONPATH"] == "/mine"
+
+
+def test_the_units_under_way_are_named(
+    mini: Mini, store: Store, toolchain: Toolchain, tmp_path: Path
+) -> None:
+    """A compiler waits until a tick has named its unit."""
+    go = tmp_path / "go"
+    waits = script(tmp_path / "waits", f'while [ ! -e {go} ]; do sleep 0.02; done; exec "$@"')
+    table = mini.add("one").table()
+    planner = Planner(toolchain, store, paths.include_dir())
+    job = planner.kernel_job(planner.unit(table, table["one"]), 1, [str(waits)])
+
+    class Ticking(Silent):
+        seen: list[list[str]] = []  # noqa: RUF012
+
+        def tick(self, running: Sequence[str]) -> None:
+            self.seen.append([*running])
+            if running:
+                go.touch()
+
+    (outcome,) = runner.run_jobs(store, [job], 1, Ticking()).values()
+    assert outcome.status == "built"
+    assert ["one"] in Ticking.seen
+    assert all(seen in ([], ["one"]) for seen in Ticking.seen)

@@ -10,7 +10,10 @@ from importlib import import_module
 
 import click
 
+from tilewright.spelling import did_you_mean
 from tilewright_generator import __version__
+from tilewright_generator.cli import verbosity
+from tilewright_generator.words import cut
 
 # What `tilewright --help` says of each command; the module `cli/<command>.py` defines `command`.
 COMMANDS = {
@@ -39,13 +42,22 @@ class _Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = import_module(f"{__name__}.{cmd_name}").command
-        return command
+        return verbosity.add_options(command)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in COMMANDS and not args[0].startswith("-"):
+            hint = did_you_mean(args[0], COMMANDS) or f"; there are: {', '.join(COMMANDS)}"
+            ctx.fail(f"no command {cut(args[0])!r}{hint}")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([*COMMANDS.items()])
 
 
+@verbosity.add_options
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="tilewright")
 def tilewright() -> None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tilewright_generator.cli import common, groups, kinds
+from tilewright_generator.cli import common, groups, kinds, verbosity
+from tilewright_generator.cli.verbosity import note
 from tilewright_generator.errors import UsageError
 from tilewright_generator.families import running
 from tilewright_generator.project import tables_folder
@@ -29,6 +30,7 @@ def command() -> None:
     """Measure kernels on this machine's GPU, side by side."""
 
 
+@verbosity.add_options
 @command.command()
 @click.argument("first", metavar="A")
 @click.argument("second", metavar="B")
@@ -217,4 +219,4 @@ def _progress(one: Comparison, number: int, of: int) -> None:
     """A line on stderr: a comparison takes minutes."""
     result = "no result" if one.speedup is None else f"speed-up {one.speedup:.3f}"
     tried = f"{len(one.a.timings)} and {len(one.b.timings)} tactics"
-    click.echo(f"[{number}/{of}] {one.problem}: {tried}, {result}", err=True)
+    note(f"[{number}/{of}] {one.problem}: {tried}, {result}")

@@ -12,6 +12,7 @@ import click
 from tilewright.filters import Filter, why_nothing
 from tilewright.spelling import did_you_mean
 from tilewright_generator.cli.ray_options import ray_options
+from tilewright_generator.cli.verbosity import note, quiet
 from tilewright_generator.errors import DriftError, UsageError
 from tilewright_generator.project import tables_folder
 from tilewright_generator.words import counted
@@ -74,7 +75,7 @@ def command(
     """
     from tilewright.build.building import build  # noqa: PLC0415 (`--help` needs none of this)
     from tilewright.build.launching import words_of  # noqa: PLC0415
-    from tilewright.build.progress import progress_for  # noqa: PLC0415
+    from tilewright.build.progress import Silent, progress_for  # noqa: PLC0415
     from tilewright.build.store import Store  # noqa: PLC0415
     from tilewright.build.toolchain import find_toolchain  # noqa: PLC0415
 
@@ -94,7 +95,7 @@ def command(
         launcher=words,
         strict=strict,
         dry_run=dry_run,
-        progress=progress_for(),
+        progress=Silent() if quiet() else progress_for(),
     )
     if report_file is not None:
         report.write(report_file)
@@ -120,7 +121,7 @@ def _compile_on_ray(
             for name in one.kernels:
                 done += 1
                 status = one.failure or one.statuses.get(name, "no answer")
-                click.echo(f"[{done}] Ray: {status} {name}", err=True)
+                note(f"[{done}] Ray: {status} {name}")
     finally:
         engine.close()
 

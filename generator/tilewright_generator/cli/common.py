@@ -11,6 +11,7 @@ import click
 
 from tilewright.filters import Filter, why_nothing
 from tilewright_generator import generation
+from tilewright_generator.cli.verbosity import note
 from tilewright_generator.errors import UsageError
 from tilewright_generator.expand import Expansion
 from tilewright_generator.module import selects
@@ -58,7 +59,7 @@ def read(root: Path | None, out: Path | None, specs: tuple[Path, ...], filters: 
     """Read the specs that were named, by their paths or modules, or all of the project's."""
     project = Project.find(root, out)
     for path in () if specs else project.ignored_specs():
-        click.echo(f"{project.label(path)} is ignored: specs are specs/*.yaml", err=True)
+        note(f"{project.label(path)} is ignored: specs are specs/*.yaml")
     expansions = generation.read(project, [project.spec(path) for path in specs] or project.specs())
     only = generation.parse_filter(filters, expansions)
     if not any(selects(only, kernel) for expansion in expansions for kernel in expansion.kernels):

@@ -11,6 +11,7 @@ import click
 from tilewright_generator import generation
 from tilewright_generator.apply import apply
 from tilewright_generator.cli import common, report, tuned_defaults
+from tilewright_generator.cli.verbosity import note
 from tilewright_generator.exclusive import exclusive
 from tilewright_generator.plan import Plan, Why
 from tilewright_generator.project import Project
@@ -73,7 +74,7 @@ def _print_tuned(project: Project) -> None:
 
 
 def _say_waiting(folder: Path) -> None:
-    click.echo(f"waiting for another `tilewright generate` that writes {report.shown(folder)}", err=True)
+    note(f"waiting for another `tilewright generate` that writes {report.shown(folder)}")
 
 
 def _in_the_way(plan: Plan) -> list[str]:

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from tilewright.filters import Filter, why_nothing
+from tilewright_generator.cli.verbosity import note
 from tilewright_generator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ def ready(
         return list(standings)
     if not built_only or not all(standing.built for standing in standings):
         raise problem_with_builds
-    click.echo(f"left out, as --built-only says: {problem_with_builds.message}", err=True)
+    note(f"left out, as --built-only says: {problem_with_builds.message}")
     return list(standings)
 
 

@@ -7,6 +7,7 @@ from importlib import import_module
 import click
 
 from tilewright_generator import families
+from tilewright_generator.cli import verbosity
 
 
 class _Families(click.Group):
@@ -20,7 +21,7 @@ class _Families(click.Group):
         if module is None:
             return None
         command: click.Command = import_module(module).command
-        return command
+        return verbosity.add_options(command)
 
 
 @click.group(cls=_Families)

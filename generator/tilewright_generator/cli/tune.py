@@ -14,6 +14,7 @@ import click
 from tilewright_generator.cli import common, groups, kinds, tuning_files, tuning_plan, tuning_progress
 from tilewright_generator.cli.ray_options import ray_options
 from tilewright_generator.cli.tuning_place import Place
+from tilewright_generator.cli.verbosity import note
 from tilewright_generator.errors import UsageError
 from tilewright_generator.families import running
 from tilewright_generator.words import counted
@@ -267,10 +268,7 @@ class _Tune:
         if known:
             have = "has" if len(known) == 1 else "have"
             more = f", --only-new the kernels that {len(unseen):,} of them have not seen" if unseen else ""
-            click.echo(
-                f"{counted(len(known), 'problem')} {have} an entry in {path}; --again tunes them{more}",
-                err=True,
-            )
+            note(f"{counted(len(known), 'problem')} {have} an entry in {path}; --again tunes them{more}")
         return [one for one in problems if one not in known]
 
     def _place(self, current: Context) -> Place:
@@ -299,7 +297,7 @@ class _Tune:
         header = Header.of(place.device, current.registry, self.family.name, driver=place.driver)
         book = Book(path, header, self.family)
         for message in book.messages:
-            click.echo(message, err=True)
+            note(message)
         return book
 
     def _measure(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tilewright_generator.cli import kinds
+from tilewright_generator.cli.verbosity import note
 from tilewright_generator.errors import UsageError
 from tilewright_generator.words import counted
 
@@ -26,7 +27,7 @@ def merge(
 
     for path, count, messages in merging.merge(files, family, registry, target):
         for message in messages:
-            click.echo(message, err=True)
+            note(message)
         click.echo(f"{count} {'entry' if count == 1 else 'entries'} went to {path}")
 
 

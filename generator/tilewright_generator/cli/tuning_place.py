@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tilewright_generator.cli.verbosity import note
 from tilewright_generator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -83,5 +84,5 @@ def _gpus(named: str | None, current: Context) -> tuple[list[int], DevicePropert
     if other and named is not None:
         raise UsageError(f"--gpus {named}: {other[0]} is {current.device(other[0]).name}, not {first.name}")
     for one in other:
-        click.echo(f"GPU {one} is left out: it is {current.device(one).name}, not {first.name}", err=True)
+        note(f"GPU {one} is left out: it is {current.device(one).name}, not {first.name}")
     return [one for one in chosen if one not in other], first

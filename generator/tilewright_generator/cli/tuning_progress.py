@@ -7,6 +7,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, TextIO
 
+from tilewright_generator.cli import verbosity
+
 if TYPE_CHECKING:
     from tilewright.tuning.search import Result
 
@@ -56,6 +58,13 @@ class Lines:
         return f"{_clock(taken)}{left}"
 
 
+class Silent(Lines):
+    """Says nothing; what failed is in the summary."""
+
+    def message(self, text: str) -> None:
+        pass
+
+
 class Terminal(Lines):
     """A bar with the last result; failures and messages stay above it."""
 
@@ -90,6 +99,8 @@ class Terminal(Lines):
 
 def progress_for(total: int, stream: TextIO | None = None) -> Lines:
     """What suits the stream (default: stderr)."""
+    if verbosity.quiet():
+        return Silent(total, sys.stderr)
     stream = sys.stderr if stream is None else stream
     return Terminal(total, stream) if stream.isatty() else Lines(total, stream)
 

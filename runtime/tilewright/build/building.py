@@ -134,6 +134,9 @@ def _run(store: Store, work: list[Job], limit: int, progress: Progress) -> dict[
     progress.start(len(work), limit)
     try:
         return run_jobs(store, work, limit, progress)
+    except KeyboardInterrupt:
+        progress.interrupted()
+        raise
     finally:
         progress.finish()
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 import shutil
 import sys
 import time
+from collections.abc import Callable, Sequence
 from typing import Protocol, TextIO
+
+_QUIET_SECONDS = 60  # after which a log gets a line, whatever has happened
+_NAMED = 3  # units under way that a line names
 
 
 class Progress(Protocol):
@@ -15,10 +19,13 @@ class Progress(Protocol):
 
     def done(self, name: str, status: str) -> None: ...
 
-    def tick(self) -> None:
-        """Called about twice a second."""
+    def tick(self, running: Sequence[str]) -> None:
+        """Called about twice a second, with the names of the units that are being compiled."""
 
     def message(self, text: str) -> None: ...
+
+    def interrupted(self) -> None:
+        """Called where the build ends before its end; `finish` follows."""
 
     def finish(self) -> None: ...
 
@@ -32,10 +39,13 @@ class Silent:
     def done(self, name: str, status: str) -> None:
         pass
 
-    def tick(self) -> None:
+    def tick(self, running: Sequence[str]) -> None:
         pass
 
     def message(self, text: str) -> None:
+        pass
+
+    def interrupted(self) -> None:
         pass
 
     def finish(self) -> None:
@@ -43,55 +53,72 @@ class Silent:
 
 
 class Lines:
-    """A line for each unit as it finishes: for logs, and for a terminal the base of `Terminal`."""
+    """A line for each unit as it finishes, and one a minute where none does: for logs, and for a terminal the
+    base of `Terminal`."""
 
-    def __init__(self, stream: TextIO | None = None) -> None:
+    def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream = sys.stderr if stream is None else stream
-        self._total = self._done = self._parallel = self._failed = 0
-        self._started = time.monotonic()
+        self._clock = clock
+        self._total = self._done = self._failed = 0
+        self._started = self._said = clock()
 
     def start(self, total: int, parallel: int) -> None:
-        self._total, self._done, self._failed, self._parallel = total, 0, 0, parallel
-        self._started = time.monotonic()
+        self._total, self._done, self._failed = total, 0, 0
+        self._started = self._clock()
         self.message(f"compiling {total} unit{'s' * (total != 1)}, {min(total, parallel)} at a time")
 
     def done(self, name: str, status: str) -> None:
         self._done += 1
         self._failed += status == "failed"
-        self.message(f"[{min(self._done, self._total)}/{self._total}] {self._elapsed()} {status:6} {name}")
+        self.message(f"{self._count()} {status:6} {name}")
 
-    def tick(self) -> None:
-        pass
+    def tick(self, running: Sequence[str]) -> None:
+        if self._clock() - self._said >= _QUIET_SECONDS:
+            self.message(f"{self._count()} compiling {_named(running)}")
 
     def message(self, text: str) -> None:
+        self._said = self._clock()
         print(text, file=self._stream, flush=True)
+
+    def interrupted(self) -> None:
+        kept = self._done - self._failed
+        self.message(
+            f"interrupted: {kept} of {self._total} units are compiled and kept; the same command goes on "
+            f"with the other {self._total - kept}"
+        )
 
     def finish(self) -> None:
         pass
 
-    def _elapsed(self) -> str:
-        seconds = int(time.monotonic() - self._started)
-        return f"{seconds // 60}:{seconds % 60:02d}"
+    def _count(self) -> str:
+        """How many are done, the time that took, and what is left at that rate, as soon as there is one."""
+        taken = self._clock() - self._started
+        done = min(self._done, self._total)  # what ran out of memory is done twice
+        failed = f", {self._failed} failed" if self._failed else ""
+        left = self._total - done
+        to_go = f", about {_shown(taken / done * left)} to go" if done and left else ""
+        return f"[{done}/{self._total}{failed}] {_shown(taken)}{to_go}:"
 
 
 class Terminal(Lines):
     """One line that is rewritten; failures and messages stay above it."""
 
-    _last = ""
+    _running: Sequence[str] = ()
 
     def start(self, total: int, parallel: int) -> None:
         super().start(total, parallel)
         self._draw()
 
     def done(self, name: str, status: str) -> None:
-        self._last = name
+        self._running = [one for one in self._running if one != name]
         if status == "failed":
             super().done(name, status)
         else:
             self._done += 1
         self._draw()
 
-    def tick(self) -> None:
+    def tick(self, running: Sequence[str]) -> None:
+        self._running = running
         self._draw()
 
     def message(self, text: str) -> None:
@@ -102,10 +129,7 @@ class Terminal(Lines):
         self._erase()
 
     def _draw(self) -> None:
-        left = max(0, self._total - self._done)
-        failed = f", {self._failed} failed" if self._failed else ""
-        running = f"{min(left, self._parallel)} running{failed}"
-        text = f"[{self._done}/{self._total}] {self._elapsed()} {running} {self._last}"
+        text = f"{self._count()} {_named(self._running)}"
         width = shutil.get_terminal_size().columns - 1
         self._stream.write(f"\r\x1b[K{text[:width]}")
         self._stream.flush()
@@ -119,3 +143,15 @@ def progress_for(stream: TextIO | None = None) -> Progress:
     """What suits the stream (default: stderr)."""
     stream = sys.stderr if stream is None else stream
     return Terminal(stream) if stream.isatty() else Lines(stream)
+
+
+def _named(running: Sequence[str]) -> str:
+    more = f" and {len(running) - _NAMED} more" if len(running) > _NAMED else ""
+    return ", ".join(running[:_NAMED]) + more
+
+
+def _shown(seconds: float) -> str:
+    """`0:05`, `1:02:03`."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

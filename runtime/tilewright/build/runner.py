@@ -10,8 +10,8 @@ import shutil
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tilewright import paths, reading
@@ -60,8 +60,9 @@ def _run_ninja(store: Store, jobs: Sequence[Job], parallel: int, progress: Progr
     folder = work_folder(store)
     try:
         _write(store, folder, jobs)
-        status, output = _execute(folder, parallel, progress)
         results = {job.key: folder / f"{job.key}.result" for job in jobs}
+        names = {path: job.name for path, job in zip(results.values(), jobs, strict=True)}
+        status, output = _execute(folder, parallel, progress, names)
         never = sum(not path.exists() for path in results.values())  # a unit that starts makes its result
         if never and DISK_FULL.search(output):
             raise store.failure(OSError(errno.ENOSPC, "No space left on device"))
@@ -106,14 +107,15 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": search}
 
 
-def _execute(folder: Path, parallel: int, progress: Progress) -> tuple[int, str]:
-    """Runs ninja to its end: its exit status, and what it printed besides the units' own lines."""
+def _execute(folder: Path, parallel: int, progress: Progress, names: Mapping[Path, str]) -> tuple[int, str]:
+    """Runs ninja to its end: its exit status, and what it printed besides the units' own lines. `names` are
+    those of the units, by the files of their results."""
     command = [sys.executable, "-ISc", _BIND, str(find_ninja()), "--quiet", "-k0", f"-j{parallel}"]
     rest: list[str] = []
     log.debug("ninja in %s: %s", folder, " ".join(command[3:]))
     with _process(command, folder, _environment()) as process:
         assert process.stdout is not None
-        for line in _lines(process.stdout.fileno(), progress):
+        for line in _lines(process.stdout.fileno(), lambda: progress.tick(_running(names))):
             if line.startswith(_MARK):
                 _, name, status = line.split()
                 progress.done(name, status)
@@ -139,13 +141,23 @@ def _process(command: list[str], cwd: Path, environment: dict[str, str]) -> Iter
                 process.terminate()  # an interrupt: ninja stops its compilers
 
 
-def _lines(descriptor: int, progress: Progress) -> Iterator[str]:
-    """Lines as they come; between them, the listener's clock ticks."""
+def _running(names: Mapping[Path, str]) -> list[str]:
+    """The units that have begun and not ended: what they make first is an empty result."""
+    found = []
+    for path, name in names.items():
+        with suppress(FileNotFoundError):
+            if not path.stat().st_size:
+                found.append(name)
+    return found
+
+
+def _lines(descriptor: int, tick: Callable[[], None]) -> Iterator[str]:
+    """Lines as they come; between them `tick` is called, about twice a second."""
     pending = b""
     while True:
         ready, _, _ = select.select([descriptor], [], [], _TICK_SECONDS)
         if not ready:
-            progress.tick()
+            tick()
             continue
         block = os.read(descriptor, 1 << 16)
         if not block:

@@ -1,0 +1,65 @@
+"""`-q` and `-v`, which every command takes, before its name or after: how much is said on stderr."""
+
+from __future__ import annotations
+
+import logging
+
+import click
+
+from tilewright_generator.errors import UsageError
+
+_KEY = f"{__name__}.level"  # in the context's meta: -1 quiet, 0, 1 info, 2 debug
+_LEVELS = {-1: logging.ERROR, 1: logging.INFO, 2: logging.DEBUG}
+
+
+def quiet() -> bool:
+    """Whether progress and notes are to be left out; what was asked for, and errors, are always said."""
+    context = click.get_current_context(silent=True)
+    return context is not None and context.meta.get(_KEY, 0) < 0
+
+
+def note(text: str) -> None:
+    """Says something on stderr that is not what was asked for; `-q` leaves it out."""
+    if not quiet():
+        click.echo(text, err=True)
+
+
+def add_options(command: click.Command) -> click.Command:
+    """Gives a command `-q` and `-v`, unless it has them."""
+    if not any(parameter.name == "quiet" for parameter in command.params):
+        command.params += [
+            click.Option(
+                ["-q", "--quiet"], is_flag=True, expose_value=False, callback=_set_quiet,
+                help="Print what was asked for and errors alone.",
+            ),
+            click.Option(
+                ["-v", "--verbose"], count=True, expose_value=False, callback=_set_verbose,
+                help="Log to stderr what takes time; -vv: every decision.",
+            ),
+        ]  # fmt: skip
+    return command
+
+
+def _set_quiet(context: click.Context, option: click.Parameter, given: bool) -> None:
+    if given:
+        _set(context, -1)
+
+
+def _set_verbose(context: click.Context, option: click.Parameter, count: int) -> None:
+    if count:
+        _set(context, min(count, 2))
+
+
+def _set(context: click.Context, level: int) -> None:
+    from tilewright import logs  # noqa: PLC0415 (most calls need none)
+
+    if context.meta.get(_KEY, level) * level < 0:
+        raise UsageError("-q and -v exclude each other")
+    context.meta[_KEY] = level
+    before = logs.log.level
+    context.call_on_close(lambda: logs.log.setLevel(before))
+    if level > 0 and not logs.log.handlers:  # else TILEWRIGHT_LOG has said where to
+        handler = logs.set_up(logging.getLevelName(_LEVELS[level]).lower())
+        if handler is not None:
+            context.call_on_close(lambda: logs.log.removeHandler(handler))
+    logs.log.setLevel(_LEVELS[level])

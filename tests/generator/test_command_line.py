@@ -1,0 +1,112 @@
+"""What all commands have in common: their names, -q and -v, completion."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import click
+import pytest
+from command_line import Command, run_in_a_process
+
+from tilewright_generator import cli
+from tilewright_generator.cli import verbosity
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["lst"], "no command 'lst'; did you mean 'list'?"),
+        (["Generat"], "no command 'Generat'; did you mean 'generate'?"),
+        (["xyz"], "no command 'xyz'; there are: generate, check, "),
+    ],
+)
+def test_a_command_that_there_is_not(words: list[str], said: str, tilewright: Command) -> None:
+    found = tilewright(*words)
+    assert (found.code, said in found.err) == (2, True), found.err
+
+
+def commands() -> Iterator[tuple[str, click.Command]]:
+    """Every command, those of `run` and `bench` too."""
+    for name in cli.COMMANDS:
+        with click.Context(cli.tilewright) as context:
+            command = cli.tilewright.get_command(context, name)
+        assert command is not None
+        yield name, command
+        if isinstance(command, click.Group):
+            with click.Context(command) as context:
+                for inner in command.list_commands(context):
+                    found = command.get_command(context, inner)
+                    assert found is not None
+                    yield f"{name} {inner}", found
+
+
+COMMANDS = dict(commands())
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_takes_q_and_v_in_the_same_words(name: str) -> None:
+    given = {option: one for one in COMMANDS[name].params for option in one.opts}
+    of_all = {option: one for one in cli.tilewright.params for option in one.opts}
+    for option in ("-q", "--quiet", "-v", "--verbose"):
+        assert given[option].to_info_dict() == of_all[option].to_info_dict()
+
+
+def test_q_leaves_notes_out(project: Path, tilewright: Command) -> None:
+    (project / "specs" / "other.yml").write_text("")
+    loud = tilewright("list")
+    assert loud.err == "specs/other.yml is ignored: specs are specs/*.yaml\n"
+    for words in (["-q", "list"], ["list", "-q"], ["list", "--quiet"]):
+        assert tilewright(*words) == (loud.code, loud.out, "")
+    wrong = tilewright("-q", "list", "--filter", "nothing")
+    assert (wrong.code, wrong.out) == (2, "")
+    assert "no kernel meets --filter nothing" in wrong.err, "errors are said"
+
+
+@pytest.mark.parametrize(("words", "level"), [(["-v"], logging.INFO), (["-vv"], logging.DEBUG), ([], None)])
+def test_v_logs(
+    words: list[str], level: int | None, project: Path, tilewright: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = logging.getLogger("tilewright")
+    before = (log.level, [*log.handlers])
+    found: list[int] = []
+    monkeypatch.setattr("tilewright_generator.cli.list.common.note", lambda text: found.append(log.level))
+    original = import_module("tilewright_generator.cli.common").read
+
+    def read(*arguments: object) -> object:
+        found.append(log.level)
+        log.debug("deep")
+        log.info("high")
+        return original(*arguments)
+
+    monkeypatch.setattr("tilewright_generator.cli.common.read", read)
+    said = tilewright("list", *words)
+    assert said.code == 0
+    assert found == [before[0] if level is None else level]
+    assert ("INFO: high" in said.err) is (level is not None)
+    assert ("DEBUG: deep" in said.err) is (level == logging.DEBUG)
+    assert (log.level, log.handlers) == before, "the next command in this process begins afresh"
+
+
+def test_q_and_v_exclude_each_other(project: Path, tilewright: Command) -> None:
+    for words in (["-q", "list", "-v"], ["-v", "list", "-q"], ["list", "-qv"]):
+        assert tilewright(*words) == (2, "", "Error: -q and -v exclude each other\n")
+
+
+def test_outside_of_a_command_nothing_is_quiet() -> None:
+    assert not verbosity.quiet()
+
+
+@pytest.mark.parametrize(
+    ("line", "found"), [("tilewright bui", "build"), ("tilewright build --str", "--strict")]
+)
+def test_a_shell_completes(line: str, found: str) -> None:
+    """As docs/use.md says to set up: the shell asks the program itself."""
+    answer = run_in_a_process(
+        _TILEWRIGHT_COMPLETE="bash_complete", COMP_WORDS=line, COMP_CWORD=str(line.count(" "))
+    )
+    assert (answer.code, answer.out) == (0, f"plain,{found}\n")
+    script = run_in_a_process(_TILEWRIGHT_COMPLETE="zsh_source")
+    assert "#compdef tilewright" in script.out
