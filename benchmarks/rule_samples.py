@@ -139,7 +139,7 @@ OTHERS = (  # what else may decide which N compile, each with its tile K
     (BF16, 32),
     (BF16, 16),
 )
-GEMM_REJECTED: tuple[GemmConfig, ...] = (  # two of each rule but those of N, which are plenty
+GEMM_REJECTED: tuple[GemmConfig, ...] = (  # two of each rule
     replace(BF16, a="e4m3", b="e5m2", tile=Tile(128, 128, 128)),
     replace(BF16, a="e5m2", b="e5m2", tile=Tile(128, 128, 128)),
     replace(BF16, d="f16"),
@@ -150,6 +150,8 @@ GEMM_REJECTED: tuple[GemmConfig, ...] = (  # two of each rule but those of N, wh
     replace(BF16, tile=Tile(32, 128, 64), schedule="pingpong"),
     replace(BF16, tile=Tile(384, 64, 64)),
     replace(BF16, tile=Tile(128, 272, 64)),
+    replace(FEW_ROWS, tile=Tile(64, 8, 64), stages=5),
+    replace(FEW_ROWS, tile=Tile(64, 8, 32), stages=3),
     replace(BF16, tile=Tile(128, 128, 48)),
     replace(BF16, tile=Tile(128, 64, 256)),
     replace(BF16, tile=Tile(64, 128, 64)),
@@ -184,7 +186,7 @@ def gemm(of: Family) -> Iterator[Candidate]:
         elif config in GEMM_REJECTED:
             raise SystemExit(f"{of.kernel_name(config)} is rejected by more than one rule")
     rejected = {one.rule for one in (candidate(of, config) for config in GEMM_REJECTED) if one}
-    if missing := {rule.name for rule in of.rules} - rejected - {"odd_columns"}:
+    if missing := {rule.name for rule in of.rules} - rejected:
         raise SystemExit(f"no candidate for the rules {missing}")
 
 

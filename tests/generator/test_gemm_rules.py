@@ -59,6 +59,8 @@ REJECTED: list[tuple[GemmConfig, dict[str, Any], str, tuple[str, ...], dict[str,
     (BF16, tile("128x152x64"), "odd_columns", ("N 152", "144 or 160"), tile("128x160x64")),
     (PINGPONG, tile("64x72x64"), "odd_columns", ("N 72",), tile("64x80x64")),
     (PINGPONG, tile("64x24x64"), "odd_columns", ("N 24", "16 or 32"), tile("64x16x64")),
+    (FEW_ROWS, {"stages": 5}, "odd_columns", ("even", "not 5"), {"stages": 6}),
+    (FEW_ROWS, {"stages": 3}, "odd_columns", ("not 3",), tile("64x16x64")),
     (BF16, tile("128x128x8"), "tile_depth", ("16 bytes", "32, 64"), tile("128x128x16")),
     (BF16, tile("128x128x48"), "tile_depth", ("96 bytes",), tile("128x128x32")),
     (BF16, tile("128x64x256"), "tile_depth", ("512 bytes", "128 or 256"), tile("128x64x128")),
@@ -169,3 +171,9 @@ def test_as_many_stages_are_legal_as_fit(base: GemmConfig) -> None:
     for stages in legal:
         assert memory(replace(base, stages=stages)).stages == stages
     assert memory(base).total <= SM90_SHARED_MEMORY < memory(replace(base, stages=auto + 1)).total
+
+
+def test_tiles_of_eight_columns_have_an_even_number_of_stages() -> None:
+    """Of which 24, 48 and 98 fit, where 24, 49 and 98 would."""
+    for k, stages in ((64, 24), (32, 48), (16, 98)):
+        assert memory(replace(FEW_ROWS, tile=Tile(64, 8, k))).stages == stages

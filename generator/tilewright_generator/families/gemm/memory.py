@@ -58,6 +58,8 @@ def memory(config: GemmConfig) -> Memory:
 
     stage = stage_bytes(config)
     fitting = (SM90_SHARED_MEMORY - carveout) // (stage + _BARRIER)
+    if config.tile.n == 8:  # CUTLASS compiles even numbers alone: `odd_columns` of the rules
+        fitting -= fitting % 2
     stages = fitting if config.stages == "auto" else config.stages
     pipelines = (stages + stages_c) * _BARRIER + (48 if config.schedule == "pingpong" else 16) + 16
     total = round_up(round_up(pipelines, alignment) + epilogue + max(stages, 2) * stage, alignment)

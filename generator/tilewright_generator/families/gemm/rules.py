@@ -87,12 +87,14 @@ def tile_size(config: GemmConfig) -> str | None:
 
 # CuTe cannot slice the stages of B: "Stride Divisibility Condition", "Shape Divisibility Condition" in
 # cute/layout.hpp, from the mainloop's tensor map. The hardware's instructions have these N.
-@rule(cutlass("4.2"), "tile")
+@rule(cutlass("4.2"), "tile stages")
 def odd_columns(config: GemmConfig) -> str | None:
-    """Tile N is 8 or a multiple of 16."""
-    n = config.tile.n
+    """Tile N is a multiple of 16, or 8 with an even number of stages."""
+    n, stages = config.tile.n, config.stages
     if n > 8 and n % 16 == 8:
         return f"tile N {n} is an odd multiple of 8 above 8; N may be {n - 8} or {n + 8}"
+    if n == 8 and stages != "auto" and stages % 2:
+        return f"tile N 8 goes with an even number of stages, not {stages}"
     return None
 
 
