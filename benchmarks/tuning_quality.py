@@ -29,7 +29,7 @@ import yaml
 from machine import record
 
 from tilewright import context as contexts
-from tilewright.benchmarking import sizes
+from tilewright.benchmarking import problems, sizes
 from tilewright.benchmarking.measuring import environment, no_compiling
 from tilewright.context import Context
 from tilewright.ops.common.tactics import Tactic
@@ -88,8 +88,8 @@ class Bench:
 
 
 def drawn(count: int, seed: int) -> list[Problem]:
-    everything = sizes.chosen(str(SHAPES), [])
-    return [Problem(*size) for size in random.Random(seed).sample(everything, count)]
+    everything = problems.make("gemm", {}, sizes.chosen(str(SHAPES), []))
+    return random.Random(seed).sample(everything, count)
 
 
 def measure(bench: Bench, problem: Problem) -> dict[str, Any]:

@@ -90,11 +90,9 @@ def __dir__() -> list[str]:
 
 def _ops() -> dict[str, str]:
     """The package that lists each op among its OPS: each family's says which are its own."""
-    import pkgutil  # noqa: PLC0415 (some of the first lookup's milliseconds)
-
     ops = importlib.import_module("tilewright.ops")
-    packages = (f"{ops.__name__}.{module.name}" for module in pkgutil.iter_modules(ops.__path__))
-    return {op: home for home in packages for op in getattr(importlib.import_module(home), "OPS", ())}
+    packages = (f"{ops.__name__}.{family}" for family in ops.names())
+    return {op: home for home in packages for op in importlib.import_module(home).OPS}
 
 
 def _ops_of(name: str) -> str:

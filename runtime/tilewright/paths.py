@@ -48,7 +48,7 @@ def tuned_dirs() -> list[Path]:
 
 
 def tuned_file(folder: Path, gpu: str, family: str) -> Path:
-    """A family's tuned file for a GPU of this name, in a folder of such files: nvidia_h200/gemm.json."""
+    """A family's tuned file for a GPU of this name, in a folder of such files: nvidia_h200/FAMILY.json."""
     slug = re.sub(r"[^a-z0-9]+", "_", gpu.lower()).strip("_")
     return folder / slug / f"{family}.json"
 

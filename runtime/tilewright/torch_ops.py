@@ -10,11 +10,10 @@ without doing so, such as one that loads an exported program:
 from __future__ import annotations
 
 import importlib
-import pkgutil
 
 from tilewright import ops
 
-for _module in pkgutil.iter_modules(ops.__path__):
-    _package = importlib.import_module(f"{ops.__name__}.{_module.name}")
-    for _name in getattr(_package, "OPS", ()):
+for _family in ops.names():
+    _package = importlib.import_module(f"{ops.__name__}.{_family}")
+    for _name in _package.OPS:
         getattr(_package, _name)

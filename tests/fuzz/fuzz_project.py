@@ -156,11 +156,10 @@ def _write_run_records(folder: Path) -> None:
 
 def _write_tuned_files(folder: Path) -> None:
     """For an H200: a few problems of every family, each with the cost model's choice."""
-    from tilewright.benchmarking import problems, sizes  # noqa: PLC0415
+    from tilewright import ops  # noqa: PLC0415
     from tilewright.context import Context  # noqa: PLC0415
     from tilewright.device import H200  # noqa: PLC0415
     from tilewright.errors import NoKernelError, UnsupportedDeviceError  # noqa: PLC0415
-    from tilewright.ops import family_of  # noqa: PLC0415
     from tilewright.paths import tuned_file  # noqa: PLC0415
     from tilewright.registry import Registry  # noqa: PLC0415
     from tilewright.tuning import files  # noqa: PLC0415
@@ -169,12 +168,11 @@ def _write_tuned_files(folder: Path) -> None:
     registry = Registry(folder / "generated")
     context = Context(registry)
     header = Header("NVIDIA H200", "9.0", 132, "580.1", "13.0", "4.2.0")
-    for name in problems.FAMILIES:
-        family = family_of(name)
+    for name in ops.names():
+        family = ops.family_of(name)
         found = []
-        for problem in problems.make(
-            name, problems.Kind(), [sizes.Size(m, 4096, 4096) for m in (16, 64, 512)]
-        ):
+        for m in (16, 64, 512):
+            problem = family.words.make({**family.words.example, "m": m}, {})
             try:
                 tactic = context.select(family, problem, H200).tactic
             except (NoKernelError, UnsupportedDeviceError):

@@ -2,39 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tilewright.benchmarking import problems, sizes
-from tilewright.benchmarking.problems import Kind
 from tilewright.benchmarking.sizes import Size
 from tilewright.errors import ArgumentError
 
 
+def numbers(found: Iterable[Size]) -> list[tuple[int, ...]]:
+    return [one.numbers for one in found]
+
+
 def test_the_lists_are_those_of_pull_request_2888() -> None:
-    assert sizes.LISTS["small"] == tuple((m, 4096, 7168) for m in (1, 4, 8, 16, 32, 64))
-    assert sizes.LISTS["medium"] == (
+    assert numbers(sizes.LISTS["small"]) == [(m, 4096, 7168) for m in (1, 4, 8, 16, 32, 64)]
+    assert numbers(sizes.LISTS["medium"]) == [
         (128, 4096, 7168), (128, 7168, 2048), (256, 4096, 7168), (256, 14336, 4096), (512, 14336, 4096),
-    )  # fmt: skip
-    assert sizes.LISTS["large"] == (
+    ]  # fmt: skip
+    assert numbers(sizes.LISTS["large"]) == [
         (1024, 4096, 7168), (2048, 4096, 7168), (4096, 4096, 7168), (4096, 4096, 4096),
-    )  # fmt: skip
+    ]  # fmt: skip
     assert len(sizes.LISTS["all"]) == 15
 
 
 def test_lists_and_given_sizes_go_together_each_once() -> None:
     assert sizes.chosen(None, []) == list(sizes.LISTS["all"])
-    assert sizes.chosen(None, ["1x2x3", "4x5x6", "1x2x3"]) == [(1, 2, 3), (4, 5, 6)]
-    assert sizes.chosen("large", ["1x2x3", "4096x4096x4096"]) == [*sizes.LISTS["large"], (1, 2, 3)]
-    assert str(Size(32, 5120, 25600)) == "32x5120x25600"
-    assert sizes.chosen(None, ["32x25600"]) == [(32, 0, 25600)]
-    assert str(Size(32, 0, 25600)) == "32x25600"
+    assert numbers(sizes.chosen(None, ["1x2x3", "4x5x6", "1x2x3"])) == [(1, 2, 3), (4, 5, 6)]
+    assert sizes.chosen("large", ["1x2"]) == [*sizes.LISTS["large"], Size((1, 2))]
+    assert str(Size((32, 5120, 25600))) == "32x5120x25600"
+    assert str(Size((32, 5), ("k", "m"))) == "k=32, m=5"
+    both = problems.make("gemm", {}, sizes.chosen("large", ["1x2x8", "4096x4096x4096"]))
+    assert len(both) == len(sizes.LISTS["large"]) + 1
 
 
 @pytest.mark.parametrize(
-    "text", ["", "1", "1x", "x2", "1x2x3x4", "0x2x3", "-1x2x3", "1X2x3", "axbxc", "01x2x3"]
+    "text", ["", "1", "1x", "x2", "1x2x3x4x5x6x7x8x9", "0x2x3", "-1x2x3", "1X2x3", "axbxc", "01x2x3"]
 )
 def test_what_is_no_size(text: str) -> None:
     with pytest.raises(ArgumentError, match="is not MxNxK"):
@@ -51,9 +56,11 @@ def test_a_yaml_file(tmp_path: Path) -> None:
     path.write_text(
         "- 1x2x3\n- {m: [4, 5], n: 6, k: [7, 8]}\n- {m: 1, n: 2, k: 3}\n- {k: 2, m: [1, 3]}\n- 5x6\n"
     )
-    assert sizes.chosen(str(path), ["9x9x9"]) == [
-        (1, 2, 3), (4, 6, 7), (4, 6, 8), (5, 6, 7), (5, 6, 8), (1, 0, 2), (3, 0, 2), (5, 0, 6), (9, 9, 9),
+    found = sizes.chosen(str(path), ["9x9x9"])
+    assert numbers(found) == [
+        (1, 2, 3), (4, 6, 7), (4, 6, 8), (5, 6, 7), (5, 6, 8), (1, 2, 3), (2, 1), (2, 3), (5, 6), (9, 9, 9),
     ]  # fmt: skip
+    assert [one.names for one in found[3:]] == [("m", "n", "k")] * 3 + [("k", "m")] * 2 + [()] * 2
 
 
 def test_the_shapes_of_the_benchmarks(tmp_path: Path) -> None:
@@ -61,15 +68,15 @@ def test_the_shapes_of_the_benchmarks(tmp_path: Path) -> None:
     path = tmp_path / "sizes.yaml"
     layers = "m: [1, 2]\nlayers:\n  - {name: x, n: 3, k: 4}\n"
     path.write_text(f"{layers}squares: [5]\nodd:\n  - {{m: 6, n: 7, k: 8}}\n")
-    assert sizes.read(path) == [(1, 3, 4), (2, 3, 4), (5, 5, 5)]
+    assert numbers(sizes.read(path)) == [(1, 3, 4), (2, 3, 4), (5, 5, 5)]
     shapes = Path(__file__).parents[2] / "benchmarks" / "shapes" / "gemm.yaml"
     found = sizes.read(shapes)
     assert len(found) == 12 * 12 + 6
     assert len(sizes.chosen(str(shapes), [])) == len(found) - 1, "a layer at an m is one of the squares"
-    assert {(1, 6144, 4096), (8192, 7168, 2048), (16384, 16384, 16384)} <= set(found)
+    assert {(1, 6144, 4096), (8192, 7168, 2048), (16384, 16384, 16384)} <= set(numbers(found))
     quantised = sizes.read(shapes.with_name("quantize.yaml"))
     assert len(quantised) == 11 * 9
-    assert {(128, 0, 512), (131072, 0, 32768)} <= set(quantised)
+    assert {Size((128, 512), ("m", "k")), Size((131072, 32768), ("m", "k"))} <= set(quantised)
 
 
 @pytest.mark.parametrize(
@@ -77,11 +84,9 @@ def test_the_shapes_of_the_benchmarks(tmp_path: Path) -> None:
     [
         ("m: 1", "is not a list of MxNxK"),
         ("{}", "is not a list of MxNxK"),
-        ("m: [1]", "is not a list of MxNxK"),
         ("{m: [1], layers: [{n: 2}]}", "is not a list of MxNxK"),
         ("{m: [0], layers: [{n: 2, k: 3}]}", "something else than positive numbers"),
         ("[]", "is not a list of MxNxK"),
-        ("- {m: 1, n: 2}", "is no size"),
         ("- [1, 2, 3]", "is no size"),
         ("- {m: true, n: 2, k: 3}", "something else than positive numbers"),
         ("- {m: 1, n: 0, k: 3}", "something else than positive numbers"),
@@ -103,13 +108,35 @@ def test_a_list_that_there_is_not() -> None:
         sizes.chosen("tiny", [])
 
 
-def make(family: str, size: str = "32x64x128", **fields: Any) -> Any:
-    (problem,) = problems.make(family, Kind(**fields), [sizes.parse(size)])
+@pytest.mark.parametrize("text", ["{m: [1]}", "- {m: 1, n: 2}", "- {m: 1, n: 2, k: 3, kk: 4}", "- 1x2x3x4"])
+@pytest.mark.parametrize("family", ["gemm", "quantize"])
+def test_sizes_with_extents_that_a_family_lacks_or_misses(tmp_path: Path, text: str, family: str) -> None:
+    path = tmp_path / "sizes.yaml"
+    path.write_text(text)
+    size_text = {"gemm": "MxNxK", "quantize": "MxK"}[family]
+    with pytest.raises(ArgumentError, match=f"--size: .*: {size_text} is wanted for {family}"):
+        problems.make(family, {}, sizes.read(path))
+
+
+def test_sizes_of_a_file_may_name_extents_that_have_a_default(tmp_path: Path) -> None:
+    path = tmp_path / "sizes.yaml"
+    path.write_text("- {batch: [2, 3], m: 1, n: 2, k: 3}")
+    assert [one.batch for one in problems.make("gemm", {}, sizes.read(path))] == [2, 3]
+    (problem,) = problems.make("gemm", {"batch": 4}, [sizes.parse("1x2x3")])
+    assert problem.batch == 4
+
+
+def make(family: str, size: str = "32x64x128", **words: Any) -> Any:
+    (problem,) = problems.make(family, words, [sizes.parse(size)])
     return problem
 
 
+def words(types: str, out: str | None) -> dict[str, str]:
+    return {name: word for name, word in (("types", types), ("out_dtype", out)) if word}
+
+
 @pytest.mark.parametrize(
-    ("formats", "out", "types"),
+    ("given", "out", "types"),
     [
         ("", None, ("bf16", "bf16", "bf16")),
         ("fp8", None, ("e4m3", "e4m3", "bf16")),
@@ -118,14 +145,14 @@ def make(family: str, size: str = "32x64x128", **fields: Any) -> Any:
         ("bf16", "f32", ("bf16", "bf16", "f32")),
     ],
 )
-def test_types_of_gemm(formats: str, out: str | None, types: tuple[str, str, str]) -> None:
-    problem = make("gemm", formats=formats, out_dtype=out)
+def test_types_of_gemm(given: str, out: str | None, types: tuple[str, str, str]) -> None:
+    problem = make("gemm", **words(given, out))
     assert (problem.a, problem.b, problem.d) == types
     assert (problem.m, problem.n, problem.k, problem.layout) == (32, 64, 128, "tn")
 
 
 @pytest.mark.parametrize(
-    ("formats", "out", "types"),
+    ("given", "out", "types"),
     [
         ("", None, ("nvfp4", "nvfp4", "bf16")),
         ("mxfp8xmxfp4", "f16", ("mxfp8", "mxfp4", "f16")),
@@ -134,33 +161,53 @@ def test_types_of_gemm(formats: str, out: str | None, types: tuple[str, str, str
         ("mxfp8_e5m2", "nvfp4", ("mxfp8_e5m2", "mxfp8_e5m2", "nvfp4")),
     ],
 )
-def test_formats_of_block_scaled_problems(formats: str, out: str | None, types: tuple[str, str, str]) -> None:
-    problem = make("blockscaled_gemm", formats=formats, out_dtype=out)
+def test_formats_of_block_scaled_problems(given: str, out: str | None, types: tuple[str, str, str]) -> None:
+    problem = make("blockscaled_gemm", **words(given, out))
     assert (problem.a, problem.b, problem.d) == types
 
 
 @pytest.mark.parametrize(
     ("family", "size", "fields", "message"),
     [
-        ("gemm", "1x8x16", {"formats": "nvfp4"}, "--dtype: nvfp4: one of bf16"),
-        ("gemm", "1x8x16", {"out_dtype": "s32"}, "--out-dtype: s32: bf16 x bf16 gives bf16 or f32"),
-        ("gemm", "1x8x16", {"fast_accum": True}, "sums of bf16 know no fast accumulation"),
-        ("blockscaled_gemm", "1x8x16", {"formats": "bf16"}, "--formats: bf16: one or two of nvfp4"),
-        ("blockscaled_gemm", "1x8x16", {"formats": "nvfp4xmxfp4"}, "nvfp4 has blocks of 16 and mxfp4 of 32"),
+        ("gemm", "1x8x16", {"types": "nvfp4"}, "--dtype: nvfp4: one of bf16"),
+        ("gemm", "1x8x16", {"out_dtype": "s32"}, "--out-dtype: s32: one of bf16, f32 is wanted for bf16"),
+        ("gemm", "1x8x16", {"fast_accum": True}, "--fast-accum: not for bf16: only sums of FP8 know"),
+        ("blockscaled_gemm", "1x8x16", {"types": "bf16"}, "--formats: bf16: one or two of nvfp4"),
+        ("blockscaled_gemm", "1x8x16", {"types": "nvfp4xmxfp4"}, "nvfp4 has blocks of 16 and mxfp4 of 32"),
         ("blockscaled_gemm", "1x8x16", {"out_dtype": "s32"}, "one of bf16, f16, f32, nvfp4, mxfp8"),
-        ("blockscaled_gemm", "1x8x16", {"layout": "nt"}, "--layout: nt"),
-        ("blockscaled_gemm", "1x8x16", {"fast_accum": True}, "know no fast accumulation"),
-        ("blockscaled_gemm", "1x8x15", {"formats": "mxfp8xmxfp4"}, "1x8x15: .* k is even"),
-        ("blockscaled_gemm", "1x16", {}, "1x16: a product has three extents"),
-        ("gemm", "1x16", {}, "1x16: a product has three extents"),
-        ("gemm", "1x8x16", {"x": "bf16"}, "--x: bf16: products have no x"),
+        ("blockscaled_gemm", "1x8x16", {"layout": "nt"}, "--layout: nt: tn is wanted"),
+        (
+            "blockscaled_gemm",
+            "1x8x16",
+            {"fast_accum": True},
+            "--fast-accum: blockscaled_gemm has none",
+        ),
+        (
+            "blockscaled_gemm",
+            "1x8x15",
+            {"types": "mxfp8xmxfp4"},
+            "--size: 1x8x15: k 15: a multiple of 2",
+        ),
+        ("blockscaled_gemm", "1x16", {}, "1x16: MxNxK is wanted"),
+        ("gemm", "1x16", {}, "1x16: MxNxK is wanted"),
+        ("gemm", "1x8x16", {"x": "bf16"}, "--x: gemm has none; it has --dtype, --out-dtype"),
         ("gemm", "1x8x16", {"layout": "128x4"}, "--layout: 128x4: one of tn"),
-        ("quantize", "1x16", {"formats": "nvfp5"}, "--formats: nvfp5: one of nvfp4, mxfp4"),
+        ("quantize", "1x16", {"types": "nvfp5"}, "--formats: nvfp5: one of nvfp4, mxfp4"),
         ("quantize", "1x16", {"x": "e5m2"}, "--x: e5m2: one of bf16"),
-        ("quantize", "1x32", {"formats": "mxfp4", "x": "e4m3"}, "e4m3 for nvfp4"),
-        ("quantize", "1x16", {"layout": "m_major"}, "scales of nvfp4 are 128x4 or 8x4 or linear"),
-        ("quantize", "1x16", {"out_dtype": "bf16"}, "--out-dtype: is an option of products"),
-        ("quantize", "1x24", {}, "1x24: k is a multiple of 16"),
+        (
+            "quantize",
+            "1x32",
+            {"types": "mxfp4", "x": "e4m3"},
+            "--x: e4m3: .*f32 is wanted for mxfp4",
+        ),
+        (
+            "quantize",
+            "1x16",
+            {"layout": "m_major"},
+            "--layout: m_major: one of 128x4, 8x4, linear is",
+        ),
+        ("quantize", "1x16", {"out_dtype": "bf16"}, "--out-dtype: quantize has none"),
+        ("quantize", "1x24", {}, "--size: 1x24: k 24: a multiple of 16 is wanted"),
     ],
 )
 def test_words_that_a_family_has_not(family: str, size: str, fields: dict[str, Any], message: str) -> None:
@@ -169,15 +216,15 @@ def test_words_that_a_family_has_not(family: str, size: str, fields: dict[str, A
 
 
 def test_mxfp8_shares_no_bytes() -> None:
-    assert make("blockscaled_gemm", "1x8x15", formats="mxfp8").k == 15
+    assert make("blockscaled_gemm", "1x8x15", types="mxfp8").k == 15
 
 
 def test_what_is_quantised() -> None:
     """A[m,k] of a product, each once; with a global scale where the format has one."""
-    found = problems.make("quantize", Kind(x="e4m3"), list(map(sizes.parse, ("32x64", "32x8x64", "1x64"))))
+    found = problems.make("quantize", {"x": "e4m3"}, list(map(sizes.parse, ("32x64", "32x8x64", "1x64"))))
     assert [(one.m, one.k, one.format, one.x, one.layout, one.global_scale) for one in found] == [
         (32, 64, "nvfp4", "e4m3", "128x4", "tensor"),
         (1, 64, "nvfp4", "e4m3", "128x4", "tensor"),
     ]
-    blockwise = make("quantize", "32x64", formats="fp8_1x128")
+    blockwise = make("quantize", "32x64", types="fp8_1x128")
     assert (blockwise.layout, blockwise.global_scale) == ("m_major", "none")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args
@@ -95,36 +96,48 @@ def test_words_of_a_problem(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (
             ["gemmm", *SHAPE],
-            "begins with gemmm (did you mean 'gemm'?); one of gemm, blockscaled_gemm, quantize",
+            "begins with gemmm; one of blockscaled_gemm, gemm, quantize is wanted; did you mean 'gemm'?",
         ),
-        (["gemm", "bf16", "m=1", "n=8"], "k is not given"),
-        (["gemm", "bf16", "m=0", "n=8", "k=8"], "m is 0"),
-        (["gemm", "bf16", *SHAPE, "m=3"], "m is given twice"),
+        (["gemm", "bf16", "m=1", "n=8"], "k not given"),
+        (["gemm", "bf16", "m=0", "n=8", "k=8"], "m 0: a number from 1"),
+        (["gemm", "bf16", *SHAPE, "m=3"], "m given twice"),
         (["gemm", "bf16", "f16", *SHAPE], "names types twice: bf16 and f16"),
         (["gemm", "fp3", *SHAPE], "one of bf16"),
-        (["gemm", *SHAPE, "fast_accum=yes"], "fast_accum is yes; true or false"),
-        (["gemm", *SHAPE, "stages=3"], "stages is no part of a problem"),
-        (["gemm", *SHAPE, "d=f32"], "d is no part of a problem; there are"),
-        (["gemm", *SHAPE, "activation=swish"], "activation is swish; one of none, relu, gelu, silu"),
-        (["gemm", "s8", *SHAPE, "activation=gelu"], "activation is gelu (did you mean 'relu'?); one of none"),
-        (["gemm", *SHAPE, "x=bf16"], "x is no part of a problem; there are m, n, k"),
+        (["gemm", *SHAPE, "fast_accum=yes"], "fast_accum yes: true or false"),
+        (["gemm", *SHAPE, "stages=3"], "stages no part of a problem"),
+        (["gemm", *SHAPE, "d=f32"], "d no part of a problem; there are"),
+        (["gemm", *SHAPE, "activation=swish"], "activation swish: one of none, relu, gelu, silu"),
+        (
+            ["gemm", "s8", *SHAPE, "activation=gelu"],
+            "one of none, relu is wanted for s8; did you mean 'relu'?",
+        ),
+        (["gemm", *SHAPE, "x=bf16"], "x no part of a problem; there are m, n, k"),
         (["gemm", "bf17", *SHAPE], "gemm bf17: one of bf16"),
-        (["gemm", "m=1", "n=8", "kk=8"], "kk is no part of a problem (did you mean 'k'?); there are m, n, k"),
+        (["gemm", "m=1", "n=8", "kk=8"], "kk no part of a problem; there are m, n, k, batch,"),
         (["gemm", *SHAPE, "layout=128x4"], "layout 128x4: one of tn"),
-        (["gemm", *SHAPE, "out_dtype=s32"], "out_dtype s32: bf16 x bf16 gives"),
+        (["gemm", *SHAPE, "out_dtype=s32"], "out_dtype s32: one of bf16, f32 is wanted for bf16"),
         (["blockscaled_gemm", "nvfp5", *SHAPE], "blockscaled_gemm nvfp5: one or two of nvfp4"),
-        (["blockscaled_gemm", "m=1", "n=8", "k=15"], "k 15: two elements of FP4 share a byte"),
-        (["quantize", "m=1", "k=24"], "k 24: k is a multiple of 16"),
-        (["quantize", "m=1", "k=64", "direction=back"], "direction is back; one of quantize, dequantize"),
-        (["quantize", "m=1", "k=64", "fusion=silu"], "fusion is silu (did you mean 'silu_mul'?)"),
-        (["quantize", "m=1", "k=64", "global_scale=3"], "global_scale is 3; one of none, tensor, row"),
-        (["quantize", "m=1", "k=64", "fast=true"], "fast is no part of a problem; there are m, k, groups"),
-        (["quantize", *SHAPE], "n is no part of a problem"),
+        (
+            ["blockscaled_gemm", "m=1", "n=8", "k=15"],
+            "k 15: a multiple of 2 is wanted; two elements",
+        ),
+        (["quantize", "m=1", "k=24"], "k 24: a multiple of 16"),
+        (["quantize", "m=1", "k=64", "direction=back"], "direction back: one of quantize, dequantize"),
+        (
+            ["quantize", "m=1", "k=64", "fusion=silu"],
+            "fusion silu: one of none, silu_mul, rmsnorm is wanted; did you",
+        ),
+        (
+            ["quantize", "m=1", "k=64", "global_scale=3"],
+            "3: one of tensor, row, none is wanted for nvfp4",
+        ),
+        (["quantize", "m=1", "k=64", "fast=true"], "fast no part of a problem; there are m, k, groups"),
+        (["quantize", *SHAPE], "n no part of a problem"),
         (
             ["quantize", "m=1", "k=64", "format=mxfp4"],
-            "format is no part of a problem; there are m, k, groups",
+            "format no part of a problem; there are m, k, groups",
         ),
-        (["quantize", "m=1", "k=64", "fusion=gelu"], "fusion is gelu; one of none, silu_mul, rmsnorm"),
+        (["quantize", "m=1", "k=64", "fusion=gelu"], "fusion gelu: one of none, silu_mul, rmsnorm"),
         (["gemm", *SHAPE, "--device", "b200"], "no gemm kernel runs on NVIDIA B200"),
         (["gemm", *SHAPE, "--device", "b100"], "b100"),
         (["gemm", *SHAPE, "--spec", __file__], "--spec says nothing of a problem"),
@@ -297,7 +310,7 @@ def test_a_kernel_that_no_model_knows(table: Any, blockscaled_row: Any, tmp_path
 
     table(tmp_path, "m", [blockscaled_row("new", arch="sm_100f")], family="blockscaled_gemm")
     context = Context(Registry(tmp_path, libraries=lambda module: []))
-    unknown = type(BLOCKSCALED)(**{**vars(BLOCKSCALED), "estimator": None})
+    unknown = replace(BLOCKSCALED, estimator=None)
     found = explain(context, unknown, BLOCKSCALED.problem(512, 512, 512), B200)
     assert found.choice.source == "default"
     assert all(row.estimate is None for row in found.rows)

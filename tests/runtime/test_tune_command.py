@@ -356,7 +356,7 @@ def test_a_report_of_several_families(tmp_path: Path, capsys: pytest.CaptureFixt
     unknown = tmp_path / "foo.json"
     unknown.write_text(shipped[0].read_text().replace('"family": "gemm"', '"family": "foo"'))
     assert tune("--report", tmp_path / "x.html", unknown) == 2
-    assert "is of foo; the families are gemm, " in capsys.readouterr().err
+    assert "is of foo; the families are blockscaled_gemm, " in capsys.readouterr().err
 
 
 def test_reports_that_cannot_be_drawn(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tilewright_generator.cli import common, groups, kinds, verbosity
+from tilewright_generator.cli import common, groups, problem_options, verbosity
 from tilewright_generator.cli.verbosity import note
 from tilewright_generator.errors import UsageError
 from tilewright_generator.families import running
@@ -34,10 +35,8 @@ def command() -> None:
 @command.command()
 @click.argument("first", metavar="A")
 @click.argument("second", metavar="B")
-@click.option(
-    "--family", "--op", "family", type=click.Choice(kinds.FAMILIES), help="Default: that of A's kernels."
-)
-@kinds.problem_options("Default: all, or what -s gives.")
+@problem_options.family_option("Default: that of A's kernels.")
+@problem_options.problem_options("Default: all, or what -s gives.")
 @click.option(
     "--iters", type=click.IntRange(min=1), default=15, show_default=True, help="Replays of the graph."
 )
@@ -68,7 +67,7 @@ def compare(*, csv_file: Path | None, json_file: Path | None, **options: Any) ->
     Exits 1 where nothing can be compared (no GPU, kernels of another GPU, or not built), and where a tactic
     computes something wrong.
     """
-    settings = _Settings(**options)
+    settings = _Settings(words=problem_options.given(options), **options)
     settings.check(csv_file, json_file)
     return _compare(settings, csv_file, json_file)
 
@@ -80,11 +79,7 @@ class _Settings:
     first: str
     second: str
     family: str | None
-    formats: str
-    out_dtype: str | None
-    layout: str | None
-    x: str | None
-    fast_accum: bool
+    words: Mapping[str, Any]  # of problems, as they are given
     sizes: str | None
     given: tuple[str, ...]
     iters: int
@@ -98,6 +93,10 @@ class _Settings:
     dry_run: bool
     device: str | None
     root: str | None
+
+    def as_json(self) -> dict[str, Any]:
+        """For a record."""
+        return {name: value for name, value in asdict(self).items() if name != "words"} | {**self.words}
 
     def check(self, *files: Path | None) -> None:
         """What needs to be known before anything is measured for minutes."""
@@ -115,7 +114,7 @@ class _Settings:
 
 
 def _compare(settings: _Settings, csv_file: Path | None, json_file: Path | None) -> int:
-    from tilewright import context  # noqa: PLC0415 (`--help` needs no runtime)
+    from tilewright import context, ops  # noqa: PLC0415 (`--help` needs no runtime)
     from tilewright.benchmarking import planned, problems, sizes  # noqa: PLC0415
     from tilewright.benchmarking.errors import CannotCompareError  # noqa: PLC0415
     from tilewright.benchmarking.groups import stand  # noqa: PLC0415
@@ -124,9 +123,9 @@ def _compare(settings: _Settings, csv_file: Path | None, json_file: Path | None)
     from tilewright.registry import Registry  # noqa: PLC0415
 
     registry = Registry(tables_folder(settings.root))
-    name, pair = groups.read(registry, kinds.FAMILIES, settings.family, settings.first, settings.second)
+    name, pair = groups.read(registry, ops.names(), settings.family, settings.first, settings.second)
     pair = groups.labelled(pair, settings.labels)
-    found = problems.make(name, kinds.kind_of(settings), sizes.chosen(settings.sizes, settings.given))
+    found = problems.make(name, settings.words, sizes.chosen(settings.sizes, settings.given))
     lacking = running.missing()
     if lacking and not settings.dry_run:
         raise CannotCompareError(
@@ -209,7 +208,7 @@ class _Run:
         if self.csv_file is not None:
             self.csv_file.write_text(report.as_csv(made, self.labels), encoding="utf-8", newline="\n")
         if self.json_file is not None:
-            head = {**head, "settings": asdict(self.settings), "family": self.family.name}
+            head = {**head, "settings": self.settings.as_json(), "family": self.family.name}
             head["groups"] = {key: groups.as_json(one) for key, one in zip("ab", self.standings, strict=True)}
             document = json.dumps(report.as_json(made, self.labels, head, tactics), indent=1)
             self.json_file.write_text(f"{document}\n", encoding="utf-8", newline="\n")

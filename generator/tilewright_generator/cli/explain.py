@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,6 @@ from tilewright_generator.project import Project
 from tilewright_generator.spec import Spec
 from tilewright_generator.words import counted
 
-_EXTENTS = {"m", "k"}  # of every problem, and fields of no kernel
 _SHOWN = 10  # combinations of a kind that are printed; --json has all
 
 
@@ -56,11 +55,11 @@ def command(
     \b
     tilewright explain NAME                       which line of which spec makes it, what its fields mean
     tilewright explain tile=128x256x64 d=f32      what becomes of the specs' combinations that have these
-    tilewright explain gemm a=bf16 b=bf16 ...     every rule that a combination breaks, in a spec or not
-    tilewright explain gemm                       the family's fields and rules
+    tilewright explain FAMILY a=bf16 b=bf16 ...   every rule that a combination breaks, in a spec or not
+    tilewright explain FAMILY                     the family's fields and rules
     tilewright explain RULE                       what the rule demands, and what that rests on
-    tilewright explain --problem gemm bf16 m=32 n=5120 k=25600     which tactic computes it, and why
-    tilewright explain --problem blockscaled_gemm nvfp4 m=32 n=5120 k=25600 out_dtype=f16 --device b200
+    tilewright explain --problem FAMILY bf16 m=32 n=5120 k=25600   which tactic computes it, and why
+    tilewright explain --problem FAMILY nvfp4 m=32 n=5120 k=25600 out_dtype=f16 --device b200
     """
     if problem:
         if specs:
@@ -71,7 +70,7 @@ def command(
         raise UsageError("--device says for which GPU a --problem is")
     words = [word for word in what if "=" not in word]
     terms = [word for word in what if "=" in word]
-    if words and words[0] in families.names() and {term.partition("=")[0] for term in terms} >= _EXTENTS:
+    if words and _is_problem(words[0], terms):
         given = " ".join(what)
         raise UsageError(
             f"{given}: these are words of a problem; `tilewright explain --problem {given}` says what "
@@ -92,6 +91,14 @@ def command(
         return
     for line in _whole(found[0]) if len(found) == 1 else _many(found):
         click.echo(line)
+
+
+def _is_problem(word: str, terms: Sequence[str]) -> bool:
+    """Whether these are a family and all extents of a size, which are fields of no kernel."""
+    from tilewright import ops  # noqa: PLC0415
+
+    names = {term.partition("=")[0] for term in terms}
+    return word in ops.names() and names.issuperset(ops.words_of(word).size)
 
 
 def _describe(word: str, as_json: bool) -> bool:

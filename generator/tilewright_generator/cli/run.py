@@ -2,29 +2,58 @@
 
 from __future__ import annotations
 
-from importlib import import_module
+from typing import Any
 
 import click
 
-from tilewright_generator import families
-from tilewright_generator.cli import verbosity
+from tilewright import ops
+from tilewright_generator.cli import problem_options, verbosity
+from tilewright_generator.families import running
+
+_OPTIONS = (
+    click.Option(["--kernel"], metavar="NAME", help="This kernel, or tactic (NAME@splits=4), not the best."),
+    click.Option(
+        ["--iters"], type=click.IntRange(min=1), default=15, show_default=True, help="Replays of the graph."
+    ),
+    click.Option(
+        ["--root"],
+        metavar="DIRECTORY",
+        help="Project whose kernels run (default: the nearest, else tilewright's).",
+    ),
+    click.Option(["--json", "as_json"], is_flag=True, help="Print JSON."),
+)
 
 
 class _Families(click.Group):
-    """The families that say how they are run."""
+    """A command for each family, made of its words."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [name for name in families.names() if families.get(name).run]
+        return ops.names()
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        module = families.get(cmd_name).run if cmd_name in families.names() else None
-        if module is None:
-            return None
-        command: click.Command = import_module(module).command
-        return verbosity.add_options(command)
+        return verbosity.add_options(_command_of(cmd_name)) if cmd_name in ops.names() else None
 
 
 @click.group(cls=_Families)
 def command() -> None:
     """Run a kernel on this machine's GPU: pick it (or take one), build it if need be, check its result
     against float64 and time it beside torch's, L2 cold."""
+
+
+def _command_of(family: str) -> click.Command:
+    words = ops.words_of(family)
+
+    def run(**options: Any) -> int:
+        given = problem_options.given(options)
+        with running.usage_errors(words.option):
+            problem = words.make({}, given)
+        return running.run(family, problem, **options)
+
+    return click.Command(
+        family,
+        callback=run,
+        params=[*problem_options.options_of(words), *_OPTIONS],
+        help=f"{words.summary} On random data.\n\nExits 1 where the result is wrong, and where there is no "
+        "GPU: then it says what would run on an H200.",
+        short_help=words.summary,
+    )

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tilewright_generator.cli import common, groups, kinds, tuning_files, tuning_plan, tuning_progress
+from tilewright import ops
+from tilewright_generator.cli import (
+    common,
+    groups,
+    problem_options,
+    tuning_files,
+    tuning_plan,
+    tuning_progress,
+)
 from tilewright_generator.cli.ray_options import ray_options
 from tilewright_generator.cli.tuning_place import Place
 from tilewright_generator.cli.verbosity import note
@@ -31,14 +39,8 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 
 @click.command()
 @click.argument("files", nargs=-1, type=_FILE, metavar="[FILE]...")
-@click.option(
-    "--family",
-    "--op",
-    "family",
-    type=click.Choice(kinds.FAMILIES),
-    help="Default: gemm; of --report and --merge, those of the files.",
-)
-@kinds.problem_options("Without it and without -s nothing is tuned.")
+@problem_options.family_option(f"Default: {ops.default_name()}; of --report and --merge, those of the files.")
+@problem_options.problem_options("Without it and without -s nothing is tuned.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
@@ -78,7 +80,7 @@ def command(*, files: tuple[Path, ...], **options: Any) -> int:
     Exits 1 where nothing can be tuned (no GPU, kernels that are not built, a file of another machine), where
     a problem has no result, and where a tactic computes something wrong.
     """
-    settings = _Settings(**options)
+    settings = _Settings(words=problem_options.given(options), **options)
     settings.check(files)
     return _Tune(settings).run(files)
 
@@ -88,11 +90,7 @@ class _Settings:
     """The options."""
 
     family: str | None
-    formats: str
-    out_dtype: str | None
-    layout: str | None
-    x: str | None
-    fast_accum: bool
+    words: Mapping[str, Any]  # of problems, as they are given
     sizes: str | None
     given: tuple[str, ...]
     out: Path | None
@@ -113,6 +111,10 @@ class _Settings:
     ray_address: str | None
     root: str | None
 
+    def as_json(self) -> dict[str, Any]:
+        """For a record."""
+        return {name: value for name, value in asdict(self).items() if name != "words"} | {**self.words}
+
     @property
     def on_ray(self) -> bool:
         return self.ray or self.ray_address is not None
@@ -131,7 +133,7 @@ class _Settings:
                 raise UsageError(f"{' and '.join(names)} exclude each other")
         if not self.tunes and not self.report and not self.merge:
             raise UsageError(
-                "which problems? --sizes LIST|FILE or -s MxNxK (quantize: MxK) says so, --only-new takes "
+                "which problems? --sizes LIST|FILE or -s MxNxK says so, --only-new takes "
                 "those that are tuned, --report draws"
             )
         if files and (self.tunes or not (self.report or self.merge)):
@@ -159,10 +161,8 @@ class _Tune:
     """One call of the command."""
 
     def __init__(self, settings: _Settings) -> None:
-        from tilewright.ops import family_of  # noqa: PLC0415 (`--help` needs no runtime)
-
         self.settings = settings
-        self.family = family_of(settings.family or "gemm")
+        self.family = ops.family_of(settings.family or ops.default_name())
 
     def run(self, files: Sequence[Path]) -> int:
         from tilewright import context  # noqa: PLC0415
@@ -194,7 +194,7 @@ class _Tune:
             return None
         with running.usage_errors():
             return problems.make(
-                self.family.name, kinds.kind_of(settings), sizes.chosen(settings.sizes, settings.given)
+                self.family.name, settings.words, sizes.chosen(settings.sizes, settings.given)
             )
 
     def _plan(self, current: Context, problems: Sequence[Any] | None) -> int:
@@ -349,6 +349,6 @@ class _Tune:
 
         assert self.settings.json_file is not None
         head = environment(place.device) | {"family": self.family.name, "where": str(place)}
-        document = head | {"settings": asdict(self.settings), "results": [one.as_json() for one in results]}
+        document = head | {"settings": self.settings.as_json(), "results": [one.as_json() for one in results]}
         text = json.dumps(document, indent=1, default=str) + "\n"
         self.settings.json_file.write_text(text, encoding="utf-8", newline="\n")

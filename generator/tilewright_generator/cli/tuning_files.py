@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tilewright_generator.cli import kinds
+from tilewright import ops
 from tilewright_generator.cli.verbosity import note
 from tilewright_generator.errors import UsageError
 from tilewright_generator.words import counted
@@ -56,7 +56,7 @@ def _in_force(registry: Registry, gpu: str, family: Family[Any] | None) -> list[
     """The tuned files that ops would use on a GPU."""
     from tilewright import paths  # noqa: PLC0415
 
-    names = kinds.FAMILIES if family is None else (family.name,)
+    names = ops.names() if family is None else (family.name,)
     found = [path for name in names for path, _ in paths.tuned_files(registry.generated, gpu, name)]
     if not found:
         of_family = "" if family is None else f" of {family.name}"

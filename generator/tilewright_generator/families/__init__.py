@@ -36,8 +36,6 @@ class Family:
     """Template of a module's binding source, relative to the templates folder."""
     summary: Callable[[Any], str]
     """One line for people."""
-    run: str | None = None
-    """Module whose click command `command` is `tilewright run <family>`; imported only when it runs."""
 
 
 _registered: dict[str, Family] = {}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,58 +18,18 @@ if TYPE_CHECKING:
     from tilewright.context import Context
     from tilewright.ops.common.tactics import Tactic
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-def shape_options(command: Command) -> Command:
-    """-m, -n, -k and --batch."""
-    size = click.IntRange(min=1)
-    for option in (
-        click.option("--batch", type=size, default=1, show_default=True),
-        click.option("-k", type=size, required=True, help="Columns of A, rows of B."),
-        click.option("-n", type=size, required=True, help="Columns of B and D."),
-        click.option("-m", type=size, required=True, help="Rows of A and D."),
-    ):
-        command = option(command)
-    return command
-
-
-def run_options(command: Command) -> Command:
-    """What `run` takes: which kernel, how often, of which project."""
-    for option in (
-        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
-        click.option(
-            "--root",
-            metavar="DIRECTORY",
-            help="Project whose kernels run (default: the nearest, else tilewright's).",
-        ),
-        click.option(
-            "--iters",
-            type=click.IntRange(min=1),
-            default=15,
-            show_default=True,
-            help="Replays of the graph.",
-        ),
-        click.option(
-            "--kernel",
-            metavar="NAME",
-            help="This kernel, or tactic (NAME@splits=4), instead of the best.",
-        ),
-    ):
-        command = option(command)
-    return command
-
 
 @contextmanager
-def usage_errors() -> Iterator[None]:
-    """What is wrong with an option's word, as a command line says it: `--dtype fp3: ...`."""
+def usage_errors(option: Callable[[str], str] = str) -> Iterator[None]:
+    """What is wrong with an option's word, as a command line says it: `--dtype fp3: ...`; `option` answers
+    the option of an argument."""
     from tilewright.errors import ArgumentError  # noqa: PLC0415
 
     try:
         yield
     except ArgumentError as error:
         reason = error.message.removeprefix(f"{error.argument}: ")
-        raise UsageError(f"{error.argument} {reason}") from None
+        raise UsageError(f"{option(error.argument)} {reason}") from None
 
 
 def run(

@@ -73,11 +73,10 @@ def check(standing: Standing, family: Family[Any], problem: Any, device: DeviceP
             f"{routing.describe(device.capability)}: they are compiled for {targets}"
         )
     if not standing.of_kind:
-        kind = str(problem).partition(" ")[2].partition(" ")[2]  # without the family and the extents
         raise CannotCompareError(
             f"none of the {len(standing.runnable)} kernels of {group} that run on {device.name} computes "
-            f"{kind}:\n{family.explain(standing.runnable, problem)}",
-            hint="--formats (--dtype), --out-dtype, --layout and --fast-accum say what is computed.",
+            f"{problem.types_text}:\n{family.explain(standing.runnable, problem)}",
+            hint=f"{', '.join(family.words.options)} say what is computed.",
         )
 
 

@@ -10,7 +10,6 @@ from tilewright.benchmarking.groups import Standing
 from tilewright.device import DeviceProperties
 from tilewright.ops.common.family import Family
 from tilewright.table import KernelRecord
-from tilewright.tuning.files import kind_text
 
 
 def text(
@@ -35,10 +34,10 @@ def text(
 
 def told(family: Family[Any], problems: Sequence[Any]) -> tuple[str, list[str]]:
     """What all problems are, and the words that tell them apart: of one kind, their extents."""
-    kinds = {kind_text(family, problem) for problem in problems}
+    kinds = {problem.kind_text for problem in problems}
     if len(kinds) > 1:
         return family.name, [str(problem) for problem in problems]
-    return kinds.pop(), [str(problem).split(" ")[1] for problem in problems]
+    return kinds.pop(), [problem.extents_text for problem in problems]
 
 
 def _group(

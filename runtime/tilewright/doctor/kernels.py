@@ -7,20 +7,18 @@ import shutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from tilewright import paths, routing
+from tilewright import ops, paths, routing
 from tilewright.build.library import damaged
 from tilewright.build.store import UNIT_DISK_BYTES, Store
 from tilewright.builds import jit_allowed
 from tilewright.device import H200
 from tilewright.doctor.findings import OK, PROBLEM, WARNING, Found
 from tilewright.errors import CacheRefusedError, NoKernelError, UnsupportedDeviceError
-from tilewright.ops import family_of
 
 if TYPE_CHECKING:
     from tilewright.doctor.machine import Machine
     from tilewright.ops.common.family import Family
 
-_SAMPLE = (64, 4096, 4096)  # m, n, k: tokens of a decoding batch by a layer's width
 _FEW_UNITS = 16  # that a disk should have room for
 
 
@@ -112,12 +110,10 @@ def tuned(machine: Machine) -> Found:
 
 def would_run(machine: Machine) -> Found:
     """What a call would take, for one problem of each family."""
-    from tilewright.benchmarking import problems, sizes  # noqa: PLC0415
-
     context, device = machine.context, machine.device or H200
     on = "" if machine.device else f" (were here an {device.name})"
-    for name, family in _families(machine):
-        (problem,) = problems.make(name, problems.Kind(), [sizes.Size(*_SAMPLE)])
+    for _, family in _families(machine):
+        problem = family.words.make(family.words.example, {})
         try:
             choice = context.select(family, problem, device)
         except (NoKernelError, UnsupportedDeviceError) as error:
@@ -135,13 +131,11 @@ def would_run(machine: Machine) -> Found:
 
 
 def _families(machine: Machine) -> Iterator[tuple[str, Family[Any]]]:
-    """Those that the tables have kernels of and whose problems can be written down."""
-    from tilewright.benchmarking import problems  # noqa: PLC0415
-
+    """Those that the tables have kernels of."""
     listed = {table.family for table in machine.context.registry.tables.values()}
-    for name in problems.FAMILIES:
+    for name in ops.names():
         if name in listed:
-            yield name, family_of(name)
+            yield name, ops.family_of(name)
 
 
 def _mib(count: float) -> str:

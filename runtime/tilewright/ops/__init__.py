@@ -10,7 +10,26 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tilewright.ops.common.family import Family
+    from tilewright.ops.common.words import Words
     from tilewright.schema import Schema
+
+
+def names() -> list[str]:
+    """The families, sorted: every package here but `common`."""
+    import pkgutil  # noqa: PLC0415 (some of the first lookup's milliseconds)
+
+    return [one.name for one in pkgutil.iter_modules(__path__) if one.ispkg and one.name != "common"]
+
+
+def words_of(name: str) -> Words[Any]:
+    """The words in which a family's problems are asked for."""
+    words: Words[Any] = import_module(f"{__name__}.{name}.words").WORDS
+    return words
+
+
+def default_name() -> str:
+    """The family that a command means which names none."""
+    return next(name for name in names() if words_of(name).default)
 
 
 def family_of(name: str) -> Family[Any]:

@@ -1,6 +1,6 @@
 """Tuned files: what tuning found, one JSON file a GPU and family, `<folder>/<gpu>/<family>.json`.
 
-    {"format": 2, "family": "gemm", "gpu": ..., "capability": ..., "sm_count": ..., "driver": ...,
+    {"format": 2, "family": ..., "gpu": ..., "capability": ..., "sm_count": ..., "driver": ...,
      "cuda": ..., "cutlass": ...,
      "kinds": [{"kind": {...}, "seen": [
        "NAME",
@@ -20,7 +20,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -114,13 +114,6 @@ def extents_of(family: Family[Any], problem: Any) -> Key:
     return tuple(getattr(problem, name) for name in family.extents)
 
 
-def kind_text(family: Family[Any], problem: Any) -> str:
-    """A problem's words without its extents: `gemm bf16 x bf16 -> bf16, layout tn`."""
-    # With extents of 1 the second word is all that a problem says of them: no batch, no groups.
-    words = str(dataclasses.replace(problem, **dict.fromkeys(family.extents, 1))).split(" ")
-    return " ".join([words[0], *words[2:]])
-
-
 def whole_kind(family: Family[Any], kind: Mapping[str, Any]) -> dict[str, Any] | None:
     """A section's kind in the order of `kind_fields`; fields that are newer than the section have their
     defaults. None where it has other fields than problems have, or values that none of them has."""
@@ -162,12 +155,8 @@ def read(path: Path) -> TunedFile:
 
 def family_of(path: Path, file: TunedFile) -> Family[Any]:
     """Raises ForeignTunedFileError for a file of a family that there is not."""
-    from tilewright.benchmarking import problems  # noqa: PLC0415 (a selection knows its family)
-
-    if file.family not in problems.FAMILIES:
-        raise ForeignTunedFileError(
-            f"{path} is of {file.family}; the families are {', '.join(problems.FAMILIES)}"
-        )
+    if file.family not in (families := ops.names()):
+        raise ForeignTunedFileError(f"{path} is of {file.family}; the families are {', '.join(families)}")
     return ops.family_of(file.family)
 
 
@@ -189,16 +178,16 @@ def update(path: Path, header: Header, family: Family[Any], entries: Iterable[En
                 "seconds": float(f"{entry.seconds:.4g}"),  # more digits are noise
             }
             sections.append(Section(kind, seen, [row]))
-        _write(path, _text(TunedFile(header, family.name, _regrouped(sections, family.extents))))
+        _write(path, _text(TunedFile(header, family.name, _regrouped(sections, family))))
 
 
-def _regrouped(sections: Iterable[Section], extents: Sequence[str]) -> list[Section]:
+def _regrouped(sections: Iterable[Section], family: Family[Any]) -> list[Section]:
     """One section to a kind and set of kernels, one row to a problem: the last that there is of it."""
     last: dict[tuple[Key, Key], tuple[Section, dict[str, Any]]] = {}
     for section in sections:
         kind = frozen(section.kind)
         for row in section.rows:
-            last[kind, _m_last(row, extents)] = (section, row)
+            last[kind, _neighbours_together(row, family)] = (section, row)
     found: dict[tuple[Key, tuple[str, ...]], Section] = {}
     for kind, place in sorted(last, key=lambda key: key[1]):
         section, row = last[kind, place]
@@ -253,10 +242,10 @@ def _text(file: TunedFile) -> str:
     return f'{json.dumps(head)[:-1]}, "kinds": [\n' + ",\n".join(parts) + "\n]}\n"
 
 
-def _m_last(row: Mapping[str, Any], extents: Sequence[str]) -> Key:
-    """What a bucket compares then stands together."""
-    first, *others = (row[name] for name in extents)
-    return (*others, first)
+def _neighbours_together(row: Mapping[str, Any], family: Family[Any]) -> Key:
+    """Sorts rows so that those stand together which differ in the neighbours' extent alone."""
+    others = (row[name] for name in family.extents if name != family.neighbour)
+    return (*others, row[family.neighbour])
 
 
 @contextmanager

@@ -68,7 +68,7 @@ class Point:
 
 
 def points(read: Sequence[files.TunedFile], family: Family[Any], device: DeviceProperties) -> Iterator[Point]:
-    """Of a family's files; by kind, then as they stand in the files: m last. Of two entries for one problem
+    """Of a family's files; by kind, then as they stand in the files. Of two entries for one problem
     the first counts."""
     seen = set()
     for section in (section for file in read for section in file.sections):
@@ -83,7 +83,7 @@ def points(read: Sequence[files.TunedFile], family: Family[Any], device: DeviceP
                 seen.add(problem)
                 yield Point(
                     problem,
-                    files.kind_text(family, problem).removeprefix(f"{family.name} "),
+                    problem.types_text,
                     row["tactic"],
                     row["seconds"],
                     getattr(problem, "flops", None),

@@ -78,26 +78,26 @@ class Tuned:
         return found if found and self._legal(found.tactic, problem) else None
 
     def bucket(self, problem: Any) -> tuple[Tactic, Any] | None:
-        """The tactic of the nearest tuned problem that differs in m alone, and that problem.
+        """The tactic of the nearest tuned problem that differs in the family's `neighbour` extent alone, and
+        that problem.
 
-        The nearest above, of less than twice m; else the nearest below, of more than half of m. The tactic
-        is legal for `problem` too; one that is not is passed over.
+        The nearest above, of less than twice that extent; else the nearest below, of more than half of it.
+        The tactic is legal for `problem` too; one that is not is passed over.
         """
         family = self._family
-        if "m" not in family.extents:
-            return None
-        place = family.extents.index("m")
+        place = family.extents.index(family.neighbour)
         key = files.extents_of(family, problem)
         near = [
             (other[place], found.tactic)
             for other, found in self._of_kind(problem).items()
             if other[:place] == key[:place] and other[place + 1 :] == key[place + 1 :]
         ]
-        above = sorted((m, tactic) for m, tactic in near if problem.m < m < 2 * problem.m)
-        below = sorted(((m, tactic) for m, tactic in near if problem.m / 2 < m < problem.m), reverse=True)
-        for m, tactic in (*above, *below):
+        own = key[place]
+        above = sorted((extent, tactic) for extent, tactic in near if own < extent < 2 * own)
+        below = sorted(((extent, tactic) for extent, tactic in near if own / 2 < extent < own), reverse=True)
+        for extent, tactic in (*above, *below):
             if self._legal(tactic, problem):
-                return tactic, replace(problem, m=m)
+                return tactic, replace(problem, **{family.neighbour: extent})
         return None
 
     def prefer(self, entries: Iterable[Entry]) -> None:

@@ -24,5 +24,4 @@ FAMILY = Family(
     template=template,
     table_template="blockscaled_gemm/table.cc.j2",
     summary=summary,
-    run="tilewright_generator.families.blockscaled_gemm.run",
 )

@@ -18,5 +18,4 @@ FAMILY = Family(
     template=lambda _: "gemm/kernel.cu.j2",
     table_template="gemm/table.cc.j2",
     summary=summary,
-    run="tilewright_generator.families.gemm.run",
 )

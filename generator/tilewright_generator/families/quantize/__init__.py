@@ -25,5 +25,4 @@ FAMILY = Family(
     template=template,
     table_template="quantize/table.cc.j2",
     summary=summary,
-    run="tilewright_generator.families.quantize.run",
 )

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tilewright.ops.blockscaled_gemm.cost import estimator, peak
 from tilewright.ops.blockscaled_gemm.problem import BLOCK, Alignment, Kind, Problem
+from tilewright.ops.blockscaled_gemm.words import WORDS
 from tilewright.ops.common.family import Family, later
 from tilewright.ops.common.tactics import (
     MATRIX_SETTINGS,
@@ -151,8 +152,8 @@ TARGETS = (
 )  # fmt: skip
 
 FAMILY: Family[Problem] = Family(
-    name="blockscaled_gemm",
-    problem=Problem,
+    words=WORDS,
+    neighbour="m",
     misfit_kind=misfit_kind,
     misfit_extents=misfit_extents,
     misfit_arguments=misfit_arguments,

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from tilewright import scale_factors
+from tilewright.ops.common.problem import Told
+from tilewright.ops.common.products import product_extents
 from tilewright.ops.common.tactics import Tactic
 
 BITS = {"nvfp4": 4, "mxfp4": 4, "mxfp8": 8, "mxfp8_e5m2": 8, "bf16": 16, "f16": 16, "f32": 32}
@@ -40,7 +42,7 @@ class Alignment(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Told):
     """D[m,n] = alpha * (A[m,k] * SFA[m,k/block]) (B[n,k] * SFB[n,k/block]) + beta * C[m,n].
 
     A and B have k contiguous, C and D n. `a` and `b` are formats (nvfp4, mxfp4, mxfp8, mxfp8_e5m2), d is a
@@ -91,9 +93,17 @@ class Problem:
         extents = {"a": self.k, "b": self.k, "d": self.n}
         return extents | {"c": self.n} if self.c else extents
 
-    def __str__(self) -> str:
-        shape = f"{self.m}x{self.n}x{self.k}" + (f" batch {self.batch}" if self.batch > 1 else "")
-        return f"blockscaled_gemm {shape} {self.a} x {self.b} -> {self.d}" + (" with c" if self.c else "")
+    @property
+    def op_text(self) -> str:
+        return "blockscaled_gemm"
+
+    @property
+    def extents_text(self) -> str:
+        return product_extents(self.m, self.n, self.k, self.batch)
+
+    @property
+    def types_text(self) -> str:
+        return f"{self.a} x {self.b} -> {self.d}" + (" with c" if self.c else "")
 
 
 def c_type(d: str) -> str:

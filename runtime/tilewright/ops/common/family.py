@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from tilewright.errors import ArgumentError
 from tilewright.ops.common.estimates import Estimate
 from tilewright.ops.common.selection import Choice, Selection
 from tilewright.ops.common.tactics import Tactic
+from tilewright.ops.common.words import Words
 from tilewright.registry import Registry
 from tilewright.table import KernelRecord, Rows
 
@@ -23,7 +25,17 @@ if TYPE_CHECKING:
 
 
 class Problem(Protocol):
-    """What a caller asks. `str()` is what messages call it."""
+    """What a caller asks. `str()` is what messages call it; `tilewright.ops.common.problem.Told` makes it of
+    its parts."""
+
+    @property
+    def extents_text(self) -> str: ...
+
+    @property
+    def types_text(self) -> str: ...
+
+    @property
+    def kind_text(self) -> str: ...
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -77,9 +89,10 @@ class Family(Generic[P]):
     A `misfit` answers None, or a reason for people.
     """
 
-    name: str
-    problem: type[P]
-    """A frozen dataclass: the extents, and what tuned files know a kind of problem by."""
+    words: Words[P]
+    """The family's name, its problems, and how they are asked for."""
+    neighbour: str
+    """The extent in which problems differ that what is tuned for one may suit the other."""
     misfit_kind: Callable[[KernelRecord, Any], str | None]
     """Of a kernel and a problem's kind: whether it computes such problems, for some extents."""
     misfit_extents: Callable[[KernelRecord, P], str | None]
@@ -98,8 +111,6 @@ class Family(Generic[P]):
     peak: Callable[[Any, DeviceProperties], float | None] | None = None
     """Of a problem's kind: operations a second (`Problem.flops`) that the GPU's multipliers do at its highest
     clock, as published; None where that is not known. None at all for a family that does not multiply."""
-    extents: tuple[str, ...] = ("m", "n", "k", "batch")
-    """The fields of a problem that are numbers and may take any value."""
     placement: tuple[str, ...] = ("alignment",)
     """The fields, if there are such, that say how operands lie: they decide which kernels take a problem, and
     hardly how long one takes. Tuned files do not know them; what they know is the other fields."""
@@ -114,6 +125,20 @@ class Family(Generic[P]):
 
     targets: tuple[str, ...] = ()
     """The targets that a spec of the family may name."""
+
+    @property
+    def name(self) -> str:
+        return self.words.family
+
+    @property
+    def problem(self) -> type[P]:
+        """A frozen dataclass: the extents, and what tuned files know a kind of problem by."""
+        return self.words.problem
+
+    @functools.cached_property
+    def extents(self) -> tuple[str, ...]:
+        """The fields of a problem that are numbers and may take any value."""
+        return tuple(one.name for one in self.words.extents)
 
     def misfit(self, record: KernelRecord, problem: P) -> str | None:
         """None where the kernel computes the problem, else the reason."""
@@ -210,7 +235,7 @@ class Family(Generic[P]):
         tuned: Tuned | None = None,
     ) -> Choice:
         """The tactic for a problem: the one demanded, if it is legal; else the one tuned for it, or for its
-        nearest neighbour in m; else the model's first; without a model, the first kernel of the table.
+        nearest neighbour; else the model's first; without a model, the first kernel of the table.
 
         A built kernel is preferred where it is about as good (`BUILT_WITHIN`). Where TILEWRIGHT_JIT=0
         forbids to build, only built ones count, if there are any. One that needs newer CUTLASS headers than

@@ -25,8 +25,8 @@ log = logging.getLogger("tilewright")
 # A built kernel is taken where its estimate exceeds the best one's by no more: about as much as the
 # model errs, and not worth a minute of compiling.
 BUILT_WITHIN = 0.1
-# What is tuned for a neighbouring m is taken where the model puts it no further behind its own first: more
-# than the model errs (tests/runtime/data), so that a step of the waves between the two m's is seen.
+# What is tuned for a neighbour is taken where the model puts it no further behind its own first: more than
+# the model errs (tests/runtime/data), so that a step of the waves between the two is seen.
 BUCKET_WITHIN = 0.15
 
 Source = Literal["demanded", "tuned", "bucket", "model", "default"]
@@ -120,11 +120,17 @@ class Selection:
             behind = estimate.seconds / first.estimate.seconds - 1
             if behind > BUCKET_WITHIN:
                 log.debug(
-                    "%s: passed over %s, tuned for m of %d: the model puts it %.0f%% behind %s",
-                    self._problem, tactic, other.m, 100 * behind, first.tactic,
+                    "%s: passed over %s, tuned for %s: the model puts it %.0f%% behind %s",
+                    self._problem, tactic, self._neighbour(other), 100 * behind, first.tactic,
                 )  # fmt: skip
                 return None
-        return self._tuned(Choice(tactic, record, "bucket", f"tuned for m of {other.m}, the nearest"))
+        why = f"tuned for {self._neighbour(other)}, the nearest"
+        return self._tuned(Choice(tactic, record, "bucket", why))
+
+    def _neighbour(self, other: Any) -> str:
+        """What a neighbour is called: `m of 48`."""
+        name = self._family.neighbour
+        return f"{name} of {getattr(other, name)}"
 
     def _tuned(self, choice: Choice) -> Choice | None:
         """The choice, if its kernel is built, or is worth its compiling and may be."""

@@ -18,6 +18,7 @@ from tilewright.ops.common.tactics import (
 )
 from tilewright.ops.gemm import cost
 from tilewright.ops.gemm.problem import Kind, Problem
+from tilewright.ops.gemm.words import WORDS
 from tilewright.table import KernelRecord
 
 DECISIVE = ("a", "b", "d", "layout", "activation")  # what a kernel has as the problem has it
@@ -80,8 +81,8 @@ def estimator(
 TARGETS = ("sm_90a",)
 
 FAMILY: Family[Problem] = Family(
-    name="gemm",
-    problem=Problem,
+    words=WORDS,
+    neighbour="m",
     misfit_kind=misfit_kind,
     misfit_extents=misfit_extents,
     misfit_arguments=misfit_arguments,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from tilewright.ops.common.problem import Told
+from tilewright.ops.common.products import product_extents
 from tilewright.ops.common.tactics import Tactic
 
 BYTES = {"bf16": 2, "f16": 2, "e4m3": 1, "e5m2": 1, "tf32": 4, "s8": 1, "f32": 4, "s32": 4}
@@ -43,7 +45,7 @@ class Kind(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Told):
     """D[m,n] = activation(alpha * scale_a * scale_b * A[m,k] B[k,n] + beta * C[m,n] + bias[n]).
 
     `layout` is as BLAS writes it, A then B: A is `t` where k is contiguous (row-major), B is `n` where
@@ -103,8 +105,16 @@ class Problem:
             "d": self.n,
         }
 
-    def __str__(self) -> str:
-        shape = f"{self.m}x{self.n}x{self.k}" + (f" batch {self.batch}" if self.batch > 1 else "")
+    @property
+    def op_text(self) -> str:
+        return "gemm"
+
+    @property
+    def extents_text(self) -> str:
+        return product_extents(self.m, self.n, self.k, self.batch)
+
+    @property
+    def types_text(self) -> str:
         extras = [
             word
             for word, present in (
@@ -116,9 +126,4 @@ class Problem:
             if present
         ]
         tail = f" with {', '.join(extras)}" if extras else ""
-        return f"gemm {shape} {self.a} x {self.b} -> {self.d}, layout {self.layout}{tail}"
-
-
-def values(problem: Problem) -> dict[str, tuple[str, ...]]:
-    """What fields that are text may be, but for types and layouts."""
-    return {"activation": INTEGER_ACTIVATIONS if problem.d == "s32" else ACTIVATIONS}
+        return f"{self.a} x {self.b} -> {self.d}, layout {self.layout}{tail}"

@@ -9,6 +9,7 @@ from tilewright.ops.common.family import Family
 from tilewright.ops.common.tactics import Tactic, misfit_settings, plain
 from tilewright.ops.quantize.cost import estimator, resident
 from tilewright.ops.quantize.problem import Kind, Problem
+from tilewright.ops.quantize.words import WORDS
 from tilewright.table import KernelRecord
 
 MOST = 2**30  # of m and of k (`takes` of tilewright/quantize/geometry.hpp)
@@ -70,15 +71,14 @@ def idle(record: KernelRecord, problem: Problem) -> bool:
 TARGETS = ("sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_110f", "sm_120a", "sm_120f", "sm_121a")
 
 FAMILY: Family[Problem] = Family(
-    name="quantize",
-    problem=Problem,
+    words=WORDS,
+    neighbour="m",
     misfit_kind=misfit_kind,
     misfit_extents=misfit_extents,
     misfit_arguments=misfit_arguments,
     candidates=candidates,
     estimator=estimator,
     idle=idle,
-    extents=("m", "k", "groups"),
     decisive=DECISIVE,
     targets=TARGETS,
 )

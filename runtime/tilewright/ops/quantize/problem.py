@@ -7,6 +7,7 @@ from math import prod
 from typing import NamedTuple
 
 from tilewright import blockwise_scales, scale_factors
+from tilewright.ops.common.problem import Told
 from tilewright.ops.common.tactics import Tactic
 
 X_BITS = {"bf16": 16, "f16": 16, "f32": 32, "e4m3": 8}
@@ -49,7 +50,7 @@ class Alignment(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Told):
     """x[groups, m, k] into data and scales of a format, or back (`direction` is dequantize).
 
     With the fusion silu_mul, x is [groups, m, 2k]. `exact`: bit for bit what `tilewright.reference` says.
@@ -93,8 +94,16 @@ class Problem:
         bits = parts * X_BITS[self.x] + DATA_BITS[self.format]
         return self.elements * bits // 8 + self.groups * scale_bytes(self.m, self.k, self.format, self.layout)
 
-    def __str__(self) -> str:
-        shape = f"{self.m}x{self.k}" + (f" in {self.groups} groups" if self.groups > 1 else "")
+    @property
+    def op_text(self) -> str:
+        return self.direction
+
+    @property
+    def extents_text(self) -> str:
+        return f"{self.m}x{self.k}" + (f" in {self.groups} groups" if self.groups > 1 else "")
+
+    @property
+    def types_text(self) -> str:
         way = f"{self.x} -> {self.format}" if self.direction == "quantize" else f"{self.format} -> {self.x}"
         extras = [
             word
@@ -106,14 +115,7 @@ class Problem:
             )
             if present
         ]
-        return f"{self.direction} {shape} {way}, scales {self.layout}" + "".join(
-            f", {word}" for word in extras
-        )
-
-
-def values(problem: Problem) -> dict[str, tuple[str, ...]]:
-    """What fields that are text may be, but for types and layouts."""
-    return {"direction": DIRECTIONS, "fusion": FUSIONS, "global_scale": GLOBAL_SCALES}
+        return ", ".join([way, f"scales {self.layout}", *extras])
 
 
 def scale_shape(m: int, k: int, name: str, layout: str) -> tuple[int, int]:

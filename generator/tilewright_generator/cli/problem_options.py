@@ -1,0 +1,108 @@
+"""Options that say which problems are run or measured: they follow from the words of the families."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeVar
+
+import click
+
+from tilewright import ops
+from tilewright.ops.common.words import TYPES, TYPES_OPTIONS, Extent, Flag, Word, Words
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+_Declared: TypeAlias = "tuple[tuple[str, ...], dict[str, Any]]"  # what `click.option` takes
+_PREFIX = "word_"  # of the parameters of words, which no other option of a command may take
+
+
+def options_of(words: Words[Any]) -> list[click.Option]:
+    """One family's: its extents, and all its words."""
+    declared = [
+        *(_extent(one, one.help, required=one.default is None) for one in words.extents),
+        _types(words.types.help, words.types.option),
+        *(_word(word, word.help) for word in words.others),
+    ]
+    return [click.Option(names, **attributes) for names, attributes in declared]
+
+
+def problem_options(default: str) -> Callable[[Command], Command]:
+    """Those of every family, and sizes; `default` says what is taken without sizes."""
+    declared = [*_of_all_families(), *_sizes(default)]
+
+    def add(command: Command) -> Command:
+        for names, attributes in reversed(declared):
+            command = click.option(*names, **attributes)(command)
+        return command
+
+    return add
+
+
+def family_option(default: str) -> Callable[[Command], Command]:
+    """`--family`; `default` says which is taken without it."""
+    return click.option("--family", "--op", "family", type=click.Choice(ops.names()), help=default)
+
+
+def given(options: dict[str, Any]) -> dict[str, Any]:
+    """Takes the words that are given out of a command's options: by name, as `Words.make` takes them."""
+    taken = {name: options.pop(name) for name in [*options] if name.startswith(_PREFIX)}
+    return {name.removeprefix(_PREFIX): one for name, one in taken.items() if one is not None}
+
+
+def _of_all_families() -> list[_Declared]:
+    """One option for each word, whichever families have it; the help says what it means to each."""
+    extents: dict[str, Extent] = {}
+    others: dict[str, Word] = {}
+    for words in map(ops.words_of, ops.names()):
+        extents |= {one.name: one for one in words.extents if one.default is not None}
+        others |= {one.name: one for one in words.others}
+    return [
+        _types(_by_family(lambda words: words.types.help)),
+        *(_word(one, _by_family(_help_on(one.name))) for one in others.values()),
+        *(_extent(one, _by_family(_help_on(one.name))) for one in extents.values()),
+    ]
+
+
+def _help_on(name: str) -> Callable[[Words[Any]], str]:
+    """What a family says of an extent or a word; nothing where it has none of that name."""
+    return lambda words: next((one.help for one in (*words.extents, *words.others) if one.name == name), "")
+
+
+def _by_family(said: Callable[[Words[Any]], str]) -> str:
+    """What families say: `gemm: ... quantize: ...`; those that say the same are named together."""
+    groups: dict[str, list[str]] = {}
+    for words in map(ops.words_of, ops.names()):
+        if text := said(words):
+            groups.setdefault(text, []).append(words.family)
+    return " ".join(f"{', '.join(names)}: {text}" for text, names in groups.items())
+
+
+def _sizes(default: str) -> list[_Declared]:
+    size = (
+        f"This size, the family's extents; may be repeated. {_by_family(lambda words: f'{words.size_text}.')}"
+    )
+    sizes = (
+        "small (m 1 to 64), medium (m 128 to 512), large (m 1024 to 4096), all, or a YAML file: a list of "
+        "MxNxK or {m: [...], n: ..., k: ...}, or {m: [...], layers: [{n: ..., k: ...}], squares: [...]}, or "
+        f"{{m: [...], k: [...]}}. {default}"
+    )
+    return [
+        (("--sizes",), {"metavar": "LIST|FILE", "help": sizes}),
+        (("-s", "--size", "given"), {"multiple": True, "metavar": "MxNxK", "help": size}),
+    ]
+
+
+def _types(help_: str, first: str = TYPES_OPTIONS[0]) -> _Declared:
+    names = sorted(TYPES_OPTIONS, key=lambda name: name != first)
+    return (*names, f"{_PREFIX}{TYPES}"), {"metavar": "TYPE", "help": help_}
+
+
+def _word(word: Word, help_: str) -> _Declared:
+    names = (word.option, f"{_PREFIX}{word.name}")
+    if isinstance(word, Flag) or word.flag:
+        return names, {"is_flag": True, "flag_value": word.turned, "default": None, "help": help_}
+    return names, {"metavar": "WORD", "help": help_}
+
+
+def _extent(extent: Extent, help_: str, *, required: bool = False) -> _Declared:
+    names = (extent.option, f"{_PREFIX}{extent.name}")
+    return names, {"type": int, "metavar": "NUMBER", "required": required, "help": help_}

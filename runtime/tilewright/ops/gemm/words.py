@@ -1,0 +1,53 @@
+"""The words of `gemm` problems."""
+
+from __future__ import annotations
+
+from tilewright.ops.common.products import MATRIX_EXTENTS
+from tilewright.ops.common.words import Choice, Fields, Flag, Types, Words
+from tilewright.ops.gemm.problem import ACTIVATIONS, FP8, INTEGER_ACTIVATIONS, OUTPUTS, Problem
+
+NAMES = ("bf16", "f16", "fp8", "e5m2", "tf32", "s8")  # of pairs of types
+_PAIRS = {a: {"a": a, "b": b} for a, b in OUTPUTS}
+
+
+def _outputs(fields: Fields) -> tuple[str, ...]:
+    return OUTPUTS[fields["a"], fields["b"]]
+
+
+def _activations(fields: Fields) -> tuple[str, ...]:
+    return INTEGER_ACTIVATIONS if fields["d"] == "s32" else ACTIVATIONS
+
+
+WORDS = Words(
+    family="gemm",
+    summary="D[m,n] = A[m,k] B[k,n].",
+    problem=Problem,
+    extents=MATRIX_EXTENTS,
+    types=Types(
+        option="--dtype",
+        default="bf16",
+        fields={
+            **_PAIRS,
+            "fp8": _PAIRS["e4m3"],
+            "fp16": _PAIRS["f16"],
+            "f32": _PAIRS["tf32"],
+            "int8": _PAIRS["s8"],
+        },
+        wanted=f"one of {', '.join(NAMES)} is",
+        help="Of A and B: bf16 (default), f16, fp8 (e4m3), e5m2 (B is e4m3), tf32, s8.",
+    ),
+    others=(
+        Choice("out_dtype", "Of D. Default: the operands' (FP8: bf16).", _outputs, field="d"),
+        Choice("layout", "Of A and B: tn (default), tt, nn, nt.", ("tn", "tt", "nn", "nt")),
+        Flag("c", "Add C."),
+        Flag("bias", "Add a bias."),
+        Choice("activation", f"{', '.join(ACTIVATIONS)}.", _activations),
+        Flag(
+            "fast_accum",
+            "Allow kernels that sum FP8 in the tensor core alone.",
+            allowed=lambda fields: fields["a"] in FP8,
+            because="only sums of FP8 know fast accumulation",
+        ),
+    ),
+    default=True,
+)
