@@ -6,27 +6,16 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any
 
-from tilewright.spelling import did_you_mean, nearest, text
+from tilewright.spelling import did_you_mean, text
 from tilewright_generator import families, load, requires
+from tilewright_generator.choices import Choices, Reader, Value, as_list, described
 from tilewright_generator.errors import Position, Problems, UsageError
 from tilewright_generator.families import Family
-from tilewright_generator.fields import Field, InvalidValueError, fields_of, show
-from tilewright_generator.slips import no_list, split_shapes, unspaced, unspaced_key
+from tilewright_generator.fields import fields_of
+from tilewright_generator.slips import unspaced
 from tilewright_generator.words import cut, quoted
-
-
-class Value(NamedTuple):
-    """A value of a field, and where a spec gives it; a family's own default stands nowhere."""
-
-    value: Any
-    position: Position | None
-
-
-Choices = dict[str, tuple[Value, ...]]
-"""What a group gives for each field; with several values they multiply out."""
-
 
 MAX_COMBINATIONS = 10_000
 """What a group may multiply out to where its spec says nothing else: a slip beyond it is told at once."""
@@ -106,23 +95,8 @@ def _string(node: load.Node, what: str, problems: Problems) -> str | None:
     if isinstance(node, load.Scalar) and isinstance(node.value, str) and node.value.strip():
         return node.value
     if not isinstance(node, load.Unreadable):
-        problems.add(node.position, f"{what}: write text, not {_describe(node)}")
+        problems.add(node.position, f"{what}: write text, not {described(node)}")
     return None
-
-
-def _describe(node: load.Node) -> str:
-    if isinstance(node, load.Scalar):
-        return "nothing" if node.value in (None, "") else show(node.value)
-    return "a list" if isinstance(node, load.Sequence) else "a mapping"
-
-
-def _takes(family: Family, name: str, value: object) -> bool:
-    field = fields_of(family).get(name)
-    return field is not None and field.takes(value)
-
-
-def _as_list(node: load.Node) -> tuple[load.Node, ...]:
-    return node.items if isinstance(node, load.Sequence) else (node,)
 
 
 class _Parser:
@@ -132,6 +106,7 @@ class _Parser:
         self._family = family
         self._problems = problems
         self._fields = fields_of(family)
+        self._reader = Reader(family, problems)
         self._fragments: dict[str, Choices] = {}
         self._idle: dict[str, Position] = {}
 
@@ -140,7 +115,7 @@ class _Parser:
         entries = document.entries
         note = entries.get("description")
         description = _string(note.value, "description", self._problems) if note else None
-        shared = self._choices(document, _SPEC_KEYS)
+        shared = self._reader.read(document, _SPEC_KEYS)
         self._fragments = dict(self._read_fragments(entries.get("defaults")))
         groups = tuple(self._groups(document, entries.get("configs"), shared))
         for name, position in self._idle.items():
@@ -154,7 +129,7 @@ class _Parser:
         given = entry.value.value if isinstance(entry.value, load.Scalar) else None
         if type(given) is int and given > 0:
             return given
-        wanted = f"max_combinations: write a whole number above 0, not {_describe(entry.value)}"
+        wanted = f"max_combinations: write a whole number above 0, not {described(entry.value)}"
         self._problems.add(entry.value.position, wanted)
         return MAX_COMBINATIONS
 
@@ -164,7 +139,7 @@ class _Parser:
         for name, fragment in self._mapping(entry.value, "defaults").items():
             self._idle[name] = fragment.position
             if isinstance(fragment.value, load.Mapping):
-                yield name, self._choices(fragment.value, ())
+                yield name, self._reader.read(fragment.value, ())
             else:
                 self._mapping(fragment.value, f"defaults: {name}")
                 yield name, {}
@@ -174,7 +149,7 @@ class _Parser:
             return node.entries
         if not isinstance(node, load.Unreadable):
             hint = unspaced(str(node.value), self._fields) if isinstance(node, load.Scalar) else ""
-            self._problems.add(node.position, f"{what}: write a mapping, not {_describe(node)}{hint}")
+            self._problems.add(node.position, f"{what}: write a mapping, not {described(node)}{hint}")
         return {}
 
     def _groups(self, document: load.Mapping, entry: load.Entry | None, shared: Choices) -> Iterator[Group]:
@@ -196,7 +171,7 @@ class _Parser:
         if isinstance(node, load.Sequence):
             self._problems.add(node.position, "configs: the list is empty")
         elif not isinstance(node, load.Unreadable):
-            wanted = f"configs: write a list of groups ('- tile: ...'), not {_describe(node)}"
+            wanted = f"configs: write a list of groups ('- tile: ...'), not {described(node)}"
             self._problems.add(node.position, wanted)
 
     def _group(self, node: load.Node, shared: Choices) -> Group | None:
@@ -208,7 +183,7 @@ class _Parser:
         if "use" in entries:
             for fragment in self._used(entries["use"].value):
                 given |= fragment
-        given |= self._choices(node, _GROUP_KEYS)
+        given |= self._reader.read(node, _GROUP_KEYS)
         choices = self._complete(given, node.position)
         excludes = entries.get("exclude")
         found = tuple(self._excludes(excludes.value, choices)) if excludes else ()
@@ -216,7 +191,7 @@ class _Parser:
         return Group(node.position, choices, found, own & choices.keys()) if choices else None
 
     def _used(self, node: load.Node) -> Iterator[Choices]:
-        for item in _as_list(node):
+        for item in as_list(node):
             name = _string(item, "use", self._problems)
             if name in self._fragments:
                 self._idle.pop(name, None)
@@ -242,66 +217,8 @@ class _Parser:
         own = {name: given.get(name, (Value(f.default, None),)) for name, f in self._fields.items()}
         return {} if missing or not all(own.values()) else own
 
-    def _choices(self, node: load.Mapping, others: tuple[str, ...]) -> Choices:
-        """The fields that `node` gives, beside the keys `others`; an empty tuple for one with a fault."""
-        choices: Choices = {}
-        for name, entry in node.entries.items():
-            if name in self._fields:
-                choices[name] = self._values(self._fields[name], entry)
-            elif name not in others:
-                meant = self._unknown(name, entry.position, [*self._fields, *others])
-                if meant in self._fields:  # so that it is not missing too
-                    choices.setdefault(meant, ())
-        return choices
-
-    def _unknown(self, name: str, position: Position, known: list[str]) -> str:
-        """Report a key that is none; the one that is meant, or ''."""
-        meant = unspaced_key(name, known) or nearest(name, known) or ""
-        hint = unspaced(name, known) or did_you_mean(name, known) or f"; there are: {', '.join(known)}"
-        self._problems.add(position, f"{self._family.name} has no field {quoted(name)}{hint}")
-        return meant
-
-    def _values(self, field: Field, entry: load.Entry) -> tuple[Value, ...]:
-        nodes = _as_list(entry.value)
-        if not nodes:
-            self._problems.add(entry.value.position, f"{field.name}: the list is empty")
-        if field.shape and (shapes := split_shapes(entry.value)):
-            self._problems.add(entry.value.position, no_list(field, shapes))
-            return ()
-        values: dict[Any, Value] = {}
-        for node in nodes:
-            value = self._value(field, node)
-            if value is None:
-                continue
-            first = values.setdefault(value.value, value)
-            if first is not value:
-                at = first.position.line if first.position else 0
-                twice = f"{field.name}: {text(value.value)} stands here twice; it is on line {at} too"
-                self._problems.add(node.position, twice)
-        return tuple(values.values()) if len(values) == len(nodes) else ()
-
-    def _value(self, field: Field, node: load.Node) -> Value | None:
-        if isinstance(node, load.Unreadable):
-            return None
-        if not isinstance(node, load.Scalar) or node.value is None:
-            self._problems.add(node.position, f"{field.name}: write a value, not {_describe(node)}")
-            return None
-        try:
-            return Value(field.parse(node.value), node.position)
-        except InvalidValueError as error:
-            self._problems.add(node.position, f"{error}{self._elsewhere(field, node.value)}")
-            return None
-
-    def _elsewhere(self, field: Field, value: object) -> str:
-        """Which other families take the value, if it is a word."""
-        if not isinstance(value, str) or field.takes(value):
-            return ""
-        others = (name for name in families.names() if name != self._family.name)
-        found = [name for name in others if _takes(families.get(name), field.name, value)]
-        return f"; {' and '.join(found)} {'has' if len(found) == 1 else 'have'} it" if found else ""
-
     def _excludes(self, node: load.Node, choices: Choices) -> Iterator[Exclude]:
-        for item in _as_list(node):
+        for item in as_list(node):
             entries = self._mapping(item, "exclude")
             if not isinstance(item, load.Mapping):
                 continue
@@ -310,7 +227,7 @@ class _Parser:
             )
             if "reason" not in entries:
                 self._problems.add(item.position, "exclude: the 'reason' is missing")
-            where = self._choices(item, ("reason",))
+            where = self._reader.read(item, ("reason",))
             if not where:
                 self._problems.add(item.position, "exclude: say which values of which fields")
             for name, values in where.items() if choices else ():

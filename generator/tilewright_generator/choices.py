@@ -1,0 +1,108 @@
+"""The fields that a mapping of a spec gives: each value where it stands, or its fault."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from tilewright.spelling import did_you_mean, nearest, text
+from tilewright_generator import families, load
+from tilewright_generator.errors import Position, Problems
+from tilewright_generator.families import Family
+from tilewright_generator.fields import Field, InvalidValueError, fields_of, show
+from tilewright_generator.slips import no_list, split_shapes, unspaced, unspaced_key
+from tilewright_generator.words import quoted
+
+
+class Value(NamedTuple):
+    """A value of a field, and where a spec gives it; a family's own default stands nowhere."""
+
+    value: Any
+    position: Position | None
+
+
+Choices = dict[str, tuple[Value, ...]]
+"""What a group gives for each field; with several values they multiply out."""
+
+
+class Reader:
+    """Reads fields of one family."""
+
+    def __init__(self, family: Family, problems: Problems) -> None:
+        self._family = family
+        self._problems = problems
+        self._fields = fields_of(family)
+
+    def read(self, node: load.Mapping, others: tuple[str, ...]) -> Choices:
+        """The fields that `node` gives, beside the keys `others`; an empty tuple for one with a fault."""
+        choices: Choices = {}
+        for name, entry in node.entries.items():
+            if name in self._fields:
+                choices[name] = self._values(self._fields[name], entry)
+            elif name not in others:
+                meant = self._unknown(name, entry.position, [*self._fields, *others])
+                if meant in self._fields:  # so that it is not missing too
+                    choices.setdefault(meant, ())
+        return choices
+
+    def _unknown(self, name: str, position: Position, known: list[str]) -> str:
+        """Report a key that is none; the one that is meant, or ''."""
+        meant = unspaced_key(name, known) or nearest(name, known) or ""
+        hint = unspaced(name, known) or did_you_mean(name, known) or f"; there are: {', '.join(known)}"
+        self._problems.add(position, f"{self._family.name} has no field {quoted(name)}{hint}")
+        return meant
+
+    def _values(self, field: Field, entry: load.Entry) -> tuple[Value, ...]:
+        nodes = as_list(entry.value)
+        if not nodes:
+            self._problems.add(entry.value.position, f"{field.name}: the list is empty")
+        if field.shape and (shapes := split_shapes(entry.value)):
+            self._problems.add(entry.value.position, no_list(field, shapes))
+            return ()
+        values: dict[Any, Value] = {}
+        for node in nodes:
+            value = self._value(field, node)
+            if value is None:
+                continue
+            first = values.setdefault(value.value, value)
+            if first is not value:
+                at = first.position.line if first.position else 0
+                twice = f"{field.name}: {text(value.value)} stands here twice; it is on line {at} too"
+                self._problems.add(node.position, twice)
+        return tuple(values.values()) if len(values) == len(nodes) else ()
+
+    def _value(self, field: Field, node: load.Node) -> Value | None:
+        if isinstance(node, load.Unreadable):
+            return None
+        if not isinstance(node, load.Scalar) or node.value is None:
+            self._problems.add(node.position, f"{field.name}: write a value, not {described(node)}")
+            return None
+        try:
+            return Value(field.parse(node.value), node.position)
+        except InvalidValueError as error:
+            self._problems.add(node.position, f"{error}{self._elsewhere(field, node.value)}")
+            return None
+
+    def _elsewhere(self, field: Field, value: object) -> str:
+        """Which other families take the value, if it is a word."""
+        if not isinstance(value, str):
+            return ""
+        others = (name for name in families.names() if name != self._family.name)
+        found = [name for name in others if _takes(families.get(name), field.name, value)]
+        return f"; {' and '.join(found)} {'has' if len(found) == 1 else 'have'} it" if found else ""
+
+
+def described(node: load.Node) -> str:
+    """What stands there, in a few words."""
+    if isinstance(node, load.Scalar):
+        return "nothing" if node.value in (None, "") else show(node.value)
+    return "a list" if isinstance(node, load.Sequence) else "a mapping"
+
+
+def as_list(node: load.Node) -> tuple[load.Node, ...]:
+    """The items of a list, or the one that stands without one."""
+    return node.items if isinstance(node, load.Sequence) else (node,)
+
+
+def _takes(family: Family, name: str, value: object) -> bool:
+    field = fields_of(family).get(name)
+    return field is not None and field.takes(value)
