@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from tilewright.spelling import did_you_mean, nearest, text
 from tilewright_generator import families, load
 from tilewright_generator.errors import Position, Problems
-from tilewright_generator.families import Family
+from tilewright_generator.families.family import Family
 from tilewright_generator.fields import Field, InvalidValueError, fields_of, show
 from tilewright_generator.slips import no_list, split_shapes, unspaced, unspaced_key
 from tilewright_generator.words import quoted

@@ -9,7 +9,7 @@ from typing import Any
 
 from tilewright.spelling import text
 from tilewright_generator import families
-from tilewright_generator.families import Family
+from tilewright_generator.families.family import Family
 from tilewright_generator.families.rule import Rule
 from tilewright_generator.fields import Field, fields_of
 

@@ -10,7 +10,7 @@ from tilewright.spelling import did_you_mean
 from tilewright_generator.choices import Choices
 from tilewright_generator.errors import Position, UsageError
 from tilewright_generator.expand import Expansion
-from tilewright_generator.families import Family
+from tilewright_generator.families.family import Family
 from tilewright_generator.fields import InvalidValueError, fields_of
 from tilewright_generator.rules import Verdict, verdicts
 from tilewright_generator.spec import Exclude, Group, Spec

@@ -14,7 +14,7 @@ from typing import Any, get_args, get_type_hints
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from tilewright.spelling import did_you_mean, text
-from tilewright_generator.families import Family
+from tilewright_generator.families.family import Family
 from tilewright_generator.scalars import Trap, resolve
 from tilewright_generator.words import quoted
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from tilewright_generator.errors import InternalError
-from tilewright_generator.families import Family
+from tilewright_generator.families.family import Family
 
 
 class Verdict(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Any
 
 from tilewright.spelling import text
 from tilewright_generator import requires
-from tilewright_generator.families import Family
+from tilewright_generator.families.family import Family
 from tilewright_generator.fields import Field, fields_of
 from tilewright_generator.spec import MAX_COMBINATIONS
 

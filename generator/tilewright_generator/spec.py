@@ -12,7 +12,7 @@ from tilewright.spelling import did_you_mean, text
 from tilewright_generator import families, load, requires
 from tilewright_generator.choices import Choices, Reader, Value, as_list, described
 from tilewright_generator.errors import Position, Problems, UsageError
-from tilewright_generator.families import Family
+from tilewright_generator.families.family import Family
 from tilewright_generator.fields import fields_of
 from tilewright_generator.slips import unspaced
 from tilewright_generator.words import cut, quoted

@@ -70,7 +70,7 @@ def _built(table: Table) -> set[str]:
 
 def _tuned(context: Context, families: Iterable[str], device: DeviceProperties) -> Counter[str]:
     """How many tuned entries name each kernel."""
-    from tilewright.ops import family_of  # noqa: PLC0415
+    from tilewright.ops.families import family_of  # noqa: PLC0415
 
     counts: Counter[str] = Counter()
     for name in families:

@@ -10,7 +10,7 @@ from typing import Any
 
 from tilewright_generator.errors import InternalError
 from tilewright_generator.expand import Kernel
-from tilewright_generator.families import Family
+from tilewright_generator.families.family import Family
 from tilewright_generator.fields import fields_of
 from tilewright_generator.spec import Spec
 

@@ -12,6 +12,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+from tilewright.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from tilewright import blockwise_scales as blockwise_scales
     from tilewright import errors as errors
@@ -39,7 +41,6 @@ if TYPE_CHECKING:
     from tilewright.registry import Registry as Registry
     from tilewright.tuning.session import tune as tune
 
-__version__ = "0.1.0"
 __all__ = [
     "Context", "DeviceProperties", "Registry", "TilewrightError", "blockwise_scales",
     "dequantize_fp8_blockwise", "dequantize_mxfp4", "dequantize_mxfp8", "dequantize_nvfp4", "errors", "gemm",

@@ -15,12 +15,12 @@ from tilewright.builds import jit_allowed
 from tilewright.device import DeviceProperties
 from tilewright.errors import UncompilableError
 from tilewright.forking import fork_safe_lock
+from tilewright.ops.common.family import Family
+from tilewright.ops.common.selection import Choice, choose
 from tilewright.registry import Registry
 
 if TYPE_CHECKING:
     from tilewright.library import Library
-    from tilewright.ops.common.family import Family
-    from tilewright.ops.common.selection import Choice
     from tilewright.ops.common.tactics import Tactic
     from tilewright.tuning.files import Entry
     from tilewright.tuning.tuned import Tuned
@@ -54,21 +54,21 @@ class Context:
     def select(
         self, family: Family[Any], problem: Any, device: DeviceProperties, tactic: Tactic | None = None
     ) -> Choice:
-        """The tactic for a problem, as `family.choose` says; what no caller demands is remembered.
+        """The tactic for a problem, as `choose` says; what no caller demands is remembered.
 
         What has been chosen is forgotten with what is tuned, and where what is built changes. Raises as
-        `family.choose` does, and UnsupportedDeviceError.
+        `choose` does, and UnsupportedDeviceError.
         """
         if tactic is not None:
             records = self.registry.route(family.name, device)
-            return family.choose(self.registry, records, problem, device, tactic)
+            return choose(family, self.registry, records, problem, device, tactic=tactic)
         if self._chosen_at != self.registry.changes:
             self._chosen_at, self._choices = self.registry.changes, {}
         choices, key = self._choices, (problem, device, jit_allowed())
         choice = choices.get(key)
         if choice is None:
             records, tuned = self.registry.route(family.name, device), self.tuned(family, device)
-            choice = family.choose(self.registry, records, problem, device, tuned=tuned)
+            choice = choose(family, self.registry, records, problem, device, tuned=tuned)
             if len(choices) >= MAX_CHOICES:
                 choices.clear()
             choices[key] = choice  # in vain where all was forgotten meanwhile

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tilewright.ops.common.tactics import Tactic
-
 
 class TilewrightError(Exception):
     """Base of every error raised on purpose.
@@ -160,9 +158,10 @@ class GpuLostError(TilewrightError):
 
     exit_code = 1
 
-    tactic: Tactic | None = None
+    under_way: str | None = None
+    """The tactic that was under way, as `str()` of it."""
 
-    def of(self, tactic: Tactic) -> GpuLostError:
+    def of(self, tactic: object) -> GpuLostError:
         """The same, of the tactic that was under way."""
-        self.tactic = tactic
+        self.under_way = str(tactic)
         return self

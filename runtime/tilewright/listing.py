@@ -61,10 +61,10 @@ def kernels(family: str, **filters: object) -> Kernels:
     """The kernels of a family, of those the ones whose fields are as given.
 
     Args:
-        family: gemm, blockscaled_gemm or quantize.
+        family: the name of one; `tilewright list` shows all.
         filters: a field of the family's configurations (`tilewright explain FAMILY` lists them), or `name`,
             `m_tile`, `n_tile`, `k_tile`: a value, or globs with commas between them, as `--filter` takes:
-            `kernels("gemm", a="bf16", tile="128x*", bias=True, arch="sm90", name="*coop*,*pingpong*")`.
+            `kernels(family, a="bf16", tile="128x*", bias=True, arch="sm90", name="*coop*,*pingpong*")`.
 
     Returns:
         A sequence of `tilewright.table.KernelRecord`, whose `name` is a tactic that ops take.

@@ -144,7 +144,7 @@ class Registry:
         listed = ", ".join(
             f"{arch} ({count} kernels, {built[arch]} built)" for arch, count in by_arch.items()
         )
-        targets = ops.family_of(family).targets
+        targets = ops.targets_of(family)
         families = sorted({table.family for table in self.tables.values()})
         others = [one for one in families if self.runnable(one, device.capability)]
         return UnsupportedDeviceError(

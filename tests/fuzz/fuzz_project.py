@@ -160,6 +160,7 @@ def _write_tuned_files(folder: Path) -> None:
     from tilewright.context import Context  # noqa: PLC0415
     from tilewright.device import H200  # noqa: PLC0415
     from tilewright.errors import NoKernelError, UnsupportedDeviceError  # noqa: PLC0415
+    from tilewright.ops.families import family_of  # noqa: PLC0415
     from tilewright.paths import tuned_file  # noqa: PLC0415
     from tilewright.registry import Registry  # noqa: PLC0415
     from tilewright.tuning import files  # noqa: PLC0415
@@ -169,7 +170,7 @@ def _write_tuned_files(folder: Path) -> None:
     context = Context(registry)
     header = Header("NVIDIA H200", "9.0", 132, "580.1", "13.0", "4.2.0")
     for name in ops.names():
-        family = ops.family_of(name)
+        family = family_of(name)
         found = []
         for m in (16, 64, 512):
             problem = family.words.make({**family.words.example, "m": m}, {})

@@ -11,7 +11,7 @@ from command_line import ROOT
 
 from tilewright.spelling import text
 from tilewright_generator import families
-from tilewright_generator.families import Family
+from tilewright_generator.families.family import Family
 from tilewright_generator.fields import fields_of
 from tilewright_generator.rules import verdicts
 

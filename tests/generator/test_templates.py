@@ -10,7 +10,7 @@ from command_line import ROOT, Command
 
 from tilewright_generator import generation
 from tilewright_generator.expand import Kernel
-from tilewright_generator.families import Family
+from tilewright_generator.families.family import Family
 from tilewright_generator.project import Project
 from tilewright_generator.render import Renderer
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from tilewright_generator import families
-from tilewright_generator.families import Family
+from tilewright_generator.families.family import Family
 from tilewright_generator.families.rule import HARDWARE, OURS, rule
 from tilewright_generator.shapes import Cluster, Tile
 

@@ -15,9 +15,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tilewright import ops, routing
+from tilewright import routing
 from tilewright.device import B200, B300, GB10, H200, RTX_PRO_6000, THOR
 from tilewright.ops.common.tactics import Tactic
+from tilewright.ops.families import family_of
 from tilewright.registry import Registry
 from tilewright.table import KernelRecord
 
@@ -57,7 +58,7 @@ class Estimate(NamedTuple):
 def estimate(
     family: str, record: KernelRecord, device: str, problem: dict[str, Any], tactic: str
 ) -> Estimate:
-    of = ops.family_of(family)
+    of = family_of(family)
     weigh = of.model(record, of.problem(**problem), DEVICES[device])
     assert weigh is not None
     found = weigh(Tactic.parse(tactic))
@@ -68,7 +69,7 @@ def sample() -> Iterator[tuple[KernelRecord, Estimate]]:
     """Of each sort of kernel that is committed, and of some that might be, on GPUs that run it."""
     chance, registry = random.Random(0), Registry()
     for name in FAMILIES:
-        family = ops.family_of(name)
+        family = family_of(name)
         sorts: dict[Any, list[KernelRecord]] = {}
         for record in registry.kernels(name):
             for one in (record, *_kin(record)):

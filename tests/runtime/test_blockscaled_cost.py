@@ -33,6 +33,7 @@ from tilewright.ops.blockscaled_gemm.cost_tcgen05 import is_ultra
 from tilewright.ops.blockscaled_gemm.family import FAMILY
 from tilewright.ops.blockscaled_gemm.problem import Alignment, Problem
 from tilewright.ops.common.family import Candidate
+from tilewright.ops.common.selection import choose
 from tilewright.ops.common.tactics import Tactic
 from tilewright.registry import Registry
 from tilewright.table import KernelRecord
@@ -353,10 +354,10 @@ def test_a_selection_of_a_known_kind_weighs_each_tactic_once(
         misfit_extents=counted("extents", FAMILY.misfit_extents),
         estimator=counted("models", FAMILY.estimator),
     )
-    family.choose(committed, records, Problem(1, 8192, 28672), device)
+    choose(family, committed, records, Problem(1, 8192, 28672), device)
     asked.clear()
     problem = Problem(2, 8192, 28672)
-    family.choose(committed, records, problem, device)
+    choose(family, committed, records, problem, device)
     of_kind = family.of_kind(committed, records, problem.kind)
     assert asked["kinds"] == 0
     assert asked["extents"] == len(of_kind)

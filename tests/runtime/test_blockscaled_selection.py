@@ -17,6 +17,7 @@ from tilewright.errors import ArgumentError, UnsupportedDeviceError
 from tilewright.ops.blockscaled_gemm import family, problem
 from tilewright.ops.blockscaled_gemm.family import FAMILY, candidates
 from tilewright.ops.blockscaled_gemm.problem import Alignment, Problem
+from tilewright.ops.common.selection import choose
 from tilewright.ops.common.tactics import Tactic, rearranged
 from tilewright.registry import Registry
 from tilewright.table import KernelRecord
@@ -218,7 +219,7 @@ def test_a_demanded_kernel_of_another_gpu(committed: Registry) -> None:
     records = committed.route("blockscaled_gemm", B200)
     ultra = next(record.name for record in committed.kernels("blockscaled_gemm") if record.arch == "sm_103a")
     with pytest.raises(ArgumentError, match="compiled for sm_103a, which does not run on NVIDIA B200"):
-        FAMILY.choose(committed, records, Problem(512, 512, 768), B200, Tactic(ultra))
+        choose(FAMILY, committed, records, Problem(512, 512, 768), B200, tactic=Tactic(ultra))
 
 
 @pytest.mark.parametrize("device", DESCRIBED.values(), ids=DESCRIBED.keys())
@@ -265,7 +266,8 @@ def test_selecting_needs_no_torch() -> None:
         "from tilewright.ops.blockscaled_gemm.problem import Problem; from tilewright.device import B200\n"
         "registry = Registry(libraries=lambda module: [])\n"
         "records = registry.route('blockscaled_gemm', B200)\n"
-        "print(FAMILY.choose(registry, records, Problem(512, 4096, 4096), B200)[0].kernel)"
+        "from tilewright.ops.common.selection import choose\n"
+        "print(choose(FAMILY, registry, records, Problem(512, 4096, 4096), B200)[0].kernel)"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert run.stdout.startswith("blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16"), run.stderr
@@ -284,7 +286,7 @@ def test_a_kernel_for_newer_headers_counts_only_where_there_are_such_headers(
         )
         monkeypatch.setenv("CUTLASS_PATH", str(folder.parent))
         records = committed.route("blockscaled_gemm", RTX_PRO_6000)
-        return FAMILY.choose(committed, records, Problem(32, 5120, 25600), RTX_PRO_6000)[1]
+        return choose(FAMILY, committed, records, Problem(32, 5120, 25600), RTX_PRO_6000)[1]
 
     assert chosen("4.2").cutlass == ""
     assert chosen("4.5").cutlass == "4.5"

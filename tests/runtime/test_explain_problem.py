@@ -13,10 +13,9 @@ from typing import Any, get_args
 import pytest
 
 from tilewright import device as devices
-from tilewright import paths
+from tilewright import ops, paths
 from tilewright.context import Context
 from tilewright.device import B200, DESCRIBED, H200
-from tilewright.ops import family_of
 from tilewright.ops.common.explaining import SHOWN, explain
 from tilewright.ops.gemm.family import FAMILY
 from tilewright.ops.gemm.problem import Problem
@@ -263,7 +262,7 @@ def test_what_the_op_does_not_copy(capsys: pytest.CaptureFixture[str]) -> None:
 def test_targets_are_the_generators(family: str) -> None:
     """They are stated in both packages, which do not import each other."""
     config = import_module(f"tilewright_generator.families.{family}.config")
-    assert family_of(family).targets == get_args(config.Arch)
+    assert ops.targets_of(family) == get_args(config.Arch)
 
 
 def test_a_gpu_that_a_family_does_not_know(capsys: pytest.CaptureFixture[str]) -> None:

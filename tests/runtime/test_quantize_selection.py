@@ -13,6 +13,7 @@ import pytest
 from quantize_rows import make_quantize_row
 
 from tilewright.device import B200, GB10, H200
+from tilewright.ops.common.selection import choose
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.quantize.cost import estimator, resident, tasks
 from tilewright.ops.quantize.family import FAMILY
@@ -94,7 +95,7 @@ def test_every_problem_of_the_committed_tables_has_an_estimate() -> None:
                 )  # fmt: skip
                 ranked = FAMILY.rank(records, problem, device)
                 assert any(one.tactic.kernel == record.name for one in ranked), record.name
-                assert FAMILY.choose(registry, records, problem, device).source == "model"
+                assert choose(FAMILY, registry, records, problem, device).source == "model"
 
 
 def test_fast_arithmetic_only_where_it_is_allowed() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from tilewright.device import H200
 from tilewright.errors import ArgumentError
-from tilewright.ops.common.selection import BUILT_WITHIN
+from tilewright.ops.common.selection import BUILT_WITHIN, choose
 from tilewright.ops.common.tactics import Tactic, rearranged
 from tilewright.ops.gemm import problem as problems
 from tilewright.ops.gemm.cost import estimate
@@ -101,17 +101,17 @@ def test_a_built_kernel_is_taken_where_it_is_about_as_good(records, monkeypatch:
     best = ranked[0]
     bound = best.estimate.seconds * (1 + BUILT_WITHIN)
     near = next(x for x in ranked if x.record is not best.record and x.estimate.seconds <= bound)
-    assert FAMILY.choose(Shelf(), records, problem, H200)[:2] == best[:2]
-    assert FAMILY.choose(Shelf(near.record.name), records, problem, H200)[:2] == near[:2]
-    assert FAMILY.choose(Shelf(near.record.name, best.record.name), records, problem, H200)[:2] == best[:2]
-    assert FAMILY.choose(Shelf("small"), records, problem, H200)[:2] == best[:2]  # several times as slow
+    assert choose(FAMILY, Shelf(), records, problem, H200)[:2] == best[:2]
+    assert choose(FAMILY, Shelf(near.record.name), records, problem, H200)[:2] == near[:2]
+    assert choose(FAMILY, Shelf(near.record.name, best.record.name), records, problem, H200)[:2] == best[:2]
+    assert choose(FAMILY, Shelf("small"), records, problem, H200)[:2] == best[:2]  # several times as slow
 
 
 def test_only_built_kernels_count_where_none_may_be_compiled(records, monkeypatch) -> None:
     problem = Problem(8192, 8192, 8192)
     monkeypatch.setenv("TILEWRIGHT_JIT", "0")
-    assert FAMILY.choose(Shelf("small"), records, problem, H200)[0].kernel == "small"
-    assert FAMILY.choose(Shelf(), records, problem, H200)[:2] == FAMILY.rank(records, problem, H200)[0][:2]
+    assert choose(FAMILY, Shelf("small"), records, problem, H200)[0].kernel == "small"
+    assert choose(FAMILY, Shelf(), records, problem, H200)[:2] == FAMILY.rank(records, problem, H200)[0][:2]
 
 
 def test_being_built_does_not_change_the_order(records) -> None:
@@ -243,7 +243,8 @@ def test_selecting_needs_no_torch() -> None:
         "from tilewright.ops.gemm.problem import Problem; from tilewright.device import H200\n"
         "registry = Registry(libraries=lambda module: [])\n"
         "records = registry.route('gemm', H200)\n"
-        "print(FAMILY.choose(registry, records, Problem(512, 4096, 4096), H200)[0].kernel)"
+        "from tilewright.ops.common.selection import choose\n"
+        "print(choose(FAMILY, registry, records, Problem(512, 4096, 4096), H200)[0].kernel)"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert run.stdout.startswith("gemm_sm90_bf16_bf16"), run.stderr

@@ -14,7 +14,7 @@ from tilewright.device import B200, H200
 from tilewright.errors import NoKernelError
 from tilewright.ops.blockscaled_gemm.family import FAMILY as BLOCKSCALED
 from tilewright.ops.common import selection
-from tilewright.ops.common.selection import BUILT_WITHIN, Choice
+from tilewright.ops.common.selection import BUILT_WITHIN, Choice, choose
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.gemm.family import FAMILY
 from tilewright.ops.gemm.problem import Problem
@@ -182,23 +182,23 @@ def test_without_jit_only_built_ones_count(place, monkeypatch: pytest.MonkeyPatc
 
 
 def test_without_a_model_the_tables_order_counts(place) -> None:
-    def choose(here: Place) -> Choice:
+    def of_unknown(here: Place) -> Choice:
         unknown = replace(FAMILY, estimator=lambda record, problem, device: None)
         records = here.context.registry.route("gemm", H200)
-        return unknown.choose(here.context.registry, records, Problem(64, N, K), H200)
+        return choose(unknown, here.context.registry, records, Problem(64, N, K), H200)
 
-    assert choose(place(*EVERY))[0::2] == (Tactic("big"), "default")
-    assert choose(place())[0::2] == (Tactic("big"), "default")
-    only = choose(place("medium"))
+    assert of_unknown(place(*EVERY))[0::2] == (Tactic("big"), "default")
+    assert of_unknown(place())[0::2] == (Tactic("big"), "default")
+    only = of_unknown(place("medium"))
     assert (only.tactic, only.source) == (Tactic("medium"), "default")
     assert "built kernel" in only.why
     none = replace(FAMILY, estimator=None)
     registry = place(*EVERY).context.registry
     records = registry.route("gemm", H200)
-    assert none.choose(registry, records, Problem(64, N, K), H200).source == "default"
+    assert choose(none, registry, records, Problem(64, N, K), H200).source == "default"
     assert none.rank(records, Problem(64, N, K), H200) == []
     with pytest.raises(NoKernelError, match="no gemm kernel computes"):
-        none.choose(registry, records, Problem(64, N, K, activation="relu"), H200)
+        choose(none, registry, records, Problem(64, N, K, activation="relu"), H200)
 
 
 def test_an_architecture_that_no_model_knows(blockscaled_record) -> None:

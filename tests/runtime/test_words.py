@@ -14,6 +14,7 @@ from tilewright import ops
 from tilewright.benchmarking import problems
 from tilewright.errors import ArgumentError
 from tilewright.ops.common.words import TYPES_OPTIONS, Choice, Extent, Flag, Types, Words
+from tilewright.ops.families import family_of
 from tilewright_generator.cli import bench, run, tune
 
 FAMILIES = ops.names()
@@ -26,7 +27,7 @@ def test_families_are_the_packages_with_ops() -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_words_set_every_field_of_a_problem(family: str) -> None:
-    words, of_family = ops.words_of(family), ops.family_of(family)
+    words, of_family = ops.words_of(family), family_of(family)
     assert words.family == family
     assert words is of_family.words
     assert of_family.neighbour in words.size

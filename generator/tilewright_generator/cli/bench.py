@@ -119,7 +119,7 @@ def _compare(settings: _Settings, csv_file: Path | None, json_file: Path | None)
     from tilewright.benchmarking.errors import CannotCompareError  # noqa: PLC0415
     from tilewright.benchmarking.groups import stand  # noqa: PLC0415
     from tilewright.context import Context  # noqa: PLC0415
-    from tilewright.ops import family_of  # noqa: PLC0415
+    from tilewright.ops.families import family_of  # noqa: PLC0415
     from tilewright.registry import Registry  # noqa: PLC0415
 
     registry = Registry(tables_folder(settings.root))

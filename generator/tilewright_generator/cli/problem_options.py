@@ -68,7 +68,7 @@ def _help_on(name: str) -> Callable[[Words[Any]], str]:
 
 
 def _by_family(said: Callable[[Words[Any]], str]) -> str:
-    """What families say: `gemm: ... quantize: ...`; those that say the same are named together."""
+    """What families say, each after its name; those that say the same are named together."""
     groups: dict[str, list[str]] = {}
     for words in map(ops.words_of, ops.names()):
         if text := said(words):

@@ -161,8 +161,10 @@ class _Tune:
     """One call of the command."""
 
     def __init__(self, settings: _Settings) -> None:
+        from tilewright.ops.families import family_of  # noqa: PLC0415 (`--help` needs no cost model)
+
         self.settings = settings
-        self.family = ops.family_of(settings.family or ops.default_name())
+        self.family = family_of(settings.family or ops.default_name())
 
     def run(self, files: Sequence[Path]) -> int:
         from tilewright import context  # noqa: PLC0415

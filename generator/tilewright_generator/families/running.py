@@ -45,9 +45,9 @@ def run(
     an H200."""
     from tilewright import context  # noqa: PLC0415 (`--help` needs no runtime)
     from tilewright.device import H200  # noqa: PLC0415
-    from tilewright.ops import family_of  # noqa: PLC0415
     from tilewright.ops.common.explaining import explain  # noqa: PLC0415
     from tilewright.ops.common.tactics import Tactic  # noqa: PLC0415
+    from tilewright.ops.families import family_of  # noqa: PLC0415
 
     tactic = Tactic.parse(kernel) if kernel else None
     lacking = missing()
@@ -89,8 +89,8 @@ def context_of(root: str | None) -> Context:
 def _measure(current: Context, name: str, problem: Any, tactic: Tactic | None, iters: int) -> dict[str, Any]:
     import torch  # noqa: PLC0415
 
-    from tilewright.ops import family_of  # noqa: PLC0415
     from tilewright.ops.common import measuring  # noqa: PLC0415
+    from tilewright.ops.families import family_of  # noqa: PLC0415
 
     device = current.device(torch.cuda.current_device())
     (chosen, *_), _ = current.load(family_of(name), problem, device, tactic)

@@ -12,13 +12,13 @@ from typing import Any
 
 import torch
 
-import tilewright
 from tilewright.benchmarking.comparing import Meter
 from tilewright.device import DeviceProperties, driver
 from tilewright.errors import GpuLostError, LaunchError, MeasureError, TilewrightError
 from tilewright.ops.common import measuring
 from tilewright.ops.common.tactics import Tactic
 from tilewright.tuning.trials import Timer
+from tilewright.version import __version__
 
 METHOD = "median of replays of a CUDA graph; operands in turn, so that L2 is cold; each tactic's D checked"
 
@@ -94,7 +94,7 @@ def environment(device: DeviceProperties) -> dict[str, Any]:
         "cuda": torch.version.cuda,
         "torch": torch.__version__,
         "python": platform.python_version(),
-        "tilewright": tilewright.__version__,
+        "tilewright": __version__,
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "method": METHOD,
     }

@@ -8,7 +8,8 @@ from typing import Any
 from tilewright import ops
 from tilewright.benchmarking.sizes import Size
 from tilewright.errors import ArgumentError
-from tilewright.ops.common.words import TYPES, Words, did_you_mean
+from tilewright.ops.common.words import TYPES, Words
+from tilewright.spelling import did_you_mean
 
 
 def make(family: str, given: Mapping[str, Any], sizes: Sequence[Size]) -> list[Any]:

@@ -91,7 +91,7 @@ def parse(text: str) -> Size:
 
 def read(path: Path) -> list[Size]:
     """The sizes of a YAML file: a list, each item `MxNxK`, `MxK` or a mapping of extents, in which a list
-    stands for each of its numbers; or a mapping of extents to lists; or, as benchmarks/shapes/gemm.yaml, one
+    stands for each of its numbers; or a mapping of extents to lists; or, as in benchmarks/shapes, one
     with layers, each of which is taken at every m, and squares. What else a mapping holds is passed over.
 
     Raises ArgumentError where the file is missing or something else.

@@ -14,6 +14,7 @@ from tilewright.builds import jit_allowed
 from tilewright.device import H200
 from tilewright.doctor.findings import OK, PROBLEM, WARNING, Found
 from tilewright.errors import CacheRefusedError, NoKernelError, UnsupportedDeviceError
+from tilewright.ops.families import family_of
 
 if TYPE_CHECKING:
     from tilewright.doctor.machine import Machine
@@ -135,7 +136,7 @@ def _families(machine: Machine) -> Iterator[tuple[str, Family[Any]]]:
     listed = {table.family for table in machine.context.registry.tables.values()}
     for name in ops.names():
         if name in listed:
-            yield name, ops.family_of(name)
+            yield name, family_of(name)
 
 
 def _mib(count: float) -> str:

@@ -9,7 +9,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tilewright.ops.common.family import Family
     from tilewright.ops.common.words import Words
     from tilewright.schema import Schema
 
@@ -32,10 +31,10 @@ def default_name() -> str:
     return next(name for name in names() if words_of(name).default)
 
 
-def family_of(name: str) -> Family[Any]:
-    """A family as selection sees it. Raises ModuleNotFoundError for one that has no op."""
-    family: Family[Any] = import_module(f"{__name__}.{name}.family").FAMILY
-    return family
+def targets_of(name: str) -> tuple[str, ...]:
+    """The targets that a spec of a family may name."""
+    targets: tuple[str, ...] = import_module(f"{__name__}.{name}.row").TARGETS
+    return targets
 
 
 def kind_of(name: str) -> Schema:

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilewright import ops, reading
 from tilewright.errors import ForeignTunedFileError, StoreError, TunedFileError, UnreadableFileError
+from tilewright.ops import families
 from tilewright.ops.common.tactics import Tactic
 from tilewright.schema import (
     Anything,
@@ -155,9 +156,9 @@ def read(path: Path) -> TunedFile:
 
 def family_of(path: Path, file: TunedFile) -> Family[Any]:
     """Raises ForeignTunedFileError for a file of a family that there is not."""
-    if file.family not in (families := ops.names()):
-        raise ForeignTunedFileError(f"{path} is of {file.family}; the families are {', '.join(families)}")
-    return ops.family_of(file.family)
+    if file.family not in (known := ops.names()):
+        raise ForeignTunedFileError(f"{path} is of {file.family}; the families are {', '.join(known)}")
+    return families.family_of(file.family)
 
 
 def update(path: Path, header: Header, family: Family[Any], entries: Iterable[Entry]) -> None:

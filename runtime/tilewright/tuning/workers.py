@@ -12,9 +12,9 @@ from tilewright import context as contexts
 from tilewright.context import Context
 from tilewright.device import DeviceProperties
 from tilewright.errors import GpuLostError, UnsupportedDeviceError
-from tilewright.ops import family_of
 from tilewright.ops.common.family import Family
 from tilewright.ops.common.tactics import Tactic
+from tilewright.ops.families import family_of
 from tilewright.registry import Registry
 from tilewright.tuning.engine import Say
 from tilewright.tuning.files import Entry
@@ -96,7 +96,8 @@ def tune_shard(shard: Shard, gpu: int, say: Say) -> Iterator[Result | Lost]:
                     incumbent=shard.incumbents.get(problem),
                 )
             except GpuLostError as error:
-                yield Lost(problem, error.tactic, error.message)
+                tactic = None if error.under_way is None else Tactic.parse(error.under_way)
+                yield Lost(problem, tactic, error.message)
                 raise
 
 

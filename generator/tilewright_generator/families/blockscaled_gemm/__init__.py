@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tilewright_generator.families import Family
 from tilewright_generator.families.blockscaled_gemm.config import BlockscaledGemmConfig
 from tilewright_generator.families.blockscaled_gemm.kernel import (
     build,
@@ -12,6 +11,7 @@ from tilewright_generator.families.blockscaled_gemm.kernel import (
 )
 from tilewright_generator.families.blockscaled_gemm.rules import RULES
 from tilewright_generator.families.blockscaled_gemm.source import template, variables
+from tilewright_generator.families.family import Family
 
 FAMILY = Family(
     name="blockscaled_gemm",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright_generator.families import Family
+from tilewright_generator.families.family import Family
 from tilewright_generator.families.gemm.config import GemmConfig
 from tilewright_generator.families.gemm.kernel import build, facts, kernel_name, summary, variables
 from tilewright_generator.families.gemm.rules import RULES

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright_generator.families import Family
+from tilewright_generator.families.family import Family
 from tilewright_generator.families.quantize.config import QuantizeConfig
 from tilewright_generator.families.quantize.kernel import (
     build,

@@ -39,7 +39,8 @@ from tilewright.ops.blockscaled_gemm.cost_work import (
 )
 from tilewright.ops.blockscaled_gemm.problem import BITS, Kind, Problem
 from tilewright.ops.common.estimates import Estimate
-from tilewright.ops.common.tactics import Tactic, cluster_unit, extents
+from tilewright.ops.common.fitting import cluster_unit
+from tilewright.ops.common.tactics import Tactic, extents
 from tilewright.table import KernelRecord
 
 # The hardware. Multiplications of an SM a clock, by the bits of the wider operand: dense peaks of the data

@@ -8,18 +8,9 @@ from dataclasses import replace
 from tilewright.ops.blockscaled_gemm.cost import estimator, peak
 from tilewright.ops.blockscaled_gemm.problem import BLOCK, Alignment, Kind, Problem
 from tilewright.ops.blockscaled_gemm.words import WORDS
-from tilewright.ops.common.family import Family, later
-from tilewright.ops.common.tactics import (
-    MATRIX_SETTINGS,
-    Tactic,
-    cluster_unit,
-    misfit_cluster,
-    misfit_settings,
-    misfit_splits,
-    plain,
-    rearranged,
-    splittings,
-)
+from tilewright.ops.common.family import Family
+from tilewright.ops.common.fitting import cluster_unit, misfit_cluster, misfit_splits, splittings
+from tilewright.ops.common.tactics import MATRIX_SETTINGS, Tactic, misfit_settings, plain, rearranged
 from tilewright.table import KernelRecord
 
 # Clusters that selection weighs, by the M that a kernel's clusters are multiples of (2: two SMs share an
@@ -147,9 +138,6 @@ def idle(record: KernelRecord, problem: Problem) -> bool:
 
 
 # What the family's rules know (the generator's `Arch`).
-TARGETS = (
-    "sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_110a", "sm_110f", "sm_120a", "sm_120f", "sm_121a",
-)  # fmt: skip
 
 FAMILY: Family[Problem] = Family(
     words=WORDS,
@@ -162,7 +150,5 @@ FAMILY: Family[Problem] = Family(
     idle=idle,
     peak=peak,
     variants=rearranged,
-    copied=later("tilewright.ops.blockscaled_gemm.planning", "copied"),
     decisive=DECISIVE,
-    targets=TARGETS,
 )

@@ -69,7 +69,8 @@ def placed(
 def copied(
     context: Context, problem: Problem, device: DeviceProperties
 ) -> tuple[Problem, tuple[str, ...]] | None:
-    """As `Family.copied`: what a call plans for contiguous operands."""
+    """What a call plans for contiguous operands: what is computed instead, and the arguments that are copied;
+    None where none is."""
     m, n, k = problem.m, problem.n, problem.k
 
     def operand(name: str, rows: int) -> tuple[torch.Tensor, torch.Tensor]:

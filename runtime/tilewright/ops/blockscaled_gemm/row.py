@@ -9,6 +9,10 @@ from tilewright.ops.blockscaled_gemm.problem import BLOCK, OUTPUTS
 from tilewright.ops.common.row import ALIGNMENT, CLUSTER, SCHEDULER, SHARED_BYTES, TILE, C
 from tilewright.schema import Anything, Array, Boolean, Enum, Integer, Object, Union, fields
 
+# That a spec of the family may name.
+TARGETS = (
+    "sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_110a", "sm_110f", "sm_120a", "sm_120f", "sm_121a",
+)  # fmt: skip
 CONFIG = Object(
     {
         **fields("ab", Enum(tuple(BLOCK))),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -164,11 +165,12 @@ def _raises(registry: Registry, record: KernelRecord) -> str | None:
 def _copied(
     context: Context, family: Family[Any], problem: Any, device: DeviceProperties, error: NoKernelError
 ) -> tuple[Any, tuple[str, ...]] | None:
-    """As `Family.copied`; where that is not known, or the op refuses to copy, `error` says so."""
-    if family.copied is None:
-        return None
+    """What the op computes instead of a problem that no kernel takes, and the arguments that it copies
+    (`out`: writes elsewhere first), as the family's `planning.copied` says; None where it copies nothing.
+    Where that is not known, or the op refuses to copy, `error` says so."""
     try:
-        return family.copied(context, problem, device)
+        planning = import_module(f"tilewright.ops.{family.name}.planning")
+        return planning.copied(context, problem, device) if hasattr(planning, "copied") else None
     except ImportError:
         error.hint = "The op may copy and pad its operands; without torch that is not known here."
     except ArgumentError as refusal:

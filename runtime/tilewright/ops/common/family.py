@@ -6,22 +6,16 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from tilewright.device import DeviceProperties
 from tilewright.errors import ArgumentError
 from tilewright.ops.common.estimates import Estimate
-from tilewright.ops.common.selection import Choice, Selection
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.common.words import Words
 from tilewright.registry import Registry
 from tilewright.table import KernelRecord, Rows
-
-if TYPE_CHECKING:
-    from tilewright.context import Context
-    from tilewright.tuning.tuned import Tuned
 
 
 class Problem(Protocol):
@@ -73,15 +67,6 @@ _kinds: WeakKeyDictionary[
 _kinds = WeakKeyDictionary()
 
 
-def later(module: str, name: str) -> Callable[..., Any]:
-    """A module's function, imported when it is called: a selection needs no torch, a plan does."""
-
-    def call(*arguments: Any) -> Any:
-        return getattr(import_module(module), name)(*arguments)
-
-    return call
-
-
 @dataclass(frozen=True)
 class Family(Generic[P]):
     """Chooses among a family's kernels: deterministic, and able to say why. Needs no torch.
@@ -117,14 +102,6 @@ class Family(Generic[P]):
     decisive: tuple[str, ...] = ()
     """Fields of a kind that `misfit_kind` wants equal to those of a kernel's configuration, which are text:
     by them kernels are passed over before their rows are parsed."""
-
-    copied: Callable[[Context, P, DeviceProperties], tuple[P, tuple[str, ...]] | None] | None = None
-    """What the op computes instead of a problem that no kernel takes, and the arguments that it copies
-    (`out`: writes elsewhere first); None where it copies nothing. Needs torch. None at all where the family
-    does not say."""
-
-    targets: tuple[str, ...] = ()
-    """The targets that a spec of the family may name."""
 
     @property
     def name(self) -> str:
@@ -224,34 +201,25 @@ class Family(Generic[P]):
         ranked.sort(key=lambda one: one[:3])
         return [candidate for *_, candidate in ranked]
 
-    def choose(
+    def legal(
         self,
         registry: Registry,
         records: Sequence[KernelRecord],
         problem: P,
         device: DeviceProperties,
-        tactic: Tactic | None = None,
-        *,
-        tuned: Tuned | None = None,
-    ) -> Choice:
-        """The tactic for a problem: the one demanded, if it is legal; else the one tuned for it, or for its
-        nearest neighbour; else the model's first; without a model, the first kernel of the table.
+        tactic: Tactic,
+    ) -> KernelRecord:
+        """The kernel of a tactic that is demanded for a problem; `records` are those that run on the device.
 
-        A built kernel is preferred where it is about as good (`BUILT_WITHIN`). Where TILEWRIGHT_JIT=0
-        forbids to build, only built ones count, if there are any. One that needs newer CUTLASS headers than
-        there are counts if it is built.
-
-        Raises ArgumentError for a demanded tactic that does not fit, NoKernelError where none does.
+        Raises NoKernelError where no table lists it, ArgumentError where it does not compute the problem.
         """
-        if tactic is None:
-            return Selection(self, registry, records, problem, device).choose(tuned)
         record = self.demanded(registry, tactic)
         reason = self.misfit_tactic(tactic, record, problem)
         if reason is None and record not in records:
             reason = f"it is compiled for {record.arch}, which does not run on {device.name}"
         if reason is not None:
             raise _misfit(tactic, problem, reason)
-        return Choice(tactic, record, "demanded", "the caller names it")
+        return record
 
     def check_demand(self, registry: Registry, tactic: Tactic, problem: P) -> None:
         """Judges a tactic demanded for an empty problem, which needs no kernel, by what has no extents.

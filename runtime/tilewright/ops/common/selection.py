@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from tilewright.builds import jit_allowed
 from tilewright.errors import NoKernelError
+from tilewright.ops.common.family import Family, P
 from tilewright.ops.common.tactics import Tactic
 from tilewright.table import KernelRecord
 
 if TYPE_CHECKING:
     from tilewright.device import DeviceProperties
     from tilewright.ops.common.estimates import Estimate
-    from tilewright.ops.common.family import Candidate, Family
+    from tilewright.ops.common.family import Candidate
     from tilewright.registry import Registry
     from tilewright.tuning.tuned import Tuned
 
@@ -41,7 +42,32 @@ class Choice(NamedTuple):
     why: str
 
 
-class Selection:
+def choose(
+    family: Family[P],
+    registry: Registry,
+    records: Sequence[KernelRecord],
+    problem: P,
+    device: DeviceProperties,
+    *,
+    tactic: Tactic | None = None,
+    tuned: Tuned | None = None,
+) -> Choice:
+    """The tactic for a problem: the one demanded, if it is legal; else the one tuned for it, or for its
+    nearest neighbour; else the model's first; without a model, the first kernel of the table.
+
+    `records` are the family's kernels that run on the device. A built kernel is preferred where it is about
+    as good (`BUILT_WITHIN`). Where TILEWRIGHT_JIT=0 forbids to build, only built ones count, if there are
+    any. One that needs newer CUTLASS headers than there are counts if it is built.
+
+    Raises ArgumentError for a demanded tactic that does not fit, NoKernelError where none does.
+    """
+    if tactic is None:
+        return _Selection(family, registry, records, problem, device).choose(tuned)
+    record = family.legal(registry, records, problem, device, tactic)
+    return Choice(tactic, record, "demanded", "the caller names it")
+
+
+class _Selection:
     """One choice for one problem. `records` are the family's kernels that run on the device."""
 
     def __init__(

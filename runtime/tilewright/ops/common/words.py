@@ -8,12 +8,12 @@ and `tune`, and which sizes these take. Plain data: it imports neither torch nor
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from tilewright.errors import ArgumentError
+from tilewright.spelling import did_you_mean
 
 P = TypeVar("P")
 Fields: TypeAlias = "Mapping[str, Any]"
@@ -229,12 +229,6 @@ class Words(Generic[P]):
             one.check(value, fields)
             fields[name] = value
         return self.problem(**fields)
-
-
-def did_you_mean(wrong: str, known: Iterable[str]) -> str:
-    """`; did you mean 'relu'?`, or nothing."""
-    near = difflib.get_close_matches(wrong.lower(), list(known), n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def _option(name: str) -> str:

@@ -6,16 +6,9 @@ from collections.abc import Callable
 
 from tilewright.device import DeviceProperties
 from tilewright.ops.common.estimates import Estimate
-from tilewright.ops.common.family import Family, later
-from tilewright.ops.common.tactics import (
-    MATRIX_SETTINGS,
-    Tactic,
-    misfit_cluster,
-    misfit_settings,
-    misfit_splits,
-    rearranged,
-    splittings,
-)
+from tilewright.ops.common.family import Family
+from tilewright.ops.common.fitting import misfit_cluster, misfit_splits, splittings
+from tilewright.ops.common.tactics import MATRIX_SETTINGS, Tactic, misfit_settings, rearranged
 from tilewright.ops.gemm import cost
 from tilewright.ops.gemm.problem import Kind, Problem
 from tilewright.ops.gemm.words import WORDS
@@ -78,7 +71,6 @@ def estimator(
 
 
 # What the family's rules know (the generator's `Arch`).
-TARGETS = ("sm_90a",)
 
 FAMILY: Family[Problem] = Family(
     words=WORDS,
@@ -91,7 +83,5 @@ FAMILY: Family[Problem] = Family(
     idle=idle,
     peak=cost.peak,
     variants=rearranged,
-    copied=later("tilewright.ops.gemm.planning", "copied"),
     decisive=DECISIVE,
-    targets=TARGETS,
 )

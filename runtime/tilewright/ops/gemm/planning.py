@@ -73,7 +73,8 @@ def placed(
 def copied(
     context: Context, problem: Problem, device: DeviceProperties
 ) -> tuple[Problem, tuple[str, ...]] | None:
-    """As `Family.copied`: what a call plans for contiguous operands."""
+    """What a call plans for contiguous operands: what is computed instead, and the arguments that are copied;
+    None where none is."""
 
     def matrix(rows: int, columns: int, dtype: torch.dtype, *, row_major: bool = True) -> torch.Tensor:
         shape = (problem.batch, rows, columns) if row_major else (problem.batch, columns, rows)

@@ -12,6 +12,8 @@ from tilewright.schema import Anything, Boolean, Enum, Object, fields
 _TYPE = Enum(tuple(BYTES))
 _LAYOUT = Enum(("tn", "tt", "nn", "nt"))
 
+# That a spec of the family may name.
+TARGETS = ("sm_90a",)
 CONFIG = Object(
     {
         **fields(("a", "b", "d"), _TYPE),

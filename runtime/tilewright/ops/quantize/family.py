@@ -68,7 +68,6 @@ def idle(record: KernelRecord, problem: Problem) -> bool:
 
 
 # What the family's rules know (the generator's `Arch`).
-TARGETS = ("sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_110f", "sm_120a", "sm_120f", "sm_121a")
 
 FAMILY: Family[Problem] = Family(
     words=WORDS,
@@ -80,5 +79,4 @@ FAMILY: Family[Problem] = Family(
     estimator=estimator,
     idle=idle,
     decisive=DECISIVE,
-    targets=TARGETS,
 )

@@ -16,6 +16,17 @@ from tilewright.ops.quantize.problem import (
 )
 from tilewright.schema import Anything, Boolean, Enum, Integer, Object, fields
 
+# That a spec of the family may name.
+TARGETS = (
+    "sm_90a",
+    "sm_100a",
+    "sm_100f",
+    "sm_103a",
+    "sm_110f",
+    "sm_120a",
+    "sm_120f",
+    "sm_121a",
+)
 CONFIG = Object(
     {
         "format": Enum(tuple(BLOCK)),

@@ -1,0 +1,64 @@
+"""Which tactics a kernel of matrix products takes, and those with which a first selection weighs it."""
+
+from __future__ import annotations
+
+import functools
+
+from tilewright.ops.common.tactics import Tactic, extents, plain
+from tilewright.table import KernelRecord
+
+STREAM_K_SPLITS = (2, 3, 4, 6, 8, 12, 16)  # that selection weighs
+
+
+def misfit_splits(tactic: Tactic, record: KernelRecord) -> str | None:
+    """Why the kernel does not cut k as the tactic says; None where it does."""
+    splits = tactic.splits > 1 or tactic.decomposition in ("split_k", "stream_k")
+    if splits and record.config["scheduler"] != "stream_k":
+        return "only stream-K kernels split k"
+    return None
+
+
+def misfit_cluster(tactic: Tactic, record: KernelRecord) -> str | None:
+    """Why the kernel does not run in the tactic's clusters; None where it does."""
+    if not tactic.cluster and not tactic.fallback:
+        return None
+    own = record.config["cluster"]
+    if own != "dynamic":
+        return f"its cluster is {own[0]}x{own[1]}, compiled in"
+    if not tactic.cluster:
+        return f"fallback is {tactic.fallback} and there is no cluster to fall back from"
+    unit = cluster_unit(record)
+    cluster = extents(tactic.cluster)
+    fallback = extents(tactic.fallback) if tactic.fallback else unit
+    for what, shape in (("cluster", cluster), ("fallback", fallback)):
+        if any(side & (side - 1) for side in shape):
+            return f"{what} {shape[0]}x{shape[1]} has a side that is not a power of two"
+    for what, shape, whose, part in (
+        ("cluster", cluster, "its", unit),
+        ("fallback", fallback, "its", unit),
+        ("cluster", cluster, "the fallback's", fallback),
+    ):
+        if shape[0] % part[0] or shape[1] % part[1]:
+            return f"{what} {shape[0]}x{shape[1]} is not made of {whose} {part[0]}x{part[1]} thread blocks"
+    return None
+
+
+def cluster_unit(record: KernelRecord) -> tuple[int, int]:
+    """What a kernel's run-time clusters are made of, in thread blocks along its own m and n."""
+    m, n = record.facts.get("cluster_multiple", (1, 1))
+    return m, n
+
+
+def splittings(record: KernelRecord, k: int) -> tuple[Tactic, ...]:
+    """A kernel's ways to cut k that a first selection weighs: deterministic ones, a few splits."""
+    if record.config["scheduler"] != "stream_k":
+        return (plain(record.name),)
+    k_tiles = -(-k // record.config["tile"][2])
+    return _splittings(record.name, min(k_tiles, STREAM_K_SPLITS[-1]))
+
+
+@functools.lru_cache(maxsize=4096)
+def _splittings(kernel: str, most_splits: int) -> tuple[Tactic, ...]:
+    whole = [Tactic(kernel, decomposition=how) for how in ("data_parallel", "stream_k")]
+    split = [Tactic(kernel, decomposition="split_k", splits=n) for n in STREAM_K_SPLITS if n <= most_splits]
+    return (*whole, *split)

@@ -1,0 +1,136 @@
+"""What may know what: no circle of imports, and no family's name outside of what is the family's."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+from tilewright import ops
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = {"tilewright": ROOT / "runtime", "tilewright_generator": ROOT / "generator"}
+
+# Circles that are still there; nobody may add one.
+KNOWN_CIRCLES = {
+    ("tilewright.ops.common.calls", "tilewright.ops.common.plan"),
+    *((f"tilewright.ops.{name}.prepared", "tilewright.prepared") for name in ops.names()),
+}
+
+
+def modules(packages: Mapping[str, Path] = PACKAGES) -> dict[str, Path]:
+    """The files of all modules, by name."""
+    found = {}
+    for package, folder in packages.items():
+        for path in sorted((folder / package).rglob("*.py")):
+            parts = path.relative_to(folder).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imports(name: str, source: str, known: Mapping[str, object]) -> set[str]:
+    """The known modules that a module imports.
+
+    Every import statement counts: at the top, in a function (done when it is called), under TYPE_CHECKING
+    (never done). So does `import_module` of a text, in which `{x}` stands for any part of a module's name
+    (`{__name__}` for what it is). What does not count: that a module's packages are imported with it, and
+    `import_module` of what a variable holds.
+    """
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {one.name for one in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name}: a relative import"
+            whole = {f"{node.module}.{one.name}" for one in node.names}
+            found |= {one if one in known else str(node.module) for one in whole}
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            text = node.args[0]
+            if isinstance(text, ast.JoinedStr):
+                pattern = "".join(_pattern(part, name) for part in text.values)
+                found |= {one for one in known if re.fullmatch(pattern, one)}
+            elif isinstance(text, ast.Constant):
+                found.add(str(text.value))
+    return {one for one in found if one in known and one != name}
+
+
+def _pattern(part: ast.expr, name: str) -> str:
+    if isinstance(part, ast.Constant):
+        return re.escape(str(part.value))
+    assert isinstance(part, ast.FormattedValue)
+    return re.escape(name) if ast.unparse(part.value) == "__name__" else r"[\w.]+"
+
+
+def circles(graph: Mapping[str, set[str]]) -> Iterator[tuple[str, ...]]:
+    """Circles of a graph, each from its first module by name; when they are cut there, there is none."""
+    left = {name: set(others) for name, others in graph.items()}
+    while True:
+        try:
+            TopologicalSorter(left).prepare()
+        except CycleError as error:
+            *circle, _ = error.args[1]
+            circle.reverse()  # so that each imports the next
+            first = circle.index(min(circle))
+            circle = circle[first:] + circle[:first]
+            yield tuple(circle)
+            left[circle[0]].discard(circle[1 % len(circle)])
+        else:
+            return
+
+
+def test_there_is_no_circle_of_imports() -> None:
+    known = modules()
+    graph = {name: imports(name, path.read_text(encoding="utf-8"), known) for name, path in known.items()}
+    assert sum(map(len, graph.values())) > 1000, "imports are not seen"
+    found = {circle for circle in circles(graph) if circle not in KNOWN_CIRCLES}
+    assert not found, "\n".join(" -> ".join((*circle, circle[0])) for circle in sorted(found))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import p.b",
+        "from p import b",
+        "from p.b import x",
+        "def f():\n    from p.b import x",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from p.b import x",
+        "import_module(f'p.{name}')",
+        "importlib.import_module('p.b')",
+    ],
+)
+def test_a_circle_is_seen_wherever_the_import_stands(text: str) -> None:
+    known = dict.fromkeys(("p.a", "p.b", "p.d"))
+    assert imports("p.a", text, known) >= {"p.b"}
+    graph = {"p.a": imports("p.a", text, known), "p.b": {"p.c"}, "p.c": {"p.a"}}
+    assert list(circles(graph)) == [("p.a", "p.b", "p.c")]
+    assert not list(circles(graph | {"p.c": set()}))
+
+
+def test_a_family_is_named_in_its_own_folders_alone() -> None:
+    """In tracked files of the generator and the runtime."""
+    found = []
+    for name in ops.names():
+        grep = ["git", "-C", str(ROOT), "grep", "-nIw", "-e", name, "--", "generator", "runtime"]
+        lines = subprocess.run(grep, capture_output=True, text=True, check=False).stdout.splitlines()
+        assert lines, "git finds nothing"
+        found += [line for line in lines if not OWN.match(line) and names_it(line, name)]
+    assert not found, "\n".join(found)
+
+
+# Where a family's name may stand besides its folders.
+OWN = re.compile(
+    rf"(generator/tilewright_generator/families|runtime/tilewright/ops)/({'|'.join(ops.names())})/"
+    r"|runtime/include/tilewright/"  # device code; CUTLASS has a namespace of such a name, too
+    r"|runtime/tilewright/__init__\.py:"  # the public ops
+    r"|runtime/tilewright/reference/"  # the reference has functions of its own, one of such a name
+)
+
+
+def names_it(line: str, family: str) -> bool:
+    """Whether a line names a family otherwise than by its public op: `tilewright.gemm`."""
+    return re.search(rf"(?<!\btilewright\.)\b{family}\b", line) is not None
