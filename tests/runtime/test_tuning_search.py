@@ -256,7 +256,7 @@ def test_a_lost_gpu_ends_it_and_names_the_tactic(registry: Registry) -> None:
     names = order(registry)
     with pytest.raises(GpuLostError) as caught:
         run(registry, Times(registry, {names[1]: GpuLostError("gone")}))
-    assert caught.value.tactic == Tactic(names[1])
+    assert caught.value.under_way == str(Tactic(names[1]))
 
 
 def test_the_time_of_a_problem_is_bounded(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
