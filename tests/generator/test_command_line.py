@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator
 from importlib import import_module
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import click
 import pytest
-from command_line import Command, run_in_a_process
+from command_line import ROOT, Command, run_in_a_process
 
 from tilewright_generator import cli
 from tilewright_generator.cli import verbosity
@@ -110,3 +111,50 @@ def test_a_shell_completes(line: str, found: str) -> None:
     assert (answer.code, answer.out) == (0, f"plain,{found}\n")
     script = run_in_a_process(_TILEWRIGHT_COMPLETE="zsh_source")
     assert "#compdef tilewright" in script.out
+
+
+LEAVES = {name: one for name, one in COMMANDS.items() if not isinstance(one, click.Group)}
+
+
+@pytest.mark.parametrize("name", LEAVES)
+def test_every_command_takes_json_in_the_same_words(name: str) -> None:
+    (option,) = [one for one in LEAVES[name].params if "--json" in one.opts]
+    assert isinstance(option, click.Option)
+    assert option.is_flag
+    assert option.help == "Print the answer as JSON; stdout has nothing else."
+
+
+TUNED = "tuned/nvidia_h200/quantize.json"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "generate --dry-run", "check sm110_blockscaled_gemm", "list sm110_blockscaled_gemm", "explain gemm",
+        "explain --problem quantize nvfp4 m=16 k=4096 --device h200", "schema --check", "schema gemm --print",
+        "status", "status --check", "cache --cache CACHE", "doctor --device h200",
+        "build sm110_blockscaled_gemm --dry-run --cache CACHE",
+        "tune --dry-run --device h200 -s 16x4096x4096", f"tune --merge {TUNED} --out CACHE/tuned",
+        "bench compare schedule=pingpong schedule=cooperative --family gemm --dry-run -s 1x64x64",
+        "run gemm -m 16 -n 4096 -k 4096",
+    ],
+)  # fmt: skip
+def test_json_is_all_that_is_printed(
+    words: str, tilewright: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr("tilewright_generator.families.running.missing", lambda: "there is no GPU here")
+    found = tilewright(*words.replace("CACHE", str(tmp_path / "cache")).split(), "--json")
+    assert found.code in (0, 1), found.err
+    assert json.loads(found.out)
+
+
+def test_what_status_and_cache_answer(
+    tilewright: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    answer = json.loads(tilewright("status", "--json").out)
+    assert answer["in_step"] is True
+    assert {"name", "compiled", "run"} <= answer["modules"]["sm90_gemm"][0].keys()
+    answer = json.loads(tilewright("cache", "--json", "--cache", tmp_path / "none").out)
+    assert (answer["removed"], answer["not_needed"]) == (False, [])

@@ -39,7 +39,7 @@ def _some_of_each_are_built() -> None:
 
 def test_two_groups_of_kernels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = tmp_path / "x.csv", tmp_path / "x.json"
-    code = compare("--built-only", "--list-tactics", "--csv", str(files[0]), "--json", str(files[1]))
+    code = compare("--built-only", "--list-tactics", "--csv", str(files[0]), "--results", str(files[1]))
     found = capsys.readouterr()
     assert code == 0, found.err
     assert "geomean" in found.out

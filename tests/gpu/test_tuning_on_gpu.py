@@ -44,7 +44,7 @@ def context() -> Context:
 @pytest.mark.usefixtures("context")
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record = tmp_path / "x.json"
-    assert invoke(["tune", *SIZES, "--built-only", "--json", str(record)]) == 0, capsys.readouterr().err
+    assert invoke(["tune", *SIZES, "--built-only", "--results", str(record)]) == 0, capsys.readouterr().err
     results = {one["problem"]["m"]: one for one in json.loads(record.read_text())["results"]}
     assert set(results) == {16, 512, 1024}
     with contexts.use(Context()) as fresh:

@@ -103,7 +103,7 @@ def test_a_dry_run_needs_no_torch() -> None:
         ([*ULTRA, "--build", "--built-only"], "exclude each other"),
         ([*ULTRA, "--device", "b300"], "describes a GPU for --dry-run"),
         ([*ULTRA, "--csv", "/nowhere/x.csv"], "there is no folder /nowhere"),
-        ([*ULTRA, "--dry-run", "--json", "x.json"], "a dry run has nothing to write"),
+        ([*ULTRA, "--dry-run", "--results", "x.json"], "a dry run has nothing to write"),
         ([*ULTRA, "--iters", "0"], "--iters"),
         (["k_tile=768"], "Missing argument 'B'"),
     ],
@@ -159,7 +159,7 @@ MEASURED = ["--iters", "7", "--seed", "3", "-s", "16x4096x7168", "-s", "4096x409
 
 @pytest.mark.usefixtures("gpu")
 def test_a_whole_comparison(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    files = ["--csv", project / "x.csv", "--json", project / "x.json"]
+    files = ["--csv", project / "x.csv", "--results", project / "x.json"]
     arguments = ["wide", "narrow", "--labels", "wide", "thin", "--root", project, *MEASURED, *files]
     assert compare(*arguments, "--list-tactics") == 0
     found = capsys.readouterr()

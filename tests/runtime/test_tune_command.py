@@ -113,8 +113,8 @@ def test_a_dry_run_and_a_report_of_a_file_need_no_torch(tmp_path: Path) -> None:
         (["--merge"], "--merge takes tuned FILEs"),
         (["--merge", "nofile.json"], "there is no file nofile.json"),
         (["--report", "x.html", "nofile.json"], "there is no file nofile.json"),
-        ([*SIZES, "--dry-run", "--json", "x.json"], "a dry run has nothing to write"),
-        ([*SIZES, "--json", "/nowhere/x.json"], "there is no folder /nowhere"),
+        ([*SIZES, "--dry-run", "--results", "x.json"], "a dry run has nothing to write"),
+        ([*SIZES, "--results", "/nowhere/x.json"], "there is no folder /nowhere"),
         ([*SIZES, "--dtype", "fp3"], "one of bf16"),
         (["--sizes", "tiny"], "tiny is none of"),
         ([*SIZES, "--keep", "0"], "--keep"),
@@ -143,7 +143,7 @@ def gpu(
 
 
 def test_tuning_resuming_and_again(gpu: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert tune(*SIZES, "--json", tmp_path / "x.json") == 0
+    assert tune(*SIZES, "--results", tmp_path / "x.json") == 0
     found = capsys.readouterr()
     assert "[2/2] gemm 32x48x64 bf16 x bf16 -> bf16, layout tn: " in found.err
     assert "2 problems tuned in " in found.out

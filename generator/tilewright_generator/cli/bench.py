@@ -46,13 +46,14 @@ def command() -> None:
 @click.option("--rearrange", is_flag=True, help="Try the fastest with every raster order and swizzle, too.")
 @click.option("--labels", nargs=2, metavar="A B", help="The groups' names. Default: from their filters.")
 @click.option("--csv", "csv_file", type=_FILE, help="Write the table as CSV.")
-@click.option("--json", "json_file", type=_FILE, help="Write all there is, with GPU and settings.")
+@click.option("--results", type=_FILE, help="Write what --json prints: all there is, with GPU and settings.")
+@common.json_option
 @click.option("--build", is_flag=True, help="First build the kernels that are not built.")
 @click.option("--built-only", is_flag=True, help="Compare without the kernels that are not built.")
 @click.option("--dry-run", is_flag=True, help="Only say which kernels and problems would be compared.")
 @click.option("--device", type=click.Choice(common.DEVICES), help="With --dry-run: on this GPU instead.")
 @click.option("--root", metavar="DIRECTORY", help="Project whose kernels run (default: as `run`).")
-def compare(*, csv_file: Path | None, json_file: Path | None, **options: Any) -> int:
+def compare(*, csv_file: Path | None, results: Path | None, as_json: bool, **options: Any) -> int:
     """Measure the best tactic of group A beside that of group B, problem by problem.
 
     A and B are filters, as --filter takes them, with all terms in one argument: 'arch=sm103 k_tile=768'.
@@ -68,8 +69,8 @@ def compare(*, csv_file: Path | None, json_file: Path | None, **options: Any) ->
     computes something wrong.
     """
     settings = _Settings(words=problem_options.given(options), **options)
-    settings.check(csv_file, json_file)
-    return _compare(settings, csv_file, json_file)
+    settings.check(csv_file, results)
+    return _compare(settings, _Outputs(csv_file, results, as_json))
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,16 @@ class _Settings:
                 raise UsageError(f"{path}: there is no folder {path.parent}")
 
 
-def _compare(settings: _Settings, csv_file: Path | None, json_file: Path | None) -> int:
+@dataclass(frozen=True)
+class _Outputs:
+    """Where the answer goes, besides the table."""
+
+    csv: Path | None
+    results: Path | None
+    as_json: bool  # to stdout, in the table's place
+
+
+def _compare(settings: _Settings, outputs: _Outputs) -> int:
     from tilewright import context, ops  # noqa: PLC0415 (`--help` needs no runtime)
     from tilewright.benchmarking import planned, problems, sizes  # noqa: PLC0415
     from tilewright.benchmarking.errors import CannotCompareError  # noqa: PLC0415
@@ -136,15 +146,25 @@ def _compare(settings: _Settings, csv_file: Path | None, json_file: Path | None)
         family = family_of(name)
         a, b = (stand(group, family, found[0], device, registry) for group in pair)
         if settings.dry_run:
-            for line in planned.text(family, found, (a, b), device):
-                click.echo(line)
+            _show_plan(list(planned.text(family, found, (a, b), device)), found, (a, b), outputs)
             return 0
         assert device is not None
         a, b = groups.ready(
             (a, b), family, found[0], device=device, registry=registry, build=settings.build,
             built_only=settings.built_only,
         )  # fmt: skip
-        return _Run(settings, family, (a, b), device, csv_file, json_file).measure(found)
+        return _Run(settings, family, (a, b), device, outputs).measure(found)
+
+
+def _show_plan(
+    lines: list[str], problems: list[Any], standings: tuple[Standing, Standing], outputs: _Outputs
+) -> None:
+    """What a dry run says."""
+    if outputs.as_json:
+        sides = {key: groups.as_json(one) for key, one in zip("ab", standings, strict=True)}
+        common.print_json({"dry_run": True, "groups": sides, "problems": [asdict(one) for one in problems]})
+    else:
+        click.echo("\n".join(lines))
 
 
 def _device(current: Context, settings: _Settings, lacking: str | None) -> DeviceProperties | None:
@@ -168,8 +188,7 @@ class _Run:
     family: Family[Any]
     standings: tuple[Standing, Standing]
     device: DeviceProperties
-    csv_file: Path | None
-    json_file: Path | None
+    outputs: _Outputs
 
     @property
     def labels(self) -> tuple[str, str]:
@@ -202,16 +221,20 @@ class _Run:
         from tilewright.benchmarking import report  # noqa: PLC0415
 
         tactics = self.settings.list_tactics
-        for line in report.notes(made, self.labels, tactics):
-            click.echo(line)
-        click.echo(report.table(made, self.labels))
-        if self.csv_file is not None:
-            self.csv_file.write_text(report.as_csv(made, self.labels), encoding="utf-8", newline="\n")
-        if self.json_file is not None:
-            head = {**head, "settings": self.settings.as_json(), "family": self.family.name}
-            head["groups"] = {key: groups.as_json(one) for key, one in zip("ab", self.standings, strict=True)}
-            document = json.dumps(report.as_json(made, self.labels, head, tactics), indent=1)
-            self.json_file.write_text(f"{document}\n", encoding="utf-8", newline="\n")
+        if not self.outputs.as_json:
+            for line in report.notes(made, self.labels, tactics):
+                click.echo(line)
+            click.echo(report.table(made, self.labels))
+        if self.outputs.csv is not None:
+            self.outputs.csv.write_text(report.as_csv(made, self.labels), encoding="utf-8", newline="\n")
+        head = {**head, "settings": self.settings.as_json(), "family": self.family.name}
+        head["groups"] = {key: groups.as_json(one) for key, one in zip("ab", self.standings, strict=True)}
+        document = report.as_json(made, self.labels, head, tactics)
+        if self.outputs.results is not None:
+            text = json.dumps(document, indent=1)
+            self.outputs.results.write_text(f"{text}\n", encoding="utf-8", newline="\n")
+        if self.outputs.as_json:
+            common.print_json(document)
 
 
 def _progress(one: Comparison, number: int, of: int) -> None:

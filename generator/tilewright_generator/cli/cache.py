@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from tilewright_generator.cli import common
 from tilewright_generator.words import counted
+
+if TYPE_CHECKING:
+    from tilewright.build.eviction import Debris
 
 _DAY = 24 * 3600.0
 _MIB = 1 << 20
@@ -25,7 +31,8 @@ _MIB = 1 << 20
 )
 @click.option("--dry-run", is_flag=True, help="With --prune: say what would be removed.")
 @click.option("--cache", type=click.Path(path_type=Path, file_okay=False), help="Default: $TILEWRIGHT_CACHE.")
-def command(*, prune: bool, older_than: float, dry_run: bool, cache: Path | None) -> None:
+@common.json_option
+def command(*, prune: bool, older_than: float, dry_run: bool, cache: Path | None, as_json: bool) -> None:
     """Say how large the build cache is, and what of it no library in force needs any more: objects and
     libraries of other sources, headers or compilers, what was set aside as damaged, and old logs.
 
@@ -38,18 +45,30 @@ def command(*, prune: bool, older_than: float, dry_run: bool, cache: Path | None
 
     store = Store(cache)
     sizes = store.sizes()
-    click.echo(f"{store.root}")
-    for name, size in (*sizes.items(), ("total", sum(sizes.values()))):
-        click.echo(f"  {name:10}  {size / _MIB:10.1f} MiB")
     found = eviction.debris(store, paths.include_dir(), older_than * _DAY)
-    total = sum(each.bytes for each in found) / _MIB
-    if prune and dry_run:
-        for each in found:
-            click.echo(f"  {each.bytes / _MIB:10.1f} MiB  {each.path.relative_to(store.root)}: {each.why}")
-    elif not prune:
-        for why, count in Counter(each.why for each in found).items():
-            click.echo(f"  not needed: {count} x {why}")
-    if prune and not dry_run:
+    removes = prune and not dry_run
+    if removes:
         eviction.remove(store, found)
-    said = "removed" if prune and not dry_run else "can be removed (--prune)"
-    click.echo(f"{counted(len(found), 'item')} of {total:.1f} MiB {said}")
+    if as_json:
+        debris = [each._asdict() for each in found]
+        common.print_json({"cache": store.root, "bytes": sizes, "removed": removes, "not_needed": debris})
+        return
+    for line in _lines(store.root, sizes, found, each_one=prune and dry_run, removed=removes):
+        click.echo(line)
+
+
+def _lines(
+    root: Path, sizes: Mapping[str, int], found: Sequence[Debris], *, each_one: bool, removed: bool
+) -> Iterator[str]:
+    yield str(root)
+    for name, size in (*sizes.items(), ("total", sum(sizes.values()))):
+        yield f"  {name:10}  {size / _MIB:10.1f} MiB"
+    if each_one:
+        for each in found:
+            yield f"  {each.bytes / _MIB:10.1f} MiB  {each.path.relative_to(root)}: {each.why}"
+    elif not removed:
+        for why, count in Counter(each.why for each in found).items():
+            yield f"  not needed: {count} x {why}"
+    total = sum(each.bytes for each in found) / _MIB
+    said = "removed" if removed else "can be removed (--prune)"
+    yield f"{counted(len(found), 'item')} of {total:.1f} MiB {said}"

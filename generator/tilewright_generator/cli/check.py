@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,7 +51,7 @@ def command(
         left_out = {each.spec.module: len(each.rejected) for each in inputs.expansions if each.rejected}
         tuned = [] if drift else [one.as_json() for one in tuned_defaults.read(inputs.project)]
         answer = {"drift": listed, "other_templates": others, "left_out": left_out, "tuned": tuned}
-        click.echo(json.dumps(answer, indent=1))
+        common.print_json(answer)
         return 1 if drift else 0
     for line in report.left_out(inputs.expansions):
         click.echo(line)

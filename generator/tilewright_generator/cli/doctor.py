@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,9 +34,7 @@ def command(*, root: Path | None, device: str | None, as_json: bool) -> int:
     findings = doctor.diagnose(context, DESCRIBED[device] if device else None)
     counts = {level: sum(each.level == level for each in findings) for level in doctor.LEVELS}
     if as_json:
-        click.echo(
-            json.dumps({"counts": counts, "findings": [each._asdict() for each in findings]}, indent=1)
-        )
+        common.print_json({"counts": counts, "findings": [each._asdict() for each in findings]})
     else:
         _show(findings)
         worse = ", ".join(counted(counts[level], level) for level in ("warning", "problem"))

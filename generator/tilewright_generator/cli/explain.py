@@ -87,7 +87,7 @@ def command(
     else:
         found = [named(words[0].removesuffix(".cu"), common.read(root, None, specs, ()).expansions)]
     if as_json:
-        click.echo(json.dumps([_as_json(candidate) for candidate in found], indent=1))
+        common.print_json([_as_json(candidate) for candidate in found])
         return
     for line in _whole(found[0]) if len(found) == 1 else _many(found):
         click.echo(line)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -57,7 +56,7 @@ def command(
         plan = generation.make_plan(inputs.project, inputs.expansions, inputs.only, inputs.everything, force)
         if as_json:
             answer = {"applied": not dry_run} | report.as_json(plan, inputs.expansions)
-            click.echo(json.dumps(answer, indent=1))
+            common.print_json(answer)
         else:
             _print(plan, inputs, diff)
         if not dry_run:

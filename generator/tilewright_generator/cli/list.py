@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -73,7 +72,7 @@ def command(
         rows = [Row(kernel, there.get(kernel.name, nothing)) for kernel in kernels]
         found.append((expansion, [row for row in rows if _wanted(row.standing, built, tuned, verified)]))
     if as_json:
-        click.echo(json.dumps([_json(expansion, row) for expansion, rows in found for row in rows], indent=1))
+        common.print_json([_json(expansion, row) for expansion, rows in found for row in rows])
         return
     lines = [line for expansion, rows in found if rows for line in _module(expansion, rows, long)]
     click.echo("\n".join([*lines, _legend(gpu)]) if lines else "no kernel is so")

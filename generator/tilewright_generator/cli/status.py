@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 from tilewright_generator import status
 from tilewright_generator.cli import common
+from tilewright_generator.cli.verbosity import note
 from tilewright_generator.errors import UsageError
 from tilewright_generator.project import Project
 from tilewright_generator.words import counted
@@ -26,7 +29,10 @@ from tilewright_generator.words import counted
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="First keep what this report of `tilewright build --report` says, in benchmarks/results/compile/.",
 )
-def command(*, root: Path | None, write: bool, check: bool, release: bool, report: Path | None) -> int:
+@common.json_option
+def command(
+    *, root: Path | None, write: bool, check: bool, release: bool, report: Path | None, as_json: bool
+) -> int:
     """Say what every kernel has been through: compiled, run on a GPU, and whether that still holds.
 
     --check also fails where a kernel's last run on a GPU failed, and where more rows are stale than
@@ -37,32 +43,33 @@ def command(*, root: Path | None, write: bool, check: bool, release: bool, repor
     if release and not check:
         raise UsageError("--release goes with --check")
     project = Project.find(root)
-    if report is not None:
-        _record(project, report)
+    for line in () if report is None else _record(project, report):
+        (note if as_json else click.echo)(line)
     modules = status.verdicts(project)
     path, text = project.root / status.PAGE, status.page(modules)
     in_step = path.is_file() and path.read_bytes() == text.encode()
+    faults = status.faults(project, modules, release=release) if check else []
     if write and not in_step:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8", newline="\n")
+    elif check and not in_step:
+        faults.append(f"{path} is out of step; mend it with: tilewright status --write")
+    if as_json:
+        rows = {module: [asdict(each) for each in found] for module, found in modules}
+        common.print_json({"page": path, "in_step": in_step or write, "faults": faults, "modules": rows})
+    elif faults:
+        click.echo("\n".join(faults))
+    elif write and not in_step:
         click.echo(f"wrote {path}")
-    elif check:
-        faults = status.faults(project, modules, release=release)
-        if not in_step:
-            faults.append(f"{path} is out of step; mend it with: tilewright status --write")
-        for fault in faults:
-            click.echo(fault)
-        if faults:
-            return 1
-        click.echo(f"{path} is as the records say")
-    elif write:
+    elif write or check:
         click.echo(f"{path} is as the records say")
     else:
         click.echo(text, nl=False)
-    return 0
+    return 1 if faults else 0
 
 
-def _record(project: Project, report: Path) -> None:
+def _record(project: Project, report: Path) -> Iterator[str]:
+    """Keeps what the report says of each module, and says so."""
     from tilewright.build import records  # noqa: PLC0415 (`--help` needs none of this)
 
     found = records.read_report(report)
@@ -71,7 +78,7 @@ def _record(project: Project, report: Path) -> None:
     for table in status.tables(project):
         others = records.of_another_release(found, table, pinned)
         if others:
-            click.echo(
+            yield (
                 f"{table.module}: {counted(len(others), 'kernel')} not recorded: compiled with CUTLASS "
                 f"{release}, and the project is pinned to {pinned}"
             )
@@ -79,4 +86,4 @@ def _record(project: Project, report: Path) -> None:
         if rows:
             path = project.root / status.COMPILED / f"{table.module}.json"
             records.merge(path, {"toolchain": found["toolchain"]}, rows, table)
-            click.echo(f"{path}: {counted(len(rows), 'kernel')} recorded")
+            yield (f"{path}: {counted(len(rows), 'kernel')} recorded")

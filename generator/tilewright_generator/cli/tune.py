@@ -64,7 +64,8 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--device", type=click.Choice(common.DEVICES), help="With --dry-run or --report: this GPU.")
 @click.option("--merge", is_flag=True, help="Put the entries of the FILEs into the tuned file; needs no GPU.")
 @click.option("--report", type=_FILE, help="Draw tuned times against the roofline: FILE.html, .png or .svg.")
-@click.option("--json", "json_file", type=_FILE, help="Write all results, with GPU and settings.")
+@click.option("--results", type=_FILE, help="Write what --json prints: all results, with GPU and settings.")
+@common.json_option
 @ray_options("Run as tasks of Ray, on every GPU of the cluster.")
 @click.option("--root", metavar="DIRECTORY", help="Project whose kernels run (default: as `run`).")
 def command(*, files: tuple[Path, ...], **options: Any) -> int:
@@ -106,12 +107,13 @@ class _Settings:
     device: str | None
     merge: bool
     report: Path | None
-    json_file: Path | None
+    results: Path | None
+    as_json: bool
     ray: bool
     ray_address: str | None
     root: str | None
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """For a record."""
         return {name: value for name, value in asdict(self).items() if name != "words"} | {**self.words}
 
@@ -145,7 +147,7 @@ class _Settings:
                 raise UsageError(f"there is no file {path}")
         if self.device is not None and self.tunes and not self.dry_run:
             raise UsageError("--device describes a GPU for --dry-run and --report; tuning is on this one")
-        for path in filter(None, (self.report, self.json_file)):
+        for path in filter(None, (self.report, self.results)):
             if self.dry_run:
                 raise UsageError(f"{path}: a dry run has nothing to write")
             if not path.absolute().parent.is_dir():
@@ -165,6 +167,7 @@ class _Tune:
 
         self.settings = settings
         self.family = family_of(settings.family or ops.default_name())
+        self._answer: dict[str, Any] = {}  # what --json prints
 
     def run(self, files: Sequence[Path]) -> int:
         from tilewright import context  # noqa: PLC0415
@@ -174,7 +177,7 @@ class _Tune:
             registry = current.registry
             only = self.family if settings.family or settings.tunes else None
             if settings.merge:
-                tuning_files.merge(files, only, registry, self._file)
+                tuning_files.merge(files, only, registry, self._file, as_json=settings.as_json)
                 return 0
             code = 0
             if settings.tunes:
@@ -184,8 +187,17 @@ class _Tune:
                 code, drawn = self._tune(current, problems)
                 files = [drawn]
             if settings.report:
-                tuning_files.draw(settings.report, files, only, registry, self._described())
+                found = tuning_files.draw(settings.report, files, only, registry, self._described())
+                self._answer |= found
+                self._say(tuning_files.told(found))
+            if settings.as_json:
+                common.print_json(self._answer)
             return code
+
+    def _say(self, text: str) -> None:
+        """For people: --json prints an answer of its own."""
+        if not self.settings.as_json:
+            click.echo(text)
 
     def _problems(self) -> list[Any] | None:
         """Those that are named; None where sizes are not: all that are tuned."""
@@ -210,8 +222,11 @@ class _Tune:
             self.family, current.registry, device, path, settings.options(), incumbents,
             again=settings.again, build=settings.build, built_only=settings.built_only,
         )  # fmt: skip
-        for line in plan.lines(list(incumbents) if settings.only_new else problems or []):
-            click.echo(line)
+        wanted = list(incumbents) if settings.only_new else problems or []
+        for line in () if settings.as_json else plan.lines(wanted):
+            self._say(line)
+        if settings.as_json:
+            common.print_json(plan.as_json(wanted))
         return 0
 
     def _incumbents(self, path: Path, current: Context, problems: Sequence[Any] | None) -> dict[Any, Entry]:
@@ -255,7 +270,7 @@ class _Tune:
                 wanted = wanted if incumbents else self._not_known(path, current, wanted)
                 results = self._measure(current, wanted, incumbents, book, place)
             if not wanted:
-                click.echo("nothing is left to tune")
+                self._say("nothing is left to tune")
         wrong = any(failure.wrong for one in results for failure in one.failures)
         return (1 if wrong or any(one.tactic is None for one in results) else 0), path
 
@@ -330,8 +345,7 @@ class _Tune:
         finally:
             progress.end()
             self._summarise(results, book.path)
-            if self.settings.json_file is not None:
-                self._write_json(results, place)
+            self._note_results(results, place)
         return results
 
     def _summarise(self, results: Sequence[Result], path: Path) -> None:
@@ -344,13 +358,17 @@ class _Tune:
             text += f"; geomean {mean:.3f} times as fast as the cost model's first"
         if len(found) < len(results):
             text += f"; {len(results) - len(found)} without a result"
-        click.echo(text)
+        self._say(text)
 
-    def _write_json(self, results: Sequence[Result], place: Place) -> None:
+    def _note_results(self, results: Sequence[Result], place: Place) -> None:
+        """Keeps all results for --json, and writes them where --results says."""
         from tilewright.benchmarking.measuring import environment  # noqa: PLC0415 (it imports torch)
 
-        assert self.settings.json_file is not None
+        settings = self.settings
+        if settings.results is None and not settings.as_json:
+            return
         head = environment(place.device) | {"family": self.family.name, "where": str(place)}
-        document = head | {"settings": self.settings.as_json(), "results": [one.as_json() for one in results]}
-        text = json.dumps(document, indent=1, default=str) + "\n"
-        self.settings.json_file.write_text(text, encoding="utf-8", newline="\n")
+        self._answer = head | {"settings": settings.to_json(), "results": [one.as_json() for one in results]}
+        if settings.results is not None:
+            text = json.dumps(self._answer, indent=1, default=str) + "\n"
+            settings.results.write_text(text, encoding="utf-8", newline="\n")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tilewright import ops
+from tilewright_generator.cli import common
 from tilewright_generator.cli.verbosity import note
 from tilewright_generator.errors import UsageError
 from tilewright_generator.words import counted
@@ -20,15 +21,25 @@ if TYPE_CHECKING:
 
 
 def merge(
-    files: Sequence[Path], family: Family[Any] | None, registry: Registry, target: Callable[[str, str], Path]
+    files: Sequence[Path],
+    family: Family[Any] | None,
+    registry: Registry,
+    target: Callable[[str, str], Path],
+    *,
+    as_json: bool,
 ) -> None:
     """Puts the files' entries (of `family` alone, where it is given) where `target` says."""
     from tilewright.tuning import merging  # noqa: PLC0415 (`--help` needs no runtime)
 
+    merged = []
     for path, count, messages in merging.merge(files, family, registry, target):
+        merged.append({"path": path, "entries": count, "passed_over": messages})
         for message in messages:
             note(message)
-        click.echo(f"{count} {'entry' if count == 1 else 'entries'} went to {path}")
+        if not as_json:
+            click.echo(f"{count} {'entry' if count == 1 else 'entries'} went to {path}")
+    if as_json:
+        common.print_json({"merged": merged})
 
 
 def draw(
@@ -37,19 +48,27 @@ def draw(
     family: Family[Any] | None,
     registry: Registry,
     device: DeviceProperties | None,
-) -> None:
-    """Draws files, or those that ops would use; of `family` alone, where it is given."""
+) -> dict[str, Any]:
+    """Draws files, or those that ops would use; of `family` alone, where it is given. Says what is drawn."""
     from tilewright import device as devices  # noqa: PLC0415
     from tilewright.tuning import report as reports  # noqa: PLC0415
 
     parts = reports.draw(
         report, files or _in_force(registry, (device or devices.H200).name, family), family, device
     )
-    drawn = (
-        f"{counted(len(part.points), 'problem')} of {part.family} ({', '.join(map(str, part.sources))})"
-        for part in parts
+    drawn = [
+        {"family": part.family, "problems": len(part.points), "files": list(part.sources)} for part in parts
+    ]
+    return {"report": report, "drawn": drawn}
+
+
+def told(answer: Mapping[str, Any]) -> str:
+    """What `draw` answers, for people."""
+    parts = (
+        f"{counted(part['problems'], 'problem')} of {part['family']} ({', '.join(map(str, part['files']))})"
+        for part in answer["drawn"]
     )
-    click.echo(f"drawn in {report}: {'; '.join(drawn)}")
+    return f"drawn in {answer['report']}: {'; '.join(parts)}"
 
 
 def _in_force(registry: Registry, gpu: str, family: Family[Any] | None) -> list[Path]:

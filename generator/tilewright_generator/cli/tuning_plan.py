@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +56,24 @@ class Plan:
         yield "Problems, tactics that fit, and those that the cost model leaves:"
         for word, (fit, left) in zip(words, counts, strict=True):
             yield f"  {word}: {fit}, {left}"
+
+    def as_json(self, problems: Sequence[Any]) -> dict[str, Any]:
+        """For machines: each problem with its tactics, and why a real run would refuse, if it would."""
+        from tilewright.benchmarking import groups  # noqa: PLC0415
+
+        answer: dict[str, Any] = {
+            "dry_run": True, "family": self.family.name, "device": self.device.name, "path": self.path,
+            "problems": [], "refused": None,
+        }  # fmt: skip
+        for problem in problems:
+            fit, left = self._tactics(problem)
+            answer["problems"].append({"problem": asdict(problem), "fit": fit, "left": left})
+        if problems:
+            everything = of_family(self.family.name, self.registry)
+            standing = groups.stand(everything, self.family, problems[0], self.device, self.registry)
+            refused = self._refusal(standing, problems[0])
+            answer["refused"] = None if refused is None else refused.message
+        return answer
 
     def _tactics(self, problem: Any) -> tuple[int, int]:
         """How many fit, and how many of them the model leaves."""

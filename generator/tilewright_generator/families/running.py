@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tilewright_generator.cli import common
 from tilewright_generator.errors import UsageError
 from tilewright_generator.project import Project
 
@@ -55,12 +55,15 @@ def run(
         if lacking:
             found = explain(current, family_of(family), problem, H200, tactic)
             if as_json:
-                click.echo(json.dumps({"ran": False, "reason": lacking, **found.as_json()}, indent=1))
+                common.print_json({"ran": False, "reason": lacking, **found.as_json()})
             else:
                 click.echo("\n".join((f"Nothing was run: {lacking}.", *found.lines())))
             return 1
         result = _measure(current, family, problem, tactic, iters)
-    click.echo(json.dumps(result, indent=1) if as_json else _text(problem, result))
+    if as_json:
+        common.print_json(result)
+    else:
+        click.echo(_text(problem, result))
     return 0
 
 
