@@ -47,14 +47,16 @@ _TUNED: tuple[Command, ...] = (
     [*_TUNE, "-s", "16x4096x4096"], [*_TUNE, "--only-new"],
 )  # fmt: skip
 _RECORDS: tuple[Command, ...] = (
-    ["status"], ["status", "--json"], ["status", "--check"], ["status", "--check", "--release"], ["status", "--write"],
+    ["status"], ["status", "--json"], ["status", "--check"], ["status", "--check", "--release"],
+    ["status", "--write"],
     ["status", "--record", "report.json"], ["status", "--record", "report.json", "--write"],
     ["list", "--verified"], ["list", "-l"],
 )  # fmt: skip
 _CACHE: tuple[Command, ...] = (
     _DRY_BUILD, [*_DRY_BUILD, "--json"], [*_DRY_BUILD, "--strict"], ["cache", "--cache", "cache"],
     ["cache", "--cache", "cache", "--prune", "--older-than", "0"],
-    ["cache", "--cache", "cache", "--prune", "--dry-run"], ["cache", "--cache", "cache", "--json"], ["doctor"], ["list", "--built"], ["list"],
+    ["cache", "--cache", "cache", "--prune", "--dry-run"], ["cache", "--cache", "cache", "--json"],
+    ["doctor"], ["list", "--built"], ["list"],
     *EXPLAIN,
 )  # fmt: skip
 

@@ -84,7 +84,7 @@ def parse(text: str) -> Size:
     """`32x5120x25600`, or `32x25600`. Raises ArgumentError."""
     if _SIZE.fullmatch(text) is None:
         raise ArgumentError(
-            "--size", f"{shown(text)} is not MxNxK in positive whole numbers, as 32x5120x25600"
+            "--size", f"{text[:40]!r} is not MxNxK in positive whole numbers, as 32x5120x25600"
         )
     return _bounded(Size(tuple(map(int, text.split("x")))))
 
