@@ -132,8 +132,14 @@ def test_no_word_leads_elsewhere(word: str) -> None:
     assert fuzz_cases.harmless("generated/hopper")
 
 
-def test_only_known_commands_find_a_compiler(place: Path) -> None:
-    assert all(command[0] != "build" or "--dry-run" in command for command in fuzz_cases.KNOWN)
+def test_nothing_is_compiled(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def draw(chance: random.Random, project: Path) -> fuzz_cases.Case:
+        shutil.rmtree(project / "cache" / "objects")
+        return fuzz_cases.Case("", "", ["build"])
+
+    monkeypatch.setattr(fuzz_cases, "draw", draw)
+    _, ended = fuzz.run_case(place, 1, 1)
+    assert (ended.code, "nothing is compiled here" in ended.printed) == (1, True)
 
 
 def test_changes_change(tmp_path: Path) -> None:
