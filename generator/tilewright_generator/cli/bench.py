@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tilewright_generator.cli import common, groups, problem_options, verbosity
+from tilewright_generator.cli import answers, common, groups, problem_options, verbosity
 from tilewright_generator.cli.verbosity import note
 from tilewright_generator.errors import UsageError
 from tilewright_generator.families import running
@@ -47,7 +47,7 @@ def command() -> None:
 @click.option("--labels", nargs=2, metavar="A B", help="The groups' names. Default: from their filters.")
 @click.option("--csv", "csv_file", type=_FILE, help="Write the table as CSV.")
 @click.option("--results", type=_FILE, help="Write what --json prints: all there is, with GPU and settings.")
-@common.json_option
+@answers.json_option
 @click.option("--build", is_flag=True, help="First build the kernels that are not built.")
 @click.option("--built-only", is_flag=True, help="Compare without the kernels that are not built.")
 @click.option("--dry-run", is_flag=True, help="Only say which kernels and problems would be compared.")
@@ -162,7 +162,7 @@ def _show_plan(
     """What a dry run says."""
     if outputs.as_json:
         sides = {key: groups.as_json(one) for key, one in zip("ab", standings, strict=True)}
-        common.print_json({"dry_run": True, "groups": sides, "problems": [asdict(one) for one in problems]})
+        answers.print_json({"dry_run": True, "groups": sides, "problems": [asdict(one) for one in problems]})
     else:
         click.echo("\n".join(lines))
 
@@ -234,7 +234,7 @@ class _Run:
             text = json.dumps(document, indent=1)
             self.outputs.results.write_text(f"{text}\n", encoding="utf-8", newline="\n")
         if self.outputs.as_json:
-            common.print_json(document)
+            answers.print_json(document)
 
 
 def _progress(one: Comparison, number: int, of: int) -> None:

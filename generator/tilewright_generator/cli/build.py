@@ -10,7 +10,7 @@ import click
 
 from tilewright.filters import Filter, why_nothing
 from tilewright.spelling import did_you_mean
-from tilewright_generator.cli import common
+from tilewright_generator.cli import answers
 from tilewright_generator.cli.ray_options import ray_options
 from tilewright_generator.cli.verbosity import note, quiet
 from tilewright_generator.errors import DriftError, UsageError
@@ -45,7 +45,7 @@ _TABLE_ROWS = 200  # a longer table is for the report's file
 @click.option(
     "--report", "report_file", type=click.Path(path_type=Path, dir_okay=False), help="Write it as JSON."
 )
-@common.json_option
+@answers.json_option
 @click.option("--dry-run", is_flag=True, help="Say what would be compiled.")
 @ray_options("Compile as tasks of Ray, then link here.")
 @click.option("--cache", type=click.Path(path_type=Path, file_okay=False), help="Default: $TILEWRIGHT_CACHE.")
@@ -100,7 +100,7 @@ def command(
     if report_file is not None:
         report.write(report_file)
     if as_json:
-        common.print_json(report.to_json())
+        answers.print_json(report.to_json())
     else:
         _show(report, dry_run)
     if not report.ok:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tilewright_generator.cli import common
+from tilewright_generator.cli import answers
 from tilewright_generator.words import counted
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _MIB = 1 << 20
 )
 @click.option("--dry-run", is_flag=True, help="With --prune: say what would be removed.")
 @click.option("--cache", type=click.Path(path_type=Path, file_okay=False), help="Default: $TILEWRIGHT_CACHE.")
-@common.json_option
+@answers.json_option
 def command(*, prune: bool, older_than: float, dry_run: bool, cache: Path | None, as_json: bool) -> None:
     """Say how large the build cache is, and what of it no library in force needs any more: objects and
     libraries of other sources, headers or compilers, what was set aside as damaged, and old logs.
@@ -51,7 +51,7 @@ def command(*, prune: bool, older_than: float, dry_run: bool, cache: Path | None
         eviction.remove(store, found)
     if as_json:
         debris = [each._asdict() for each in found]
-        common.print_json({"cache": store.root, "bytes": sizes, "removed": removes, "not_needed": debris})
+        answers.print_json({"cache": store.root, "bytes": sizes, "removed": removes, "not_needed": debris})
         return
     for line in _lines(store.root, sizes, found, each_one=prune and dry_run, removed=removes):
         click.echo(line)

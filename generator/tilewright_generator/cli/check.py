@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from tilewright_generator import __version__, generation
-from tilewright_generator.cli import common, report, tuned_defaults
+from tilewright_generator.cli import answers, common, report, tuned_defaults
 from tilewright_generator.plan import Change, Plan, Why
 from tilewright_generator.project import Project
 from tilewright_generator.words import are, counted
@@ -27,7 +27,7 @@ _WORDS = {
 @common.out_option
 @common.filter_option
 @click.option("--diff", is_flag=True, help="Print what `generate` would change in each file.")
-@common.json_option
+@answers.json_option
 def command(
     *,
     specs: tuple[Path, ...],
@@ -51,7 +51,7 @@ def command(
         left_out = {each.spec.module: len(each.rejected) for each in inputs.expansions if each.rejected}
         tuned = [] if drift else [one.as_json() for one in tuned_defaults.read(inputs.project)]
         answer = {"drift": listed, "other_templates": others, "left_out": left_out, "tuned": tuned}
-        common.print_json(answer)
+        answers.print_json(answer)
         return 1 if drift else 0
     for line in report.left_out(inputs.expansions):
         click.echo(line)

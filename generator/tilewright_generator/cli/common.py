@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,13 +41,6 @@ filter_option = click.option(
     "m_tile, n_tile and k_tile are fields too. Several must all hold.",
 )
 DEVICES = ("h200", "b200", "b300", "rtx-pro-6000", "gb10", "thor")  # of tilewright.device.DESCRIBED
-JSON_HELP = "Print the answer as JSON; stdout has nothing else."
-json_option = click.option("--json", "as_json", is_flag=True, help=JSON_HELP)
-
-
-def print_json(answer: object) -> None:
-    """What `--json` prints: indented, paths as text."""
-    click.echo(json.dumps(answer, indent=1, default=str))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tilewright_generator.cli import common
+from tilewright_generator.cli import answers, common
 from tilewright_generator.words import counted
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _MARKS = {"ok": "    ok", "warning": "  warn", "problem": "PROBLEM"}
 @click.command("doctor")
 @common.root_option
 @click.option("--device", type=click.Choice(common.DEVICES), help="As if this GPU were here.")
-@common.json_option
+@answers.json_option
 def command(*, root: Path | None, device: str | None, as_json: bool) -> int:
     """Say whether kernels can be built and run on this machine, and which would run.
 
@@ -34,7 +34,7 @@ def command(*, root: Path | None, device: str | None, as_json: bool) -> int:
     findings = doctor.diagnose(context, DESCRIBED[device] if device else None)
     counts = {level: sum(each.level == level for each in findings) for level in doctor.LEVELS}
     if as_json:
-        common.print_json({"counts": counts, "findings": [each._asdict() for each in findings]})
+        answers.print_json({"counts": counts, "findings": [each._asdict() for each in findings]})
     else:
         _show(findings)
         worse = ", ".join(counted(counts[level], level) for level in ("warning", "problem"))

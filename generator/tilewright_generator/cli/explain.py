@@ -11,7 +11,7 @@ import click
 
 from tilewright.spelling import text
 from tilewright_generator import describe, families
-from tilewright_generator.cli import common
+from tilewright_generator.cli import answers, common
 from tilewright_generator.cli.problem import explain_problem
 from tilewright_generator.errors import UsageError
 from tilewright_generator.explain import Candidate, combination, made_of, matching, named, parse_terms
@@ -39,7 +39,7 @@ _SHOWN = 10  # combinations of a kind that are printed; --json has all
     help="Look in this spec. Default: specs/*.yaml.",
 )
 @common.root_option
-@common.json_option
+@answers.json_option
 def command(
     *,
     what: tuple[str, ...],
@@ -87,7 +87,7 @@ def command(
     else:
         found = [named(words[0].removesuffix(".cu"), common.read(root, None, specs, ()).expansions)]
     if as_json:
-        common.print_json([_as_json(candidate) for candidate in found])
+        answers.print_json([_as_json(candidate) for candidate in found])
         return
     for line in _whole(found[0]) if len(found) == 1 else _many(found):
         click.echo(line)

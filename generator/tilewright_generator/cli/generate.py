@@ -9,7 +9,7 @@ import click
 
 from tilewright_generator import generation
 from tilewright_generator.apply import apply
-from tilewright_generator.cli import common, report, tuned_defaults
+from tilewright_generator.cli import answers, common, report, tuned_defaults
 from tilewright_generator.cli.verbosity import note
 from tilewright_generator.exclusive import exclusive
 from tilewright_generator.plan import Plan, Why
@@ -31,7 +31,7 @@ _SHOWN = 20  # files left alone that are printed
     is_flag=True,
     help="Replace and remove files that were edited by hand or are not listed, too.",
 )
-@common.json_option
+@answers.json_option
 def command(
     *,
     specs: tuple[Path, ...],
@@ -56,7 +56,7 @@ def command(
         plan = generation.make_plan(inputs.project, inputs.expansions, inputs.only, inputs.everything, force)
         if as_json:
             answer = {"applied": not dry_run} | report.as_json(plan, inputs.expansions)
-            common.print_json(answer)
+            answers.print_json(answer)
         else:
             _print(plan, inputs, diff)
         if not dry_run:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from tilewright_generator.cli import common
+from tilewright_generator.cli import answers, common
 from tilewright_generator.errors import UsageError
 from tilewright_generator.expand import Expansion, Kernel
 from tilewright_generator.fields import fields_of
@@ -45,7 +45,7 @@ class Row(NamedTuple):
     help="The GPU that tuned is meant for. Default: this machine's.",
 )
 @click.option("--long", "-l", is_flag=True, help="Say of each kernel what it is, in columns.")
-@common.json_option
+@answers.json_option
 def command(
     *,
     specs: tuple[Path, ...],
@@ -72,7 +72,7 @@ def command(
         rows = [Row(kernel, there.get(kernel.name, nothing)) for kernel in kernels]
         found.append((expansion, [row for row in rows if _wanted(row.standing, built, tuned, verified)]))
     if as_json:
-        common.print_json([_json(expansion, row) for expansion, rows in found for row in rows])
+        answers.print_json([_json(expansion, row) for expansion, rows in found for row in rows])
         return
     lines = [line for expansion, rows in found if rows for line in _module(expansion, rows, long)]
     click.echo("\n".join([*lines, _legend(gpu)]) if lines else "no kernel is so")

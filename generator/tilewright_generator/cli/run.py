@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from tilewright import ops
-from tilewright_generator.cli import common, problem_options, verbosity
+from tilewright_generator.cli import answers, problem_options, verbosity
 from tilewright_generator.families import running
 
 _OPTIONS = (
@@ -20,7 +20,7 @@ _OPTIONS = (
         metavar="DIRECTORY",
         help="Project whose kernels run (default: the nearest, else tilewright's).",
     ),
-    click.Option(["--json", "as_json"], is_flag=True, help=common.JSON_HELP),
+    click.Option(["--json", "as_json"], is_flag=True, help=answers.JSON_HELP),
 )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from tilewright_generator import families, schema
-from tilewright_generator.cli import common
+from tilewright_generator.cli import answers, common
 from tilewright_generator.project import Project
 from tilewright_generator.words import counted
 
@@ -18,12 +18,12 @@ from tilewright_generator.words import counted
 @common.root_option
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if a schema is not as it should be.")
 @click.option("--print", "to_stdout", is_flag=True, help="Print the schemas instead.")
-@common.json_option
+@answers.json_option
 def command(*, names: tuple[str, ...], root: Path | None, check: bool, to_stdout: bool, as_json: bool) -> int:
     """Write each family's JSON Schema to specs/schema/, for editors (default: all families)."""
     found = [families.get(name) for name in names or families.names()]
     if to_stdout and as_json:
-        common.print_json({family.name: json.loads(schema.dumps(family)) for family in found})
+        answers.print_json({family.name: json.loads(schema.dumps(family)) for family in found})
         return 0
     if to_stdout:
         for family in found:
@@ -43,7 +43,7 @@ def command(*, names: tuple[str, ...], root: Path | None, check: bool, to_stdout
             mend = "is not as it should be; mend it with: tilewright schema"
             click.echo(f"{path} {mend}" if check else f"wrote {path}")
     if as_json:
-        common.print_json({"stale" if check else "written": stale, "schemas": len(found)})
+        answers.print_json({"stale" if check else "written": stale, "schemas": len(found)})
     elif not stale:
         as_it_should = "is as it should be" if len(found) == 1 else "are as they should be"
         click.echo(f"nothing to do: {counted(len(found), 'schema')} {as_it_should}")

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from tilewright_generator import status
-from tilewright_generator.cli import common
+from tilewright_generator.cli import answers, common
 from tilewright_generator.cli.verbosity import note
 from tilewright_generator.errors import UsageError
 from tilewright_generator.project import Project
@@ -29,7 +29,7 @@ from tilewright_generator.words import counted
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="First keep what this report of `tilewright build --report` says, in benchmarks/results/compile/.",
 )
-@common.json_option
+@answers.json_option
 def command(
     *, root: Path | None, write: bool, check: bool, release: bool, report: Path | None, as_json: bool
 ) -> int:
@@ -56,7 +56,7 @@ def command(
         faults.append(f"{path} is out of step; mend it with: tilewright status --write")
     if as_json:
         rows = {module: [asdict(each) for each in found] for module, found in modules}
-        common.print_json({"page": path, "in_step": in_step or write, "faults": faults, "modules": rows})
+        answers.print_json({"page": path, "in_step": in_step or write, "faults": faults, "modules": rows})
     elif faults:
         click.echo("\n".join(faults))
     elif write and not in_step:

@@ -13,6 +13,7 @@ import click
 
 from tilewright import ops
 from tilewright_generator.cli import (
+    answers,
     common,
     groups,
     problem_options,
@@ -65,7 +66,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--merge", is_flag=True, help="Put the entries of the FILEs into the tuned file; needs no GPU.")
 @click.option("--report", type=_FILE, help="Draw tuned times against the roofline: FILE.html, .png or .svg.")
 @click.option("--results", type=_FILE, help="Write what --json prints: all results, with GPU and settings.")
-@common.json_option
+@answers.json_option
 @ray_options("Run as tasks of Ray, on every GPU of the cluster.")
 @click.option("--root", metavar="DIRECTORY", help="Project whose kernels run (default: as `run`).")
 def command(*, files: tuple[Path, ...], **options: Any) -> int:
@@ -191,7 +192,7 @@ class _Tune:
                 self._answer |= found
                 self._say(tuning_files.told(found))
             if settings.as_json:
-                common.print_json(self._answer)
+                answers.print_json(self._answer)
             return code
 
     def _say(self, text: str) -> None:
@@ -226,7 +227,7 @@ class _Tune:
         for line in () if settings.as_json else plan.lines(wanted):
             self._say(line)
         if settings.as_json:
-            common.print_json(plan.as_json(wanted))
+            answers.print_json(plan.as_json(wanted))
         return 0
 
     def _incumbents(self, path: Path, current: Context, problems: Sequence[Any] | None) -> dict[Any, Entry]:

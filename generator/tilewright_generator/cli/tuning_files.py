@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tilewright import ops
-from tilewright_generator.cli import common
+from tilewright_generator.cli import answers
 from tilewright_generator.cli.verbosity import note
 from tilewright_generator.errors import UsageError
 from tilewright_generator.words import counted
@@ -39,7 +39,7 @@ def merge(
         if not as_json:
             click.echo(f"{count} {'entry' if count == 1 else 'entries'} went to {path}")
     if as_json:
-        common.print_json({"merged": merged})
+        answers.print_json({"merged": merged})
 
 
 def draw(

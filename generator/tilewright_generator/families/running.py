@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tilewright_generator.cli import common
+from tilewright_generator.cli import answers
 from tilewright_generator.errors import UsageError
 from tilewright_generator.project import Project
 
@@ -55,13 +55,13 @@ def run(
         if lacking:
             found = explain(current, family_of(family), problem, H200, tactic)
             if as_json:
-                common.print_json({"ran": False, "reason": lacking, **found.as_json()})
+                answers.print_json({"ran": False, "reason": lacking, **found.as_json()})
             else:
                 click.echo("\n".join((f"Nothing was run: {lacking}.", *found.lines())))
             return 1
         result = _measure(current, family, problem, tactic, iters)
     if as_json:
-        common.print_json(result)
+        answers.print_json(result)
     else:
         click.echo(_text(problem, result))
     return 0
