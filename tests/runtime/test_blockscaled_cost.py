@@ -350,7 +350,7 @@ def test_a_selection_of_a_known_kind_weighs_each_tactic_once(
 
     family = replace(
         FAMILY,
-        misfit_kind=counted("kinds", FAMILY.misfit_kind),
+        misfit_options=counted("kinds", FAMILY.misfit_options),
         misfit_extents=counted("extents", FAMILY.misfit_extents),
         estimator=counted("models", FAMILY.estimator),
     )

@@ -123,13 +123,16 @@ def test_being_built_does_not_change_the_order(records) -> None:
 
 def test_the_kernels_of_a_kind_are_looked_for_once(records) -> None:
     asked = []
-    family = replace(FAMILY, misfit_kind=lambda *which: asked.append(which) or FAMILY.misfit_kind(*which))
+    family = replace(
+        FAMILY, misfit_options=lambda *which: asked.append(which) or FAMILY.misfit_options(*which)
+    )
     shelf = Shelf()
     for m in (16, 17, 512):
         for layout in ("tn", "nt"):
             problem = Problem(8 * m, 512, 512, layout=layout)
             found = [record.name for record in family.fitting_kept(shelf, records, problem)]
             assert found == names(records, problem)
+    assert asked
     asked.clear()
     assert family.fitting_kept(shelf, records, Problem(64, 64, 60)) == []  # extents are looked at each time
     assert not asked

@@ -13,6 +13,7 @@ from tilewright.benchmarking.errors import CannotCompareError
 from tilewright.device import DeviceProperties
 from tilewright.errors import ArgumentError
 from tilewright.ops.common.family import Family
+from tilewright.ops.families import family_of
 from tilewright.registry import Registry
 from tilewright.table import KernelRecord
 
@@ -139,8 +140,7 @@ def build_command(records: Sequence[KernelRecord], registry: Registry) -> str:
     else:
         terms = [
             f"{field}={','.join(dict.fromkeys(str(record.config[field]) for record in records))}"
-            for field in ("a", "b", "d", "layout")
-            if field in records[0].config
+            for field in family_of(registry.table_of(records[0].name).family).decisive
         ]
         terms.append(f"arch={','.join(dict.fromkeys(record.arch for record in records))}")
     return " ".join(["tilewright build", *modules, *(f"--filter {shlex.quote(term)}" for term in terms)])

@@ -28,16 +28,10 @@ CLUSTER_SPLITS = (1, 2, 4, 8)
 MOST_BLOCKS = 65535
 
 
-DECISIVE = ("a", "b", "d")  # what a kernel has as the problem has it
-
-
-def misfit_kind(record: KernelRecord, kind: Kind) -> str | None:
-    """None where the kernel computes problems of the kind, for some extents, else the reason."""
-    config = record.config
-    for field in DECISIVE:
-        if config[field] != getattr(kind, field):
-            return f"its {field} is {config[field]}, not {getattr(kind, field)}"
-    if kind.c and config["c"] == "none":
+def misfit_options(record: KernelRecord, kind: Kind) -> str | None:
+    """None where the kernel, whose decisive fields are those of the kind, has what else it asks; else the
+    reason."""
+    if kind.c and record.config["c"] == "none":
         return "it adds no C"
     return None
 
@@ -142,7 +136,8 @@ def idle(record: KernelRecord, problem: Problem) -> bool:
 FAMILY: Family[Problem] = Family(
     words=WORDS,
     neighbour="m",
-    misfit_kind=misfit_kind,
+    decisive=("a", "b", "d"),
+    misfit_options=misfit_options,
     misfit_extents=misfit_extents,
     misfit_arguments=misfit_arguments,
     candidates=candidates,
@@ -150,5 +145,4 @@ FAMILY: Family[Problem] = Family(
     idle=idle,
     peak=peak,
     variants=rearranged,
-    decisive=DECISIVE,
 )

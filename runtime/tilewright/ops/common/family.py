@@ -78,8 +78,12 @@ class Family(Generic[P]):
     """The family's name, its problems, and how they are asked for."""
     neighbour: str
     """The extent in which problems differ that what is tuned for one may suit the other."""
-    misfit_kind: Callable[[KernelRecord, Any], str | None]
-    """Of a kernel and a problem's kind: whether it computes such problems, for some extents."""
+    decisive: tuple[str, ...]
+    """Fields of a kind that a kernel's configuration has too, as text, and which must be equal: by them
+    kernels are passed over before their rows are parsed."""
+    misfit_options: Callable[[KernelRecord, Any], str | None]
+    """Of a kernel and a problem's kind whose decisive fields are equal: whether it computes such problems,
+    for some extents."""
     misfit_extents: Callable[[KernelRecord, P], str | None]
     """Of a kernel that computes the problem's kind."""
     misfit_arguments: Callable[[Tactic, KernelRecord], str | None]
@@ -99,9 +103,6 @@ class Family(Generic[P]):
     placement: tuple[str, ...] = ("alignment",)
     """The fields, if there are such, that say how operands lie: they decide which kernels take a problem, and
     hardly how long one takes. Tuned files do not know them; what they know is the other fields."""
-    decisive: tuple[str, ...] = ()
-    """Fields of a kind that `misfit_kind` wants equal to those of a kernel's configuration, which are text:
-    by them kernels are passed over before their rows are parsed."""
 
     @property
     def name(self) -> str:
@@ -116,6 +117,13 @@ class Family(Generic[P]):
     def extents(self) -> tuple[str, ...]:
         """The fields of a problem that are numbers and may take any value."""
         return tuple(one.name for one in self.words.extents)
+
+    def misfit_kind(self, record: KernelRecord, kind: Any) -> str | None:
+        """None where the kernel computes problems of the kind, for some extents, else the reason."""
+        for field in self.decisive:
+            if record.config[field] != getattr(kind, field):
+                return f"its {field} is {record.config[field]}, not {getattr(kind, field)}"
+        return self.misfit_options(record, kind)
 
     def misfit(self, record: KernelRecord, problem: P) -> str | None:
         """None where the kernel computes the problem, else the reason."""

@@ -14,15 +14,11 @@ from tilewright.ops.gemm.problem import Kind, Problem
 from tilewright.ops.gemm.words import WORDS
 from tilewright.table import KernelRecord
 
-DECISIVE = ("a", "b", "d", "layout", "activation")  # what a kernel has as the problem has it
 
-
-def misfit_kind(record: KernelRecord, kind: Kind) -> str | None:
-    """None where the kernel computes problems of the kind, for some extents, else the reason."""
+def misfit_options(record: KernelRecord, kind: Kind) -> str | None:
+    """None where the kernel, whose decisive fields are those of the kind, has what else it asks; else the
+    reason."""
     config = record.config
-    for field in DECISIVE:
-        if config[field] != getattr(kind, field):
-            return f"its {field} is {config[field]}, not {getattr(kind, field)}"
     if kind.bias and not config["bias"]:
         return "it adds no bias"
     if kind.c and config["c"] == "none":
@@ -75,7 +71,8 @@ def estimator(
 FAMILY: Family[Problem] = Family(
     words=WORDS,
     neighbour="m",
-    misfit_kind=misfit_kind,
+    decisive=("a", "b", "d", "layout", "activation"),
+    misfit_options=misfit_options,
     misfit_extents=misfit_extents,
     misfit_arguments=misfit_arguments,
     candidates=candidates,
@@ -83,5 +80,4 @@ FAMILY: Family[Problem] = Family(
     idle=idle,
     peak=cost.peak,
     variants=rearranged,
-    decisive=DECISIVE,
 )

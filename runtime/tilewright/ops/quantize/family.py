@@ -13,16 +13,12 @@ from tilewright.ops.quantize.words import WORDS
 from tilewright.table import KernelRecord
 
 MOST = 2**30  # of m and of k (`takes` of tilewright/quantize/geometry.hpp)
-DECISIVE = ("direction", "format", "x", "fusion")  # what a kernel has as the problem has it
 
 
-def misfit_kind(record: KernelRecord, kind: Kind) -> str | None:
-    """None where the kernel computes problems of the kind, for some extents, else the reason."""
-    config = record.config
-    for field in DECISIVE:
-        if config[field] != getattr(kind, field):
-            return f"its {field} is {config[field]}, not {getattr(kind, field)}"
-    if kind.exact and config["arithmetic"] != "exact":
+def misfit_options(record: KernelRecord, kind: Kind) -> str | None:
+    """None where the kernel, whose decisive fields are those of the kind, has what else it asks; else the
+    reason."""
+    if kind.exact and record.config["arithmetic"] != "exact":
         return "its arithmetic is fast, which the call does not allow"
     return None
 
@@ -72,11 +68,11 @@ def idle(record: KernelRecord, problem: Problem) -> bool:
 FAMILY: Family[Problem] = Family(
     words=WORDS,
     neighbour="m",
-    misfit_kind=misfit_kind,
+    decisive=("direction", "format", "x", "fusion"),
+    misfit_options=misfit_options,
     misfit_extents=misfit_extents,
     misfit_arguments=misfit_arguments,
     candidates=candidates,
     estimator=estimator,
     idle=idle,
-    decisive=DECISIVE,
 )
