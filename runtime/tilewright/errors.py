@@ -81,7 +81,7 @@ class StoreError(TilewrightError):
 
 
 class CacheRefusedError(StoreError):
-    """A folder is not taken for the build cache: what it holds is not ours."""
+    """A folder is not taken for the build cache: what it holds is not ours, or others may write to it."""
 
     exit_code = 2
 

@@ -24,12 +24,15 @@ class Library:
     """
 
     def __init__(self, path: Path) -> None:
-        """Raises NotBuiltError where the file is not what was linked, does not load, or has another ABI."""
+        """Raises NotBuiltError where the file is not what was linked, does not load, or has another ABI;
+        CacheRefusedError where another user may have put it there."""
         import tvm_ffi  # noqa: PLC0415 (importing tilewright must stay quick)
 
-        from tilewright.build.library import damage  # noqa: PLC0415
+        from tilewright.build import trust  # noqa: PLC0415
+        from tilewright.build.library import cache_of, damage  # noqa: PLC0415
 
         self.path = path
+        trust.check(path, cache_of(path) or path.parent)
         if reason := damage(path):  # before any of its code can run
             raise NotBuiltError(reason, hint="Build it again.")
         try:

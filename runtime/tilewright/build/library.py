@@ -104,6 +104,12 @@ def described(library: Path) -> LibraryRecord:
         raise BuildError(f"{path} is not readable: {error!r}") from None
 
 
+def cache_of(library: Path) -> Path | None:
+    """The cache that a .so stands in; None where it stands elsewhere."""
+    in_cache = len(library.parents) > 3 and library.parents[2].name == "libraries"
+    return library.parents[3] if in_cache else None
+
+
 def damage(library: Path, stated: str | None = None) -> str:
     """Why the content of a .so is not what was linked; "" where it is, or where nothing says what was.
 
@@ -120,8 +126,8 @@ def damage(library: Path, stated: str | None = None) -> str:
             return error.message
         except KeyError:
             return f"{path} is of another format"
-    in_cache = len(library.parents) > 3 and library.parents[2].name == "libraries"
-    memory = library.parents[3] / "digests" if in_cache else None
+    root = cache_of(library)
+    memory = root / "digests" if root else None
     try:
         found = files_digest({"library": library}, memory, f"library {library}")
     except OSError as error:

@@ -27,12 +27,14 @@ from pathlib import Path
 from typing import Any
 
 from tilewright import paths, reading
-from tilewright.build import marker, schemas
+from tilewright.build import marker, schemas, trust
 from tilewright.build.keys import KEY_FORMAT, file_sha256
 from tilewright.errors import BuildError, CacheRefusedError, StoreError, UnreadableFileError
 
 log = logging.getLogger("tilewright")
 
+_MODE = 0o755  # of folders: where the umask lets a group write, the cache would be refused (trust.py)
+_OTHERS_WRITE = 0o022
 _STALE_SECONDS = 24 * 3600
 _QUARANTINED = 20  # entries kept for whoever wants to know
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk, a quota, a limit on the size of files
@@ -73,9 +75,10 @@ class Store:
         path = self.root / name
         try:
             self._claim()
-            path.mkdir(exist_ok=True)
+            path.mkdir(_MODE, exist_ok=True)
         except OSError as error:
             raise self.failure(error) from None
+        trust.check(path, self.root)
         return path
 
     def _claim(self) -> None:
@@ -83,7 +86,8 @@ class Store:
         if self._claimed:
             return
         marker.check(self.root)
-        self.root.mkdir(parents=True, exist_ok=True)
+        trust.check(self.root, self.root)
+        self.root.mkdir(_MODE, parents=True, exist_ok=True)
         if not marker.is_marked(self.root):
             marker.mark(self.root)
         self._claimed = True
@@ -117,8 +121,10 @@ class Store:
             return None
 
     def read_entry(self, key: str) -> Entry:
-        """The entry of `key`. Raises BuildError that says why it is none."""
+        """The entry of `key`. Raises BuildError that says why it is none, CacheRefusedError where others may
+        have put it there."""
         folder = self.root / "objects" / key
+        trust.check(folder / "kernel.o", self.root)
         try:
             report = reading.load_json(folder / "report.json", schemas.ANY_FORMAT)
             if report["format"] != KEY_FORMAT or report.get("key") != key:
@@ -144,8 +150,10 @@ class Store:
         """
         try:
             for file in draft.iterdir():
+                file.chmod(file.stat().st_mode & ~_OTHERS_WRITE)  # the compilers go by the umask
                 _sync(file)
-            target.parent.mkdir(parents=True, exist_ok=True)
+            self.folder(target.relative_to(self.root).parts[0])
+            target.parent.mkdir(_MODE, exist_ok=True)
             if target.exists():
                 self.quarantine(target)
             draft.rename(target)
@@ -190,7 +198,7 @@ class Store:
                 shutil.rmtree(debris, ignore_errors=True)
         path = tmp / f"{key}.{uuid.uuid4().hex[:12]}"
         try:
-            path.mkdir()
+            path.mkdir(_MODE)
         except OSError as error:
             raise self.failure(error) from None
         return path

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tilewright import ops, paths, routing
+from tilewright.build import trust
 from tilewright.build.library import damaged
 from tilewright.build.store import UNIT_DISK_BYTES, Store
 from tilewright.builds import jit_allowed
@@ -37,6 +38,7 @@ def cache(machine: Machine) -> Found:
         return
     try:
         sizes = store.sizes()
+        trust.check(store.root, store.root)
     except CacheRefusedError as error:
         yield PROBLEM, error.message, error.hint or ""
         return

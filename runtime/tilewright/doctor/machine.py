@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # Every variable that is read anywhere, by whom it is not Tilewright's alone included.
 VARIABLES = (
     "TILEWRIGHT_CACHE", "TILEWRIGHT_DEBUG", "TILEWRIGHT_GENERATED", "TILEWRIGHT_JIT", "TILEWRIGHT_LAUNCHER",
-    "TILEWRIGHT_LOG", "TILEWRIGHT_RECORD", "TILEWRIGHT_TUNED",
+    "TILEWRIGHT_LOG", "TILEWRIGHT_RECORD", "TILEWRIGHT_TRUST_CACHE", "TILEWRIGHT_TUNED",
     "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "CUTLASS_PATH", "CXX",
 )  # fmt: skip
 
@@ -69,6 +69,8 @@ def _wrong_value(name: str, value: str) -> str:
         return "Tilewright reads no such variable"
     if name == "TILEWRIGHT_JIT" and value not in ("0", "1", ""):
         return "only 0 turns it off"
+    if name == "TILEWRIGHT_TRUST_CACHE" and value not in ("1", ""):
+        return "only 1 turns the check off"
     if name == "TILEWRIGHT_GENERATED" and value and not Path(value).is_dir():
         return "there is no such folder"
     if name == "TILEWRIGHT_LOG" and value and value.partition(":")[0].lower() not in LOG_LEVELS:
