@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tilewright.filters import Filter
 from tilewright_generator import load, module, names, spec
-from tilewright_generator.errors import Position, Problems, UsageError
+from tilewright_generator.errors import Position, Problem, Problems, SpecError, UsageError
 from tilewright_generator.expand import Expansion, expand
 from tilewright_generator.fields import fields_of
 from tilewright_generator.plan import Plan, Scope, plan
@@ -31,6 +31,23 @@ def read(project: Project, paths: Iterable[Path]) -> tuple[Expansion, ...]:
     names.check(expansions.values(), problems)
     problems.raise_if_any()
     return tuple(expansions.values())
+
+
+def read_sound(project: Project, paths: Iterable[Path]) -> tuple[tuple[Expansion, ...], list[Problem]]:
+    """As `read`, of the specs in which there is no fault; and the faults of the others.
+
+    Raises SpecError where there is a fault in each.
+    """
+    sound: list[Expansion] = []
+    faults: list[Problem] = []
+    for path in paths:
+        try:
+            sound += read(project, [path])
+        except SpecError as error:
+            faults += error.problems
+    if not sound:
+        raise SpecError(faults)
+    return tuple(sound), faults
 
 
 def _parse(path: Path, label: str, problems: Problems) -> spec.Spec | None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from tilewright import paths
 from tilewright.errors import NotBuiltError, TilewrightError, UncompilableError
 from tilewright.forking import fork_safe_lock
 from tilewright.table import KernelRecord, Table
@@ -73,8 +74,10 @@ class Builds:
     def build(self, table: Table, record: KernelRecord) -> None:
         """Builds a kernel. Raises UncompilableError where the compilers refuse it, or have."""
         if reason := self.refusal(table, record):
-            raise UncompilableError(reason, hint=f"`{command(record)}` tries it again.")
-        log.warning("compiling %s (about a minute; `%s` does it ahead of time)", record.name, command(record))
+            raise UncompilableError(reason, hint=f"`{command(table, record)}` tries it again.")
+        log.warning(
+            "compiling %s (about a minute; `%s` does it ahead of time)", record.name, command(table, record)
+        )
         try:
             self._build(table, record.name)
         except UncompilableError as error:
@@ -132,7 +135,6 @@ class Builds:
 
     def _plan(self, store: Store) -> Planner:
         """To find a toolchain takes half a second."""
-        from tilewright import paths  # noqa: PLC0415
         from tilewright.build.planning import Planner  # noqa: PLC0415
         from tilewright.build.toolchain import find_toolchain  # noqa: PLC0415
 
@@ -141,16 +143,17 @@ class Builds:
         return self._planner
 
 
-def command(record: KernelRecord) -> str:
+def command(table: Table, record: KernelRecord) -> str:
     """What builds a kernel ahead of time."""
-    return f"tilewright build --filter {shlex.quote(record.name)}"
+    shipped = " --shipped" if table.folder.parent == paths.shipped_generated_dir() else ""
+    return f"tilewright build{shipped} --filter {shlex.quote(record.name)}"
 
 
-def not_built(record: KernelRecord, reasons: str) -> NotBuiltError:
+def not_built(table: Table, record: KernelRecord, reasons: str) -> NotBuiltError:
     """Of a kernel that is not built, where it may not be built now; `reasons` is why libraries were passed
     over, to go at the end of a sentence."""
     return NotBuiltError(
         f"{record.name} is not built, or was built from another source, and TILEWRIGHT_JIT=0 "
         f"forbids to build it now{reasons}",
-        hint=f"Run `{command(record)}`.",
+        hint=f"Run `{command(table, record)}`.",
     )

@@ -18,6 +18,11 @@ def generated_dir() -> Path:
     """The folder of `<module>/table.json`; it may not exist."""
     if override := os.environ.get("TILEWRIGHT_GENERATED"):
         return Path(override)
+    return shipped_generated_dir()
+
+
+def shipped_generated_dir() -> Path:
+    """As `generated_dir`, of the modules that come with tilewright."""
     return _CHECKOUT / "generated" if in_checkout() else _PACKAGE / "_data" / "generated"
 
 

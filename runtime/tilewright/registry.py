@@ -14,7 +14,13 @@ from tilewright import library as libraries
 from tilewright import ops, paths, routing
 from tilewright.builds import Builds, build_kernel, jit_allowed, not_built
 from tilewright.device import DeviceProperties
-from tilewright.errors import NoKernelError, NotBuiltError, TilewrightError, UnsupportedDeviceError
+from tilewright.errors import (
+    NoKernelError,
+    NotBuiltError,
+    TableError,
+    TilewrightError,
+    UnsupportedDeviceError,
+)
 from tilewright.forking import fork_safe_lock
 from tilewright.library import Library
 from tilewright.routing import Capability
@@ -54,12 +60,12 @@ class Registry:
 
     def __init__(
         self,
-        generated: Path | None = None,
+        generated: str | Path | None = None,
         *,
         libraries: Callable[[str], Sequence[BuiltLibrary]] = _built_libraries,
         build: Callable[[Table, str], None] = build_kernel,
     ) -> None:
-        self._generated = paths.generated_dir() if generated is None else generated
+        self._generated = paths.generated_dir() if generated is None else Path(generated)
         self._find_libraries = libraries
         self._builds = Builds(build)
         self._lock = fork_safe_lock()
@@ -102,13 +108,30 @@ class Registry:
         return self.table_of(kernel)[kernel]
 
     def kernels(self, family: str) -> list[KernelRecord]:
-        """Every kernel of a family, in the order of modules and tables."""
+        """Every kernel of a family, in the order of modules and tables.
+
+        Raises TableError where there is no module at all, NoKernelError for a family that there is not.
+        """
         return [table[name] for table, name in self._listed(family)]
 
     def _listed(self, family: str) -> list[tuple[Table, str]]:
         with self._lock:
+            self._check(family)
             of_family = (table for table in self.tables.values() if table.family == family)
             return [(table, name) for table in of_family for name in table if self._home[name] is table]
+
+    def _check(self, family: str) -> None:
+        """Raises where nothing can be said of a family's kernels, so that this is not taken for "none"."""
+        if not self.tables:
+            inner = self._generated / "generated"
+            meant = f"Did you mean {inner}?" if find_tables(inner) else "`tilewright generate` writes them."
+            what = "holds no module" if self._generated.is_dir() else "is no folder"
+            raise TableError(f"{self._generated} {what}: there is no <module>/table.json in it", hint=meant)
+        known = {table.family for table in self.tables.values()} | set(ops.names())
+        if family not in known:
+            close = difflib.get_close_matches(family, known, n=1)
+            hint = f"Did you mean {close[0]}?" if close else f"There are {', '.join(sorted(known))}."
+            raise NoKernelError(f"there is no family named {family}", hint=hint)
 
     def route(self, family: str, device: DeviceProperties) -> Rows:
         """The kernels of a family that run on a GPU.
@@ -253,7 +276,8 @@ class Registry:
 
     def not_built(self, record: KernelRecord) -> NotBuiltError:
         """What `library` raises of a kernel that is not built, where it may not be built now."""
-        return not_built(record, self._reasons(self.table_of(record.name).module))
+        table = self.table_of(record.name)
+        return not_built(table, record, self._reasons(table.module))
 
     def _reasons(self, module: str) -> str:
         """Why libraries of a module were passed over, to go at the end of a message."""

@@ -10,9 +10,12 @@ import pytest
 from click.testing import CliRunner, Result
 from small_modules import Mini
 
+from tilewright import paths
 from tilewright.build.library import libraries
 from tilewright.build.store import Store
 from tilewright.build.toolchain import Toolchain
+from tilewright.registry import Registry
+from tilewright.table import Table
 from tilewright_generator import cli
 from tilewright_generator.cli.build import command
 
@@ -100,3 +103,46 @@ def test_a_dry_run_lists_what_it_would_compile(project: Path, toolchain: Toolcha
     assert "missing  one" in result.stdout
     assert "0 cached, 3 to compile" in result.stdout
     assert not (tmp_path / "cache" / "objects").exists()
+
+
+def test_it_says_whose_kernels_and_takes_no_others_unasked(
+    project: Path, toolchain: Toolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two_modules(project)
+    monkeypatch.delenv("TILEWRIGHT_GENERATED", raising=False)
+    inside = run("--dry-run", "--json")
+    assert f"kernels of {project}/generated" in inside.stderr
+    assert [one["name"] for one in json.loads(inside.stdout)["kernels"]] == ["one", "two", "three"]
+
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    outside = run("--dry-run")
+    assert (outside.exit_code, outside.stdout) == (2, "")
+    assert "no project here" in outside.stderr
+    assert "or --shipped for the kernels that come with tilewright" in outside.stderr
+    ours = paths.shipped_generated_dir()
+    table = Table.read(ours / "quantize/table.json")
+    asked = run("--dry-run", "--shipped", "quantize", "--filter", next(iter(table)))
+    assert asked.exit_code == 0, asked.output
+    assert f"kernels of {ours}\n" in asked.stderr
+    assert run("--shipped", "--root", project).exit_code == 2
+    monkeypatch.setenv("TILEWRIGHT_GENERATED", str(project / "generated"))
+    named = run("--dry-run")
+    assert f"kernels of {project}/generated" in named.stderr
+    assert "3 to compile" in named.stdout
+    shipped = run("--dry-run", "--shipped", "quantize", "--filter", next(iter(table)))
+    assert f"kernels of {ours}\n" in shipped.stderr  # whatever the variable says
+
+
+def test_what_a_call_says_builds_the_kernel_that_it_means(
+    project: Path, toolchain: Toolchain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TILEWRIGHT_JIT", "0")
+    two_modules(project)
+    ours = Registry(paths.shipped_generated_dir())
+    for registry, words in (
+        (Registry(project / "generated"), "tilewright build --filter "),
+        (ours, "tilewright build --shipped --filter "),
+    ):
+        record = next(iter(next(iter(registry.tables.values())).values()))
+        assert words in str(registry.not_built(record).hint)

@@ -110,6 +110,27 @@ def test_explain_the_name_of_what_is_left_out(spec: Path, tilewright: Command) -
     assert "excluded at specs/small.yaml:10:9: nobody asks for it" in excluded
 
 
+def test_explain_while_another_spec_is_wrong(spec: Path, tilewright: Command) -> None:
+    found = tilewright("explain", FAST)
+    wrong = spec.with_name("wrong.yaml")
+    wrong.write_text("family: tiny\narch: sm_1\nconfigs: 3\n")
+    assert tilewright("check").code == 2
+    note = "left out specs/wrong.yaml: "
+    for words, wanted in (
+        ([FAST], found.out),
+        (["fast=true"], None),
+        (["tiny", "arch=sm_90a", "dtype=bf16", "tile=256x512x64"], None),
+    ):
+        answer = tilewright("explain", *words)
+        assert (answer.code, note in answer.err) == (0, True), answer
+        assert wanted in (None, answer.out)
+    missing = tilewright("explain", "tiny_bf16_64x64x64_1x1_fats")
+    assert (missing.code, note in missing.err) == (2, True)
+    assert "configs" in tilewright("explain", "--spec", wrong, "fast=true").err  # the faults themselves
+    spec.unlink()
+    assert "configs" in tilewright("explain", FAST).err
+
+
 def test_explain_an_unknown_name(spec: Path, tilewright: Command) -> None:
     found = tilewright("explain", "tiny_bf16_64x64x64_1x1_fats")
     assert found.code == 2

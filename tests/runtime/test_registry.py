@@ -11,7 +11,13 @@ from types import SimpleNamespace
 import pytest
 
 from tilewright.device import H200
-from tilewright.errors import NoKernelError, NotBuiltError, TilewrightError, UnsupportedDeviceError
+from tilewright.errors import (
+    NoKernelError,
+    NotBuiltError,
+    TableError,
+    TilewrightError,
+    UnsupportedDeviceError,
+)
 from tilewright.registry import Registry
 
 BOUND = 500  # seconds that no load reaches
@@ -51,6 +57,33 @@ def test_a_gpu_without_kernels(generated: Path, built) -> None:
     assert "sm_120f (1 kernels, 1 built)" in text
     assert "The rules of gemm know no target of this GPU (they know sm_90a)" in text
     assert "sm_103a" not in text
+
+
+def test_a_path_may_be_text(generated: Path) -> None:
+    assert len(Registry(str(generated)).kernels("gemm")) == 4
+
+
+def test_a_folder_without_modules_is_no_empty_list(generated: Path, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    for folder, said in ((tmp_path / "nowhere", "is no folder"), (project, "holds no module")):
+        registry = Registry(folder)
+        for ask in (lambda one: one.kernels("gemm"), lambda one: one.route("gemm", H200)):
+            with pytest.raises(TableError, match=f"{folder} {said}") as caught:
+                ask(registry)
+            assert "tilewright generate" in str(caught.value.hint)
+    (project / "generated").symlink_to(generated)
+    with pytest.raises(TableError, match=f"Did you mean {project}/generated"):
+        Registry(project).kernels("gemm")
+
+
+def test_an_unknown_family_is_no_empty_list(generated: Path) -> None:
+    registry = Registry(generated, libraries=lambda module: [])
+    with pytest.raises(NoKernelError, match="no family named gem\nDid you mean gemm"):
+        registry.kernels("gem")
+    with pytest.raises(NoKernelError, match="There are blockscaled_gemm, gemm, quantize"):
+        registry.route("convolution", H200)
+    assert registry.kernels("blockscaled_gemm") == []  # which there is, and of which these tables have none
 
 
 def test_an_unknown_name(generated: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from tilewright_generator.cli import answers
 from tilewright_generator.cli.ray_options import ray_options
 from tilewright_generator.cli.verbosity import note, quiet
 from tilewright_generator.errors import DriftError, UsageError
-from tilewright_generator.project import tables_folder
+from tilewright_generator.project import Project
 from tilewright_generator.words import counted
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ _TABLE_ROWS = 200  # a longer table is for the report's file
 @ray_options("Compile as tasks of Ray, then link here.")
 @click.option("--cache", type=click.Path(path_type=Path, file_okay=False), help="Default: $TILEWRIGHT_CACHE.")
 @click.option("--root", type=click.Path(path_type=Path, file_okay=False), help="Default: the nearest.")
+@click.option("--shipped", is_flag=True, help="The kernels that come with tilewright.")
 def command(
     *,
     modules: tuple[str, ...],
@@ -66,6 +68,7 @@ def command(
     ray_address: str | None,
     cache: Path | None,
     root: Path | None,
+    shipped: bool,
 ) -> None:
     """Compile kernels, check their machine code and link each MODULE's library (default: all modules).
 
@@ -81,7 +84,9 @@ def command(
 
     if report_file is not None and not report_file.absolute().parent.is_dir():
         raise UsageError(f"--report {report_file}: there is no folder {report_file.parent}")
-    tables = _tables(tables_folder(root), modules)
+    generated = _generated(root, shipped)
+    note(f"kernels of {generated}")
+    tables = _tables(generated, modules)
     select, toolchain, store = _selection(tables, modules, terms), find_toolchain(nvcc, cutlass), Store(cache)
     words = None if launcher is None else words_of(launcher, "--launcher")
     if (ray or ray_address) and not dry_run:
@@ -105,6 +110,25 @@ def command(
         _show(report, dry_run)
     if not report.ok:
         raise DriftError(report.explain_failures())
+
+
+def _generated(root: Path | None, shipped: bool) -> Path:
+    """The folder of modules: of the project, or of what is asked for instead. Outside of a project there is
+    no default: nobody means to compile hundreds of kernels by being in the wrong folder."""
+    from tilewright import paths  # noqa: PLC0415
+
+    if shipped:
+        if root is not None:
+            raise UsageError("--shipped and --root name different kernels; give one of them")
+        return paths.shipped_generated_dir()
+    try:
+        return Project.find(root).out
+    except UsageError as error:
+        if root is not None:
+            raise
+        if os.environ.get("TILEWRIGHT_GENERATED"):
+            return paths.generated_dir()
+        raise UsageError(f"{error.message}, or --shipped for the kernels that come with tilewright") from None
 
 
 def _compile_on_ray(

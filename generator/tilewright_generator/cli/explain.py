@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,11 @@ from typing import Any
 import click
 
 from tilewright.spelling import text
-from tilewright_generator import describe, families
+from tilewright_generator import describe, families, generation
 from tilewright_generator.cli import answers, common
 from tilewright_generator.cli.problem import explain_problem
 from tilewright_generator.errors import UsageError
+from tilewright_generator.expand import Expansion
 from tilewright_generator.explain import Candidate, combination, made_of, matching, named, parse_terms
 from tilewright_generator.fields import Field, fields_of
 from tilewright_generator.project import Project
@@ -83,9 +85,9 @@ def command(
     if terms and words:
         found = [_of_family(words[0], terms, root, specs)]
     elif terms:
-        found = _in_specs(terms, common.read(root, None, specs, ()))
+        found = _in_specs(terms, _read(root, specs))
     else:
-        found = [named(words[0].removesuffix(".cu"), common.read(root, None, specs, ()).expansions)]
+        found = [named(words[0].removesuffix(".cu"), _read(root, specs))]
     if as_json:
         answers.print_json([_as_json(candidate) for candidate in found])
         return
@@ -118,6 +120,15 @@ def _describe(word: str, as_json: bool) -> bool:
     return True
 
 
+def _read(root: Path | None, specs: tuple[Path, ...]) -> tuple[Expansion, ...]:
+    """The specs, but for those that are wrong: a question is rarely about these, and a note says so."""
+    project = Project.find(root)
+    sound, faults = generation.read_sound(project, [project.spec(path) for path in specs] or project.specs())
+    for file, count in Counter(fault.position.file for fault in faults).items():
+        click.echo(f"left out {file}: {counted(count, 'problem')} (`tilewright check` says which)", err=True)
+    return sound
+
+
 def _of_family(name: str, terms: list[str], root: Path | None, specs: tuple[Path, ...]) -> Candidate:
     """The combination as the specs make it, else as it would be made."""
     family = families.get(name)
@@ -127,10 +138,10 @@ def _of_family(name: str, terms: list[str], root: Path | None, specs: tuple[Path
             Project.find()
         except UsageError:  # a family can be asked about anywhere
             return found
-    return made_of(found.config, common.read(root, None, specs, ()).expansions) or found
+    return made_of(found.config, _read(root, specs)) or found
 
 
-def _in_specs(terms: list[str], inputs: common.Inputs) -> list[Candidate]:
+def _in_specs(terms: list[str], expansions: Sequence[Expansion]) -> list[Candidate]:
     """The combinations of the specs that meet the terms, else the one that the first spec would make.
 
     Terms that mean nothing to a spec's family are about other specs; they are an error if they mean nothing
@@ -139,7 +150,7 @@ def _in_specs(terms: list[str], inputs: common.Inputs) -> list[Candidate]:
     found: list[Candidate] = []
     first: tuple[Spec, dict[str, Any]] | None = None
     errors: list[UsageError] = []
-    for expansion in inputs.expansions:
+    for expansion in expansions:
         spec = expansion.spec
         try:
             wanted = parse_terms(spec.family, terms)
