@@ -8,7 +8,6 @@ import logging
 import os
 import shutil
 import signal
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from tilewright.build.commands import shell
 from tilewright.build.keys import HeaderSet, digest, file_sha256
 from tilewright.build.library import FORMAT, LibraryRecord, libraries, read
 from tilewright.build.store import DISK_FULL, Entry, Store
-from tilewright.build.system import tvm_ffi_folder
+from tilewright.build.system import run_bounded, shortened, tvm_ffi_folder
 from tilewright.build.toolchain import Toolchain
 from tilewright.errors import BuildError
 
@@ -110,17 +109,19 @@ def _present(target: Path, module: str, include: Path, *, thorough: bool = False
 def _link(draft: Path, module: str, objects: Sequence[Path], toolchain: Toolchain) -> None:
     listing = draft / "objects.rsp"  # 20,000 paths do not fit a command line
     listing.write_text("".join(f'"{path}"\n' for path in objects), encoding="utf-8")
-    command = link_command(toolchain, draft / f"{module}.so", listing)
-    result = subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
-    )
-    listing.unlink()
-    if result.returncode != 0:
-        said = (result.stderr or result.stdout).strip()
-        if DISK_FULL.search(said) or result.returncode == -signal.SIGBUS:  # ld maps what it writes
-            raise OSError(errno.ENOSPC, "No space left on device")
-        errors = "\n".join(said.splitlines()[:12])
-        raise BuildError(f"{module}: linking failed\n{errors}\n  command: {shell(command)}")
+    output = draft / f"{module}.so"
+    command = link_command(toolchain, output, listing)
+    try:
+        status, said = run_bounded(command)
+    finally:
+        listing.unlink()
+    if status == 0 and output.is_file():
+        return
+    if DISK_FULL.search(said) or status == -signal.SIGBUS:  # ld maps what it writes
+        raise OSError(errno.ENOSPC, "No space left on device")
+    what = f"exits {status}{'' if status else f' and wrote no {output.name}'}"
+    errors = "".join(f"{shortened(line)}\n" for line in said.strip().splitlines()[:12])
+    raise BuildError(f"{module}: the linker {what}\n{errors}  command: {shell(command)}")
 
 
 def link_command(toolchain: Toolchain, output: Path, listing: Path) -> list[str]:

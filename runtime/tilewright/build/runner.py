@@ -18,6 +18,7 @@ from tilewright import paths, reading
 from tilewright.build import schemas
 from tilewright.build.progress import Progress
 from tilewright.build.store import DISK_FULL, Store
+from tilewright.build.system import shortened
 from tilewright.build.unit import Job, Outcome
 from tilewright.errors import ToolchainError, UnreadableFileError
 
@@ -181,7 +182,7 @@ def _outcome(store: Store, result: Path, output: str) -> Outcome:
 
 
 def _tail(output: str) -> str:
-    return "\n".join(output.splitlines()[-20:])
+    return "\n".join(map(shortened, output.splitlines()[-20:]))
 
 
 def find_ninja() -> Path:

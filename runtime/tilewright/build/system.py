@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import select
 import shlex
 import subprocess
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
 from tilewright.errors import ToolchainError
+
+KEPT_BYTES = 2 << 20  # of each end of what a command prints; a CUTLASS unit's warnings are some 100 KB
+_SHOWN = 400  # characters
 
 
 @lru_cache
@@ -22,23 +28,74 @@ def package_folders(name: str) -> tuple[Path, ...]:
 def run(command: Sequence[str], *, check: bool = True) -> str:
     """stdout and stderr of a short command. Raises ToolchainError where it cannot run or fails."""
     try:
-        result = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=120,
-            check=False,
-        )
+        status, said = run_bounded(command, timeout=120)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ToolchainError(f"{shlex.join(command)}: {error}") from None
-    if check and result.returncode != 0:
-        raise ToolchainError(
-            f"{shlex.join(command)} exits {result.returncode}: {result.stdout.strip()[:500]}"
-        )
-    return result.stdout
+    if check and status != 0:
+        raise ToolchainError(f"{shlex.join(command)} exits {status}: {said.strip()[:500]}")
+    return said
+
+
+def run_bounded(
+    command: Sequence[str],
+    *,
+    cwd: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    timeout: float | None = None,
+) -> tuple[int, str]:
+    """Runs a command to its end: its exit status (negative: the signal that killed it), stdout and stderr.
+
+    Of what it prints, at most 2 * KEPT_BYTES are held, the first and the last; a line between them says how
+    much is left out. Raises OSError where it cannot be started, TimeoutExpired after `timeout` seconds.
+    """
+    with subprocess.Popen(
+        command,
+        cwd=cwd,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    ) as process:
+        assert process.stdout is not None
+        deadline = None if timeout is None else time.monotonic() + timeout
+        try:
+            said = _read_bounded(process.stdout.fileno(), deadline)
+            return process.wait(_remaining(deadline)), said.decode(errors="replace")
+        except (TimeoutError, subprocess.TimeoutExpired):
+            process.kill()
+            raise subprocess.TimeoutExpired(command, timeout or 0) from None
+        except BaseException:
+            process.kill()
+            raise
+
+
+def _remaining(deadline: float | None) -> float | None:
+    return None if deadline is None else max(0.0, deadline - time.monotonic())
+
+
+def _read_bounded(descriptor: int, deadline: float | None) -> bytes:
+    """All until the end, or its two ends. Raises TimeoutError."""
+    head, tail, left_out = bytearray(), bytearray(), 0
+    while True:
+        if not select.select([descriptor], [], [], _remaining(deadline))[0]:
+            raise TimeoutError
+        block = os.read(descriptor, 1 << 16)
+        room = KEPT_BYTES - len(head)
+        head += block[:room]
+        tail += block[room:]
+        if (excess := len(tail) - KEPT_BYTES) > (KEPT_BYTES if block else 0):  # at times, since it copies
+            left_out += excess
+            del tail[:excess]
+        if not block:
+            break
+    if left_out:
+        head += b"\n... %d bytes are left out ...\n" % left_out
+    return bytes(head + tail)
+
+
+def shortened(line: str) -> str:
+    """A line as long as a person reads."""
+    return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}... ({len(line)} characters)"
 
 
 def tvm_ffi_folder() -> Path:

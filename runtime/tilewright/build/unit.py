@@ -12,7 +12,6 @@ import os
 import re
 import resource
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -25,6 +24,7 @@ from tilewright.build.commands import DEPFILE, OBJECT, shell
 from tilewright.build.keys import KEY_FORMAT, file_sha256, unhashed_inputs
 from tilewright.build.machine_code import inspect
 from tilewright.build.store import DISK_FULL, Store
+from tilewright.build.system import run_bounded, shortened
 from tilewright.errors import BuildError, StoreError, TilewrightError
 
 _ERRORS_SHOWN = 3
@@ -97,8 +97,9 @@ def _compile(job: Job, store: Store, draft: Path) -> Outcome:
     scratch.mkdir()
     status, log = _call(job.command, draft, scratch)
     seconds = time.monotonic() - started
-    if status != 0:
-        return _failure(job, store, status, log)
+    absent = [name for name in (OBJECT, DEPFILE) if not _has_content(draft / name)]
+    if status != 0 or absent:
+        return _failure(job, store, status, log, absent)
     (draft / "log.txt").write_text(log, encoding="utf-8")
     _check_inputs(job, draft)
     report: dict[str, Any] = {
@@ -125,21 +126,11 @@ def _compile(job: Job, store: Store, draft: Path) -> Outcome:
 
 def _call(command: Sequence[str], cwd: Path, scratch: Path) -> tuple[int, str]:
     """Runs a compiler; its intermediate files go to `scratch`, so a kill leaves them inside the cache."""
+    environment = {**launching.SETTINGS, **os.environ, "TMPDIR": str(scratch)}
     try:
-        result = subprocess.run(
-            command,
-            cwd=cwd,
-            env={**launching.SETTINGS, **os.environ, "TMPDIR": str(scratch)},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            check=False,
-        )
+        return run_bounded(command, cwd=cwd, environment=environment)
     except OSError as error:
         raise BuildError(f"{command[0]} cannot be run: {error.strerror}") from None
-    return result.returncode, result.stdout
 
 
 def _check_inputs(job: Job, draft: Path) -> None:
@@ -156,19 +147,28 @@ def _check_inputs(job: Job, draft: Path) -> None:
         )
 
 
-def _failure(job: Job, store: Store, status: int, log: str) -> Outcome:
+def _has_content(path: Path) -> bool:
+    return path.is_file() and path.stat().st_size > 0
+
+
+def _failure(job: Job, store: Store, status: int, log: str, absent: Sequence[str]) -> Outcome:
+    """What to say of a compiler that fails, or that exits 0 and leaves files `absent`."""
     if DISK_FULL.search(log):
         full = store.failure(OSError(errno.ENOSPC, "No space left on device"))
         return Outcome("failed", str(full))
-    killed = status in (-9, 137) or _KILLED.search(log) is not None
-    what = "was killed, probably for want of memory" if killed else f"exits {status}"
+    killed = status in (-9, 137) or (status != 0 and _KILLED.search(log) is not None)
+    what = f"exits {status}"
+    if status == 0:
+        what += f" and wrote no {' and no '.join(absent)}"
+    elif killed:
+        what = "was killed, probably for want of memory"
     return Outcome(
         "failed",
         f"the compiler {what}",
         errors=first_errors(log),
         log=_keep_log(job, store, log),
         out_of_memory=killed,
-        refused=not killed and _DIAGNOSIS.search(log) is not None,
+        refused=status != 0 and not killed and _DIAGNOSIS.search(log) is not None,
     )
 
 
@@ -179,11 +179,11 @@ def first_errors(log: str) -> list[str]:
         index for index, line in enumerate(lines) if re.search(r"\b(fatal|error)\b\s*[:#]|\berror\s+:", line)
     ]
     if not starts:
-        return ["\n".join(lines[-_CONTEXT_LINES:])] if lines else []
+        return ["\n".join(map(shortened, lines[-_CONTEXT_LINES:]))] if lines else []
     shown = starts[:_ERRORS_SHOWN]
     ends = [*starts[1:], len(lines)]
     return [
-        "\n".join(lines[start : min(end, start + _CONTEXT_LINES)])
+        "\n".join(map(shortened, lines[start : min(end, start + _CONTEXT_LINES)]))
         for start, end in zip(shown, ends, strict=False)
     ]
 
