@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tilewright.spelling import text
+from tilewright.spelling import table, text, wrapped
 from tilewright_generator import families
 from tilewright_generator.families.family import Family
 from tilewright_generator.families.rule import Rule
@@ -19,13 +19,10 @@ def family_lines(family: Family) -> Iterator[str]:
     yield f"{family.name}: a family of kernels"
     yield "fields:"
     rows = [(name, field.values, default(field), field.description) for name, field in _fields(family)]
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    for row in rows:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=False))
-        yield f"  {'  '.join(cells)}  {row[3]}"
+    yield from table(rows)
     yield "rules:"
     for rule in family.rules:
-        yield f"  {rule.name}: {rule.statement} (limit: {rule.limit.whose})"
+        yield from wrapped(f"{rule.name}: {rule.statement} (limit: {rule.limit.whose})", "  ", "      ")
 
 
 def family_json(family: Family) -> dict[str, Any]:
@@ -48,12 +45,12 @@ def family_json(family: Family) -> dict[str, Any]:
 def rule_lines(family: Family, rule: Rule) -> Iterator[str]:
     """What the rule demands, what that rests on, and where it stands."""
     yield f"{rule.name}: a rule of {family.name}"
-    yield f"  {rule.statement}"
+    yield from wrapped(rule.statement, "  ")
     yield f"  limit: {rule.limit.whose}"
     if rule.basis:
-        yield f"  source: {rule.basis}"
+        yield from wrapped(f"source: {rule.basis}", "  ", "      ")
     if rule.compiles:
-        yield f"  what it rejects may compile: {rule.compiles}"
+        yield from wrapped(f"what it rejects may compile: {rule.compiles}", "  ", "      ")
     yield f"  at {_place(rule)}"
 
 

@@ -1,9 +1,12 @@
-"""How values and lists of words are spelt for people, and which word may have been meant."""
+"""How values, lists of words and tables are spelt for people, and which word may have been meant."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import textwrap
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+
+WIDTH = 80  # columns that tables and texts fill at most
 
 
 def text(value: object) -> str:
@@ -32,3 +35,38 @@ def did_you_mean(wrong: str, candidates: Iterable[str]) -> str:
     """`"; did you mean 'x'?"`, or the empty string where nothing is near."""
     near = nearest(wrong, candidates)
     return f"; did you mean {near!r}?" if near else ""
+
+
+def wrapped(text: str, indent: str = "", hanging: str | None = None) -> list[str]:
+    """A text in lines of `WIDTH` columns, broken at spaces alone, so that a name stays whole; lines after the
+    first begin with `hanging` (default: `indent`)."""
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=indent, subsequent_indent=indent if hanging is None else hanging,
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
+
+
+def table(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
+    """Rows of a name, columns, and a text last, aligned.
+
+    Where one of them does not fit `WIDTH` columns, the columns stand under the name, and the text under these
+    where it has to; columns that are too wide themselves are not aligned.
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    if len(indent) + sum(widths) + 2 * (len(widths) - 1) <= WIDTH:
+        return [(indent + _aligned(row, widths)).rstrip() for row in rows]
+    lines, inner = [], f"{indent}    "
+    aligned = len(inner) + sum(widths[1:-1]) + 2 * (len(widths) - 3) <= WIDTH
+    for name, *columns, last in rows:
+        shown = inner + (_aligned(columns, widths[1:-1]) if aligned else "  ".join(filter(None, columns)))
+        lines.append(f"{indent}{name}")
+        if len(shown) + 2 + widths[-1] <= WIDTH:
+            lines.append(f"{shown}  {last}".rstrip())
+        else:
+            lines += wrapped(shown.strip(), inner) if len(shown) > WIDTH else [shown.rstrip()]
+            lines += wrapped(last, inner)
+    return lines
+
+
+def _aligned(cells: Iterable[str], widths: Iterable[int]) -> str:
+    return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True))

@@ -76,6 +76,7 @@ def test_the_illegal_tile_is_explained_with_numbers(
     tour: dict[str, subprocess.CompletedProcess[str]],
 ) -> None:
     explained = next(done.stdout for code, done in tour.items() if "256x256x64" in code)
+    explained = " ".join(explained.split())  # which is broken into lines of 80 columns
     assert "accumulator_registers: tile 256x256" in explained
     assert "256 accumulators a thread" in explained
 

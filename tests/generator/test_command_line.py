@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -158,3 +159,25 @@ def test_what_status_and_cache_answer(
     assert {"name", "compiled", "run"} <= answer["modules"]["sm90_gemm"][0].keys()
     answer = json.loads(tilewright("cache", "--json", "--cache", tmp_path / "none").out)
     assert (answer["removed"], answer["not_needed"]) == (False, [])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "list", "list --long", "explain gemm", "explain blockscaled_gemm", "explain quantize",
+        "explain tile=128x256x64", "explain gemm_sm90_bf16_bf16_f32_bf16_tn_128x256x64_2x1_coop",
+        "explain gemm arch=sm_90a a=bf16 b=bf16 d=bf16 tile=256x256x64", "explain operand_layout",
+        "check", "cache --cache CACHE", "explain --help", "tune --help",
+    ],
+)  # fmt: skip
+def test_what_is_printed_fits_80_columns(
+    words: str, tilewright: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But for what a long name alone takes there."""
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr("shutil.get_terminal_size", lambda *_: os.terminal_size((80, 24)))
+    found = tilewright(*words.replace("CACHE", str(tmp_path / "none")).split())
+    assert found.code in (0, 1), found.err
+    assert found.out
+    for line in found.out.splitlines():
+        assert len(line) <= 80 or (len(line.split()) <= 2 and max(map(len, line.split())) > 70), line

@@ -40,14 +40,20 @@ def test_list(project: Path, tilewright: Command) -> None:
         "  ---- tiny_bf16_128x128x64_1x1_fast",
         "  ---- tiny_bf16_64x64x64_1x1",
         "  ---- tiny_bf16_64x64x64_1x1_fast",
-        "b built here, t tuned for NVIDIA H200, c compiled, r run on a GPU "
-        "(~ as another source, ! failed, - no)",
+        "b built here, t tuned for NVIDIA H200, c compiled, r run on a GPU (~ as another",
+        "source, ! failed, - no)",
     ]
-    _, head, row, _ = tilewright(
-        "list", "--long", "--filter", "*64x64x64*fast", "--device", "h200"
-    ).out.splitlines()
-    assert head.split() == ["kernel", "built", "tuned", "compiled", "run", "is"]
-    assert row.split(maxsplit=5) == [FAST, "no", "0", "never", "never", "tiny bf16 | 64x64x64"]
+    found = tilewright("list", "--long", "--filter", "*64x64x64*fast", "--device", "h200")
+    _, kernel, head, name, row, *_ = found.out.splitlines()
+    assert [kernel, *head.split()] == ["  kernel", "built", "tuned", "compiled", "run", "is"]
+    assert [name, *row.split(maxsplit=4)] == [
+        f"  {FAST}",
+        "no",
+        "0",
+        "never",
+        "never",
+        "tiny bf16 | 64x64x64",
+    ]
     (row,) = json.loads(tilewright("list", "--json", "--filter", "*64x64x64*fast").out)
     assert row["name"] == FAST
     assert row["config"]["tile"] == [64, 64, 64]

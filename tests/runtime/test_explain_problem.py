@@ -199,7 +199,7 @@ def test_a_tuned_entry_and_its_bucket(tmp_path: Path, context: Context) -> None:
     assert (found.choice.source, found.choice.tactic) == ("tuned", third)
     text = "\n".join(found.lines())
     assert "Why (tuned): 12.50 us were measured" in text
-    assert f"{third} (not built, tuned: 12.50 us measured)" in text
+    assert f"(not built, tuned: 12.50 us measured)\n        {third}\n" in text
     near = explain(context, FAMILY, Problem(24, 5120, 25600), H200)
     assert near.choice.source == "bucket"
     assert "Why (bucket): tuned for m of 32, the nearest" in "\n".join(near.lines())

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from tilewright.spelling import text
+from tilewright.spelling import table, text, wrapped
 from tilewright_generator import describe, families, generation
 from tilewright_generator.cli import answers, common
 from tilewright_generator.cli.problem import explain_problem
@@ -55,13 +55,18 @@ def command(
     tactic computes a problem, and why.
 
     \b
-    tilewright explain NAME                       which line of which spec makes it, what its fields mean
-    tilewright explain tile=128x256x64 d=f32      what becomes of the specs' combinations that have these
-    tilewright explain FAMILY a=bf16 b=bf16 ...   every rule that a combination breaks, in a spec or not
-    tilewright explain FAMILY                     the family's fields and rules
-    tilewright explain RULE                       what the rule demands, and what that rests on
-    tilewright explain --problem FAMILY bf16 m=32 n=5120 k=25600   which tactic computes it, and why
-    tilewright explain --problem FAMILY nvfp4 m=32 n=5120 k=25600 out_dtype=f16 --device b200
+    tilewright explain NAME
+        which line of which spec makes it, what its fields mean
+    tilewright explain tile=128x256x64 d=f32
+        what becomes of the specs' combinations that have these
+    tilewright explain FAMILY a=bf16 b=bf16 ...
+        every rule that a combination breaks, in a spec or not
+    tilewright explain FAMILY
+        the family's fields and rules
+    tilewright explain RULE
+        what the rule demands, and what that rests on
+    tilewright explain --problem FAMILY bf16 m=32 n=5120 k=25600
+        which tactic computes it, and why; for another GPU: --device b200
     """
     if problem:
         if specs:
@@ -180,8 +185,9 @@ def _many(found: list[Candidate]) -> Iterator[str]:
         if kind:
             yield f"{title}:"
         for each in kind[:_SHOWN]:
-            yield f"  {each.name}  ({each.group.position if each.group else ''})"
-            yield from (f"      {line}" for line in _against(each))
+            yield from wrapped(f"{each.name}  ({each.group.position if each.group else ''})", "  ", "      ")
+            for line in _against(each):
+                yield from wrapped(line, "      ", "          ")
         if len(kind) > _SHOWN:
             yield f"  ... and {len(kind) - _SHOWN:,} more (--json lists all)"
 
@@ -203,13 +209,10 @@ def _whole(candidate: Candidate) -> Iterator[str]:
         (name, text(getattr(config, name)), _origin(candidate, field), field.description)
         for name, field in fields_of(family).items()
     ]
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    for row in rows:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=False))
-        yield f"  {'  '.join(cells)}  {row[3]}"
+    yield from table(rows)
     if not candidate.verdicts:
-        yield f"facts: {json.dumps(family.facts(config))}"
-        yield f"build: {json.dumps(family.build(config))}"
+        yield from wrapped(f"facts: {json.dumps(family.facts(config))}", "", "  ")
+        yield from wrapped(f"build: {json.dumps(family.build(config))}", "", "  ")
 
 
 def _origin(candidate: Candidate, field: Field) -> str:
@@ -223,9 +226,9 @@ def _origin(candidate: Candidate, field: Field) -> str:
 def _fate(candidate: Candidate) -> Iterator[str]:
     family, spec, group = candidate.family, candidate.spec, candidate.group
     if not candidate.verdicts:
-        yield f"  {family.summary(candidate.config)}"
+        yield from wrapped(family.summary(candidate.config), "  ")
     if candidate.made and spec and group:
-        yield f"  made by {group.position}, as {spec.module}/{candidate.name}.cu"
+        yield from wrapped(f"made by {group.position}, as {spec.module}/{candidate.name}.cu", "  ", "      ")
     elif candidate.exclude:
         yield f"  excluded at {candidate.exclude.position}: {candidate.exclude.reason}"
     elif not group and not candidate.verdicts:
@@ -234,9 +237,9 @@ def _fate(candidate: Candidate) -> Iterator[str]:
         yield f"  left out of the group at {group.position}:"
     docs = {rule.name: rule.statement for rule in family.rules}
     for verdict in candidate.verdicts:
-        yield f"  rejected by {verdict}"
+        yield from wrapped(f"rejected by {verdict}", "  ", "      ")
         if docs[verdict.rule]:
-            yield f"      rule: {docs[verdict.rule]}"
+            yield from wrapped(f"rule: {docs[verdict.rule]}", "      ", "          ")
 
 
 def _as_json(candidate: Candidate) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from tilewright.spelling import table, wrapped
 from tilewright_generator.cli import answers, common
 from tilewright_generator.errors import UsageError
 from tilewright_generator.expand import Expansion, Kernel
@@ -101,9 +102,7 @@ def _module(expansion: Expansion, rows: list[Row], long: bool) -> Iterator[str]:
     family = expansion.spec.family
     cells = [("kernel", "built", "tuned", "compiled", "run", "is")]
     cells += [(row.kernel.name, *_columns(row.standing), family.summary(row.kernel.config)) for row in rows]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for line in cells:
-        yield "  " + "  ".join(map(str.ljust, line, widths)).rstrip()
+    yield from table(cells)
 
 
 def _counts(found: Sequence[Standing]) -> str:
@@ -134,7 +133,8 @@ def _columns(standing: Standing) -> tuple[str, str, str, str]:
 
 def _legend(gpu: DeviceProperties | None) -> str:
     tuned = "tuned (unknown: no GPU here; --device names one)" if gpu is None else f"tuned for {gpu.name}"
-    return f"b built here, t {tuned}, c compiled, r run on a GPU (~ as another source, ! failed, - no)"
+    marks = f"b built here, t {tuned}, c compiled, r run on a GPU (~ as another source, ! failed, - no)"
+    return "\n".join(wrapped(marks))
 
 
 def _json(expansion: Expansion, row: Row) -> dict[str, Any]:

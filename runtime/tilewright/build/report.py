@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tilewright.build.library import LibraryRecord
 from tilewright.errors import BuildError, UncompilableError
+from tilewright.spelling import table
 from tilewright.table import KernelRecord
 
 FORMAT = 1
@@ -155,13 +156,12 @@ class BuildReport:
                 f"{unit.data['seconds']:.1f}" if unit.data else "",
                 f"{unit.data['peak_memory_bytes'] / 1e9:.2f}" if unit.data else "",
                 _tensor(unit.data),
-                unit.key[:12],
                 " ".join(sorted({finding.kind for finding in unit.findings})),
             )
             for unit in self.units
         ]
-        head = ("kernel", "status", "regs", "smem", "spill", "code", "sec", "GB", "tensor", "key", "findings")
-        return _align([head, *rows])
+        head = ("kernel", "status", "regs", "smem", "spill", "code", "sec", "GB", "tensor", "findings")
+        return "\n".join(table([head, *rows], indent=""))
 
 
 def judge(record: KernelRecord, report: Mapping[str, Any]) -> list[Finding]:
@@ -241,10 +241,3 @@ def _tensor(data: Mapping[str, Any]) -> str:
 
 def _cell(unit: UnitReport, name: str) -> str:
     return str(unit.data[name]) if unit.data else ""
-
-
-def _align(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.builds import jit_allowed
 from tilewright.errors import ArgumentError, NoKernelError
+from tilewright.spelling import wrapped
 
 if TYPE_CHECKING:
     from tilewright.context import Context
@@ -90,13 +91,14 @@ class Explanation:
         for place, row in enumerate(self.rows):
             if place < SHOWN or row.tactic == choice.tactic:
                 mark = ">" if row.tactic == choice.tactic else " "
-                yield f"{mark}{place + 1:5}. {_estimated(row)}  {row.tactic}{_remarks(row)}"
+                yield f"{mark}{place + 1:5}. {_estimated(row)}{_remarks(row)}"
+                yield f"        {row.tactic}"
         if len(self.rows) > SHOWN:
             yield "        (--json lists all)"
         if self.left_out:
             yield f"Left out: {sum(count for _, count in self.left_out)} kernels"
         for reason, count in self.left_out[:SHOWN]:
-            yield f"  {count:5}: {reason}"
+            yield from wrapped(reason, f"  {count:5}: ", " " * 9)
         for message in self.messages:
             yield f"Tuned files: {message}"
 

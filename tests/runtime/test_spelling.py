@@ -1,0 +1,48 @@
+"""Tables and texts for people."""
+
+from __future__ import annotations
+
+from tilewright.spelling import listed, table, text, wrapped
+
+ROWS = [("kernel", "built", "is"), ("short", "yes", "a small one"), ("b", "no", "another")]
+
+
+def test_what_fits_stands_on_one_line() -> None:
+    assert table(ROWS) == ["  kernel  built  is", "  short   yes    a small one", "  b       no     another"]
+
+
+def test_long_names_stand_above_their_columns() -> None:
+    name = "n" * 70
+    assert table([*ROWS, (name, "no", "last")]) == [
+        "  kernel", "      built  is",
+        "  short", "      yes    a small one",
+        "  b", "      no     another",
+        f"  {name}", "      no     last",
+    ]  # fmt: skip
+
+
+def test_a_long_text_stands_under_the_columns() -> None:
+    words = " ".join(["word"] * 20)
+    found = table([("kernel", "built", "is"), ("k", "no", words)], indent="")
+    assert found[:4] == ["kernel", "    built", "    is", "k"]
+    assert found[4] == "    no"
+    assert found[5] == "    " + " ".join(["word"] * 15)
+    assert " ".join(line.strip() for line in found[5:]) == words
+    assert max(map(len, found)) <= 80
+
+
+def test_columns_that_are_too_wide_are_not_aligned() -> None:
+    assert table([("a", "v" * 60, "w" * 30, "text"), ("b", "v", "w", "text")], indent="") == [
+        "a", f"    {'v' * 60}", f"    {'w' * 30}", "    text", "b", "    v  w  text",
+    ]  # fmt: skip
+
+
+def test_wrapped_breaks_at_spaces_alone() -> None:
+    name = "gemm-with-hyphens" * 6
+    assert wrapped(f"the kernel {name} is long", "", "  ") == ["the kernel", f"  {name}", "  is long"]
+    assert wrapped("one two", "> ") == ["> one two"]
+
+
+def test_values_and_lists() -> None:
+    assert [text(value) for value in (True, [128, 64], "bf16", 3)] == ["true", "128x64", "bf16", "3"]
+    assert listed([str(n) for n in range(14)]).endswith("11, and 2 more")
