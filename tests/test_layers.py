@@ -92,6 +92,26 @@ def test_there_is_no_circle_of_imports() -> None:
 
 
 @pytest.mark.parametrize(
+    ("lower", "upper"),
+    [
+        (r"tilewright(\.|$)", "tilewright_generator"),
+        (r"tilewright_generator\.(?!cli|__main__)", r"tilewright_generator\.cli"),
+        (r"tilewright\.ops\.", r"tilewright\.(tuning|benchmarking|doctor)\b(?!\.tuned)"),
+        (
+            r"tilewright\.(errors|schema|reading|table|ops\.\w+\.(words|problem|row))$",
+            r"tilewright\.registry",
+        ),
+    ],
+)
+def test_layers_know_nothing_of_those_above(lower: str, upper: str) -> None:
+    known = modules()
+    seen = {name: imports(name, known[name].read_text(encoding="utf-8"), known) for name in known}
+    below = {name for name in known if re.match(lower, name)}
+    assert below
+    assert not [(name, one) for name in sorted(below) for one in seen[name] if re.match(upper, one)]
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "import p.b",

@@ -14,6 +14,6 @@ import importlib
 from tilewright import ops
 
 for _family in ops.names():
-    _package = importlib.import_module(f"{ops.__name__}.{_family}")
+    _package = importlib.import_module(f"tilewright.ops.{_family}")
     for _name in _package.OPS:
         getattr(_package, _name)

@@ -144,7 +144,7 @@ def test_json_is_all_that_is_printed(
     words: str, tilewright: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr("tilewright_generator.families.running.missing", lambda: "there is no GPU here")
+    monkeypatch.setattr("tilewright_generator.cli.running.missing", lambda: "there is no GPU here")
     found = tilewright(*words.replace("CACHE", str(tmp_path / "cache")).split(), "--json")
     assert found.code in (0, 1), found.err
     assert json.loads(found.out)

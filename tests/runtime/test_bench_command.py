@@ -18,9 +18,8 @@ from tilewright.device import H200, DeviceProperties
 from tilewright.errors import NoKernelError
 from tilewright.ops.gemm.family import FAMILY
 from tilewright.registry import Registry
-from tilewright_generator.cli import bench
+from tilewright_generator.cli import bench, running
 from tilewright_generator.cli import invoke as run_cli
-from tilewright_generator.families import running
 
 ULTRA = ["arch=sm103 k_tile=768", "rest"]
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tilewright_generator.cli import invoke as run_cli
-from tilewright_generator.families import running
+from tilewright_generator.cli import running
 
 SHAPE = ["-m", "512", "-n", "4096", "-k", "4096"]
 

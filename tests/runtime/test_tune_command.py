@@ -18,9 +18,8 @@ from tilewright.context import Context
 from tilewright.device import H200
 from tilewright.tuning import files, workers
 from tilewright.tuning.engine import Local
-from tilewright_generator.cli import invoke, tuning_progress
+from tilewright_generator.cli import invoke, running, tuning_progress
 from tilewright_generator.cli.tuning_place import Place
-from tilewright_generator.families import running
 
 ROOT = Path(__file__).parents[2]
 SHAPES = ROOT / "benchmarks" / "shapes" / "gemm.yaml"

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tilewright_generator.cli import answers, common, groups, problem_options, verbosity
+from tilewright_generator.cli import answers, common, groups, problem_options, running, verbosity
 from tilewright_generator.cli.verbosity import note
 from tilewright_generator.errors import UsageError
-from tilewright_generator.families import running
 from tilewright_generator.project import tables_folder
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ def command(*, root: Path | None, device: str | None, as_json: bool) -> int:
     """
     from tilewright import doctor  # noqa: PLC0415 (`--help` needs no runtime)
     from tilewright.device import DESCRIBED  # noqa: PLC0415
-    from tilewright_generator.families.running import context_of  # noqa: PLC0415
+    from tilewright_generator.cli.running import context_of  # noqa: PLC0415
 
     context = context_of(None if root is None else str(root))
     findings = doctor.diagnose(context, DESCRIBED[device] if device else None)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from tilewright_generator.families import running
+from tilewright_generator.cli import running
 
 
 def explain_problem(words: Sequence[str], device: str | None, root: Path | None, as_json: bool) -> None:

@@ -7,8 +7,7 @@ from typing import Any
 import click
 
 from tilewright import ops
-from tilewright_generator.cli import answers, problem_options, verbosity
-from tilewright_generator.families import running
+from tilewright_generator.cli import answers, problem_options, running, verbosity
 
 _OPTIONS = (
     click.Option(["--kernel"], metavar="NAME", help="This kernel, or tactic (NAME@splits=4), not the best."),

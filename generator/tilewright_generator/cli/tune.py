@@ -17,6 +17,7 @@ from tilewright_generator.cli import (
     common,
     groups,
     problem_options,
+    running,
     tuning_files,
     tuning_plan,
     tuning_progress,
@@ -25,7 +26,6 @@ from tilewright_generator.cli.ray_options import ray_options
 from tilewright_generator.cli.tuning_place import Place
 from tilewright_generator.cli.verbosity import note
 from tilewright_generator.errors import UsageError
-from tilewright_generator.families import running
 from tilewright_generator.words import counted
 
 if TYPE_CHECKING:
