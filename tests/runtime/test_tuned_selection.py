@@ -114,6 +114,23 @@ def test_which_neighbour_a_bucket_takes(
         assert chosen.why == f"tuned for m of {wanted}, the nearest"
 
 
+def test_a_family_says_in_which_extent_neighbours_differ(place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the file, too, they stand together."""
+    monkeypatch.setattr(selection, "BUCKET_WITHIN", 100.0)
+    here, family = place(*EVERY), replace(FAMILY, neighbour="n")
+    here.tune(m64="small")
+    chosen = here.context.select(family, Problem(64, N - 8, K), H200)
+    assert (chosen.source, chosen.why) == ("bucket", f"tuned for n of {N}, the nearest")
+    assert here.context.select(family, Problem(48, N, K), H200).source == "model"
+    header = files.read(here.path).header
+    entries = [Entry(Problem(m, n, K), Tactic("small"), 1e-5) for m in (64, 32) for n in (N, 512)]
+    for extent, wanted in (("n", [(32, 512), (32, N), (64, 512), (64, N)]),
+                           ("m", [(32, 512), (64, 512), (32, N), (64, N)])):  # fmt: skip
+        files.update(here.path, header, replace(FAMILY, neighbour=extent), entries)
+        (section,) = files.read(here.path).sections
+        assert [(row["m"], row["n"]) for row in section.rows] == wanted
+
+
 @pytest.mark.parametrize("fields", [{"n": 2048}, {"k": 2048}, {"batch": 2}, {"bias": False, "d": "f32"}])
 def test_a_bucket_is_of_one_n_k_batch_and_kind(place, fields: dict[str, Any]) -> None:
     here = place(*EVERY)
