@@ -129,6 +129,7 @@ def sample(name: str, seed: int) -> list[Candidate]:
 
 BF16 = GemmConfig("sm_90a", "bf16", "bf16", "bf16", Tile(128, 128, 64))
 FEW_ROWS = replace(BF16, schedule="pingpong", swap_ab=True)
+LEAN = replace(BF16, mainloop="lean", cluster="dynamic", bias=True)
 OTHERS = (  # what else may decide which N compile, each with its tile K
     (replace(BF16, a="e4m3", b="e4m3", fast_accum=True), 128),
     (replace(BF16, a="tf32", b="tf32", d="f32"), 32),
@@ -172,6 +173,22 @@ GEMM_REJECTED: tuple[GemmConfig, ...] = (  # two of each rule
     replace(BF16, a="s8", b="s8", d="s32", acc="s32", activation="silu", tile=Tile(128, 128, 128)),
     replace(BF16, tile=Tile(128, 256, 64), stages=9),
     replace(BF16, tile=Tile(256, 128, 128), d="f32"),
+    replace(LEAN, layout="nn"),
+    replace(LEAN, layout="tt"),
+    replace(LEAN, cluster=Cluster(2, 1)),
+    replace(LEAN, scheduler="stream_k"),
+    replace(LEAN, tile=Tile(192, 120, 64)),
+    replace(LEAN, tile=Tile(192, 104, 64)),
+    replace(LEAN, tile=Tile(128, 64, 32)),
+    replace(LEAN, tile=Tile(128, 64, 16)),
+    replace(LEAN, tile=Tile(128, 136, 64)),
+    replace(LEAN, tile=Tile(128, 152, 64)),
+    replace(LEAN, tile=Tile(256, 192, 64)),
+    replace(LEAN, a="e4m3", b="e4m3", tile=Tile(128, 192, 128)),
+    replace(LEAN, bias=False),
+    replace(LEAN, c="none"),
+    replace(LEAN, stages=7),
+    replace(LEAN, tile=Tile(256, 128, 64), stages=5),
 )
 
 

@@ -26,13 +26,19 @@ PINGPONG = replace(BF16, tile=shape("64x128x64"), schedule="pingpong")
 FP8 = replace(BF16, a="e4m3", b="e4m3", tile=shape("128x128x128"))
 TF32 = replace(BF16, a="tf32", b="tf32", d="f32", tile=shape("128x128x32"))
 E5M2 = replace(FP8, a="e5m2")
+LEAN = replace(BF16, mainloop="lean", cluster="dynamic", bias=True)
+LEAN_TURNS = replace(LEAN, schedule="pingpong", c="none")
+LEAN_FP8 = replace(LEAN, a="e4m3", b="e4m3", tile=shape("128x128x128"))
 FEW_ROWS = replace(PINGPONG, tile=shape("64x8x64"), swap_ab=True)
 S8 = replace(BF16, a="s8", b="s8", d="s32", acc="s32", tile=shape("128x128x128"))
 
 
 @pytest.mark.parametrize(
     "one",
-    [BF16, PINGPONG, FEW_ROWS, FP8, E5M2, TF32, S8, replace(S8, tile=shape("128x256x128"))],
+    [
+        *(BF16, PINGPONG, FEW_ROWS, FP8, E5M2, TF32, S8, replace(S8, tile=shape("128x256x128"))),
+        *(LEAN, LEAN_TURNS, LEAN_FP8, replace(LEAN, tile=shape("64x104x128"), swap_ab=True)),
+    ],
     ids=FAMILY.kernel_name,
 )
 def test_the_usual_ones_are_accepted(one: GemmConfig) -> None:
@@ -132,6 +138,23 @@ REJECTED: list[tuple[GemmConfig, dict[str, Any], str, tuple[str, ...], dict[str,
     (BF16, {"stages": 7}, "shared_memory", ("7 stages", "> 232448 B"), {"stages": 6}),
     (BF16, tile("256x128x128", stages=3), "shared_memory", ("3 stages",), {"stages": "auto"}),
     (TF32, tile("256x128x64", d="f32"), "shared_memory", ("2 stages", "> 232448 B"), tile("256x128x32")),
+    (BF16, {"cluster": "dynamic"}, "cluster_size", ("compiled in",), {"cluster": Cluster(2, 1)}),
+    (LEAN, {"layout": "nn"}, "lean_operands", ("tn", "nn"), {"layout": "tn"}),
+    (LEAN, {"cluster": Cluster(2, 1)}, "lean_cluster", ("run-time", "2x1"), {"cluster": "dynamic"}),
+    (LEAN, {"scheduler": "stream_k"}, "lean_cluster", ("stream_k",), {"scheduler": "data_parallel"}),
+    (LEAN, tile("192x120x64"), "lean_columns", ("multiple of 16", "120"), tile("192x112x64")),
+    (LEAN, tile("128x64x32"), "lean_depth", ("64 bytes", "128 or 256"), tile("128x64x64")),
+    (LEAN, tile("128x136x64"), "lean_pieces", ("136 columns", "pieces of 8"), tile("128x144x64")),
+    # 176 accumulators a thread are the most, promoted FP8 has each twice.
+    (LEAN, tile("256x192x64"), "lean_registers", ("192 registers", "> 176"), tile("192x192x64")),
+    (LEAN_FP8, tile("128x192x128"), "lean_registers", ("192 registers", "twice"), tile("128x176x128")),
+    (LEAN_FP8, tile("128x192x128"), "lean_registers", ("192 registers",), {"fast_accum": True}),
+    (LEAN, {"bias": False}, "lean_epilogue", ("bias is true",), {"bias": True}),
+    (LEAN_TURNS, {"c": "same"}, "lean_epilogue", ("c is none",), {"c": "none"}),
+    (LEAN_TURNS, {"d": "f32"}, "lean_epilogue", ("f32",), {"d": "bf16"}),
+    (LEAN, {"c": "none"}, "lean_epilogue", ("c is same",), {"c": "same"}),
+    (LEAN, tile("256x176x64"), "lean_epilogue", ("256x176x64", "3 stages: c is none"), {"c": "none"}),
+    (LEAN, {"stages": 7}, "lean_memory", ("7 stages", "> 232448 B"), {"stages": 6}),
 ]
 
 

@@ -19,6 +19,7 @@ import tilewright
 from tilewright import workspace
 from tilewright.context import current
 from tilewright.ops.common.tactics import Tactic
+from tilewright.ops.gemm import lean
 from tilewright.ops.gemm.family import FAMILY
 from tilewright.ops.gemm.problem import Problem
 from tilewright.table import KernelRecord
@@ -136,7 +137,13 @@ def check(record: KernelRecord, shape: tuple[int, int, int], **how: Any) -> None
 
 
 def cutting(record: KernelRecord) -> list[Tactic]:
-    """The kernel as it is, and where it cuts k, in each way."""
+    """The kernel as it is, and where it cuts k, in each way; a lean one in each kind of cluster too."""
+    if lean.is_lean(record):
+        whole = [Tactic(record.name, cluster=cluster) for cluster in ("", "2x1", "1x2", "2x2", "1x4", "8x1")]
+        if record.config["schedule"] == "pingpong":
+            return whole
+        cut = [("", 2), ("", 8), ("2x1", 4), ("2x2", 2)]
+        return whole + [Tactic(record.name, cluster=cluster, splits=splits) for cluster, splits in cut]
     if record.config["scheduler"] != "stream_k":
         return [Tactic(record.name)]
     return [
@@ -159,6 +166,16 @@ def test_large_shapes(kernel: KernelRecord) -> None:
     for shape in LARGE:
         check(kernel, shape)
         check(kernel, shape, full=True)
+
+
+def test_lean_clusters_and_splits(kernel: KernelRecord) -> None:
+    """Of several waves of tiles, with a last one that no cluster fills, and parts of k of unequal length."""
+    if not lean.is_lean(kernel):
+        pytest.skip("the kernel's cluster is compiled in")
+    for shape in ((1033, 1544, 2064), (72, 776, 2320)):
+        for tactic in cutting(kernel):
+            check(kernel, shape, tactic=tactic)
+            check(kernel, shape, tactic=tactic, full=True)
 
 
 def test_batches(kernel: KernelRecord) -> None:
@@ -231,7 +248,11 @@ def test_decompositions(kernel: KernelRecord, filled_workspaces: list[int]) -> N
 
 
 def test_deterministic_reduction_repeats_to_the_bit(kernel: KernelRecord) -> None:
-    if kernel.config["scheduler"] != "stream_k":
+    if lean.is_lean(kernel) and kernel.config["schedule"] == "cooperative":
+        cut = [Tactic(kernel.name, splits=splits) for splits in (2, 8)]
+    elif kernel.config["scheduler"] == "stream_k":
+        cut = [Tactic(kernel.name), Tactic(kernel.name, decomposition="split_k", splits=5)]
+    else:
         pytest.skip("the kernel does not split k")
     config = kernel.config
     a, b, _ = reference.operands(config["a"], config["b"], (256, 512, 16384))
@@ -242,7 +263,7 @@ def test_deterministic_reduction_repeats_to_the_bit(kernel: KernelRecord) -> Non
         "fast_accum": config["fast_accum"],
         "out_dtype": reference.DTYPES[config["d"]],
     }
-    for tactic in (Tactic(kernel.name), Tactic(kernel.name, decomposition="split_k", splits=5)):
+    for tactic in cut:
         first = tilewright.gemm(a, b, tactic=tactic, **call)
         for _ in range(5):
             assert torch.equal(tilewright.gemm(a, b, tactic=tactic, **call), first), str(tactic)

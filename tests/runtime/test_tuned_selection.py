@@ -151,6 +151,23 @@ def test_a_bucket_that_the_model_puts_far_behind_is_passed_over(place) -> None:
     assert (chosen.source, chosen.tactic.kernel) == ("model", "small")
 
 
+def test_a_bucket_that_has_not_seen_the_models_first_is_passed_over(
+    place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not known to be faster than what came after it; what it has seen, it was measured against."""
+    monkeypatch.setattr(selection, "BUCKET_WITHIN", 100.0)
+    here = place(*EVERY)
+    first = here.choose(48).tactic.kernel
+    second = next(name for name in EVERY if name != first)
+    header = Header.of(H200, here.context.registry, "gemm", driver="580.1", cuda="13.0", cutlass="4.2.0")
+    for seen, source in ((EVERY, "bucket"), ([name for name in EVERY if name != first], "model")):
+        here.path.unlink(missing_ok=True)
+        entry = Entry(Problem(64, N, K), Tactic(second), 1e-5, frozenset(seen))
+        files.update(here.path, header, FAMILY, [entry])
+        here.context.forget_tuned()
+        assert here.choose(48).source == source
+
+
 def test_a_bucket_must_be_legal(tmp_path: Path, table, row, built, monkeypatch: pytest.MonkeyPatch) -> None:
     """In layout nn, m is contiguous in A: a kernel that takes m of 64 does not take every m."""
     monkeypatch.setenv("TILEWRIGHT_TUNED", str(tmp_path / "tuned"))

@@ -158,34 +158,39 @@ inline int spread_bytes(LaunchShape const& shape, Sharing const& device) {
   return static_cast<int>(least < device.most_bytes ? least : device.most_bytes);
 }
 
-// Enqueues the kernel `entry`, whose one parameter is at `params`. What a context has to allow a kernel, large shared
-// memory and clusters, it is asked once; `Kernel` gives each kernel a memory of its own for that.
+// Asks of a context, once, what it has to allow the kernel `entry`: large shared memory and clusters. `Kernel` gives
+// each kernel a memory of its own for that.
+template <class Kernel>
+cudaError_t allow(Context const& context, void const* entry, LaunchShape const& shape) {
+  static std::array<std::atomic<CUcontext>, kDevices> allowed{};  // the last context of a device
+  bool const remembered = context.device < kDevices;
+  if (remembered && allowed[context.device].load(std::memory_order_acquire) == context.handle) {
+    return cudaSuccess;
+  }
+  int most = shape.smem_bytes;
+  cudaError_t error = cudaSuccess;
+  if (shape.spread && shape.pdl) {
+    error = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, context.device);
+  }
+  if (error == cudaSuccess) {
+    error = cudaFuncSetAttribute(entry, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
+  }
+  if (error == cudaSuccess && shape.large_clusters) {
+    error = cudaFuncSetAttribute(entry, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
+  }
+  if (error == cudaSuccess && remembered) {
+    allowed[context.device].store(context.handle, std::memory_order_release);
+  }
+  return error;
+}
+
+// Enqueues the kernel `entry`, whose one parameter is at `params`.
 template <class Kernel>
 cudaError_t launch(Context const& context, void const* entry, void* params, LaunchShape const& shape,
                    cudaStream_t stream) {
-  static std::array<std::atomic<CUcontext>, kDevices> allowed{};  // the last context of a device
-  bool const spread = shape.spread && shape.pdl;
-  bool const remembered = context.device < kDevices;
-  if (!remembered || allowed[context.device].load(std::memory_order_acquire) != context.handle) {
-    int most = shape.smem_bytes;
-    cudaError_t error = cudaSuccess;
-    if (spread) {
-      error = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, context.device);
-    }
-    if (error == cudaSuccess) {
-      error = cudaFuncSetAttribute(entry, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
-    }
-    if (error == cudaSuccess && shape.large_clusters) {
-      error = cudaFuncSetAttribute(entry, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
-    }
-    if (error != cudaSuccess) {
-      return error;
-    }
-    if (remembered) {
-      allowed[context.device].store(context.handle, std::memory_order_release);
-    }
+  if (cudaError_t const error = allow<Kernel>(context, entry, shape); error != cudaSuccess) {
+    return error;
   }
-
   cudaLaunchAttribute attributes[3];
   unsigned count = 0;
   attributes[count].id = cudaLaunchAttributeClusterDimension;
@@ -202,8 +207,9 @@ cudaError_t launch(Context const& context, void const* entry, void* params, Laun
   cudaLaunchConfig_t config{};
   config.gridDim = shape.grid;
   config.blockDim = shape.block;
-  config.dynamicSmemBytes =
-      spread ? spread_bytes(shape, Sharing::of(context.device, entry, shape.block)) : shape.smem_bytes;
+  config.dynamicSmemBytes = shape.spread && shape.pdl
+                                ? spread_bytes(shape, Sharing::of(context.device, entry, shape.block))
+                                : shape.smem_bytes;
   config.stream = stream;
   config.attrs = attributes;
   config.numAttrs = count;

@@ -1,10 +1,10 @@
-"""Dense GEMM, through CUTLASS 3.x collective builders."""
+"""Dense GEMM, through CUTLASS 3.x collective builders, or a lean mainloop of ours."""
 
 from __future__ import annotations
 
 from tilewright_generator.families.family import Family
 from tilewright_generator.families.gemm.config import GemmConfig
-from tilewright_generator.families.gemm.kernel import build, facts, kernel_name, summary, variables
+from tilewright_generator.families.gemm.kernel import build, facts, kernel_name, summary, template, variables
 from tilewright_generator.families.gemm.rules import RULES
 
 FAMILY = Family(
@@ -15,7 +15,7 @@ FAMILY = Family(
     facts=facts,
     variables=variables,
     build=build,
-    template=lambda _: "gemm/kernel.cu.j2",
+    template=template,
     table_template="gemm/table.cc.j2",
     summary=summary,
 )

@@ -34,6 +34,13 @@ class GemmConfig:
             description="tile of one thread block, MxNxK elements; with swap_ab its M is along the caller's n"
         ),
     ]
+    mainloop: Annotated[
+        Literal["cutlass", "lean"],
+        Field(
+            description="CUTLASS's collectives; or a mainloop of ours, which compiles in a second or two, "
+            "takes tiles N in steps of 8, and leaves clusters and the splitting of k to run time"
+        ),
+    ] = "cutlass"
     acc: Annotated[Accumulator, Field(description="type in which products are summed")] = "f32"
     c: Annotated[
         Literal["same", "none"],
@@ -46,7 +53,10 @@ class GemmConfig:
             "B is n where k is contiguous (column-major)"
         ),
     ] = "tn"
-    cluster: Annotated[Cluster, Field(description="thread blocks that share their loads, MxN")] = _ONE_BLOCK
+    cluster: Annotated[
+        Literal["dynamic"] | Cluster,
+        Field(description="thread blocks that share their loads, MxN; dynamic: a run-time argument"),
+    ] = _ONE_BLOCK
     schedule: Annotated[
         Literal["cooperative", "pingpong"],
         Field(description="two consumer warpgroups share a tile, or take turns with a tile each"),
@@ -80,6 +90,11 @@ class GemmConfig:
 
 
 BITS = {"bf16": 16, "f16": 16, "e4m3": 8, "e5m2": 8, "tf32": 32, "f32": 32, "s8": 8, "s32": 32}
+
+
+def lean(config: GemmConfig) -> bool:
+    """Whether the mainloop is ours."""
+    return config.mainloop == "lean"
 
 
 def bits(dtype: str) -> int:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright_generator.families.gemm.config import GemmConfig, bits, k_contiguous, kernel_operands
-from tilewright_generator.families.gemm.memory import memory
+from tilewright_generator.families.gemm import lean as own
+from tilewright_generator.families.gemm.config import GemmConfig, bits, k_contiguous, kernel_operands, lean
+from tilewright_generator.families.gemm.memory import memory as cutlass_memory
 
 _CUTLASS_TYPES = {
     "bf16": "cutlass::bfloat16_t",
@@ -22,6 +23,16 @@ _SCHEDULE_NAMES = {"cooperative": "coop", "pingpong": "pingpong"}
 _INSTRUCTIONS = {"e4m3": "QGMMA", "e5m2": "QGMMA", "s8": "IGMMA"}  # the others: HGMMA
 
 
+def memory(config: GemmConfig) -> tuple[int, int]:
+    """Stages of the mainloop, and bytes of dynamic shared memory of a thread block."""
+    return own.memory(config) if lean(config) else cutlass_memory(config)
+
+
+def template(config: GemmConfig) -> str:
+    """The template that a kernel is rendered from."""
+    return "gemm/lean.cu.j2" if lean(config) else "gemm/kernel.cu.j2"
+
+
 def kernel_name(config: GemmConfig) -> str:
     """The name of file, symbol, table row and report; every field that may differ is in it."""
     parts = [
@@ -32,7 +43,7 @@ def kernel_name(config: GemmConfig) -> str:
         config.d,
         config.layout,
         str(config.tile),
-        str(config.cluster),
+        "lean" if lean(config) else str(config.cluster),
         _SCHEDULE_NAMES[config.schedule],
     ]
     if config.fast_accum:
@@ -41,11 +52,11 @@ def kernel_name(config: GemmConfig) -> str:
         parts.append("streamk")
     if config.swap_ab:
         parts.append("swap")
-    if config.bias:
+    if config.bias and not lean(config):
         parts.append("bias")
     if config.activation != "none":
         parts.append(config.activation)
-    if config.c == "none":
+    if config.c == "none" and not lean(config):
         parts.append("noc")
     if config.stages != "auto":
         parts.append(f"{config.stages}stages")
@@ -67,7 +78,10 @@ def formula(config: GemmConfig) -> str:
 
 def schedule_text(config: GemmConfig) -> str:
     """Schedule and scheduler in words, and what else shapes the main loop."""
-    words = [config.schedule, "stream-K" if config.scheduler == "stream_k" else "data-parallel tiles"]
+    if lean(config):
+        words = [config.schedule, "lean mainloop", "clusters and splits of k at run time"]
+    else:
+        words = [config.schedule, "stream-K" if config.scheduler == "stream_k" else "data-parallel tiles"]
     if config.a in ("e4m3", "e5m2"):
         words.append("fast accumulation" if config.fast_accum else "promoted accumulation")
     if config.swap_ab:
@@ -90,10 +104,12 @@ def summary(config: GemmConfig) -> str:
 def facts(config: GemmConfig) -> dict[str, Any]:
     """Derived numbers that the runtime needs; alignments are in elements (TMA: 16 bytes)."""
     stages, total = memory(config)
-    return {
+    at_run_time = {"cluster_multiple": [1, 1], "splits": own.exchanges(config)} if lean(config) else {}
+    return at_run_time | {
         "stages": stages,
         "smem_bytes": total,
-        "threads": 384,  # two consumer warpgroups and a producer, in both schedules
+        # Consumer warpgroups and a producer; CUTLASS has two of the former in both schedules.
+        "threads": 128 * (own.warpgroups(config).consumers + 1) if lean(config) else 384,
         "alignment": {
             "a": 128 // bits(config.a),
             "b": 128 // bits(config.b),
@@ -118,19 +134,47 @@ def build(config: GemmConfig) -> dict[str, Any]:
 def variables(config: GemmConfig) -> dict[str, str]:
     """The template's variables, all of them text."""
     stages, total = memory(config)
+    common = {
+        "formula": formula(config),
+        "operands": _operands_text(config),
+        "schedule": schedule_text(config) + (", programmatic dependent launch" if config.pdl else ""),
+        "stages": str(stages),
+        "shared_memory": str(total),
+        "swap_ab": "true" if config.swap_ab else "false",
+        "pdl": "true" if config.pdl else "false",
+    }
+    in_clusters = "" if lean(config) else f" in clusters of {config.cluster}"
+    common["memory"] = f"{config.tile}{in_clusters}, {stages} stages, {total:,} bytes of shared memory"
+    return common | (_lean_variables(config) if lean(config) else _cutlass_variables(config))
+
+
+def _lean_variables(config: GemmConfig) -> dict[str, str]:
+    a, b = kernel_operands(config)
+    promotes = bits(config.a) == 8 and not config.fast_accum
+    return {
+        "element_a": a.capitalize(),
+        "element_b": b.capitalize(),
+        "element_d": config.d.capitalize(),
+        "tile_m": str(config.tile.m),
+        "tile_n": str(config.tile.n),
+        "boxes": str(own.boxes(config)),
+        "warpgroups": config.schedule.capitalize(),
+        "sum": "PromotedSum" if promotes else "PlainSum",
+        "activation": config.activation.capitalize(),
+    }
+
+
+def _cutlass_variables(config: GemmConfig) -> dict[str, str]:
     a, b = kernel_operands(config)
     a_k, b_k = k_contiguous(config)
+    cluster = config.cluster
+    assert cluster != "dynamic"  # by the rule cluster_size
     cooperative = config.schedule == "cooperative"
     schedule = "Cooperative" if cooperative else "Pingpong"
     # Fast accumulation is CUTLASS's plain mainloop under a name of its own.
     fp8_fast = "FP8FastAccum" if config.fast_accum else ""
     bias = "None" if not config.bias else "AlongM" if config.swap_ab else "AlongN"
     return {
-        "formula": formula(config),
-        "operands": _operands_text(config),
-        "memory": f"{config.tile} in clusters of {config.cluster}, {stages} stages, "
-        f"{total:,} bytes of shared memory",
-        "schedule": schedule_text(config) + (", programmatic dependent launch" if config.pdl else ""),
         "element_a": _CUTLASS_TYPES[a],
         "element_b": _CUTLASS_TYPES[b],
         "element_c": "void" if config.c == "none" else _CUTLASS_TYPES[config.d],
@@ -143,16 +187,12 @@ def variables(config: GemmConfig) -> dict[str, str]:
         "alignment_b": str(128 // bits(b)),
         "alignment_d": str(128 // bits(config.d)),
         "tile": f"Shape<Int<{config.tile.m}>, Int<{config.tile.n}>, Int<{config.tile.k}>>",
-        "cluster": f"Shape<Int<{config.cluster.m}>, Int<{config.cluster.n}>, _1>",
-        "stages": str(stages),
-        "shared_memory": str(total),
+        "cluster": f"Shape<Int<{cluster.m}>, Int<{cluster.n}>, _1>",
         "bias": f"tilewright::Bias::{bias}",
         "activation": f"cutlass::epilogue::thread::{ACTIVATIONS[config.activation]}",
         "epilogue_schedule": "TmaWarpSpecializedCooperative" if cooperative else "TmaWarpSpecialized",
         "mainloop_schedule": f"KernelTmaWarpSpecialized{schedule}{fp8_fast}",
         "scheduler": "StreamKScheduler" if config.scheduler == "stream_k" else "PersistentScheduler",
-        "swap_ab": "true" if config.swap_ab else "false",
-        "pdl": "true" if config.pdl else "false",
     }
 
 

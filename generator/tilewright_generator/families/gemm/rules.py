@@ -6,7 +6,8 @@ The comment above a rule names what it rests on. What nvcc says of all this stan
 
 from __future__ import annotations
 
-from tilewright_generator.families.gemm.config import GemmConfig, bits
+from tilewright_generator.families.gemm.config import GemmConfig, bits, lean
+from tilewright_generator.families.gemm.lean import LEAN_RULES
 from tilewright_generator.families.gemm.memory import SM90_SHARED_MEMORY, memory
 from tilewright_generator.families.rule import HARDWARE, OURS, Rule, cutlass, rule
 
@@ -91,6 +92,8 @@ def tile_size(config: GemmConfig) -> str | None:
 def odd_columns(config: GemmConfig) -> str | None:
     """Tile N is a multiple of 16, or 8 with an even number of stages."""
     n, stages = config.tile.n, config.stages
+    if lean(config):
+        return None
     if n > 8 and n % 16 == 8:
         return f"tile N {n} is an odd multiple of 8 above 8; N may be {n - 8} or {n + 8}"
     if n == 8 and stages != "auto" and stages % 2:
@@ -106,7 +109,7 @@ def odd_columns(config: GemmConfig) -> str | None:
 def tile_depth(config: GemmConfig) -> str | None:
     """Tile K is a power-of-two number of bytes from 32 to 256."""
     size = config.tile.k * bits(config.a) // 8
-    if size not in (32, 64, 128, 256):
+    if not lean(config) and size not in (32, 64, 128, 256):
         return f"tile K {config.tile.k} of {config.a} is {size} bytes, not 32, 64, 128 or 256"
     return None
 
@@ -116,7 +119,7 @@ def tile_depth(config: GemmConfig) -> str | None:
 @rule(cutlass("4.2"), "tile schedule")
 def cooperative_rows(config: GemmConfig) -> str | None:
     """A cooperative tile gives each of its two warpgroups whole instructions: M is 128 or 256."""
-    if config.schedule == "cooperative" and config.tile.m % 128:
+    if not lean(config) and config.schedule == "cooperative" and config.tile.m % 128:
         return f"cooperative needs tile M to be a multiple of 128, {config.tile.m} is not"
     return None
 
@@ -127,6 +130,8 @@ def cooperative_rows(config: GemmConfig) -> str | None:
 @rule(OURS, "tile schedule fast_accum a", compiles="accumulators would be kept in local memory")
 def accumulator_registers(config: GemmConfig) -> str | None:
     """The accumulators fit the register file: at most 192 a thread."""
+    if lean(config):
+        return None
     threads = 256 if config.schedule == "cooperative" else 128
     per_thread = config.tile.m * config.tile.n // threads
     sets = 2 if bits(config.a) == 8 and config.a != "s8" and not config.fast_accum else 1
@@ -148,6 +153,10 @@ def accumulator_registers(config: GemmConfig) -> str | None:
 )
 def cluster_size(config: GemmConfig) -> str | None:
     """A cluster is 1, 2, 4 or 8 thread blocks, with powers of two for sides."""
+    if config.cluster == "dynamic":
+        return (
+            None if lean(config) else "the cluster of a CUTLASS kernel of sm_90 is compiled in, not dynamic"
+        )
     m, n = config.cluster
     if m * n > 8:
         return f"cluster {config.cluster} has {m * n} thread blocks > 8, the largest portable size"
@@ -161,6 +170,8 @@ def cluster_size(config: GemmConfig) -> str | None:
 @rule(cutlass("4.2"), "cluster tile")
 def multicast_slices(config: GemmConfig) -> str | None:
     """The columns of B that a cluster shares split into slices of whole 8-row atoms."""
+    if config.cluster == "dynamic":
+        return None
     rows, parts = config.tile.n, config.cluster.m
     if parts in (2, 4, 8) and rows % (8 * parts):
         return (
@@ -193,7 +204,12 @@ def fast_accumulation(config: GemmConfig) -> str | None:
 @rule(cutlass("4.2"), "tile fast_accum a", compiles="its can_implement refuses every problem")
 def promoted_depth(config: GemmConfig) -> str | None:
     """Without fast accumulation an FP8 tile is at most 128 deep: the distance between promotions."""
-    if config.a in ("e4m3", "e5m2") and not config.fast_accum and config.tile.k > 128:
+    if (
+        config.a in ("e4m3", "e5m2")
+        and not config.fast_accum
+        and not lean(config)  # which promotes every box
+        and config.tile.k > 128
+    ):
         return f"FP8 without fast_accum is promoted every 128 of k, tile K {config.tile.k} is deeper"
     return None
 
@@ -211,8 +227,8 @@ def integer_epilogue(config: GemmConfig) -> str | None:
 @rule(HARDWARE, "stages tile d c a")
 def shared_memory(config: GemmConfig) -> str | None:
     """At least two stages, and the epilogue's buffers, fit into shared memory."""
-    if tile_depth(config) or instruction_shape(config):
-        return None  # their reasons say it better
+    if lean(config) or tile_depth(config) or instruction_shape(config):
+        return None  # `lean_memory`'s, or their reasons say it better
     stages, total = memory(config)
     if total > SM90_SHARED_MEMORY:  # that of two stages, where fewer fit
         return (
@@ -239,4 +255,5 @@ RULES: tuple[Rule, ...] = (
     promoted_depth,
     integer_epilogue,
     shared_memory,
+    *LEAN_RULES,
 )

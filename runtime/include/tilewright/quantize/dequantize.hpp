@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "tilewright/blockscaled_gemm/sm90/ptx.hpp"
+#include "tilewright/sm90/ptx.hpp"
 #include "tilewright/quantize/geometry.hpp"
 #include "tilewright/quantize/numbers.hpp"
 
@@ -84,7 +84,7 @@ struct DequantizeKernel {
   }
 
   __device__ __forceinline__ void operator()(Params const& params, char*) const {
-    namespace ptx = blockscaled_gemm::sm90;
+    namespace ptx = sm90;
     int const warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     Task<kWarps> task(params, blockIdx.x);
     if constexpr (kPdl) {

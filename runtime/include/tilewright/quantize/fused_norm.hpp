@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "tilewright/blockscaled_gemm/sm90/ptx.hpp"
+#include "tilewright/sm90/ptx.hpp"
 #include "tilewright/quantize/rows.hpp"
 
 namespace tilewright::quantize {
@@ -45,7 +45,7 @@ struct NormKernel {
 
   template <class Scales>
   __device__ __forceinline__ void run(Params const& params, Scales scales, char* memory) const {
-    namespace ptx = blockscaled_gemm::sm90;
+    namespace ptx = sm90;
     int const lane = threadIdx.x % 32;
     Task<1> task(params, blockIdx.x);
     if constexpr (kPdl) {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "tilewright/blockscaled_gemm/sm90/ptx.hpp"
+#include "tilewright/sm90/ptx.hpp"
 #include "tilewright/quantize/rows.hpp"
 
 namespace tilewright::quantize {
@@ -35,7 +35,7 @@ struct SquareKernel {
   }
 
   __device__ __forceinline__ void operator()(Params const& params, char* memory) const {
-    namespace ptx = blockscaled_gemm::sm90;
+    namespace ptx = sm90;
     Fp8::Scales const scales(params, memory);
     auto* const shared = reinterpret_cast<float*>(memory);
     Task<kSide / kRows> task(params, blockIdx.x);

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "tilewright/blockscaled_gemm/sm90/ptx.hpp"
+#include "tilewright/sm90/ptx.hpp"
 #include "tilewright/quantize/rows.hpp"
 
 namespace tilewright::quantize {
@@ -44,7 +44,7 @@ struct TmaKernel {
   }
 
   __device__ __forceinline__ void operator()(Params const& params, char* memory) const {
-    namespace ptx = blockscaled_gemm::sm90;
+    namespace ptx = sm90;
     uint32_t const shared = ptx::shared_address(memory);
     int const warp = warp_number(), lane = threadIdx.x % 32;
     if (threadIdx.x == 0) {
@@ -72,7 +72,7 @@ struct TmaKernel {
   template <class Scales>
   __device__ __forceinline__ void run(Params const& params, Scales scales, char* memory) const {
     scales.template begin<kConsumers>(params);  // while the first stages are on their way
-    consume(params, scales, blockscaled_gemm::sm90::shared_address(memory), warp_number(), threadIdx.x % 32);
+    consume(params, scales, sm90::shared_address(memory), warp_number(), threadIdx.x % 32);
   }
 
  private:
@@ -89,7 +89,7 @@ struct TmaKernel {
 
   // A lane takes one row of one warp's slot at a time.
   static __device__ __forceinline__ void produce(Params const& params, uint32_t shared, int lane) {
-    namespace ptx = blockscaled_gemm::sm90;
+    namespace ptx = sm90;
     Task<kWarps> task(params, blockIdx.x);
     int stage = 0;
     uint32_t parity = 1;  // of a ring that is empty
@@ -130,7 +130,7 @@ struct TmaKernel {
   template <class Scales>
   static __device__ __forceinline__ void consume(Params const& params, Scales const& scales, uint32_t shared, int warp,
                                                  int lane) {
-    namespace ptx = blockscaled_gemm::sm90;
+    namespace ptx = sm90;
     // Neighbours' 32 bytes would meet in the same banks: every other four threads read their halves in turn.
     bool const swapped = kThreadBytes == 32 && lane % 8 >= 4;
     Task<kWarps> task(params, blockIdx.x);
@@ -174,7 +174,7 @@ struct TmaKernel {
     uint32_t part[4];
 #pragma unroll
     for (int half = 0; half < Source::kWords / 4; ++half) {
-      blockscaled_gemm::sm90::load_words(address + ((half ^ int(swapped)) * 16), part);
+      sm90::load_words(address + ((half ^ int(swapped)) * 16), part);
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
         words[half * 4 + j] = part[j];

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "tilewright/blockscaled_gemm/sm90/ptx.hpp"
+#include "tilewright/sm90/ptx.hpp"
 #include "tilewright/quantize/rows.hpp"
 
 namespace tilewright::quantize {
@@ -39,7 +39,7 @@ struct VectorKernel {
 
   template <class Scales>
   __device__ __forceinline__ void run(Params const& params, Scales scales, char*) const {
-    namespace ptx = blockscaled_gemm::sm90;
+    namespace ptx = sm90;
     int const warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     Task<kWarps> task(params, blockIdx.x);
     if constexpr (kPdl) {

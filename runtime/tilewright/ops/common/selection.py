@@ -144,7 +144,10 @@ class _Selection:
         if estimate is not None and self._possible:
             first = self._possible[0] if jit_allowed() else self._first_built or self._possible[0]
             behind = estimate.seconds / first.estimate.seconds - 1
-            if behind > BUCKET_WITHIN:
+            found = tuned.found(other)
+            # What was not there when the neighbour was tuned is not known to be behind.
+            seen = found is None or not found.seen or first.record.name in found.seen
+            if behind > (BUCKET_WITHIN if seen else 0):
                 log.debug(
                     "%s: passed over %s, tuned for %s: the model puts it %.0f%% behind %s",
                     self._problem, tactic, self._neighbour(other), 100 * behind, first.tactic,

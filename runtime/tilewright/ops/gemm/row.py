@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tilewright.ops.common.row import ALIGNMENT, CLUSTER, SCHEDULER, SHARED_BYTES, TILE, C
 from tilewright.ops.gemm.problem import ACTIVATIONS, BYTES
-from tilewright.schema import Anything, Boolean, Enum, Object, fields
+from tilewright.schema import Anything, Array, Boolean, Enum, Integer, Object, Union, fields
 
 _TYPE = Enum(tuple(BYTES))
 _LAYOUT = Enum(("tn", "tt", "nn", "nt"))
@@ -20,16 +20,23 @@ CONFIG = Object(
         "c": C,
         "layout": _LAYOUT,
         "tile": TILE,
-        "cluster": CLUSTER,
+        "cluster": Union((Enum(("dynamic",)), CLUSTER)),
         "schedule": Enum(("cooperative", "pingpong")),
         "scheduler": SCHEDULER,
         "activation": Enum(ACTIVATIONS),
         **fields(("fast_accum", "swap_ab", "bias"), Boolean()),
     },
+    optional={"mainloop": Enum(("cutlass", "lean"))},
     others=Anything(),
 )
 FACTS = Object(
-    {"smem_bytes": SHARED_BYTES, "alignment": Object(fields("abcd", ALIGNMENT))}, others=Anything()
+    {"smem_bytes": SHARED_BYTES, "alignment": Object(fields("abcd", ALIGNMENT))},
+    optional={
+        "stages": Integer(1, 32),
+        "splits": Boolean(),  # whether a lean kernel splits k
+        "cluster_multiple": Array(Integer(1, 2), 2),
+    },
+    others=Anything(),
 )
 KIND = Object(
     optional={

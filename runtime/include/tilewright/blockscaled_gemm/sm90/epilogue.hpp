@@ -6,9 +6,11 @@
 
 #include <cstdint>
 
-#include "tilewright/blockscaled_gemm/sm90/ptx.hpp"
+#include "tilewright/sm90/ptx.hpp"
 
 namespace tilewright::blockscaled_gemm::sm90 {
+
+using namespace tilewright::sm90;
 
 template <class Element>
 __device__ __forceinline__ Element from_float(float value) {

@@ -17,7 +17,7 @@
 #include "tilewright/blockscaled_gemm/args.h"
 #include "tilewright/blockscaled_gemm/sm90/config.hpp"
 #include "tilewright/blockscaled_gemm/sm90/mainloop.hpp"
-#include "tilewright/blockscaled_gemm/sm90/ptx.hpp"
+#include "tilewright/sm90/ptx.hpp"
 
 namespace tilewright::blockscaled_gemm::sm90 {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "tilewright/blockscaled_gemm/sm90/config.hpp"
-#include "tilewright/blockscaled_gemm/sm90/ptx.hpp"
+#include "tilewright/sm90/ptx.hpp"
 
 namespace tilewright::blockscaled_gemm::sm90 {
 

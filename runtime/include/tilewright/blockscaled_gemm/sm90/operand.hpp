@@ -7,9 +7,11 @@
 #include <cstdint>
 
 #include "tilewright/blockscaled_gemm/sm90/decode.hpp"
-#include "tilewright/launch.hpp"
+#include "tilewright/sm90/matrices.hpp"
 
 namespace tilewright::blockscaled_gemm::sm90 {
+
+using namespace tilewright::sm90;
 
 constexpr int kAtomBytes = 512;  // scale factors of 128 rows and 4 columns: the atom of the 128x4 layout
 
@@ -57,20 +59,8 @@ struct OperandTile {
 template <class Tile>
 cudaError_t encode_map(CUtensorMap& map, void const* address, int row_bytes, int rows, int batch, int64_t row_stride,
                        int64_t batch_stride, int box_rows) {
-  static auto const encode = driver_function<decltype(&cuTensorMapEncodeTiled)>("cuTensorMapEncodeTiled");
-  if (encode == nullptr) {
-    return cudaErrorNotSupported;
-  }
-  bool const one = batch == 1 || batch_stride == 0;
-  cuuint64_t const extents[] = {cuuint64_t(row_bytes), cuuint64_t(rows), cuuint64_t(one ? 1 : batch)};
-  cuuint64_t const strides[] = {cuuint64_t(row_stride), cuuint64_t(one ? row_stride * rows : batch_stride)};
-  cuuint32_t const box[] = {cuuint32_t(Tile::kWidth), cuuint32_t(box_rows), 1};
-  cuuint32_t const steps[] = {1, 1, 1};
-  CUresult const result = encode(&map, CU_TENSOR_MAP_DATA_TYPE_UINT8, 3, const_cast<void*>(address), extents, strides,
-                                 box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-                                 Tile::kWidth == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
-                                 CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  return result == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
+  return encode_matrices(map, {address, row_bytes, rows, batch, row_stride, batch_stride}, Tile::kWidth, box_rows,
+                         Tile::kWidth == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B);
 }
 
 }  // namespace tilewright::blockscaled_gemm::sm90

@@ -3,45 +3,11 @@
 
 #include <cstdint>
 
+#include "tilewright/sm90/wgmma.hpp"
+
 namespace tilewright::blockscaled_gemm::sm90 {
 
-struct F16 {};  // the type of A's and B's elements; D is always F32
-struct Bf16 {};
-
-// The shared-memory descriptor of K-major rows of 128 bytes under the 128-byte swizzle, at `address`
-// (aligned to 1024 bytes, but for steps of 16 elements along k): PTX ISA, "Matrix descriptor".
-__device__ __forceinline__ uint64_t swizzled_descriptor(uint32_t address) {
-  constexpr uint64_t kSwizzle128 = uint64_t{1} << 62;
-  constexpr uint64_t kEightRows = uint64_t{1024 >> 4} << 32;  // bytes from 8 rows to the next 8
-  constexpr uint64_t kLeading = uint64_t{1} << 16;            // without meaning under this swizzle
-  return kSwizzle128 | kEightRows | kLeading | ((address & 0x3FFFF) >> 4);
-}
-
-__device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-__device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-
-// Waits until at most `Pending` of the latest groups are still at work.
-template <int Pending>
-__device__ __forceinline__ void wgmma_wait() {
-  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Pending) : "memory");
-}
-
-// Keeps the compiler from moving accesses to registers that an asynchronous wgmma reads or writes.
-template <int Count>
-__device__ __forceinline__ void hold(float (&registers)[Count]) {
-#pragma unroll
-  for (float& value : registers) {
-    asm volatile("" : "+f"(value)::"memory");
-  }
-}
-
-template <int Count>
-__device__ __forceinline__ void hold(uint32_t (&registers)[Count]) {
-#pragma unroll
-  for (uint32_t& value : registers) {
-    asm volatile("" : "+r"(value)::"memory");
-  }
-}
+using namespace tilewright::sm90;
 
 // Thread t of quad g of a warp holds, of the warp's 16 rows of A, in a[0] (row g, k = 2t and 2t+1),
 // a[1] (row g+8, the same k), a[2] (row g, k = 2t+8 and 2t+9), a[3] (row g+8, as a[2]); of D, in d[4j] and

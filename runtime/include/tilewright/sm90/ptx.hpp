@@ -1,11 +1,11 @@
-// The PTX that the sm_90a block-scaled kernels are made of: barriers, bulk copies, clusters, dependent launch.
+// The PTX that our sm_90a kernels are made of: barriers, bulk copies, clusters, dependent launch.
 #pragma once
 
 #include <cuda.h>
 
 #include <cstdint>
 
-namespace tilewright::blockscaled_gemm::sm90 {
+namespace tilewright::sm90 {
 
 // The 32-bit address of shared memory that PTX takes.
 __device__ __forceinline__ uint32_t shared_address(void const* pointer) {
@@ -54,6 +54,11 @@ __device__ __forceinline__ void store_float(uint32_t address, float value) {
   asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(value) : "memory");
 }
 
+// Of accumulators of wgmma: turned into words they would change registers, and ptxas serialise the wgmmas (C7511).
+__device__ __forceinline__ void store_floats(uint32_t address, float x, float y, float z, float w) {
+  asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(x), "f"(y), "f"(z), "f"(w) : "memory");
+}
+
 // A transaction barrier in shared memory.
 __device__ __forceinline__ void barrier_init(uint32_t barrier, uint32_t arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
@@ -61,6 +66,12 @@ __device__ __forceinline__ void barrier_init(uint32_t barrier, uint32_t arrivals
 
 __device__ __forceinline__ void barrier_arrive(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
+// The same at a barrier of any CTA of the cluster. Spelt with `.release.cluster`, it made multicast kernels 1.6 to
+// 2.5 times slower; what it releases is read by wgmma alone, which is done when this runs.
+__device__ __forceinline__ void barrier_arrive_cluster(uint32_t barrier) {
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
 __device__ __forceinline__ void barrier_expect(uint32_t barrier, uint32_t bytes) {
@@ -110,6 +121,76 @@ __device__ __forceinline__ void copy_box(uint32_t destination, CUtensorMap const
       : "memory");
 }
 
+// The same, to the same place in each CTA of the cluster whose bit is in `ctas`, where it counts at their barriers.
+__device__ __forceinline__ void copy_box_to(uint16_t ctas, uint32_t destination, CUtensorMap const* map,
+                                            uint32_t barrier, int byte, int row, int matrix, uint64_t policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster.L2::cache_hint"
+      " [%0], [%1, {%3, %4, %5}], [%2], %7, %6;" ::"r"(destination),
+      "l"(map), "r"(barrier), "r"(byte), "r"(row), "r"(matrix), "l"(policy), "h"(ctas)
+      : "memory");
+}
+
+// Copies a box from shared memory to a tensor map; what lies outside of the tensor is not written.
+__device__ __forceinline__ void store_box(uint32_t source, CUtensorMap const* map, int byte, int row, int matrix) {
+  asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%1, {%2, %3, %4}], [%0];" ::"r"(source),
+               "l"(map), "r"(byte), "r"(row), "r"(matrix)
+               : "memory");
+}
+
+__device__ __forceinline__ void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+
+// Waits until at most `Pending` of this thread's latest groups of stores still read their shared memory.
+template <int Pending>
+__device__ __forceinline__ void wait_for_stores() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(Pending) : "memory");
+}
+
+// Four, or two, 8x8 matrices of 16-bit elements, of which thread t holds row t/4, columns 2(t%4) and 2(t%4)+1 in one
+// register each, to rows of 16 bytes: thread t gives the address of row t%8 of matrix t/8. Transposed where asked.
+template <bool kTransposed>
+__device__ __forceinline__ void store_matrices(uint32_t row, uint32_t x, uint32_t y, uint32_t z, uint32_t w) {
+  if constexpr (kTransposed) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(row), "r"(x), "r"(y),
+                 "r"(z), "r"(w)
+                 : "memory");
+  } else {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(row), "r"(x), "r"(y), "r"(z),
+                 "r"(w)
+                 : "memory");
+  }
+}
+
+template <bool kTransposed>
+__device__ __forceinline__ void store_matrices(uint32_t row, uint32_t x, uint32_t y) {
+  if constexpr (kTransposed) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};" ::"r"(row), "r"(x), "r"(y)
+                 : "memory");
+  } else {
+    asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};" ::"r"(row), "r"(x), "r"(y) : "memory");
+  }
+}
+
+// `threads` threads of the CTA, whole warps, meet at its barrier `id` (1 to 15; 0 is __syncthreads).
+__device__ __forceinline__ void meet(int id, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+// As one of `threads` threads that make others go on at the barrier, without waiting.
+__device__ __forceinline__ void let_go(int id, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+// Registers a thread of this warpgroup has from here on: fewer, or more once others have given theirs up.
+template <int Count>
+__device__ __forceinline__ void keep_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Count));
+}
+template <int Count>
+__device__ __forceinline__ void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Count));
+}
+
 // Copies contiguous bytes, a multiple of 16 at addresses that are, to shared memory.
 __device__ __forceinline__ void copy_bytes(uint32_t destination, void const* source, uint32_t bytes, uint32_t barrier,
                                            uint64_t policy) {
@@ -124,9 +205,21 @@ __device__ __forceinline__ void prefetch_map(CUtensorMap const* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
+// The halves of a meeting of all threads of the cluster that orders nothing but barriers that were initialised before.
+__device__ __forceinline__ void cluster_arrive() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+
 // All threads of the cluster meet, and see each other's shared memory.
 __device__ __forceinline__ void cluster_barrier() {
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+__device__ __forceinline__ uint32_t cluster_rank() {
+  uint32_t rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
 }
 
 // The address, in the cluster, of this CTA's shared `address` in the CTA of rank `rank`.
@@ -150,4 +243,4 @@ __device__ __forceinline__ float4 load_cluster(uint32_t address) {
 __device__ __forceinline__ void wait_for_previous_kernel() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 __device__ __forceinline__ void allow_next_kernel() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
 
-}  // namespace tilewright::blockscaled_gemm::sm90
+}  // namespace tilewright::sm90

@@ -1,0 +1,206 @@
+"""What is legal for a `gemm` kernel with a mainloop of ours, and the shared memory as `sm90/pipeline.hpp` and
+`sm90/epilogue.hpp` lay it out. Every generated file asserts the total against the compiler's.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from tilewright_generator.families.gemm.config import GemmConfig, bits, lean
+from tilewright_generator.families.rule import HARDWARE, OURS, Rule, rule
+
+BOX_BYTES = 128  # of k: a row of a box of TMA, under the 128-byte swizzle
+_SHARED_MEMORY = 232_448  # bytes one thread block may use: 227 KiB of the SM's 228
+_MOST_STAGES = 16  # more in flight than any load takes
+_BARRIERS = 16  # bytes of a stage's two
+_ACCUMULATORS = 176  # of a thread's 232 registers; beyond, the compiler spills
+
+
+class Warpgroups(NamedTuple):
+    """How the consumer warpgroups divide a tile."""
+
+    consumers: int
+    rows: int  # of each, in units of 64
+    columns: int
+
+
+def warpgroups(config: GemmConfig) -> Warpgroups:
+    """As gemm/lean_kernel.hpp has it: down the rows where their halves are whole 64s, else across."""
+    m, n, _ = config.tile
+    if config.schedule == "pingpong":
+        return Warpgroups(2, m // 64, n)
+    if m == 64:
+        return Warpgroups(1, 1, n)
+    return Warpgroups(2, m // 128, n) if m % 128 == 0 else Warpgroups(2, m // 64, n // 2)
+
+
+def piece_columns(columns: int, swapped: bool) -> int:
+    """Columns that the epilogue stores at a time (`piece_columns` in sm90/epilogue.hpp)."""
+    if swapped:
+        return next((quads * 8 for quads in (4, 3, 5, 2, 6, 7) if columns // 8 % quads == 0), columns)
+    if columns % 32 == 0:
+        return 64 if columns % 64 == 0 else 32
+    units = next(units for units in range(15, 0, -2) if columns // 8 % units == 0)
+    if units > 1:
+        return units * 8
+    return 16 if columns % 16 == 0 else 8
+
+
+def store_bytes(config: GemmConfig) -> int:
+    """Bytes of shared memory in which the epilogue lays out what TMA stores."""
+    if bits(config.d) != 16:
+        return 0
+    consumers, rows, columns = warpgroups(config)
+    piece = piece_columns(columns, config.swap_ab)
+    twice = rows * (columns // piece) > 1 and (not config.swap_ab or piece <= 56)
+    return consumers * (2 if twice else 1) * piece * 128
+
+
+def stage_bytes(config: GemmConfig) -> int:
+    """Bytes of A and B that one stage holds."""
+    return (config.tile.m + config.tile.n) * boxes(config) * BOX_BYTES
+
+
+def boxes(config: GemmConfig) -> int:
+    """Boxes of k in a stage."""
+    return config.tile.k * bits(config.a) // 8 // BOX_BYTES
+
+
+@lru_cache(maxsize=1 << 12)
+def memory(config: GemmConfig) -> tuple[int, int]:
+    """Stages, and bytes of dynamic shared memory of a thread block."""
+    stage, stores = stage_bytes(config), store_bytes(config)
+    fitting = min(_MOST_STAGES, (_SHARED_MEMORY - stores) // (stage + _BARRIERS))
+    stages = fitting if config.stages == "auto" else config.stages
+    return stages, stages * (stage + _BARRIERS) + stores
+
+
+def exchanges(config: GemmConfig) -> bool:
+    """Whether the sums fit into the stages' memory: to be added up along k, and for any epilogue."""
+    m, n, _ = config.tile
+    return config.schedule == "cooperative" and 4 * m * n <= memory(config)[0] * stage_bytes(config)
+
+
+# gemm/lean.hpp: operands are read by K-major boxes.
+@rule(OURS, "a layout", compiles="the kernel would read k where other rows lie")
+def lean_operands(config: GemmConfig) -> str | None:
+    """A lean kernel multiplies 16-bit or FP8 operands that have k contiguous."""
+    if not lean(config):
+        return None
+    if config.a in ("tf32", "s8"):
+        return f"the lean mainloop has no {config.a} operands"
+    if config.layout != "tn":
+        return f"the lean mainloop reads operands with k contiguous (tn), not {config.layout}"
+    return None
+
+
+# gemm/lean.hpp: both are arguments of a launch.
+@rule(
+    OURS,
+    "cluster scheduler",
+    compiles="the kernel would be the same: a tactic gives its cluster and splits",
+)
+def lean_cluster(config: GemmConfig) -> str | None:
+    """A lean kernel's cluster is dynamic, and it splits k over a cluster, without stream-K."""
+    if not lean(config):
+        return None
+    if config.cluster != "dynamic":
+        return f"clusters of lean kernels are a run-time argument: cluster is dynamic, not {config.cluster}"
+    if config.scheduler == "stream_k":
+        return "lean kernels split k over a cluster, at run time: they have no stream_k"
+    return None
+
+
+# gemm/lean_kernel.hpp: where 64 rows do not divide into two, the warpgroups of a cooperative kernel halve the
+# columns.
+@rule(OURS, "tile schedule")
+def lean_columns(config: GemmConfig) -> str | None:
+    """Each warpgroup of a lean kernel has a multiple of 8 columns."""
+    if not lean(config):
+        return None
+    m, n, _ = config.tile
+    if config.schedule == "cooperative" and m == 192 and n % 16:
+        return f"two warpgroups divide the columns of a tile of 192 rows: N is a multiple of 16, not {n}"
+    return None
+
+
+# sm90/pipeline.hpp: an operand's stage is one box of 128 bytes a row, or two.
+@rule(OURS, "tile a", compiles="a stage is made of boxes of 128 bytes, one or two")
+def lean_depth(config: GemmConfig) -> str | None:
+    """A lean tile's K is 128 or 256 bytes: one or two boxes."""
+    if not lean(config):
+        return None
+    size = config.tile.k * bits(config.a) // 8
+    if size not in (BOX_BYTES, 2 * BOX_BYTES):
+        return f"tile K {config.tile.k} of {config.a} is {size} bytes, not {BOX_BYTES} or {2 * BOX_BYTES}"
+    return None
+
+
+# sm90/epilogue.hpp: a row of a piece is an odd number of 16-byte units, or 2, 4 or 8 of them.
+@rule(OURS, "tile schedule", compiles="rows of 16 bytes would be stored slowly")
+def lean_pieces(config: GemmConfig) -> str | None:
+    """What a warpgroup of a lean kernel stores divides into pieces of at least 16 columns."""
+    if not lean(config):
+        return None
+    columns = warpgroups(config).columns
+    if columns > 16 and piece_columns(columns, config.swap_ab) == 8:
+        return f"{columns} columns of a warpgroup divide only into pieces of 8"
+    return None
+
+
+# setmaxnreg gives a consumer thread 232 registers; FP8 sums that are promoted are held twice.
+@rule(OURS, "tile fast_accum schedule", compiles="the compiler would spill")
+def lean_registers(config: GemmConfig) -> str | None:
+    """The accumulators of a lean kernel fit the registers of its threads."""
+    if not lean(config):
+        return None
+    _, rows, columns = warpgroups(config)
+    twice = bits(config.a) == 8 and not config.fast_accum
+    accumulators = rows * columns // 2 * (2 if twice else 1)
+    if accumulators > _ACCUMULATORS:
+        held = " twice (fast_accum is off)" if twice else ""
+        return f"tile {config.tile} takes {accumulators} registers a thread{held} > {_ACCUMULATORS}"
+    return None
+
+
+# sm90/pipeline.hpp: the ring needs two stages; and the hardware's limit.
+@rule(HARDWARE, "stages tile")
+def lean_memory(config: GemmConfig) -> str | None:
+    """At least two stages of a lean kernel, and what it stores from, fit into shared memory."""
+    if not lean(config):
+        return None
+    stages, total = memory(config)
+    if total > _SHARED_MEMORY or stages < 2:
+        return f"shared memory {total} B > {_SHARED_MEMORY} B of sm_90, with {max(stages, 2)} stages"
+    return None
+
+
+# gemm/lean_kernel.hpp: bias is a run-time argument; C, and D of F32, go through the stages' memory.
+@rule(OURS, "bias c d tile", compiles="the kernel would not do what its table says")
+def lean_epilogue(config: GemmConfig) -> str | None:
+    """A lean kernel takes a bias, and a C unless its sums do not fit into its stages or it is pingpong."""
+    if not lean(config):
+        return None
+    if not config.bias:
+        return "lean kernels add a bias where a call gives one: bias is true"
+    if lean_depth(config) or lean_registers(config) or lean_memory(config):
+        return None  # their reasons say it better
+    if exchanges(config):
+        return None if config.c == "same" else "the kernel adds C where a call gives one: c is same"
+    why = f"the sums of {config.schedule} tile {config.tile} do not go through its {memory(config)[0]} stages"
+    if config.c != "none":
+        return f"{why}: c is none"
+    return f"{why}: d is not f32" if config.d == "f32" else None
+
+
+LEAN_RULES: tuple[Rule, ...] = (
+    lean_operands,
+    lean_cluster,
+    lean_columns,
+    lean_depth,
+    lean_pieces,
+    lean_registers,
+    lean_memory,
+    lean_epilogue,
+)

@@ -1,0 +1,193 @@
+// What a generated lean `gemm` kernel for sm_90a includes: the kernel, and what turns it into a `tilewright_kernel`.
+#pragma once
+
+#include "tilewright/abi.h"
+#include "tilewright/gemm/args.h"
+#include "tilewright/gemm/lean_kernel.hpp"
+#include "tilewright/launch.hpp"
+#include "tilewright/sm90/matrices.hpp"
+
+namespace tilewright::gemm::lean {
+
+// `Traits` is what a generated file defines: Kernel, kPdl and the entry point.
+template <class Traits>
+struct Adapter {
+  using Args = tilewright_gemm_args;
+  using Kernel = typename Traits::Kernel;
+  static constexpr bool kSwapped = Kernel::kSwapped;
+  static constexpr int kElementBytes = Kernel::ElementA::kBytes;
+  static constexpr int kVector = 16 / kElementBytes;  // elements of A and B that TMA's alignment wants
+
+  static sm90::ClusterShape cluster_of(Args const& args) {
+    auto const side = [](int32_t given) { return given > 0 ? given : 1; };
+    return sm90::ClusterShape(side(args.tactic.cluster_m), side(args.tactic.cluster_n), args.tactic.splits);
+  }
+
+  static int k_tiles(Args const& args) { return ceil_div(args.k, Kernel::kTileBytesK / kElementBytes); }
+
+  // Whether D is one that TMA can store, as far as its strides say. It stores whole 16 bytes: what lies behind the end
+  // of a row within them would be overwritten.
+  static bool stores_boxes(Args const& args) {
+    constexpr int kElements = 16 / Kernel::ElementD::kBytes;
+    return Kernel::Store::kBoxes && args.n % kElements == 0 && args.ld_d % kElements == 0 &&
+           (args.batch == 1 || args.batch_stride_d % kElements == 0);
+  }
+
+  static int32_t can_implement(void const* opaque) {
+    auto const& args = *static_cast<Args const*>(opaque);
+    sm90::ClusterShape const cluster = cluster_of(args);
+    auto const power_of_two = [](int x) { return x > 0 && (x & (x - 1)) == 0; };
+    auto const aligned = [&](int64_t leading, int64_t batch_stride) {
+      return leading % kVector == 0 && (args.batch == 1 || batch_stride % kVector == 0);
+    };
+    bool const sizes = args.m > 0 && args.n > 0 && args.k > 0 && args.batch > 0 && args.tactic.sm_count > 0;
+    bool const clusters = power_of_two(cluster.m) && power_of_two(cluster.n) && power_of_two(cluster.splits) &&
+                          cluster.size() <= sm90::kMostCtas && args.tactic.swizzle > 0;
+    bool const splits = cluster.splits == 1 || cluster.splits <= k_tiles(args);
+    bool const plain = Kernel::kExchanges || (cluster.splits == 1 && stores_boxes(args) && args.beta == 0.0f);
+    bool const fits = sizes && clusters && splits && plain && aligned(args.ld_a, args.batch_stride_a) &&
+                      aligned(args.ld_b, args.batch_stride_b) &&
+                      int64_t(args.batch) * ceil_div(args.m, 64) * ceil_div(args.n, 8) < INT32_MAX;
+    return fits ? TILEWRIGHT_OK : TILEWRIGHT_NOT_SUPPORTED;
+  }
+
+  static int64_t workspace_bytes(void const*) { return 0; }  // the parts of a split k meet in shared memory
+
+  static int32_t launch(void const* args, void*, void* stream) {
+    return answer(enqueue(*static_cast<Args const*>(args), static_cast<cudaStream_t>(stream)));
+  }
+
+  static int32_t enqueue(Args const& args, cudaStream_t stream) {
+    if (can_implement(&args) != TILEWRIGHT_OK) {
+      return TILEWRIGHT_NOT_SUPPORTED;
+    }
+    Context context;
+    if (cudaError_t const error = current_context(context); error != cudaSuccess) {
+      return error;
+    }
+    sm90::ClusterShape const cluster = cluster_of(args);
+    LaunchShape shape{};
+    shape.block = dim3(Kernel::kThreads);
+    shape.cluster = shape.preferred = dim3(cluster.size());
+    shape.smem_bytes = Kernel::kSharedBytes;
+    shape.pdl = Traits::kPdl;
+    shape.spread = true;
+    // Before the driver can say how many clusters the GPU holds.
+    if (cudaError_t const error = allow<Traits>(context, Traits::entry(), shape); error != cudaSuccess) {
+      return error;
+    }
+    int const at_once = clusters_at_once(context, args, cluster.size(), shape);
+    typename Kernel::Params params;
+    if (cudaError_t const error = make_params(args, cluster, at_once, params); error != cudaSuccess) {
+      return error;
+    }
+    int const blocks = params.raster.blocks;
+    shape.grid = dim3((blocks < at_once ? blocks : at_once) * cluster.size());
+    return tilewright::launch<Traits>(context, Traits::entry(), &params, shape, stream);
+  }
+
+  static constexpr tilewright_kernel descriptor(char const* name) {
+    return {TILEWRIGHT_ABI_VERSION, sizeof(Args),     Kernel::kThreads, Kernel::kSharedBytes, name,
+            &can_implement,         &workspace_bytes, &launch};
+  }
+
+ private:
+  static constexpr int ceil_div(int x, int y) { return (x + y - 1) / y; }
+
+  static int clusters_at_once(Context const& context, Args const& args, int size, LaunchShape const& shape) {
+    auto const& device = Sharing::of(context.device, Traits::entry(), shape.block);
+    unsigned i = 0;
+    while ((1 << i) < size) {
+      ++i;
+    }
+    int const limit = args.tactic.sm_count / size > 0 ? args.tactic.sm_count / size : 1;
+    int const held = device.at_a_time[i] / size;
+    return held > 0 && held < limit ? held : limit;
+  }
+
+  static cudaError_t make_params(Args const& args, sm90::ClusterShape const& cluster, int at_once,
+                                 typename Kernel::Params& params) {
+    constexpr int kD = Kernel::ElementD::kBytes;
+    // As the kernel sees them: rows of A and of B.
+    int const rows = kSwapped ? args.n : args.m, columns = kSwapped ? args.m : args.n;
+    sm90::Matrices const caller_a{args.a,     int64_t(args.k) * kElementBytes, args.m,
+                                  args.batch, args.ld_a * kElementBytes,       args.batch_stride_a * kElementBytes};
+    sm90::Matrices const caller_b{args.b,     int64_t(args.k) * kElementBytes, args.n,
+                                  args.batch, args.ld_b * kElementBytes,       args.batch_stride_b * kElementBytes};
+    sm90::Matrices const d{args.d, int64_t(args.n) * kD, args.m, args.batch, args.ld_d * kD, args.batch_stride_d * kD};
+    sm90::Matrices const& a = kSwapped ? caller_b : caller_a;
+    sm90::Matrices const& b = kSwapped ? caller_a : caller_b;
+
+    params.cluster = cluster;
+    params.slices_a = sm90::Slices::of(Kernel::TileM, cluster.n);
+    params.slices_b = sm90::Slices::of(Kernel::TileN, cluster.m);
+    params.k_each = k_tiles(args) / cluster.splits;
+    params.k_more = k_tiles(args) % cluster.splits;
+    params.one_a = a.one();
+    params.one_b = b.one();
+    int const blocks_down = ceil_div(rows, Kernel::TileM * cluster.m);
+    int const blocks_across = ceil_div(columns, Kernel::TileN * cluster.n);
+    params.raster = raster(args, cluster, at_once, blocks_down, blocks_across);
+    // What one column (row) of tiles reads once need not stay in L2.
+    bool const a_again = blocks_across > 1 || (a.one() && args.batch > 1);
+    bool const b_again = blocks_down > 1 || (b.one() && args.batch > 1);
+    params.policy_a = a_again ? sm90::kKeepNormal : sm90::kEvictFirst;
+    params.policy_b = b_again ? sm90::kKeepNormal : sm90::kEvictFirst;
+    bool const boxes = stores_boxes(args) && reinterpret_cast<uintptr_t>(args.d) % 16 == 0;
+    params.exchanges = cluster.splits > 1 || !boxes || args.beta != 0.0f;
+    if (params.exchanges && !Kernel::kExchanges) {
+      return cudaErrorInvalidValue;
+    }
+    params.epilogue = {args.beta != 0.0f ? args.c : nullptr,
+                       args.d,
+                       args.bias,
+                       args.scale_a,
+                       args.scale_b,
+                       args.ld_c,
+                       args.ld_d,
+                       args.batch_stride_c,
+                       args.batch_stride_d,
+                       args.alpha,
+                       args.beta,
+                       args.m,
+                       args.n,
+                       boxes};
+    if (cudaError_t const error =
+            sm90::encode_matrices(params.a, a, 128, params.slices_a.rows, CU_TENSOR_MAP_SWIZZLE_128B);
+        error != cudaSuccess) {
+      return error;
+    }
+    if (cudaError_t const error =
+            sm90::encode_matrices(params.b, b, 128, params.slices_b.rows, CU_TENSOR_MAP_SWIZZLE_128B);
+        error != cudaSuccess) {
+      return error;
+    }
+    return params.epilogue.boxes ? sm90::encode_matrices(params.d, d, Kernel::Store::kBoxBytes, Kernel::Store::kBoxRows,
+                                                         Kernel::Store::kSwizzle)
+                                 : cudaSuccess;
+  }
+
+  // The tactic's order: `swizzle` tiles of the direction that the raster goes along; else what reads the least.
+  static sm90::Raster raster(Args const& args, sm90::ClusterShape const& cluster, int at_once, int rows, int columns) {
+    int64_t const high = int64_t(Kernel::TileM) * cluster.m, wide = int64_t(Kernel::TileN) * cluster.n;
+    if (args.tactic.raster == TILEWRIGHT_RASTER_HEURISTIC) {
+      return {rows, columns, args.batch, sm90::Raster::best_group(rows, at_once, high, wide), true};
+    }
+    bool const down = (args.tactic.raster == TILEWRIGHT_RASTER_ALONG_M) != kSwapped;
+    return {rows, columns, args.batch, args.tactic.swizzle, down};
+  }
+};
+
+}  // namespace tilewright::gemm::lean
+
+// As TILEWRIGHT_CUTLASS_KERNEL (tilewright/cutlass.hpp), for the lean kernel.
+#define TILEWRIGHT_LEAN_GEMM_KERNEL(NAME)                                                        \
+  extern "C" __global__ void __launch_bounds__(tilewright::NAME::Gemm::Kernel::kThreads, 1)      \
+      NAME(__grid_constant__ typename tilewright::NAME::Gemm::Kernel::Params const params) {     \
+    extern __shared__ __align__(1024) char tilewright_shared_memory[];                           \
+    typename tilewright::NAME::Gemm::Kernel kernel;                                              \
+    kernel(params, tilewright_shared_memory);                                                    \
+  }                                                                                              \
+  void const* tilewright::NAME::Gemm::entry() { return reinterpret_cast<void const*>(&::NAME); } \
+  extern "C" __attribute__((visibility("default"))) tilewright_kernel const tilewright_##NAME =  \
+      tilewright::gemm::lean::Adapter<tilewright::NAME::Gemm>::descriptor(#NAME);

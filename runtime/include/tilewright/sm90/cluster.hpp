@@ -1,0 +1,83 @@
+// What the thread blocks (CTAs) of a cluster share: `m` x `n` of them work on neighbouring tiles, `splits` of them on
+// parts of one tile's k. The shape is a run-time argument.
+#pragma once
+
+#include <cstdint>
+
+#include "tilewright/sm90/ptx.hpp"
+
+namespace tilewright::sm90 {
+
+constexpr int kMostCtas = 8;  // of a cluster that every GPU takes
+
+// All three are powers of two, and given as such.
+struct ClusterShape {
+  int m, n, splits;
+  int log_m, log_mn, log_size;
+
+  ClusterShape() = default;
+  ClusterShape(int m_ctas, int n_ctas, int k_parts)
+      : m(m_ctas),
+        n(n_ctas),
+        splits(k_parts),
+        log_m(log2(m)),
+        log_mn(log_m + log2(n)),
+        log_size(log_mn + log2(splits)) {}
+
+  __host__ __device__ int size() const { return 1 << log_size; }
+
+ private:
+  static int log2(int power) {
+    int log = 0;
+    while ((1 << log) < power) {
+      ++log;
+    }
+    return log;
+  }
+};
+
+// One CTA's place in its cluster. CTAs of one row (m) read the same rows of A, those of one column (n) the same of B.
+struct ClusterPlace {
+  int m, n, split;
+
+  __device__ __forceinline__ explicit ClusterPlace(ClusterShape const& shape) {
+    int const rank = static_cast<int>(cluster_rank());
+    m = rank & (shape.m - 1);
+    n = rank >> shape.log_m & (shape.n - 1);
+    split = rank >> shape.log_mn;
+  }
+
+  __device__ __forceinline__ int rank(ClusterShape const& shape, int other_split) const {
+    return m + (n << shape.log_m) + (other_split << shape.log_mn);
+  }
+
+  // The CTAs, as bits by rank, that read the same rows of A, and of B.
+  __device__ __forceinline__ uint16_t sharers_of_a(ClusterShape const& shape) const {
+    // A bit every `m` ranks, `n` of them.
+    uint32_t const every = shape.m == 1 ? 0xFF : shape.m == 2 ? 0x55 : shape.m == 4 ? 0x11 : 0x01;
+    return static_cast<uint16_t>((every & ((1u << (shape.m * shape.n)) - 1)) << rank_at(shape, 0));
+  }
+  __device__ __forceinline__ uint16_t sharers_of_b(ClusterShape const& shape) const {
+    return static_cast<uint16_t>(((1u << shape.m) - 1) << (rank_at(shape, n) - m));
+  }
+
+ private:
+  __device__ __forceinline__ int rank_at(ClusterShape const& shape, int column) const {
+    return m + (column << shape.log_m) + (split << shape.log_mn);
+  }
+};
+
+// How the CTAs that read the same rows share the work of loading them: each a slice of every k tile, where the slices
+// are whole 8-row atoms of the swizzle, else a whole k tile in turn.
+struct Slices {
+  int parts;  // CTAs that share
+  int rows;   // of a box
+  int turns;  // 1: every k tile; else `parts`
+
+  static Slices of(int tile_rows, int parts) {
+    bool const slices = tile_rows % (8 * parts) == 0;
+    return {parts, slices ? tile_rows / parts : tile_rows, slices ? 1 : parts};
+  }
+};
+
+}  // namespace tilewright::sm90

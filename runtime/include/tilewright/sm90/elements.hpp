@@ -1,0 +1,75 @@
+// Types of elements, as PTX calls them, and what an epilogue does with them. CUDA's own headers of 16-bit types would
+// take as long to compile as a whole kernel.
+#pragma once
+
+#include <cstdint>
+
+namespace tilewright::sm90 {
+
+namespace detail {
+
+// Elements of 16 bits in memory.
+template <class Element>
+struct Half {
+  static constexpr int kBytes = 2;
+
+  static __device__ __forceinline__ float load(void const* array, int64_t i) {
+    return Element::to_float(static_cast<uint16_t const*>(array)[i]);
+  }
+  static __device__ __forceinline__ void store(void* array, int64_t i, float value) {
+    static_cast<uint16_t*>(array)[i] = static_cast<uint16_t>(Element::pack(value, 0.0f));
+  }
+};
+
+}  // namespace detail
+
+struct F16 : detail::Half<F16> {
+  static constexpr char kName[] = ".f16";
+
+  static __device__ __forceinline__ float to_float(uint16_t bits) {
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+  }
+  // Two elements, rounded to nearest even, in one word.
+  static __device__ __forceinline__ uint32_t pack(float low, float high) {
+    uint32_t pair;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+  }
+};
+
+struct Bf16 : detail::Half<Bf16> {
+  static constexpr char kName[] = ".bf16";
+
+  static __device__ __forceinline__ float to_float(uint16_t bits) { return __uint_as_float(uint32_t{bits} << 16); }
+  static __device__ __forceinline__ uint32_t pack(float low, float high) {
+    uint32_t pair;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+  }
+};
+
+// Of operands only.
+struct E4m3 {
+  static constexpr char kName[] = ".e4m3";
+  static constexpr int kBytes = 1;
+};
+struct E5m2 {
+  static constexpr char kName[] = ".e5m2";
+  static constexpr int kBytes = 1;
+};
+
+// Of D only.
+struct F32 {
+  static constexpr int kBytes = 4;
+
+  static __device__ __forceinline__ float load(void const* array, int64_t i) {
+    return static_cast<float const*>(array)[i];
+  }
+  static __device__ __forceinline__ void store(void* array, int64_t i, float value) {
+    static_cast<float*>(array)[i] = value;
+  }
+};
+
+}  // namespace tilewright::sm90

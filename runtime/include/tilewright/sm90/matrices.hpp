@@ -1,0 +1,47 @@
+// Matrices in global memory as TMA knows them.
+#pragma once
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "tilewright/launch.hpp"
+
+namespace tilewright::sm90 {
+
+struct Matrices {
+  void const* address;
+  int64_t row_bytes;
+  int rows, batch;
+  int64_t row_stride, batch_stride;  // bytes; a batch stride of 0 is one matrix that serves every batch
+
+  bool one() const { return batch == 1 || batch_stride == 0; }
+
+  // TMA wants addresses and strides that are multiples of 16 bytes; extents may be any.
+  bool aligned() const {
+    return reinterpret_cast<uintptr_t>(address) % 16 == 0 && row_stride % 16 == 0 && (one() || batch_stride % 16 == 0);
+  }
+};
+
+// A map of bytes: boxes of `box_bytes` of `box_rows` rows of one matrix.
+inline cudaError_t encode_matrices(CUtensorMap& map, Matrices const& matrices, int box_bytes, int box_rows,
+                                   CUtensorMapSwizzle swizzle) {
+  static auto const encode = driver_function<decltype(&cuTensorMapEncodeTiled)>("cuTensorMapEncodeTiled");
+  if (encode == nullptr) {
+    return cudaErrorNotSupported;
+  }
+  bool const one = matrices.one();
+  cuuint64_t const extents[] = {cuuint64_t(matrices.row_bytes), cuuint64_t(matrices.rows),
+                                cuuint64_t(one ? 1 : matrices.batch)};
+  cuuint64_t const strides[] = {cuuint64_t(matrices.row_stride),
+                                cuuint64_t(one ? matrices.row_stride * matrices.rows : matrices.batch_stride)};
+  cuuint32_t const box[] = {cuuint32_t(box_bytes), cuuint32_t(box_rows), 1};
+  cuuint32_t const steps[] = {1, 1, 1};
+  CUresult const result = encode(&map, CU_TENSOR_MAP_DATA_TYPE_UINT8, 3, const_cast<void*>(matrices.address), extents,
+                                 strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
+                                 CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  return result == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+}  // namespace tilewright::sm90

@@ -1,0 +1,81 @@
+// The thread that loads. It is the first to limit small tiles, so it does nothing but wait for a stage, say what will
+// come, and issue the boxes of both operands.
+#pragma once
+
+#include <cstdint>
+
+#include "tilewright/sm90/cluster.hpp"
+#include "tilewright/sm90/pipeline.hpp"
+#include "tilewright/sm90/ptx.hpp"
+
+namespace tilewright::sm90 {
+
+// One operand, as this CTA loads it.
+struct Load {
+  CUtensorMap const* map;
+  uint64_t policy;
+  uint32_t offset;  // in a box, of this CTA's slice
+  int row;          // its first row in the tile
+  int turns, turn;  // whole k tiles in turn: those where the count of k tiles, modulo `turns`, is `turn`
+  uint16_t sharers;
+
+  __device__ __forceinline__ Load(CUtensorMap const* tensor_map, uint64_t cache_policy, Slices const& slices, int part,
+                                  uint16_t ctas)
+      : map(tensor_map),
+        policy(cache_policy),
+        offset(slices.turns == 1 ? part * slices.rows * 128 : 0),
+        row(slices.turns == 1 ? part * slices.rows : 0),
+        turns(slices.turns),
+        turn(slices.turns == 1 ? 0 : part),
+        sharers(ctas) {}
+};
+
+template <class Layout, int Boxes, int Stages>
+struct Producer {
+  uint32_t shared;
+  Position<Stages> at{};
+  int count = 0;  // of k tiles, modulo the turns
+
+  // Loads k tiles `first` to `first + tiles` of the tile whose rows begin at a_row and b_row.
+  template <bool kShareA, bool kShareB>
+  __device__ __forceinline__ void run(Load const& a, Load const& b, int first, int tiles, int a_row, int b_row,
+                                      int a_matrix, int b_matrix) {
+    int byte = first * Boxes * 128;
+    a_row += a.row;
+    b_row += b.row;
+    for (int i = 0; i < tiles; ++i) {
+      uint32_t const full = Layout::full(shared, at.stage);
+      barrier_wait(Layout::empty(shared, at.stage), at.phase ^ 1);
+      barrier_expect(full, Layout::kStageA + Layout::kStageB);
+      issue<kShareA>(a, Layout::a(shared, at.stage), Layout::kBoxA, full, byte, a_row, a_matrix);
+      issue<kShareB>(b, Layout::b(shared, at.stage), Layout::kBoxB, full, byte, b_row, b_matrix);
+      byte += Boxes * 128;
+      if constexpr (kShareA || kShareB) {
+        count = (count + 1) & (kMostCtas - 1);  // turns are powers of two
+      }
+      at.next();
+    }
+  }
+
+ private:
+  template <bool kShare>
+  __device__ __forceinline__ void issue(Load const& load, uint32_t stage, int box_bytes, uint32_t full, int byte,
+                                        int row, int matrix) {
+    if constexpr (kShare) {
+      if ((count & (load.turns - 1)) != load.turn) {
+        return;
+      }
+    }
+#pragma unroll
+    for (int box = 0; box < Boxes; ++box) {
+      uint32_t const to = stage + box * box_bytes + load.offset;
+      if constexpr (kShare) {
+        copy_box_to(load.sharers, to, load.map, full, byte + box * 128, row, matrix, load.policy);
+      } else {
+        copy_box(to, load.map, full, byte + box * 128, row, matrix, load.policy);
+      }
+    }
+  }
+};
+
+}  // namespace tilewright::sm90

@@ -1,0 +1,80 @@
+// Tries what the lean kernels' scheduler does on the device, on the host: see test_lean_scheduler.py.
+#define __device__
+#define __host__
+#define __forceinline__ inline
+
+#include "tilewright/sm90/scheduler.hpp"
+
+#include <cstdio>
+#include <vector>
+
+using tilewright::sm90::Block;
+using tilewright::sm90::Divisor;
+using tilewright::sm90::Raster;
+
+namespace {
+
+int failures = 0;
+
+void expect(bool holds, char const* what, int a, int b, int c, int d) {
+  if (!holds && ++failures < 10) {
+    std::printf("%s: %d %d %d %d\n", what, a, b, c, d);
+  }
+}
+
+void divide_exactly() {
+  for (int divisor : {1, 2, 3, 5, 7, 8, 12, 100, 127, 128, 129, 4095, 4097, 65535, 1 << 20, 2147483647}) {
+    Divisor const by(divisor);
+    for (int64_t base : {int64_t{0}, int64_t{divisor}, int64_t{divisor} * 3, int64_t{2147483647}}) {
+      for (int64_t number = base - 2; number <= base + 2; ++number) {
+        if (number >= 0 && number <= 2147483647) {
+          expect(by.divide(int(number)) == number / divisor, "divide", int(number), divisor, 0, 0);
+        }
+      }
+    }
+  }
+}
+
+// Every block of every matrix once, neighbours of a group one after the other.
+void visit_every_block_once(int rows, int columns, int batch, int group, bool down) {
+  Raster const raster(rows, columns, batch, group, down);
+  std::vector<int> visits(size_t(rows) * columns * batch, 0);
+  expect(raster.blocks == int(visits.size()), "blocks", rows, columns, batch, group);
+  for (int i = 0; i < raster.blocks; ++i) {
+    Block const block(raster, i);
+    bool const inside = block.row >= 0 && block.row < rows && block.column >= 0 && block.column < columns &&
+                        block.matrix == i / (rows * columns);
+    expect(inside, "outside", rows, columns, group, i);
+    if (inside) {
+      ++visits[(size_t(block.matrix) * rows + block.row) * columns + block.column];
+    }
+    int const across = down ? rows : columns;
+    int const along = down ? block.column : block.row;
+    if (i % (rows * columns) < (group < across ? group : across)) {
+      expect(along == 0, "a group's neighbours come first", rows, columns, group, i);
+    }
+  }
+  for (int times : visits) {
+    expect(times == 1, "visits", rows, columns, group, times);
+  }
+}
+
+}  // namespace
+
+int main() {
+  divide_exactly();
+  for (int rows : {1, 2, 3, 7, 16, 33}) {
+    for (int columns : {1, 2, 5, 8, 19}) {
+      for (int group : {1, 2, 4, 8, 16}) {
+        for (int batch : {1, 3}) {
+          visit_every_block_once(rows, columns, batch, group, true);
+          visit_every_block_once(rows, columns, batch, group, false);
+        }
+      }
+    }
+  }
+  // Of blocks that are higher than wide, a wave takes more of a row than of a column.
+  expect(Raster::best_group(64, 64, 256, 64) < Raster::best_group(64, 64, 64, 256), "best_group", 0, 0, 0, 0);
+  expect(Raster::best_group(1, 132, 128, 128) == 1, "best_group of one row", 0, 0, 0, 0);
+  return failures != 0;
+}
