@@ -6,6 +6,12 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
+# What others call types, and we do.
+_OTHER_NAMES = {
+    "fp8": "e4m3", "float8": "e4m3", "fp8_e4m3": "e4m3", "float8_e4m3fn": "e4m3", "fp8_e5m2": "e5m2",
+    "float8_e5m2": "e5m2", "int8": "s8", "i8": "s8", "int32": "s32", "half": "f16", "float": "f32",
+    "fp4": "nvfp4",
+}  # fmt: skip
 WIDTH = 80  # columns that tables and texts fill at most
 
 
@@ -25,8 +31,13 @@ def listed(items: list[str], shown: int = 12) -> str:
 
 
 def nearest(wrong: str, candidates: Iterable[str]) -> str | None:
-    """The candidate that is likely meant, if any is near; case does not count."""
-    folded = {candidate.lower(): candidate for candidate in sorted(candidates)}
+    """The candidate that is likely meant, if any is near; case does not count. Types that other libraries
+    call otherwise are known."""
+    candidates = sorted(candidates)
+    known = _OTHER_NAMES.get(wrong.lower())
+    if known in candidates:
+        return known
+    folded = {candidate.lower(): candidate for candidate in candidates}
     near = get_close_matches(wrong.lower(), folded, n=1, cutoff=0.6)
     return folded[near[0]] if near else None
 

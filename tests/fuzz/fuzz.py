@@ -40,7 +40,7 @@ CPU_SECONDS = 60
 WALL_SECONDS = 600
 MEMORY_BYTES = 4 << 30  # of data: far more than any command needs
 ANSWERS = (0, 1, 2)
-_BROKEN = ("Traceback (most recent call last)", "internal error", "Segmentation fault")
+_BROKEN = ("Traceback (most recent call last)", "tilewright: internal error", "Segmentation fault")
 
 
 class Ended(NamedTuple):

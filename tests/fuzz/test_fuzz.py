@@ -82,13 +82,19 @@ def _internal() -> int:
     return 2
 
 
+def _help() -> int:
+    print("Exit codes: 0 fine, 1 a drift, 2 usage, 3 an internal error.")
+    return 0
+
+
 @pytest.mark.parametrize(
     ("work", "fault"),
     [
         (lambda: 0, ""),
         (lambda: 2, ""),
         (lambda: 3, "exit code 3"),
-        (_internal, "prints 'internal error'"),
+        (_internal, "prints 'tilewright: internal error'"),
+        (_help, ""),
         (_raise, "exit code 99"),
         (lambda: os.kill(os.getpid(), signal.SIGKILL) or 0, "ended by SIGKILL"),
         (lambda: len(bytearray(1 << 40)), "exit code 99"),  # more memory than there may be

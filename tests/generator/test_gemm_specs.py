@@ -203,3 +203,13 @@ def test_generated_files_are_marked_for_git() -> None:
     attributes = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert "linguist-generated: true" in attributes
     assert "eol: lf" in attributes
+
+
+def test_a_type_that_others_call_otherwise(tmp_path: Path, tilewright: Command) -> None:
+    (tmp_path / "specs").mkdir()
+    text = "family: gemm\narch: sm_90a\na: fp8\nb: e4m3\nd: bf16\nconfigs: [{tile: 128x128x128}]\n"
+    (tmp_path / "specs" / "x.yaml").write_text(text)
+    found = tilewright("check", "--root", tmp_path)
+    assert found.code == 2
+    assert "specs/x.yaml:3:4: a: 'fp8' should be one of " in found.err
+    assert "did you mean 'e4m3'?" in found.err

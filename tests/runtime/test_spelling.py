@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.spelling import listed, table, text, wrapped
+from tilewright.spelling import did_you_mean, listed, table, text, wrapped
 
 ROWS = [("kernel", "built", "is"), ("short", "yes", "a small one"), ("b", "no", "another")]
 
@@ -46,3 +46,12 @@ def test_wrapped_breaks_at_spaces_alone() -> None:
 def test_values_and_lists() -> None:
     assert [text(value) for value in (True, [128, 64], "bf16", 3)] == ["true", "128x64", "bf16", "3"]
     assert listed([str(n) for n in range(14)]).endswith("11, and 2 more")
+
+
+def test_what_may_have_been_meant() -> None:
+    types = ("bf16", "f16", "e4m3", "e5m2", "s8")
+    meant = {"fp8": "e4m3", "FP8": "e4m3", "int8": "s8", "bfloat16": "bf16", "fp16": "f16", "E5M2": "e5m2"}
+    for wrong, right in meant.items():
+        assert did_you_mean(wrong, types) == f"; did you mean {right!r}?"
+    assert did_you_mean("fp8", ("nvfp4", "mxfp8")) == "; did you mean 'mxfp8'?"
+    assert did_you_mean("xyz", types) == ""
