@@ -167,7 +167,7 @@ def cluster_size(config: GemmConfig) -> str | None:
 
 # Multicast gives each thread block of a cluster an equal slice of the shared tile to load; a slice
 # is whole 8-row swizzle atoms of shared memory. The 64 rows and more of A split into 8 at most.
-@rule(cutlass("4.2"), "cluster tile")
+@rule(OURS, "cluster tile", compiles="no GPU has run slices that begin within a swizzle atom")
 def multicast_slices(config: GemmConfig) -> str | None:
     """The columns of B that a cluster shares split into slices of whole 8-row atoms."""
     if config.cluster == "dynamic":
