@@ -34,7 +34,7 @@ def test_a_sample_has_every_rule_and_is_the_same_each_time(samples: Any) -> None
     drawn = samples.sample("gemm", 0)
     assert {one.rule for one in drawn} == {rule.name for rule in families.get("gemm").rules} | {""}
     assert [one.digest for one in samples.sample("gemm", 0)] == [one.digest for one in drawn]
-    assert len({one.name for one in drawn}) == len(drawn)
+    assert len({one.config for one in drawn}) == len(drawn)
 
 
 def test_what_may_fail_is_compiled_alone_and_the_rest_by_its_flags(program: Any, samples: Any) -> None:
