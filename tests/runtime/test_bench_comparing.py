@@ -322,7 +322,21 @@ def comparisons() -> list[Comparison]:
     ]
 
 
-def test_the_table_has_the_columns_of_pull_request_2888() -> None:
+def test_a_wide_table_has_its_tactics_under_the_problems() -> None:
+    lines = report.table(comparisons(), LABELS).splitlines()
+    assert lines[1].replace("ultra ", "ultra:").replace("rest ", "rest:").split() == [
+        "m", "n", "k", "ultra:ms", "ultra:TFLOP/s", "rest:ms", "rest:TFLOP/s", "speed-up",
+    ]  # fmt: skip
+    assert lines[2].split() == ["1", "4096", "7168", "0.0100", "5.9", "0.0200", "2.9", "2.000"]
+    assert lines[3:5] == ["    ultra: a", "    rest: b"]
+    assert lines[5].split()[-1] == "0.500"
+    assert lines[9] == "    ultra: a"
+    assert lines[10].startswith("Speed-up of ultra"), "a side without a result names no tactic"
+    assert max(map(len, lines[:-1])) <= 80
+
+
+def test_the_table_has_the_columns_of_pull_request_2888(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "WIDTH", 200)
     lines = report.table(comparisons(), LABELS).splitlines()
     assert lines[0] == "Tactics' names go on from x_"
     assert lines[1].split("  ")[-1] == "speed-up"

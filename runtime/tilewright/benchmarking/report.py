@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from tilewright.spelling import WIDTH
+
 if TYPE_CHECKING:
     from tilewright.benchmarking.comparing import Comparison, Side
     from tilewright.tuning.trials import Timing
@@ -21,7 +23,8 @@ Labels = tuple[str, str]
 
 
 def table(comparisons: Sequence[Comparison], labels: Labels) -> str:
-    """For people: the columns of the CSV, tactics without what all of their names begin with."""
+    """For people: the columns of the CSV, tactics without what all of their names begin with; where that is
+    wider than `WIDTH`, they stand under their problems."""
     best = [str(side.best.tactic) for one in comparisons for side in (one.a, one.b) if side.best]
     common = _common_start(best)
     extents, rate = _extents(comparisons), RATES[_rate_name(comparisons)]
@@ -32,7 +35,15 @@ def table(comparisons: Sequence[Comparison], labels: Labels) -> str:
         for side in (one.a, one.b):
             row += _cells(one, side, common)
         rows.append([*row, NOTHING if one.speedup is None else f"{one.speedup:.3f}"])
-    lines = _aligned(rows, left={head.index(f"{label} tactic") for label in labels})
+    tactics = [head.index(f"{label} tactic") for label in labels]
+    lines = _aligned(rows, left=set(tactics))
+    if max(map(len, lines)) > WIDTH:
+        numbers = [[cell for place, cell in enumerate(row) if place not in tactics] for row in rows]
+        lines = []
+        for row, shown in zip(rows, _aligned(numbers, left=set()), strict=True):
+            lines.append(shown)
+            named = zip(labels, (row[place] for place in tactics), strict=True) if row is not head else ()
+            lines += [f"    {label}: {tactic}" for label, tactic in named if tactic != NOTHING]
     if common:
         lines.insert(0, f"Tactics' names go on from {common}")
     return "\n".join([*lines, summary(comparisons, labels)])
