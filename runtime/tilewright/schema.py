@@ -16,23 +16,21 @@ from typing import Any, Protocol
 MOST_INTEGER = 2**63 - 1
 _MOST_TEXT = 65536  # characters
 _SHOWN = 60  # of a value, in a message
-_MOST_DEPTH = 8  # of what `Any_` takes
+_MOST_DEPTH = 8  # of what `Anything` takes
 
 
 class Mismatch(Exception):  # noqa: N818 (no error of its own: `reading` makes one of it)
-    """A value that is not what a schema wants."""
+    """A value that is not what a schema wants; `fault` says what there is instead."""
 
-    def __init__(self, wanted: str, given: object) -> None:
-        super().__init__(wanted, given)
-        self.fault = f"{wanted} is wanted, not {shown(given)}"
+    def __init__(self, fault: str) -> None:
+        super().__init__(fault)
+        self.fault = fault
         self._steps: list[str] = []  # that lead to the value, the innermost first
 
     @classmethod
-    def of(cls, fault: str) -> Mismatch:
-        """A fault that is not of one value, such as a field that is missing."""
-        mismatch = cls("", None)
-        mismatch.fault = fault
-        return mismatch
+    def wants(cls, wanted: str, given: object) -> Mismatch:
+        """Something is wanted in the place of `given`."""
+        return cls(f"{wanted} is wanted, not {shown(given)}")
 
     def within(self, step: str) -> Mismatch:
         """The same, one level further out."""
@@ -71,7 +69,7 @@ class Schema(Protocol):
 
 @dataclass(frozen=True)
 class String:
-    """Text, all of which matches `pattern` where there is one; `wanted` says so in words."""
+    """Text, all of which matches `pattern` where there is one, in ASCII; `wanted` says so in words."""
 
     pattern: str = ""
     wanted: str = "text"
@@ -80,10 +78,10 @@ class String:
         if (
             type(value) is not str
             or len(value) > _MOST_TEXT
-            or (self.pattern and not re.fullmatch(self.pattern, value))
+            or (self.pattern and not re.fullmatch(self.pattern, value, re.ASCII))
             or not (value.isascii() or _encodable(value))
         ):
-            raise Mismatch(self.wanted, value)
+            raise Mismatch.wants(self.wanted, value)
 
 
 @dataclass(frozen=True)
@@ -97,7 +95,7 @@ class Pattern:
         try:
             re.compile(value)
         except (re.error, OverflowError, RecursionError):
-            raise Mismatch(self.wanted, value) from None
+            raise Mismatch.wants(self.wanted, value) from None
 
 
 @dataclass(frozen=True)
@@ -116,7 +114,7 @@ class Integer:
 
     def check(self, value: Any) -> None:
         if type(value) is not int or not self.least <= value <= self.most:
-            raise Mismatch(self.wanted, value)
+            raise Mismatch.wants(self.wanted, value)
 
 
 @dataclass(frozen=True)
@@ -131,9 +129,9 @@ class Number:
 
     def check(self, value: Any) -> None:
         if type(value) not in (int, float) or not 0 <= value < inf or value > MOST_INTEGER:
-            raise Mismatch(self.wanted, value)
+            raise Mismatch.wants(self.wanted, value)
         if self.positive and not value:
-            raise Mismatch(self.wanted, value)
+            raise Mismatch.wants(self.wanted, value)
 
 
 @dataclass(frozen=True)
@@ -142,7 +140,7 @@ class Boolean:
 
     def check(self, value: Any) -> None:
         if type(value) is not bool:
-            raise Mismatch(self.wanted, value)
+            raise Mismatch.wants(self.wanted, value)
 
 
 @dataclass(frozen=True)
@@ -151,7 +149,7 @@ class Null:
 
     def check(self, value: Any) -> None:
         if value is not None:
-            raise Mismatch(self.wanted, value)
+            raise Mismatch.wants(self.wanted, value)
 
 
 @dataclass(frozen=True)
@@ -166,7 +164,7 @@ class Enum:
 
     def check(self, value: Any) -> None:
         if type(value) is not str or value not in self.values:
-            raise Mismatch(self.wanted, value)
+            raise Mismatch.wants(self.wanted, value)
 
 
 @dataclass(frozen=True)
@@ -182,7 +180,7 @@ class Array:
 
     def check(self, value: Any) -> None:
         if type(value) is not list or (self.length is not None and len(value) != self.length):
-            raise Mismatch(self.wanted, value)
+            raise Mismatch.wants(self.wanted, value)
         for index, item in enumerate(value):
             try:
                 self.item.check(item)
@@ -200,7 +198,7 @@ class Map:
 
     def check(self, value: Any) -> None:
         if type(value) is not dict:
-            raise Mismatch(self.wanted, value)
+            raise Mismatch.wants(self.wanted, value)
         for name, one in value.items():
             try:
                 self.name.check(name)
@@ -220,10 +218,10 @@ class Object:
 
     def check(self, value: Any) -> None:
         if type(value) is not dict:
-            raise Mismatch(self.wanted, value)
+            raise Mismatch.wants(self.wanted, value)
         for name, schema in self.required.items():
             if name not in value:
-                raise Mismatch.of(f"there is no {name!r}")
+                raise Mismatch(f"there is no {name!r}")
             _check_field(schema, name, value[name])
         for name, one in value.items():
             if name not in self.required:
@@ -233,7 +231,7 @@ class Object:
         schema = self.optional.get(name, self.others)
         if schema is None:
             known = ", ".join([*self.required, *self.optional])
-            raise Mismatch.of(f"{shown(name)} is none of its fields: {known}")
+            raise Mismatch(f"{shown(name)} is none of its fields: {known}")
         return schema
 
 
@@ -253,7 +251,7 @@ class Union:
                 return member.check(value)
             except Mismatch:
                 continue
-        raise Mismatch(self.wanted, value)
+        raise Mismatch.wants(self.wanted, value)
 
 
 @dataclass(frozen=True)
@@ -268,7 +266,7 @@ class Anything:
     def _check(self, value: Any, levels: int) -> None:
         if isinstance(value, (list, dict)):
             if not levels:
-                raise Mismatch(self.wanted, value)
+                raise Mismatch.wants(self.wanted, value)
             for one in value.values() if isinstance(value, dict) else value:
                 self._check(one, levels - 1)
         elif type(value) is int:
