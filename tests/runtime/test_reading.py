@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from tilewright import ops, reading
+from tilewright.build import records
 from tilewright.errors import TableError, UnreadableFileError
+from tilewright.ops.families import family_of
 from tilewright.schema import (
     Anything,
     Array,
@@ -30,7 +32,8 @@ from tilewright.schema import (
     String,
     Union,
 )
-from tilewright.table import Table
+from tilewright.table import Table, find_tables
+from tilewright.tuning import files
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -234,3 +237,13 @@ def test_reading_needs_no_yaml(tmp_path: Path) -> None:
     """Ops read tables and tuned files at their first call."""
     code = "import sys, tilewright.table, tilewright.tuning.files; sys.exit('yaml' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_every_shipped_row_and_tuned_file_is_read() -> None:
+    for path in find_tables(ROOT / "generated"):
+        assert all(record.name for record in Table.read(path).values())
+    for path in (ROOT / "tuned").glob("*/*.json"):
+        file = files.read(path)
+        assert all(files.whole_kind(family_of(file.family), one.kind) for one in file.sections), path
+    for path in (ROOT / "benchmarks/results").glob("*/*.json"):
+        assert records.read(path)["kernels"]
