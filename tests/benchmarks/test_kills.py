@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tilewright.build.toolchain import find_toolchain
+from tilewright.errors import ToolchainError
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -16,6 +19,14 @@ ROOT = Path(__file__).parents[2]
 def paths(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([f"{ROOT}/generator", f"{ROOT}/runtime"]))
+
+
+@pytest.fixture
+def toolchain() -> None:
+    try:
+        find_toolchain()
+    except ToolchainError as error:
+        pytest.skip(f"no toolchain: {error}")
 
 
 def test_a_command_is_killed_when_it_is_ready_with_what_it_has_started(tmp_path: Path) -> None:
@@ -64,3 +75,28 @@ def test_killed_merges_are_recovered_and_what_is_lost_is_noticed(tmp_path: Path)
     lines = written.read_text().splitlines(keepends=True)
     written.write_text("".join(line for line in lines if '"tactic"' not in line or line.rstrip()[-1] != ","))
     assert merge.problems(some.out) < had
+
+
+@pytest.mark.compile
+@pytest.mark.usefixtures("toolchain")
+def test_killed_builds_are_recovered_and_what_is_broken_is_noticed(tmp_path: Path) -> None:
+    from kills import build  # noqa: PLC0415
+
+    found = build.hammer(tmp_path, kills=2, seed=1)
+    assert found["ok"], found["rows"]
+    project, cache = tmp_path / "clean", tmp_path / "cache"
+    assert build.made(cache)
+    assert len(build.made(project)) == 1 + len(build.KERNELS)
+    entry = next(path for path in (cache / "objects").glob("*/kernel.o"))
+    entry.write_bytes(entry.read_bytes()[:-1])
+    assert len(build.broken(cache)) == 1
+
+
+@pytest.mark.compile
+@pytest.mark.usefixtures("toolchain")
+def test_killed_prunes_are_recovered(tmp_path: Path) -> None:
+    from kills import prune  # noqa: PLC0415
+
+    found = prune.hammer(tmp_path, kills=2, seed=1, count=40)
+    assert found["ok"], found["rows"]
+    assert found["half_done"] >= 1, "the second is killed after the first removal"

@@ -68,6 +68,16 @@ def test_builds_links_and_caches(mini: Mini, store: Store, toolchain: Toolchain,
     assert list((store.root / "tmp").iterdir()) == list((store.root / "work").iterdir()) == []
 
 
+def test_a_source_makes_the_same_bytes_each_time(mini: Mini, toolchain: Toolchain, tmp_path: Path) -> None:
+    """Also after a build that was killed, or on another day."""
+    table = mini.add("one", number=1).table()
+    first, second = (build([table], store=Store(tmp_path / name), toolchain=toolchain) for name in "ab")
+    one, two = (report.libraries[0].path.read_bytes() for report in (first, second))
+    assert one == two
+    objects = [report.units[0].data["object"]["sha256"] for report in (first, second)]
+    assert objects[0] == objects[1]
+
+
 def test_one_kernel_at_a_time_adds_to_the_library(mini: Mini, store: Store, toolchain: Toolchain) -> None:
     table = mini.add("one", number=1).add("two", number=2).add("three", number=3).table()
     first = build([table], ["one"], store=store, toolchain=toolchain)

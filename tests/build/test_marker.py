@@ -145,6 +145,15 @@ def test_in_a_cache_only_what_has_our_names_goes(
     assert len(libraries("mini", store=store)) == 2  # of headers that stand
 
 
+def test_a_prune_takes_what_one_that_was_killed_has_left(store: Store) -> None:
+    """However old it is: nothing leads there any more."""
+    left = store.folder("tmp") / "removed-0123456789ab"
+    left.mkdir()
+    (left / "kernel.o").touch()
+    assert cli.invoke(["cache", "--prune", "--cache", str(store.root)]) == 0
+    assert not left.exists()
+
+
 def test_a_link_is_removed_and_not_what_it_leads_to(store: Store, tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     foreign_files(precious)

@@ -16,6 +16,9 @@ if TYPE_CHECKING:  # what lists libraries needs no compiler
 OBJECT = "kernel.o"
 DEPFILE = "kernel.d"
 _OUTPUTS = ("-MD", "-MF", DEPFILE, "-o", OBJECT)
+# Else an object holds the names of intermediate files, in which is the number of nvcc's process: no two
+# compiles of a source would be equal. Not for launchers, which take nvcc's steps apart and know these names.
+_REPRODUCIBLE = ("--objdir-as-tempdir",)
 
 _KERNEL_FLAGS = (
     "-std=c++17",
@@ -56,6 +59,7 @@ def kernel_command(
         *flags,
         f"-I{include}",
         f"-I{toolchain.cutlass}",
+        *(() if launcher else _REPRODUCIBLE),
         *_OUTPUTS,
         "-c",
         str(source),

@@ -35,7 +35,9 @@ def debris(store: Store, include: Path, older_than: float) -> list[Debris]:
 
 
 def remove(store: Store, found: list[Debris]) -> None:
-    """Removes it. What another process has loaded stays mapped there."""
+    """Removes it, and what killed builds and removals have left. What another process has loaded stays mapped
+    there."""
+    store.sweep()
     for each in found:
         store.remove(each.path)
 

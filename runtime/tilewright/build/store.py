@@ -237,12 +237,14 @@ class Store:
             time.sleep(0.05)
 
     def sweep(self) -> None:
-        """Removes what killed builds left behind long ago."""
+        """Removes what killed builds left behind long ago, and what was being removed."""
+        if not self.root.exists():
+            return
         self._claim()
         limit = time.time() - _STALE_SECONDS
         for path in (*self.listed("tmp"), *self.listed("work")):
             with suppress(OSError):
-                if path.lstat().st_mtime < limit:
+                if path.name.startswith("removed-") or path.lstat().st_mtime < limit:
                     log.info("removing %s, left behind by a build that was killed", path)
                     shutil.rmtree(path, ignore_errors=True)
 
