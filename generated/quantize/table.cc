@@ -2,7 +2,8 @@
 //
 // Binds the kernels of module quantize through Apache TVM-FFI. The host compiler alone compiles
 // it, and each kernel is declared weak: this source links with any subset of the module's objects.
-#include "tilewright/quantize/binding.hpp"
+#include "tilewright/quantize/args.h"
+#include "tilewright/launcher.hpp"
 
 #define TILEWRIGHT_KERNELS(X) \
   X(dequantize_sm100f_fp8_128x128_bf16) \
@@ -198,4 +199,4 @@
   X(quantize_sm90_nvfp4_f16_vector_fast) \
   X(quantize_sm90_nvfp4_f32_vector)
 
-TILEWRIGHT_QUANTIZE_TABLE(quantize, TILEWRIGHT_KERNELS)
+TILEWRIGHT_TABLE(quantize, TILEWRIGHT_KERNELS, tilewright_quantize_args)

@@ -2,7 +2,8 @@
 //
 // Binds the kernels of module sm100_mx_gemm through Apache TVM-FFI. The host compiler alone compiles
 // it, and each kernel is declared weak: this source links with any subset of the module's objects.
-#include "tilewright/blockscaled_gemm/binding.hpp"
+#include "tilewright/blockscaled_gemm/args.h"
+#include "tilewright/launcher.hpp"
 
 #define TILEWRIGHT_KERNELS(X) \
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_bf16_128x128x256_dyn_1sm) \
@@ -39,4 +40,4 @@
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_f32_128x128x128_dyn_2sm) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_mxfp8_128x128x128_dyn_2sm)
 
-TILEWRIGHT_BLOCKSCALED_GEMM_TABLE(sm100_mx_gemm, TILEWRIGHT_KERNELS)
+TILEWRIGHT_TABLE(sm100_mx_gemm, TILEWRIGHT_KERNELS, tilewright_blockscaled_gemm_args)

@@ -2,10 +2,11 @@
 //
 // Binds the kernels of module sm110_blockscaled_gemm through Apache TVM-FFI. The host compiler alone compiles
 // it, and each kernel is declared weak: this source links with any subset of the module's objects.
-#include "tilewright/blockscaled_gemm/binding.hpp"
+#include "tilewright/blockscaled_gemm/args.h"
+#include "tilewright/launcher.hpp"
 
 #define TILEWRIGHT_KERNELS(X) \
   X(blockscaled_gemm_sm110_mxfp8_mxfp8_bf16_128x128x128_dyn_1sm) \
   X(blockscaled_gemm_sm110_nvfp4_nvfp4_bf16_128x128x256_dyn_1sm)
 
-TILEWRIGHT_BLOCKSCALED_GEMM_TABLE(sm110_blockscaled_gemm, TILEWRIGHT_KERNELS)
+TILEWRIGHT_TABLE(sm110_blockscaled_gemm, TILEWRIGHT_KERNELS, tilewright_blockscaled_gemm_args)

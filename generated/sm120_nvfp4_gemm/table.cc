@@ -2,7 +2,8 @@
 //
 // Binds the kernels of module sm120_nvfp4_gemm through Apache TVM-FFI. The host compiler alone compiles
 // it, and each kernel is declared weak: this source links with any subset of the module's objects.
-#include "tilewright/blockscaled_gemm/binding.hpp"
+#include "tilewright/blockscaled_gemm/args.h"
+#include "tilewright/launcher.hpp"
 
 #define TILEWRIGHT_KERNELS(X) \
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_bf16_128x128x128_1x1_coop) \
@@ -36,4 +37,4 @@
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f32_128x128x128_1x1_coop) \
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_nvfp4_128x128x128_1x1_coop)
 
-TILEWRIGHT_BLOCKSCALED_GEMM_TABLE(sm120_nvfp4_gemm, TILEWRIGHT_KERNELS)
+TILEWRIGHT_TABLE(sm120_nvfp4_gemm, TILEWRIGHT_KERNELS, tilewright_blockscaled_gemm_args)

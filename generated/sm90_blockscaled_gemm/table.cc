@@ -2,7 +2,8 @@
 //
 // Binds the kernels of module sm90_blockscaled_gemm through Apache TVM-FFI. The host compiler alone compiles
 // it, and each kernel is declared weak: this source links with any subset of the module's objects.
-#include "tilewright/blockscaled_gemm/binding.hpp"
+#include "tilewright/blockscaled_gemm/args.h"
+#include "tilewright/launcher.hpp"
 
 #define TILEWRIGHT_KERNELS(X) \
   X(blockscaled_gemm_sm90_mxfp4_mxfp4_bf16_128x32x256_1x1_coop_swap) \
@@ -39,4 +40,4 @@
   X(blockscaled_gemm_sm90_nvfp4_nvfp4_f16_128x32x256_1x1_coop_swap_c) \
   X(blockscaled_gemm_sm90_nvfp4_nvfp4_f32_128x32x256_1x1_coop_swap_c)
 
-TILEWRIGHT_BLOCKSCALED_GEMM_TABLE(sm90_blockscaled_gemm, TILEWRIGHT_KERNELS)
+TILEWRIGHT_TABLE(sm90_blockscaled_gemm, TILEWRIGHT_KERNELS, tilewright_blockscaled_gemm_args)

@@ -2,7 +2,8 @@
 //
 // Binds the kernels of module sm90_gemm through Apache TVM-FFI. The host compiler alone compiles
 // it, and each kernel is declared weak: this source links with any subset of the module's objects.
-#include "tilewright/gemm/binding.hpp"
+#include "tilewright/gemm/args.h"
+#include "tilewright/launcher.hpp"
 
 #define TILEWRIGHT_KERNELS(X) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x128x64_1x1_coop_streamk) \
@@ -74,4 +75,4 @@
   X(gemm_sm90_f16_f16_f32_f16_tt_128x128x64_1x1_pingpong) \
   X(gemm_sm90_f16_f16_f32_f32_tn_128x128x64_1x1_coop_streamk)
 
-TILEWRIGHT_GEMM_TABLE(sm90_gemm, TILEWRIGHT_KERNELS)
+TILEWRIGHT_TABLE(sm90_gemm, TILEWRIGHT_KERNELS, tilewright_gemm_args)

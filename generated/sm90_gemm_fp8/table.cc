@@ -2,7 +2,8 @@
 //
 // Binds the kernels of module sm90_gemm_fp8 through Apache TVM-FFI. The host compiler alone compiles
 // it, and each kernel is declared weak: this source links with any subset of the module's objects.
-#include "tilewright/gemm/binding.hpp"
+#include "tilewright/gemm/args.h"
+#include "tilewright/launcher.hpp"
 
 #define TILEWRIGHT_KERNELS(X) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x128x128_1x1_coop_fastacc_streamk) \
@@ -46,4 +47,4 @@
   X(gemm_sm90_e5m2_e4m3_f32_bf16_tn_128x256x128_2x1_coop_fastacc) \
   X(gemm_sm90_e5m2_e4m3_f32_bf16_tn_64x32x256_1x1_pingpong_fastacc_swap)
 
-TILEWRIGHT_GEMM_TABLE(sm90_gemm_fp8, TILEWRIGHT_KERNELS)
+TILEWRIGHT_TABLE(sm90_gemm_fp8, TILEWRIGHT_KERNELS, tilewright_gemm_args)

@@ -2,7 +2,8 @@
 //
 // Binds the kernels of module sm90_gemm_lean through Apache TVM-FFI. The host compiler alone compiles
 // it, and each kernel is declared weak: this source links with any subset of the module's objects.
-#include "tilewright/gemm/binding.hpp"
+#include "tilewright/gemm/args.h"
+#include "tilewright/launcher.hpp"
 
 #define TILEWRIGHT_KERNELS(X) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x104x64_lean_coop_swap) \
@@ -369,4 +370,4 @@
   X(gemm_sm90_f16_f16_f32_f32_tn_64x64x128_lean_coop_swap_relu) \
   X(gemm_sm90_f16_f16_f32_f32_tn_64x64x128_lean_coop_swap_silu)
 
-TILEWRIGHT_GEMM_TABLE(sm90_gemm_lean, TILEWRIGHT_KERNELS)
+TILEWRIGHT_TABLE(sm90_gemm_lean, TILEWRIGHT_KERNELS, tilewright_gemm_args)

@@ -2,7 +2,8 @@
 //
 // Binds the kernels of module sm90_gemm_tf32_s8 through Apache TVM-FFI. The host compiler alone compiles
 // it, and each kernel is declared weak: this source links with any subset of the module's objects.
-#include "tilewright/gemm/binding.hpp"
+#include "tilewright/gemm/args.h"
+#include "tilewright/launcher.hpp"
 
 #define TILEWRIGHT_KERNELS(X) \
   X(gemm_sm90_s8_s8_s32_s32_tn_128x128x128_1x1_coop_bias) \
@@ -21,4 +22,4 @@
   X(gemm_sm90_tf32_tf32_f32_f32_tn_64x16x64_1x1_pingpong_swap) \
   X(gemm_sm90_tf32_tf32_f32_f32_tn_64x64x64_1x1_pingpong_swap)
 
-TILEWRIGHT_GEMM_TABLE(sm90_gemm_tf32_s8, TILEWRIGHT_KERNELS)
+TILEWRIGHT_TABLE(sm90_gemm_tf32_s8, TILEWRIGHT_KERNELS, tilewright_gemm_args)

@@ -70,7 +70,8 @@ def _files(expansion: Expansion, renderer: Renderer, only: Filter) -> Iterator[F
             records.append(rendered.record)
             rows.append(rendered.readme_row)
             yield rendered.source
-    listing = {"spec": spec.path, "module": spec.module, "kernels": [kernel.name for kernel in kernels]}
+    names = [kernel.name for kernel in kernels]
+    listing = {"spec": spec.path, "module": spec.module, "family": family.name, "kernels": names}
     yield _file("table.json", table.table_json(spec, records))
     yield _file("table.cc", renderer.render(family.table_template, listing))
     yield _file("README.md", table.readme(spec, rows))

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tilewright import paths
 from tilewright.errors import NotBuiltError
+from tilewright.interface.arguments import Launchable
 
 log = logging.getLogger("tilewright")
 
-# Answers 0, a cudaError_t (positive) or a negative status of the family's binding.
+# Answers 0, a cudaError_t (positive) or a negative status of tilewright/launcher.hpp.
 Launcher = Callable[..., int]
 
 
 class Library:
-    """What a table source exports (`tilewright/binding.hpp` and the family's), called from Python.
+    """What a table source exports (`tilewright/launcher.hpp`), called from Python.
 
     Libraries are never unloaded: functions made from one point into its code.
     """
@@ -45,23 +46,19 @@ class Library:
         if found != wanted:
             raise NotBuiltError(f"{path} has ABI {found}, this tilewright {wanted}", hint="Build it again.")
 
-    def can_implement(self, kernel: str, sizes: Sequence[int], options: Sequence[int]) -> bool:
-        """Whether the kernel takes the problem; touches no GPU."""
-        return bool(self._module.can_implement(kernel, tuple(sizes), tuple(options)))
+    def can_implement(self, kernel: str, arguments: bytes) -> bool:
+        """Whether the kernel takes the problem (`interface.arguments.packed`); touches no GPU."""
+        return bool(self._module.can_implement(kernel, arguments))
 
-    def workspace_bytes(self, kernel: str, sizes: Sequence[int], options: Sequence[int]) -> int:
-        """Bytes of workspace that a launch needs; touches no GPU."""
-        return int(self._module.workspace_bytes(kernel, tuple(sizes), tuple(options)))
+    def workspace_bytes(self, kernel: str, arguments: bytes) -> int:
+        """Bytes of workspace that a launch needs; touches no GPU. Raises ValueError where the kernel does not
+        take the problem."""
+        return int(self._module.workspace_bytes(kernel, arguments))
 
-    def launcher(self, kernel: str, options: Sequence[int]) -> Launcher:
-        """A function object that launches the kernel; what it takes is the family's."""
-        launcher: Launcher = self._module.launcher(kernel, tuple(options))
+    def launcher(self, kernel: str, made: Launchable) -> Launcher:
+        """A function object that launches the kernel; it takes operands, numbers, and a workspace or None."""
+        launcher: Launcher = self._module.launcher(kernel, *made)
         return launcher
-
-    def fixed(self, launcher: Launcher, layouts: Sequence[Sequence[int]]) -> Launcher:
-        """A launcher for operands that lie as `layouts` say (`matrix_binding.hpp`); it refuses others."""
-        fixed: Launcher = self._module.fixed(launcher, tuple(map(tuple, layouts)))
-        return fixed
 
 
 @functools.cache

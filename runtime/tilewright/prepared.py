@@ -10,64 +10,59 @@ what the op checks of every call.
 
 from __future__ import annotations
 
-import copy
-import importlib
+import functools
 import inspect
-from collections.abc import Callable, Mapping
-from importlib.util import find_spec
-from typing import Any, ClassVar, NoReturn, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NoReturn
 
 import torch
 
+from tilewright import context as contexts
 from tilewright.errors import ArgumentError, ArgumentTypeError, TilewrightError
+from tilewright.interface import calls
+from tilewright.interface.op import Op, Operands, Values
+from tilewright.interface.publish import published
 from tilewright.library import Launcher
-from tilewright.ops.common import calls
+from tilewright.ops.common.calls import addresses, several_devices
 from tilewright.ops.common.custom_ops import special
 from tilewright.ops.common.guards import dims, factor, refuse_gradients
 from tilewright.ops.common.plan import UNPLANNED, DirectPlan, Plan
 
 
 class Prepared:
-    """What `plan` answers. A family's own adds `__call__`, which is quick, and turns to `carefully` where a
-    call is not the usual one or something is wrong.
+    """What `plan` answers. Each op's has a `__call__` of its own (`_kind`), which is quick, and turns to
+    `carefully` where a call is not the usual one or something is wrong.
 
     Holds the operands that a call does not pass (c, bias, scales), and none that it does. Safe under threads,
     streams and CUDA graphs, as the op is.
     """
 
-    passed: ClassVar[tuple[str, ...]] = ("a", "b", "out")  # what a call passes
-    numbers: ClassVar[tuple[str, ...]] = ()  # what the launcher takes after the operands
-    constants: ClassVar[Mapping[str, Any]] = {}  # what the launcher takes, and the op has not
+    op: Op
 
-    def __init__(
-        self,
-        op: Callable[..., Any],
-        plan: Plan,
-        given: Mapping[str, Any],
-        check: Callable[[Mapping[str, Any]], Any],
-    ) -> None:
-        """`given`: a call's operands and numbers by name; `check` raises what is wrong with such,
-        and answers them checked."""
-        self.op = op
+    def __init__(self, plan: Plan, values: Values, operands: Operands) -> None:
+        """`values`: a call's; `operands`: the launcher's, complete."""
+        op = self.op
         self.plan = plan
+        self.fills = plan.fills
+        self.arguments = plan.arguments
         self.shape, self.strides = plan.shape, plan.strides
         self.dtype, self.device = plan.dtype, plan.device
-        self.accumulates = given.get("c") is not None and given["c"] is given["out"]
-        self.kept = {name: value for name, value in given.items() if name not in self.passed}
+        self.accumulates = values.get("c") is not None and values["c"] is values["out"]
+        held = (*op.tensors, *op.numbers)
+        self.kept = {name: values[name] for name in held if name not in op.passed}
         if self.accumulates:
             self.kept["c"] = None
-        held = (value for value in self.kept.values() if isinstance(value, torch.Tensor))
-        self.needs_gradients = any(tensor.requires_grad for tensor in held)
-        self._check = check
-        whole = {**self.constants, **given}
-        operands = [whole[name] for name in plan.operands]
+        for name, value in self.kept.items():
+            setattr(self, f"kept_{name}", value)
+        self.needs_gradients = any(getattr(value, "requires_grad", False) for value in self.kept.values())
+        self._options = {name: values[name] for name in values if name not in held}
         self._planned = tuple(map(_told, operands))
         self._types = tuple(map(_type, operands))
-        self.launch: Launcher = _launcher(plan, tuple(map(_layout, operands)), self._types)
+        self.launch: Launcher = _launcher(plan, operands, self._types)
 
     def __repr__(self) -> str:
         tactic = f", {self.plan.tactic}" if isinstance(self.plan, DirectPlan) else ""
-        name = self.op.__name__
+        name = self.op.name
         return f"<plan of tilewright.{name}: {dims(self.shape)} {self.dtype} on {self.device}{tactic}>"
 
     def check_made(self, changes: Mapping[str, Any]) -> None:
@@ -75,46 +70,71 @@ class Prepared:
         if self.accumulates and "c" not in changes:
             raise ArgumentError("out", "it is None; the plan adds to it")
 
-    def carefully(self, call: Mapping[str, Any], changes: Mapping[str, Any]) -> None:
+    def carefully(self, call: Mapping[str, Any], changes: Mapping[str, Any]) -> Any:
         """Launches with what `call` brings and what is kept, but for `changes`; raises what is wrong."""
+        op = self.op
         for name in changes:
             if name not in self.kept:
-                known = ", ".join((*self.passed, *self.kept))
+                known = ", ".join((*op.passed, *self.kept))
                 raise ArgumentTypeError(name, f"no plan's call takes it; {known} are wanted")
-        given = {**self.constants, **self.kept, **call, **changes}
-        for name in self.numbers:
+        given = {**self.kept, **call, **changes}
+        for name in op.numbers:
             given[name] = factor(name, given[name])
         if self.accumulates and "c" not in changes:
             given["c"] = given["out"]
-        operands = {name: given[name] for name in self.plan.operands}
-        numbers = [given[name] for name in self.numbers]
+        if torch.is_grad_enabled():
+            refuse_gradients(op.name, **{name: given[name] for name in op.tensors})
+        if self.plan.recheck is not None:
+            self.plan.recheck(*(given[name] for name in op.numbers))
+        operands = self._complete(given, changes)
+        numbers = [({**op.constants, **given})[number.name] for number in op.interface.numbers]
         try:
-            if torch.is_grad_enabled():
-                refuse_gradients(self.op.__name__, **operands)
-            status = self.launch(*operands.values(), *numbers, None)
+            status = self.launch(*operands, *numbers, None)
         except TilewrightError:
             raise
         except (AttributeError, RuntimeError, TypeError, ValueError):
-            self._check(given)  # the binding has refused it; this says it better
-            for name, tensor in operands.items():
-                if special(tensor):
-                    message = f"it is a {type(tensor).__name__}; an ordinary tensor with memory is wanted"
-                    raise ArgumentTypeError(name, message) from None
-            for index, tensor in enumerate(operands.values()):
-                if _type(tensor) != self._types[index]:  # the op would take it
-                    self._fail(UNPLANNED - index, operands)
+            self._explain(given, operands)
             raise
         if status:
-            self._fail(status, operands)
+            self._fail(status, given, operands)
+        return self._answer(operands)
 
-    def _fail(self, status: int, operands: Mapping[str, torch.Tensor | None]) -> NoReturn:
+    def _complete(self, given: Values, changes: Values) -> Operands:
+        operands = self.op.operands(given)
+        if not self.fills:
+            return operands
+        arguments = self._check(given) if changes else self.arguments
+        try:
+            return self.op.fill(arguments, operands)
+        except (AttributeError, RuntimeError, TypeError, ValueError):
+            self._check(given)
+            raise
+
+    def _check(self, given: Values) -> Any:
+        return self.op.check(contexts.current(), {**self._options, **given})
+
+    def _answer(self, operands: Operands) -> Any:
+        results = [operands[self.op.interface.names.index(name)] for name in self.op.written]
+        results = [result for result in results if result is not None]
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _explain(self, given: Values, operands: Operands) -> None:
+        """The binding has refused the operands, which is being handled; this says it better."""
+        self._check(given)
+        for name, tensor in zip(self.plan.operands, operands, strict=True):
+            if special(tensor):
+                message = f"it is a {type(tensor).__name__}; an ordinary tensor with memory is wanted"
+                raise ArgumentTypeError(name, message) from None
+
+    def _fail(self, status: int, given: Values, operands: Operands) -> NoReturn:
         index = UNPLANNED - status
-        if 0 <= index < len(self._planned):
-            name = self.plan.operands[index]
+        if 0 <= index < len(operands):
+            if isinstance(self.plan, DirectPlan) and _type(operands[index]) != self._types[index]:
+                self._check(given)  # the op may not take it at all
             raise ArgumentError(
-                name,
-                f"it is {_told(operands[name])}; the plan is for {self._planned[index]}",
-                hint=f"Make a plan for it with tilewright.plan, or call tilewright.{self.op.__name__}.",
+                self.plan.operands[index],
+                f"it is {_told(operands[index])}; the plan is for {self._planned[index]}",
+                hint=f"Make a plan for it with tilewright.plan, or call tilewright.{self.op.name}.",
             )
         assert isinstance(self.plan, DirectPlan)
         self.plan.fail(status)
@@ -142,35 +162,104 @@ def plan(op: Callable[..., Any], /, *arguments: Any, **options: Any) -> Any:
         What the op raises. A call raises ArgumentError for an operand that is not as planned: it says which,
         how it lies and how the planned one does; and for an address that the kernel cannot read.
     """
-    make = _makers(op).get(op)
-    if make is None:
+    known = published.get(op)
+    if known is None:
         name = getattr(op, "__name__", repr(op))
         wanted = "tilewright.gemm or one of tilewright.mm_*, quantize_* and dequantize_* is wanted"
         raise ArgumentTypeError("op", f"it is {name}; {wanted}")
     try:
         asked = inspect.signature(op).bind(*arguments, **options)
     except TypeError as error:
-        raise TypeError(f"tilewright.{op.__name__}: {error}") from None
+        raise TypeError(f"tilewright.{known.name}: {error}") from None
     asked.apply_defaults()
-    return make(asked.arguments)
+    return _prepare(known, dict(asked.arguments))
 
 
-Maker: TypeAlias = "Callable[[Mapping[str, Any]], Prepared]"
-"""Of all arguments of an op, by name: their plan."""
+def _prepare(op: Op, values: dict[str, Any]) -> Prepared:
+    context = contexts.current()
+    for name in op.numbers:
+        values[name] = factor(name, values[name])
+    arguments = op.check(context, values)
+    for operand in op.interface.operands:
+        if operand.unread_if_zero in op.numbers and values[operand.unread_if_zero] == 0:
+            values[operand.name] = None
+    given = dict(values)
+    if given["out"] is None:
+        given["out"] = torch.empty(arguments.shape, dtype=arguments.dtype, device=arguments.device)
+    # What is written besides is made to be looked at; one that is given is left as it is.
+    brought = {name: given[name] for name in op.written if name != "out" and given[name] is not None}
+    operands = op.fill(arguments, op.operands({**given, **dict.fromkeys(brought)}))
+    complete = {**dict(zip(op.interface.names, operands, strict=True)), **brought}
+    lie = addresses({name: tensor for name, tensor in complete.items() if tensor is not None})
+    made = calls.plan(op, context, arguments, values, lie)
+    operands = tuple(complete.values()) if made.fills else op.operands(given)
+    return _kind(op)(made, given | {name: values[name] for name in op.written if name != "out"}, operands)
 
 
-def _makers(op: Callable[..., Any]) -> Mapping[Callable[..., Any], Maker]:
-    """What makes plans of a family's ops: the family's `prepared.MAKERS`."""
-    family = str(getattr(op, "__module__", "")).rpartition(".")[0]
-    if family.startswith("tilewright.ops.") and find_spec(f"{family}.prepared"):
-        makers: dict[Callable[..., Any], Maker]
-        makers = importlib.import_module(f"{family}.prepared").MAKERS
-        return makers
-    return {}
+@functools.cache
+def _kind(op: Op) -> type[Prepared]:
+    """The class of an op's prepared calls, with its `__call__` written out for its parameters."""
+    scope: dict[str, Any] = {"_make": torch.empty_strided, "_fill": op.fill}
+    exec(compile(text(op), f"<plan of tilewright.{op.name}>", "exec"), scope)
+    return type("Prepared", (Prepared,), {"op": op, "__call__": scope["__call__"]})
+
+
+def text(op: Op) -> str:
+    """The Python of a prepared call."""
+    return "\n".join(_lines(op)) + "\n"
+
+
+def _lines(op: Op) -> Iterator[str]:
+    first = [f"{name}=None" if name in op.written else name for name in op.passed]
+    replaced = [f"{name}=None" for name in op.replaced]
+    words = ", ".join(("self", *first, *(("*", *replaced) if replaced else ()), "**changes"))
+    local = (*op.passed, *op.replaced)
+    own = {one.name for one in op.parameters}
+
+    def source(name: str) -> str:
+        if name in local:
+            return name
+        if name not in own:
+            return repr(op.constants[name])
+        kept = f"self.kept_{name}"
+        return f"(out if self.accumulates else {kept})" if name == "c" else kept
+
+    operands = [source(name) for name in op.interface.names]
+    numbers = [source(number.name) for number in op.interface.numbers]
+    call = ", ".join(f"{name!r}: {name}" for name in local)
+    made = [name for name in op.passed if name in op.written and name != "out"]
+    wants = " or ".join(
+        f"({name} is not None and {name}.requires_grad)" if name in made else f"{name}.requires_grad"
+        for name in op.passed
+    )
+    results = [op.interface.names.index(name) for name in op.written]
+
+    yield f"def __call__({words}):"
+    yield "    if out is None:"
+    yield "        self.check_made(changes)"
+    yield "        out = _make(self.shape, self.strides, dtype=self.dtype, device=self.device)"
+    for name in op.replaced:
+        yield f"    if {name} is None:"
+        yield f"        {name} = self.kept_{name}"
+    yield "    if not changes:"
+    yield "        try:"
+    yield f"            if not ({wants} or self.needs_gradients):"
+    yield f"                operands = ({', '.join(operands)},)"
+    yield "                if self.fills:"
+    yield "                    operands = _fill(self.arguments, operands)"
+    yield f"                if self.launch({', '.join(('*operands', *numbers))}, None) == 0:"
+    if len(results) == 1:
+        yield "                    return out"
+    else:
+        every = ", ".join(f"operands[{index}]" for index in results)
+        yield f"                    return out if operands[{results[1]}] is None else ({every})"
+    yield "        except (AttributeError, RuntimeError, TypeError, ValueError):"
+    yield "            pass  # said below"
+    yield f"    return self.carefully({{{call}}}, changes)"
 
 
 def _layout(tensor: torch.Tensor | None) -> tuple[int, ...]:
-    """As `Layout` of tilewright/matrix_binding.hpp takes it."""
+    """(device, dimensions, then extent and stride of each)."""
     if tensor is None:
         return ()
     pairs = zip(tensor.shape, tensor.stride(), strict=True)
@@ -184,7 +273,7 @@ def _same(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
 
 
 def _type(tensor: torch.Tensor | None) -> tuple[torch.dtype, torch.device] | None:
-    return None if tensor is None else (tensor.dtype, tensor.device)
+    return (tensor.dtype, tensor.device) if isinstance(tensor, torch.Tensor) else None
 
 
 def _told(tensor: torch.Tensor | None) -> str:
@@ -196,12 +285,12 @@ def _told(tensor: torch.Tensor | None) -> str:
 
 def _launcher(
     plan: Plan,
-    layouts: tuple[tuple[int, ...], ...],
+    operands: Sequence[torch.Tensor | None],
     types: tuple[tuple[torch.dtype, torch.device] | None, ...],
 ) -> Launcher:
     """What a call calls, with the launcher's arguments: quickest where there is nothing but a launch."""
-    launch = _fixed(plan, layouts, types)
-    if plan.device.type != "cuda" or not calls.several_devices():
+    launch = _fixed(plan, operands, types)
+    if plan.device.type != "cuda" or not several_devices():
         return launch
     index = plan.device.index
 
@@ -216,13 +305,14 @@ def _launcher(
 
 def _fixed(
     plan: Plan,
-    layouts: tuple[tuple[int, ...], ...],
+    operands: Sequence[torch.Tensor | None],
     types: tuple[tuple[torch.dtype, torch.device] | None, ...],
 ) -> Launcher:
-    if isinstance(plan, DirectPlan) and type(plan).run is DirectPlan.run:
-        bound = copy.copy(plan)
-        bound.launch = plan.library.fixed(plan.launch, layouts)
-        return (lambda *call: bound.start(call[:-1])) if plan.workspace_bytes else bound.launch
+    if isinstance(plan, DirectPlan):
+        launch = plan.bound.launcher(operands)
+        return (lambda *call: launch(*call[:-1], plan.workspace())) if plan.workspace_bytes else launch
+
+    layouts = tuple(map(_layout, operands))
 
     def run(*call: Any) -> int:
         for index, layout in enumerate(layouts):  # the binding checks a launch's

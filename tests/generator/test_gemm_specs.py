@@ -179,7 +179,7 @@ def test_the_committed_files_are_what_the_specs_make(tilewright: Command) -> Non
     drift = [line for line in found.out.splitlines()[1:] if not line.startswith(("tuned/", "tune them "))]
     assert (found.code, drift) == (0, []), found.out
     written = [path.name.partition(".")[0] for path in (ROOT / "specs/schema").glob("*.json")]
-    assert set(written) == {path.parent.name for path in (ROOT / "templates").glob("*/table.cc.j2")}
+    assert set(written) == {path.parent.name for path in (ROOT / "templates").glob("*/*.cu.j2")}
     assert tilewright("schema", *written, "--check", "--root", ROOT).code == 0
 
 

@@ -16,8 +16,10 @@ from late_writes import check_waits
 
 import tilewright
 from tilewright import reference
+from tilewright.interface.arguments import packed
 from tilewright.ops.quantize.cost import resident
 from tilewright.ops.quantize.family import FAMILY
+from tilewright.ops.quantize.interface import interface
 from tilewright.ops.quantize.measuring import X_DTYPES
 from tilewright.ops.quantize.problem import BLOCK
 from tilewright.table import KernelRecord
@@ -275,6 +277,5 @@ def test_the_table_says_what_the_kernel_takes(kernel: KernelRecord) -> None:
             )  # fmt: skip
             assert FAMILY.misfit(kernel, problem) is None
             for tactic in FAMILY.candidates(kernel, problem):
-                assert library.can_implement(kernel.name, problem.sizes, problem.options(tactic, 132)), str(
-                    problem
-                )
+                arguments = packed(interface(problem.direction), problem, tactic, 132)
+                assert library.can_implement(kernel.name, arguments), str(problem)

@@ -142,10 +142,10 @@ def build_host_library(folder: Path, family: str, rows: list[dict[str, Any]], ke
     import tvm_ffi  # noqa: PLC0415 (only for where its headers are)
 
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
-    template = environment.from_string((ROOT / f"templates/{family}/table.cc.j2").read_text(encoding="utf-8"))
+    template = environment.from_string((ROOT / "templates/table.cc.j2").read_text(encoding="utf-8"))
     module = f"host_{family}"
     names = [row["name"] for row in rows]
-    source = template.render(spec=f"specs/{module}.yaml", module=module, kernels=names)
+    source = template.render(spec=f"specs/{module}.yaml", module=module, family=family, kernels=names)
     (folder / "table.cc").write_text(source, encoding="utf-8")
     library = folder / f"{module}.so"
     ffi = Path(tvm_ffi.__file__).parent

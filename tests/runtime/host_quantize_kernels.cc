@@ -183,11 +183,11 @@ struct Common {
     return args.global_scale == nullptr ? 1.0f : args.global_scale[args.scale_per_row ? group * args.m + row : 0];
   }
   char* x(int64_t group, int64_t row, int64_t column) const {
-    return static_cast<char*>(args.x) + (group * args.group_stride_x + row * args.ld_x + column) * X::kBytes;
+    return static_cast<char*>(args.x) + (group * args.batch_stride_x + row * args.ld_x + column) * X::kBytes;
   }
   uint8_t* data(int64_t group, int64_t row, int64_t column) const {
     return static_cast<uint8_t*>(args.data) +
-           (group * args.group_stride_data + row * args.ld_data + column) * Format::kBits / 8;
+           (group * args.batch_stride_data + row * args.ld_data + column) * Format::kBits / 8;
   }
   uint8_t* scales(int64_t group) const {
     return static_cast<uint8_t*>(args.scales) + group * scale_bytes(args, columns, Format::kRows, Format::kFloats);

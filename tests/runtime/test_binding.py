@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import ctypes
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 import tvm_ffi
 
+from tilewright import paths
 from tilewright.errors import NotBuiltError
-from tilewright.library import Library, header_abi, load
+from tilewright.interface.arguments import launchable, packed, struct
+from tilewright.interface.headers import arguments_header
+from tilewright.library import Launcher, Library, header_abi, load
+from tilewright.ops.blockscaled_gemm.interface import INTERFACE as BLOCKSCALED
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.gemm.arguments import OPERAND_NAMES, OUTPUT_DTYPES
+from tilewright.ops.gemm.interface import INTERFACE
 from tilewright.ops.gemm.problem import OUTPUTS, Problem
+from tilewright.ops.quantize.interface import INTERFACE as QUANTIZE
 
-BF16 = 4 * 256 + 16
-OPTIONS = (0, 1, 0, 1, 0, 0, 0, 0, 0, 132, 1, 1, BF16, BF16, BF16)
-SPLIT = (0, 1, 2, 4, 0, 0, 0, 0, 0, 132, 1, 1, BF16, BF16, BF16)
+PROBLEM = Problem(16, 24, 8)
+WHOLE = Tactic("host_bf16_tn")
+SPLIT = Tactic("host_bf16_tn_streamk", decomposition="split_k", splits=4)
+NUMBERS = (1.0, 0.0, None)  # alpha, beta, workspace
 
 
 @pytest.fixture
@@ -31,6 +41,24 @@ def operands(m: int = 16, n: int = 24, k: int = 8) -> tuple[torch.Tensor, torch.
     return a, b, torch.full((m, n), float("nan"), dtype=torch.bfloat16)
 
 
+def launcher(
+    library: Library,
+    tensors: dict[str, torch.Tensor],
+    tactic: Tactic = WHOLE,
+    problem: Problem = PROBLEM,
+    **alignments: int,
+) -> Launcher:
+    """Of a, b, c, out, bias, scale_a, scale_b that lie as these, and then alpha, beta and a workspace."""
+    lie = [tensors.get(name) for name in INTERFACE.names]
+    made = launchable(INTERFACE, problem, tactic, 132, tensors=lie, alignments=alignments)
+    return library.launcher(tactic.kernel, made)
+
+
+def plain(library: Library, tactic: Tactic = WHOLE) -> Launcher:
+    a, b, d = operands()
+    return launcher(library, {"a": a, "b": b, "out": d}, tactic)
+
+
 def test_lists_the_kernels_that_were_linked(host_library: Path) -> None:
     kernels = set(map(str, tvm_ffi.load_module(str(host_library)).kernels()))
     assert "host_bf16_tn" in kernels
@@ -40,19 +68,27 @@ def test_lists_the_kernels_that_were_linked(host_library: Path) -> None:
 def test_attributes(host_library: Path) -> None:
     attributes = tvm_ffi.load_module(str(host_library)).attributes("host_bf16_tn")
     assert attributes["abi_version"] == header_abi()
+    assert attributes["args_bytes"] == ctypes.sizeof(struct(INTERFACE))
     assert attributes["threads"] == 384
     assert attributes["smem_bytes"] == 100000
+
+
+@pytest.mark.parametrize("interface", [INTERFACE, BLOCKSCALED, QUANTIZE], ids=lambda one: one.family)
+def test_the_headers_of_arguments_are_as_declared(interface: Any) -> None:
+    """Where this fails: `python -m tilewright.interface.headers`."""
+    path = paths.include_dir() / "tilewright" / interface.family / "args.h"
+    assert path.read_text(encoding="utf-8") == arguments_header(interface)
 
 
 @pytest.mark.parametrize("name", ["host_absent", "no_such_kernel"])
 def test_a_kernel_that_is_not_there(library: Library, name: str) -> None:
     with pytest.raises(KeyError, match=name):
-        library.launcher(name, OPTIONS)
+        plain(library, Tactic(name))
 
 
 def test_a_kernel_of_another_abi(library: Library) -> None:
     with pytest.raises(RuntimeError, match="ABI 77"):
-        library.launcher("host_old_abi", OPTIONS)
+        plain(library, Tactic("host_old_abi"))
 
 
 def test_a_file_that_is_no_library(tmp_path: Path) -> None:
@@ -63,150 +99,180 @@ def test_a_file_that_is_no_library(tmp_path: Path) -> None:
 
 
 def test_can_implement_and_workspace_touch_no_tensor(library: Library) -> None:
-    assert library.can_implement("host_bf16_tn", (16, 24, 8, 1), OPTIONS)
-    assert not library.can_implement("host_bf16_tn", (16, 24, 0, 1), OPTIONS)
-    assert library.workspace_bytes("host_bf16_tn", (16, 24, 8, 1), OPTIONS) == 0
-    assert library.workspace_bytes("host_bf16_tn_streamk", (16, 24, 8, 1), SPLIT) == 4 * 16 * 24 * 4
+    whole, empty = (packed(INTERFACE, replace(PROBLEM, k=k), WHOLE, 132) for k in (8, 0))
+    assert library.can_implement("host_bf16_tn", whole)
+    assert not library.can_implement("host_bf16_tn", empty)
+    assert library.workspace_bytes("host_bf16_tn", whole) == 0
+    split = packed(INTERFACE, PROBLEM, SPLIT, 132)
+    assert library.workspace_bytes("host_bf16_tn_streamk", split) == 4 * 16 * 24 * 4
+    with pytest.raises(ValueError, match="does not take the problem"):
+        library.workspace_bytes("host_bf16_tn", empty)
+    with pytest.raises(ValueError, match="the arguments have 7 bytes"):
+        library.can_implement("host_bf16_tn", bytes(7))
 
 
 def test_computes(library: Library) -> None:
     a, b, d = operands()
-    status = library.launcher("host_bf16_tn", OPTIONS)(a, b, None, d, None, None, None, 2.0, 0.0, None)
-    assert status == 0
+    assert plain(library)(a, b, None, d, None, None, None, 2.0, 0.0, None) == 0
     torch.testing.assert_close(d, (2 * a.double() @ b.double()).bfloat16())
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda a, b, d: (a[:, :4], b, d), "b is"),
-        (lambda a, b, d: (a, b.contiguous(), d), "b has stride 24"),
-        (lambda a, b, d: (a, b, d[:4]), "a is"),
-        (lambda a, b, d: (a, b, d.t()), "d has stride"),
-        (lambda a, b, d: (a[0], b, d), "a has 1 dimensions"),
-    ],
-)
-def test_tensors_that_do_not_fit_together(library: Library, change, message: str) -> None:
-    a, b, d = change(*operands())
-    with pytest.raises(ValueError, match=message):
-        library.launcher("host_bf16_tn", OPTIONS)(a, b, None, d, None, None, None, 1.0, 0.0, None)
-
-
-def test_wrong_arguments(library: Library) -> None:
+def test_arguments_that_are_no_tensors(library: Library) -> None:
     a, b, d = operands()
-    launch = library.launcher("host_bf16_tn", OPTIONS)
-    with pytest.raises(TypeError, match="10 arguments"):
+    launch = plain(library)
+    with pytest.raises(TypeError, match="takes 10 arguments, not 3"):
         launch(a, b, d)
-    with pytest.raises(TypeError, match="b is None"):
-        launch(a, None, None, d, None, None, None, 1.0, 0.0, None)
-    with pytest.raises(TypeError, match="a is a int"):
-        launch(3, b, None, d, None, None, None, 1.0, 0.0, None)
-    with pytest.raises(ValueError, match="scale_a is not one float32"):
-        launch(a, b, None, d, None, torch.ones(2), None, 1.0, 0.0, None)
-    with pytest.raises(ValueError, match="beta is 1"):
-        launch(a, b, None, d, None, None, None, 1.0, 1.0, None)
-    with pytest.raises(ValueError, match="options holds 2 numbers; 15"):
-        library.launcher("host_bf16_tn", (1, 1))
+    with pytest.raises(TypeError, match="an operand is a int"):
+        launch(3, b, None, d, None, None, None, *NUMBERS)
+    assert launch(a, None, None, d, None, None, None, *NUMBERS) == -201
 
 
-@pytest.mark.parametrize("which", ["a", "b", "c", "d", "bias"])
+def test_descriptions_that_lie_outside_the_struct_are_refused(library: Library) -> None:
+    a, b, d = operands()
+    lie = [{"a": a, "b": b, "out": d}.get(name) for name in INTERFACE.names]
+    made = launchable(INTERFACE, PROBLEM, WHOLE, 132, tensors=lie, alignments={})
+    size = len(made.arguments)
+    beyond = ((size - 4, *made.operands[0][1:]), *made.operands[1:])
+    for wrong, message in [
+        (made._replace(arguments=made.arguments[:-8]), f"{size - 8} bytes; {size} are wanted"),
+        (made._replace(operands=beyond), "inside them"),
+        (made._replace(numbers=(size,)), "inside them"),
+        (made._replace(operands=((0, 16),)), "an operand of 2 numbers"),
+        (made._replace(operands=(made.operands[0][:-1],)), "an operand of 15 numbers"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            library.launcher("host_bf16_tn", wrong)
+
+
+@pytest.mark.parametrize("which", ["a", "b", "c", "out", "bias"])
 def test_tensors_of_another_type(library: Library, which: str) -> None:
     a, b, d = operands()
-    tensors = {"a": a, "b": b, "c": d.clone(), "d": d, "bias": torch.zeros(24, dtype=torch.bfloat16)}
-    launch = library.launcher("host_bf16_tn", OPTIONS)
-    assert launch(*tensors.values(), None, None, 1.0, 0.0, None) == 0
+    tensors = {"a": a, "b": b, "c": d.clone(), "out": d, "bias": torch.zeros(24, dtype=torch.bfloat16)}
+    launch = launcher(library, tensors)
+    assert launch(*tensors.values(), None, None, *NUMBERS) == 0
+    index = list(tensors).index(which)
     tensors[which] = tensors[which].half()
-    with pytest.raises(TypeError, match=f"{which} is float16; bfloat16 is wanted"):
-        launch(*tensors.values(), None, None, 1.0, 0.0, None)
+    assert launch(*tensors.values(), None, None, *NUMBERS) == -200 - index
 
 
 @pytest.mark.parametrize(("types", "d"), [(types, d) for types, every in OUTPUTS.items() for d in every])
-def test_the_types_of_tensors_are_those_that_tactics_name(
-    library: Library, types: tuple[str, str], d: str
-) -> None:
+def test_tensors_of_every_type_are_launched(library: Library, types: tuple[str, str], d: str) -> None:
     """The kernel reads bytes and writes words within the tensors: only whether it is called is asked."""
     dtypes = {name: dtype for dtype, name in OPERAND_NAMES.items()}
-    problem = Problem(16, 16, 16, a=types[0], b=types[1], d=d)
     a, b = (torch.zeros(16, 16).to(dtypes[name]) for name in types)
     out = torch.zeros(16, 16, dtype=OUTPUT_DTYPES[d])
-    launch = library.launcher("host_s8_tn", problem.options(Tactic("host_s8_tn"), 132))
-    assert launch(a[:8], b.t()[:, :8], None, out[:8, :8], None, None, None, 1.0, 0.0, None) == 0
+    tensors = (a[:8], b.t()[:, :8], out[:8, :8])
+    problem = Problem(8, 8, 16, a=types[0], b=types[1], d=d)
+    launch = launcher(
+        library, dict(zip(("a", "b", "out"), tensors, strict=True)), Tactic("host_s8_tn"), problem
+    )
+    assert launch(tensors[0], tensors[1], None, tensors[2], None, None, None, *NUMBERS) == 0
 
 
 def test_a_workspace_that_does_not_do(library: Library) -> None:
     a, b, d = operands()
-    launch = library.launcher("host_bf16_tn_streamk", SPLIT)
+    launch = plain(library, SPLIT)
     room = torch.empty(4 * 16 * 24 * 4 + 512, dtype=torch.uint8)
     aligned = room[-room.data_ptr() % 256 :]
     good = aligned[: 4 * 16 * 24 * 4]
-    assert launch(a, b, None, d, None, None, None, 1.0, 0.0, good) == 0
-    assert launch(a, b, None, d, None, None, None, 1.0, 0.0, None) == -2
+    call = (a, b, None, d, None, None, None, 1.0, 0.0)
+    assert launch(*call, good) == 0
+    assert launch(*call, None) == -2
     for bad, message in [
         (good[:-1], "holds 6143 bytes; 6144"),
         (aligned[: 2 * good.numel() : 2], "contiguous"),
         (aligned[16 : 16 + good.numel()], "multiple of 256"),
     ]:
         with pytest.raises(ValueError, match=message):
-            launch(a, b, None, d, None, None, None, 1.0, 0.0, bad)
+            launch(*call, bad)
     with pytest.raises(TypeError, match="workspace is a int"):
-        launch(a, b, None, d, None, None, None, 1.0, 0.0, 5)
+        launch(*call, 5)
 
 
 def test_addresses_are_judged_at_every_call(library: Library) -> None:
-    launch = library.launcher("host_bf16_tn", OPTIONS)
+    launch = plain(library)
     a, b, d = operands()
     shifted = torch.empty(16 * 8 + 1, dtype=torch.bfloat16)[1:].view(16, 8)
-    assert launch(shifted, b, None, d, None, None, None, 1.0, 0.0, None) == -16
-    assert launch(a, shifted.t(), None, d[:, :16].contiguous(), None, None, None, 1.0, 0.0, None) == -17
+    assert launch(shifted, b, None, d, None, None, None, *NUMBERS) == -100
+    shifted = torch.empty(24 * 8 + 1, dtype=torch.bfloat16)[1:].view(24, 8)
+    assert launch(a, shifted.t(), None, d, None, None, None, *NUMBERS) == -101
     whole = torch.empty(16 * 24 + 8, dtype=torch.bfloat16)
     inside, out = whole[:128].view(16, 8), whole[8:].view(16, 24)
-    assert launch(inside, b, None, out, None, None, None, 1.0, 0.0, None) == -32
-    assert launch(a, b, d, d, None, None, None, 1.0, 0.0, None) == 0
+    written = 64 * INTERFACE.names.index("out")
+    assert launch(inside, b, None, out, None, None, None, *NUMBERS) == -1000 - written
+    adding = launcher(library, {"a": a, "b": b, "c": d, "out": d})
+    assert adding(a, b, d, d, None, None, None, 1.0, 1.0, None) == 0
     shifted_c = whole[:384].view(16, 24)
-    assert launch(a, b, shifted_c, out, None, None, None, 1.0, 1.0, None) == -34
+    assert adding(a, b, shifted_c, out, None, None, None, 1.0, 1.0, None) == -1002 - written
 
 
-def layout(tensor: torch.Tensor) -> tuple[int, ...]:
-    pairs = zip(tensor.shape, tensor.stride(), strict=True)
-    return (0, tensor.dim(), *(number for pair in pairs for number in pair))
+def test_c_at_the_place_of_d_with_other_strides_is_no_twin(library: Library) -> None:
+    """Same address and rows at another distance: other elements of C lie where D is written."""
+    a, b, _ = operands()
+    room = torch.zeros(16 * 32, dtype=torch.bfloat16)
+    c, d = room.view(16, 32)[:, :24], room[: 16 * 24].view(16, 24)
+    launch = launcher(library, {"a": a, "b": b, "c": c, "out": d})
+    assert launch(a, b, c, d, None, None, None, 1.0, 1.0, None) == -1002 - 64 * 3
+    batch = torch.zeros(2, 16, 24, dtype=torch.bfloat16)
+    a, b = a.expand(2, 16, 8), b.expand(2, 8, 24)
+    c = batch[:1].expand(2, 16, 24)  # one matrix for both
+    launch = launcher(library, {"a": a, "b": b, "c": c, "out": batch}, problem=replace(PROBLEM, batch=2))
+    assert launch(a, b, c, batch, None, None, None, 1.0, 1.0, None) == -1002 - 64 * 3
 
 
-def test_a_launcher_fixed_to_layouts(library: Library) -> None:
+def test_a_kernel_may_ask_for_more_than_its_interface(library: Library) -> None:
     a, b, d = operands()
-    layouts = (layout(a), layout(b), (), layout(d), (), (), ())
-    launch = library.fixed(library.launcher("host_bf16_tn", OPTIONS), layouts)
-    rest = (None, None, None, 1.0, 0.0, None)
+    launch = launcher(library, {"a": a, "b": b, "out": d}, out=64)
+    room = torch.empty(16 * 24 + 64, dtype=torch.bfloat16)
+    start = (-room.data_ptr() % 64) // 2
+    at = [room[start + offset :][: 16 * 24].view(16, 24) for offset in (0, 16)]
+    assert launch(a, b, None, at[0], None, None, None, *NUMBERS) == 0
+    assert launch(a, b, None, at[1], None, None, None, *NUMBERS) == -103
+
+
+def test_a_launcher_takes_what_lies_as_it_was_made_for(library: Library) -> None:
+    a, b, d = operands()
+    launch = plain(library)
+    rest = (None, None, None, *NUMBERS)
     assert launch(a, b, None, d, *rest) == 0
     torch.testing.assert_close(d, (a.double() @ b.double()).bfloat16())
     wider = torch.zeros(16, 16).bfloat16()[:, :8]
     for status, call in (
-        (-48, (a[:8], b, None, d)),
-        (-48, (wider, b, None, d)),
-        (-48, (a.unsqueeze(0), b, None, d)),
-        (-49, (a, b.contiguous(), None, d)),
-        (-50, (a, b, d, d)),
-        (-51, (a, b, None, d.t().contiguous().t())),
+        (-200, (a[:8], b, None, d)),
+        (-200, (wider, b, None, d)),
+        (-200, (a.unsqueeze(0), b, None, d)),
+        (-201, (a, b.contiguous(), None, d)),
+        (-202, (a, b, d, d)),
+        (-203, (a, b, None, d.t().contiguous().t())),
     ):
         assert launch(*call, *rest) == status
-    with pytest.raises(TypeError, match="a launcher of 7 operands"):
-        launch(a, b)
-    with pytest.raises(TypeError, match="an operand is a int"):
-        launch(3, b, None, d, *rest)
-    with pytest.raises(ValueError, match="a layout holds 3 numbers"):
-        library.fixed(library.launcher("host_bf16_tn", OPTIONS), ((0, 2, 16),))
+
+
+def test_packed_operands_have_any_shape_and_no_gaps(library: Library) -> None:
+    a, b, d = operands()
+    launch = launcher(library, {"a": a, "b": b, "out": d, "scale_a": torch.ones(())})
+    call = (a, b, None, d, None)
+    assert launch(*call, torch.full((1, 1), 2.0), None, *NUMBERS) == 0
+    torch.testing.assert_close(d, (2 * a.double() @ b.double()).bfloat16())
+    assert launch(*call, torch.ones(2), None, *NUMBERS) == -205
+    bias = torch.zeros(48, dtype=torch.bfloat16)
+    launch = launcher(library, {"a": a, "b": b, "out": d, "bias": bias[:24]})
+    assert launch(*call[:4], bias[24:], None, None, *NUMBERS) == 0
+    assert launch(*call[:4], bias[::2], None, None, *NUMBERS) == -204
 
 
 def test_strides_of_extents_of_1_mean_nothing(library: Library) -> None:
     a, b, d = operands(m=1)
-    launch = library.fixed(library.launcher("host_bf16_tn", OPTIONS), (layout(a), layout(b), (), layout(d)))
-    rest = (None, None, None, 1.0, 0.0, None)
-    assert launch(a.as_strided((1, 8), (3, 1)), b, None, d, *rest) == 0
+    problem = replace(PROBLEM, m=1)
+    launch = launcher(library, {"a": a.as_strided((1, 8), (5, 1)), "b": b, "out": d}, problem=problem)
+    assert launch(a.as_strided((1, 8), (3, 1)), b, None, d, None, None, None, *NUMBERS) == 0
+    torch.testing.assert_close(d, (a.double() @ b.double()).bfloat16())
 
 
 def test_tensors_without_memory(library: Library) -> None:
     a, b, d = operands()
-    launch = library.launcher("host_bf16_tn", OPTIONS)
+    launch = plain(library)
     hollow = torch.zeros_like(a)
     hollow.untyped_storage().resize_(0)
     with pytest.raises(ValueError, match="operand 0 has no memory"):
-        launch(hollow, b, None, d, None, None, None, 1.0, 0.0, None)
+        launch(hollow, b, None, d, None, None, None, *NUMBERS)

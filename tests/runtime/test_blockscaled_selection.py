@@ -18,7 +18,7 @@ from tilewright.ops.blockscaled_gemm import family, problem
 from tilewright.ops.blockscaled_gemm.family import FAMILY, candidates
 from tilewright.ops.blockscaled_gemm.problem import Alignment, Problem
 from tilewright.ops.common.selection import choose
-from tilewright.ops.common.tactics import Tactic, rearranged
+from tilewright.ops.common.tactics import MATRIX_TACTIC, Tactic, rearranged
 from tilewright.registry import Registry
 from tilewright.table import KernelRecord
 from tilewright_generator.families.blockscaled_gemm import config as generator
@@ -115,7 +115,7 @@ def test_clusters(blockscaled_record: Record) -> None:
         for tactic in every:
             assert FAMILY.misfit_tactic(tactic, record, asked) is None
             assert Tactic.parse(str(tactic)) == tactic
-            assert len(tactic.options(148)) == 10
+            assert tuple(MATRIX_TACTIC.values(tactic, 148)) == MATRIX_TACTIC.members
         return {(one.cluster, one.fallback) for one in every}
 
     assert of() == {("1x1", ""), ("1x2", "1x1"), ("1x4", "1x1")}
@@ -124,18 +124,8 @@ def test_clusters(blockscaled_record: Record) -> None:
     }  # fmt: skip
     assert of(cluster=[2, 1]) == {("", "")}
     assert of(cluster=[1, 1], scheduler="stream_k") == {("", "")}
-    assert Tactic.parse("k@cluster=4x2,fallback=2x1,swizzle=2").options(148) == (
-        0,
-        2,
-        0,
-        1,
-        0,
-        4,
-        2,
-        2,
-        1,
-        148,
-    )
+    given = MATRIX_TACTIC.values(Tactic.parse("k@cluster=4x2,fallback=2x1,swizzle=2"), 148)
+    assert tuple(given.values()) == (0, 2, 0, 1, 0, 4, 2, 2, 1, 148)
     assert str(Tactic("k", "4x2", "2x1", splits=4)) == "k@cluster=4x2,fallback=2x1,splits=4"
 
 

@@ -166,7 +166,11 @@ WRONG: list[tuple[type[ArgumentError], str, dict[str, Any]]] = [
         "out: it overlaps x",
         {"out": X.view(torch.uint8).flatten()[: DATA.numel()].view(DATA.shape)},
     ),
-    (ArgumentError, r"out_scales: it is \[40, 6\]", {"out_scales": torch.zeros(M, 6, dtype=torch.uint8)}),
+    (
+        ArgumentError,
+        r"out_scales: its shape is \[40, 6\]",
+        {"out_scales": torch.zeros(M, 6, dtype=torch.uint8)},
+    ),
     (ArgumentError, "layout: no plan's call takes it; x, out, out_scales, ", {"layout": "8x4"}),
     (ArgumentError, "eps: it is a str", {"eps": "x"}),
 ]

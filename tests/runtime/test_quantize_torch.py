@@ -24,51 +24,68 @@ KINDS = [
 ]  # fmt: skip
 
 
-def words(name: str, layout: str, **more: Any) -> dict[str, Any]:
-    return {
-        "op": "quantize", "format": name, "layout": layout, "fusion": "none", "shuffle": False, "exact": True,
-    } | more  # fmt: skip
+def calls(name: str, layout: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """What the ops of a format are called after `quantize_` and `dequantize_`, and their options."""
+    if name.startswith("fp8"):
+        block = [1, 128] if name == "fp8_1x128" else [128, 128]
+        kind = "ue8m0" if layout == "packed" else "float32"
+        options = {"block": block, "scale_type": kind, "scale_layout": layout}
+        return "fp8_blockwise", options, {"block": block}
+    back = {"layout": layout}
+    if name.startswith("mxfp8"):
+        dtype = torch.float8_e5m2 if name.endswith("e5m2") else torch.float8_e4m3fn
+        return "mxfp8", {"dtype": dtype, **back}, back
+    return name, dict(back), back
+
+
+def torch_op(name: str) -> Any:
+    return getattr(torch.ops.tilewright, name).default
 
 
 @pytest.mark.parametrize(("name", "layout"), KINDS)
 @pytest.mark.parametrize("shape", [(130, 256), (2, 37, 144)])
 def test_schema_and_fake_kernel(name: str, layout: str, shape: tuple[int, ...]) -> None:
     x = torch.randn(shape).bfloat16()
-    ops = torch.ops.tilewright
-    torch.library.opcheck(ops.quantize.default, (x,), words(name, layout))
-    data, scales = ops.quantize.default(x, **words(name, layout))
-    back = {"op": "dequantize", "format": name, "layout": layout, "dtype": torch.bfloat16}
+    kind, options, back = calls(name, layout)
+    torch.library.opcheck(torch_op(f"quantize_{kind}"), (x,), options)
+    data, scales = torch_op(f"quantize_{kind}")(x, **options)
     if scales.element_size() == 1:
         scales = scales.view(torch.uint8)  # opcheck compares arguments, and torch no FP8
     if data.dtype == torch.uint8:
-        torch.library.opcheck(ops.dequantize.default, (data, scales), back)
-        torch.library.opcheck(ops.quantize_out.default, (x, data, scales), words(name, layout))
-        torch.library.opcheck(ops.dequantize_out.default, (data, scales, torch.empty_like(x)), back)
+        torch.library.opcheck(torch_op(f"dequantize_{kind}"), (data, scales), back)
+        written = {"out": data, "out_scales": scales}
+        torch.library.opcheck(torch_op(f"quantize_{kind}_out"), (x,), {**written, **options})
+        out = {"out": torch.empty_like(x)}
+        torch.library.opcheck(torch_op(f"dequantize_{kind}_out"), (data, scales), {**out, **back})
 
 
 @pytest.mark.parametrize(("name", "layout"), KINDS)
 def test_fake_results_lie_as_real_ones(name: str, layout: str) -> None:
+    kind, options, _ = calls(name, layout)
     for shape in ((130, 256), (1, 16), (3, 37, 144)):
         x = torch.randn(shape).bfloat16()
-        real = torch.ops.tilewright.quantize.default(x, **words(name, layout))
+        real = torch_op(f"quantize_{kind}")(x, **options)
         with FakeTensorMode() as mode:
-            fake = torch.ops.tilewright.quantize.default(mode.from_tensor(x), **words(name, layout))
+            fake = torch_op(f"quantize_{kind}")(mode.from_tensor(x), **options)
         for one, other in zip(fake, real, strict=True):
             assert (one.shape, one.dtype, one.stride()) == (other.shape, other.dtype, other.stride())
 
 
-def test_words_that_contradict_each_other() -> None:
-    """The public functions say none of it; `torch.ops` passes what it is given."""
-    x, one = torch.randn(4, 64).bfloat16(), torch.ones(1)
-    for given, more, said in (
-        (words("nvfp4", "128x4"), {"weight": x[0]}, "rms_weight: it is given beside the fusion none"),
-        (words("nvfp4", "128x4", fusion="rmsnorm"), {}, "rms_weight: it is absent beside the fusion rmsnorm"),
-        (words("mxfp4", "128x4"), {"global_scale": one}, "global_scale: it is given, and mxfp4 has none"),
-        (words("zz", "128x4"), {}, "format: it is 'zz'; one of nvfp4, mxfp4"),
-        (words("nvfp4", "128x4", fusion="gelu"), {}, "fusion: it is 'gelu'; one of none, silu_mul"),
+def test_options_that_no_public_call_has() -> None:
+    """`torch.ops` passes what it is given."""
+    x = torch.randn(4, 64).bfloat16()
+    for name, options, said in (
+        ("quantize_nvfp4", {"activation": "gelu"}, "activation: it is 'gelu'; none or silu_mul"),
+        ("quantize_mxfp4", {"layout": "zz"}, "layout: it is 'zz'; one of 128x4"),
+        ("quantize_fp8_blockwise", {"block": [2, 3]}, r"block: it is \[2, 3\]; \(1, 128\) or"),
+        (
+            "quantize_nvfp4",
+            {"activation": "silu_mul", "rms_weight": x[0]},
+            "rms_weight: it is given beside silu_mul",
+        ),
     ):
         with pytest.raises(ArgumentError, match=f"^{said}"):
-            torch.ops.tilewright.quantize.default(x, **given, **more)
+            torch_op(name)(x, **options)
 
 
 def nvfp4(x: Any, scale: Any) -> Any:

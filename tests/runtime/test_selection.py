@@ -12,6 +12,7 @@ from typing import get_args, get_type_hints
 
 import pytest
 
+from tilewright import types
 from tilewright.device import H200
 from tilewright.errors import ArgumentError
 from tilewright.ops.common.selection import BUILT_WITHIN, choose
@@ -231,7 +232,7 @@ def test_types_and_activations_are_the_generators() -> None:
     """They are stated in both packages, which do not import each other."""
     assert {pair: outputs for pair, (_, outputs) in rules._TYPES.items()} == problems.OUTPUTS
     assert {name: 8 * size for name, size in problems.BYTES.items()} == generator.BITS
-    assert {name: bits for name, (_, bits) in problems.DLPACK.items()} == generator.BITS
+    assert {name: types.bits(name) for name in problems.BYTES} == generator.BITS
     hints = get_type_hints(generator.GemmConfig)
     assert get_args(hints["activation"]) == problems.ACTIVATIONS
     integer = [SimpleNamespace(d="s32", activation=name) for name in problems.ACTIVATIONS]

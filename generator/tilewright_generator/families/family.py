@@ -27,7 +27,7 @@ class Family:
     release it needs at least, and `spills`, why it may spill registers."""
     template: Callable[[Any], str]
     """Template of a kernel's source, relative to the templates folder."""
-    table_template: str
-    """Template of a module's binding source, relative to the templates folder."""
     summary: Callable[[Any], str]
     """One line for people."""
+    table_template: str = "table.cc.j2"
+    """Template of a module's binding source, relative to the templates folder."""

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 // Raised whenever a struct of this ABI changes its layout or its meaning.
-#define TILEWRIGHT_ABI_VERSION 1
+#define TILEWRIGHT_ABI_VERSION 2
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,5 +1,5 @@
-// What every module's table shares: its list of kernels, bound to Python (or any other language)
-// through Apache TVM-FFI. A table is compiled by the host compiler alone; it needs no CUDA header.
+// What every module's table shares: its list of kernels, and how tensors lie, as Apache TVM-FFI brings them from
+// Python (or any other language). A table is compiled by the host compiler alone; it needs no CUDA header.
 #pragma once
 
 #include <tvm/ffi/container/array.h>
@@ -190,34 +190,16 @@ inline bool overlap(DLTensor const& x, DLTensor const& y) {
   return distance < of_x.run || distance + of_y.run > step;
 }
 
-inline bool same_type(DLDataType x, DLDataType y) { return x.code == y.code && x.bits == y.bits && x.lanes == y.lanes; }
-
-// Throws TypeError unless `tensor` has the type.
-inline void check_type(DLTensor const& tensor, DLDataType wanted, char const* what) {
-  if (!same_type(tensor.dtype, wanted)) {
-    TVM_FFI_THROW(TypeError) << what << " is " << ffi::DLDataTypeToString(tensor.dtype) << "; "
-                             << ffi::DLDataTypeToString(wanted) << " is wanted";
-  }
-}
-
-// Throws ValueError unless `tensor` is where this table's kernels run, and beside `reference`.
-inline void check_device(DLTensor const& tensor, DLTensor const& reference, char const* what) {
-  if (tensor.device.device_type != TILEWRIGHT_DEVICE_TYPE) {
-    TVM_FFI_THROW(ValueError) << what << " is on device type " << tensor.device.device_type
-                              << "; this library's kernels run on type " << int(TILEWRIGHT_DEVICE_TYPE);
-  }
-  if (tensor.device.device_id != reference.device.device_id) {
-    TVM_FFI_THROW(ValueError) << what << " is on device " << tensor.device.device_id << ", d on device "
-                              << reference.device.device_id;
-  }
-}
-
 constexpr int64_t kWorkspaceAlignment = 256;  // what the ABI promises to kernels
 
-// The address of a workspace, which holds at least `bytes`. Throws ValueError where it does not.
-inline void* workspace_of(ffi::AnyView const& argument, DLTensor const& reference, int64_t bytes) {
+// The address of a workspace on `device`, which holds at least `bytes`. Throws ValueError where it does not.
+inline void* workspace_of(ffi::AnyView const& argument, DLDevice device, int64_t bytes) {
   DLTensor const& tensor = tensor_of(argument, "workspace");
-  check_device(tensor, reference, "workspace");
+  if (tensor.device.device_type != device.device_type || tensor.device.device_id != device.device_id) {
+    TVM_FFI_THROW(ValueError) << "workspace is on device " << tensor.device.device_id << " of type "
+                              << tensor.device.device_type << "; the launch goes to device " << device.device_id
+                              << " of type " << device.device_type;
+  }
   int64_t const held = element_count(tensor) * element_bytes(tensor);
   if (held < bytes || held != span_bytes(tensor)) {
     TVM_FFI_THROW(ValueError) << "workspace holds " << held << " bytes; " << bytes << " contiguous ones are wanted";
@@ -238,14 +220,3 @@ inline void* current_stream(DLDevice device) {
 // One row of a table, declared weak: a library may be linked without it.
 #define TILEWRIGHT_DECLARE_KERNEL(NAME) extern "C" __attribute__((weak)) tilewright_kernel const tilewright_##NAME;
 #define TILEWRIGHT_KERNEL_ENTRY(NAME) {#NAME, &tilewright_##NAME},
-
-// Exports what does not depend on the family.
-#define TILEWRIGHT_EXPORT_TABLE(LIST)                                                                   \
-  static int64_t tilewright_abi_version() { return TILEWRIGHT_ABI_VERSION; }                            \
-  static tvm::ffi::Array<tvm::ffi::String> tilewright_kernels() { return LIST.names(); }                \
-  static tvm::ffi::Map<tvm::ffi::String, int64_t> tilewright_attributes(tvm::ffi::String const& name) { \
-    return LIST.attributes(name);                                                                       \
-  }                                                                                                     \
-  TVM_FFI_DLL_EXPORT_TYPED_FUNC(abi_version, tilewright_abi_version)                                    \
-  TVM_FFI_DLL_EXPORT_TYPED_FUNC(kernels, tilewright_kernels)                                            \
-  TVM_FFI_DLL_EXPORT_TYPED_FUNC(attributes, tilewright_attributes)

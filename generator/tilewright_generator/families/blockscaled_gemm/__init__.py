@@ -22,6 +22,5 @@ FAMILY = Family(
     variables=variables,
     build=build,
     template=template,
-    table_template="blockscaled_gemm/table.cc.j2",
     summary=summary,
 )

@@ -16,6 +16,5 @@ FAMILY = Family(
     variables=variables,
     build=build,
     template=template,
-    table_template="gemm/table.cc.j2",
     summary=summary,
 )

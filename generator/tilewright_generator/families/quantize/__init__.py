@@ -23,6 +23,5 @@ FAMILY = Family(
     variables=variables,
     build=build,
     template=template,
-    table_template="quantize/table.cc.j2",
     summary=summary,
 )

@@ -1,3 +1,5 @@
+// Written by `python -m tilewright.interface.headers` from the family's declaration. DO NOT EDIT.
+//
 // Arguments of a `blockscaled_gemm` kernel, in the caller's terms:
 //
 //   D[m,n] = alpha * sum over k of (A[m,k] * SFA[m,k/block]) (B[n,k] * SFB[n,k/block]) + beta * C[m,n]
@@ -21,23 +23,33 @@ extern "C" {
 #endif
 
 typedef struct tilewright_blockscaled_gemm_args {
-  int32_t m, n, k, batch;  // k in elements
+  int32_t m, n, k, batch;
 
-  const void* a;  // [m, k], k contiguous; FP4 lies two to a byte, the even index in the low nibble
-  const void* b;  // [n, k], likewise
+  // [m, k], k contiguous; FP4 lies two to a byte, the even index in the low nibble
+  const void* a;
+  // [n, k], likewise
+  const void* b;
+  // of A
   const void* scale_a;
+  // of B
   const void* scale_b;
-  const void* c;                // [m, n]; may be null where beta is 0
-  void* d;                      // [m, n]; may be c
-  void* scale_d;                // the scale factors of a D that the epilogue quantises, else null
-  const float* alpha;           // one device float, or null for 1
-  const float* scale_d_global;  // one device float: the global scale of a NVFP4 D, else null
+  // [m, n]; null where beta is 0; may be d
+  const void* c;
+  // [m, n]
+  void* d;
+  // the scale factors of a D that the epilogue quantises, else null
+  void* scale_d;
+  // one device float, or null for 1
+  const float* alpha;
+  // one device float: the global scale of a NVFP4 D, else null
+  const float* scale_d_global;
 
-  // Elements (not bytes, for FP4 too) between rows, and between matrices of a batch. The scale factors of
-  // a batch follow each other.
+  // Elements (not bytes, for FP4 too) between rows, and between matrices of a batch. The scale factors of a batch
+  // follow each other.
   int64_t ld_a, ld_b, ld_c, ld_d;
   int64_t batch_stride_a, batch_stride_b, batch_stride_c, batch_stride_d;
 
+  // of C
   float beta;
 
   tilewright_tactic tactic;

@@ -1,3 +1,5 @@
+// Written by `python -m tilewright.interface.headers` from the family's declaration. DO NOT EDIT.
+//
 // Arguments of a `gemm` kernel, in the caller's terms:
 //
 //   D[m,n] = activation(alpha * scale_a * scale_b * A[m,k] B[k,n] + beta * C[m,n] + bias[n])
@@ -17,20 +19,29 @@ extern "C" {
 typedef struct tilewright_gemm_args {
   int32_t m, n, k, batch;
 
+  // [m, k], k or m contiguous as the kernel's layout says
   const void* a;
+  // [k, n], likewise
   const void* b;
-  const void* c;         // may be null where beta is 0
-  void* d;               // may be c
-  const void* bias;      // n elements of D's type, or null
-  const float* scale_a;  // one device float, or null for 1
-  const float* scale_b;  // one device float, or null for 1
+  // [m, n], n contiguous; null where beta is 0; may be d
+  const void* c;
+  // [m, n], n contiguous
+  void* d;
+  // n elements of D's type, or null
+  const void* bias;
+  // one device float, or null for 1
+  const float* scale_a;
+  // one device float, or null for 1
+  const float* scale_b;
 
   // Elements between neighbours along the dimension that is not contiguous.
   int64_t ld_a, ld_b, ld_c, ld_d;
-  // Elements between matrices of a batch.
   int64_t batch_stride_a, batch_stride_b, batch_stride_c, batch_stride_d;
 
-  float alpha, beta;
+  // of the product
+  float alpha;
+  // of C
+  float beta;
 
   tilewright_tactic tactic;
 } tilewright_gemm_args;

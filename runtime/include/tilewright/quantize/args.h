@@ -1,3 +1,5 @@
+// Written by `python -m tilewright.interface.headers` from the family's declaration. DO NOT EDIT.
+//
 // Arguments of a `quantize` kernel, in the caller's terms: x[group, m, k] becomes data and scale factors, one
 // for each block of a row (FP8 in blocks of 128x128: of a square). A kernel of dequantising reads data and
 // scales, and writes x.
@@ -21,34 +23,46 @@ typedef enum tilewright_scale_layout {
   // written with zeros.
   TILEWRIGHT_SCALES_ROW_MAJOR = 3,  // floats: r*columns + c; with blocks of 128x128, (r/128)*columns + c
   TILEWRIGHT_SCALES_M_MAJOR = 4,    // floats: c*ld_scales + r
-  TILEWRIGHT_SCALES_PACKED = 5,     // bytes of UE8M0: ((c/4)*ld_scales + r)*4 + c%4; columns padded to 4 with zeros
+  TILEWRIGHT_SCALES_PACKED = 5,     // bytes of UE8M0: ((c/4)*ld_scales + r)*4 + c%4; columns padded to 4
 } tilewright_scale_layout;
+
+// What tuning chooses: multiprocessors to use (at most the device's), and thread blocks on each; 0 for as many as there
+// is work.
+typedef struct tilewright_quantize_tactic {
+  int32_t sm_count, blocks;
+} tilewright_quantize_tactic;
 
 typedef struct tilewright_quantize_args {
   int32_t m, k, groups;
 
-  void* x;                    // [group, m, k], or [group, m, 2k] where two halves are multiplied; k contiguous
-  const void* weight;         // [k], of x's type: of RMSNorm, else null
-  const float* global_scale;  // NVFP4: one device float, or one for each row of every group; null is 1
-  const int32_t* rows_valid;  // one for each group: rows from it on are not read and not written; null for all
-  void* data;                 // [group, m, k]; FP4 lies two to a byte, the even index in the low nibble
+  // [group, m, k], or [group, m, 2k] where two halves are multiplied; k contiguous
+  void* x;
+  // [k], of x's type: of RMSNorm, else null
+  const void* weight;
+  // NVFP4: one device float, or one for each row of every group; null is 1
+  const float* global_scale;
+  // one for each group: rows from it on are not read and not written; null for all
+  const int32_t* rows_valid;
+  // [group, m, k]; FP4 lies two to a byte, the even index in the low nibble
+  void* data;
+  // those of the groups follow each other
   void* scales;
 
-  // Elements (not bytes, for FP4 too) between rows, and between groups. The scales of the groups follow each
-  // other.
-  int64_t ld_x, ld_data;
-  int64_t group_stride_x, group_stride_data;
-  int64_t ld_scales;  // of M_MAJOR and PACKED: scales or words between columns
+  // Elements (not bytes, for FP4 too) between rows, and between groups; of scales in the layouts M_MAJOR and PACKED,
+  // scales or words between columns.
+  int64_t ld_x, ld_data, ld_scales;
+  int64_t batch_stride_x, batch_stride_data;
 
-  int32_t x_parts;        // rows of x are so many times k wide; 0 for what the kernel takes
-  int32_t layout;         // tilewright_scale_layout
-  int32_t scale_per_row;  // whether there is a global scale for each row
-  float epsilon;          // of RMSNorm
+  // of RMSNorm
+  float epsilon;
+  // rows of x are so many times k wide; 0 for what the kernel takes
+  int32_t x_parts;
+  // tilewright_scale_layout
+  int32_t layout;
+  // whether there is a global scale for each row
+  int32_t scale_per_row;
 
-  // What tuning chooses: multiprocessors to use (at most the device's), and thread blocks on each; 0 for as
-  // many as there is work.
-  int32_t sm_count;
-  int32_t blocks_per_sm;
+  tilewright_quantize_tactic tactic;
 } tilewright_quantize_args;
 
 #ifdef __cplusplus

@@ -185,8 +185,8 @@ inline void set_params(tilewright_quantize_args const& args, Params& params, int
   params.rows_valid = args.rows_valid;
   params.row_x = args.ld_x * x_bits / 8;
   params.row_data = args.ld_data * data_bits / 8;
-  params.group_x = args.group_stride_x * x_bits / 8;
-  params.group_data = args.group_stride_data * data_bits / 8;
+  params.group_x = args.batch_stride_x * x_bits / 8;
+  params.group_data = args.batch_stride_data * data_bits / 8;
   params.m = args.m;
   params.k = args.k;
   params.groups = args.groups;
@@ -227,7 +227,7 @@ inline void lengthen_tasks(tilewright_quantize_args const& args, Params& params)
   int64_t const rows = params.total_row_tasks, tasks = rows * params.column_tasks;
   params.chunks = 1;
   while (params.chunks < kMost && params.chunks * 2 <= params.column_tasks &&
-         tasks >= int64_t(kTasks) * 2 * params.chunks * args.sm_count) {
+         tasks >= int64_t(kTasks) * 2 * params.chunks * args.tactic.sm_count) {
     params.chunks *= 2;
   }
   int const across = static_cast<int>(ceil_div(params.column_tasks, params.chunks));
@@ -238,7 +238,7 @@ inline void lengthen_tasks(tilewright_quantize_args const& args, Params& params)
 // The grid: as many thread blocks as there are tasks, or as the tactic says; and the steps that go with it.
 inline unsigned set_grid(tilewright_quantize_args const& args, Params& params) {
   int64_t const tasks = int64_t(params.total_row_tasks) * params.column_tasks;
-  int64_t const most = args.blocks_per_sm > 0 ? int64_t(args.blocks_per_sm) * args.sm_count : int64_t(1) << 30;
+  int64_t const most = args.tactic.blocks > 0 ? int64_t(args.tactic.blocks) * args.tactic.sm_count : int64_t(1) << 30;
   auto const grid = static_cast<unsigned>(tasks < most ? tasks : most);
   params.row_step = static_cast<int>(grid / params.column_tasks);
   params.column_step = static_cast<int>(grid % params.column_tasks);
@@ -257,13 +257,13 @@ inline bool takes(tilewright_quantize_args const& args, int x_bits, int data_bit
   int64_t const rows = int64_t(args.m) + 127;
   bool const counted = rows / kRows * args.groups <= INT32_MAX;
   auto const aligned = [](int64_t elements, int bits, int bytes) { return elements * bits / 8 % bytes == 0; };
-  bool const strides = aligned(args.ld_x, x_bits, 16) && aligned(args.group_stride_x, x_bits, 16) &&
+  bool const strides = aligned(args.ld_x, x_bits, 16) && aligned(args.batch_stride_x, x_bits, 16) &&
                        aligned(args.ld_data, data_bits, data_bytes) &&
-                       aligned(args.group_stride_data, data_bits, data_bytes);
+                       aligned(args.batch_stride_data, data_bits, data_bytes);
   bool const m_major = args.layout == TILEWRIGHT_SCALES_M_MAJOR || args.layout == TILEWRIGHT_SCALES_PACKED;
   return sizes && (byte_scales ? bytes : floats) && counted && strides &&
-         (!m_major || (args.ld_scales >= args.m && args.ld_scales % 4 == 0)) && args.blocks_per_sm >= 0 &&
-         (args.blocks_per_sm == 0 || args.sm_count > 0);
+         (!m_major || (args.ld_scales >= args.m && args.ld_scales % 4 == 0)) && args.tactic.blocks >= 0 &&
+         (args.tactic.blocks == 0 || args.tactic.sm_count > 0);
 }
 
 }  // namespace tilewright::quantize

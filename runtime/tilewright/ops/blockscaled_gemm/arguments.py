@@ -11,7 +11,6 @@ import torch
 
 from tilewright.context import Context
 from tilewright.errors import ArgumentError, ArgumentTypeError
-from tilewright.ops.blockscaled_gemm.guards import check_gradients
 from tilewright.ops.blockscaled_gemm.problem import BITS, BLOCK, QUANTIZED_OUTPUTS, c_type, scale_shape
 from tilewright.ops.common import guards
 from tilewright.ops.common.formats import MXFP8_FORMATS, scale_dtype
@@ -31,7 +30,7 @@ _OUTPUT_NAMES = {dtype: name for name, dtype in OUTPUT_DTYPES.items()}
 
 
 @dataclass(frozen=True, slots=True)
-class Op:
+class Formats:
     """A public op: what it is called, and what its operands may be (`fp4` is its FP4 format)."""
 
     name: str
@@ -39,13 +38,13 @@ class Op:
     fp8: bool  # takes MXFP8: alone, or beside FP4 in either order
 
 
-NVFP4 = Op("mm_nvfp4", fp4="nvfp4", fp8=False)
-MXFP4 = Op("mm_mxfp4", fp4="mxfp4", fp8=False)
-MXFP8 = Op("mm_mxfp8", fp4=None, fp8=True)
-MIXED = Op("mm_mxfp8_mxfp4", fp4="mxfp4", fp8=True)
+NVFP4 = Formats("mm_nvfp4", fp4="nvfp4", fp8=False)
+MXFP4 = Formats("mm_mxfp4", fp4="mxfp4", fp8=False)
+MXFP8 = Formats("mm_mxfp8", fp4=None, fp8=True)
+MIXED = Formats("mm_mxfp8_mxfp4", fp4="mxfp4", fp8=True)
 
 
-def op_of(a: str, b: str) -> Op:
+def formats_of(a: str, b: str) -> Formats:
     """The op that multiplies operands of these formats."""
     if a == b:
         return {"nvfp4": NVFP4, "mxfp4": MXFP4}.get(a, MXFP8)
@@ -59,7 +58,7 @@ class Arguments:
     Extents of `Problem` are elements; those of operands are bytes of FP4 and FP8, elements otherwise.
     """
 
-    op: Op
+    op: Formats
     a: Operand
     b: Operand
     c: Operand | None
@@ -90,7 +89,7 @@ def per_byte(name: str) -> int:
 
 def check(  # noqa: PLR0917 (as the ops take them)
     context: Context,
-    op: Op,
+    op: Formats,
     a: torch.Tensor,
     b: torch.Tensor,
     a_descale: torch.Tensor,
@@ -117,7 +116,9 @@ def check(  # noqa: PLR0917 (as the ops take them)
         out_descale=out_descale, out_global_scale=out_global_scale,
     )  # fmt: skip
     if torch.is_grad_enabled():
-        check_gradients(op.name, a, b, alpha, out, c, out_global_scale)
+        guards.refuse_gradients(
+            op.name, a=a, b=b, alpha=alpha, out=out, c=c, out_global_scale=out_global_scale
+        )
     formats = _formats(op, a, b)
     left, right = Operand.read("a", formats[0], a), Operand.read("b", formats[1], b)
     m, n, k = left.rows, right.columns, left.columns * per_byte(left.dtype)
@@ -167,7 +168,7 @@ def quantized_shape(
     return shape, (*shape[:-2], *scale_shape(m, n, d)), scale_dtype(d)
 
 
-def _formats(op: Op, a: torch.Tensor, b: torch.Tensor) -> tuple[str, str]:
+def _formats(op: Formats, a: torch.Tensor, b: torch.Tensor) -> tuple[str, str]:
     """The formats of a and b: FP4 bears the op's, FP8 its dtype's."""
     found = []
     for name, tensor in (("a", a), ("b", b)):

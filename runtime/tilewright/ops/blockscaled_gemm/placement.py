@@ -19,7 +19,7 @@ from tilewright.ops.common.memory import round_up
 from tilewright.ops.common.operands import Operand
 from tilewright.table import KernelRecord
 
-# What the addresses of these are multiples of, whatever the kernel (tilewright/blockscaled_gemm/binding.hpp).
+# What the addresses of these are multiples of, whatever the kernel (`interface`).
 ADDRESS_BYTES = 16
 ADDRESSED = ("a", "b", "c", "out", "a_descale", "b_descale", "out_descale")
 

@@ -12,55 +12,17 @@ from typing import Any
 import torch
 
 from tilewright.ops.blockscaled_gemm.arguments import Arguments, per_byte
+from tilewright.ops.blockscaled_gemm.interface import INTERFACE
 from tilewright.ops.blockscaled_gemm.placement import Placement
-from tilewright.ops.blockscaled_gemm.problem import BITS, QUANTIZED_OUTPUTS
+from tilewright.ops.blockscaled_gemm.problem import QUANTIZED_OUTPUTS
 from tilewright.ops.common import memory, plan
 from tilewright.ops.common.formats import as_bytes
-from tilewright.table import KernelRecord
 
-OPERANDS = (
-    "a", "b", "a_descale", "b_descale", "c", "out", "out_descale", "alpha", "out_global_scale",
-)  # fmt: skip
-_ADDRESS_BYTES = 16  # of which the binding asks the addresses to be multiples
-_STRICT_BYTES = 32  # what those kernels want that ask for more
+OPERANDS = INTERFACE.names
 
 
 class EmptyPlan(plan.EmptyPlan):
     operands = OPERANDS
-
-
-class DirectPlan(plan.DirectPlan):
-    """One launch on the caller's tensors."""
-
-    operands = OPERANDS
-
-
-class StrictPlan(DirectPlan):
-    """One whose kernel wants more of addresses than the binding, which knows no kernel's alignment, sees to:
-    32-byte stores of D (`direct_256`), and TMA's 4-bit type that is unpacked to bytes, beside FP8 (CUDA
-    driver API, cuTensorMapEncodeTiled)."""
-
-    def __init__(self, arguments: Arguments, bound: plan.Launch, strict: tuple[str, ...]) -> None:
-        super().__init__(arguments, bound)
-        self._strict = tuple(OPERANDS.index(name) for name in strict)
-
-    def run(self, call: tuple[Any, ...]) -> None:
-        for index in self._strict:
-            if call[index].data_ptr() % _STRICT_BYTES:
-                raise plan.MisalignedError(OPERANDS[index])
-        super().run(call)
-
-
-def direct(arguments: Arguments, bound: plan.Launch, record: KernelRecord) -> DirectPlan:
-    """The plan of a launch, by what the kernel wants of addresses."""
-    alignment = record.facts["alignment"]
-    matrices = [("a", "a", arguments.a.dtype), ("b", "b", arguments.b.dtype), ("d", "out", arguments.d)]
-    if arguments.c is not None:
-        matrices.append(("c", "c", arguments.c.dtype))
-    strict = tuple(
-        argument for name, argument, of in matrices if alignment[name] * BITS[of] // 8 > _ADDRESS_BYTES
-    )
-    return StrictPlan(arguments, bound, strict) if strict else DirectPlan(arguments, bound)
 
 
 class DegeneratePlan(plan.Plan):
@@ -82,15 +44,15 @@ class DegeneratePlan(plan.Plan):
 class PaddedPlan(plan.Plan):
     """Copies what the kernels cannot read as it lies, runs the op on the copies, copies D back.
 
-    `inner` is the op itself, on a problem that needs no copies.
+    `again` is the op with the call's options, for a problem that needs no copies.
     """
 
     operands = OPERANDS
 
-    def __init__(self, arguments: Arguments, placement: Placement, inner: Callable[..., Any]) -> None:
+    def __init__(self, arguments: Arguments, placement: Placement, again: Callable[..., Any]) -> None:
         super().__init__(arguments)
         self._placement = placement
-        self._inner = inner
+        self._again = again
 
     def run(self, call: tuple[Any, ...]) -> None:
         a, b, a_descale, b_descale, c, out, out_descale, alpha, out_global_scale, beta = call
@@ -104,7 +66,7 @@ class PaddedPlan(plan.Plan):
         if c is not None and "c" in place.copies:
             c = memory.padded(c, c.shape[-2], place.n)
         quantized = d in QUANTIZED_OUTPUTS
-        made = self._inner(
+        made = self._again(
             a, b.mT, a_descale, b_descale, alpha, c=c, beta=beta,
             out=None if "out" in place.copies else out,
             out_descale=None if "out_descale" in place.copies else out_descale,

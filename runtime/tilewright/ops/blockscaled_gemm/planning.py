@@ -13,14 +13,23 @@ import torch
 from tilewright.context import Context
 from tilewright.device import DeviceProperties
 from tilewright.errors import NoKernelError
-from tilewright.ops.blockscaled_gemm.arguments import OUTPUT_DTYPES, Arguments, check, op_of, per_byte
+from tilewright.ops.blockscaled_gemm.arguments import OUTPUT_DTYPES, Arguments, check, formats_of, per_byte
 from tilewright.ops.blockscaled_gemm.family import FAMILY
+from tilewright.ops.blockscaled_gemm.interface import INTERFACE
 from tilewright.ops.blockscaled_gemm.placement import Placement, aligned, place, weakest
-from tilewright.ops.blockscaled_gemm.plan import DegeneratePlan, EmptyPlan, PaddedPlan, direct
-from tilewright.ops.blockscaled_gemm.problem import QUANTIZED_OUTPUTS, Alignment, Problem, c_type, scale_shape
+from tilewright.ops.blockscaled_gemm.plan import DegeneratePlan, EmptyPlan, PaddedPlan
+from tilewright.ops.blockscaled_gemm.problem import (
+    BITS,
+    QUANTIZED_OUTPUTS,
+    Alignment,
+    Problem,
+    c_type,
+    scale_shape,
+)
 from tilewright.ops.common.formats import MXFP8_FORMATS, scale_dtype
-from tilewright.ops.common.plan import Plan, bind
+from tilewright.ops.common.plan import DirectPlan, Plan, bind
 from tilewright.ops.common.tactics import Tactic
+from tilewright.table import KernelRecord
 
 log = logging.getLogger("tilewright")
 
@@ -29,10 +38,11 @@ def make(
     context: Context,
     arguments: Arguments,
     tactic: Tactic | None,
-    inner: Callable[..., Any],
+    again: Callable[..., Any],
     addresses: frozenset[tuple[str, int]] = frozenset(),
 ) -> Plan:
-    """The plan of a checked call. `tactic` overrules the selection; `inner` is the op, for padded plans;
+    """The plan of a checked call. `tactic` overrules the selection; `again` is the op with the
+    call's options, for padded plans;
     `addresses` says of arguments what their address is a multiple of, where it is not of 32 bytes."""
     lie = dict(addresses)
     problem = describe(arguments, aligned(arguments, lie))
@@ -43,12 +53,23 @@ def make(
     if placement:
         names = {*placement.copies, *(f"{name}_descale" for name in placement.shared)}
         log.warning("%s: copies %s, which no kernel takes as it lies", problem, ", ".join(sorted(names)))
-        options = {"out_dtype": arguments.dtype, "tactic": tactic}
-        return PaddedPlan(arguments, placement, functools.partial(inner, **options))
+        return PaddedPlan(arguments, placement, again)
     if tactic is None and context.tuner is not None:
         context.tuner(FAMILY, problem, device)
-    bound = bind(context, FAMILY, problem, device, tactic)
-    return direct(arguments, bound, bound.record)
+    wanted = functools.partial(alignments, arguments)
+    bound = bind(context, FAMILY, problem, device, tactic, interface=INTERFACE, alignments=wanted)
+    return DirectPlan(arguments, bound)
+
+
+def alignments(arguments: Arguments, record: KernelRecord) -> dict[str, int]:
+    """Bytes that a kernel asks of the matrices' addresses: some ask for more than the 16 of TMA, for 32-byte
+    stores of D (`direct_256`), and for TMA's 4-bit type that is unpacked to bytes, beside FP8 (CUDA driver
+    API, cuTensorMapEncodeTiled)."""
+    elements = record.facts["alignment"]
+    types = {"a": arguments.a.dtype, "b": arguments.b.dtype, "out": arguments.d}
+    if arguments.c is not None:
+        types["c"] = arguments.c.dtype
+    return {name: elements["d" if name == "out" else name] * BITS[of] // 8 for name, of in types.items()}
 
 
 def placed(
@@ -83,7 +104,7 @@ def copied(
     b, b_descale = operand(problem.b, n)
     arguments = check(
         context,
-        op_of(problem.a, problem.b),
+        formats_of(problem.a, problem.b),
         a,
         b.mT,
         a_descale,

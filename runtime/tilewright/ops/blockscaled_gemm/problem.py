@@ -8,16 +8,11 @@ from typing import Final, NamedTuple
 from tilewright import scale_factors
 from tilewright.ops.common.problem import Told
 from tilewright.ops.common.products import product_extents
-from tilewright.ops.common.tactics import Tactic
 
 BITS = {"nvfp4": 4, "mxfp4": 4, "mxfp8": 8, "mxfp8_e5m2": 8, "bf16": 16, "f16": 16, "f32": 32}
 BLOCK = {"nvfp4": 16, "mxfp4": 32, "mxfp8": 32, "mxfp8_e5m2": 32}  # elements that share a scale factor
 QUANTIZED_OUTPUTS = ("nvfp4", "mxfp8")  # of D: the epilogue makes its scale factors
 OUTPUTS = ("bf16", "f16", "f32", *QUANTIZED_OUTPUTS)
-# The numbers of `Format` in tilewright/blockscaled_gemm/binding.hpp.
-CODES = {
-    "nvfp4": 0, "mxfp4": 1, "mxfp8": 2, "mxfp8_e5m2": 3, "bf16": 10, "f16": 11, "f32": 12,
-}  # fmt: skip
 SCALE_LAYOUT: Final = "128x4"  # of the scale factors that the kernels read
 MOST_ALIGNED = 128  # elements: more than this no kernel asks for
 
@@ -62,14 +57,6 @@ class Problem(Told):
     @property
     def kind(self) -> Kind:
         return Kind(self.a, self.b, self.d, self.c)
-
-    @property
-    def sizes(self) -> tuple[int, int, int, int]:
-        return (self.m, self.n, self.k, self.batch)
-
-    def options(self, tactic: Tactic, sm_count: int) -> tuple[int, ...]:
-        """The numbers that the binding takes (tilewright/blockscaled_gemm/binding.hpp)."""
-        return (*tactic.options(sm_count), CODES[self.a], CODES[self.b], CODES[self.d])
 
     @property
     def quantizes(self) -> bool:

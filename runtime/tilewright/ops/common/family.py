@@ -32,17 +32,8 @@ class Problem(Protocol):
     def kind_text(self) -> str: ...
 
     @property
-    def sizes(self) -> tuple[int, ...]:
-        """The extents, as the family's binding takes them."""
-        ...
-
-    @property
     def bytes(self) -> int:
         """Bytes that memory must move at least."""
-        ...
-
-    def options(self, tactic: Tactic, sm_count: int) -> tuple[int, ...]:
-        """The numbers that the family's binding takes, on a GPU of so many SMs."""
         ...
 
     @property

@@ -47,7 +47,7 @@ def _check_tensor(name: str, value: Any) -> None:
 def refuse_gradients(op: str, **tensors: torch.Tensor | None) -> None:
     """Raises ArgumentError where autograd expects a gradient of a tensor; for calls with autograd on."""
     for name, tensor in tensors.items():
-        if tensor is not None and tensor.requires_grad:
+        if getattr(tensor, "requires_grad", False):
             raise ArgumentError(
                 name, f"it requires a gradient and {op} has none; call it under torch.no_grad()"
             )

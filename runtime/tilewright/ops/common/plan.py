@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -15,6 +15,8 @@ from tilewright import workspace
 from tilewright.context import Context
 from tilewright.device import DeviceProperties
 from tilewright.errors import ArgumentError, LaunchError, NoKernelError
+from tilewright.interface.arguments import launchable, packed
+from tilewright.interface.declaration import Interface
 from tilewright.library import Launcher, Library
 from tilewright.ops.common import memory
 from tilewright.ops.common.calls import several_devices
@@ -24,8 +26,9 @@ from tilewright.table import KernelRecord
 
 log = logging.getLogger("tilewright")
 
-# The statuses of tilewright/matrix_binding.hpp.
-_MISALIGNED, _ALIASED, UNPLANNED = -16, -32, -48
+# `Status` of tilewright/launcher.hpp, and its kMostOperands.
+_MISALIGNED, UNPLANNED, _ALIASED = -100, -200, -1000
+_MOST_OPERANDS = 64
 
 
 class Plan:
@@ -34,7 +37,11 @@ class Plan:
 
     operands: tuple[str, ...] = ()  # names of the op's arguments, in the launcher's order
     quick: Launcher | None = None
-    """The launcher, where a launch is all there is to do: no workspace, one GPU, no check of its own."""
+    """The launcher, once there is one, where a launch is all there is to do: no workspace, one GPU."""
+    recheck: Callable[..., None] | None = None
+    """What is to be checked of each call's numbers."""
+    fills: bool = False
+    """Whether the op completes a call's operands (`Op.fill`)."""
 
     def __init__(self, arguments: Any) -> None:
         self.arguments = arguments
@@ -63,45 +70,61 @@ class EmptyPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A tactic bound to its library, for one problem."""
+    """A tactic bound to its library, for one problem on a GPU of so many multiprocessors."""
 
+    interface: Interface
     problem: Problem
     tactic: Tactic
-    record: KernelRecord
     library: Library
-    launcher: Launcher
+    sm_count: int
+    alignments: Mapping[str, int]
     workspace_bytes: int
+
+    def launcher(self, operands: Sequence[torch.Tensor | None]) -> Launcher:
+        """What launches for operands that lie as these do."""
+        made = launchable(
+            self.interface, self.problem, self.tactic, self.sm_count,
+            tensors=operands, alignments=self.alignments,
+        )  # fmt: skip
+        return self.library.launcher(self.tactic.kernel, made)
 
 
 def bind(
-    context: Context, family: Family[Any], problem: Problem, device: DeviceProperties, tactic: Tactic | None
+    context: Context,
+    family: Family[Any],
+    problem: Problem,
+    device: DeviceProperties,
+    tactic: Tactic | None,
+    *,
+    interface: Interface,
+    alignments: Callable[[KernelRecord], Mapping[str, int]] = lambda record: {},
 ) -> Launch:
     """Selects and loads a kernel, which is built now if need be; `tactic` overrules the selection.
+    `alignments`: bytes that a kernel asks of operands' addresses, where it asks for more than its interface.
 
     Raises as `Context.load` does, and NoKernelError where the kernel refuses the problem.
     """
     choice, library = context.load(family, problem, device, tactic)
-    name, sizes = choice.record.name, problem.sizes
-    options = problem.options(choice.tactic, device.sm_count)
-    if not library.can_implement(name, sizes, options):
+    name, sm_count = choice.record.name, device.sm_count
+    arguments = packed(interface, problem, choice.tactic, sm_count)
+    if not library.can_implement(name, arguments):
         raise NoKernelError(f"{choice.tactic} fits {problem} by its table and refuses it: a rule is missing")
-    launcher = library.launcher(name, options)
-    workspace_bytes = library.workspace_bytes(name, sizes, options)
-    return Launch(problem, choice.tactic, choice.record, library, launcher, workspace_bytes)
+    workspace_bytes = library.workspace_bytes(name, arguments)
+    wanted = alignments(choice.record)
+    return Launch(interface, problem, choice.tactic, library, sm_count, wanted, workspace_bytes)
 
 
 class DirectPlan(Plan):
-    """One launch on the caller's tensors."""
+    """One launch on the caller's tensors. The first call's say how those of all calls lie."""
 
     def __init__(self, arguments: Any, bound: Launch) -> None:
         super().__init__(arguments)
+        self.operands = bound.interface.names
         self.problem = bound.problem
         self.tactic = bound.tactic
-        self.library = bound.library
-        self.launch = bound.launcher
+        self.bound = bound
+        self.launch: Launcher | None = None
         self.workspace_bytes = bound.workspace_bytes
-        if not bound.workspace_bytes and type(self).run is DirectPlan.run and not several_devices():
-            self.quick = bound.launcher
         # On a described device the kernels are the host's.
         self._workspace: Callable[[int], torch.Tensor] = (
             functools.partial(workspace.on_device, device=self.device)
@@ -111,21 +134,32 @@ class DirectPlan(Plan):
 
     def run(self, call: tuple[Any, ...]) -> None:
         """Raises MisalignedError, ArgumentError for aliasing, LaunchError."""
-        status = self.start(call) if self.workspace_bytes else self.launch(*call, None)
+        if (launch := self.launch) is None:
+            launch = self.fix(call[: len(self.operands)])
+        status = launch(*call, self.workspace())
         if status:
             self.fail(status)
 
-    def start(self, call: tuple[Any, ...]) -> int:
-        """Launches with a workspace; answers the launcher's status."""
-        return self.launch(*call, self._workspace(self.workspace_bytes))
+    def fix(self, operands: Sequence[torch.Tensor | None]) -> Launcher:
+        """Makes the launcher, for operands that lie as these do."""
+        self.launch = launch = self.bound.launcher(operands)
+        if not self.workspace_bytes and not several_devices():
+            self.quick = launch
+        return launch
+
+    def workspace(self) -> torch.Tensor | None:
+        return self._workspace(self.workspace_bytes) if self.workspace_bytes else None
 
     def fail(self, status: int) -> NoReturn:
         """Turns a launcher's status into an error."""
         count = len(self.operands)
-        if _ALIASED >= status > _ALIASED - count:
-            raise memory.aliased(self.operands[_ALIASED - status])
+        if status <= _ALIASED:
+            written, index = divmod(_ALIASED - status, _MOST_OPERANDS)
+            raise memory.aliased(self.operands[index], self.operands[written])
         if _MISALIGNED >= status > _MISALIGNED - count:
             raise MisalignedError(self.operands[_MISALIGNED - status])
+        if UNPLANNED >= status > UNPLANNED - count:
+            raise UnplannedError(f"{self.operands[UNPLANNED - status]} does not lie as the plan's")
         if status > 0:
             reason = f"CUDA error {status} ({_cuda_error(status)})"
         else:
@@ -133,6 +167,10 @@ class DirectPlan(Plan):
                 status, f"status {status}"
             )
         raise LaunchError(f"{self.tactic}: {reason}, for {self.problem}")
+
+
+class UnplannedError(ValueError):
+    """An operand differs from the planned one in what the plan's key leaves out; the op's checks say how."""
 
 
 class MisalignedError(ArgumentError):

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import MISSING, dataclass, fields, replace
 
 from tilewright.errors import ArgumentError, ArgumentTypeError
+from tilewright.interface.declaration import TacticStruct
 
 # Values of the enums in tilewright/tactic.h.
 RASTERS = {"heuristic": 0, "along_m": 1, "along_n": 2}
@@ -85,18 +86,33 @@ class Tactic:
         ]
         return f"{self.kernel}@{','.join(settings)}" if settings else self.kernel
 
-    def options(self, sm_count: int) -> tuple[int, ...]:
-        """The numbers with which options of products begin (tilewright/matrix_binding.hpp)."""
-        return (
-            RASTERS[self.raster],
-            self.swizzle,
-            DECOMPOSITIONS[self.decomposition],
-            self.splits,
-            REDUCTIONS[self.reduction],
-            *extents(self.cluster),
-            *extents(self.fallback),
-            sm_count,
-        )
+
+def _matrix_values(tactic: Tactic, sm_count: int) -> dict[str, int]:
+    cluster, fallback = extents(tactic.cluster), extents(tactic.fallback)
+    return {
+        "raster": RASTERS[tactic.raster],
+        "swizzle": tactic.swizzle,
+        "decomposition": DECOMPOSITIONS[tactic.decomposition],
+        "splits": tactic.splits,
+        "reduction": REDUCTIONS[tactic.reduction],
+        "cluster_m": cluster[0],
+        "cluster_n": cluster[1],
+        "fallback_m": fallback[0],
+        "fallback_n": fallback[1],
+        "sm_count": sm_count,
+    }
+
+
+# What kernels of products take of a tactic (tilewright/tactic.h).
+MATRIX_TACTIC = TacticStruct(
+    name="tilewright_tactic",
+    header="tilewright/tactic.h",
+    members=(
+        "raster", "swizzle", "decomposition", "splits", "reduction",
+        "cluster_m", "cluster_n", "fallback_m", "fallback_n", "sm_count",
+    ),
+    values=_matrix_values,
+)  # fmt: skip
 
 
 _SETTINGS: dict[str, type] = {

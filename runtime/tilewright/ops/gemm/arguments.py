@@ -16,7 +16,6 @@ from tilewright.ops.common import guards
 from tilewright.ops.common.guards import dims
 from tilewright.ops.common.operands import Operand, product_shape, read_output
 from tilewright.ops.common.symbolic import certainly, differ
-from tilewright.ops.gemm.guards import check_gradients, check_integer_factors
 from tilewright.ops.gemm.problem import ACTIVATIONS, INTEGER_ACTIVATIONS, OUTPUTS
 
 OPERAND_NAMES = {
@@ -81,7 +80,7 @@ def check(
         context, a, fake=fake, b=b, out=out, c=c, scale_a=scale_a, scale_b=scale_b, bias=bias
     )
     if torch.is_grad_enabled():
-        check_gradients(a, b, out, c, bias, scale_a, scale_b)
+        guards.refuse_gradients("gemm", a=a, b=b, out=out, c=c, bias=bias, scale_a=scale_a, scale_b=scale_b)
     dtypes = (_operand_name("a", a), _operand_name("b", b))
     if dtypes not in OUTPUTS:
         known = ", ".join(f"{x} x {y}" for x, y in OUTPUTS)
@@ -178,3 +177,10 @@ def _check_activation(activation: Any, d: str) -> None:
         raise ArgumentError(
             "activation", f"it is {activation!r}; one of {', '.join(known)} is wanted for D of {d}"
         )
+
+
+def check_integer_factors(alpha: float, beta: float) -> None:
+    """Integer kernels multiply by integers; floats hold those to 2**24 exactly."""
+    for name, value in (("alpha", alpha), ("beta", beta)):
+        if not value.is_integer() or abs(value) > 2**24:  # infinity and NaN are no integers
+            raise ArgumentError(name, f"it is {value}; int8 operands want an integer of at most 2**24")

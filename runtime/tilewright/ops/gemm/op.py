@@ -2,25 +2,47 @@
 
 from __future__ import annotations
 
-import functools
+from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._C import _len_torch_dispatch_stack as _modes
-from torch.compiler import is_dynamo_compiling
 
-from tilewright import context as contexts
 from tilewright.context import Context
-from tilewright.errors import TilewrightError
-from tilewright.ops.common import calls, custom_ops
-from tilewright.ops.common.guards import factor
-from tilewright.ops.common.plan import MisalignedError
-from tilewright.ops.common.tactics import Tactic, parsed
+from tilewright.interface.op import Op, Values
+from tilewright.interface.publish import public
+from tilewright.ops.common import custom_ops
+from tilewright.ops.common.plan import Plan
+from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.gemm import arguments as checking
-from tilewright.ops.gemm import guards, planning, torch_op
+from tilewright.ops.gemm import planning
+from tilewright.ops.gemm.interface import INTERFACE
 
 
-def gemm(  # noqa: PLR0912 (a warm call in one piece: functions cost)
+class _Gemm(Op):
+    family = "gemm"
+    interface = INTERFACE
+    flops = staticmethod(custom_ops.flops)
+
+    def check(self, context: Context, values: Values, *, fake: bool = False) -> checking.Arguments:
+        given = {name: value for name, value in values.items() if name != "tactic"}
+        return checking.check(context, **given, fake=fake)
+
+    def plan(
+        self,
+        context: Context,
+        arguments: checking.Arguments,
+        tactic: Tactic | None,
+        again: Callable[..., Any],
+        addresses: frozenset[tuple[str, int]] = frozenset(),
+    ) -> Plan:
+        plan = planning.make(context, arguments, tactic, again, addresses)
+        if arguments.integer:
+            plan.recheck = checking.check_integer_factors
+        return plan
+
+
+@public(_Gemm())
+def gemm(
     a: torch.Tensor,
     b: torch.Tensor,
     *,
@@ -65,105 +87,4 @@ def gemm(  # noqa: PLR0912 (a warm call in one piece: functions cost)
         NoKernelError: no kernel computes this problem.
         NotBuiltError: the kernel is not built, and TILEWRIGHT_JIT=0.
     """
-    if is_dynamo_compiling() or _modes():  # torch has to see the call
-        return torch_op.call(
-            a, b, out=out, out_dtype=out_dtype, c=c, alpha=alpha, beta=beta, scale_a=scale_a, scale_b=scale_b,
-            bias=bias, activation=activation, fast_accum=fast_accum, tactic=tactic,
-        )  # fmt: skip
-    context = contexts.current()
-    if type(alpha) is not float:
-        alpha = factor("alpha", alpha)
-    if type(beta) is not float:
-        beta = factor("beta", beta)
-    try:
-        others = (
-            None
-            if c is None and bias is None and scale_a is None and scale_b is None
-            else (calls.outline(c), calls.outline(bias), calls.outline(scale_a), calls.outline(scale_b))
-        )
-        key = (
-            "gemm",
-            type(a),
-            a.dtype,
-            a.shape,
-            a.stride(),
-            type(b),
-            b.dtype,
-            b.shape,
-            b.stride(),
-            a.get_device(),
-            out_dtype if out is None else (type(out), out.dtype, out.shape, out.stride()),
-            others,
-            beta == 0,
-            activation,
-            fast_accum,
-            tactic,
-        )
-        plan = context.plans.get(key)
-    except (AttributeError, TypeError, RuntimeError):
-        key, plan = None, None  # not tensors, or not ordinary ones: the checks say what is wrong
-    if plan is None:
-        if custom_ops.special(a, b, out, c, bias, scale_a, scale_b):
-            return torch_op.call(
-                a, b, out=out, out_dtype=out_dtype, c=c, alpha=alpha, beta=beta, scale_a=scale_a,
-                scale_b=scale_b, bias=bias, activation=activation, fast_accum=fast_accum, tactic=tactic,
-            )  # fmt: skip
-        plan = _make_plan(
-            context, key, tactic, a, b, out=out, out_dtype=out_dtype, c=c, alpha=alpha, beta=beta,
-            scale_a=scale_a, scale_b=scale_b, bias=bias, activation=activation, fast_accum=fast_accum,
-        )  # fmt: skip
-    else:  # what the key leaves out of the checks
-        plan.used = True
-        some = a.requires_grad or b.requires_grad or (out is not None and out.requires_grad)
-        if (some or others is not None) and torch.is_grad_enabled():
-            guards.check_gradients(a, b, out, c, bias, scale_a, scale_b)
-        if plan.arguments.integer:
-            guards.check_integer_factors(alpha, beta)
-    if beta == 0:
-        c = None
-    result = out
-    if result is None:
-        result = torch.empty_strided(plan.shape, plan.strides, dtype=plan.dtype, device=plan.device)
-    try:
-        if (launch := plan.quick) is not None:
-            if (status := launch(a, b, c, result, bias, scale_a, scale_b, alpha, beta, None)) == 0:
-                return result
-            plan.fail(status)
-        call = (a, b, c, result, bias, scale_a, scale_b, alpha, beta)
-        if calls.several_devices() and calls.elsewhere(a):
-            calls.run_there(plan, call)
-        else:
-            plan.run(call)
-    except MisalignedError:
-        call = (a, b, c, result, bias, scale_a, scale_b, alpha, beta)
-        make = functools.partial(planning.make, context, plan.arguments, parsed(tactic), gemm)
-        lie = calls.addresses(plan.tensors(call))
-        calls.run_there(calls.for_addresses(context, "gemm", key, lie, make), call)
-    except TilewrightError:
-        raise
-    except (RuntimeError, TypeError, ValueError):
-        if custom_ops.special(a, b, out, c, bias, scale_a, scale_b):  # what functorch wraps looks ordinary
-            return torch_op.call(
-                a, b, out=out, out_dtype=out_dtype, c=c, alpha=alpha, beta=beta, scale_a=scale_a,
-                scale_b=scale_b, bias=bias, activation=activation, fast_accum=fast_accum, tactic=tactic,
-            )  # fmt: skip
-        # The binding sees what the key leaves out, as the devices of b and out; the checks say it better.
-        checking.check(
-            context, a, b, out=out, out_dtype=out_dtype, c=c, alpha=alpha, beta=beta, scale_a=scale_a,
-            scale_b=scale_b, bias=bias, activation=activation, fast_accum=fast_accum,
-        )  # fmt: skip
-        raise
-    return result
-
-
-def _make_plan(
-    context: Context, key: Any, tactic: Tactic | str | None, a: Any, b: Any, **options: Any
-) -> Any:
-    arguments = checking.check(context, a, b, **options)
-    plan = planning.make(context, arguments, parsed(tactic), gemm)
-    if key is not None:
-        context.remember(key, plan)
-    return plan
-
-
-torch_op.register(gemm)
+    raise AssertionError("the body is `interface.calls`'s")

@@ -10,10 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.errors import AlignmentError
+from tilewright.interface.declaration import TMA_BYTES
 from tilewright.ops.common.memory import round_up
 from tilewright.ops.common.operands import Operand
 from tilewright.ops.gemm.arguments import Arguments
-from tilewright.ops.gemm.problem import BYTES, TMA_BYTES
+from tilewright.ops.gemm.problem import BYTES
 
 _ARGUMENTS = ("a", "b", "c", "out", "bias")
 

@@ -13,9 +13,10 @@ import torch
 from tilewright.ops.common import memory, plan
 from tilewright.ops.common.memory import padded
 from tilewright.ops.gemm.arguments import Arguments
+from tilewright.ops.gemm.interface import INTERFACE
 from tilewright.ops.gemm.placement import Placement
 
-OPERANDS = ("a", "b", "c", "out", "bias", "scale_a", "scale_b")
+OPERANDS = INTERFACE.names
 
 
 class EmptyPlan(plan.EmptyPlan):
@@ -29,10 +30,6 @@ ACTIVATED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "gelu": torch.nn.functional.gelu,
     "silu": torch.nn.functional.silu,
 }
-
-
-class DirectPlan(plan.DirectPlan):
-    operands = OPERANDS
 
 
 class DegeneratePlan(plan.Plan):
@@ -58,17 +55,17 @@ class DegeneratePlan(plan.Plan):
 class PaddedPlan(plan.Plan):
     """Copies what the kernels cannot read as it lies, runs the op on the copies, copies D back.
 
-    `inner` is `gemm` itself, on a problem that needs no copies.
+    `again` is `gemm` with the call's options, for a problem that needs no copies.
     """
 
     operands = OPERANDS
 
     def __init__(
-        self, arguments: Arguments, placement: Placement, inner: Callable[..., torch.Tensor]
+        self, arguments: Arguments, placement: Placement, again: Callable[..., torch.Tensor]
     ) -> None:
         super().__init__(arguments)
         self._placement = placement
-        self._inner = inner
+        self._again = again
 
     def run(self, call: tuple[Any, ...]) -> None:
         a, b, c, out, bias, scale_a, scale_b, alpha, beta = call
@@ -83,7 +80,7 @@ class PaddedPlan(plan.Plan):
         if bias is not None and "bias" in place.copies:
             bias = padded(bias.unsqueeze(0), 1, place.n).squeeze(0)
         elsewhere = "out" in place.copies
-        made = self._inner(
+        made = self._again(
             a, b, out=None if elsewhere else out, c=c, alpha=alpha, beta=beta, scale_a=scale_a,
             scale_b=scale_b, bias=bias,
         )  # fmt: skip

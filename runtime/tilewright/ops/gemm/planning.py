@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,12 +10,13 @@ import torch
 
 from tilewright.context import Context
 from tilewright.device import DeviceProperties
-from tilewright.ops.common.plan import Plan, bind
+from tilewright.ops.common.plan import DirectPlan, Plan, bind
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.gemm.arguments import OPERAND_NAMES, OUTPUT_DTYPES, Arguments, check
 from tilewright.ops.gemm.family import FAMILY
+from tilewright.ops.gemm.interface import INTERFACE
 from tilewright.ops.gemm.placement import Placement, place
-from tilewright.ops.gemm.plan import DegeneratePlan, DirectPlan, EmptyPlan, PaddedPlan
+from tilewright.ops.gemm.plan import DegeneratePlan, EmptyPlan, PaddedPlan
 from tilewright.ops.gemm.problem import Problem
 
 log = logging.getLogger("tilewright")
@@ -26,10 +26,11 @@ def make(
     context: Context,
     arguments: Arguments,
     tactic: Tactic | None,
-    inner: Callable[..., torch.Tensor],
+    again: Callable[..., torch.Tensor],
     addresses: frozenset[tuple[str, int]] = frozenset(),
 ) -> Plan:
-    """The plan of a checked call. `tactic` overrules the selection; `inner` is the op, for padded plans."""
+    """The plan of a checked call. `tactic` overrules the selection; `again` is the op with the call's
+    options, for padded plans."""
     registry = context.registry
     if 0 in (arguments.m, arguments.n, arguments.batch, arguments.k):
         if tactic is not None:  # an empty matrix lies in any layout
@@ -42,16 +43,10 @@ def make(
         log.warning(
             "%s: copies %s, which no kernel takes as it lies", problem, ", ".join(sorted(placement.copies))
         )
-        options = {
-            "activation": arguments.activation,
-            "fast_accum": arguments.fast_accum,
-            "out_dtype": arguments.dtype,
-            "tactic": tactic,
-        }
-        return PaddedPlan(arguments, placement, functools.partial(inner, **options))
+        return PaddedPlan(arguments, placement, again)
     if tactic is None and context.tuner is not None:
         context.tuner(FAMILY, problem, device)
-    return DirectPlan(arguments, bind(context, FAMILY, problem, device, tactic))
+    return DirectPlan(arguments, bind(context, FAMILY, problem, device, tactic, interface=INTERFACE))
 
 
 def placed(

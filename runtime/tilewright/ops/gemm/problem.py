@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from tilewright.ops.common.problem import Told
 from tilewright.ops.common.products import product_extents
-from tilewright.ops.common.tactics import Tactic
 
 BYTES = {"bf16": 2, "f16": 2, "e4m3": 1, "e5m2": 1, "tf32": 4, "s8": 1, "f32": 4, "s32": 4}
 
@@ -23,12 +22,6 @@ OUTPUTS: dict[tuple[str, str], tuple[str, ...]] = {
 FP8 = ("e4m3", "e5m2")
 ACTIVATIONS = ("none", "relu", "gelu", "silu")
 INTEGER_ACTIVATIONS = ("none", "relu")  # of D of s32
-# DLPack's type code and bits (dlpack.h); tf32 kernels read f32 tensors.
-DLPACK = {
-    "bf16": (4, 16), "f16": (2, 16), "f32": (2, 32), "tf32": (2, 32),
-    "e4m3": (10, 8), "e5m2": (12, 8), "s8": (0, 8), "s32": (0, 32),
-}  # fmt: skip
-TMA_BYTES = 16  # what addresses, leading dimensions and contiguous extents are multiples of
 
 
 class Kind(NamedTuple):
@@ -76,15 +69,6 @@ class Problem(Told):
     @property
     def kind(self) -> Kind:
         return Kind(self.a, self.b, self.d, self.layout, self.c, self.bias, self.activation, self.fast_accum)
-
-    @property
-    def sizes(self) -> tuple[int, int, int, int]:
-        return (self.m, self.n, self.k, self.batch)
-
-    def options(self, tactic: Tactic, sm_count: int) -> tuple[int, ...]:
-        """The numbers that the binding takes (tilewright/gemm/binding.hpp)."""
-        types = (code * 256 + bits for code, bits in (DLPACK[self.a], DLPACK[self.b], DLPACK[self.d]))
-        return (*tactic.options(sm_count), int(self.a_k_major), int(self.b_k_major), *types)
 
     @property
     def flops(self) -> int:

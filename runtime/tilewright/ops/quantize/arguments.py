@@ -20,6 +20,7 @@ from tilewright.ops.common import guards
 from tilewright.ops.common.calls import alignment_of
 from tilewright.ops.common.guards import dims
 from tilewright.ops.common.operands import Operand, read_output
+from tilewright.ops.quantize.interface import interface
 from tilewright.ops.quantize.problem import (
     DATA_BITS,
     FUSIONS,
@@ -48,11 +49,6 @@ DATA_DTYPES = {"mxfp8_e5m2": torch.float8_e5m2}  # of FP8 that is not E4M3
 _ROW_MAJOR = "contiguous rows are wanted (the last stride is 1)"
 
 
-# The launcher's operands as the ops call them: x, norm weight, global scale, rows that count, data, scales.
-QUANTIZE = ("x", "rms_weight", "global_scale", "rows_valid", "out", "out_scales")
-DEQUANTIZE = ("out", "rms_weight", "global_scale", "rows_valid", "data", "scales")
-
-
 class Request(NamedTuple):
     """What a call asks beside its tensors: a part of its plan's key."""
 
@@ -72,7 +68,7 @@ class Request(NamedTuple):
     @property
     def operands(self) -> tuple[str, ...]:
         """What the op calls the launcher's operands."""
-        return QUANTIZE if self.quantizes else DEQUANTIZE
+        return interface(self.direction).names
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,109 +1,124 @@
-"""A quantising call, or one that reads back: what it is remembered by, its plan, its errors."""
+"""What is special about calls that quantise, and calls that read back."""
 
 from __future__ import annotations
 
-import functools
+import inspect
+from collections.abc import Callable
+from types import MappingProxyType
 from typing import Any
 
 import torch
-from torch._C import _len_torch_dispatch_stack as _modes
-from torch.compiler import is_dynamo_compiling
 
 from tilewright import blockwise_scales
-from tilewright import context as contexts
-from tilewright.errors import ArgumentError, TilewrightError
-from tilewright.ops.common import calls, custom_ops
-from tilewright.ops.common.calls import outline
+from tilewright.context import Context
+from tilewright.errors import ArgumentError
+from tilewright.interface.op import Op, Operands, Values
 from tilewright.ops.common.constants import constant
+from tilewright.ops.common.custom_ops import number
 from tilewright.ops.common.guards import factor
-from tilewright.ops.common.plan import MisalignedError
-from tilewright.ops.common.tactics import Tactic, parsed
+from tilewright.ops.common.operands import Operand
+from tilewright.ops.common.plan import Plan
+from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.quantize import arguments as checking
-from tilewright.ops.quantize import planning, torch_op
+from tilewright.ops.quantize import planning
 from tilewright.ops.quantize.arguments import Arguments, Request
-from tilewright.ops.quantize.problem import M_MAJOR
+from tilewright.ops.quantize.interface import INTERFACE, READING_BACK
+from tilewright.ops.quantize.problem import DATA_BITS, M_MAJOR, scale_shape
+from tilewright.ops.quantize.side_operands import make_scales, scales_dtype
+
+_GLOBAL_SCALE, _SCALES = INTERFACE.names.index("global_scale"), INTERFACE.names.index("out_scales")
 
 
-def carry_out(  # noqa: PLR0912, PLR0917 (a warm call in one piece; arguments as the launcher takes them)
-    request: Request,
-    x: Any,
-    weight: Any,
-    global_scale: Any,
-    rows_valid: Any,
-    data: Any,
-    scales: Any,
-    epsilon: float,
-    tactic: Tactic | str | None = None,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Runs a request and answers x, data and scales; those that are written are made where they are None."""
-    if is_dynamo_compiling() or _modes():  # torch has to see the call
-        return torch_op.call(request, x, weight, global_scale, rows_valid, data, scales, epsilon, tactic)
-    context = contexts.current()
-    if type(epsilon) is not float:
-        epsilon = factor("eps", epsilon)
-    first = x if request.direction == "quantize" else data
-    try:
-        key = (
-            request,
-            outline(x),
-            outline(data),
-            outline(scales),
-            None
-            if weight is None and global_scale is None and rows_valid is None
-            else (
-                outline(weight),
-                outline(global_scale) if isinstance(global_scale, torch.Tensor) else type(global_scale),
-                outline(rows_valid),
-            ),
-            tactic,
-        )
-        plan = context.plans.get(key)
-    except (AttributeError, TypeError, RuntimeError):
-        key, plan = None, None  # not tensors, or not ordinary ones: the checks say what is wrong
-    if plan is None:
-        if custom_ops.special(x, weight, global_scale, rows_valid, data, scales):
-            return torch_op.call(request, x, weight, global_scale, rows_valid, data, scales, epsilon, tactic)
-        arguments = checking.check(context, request, x, weight, global_scale, rows_valid, data, scales)
-        plan = planning.make(context, arguments, parsed(tactic), carry_out)
-        if key is not None:
-            context.remember(key, plan)
-    else:  # what the key leaves out of the checks
-        plan.used = True
+class _Op(Op):
+    family = "quantize"
+    may_fill = True
+
+    def __init__(self, request: Callable[..., Request]) -> None:
+        """`request` makes one of some of the op's arguments, by their names."""
+        self._of = request
+        self._asked = tuple(inspect.signature(request).parameters)
+
+    def request(self, values: Values) -> Request:
+        return self._of(**{name: values[name] for name in self._asked})
+
+    def check(self, context: Context, values: Values, *, fake: bool = False) -> Arguments:
+        return checking.check(context, self.request(values), *self.operands(values))
+
+    def plan(
+        self,
+        context: Context,
+        arguments: Arguments,
+        tactic: Tactic | None,
+        again: Callable[..., Any],
+        addresses: frozenset[tuple[str, int]] = frozenset(),
+    ) -> Plan:
+        plan = planning.make(context, arguments, tactic, again, addresses)
+        converted = arguments.global_scale != "none" and not arguments.scale_lies
+        plan.fills = arguments.request.quantizes or converted
+        return plan
+
+    def fill(self, arguments: Arguments, operands: Operands) -> Operands:
+        """With a global scale as kernels read it, and scales that have memory for their padding."""
+        made = list(operands)
+        if made[_GLOBAL_SCALE] is not None and not arguments.scale_lies:
+            made[_GLOBAL_SCALE] = on_device(made[_GLOBAL_SCALE], arguments)
+        if made[_SCALES] is None:
+            made[_SCALES] = arguments.new_scales()
+        elif arguments.request.quantizes and arguments.layout in M_MAJOR:
+            blockwise_scales.with_padding(made[_SCALES], "out_scales")  # else it would be overrun
+        return tuple(made)
+
+    def in_graph(self, values: dict[str, Any]) -> dict[str, Any]:
+        if "global_scale" in values:
+            first = next(values[one.name] for one in self.parameters if one.kind == "tensor")
+            values["global_scale"] = _in_graph(values["global_scale"], first)
+        return values
+
+
+class Quantize(_Op):
+    interface = INTERFACE
+    written = ("out", "out_scales")
+    passed = ("x", "out", "out_scales")
+    constants = MappingProxyType({"global_scale": None})  # of formats that have none
+
+    def pretend(self, context: Context, values: Values) -> tuple[torch.Tensor, ...]:
+        """The checks that need no extents; the others are made when the op runs."""
+        request, x = self.request(values), values["x"]
         if torch.is_grad_enabled():
-            checking.check_gradients(request, x, weight, global_scale, rows_valid, data, scales)
-        if scales is not None and request.quantizes and plan.arguments.layout in M_MAJOR:
-            blockwise_scales.with_padding(scales, "out_scales")  # memory for it: else it would be overrun
-    arguments = plan.arguments
-    made = (
-        torch.empty(plan.shape, dtype=plan.dtype, device=plan.device) if x is None or data is None else None
-    )
-    call = (
-        made if x is None else x,
-        weight,
-        global_scale if global_scale is None or arguments.scale_lies else on_device(global_scale, arguments),
-        rows_valid,
-        made if data is None else data,
-        arguments.new_scales() if scales is None else scales,
-        epsilon,
-    )
-    try:
-        if calls.several_devices() and calls.elsewhere(first):
-            calls.run_there(plan, call)
-        else:
-            plan.run(call)
-    except MisalignedError:
-        make = functools.partial(planning.make, context, arguments, parsed(tactic), carry_out)
-        lie = calls.addresses(plan.tensors(call))
-        calls.run_there(calls.for_addresses(context, request.op, key, lie, make), call)
-    except TilewrightError:
-        raise
-    except (RuntimeError, TypeError, ValueError):
-        if custom_ops.special(x, weight, global_scale, rows_valid, data, scales):  # wrapped by functorch
-            return torch_op.call(request, x, weight, global_scale, rows_valid, data, scales, epsilon, tactic)
-        # The binding sees what the key leaves out; the checks say it better.
-        checking.check(context, request, x, weight, global_scale, rows_valid, data, scales)
-        raise
-    return call[0], call[4], call[5]
+            checking.check_gradients(request, *self.operands(values))
+        checking.check_options(request, values["rows_valid"])
+        checking.check_x(request, x)
+        Operand.read("x", request.format, x)
+        return self.room(values)
+
+    def room(self, values: Values) -> tuple[torch.Tensor, ...]:
+        request, x = self.request(values), values["x"]
+        *batch, m, k = x.shape
+        k = k // 2 if request.fusion == "silu_mul" else k
+        assert request.layout is not None
+        width = k * DATA_BITS[request.format] // 8
+        data = x.new_empty((*batch, m, width), dtype=checking.data_dtypes(request.format)[0])
+        shape = (*batch, *scale_shape(m, k, request.format, request.layout))
+        dtype = scales_dtype(request.format, request.layout)
+        return data, make_scales(shape, dtype, request.layout, x.device)
+
+
+class ReadBack(_Op):
+    interface = READING_BACK
+    passed = ("data", "scales", "out")
+    constants = MappingProxyType({"global_scale": None, "rms_weight": None, "eps": 0.0})
+
+    def pretend(self, context: Context, values: Values) -> tuple[torch.Tensor, ...]:
+        """As `Quantize.pretend`."""
+        request, data = self.request(values), values["data"]
+        if torch.is_grad_enabled():
+            checking.check_gradients(request, *self.operands(values))
+        checking.check_options(request, None)
+        checking.check_data(request, data)
+        Operand.read("data", request.format, data)
+        *batch, m, width = data.shape
+        shape = (*batch, m, width * 8 // DATA_BITS[request.format])
+        return (data.new_empty(shape, dtype=request.dtype),)
 
 
 def on_device(given: Any, arguments: Arguments) -> torch.Tensor:
@@ -126,4 +141,14 @@ def on_device(given: Any, arguments: Arguments) -> torch.Tensor:
     return given
 
 
-torch_op.register(carry_out)
+def _in_graph(given: Any, beside: Any) -> torch.Tensor | None:
+    """A global scale as a tensor of the graph, where it is a number or a tensor of one on the CPU: what an op
+    would make of it may not be kept."""
+    if given is None or not isinstance(beside, torch.Tensor):
+        return None
+    if not isinstance(given, torch.Tensor):
+        value = number("global_scale", given)
+        return torch.full((1,), value, dtype=torch.float32, device=beside.device)
+    if given.device.type == "cpu" and given.numel() == 1 and not given.is_complex():
+        return given.to(beside.device, torch.float32)
+    return given

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,9 +16,9 @@ from tilewright.ops.common import measuring
 from tilewright.ops.common.formats import as_bytes
 from tilewright.ops.common.measuring import Peer
 from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.quantize.arguments import X_NAMES, Request
-from tilewright.ops.quantize.call import carry_out
-from tilewright.ops.quantize.problem import BLOCK, M_MAJOR, Problem
+from tilewright.ops.quantize import op
+from tilewright.ops.quantize.arguments import DATA_DTYPES, X_NAMES
+from tilewright.ops.quantize.problem import BLOCK, BLOCKWISE, M_MAJOR, Problem
 
 X_DTYPES = {name: dtype for dtype, name in X_NAMES.items()}
 ERROR = "as the reference says; it differs from x by {:.2e} of the norm"  # what `check` answers
@@ -29,17 +30,31 @@ _CHECKED_ELEMENTS = 2**24
 _CHUNK = 128  # rows that are checked together: a block of 128x128 is whole
 
 
-def request_of(problem: Problem) -> Request:
-    """What a caller of the problem's op asks."""
-    return Request(
-        f"{problem.direction}_{problem.format}",
-        problem.direction,
-        problem.format,
-        problem.layout,
-        problem.fusion,
-        exact=problem.exact,
-        dtype=None if problem.direction == "quantize" else X_DTYPES[problem.x],
-    )
+def call_of(problem: Problem) -> Callable[..., Any]:
+    """The public op that computes the problem, with its options."""
+    name = problem.format
+    options: dict[str, Any] = {}
+    if name in BLOCKWISE:
+        options["block"] = BLOCK[name]
+    elif name.startswith("mxfp8"):
+        name = "mxfp8"
+    if problem.direction == "dequantize":
+        options["dtype"] = X_DTYPES[problem.x]
+        if problem.format not in BLOCKWISE:  # there the scales themselves say it
+            options["layout"] = problem.layout
+    else:
+        options["activation"] = "silu_mul" if problem.fusion == "silu_mul" else "none"
+        if problem.format in BLOCKWISE:
+            options |= {"scale_type": "ue8m0" if problem.layout == "packed" else "float32"}
+            options["scale_layout"] = problem.layout
+        else:
+            options["layout"] = problem.layout
+        if problem.format == "nvfp4":
+            options["fast"] = not problem.exact
+        if name == "mxfp8":
+            options["dtype"] = DATA_DTYPES.get(problem.format, torch.float8_e4m3fn)
+    public = "fp8_blockwise" if problem.format in BLOCKWISE else name
+    return functools.partial(getattr(op, f"{problem.direction}_{public}"), **options)
 
 
 @dataclass
@@ -67,11 +82,17 @@ class Operands:
 
     def call(self, tactic: Tactic | None = None) -> Any:
         """Runs the op, into what its first call has made."""
-        self.x, self.data, self.scales = carry_out(
-            request_of(self.problem), self.x, self.weight, self.global_scale, None, self.data, self.scales,
-            EPSILON, tactic,
-        )  # fmt: skip
-        return self.data if self.problem.direction == "quantize" else self.x
+        given: dict[str, Any] = {"tactic": tactic}
+        if self.global_scale is not None:
+            given["global_scale"] = self.global_scale
+        if self.problem.direction == "dequantize":
+            self.x = call_of(self.problem)(self.data, self.scales, out=self.x, **given)
+            return self.x
+        if self.weight is not None:
+            given |= {"rms_weight": self.weight, "eps": EPSILON}
+        given |= {"out": self.data, "out_scales": self.scales}
+        self.data, self.scales = call_of(self.problem)(self.x, **given)
+        return self.data
 
     def check(self) -> float:
         """The norm of what quantising lost, relative to x, over rows spread evenly.

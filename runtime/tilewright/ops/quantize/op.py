@@ -10,11 +10,14 @@ from collections.abc import Sequence
 
 import torch
 
+from tilewright.interface.publish import public
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.quantize import requests
-from tilewright.ops.quantize.call import carry_out
+from tilewright.ops.quantize.call import Quantize as _Quantize
+from tilewright.ops.quantize.call import ReadBack as _ReadBack
 
 
+@public(_Quantize(requests.to_nvfp4))
 def quantize_nvfp4(
     x: torch.Tensor,
     global_scale: float | torch.Tensor | None = None,
@@ -67,13 +70,10 @@ def quantize_nvfp4(
 
     Tensors that no kernel reads or writes as they lie are copied, which the log says.
     """
-    request = requests.to_nvfp4(layout, shuffle, activation, rms_weight, fast)
-    _, data, scales = carry_out(
-        request, x, rms_weight, global_scale, rows_valid, out, out_scales, eps, tactic
-    )
-    return data, scales
+    raise AssertionError("the body is `interface.calls`'s")
 
 
+@public(_Quantize(requests.to_mxfp4))
 def quantize_mxfp4(
     x: torch.Tensor,
     *,
@@ -89,11 +89,10 @@ def quantize_mxfp4(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """As `quantize_nvfp4`, into MXFP4: E2M1 in blocks of 32, each with a UE8M0 scale factor, 2^(byte - 127),
     the scales float8_e8m0fnu. There is no global scale. A last block may be of 16."""
-    request = requests.to_mxfp4(layout, shuffle, activation, rms_weight)
-    _, data, scales = carry_out(request, x, rms_weight, None, rows_valid, out, out_scales, eps, tactic)
-    return data, scales
+    raise AssertionError("the body is `interface.calls`'s")
 
 
+@public(_Quantize(requests.to_mxfp8))
 def quantize_mxfp8(
     x: torch.Tensor,
     *,
@@ -111,11 +110,10 @@ def quantize_mxfp8(
     """As `quantize_nvfp4`, into MXFP8: elements of `dtype`, float8_e4m3fn or float8_e5m2, [..., m, k], in
     blocks of 32, each with a UE8M0 scale factor, 2^(byte - 127), the scales float8_e8m0fnu. There is no
     global scale. A last block may be of 16."""
-    request = requests.to_mxfp8(dtype, layout, shuffle, activation, rms_weight)
-    _, data, scales = carry_out(request, x, rms_weight, None, rows_valid, out, out_scales, eps, tactic)
-    return data, scales
+    raise AssertionError("the body is `interface.calls`'s")
 
 
+@public(_Quantize(requests.to_fp8_blockwise))
 def quantize_fp8_blockwise(
     x: torch.Tensor,
     block: Sequence[int] = (1, 128),
@@ -147,11 +145,10 @@ def quantize_fp8_blockwise(
         scales: [..., m, ceil(k/128)], of strides (1, ld) where m_major; of (128, 128) [..., ceil(m/128),
             ceil(k/128)]; packed int32 [..., m, ceil(k/512)], which repeat a (128, 128) block's for its rows.
     """
-    request = requests.to_fp8_blockwise(block, scale_type, scale_layout, activation, rms_weight)
-    _, data, scales = carry_out(request, x, rms_weight, None, rows_valid, out, out_scales, eps, tactic)
-    return data, scales
+    raise AssertionError("the body is `interface.calls`'s")
 
 
+@public(_ReadBack(requests.from_nvfp4))
 def dequantize_nvfp4(
     data: torch.Tensor,
     scales: torch.Tensor,
@@ -183,10 +180,10 @@ def dequantize_nvfp4(
     Raises:
         As `quantize_nvfp4`.
     """
-    request = requests.from_nvfp4(layout, dtype, out)
-    return carry_out(request, out, None, global_scale, rows_valid, data, scales, 0.0, tactic)[0]
+    raise AssertionError("the body is `interface.calls`'s")
 
 
+@public(_ReadBack(requests.from_mxfp4))
 def dequantize_mxfp4(
     data: torch.Tensor,
     scales: torch.Tensor,
@@ -198,10 +195,10 @@ def dequantize_mxfp4(
     tactic: Tactic | str | None = None,
 ) -> torch.Tensor:
     """As `dequantize_nvfp4`, of MXFP4: float8_e8m0fnu or uint8 scales, and no global scale."""
-    request = requests.from_mxfp4(layout, dtype, out)
-    return carry_out(request, out, None, None, rows_valid, data, scales, 0.0, tactic)[0]
+    raise AssertionError("the body is `interface.calls`'s")
 
 
+@public(_ReadBack(requests.from_mxfp8))
 def dequantize_mxfp8(
     data: torch.Tensor,
     scales: torch.Tensor,
@@ -214,10 +211,10 @@ def dequantize_mxfp8(
 ) -> torch.Tensor:
     """As `dequantize_nvfp4`, of MXFP8: float8_e4m3fn or float8_e5m2 data [..., m, k], float8_e8m0fnu or uint8
     scales, and no global scale."""
-    request = requests.from_mxfp8(data, layout, dtype, out)
-    return carry_out(request, out, None, None, rows_valid, data, scales, 0.0, tactic)[0]
+    raise AssertionError("the body is `interface.calls`'s")
 
 
+@public(_ReadBack(requests.from_fp8_blockwise))
 def dequantize_fp8_blockwise(
     data: torch.Tensor,
     scales: torch.Tensor,
@@ -231,5 +228,4 @@ def dequantize_fp8_blockwise(
     """As `dequantize_nvfp4`, of FP8 in blocks: float8_e4m3fn data [..., m, k], float32 scales, m_major or
     row_major as their strides say (others are copied), or packed ones (int32). The product with a float32
     scale is rounded to nearest."""
-    request = requests.from_fp8_blockwise(block, dtype, out)
-    return carry_out(request, out, None, None, rows_valid, data, scales, 0.0, tactic)[0]
+    raise AssertionError("the body is `interface.calls`'s")

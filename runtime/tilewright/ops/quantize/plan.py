@@ -7,17 +7,15 @@ data and scales are always there: the op has made those that are written.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 
 from tilewright import blockwise_scales, row_shuffle
 from tilewright.ops.common import memory, plan
 from tilewright.ops.common.formats import as_bytes
-from tilewright.ops.quantize.arguments import DEQUANTIZE, QUANTIZE, Arguments
+from tilewright.ops.quantize.arguments import Arguments
 from tilewright.ops.quantize.problem import M_MAJOR
-
-_SCALES_ALIASED = -38  # tilewright/quantize/binding.hpp: with operand 0
 
 
 class EmptyPlan(plan.EmptyPlan):
@@ -28,35 +26,18 @@ class EmptyPlan(plan.EmptyPlan):
         self.operands = arguments.request.operands
 
 
-class QuantizePlan(plan.DirectPlan):
-    """One launch on the caller's tensors; data and scales are written."""
-
-    operands = QUANTIZE
-
-    def fail(self, status: int) -> NoReturn:
-        if _SCALES_ALIASED >= status > _SCALES_ALIASED - len(QUANTIZE):
-            raise memory.aliased(QUANTIZE[_SCALES_ALIASED - status], "out_scales")
-        super().fail(status)
-
-
-class DequantizePlan(plan.DirectPlan):
-    """One launch on the caller's tensors; x is written."""
-
-    operands = DEQUANTIZE
-
-
 class CopyingPlan(plan.Plan):
     """Copies what the kernels cannot read as it lies, or want in another order, runs the op on the copies,
     and copies back what that has written.
 
-    `inner` is the op itself, on a problem that needs no copies; it takes a call's tensors.
+    `again` is the op with the call's options, for a problem that needs no copies.
     """
 
-    def __init__(self, arguments: Arguments, copies: frozenset[str], inner: Callable[..., Any]) -> None:
+    def __init__(self, arguments: Arguments, copies: frozenset[str], again: Callable[..., Any]) -> None:
         super().__init__(arguments)
         self.operands = arguments.request.operands
         self.copies = copies
-        self._inner = inner
+        self._again = again
 
     def run(self, call: tuple[Any, ...]) -> None:
         given = {name: x for name, x in zip(self.operands, call, strict=False) if x is not None}
@@ -71,7 +52,9 @@ class CopyingPlan(plan.Plan):
             if arguments.global_scale == "row":
                 per_row = used["global_scale"].reshape(-1, arguments.m, 1)
                 used["global_scale"] = row_shuffle.shuffle_rows(per_row).reshape(-1)
-        self._inner(*(used.get(name) for name in self.operands), call[-1])
+        if arguments.request.fusion == "rmsnorm":
+            used["eps"] = call[-1]
+        self._again(**used)
         for name in written:
             if name in self.copies:
                 self._restore(name, given[name], used[name])

@@ -10,12 +10,14 @@ from typing import Any
 
 from tilewright.context import Context
 from tilewright.device import DeviceProperties
-from tilewright.ops.common.plan import Plan, bind
+from tilewright.ops.common.plan import DirectPlan, Plan, bind
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.quantize.arguments import Arguments
 from tilewright.ops.quantize.family import FAMILY
-from tilewright.ops.quantize.plan import CopyingPlan, DequantizePlan, EmptyPlan, QuantizePlan
+from tilewright.ops.quantize.interface import interface
+from tilewright.ops.quantize.plan import CopyingPlan, EmptyPlan
 from tilewright.ops.quantize.problem import Alignment, Problem
+from tilewright.table import KernelRecord
 
 log = logging.getLogger("tilewright")
 
@@ -27,16 +29,16 @@ def make(
     context: Context,
     arguments: Arguments,
     tactic: Tactic | None,
-    inner: Callable[..., Any],
+    again: Callable[..., Any],
     addresses: frozenset[tuple[str, int]] = frozenset(),
 ) -> Plan:
-    """The plan of a checked call. `tactic` overrules the selection; `inner` is the op, for plans that copy:
-    it takes a request and a call's tensors; `addresses` says of arguments what their address is a multiple
-    of, where it is not of 32 bytes."""
+    """The plan of a checked call. `tactic` overrules the selection; `again` is the op with the call's
+    options, for plans that copy; `addresses` says of arguments what their address is a multiple of, where it
+    is not of 32 bytes."""
     registry, request = context.registry, arguments.request
     lie = dict(addresses)
     problem = describe(arguments, lie)
-    if 0 in problem.sizes:
+    if 0 in (problem.m, problem.k, problem.groups):
         if tactic is not None:
             FAMILY.check_demand(registry, tactic, problem)
         return EmptyPlan(arguments)
@@ -46,12 +48,19 @@ def make(
     if copies or request.shuffle:
         if copies:
             log.warning("%s: copies %s, which no kernel takes as it lies", problem, ", ".join(sorted(copies)))
-        again = functools.partial(inner, request._replace(shuffle=False), tactic=tactic)
+        if request.shuffle:
+            again = functools.partial(again, shuffle=False)
         return CopyingPlan(arguments, frozenset(copies), again)
     if tactic is None and context.tuner is not None:
         context.tuner(FAMILY, problem, device)
-    bound = bind(context, FAMILY, problem, device, tactic)
-    return (QuantizePlan if request.quantizes else DequantizePlan)(arguments, bound)
+    x, data = ("x", "out") if request.quantizes else ("out", "data")
+
+    def alignments(record: KernelRecord) -> dict[str, int]:
+        return {x: record.facts["alignment"]["x"], data: record.facts["alignment"]["data"]}
+
+    of = interface(request.direction)
+    bound = bind(context, FAMILY, problem, device, tactic, interface=of, alignments=alignments)
+    return DirectPlan(arguments, bound)
 
 
 def _misaligned(context: Context, problem: Problem, device: DeviceProperties) -> set[str]:

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from tilewright import blockwise_scales, scale_factors
 from tilewright.ops.common.problem import Told
-from tilewright.ops.common.tactics import Tactic
 
 X_BITS = {"bf16": 16, "f16": 16, "f32": 32, "e4m3": 8}
 DATA_BITS = {"nvfp4": 4, "mxfp4": 4, "mxfp8": 8, "mxfp8_e5m2": 8, "fp8_1x128": 8, "fp8_128x128": 8}
@@ -21,13 +20,12 @@ LAYOUTS: dict[str, tuple[str, ...]] = {
     "fp8_1x128": ("m_major", "row_major", "packed"),
     "fp8_128x128": ("row_major", "packed"),
 }
+BLOCKWISE = ("fp8_1x128", "fp8_128x128")  # whose scales are floats, or words of four bytes
 DIRECTIONS = ("quantize", "dequantize")
 M_MAJOR = ("m_major", "packed")  # layouts of FP8's scales: columns at multiples of four rows, with padding
 FUSIONS = ("none", "silu_mul", "rmsnorm")
 GLOBAL_SCALES = ("none", "tensor", "row")
-# The numbers of tilewright/quantize/binding.hpp and args.h.
-X_CODES = {"bf16": 10, "f16": 11, "f32": 12, "e4m3": 13}
-FORMAT_CODES = {name: code for code, name in enumerate(DATA_BITS)}
+# The values of tilewright_scale_layout (tilewright/quantize/args.h).
 LAYOUT_CODES = {"128x4": 0, "8x4": 1, "linear": 2, "row_major": 3, "m_major": 4, "packed": 5}
 MOST_ALIGNED = 32  # bytes: more than this no kernel asks for
 
@@ -71,16 +69,6 @@ class Problem(Told):
     @property
     def kind(self) -> Kind:
         return Kind(self.direction, self.format, self.x, self.fusion, self.exact)
-
-    @property
-    def sizes(self) -> tuple[int, int, int]:
-        return (self.m, self.k, self.groups)
-
-    def options(self, tactic: Tactic, sm_count: int) -> tuple[int, ...]:
-        """The numbers that the binding takes (tilewright/quantize/binding.hpp)."""
-        per_row, back = int(self.global_scale == "row"), int(self.direction == "dequantize")
-        codes = (LAYOUT_CODES[self.layout], X_CODES[self.x], FORMAT_CODES[self.format])
-        return (sm_count, tactic.blocks, *codes, per_row, back)
 
     @property
     def elements(self) -> int:

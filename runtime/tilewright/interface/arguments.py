@@ -1,0 +1,164 @@
+"""The C struct of a family's arguments, filled for a problem and for the tensors of a call.
+
+A launcher (tilewright/launcher.hpp) is made of the struct, of how each operand lies, and of where each number
+goes. It takes only operands that lie so.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tilewright.interface.declaration import TMA_BYTES, Interface, Matrix, Operand, ScaleColumns
+from tilewright.types import bits
+
+if TYPE_CHECKING:
+    import torch
+
+_DLPACK_LANES = {"float4_e2m1fn_x2": 2}
+# DLPack's type codes and bits (dlpack.h).
+_DLPACK = {
+    "uint8": (1, 8), "int8": (0, 8), "int32": (0, 32), "bfloat16": (4, 16), "float16": (2, 16),
+    "float32": (2, 32), "float8_e4m3fn": (10, 8), "float8_e5m2": (12, 8), "float8_e8m0fnu": (14, 8),
+    "float4_e2m1fn_x2": (17, 4),
+}  # fmt: skip
+
+
+class Launchable(NamedTuple):
+    """What `launcher` of a module's table takes beside the kernel's name."""
+
+    arguments: bytes
+    operands: tuple[tuple[int, ...], ...]
+    numbers: tuple[int, ...]
+
+
+@functools.cache
+def members(interface: Interface) -> tuple[tuple[str, Any], ...]:
+    """The struct's members and their types, in order: what is largest first, so that nothing is padded but
+    after an odd number of extents."""
+    tactic = type(interface.tactic.name, (ctypes.Structure,), {
+        "_fields_": [(name, ctypes.c_int32) for name in interface.tactic.members],
+    })  # fmt: skip
+    strides = [operand.strides() for operand in interface.operands]
+    leading = [one[0] for one in strides if one]
+    batches = [one[1] for one in strides if len(one) > 1]
+    return (
+        *((name, ctypes.c_int32) for name in interface.extents),
+        *((operand.member, ctypes.c_void_p) for operand in interface.operands),
+        *((name, ctypes.c_int64) for name in (*leading, *batches)),
+        *((number.member, ctypes.c_float) for number in interface.numbers),
+        *((code.name, ctypes.c_int32) for code in interface.codes),
+        ("tactic", tactic),
+    )
+
+
+@functools.cache
+def struct(interface: Interface) -> type[ctypes.Structure]:
+    """The C struct, as ctypes has it."""
+    return type(f"tilewright_{interface.family}_args", (ctypes.Structure,), {"_fields_": members(interface)})
+
+
+def packed(interface: Interface, problem: Any, tactic: Any, sm_count: int) -> bytes:
+    """The arguments of a problem that has no tensors yet: matrices without gaps."""
+    return bytes(_packed(interface, problem, tactic, sm_count))
+
+
+def launchable(
+    interface: Interface,
+    problem: Any,
+    tactic: Any,
+    sm_count: int,
+    *,
+    tensors: Sequence[torch.Tensor | None],
+    alignments: Mapping[str, int],
+) -> Launchable:
+    """For operands that lie as `tensors`, in the interface's order; `alignments`: bytes that a kernel asks of
+    an operand's address, where it asks for more than all do."""
+    made = _packed(interface, problem, tactic, sm_count)
+    kind = struct(interface)
+    told = []
+    for operand, tensor in zip(interface.operands, tensors, strict=True):
+        if tensor is None:
+            told.append(())
+            continue
+        if isinstance(operand, Matrix):
+            _set_strides(made, operand, tensor, problem)
+        elif isinstance(operand, ScaleColumns) and operand.strided(problem):
+            setattr(made, operand.strides()[0], _leading(operand, tensor))
+        offset = getattr(kind, operand.member).offset
+        alignment = max(operand.alignment, alignments.get(operand.name, 1))
+        twin = _twin(interface, operand, tensors)
+        told.append((offset, alignment, int(operand.written), twin, *_lies(operand, tensor, problem)))
+    numbers = tuple(getattr(kind, number.member).offset for number in interface.numbers)
+    return Launchable(bytes(made), tuple(told), numbers)
+
+
+def _packed(interface: Interface, problem: Any, tactic: Any, sm_count: int) -> ctypes.Structure:
+    made = struct(interface)()
+    for name in interface.extents:
+        setattr(made, name, getattr(problem, name))
+    for code in interface.codes:
+        setattr(made, code.name, code.of(problem))
+    for name, value in interface.tactic.values(tactic, sm_count).items():
+        setattr(made.tactic, name, value)
+    for operand in interface.operands:
+        if isinstance(operand, Matrix):
+            rows, columns = operand.shape(problem)
+            leading, batch = operand.strides()
+            setattr(made, leading, columns if operand.inner(problem) == "columns" else rows)
+            setattr(made, batch, rows * columns)
+        elif isinstance(operand, ScaleColumns):
+            setattr(made, operand.strides()[0], operand.leading(getattr(problem, interface.extents[0])))
+    return made
+
+
+def _set_strides(made: ctypes.Structure, matrix: Matrix, tensor: torch.Tensor, problem: Any) -> None:
+    """The distances of a matrix, from elements of its tensor to elements of its type."""
+    size = 8 * tensor.element_size() // bits(matrix.type_of(problem))
+    row, column = tensor.dim() - 2, tensor.dim() - 1
+    outer, inner = (row, column) if matrix.inner(problem) == "columns" else (column, row)
+    leading, batch = matrix.strides()
+    # Frameworks write what they like for the stride of an extent of 1, and a tensor map wants a legal one.
+    unit = max(1, TMA_BYTES // tensor.element_size())
+    step = tensor.stride(outer) if tensor.shape[outer] > 1 else -(-tensor.shape[inner] // unit) * unit
+    setattr(made, leading, step * size)
+    several = tensor.dim() == 3 and tensor.shape[0] > 1
+    setattr(made, batch, tensor.stride(0) * size if several else 0)
+
+
+def _dlpack(name: str) -> tuple[int, int, int]:
+    """A type as DLPack has it: code, bits, lanes."""
+    return (*_DLPACK[name], _DLPACK_LANES.get(name, 1))
+
+
+def _leading(operand: ScaleColumns, tensor: torch.Tensor) -> int:
+    return int(tensor.stride(-1)) if tensor.shape[-1] > 1 else operand.leading(tensor.shape[-2])
+
+
+def _twin(interface: Interface, operand: Operand, tensors: Sequence[torch.Tensor | None]) -> int:
+    """The operand that this one may be, where both lie alike; -1 where there is none."""
+    if not operand.twin:
+        return -1
+    index = interface.names.index(operand.twin)
+    own, other = tensors[interface.names.index(operand.name)], tensors[index]
+    return index if own is not None and other is not None and _steps(own) == _steps(other) else -1
+
+
+def _steps(tensor: torch.Tensor) -> tuple[Any, ...]:
+    pairs = zip(tensor.shape, tensor.stride(), strict=True)
+    return (tensor.dtype, *((extent, stride if extent > 1 else 0) for extent, stride in pairs))
+
+
+def _lies(operand: Operand, tensor: torch.Tensor, problem: Any) -> tuple[int, ...]:
+    """How an operand lies, as `Operand` of tilewright/launcher.hpp takes it from its device on."""
+    name = str(tensor.dtype).removeprefix("torch.")
+    own = operand.raw(problem) if tensor.element_size() == 1 else None
+    types = (own, "uint8") if own else (name, name)
+    of = (max(tensor.get_device(), 0), *(number for each in types for number in _dlpack(each)))
+    strided = isinstance(operand, ScaleColumns) and operand.strided(problem)
+    if not isinstance(operand, Matrix) and not strided:
+        return (*of, -1, tensor.numel())
+    pairs = zip(tensor.shape, tensor.stride(), strict=True)
+    return (*of, tensor.dim(), *(number for pair in pairs for number in pair))

@@ -1,0 +1,256 @@
+"""The protocol of a call, the same for every op.
+
+Does torch have to see the call? What plan is remembered for such types, shapes, strides and options? What of
+the checks is not in its key? What is to be made? Launch; where the kernel cannot read an address, plan again
+for the addresses; where the binding refuses, let the checks say why.
+
+A warm call costs two or three microseconds, so that its Python is written out for each op's parameters, as
+dataclasses write `__init__`: the text of `gemm` is `print(tilewright.interface.calls.text(op))`.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._C import _len_torch_dispatch_stack as modes
+from torch.compiler import is_dynamo_compiling
+
+from tilewright import context as contexts
+from tilewright.errors import TilewrightError
+from tilewright.interface import registered
+from tilewright.interface.declaration import Operand, Packed
+from tilewright.ops.common import calls, custom_ops
+from tilewright.ops.common.guards import factor, refuse_gradients
+from tilewright.ops.common.plan import MisalignedError, Plan
+from tilewright.ops.common.tactics import parsed
+
+if TYPE_CHECKING:
+    from tilewright.context import Context
+    from tilewright.interface.op import Op, Values
+    from tilewright.interface.signature import Parameter
+
+
+def eager(op: Op, function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function`, with a body."""
+    scope: dict[str, Any] = {
+        "_op": op, "_tracing": is_dynamo_compiling, "_modes": modes, "_current": contexts.current,
+        "_factor": factor, "_outline": calls.outline, "_first": functools.partial(_first, op),
+        "_grad": torch.is_grad_enabled, "_refuse": functools.partial(refuse_gradients, op.name),
+        "_make": torch.empty_strided, "_several": calls.several_devices, "_elsewhere": calls.elsewhere,
+        "_there": calls.run_there, "_realign": functools.partial(_realign, op),
+        "_Misaligned": MisalignedError,
+        "_Ours": TilewrightError, "_Tensor": torch.Tensor, "_recover": functools.partial(_recover, op),
+        "_traced": functools.partial(registered.traced, op),
+    }  # fmt: skip
+    for parameter in op.parameters:
+        scope[f"_default_{parameter.name}"] = parameter.default
+    exec(compile(text(op), f"<tilewright.{op.name}>", "exec"), scope)
+    made: Callable[..., Any] = functools.wraps(function)(scope[op.name])
+    return made
+
+
+def text(op: Op) -> str:
+    """The Python of a call."""
+    return "\n".join(_lines(op)) + "\n"
+
+
+def _lines(op: Op) -> Iterator[str]:  # noqa: PLR0915 (a text reads best in one piece)
+    names = [one.name for one in op.parameters]
+    tensors = [one for one in op.parameters if one.is_tensor]
+    first = next(one.name for one in tensors if one.kind == "tensor")
+    optional = [one.name for one in tensors if one.kind != "tensor"]
+    values = f"dict({', '.join(f'{name}={name}' for name in names)})"
+    operands, numbers = ", ".join(_launched(op)), ", ".join(_numbers(op))
+    call = f"*_operands, {numbers}" if op.may_fill else f"{operands}, {numbers}"
+
+    yield f"def {op.name}({_parameters(op)}):"
+    yield "    if _tracing() or _modes():"
+    yield f"        return _traced({values})"
+    yield "    _context = _current()"
+    for name in op.numbers:
+        yield f"    if type({name}) is not float:"
+        yield f"        {name} = _factor({name!r}, {name})"
+    yield "    try:"
+    yield f"        _key = ({', '.join(_key(op))},)"
+    yield "        _plan = _context.plans.get(_key)"
+    yield "    except (AttributeError, TypeError, RuntimeError):"
+    yield "        _key = _plan = None"
+    yield "    if _plan is None:"
+    yield f"        _plan = _first(_context, _key, {values})"
+    yield "        if _plan is None:"
+    yield f"            return _traced({values})"
+    yield "    else:"
+    yield "        _plan.used = True"
+    wants = " or ".join(
+        f"{one.name}.requires_grad" if one.kind == "tensor" else f"({one.name} is not None and {_grad(one)})"
+        for one in tensors
+    )
+    yield f"        if ({wants}) and _grad():"
+    yield f"            _refuse({', '.join(f'{one.name}={one.name}' for one in tensors)})"
+    for name, number in _unread(op):
+        yield f"    if {number} == 0:"
+        yield f"        {name} = None"
+    if op.numbers:
+        yield "    if _plan.recheck is not None:"
+        yield f"        _plan.recheck({', '.join(op.numbers)})"
+    yield f"    _given = {', '.join(op.written)}"
+    if "out" in optional:
+        yield "    if out is None:"
+        yield "        out = _make(_plan.shape, _plan.strides, dtype=_plan.dtype, device=_plan.device)"
+    if op.may_fill:
+        yield f"    _operands = ({operands})"
+        yield "    if _plan.fills:"
+        yield "        _operands = _op.fill(_plan.arguments, _operands)"
+    yield "    try:"
+    yield "        if (_launch := _plan.quick) is not None:"
+    yield f"            if _status := _launch({call}, None):"
+    yield "                _plan.fail(_status)"
+    yield f"        elif _several() and _elsewhere({first}):"
+    yield f"            _there(_plan, ({call}))"
+    yield "        else:"
+    yield f"            _plan.run(({call}))"
+    yield "    except _Misaligned:"
+    yield f"        _realign(_context, _key, _plan, {values}, ({call}))"
+    yield "    except _Ours:"
+    yield "        raise"
+    yield "    except (RuntimeError, TypeError, ValueError):"
+    yield f"        return _recover(_context, {values}, _given)"
+    if len(op.written) == 1:
+        yield "    return out"
+    else:
+        indices = [op.interface.names.index(name) for name in op.written]
+        yield (
+            f"    return {', '.join(f'_operands[{index}]' for index in indices)}"
+            if _always(op)
+            else (
+                f"    return {op.written[0]} if _operands[{indices[1]}] is None else "
+                f"({', '.join(f'_operands[{index}]' for index in indices)})"
+            )
+        )
+
+
+def _always(op: Op) -> bool:
+    """Whether every call writes all that the op writes."""
+    return len(op.variants()) == 1
+
+
+def _grad(one: Parameter) -> str:
+    return (
+        f"getattr({one.name}, 'requires_grad', False)" if one.kind == "scale" else f"{one.name}.requires_grad"
+    )
+
+
+def _parameters(op: Op) -> str:
+    parts, starred = [], False
+    for one in op.parameters:
+        if one.by_keyword and not starred:
+            parts.append("*")
+            starred = True
+        given = "" if one.default is inspect.Parameter.empty else f"=_default_{one.name}"
+        parts.append(one.name + given)
+    return ", ".join(parts)
+
+
+def _launched(op: Op) -> list[str]:
+    """The launcher's operands, as names or constants."""
+    own = {one.name for one in op.parameters}
+    return [name if name in own else repr(op.constants[name]) for name in op.interface.names]
+
+
+def _numbers(op: Op) -> list[str]:
+    own = {one.name for one in op.parameters}
+    found = [number.name for number in op.interface.numbers]
+    return [name if name in own else repr(op.constants[name]) for name in found]
+
+
+def _unread(op: Op) -> list[tuple[str, str]]:
+    """Operands that are not read where a number is 0, with the number."""
+    own = {one.name for one in op.parameters}
+    return [(one.name, one.unread_if_zero) for one in op.interface.operands if one.unread_if_zero in own]
+
+
+def _key(op: Op) -> Iterator[str]:
+    """What plans are remembered by: of tensors how they lie, of options their values, of numbers whether they
+    are 0, where that decides what is read."""
+    declared = {one.name: one for one in op.interface.operands}
+    yield repr(op.name)
+    several = []
+    placed = False
+    for one in op.parameters:
+        name = one.name
+        if one.kind == "tensor":
+            yield from _lies(name, declared[name])
+            if not placed:
+                yield f"{name}.get_device()"
+                placed = True
+        elif one.kind == "scale":
+            several.append((name, f"_outline({name}) if isinstance({name}, _Tensor) else type({name})"))
+        elif one.is_tensor and name == "out":
+            yield "None if out is None else (type(out), out.dtype, out.shape, out.stride())"
+        elif one.is_tensor:
+            several.append((name, f"_outline({name})"))
+        elif one.kind == "integers":
+            yield f"tuple({name})"
+        elif one.kind != "number":
+            yield name
+    if several:
+        absent = " and ".join(f"{name} is None" for name, _ in several)
+        yield f"None if {absent} else ({', '.join(outline for _, outline in several)},)"
+    for _, number in _unread(op):
+        yield f"{number} == 0"
+
+
+def _lies(name: str, operand: Operand) -> Iterator[str]:
+    yield from (f"type({name})", f"{name}.dtype")
+    if not isinstance(operand, Packed):  # of what is packed the launcher looks at the number of elements
+        yield from (f"{name}.shape", f"{name}.stride()")
+
+
+def _first(op: Op, context: Context, key: Any, values: Values) -> Plan | None:
+    """The plan of a call for which none is remembered; None where torch has to see the call."""
+    if custom_ops.special(*(values[name] for name in op.tensors)):
+        return None
+    made = plan(op, context, op.check(context, values), values)
+    if key is not None:
+        context.remember(key, made)
+    return made
+
+
+def plan(
+    op: Op,
+    context: Context,
+    arguments: Any,
+    values: Values,
+    addresses: frozenset[tuple[str, int]] = frozenset(),
+) -> Plan:
+    """The plan of a call whose arguments are checked."""
+    options = op.options(values)
+    if "out_dtype" in options:
+        options["out_dtype"] = arguments.dtype
+    again = functools.partial(op.function, **options)
+    return op.plan(context, arguments, parsed(values["tactic"]), again, addresses)
+
+
+def _realign(  # noqa: PLR0917 (a call's state)
+    op: Op, context: Context, key: Any, first: Plan, values: Values, call: tuple[Any, ...]
+) -> None:
+    """Carries out a call whose addresses the planned kernel cannot read."""
+    lie = calls.addresses(first.tensors(call))
+    made = calls.for_addresses(
+        context, op.name, key, lie, lambda lie: plan(op, context, first.arguments, values, lie)
+    )
+    calls.run_there(made, call)
+
+
+def _recover(op: Op, context: Context, values: dict[str, Any], given: Any) -> Any:
+    """After an error of the binding, which is being handled: it sees what the key leaves out, as the devices
+    of most operands, and the checks say it better. What functorch wraps looks ordinary until then."""
+    values.update({op.written[0]: given} if len(op.written) == 1 else zip(op.written, given, strict=True))
+    if custom_ops.special(*(values[name] for name in op.tensors)):
+        return registered.traced(op, values)
+    op.check(context, values)
+    raise  # noqa: PLE0704 (what is being handled)

@@ -1,0 +1,145 @@
+"""The ops as torch knows them: `torch.ops.tilewright.*`, with schemas and fake kernels.
+
+The public functions are the quick way in plain eager calls. They go through these ops where torch has to
+see a call: while torch.compile or torch.export traces, under modes (FakeTensorMode, FlopCounterMode,
+make_fx), for subclasses of tensors, and in functorch's transforms.
+
+An op writes either new tensors or, named `*_out`, those it is given; it answers no alias, so that torch can
+functionalise it. `accumulate` stands for a c that is `out`: a schema has no words for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tilewright import context as contexts
+from tilewright.ops.common import custom_ops
+from tilewright.ops.common.custom_ops import name_of, number, plain
+from tilewright.ops.common.guards import check_flag
+
+if TYPE_CHECKING:
+    from tilewright.interface.op import Op
+    from tilewright.interface.signature import Parameter
+
+
+def register(op: Op) -> None:
+    """Registers an op with all its variants."""
+    for suffix, written in op.variants().items():
+        name = op.name + suffix
+        results = ", ".join(["Tensor"] * len(written))
+        answer = results if len(written) == 1 else f"({results})"
+        schema = f"({', '.join(_schema(op))}) -> {answer}"
+        custom_ops.define(name, schema, _run(op, suffix), _fake(op, suffix), op.flops)
+        schema = f"({', '.join(_schema(op, written))}) -> ()"
+        custom_ops.define(
+            f"{name}_out", schema, _run(op, suffix, out=True), _fake(op, suffix, out=True), op.flops
+        )
+
+
+def _positional(op: Op, written: tuple[str, ...] = ()) -> list[Parameter]:
+    """What comes first in a schema: of an op that writes to what it is given, tensors, and those to write."""
+    first = [one for one in op.parameters if not one.by_keyword and one.name not in op.written]
+    return [one for one in first if one.kind in ("tensor", "optional tensor")] if written else first
+
+
+def _schema(op: Op, written: tuple[str, ...] = ()) -> Iterator[str]:
+    """The parameters of a schema, of an op that writes to some that it is given."""
+    first = _positional(op, written)
+    if written:
+        yield from (f"{one.schema().partition('=')[0]}" for one in first)
+        yield from (f"Tensor({mark}!) {name}" for mark, name in zip("abc", written, strict=False))
+    else:
+        yield from (one.schema() for one in first)
+    yield "*"
+    if written and _twin(op, written):
+        yield "bool accumulate=False"
+    known = {one.name for one in first}
+    yield from (one.schema() for one in op.parameters if one.name not in known and one.name not in op.written)
+
+
+def _twin(op: Op, written: tuple[str, ...]) -> str | None:
+    """The operand that may be what is written, as `accumulate` says."""
+    for operand in op.interface.operands:
+        if operand.twin in written and operand.name in op.tensors and len(written) == 1:
+            return operand.name
+    return None
+
+
+def _values(
+    op: Op, written: tuple[str, ...], given: tuple[Any, ...], named: dict[str, Any]
+) -> dict[str, Any]:
+    """The op's arguments, of those that its schema has."""
+    first = [one.name for one in _positional(op, written)]
+    values = op.defaults() | dict(zip((*first, *written), given, strict=False))
+    values |= {name: each for name, each in named.items() if each is not None or name not in values}
+    if values.pop("accumulate", False):
+        twin = _twin(op, written)
+        assert twin is not None
+        values[twin] = values[written[0]]
+    return values
+
+
+def _run(op: Op, suffix: str, *, out: bool = False) -> Callable[..., Any]:
+    written = op.variants()[suffix] if out else ()
+    order = (*(one.name for one in _positional(op, written)), *written)
+    twin = _twin(op, written)
+    # An op's own defaults stand for an absent value, but where None says something: no schema has them all.
+    implied = {one.name for one in op.parameters if one.default is not None}
+
+    def run(*given: Any, **named: Any) -> Any:
+        for name, one in zip(order, given, strict=False):
+            named[name] = one
+        if named.pop("accumulate", False):
+            named[twin] = named[order[-1]]  # type: ignore[index]
+        for name, one in tuple(named.items()):
+            if one is None and name in implied:
+                del named[name]
+            elif isinstance(one, torch.Tensor):
+                named[name] = plain(one)
+        made = op.function(**named)
+        if not out:
+            return made
+        custom_ops.wrote(*(named[name] for name in written))
+        return None
+
+    return run
+
+
+def _fake(op: Op, suffix: str, *, out: bool = False) -> Callable[..., Any]:
+    written = op.variants()[suffix] if out else ()
+
+    def fake(*given: Any, **named: Any) -> Any:
+        made = op.pretend(contexts.current(), _values(op, written, given, named))
+        return None if out else made[0] if len(made) == 1 else made
+
+    return fake
+
+
+def traced(op: Op, values: dict[str, Any]) -> Any:
+    """A call through torch's dispatcher; torch.compile traces this."""
+    for one in op.parameters:
+        if one.kind == "number":
+            values[one.name] = number(one.name, values[one.name])
+        elif one.kind == "flag":
+            check_flag(one.name, values[one.name])
+            values[one.name] = bool(values[one.name])
+        elif one.kind == "tactic":
+            values[one.name] = name_of(values[one.name])
+    values = op.in_graph(values)
+    suffix = op.variant(values)
+    written = op.variants()[suffix]
+    results = [values.pop(name, None) for name in op.written][: len(written)]
+    if all(result is None for result in results):
+        return getattr(torch.ops.tilewright, op.name + suffix).default(**values)
+    if any(result is None for result in results):  # one op makes all or writes all
+        room = op.room(values)
+        results = [mine if mine is not None else made for mine, made in zip(results, room, strict=True)]
+    twin = _twin(op, written)
+    if twin is not None and values[twin] is results[0]:
+        values |= {twin: None, "accumulate": True}
+    first = [values.pop(one.name) for one in _positional(op, written)]
+    getattr(torch.ops.tilewright, f"{op.name}{suffix}_out").default(*first, *results, **values)
+    return results[0] if len(results) == 1 else tuple(results)

@@ -1,0 +1,66 @@
+"""A public op's parameters, by their annotations: what of them is a tensor, a number, an option."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+Kind = Literal["tensor", "optional tensor", "scale", "number", "dtype", "flag", "word", "integers", "tactic"]
+
+_KINDS: dict[str, Kind] = {
+    "torch.Tensor": "tensor",
+    "torch.Tensor | None": "optional tensor",
+    "float | torch.Tensor | None": "scale",
+    "float": "number",
+    "torch.dtype": "dtype",
+    "torch.dtype | None": "dtype",
+    "bool": "flag",
+    "str": "word",
+    "str | None": "word",
+    "Sequence[int]": "integers",
+    "Tactic | str | None": "tactic",
+}
+# As schemas of torch's ops have them. What a schema cannot say of a default, None stands for.
+_SCHEMAS: dict[Kind, str] = {
+    "tensor": "Tensor",
+    "optional tensor": "Tensor?",
+    "scale": "Tensor?",
+    "number": "float",
+    "dtype": "ScalarType?",
+    "flag": "bool",
+    "word": "str?",
+    "integers": "int[]?",
+    "tactic": "str?",
+}
+
+
+class Parameter(NamedTuple):
+    name: str
+    kind: Kind
+    default: Any  # `inspect.Parameter.empty` where there is none
+    by_keyword: bool  # alone
+
+    @property
+    def is_tensor(self) -> bool:
+        return self.kind in ("tensor", "optional tensor", "scale")
+
+    def schema(self) -> str:
+        """As a schema declares it."""
+        kind = _SCHEMAS[self.kind]
+        if self.default is inspect.Parameter.empty:
+            return f"{kind} {self.name}"
+        if self.kind == "word" and self.default is not None:
+            return f'str {self.name}="{self.default}"'
+        default = self.default if isinstance(self.default, (bool, float)) else None
+        return f"{kind} {self.name}={default}"
+
+
+def parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
+    """In the function's order. Its annotations are the ones above."""
+    found = []
+    for parameter in inspect.signature(function).parameters.values():
+        kind = _KINDS[str(parameter.annotation)]
+        keyword = parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        found.append(Parameter(parameter.name, kind, parameter.default, keyword))
+    return tuple(found)

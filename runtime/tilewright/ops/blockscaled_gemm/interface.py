@@ -1,0 +1,69 @@
+"""What the kernels of `blockscaled_gemm` take."""
+
+from __future__ import annotations
+
+from tilewright.interface.declaration import TMA_BYTES, Interface, Matrix, Number, Packed
+from tilewright.ops.blockscaled_gemm.problem import c_type
+from tilewright.ops.common.tactics import MATRIX_TACTIC
+from tilewright.types import TYPES, scale_type
+
+INTERFACE = Interface(
+    family="blockscaled_gemm",
+    text="""
+Arguments of a `blockscaled_gemm` kernel, in the caller's terms:
+
+  D[m,n] = alpha * sum over k of (A[m,k] * SFA[m,k/block]) (B[n,k] * SFB[n,k/block]) + beta * C[m,n]
+
+Scale factors lie in the 128x4 layout: that of row r and column c of a matrix with k columns of data is at
+
+  ((r/128) * KT + c/4) * 512 + (r%32) * 16 + ((r%128)/32) * 4 + c%4,   KT = ceil(ceil(k/block) / 4)
+
+so rows are padded to 128 and columns to 4, with zeros.
+
+A kernel compiled with swapped operands swaps them itself; nothing here changes for it.
+""",
+    extents=("m", "n", "k", "batch"),  # k in elements
+    operands=(
+        Matrix(
+            "a", "[m, k], k contiguous; FP4 lies two to a byte, the even index in the low nibble",
+            rows="m", columns="k", type="a", alignment=TMA_BYTES, raw=lambda problem: TYPES[problem.a].torch,
+        ),
+        Matrix(
+            "b", "[n, k], likewise",
+            rows="k", columns="n", type="b", contiguous="rows", alignment=TMA_BYTES,
+            raw=lambda problem: TYPES[problem.b].torch,
+        ),
+        Packed(
+            "a_descale", "of A",
+            field="scale_a", alignment=TMA_BYTES, raw=lambda problem: scale_type(problem.a),
+        ),
+        Packed(
+            "b_descale", "of B",
+            field="scale_b", alignment=TMA_BYTES, raw=lambda problem: scale_type(problem.b),
+        ),
+        Matrix(
+            "c", "[m, n]; null where beta is 0; may be d",
+            rows="m", columns="n", type=lambda problem: c_type(problem.d), alignment=TMA_BYTES, twin="out",
+            unread_if_zero="beta",
+        ),
+        Matrix(
+            "out", "[m, n]", field="d", pointer="void*",
+            rows="m", columns="n", type="d", alignment=TMA_BYTES, written=True,
+            raw=lambda problem: TYPES[problem.d].torch,
+        ),
+        Packed(
+            "out_descale", "the scale factors of a D that the epilogue quantises, else null",
+            field="scale_d", pointer="void*", alignment=TMA_BYTES, written=True,
+            raw=lambda problem: scale_type(problem.d),
+        ),
+        Packed("alpha", "one device float, or null for 1", pointer="const float*"),
+        Packed(
+            "out_global_scale", "one device float: the global scale of a NVFP4 D, else null",
+            field="scale_d_global", pointer="const float*",
+        ),
+    ),
+    numbers=(Number("beta", "of C"),),
+    tactic=MATRIX_TACTIC,
+    strides_text="Elements (not bytes, for FP4 too) between rows, and between matrices of a batch. The scale "
+    "factors of a batch follow each other.",
+)  # fmt: skip
