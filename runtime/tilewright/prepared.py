@@ -23,8 +23,9 @@ from tilewright.interface import calls
 from tilewright.interface.op import Op, Operands, Values
 from tilewright.interface.publish import published
 from tilewright.library import Launcher
-from tilewright.ops.common.calls import addresses, several_devices
+from tilewright.ops.common.calls import addresses
 from tilewright.ops.common.custom_ops import special
+from tilewright.ops.common.gpus import several_devices
 from tilewright.ops.common.guards import dims, factor, refuse_gradients
 from tilewright.ops.common.plan import UNPLANNED, DirectPlan, Plan
 

@@ -5,7 +5,7 @@ the checks is not in its key? What is to be made? Launch; where the kernel canno
 for the addresses; where the binding refuses, let the checks say why.
 
 A warm call costs two or three microseconds, so that its Python is written out for each op's parameters, as
-dataclasses write `__init__`: the text of `gemm` is `print(tilewright.interface.calls.text(op))`.
+dataclasses write `__init__`: `text(op)` is what is written.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tilewright import context as contexts
 from tilewright.errors import TilewrightError
 from tilewright.interface import registered
 from tilewright.interface.declaration import Operand, Packed
-from tilewright.ops.common import calls, custom_ops
+from tilewright.ops.common import calls, custom_ops, gpus
 from tilewright.ops.common.guards import factor, refuse_gradients
 from tilewright.ops.common.plan import MisalignedError, Plan
 from tilewright.ops.common.tactics import parsed
@@ -40,7 +40,7 @@ def eager(op: Op, function: Callable[..., Any]) -> Callable[..., Any]:
         "_op": op, "_tracing": is_dynamo_compiling, "_modes": modes, "_current": contexts.current,
         "_factor": factor, "_outline": calls.outline, "_first": functools.partial(_first, op),
         "_grad": torch.is_grad_enabled, "_refuse": functools.partial(refuse_gradients, op.name),
-        "_make": torch.empty_strided, "_several": calls.several_devices, "_elsewhere": calls.elsewhere,
+        "_make": torch.empty_strided, "_several": gpus.several_devices, "_elsewhere": gpus.elsewhere,
         "_there": calls.run_there, "_realign": functools.partial(_realign, op),
         "_Misaligned": MisalignedError,
         "_Ours": TilewrightError, "_Tensor": torch.Tensor, "_recover": functools.partial(_recover, op),

@@ -1,11 +1,12 @@
 """A public op: what its family says of it, and what follows from its signature.
 
     @public(Multiply())
-    def gemm(a: torch.Tensor, b: torch.Tensor, *, out: torch.Tensor | None = None, ...) -> torch.Tensor:
+    def product(a: torch.Tensor, b: torch.Tensor, *, out: torch.Tensor | None = None) -> torch.Tensor:
         '''What it computes, its arguments, what it answers and raises.'''
 
-What `public` (`interface.publish`) makes of it has this signature and docstring. It runs the one protocol of all ops
-(`interface.calls`), is known to torch (`interface.registered`) and can be prepared (`tilewright.prepared`).
+What `public` (`interface.publish`) makes of it has this signature and docstring. It runs the one protocol of
+all ops (`interface.calls`), is known to torch (`interface.registered`) and can be prepared
+(`tilewright.prepared`).
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -24,16 +23,6 @@ def outline(tensor: torch.Tensor | None) -> Any:
         return None
     # The type: of what is not quite a tensor (a fake one, say) no plan is remembered, and none is found.
     return (type(tensor), tensor.dtype, tensor.shape, tensor.stride(), tensor.get_device())
-
-
-@functools.cache
-def several_devices() -> bool:
-    return bool(torch.cuda.device_count() > 1)
-
-
-def elsewhere(tensor: torch.Tensor) -> bool:
-    """Whether the tensor's GPU is not the current one, on which launches go."""
-    return bool(tensor.is_cuda and tensor.get_device() != torch.cuda.current_device())
 
 
 def addresses(tensors: Mapping[str, torch.Tensor]) -> frozenset[tuple[str, int]]:
