@@ -111,7 +111,11 @@ def _spoil(chance: random.Random, project: Path) -> Case:
     done = []
     for _ in range(chance.choice((1, 1, 1, 2))):
         path = chance.choice(sorted(each for glob in target.paths for each in project.glob(glob)))
-        done.append(f"{path.relative_to(project)}: {_spoil_file(chance, path, target)}")
+        try:
+            what = _spoil_file(chance, path, target)
+        except OSError as error:  # it was reached through a link that was spoilt before
+            what = error.strerror or "gone"
+        done.append(f"{path.relative_to(project)}: {what}")
     return Case(target.name, "; ".join(done), chance.choice(target.commands))
 
 
