@@ -87,6 +87,7 @@ def report(opcodes: Mapping[str, int], **changed: object) -> dict[str, object]:
         (["HGMMA"], {"HGMMA.64x8x16.F32.BF16": 8}, True),
         (["HGMMA"], {"HMMA.16816.F32": 8}, False),  # the warp-level path of sm_80
         (["HGMMA"], {}, False),
+        (["HMMA"], {"UTCHMMA.2CTA": 8}, False),  # the pattern stands within another opcode
         (["QGMMA"], {"HGMMA.64x8x16.F32": 8}, False),
         ([r"UTCOMMA\.2CTA"], {"UTCOMMA.4X": 8}, False),
         ([r"UTCOMMA\.2CTA\.4X"], {"UTCOMMA.2CTA.4X": 8}, True),
@@ -146,13 +147,15 @@ def test_a_record_keeps_what_tells_paths_apart() -> None:
     ("changed", "kind"),
     [
         ({"warnings": parse_ptxas(PTXAS).warnings}, "serialized_mma"),
+        ({"warnings": parse_ptxas(PTXAS.replace("C7510", "C7520")).warnings}, "serialized_mma"),
         ({"spill_load_bytes": 4, "stack_bytes": 8}, "spills"),
         ({"stack_bytes": 8}, "stack"),
         ({"smem_bytes": 8}, "facts"),
+        ({"threads": 129}, "facts"),
     ],
 )
 def test_what_costs_speed_fails_only_a_strict_build(changed: dict[str, object], kind: str) -> None:
-    (finding,) = judge(record(smem_bytes=7), report({}, **changed))
+    (finding,) = judge(record(smem_bytes=7, threads=128), report({}, **changed))
     assert finding.kind == kind
     assert finding.fatal(strict=True)
     assert not finding.fatal(strict=False)

@@ -89,6 +89,14 @@ def test_a_product_leaves_out_what_rules_reject_and_counts_it() -> None:
     assert expansion.rejected[0].verdict.reason == "256 rows > 128"
 
 
+def test_the_rule_that_rejects_most_is_named_first() -> None:
+    expansion, _ = read(
+        HEAD + "configs:\n  - tile: [128x512x64, 256x64x64, 256x32x64]\n    dtype: [bf16, e4m3]\n"
+    )
+    assert expansion is not None
+    assert list(expansion.rejections().items()) == [("rows", 2), ("area", 1)]
+
+
 def test_an_explicit_configuration_that_rules_reject_is_a_fault_for_each_rule() -> None:
     assert faults(HEAD + "configs:\n  - tile: 256x512x64\n") == [
         "5:11: this configuration is not legal: area: 131072 elements > 32768 (limit: ours)",

@@ -27,6 +27,7 @@ def matches(*terms: str, name: str = "tiny_bf16_coop", **fields: Any) -> bool:
         (["tile=128x256x64"], True),
         (["tile=128x*"], True),
         (["tile=64x*,128x*"], True),
+        (["tile=64x*, 128x*"], True),
         (["tile=64x*"], False),
         (["fast=true", "stages=auto"], True),
         (["fast=false"], False),

@@ -139,6 +139,32 @@ def test_in_place_accumulation(host: Context) -> None:
     torch.testing.assert_close(out, wanted)
 
 
+def test_a_c_of_all_batches_that_is_one_of_the_results_is_refused(host: Context) -> None:
+    """It has D's address and leading dimension, and would be read after it is written."""
+    a, b = matrix(3, 16, 32), column_major(matrix(3, 32, 24))
+    out = matrix(3, 16, 24, seed=7)
+    before = out.clone()
+    with pytest.raises(ArgumentError, match="out: it overlaps c"):
+        tilewright.gemm(a, b, c=out[0], out=out, beta=1.0)
+    assert torch.equal(out, before)
+
+
+@pytest.mark.parametrize("n", [24, 20])  # 20: b, C and D are copied, with n of 24
+@pytest.mark.parametrize("betas", [(0.0, 0.5), (0.5, 0.0)])
+def test_c_is_added_whatever_a_call_before_did_with_it(
+    host: Context, n: int, betas: tuple[float, float]
+) -> None:
+    """Where beta is 0, C is not read, and may hold anything."""
+    a, b = matrix(16, 32), column_major(matrix(32, n))
+    for beta in betas:
+        # In a wider tensor C lies well enough for TMA: it is copied because D's n is padded.
+        c = matrix(16, 32, seed=7)[:, :n] if beta else torch.full((16, n), float("nan")).bfloat16()
+        added = beta * c.double() if beta else 0
+        torch.testing.assert_close(
+            tilewright.gemm(a, b, c=c, beta=beta), (a.double() @ b.double() + added).bfloat16()
+        )
+
+
 @pytest.mark.parametrize("n", [24, 20])
 def test_results_with_the_batch_between_rows_and_columns(host: Context, n: int) -> None:
     a, b = matrix(16, 3, 32).transpose(0, 1), column_major(matrix(3, 32, n))

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tilewright import scale_factors
+from tilewright import row_shuffle, scale_factors
 from tilewright.errors import ArgumentError, ArgumentTypeError
 
 torch = pytest.importorskip("torch")
@@ -206,3 +206,16 @@ def test_sizes_are_integers(value: object) -> None:
 def test_importing_needs_no_torch() -> None:
     code = "import sys, tilewright.scale_factors as s; s.size(1, 16, 16); assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_rows_are_shuffled_as_the_formula_says() -> None:
+    """Row r of the matrix is stored as row 32*(r/32) + (r%4)*8 + (r%32)/4."""
+    matrix = torch.arange(2 * 96 * 3).reshape(2, 96, 3)
+    stored = row_shuffle.shuffle_rows(matrix)
+    for row in range(96):
+        place = 32 * (row // 32) + row % 4 * 8 + row % 32 // 4
+        assert place == row_shuffle.shuffled_row(row)
+        assert torch.equal(stored[:, place], matrix[:, row])
+    assert torch.equal(row_shuffle.unshuffle_rows(stored), matrix)
+    with pytest.raises(ArgumentError, match="100 rows, wanted a multiple of 32"):
+        row_shuffle.shuffle_rows(torch.zeros(100, 3))

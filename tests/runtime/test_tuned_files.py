@@ -337,6 +337,19 @@ def test_what_needs_newer_headers_than_a_file_is_of_is_not_unseen(
     assert unseen.kernels == ("small", "now")
 
 
+def test_a_kernel_of_another_gpu_does_not_stand(
+    tmp_path: Path, path: Path, header: Header, table, row
+) -> None:
+    """Selection takes no entry whose kernel it could not run."""
+    table(tmp_path / "both" / "generated", "both", [row("small"), row("other", arch="sm_100f")])
+    both = Registry(tmp_path / "both" / "generated", libraries=lambda module: [])
+    files.update(path, header, FAMILY, [entry(32), entry(64, "other")])
+    assert [one.problem.m for one in review(files.read(path), FAMILY, both).standing] == [32]
+    found = tuned(both)
+    assert found.exact(Problem(64, 4096, 4096)) is None
+    assert "other (it does not run on compute capability 9.0" in found.messages[0]
+
+
 def test_a_problem_has_one_entry_also_where_its_kind_has_got_a_field(
     path: Path, header: Header, registry: Registry
 ) -> None:

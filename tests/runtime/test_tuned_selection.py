@@ -10,15 +10,17 @@ import pytest
 
 from tilewright import paths
 from tilewright.context import MAX_CHOICES, Context
-from tilewright.device import B200, H200
+from tilewright.device import B200, H200, DeviceProperties
 from tilewright.errors import NoKernelError
 from tilewright.ops.blockscaled_gemm.family import FAMILY as BLOCKSCALED
 from tilewright.ops.common import selection
-from tilewright.ops.common.selection import BUILT_WITHIN, Choice, choose
+from tilewright.ops.common.estimates import Estimate
+from tilewright.ops.common.selection import Choice, choose
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.gemm.family import FAMILY
 from tilewright.ops.gemm.problem import Problem
 from tilewright.registry import Registry
+from tilewright.table import KernelRecord
 from tilewright.tuning import files
 from tilewright.tuning.files import Entry
 from tilewright.tuning.header import Header
@@ -168,6 +170,44 @@ def test_a_bucket_that_has_not_seen_the_models_first_is_passed_over(
         assert here.choose(48).source == source
 
 
+def estimating(seconds: dict[str, float]) -> Any:
+    """The family, with a model that says so many seconds of each kernel."""
+
+    def estimator(record: KernelRecord, problem: Problem, device: DeviceProperties) -> Any:
+        found = Estimate(seconds[record.name], 1, "math", seconds[record.name], 0.0)
+        return lambda tactic: found
+
+    return replace(FAMILY, estimator=estimator)
+
+
+@pytest.mark.parametrize(("behind", "source"), [(0.01, "bucket"), (0.14, "bucket"), (0.16, "model")])
+def test_how_far_behind_the_models_first_a_bucket_may_be(place, behind: float, source: str) -> None:
+    here = place(*EVERY)
+    here.tune(m64="small")
+    family = estimating({"big": 1e-3, "medium": 2e-3, "split": 2e-3, "small": 1e-3 * (1 + behind)})
+    chosen = here.context.select(family, Problem(48, N, K), H200)
+    assert chosen[2:3] == (source,)
+    assert chosen.tactic.kernel == ("small" if source == "bucket" else "big")
+
+
+@pytest.mark.parametrize(("behind", "wanted"), [(0.01, "medium"), (0.09, "medium"), (0.11, "big")])
+@pytest.mark.parametrize("tuned", [False, True])
+def test_how_far_behind_a_built_kernel_may_be(place, tuned: bool, behind: float, wanted: str) -> None:
+    """Of what is tuned, and of the model's first; further behind, they are worth compiling."""
+    here = place("medium")
+    if tuned:
+        here.tune(m64="big")
+    family = estimating({"big": 1e-3, "medium": 1e-3 * (1 + behind), "split": 2e-3, "small": 2e-3})
+    assert here.context.select(family, Problem(64, N, K), H200).tactic.kernel == wanted
+
+
+def test_an_exact_entry_goes_before_its_neighbours(place) -> None:
+    here = place(*EVERY)
+    here.tune(m48="small", m64="small@swizzle=2", m40="small@swizzle=4")
+    chosen = here.choose(48)
+    assert (chosen.source, str(chosen.tactic)) == ("tuned", "small")
+
+
 def test_a_bucket_must_be_legal(tmp_path: Path, table, row, built, monkeypatch: pytest.MonkeyPatch) -> None:
     """In layout nn, m is contiguous in A: a kernel that takes m of 64 does not take every m."""
     monkeypatch.setenv("TILEWRIGHT_TUNED", str(tmp_path / "tuned"))
@@ -198,7 +238,6 @@ def test_a_tuned_kernel_that_is_not_built(place, monkeypatch: pytest.MonkeyPatch
     chosen = here.choose(2048)
     assert (chosen.source, chosen.tactic.kernel) == ("model", "small")
     assert "about as good as big, which is tuned, not built" in chosen.why
-    assert BUILT_WITHIN < 1
 
 
 def test_without_jit_only_built_ones_count(place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,6 +246,7 @@ def test_without_jit_only_built_ones_count(place, monkeypatch: pytest.MonkeyPatc
     here.tune(m2048="big", m64="small")
     assert here.choose(2048)[2:3] == ("model",)
     assert here.choose(2048).tactic.kernel == "medium"
+    assert "; big, which is tuned for it, is not built (TILEWRIGHT_JIT=0)" in here.choose(2048).why
     assert here.choose(3000).tactic.kernel == "medium"  # nor by bucket
     assert "TILEWRIGHT_JIT=0" in here.choose(3000).why
     assert here.choose(64).source == "tuned"

@@ -153,6 +153,16 @@ def test_stages_time_fewer_tactics_more_often(registry: Registry) -> None:
     assert len(clock.quicks) == len({name for name, _ in clock.quicks}), "nothing is screened twice"
 
 
+def test_the_models_first_is_timed_again_however_long_its_quick_time_was(registry: Registry) -> None:
+    """The GPU's clocks still rise while it is taken."""
+    names = order(registry)
+    others = dict.fromkeys(names[1 : 2 + searching.SEMIFINALISTS], 0.9)
+    clock = Times(registry, {**others, names[0]: 1.1})
+    run(registry, clock)
+    assert names[0] in clock.agains
+    assert len({name for name in clock.agains if "@" not in name}) == searching.SEMIFINALISTS + 1
+
+
 def test_the_fastest_are_varied(registry: Registry) -> None:
     names = order(registry)
     best = f"{names[1]}@raster=along_n,swizzle=4"
@@ -303,3 +313,14 @@ def test_turns_go_round_and_leave_out_what_fails() -> None:
     assert trials.seconds(a) == 2.0, "the median"
     assert trials.timed[b] == Timing(b, None, "it failed at last")
     assert trials.fastest([c, b, a], 5) == [a, c]
+
+
+def test_what_is_wrong_is_told_from_what_fails() -> None:
+    def timer(tactic: Tactic) -> float:
+        raise (WrongResultError if tactic.kernel == "wrong" else LaunchError)("said")
+
+    trials = Trials()
+    trials.measure([Tactic("wrong"), Tactic("fails")], timer)
+    assert trials.failures == [
+        Timing(Tactic("wrong"), None, "said", wrong=True), Timing(Tactic("fails"), None, "said"),
+    ]  # fmt: skip

@@ -1,0 +1,160 @@
+"""Applies small faults to the code, one at a time, and sees whether the tests that should notice do.
+
+    python tests/mutants/mutation.py [--only TEXT] [--lacking] [--write]
+
+mutants.yaml lists them: a file, a text that stands in it once, what replaces it, and the tests that must then
+fail. Each is applied to a private copy of the tree, in which those tests run until the first one fails. First
+all of them run without a fault, and must pass. `--only` takes the mutants whose name or file holds TEXT;
+`--write` writes what became of them to results.json, beside what it says of others. Exits with 1 where one
+survives.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+LIST = HERE / "mutants.yaml"
+RESULTS = HERE / "results.json"
+_SECONDS = 600  # for the tests of one mutant; one that hangs is as good as one that fails
+_FAILED = (1, 2)  # pytest's exit codes: a test fails, a module does not import
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One fault."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+    @property
+    def digest(self) -> str:
+        """Of all that it says: a result is of this."""
+        return hashlib.sha256(json.dumps(asdict(self)).encode()).hexdigest()[:16]
+
+    def apply(self, root: Path) -> str:
+        """Puts the fault into the tree, and answers the file's text before. Raises ValueError where its text
+        does not stand there once."""
+        path = root / self.file
+        before = path.read_text(encoding="utf-8")
+        times = before.count(self.old)
+        if times != 1:
+            raise ValueError(f"{self.name}: {self.old!r} stands {times} times in {self.file}")
+        path.write_text(before.replace(self.old, self.new), encoding="utf-8")
+        return before
+
+
+def mutants() -> list[Mutant]:
+    """All of the list."""
+    return list(_read(yaml.safe_load(LIST.read_text(encoding="utf-8"))))
+
+
+def _read(groups: list[dict[str, Any]]) -> Iterator[Mutant]:
+    """A group is of a file, and says which tests notice where a mutant does not say it itself."""
+    for group in groups:
+        for one in group["mutants"]:
+            tests = one.get("tests", group["tests"])
+            yield Mutant(one["name"], group["file"], one["old"], one["new"], tuple(tests))
+
+
+def copy(target: Path) -> None:
+    """What git tracks, and what it would: the tree as it stands."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    for name in filter(None, listed.split("\0")):
+        if (ROOT / name).is_file():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, target / name)
+
+
+def run(root: Path, tests: Sequence[str]) -> str | None:
+    """The first test that failed; None where all pass. Raises ValueError where there are no such tests."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(root / "generator"), str(root / "runtime")]),
+        "PYTHONDONTWRITEBYTECODE": "1",  # a mutant may be as long as what it replaces, and as old
+    }
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
+    try:
+        done = subprocess.run(
+            command, cwd=root, env=environment, capture_output=True, text=True, timeout=_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return "none ended in time"
+    if done.returncode == 0:
+        return None
+    if done.returncode not in _FAILED:
+        raise ValueError(f"pytest exits {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    first = re.search(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", done.stdout, re.MULTILINE)
+    return first[1] if first else "pytest, before any test"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", default="", metavar="TEXT")
+    parser.add_argument("--lacking", action="store_true", help="Those not known to be killed.")
+    parser.add_argument("--write", action="store_true", help="Write results.json.")
+    given = parser.parse_args()
+    chosen = [one for one in mutants() if given.only in one.name or given.only in one.file]
+    if given.lacking:
+        known = results_of(chosen)
+        chosen = [one for one in chosen if not known.get(one.name, {}).get("killed")]
+    results: dict[str, dict[str, Any]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder) / "tree"
+        copy(root)
+        failed = run(root, sorted({test for one in chosen for test in one.tests}))
+        if failed is not None:
+            raise SystemExit(f"without a mutant, {failed} fails")
+        for one in chosen:
+            before = one.apply(root)
+            failed = run(root, one.tests)
+            (root / one.file).write_text(before, encoding="utf-8")
+            results[one.name] = {"digest": one.digest, "killed": failed is not None, "by": failed}
+            print(f"{failed or 'SURVIVES'}: {one.name} ({one.file})", flush=True)
+            if given.write:
+                _write(results)
+    killed = sum(each["killed"] for each in results.values())
+    print(f"{killed} of {len(results)} killed")
+    return 0 if killed == len(results) else 1
+
+
+def results_of(listed: Sequence[Mutant]) -> dict[str, dict[str, Any]]:
+    """What results.json says of mutants as they are listed."""
+    known: dict[str, Any] = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+    return {
+        one.name: known[one.name] for one in listed if known.get(one.name, {}).get("digest") == one.digest
+    }
+
+
+def _write(found: dict[str, dict[str, Any]]) -> None:
+    """Beside the results of others, in the order of the list."""
+    known, listed = results_of(mutants()) | found, [one.name for one in mutants()]
+    lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(known[name])}" for name in listed if name in known)
+    RESULTS.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8", newline="\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
