@@ -141,7 +141,6 @@
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x80x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x80x128_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x8x256_lean_coop_fastacc_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x8x256_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x96x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x96x128_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x96x128_lean_pingpong_fastacc) \
@@ -203,7 +202,6 @@
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x88x256_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x88x256_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x8x256_lean_coop_fastacc_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x8x256_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x96x256_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x96x256_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x96x256_lean_pingpong) \

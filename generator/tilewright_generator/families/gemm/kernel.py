@@ -126,7 +126,7 @@ def build(config: GemmConfig) -> dict[str, Any]:
     pdl = "CUTLASS_GDC_ENABLED=1" if config.scheduler == "stream_k" else "CUTLASS_ENABLE_GDC_FOR_SM90=1"
     return {
         "arch": config.arch,
-        "defines": [pdl] if config.pdl else [],
+        "defines": [pdl] if config.pdl and not lean(config) else [],
         "instructions": [_INSTRUCTIONS.get(config.a, "HGMMA")],
     }
 
