@@ -171,20 +171,15 @@ def _watch_launches(launched: Callable[[str], None]) -> None:
     """Has every launcher that is made from now on say so when it is called."""
     from tilewright.library import Launcher, Library  # noqa: PLC0415
 
-    make, fix = Library.launcher, Library.fixed
+    make = Library.launcher
 
-    def watched(kernel: str, inner: Launcher) -> Launcher:
+    def launcher(self: Library, kernel: str, made: Any) -> Launcher:
+        inner = make(self, kernel, made)
+
         def launch(*arguments: Any) -> int:
             launched(kernel)
             return inner(*arguments)
 
-        launch.kernel, launch.inner = kernel, inner  # type: ignore[attr-defined]
         return launch
 
-    def launcher(self: Library, kernel: str, options: Any) -> Launcher:
-        return watched(kernel, make(self, kernel, options))
-
-    def fixed(self: Library, launcher: Any, layouts: Any) -> Launcher:
-        return watched(launcher.kernel, fix(self, launcher.inner, layouts))
-
-    Library.launcher, Library.fixed = launcher, fixed  # type: ignore[method-assign, assignment]
+    Library.launcher = launcher  # type: ignore[method-assign]
