@@ -55,7 +55,7 @@ double element(void const* data, int64_t at) {
 struct Nvfp4 {
   using Element = E2m1;
   static constexpr int kBlock = 16, kBits = 4;
-  static double scale(int code) { return E4m3::decode(code); }
+  static double scale(int code) { return (code & 0x7F) == 0x7F ? std::nan("") : E4m3::decode(code); }
 };
 struct Mxfp4 {
   using Element = E2m1;

@@ -11,12 +11,14 @@ from typing import Any
 
 import torch
 
+from tilewright import scale_factors
 from tilewright.ops.blockscaled_gemm.arguments import Arguments, per_byte
 from tilewright.ops.blockscaled_gemm.interface import INTERFACE
 from tilewright.ops.blockscaled_gemm.placement import Placement
-from tilewright.ops.blockscaled_gemm.problem import QUANTIZED_OUTPUTS
+from tilewright.ops.blockscaled_gemm.problem import BLOCK, QUANTIZED_OUTPUTS, SCALE_LAYOUT
 from tilewright.ops.common import memory, plan
 from tilewright.ops.common.formats import as_bytes
+from tilewright.ops.common.operands import Operand
 
 OPERANDS = INTERFACE.names
 
@@ -61,6 +63,8 @@ class PaddedPlan(plan.Plan):
         )
         arguments: Arguments = self.arguments
         place, d = self._placement, arguments.d
+        a_descale = self._without_padding(a_descale, arguments.a, arguments.m)
+        b_descale = self._without_padding(b_descale, arguments.b, arguments.n)
         a, a_descale = self._operand("a", a, a_descale, arguments.a.dtype, arguments.m)
         b, b_descale = self._operand("b", b.mT, b_descale, arguments.b.dtype, place.n)
         if c is not None and "c" in place.copies:
@@ -77,6 +81,16 @@ class PaddedPlan(plan.Plan):
             as_bytes(out).copy_(as_bytes(made)[..., : arguments.n // per_byte(d)])
         if "out_descale" in place.copies:
             as_bytes(out_descale).view(-1).copy_(as_bytes(made_descale).view(-1))
+
+    def _without_padding(self, scales: torch.Tensor, operand: Operand, rows: int) -> torch.Tensor:
+        """Scale factors whose padding is 0, where k is padded by whole blocks: they would be read as those of
+        its zeros, and zero times NaN is NaN."""
+        k, block = self.arguments.k, BLOCK[operand.dtype]
+        if -(-self._placement.k // block) == -(-k // block):
+            return scales
+        buffers = as_bytes(scales).reshape(operand.batch, -1)
+        plain = scale_factors.unswizzle(buffers, rows, k, block, SCALE_LAYOUT)
+        return scale_factors.swizzle(plain, SCALE_LAYOUT).view(scales.dtype)
 
     def _operand(
         self, name: str, matrix: torch.Tensor, scales: torch.Tensor, dtype: str, rows: int
