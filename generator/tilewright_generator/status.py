@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright import reading
 from tilewright.errors import UnreadableFileError
-from tilewright.schema import Integer, Object, fields
+from tilewright.schema import Integer, Map, Object, String, fields
 from tilewright_generator.errors import DriftError
 from tilewright_generator.project import Project
 
@@ -148,31 +148,35 @@ def page(modules: Modules) -> str:
 
 
 def faults(project: Project, modules: Modules, *, release: bool = False) -> list[str]:
-    """What the records must not say: that a kernel's run failed, and that more rows are stale than
-    benchmarks/results/stale.json allows; none may be at a release."""
+    """What the records must not say: that a kernel's run failed, and that more rows are stale, but for what
+    benchmarks/results/stale.json allows; nothing of that is allowed at a release."""
     found = [verdict for _, several in modules for verdict in several]
+    allowed = _allowed(project, release)
+    known = allowed.get("failed", {})
     failed = [verdict.name for verdict in found if verdict.run == FAILED]
-    said = [f"{name}: its last run on a GPU failed" for name in failed]
-    for what, most in _most_stale(project, release).items():
+    said = [f"{name}: its last run on a GPU failed" for name in failed if name not in known]
+    said += [f"{name}: stale.json lists it as failed, and it is not" for name in known if name not in failed]
+    for what in ("compiled", "run"):
         stale = sum(getattr(verdict, what) == STALE for verdict in found)
-        if stale > most:
-            said.append(f"{stale} rows of what was {what} are stale, and {most} may be")
+        if what in allowed and stale > allowed[what]:
+            said.append(f"{stale} rows of what was {what} are stale, and {allowed[what]} may be")
     return said
 
 
-def _most_stale(project: Project, release: bool) -> dict[str, int]:
-    """The rows that may be stale, by what they say of kernels; nothing is bounded where the file is missing.
+def _allowed(project: Project, release: bool) -> dict[str, Any]:
+    """How many rows may be stale, by what they say of kernels, and the kernels that failed and wait for a GPU
+    to run again on, each with what was wrong and mended. Nothing is bounded where the file is missing.
 
     Raises UnreadableFileError where the file is not such a one.
     """
-    path = project.root / MOST_STALE
     if release:
         return {"compiled": 0, "run": 0}
+    counts, failed = fields(("compiled", "run"), Integer()), {"failed": Map(String())}
     try:
-        most: dict[str, int] = reading.load_json(path, Object(fields(("compiled", "run"), Integer())))
+        allowed: dict[str, Any] = reading.load_json(project.root / MOST_STALE, Object(counts, failed))
     except FileNotFoundError:
         return {}
-    return most
+    return allowed
 
 
 def _counts(found: Iterable[Verdict]) -> list[int]:

@@ -173,6 +173,20 @@ def test_rows_that_are_stale_are_counted(project: Path) -> None:
     assert f"{kernels} rows of what was run are stale, and 0 may be" in released.out
 
 
+def test_a_failed_row_is_allowed_by_name_alone_and_while_it_fails(project: Path) -> None:
+    name = first_row(project).split("`")[1]
+    listed = f'{{"compiled": 0, "run": 0, "failed": {{"{name}": "what was wrong"}}}}'
+    done = allow(project, listed)
+    assert (done.code, f"{name}: stale.json lists it as failed, and it is not" in done.out) == (1, True)
+    rewrite(project, lambda row: row.update(passed=False))
+    run_in_a_process("status", "--write", "--root", project)
+    assert allow(project, '{"compiled": 0, "run": 0}').code == 1
+    assert allow(project, listed.replace(name, f"{name}_")).code == 1
+    done = allow(project, listed)
+    assert done.code == 0, done.out
+    assert run_in_a_process("status", "--check", "--release", "--root", project).code == 1
+
+
 def test_a_release_is_checked_not_written(project: Path) -> None:
     done = run_in_a_process("status", "--write", "--release", "--root", project)
     assert (done.code, "--release goes with --check" in done.err) == (2, True)
