@@ -12,6 +12,7 @@ all ops (`interface.calls`), is known to torch (`interface.registered`) and can 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from inspect import Parameter as Declared
 from types import MappingProxyType
 from typing import Any
@@ -107,11 +108,11 @@ class Op:
         """The parameters of some kinds."""
         return tuple(one.name for one in self.parameters if one.kind in kinds)
 
-    @property
+    @cached_property
     def numbers(self) -> tuple[str, ...]:
         return self.of(("number",))
 
-    @property
+    @cached_property
     def tensors(self) -> tuple[str, ...]:
         return tuple(one.name for one in self.parameters if one.is_tensor)
 

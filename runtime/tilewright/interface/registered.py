@@ -85,19 +85,19 @@ def _values(
 def _run(op: Op, suffix: str, *, out: bool = False) -> Callable[..., Any]:
     written = op.variants()[suffix] if out else ()
     order = (*(one.name for one in _positional(op, written)), *written)
-    twin = _twin(op, written)
-    # An op's own defaults stand for an absent value, but where None says something: no schema has them all.
-    implied = {one.name for one in op.parameters if one.default is not None}
+    twin = _twin(op, written) if out else None
+    # Where a schema has no words for a default, None stands for it.
+    implied = [one.name for one in op.parameters if one.default is not None and not one.is_tensor]
 
     def run(*given: Any, **named: Any) -> Any:
-        for name, one in zip(order, given, strict=False):
-            named[name] = one
-        if named.pop("accumulate", False):
-            named[twin] = named[order[-1]]  # type: ignore[index]
-        for name, one in tuple(named.items()):
-            if one is None and name in implied:
+        named.update(zip(order, given, strict=False))
+        if twin is not None and named.pop("accumulate", False):
+            named[twin] = named[written[0]]
+        for name in implied:
+            if named.get(name, name) is None:
                 del named[name]
-            elif isinstance(one, torch.Tensor):
+        for name in op.tensors:
+            if (one := named.get(name)) is not None and type(one) is not torch.Tensor:
                 named[name] = plain(one)
         made = op.function(**named)
         if not out:
