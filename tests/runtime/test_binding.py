@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,25 @@ def test_the_headers_of_arguments_are_as_declared(interface: Any) -> None:
     """Where this fails: `python -m tilewright.interface.headers`."""
     path = paths.include_dir() / "tilewright" / interface.family / "args.h"
     assert path.read_text(encoding="utf-8") == arguments_header(interface)
+
+
+@pytest.mark.parametrize("interface", [INTERFACE, BLOCKSCALED, QUANTIZE], ids=lambda one: one.family)
+def test_a_compiler_lays_arguments_out_as_python_does(interface: Any, tmp_path: Path) -> None:
+    kind, args = struct(interface), f"tilewright_{interface.family}_args"
+    lines = ["#include <cstddef>", f'#include "tilewright/{interface.family}/args.h"']
+    lines += [f"static_assert(sizeof({args}) == {ctypes.sizeof(kind)});"]
+    members = [member for member, *_ in kind._fields_]
+    lines += [f"static_assert(offsetof({args}, {one}) == {getattr(kind, one).offset});" for one in members]
+    members = interface.tactic.members
+    of = dict(kind._fields_)["tactic"]  # type: ignore[misc]
+    lines += [
+        f"static_assert(offsetof({interface.tactic.name}, {one}) == {getattr(of, one).offset});"
+        for one in members
+    ]
+    source = tmp_path / "layout.cc"
+    source.write_text("\n".join(lines) + "\n")
+    command = ["g++", "-std=c++17", "-fsyntax-only", f"-I{paths.include_dir()}", str(source)]
+    subprocess.run(command, check=True)
 
 
 @pytest.mark.parametrize("name", ["host_absent", "no_such_kernel"])
