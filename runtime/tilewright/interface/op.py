@@ -33,19 +33,18 @@ class Op:
     """What is special about a public op. Its family overrides what does not follow from the signature."""
 
     interface: Interface
-    family: str
-    written: tuple[str, ...] = ("out",)  # what it makes where a call brings none, and answers
-    passed: tuple[str, ...] = (
-        "a",
-        "b",
-        "out",
-    )  # what a prepared call passes, the first two or three in order
-    replaced: tuple[str, ...] = ()  # what it replaces at no cost
-    may_fill: bool = False  # whether there are plans that `fill` a call's operands
-    constants: Values = MappingProxyType(
-        {}
-    )  # of operands and numbers that the launcher has, and the op has not
-    flops: Callable[..., int] | None = None  # for FlopCounterMode, of the tensors' shapes
+    written: tuple[str, ...] = ("out",)
+    """What the op makes where a call brings none, and answers."""
+    passed: tuple[str, ...] = ("a", "b", "out")
+    """What a prepared call passes, in order."""
+    replaced: tuple[str, ...] = ()
+    """What a prepared call replaces by keyword at no cost."""
+    may_fill: bool = False
+    """Whether there are plans that `fill` a call's operands."""
+    constants: Values = MappingProxyType({})
+    """Of operands and numbers that the launcher has, and the op has not."""
+    flops: Callable[..., int] | None = None
+    """For FlopCounterMode, of the tensors' shapes."""
 
     name: str
     function: Callable[..., Any]

@@ -30,7 +30,6 @@ _QUANTIZED = {OUTPUT_DTYPES[name] for name in QUANTIZED_OUTPUTS}
 
 
 class _Multiply(Op):
-    family = "blockscaled_gemm"
     interface = INTERFACE
     written = ("out", "out_descale")
     replaced = ("a_descale", "b_descale")

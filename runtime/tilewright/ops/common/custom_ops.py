@@ -1,12 +1,4 @@
-"""The ops as torch knows them: `torch.ops.tilewright.*`, with schemas and fake kernels.
-
-The public functions are the quick way in plain eager calls. They go through these ops where torch has to
-see a call: while torch.compile or torch.export traces, under modes (FakeTensorMode, FlopCounterMode,
-make_fx), for subclasses of tensors, and in functorch's transforms.
-
-An op writes either new tensors or, named `*_out`, those it is given; it answers no alias, so that torch can
-functionalise it. `accumulate` stands for a c that is `out`: a schema has no words for that.
-"""
+"""What an op needs of torch's library: to be known there, and to tell which tensors torch alone knows."""
 
 from __future__ import annotations
 
@@ -15,7 +7,6 @@ from typing import Any
 
 import torch
 
-from tilewright.errors import ArgumentTypeError
 from tilewright.ops.common.guards import factor
 from tilewright.ops.common.tactics import Tactic
 
@@ -78,12 +69,6 @@ def name_of(tactic: Tactic | str | None) -> str | None:
 def number(name: str, value: Any) -> Any:
     """A factor as schemas have it, symbols too."""
     return value if isinstance(value, (float, int, torch.SymFloat, torch.SymInt)) else factor(name, value)
-
-
-def same_dtype(out: torch.Tensor, out_dtype: torch.dtype | None) -> None:
-    """Raises where a caller asks for another type than that of `out`."""
-    if out_dtype is not None and out_dtype != out.dtype:
-        raise ArgumentTypeError("out_dtype", f"it is {out_dtype} and out is {out.dtype}")
 
 
 def flops(a: torch.Size, b: torch.Size, *_: Any, **__: Any) -> int:

@@ -19,7 +19,6 @@ from tilewright.ops.gemm.interface import INTERFACE
 
 
 class _Gemm(Op):
-    family = "gemm"
     interface = INTERFACE
     flops = staticmethod(custom_ops.flops)
 

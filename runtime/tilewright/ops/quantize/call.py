@@ -30,7 +30,6 @@ _GLOBAL_SCALE, _SCALES = INTERFACE.names.index("global_scale"), INTERFACE.names.
 
 
 class _Op(Op):
-    family = "quantize"
     may_fill = True
 
     def __init__(self, request: Callable[..., Request]) -> None:
