@@ -203,7 +203,7 @@ struct quantize {
     args.m = m, args.k = k, args.groups = 1;
     args.x = args.data = args.scales = memory;
     args.ld_x = args.ld_data = k, args.ld_scales = m;
-    args.sm_count = kSms;
+    args.tactic.sm_count = kSms;
     return args;
   }
   static auto impossible() { return problem(64, 0, 1000, 1); }

@@ -17,8 +17,10 @@ from tilewright import paths, scale_factors
 from tilewright.build.linking import link_command
 from tilewright.build.toolchain import find_toolchain
 from tilewright.device import B200, B300, H200, RTX_PRO_6000
-from tilewright.library import Library, load
+from tilewright.interface.arguments import launchable, packed, struct
+from tilewright.library import Launcher, Library, load
 from tilewright.ops.blockscaled_gemm.family import FAMILY
+from tilewright.ops.blockscaled_gemm.interface import INTERFACE
 from tilewright.ops.blockscaled_gemm.problem import Problem
 from tilewright.ops.common.tactics import Tactic
 
@@ -51,12 +53,11 @@ def stream_k(compiled: dict[str, Compiled]) -> Compiled:
     return compiled[STREAM_K]
 
 
-def ask(one: Compiled, shape: tuple[int, ...], **tactic: Any) -> tuple[Library, str, Any, tuple[int, ...]]:
+def ask(one: Compiled, shape: tuple[int, ...], **tactic: Any) -> tuple[Library, str, bytes]:
     """The library, and what its functions take for a problem (m, n, k[, batch])."""
-    m, n, k, batch = (*shape, 1)[:4]
-    problem, device = Problem(m, n, k, batch), DEVICES[one.record.name]
-    options = problem.options(Tactic(one.record.name, **tactic), device.sm_count)
-    return load(one.library), one.record.name, (m, n, k, batch), options
+    problem, device = Problem(*(*shape, 1)[:4]), DEVICES[one.record.name]
+    name = one.record.name
+    return load(one.library), name, packed(INTERFACE, problem, Tactic(name, **tactic), device.sm_count)
 
 
 def takes(one: Compiled, shape: tuple[int, ...], **tactic: Any) -> bool:
@@ -80,8 +81,6 @@ def test_good_problems(kernel: Compiled) -> None:
 def test_empty_and_impossible_problems(kernel: Compiled) -> None:
     for shape in ((0, 256, 256), (128, 0, 256), (128, 256, 0), (128, 256, 256, 0)):
         assert not takes(kernel, shape), shape
-    with pytest.raises(ValueError, match="k is -1; 0 to 2147483647 is wanted"):
-        takes(kernel, (128, 256, -1))
 
 
 def test_k_that_tma_cannot_move(kernel: Compiled) -> None:
@@ -165,13 +164,13 @@ def test_clusters_that_are_wrong(two_sm: Compiled, ultra: Compiled) -> None:
 
 def test_settings_that_are_no_numbers_to_count_with(kernel: Compiled) -> None:
     """Swizzle, splits and the number of SMs: 0 and less are refused, not divided by."""
-    library, name, sizes, options = ask(kernel, GOOD)
-    assert library.can_implement(name, sizes, options)
-    places = {"splits": 3} if name == HOPPER else {"swizzle": 1, "splits": 3, "sm_count": 9}
-    for what, at in places.items():
+    library, name, arguments = ask(kernel, GOOD)
+    assert library.can_implement(name, arguments)
+    for what in ("splits",) if name == HOPPER else ("swizzle", "splits", "sm_count"):
         for value in (0, -1):
-            wrong = (*options[:at], value, *options[at + 1 :])
-            assert not library.can_implement(name, sizes, wrong), what
+            wrong = struct(INTERFACE).from_buffer_copy(arguments)
+            setattr(wrong.tactic, what, value)
+            assert not library.can_implement(name, bytes(wrong)), what
 
 
 def test_splits_over_a_cluster_of_hopper(compiled: dict[str, Compiled]) -> None:
@@ -213,22 +212,31 @@ def call(shape: tuple[int, int, int] = GOOD, **changed: Any) -> tuple[Any, ...]:
     made: dict[str, Any] = {
         "a": torch.zeros(m, k // 2, dtype=torch.uint8),
         "b": torch.zeros(n, k // 2, dtype=torch.uint8).mT,
-        "a_scale": torch.zeros(scale_factors.padded_shape(m, k, 16), dtype=torch.uint8),
-        "b_scale": torch.zeros(scale_factors.padded_shape(n, k, 16), dtype=torch.uint8),
+        "a_descale": torch.zeros(scale_factors.padded_shape(m, k, 16), dtype=torch.uint8),
+        "b_descale": torch.zeros(scale_factors.padded_shape(n, k, 16), dtype=torch.uint8),
         "c": None,
-        "d": torch.zeros(m, n, dtype=torch.bfloat16),
-        "d_scale": None,
+        "out": torch.zeros(m, n, dtype=torch.bfloat16),
+        "out_descale": None,
         "alpha": None,
-        "d_global_scale": None,
+        "out_global_scale": None,
         "beta": 0.0,
         "workspace": None,
     } | changed
     return tuple(made.values())
 
 
+def launcher(one: Compiled, library: Library, right: tuple[Any, ...], **tactic: Any) -> Launcher:
+    """Made for operands that lie as those of a right call do."""
+    name, operands = one.record.name, right[: len(INTERFACE.names)]
+    problem, sm_count = Problem(*GOOD, c=operands[4] is not None), DEVICES[name].sm_count
+    made = launchable(
+        INTERFACE, problem, Tactic(name, **tactic), sm_count, tensors=operands, alignments={}
+    )  # fmt: skip
+    return library.launcher(name, made)
+
+
 def launch(one: Compiled, library: Library, *arguments: Any, **tactic: Any) -> int:
-    _, name, _, options = ask(one, GOOD, **tactic)
-    return library.launcher(name, options)(*arguments)
+    return launcher(one, library, call(), **tactic)(*arguments)
 
 
 @pytest.fixture(scope="module")
@@ -271,35 +279,23 @@ def test_a_call_that_is_right_gets_as_far_as_cuda(
     assert launch(stream_k, on_host[STREAM_K], *arguments, decomposition="split_k", splits=2) > 0
 
 
-_WRONG: dict[str, tuple[type[Exception], str, Any]] = {
-    "a of another type": (TypeError, "a is float8_e4m3fn; float4", lambda: {"a": _fp8(256, 512)}),
-    "b of another type": (TypeError, "b is float32", lambda: {"b": torch.zeros(512, 512).mT}),
-    "b row-major": (ValueError, "b has stride 512 along its rows", lambda: {"b": _bytes(512, 512)}),
-    "another k": (ValueError, "b is ", lambda: {"b": _bytes(512, 256).mT}),
-    "another n": (ValueError, "b is ", lambda: {"b": _bytes(256, 512).mT}),
-    "d of another type": (
-        TypeError, "d is float16; bfloat16", lambda: {"d": torch.zeros(256, 512).half()},
-    ),
-    "d of one dimension": (
-        ValueError, "d has 1 dimensions", lambda: {"d": torch.zeros(512, dtype=torch.bfloat16)},
-    ),
-    "scales of another type": (TypeError, "a_scale is float8_e8m0fnu", lambda: {"a_scale": _mx(256, 64)}),
-    "scales without their padding": (
-        ValueError, "a_scale holds 8192 scale factors in 8192 bytes; 16384 contiguous",
-        lambda: {"a_scale": _bytes(128, 64)},
-    ),
-    "scales with gaps": (
-        ValueError, "b_scale holds 32768 .* contiguous", lambda: {"b_scale": _bytes(512, 128)[:, :64]},
-    ),
-    "no scales": (TypeError, "a_scale is None", lambda: {"a_scale": None}),
-    "two alphas": (ValueError, "alpha is not one float32", lambda: {"alpha": torch.ones(2)}),
-    "scales of a D that has none": (ValueError, "d_scale goes with", lambda: {"d_scale": _bytes(256, 32)}),
-    "beta without c": (ValueError, "beta is 1 and c is None", lambda: {"beta": 1.0}),
-    "c of another type": (TypeError, "c is float32; bfloat16", lambda: {"c": torch.zeros(256, 512)}),
-    "c of another shape": (
-        ValueError, "c is ", lambda: {"c": torch.zeros(256, 256, dtype=torch.bfloat16)},
-    ),
-}  # fmt: skip
+_WRONG: dict[str, tuple[str, Any]] = {
+    "a of another type": ("a", lambda: _fp8(256, 512)),
+    "b of another type": ("b", lambda: torch.zeros(512, 512).mT),
+    "b row-major": ("b", lambda: _bytes(512, 512)),
+    "another k": ("b", lambda: _bytes(512, 256).mT),
+    "another n": ("b", lambda: _bytes(256, 512).mT),
+    "d of another type": ("out", lambda: torch.zeros(256, 512).half()),
+    "d of one dimension": ("out", lambda: torch.zeros(512, dtype=torch.bfloat16)),
+    "scales of another type": ("a_descale", lambda: _mx(256, 64)),
+    "scales without their padding": ("a_descale", lambda: _bytes(128, 64)),
+    "scales with gaps": ("b_descale", lambda: _bytes(512, 128)[:, :64]),
+    "no scales": ("a_descale", lambda: None),
+    "two alphas": ("alpha", lambda: torch.ones(2)),
+    "scales of a D that has none": ("out_descale", lambda: _bytes(256, 32)),
+    "c of another type": ("c", lambda: torch.zeros(256, 512)),
+    "c of another shape": ("c", lambda: torch.zeros(256, 256, dtype=torch.bfloat16)),
+}
 
 
 def _bytes(*shape: int) -> Any:
@@ -316,21 +312,23 @@ def _mx(*shape: int) -> Any:
 
 @pytest.mark.parametrize("what", _WRONG)
 def test_what_a_launcher_refuses(on_host: dict[str, Library], two_sm: Compiled, what: str) -> None:
-    error, message, change = _WRONG[what]
-    with pytest.raises(error, match=message):
-        launch(two_sm, on_host[TWO_SM], *call(**change()))
+    name, change = _WRONG[what]
+    right = {"alpha": torch.ones(1)}
+    made = launcher(two_sm, on_host[TWO_SM], call(**right))
+    assert made(*call(**{**right, name: change()})) == -200 - INTERFACE.names.index(name)
 
 
 def test_addresses_and_what_overlaps(on_host: dict[str, Library], two_sm: Compiled) -> None:
-    """Answered in numbers, as the op answers with copies: -16 - i, and -32 - i, of operand i."""
+    """Answered in numbers, as the op answers with copies: `Status` of tilewright/launcher.hpp."""
     library = on_host[TWO_SM]
     room = torch.zeros(256 * 512 + 64, dtype=torch.uint8)
     start = -room.data_ptr() % 16
     shifted = room[start + 8 :][: 256 * 512].view(256, 512)
-    assert launch(two_sm, library, *call(a=shifted)) == -16
-    assert launch(two_sm, library, *call(b_scale=shifted.view(-1)[: 512 * 64])) == -16 - 3
-    d = torch.zeros(256, 512, dtype=torch.bfloat16)
-    assert launch(two_sm, library, *call(d=d, a=d.view(torch.uint8)[:, :512])) == -32
+    assert launch(two_sm, library, *call(a=shifted)) == -100
+    assert launch(two_sm, library, *call(b_descale=shifted.view(-1)[: 512 * 64])) == -100 - 3
+    d = torch.zeros(256, 1024, dtype=torch.bfloat16)
+    made = launcher(two_sm, library, call(out=d[:, :512], a=d.view(torch.uint8)[:, :512]))
+    assert made(*call(out=d[:, :512], a=d.view(torch.uint8)[:, :512])) == -1000 - 64 * 5
 
 
 def test_a_workspace_that_is_too_small(on_host: dict[str, Library], stream_k: Compiled) -> None:
@@ -341,19 +339,18 @@ def test_a_workspace_that_is_too_small(on_host: dict[str, Library], stream_k: Co
 
 def test_tensors_on_the_host_are_refused(two_sm: Compiled) -> None:
     """By the library as it is shipped."""
-    with pytest.raises(ValueError, match="a is on device type 1; this library's kernels run on type 2"):
-        launch(two_sm, load(two_sm.library), *call())
+    assert launch(two_sm, load(two_sm.library), *call()) == -200
 
 
 def test_calls_that_are_no_calls(two_sm: Compiled) -> None:
-    library, name, _, options = ask(two_sm, GOOD)
+    library, name, arguments = ask(two_sm, GOOD)
     with pytest.raises(TypeError, match="11 arguments, not 1"):
-        library.launcher(name, options)(None)
-    with pytest.raises(ValueError, match="options holds 2 numbers; 13 are wanted"):
-        library.launcher(name, (0, 1))
+        launch(two_sm, library, None)
+    with pytest.raises(ValueError, match="the arguments have 7 bytes"):
+        library.can_implement(name, bytes(7))
     with pytest.raises(KeyError, match="has no kernel named nothing"):
-        library.launcher("nothing", options)
+        library.can_implement("nothing", arguments)
     absent = name.replace("_bf16_", "_f16_")
     assert absent in two_sm.table
     with pytest.raises(KeyError, match="is not in this library"):
-        library.launcher(absent, options)
+        library.can_implement(absent, arguments)

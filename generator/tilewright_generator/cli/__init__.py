@@ -78,7 +78,8 @@ def invoke(arguments: Sequence[str] | None = None) -> int:
     """Run a command and answer its exit code: what it returns, or that of the error it ends with."""
     debug = os.environ.get("TILEWRIGHT_DEBUG") == "1"
     try:
-        answer = tilewright.main(arguments, prog_name="tilewright", standalone_mode=False)
+        with verbosity.restored():
+            answer = tilewright.main(arguments, prog_name="tilewright", standalone_mode=False)
         return answer if isinstance(answer, int) else 0
     except click.Abort:
         click.echo("interrupted", err=True)

@@ -8,12 +8,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tilewright.spelling import listed
 from tilewright_generator.cli import report
 from tilewright_generator.project import Project
 from tilewright_generator.words import counted
 
-_NAMED = 3  # kernels in a line; --json has all
+_NAMED = 3  # kernels that are printed; --json has all
 
 
 @dataclass(frozen=True)
@@ -34,16 +33,23 @@ class Defaults:
         name = report.shown(self.path)
         for kernels, count in self.unseen.items():
             have = "has" if count == 1 else "have"
-            yield f"{name}: {counted(count, 'problem')} {have} not seen {listed(list(kernels), _NAMED)}"
+            yield f"{name}: {counted(count, 'problem')} {have} not seen {counted(len(kernels), 'kernel')}:"
+            yield from _some(kernels)
         if self.unseen:
             folder = report.shown(self.path.parents[1])
-            yield (
-                f"tune them beside what is tuned with: tilewright tune --only-new --family {self.family} "
-                f"--out {folder}"
-            )
+            yield "tune them beside what is tuned with:"
+            yield f"  tilewright tune --only-new --family {self.family} --out {folder}"
         if self.lost:
             lack = "lacks its kernel" if len(self.lost) == 1 else "lack their kernels"
-            yield f"{name}: {counted(len(self.lost), 'problem')} {lack}: {listed(list(self.lost), _NAMED)}"
+            yield f"{name}: {counted(len(self.lost), 'problem')} {lack}:"
+            yield from _some(self.lost)
+
+
+def _some(names: Sequence[str]) -> Iterator[str]:
+    """The first names, each on a line of its own, because names are long; and how many there are besides."""
+    yield from (f"  {name}" for name in names[:_NAMED])
+    if len(names) > _NAMED:
+        yield f"  and {len(names) - _NAMED:,} more"
 
 
 def read(project: Project) -> Sequence[Defaults]:

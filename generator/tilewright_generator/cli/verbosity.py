@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import click
 
@@ -10,6 +12,19 @@ from tilewright_generator.errors import UsageError
 
 _KEY = f"{__name__}.level"  # in the context's meta: -1 quiet, 0, 1 info, 2 debug
 _LEVELS = {-1: logging.ERROR, 1: logging.INFO, 2: logging.DEBUG}
+
+
+@contextmanager
+def restored() -> Iterator[None]:
+    """Puts the log's level and handlers back: a program that runs a command in its own process has its own. A
+    context's callbacks would not do, which click leaves out where a command line is wrong."""
+    log = logging.getLogger("tilewright")
+    level, handlers = log.level, list(log.handlers)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+        log.handlers[:] = handlers
 
 
 def quiet() -> bool:
@@ -56,10 +71,6 @@ def _set(context: click.Context, level: int) -> None:
     if context.meta.get(_KEY, level) * level < 0:
         raise UsageError("-q and -v exclude each other")
     context.meta[_KEY] = level
-    before = logs.log.level
-    context.call_on_close(lambda: logs.log.setLevel(before))
     if level > 0 and not logs.log.handlers:  # else TILEWRIGHT_LOG has said where to
-        handler = logs.set_up(logging.getLevelName(_LEVELS[level]).lower())
-        if handler is not None:
-            context.call_on_close(lambda: logs.log.removeHandler(handler))
+        logs.set_up(logging.getLevelName(_LEVELS[level]).lower())
     logs.log.setLevel(_LEVELS[level])
