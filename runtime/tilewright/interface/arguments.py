@@ -36,8 +36,7 @@ class Launchable(NamedTuple):
 
 @functools.cache
 def members(interface: Interface) -> tuple[tuple[str, Any], ...]:
-    """The struct's members and their types, in order: what is largest first, so that nothing is padded but
-    after an odd number of extents."""
+    """The struct's members and their types: extents, addresses, distances, numbers, codes, tactic."""
     tactic = type(interface.tactic.name, (ctypes.Structure,), {
         "_fields_": [(name, ctypes.c_int32) for name in interface.tactic.members],
     })  # fmt: skip
