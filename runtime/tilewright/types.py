@@ -29,7 +29,6 @@ TYPES = {
     "fp8_1x128": Type(8, "float8_e4m3fn"),
     "fp8_128x128": Type(8, "float8_e4m3fn"),
 }
-FP8 = ("e4m3", "e5m2")
 
 
 def scale_type(name: str) -> str:
@@ -40,8 +39,3 @@ def scale_type(name: str) -> str:
 def bits(name: str) -> int:
     """Of one element."""
     return TYPES[name].bits
-
-
-def bytes_of(name: str, elements: int) -> int:
-    """Bytes of so many elements that lie without gaps."""
-    return elements * TYPES[name].bits // 8

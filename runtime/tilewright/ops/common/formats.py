@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import torch
 
+from tilewright.types import scale_type
+
 MXFP8_FORMATS = {torch.float8_e4m3fn: "mxfp8", torch.float8_e5m2: "mxfp8_e5m2"}
 
 
 def scale_dtype(name: str) -> torch.dtype:
     """The type of the scale factors of NVFP4 or an MX format."""
-    return torch.float8_e4m3fn if name == "nvfp4" else torch.float8_e8m0fnu
+    found: torch.dtype = getattr(torch, scale_type(name))
+    return found
 
 
 def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
