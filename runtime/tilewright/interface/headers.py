@@ -78,7 +78,7 @@ def main() -> None:
     """Writes the headers of all families; with --check, exits with 1 where one is stale instead."""
     stale = []
     for found in pkgutil.iter_modules(ops.__path__, "tilewright.ops."):
-        if find_spec(f"{found.name}.interface") is None:
+        if not found.ispkg or find_spec(f"{found.name}.interface") is None:
             continue
         interface: Interface = import_module(f"{found.name}.interface").INTERFACE
         path = paths.include_dir() / "tilewright" / interface.family / "args.h"
