@@ -1,0 +1,191 @@
+"""Times of lean `gemm` tactics on problems drawn at random, and cuBLAS's: what the cost model is fitted to,
+and what the set of tiles is chosen by.
+
+    tilewright build sm90_gemm_lean --filter a=bf16 --filter d=bf16 --filter activation=none
+    python benchmarks/lean_times.py --dtype bf16 --seeds 11 2026 --seconds 140 --output times_bf16.csv.gz
+
+Problems are drawn as gemm_untuned.py draws them, from each seed in turn, until the time is over: those of one
+seed fit, those of another test. Of each, every tactic of a built kernel is timed that the model puts within
+1.4 of its first, and a few that it puts further behind. The fastest are timed again by turns with cuBLAS,
+with every raster order where there is more than a wave of tiles. Times are microseconds of a call, L2 cold,
+in a CUDA graph; a row's last column says whether it was among those again. With --sizes the problems are a
+file's, and their seed is 0.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gzip
+import itertools
+import math
+import random
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from gemm_untuned import OPERANDS, clocks, drawn
+
+from tilewright import context as contexts
+from tilewright import timing
+from tilewright.benchmarking import sizes
+from tilewright.ops.common.family import Candidate
+from tilewright.ops.common.tactics import Tactic
+from tilewright.ops.gemm import lean, measuring
+from tilewright.ops.gemm.family import FAMILY
+from tilewright.ops.gemm.problem import Problem
+from tilewright.timing import Replays
+from tilewright.tuning.search import promising
+
+FIELDS = ("dtype", "seed", "m", "n", "k", "tactic", "us", "again")
+PEER = "peer"  # where a tactic stands
+FACTOR, MOST, LEAST = 1.4, 150, 30  # of the model's order, that is timed
+MOST_CALLS_SECONDS = 0.1  # that one call of each of those may take together
+OTHERS, OTHERS_FACTOR = 8, 3.0  # of what it puts further behind, drawn at random
+STOP = 1.3  # behind the fastest, at which a time is not taken again
+SAMPLES = 3
+FINALISTS, ROUNDS = 8, 5
+VARIED = 2  # of which every raster order is tried
+SHORT_SECONDS = 2e-3  # of a call, that is timed more than once
+LONG_SECONDS = 5e-4  # of a call, that is repeated no more often than a cold L2 asks for
+
+
+class Bench:
+    """One problem's operands, and graphs of calls on them."""
+
+    def __init__(self, problem: Problem, expected: float) -> None:
+        device = contexts.current().device(torch.cuda.current_device())
+        operands = measuring.make_operands(problem, device)
+        if expected > LONG_SECONDS:
+            operands = operands[: timing.rotations(problem.bytes, device.l2_bytes, least=2)]
+        self._operands = operands
+        self._graphs: dict[Tactic | None, Replays] = {}
+        self._peer = measuring.peer(problem)
+
+    def seconds(self, tactic: Tactic | None) -> float:
+        """Of a call, by one replay; of cuBLAS's without a tactic."""
+        return self._graph(tactic).seconds()
+
+    def _graph(self, tactic: Tactic | None) -> Replays:
+        found = self._graphs.get(tactic)
+        if found is None:
+            pool = next(iter(self._graphs.values())).pool if self._graphs else None
+            found = self._graphs[tactic] = Replays(list(self._calls(tactic)), warm_up=1, pool=pool)
+            found.replay()  # the first uploads the graph
+        return found
+
+    def _calls(self, tactic: Tactic | None) -> Iterator[Callable[[], Any]]:
+        assert self._peer is not None
+        _, call_peer = self._peer
+        for one in self._operands:
+            yield (lambda x=one: call_peer(x)) if tactic is None else (lambda x=one: x.call(tactic))  # type: ignore[misc]
+
+
+def worth_timing(ranked: Sequence[Candidate], chance: random.Random) -> list[Tactic]:
+    first = ranked[0].estimate.seconds
+    near = promising(ranked, FACTOR, min(MOST, max(LEAST, int(MOST_CALLS_SECONDS / first))), LEAST)
+    limit = first * OTHERS_FACTOR
+    far = [one for one in ranked[len(near) :] if one.estimate.seconds <= limit]
+    return [one.tactic for one in (*near, *chance.sample(far, min(OTHERS, len(far))))]
+
+
+def measured(
+    problem: Problem, ranked: Sequence[Candidate], chance: random.Random
+) -> dict[str, tuple[float, bool]]:
+    """Seconds by tactic, and whether they were taken by turns."""
+    bench = Bench(problem, ranked[0].estimate.seconds)
+    quick: dict[Tactic, float] = {}
+    best = math.inf
+
+    def screen(tactics: Sequence[Tactic]) -> None:
+        nonlocal best
+        for tactic in tactics:
+            samples = [bench.seconds(tactic)]
+            while len(samples) < SAMPLES and min(samples) < STOP * best and best < SHORT_SECONDS:
+                samples.append(bench.seconds(tactic))
+            quick[tactic] = min(samples)
+            best = min(best, quick[tactic])
+
+    def fastest(count: int) -> list[Tactic]:
+        return sorted(quick, key=quick.__getitem__)[:count]
+
+    screen(worth_timing(ranked, chance))
+    estimates = {one.tactic: one.estimate for one in ranked}
+    for tactic in fastest(VARIED):
+        if estimates[tactic].waves > 1:
+            screen([one for one in FAMILY.variants(tactic) if one.raster != "heuristic"])
+    finalists = [None, *dict.fromkeys([*fastest(FINALISTS), ranked[0].tactic])]
+    rounds = [[bench.seconds(one) for one in finalists] for _ in range(ROUNDS)]
+    found = {str(tactic): (seconds, False) for tactic, seconds in quick.items()}
+    for tactic, seconds in zip(finalists, zip(*rounds, strict=True), strict=True):
+        found[PEER if tactic is None else str(tactic)] = (statistics.median(seconds), True)
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--dtype", choices=OPERANDS, default="bf16")
+    parser.add_argument("--exact", action="store_true", help="FP8 with exact accumulation")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[11, 2026])
+    parser.add_argument("--sizes", type=Path, help="a file of problems, as shapes/gemm.yaml, in any order")
+    parser.add_argument("--skip", type=int, default=0, help="so many problems of each seed")
+    parser.add_argument("--seconds", type=float, default=140)
+    parser.add_argument("--output", type=Path, required=True, help="a .csv.gz")
+    arguments = parser.parse_args()
+    if not torch.cuda.is_available():
+        print("this benchmark needs a GPU", file=sys.stderr)
+        return 1
+    current = contexts.current()
+    device = current.device(torch.cuda.current_device())
+    registry = current.registry
+    records = [one for one in registry.kernels("gemm") if lean.is_lean(one) and registry.is_built(one)]
+    print(f"{device}\n{len(records)} lean kernels are built; clocks {clocks()}", flush=True)
+    chance, until = random.Random(0), time.monotonic() + arguments.seconds
+    count, seeds = 0, [0] if arguments.sizes else arguments.seeds
+    problems = [itertools.islice(of_seed(arguments, seed), arguments.skip, None) for seed in seeds]
+    with gzip.open(arguments.output, "wt", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(FIELDS)
+        for turn in zip(*problems, strict=False):
+            for seed, problem in zip(seeds, turn, strict=True):
+                if time.monotonic() > until:
+                    print(f"{count} problems; clocks {clocks()}")
+                    return 0
+                ranked = FAMILY.rank(records, problem, device)
+                found = measured(problem, ranked, chance)
+                torch.cuda.empty_cache()
+                shape = (problem.m, problem.n, problem.k)
+                for tactic, (seconds, again) in found.items():
+                    row = (arguments.dtype, seed, *shape, tactic, f"{seconds * 1e6:.3f}", int(again))
+                    writer.writerow(row)
+                file.flush()
+                count += 1
+                ours, peer = min(s for t, (s, _) in found.items() if t != PEER), found[PEER][0]
+                first = found[str(ranked[0].tactic)][0]
+                print(
+                    f"{shape} peer {peer * 1e6:.2f} best {peer / ours:.3f} chosen {peer / first:.3f} "
+                    f"of {len(found)}, {until - time.monotonic():.0f} s left",
+                    flush=True,
+                )
+    print(f"all {count} problems; clocks {clocks()}")
+    return 0
+
+
+def of_seed(arguments: argparse.Namespace, seed: int) -> Iterator[Problem]:
+    random_ones = drawn(arguments.dtype, seed, exact=arguments.exact)
+    if not arguments.sizes:
+        return random_ones
+    kind = next(random_ones)
+    listed = [replace(kind, **one.of(FAMILY.words)) for one in sizes.read(arguments.sizes)]
+    return iter(random.Random(seed).sample(listed, len(listed)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
