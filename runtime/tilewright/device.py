@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import logging
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from tilewright import occupancy
 from tilewright.routing import Capability
 
 log = logging.getLogger("tilewright")
@@ -29,7 +30,20 @@ class DeviceProperties:
     memory_bandwidth: float  # bytes a second, as the interface is rated
     l2_bytes: int
     shared_memory: int  # bytes that one thread block may have at most
+    clusters: tuple[int, ...] = ()
+    """Clusters of 1, 2, 4 and 8 thread blocks, each on an SM of its own, that run at once; empty where that
+    is not known."""
 
+    def clusters_at_once(self, size: int) -> int:
+        """Clusters of `size` thread blocks (1, 2, 4 or 8), each on an SM of its own, that run at once."""
+        if self.clusters:
+            return max(1, self.clusters[size.bit_length() - 1])
+        return max(1, int(self.sm_count * CLUSTER_SHARE[size]) // size)
+
+
+# The SMs that whole clusters cover where nobody could ask the driver: Hopper's parts of 16 and 18 SMs hold
+# whole pairs, and not whole fours. As H100s and H200s answer.
+CLUSTER_SHARE = {1: 1.0, 2: 1.0, 4: 0.91, 8: 0.91}
 
 KIB, MIB = 2**10, 2**20
 
@@ -42,12 +56,15 @@ H200 = DeviceProperties(
     memory_bandwidth=4.8e12,
     l2_bytes=60 * MIB,
     shared_memory=227 * KIB,
+    clusters=(132, 66, 30, 15),
 )
 
 # The others are of GPUs that nobody had at hand: data sheets and white papers as named; shared memory by the
 # CUDA programming guide's table of capabilities. An order of tactics is tested on them, never a time.
 # H100 SXM5 data sheet; SMs, clock and L2 as CUDA's deviceQuery prints them.
-H100 = DeviceProperties("NVIDIA H100", (9, 0), 132, 1.98e9, 3.35e12, 50 * MIB, 227 * KIB)
+H100 = DeviceProperties(
+    "NVIDIA H100", (9, 0), 132, 1.98e9, 3.35e12, 50 * MIB, 227 * KIB, clusters=(132, 66, 30, 15)
+)
 # DGX B200 data sheet (64 TB/s over 8 GPUs); SMs and L2 as CUDA's deviceQuery prints them.
 B200 = DeviceProperties("NVIDIA B200", (10, 0), 148, 1.965e9, 8.0e12, 126 * MIB, 227 * KIB)
 # DGX B300 data sheet; NVIDIA's article "Inside NVIDIA Blackwell Ultra" (its 160 SMs are the whole chip's).
@@ -73,6 +90,8 @@ DESCRIBED = {
     "thor": THOR,
 }
 
+
+CAPABILITY_OF_CLUSTERS = (9, 0)  # that have any, and all later ones
 
 _DRIVER_FILE = Path("/proc/driver/nvidia/version")
 
@@ -108,10 +127,13 @@ def _driver_by_tool() -> str | None:
 
 @lru_cache
 def read(index: int) -> DeviceProperties:
-    """The properties of CUDA device `index`, read through torch."""
+    """The properties of CUDA device `index`: what torch reports, and of clusters what the driver says."""
     import torch  # noqa: PLC0415 (importing tilewright must not import torch)
 
-    return from_torch(torch.cuda.get_device_properties(index))
+    device = from_torch(torch.cuda.get_device_properties(index))
+    if device.capability < CAPABILITY_OF_CLUSTERS:
+        return device
+    return replace(device, clusters=occupancy.clusters_at_once(index, device.shared_memory))
 
 
 def present() -> DeviceProperties | None:

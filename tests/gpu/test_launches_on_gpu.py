@@ -13,6 +13,7 @@ import torch
 from torch_helpers import built, random, weight
 
 import tilewright
+from tilewright import device as devices
 from tilewright.errors import LaunchError
 
 pytestmark = pytest.mark.marks_kernels
@@ -33,6 +34,17 @@ def op(request: pytest.FixtureRequest) -> Callable[[], torch.Tensor]:
     a, a_scales = built(lambda: tilewright.quantize_nvfp4(x))
     b, b_scales = built(lambda: tilewright.quantize_nvfp4(random(WIDTH, DEPTH, seed=1)))
     return lambda: built(lambda: tilewright.mm_nvfp4(a, b.mT, a_scales, b_scales))
+
+
+def test_the_driver_says_how_many_clusters_run_at_once() -> None:
+    """And leaves the current context alone."""
+    driver = Driver()
+    before = driver.current()
+    device = devices.read.__wrapped__(torch.cuda.current_device())
+    assert driver.current() == before
+    alone, pairs, fours, eights = device.clusters
+    assert alone == device.sm_count
+    assert 0 < 8 * eights <= 4 * fours <= 2 * pairs <= alone
 
 
 class Driver:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -37,6 +38,14 @@ def test_what_torch_does_not_report_is_scaled_and_said(caplog: pytest.LogCapture
     assert "does not report clock_hz of a third of it" in caplog.text
     assert "does not report memory_bandwidth of a third of it: taken as 1.6e+12" in caplog.text
     assert "l2_bytes" not in caplog.text
+
+
+def test_clusters_that_are_not_known_cover_a_share() -> None:
+    asked = replace(H200, clusters=(132, 66, 32, 16))
+    unknown = replace(H200, clusters=())
+    assert [asked.clusters_at_once(size) for size in (1, 2, 4, 8)] == [132, 66, 32, 16]
+    assert [unknown.clusters_at_once(size) for size in (1, 2, 4, 8)] == [132, 66, 30, 15]
+    assert replace(unknown, sm_count=4).clusters_at_once(8) == 1
 
 
 def test_described_devices_are_of_known_families() -> None:

@@ -55,7 +55,6 @@ LAUNCH_SECONDS = 1.94e-6
 FIRST_STAGE_CLOCKS = 1280  # tensor maps, first loads from HBM, first activations decoded
 EPILOGUE_CLOCKS = 200  # through shared memory
 EPILOGUE_BYTES_PER_CLOCK = 64  # of D, an SM
-CLUSTER_SHARE = {1: 1.0, 2: 1.0, 4: 0.91, 8: 0.905}  # of the SMs, that whole clusters cover
 CLUSTER_CLOCKS = 2220  # two barriers of a cluster, and its slowest thread block
 EXCHANGE_BYTES_PER_CLOCK = 6.9  # sums read from another SM's shared memory
 
@@ -114,7 +113,7 @@ def estimator(
 
     def weigh(tactic: Tactic) -> Estimate:
         splits = tactic.splits
-        sms = int(device.sm_count * CLUSTER_SHARE[splits])
+        sms = device.clusters_at_once(splits) * splits
         blocks, k_tiles = work.tiles * splits, ceil(work.k_tiles / splits)
         waves, rest = divmod(blocks, sms * held)
         clocks = k_tiles * (waves * k_tile(sms * held, sms) + (k_tile(rest, sms) if rest else 0))

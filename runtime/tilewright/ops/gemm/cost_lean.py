@@ -31,8 +31,6 @@ STEPS = 4  # wgmma instructions of a box, for each 64 rows
 INSTRUCTION_M = 64
 INSTRUCTION_K_BYTES = 32
 SMEM_BYTES_PER_CLOCK = 128  # an SM's shared memory; wgmma reads both operands from it
-# The SMs that whole clusters cover: 132, 66 pairs, 30 clusters of four, 15 of eight on an H100 and an H200.
-CLUSTER_SHARE = {1: 1.0, 2: 1.0, 4: 0.91, 8: 0.91}
 CLOCK_SHARE = 0.886  # of the highest clock, at which the numbers below count: 1755 of 1980 MHz
 
 # Fitted. 128 bytes of k:
@@ -135,7 +133,7 @@ def estimator(
         m, n = lean.cluster_of(tactic)
         splits = tactic.splits
         size = m * n * splits
-        at_once = max(1, int(device.sm_count * CLUSTER_SHARE.get(size, 0.85)) // size)
+        at_once = device.clusters_at_once(size)
         down, across = -(-work.down // m), -(-work.across // n)
         blocks = down * across * problem.batch
         full, rest = divmod(blocks, at_once)
