@@ -26,9 +26,10 @@ log = logging.getLogger("tilewright")
 # A built kernel is taken where its estimate exceeds the best one's by no more: about as much as the
 # model errs, and not worth a minute of compiling.
 BUILT_WITHIN = 0.1
-# What is tuned for a neighbour is taken where the model puts it no further behind its own first: more than
-# the model errs (tests/runtime/data), so that a step of the waves between the two is seen.
-BUCKET_WITHIN = 0.15
+# What is tuned for a neighbour beat the model's first there. It is taken where the model has it lose no more
+# against that on the way to the problem: where each cuts both into tiles that are as full, and into as many
+# waves. How far the model errs with either tactic does not matter, since it does so on both sides.
+BUCKET_WITHIN = 0.03
 
 Source = Literal["demanded", "tuned", "bucket", "model", "default"]
 
@@ -140,21 +141,32 @@ class _Selection:
             return None
         tactic, other = near
         record = self._registry.record(tactic.kernel)
-        estimate = self._estimate(tactic, record)
-        if estimate is not None and self._possible:
+        if self._possible:
             first = self._possible[0] if jit_allowed() else self._first_built or self._possible[0]
-            behind = estimate.seconds / first.estimate.seconds - 1
+            here, there = (self._behind((tactic, record), first, one) for one in (self._problem, other))
             found = tuned.found(other)
             # What was not there when the neighbour was tuned is not known to be behind.
             seen = found is None or not found.seen or first.record.name in found.seen
-            if behind > (BUCKET_WITHIN if seen else 0):
+            limit = (1 + there) * (1 + BUCKET_WITHIN) - 1 if seen else 0.0
+            if here > limit:
                 log.debug(
-                    "%s: passed over %s, tuned for %s: the model puts it %.0f%% behind %s",
-                    self._problem, tactic, self._neighbour(other), 100 * behind, first.tactic,
+                    "%s: passed over %s, tuned for %s: the model puts it %.0f%% behind %s, and %.0f%% there",
+                    self._problem, tactic, self._neighbour(other), 100 * here, first.tactic, 100 * there,
                 )  # fmt: skip
                 return None
         why = f"tuned for {self._neighbour(other)}, the nearest"
         return self._tuned(Choice(tactic, record, "bucket", why))
+
+    def _behind(self, one: tuple[Tactic, KernelRecord], first: Candidate, problem: Any) -> float:
+        """By how much of its time the model puts a tactic behind another, for a problem; 0 where it knows
+        one of them not."""
+        seconds = []
+        for tactic, record in (one, (first.tactic, first.record)):
+            weigh = self._family.model(record, problem, self._device)
+            if weigh is None:
+                return 0.0
+            seconds.append(weigh(tactic).seconds)
+        return seconds[0] / seconds[1] - 1
 
     def _neighbour(self, other: Any) -> str:
         """What a neighbour is called: `m of 48`."""
