@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tilewright.ops.blockscaled_gemm import mm_mxfp8_mxfp4 as mm_mxfp8_mxfp4
     from tilewright.ops.blockscaled_gemm import mm_nvfp4 as mm_nvfp4
     from tilewright.ops.gemm import gemm as gemm
+    from tilewright.ops.gemm.einsum import einsum as einsum
     from tilewright.ops.quantize import dequantize_fp8_blockwise as dequantize_fp8_blockwise
     from tilewright.ops.quantize import dequantize_mxfp4 as dequantize_mxfp4
     from tilewright.ops.quantize import dequantize_mxfp8 as dequantize_mxfp8
@@ -43,9 +44,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Context", "DeviceProperties", "Registry", "TilewrightError", "blockwise_scales",
-    "dequantize_fp8_blockwise", "dequantize_mxfp4", "dequantize_mxfp8", "dequantize_nvfp4", "errors", "gemm",
-    "kernels", "mm_mxfp4", "mm_mxfp8", "mm_mxfp8_mxfp4", "mm_nvfp4", "plan", "quantize_fp8_blockwise",
-    "quantize_mxfp4", "quantize_mxfp8", "quantize_nvfp4", "reference", "row_shuffle", "scale_factors", "tune",
+    "dequantize_fp8_blockwise", "dequantize_mxfp4", "dequantize_mxfp8", "dequantize_nvfp4", "einsum",
+    "errors", "gemm", "kernels", "mm_mxfp4", "mm_mxfp8", "mm_mxfp8_mxfp4", "mm_nvfp4", "plan",
+    "quantize_fp8_blockwise", "quantize_mxfp4", "quantize_mxfp8", "quantize_nvfp4", "reference",
+    "row_shuffle", "scale_factors", "tune",
 ]  # fmt: skip
 
 if _log := os.environ.get("TILEWRIGHT_LOG"):
@@ -56,6 +58,7 @@ _HOMES = {
     "DeviceProperties": "tilewright.device",
     "Registry": "tilewright.registry",
     "TilewrightError": "tilewright.errors",
+    "einsum": "tilewright.ops.gemm.einsum",
     "kernels": "tilewright.listing",
     "plan": "tilewright.prepared",
     "tune": "tilewright.tuning.session",

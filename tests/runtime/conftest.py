@@ -27,7 +27,8 @@ from tilewright.table import KernelRecord
 
 _NEED_TORCH = [
     "test_binding.py", "test_blockscaled_arguments.py", "test_blockscaled_op.py",
-    "test_blockscaled_reference.py", "test_gemm_op.py", "test_prepared.py", "test_quantize_arguments.py",
+    "test_blockscaled_reference.py", "test_deep_gemm.py", "test_einsum.py", "test_gemm_op.py",
+    "test_prepared.py", "test_quantize_arguments.py",
     "test_quantize_op.py", "test_quantize_reference.py", "test_quantize_torch.py", "test_scale_factors.py",
     "test_torch_compiled.py", "test_torch_ops.py",
 ]  # fmt: skip

@@ -1,0 +1,113 @@
+"""DeepGEMM's public functions, computed by tilewright's kernels.
+
+    import tilewright.compat.deep_gemm as deep_gemm
+
+Names, arguments and meaning are those of DeepGEMM 2.6; `docs/deep_gemm.md` lists the functions, and says what
+differs. Errors are tilewright's (`tilewright.errors`), which name the argument. `compiled_dims` is ignored:
+kernels take extents at run time.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+
+from tilewright.compat.deep_gemm import legacy, testing, utils
+from tilewright.compat.deep_gemm.contractions import (
+    einsum,
+)
+from tilewright.compat.deep_gemm.dense import (
+    bf16_gemm_nn,
+    bf16_gemm_nt,
+    bf16_gemm_tn,
+    bf16_gemm_tt,
+    cublaslt_gemm_nn,
+    cublaslt_gemm_nt,
+    cublaslt_gemm_tn,
+    cublaslt_gemm_tt,
+)
+from tilewright.compat.deep_gemm.settings import (
+    get_num_sms,
+    get_pdl,
+    get_tc_util,
+    set_block_size_multiple_of,
+    set_ignore_compile_dims,
+    set_num_sms,
+    set_pdl,
+    set_tc_util,
+)
+from tilewright.compat.deep_gemm.utils import (
+    align,
+    cast_back_from_fp4,
+    ceil_div,
+    ceil_to_ue8m0,
+    get_k_alignment_for_contiguous_layout,
+    get_m_alignment_for_contiguous_layout,
+    get_mk_alignment_for_contiguous_layout,
+    get_mn_major_tma_aligned_tensor,
+    get_theoretical_mk_alignment_for_contiguous_layout,
+    get_tma_aligned_size,
+    pack_ue8m0_to_int,
+    per_block_cast_to_fp8,
+    per_channel_cast_to_fp8,
+    per_custom_dims_cast_to_fp8,
+    per_token_cast_to_fp4,
+    per_token_cast_to_fp8,
+    set_mk_alignment_for_contiguous_layout,
+    transpose_packed_fp4,
+    unpack_ue8m0_from_int,
+)
+
+__all__ = [
+    "align",
+    "bf16_gemm_nn",
+    "bf16_gemm_nt",
+    "bf16_gemm_tn",
+    "bf16_gemm_tt",
+    "cast_back_from_fp4",
+    "ceil_div",
+    "ceil_to_ue8m0",
+    "cublaslt_gemm_nn",
+    "cublaslt_gemm_nt",
+    "cublaslt_gemm_tn",
+    "cublaslt_gemm_tt",
+    "einsum",
+    "get_k_alignment_for_contiguous_layout",
+    "get_m_alignment_for_contiguous_layout",
+    "get_mk_alignment_for_contiguous_layout",
+    "get_mn_major_tma_aligned_tensor",
+    "get_num_sms",
+    "get_pdl",
+    "get_tc_util",
+    "get_theoretical_mk_alignment_for_contiguous_layout",
+    "get_tma_aligned_size",
+    "install",
+    "legacy",
+    "pack_ue8m0_to_int",
+    "per_block_cast_to_fp8",
+    "per_channel_cast_to_fp8",
+    "per_custom_dims_cast_to_fp8",
+    "per_token_cast_to_fp4",
+    "per_token_cast_to_fp8",
+    "set_block_size_multiple_of",
+    "set_ignore_compile_dims",
+    "set_mk_alignment_for_contiguous_layout",
+    "set_num_sms",
+    "set_pdl",
+    "set_tc_util",
+    "testing",
+    "transpose_packed_fp4",
+    "unpack_ue8m0_from_int",
+    "utils",
+]
+
+__version__ = "2.6.1"  # of the interface
+
+
+def install() -> None:
+    """Makes `import deep_gemm` mean this package, for this process: for programs that name it so."""
+    for found in pkgutil.walk_packages(__path__, f"{__name__}."):
+        module = importlib.import_module(found.name)
+        sys.modules["deep_gemm" + found.name.removeprefix(__name__)] = module
+    sys.modules["deep_gemm"] = sys.modules[__name__]

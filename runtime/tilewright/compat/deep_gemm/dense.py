@@ -1,0 +1,68 @@
+"""Products without scales, by our kernels and by cuBLAS: D = A B^T, plus C."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import torch
+
+import tilewright
+
+Optional: TypeAlias = torch.Tensor | None
+
+
+def bf16_gemm_nt(
+    a: torch.Tensor, b: torch.Tensor, d: torch.Tensor, c: Optional = None, compiled_dims: str = "nk"
+) -> None:
+    """d [m, n] = a [m, k] b [n, k]^T + c, of bfloat16; d and c bfloat16 or float32, c may be d."""
+    tilewright.gemm(a, b.mT, out=d, c=c, beta=0.0 if c is None else 1.0)
+
+
+def bf16_gemm_nn(
+    a: torch.Tensor, b: torch.Tensor, d: torch.Tensor, c: Optional = None, compiled_dims: str = "nk"
+) -> None:
+    """As `bf16_gemm_nt`, of b [k, n]."""
+    bf16_gemm_nt(a, b.mT, d, c)
+
+
+def bf16_gemm_tn(
+    a: torch.Tensor, b: torch.Tensor, d: torch.Tensor, c: Optional = None, compiled_dims: str = "mn"
+) -> None:
+    """As `bf16_gemm_nt`, of a [k, m] and b [k, n]."""
+    bf16_gemm_nt(a.mT, b.mT, d, c)
+
+
+def bf16_gemm_tt(
+    a: torch.Tensor, b: torch.Tensor, d: torch.Tensor, c: Optional = None, compiled_dims: str = "mn"
+) -> None:
+    """As `bf16_gemm_nt`, of a [k, m]."""
+    bf16_gemm_nt(a.mT, b, d, c)
+
+
+def cublaslt_gemm_nt(a: torch.Tensor, b: torch.Tensor, d: torch.Tensor, c: Optional = None) -> None:
+    """d = a b^T + c by cuBLAS, through torch; of bfloat16, or of float8_e4m3fn without scales."""
+    if a.dtype == torch.float8_e4m3fn:
+        one = torch.ones((), dtype=torch.float32, device=a.device)
+        product = torch._scaled_mm(a, b.mT, scale_a=one, scale_b=one, out_dtype=d.dtype)
+        torch.add(product, c, out=d) if c is not None else d.copy_(product)
+    elif c is None:
+        torch.mm(a, b.mT, out_dtype=d.dtype, out=d) if d.dtype != a.dtype else torch.mm(a, b.mT, out=d)
+    elif d.dtype == a.dtype:
+        torch.addmm(c, a, b.mT, out=d)
+    else:
+        torch.addmm(c, a, b.mT, out_dtype=d.dtype, out=d)
+
+
+def cublaslt_gemm_nn(a: torch.Tensor, b: torch.Tensor, d: torch.Tensor, c: Optional = None) -> None:
+    """As `cublaslt_gemm_nt`, of b [k, n]."""
+    cublaslt_gemm_nt(a, b.mT, d, c)
+
+
+def cublaslt_gemm_tn(a: torch.Tensor, b: torch.Tensor, d: torch.Tensor, c: Optional = None) -> None:
+    """As `cublaslt_gemm_nt`, of a [k, m] and b [k, n]."""
+    cublaslt_gemm_nt(a.mT, b.mT, d, c)
+
+
+def cublaslt_gemm_tt(a: torch.Tensor, b: torch.Tensor, d: torch.Tensor, c: Optional = None) -> None:
+    """As `cublaslt_gemm_nt`, of a [k, m]."""
+    cublaslt_gemm_nt(a.mT, b, d, c)

@@ -1,0 +1,215 @@
+"""`tilewright.compat.deep_gemm` without a GPU: products by host kernels, casts, settings, times."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+import tilewright
+from tilewright import blockwise_scales
+from tilewright.compat import deep_gemm
+from tilewright.compat.deep_gemm.testing import timing
+from tilewright.context import Context
+from tilewright.errors import ArgumentError, ArgumentTypeError
+
+
+def matrix(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.fixture
+def alignment() -> Iterator[None]:
+    yield
+    deep_gemm.set_mk_alignment_for_contiguous_layout(128)
+
+
+@pytest.mark.parametrize("accumulate", ["no", "c", "d"])
+@pytest.mark.parametrize("layout", ["nt", "nn", "tn", "tt"])
+def test_layouts_of_a_product(host: Context, layout: str, accumulate: str) -> None:
+    m, n, k = 24, 16, 32
+    a, b = matrix(m, k).bfloat16(), matrix(n, k, seed=1).bfloat16()
+    d = matrix(m, n, seed=2).bfloat16()
+    c = {"no": None, "c": matrix(m, n, seed=3).bfloat16(), "d": d}[accumulate]
+    wanted = a.double() @ b.double().mT + (0 if c is None else c.double())
+    given = (a if layout[0] == "n" else a.mT.contiguous(), b if layout[1] == "t" else b.mT.contiguous())
+    getattr(deep_gemm, f"bf16_gemm_{layout}")(*given, d, c=c)
+    torch.testing.assert_close(d, wanted.bfloat16())
+
+
+@pytest.mark.parametrize("accumulate", [False, True])
+@pytest.mark.parametrize("by_torch", [False, True])
+def test_einsum_adds_c(host: Context, by_torch: bool, accumulate: bool) -> None:
+    x, y = matrix(6, 3, 16).bfloat16(), matrix(3, 8, 16, seed=1).bfloat16()
+    d = matrix(6, 3, 8, seed=2).bfloat16()
+    c = d.clone() if accumulate else None
+    wanted = torch.einsum("bhr,hdr->bhd", x.double(), y.double()) + (0 if c is None else c.double())
+    deep_gemm.einsum("bhr,hdr->bhd", x, y, d, c, use_cublaslt=by_torch)
+    torch.testing.assert_close(d, wanted.bfloat16(), rtol=2e-2, atol=2e-2)
+
+
+def test_an_equation_that_deep_gemm_lacks_is_refused() -> None:
+    one = torch.zeros(1, 1)
+    with pytest.raises(ArgumentError, match="'mk,nk->mn'; one of bmk,bnk->mn, "):
+        deep_gemm.einsum("mk,nk->mn", one, one, one)
+
+
+def test_the_alignment_of_groups_is_kept(alignment: None) -> None:
+    assert deep_gemm.get_mk_alignment_for_contiguous_layout() == 128
+    deep_gemm.set_mk_alignment_for_contiguous_layout(32)
+    assert deep_gemm.utils.get_m_alignment_for_contiguous_layout() == 32
+    with pytest.raises(ArgumentError, match="a multiple of 32"):
+        deep_gemm.set_mk_alignment_for_contiguous_layout(48)
+    assert deep_gemm.get_k_alignment_for_contiguous_layout() == 32
+
+
+@pytest.mark.parametrize(("element_size", "wanted"), [(1, 144), (2, 136), (4, 132)])
+def test_sizes_that_tma_reads(element_size: int, wanted: int) -> None:
+    assert deep_gemm.get_tma_aligned_size(129, element_size) == wanted
+
+
+def test_m_major_scales_are_not_copied() -> None:
+    scales = matrix(2, 5, 3).abs()
+    made = deep_gemm.get_mn_major_tma_aligned_tensor(scales)
+    assert made.stride() == (24, 1, 8)
+    assert torch.equal(made, scales)
+    assert deep_gemm.get_mn_major_tma_aligned_tensor(made) is made
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [(1.0, 1.0), (1.001, 2.0), (0.75, 1.0), (-3.0, 4.0), (2.0**-140, 2.0**-126), (3.3e38, 2.0**127)],
+)
+def test_scales_are_rounded_up_to_powers_of_two(value: float, wanted: float) -> None:
+    assert deep_gemm.ceil_to_ue8m0(torch.tensor([value])).item() == wanted
+
+
+def test_words_of_four_exponents() -> None:
+    scales = torch.tensor([[1.0, 2.0, 0.5, 2.0**-126]])
+    packed = deep_gemm.pack_ue8m0_to_int(scales)
+    assert packed.tolist() == [[127 | 128 << 8 | 126 << 16 | 1 << 24]]
+    assert deep_gemm.unpack_ue8m0_from_int(packed).tolist() == [[1.0, 2.0, 0.5, 2.0**-126]]
+    for wrong in (torch.full((1, 4), 3.0), torch.full((1, 4), -1.0), torch.ones(1, 3)):
+        with pytest.raises(ArgumentError, match="powers of two"):
+            deep_gemm.pack_ue8m0_to_int(wrong)
+    with pytest.raises(ArgumentTypeError, match="float64"):
+        deep_gemm.pack_ue8m0_to_int(scales.double())
+
+
+@pytest.mark.parametrize("ue8m0", [False, True])
+@pytest.mark.parametrize("gran_k", [32, 128])
+def test_casts_to_fp8(gran_k: int, ue8m0: bool) -> None:
+    """On the CPU by torch alone; blocks of 128 are what the kernels' reference makes, too."""
+    x = matrix(2 * gran_k, 3 * gran_k) * torch.logspace(-6, 4, 2 * gran_k).unsqueeze(1)
+    scale_type = "ue8m0" if ue8m0 else "float32"
+    token, token_scales = deep_gemm.per_token_cast_to_fp8(x, ue8m0, gran_k)
+    square, square_scales = deep_gemm.per_block_cast_to_fp8(x, ue8m0, gran_k)
+    channel, channel_scales = deep_gemm.per_channel_cast_to_fp8(x, ue8m0, gran_k)
+    if gran_k == 128:
+        for block, (data, scales) in (
+            ((1, 128), (token, token_scales)),
+            ((128, 128), (square, square_scales)),
+        ):
+            wanted = tilewright.reference.quantize_fp8_blockwise(x, block, scale_type=scale_type)
+            assert torch.equal(data.view(torch.uint8), wanted[0].view(torch.uint8))
+            codes = blockwise_scales.unpack(wanted[1], 3).float()[:: block[0]] if ue8m0 else wanted[1]
+            assert torch.equal(scales, codes)
+    amax = x.abs().view(-1, gran_k, 3 * gran_k).amax(dim=1).clamp(1e-4)
+    plain = amax / 448
+    assert torch.equal(channel_scales, deep_gemm.ceil_to_ue8m0(plain) if ue8m0 else plain)
+    for data, scales in (
+        (token, token_scales.repeat_interleave(gran_k, 1)),
+        (square, square_scales.repeat_interleave(gran_k, 0).repeat_interleave(gran_k, 1)),
+        (channel, channel_scales.repeat_interleave(gran_k, 0)),
+    ):
+        assert data.dtype == torch.float8_e4m3fn
+        error = (data.float() * scales - x).abs()
+        assert (error <= x.abs() / 16 + scales * 2.0**-9).all()
+
+
+def test_a_last_block_of_a_row_may_be_short() -> None:
+    x = matrix(3, 200)
+    data, scales = deep_gemm.per_token_cast_to_fp8(x, False)
+    assert (data.shape, scales.shape) == (x.shape, (3, 2))
+    assert torch.equal(scales[:, 1], x[:, 128:].abs().amax(dim=1) / 448)
+
+
+def test_scales_over_chosen_dimensions() -> None:
+    x = matrix(4, 5, 6)
+    data, scales = deep_gemm.per_custom_dims_cast_to_fp8(x, (0,), False)
+    assert torch.equal(scales, x.abs().amax(dim=(1, 2)) / 448)
+    assert data.shape == x.shape
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_casts_to_fp4_and_back(packed: bool) -> None:
+    values = [0.0, 0.25, 0.26, 0.75, -0.2, -1.75, -5.0, 6.0, -6.0, 4.9, 2.5, 3.6]
+    x = torch.tensor([values + [0.0] * 20]) * 4
+    data, scales = deep_gemm.per_token_cast_to_fp4(x, True, gran_k=32, use_packed_ue8m0=packed)
+    # The middle between two magnitudes becomes the smaller.
+    wanted = [0.0, 0.0, 0.5, 0.5, 0.0, -1.5, -4.0, 6.0, -6.0, 4.0, 2.0, 4.0]
+    back = deep_gemm.cast_back_from_fp4(data, scales, gran_k=32, use_packed_ue8m0=packed)
+    assert (back[0, :12] / 4).tolist() == wanted
+    assert data.dtype == torch.int8
+    assert data[0, 2].item() & 255 == 0x00 + (11 << 4)  # -0.2 is +0, -1.75 is -1.5
+
+
+def test_transposing_what_lies_two_to_a_byte() -> None:
+    codes = torch.arange(24, dtype=torch.uint8).view(4, 6) % 16
+    packed = (codes[:, 0::2] | codes[:, 1::2] << 4).view(torch.int8)
+    wanted = codes.mT.contiguous()
+    made = deep_gemm.transpose_packed_fp4(packed)
+    assert torch.equal(made.view(torch.uint8), wanted[:, 0::2] | wanted[:, 1::2] << 4)
+
+
+def test_differences() -> None:
+    x = matrix(64, 64)
+    assert deep_gemm.testing.calc_diff(x, x) == pytest.approx(0.0, abs=1e-15)
+    assert deep_gemm.testing.calc_diff(x * 0, x * 0) == 0.0
+    assert deep_gemm.testing.calc_diff(x, 1.1 * x) == pytest.approx(0.01 / 2.21)
+    assert deep_gemm.testing.count_bytes((x, [x[0]]), None) == 64 * 64 * 4 + 64 * 4
+    y = x.clone()
+    y[3, 5] += 1
+    deep_gemm.testing.assert_bitwise_equal(x, x)
+    with pytest.raises(AssertionError, match=r"xs: 1 elements differ; at \(3, 5\)"):
+        deep_gemm.testing.assert_bitwise_equal(x, y, "xs")
+
+
+def test_names_that_are_deep_gemms_mean_our_kernels(host: Context) -> None:
+    ours = [("host_bf16_tn", 30e-6, 10), ("host_s8_tn", 10e-6, 20)]
+    others = [("memset", 9e-6, 10), ("nvjet_tst", 50e-6, 5), ("a_gemm_", 1e-6, 5)]
+    assert timing._seconds("bf16_gemm", ours + others, 10, several=False) == pytest.approx(4e-6)
+    assert timing._seconds("host_", ours + others, 10, several=False) == pytest.approx(4e-6)
+    assert timing._seconds("nvjet", ours + others, 10, several=False) == pytest.approx(10e-6)
+    assert timing._seconds("reduce", others, 10, several=False) == 0.0
+    assert timing._seconds("e", others, 10, several=True) == pytest.approx(3e-6)
+    with pytest.raises(AssertionError, match="'e' is part of 3 kernels' names"):
+        timing._seconds("e", others, 10, several=False)
+
+
+def test_nothing_is_profiled_while_another_tool_watches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DG_USE_NVIDIA_TOOLS", "1")
+    assert deep_gemm.testing.bench_kineto(pytest.fail, ("a", "b")) == (1.0, 1.0)
+    assert deep_gemm.testing.bench_kineto(pytest.fail, "a") == 1.0
+
+
+def test_programs_that_import_deep_gemm_get_this_package() -> None:
+    code = (
+        "from tilewright.compat import deep_gemm as ours; ours.install()\n"
+        "import deep_gemm, deep_gemm.testing\n"
+        "from deep_gemm.utils.math import align\n"
+        "from deep_gemm.utils import set_mk_alignment_for_contiguous_layout\n"
+        "set_mk_alignment_for_contiguous_layout(64)\n"
+        "assert deep_gemm is ours and deep_gemm.testing is ours.testing\n"
+        "assert ours.get_mk_alignment_for_contiguous_layout() == 64\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_every_exported_name_is_there() -> None:
+    for module in (deep_gemm, deep_gemm.testing, deep_gemm.utils):
+        assert [name for name in module.__all__ if not hasattr(module, name)] == []
+        assert sorted(module.__all__) == list(module.__all__)

@@ -1,0 +1,137 @@
+"""`tilewright.einsum`: which product of matrices an equation is, and that it is one of views."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+import torch
+
+import tilewright
+from tilewright.context import Context
+from tilewright.errors import ArgumentError
+from tilewright.ops.gemm.einsum import contraction
+
+EXTENTS = {"b": 6, "h": 3, "r": 16, "d": 8, "m": 24, "n": 40, "k": 16, "g": 2}
+
+
+def operand(term: str, seed: int, dtype: torch.dtype = torch.bfloat16) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn([EXTENTS[letter] for letter in term], generator=generator).to(dtype)
+
+
+def terms(equation: str) -> tuple[str, str, str]:
+    left, _, out = equation.partition("->")
+    a, _, b = left.partition(",")
+    return a, b, out
+
+
+@pytest.mark.parametrize(
+    ("equation", "batch", "rows", "columns", "summed"),
+    [
+        ("bhr,hdr->bhd", "h", "b", "d", "r"),
+        ("bhd,hdr->bhr", "h", "b", "r", "d"),
+        ("bhd,bhr->hdr", "h", "d", "r", "b"),
+        ("bmk,bnk->mn", "", "m", "n", "bk"),
+        ("mk,kn->nm", "", "n", "m", "k"),
+        ("mk,k->m", "", "", "m", "k"),
+        ("gbmk,gkn->gbmn", "g", "bm", "n", "k"),
+    ],
+)
+def test_letters_of_an_equation_have_kinds(
+    equation: str, batch: str, rows: str, columns: str, summed: str
+) -> None:
+    found = contraction(equation)
+    assert (found.batch, found.rows, found.columns, found.summed) == (batch, rows, columns, summed)
+
+
+@pytest.mark.parametrize(
+    ("equation", "reason"),
+    [
+        ("mk,kn", "is wanted"),
+        ("mk->km", "is wanted"),
+        ("m1,1n->mn", "is wanted"),
+        ("mkk,kn->mn", "'mkk' has a letter twice"),
+        ("mk,kn->m", "'n' stands in one term alone"),
+        ("mk,kn->mnx", "'x' stands in one term alone"),
+        ("bmk,bkn->mnb", "'b' counts a batch"),
+    ],
+)
+def test_what_is_no_product_is_refused(equation: str, reason: str) -> None:
+    with pytest.raises(ArgumentError, match=reason):
+        contraction(equation)
+
+
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize(
+    "equation",
+    [
+        "bhr,hdr->bhd",
+        "bhd,bhr->hdr",
+        "mk,nk->mn",
+        "gbmk,gnk->gbmn",
+        "km,kn->mn",
+        "mk,nk->nm",
+        "mk,k->m",
+        "bmk,bnk->mn",
+    ],
+)
+def test_equals_torch_einsum(host: Context, equation: str, given: bool) -> None:
+    term_a, term_b, term = terms(equation)
+    a, b = operand(term_a, 0), operand(term_b, 1)
+    c = operand(term, 2)
+    wanted = 2.0 * torch.einsum(equation, a.double(), b.double()) - 0.5 * c.double()
+    out = torch.full_like(c, float("nan")) if given else None
+    made = tilewright.einsum(equation, a, b, out=out, c=c, alpha=2.0, beta=-0.5)
+    assert out is None or made is out
+    assert made.shape == c.shape
+    assert made.is_contiguous()
+    torch.testing.assert_close(made, wanted.bfloat16(), rtol=1.6e-2, atol=1e-2)
+
+
+def test_nothing_is_copied_of_what_lies_strided(host: Context, caplog: pytest.LogCaptureFixture) -> None:
+    b, h, r, d = 6, 3, 16, 8
+    a = torch.randn(b, h, r).bfloat16()
+    wide = torch.randn(h, d, r + 8).bfloat16()
+    out = torch.full((b, h + 1, d), float("nan"), dtype=torch.bfloat16)
+    with caplog.at_level(logging.WARNING):
+        tilewright.einsum("bhr,hdr->bhd", a, wide[..., :r], out=out[:, :h])
+    assert not caplog.messages
+    wanted = torch.einsum("bhr,hdr->bhd", a.double(), wide[..., :r].double())
+    torch.testing.assert_close(out[:, :h], wanted.bfloat16(), rtol=1.6e-2, atol=1e-2)
+    assert out[:, h].isnan().all()
+
+
+def test_letters_that_do_not_follow_one_another_are_copied(
+    host: Context, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        tilewright.einsum("bmk,bnk->mn", operand("bmk", 0), operand("bnk", 1))
+    assert ["einsum: copies a" in caplog.text, "einsum: copies b" in caplog.text] == [True, True]
+
+
+def test_an_output_whose_letters_are_apart_is_refused(host: Context) -> None:
+    out = torch.empty(2, 7, 24, 40, dtype=torch.bfloat16)[:, :6]
+    with pytest.raises(ArgumentError, match=r"out: its strides are .* gbm are wanted"):
+        tilewright.einsum("gbmk,nk->gbmn", operand("gbmk", 0), operand("nk", 1), out=out)
+
+
+@pytest.mark.parametrize(
+    ("change", "argument"),
+    [
+        ({"a": torch.zeros(6, 3)}, "a"),
+        ({"b": torch.zeros(3, 8, 15)}, "b"),
+        ({"out": torch.zeros(6, 3, 9)}, "out"),
+        ({"c": torch.zeros(6, 3, 9)}, "c"),
+    ],
+)
+def test_extents_that_differ_are_named(host: Context, change: dict[str, torch.Tensor], argument: str) -> None:
+    operands = {"a": operand("bhr", 0), "b": operand("hdr", 1)} | change
+    with pytest.raises(ArgumentError) as error:
+        tilewright.einsum("bhr,hdr->bhd", operands.pop("a"), operands.pop("b"), **operands)
+    assert error.value.argument == argument
+
+
+def test_the_type_is_that_of_a_product(host: Context) -> None:
+    a, b = operand("bhr", 0, torch.int8), operand("hdr", 1, torch.int8)
+    assert tilewright.einsum("bhr,hdr->bhd", a, b).dtype == torch.int32
