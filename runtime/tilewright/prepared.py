@@ -19,7 +19,7 @@ import torch
 
 from tilewright import context as contexts
 from tilewright.errors import ArgumentError, ArgumentTypeError, TilewrightError
-from tilewright.interface import calls
+from tilewright.interface import calls, checks
 from tilewright.interface.op import Op, Operands, Values
 from tilewright.interface.publish import published
 from tilewright.library import Launcher
@@ -112,7 +112,7 @@ class Prepared:
             raise
 
     def _check(self, given: Values) -> Any:
-        return self.op.check(contexts.current(), {**self._options, **given})
+        return checks.check(self.op, contexts.current(), {**self._options, **given})
 
     def _answer(self, operands: Operands) -> Any:
         results = [operands[self.op.interface.names.index(name)] for name in self.op.written]
@@ -180,7 +180,7 @@ def _prepare(op: Op, values: dict[str, Any]) -> Prepared:
     context = contexts.current()
     for name in op.numbers:
         values[name] = factor(name, values[name])
-    arguments = op.check(context, values)
+    arguments = checks.check(op, context, values)
     for operand in op.interface.operands:
         if operand.unread_if_zero in op.numbers and values[operand.unread_if_zero] == 0:
             values[operand.name] = None

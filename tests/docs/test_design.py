@@ -16,12 +16,18 @@ from tilewright.interface import declaration
 from tilewright.interface.arguments import packed, struct
 from tilewright.interface.headers import arguments_header
 from tilewright.ops.common.tactics import MATRIX_TACTIC, Tactic
+from tilewright.ops.common.words import Extent, Types, Words
 
 DESIGN = Path(__file__).resolve().parents[2] / "docs/design.md"
 PROBLEM = SimpleNamespace(
     m=40, n=24, k=512, groups=3, row_alignment=128, heads=32, head_dim=128, keys=1000, queries=7, pages=9,
-    clean=True, a="e4m3", b="e4m3", d="bf16", q="e4m3", kv="e4m3",
+    clean=True, parts=4, k_blocks=4, n_blocks=1, a="e4m3", b="e4m3", d="bf16", q="e4m3", kv="e4m3",
 )  # fmt: skip
+EXTENTS = {
+    "GROUPED": ("m", "n", "k", "groups"),
+    "MQA_LOGITS": ("heads", "head_dim", "keys", "queries"),
+    "HC_PRENORM": ("m", "n", "k", "parts"),
+}
 DECLARED = {
     "GROUPED": {
         "m": 40,
@@ -30,6 +36,7 @@ DECLARED = {
         "ld_b": 512,
         "ld_d": 24,
         "ld_a_scales": 40,
+        "batch_stride_b": 512 * 24,
         "row_alignment": 128,
     },
     "MQA_LOGITS": {
@@ -48,7 +55,10 @@ def declared(name: str) -> declaration.Interface:
     """Of the page's Python, what is assigned to the name."""
     blocks = re.findall(r"```python\n(.*?)```", DESIGN.read_text(encoding="utf-8"), re.DOTALL)
     (text,) = (block for block in blocks if block.startswith(f"{name} = Interface("))
-    scope: dict[str, Any] = {**vars(declaration), "MATRIX_TACTIC": MATRIX_TACTIC}
+    extents = tuple(Extent(extent, "", usual=1) for extent in EXTENTS[name])
+    types = Types("--dtype", "e4m3", {}, "", "")
+    words = Words(name.lower(), "", SimpleNamespace, extents, types)
+    scope: dict[str, Any] = {**vars(declaration), "MATRIX_TACTIC": MATRIX_TACTIC, "WORDS": words}
     exec(text, scope)
     found: declaration.Interface = scope[name]
     return found

@@ -18,8 +18,8 @@ from tilewright.interface.arguments import launchable, packed, struct
 from tilewright.interface.headers import arguments_header
 from tilewright.library import Launcher, Library, header_abi, load
 from tilewright.ops.blockscaled_gemm.interface import INTERFACE as BLOCKSCALED
+from tilewright.ops.common.formats import dtype_of
 from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.gemm.arguments import OPERAND_NAMES, OUTPUT_DTYPES
 from tilewright.ops.gemm.interface import INTERFACE
 from tilewright.ops.gemm.problem import OUTPUTS, Problem
 from tilewright.ops.quantize.interface import INTERFACE as QUANTIZE
@@ -178,9 +178,8 @@ def test_tensors_of_another_type(library: Library, which: str) -> None:
 @pytest.mark.parametrize(("types", "d"), [(types, d) for types, every in OUTPUTS.items() for d in every])
 def test_tensors_of_every_type_are_launched(library: Library, types: tuple[str, str], d: str) -> None:
     """The kernel reads bytes and writes words within the tensors: only whether it is called is asked."""
-    dtypes = {name: dtype for dtype, name in OPERAND_NAMES.items()}
-    a, b = (torch.zeros(16, 16).to(dtypes[name]) for name in types)
-    out = torch.zeros(16, 16, dtype=OUTPUT_DTYPES[d])
+    a, b = (torch.zeros(16, 16).to(dtype_of(name)) for name in types)
+    out = torch.zeros(16, 16, dtype=dtype_of(d))
     tensors = (a[:8], b.t()[:, :8], out[:8, :8])
     problem = Problem(8, 8, 16, a=types[0], b=types[1], d=d)
     launch = launcher(

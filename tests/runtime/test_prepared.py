@@ -172,7 +172,7 @@ def test_integer_factors(host: Context) -> None:
 
 
 def test_errors_of_planning(host: Context) -> None:
-    with pytest.raises(ArgumentError, match="k = 32 is wanted"):
+    with pytest.raises(ArgumentError, match="k of 32 is wanted"):
         tilewright.plan(tilewright.gemm, A, B[:16])
     with pytest.raises(NotBuiltError):
         tilewright.plan(tilewright.gemm, A, B, activation="silu")

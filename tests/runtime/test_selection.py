@@ -231,8 +231,7 @@ def test_tactics_that_are_none(text: str) -> None:
 def test_types_and_activations_are_the_generators() -> None:
     """They are stated in both packages, which do not import each other."""
     assert {pair: outputs for pair, (_, outputs) in rules._TYPES.items()} == problems.OUTPUTS
-    assert {name: 8 * size for name, size in problems.BYTES.items()} == generator.BITS
-    assert {name: types.bits(name) for name in problems.BYTES} == generator.BITS
+    assert {name: types.bits(name) for name in generator.BITS} == generator.BITS
     hints = get_type_hints(generator.GemmConfig)
     assert get_args(hints["activation"]) == problems.ACTIVATIONS
     integer = [SimpleNamespace(d="s32", activation=name) for name in problems.ACTIVATIONS]

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilewright.interface.declaration import TMA_BYTES, Interface, Matrix, Operand, ScaleColumns
-from tilewright.types import bits
+from tilewright.types import TYPES, bits
 
 if TYPE_CHECKING:
     import torch
@@ -153,8 +153,8 @@ def _steps(tensor: torch.Tensor) -> tuple[Any, ...]:
 def _lies(operand: Operand, tensor: torch.Tensor, problem: Any) -> tuple[int, ...]:
     """How an operand lies, as `Operand` of tilewright/launcher.hpp takes it from its device on."""
     name = str(tensor.dtype).removeprefix("torch.")
-    own = operand.raw(problem) if tensor.element_size() == 1 else None
-    types = (own, "uint8") if own else (name, name)
+    own = TYPES[operand.type_of(problem)] if operand.raw else None
+    types = (own.torch, "uint8") if own is not None and own.bits <= 8 else (name, name)
     of = (max(tensor.get_device(), 0), *(number for each in types for number in _dlpack(each)))
     strided = isinstance(operand, ScaleColumns) and operand.strided(problem)
     if not isinstance(operand, Matrix) and not strided:

@@ -21,7 +21,7 @@ from torch.compiler import is_dynamo_compiling
 
 from tilewright import context as contexts
 from tilewright.errors import TilewrightError
-from tilewright.interface import registered
+from tilewright.interface import checks, planning, registered
 from tilewright.interface.declaration import Operand, Packed
 from tilewright.ops.common import calls, custom_ops, gpus
 from tilewright.ops.common.guards import factor, refuse_gradients
@@ -214,7 +214,7 @@ def _first(op: Op, context: Context, key: Any, values: Values) -> Plan | None:
     """The plan of a call for which none is remembered; None where torch has to see the call."""
     if custom_ops.special(*(values[name] for name in op.tensors)):
         return None
-    made = plan(op, context, op.check(context, values), values)
+    made = plan(op, context, checks.check(op, context, values), values)
     if key is not None:
         context.remember(key, made)
     return made
@@ -232,7 +232,12 @@ def plan(
     if "out_dtype" in options:
         options["out_dtype"] = arguments.dtype
     again = functools.partial(op.function, **options)
-    return op.plan(context, arguments, parsed(values["tactic"]), again, addresses)
+    if hasattr(op, "plan"):  # of families that are not described whole
+        own: Plan = op.plan(context, arguments, parsed(values["tactic"]), again, addresses)
+        return own
+    made = planning.plan(op, context, arguments, parsed(values["tactic"]), again, dict(addresses))
+    made.recheck = op.recheck(arguments.problem)
+    return made
 
 
 def _realign(  # noqa: PLR0917 (a call's state)
@@ -252,5 +257,5 @@ def _recover(op: Op, context: Context, values: dict[str, Any], given: Any) -> An
     values.update({op.written[0]: given} if len(op.written) == 1 else zip(op.written, given, strict=True))
     if custom_ops.special(*(values[name] for name in op.tensors)):
         return registered.traced(op, values)
-    op.check(context, values)
+    checks.check(op, context, values)
     raise  # noqa: PLE0704 (what is being handled)

@@ -1,7 +1,8 @@
 """How a family declares what its kernels take: extents, operands, numbers, codes, a tactic.
 
-The C struct (`arguments`), its header (`headers`) and the launcher's order of operands follow from a
-declaration; nothing else knows them. It needs neither torch nor pydantic.
+The C struct (`arguments`), its header (`headers`), the launcher's order of operands, the checks of a call's
+arguments (`checks`) and what is copied of them (`copying`) follow from a declaration; nothing else knows
+them. It needs neither torch nor pydantic.
 """
 
 from __future__ import annotations
@@ -10,28 +11,49 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from tilewright.ops.common.words import Words
+from tilewright.types import TYPES, per_byte
+
 TMA_BYTES = 16  # of which TMA wants addresses, leading dimensions and batch strides to be multiples
 Axis: TypeAlias = Literal["rows", "columns"]
+_POINTED = {"f32": "float", "s32": "int32_t"}  # in C; of other types, and of those that differ, void
 
 
 @dataclass(frozen=True)
 class Operand:
-    """A tensor of a call, of which the struct holds the address. Absent ones are null."""
+    """A tensor of a call, of which the struct holds the address. Absent ones are null.
 
-    name: str  # in the launcher's order
+    Whether a call may leave it out, the public op's signature says; one that is `written` is then made.
+    """
+
+    name: str  # the op's argument; operands are in the launcher's order
     what: str  # for the header
     field: str = ""  # in the struct, where it is not `name`
-    pointer: str = "const void*"
+    pointer: str = ""  # in the struct, where it does not follow from the type
+    type: str | Callable[[Any], str] = ""
+    """Of its elements: a name among `types.TYPES`, the field of a problem that holds one, or a function of a
+    problem. "" where the family checks the operand itself."""
+    raw: bool = False  # whether uint8 may stand for a type of one byte, or of half of one
     alignment: int = 1  # bytes that its address is a multiple of, whatever the kernel
     written: bool = False
     twin: str = ""  # the written operand that it may be: same address, same strides
     unread_if_zero: str = ""  # the number of a call with which it is multiplied
-    raw: Callable[[Any], str | None] = lambda problem: None
-    """torch's name of its type, where that has one byte and uint8 may stand for it."""
 
     @property
     def member(self) -> str:
         return self.field or self.name
+
+    @property
+    def in_c(self) -> str:
+        """The struct's type for its address."""
+        pointed = _POINTED.get(self.type, "void") if isinstance(self.type, str) else "void"
+        return self.pointer or f"{'' if self.written else 'const '}{pointed}*"
+
+    def type_of(self, problem: Any) -> str:
+        """Its elements' type, by its name among `types.TYPES`."""
+        if callable(self.type):
+            return self.type(problem)
+        return self.type if self.type in TYPES else str(getattr(problem, self.type))
 
     def strides(self) -> tuple[str, ...]:
         """The members of the struct that say how it lies."""
@@ -40,35 +62,52 @@ class Operand:
 
 @dataclass(frozen=True)
 class Matrix(Operand):
-    """[rows, columns], or a batch of such. The struct holds, in elements, what lies between neighbours along
-    the dimension that is not contiguous (`ld_*`), and between matrices of a batch (`batch_stride_*`)."""
+    """[rows, columns], or [batch, rows, columns]. The struct holds, in elements, what lies between neighbours
+    along the dimension that is not contiguous (`ld_*`), and between those of a batch (`batch_stride_*`)."""
 
-    rows: str = ""  # extents' names
+    alignment: int = TMA_BYTES
+    rows: str = ""  # extents' names, or those of properties of a problem
     columns: str = ""
-    type: str | Callable[[Any], str] = (
-        ""  # the field of a problem, or of a problem its name among `types.TYPES`
-    )
-    contiguous: Axis | Callable[[Any], Axis] = "columns"  # the dimension along which neighbours touch
+    batch: str | Callable[[Any], str] = ""
+    """The extent of the first of three dimensions; "": there are two. Of a problem, where that decides."""
+    single: bool = False
+    """Whether it may have two dimensions beside a batch, and then serves every one; what is written has two
+    where no operand has three."""
+    contiguous: Axis | Callable[[Any], Axis] = "columns"
+    """The dimension along which neighbours touch; of a problem, where both are possible."""
+    copied: bool = False  # whether one that lies otherwise is copied, and is no error
     parts: Callable[[Any], int] = lambda problem: 1  # of which the columns are so many times the extent
 
     def strides(self) -> tuple[str, ...]:
         return (f"ld_{self.member}", f"batch_stride_{self.member}")
 
+    def batch_of(self, problem: Any) -> str:
+        return self.batch(problem) if callable(self.batch) else self.batch
+
     def inner(self, problem: Any) -> Axis:
         return self.contiguous(problem) if callable(self.contiguous) else self.contiguous
-
-    def type_of(self, problem: Any) -> str:
-        found = self.type(problem) if callable(self.type) else getattr(problem, self.type)
-        return str(found)
 
     def shape(self, problem: Any) -> tuple[int, int]:
         """Rows and columns, in elements."""
         return getattr(problem, self.rows), getattr(problem, self.columns) * self.parts(problem)
 
+    def tensor_shape(self, problem: Any) -> tuple[int, int]:
+        """Rows and columns of a tensor of it, of which an element may hold two."""
+        rows, columns = self.shape(problem)
+        packed = per_byte(self.type_of(problem))
+        return (rows, columns // packed) if self.inner(problem) == "columns" else (rows // packed, columns)
+
 
 @dataclass(frozen=True)
 class Packed(Operand):
-    """A vector, one number, or scale factors: elements without gaps, of any shape."""
+    """A vector, one number, or scale factors: elements without gaps."""
+
+    extents: tuple[str, ...] = ()  # its shape's; none: it is one number, of any shape
+    shape: Callable[[Any], tuple[int, ...]] | None = None
+    """Of a problem, where its extents are not the problem's: any shape with as many elements will do."""
+
+    def shape_of(self, problem: Any) -> tuple[int, ...]:
+        return self.shape(problem) if self.shape else tuple(getattr(problem, name) for name in self.extents)
 
 
 @dataclass(frozen=True)
@@ -115,19 +154,39 @@ class TacticStruct:
     text: str = ""  # what stands above it in the family's own header
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
+class Combinations:
+    """Which types go together."""
+
+    read: tuple[str, ...]
+    """Fields of a problem: types of operands that every call has, told by their dtypes."""
+    legal: Mapping[tuple[str, ...], tuple[str, ...]]
+    """For types that are read those that the result may have, the default first."""
+    result: str = "d"  # the field of a problem that holds the result's type
+    option: str = "out_dtype"  # the op's argument that asks for one
+
+
+@dataclass(frozen=True, eq=False)
 class Interface:
     """What a family's kernels take, in the order in which their struct and their launchers have it."""
 
-    family: str
+    words: Words[Any]  # the family's name, its problems' extents and options
     text: str  # what the kernels compute, for the header
-    extents: tuple[str, ...]
     operands: tuple[Operand, ...]
-    numbers: tuple[Number, ...]
     tactic: TacticStruct
+    numbers: tuple[Number, ...] = ()
     codes: tuple[Code, ...] = ()
+    types: Combinations | None = None  # None: every operand's type is fixed, or the ops say it
     enums: str = ""  # that codes take their values from, in C
     strides_text: str = "Elements between neighbours along the dimension that is not contiguous."
+
+    @property
+    def family(self) -> str:
+        return self.words.family
+
+    @property
+    def extents(self) -> tuple[str, ...]:
+        return tuple(extent.name for extent in self.words.extents)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -45,7 +45,7 @@ def _lines(interface: Interface) -> Iterator[str]:
     yield f"  int32_t {', '.join(interface.extents)};"
     yield ""
     for operand in interface.operands:
-        yield from _commented(f"{operand.pointer} {operand.member};", operand.what)
+        yield from _commented(f"{operand.in_c} {operand.member};", operand.what)
     yield ""
     yield from _comment(interface.strides_text)
     for prefix in ("ld_", "batch_stride_"):

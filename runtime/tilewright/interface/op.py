@@ -20,10 +20,15 @@ from typing import Any
 import torch
 
 from tilewright.context import Context
-from tilewright.interface.declaration import Interface
+from tilewright.device import DeviceProperties
+from tilewright.errors import NoKernelError
+from tilewright.interface.copies import copy_of
+from tilewright.interface.declaration import Combinations, Interface
+from tilewright.interface.placement import Arguments, Placement, as_it_lies
 from tilewright.interface.signature import Parameter
-from tilewright.ops.common.plan import Plan
-from tilewright.ops.common.tactics import Tactic
+from tilewright.ops.common.family import Family
+from tilewright.ops.common.formats import as_bytes
+from tilewright.table import KernelRecord
 
 Values = Mapping[str, Any]  # of a call: each parameter's, by name
 Operands = tuple[Any, ...]  # of a call: in the launcher's order
@@ -33,6 +38,8 @@ class Op:
     """What is special about a public op. Its family overrides what does not follow from the signature."""
 
     interface: Interface
+    family: Family[Any]
+    """As selection sees it."""
     written: tuple[str, ...] = ("out",)
     """What the op makes where a call brings none, and answers."""
     passed: tuple[str, ...] = ("a", "b", "out")
@@ -50,33 +57,54 @@ class Op:
     function: Callable[..., Any]
     parameters: tuple[Parameter, ...]
 
-    def check(self, context: Context, values: Values, *, fake: bool = False) -> Any:
-        """What a plan depends on. Raises ArgumentError or ArgumentTypeError for the first argument that is
-        wrong; numbers have gone through `factor`. `fake`: tensors may be on the meta device, extents be
-        symbols."""
-        raise NotImplementedError
+    def combinations(self, values: Values) -> Combinations | None:
+        """The types that the call may have."""
+        return self.interface.types
 
-    def plan(
-        self,
-        context: Context,
-        arguments: Any,
-        tactic: Tactic | None,
-        again: Callable[..., Any],
-        addresses: frozenset[tuple[str, int]] = frozenset(),
-    ) -> Plan:
-        """How checked arguments are computed. `again` is the op with the call's options, for operands that
-        need no copies; `addresses` says of operands what their address is a multiple of, where it is not of
-        `calls.MOST_ALIGNED`."""
-        raise NotImplementedError
+    def fields(self, values: Values) -> Mapping[str, Any]:
+        """Fields of the problem that the op, or its options, say."""
+        return {}
+
+    def rules(self, values: Values, problem: Any) -> None:
+        """Raises ArgumentError for what no declaration says of a call's arguments. Extents may be symbols."""
+
+    def place(
+        self, context: Context, arguments: Arguments, device: DeviceProperties, addresses: Mapping[str, int]
+    ) -> Placement:
+        """The problem as it is computed, and what is copied for it. `addresses` says of arguments what their
+        address is a multiple of, where that is little. Raises AlignmentError where the op does not copy."""
+        return as_it_lies(self.interface, arguments, addresses)
+
+    def alignments(self, problem: Any, record: KernelRecord) -> Mapping[str, int]:
+        """Bytes that a kernel asks of operands' addresses, where it asks for more than its interface."""
+        return {}
+
+    def recheck(self, problem: Any) -> Callable[..., None] | None:
+        """What is to be checked of each call's numbers, if anything."""
+        return None
+
+    def without_kernel(self, problem: Any, given: Values) -> None:
+        """Computes, by torch, what has results and no kernel: an extent that is summed over is 0. `given`:
+        the launcher's operands and numbers by name."""
+        raise NoKernelError(f"{problem}: an extent is 0, and no kernel computes that")
+
+    def copied(self, arguments: Arguments, placement: Placement, given: dict[str, Any]) -> dict[str, Any]:
+        """A call's operands and numbers (those that are there, by name), with copies in place of those that
+        the placement names. What is written elsewhere first is left out."""
+        wanted = {one.name: one for one in self.interface.operands if one.name in placement.copies}
+        return {
+            name: copy_of(wanted[name], each, placement.problem) if name in wanted else each
+            for name, each in given.items()
+            if name not in wanted or not wanted[name].written
+        }
+
+    def restored(self, arguments: Arguments, name: str, tensor: torch.Tensor, made: torch.Tensor) -> None:
+        """Puts what was written elsewhere where it belongs: all but the padding."""
+        as_bytes(tensor).copy_(as_bytes(made)[tuple(map(slice, tensor.shape))])
 
     def fill(self, arguments: Any, operands: Operands) -> Operands:
         """Operands with what the call has left out and a kernel wants, of a plan that `fills`."""
         return operands
-
-    def pretend(self, context: Context, values: Values) -> tuple[torch.Tensor, ...]:
-        """What a call writes, of any values: the checks that can be made of fake tensors come first."""
-        arguments = self.check(context, values, fake=True)
-        return (torch.empty(arguments.shape, dtype=arguments.dtype, device=arguments.device),)
 
     def room(self, values: Values) -> tuple[torch.Tensor, ...]:
         """What a call writes, of any values, without a check: of a call that torch sees, and that brings a

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tilewright import context as contexts
+from tilewright.interface import checks
 from tilewright.ops.common import custom_ops
 from tilewright.ops.common.custom_ops import name_of, number, plain
 from tilewright.ops.common.guards import check_flag
@@ -112,7 +113,12 @@ def _fake(op: Op, suffix: str, *, out: bool = False) -> Callable[..., Any]:
     written = op.variants()[suffix] if out else ()
 
     def fake(*given: Any, **named: Any) -> Any:
-        made = op.pretend(contexts.current(), _values(op, written, given, named))
+        values = _values(op, written, given, named)
+        if hasattr(op, "pretend"):  # of families that are not described whole
+            made = op.pretend(contexts.current(), values)
+        else:
+            checked = checks.check(op, contexts.current(), values, fake=True)
+            made = [torch.empty(shape, dtype=of, device=checked.device) for shape, of in checked.results]
         return None if out else made[0] if len(made) == 1 else made
 
     return fake

@@ -111,10 +111,11 @@ def check(  # noqa: PLR0917 (as the ops take them)
     for name, value in (("a_descale", a_descale), ("b_descale", b_descale)):
         if value is None:
             raise ArgumentTypeError(name, "it is None; the scale factors of the operand are wanted")
-    guards.check_tensors(
-        context, a, fake=fake, b=b, a_descale=a_descale, b_descale=b_descale, alpha=alpha, out=out, c=c,
-        out_descale=out_descale, out_global_scale=out_global_scale,
-    )  # fmt: skip
+    tensors = {
+        "a": a, "b": b, "a_descale": a_descale, "b_descale": b_descale, "alpha": alpha, "out": out, "c": c,
+        "out_descale": out_descale, "out_global_scale": out_global_scale,
+    }  # fmt: skip
+    guards.check_tensors(context, tensors, ("a", "b"), fake=fake)
     if torch.is_grad_enabled():
         guards.refuse_gradients(
             op.name, a=a, b=b, alpha=alpha, out=out, c=c, out_global_scale=out_global_scale

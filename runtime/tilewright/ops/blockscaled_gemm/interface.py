@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from tilewright.interface.declaration import TMA_BYTES, Interface, Matrix, Number, Packed
 from tilewright.ops.blockscaled_gemm.problem import c_type
+from tilewright.ops.blockscaled_gemm.words import WORDS
 from tilewright.ops.common.tactics import MATRIX_TACTIC
-from tilewright.types import TYPES, scale_type
+from tilewright.types import scale_type
 
 INTERFACE = Interface(
-    family="blockscaled_gemm",
+    words=WORDS,
     text="""
 Arguments of a `blockscaled_gemm` kernel, in the caller's terms:
 
@@ -22,24 +23,22 @@ so rows are padded to 128 and columns to 4, with zeros.
 
 A kernel compiled with swapped operands swaps them itself; nothing here changes for it.
 """,
-    extents=("m", "n", "k", "batch"),  # k in elements
     operands=(
         Matrix(
             "a", "[m, k], k contiguous; FP4 lies two to a byte, the even index in the low nibble",
-            rows="m", columns="k", type="a", alignment=TMA_BYTES, raw=lambda problem: TYPES[problem.a].torch,
+            rows="m", columns="k", type="a", raw=True,
         ),
         Matrix(
             "b", "[n, k], likewise",
-            rows="k", columns="n", type="b", contiguous="rows", alignment=TMA_BYTES,
-            raw=lambda problem: TYPES[problem.b].torch,
+            rows="k", columns="n", type="b", contiguous="rows", raw=True,
         ),
         Packed(
             "a_descale", "of A",
-            field="scale_a", alignment=TMA_BYTES, raw=lambda problem: scale_type(problem.a),
+            field="scale_a", alignment=TMA_BYTES, type=lambda problem: scale_type(problem.a), raw=True,
         ),
         Packed(
             "b_descale", "of B",
-            field="scale_b", alignment=TMA_BYTES, raw=lambda problem: scale_type(problem.b),
+            field="scale_b", alignment=TMA_BYTES, type=lambda problem: scale_type(problem.b), raw=True,
         ),
         Matrix(
             "c", "[m, n]; null where beta is 0; may be d",
@@ -47,19 +46,17 @@ A kernel compiled with swapped operands swaps them itself; nothing here changes 
             unread_if_zero="beta",
         ),
         Matrix(
-            "out", "[m, n]", field="d", pointer="void*",
-            rows="m", columns="n", type="d", alignment=TMA_BYTES, written=True,
-            raw=lambda problem: TYPES[problem.d].torch,
+            "out", "[m, n]", field="d", rows="m", columns="n", type="d", written=True, raw=True,
         ),
         Packed(
             "out_descale", "the scale factors of a D that the epilogue quantises, else null",
-            field="scale_d", pointer="void*", alignment=TMA_BYTES, written=True,
-            raw=lambda problem: scale_type(problem.d),
+            field="scale_d", alignment=TMA_BYTES, written=True,
+            type=lambda problem: scale_type(problem.d), raw=True,
         ),
-        Packed("alpha", "one device float, or null for 1", pointer="const float*"),
+        Packed("alpha", "one device float, or null for 1", type="f32"),
         Packed(
             "out_global_scale", "one device float: the global scale of a NVFP4 D, else null",
-            field="scale_d_global", pointer="const float*",
+            field="scale_d_global", type="f32",
         ),
     ),
     numbers=(Number("beta", "of C"),),

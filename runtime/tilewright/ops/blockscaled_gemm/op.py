@@ -64,7 +64,7 @@ class _Multiply(Op):
             given["out_descale"] = made.view(arguments.descale_dtype)
         else:
             others = {name: tensor for name, tensor in given.items() if name != "out_descale"}
-            check_aliasing(descale, "out_descale", **others)
+            check_aliasing("out_descale", descale, others)
             if arguments.descale_is_padded:
                 as_bytes(descale).zero_()
         if given["out_global_scale"] is None:
@@ -79,7 +79,7 @@ class _Multiply(Op):
 
     def pretend(self, context: Context, values: Values) -> tuple[torch.Tensor, ...]:
         arguments = self.check(context, values, fake=True)
-        (d,) = super().pretend(context, values)
+        d = torch.empty(arguments.shape, dtype=arguments.dtype, device=arguments.device)
         if not arguments.descale:
             return (d,)
         return d, torch.empty(arguments.descale, dtype=arguments.descale_dtype, device=arguments.device)

@@ -58,9 +58,8 @@ class PaddedPlan(plan.Plan):
 
     def run(self, call: tuple[Any, ...]) -> None:
         a, b, a_descale, b_descale, c, out, out_descale, alpha, out_global_scale, beta = call
-        memory.check_aliasing(
-            out, **{name: tensor for name, tensor in self.tensors(call).items() if name != "out"}
-        )
+        others = {name: tensor for name, tensor in self.tensors(call).items() if name != "out"}
+        memory.check_aliasing("out", out, others, ("c",))
         arguments: Arguments = self.arguments
         place, d = self._placement, arguments.d
         a_descale = self._without_padding(a_descale, arguments.a, arguments.m)

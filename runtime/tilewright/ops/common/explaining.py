@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -171,8 +172,16 @@ def _copied(
     (`out`: writes elsewhere first), as the family's `planning.copied` says; None where it copies nothing.
     Where that is not known, or the op refuses to copy, `error` says so."""
     try:
-        planning = import_module(f"tilewright.ops.{family.name}.planning")
-        return planning.copied(context, problem, device) if hasattr(planning, "copied") else None
+        if find_spec(f"tilewright.ops.{family.name}.planning"):  # of families that are not described whole
+            planning = import_module(f"tilewright.ops.{family.name}.planning")
+            return planning.copied(context, problem, device) if hasattr(planning, "copied") else None
+        import_module(f"tilewright.ops.{family.name}.op")
+        from tilewright.interface.placement import Arguments  # noqa: PLC0415 (it needs torch)
+        from tilewright.interface.publish import published  # noqa: PLC0415
+
+        op = next(op for op in published.values() if op.family is family)
+        placement = op.place(context, Arguments.dense(op.interface, problem), device, {})
+        return (placement.problem, tuple(sorted(placement.copies))) if placement.copies else None
     except ImportError:
         error.hint = "The op may copy and pad its operands; without torch that is not known here."
     except ArgumentError as refusal:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from tilewright.device import DeviceProperties
@@ -91,6 +91,8 @@ class Family(Generic[P]):
     peak: Callable[[Any, DeviceProperties], float | None] | None = None
     """Of a problem's kind: operations a second (`Problem.flops`) that the GPU's multipliers do at its highest
     clock, as published; None where that is not known. None at all for a family that does not multiply."""
+    layouts: tuple[str, ...] = ()
+    """The decisive fields that say how operands lie. One without elements lies in any layout."""
     placement: tuple[str, ...] = ("alignment",)
     """The fields, if there are such, that say how operands lie: they decide which kernels take a problem, and
     hardly how long one takes. Tuned files do not know them; what they know is the other fields."""
@@ -221,12 +223,15 @@ class Family(Generic[P]):
         return record
 
     def check_demand(self, registry: Registry, tactic: Tactic, problem: P) -> None:
-        """Judges a tactic demanded for an empty problem, which needs no kernel, by what has no extents.
+        """Judges a tactic demanded for an empty problem, which needs no kernel, by what has no extents and no
+        layout.
 
         Raises NoKernelError where no table lists the kernel, ArgumentError where it is of another kind.
         """
         record = self.demanded(registry, tactic)
-        reason = self.misfit_kind(record, problem.kind) or self.misfit_arguments(tactic, record)
+        laid = {name: record.config[name] for name in self.layouts if name in record.config}
+        kind = replace(cast(Any, problem), **laid).kind  # a problem is a dataclass
+        reason = self.misfit_kind(record, kind) or self.misfit_arguments(tactic, record)
         if reason is not None:
             raise _misfit(tactic, problem, reason)
 

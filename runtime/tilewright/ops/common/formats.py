@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import torch
 
-from tilewright.types import scale_type
+from tilewright.types import TYPES, scale_type
 
 MXFP8_FORMATS = {torch.float8_e4m3fn: "mxfp8", torch.float8_e5m2: "mxfp8_e5m2"}
 
 
+def dtype_of(name: str) -> torch.dtype:
+    """The type of tensors of elements of a type of `types.TYPES`."""
+    found: torch.dtype = getattr(torch, TYPES[name].torch)
+    return found
+
+
 def scale_dtype(name: str) -> torch.dtype:
     """The type of the scale factors of NVFP4 or an MX format."""
-    found: torch.dtype = getattr(torch, scale_type(name))
-    return found
+    return dtype_of(scale_type(name))
 
 
 def as_bytes(tensor: torch.Tensor) -> torch.Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable, Mapping
 from numbers import Real
 from typing import Any
 
@@ -22,19 +22,25 @@ def dtypes(known: Any) -> str:
     return ", ".join(str(dtype).removeprefix("torch.") for dtype in known)
 
 
-def check_tensors(context: Context, a: Any, *, fake: bool = False, **others: Any) -> None:
-    """Raises where an argument is no ordinary tensor, or not on the GPU on which `a` is.
+def check_tensors(
+    context: Context, tensors: Mapping[str, Any], required: Collection[str], *, fake: bool = False
+) -> None:
+    """Raises where an argument is no ordinary tensor, or not on the GPU on which the first one is.
 
-    Of `others`, all but `b` may be None. `fake`: tensors may be on the meta device.
+    Those that are not `required` may be None. `fake`: tensors may be on the meta device.
     """
-    for name, value in (("a", a), *others.items()):
-        if value is not None or name == "b":
+    for name, value in tensors.items():
+        if value is not None or name in required:
             _check_tensor(name, value)
-    if context.described is None and not a.is_cuda and not (fake and a.is_meta):
-        raise ArgumentError("a", f"it is on {a.device}; a tensor on a CUDA device is wanted")
-    for name, tensor in others.items():
-        if tensor is not None and tensor.device != a.device:
-            raise ArgumentError(name, f"it is on {tensor.device}, a on {a.device}; the same device is wanted")
+    first = next(name for name in tensors if name in required)
+    device = tensors[first].device
+    if context.described is None and device.type != "cuda" and not (fake and device.type == "meta"):
+        raise ArgumentError(first, f"it is on {device}; a tensor on a CUDA device is wanted")
+    for name, tensor in tensors.items():
+        if tensor is not None and tensor.device != device:
+            raise ArgumentError(
+                name, f"it is on {tensor.device}, {first} on {device}; the same device is wanted"
+            )
 
 
 def _check_tensor(name: str, value: Any) -> None:

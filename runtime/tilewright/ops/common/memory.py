@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Mapping
 from typing import TypeAlias
 
 import torch
 
 from tilewright.errors import ArgumentError
+from tilewright.ops.common.formats import as_bytes
 
 Optional: TypeAlias = torch.Tensor | None
 
@@ -56,12 +58,14 @@ def _span(tensor: torch.Tensor) -> int:
     return int((last + 1) * tensor.element_size())
 
 
-def check_aliasing(out: torch.Tensor, out_name: str = "out", /, **tensors: Optional) -> None:
-    """Raises ArgumentError where an operand overlaps what is written; c may be `out` itself."""
+def check_aliasing(
+    written: str, out: torch.Tensor, tensors: Mapping[str, Optional], twins: Collection[str] = ()
+) -> None:
+    """Raises ArgumentError where a tensor overlaps `out`, which is `written`; a twin may be `out` itself."""
     for name, tensor in tensors.items():
-        itself = (name, out_name) == ("c", "out")
+        itself = name in twins
         if tensor is not None and overlap(tensor, out) and not (itself and _same(tensor, out)):
-            raise aliased(name, out_name)
+            raise aliased(name, written)
 
 
 def _same(c: torch.Tensor, out: torch.Tensor) -> bool:
@@ -83,12 +87,12 @@ def aliased(name: str, out_name: str = "out") -> ArgumentError:
 
 def padded(matrix: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
     """A row-major copy of [.., r, c] as [.., rows, columns], zeros beyond r and c."""
-    shape = (*matrix.shape[:-2], rows, columns)
-    whole = tuple(matrix.shape[-2:]) == (rows, columns)
-    make = torch.empty if whole else torch.zeros
-    copy = make(shape, dtype=matrix.dtype, device=matrix.device)
-    copy[..., : matrix.shape[-2], : matrix.shape[-1]].copy_(matrix)
-    return copy
+    raw = as_bytes(matrix)
+    shape = (*raw.shape[:-2], rows, columns)
+    make = torch.empty if shape == raw.shape else torch.zeros
+    copy = make(shape, dtype=raw.dtype, device=raw.device)
+    copy[..., : raw.shape[-2], : raw.shape[-1]].copy_(raw)
+    return copy.view(matrix.dtype)
 
 
 def round_up(value: int, multiple: int) -> int:

@@ -60,9 +60,20 @@ class Plan:
         named = zip(self.operands, call, strict=False)
         return {name: tensor for name, tensor in named if tensor is not None}
 
+    def check_devices(self, call: tuple[Any, ...]) -> None:
+        """Raises UnplannedError for a tensor of another device, which a plan's key says of few. The binding
+        looks at those of a launch; this is for plans that compute with torch, which would copy it."""
+        for name, tensor in self.tensors(call).items():
+            if isinstance(tensor, torch.Tensor) and tensor.device != self.device:
+                raise UnplannedError(f"{name} is on {tensor.device}, the plan's operands on {self.device}")
+
 
 class EmptyPlan(Plan):
     """m, n or the batch is 0: there is nothing to compute."""
+
+    def __init__(self, arguments: Any, operands: tuple[str, ...] = ()) -> None:
+        super().__init__(arguments)
+        self.operands = operands or self.operands
 
     def run(self, call: tuple[Any, ...]) -> None:
         pass

@@ -110,9 +110,12 @@ class Choice:
     def parse(self, text: str) -> str:
         return text
 
+    def possible(self, fields: Fields) -> Sequence[str]:
+        return self.values(fields) if callable(self.values) else self.values
+
     def read(self, given: str | None, fields: Fields, of: str) -> str:
         """The value; `of` is the word for types. Raises ArgumentError."""
-        values = self.values(fields) if callable(self.values) else self.values
+        values = self.possible(fields)
         if given is None:
             return values[0]
         if given not in values:

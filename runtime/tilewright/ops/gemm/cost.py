@@ -20,8 +20,9 @@ from typing import NamedTuple
 from tilewright.device import DeviceProperties
 from tilewright.ops.common.estimates import Estimate
 from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.gemm.problem import BYTES, FP8, Kind, Problem
+from tilewright.ops.gemm.problem import FP8, Kind, Problem
 from tilewright.table import KernelRecord
+from tilewright.types import bytes_of
 
 # The hardware (CUDA programming guide, NVIDIA's H100 white paper).
 INSTRUCTION_K_BYTES = 32  # of k that one wgmma takes, of either operand
@@ -84,7 +85,7 @@ def peak(kind: Kind, device: DeviceProperties) -> float | None:
     """Operations a second of the tensor cores for a kind of problem; None beyond sm_90."""
     if device.capability != (9, 0):
         return None
-    return 2 * _multiplications(BYTES[kind.a]) * device.sm_count * device.clock_hz
+    return 2 * _multiplications(bytes_of(kind.a)) * device.sm_count * device.clock_hz
 
 
 def _multiplications(size: int) -> float:
@@ -149,7 +150,7 @@ class _Iteration(NamedTuple):
 
 
 def _iteration(record: KernelRecord, problem: Problem, work: _Work, device: DeviceProperties) -> _Iteration:
-    size = BYTES[problem.a]
+    size = bytes_of(problem.a)
     tile_m, tile_n, tile_k = record.config["tile"]
     cluster_m, cluster_n = record.config["cluster"]
     math = _wgmma_clocks(record, size) + ITERATION_CLOCKS[record.config["schedule"]]
@@ -167,7 +168,7 @@ def _iteration(record: KernelRecord, problem: Problem, work: _Work, device: Devi
 
 def _hbm_bytes(record: KernelRecord, problem: Problem, work: _Work, device: DeviceProperties) -> float:
     """Bytes through HBM: each matrix once where the operands stay in L2, more where waves reread them."""
-    size = BYTES[problem.a]
+    size = bytes_of(problem.a)
     operands = problem.batch * (problem.m + problem.n) * problem.k * size
     outputs = problem.bytes - operands
     if operands <= device.l2_bytes * L2_SHARE_FOR_OPERANDS:
@@ -181,7 +182,7 @@ def _hbm_bytes(record: KernelRecord, problem: Problem, work: _Work, device: Devi
 
 def _power_clocks(record: KernelRecord, problem: Problem, work: _Work, device: DeviceProperties) -> float:
     """Clocks below which the GPU's power does not let the multiplications go, however they are spread."""
-    size = BYTES[problem.a]
+    size = bytes_of(problem.a)
     tile_m, tile_n, tile_k = record.config["tile"]
     multiplications = work.tiles * work.k_tiles * tile_m * tile_n * tile_k
     return float(multiplications / _multiplications(size) / device.sm_count / SUSTAINED_SHARE[size])
@@ -211,7 +212,8 @@ def estimator(
     whole = iteration.clocks(work.sms)
     power = _power_clocks(record, problem, work, device)
     tile = config["tile"][0] * config["tile"][1]
-    epilogue = EPILOGUE_CLOCKS + tile * BYTES[problem.d] * (2 if problem.c else 1) / EPILOGUE_BYTES_PER_CLOCK
+    moved = tile * bytes_of(problem.d) * (2 if problem.c else 1)
+    epilogue = EPILOGUE_CLOCKS + moved / EPILOGUE_BYTES_PER_CLOCK
     exchange = EXCHANGE_CLOCKS + 2 * tile * 4 / EXCHANGE_BYTES_PER_CLOCK
     seconds = LAUNCH_SECONDS + (STREAM_K_SECONDS if config["scheduler"] == "stream_k" else 0)
     fixed = FIRST_STAGE_CLOCKS + (CLUSTER_CLOCKS if config["cluster"] != [1, 1] else 0)

@@ -22,8 +22,9 @@ from tilewright.device import DeviceProperties
 from tilewright.ops.common.estimates import Estimate
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.gemm import lean
-from tilewright.ops.gemm.problem import BYTES, Problem
+from tilewright.ops.gemm.problem import Problem
 from tilewright.table import KernelRecord
+from tilewright.types import bytes_of
 
 # The hardware (CUDA programming guide, NVIDIA's H100 white paper).
 BOX_BYTES = 128  # of k: a row of a box of TMA
@@ -74,7 +75,7 @@ class _Work(NamedTuple):
 
 def _work(record: KernelRecord, problem: Problem) -> _Work:
     config = record.config
-    size = BYTES[problem.a]
+    size = bytes_of(problem.a)
     tile_m, tile_n, tile_k = config["tile"]
     rows, columns = (problem.n, problem.m) if config["swap_ab"] else (problem.m, problem.n)
     stage_boxes = tile_k * size // BOX_BYTES
@@ -90,7 +91,7 @@ def _work(record: KernelRecord, problem: Problem) -> _Work:
     in_flight = max(1.0, (record.facts["stages"] - STAGES_BEHIND) * stage_boxes)
     boxes = ceil(ceil(problem.k * size / BOX_BYTES) / stage_boxes) * stage_boxes
     tile = tile_m * tile_n
-    outputs = BYTES[problem.d] * (2 if problem.c else 1) / 2
+    outputs = bytes_of(problem.d) * (2 if problem.c else 1) / 2
     return _Work(
         ceil(rows / tile_m),
         ceil(columns / tile_n),
@@ -105,7 +106,7 @@ def _work(record: KernelRecord, problem: Problem) -> _Work:
 
 def _hbm_bytes(problem: Problem, tile: int, tiles: int, at_once: float) -> float:
     """Bytes through HBM: each matrix once where the operands stay in L2, more where waves reread them."""
-    size = BYTES[problem.a]
+    size = bytes_of(problem.a)
     operands = problem.batch * (problem.m + problem.n) * problem.k * size
     outputs = problem.bytes - operands
     if operands <= L2_OPERANDS:
@@ -122,7 +123,7 @@ def estimator(
     """Estimates the tactics of one kernel: what they share is worked out once."""
     tile_m, tile_n, tile_k = record.config["tile"]
     work = _work(record, problem)
-    stage_boxes = tile_k * BYTES[problem.a] // BOX_BYTES
+    stage_boxes = tile_k * bytes_of(problem.a) // BOX_BYTES
     pingpong = record.config["schedule"] == "pingpong"
     clock = device.clock_hz * CLOCK_SHARE
     undisturbed = work.math**DISTURBANCE + work.latency**DISTURBANCE

@@ -87,8 +87,6 @@ def estimator(
     return behind
 
 
-# What the family's rules know (the generator's `Arch`).
-
 FAMILY: Family[Problem] = Family(
     words=WORDS,
     neighbour="m",
@@ -100,5 +98,6 @@ FAMILY: Family[Problem] = Family(
     estimator=estimator,
     idle=idle,
     peak=cost.peak,
+    layouts=("layout",),
     variants=rearranged,
 )

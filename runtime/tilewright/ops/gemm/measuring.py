@@ -10,16 +10,14 @@ import torch
 from tilewright.device import DeviceProperties
 from tilewright.errors import WrongResultError
 from tilewright.ops.common import measuring
+from tilewright.ops.common.formats import dtype_of
 from tilewright.ops.common.measuring import Peer
 from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.gemm.arguments import OPERAND_NAMES, OUTPUT_DTYPES
-from tilewright.ops.gemm.op import gemm
-from tilewright.ops.gemm.plan import ACTIVATED
+from tilewright.ops.gemm.op import ACTIVATED, gemm
 from tilewright.ops.gemm.problem import FP8, Problem
 
 ERROR = "error norm {:.2e} against float64"  # what `check` answers
 
-_DTYPES = {name: dtype for dtype, name in OPERAND_NAMES.items()}
 # What an error norm may be: D's rounding, and what sums lose (fast FP8 sums most).
 _TOLERANCES = {"bf16": 4e-3, "f16": 2e-3, "f32": 2e-3, "s32": 0.0}
 _FAST_TOLERANCE = 4e-5  # times the square root of k, of the error norm; half to two thirds is measured
@@ -69,7 +67,7 @@ def _make(problem: Problem, generator: torch.Generator) -> Operands:
     a = _random((problem.m, problem.k), problem.a, problem, generator, problem.a_k_major)
     b = _random((problem.k, problem.n), problem.b, problem, generator, not problem.b_k_major)
     shape = (problem.batch, problem.m, problem.n) if problem.batch > 1 else (problem.m, problem.n)
-    out = torch.empty(shape, dtype=OUTPUT_DTYPES[problem.d], device="cuda")
+    out = torch.empty(shape, dtype=dtype_of(problem.d), device="cuda")
     scale = torch.ones((), device="cuda") if problem.a in FP8 else None
     c = _added(tuple(shape), problem, generator) if problem.c else None
     bias = _added((problem.n,), problem, generator) if problem.bias else None
@@ -87,7 +85,7 @@ def _added(shape: tuple[int, ...], problem: Problem, generator: torch.Generator)
     """C, or a bias: of D's type."""
     if problem.d == "s32":
         return torch.randint(-128, 128, shape, generator=generator, device="cuda", dtype=torch.int32)
-    return torch.randn(shape, generator=generator, device="cuda").to(OUTPUT_DTYPES[problem.d])
+    return torch.randn(shape, generator=generator, device="cuda").to(dtype_of(problem.d))
 
 
 def _random(
@@ -99,7 +97,7 @@ def _random(
     if dtype == "s8":
         made = torch.randint(-128, 128, whole, generator=generator, device="cuda", dtype=torch.int8)
     else:
-        made = torch.randn(whole, generator=generator, device="cuda").to(_DTYPES[dtype])
+        made = torch.randn(whole, generator=generator, device="cuda").to(dtype_of(dtype))
     return made if row_major else made.mT
 
 
@@ -110,7 +108,7 @@ def peer(problem: Problem) -> Peer[Operands] | None:
     if problem.a in FP8:
         if problem.batch > 1:
             return None
-        dtype = OUTPUT_DTYPES[problem.d]
+        dtype = dtype_of(problem.d)
         return "torch._scaled_mm", lambda x: torch._scaled_mm(
             x.a, x.b, scale_a=x.scale, scale_b=x.scale, out_dtype=dtype, use_fast_accum=problem.fast_accum
         )

@@ -2,42 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
 
 import torch
 
 from tilewright.context import Context
+from tilewright.device import DeviceProperties
+from tilewright.errors import ArgumentError
 from tilewright.interface.op import Op, Values
+from tilewright.interface.placement import Arguments, Placement
 from tilewright.interface.publish import public
 from tilewright.ops.common import custom_ops
-from tilewright.ops.common.plan import Plan
 from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.gemm import arguments as checking
-from tilewright.ops.gemm import planning
+from tilewright.ops.gemm.family import FAMILY
 from tilewright.ops.gemm.interface import INTERFACE
+from tilewright.ops.gemm.placement import place
+from tilewright.ops.gemm.problem import Problem
+
+# By name, as torch has them.
+ACTIVATED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "none": lambda x: x,
+    "relu": torch.relu,
+    "gelu": torch.nn.functional.gelu,
+    "silu": torch.nn.functional.silu,
+}
 
 
 class _Gemm(Op):
     interface = INTERFACE
+    family = FAMILY
     flops = staticmethod(custom_ops.flops)
 
-    def check(self, context: Context, values: Values, *, fake: bool = False) -> checking.Arguments:
-        given = {name: value for name, value in values.items() if name != "tactic"}
-        return checking.check(context, **given, fake=fake)
+    def rules(self, values: Values, problem: Problem) -> None:
+        if problem.integer:
+            for name in ("scale_a", "scale_b"):
+                if values[name] is not None:
+                    raise ArgumentError(name, "int8 operands take no scale; use alpha")
+            check_integer_factors(values["alpha"], values["beta"])
 
-    def plan(
-        self,
-        context: Context,
-        arguments: checking.Arguments,
-        tactic: Tactic | None,
-        again: Callable[..., Any],
-        addresses: frozenset[tuple[str, int]] = frozenset(),
-    ) -> Plan:
-        plan = planning.make(context, arguments, tactic, again, addresses)
-        if arguments.integer:
-            plan.recheck = checking.check_integer_factors
-        return plan
+    def recheck(self, problem: Problem) -> Callable[..., None] | None:
+        return check_integer_factors if problem.integer else None
+
+    def place(
+        self, context: Context, arguments: Arguments, device: DeviceProperties, addresses: Mapping[str, int]
+    ) -> Placement:
+        return place(context, arguments, device, addresses)
+
+    def without_kernel(self, problem: Problem, given: Values) -> None:
+        """activation(beta * C + bias), in the kernels' compute type: k is 0."""
+        out, c, bias, beta = (given[name] for name in ("out", "c", "bias", "beta"))
+        compute = torch.int32 if problem.integer else torch.float32
+        value = torch.zeros_like(out, dtype=compute)
+        if c is not None and beta != 0:
+            value += c.to(compute) * (int(beta) if problem.integer else beta)
+        if bias is not None:
+            value += bias.to(compute)
+        out.copy_(ACTIVATED[problem.activation](value))
+
+
+def check_integer_factors(alpha: float, beta: float) -> None:
+    """Integer kernels multiply by integers; floats hold those to 2**24 exactly."""
+    for name, value in (("alpha", alpha), ("beta", beta)):
+        if not value.is_integer() or abs(value) > 2**24:  # infinity and NaN are no integers
+            raise ArgumentError(name, f"it is {value}; int8 operands want an integer of at most 2**24")
 
 
 @public(_Gemm())

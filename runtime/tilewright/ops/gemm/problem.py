@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 from tilewright.ops.common.problem import Told
 from tilewright.ops.common.products import product_extents
-
-BYTES = {"bf16": 2, "f16": 2, "e4m3": 1, "e5m2": 1, "tf32": 4, "s8": 1, "f32": 4, "s32": 4}
+from tilewright.types import bits
 
 # A and B, and the types that D may have: the first is the default.
-OUTPUTS: dict[tuple[str, str], tuple[str, ...]] = {
+OUTPUTS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("bf16", "bf16"): ("bf16", "f32"),
     ("f16", "f16"): ("f16", "f32"),
     ("e4m3", "e4m3"): ("bf16", "f16", "f32"),
@@ -67,6 +66,11 @@ class Problem(Told):
         return self.layout[1] == "n"
 
     @property
+    def integer(self) -> bool:
+        """Of D, and of the factors."""
+        return self.d == "s32"
+
+    @property
     def kind(self) -> Kind:
         return Kind(self.a, self.b, self.d, self.layout, self.c, self.bias, self.activation, self.fast_accum)
 
@@ -77,9 +81,9 @@ class Problem(Told):
     @property
     def bytes(self) -> int:
         """Bytes that memory must move at least: each matrix once."""
-        operands = self.m * self.k * BYTES[self.a] + self.n * self.k * BYTES[self.b]
-        outputs = self.m * self.n * BYTES[self.d] * (2 if self.c else 1)
-        return self.batch * (operands + outputs)
+        operands = self.m * self.k * bits(self.a) + self.n * self.k * bits(self.b)
+        outputs = self.m * self.n * bits(self.d) * (2 if self.c else 1)
+        return self.batch * (operands + outputs) // 8
 
     def contiguous_extents(self) -> dict[str, int]:
         """Elements along the contiguous dimension of each matrix, by its argument's name."""

@@ -6,10 +6,10 @@ And what tuned files say of a kind of problem.
 from __future__ import annotations
 
 from tilewright.ops.common.row import ALIGNMENT, CLUSTER, SCHEDULER, SHARED_BYTES, TILE, C
-from tilewright.ops.gemm.problem import ACTIVATIONS, BYTES
+from tilewright.ops.gemm.problem import ACTIVATIONS, OUTPUTS
 from tilewright.schema import Anything, Array, Boolean, Enum, Integer, Object, Union, fields
 
-_TYPE = Enum(tuple(BYTES))
+_TYPE = Enum(tuple(sorted({name for types, d in OUTPUTS.items() for name in (*types, *d)})))
 _LAYOUT = Enum(("tn", "tt", "nn", "nt"))
 
 # That a spec of the family may name.

@@ -15,8 +15,9 @@ from tilewright.interface.declaration import (
     ScaleColumns,
     TacticStruct,
 )
-from tilewright.ops.quantize.problem import BLOCKWISE, LAYOUT_CODES, M_MAJOR
-from tilewright.types import TYPES, scale_type
+from tilewright.ops.quantize.problem import BLOCKWISE, LAYOUT_CODES, M_MAJOR, Problem
+from tilewright.ops.quantize.words import WORDS
+from tilewright.types import scale_type
 
 _X = Matrix(
     "x", "[group, m, k], or [group, m, 2k] where two halves are multiplied; k contiguous", pointer="void*",
@@ -26,32 +27,39 @@ _X = Matrix(
 _WEIGHT = Packed("rms_weight", "[k], of x's type: of RMSNorm, else null", field="weight", alignment=TMA_BYTES)
 _GLOBAL_SCALE = Packed(
     "global_scale", "NVFP4: one device float, or one for each row of every group; null is 1",
-    pointer="const float*", alignment=4,
+    type="f32", alignment=4,
 )  # fmt: skip
 _ROWS_VALID = Packed(
     "rows_valid", "one for each group: rows from it on are not read and not written; null for all",
-    pointer="const int32_t*", alignment=4,
+    type="s32", alignment=4,
 )  # fmt: skip
 _DATA = Matrix(
     "data", "[group, m, k]; FP4 lies two to a byte, the even index in the low nibble", pointer="void*",
-    rows="m", columns="k", type="format", raw=lambda problem: TYPES[problem.format].torch,
+    rows="m", columns="k", type="format", raw=True, alignment=1,
 )  # fmt: skip
+
+
+def _scale_type(problem: Problem) -> str:
+    if problem.format not in BLOCKWISE:
+        return scale_type(problem.format)
+    return "s32" if problem.layout == "packed" else "f32"
+
+
 _SCALES = ScaleColumns(
     "scales", "those of the groups follow each other", pointer="void*", alignment=TMA_BYTES,
     strided=lambda problem: problem.layout in M_MAJOR, leading=blockwise_scales.leading,
-    raw=lambda problem: None if problem.format in BLOCKWISE else scale_type(problem.format),
+    type=_scale_type, raw=True,
 )  # fmt: skip
 
 
 def _interface(x: Matrix, data: Matrix, scales: ScaleColumns) -> Interface:
     return Interface(
-        family="quantize",
+        words=WORDS,
         text="""
 Arguments of a `quantize` kernel, in the caller's terms: x[group, m, k] becomes data and scale factors, one
 for each block of a row (FP8 in blocks of 128x128: of a square). A kernel of dequantising reads data and
 scales, and writes x.
 """,
-        extents=("m", "k", "groups"),
         operands=(x, _WEIGHT, _GLOBAL_SCALE, _ROWS_VALID, data, scales),
         numbers=(Number("eps", "of RMSNorm", field="epsilon"),),
         codes=(

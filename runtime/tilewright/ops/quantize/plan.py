@@ -44,7 +44,7 @@ class CopyingPlan(plan.Plan):
         written = [name for name in given if name in ("out", "out_scales")]
         for name in written:
             others = {other: tensor for other, tensor in given.items() if other != name}
-            memory.check_aliasing(given[name], name, **others)
+            memory.check_aliasing(name, given[name], others)
         used = {name: self._copy(name, given[name]) if name in self.copies else given[name] for name in given}
         arguments: Arguments = self.arguments
         if arguments.request.shuffle:

@@ -1,0 +1,286 @@
+"""The checks of a call's arguments, and what a plan depends on: both follow from the declaration.
+
+All of it runs once for each combination of dtypes, shapes, strides and options; where a plan is remembered,
+its key holds them. Messages name the op's arguments, what was given and what is wanted. Of fake tensors,
+extents and strides may be symbols: what does not hold certainly is left to the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+from tilewright.context import Context
+from tilewright.errors import ArgumentError, ArgumentTypeError
+from tilewright.interface.declaration import Combinations, Matrix, Operand, Packed
+from tilewright.interface.matrices import MatrixView
+from tilewright.interface.op import Op, Values
+from tilewright.interface.placement import Arguments
+from tilewright.ops.common import guards, memory
+from tilewright.ops.common.formats import dtype_of
+from tilewright.ops.common.guards import dims
+from tilewright.ops.common.symbolic import certainly, differ, symbolic
+from tilewright.ops.common.words import MOST_EXTENT, Choice
+from tilewright.types import per_byte
+
+
+def check(op: Op, context: Context, values: Values, *, fake: bool = False) -> Arguments:
+    """What a plan depends on. Raises ArgumentError or ArgumentTypeError for the first argument that is wrong;
+    numbers have gone through `factor`. `fake`: tensors may be on the meta device, extents be symbols."""
+    if hasattr(op, "check"):  # of families that are not described whole
+        own: Arguments = op.check(context, values, fake=fake)
+        return own
+    return _Check(op, values).run(context, fake=fake)
+
+
+class _Check:
+    def __init__(self, op: Op, values: Values) -> None:
+        self.op = op
+        self.values = values
+        self.interface = op.interface
+        required = {one.name for one in op.parameters if one.kind == "tensor"}
+        self.required = [one for one in self.interface.operands if one.name in required]
+        self.views: dict[str, MatrixView] = {}
+        self.fields = dict(op.fields(values))  # of the problem, as far as they are known
+        self.read: list[Matrix] = []  # those that have told the extents
+
+    def run(self, context: Context, *, fake: bool) -> Arguments:
+        op, values = self.op, self.values
+        tensors = {name: values[name] for name in op.tensors}
+        guards.check_tensors(context, tensors, {one.name for one in self.required}, fake=fake)
+        if torch.is_grad_enabled():
+            guards.refuse_gradients(op.name, **tensors)
+        combinations = op.combinations(values)
+        if combinations is not None:
+            self._types(combinations)
+        batched = self._extents()
+        self._options()
+        problem = self._problem()
+        for operand in self.interface.operands:
+            self._operand(operand, problem, batched)
+        op.rules(values, problem)
+        return Arguments(
+            problem=problem,
+            matrices={name: view for name, view in self.views.items() if self._is_read(name)},
+            results=tuple(self._results(problem, batched)),
+            device=tensors[self.required[0].name].device,
+        )
+
+    def _types(self, combinations: Combinations) -> None:
+        found = []
+        for position, told in enumerate(combinations.read):
+            operand = next(one for one in self.required if one.type == told)
+            possible = dict.fromkeys(types[position] for types in combinations.legal)
+            dtype = self.values[operand.name].dtype
+            name = next((name for name in possible if dtype in _told_by(name, operand)), None)
+            if name is None:
+                known = dict.fromkeys(dtype for name in possible for dtype in _told_by(name, operand))
+                message = f"its dtype is {dtype}; one of {guards.dtypes(known)} is wanted by {self.op.name}"
+                raise ArgumentTypeError(operand.name, message)
+            found.append((operand, name))
+        types = tuple(name for _, name in found)
+        if types not in combinations.legal:
+            given = " and ".join(f"{one.name} is {self.values[one.name].dtype}" for one, _ in found)
+            legal = ", ".join(map(" x ".join, combinations.legal))
+            raise ArgumentTypeError(found[-1][0].name, f"{given}; one of {legal} is wanted")
+        self.fields |= dict(zip(combinations.read, types, strict=True))
+        self.fields[combinations.result] = self._result_type(combinations, types)
+
+    def _result_type(self, combinations: Combinations, types: tuple[str, ...]) -> str:
+        """What the call asks, or what it brings, or the default."""
+        legal = combinations.legal[types]
+        asked, out = self.values.get(combinations.option), self.values.get("out")
+        if asked is None and out is None:
+            return legal[0]
+        argument = "out" if asked is None else combinations.option
+        given = asked if asked is not None else self.values["out"].dtype
+        for name in legal:
+            if given == dtype_of(name):
+                return name
+        wanted = guards.dtypes(map(dtype_of, legal))
+        whose = "its dtype" if argument == "out" else "it"
+        message = f"{whose} is {given}; one of {wanted} is wanted for {' x '.join(types)}"
+        raise ArgumentTypeError(argument, message)
+
+    def _extents(self) -> bool:
+        """Reads the extents from what every call brings; whether a matrix of a batch is among it."""
+        told: dict[str, str] = {}  # by which operand
+        batched = False
+        partial = SimpleNamespace(**self.fields)
+        for matrix in self.required:
+            if not isinstance(matrix, Matrix) or not {matrix.rows, matrix.columns} <= {
+                *self.interface.extents
+            }:
+                continue
+            self.read.append(matrix)
+            tensor, batch = self.values[matrix.name], matrix.batch_of(partial)
+            view = self._view(matrix, matrix.type_of(partial), batch)
+            parts = matrix.parts(partial)
+            if certainly(view.columns % parts != 0):
+                message = f"its shape is {dims(tensor.shape)}; a multiple of {parts} columns is wanted"
+                raise ArgumentError(matrix.name, message)
+            read = {matrix.rows: view.rows, matrix.columns: view.columns // parts}
+            if batch:
+                batched = batched or tensor.dim() == 3
+                read |= {batch: view.batch}
+            for extent, value in read.items():
+                self._extent(matrix, extent, value, told, one_for_all=matrix.single and extent == batch)
+        for extent in self.interface.extents:
+            self.fields.setdefault(extent, self.values.get(extent, 1))
+        return batched
+
+    def _extent(
+        self, matrix: Matrix, extent: str, value: int, told: dict[str, str], *, one_for_all: bool
+    ) -> None:
+        known = self.fields.get(extent)
+        if known is None or (one_for_all and certainly(known == 1)):
+            if certainly(value > MOST_EXTENT):
+                raise ArgumentError(
+                    matrix.name, f"its {extent} is {value}; at most {MOST_EXTENT} is possible"
+                )
+            self.fields[extent] = value
+            told[extent] = matrix.name
+        elif certainly(value != known) and not (one_for_all and certainly(value == 1)):
+            other = told.get(extent)
+            raise ArgumentError(
+                matrix.name,
+                f"its shape is {dims(self.values[matrix.name].shape)}, {extent} of {value}"
+                + (f", and {other}'s {dims(self.values[other].shape)}, {extent} of {known}" if other else "")
+                + f"; {extent} of {known} is wanted",
+            )
+
+    def _view(self, matrix: Matrix, type: str, batch: str) -> MatrixView:
+        tensor = self.values[matrix.name]
+        possible = ((2, 3) if matrix.single else (3,)) if batch else (2,)
+        if tensor.dim() not in possible:
+            wanted = {
+                (2,): "two dimensions are wanted",
+                (3,): "three dimensions, the batch first, are wanted",
+                (2, 3): "two dimensions, or three with a batch first, are wanted",
+            }[possible]
+            raise ArgumentError(matrix.name, f"its shape is {dims(tensor.shape)}; {wanted}")
+        if any(certainly(extent > MOST_EXTENT) for extent in tensor.shape):
+            message = f"its shape is {dims(tensor.shape)}; at most {MOST_EXTENT} is possible"
+            raise ArgumentError(matrix.name, message)
+        view = self.views[matrix.name] = MatrixView.read(matrix, type, tensor)
+        if not (callable(matrix.contiguous) or matrix.copied):
+            _check_contiguous(matrix, tensor)
+        return view
+
+    def _options(self) -> None:
+        """Reads the options that fields of the problem are named after."""
+        words = {word.name: word for word in self.interface.words.others}
+        known = {field.name for field in fields(self.interface.words.problem)}
+        for one in self.op.parameters:
+            value, word = self.values[one.name], words.get(one.name)
+            if one.kind == "flag":
+                guards.check_flag(one.name, value)
+                value = bool(value)
+            elif one.kind == "word" and isinstance(word, Choice):
+                legal = word.possible(self.fields)
+                if value not in legal:
+                    raise ArgumentError(one.name, f"it is {value!r}; one of {', '.join(legal)} is wanted")
+                value = str(value)
+            if one.kind in ("flag", "word") and one.name in known:
+                self.fields.setdefault(one.name, value)
+
+    def _problem(self) -> Any:
+        kind = self.interface.words.problem
+        there = {
+            field.name: self.values[field.name] is not None and self._is_read(field.name)
+            for field in fields(kind)
+            if field.default is False and field.name in self.op.tensors
+        }
+        declared = {field.name for field in fields(kind)}
+        return kind(**{name: each for name, each in (self.fields | there).items() if name in declared})
+
+    def _is_read(self, name: str) -> bool:
+        """Whether what a call brings is looked at; C, say, is not where beta is 0."""
+        operand = next(one for one in self.interface.operands if one.name == name)
+        return self.values.get(operand.unread_if_zero) != 0
+
+    def _operand(self, operand: Operand, problem: Any, batched: bool) -> None:
+        """Checks what is not read yet."""
+        name = operand.name
+        tensor = self.values.get(name)
+        if tensor is None:
+            if operand.unread_if_zero and name in self.op.tensors and self._is_read(name):
+                number, twin = operand.unread_if_zero, operand.twin
+                message = (
+                    f"it is None and {number} is {self.values[number]}; pass {name}={twin} to add to what "
+                )
+                raise ArgumentError(name, f"{message}{twin} holds")
+            return
+        if name not in self.op.tensors or not operand.type:
+            return
+        type = operand.type_of(problem)
+        legal = [dtype_of(type), *([torch.uint8] if operand.raw else [])]
+        if tensor.dtype not in legal:
+            wanted = f"{guards.dtypes(legal)} is wanted"
+            raise ArgumentTypeError(name, f"its dtype is {tensor.dtype}; {wanted}")
+        if isinstance(operand, Packed):
+            _check_packed(operand, tensor, operand.shape_of(problem))
+        elif isinstance(operand, Matrix) and operand not in self.read:
+            shape = _shape(operand, problem, batched)
+            possible = [shape] if operand.written or not operand.single else [shape, shape[-2:]]
+            if all(differ(tensor.shape, one) for one in possible):
+                raise ArgumentError(name, f"its shape is {dims(tensor.shape)}; {dims(shape)} is wanted")
+            self._view(operand, type, operand.batch_of(problem))
+            if operand.written and not symbolic(tensor) and memory.overlaps_itself(tensor):
+                raise ArgumentError(name, f"its strides are {tensor.stride()}: elements of it overlap")
+
+    def _results(self, problem: Any, batched: bool) -> Iterator[tuple[tuple[int, ...], torch.dtype]]:
+        for name in self.op.variants()[self.op.variant(self.values)]:
+            operand = next(one for one in self.interface.operands if one.name == name)
+            yield _shape(operand, problem, batched), dtype_of(operand.type_of(problem))
+
+
+def _told_by(name: str, operand: Operand) -> list[torch.dtype]:
+    """The dtypes that tell a type. Bytes may be any of several FP8 types, and are FP4 where that is
+    possible."""
+    return [dtype_of(name), *([torch.uint8] if operand.raw and per_byte(name) > 1 else [])]
+
+
+def _shape(operand: Operand, problem: Any, batched: bool) -> tuple[int, ...]:
+    """Of a tensor."""
+    if isinstance(operand, Packed):
+        return operand.shape_of(problem)
+    assert isinstance(operand, Matrix)
+    shape = operand.tensor_shape(problem)
+    batch = operand.batch_of(problem)
+    return (getattr(problem, batch), *shape) if batch and (batched or not operand.single) else shape
+
+
+def _check_contiguous(matrix: Matrix, tensor: torch.Tensor) -> None:
+    inner = -1 if matrix.contiguous == "columns" else -2
+    if certainly(tensor.shape[inner] > 1) and certainly(tensor.stride(inner) != 1) and not _empty(tensor):
+        wanted = "contiguous rows are wanted (the last stride is 1)"
+        if inner == -2:
+            wanted = (
+                "contiguous columns are wanted: the transpose of a row-major "
+                f"[{matrix.columns}, {matrix.rows}]"
+            )
+        raise ArgumentError(matrix.name, f"its strides are {tuple(tensor.stride())}; {wanted}")
+
+
+def _empty(tensor: torch.Tensor) -> bool:
+    return any(certainly(extent == 0) for extent in tensor.shape)
+
+
+def _check_packed(operand: Packed, tensor: torch.Tensor, shape: tuple[int, ...]) -> None:
+    """One number may have any shape, and so may what the problem's extents do not tell."""
+    count = 1
+    for extent in shape:
+        count *= extent
+    any_shape = not operand.extents
+    wrong = certainly(tensor.numel() != count) if any_shape else differ(tensor.shape, shape)
+    if wrong:
+        wanted = f"{dims(shape)} is wanted" if shape else "one number is wanted"
+        raise ArgumentError(operand.name, f"its shape is {dims(tensor.shape)}; {wanted}")
+    if not symbolic(tensor) and not tensor.is_contiguous():
+        message = f"its strides are {tuple(tensor.stride())}; a contiguous {dims(shape)} is wanted"
+        raise ArgumentError(operand.name, message)

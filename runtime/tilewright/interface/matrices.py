@@ -1,0 +1,75 @@
+"""How the matrices of a call lie, and where TMA cannot read them. Needs no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from tilewright.interface.declaration import TMA_BYTES, Axis, Matrix
+from tilewright.types import bits, per_byte
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixView:
+    """A matrix, or a batch of such, as its tensor lies: extents and strides in elements of its type."""
+
+    type: str
+    batch: int
+    rows: int
+    columns: int
+    batch_stride: int
+    row_stride: int
+    column_stride: int
+
+    @classmethod
+    def read(cls, matrix: Matrix, type: str, tensor: torch.Tensor) -> MatrixView:
+        """Of a tensor of two or three dimensions. Two elements of FP4 share a byte along the dimension that
+        the declaration says to be contiguous."""
+        shape, strides = tuple(tensor.shape), tensor.stride()
+        batch, batch_stride = (shape[0], strides[0]) if len(shape) == 3 else (1, 0)
+        view = cls(type, batch, shape[-2], shape[-1], batch_stride, strides[-2], strides[-1])
+        if (packed := per_byte(type)) == 1:
+            return view
+        view = replace(view, batch_stride=packed * batch_stride)
+        if matrix.contiguous == "columns":
+            return replace(view, columns=packed * view.columns, row_stride=packed * view.row_stride)
+        return replace(view, rows=packed * view.rows, column_stride=packed * view.column_stride)
+
+    @classmethod
+    def dense(cls, matrix: Matrix, problem: Any) -> MatrixView:
+        """Of a problem that has no tensors yet: without gaps."""
+        rows, columns = matrix.shape(problem)
+        steps = (columns, 1) if matrix.inner(problem) == "columns" else (1, rows)
+        name = matrix.batch_of(problem)
+        batch = getattr(problem, name) if name else 1
+        return cls(matrix.type_of(problem), batch, rows, columns, rows * columns, *steps)
+
+    def along(self, inner: Axis) -> tuple[int, int, int, int]:
+        """With the rows contiguous (`inner` is columns), or the columns: how many of them there are, what
+        lies between two, and of how many elements they are at what distance."""
+        rows, columns = (self.rows, self.row_stride), (self.columns, self.column_stride)
+        return (*rows, *columns) if inner == "columns" else (*columns, *rows)
+
+    def misplaced(self, inner: Axis) -> str | None:
+        """None where TMA can move the matrix with its rows contiguous (`inner` is columns), or its columns,
+        else the reason."""
+        unit = TMA_BYTES * 8 // bits(self.type)
+        outer, outer_stride, length, step = self.along(inner)
+        lines = "rows" if inner == "columns" else "columns"
+        given = f"shape [{self.rows}, {self.columns}] with strides ({self.row_stride}, {self.column_stride})"
+        if length > 1 and step != 1:
+            return f"{given}: no contiguous {lines}"
+        if length % unit:
+            return f"{given}: {length} contiguous elements, not a multiple of {unit} ({TMA_BYTES} bytes)"
+        if outer > 1 and outer_stride < length:
+            return f"{given}: {lines} overlap"
+        if outer > 1 and outer_stride % unit:
+            return (
+                f"{given}: leading dimension {outer_stride} is not a multiple of {unit} ({TMA_BYTES} bytes)"
+            )
+        if self.batch > 1 and (self.batch_stride % unit or self.batch_stride < 0):
+            return f"batch stride {self.batch_stride} is not a multiple of {unit} ({TMA_BYTES} bytes)"
+        return None

@@ -1,0 +1,64 @@
+"""What of a call's arguments a plan depends on, and what of them is copied first. Needs no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tilewright.errors import AlignmentError
+from tilewright.interface.declaration import Interface, Matrix
+from tilewright.interface.matrices import MatrixView
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """Checked arguments: types, shapes and devices are right; addresses are not judged yet."""
+
+    problem: Any
+    matrices: Mapping[str, MatrixView]  # those that are read or written and that the call brings
+    results: tuple[tuple[tuple[int, ...], torch.dtype], ...]  # shape and type of all that the call writes
+    device: torch.device | None  # None: there are no tensors yet
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the first result."""
+        return self.results[0][0]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.results[0][1]
+
+    @classmethod
+    def dense(cls, interface: Interface, problem: Any) -> Arguments:
+        """Those of a problem that has no tensors yet: matrices without gaps, and results to be made."""
+        declared = [one for one in interface.operands if isinstance(one, Matrix) and not one.written]
+        there = {one.name: one for one in declared if getattr(problem, one.name, True)}
+        views = {name: MatrixView.dense(one, problem) for name, one in there.items()}
+        return cls(problem, views, (), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The problem as it is computed, and the arguments to copy (what is written: to write elsewhere first).
+    Its extents are those to which copies are padded, with zeros."""
+
+    problem: Any
+    copies: frozenset[str] = frozenset()
+
+
+def as_it_lies(interface: Interface, arguments: Arguments, addresses: Mapping[str, int]) -> Placement:
+    """Nothing is copied. Raises AlignmentError for an operand that TMA, or the binding, does not take."""
+    for operand in interface.operands:
+        name = operand.name
+        if addresses.get(name, operand.alignment) % operand.alignment:
+            raise AlignmentError(name, f"its address is not a multiple of {operand.alignment} bytes")
+        view = arguments.matrices.get(name)
+        if isinstance(operand, Matrix) and view is not None:
+            reason = view.misplaced(operand.inner(arguments.problem))
+            if reason is not None:
+                raise AlignmentError(name, reason)
+    return Placement(arguments.problem)
