@@ -17,6 +17,7 @@ from tilewright.interface.publish import public
 from tilewright.ops.blockscaled_gemm import arguments as checking
 from tilewright.ops.blockscaled_gemm import planning
 from tilewright.ops.blockscaled_gemm.arguments import MIXED, MXFP4, MXFP8, NVFP4, OUTPUT_DTYPES, Formats
+from tilewright.ops.blockscaled_gemm.family import FAMILY
 from tilewright.ops.blockscaled_gemm.interface import INTERFACE
 from tilewright.ops.blockscaled_gemm.problem import QUANTIZED_OUTPUTS
 from tilewright.ops.common import custom_ops
@@ -31,6 +32,7 @@ _QUANTIZED = {OUTPUT_DTYPES[name] for name in QUANTIZED_OUTPUTS}
 
 class _Multiply(Op):
     interface = INTERFACE
+    family = FAMILY
     written = ("out", "out_descale")
     replaced = ("a_descale", "b_descale")
     may_fill = True

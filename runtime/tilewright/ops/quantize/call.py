@@ -22,6 +22,7 @@ from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.quantize import arguments as checking
 from tilewright.ops.quantize import planning
 from tilewright.ops.quantize.arguments import Arguments, Request
+from tilewright.ops.quantize.family import FAMILY
 from tilewright.ops.quantize.interface import INTERFACE, READING_BACK
 from tilewright.ops.quantize.problem import DATA_BITS, M_MAJOR, scale_shape
 from tilewright.ops.quantize.side_operands import make_scales, scales_dtype
@@ -30,6 +31,7 @@ _GLOBAL_SCALE, _SCALES = INTERFACE.names.index("global_scale"), INTERFACE.names.
 
 
 class _Op(Op):
+    family = FAMILY
     may_fill = True
 
     def __init__(self, request: Callable[..., Request]) -> None:
