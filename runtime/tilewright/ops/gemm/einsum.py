@@ -11,8 +11,8 @@ from math import prod
 import torch
 
 from tilewright.errors import ArgumentError
+from tilewright.ops.common.formats import dtype_of
 from tilewright.ops.common.guards import dims
-from tilewright.ops.gemm.arguments import OPERAND_NAMES, OUTPUT_DTYPES
 from tilewright.ops.gemm.op import gemm
 from tilewright.ops.gemm.problem import OUTPUTS
 
@@ -124,8 +124,8 @@ def einsum(
 
 def _made(a: torch.Tensor, b: torch.Tensor) -> torch.dtype:
     """D's type where a caller gives none: as `gemm` chooses it. For types that it refuses, any."""
-    names = (OPERAND_NAMES.get(a.dtype, ""), OPERAND_NAMES.get(b.dtype, ""))
-    return OUTPUT_DTYPES[OUTPUTS[names][0]] if names in OUTPUTS else a.dtype
+    possible = (d for types, d in OUTPUTS.items() if tuple(map(dtype_of, types)) == (a.dtype, b.dtype))
+    return next((dtype_of(default) for default, *_ in possible), a.dtype)
 
 
 def _extents(equation: str, terms: Contraction, a: torch.Tensor, b: torch.Tensor) -> dict[str, int]:
