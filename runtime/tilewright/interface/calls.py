@@ -64,8 +64,8 @@ def _lines(op: Op) -> Iterator[str]:  # noqa: PLR0915 (a text reads best in one 
     first = next(one.name for one in tensors if one.kind == "tensor")
     optional = [one.name for one in tensors if one.kind != "tensor"]
     values = f"dict({', '.join(f'{name}={name}' for name in names)})"
-    operands, numbers = ", ".join(_launched(op)), ", ".join(_numbers(op))
-    call = f"*_operands, {numbers}" if op.may_fill else f"{operands}, {numbers}"
+    operands = ", ".join(_launched(op))
+    call = ", ".join(("*_operands" if op.may_fill else operands, *_numbers(op)))
 
     yield f"def {op.name}({_parameters(op)}):"
     yield "    if _tracing() or _modes():"

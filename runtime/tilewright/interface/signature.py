@@ -6,7 +6,9 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
-Kind = Literal["tensor", "optional tensor", "scale", "number", "dtype", "flag", "word", "integers", "tactic"]
+Kind = Literal[
+    "tensor", "optional tensor", "scale", "number", "dtype", "flag", "word", "integer", "integers", "tactic"
+]
 
 _KINDS: dict[str, Kind] = {
     "torch.Tensor": "tensor",
@@ -18,6 +20,7 @@ _KINDS: dict[str, Kind] = {
     "bool": "flag",
     "str": "word",
     "str | None": "word",
+    "int": "integer",
     "Sequence[int]": "integers",
     "Tactic | str | None": "tactic",
 }
@@ -30,6 +33,7 @@ _SCHEMAS: dict[Kind, str] = {
     "dtype": "ScalarType?",
     "flag": "bool",
     "word": "str?",
+    "integer": "int",
     "integers": "int[]?",
     "tactic": "str?",
 }
@@ -52,7 +56,7 @@ class Parameter(NamedTuple):
             return f"{kind} {self.name}"
         if self.kind == "word" and self.default is not None:
             return f'str {self.name}="{self.default}"'
-        default = self.default if isinstance(self.default, (bool, float)) else None
+        default = self.default if isinstance(self.default, (bool, int, float)) else None
         return f"{kind} {self.name}={default}"
 
 
