@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from tilewright.ops.quantize import quantize_mxfp4 as quantize_mxfp4
     from tilewright.ops.quantize import quantize_mxfp8 as quantize_mxfp8
     from tilewright.ops.quantize import quantize_nvfp4 as quantize_nvfp4
+    from tilewright.ops.scale_columns import scale_columns as scale_columns
     from tilewright.prepared import plan as plan
     from tilewright.registry import Registry as Registry
     from tilewright.tuning.session import tune as tune
@@ -47,7 +48,7 @@ __all__ = [
     "dequantize_fp8_blockwise", "dequantize_mxfp4", "dequantize_mxfp8", "dequantize_nvfp4", "einsum",
     "errors", "gemm", "kernels", "mm_mxfp4", "mm_mxfp8", "mm_mxfp8_mxfp4", "mm_nvfp4", "plan",
     "quantize_fp8_blockwise", "quantize_mxfp4", "quantize_mxfp8", "quantize_nvfp4", "reference",
-    "row_shuffle", "scale_factors", "tune",
+    "row_shuffle", "scale_columns", "scale_factors", "tune",
 ]  # fmt: skip
 
 if _log := os.environ.get("TILEWRIGHT_LOG"):

@@ -89,7 +89,10 @@ def test_a_dry_run_needs_no_torch() -> None:
         (["k_tile=768 n_tile=100", "rest"], "n_tile is one of: 8, 16"),
         (["k_tiel=768", "rest"], "no field 'k_tiel'; did you mean 'k_tile'?"),
         (["ultra", "rest"], "no kernel meets ultra"),
-        (["pdl=true", "rest"], "takes kernels of blockscaled_gemm, gemm, quantize: --family says which"),
+        (
+            ["pdl=true", "rest"],
+            "takes kernels of blockscaled_gemm, gemm, quantize, scale_columns: --family says which",
+        ),
         (["k_tile=768", "arch=sm_100f", "--family", "gemm"], "no kernel meets k_tile=768"),
         (["k_tile=768", "layout=tn"], "no field 'layout'"),
         (["rest", "k_tile=768"], "only B can be it"),

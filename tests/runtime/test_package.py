@@ -97,7 +97,11 @@ def test_kernels() -> None:
     ("family", "filters", "said"),
     [
         ("gemn", {}, "family: there are no kernels of gemn; did you mean 'gemm'?"),
-        ("x", {}, "family: there are no kernels of x; there are: blockscaled_gemm, gemm, quantize"),
+        (
+            "x",
+            {},
+            "family: there are no kernels of x; there are: blockscaled_gemm, gemm, quantize, scale_columns",
+        ),
         ("gemm", {"tiel": 1}, "tiel: is no field of gemm's kernels; did you mean 'tile'?"),
     ],
 )

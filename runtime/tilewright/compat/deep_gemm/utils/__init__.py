@@ -5,8 +5,10 @@ from __future__ import annotations
 from tilewright.compat.deep_gemm.utils import layout, math
 from tilewright.compat.deep_gemm.utils.layout import (
     get_k_alignment_for_contiguous_layout,
+    get_k_grouped_mn_major_tma_aligned_packed_ue8m0_tensor,
     get_m_alignment_for_contiguous_layout,
     get_mk_alignment_for_contiguous_layout,
+    get_mn_major_tma_aligned_packed_ue8m0_tensor,
     get_mn_major_tma_aligned_tensor,
     get_theoretical_mk_alignment_for_contiguous_layout,
     get_tma_aligned_size,
@@ -33,8 +35,10 @@ __all__ = [
     "ceil_div",
     "ceil_to_ue8m0",
     "get_k_alignment_for_contiguous_layout",
+    "get_k_grouped_mn_major_tma_aligned_packed_ue8m0_tensor",
     "get_m_alignment_for_contiguous_layout",
     "get_mk_alignment_for_contiguous_layout",
+    "get_mn_major_tma_aligned_packed_ue8m0_tensor",
     "get_mn_major_tma_aligned_tensor",
     "get_theoretical_mk_alignment_for_contiguous_layout",
     "get_tma_aligned_size",

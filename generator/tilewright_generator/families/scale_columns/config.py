@@ -1,0 +1,23 @@
+"""One `scale_columns` kernel: FP32 scales as TMA reads them. Layouts and groups are run-time arguments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+Arch = Literal["sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_110f", "sm_120a", "sm_120f", "sm_121a"]
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleColumnsConfig:
+    """Everything that is decided when a `scale_columns` kernel is compiled."""
+
+    arch: Annotated[Arch, Field(description="architecture the kernel is compiled for")]
+    pdl: Annotated[
+        bool,
+        Field(
+            description="programmatic dependent launch: start while the previous kernel of the stream ends"
+        ),
+    ] = True

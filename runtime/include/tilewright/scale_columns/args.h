@@ -1,0 +1,68 @@
+// Written by `python -m tilewright.interface.headers` from the family's declaration. DO NOT EDIT.
+//
+// Arguments of a `scale_columns` kernel, in the caller's terms:
+//
+//   out[line, m] = scales[m, line]
+//   out[line, m] = exponents of scales[m, 4*line], ..., scales[m, 4*line+3], the first one lowest (packed)
+//
+// for all rows, and 0 for those from m on to a multiple of 4. A float's exponent is UE8M0's byte of a power of
+// two; of others the mantissa is lost.
+#ifndef TILEWRIGHT_SCALE_COLUMNS_ARGS_H_
+#define TILEWRIGHT_SCALE_COLUMNS_ARGS_H_
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// What `groups` holds.
+typedef enum tilewright_scale_groups {
+  TILEWRIGHT_SCALE_GROUPS_NONE = 0,
+  TILEWRIGHT_SCALE_GROUPS_ROW_ENDS = 1,  // rows behind groups' last ones: those between two count as 0
+  TILEWRIGHT_SCALE_GROUPS_K_SIZES = 2,   // elements of k of each group, whose words begin anew
+  TILEWRIGHT_SCALE_GROUPS_K_ENDS = 3,    // the element of k behind each group's last
+} tilewright_scale_groups;
+
+// Nothing is chosen: a thread block takes 32 rows and 32 columns.
+typedef struct tilewright_scale_columns_tactic {
+  int32_t sm_count;
+} tilewright_scale_columns_tactic;
+
+typedef struct tilewright_scale_columns_args {
+  int32_t m, columns, batch;
+
+  // [m, columns], one of them contiguous
+  const float* scales;
+  // one for each group, or null
+  const int32_t* groups;
+  // [lines, m rounded up to 4]; floats, or words
+  void* out;
+
+  // Elements between neighbours along the dimension that is not contiguous.
+  int64_t ld_scales, ld_out;
+  int64_t batch_stride_scales, batch_stride_out;
+
+  // of out
+  int32_t lines;
+  // whether a line holds four columns
+  int32_t packed;
+  // whether columns of scales are contiguous
+  int32_t row_major;
+  // tilewright_scale_groups
+  int32_t grouping;
+  // of groups
+  int32_t group_count;
+  // at whose multiples groups begin
+  int32_t alignment;
+  // elements of k to a column
+  int32_t block;
+
+  tilewright_scale_columns_tactic tactic;
+} tilewright_scale_columns_args;
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif
+
+#endif  // TILEWRIGHT_SCALE_COLUMNS_ARGS_H_

@@ -1,0 +1,247 @@
+// What a generated `scale_columns` kernel includes: FP32 scales [m, columns] become lines that TMA reads, each of one
+// column, or of the four exponents of a word, for all m rows and zeros up to a multiple of 4.
+//
+// A thread block takes 32 rows and 32 columns. Rows that lie contiguous go through shared memory, so that loads and
+// stores both are of neighbours.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "tilewright/abi.h"
+#include "tilewright/launch.hpp"
+#include "tilewright/scale_columns/args.h"
+#include "tilewright/sm90/ptx.hpp"
+
+namespace tilewright::scale_columns {
+
+struct Params {
+  float const* scales;
+  uint32_t* out;
+  int32_t const* groups;
+  int64_t row_step, column_step, batch_step;  // of scales, in elements
+  int64_t line_step, batch_line_step;         // of out
+  int m, columns, lines;
+  int row_tiles, line_tiles;  // of a matrix
+  int group_count, grouping, alignment, block;
+  bool packed;
+  bool turned;  // rows are contiguous, and columns of words follow each other
+};
+
+template <bool kPdl_>
+struct Kernel {
+  static constexpr bool kPdl = kPdl_;
+  static constexpr int kThreads = 256;
+  static constexpr int kWarps = kThreads / 32;
+  static constexpr int kSide = 32;        // rows and columns of a tile
+  static constexpr int kWordColumns = 4;  // that a word holds
+
+  __device__ __forceinline__ void operator()(Params const& params) const {
+    __shared__ float tile[kSide][kSide + 1];
+    int const lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    int const matrix = blockIdx.x / (params.row_tiles * params.line_tiles);
+    int const within = blockIdx.x % (params.row_tiles * params.line_tiles);
+    int const first_row = within % params.row_tiles * kSide, line_tile = within / params.row_tiles;
+    int const row = first_row + lane;
+    float const* const scales = params.scales + matrix * params.batch_step;
+    uint32_t* const out = params.out + matrix * params.batch_line_step;
+    if constexpr (kPdl) {
+      sm90::wait_for_previous_kernel();
+      sm90::allow_next_kernel();
+    }
+    if (params.turned) {
+      int const column = line_tile * kSide + lane;
+#pragma unroll
+      for (int i = 0; i < kSide; i += kWarps) {
+        int const from = first_row + i + warp;
+        bool const counts = from < params.m && column < params.columns;
+        tile[i + warp][lane] = counts ? scales[from * params.row_step + column * params.column_step] : 0.0f;
+      }
+      __syncthreads();
+    }
+    bool const counts = row < params.m && in_group(params, row);
+    int const tile_lines = params.packed ? kSide / kWordColumns : kSide;
+    for (int i = warp; i < tile_lines; i += kWarps) {
+      int const line = line_tile * tile_lines + i;
+      if (line >= params.lines) {
+        return;
+      }
+      Columns const from = columns_of(params, line, lane);
+      uint32_t value = 0;
+      for (int j = 0; j < from.count; ++j) {
+        int const column = from.first + j;
+        float scale = 0.0f;
+        if (counts) {
+          scale =
+              params.turned ? tile[lane][column % kSide] : scales[row * params.row_step + column * params.column_step];
+        }
+        uint32_t const bits = __float_as_uint(scale);
+        value = params.packed ? value | (bits >> 23 & 0xff) << 8 * j : bits;
+      }
+      if (row < params.line_step) {
+        out[line * params.line_step + row] = value;
+      }
+    }
+  }
+
+ private:
+  // What a line is made of.
+  struct Columns {
+    int first, count;
+  };
+
+  static __device__ __forceinline__ int round_up(int value, int multiple) {
+    return (value + multiple - 1) / multiple * multiple;
+  }
+
+  // Whether a row is one of a group's, and no padding between two.
+  static __device__ __forceinline__ bool in_group(Params const& params, int row) {
+    if (params.grouping != TILEWRIGHT_SCALE_GROUPS_ROW_ENDS) {
+      return true;
+    }
+    int low = 0, high = params.group_count;  // the first group whose successor begins behind the row
+    while (low < high) {
+      int const middle = (low + high) / 2;
+      if (round_up(params.groups[middle], params.alignment) > row) {
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    return low < params.group_count && row < params.groups[low];
+  }
+
+  // Columns of a group, from its size or its end along k.
+  static __device__ __forceinline__ int group_columns(Params const& params, int group) {
+    int size = params.groups[group];
+    if (params.grouping == TILEWRIGHT_SCALE_GROUPS_K_ENDS && group > 0) {
+      size -= round_up(params.groups[group - 1], params.alignment);
+    }
+    return size > 0 ? (size + params.block - 1) / params.block : 0;
+  }
+
+  // All threads of a warp ask for the same line.
+  static __device__ __forceinline__ Columns columns_of(Params const& params, int line, int lane) {
+    if (!params.packed) {
+      return {line, 1};
+    }
+    if (params.grouping != TILEWRIGHT_SCALE_GROUPS_K_SIZES && params.grouping != TILEWRIGHT_SCALE_GROUPS_K_ENDS) {
+      int const first = line * kWordColumns, left = params.columns - first;
+      return {first, left < kWordColumns ? left : kWordColumns};
+    }
+    int words_before = 0, columns_before = 0;  // those of the groups before the 32 that the warp looks at
+    for (int base = 0; base < params.group_count; base += 32) {
+      int const own = base + lane < params.group_count ? group_columns(params, base + lane) : 0;
+      int columns = own, words = (own + kWordColumns - 1) / kWordColumns;
+#pragma unroll
+      for (int step = 1; step < 32; step *= 2) {  // sums up to a lane's own group
+        int const more_columns = __shfl_up_sync(~0u, columns, step), more_words = __shfl_up_sync(~0u, words, step);
+        columns += lane >= step ? more_columns : 0;
+        words += lane >= step ? more_words : 0;
+      }
+      unsigned const behind = __ballot_sync(~0u, words_before + words > line);
+      if (behind != 0) {
+        int const found = __ffs(behind) - 1;
+        int const size = __shfl_sync(~0u, own, found);
+        int const first_column = columns_before + __shfl_sync(~0u, columns, found) - size;
+        int const first_word = words_before + __shfl_sync(~0u, words, found) - (size + kWordColumns - 1) / kWordColumns;
+        int const taken = (line - first_word) * kWordColumns;
+        // Sizes that add up to more than there is are not followed beyond it.
+        int const left = min(size - taken, params.columns - first_column - taken);
+        return {first_column + taken, left < 0 ? 0 : left < kWordColumns ? left : kWordColumns};
+      }
+      words_before += __shfl_sync(~0u, words, 31);
+      columns_before += __shfl_sync(~0u, columns, 31);
+    }
+    return {0, 0};  // behind the last group
+  }
+};
+
+// `Traits` is what a generated file defines: Kernel and the entry point.
+template <class Traits>
+struct Adapter {
+  using Args = tilewright_scale_columns_args;
+  using Kernel = typename Traits::Kernel;
+
+  static int32_t can_implement(void const* opaque) {
+    auto const& args = *static_cast<Args const*>(opaque);
+    bool const sizes = args.m > 0 && args.columns > 0 && args.lines > 0 && args.batch > 0;
+    bool const along_k =
+        args.grouping == TILEWRIGHT_SCALE_GROUPS_K_SIZES || args.grouping == TILEWRIGHT_SCALE_GROUPS_K_ENDS;
+    bool const grouped = args.grouping == TILEWRIGHT_SCALE_GROUPS_NONE ||
+                         (args.group_count > 0 && args.alignment > 0 && args.block > 0 && args.batch == 1);
+    bool const fits = sizes && grouped && (!along_k || args.packed) && blocks(args) < INT32_MAX;
+    return fits ? TILEWRIGHT_OK : TILEWRIGHT_NOT_SUPPORTED;
+  }
+
+  static int64_t workspace_bytes(void const*) { return 0; }
+
+  static int32_t launch(void const* args, void*, void* stream) {
+    return answer(enqueue(*static_cast<Args const*>(args), static_cast<cudaStream_t>(stream)));
+  }
+
+  static constexpr tilewright_kernel descriptor(char const* name) {
+    return {TILEWRIGHT_ABI_VERSION, sizeof(Args), Kernel::kThreads, 0, name, &can_implement, &workspace_bytes, &launch};
+  }
+
+ private:
+  static int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
+  static int64_t row_tiles(Args const& args) { return ceil_div(args.m, Kernel::kSide); }
+  static int64_t line_tiles(Args const& args) {
+    return ceil_div(args.lines, args.packed ? Kernel::kSide / Kernel::kWordColumns : Kernel::kSide);
+  }
+  static int64_t blocks(Args const& args) { return row_tiles(args) * line_tiles(args) * args.batch; }
+
+  static int32_t enqueue(Args const& args, cudaStream_t stream) {
+    if (can_implement(&args) != TILEWRIGHT_OK) {
+      return TILEWRIGHT_NOT_SUPPORTED;
+    }
+    Context context;
+    if (cudaError_t const error = current_context(context); error != cudaSuccess) {
+      return error;
+    }
+    bool const along_k =
+        args.grouping == TILEWRIGHT_SCALE_GROUPS_K_SIZES || args.grouping == TILEWRIGHT_SCALE_GROUPS_K_ENDS;
+    bool const row_major = args.row_major != 0;
+    Params params{
+        args.scales,
+        static_cast<uint32_t*>(args.out),
+        args.groups,
+        row_major ? args.ld_scales : 1,
+        row_major ? 1 : args.ld_scales,
+        args.batch_stride_scales,
+        args.ld_out,
+        args.batch_stride_out,
+        args.m,
+        args.columns,
+        args.lines,
+        static_cast<int>(row_tiles(args)),
+        static_cast<int>(line_tiles(args)),
+        args.group_count,
+        args.grouping,
+        args.alignment,
+        args.block,
+        args.packed != 0,
+        row_major && !along_k,
+    };
+    LaunchShape shape{};
+    shape.grid = dim3(static_cast<unsigned>(blocks(args)));
+    shape.block = dim3(Kernel::kThreads);
+    shape.cluster = shape.preferred = dim3(1);
+    shape.pdl = Kernel::kPdl;
+    return tilewright::launch<Traits>(context, Traits::entry(), &params, shape, stream);
+  }
+};
+
+}  // namespace tilewright::scale_columns
+
+#define TILEWRIGHT_SCALE_COLUMNS_KERNEL(NAME)                                                            \
+  extern "C" __global__ void __launch_bounds__(tilewright::NAME::ScaleColumns::Kernel::kThreads)         \
+      NAME(__grid_constant__ tilewright::scale_columns::Params const params) {                           \
+    typename tilewright::NAME::ScaleColumns::Kernel kernel;                                              \
+    kernel(params);                                                                                      \
+  }                                                                                                      \
+  void const* tilewright::NAME::ScaleColumns::entry() { return reinterpret_cast<void const*>(&::NAME); } \
+  extern "C" __attribute__((visibility("default"))) tilewright_kernel const tilewright_##NAME =          \
+      tilewright::scale_columns::Adapter<tilewright::NAME::ScaleColumns>::descriptor(#NAME);
