@@ -27,7 +27,7 @@ from tilewright.ops.common.calls import addresses
 from tilewright.ops.common.custom_ops import special
 from tilewright.ops.common.gpus import several_devices
 from tilewright.ops.common.guards import dims, factor, refuse_gradients
-from tilewright.ops.common.plan import UNPLANNED, DirectPlan, Plan
+from tilewright.ops.common.plan import UNPLANNED, DirectPlan, Plan, UnplannedError
 
 
 class Prepared:
@@ -83,6 +83,7 @@ class Prepared:
             given[name] = factor(name, given[name])
         if self.accumulates and "c" not in changes:
             given["c"] = given["out"]
+        self._check_read(given)
         if torch.is_grad_enabled():
             refuse_gradients(op.name, **{name: given[name] for name in op.tensors})
         if self.plan.recheck is not None:
@@ -99,6 +100,17 @@ class Prepared:
         if status:
             self._fail(status, given, operands)
         return self._answer(operands)
+
+    def _check_read(self, given: Values) -> None:
+        """Raises where a number says that an operand is read, and there is none: kernels look at the number
+        alone."""
+        for operand in self.op.interface.operands:
+            number = operand.unread_if_zero
+            if number in self.op.numbers and given[number] != 0 and given[operand.name] is None:
+                raise ArgumentError(
+                    operand.name,
+                    f"it is absent and {number} is {given[number]}; the plan is for {number} of 0",
+                )
 
     def _complete(self, given: Values, changes: Values) -> Operands:
         operands = self.op.operands(given)
@@ -277,9 +289,11 @@ def _type(tensor: torch.Tensor | None) -> tuple[torch.dtype, torch.device] | Non
     return (tensor.dtype, tensor.device) if isinstance(tensor, torch.Tensor) else None
 
 
-def _told(tensor: torch.Tensor | None) -> str:
+def _told(tensor: Any) -> str:
     if tensor is None:
         return "absent"
+    if not isinstance(tensor, torch.Tensor):
+        return f"a {type(tensor).__name__}"
     strides = ", ".join(map(str, tensor.stride()))
     return f"{dims(tensor.shape)} with strides ({strides}) of {tensor.dtype} on {tensor.device}"
 
@@ -317,6 +331,8 @@ def _fixed(
 
     def run(*call: Any) -> int:
         for index, layout in enumerate(layouts):  # the binding checks a launch's
+            if special(call[index]):
+                raise UnplannedError(plan.operands[index])
             if _type(call[index]) != types[index] or not _same(_layout(call[index]), layout):
                 return UNPLANNED - index
         plan.run(call[:-1])

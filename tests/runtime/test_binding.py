@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import ctypes
-import subprocess
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 import tvm_ffi
 
-from tilewright import paths
 from tilewright.errors import NotBuiltError
 from tilewright.interface.arguments import launchable, packed, struct
-from tilewright.interface.headers import arguments_header
 from tilewright.library import Launcher, Library, header_abi, load
-from tilewright.ops.blockscaled_gemm.interface import INTERFACE as BLOCKSCALED
 from tilewright.ops.common.formats import dtype_of
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.gemm.interface import INTERFACE
 from tilewright.ops.gemm.problem import OUTPUTS, Problem
-from tilewright.ops.quantize.interface import INTERFACE as QUANTIZE
 
 PROBLEM = Problem(16, 24, 8)
 WHOLE = Tactic("host_bf16_tn")
@@ -72,32 +66,6 @@ def test_attributes(host_library: Path) -> None:
     assert attributes["args_bytes"] == ctypes.sizeof(struct(INTERFACE))
     assert attributes["threads"] == 384
     assert attributes["smem_bytes"] == 100000
-
-
-@pytest.mark.parametrize("interface", [INTERFACE, BLOCKSCALED, QUANTIZE], ids=lambda one: one.family)
-def test_the_headers_of_arguments_are_as_declared(interface: Any) -> None:
-    """Where this fails: `python -m tilewright.interface.headers`."""
-    path = paths.include_dir() / "tilewright" / interface.family / "args.h"
-    assert path.read_text(encoding="utf-8") == arguments_header(interface)
-
-
-@pytest.mark.parametrize("interface", [INTERFACE, BLOCKSCALED, QUANTIZE], ids=lambda one: one.family)
-def test_a_compiler_lays_arguments_out_as_python_does(interface: Any, tmp_path: Path) -> None:
-    kind, args = struct(interface), f"tilewright_{interface.family}_args"
-    lines = ["#include <cstddef>", f'#include "tilewright/{interface.family}/args.h"']
-    lines += [f"static_assert(sizeof({args}) == {ctypes.sizeof(kind)});"]
-    members = [member for member, *_ in kind._fields_]
-    lines += [f"static_assert(offsetof({args}, {one}) == {getattr(kind, one).offset});" for one in members]
-    members = interface.tactic.members
-    of = dict(kind._fields_)["tactic"]  # type: ignore[misc]
-    lines += [
-        f"static_assert(offsetof({interface.tactic.name}, {one}) == {getattr(of, one).offset});"
-        for one in members
-    ]
-    source = tmp_path / "layout.cc"
-    source.write_text("\n".join(lines) + "\n")
-    command = ["g++", "-std=c++17", "-fsyntax-only", f"-I{paths.include_dir()}", str(source)]
-    subprocess.run(command, check=True)
 
 
 @pytest.mark.parametrize("name", ["host_absent", "no_such_kernel"])

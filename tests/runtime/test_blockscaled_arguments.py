@@ -9,7 +9,6 @@ import torch
 from blockscaled_operands import operand, product
 
 import tilewright
-from tilewright import context as contexts
 from tilewright.context import Context
 from tilewright.errors import ArgumentError, ArgumentTypeError
 
@@ -24,7 +23,6 @@ def scales(*shape: int, dtype: torch.dtype = E4M3) -> torch.Tensor:
 
 
 WRONG: list[tuple[str, type[ArgumentError], str, dict[str, Any]]] = [
-    ("a", ArgumentTypeError, "it is a list; a torch.Tensor", {"a": [1]}),
     ("a", ArgumentTypeError, "is torch.bfloat16; one of float4_e2m1fn_x2, uint8", {"a": A.bfloat16()}),
     ("b", ArgumentTypeError, "its dtype is torch.float8_e4m3fn", {"b": B.view(E4M3)}),
     ("a", ArgumentError, r"its shape is \[16\]; two dimensions", {"a": A[:, 0]}),
@@ -43,19 +41,12 @@ WRONG: list[tuple[str, type[ArgumentError], str, dict[str, Any]]] = [
     ("a_descale", ArgumentTypeError, "torch.float8_e8m0fnu; torch.float8_e4m3fn or uint8 is wanted for nvfp4",
      {"a_descale": scales(128, 4, dtype=torch.float8_e8m0fnu)}),
     ("b_descale", ArgumentError, "contiguous", {"b_descale": scales(4, 128).view(torch.uint8).t()}),
-    ("b_descale", ArgumentError, "on meta", {"b_descale": B_SCALES.view(torch.uint8).to("meta")}),
-    ("alpha", ArgumentTypeError, "it is a float; a torch.Tensor", {"alpha": 1.0}),
     ("alpha", ArgumentError, r"torch.float64 \[\]; one float32", {"alpha": torch.ones(()).double()}),
     ("alpha", ArgumentError, r"torch.float32 \[2\]; one float32", {"alpha": torch.ones(2)}),
-    ("alpha", ArgumentError, "on meta", {"alpha": torch.ones(1, device="meta")}),
-    ("alpha", ArgumentError, "no_grad", {"alpha": torch.ones(1, requires_grad=True)}),
-    ("beta", ArgumentTypeError, "it is a Tensor; a number", {"beta": torch.ones(())}),
     ("c", ArgumentError, "pass c=out", {"beta": 1.0}),
     ("c", ArgumentTypeError, "torch.bfloat16, the type of C", {"c": torch.zeros(16, 32), "beta": 1.0}),
     ("c", ArgumentError, r"its shape is \[32, 16\]; \[16, 32\]",
      {"c": torch.zeros(32, 16).bfloat16(), "beta": 1.0}),
-    ("c", ArgumentError, "no_grad",
-     {"c": torch.zeros(16, 32).bfloat16().requires_grad_(), "beta": 1.0}),
     ("out_dtype", ArgumentTypeError, "it is torch.int8; one of bfloat16", {"out_dtype": torch.int8}),
     ("out_dtype", ArgumentTypeError, "it is None", {"out_dtype": None}),
     ("out", ArgumentTypeError, "torch.float16; torch.bfloat16, out_dtype", {"out": A.half()}),
@@ -142,11 +133,3 @@ def test_operands_within_the_result(blackwell: Context, name: str, n: int) -> No
     with pytest.raises(ArgumentError, match=f"it overlaps {name}, or lies among") as caught:
         tilewright.mm_nvfp4(**call, out=out, beta=1.0)
     assert caught.value.argument == "out"
-
-
-def test_cpu_tensors_without_a_described_device() -> None:
-    with (
-        contexts.use(Context()),
-        pytest.raises(ArgumentError, match="a: it is on cpu; a tensor on a CUDA device"),
-    ):
-        tilewright.mm_nvfp4(*CALL)

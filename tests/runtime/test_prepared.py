@@ -75,12 +75,6 @@ def test_other_plans(host: Context, a: torch.Tensor, b: torch.Tensor) -> None:
         plan(matrix(4, 32), b)
 
 
-def test_planning_launches_nothing(host: Context) -> None:
-    out = empty()
-    tilewright.plan(tilewright.gemm, A, B, out=out)
-    assert out.isnan().all()
-
-
 def test_other_operands_are_kept_or_replaced(host: Context) -> None:
     plan = tilewright.plan(tilewright.gemm, A, B, c=C, beta=1.0, bias=BIAS)
     assert torch.equal(plan(A, B), tilewright.gemm(A, B, c=C, beta=1.0, bias=BIAS))
@@ -126,12 +120,7 @@ WRONG: list[tuple[type[ArgumentError], str, dict[str, Any]]] = [
     (ArgumentError, "out: it overlaps c", {"out": ROOM[1:]}),
     (ArgumentTypeError, "b: a is torch.bfloat16 and b is torch.float16", {"b": B.half()}),
     (ArgumentTypeError, "out: its dtype is torch.float16", {"out": C.half()}),
-    (ArgumentTypeError, "a: it is a list", {"a": [1.0]}),
-    (ArgumentTypeError, "b: it is a int", {"b": 3}),
-    (ArgumentError, "b: it is on meta", {"b": torch.empty(24, 32, dtype=BF16, device="meta").t()}),
     (ArgumentError, "a: its address", {"a": torch.zeros(16 * 32 + 1, dtype=BF16)[1:].view(16, 32)}),
-    (ArgumentError, "a: it requires a gradient", {"a": A.clone().requires_grad_()}),
-    (ArgumentError, "out: it requires a gradient", {"out": C.clone().requires_grad_()}),
 ]
 
 

@@ -516,17 +516,6 @@ def test_problems_that_no_kernel_computes(hopper: Context, caplog: pytest.LogCap
     assert not caplog.records or all(one.levelno < logging.WARNING for one in caplog.records)
 
 
-def test_gradients_are_refused(hopper: Context) -> None:
-    x = torch.zeros(8, 64).bfloat16()
-    tilewright.quantize_nvfp4(x)
-    x.requires_grad_()
-    for _ in range(2):
-        with pytest.raises(ArgumentError, match="x: it requires a gradient"):
-            tilewright.quantize_nvfp4(x)
-    with torch.no_grad():
-        tilewright.quantize_nvfp4(x)
-
-
 @pytest.mark.parametrize(
     "problem",
     [

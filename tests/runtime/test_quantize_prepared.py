@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import weakref
 from typing import Any
 
 import pytest
@@ -61,12 +59,6 @@ def test_equals_the_op(hopper: Context, op: str, options: dict[str, Any], shape:
     made = torch.zeros_like(exact)
     assert reads(*wanted, made) is made
     assert same(made, exact)
-
-
-def test_planning_launches_nothing(hopper: Context) -> None:
-    out = torch.full((M, K // 2), 0x5A, dtype=torch.uint8)
-    tilewright.plan(tilewright.quantize_nvfp4, matrix(M, K), GS, out=out)
-    assert bool((out == 0x5A).all())
 
 
 def test_global_scales_are_kept_or_replaced(hopper: Context) -> None:
@@ -157,8 +149,6 @@ WRONG: list[tuple[type[ArgumentError], str, dict[str, Any]]] = [
     (ArgumentError, r"x: it is \[39, 96\]", {"x": X[:39]}),
     (ArgumentError, r"x: it is \[40, 96\] with strides \(192, 1\)", {"x": matrix(M, 2 * K)[:, :K]}),
     (ArgumentError, r"x: it is .*float32 on cpu; the plan is for .*bfloat16", {"x": X.float()}),
-    (ArgumentTypeError, "x: it is a list", {"x": [1.0]}),
-    (ArgumentError, "x: it requires a gradient", {"x": X.clone().requires_grad_()}),
     (ArgumentError, r"out: it is \[40, 96\]", {"out": torch.zeros(M, K, dtype=torch.uint8)}),
     (ArgumentError, "out: ", {"out": torch.zeros(M, K // 2, dtype=torch.int8)}),
     (
@@ -172,7 +162,6 @@ WRONG: list[tuple[type[ArgumentError], str, dict[str, Any]]] = [
         {"out_scales": torch.zeros(M, 6, dtype=torch.uint8)},
     ),
     (ArgumentError, "layout: no plan's call takes it; x, out, out_scales, ", {"layout": "8x4"}),
-    (ArgumentError, "eps: it is a str", {"eps": "x"}),
 ]
 
 
@@ -214,13 +203,3 @@ def test_what_an_op_has_not_is_not_replaced(hopper: Context) -> None:
 def test_says_what_it_is(hopper: Context) -> None:
     plan = tilewright.plan(tilewright.quantize_nvfp4, X, GS)
     assert repr(plan).startswith("<plan of tilewright.quantize_nvfp4: [40, 48] torch.uint8 on cpu, host_")
-
-
-def test_holds_neither_operands_nor_results(hopper: Context) -> None:
-    x, (out, scales) = X.clone(), tilewright.quantize_nvfp4(X, GS)
-    plan = tilewright.plan(tilewright.quantize_nvfp4, x, GS, out=out, out_scales=scales)
-    held = [weakref.ref(tensor) for tensor in (x, out, scales)]
-    plan(x, out, scales)
-    del x, out, scales
-    gc.collect()
-    assert [ref() for ref in held] == [None] * 3

@@ -43,23 +43,6 @@ def torch_op(name: str) -> Any:
 
 
 @pytest.mark.parametrize(("name", "layout"), KINDS)
-@pytest.mark.parametrize("shape", [(130, 256), (2, 37, 144)])
-def test_schema_and_fake_kernel(name: str, layout: str, shape: tuple[int, ...]) -> None:
-    x = torch.randn(shape).bfloat16()
-    kind, options, back = calls(name, layout)
-    torch.library.opcheck(torch_op(f"quantize_{kind}"), (x,), options)
-    data, scales = torch_op(f"quantize_{kind}")(x, **options)
-    if scales.element_size() == 1:
-        scales = scales.view(torch.uint8)  # opcheck compares arguments, and torch no FP8
-    if data.dtype == torch.uint8:
-        torch.library.opcheck(torch_op(f"dequantize_{kind}"), (data, scales), back)
-        written = {"out": data, "out_scales": scales}
-        torch.library.opcheck(torch_op(f"quantize_{kind}_out"), (x,), {**written, **options})
-        out = {"out": torch.empty_like(x)}
-        torch.library.opcheck(torch_op(f"dequantize_{kind}_out"), (data, scales), {**out, **back})
-
-
-@pytest.mark.parametrize(("name", "layout"), KINDS)
 def test_fake_results_lie_as_real_ones(name: str, layout: str) -> None:
     kind, options, _ = calls(name, layout)
     for shape in ((130, 256), (1, 16), (3, 37, 144)):
@@ -134,24 +117,6 @@ def test_a_varying_m_is_compiled_once_more_at_most() -> None:
         compiled(torch.randn(m, 512).bfloat16(), torch.tensor([12.0]))
     assert counter.frame_count <= 2
     torch._dynamo.reset()
-
-
-def test_refusals_while_traced() -> None:
-    with FakeTensorMode() as mode:
-        x = mode.from_tensor(torch.zeros(8, 64).bfloat16())
-        with pytest.raises(ArgumentTypeError, match=r"x: its dtype is torch\.float64"):
-            tilewright.quantize_nvfp4(x.double())
-        with pytest.raises(ArgumentError, match="layout: it is '4x8'"):
-            tilewright.quantize_nvfp4(x, layout="4x8")
-        with pytest.raises(ArgumentError, match="x: it requires a gradient"):
-            tilewright.quantize_nvfp4(x.clone().requires_grad_())
-
-
-def test_a_plan_of_a_fake_tensor_is_not_remembered(hopper: Context) -> None:
-    with FakeTensorMode() as mode:
-        data, _ = tilewright.quantize_nvfp4(mode.from_tensor(torch.zeros(8, 64).bfloat16()))
-    assert data.shape == (8, 32)
-    assert not hopper.plans
 
 
 def test_compiled_results_of_other_shapes_are_refused_as_in_eager_calls(hopper: Context) -> None:

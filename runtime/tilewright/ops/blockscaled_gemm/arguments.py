@@ -118,8 +118,9 @@ def check(  # noqa: PLR0917 (as the ops take them)
     guards.check_tensors(context, tensors, ("a", "b"), fake=fake)
     if torch.is_grad_enabled():
         guards.refuse_gradients(
-            op.name, a=a, b=b, alpha=alpha, out=out, c=c, out_global_scale=out_global_scale
-        )
+            op.name, a=a, b=b, a_descale=a_descale, b_descale=b_descale, alpha=alpha, out=out, c=c,
+            out_descale=out_descale, out_global_scale=out_global_scale,
+        )  # fmt: skip
     formats = _formats(op, a, b)
     left, right = Operand.read("a", formats[0], a), Operand.read("b", formats[1], b)
     m, n, k = left.rows, right.columns, left.columns * per_byte(left.dtype)

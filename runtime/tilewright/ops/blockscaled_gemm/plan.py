@@ -33,6 +33,7 @@ class DegeneratePlan(plan.Plan):
     operands = OPERANDS
 
     def run(self, call: tuple[Any, ...]) -> None:
+        self.check_devices(call)
         _, _, _, _, c, out, out_descale, _, _, beta = call
         if out_descale is not None:
             as_bytes(out).zero_()
@@ -57,6 +58,7 @@ class PaddedPlan(plan.Plan):
         self._again = again
 
     def run(self, call: tuple[Any, ...]) -> None:
+        self.check_devices(call)
         a, b, a_descale, b_descale, c, out, out_descale, alpha, out_global_scale, beta = call
         others = {name: tensor for name, tensor in self.tensors(call).items() if name != "out"}
         memory.check_aliasing("out", out, others, ("c",))

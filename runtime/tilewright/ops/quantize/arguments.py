@@ -44,6 +44,7 @@ from tilewright.ops.quantize.side_operands import (
 X_NAMES = {
     torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32", torch.float8_e4m3fn: "e4m3",
 }  # fmt: skip
+RESULTS = [dtype for dtype, name in X_NAMES.items() if name != "e4m3"]  # of reading back
 _FP4 = torch.float4_e2m1fn_x2
 DATA_DTYPES = {"mxfp8_e5m2": torch.float8_e5m2}  # of FP8 that is not E4M3
 _ROW_MAJOR = "contiguous rows are wanted (the last stride is 1)"
@@ -112,8 +113,11 @@ def check(  # noqa: PLR0917 (as the launcher takes them)
     rows_valid: Any,
     data: Any,
     scales: Any,
+    *,
+    fake: bool = False,
 ) -> Arguments:
-    """Raises ArgumentError or ArgumentTypeError for the first argument that is wrong."""
+    """Raises ArgumentError or ArgumentTypeError for the first argument that is wrong. `fake`: tensors may be
+    on the meta device."""
     of_x, *_, of_data, of_scales = request.operands
     check_options(request, rows_valid)
     _check_presence(request, weight, global_scale)
@@ -123,7 +127,8 @@ def check(  # noqa: PLR0917 (as the launcher takes them)
     for name, value in inputs.items():
         if not isinstance(value, torch.Tensor):
             raise ArgumentTypeError(name, f"it is a {type(value).__name__}; a torch.Tensor is wanted")
-    _check_device(context, *first, dict(others) | tensors | {"rows_valid": rows_valid, "rms_weight": weight})
+    beside = dict(others) | tensors | {"rows_valid": rows_valid, "rms_weight": weight}
+    check_devices(context, *first, beside, fake=fake)
     if torch.is_grad_enabled():
         check_gradients(request, x, weight, global_scale, rows_valid, data, scales)
     if request.quantizes:
@@ -213,8 +218,10 @@ def _check_presence(request: Request, weight: Any, global_scale: Any) -> None:
         raise ArgumentError("global_scale", f"it is given, and {request.format} has none")
 
 
-def _check_device(context: Context, name: str, first: torch.Tensor, others: dict[str, Any]) -> None:
-    """All tensors are ordinary ones, on the GPU of the first."""
+def check_devices(
+    context: Context, name: str, first: torch.Tensor, others: dict[str, Any], *, fake: bool = False
+) -> None:
+    """All tensors are ordinary ones, on the GPU of the first; `fake`: or on the meta device."""
     for other, value in {name: first, **others}.items():
         if value is None:
             continue
@@ -222,7 +229,7 @@ def _check_device(context: Context, name: str, first: torch.Tensor, others: dict
             raise ArgumentTypeError(other, f"it is a {type(value).__name__}; a torch.Tensor is wanted")
         if value.layout != torch.strided:
             raise ArgumentTypeError(other, f"its layout is {value.layout}; a strided tensor is wanted")
-    if context.described is None and not first.is_cuda:
+    if context.described is None and not first.is_cuda and not (fake and first.is_meta):
         raise ArgumentError(name, f"it is on {first.device}; a tensor on a CUDA device is wanted")
     for other, value in others.items():
         if value is not None and value.device != first.device:
@@ -263,8 +270,8 @@ def check_data(request: Request, data: torch.Tensor) -> None:
         raise ArgumentTypeError(
             "data", f"its dtype is {data.dtype}; one of {guards.dtypes(known)} is wanted by {request.op}"
         )
-    if not isinstance(request.dtype, torch.dtype) or X_NAMES.get(request.dtype, "e4m3") == "e4m3":
-        floats = guards.dtypes(dtype for dtype, name in X_NAMES.items() if name != "e4m3")
+    if not isinstance(request.dtype, torch.dtype) or request.dtype not in RESULTS:
+        floats = guards.dtypes(RESULTS)
         raise ArgumentTypeError("dtype", f"it is {request.dtype!r}; one of {floats} is wanted")
 
 

@@ -18,6 +18,7 @@ from tilewright.ops.common.custom_ops import number
 from tilewright.ops.common.guards import factor
 from tilewright.ops.common.operands import Operand
 from tilewright.ops.common.plan import Plan
+from tilewright.ops.common.symbolic import symbolic
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.quantize import arguments as checking
 from tilewright.ops.quantize import planning
@@ -43,7 +44,7 @@ class _Op(Op):
         return self._of(**{name: values[name] for name in self._asked})
 
     def check(self, context: Context, values: Values, *, fake: bool = False) -> Arguments:
-        return checking.check(context, self.request(values), *self.operands(values))
+        return checking.check(context, self.request(values), *self.operands(values), fake=fake)
 
     def plan(
         self,
@@ -69,6 +70,20 @@ class _Op(Op):
             blockwise_scales.with_padding(made[_SCALES], "out_scales")  # else it would be overrun
         return tuple(made)
 
+    def check_devices(self, context: Context, values: Values) -> None:
+        """Of a call that torch sees. A global scale may be anywhere where there is memory."""
+        first, *others = (name for name in self.tensors if name != "global_scale")
+        rest = {name: values[name] for name in others}
+        checking.check_devices(context, first, values[first], rest, fake=True)
+        scale = values.get("global_scale")
+        if isinstance(scale, torch.Tensor) and scale.is_meta and not values[first].is_meta:
+            raise ArgumentError("global_scale", "it is on meta; a tensor with memory is wanted")
+
+    def symbolic(self, values: Values) -> bool:
+        """Whether an extent or a stride of a tensor is a symbol."""
+        tensors = (values[name] for name in self.tensors)
+        return any(symbolic(tensor) for tensor in tensors if isinstance(tensor, torch.Tensor))
+
     def in_graph(self, values: dict[str, Any]) -> dict[str, Any]:
         if "global_scale" in values:
             first = next(values[one.name] for one in self.parameters if one.kind == "tensor")
@@ -83,7 +98,11 @@ class Quantize(_Op):
     constants = MappingProxyType({"global_scale": None})  # of formats that have none
 
     def pretend(self, context: Context, values: Values) -> tuple[torch.Tensor, ...]:
-        """The checks that need no extents; the others are made when the op runs."""
+        """Of extents that are symbols, the checks that need none; the others are made when the op runs."""
+        self.check_devices(context, values)
+        if not self.symbolic(values):
+            self.check(context, values, fake=True)
+            return self.room(values)
         request, x = self.request(values), values["x"]
         if torch.is_grad_enabled():
             checking.check_gradients(request, *self.operands(values))
@@ -111,6 +130,10 @@ class ReadBack(_Op):
 
     def pretend(self, context: Context, values: Values) -> tuple[torch.Tensor, ...]:
         """As `Quantize.pretend`."""
+        self.check_devices(context, values)
+        if not self.symbolic(values):
+            made = self.check(context, values, fake=True)
+            return (values["data"].new_empty(made.shape, dtype=made.dtype),)
         request, data = self.request(values), values["data"]
         if torch.is_grad_enabled():
             checking.check_gradients(request, *self.operands(values))
@@ -149,7 +172,7 @@ def _in_graph(given: Any, beside: Any) -> torch.Tensor | None:
         return None
     if not isinstance(given, torch.Tensor):
         value = number("global_scale", given)
-        return torch.full((1,), value, dtype=torch.float32, device=beside.device)
+        return beside.new_full((1,), value, dtype=torch.float32)  # a fake one beside fake tensors
     if given.device.type == "cpu" and given.numel() == 1 and not given.is_complex():
         return given.to(beside.device, torch.float32)
     return given

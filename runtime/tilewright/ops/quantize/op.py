@@ -225,7 +225,7 @@ def dequantize_fp8_blockwise(
     out: torch.Tensor | None = None,
     tactic: Tactic | str | None = None,
 ) -> torch.Tensor:
-    """As `dequantize_nvfp4`, of FP8 in blocks: float8_e4m3fn data [..., m, k], float32 scales, m_major or
-    row_major as their strides say (others are copied), or packed ones (int32). The product with a float32
-    scale is rounded to nearest."""
+    """As `dequantize_nvfp4`, of FP8 in blocks: float8_e4m3fn data [..., m, k], `block` as they were quantised
+    with, float32 scales, m_major or row_major as their strides say (others are copied), or packed ones
+    (int32). The product with a float32 scale is rounded to nearest."""
     raise AssertionError("the body is `interface.calls`'s")

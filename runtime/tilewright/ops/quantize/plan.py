@@ -40,6 +40,7 @@ class CopyingPlan(plan.Plan):
         self._again = again
 
     def run(self, call: tuple[Any, ...]) -> None:
+        self.check_devices(call)
         given = {name: x for name, x in zip(self.operands, call, strict=False) if x is not None}
         written = [name for name in given if name in ("out", "out_scales")]
         for name in written:

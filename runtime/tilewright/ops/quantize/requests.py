@@ -9,8 +9,8 @@ import torch
 
 from tilewright.errors import ArgumentError, ArgumentTypeError
 from tilewright.ops.common.formats import MXFP8_FORMATS
-from tilewright.ops.common.guards import check_flag
-from tilewright.ops.quantize.arguments import Request
+from tilewright.ops.common.guards import check_flag, dtypes
+from tilewright.ops.quantize.arguments import RESULTS, Request
 
 _BLOCKS = {(1, 128): "fp8_1x128", (128, 128): "fp8_128x128"}
 
@@ -59,7 +59,9 @@ def from_mxfp4(layout: str, dtype: torch.dtype | None, out: Any) -> Request:
 
 
 def from_mxfp8(data: Any, layout: str, dtype: torch.dtype | None, out: Any) -> Request:
-    name = _mxfp8(getattr(data, "dtype", None), "data")
+    if not isinstance(data, torch.Tensor):
+        raise ArgumentTypeError("data", f"it is a {type(data).__name__}; a torch.Tensor is wanted")
+    name = _mxfp8(data.dtype, "data")
     return Request("dequantize_mxfp8", "dequantize", name, layout, dtype=_dtype(dtype, out))
 
 
@@ -94,4 +96,9 @@ def _blockwise(block: Any) -> str:
 def _dtype(dtype: torch.dtype | None, out: Any) -> torch.dtype:
     if dtype is not None:
         return dtype
-    return out.dtype if isinstance(out, torch.Tensor) else torch.bfloat16
+    if not isinstance(out, torch.Tensor):
+        return torch.bfloat16
+    if out.dtype not in RESULTS:
+        known = dtypes(RESULTS)
+        raise ArgumentTypeError("out", f"its dtype is {out.dtype}; one of {known} is wanted")
+    return out.dtype

@@ -83,6 +83,8 @@ def check_global_scale(given: Any, m: int, batch: Sequence[int]) -> str:
     if not isinstance(given, torch.Tensor):
         guards.factor("global_scale", given)
         return "tensor"
+    if given.layout != torch.strided:
+        raise ArgumentTypeError("global_scale", f"its layout is {given.layout}; a strided tensor is wanted")
     count = given.numel()
     if given.dtype != torch.float32 and (count != 1 or given.device.type != "cpu"):
         raise ArgumentTypeError("global_scale", f"its dtype is {given.dtype}; float32 is wanted")

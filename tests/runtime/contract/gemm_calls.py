@@ -1,0 +1,39 @@
+"""Complete calls of `gemm`, on kernels of the host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+HOST = "host"
+
+
+def matrix(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).bfloat16()
+
+
+def everything() -> dict[str, Any]:
+    return {
+        "a": matrix(16, 32), "b": matrix(24, 32, seed=1).mT, "out": matrix(16, 24, seed=2),
+        "c": matrix(16, 24, seed=3), "alpha": 2.0, "beta": -0.5, "scale_a": torch.tensor([0.5]),
+        "scale_b": torch.tensor([3.0]), "bias": matrix(24, seed=4), "activation": "relu",
+    }  # fmt: skip
+
+
+def batch() -> dict[str, Any]:
+    return {"a": matrix(3, 16, 32), "b": matrix(3, 24, 32, seed=1).mT, "out": matrix(3, 16, 24, seed=2)}
+
+
+def integers() -> dict[str, Any]:
+    numbers = torch.arange(-256, 256, dtype=torch.int8)
+    out = torch.zeros(16, 16, dtype=torch.int32)
+    return {"a": numbers.view(16, 32), "b": numbers.view(16, 32).mT, "out": out, "alpha": 2.0}
+
+
+def padded() -> dict[str, Any]:
+    """Of extents that TMA does not take."""
+    return {"a": matrix(5, 12), "b": matrix(12, 7, seed=1), "out": matrix(5, 7, seed=2)}
+
+
+CALLS = {"gemm": (everything, batch, integers, padded)}

@@ -1,0 +1,246 @@
+"""What every public op refuses, whatever its family: the error names the argument, comes before any work, and
+comes in a warm call as in the first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import contract_cases as contract
+import pytest
+import torch
+from contract_cases import Case, all_of, lies, moved, raw
+from same_bits import same
+
+from tilewright import context as contexts
+from tilewright import ops
+from tilewright.context import Context
+from tilewright.errors import AlignmentError, ArgumentError, ArgumentTypeError, NoKernelError
+
+remembered = pytest.mark.parametrize("remembered", [False, True], ids=["first", "warm"])
+
+
+def refused(
+    case: Case, argument: str | None, error: type[ArgumentError] = ArgumentError, **changes: Any
+) -> str:
+    """Calls with the changes, which must be refused for an argument (None: for any), and leave what would
+    have been written as it is. Answers the message."""
+    values = case.make() | changes
+    written = [raw(values[name]) for name in case.written if name not in changes]
+    before = [one.clone() for one in written]
+    with pytest.raises(error) as caught:
+        case.op.function(**values)
+    found = caught.value.argument
+    assert argument in (None, found), caught.value
+    assert all(map(torch.equal, written, before)), "something was written"
+    return str(caught.value)
+
+
+def prepare(case: Case, remembered: bool) -> None:
+    if remembered:
+        case.call()
+
+
+@pytest.mark.parametrize("family", ops.names())
+def test_the_calls_of_a_family_bring_every_tensor(family: str, request: pytest.FixtureRequest) -> None:
+    request.getfixturevalue(contract.MODULES[family].HOST)
+    brought = {name for case in contract.cases() if case.family == family for name in case.make()}
+    for op in contract.ops_of(family).values():
+        lacking = set(op.tensors) - brought
+        assert not lacking, f"{op.name}: no call brings {', '.join(sorted(lacking))}"
+
+
+def test_results_go_where_the_call_says(case: Case) -> None:
+    values = case.make()
+    found = all_of(case.op.function(**values))
+    for index, name in enumerate(case.op.written[: len(found)]):
+        if name in values:
+            assert found[index] is values[name]
+
+
+@remembered
+def test_what_is_no_tensor(case: Case, remembered: bool) -> None:
+    prepare(case, remembered)
+    for name in case.tensors:
+        said = refused(case, name, ArgumentTypeError, **{name: "no tensor"})
+        assert "it is a str" in said
+
+
+@remembered
+def test_an_operand_that_is_not_there(case: Case, remembered: bool) -> None:
+    prepare(case, remembered)
+    for one in case.op.parameters:
+        if one.kind != "tensor":
+            continue
+        refused(case, one.name, ArgumentTypeError, **{one.name: None})
+        values = case.make()
+        del values[one.name]
+        with pytest.raises(TypeError, match=one.name):
+            case.op.function(**values)
+
+
+@remembered
+def test_tensors_without_strides(case: Case, remembered: bool) -> None:
+    prepare(case, remembered)
+    for name, tensor in case.tensors.items():
+        refused(case, name, ArgumentTypeError, **{name: torch.zeros(tensor.shape).to_sparse()})
+
+
+@remembered
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.bool], ids=str)
+def test_types_that_no_operand_has(case: Case, dtype: torch.dtype, remembered: bool) -> None:
+    prepare(case, remembered)
+    for name, tensor in case.tensors.items():
+        other = torch.empty_strided(tensor.shape, tensor.stride(), dtype=dtype)
+        refused(case, name, **{name: other})
+
+
+@remembered
+def test_shapes_that_go_with_no_other(case: Case, remembered: bool) -> None:
+    prepare(case, remembered)
+    for name, tensor in case.tensors.items():
+        for other in shapes_beside(tensor):
+            refused(case, None, **{name: other})
+
+
+def shapes_beside(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+    """The tensor with an extent one smaller, with one dimension of two less, and with two more."""
+    if tensor.numel() == 1:
+        yield tensor.repeat(2)
+        return
+    for dimension, extent in enumerate(tensor.shape):
+        if extent > 1:
+            yield tensor.narrow(dimension, 0, extent - 1)
+    if tensor.dim() > 1:
+        yield tensor[(0,) * (tensor.dim() - 1)]
+    yield tensor.expand(2, 2, *tensor.shape)
+
+
+@remembered
+def test_operands_of_another_device(case: Case, remembered: bool) -> None:
+    prepare(case, remembered)
+    for name, tensor in case.tensors.items():
+        refused(case, None if name == case.first else name, **{name: tensor.to("meta")})
+
+
+def test_the_cpu_where_kernels_are_a_gpus(case: Case) -> None:
+    values = case.make()
+    with contexts.use(Context()), pytest.raises(ArgumentError, match=r"on cpu; .*CUDA") as caught:
+        case.op.function(**values)
+    assert caught.value.argument == case.first
+
+
+@remembered
+def test_gradients(case: Case, remembered: bool) -> None:
+    prepare(case, remembered)
+    for name, tensor in case.tensors.items():
+        if tensor.is_floating_point():
+            wants = case.make()[name].requires_grad_()
+            said = refused(case, name, **{name: wants})
+            assert "no_grad" in said
+            with torch.no_grad():
+                case.call(**{name: wants})
+
+
+@remembered
+def test_what_is_written_is_no_other_operands(case: Case, remembered: bool) -> None:
+    prepare(case, remembered)
+    for written in case.written:
+        for name in case.tensors:
+            if name == written:
+                continue
+            said = refused(case, None, **case.overlapping(written, name))
+            assert "overlap" in said
+
+
+def test_an_operand_that_may_be_the_result(case: Case) -> None:
+    """Beside the number with which it is multiplied."""
+    for operand in case.op.interface.operands:
+        values = case.make()
+        if not operand.twin or operand.name not in values or operand.twin not in values:
+            continue
+        wanted = all_of(case.call())[0]
+        both = values[operand.name].clone()
+        found = all_of(case.call(**{operand.name: both, operand.twin: both}))[0]
+        assert found is both
+        assert same(found, wanted)
+
+
+def test_addresses_that_no_kernel_reads(case: Case) -> None:
+    """What lies at one is copied, or refused with what is wanted."""
+    wanted = all_of(case.call())
+    for name, tensor in case.tensors.items():
+        other = moved(tensor, tensor.element_size())
+        try:
+            found = all_of(case.call(**{name: other}))
+        except AlignmentError:
+            refused(case, name, AlignmentError, **{name: other})
+            continue
+        assert all(map(same, found, wanted)), name
+        assert name not in case.written or any(one is other for one in found)
+
+
+def test_nothing_beside_the_result_is_written(case: Case) -> None:
+    """A result within a wider tensor."""
+    wide = case.tensors.get("out")
+    if wide is None:
+        pytest.skip("the call brings none")
+    rows = torch.full((*wide.shape[:-1], wide.shape[-1] + 64), 0x5A, dtype=torch.uint8)
+    rows = rows.repeat_interleave(wide.element_size(), -1).view(wide.dtype)
+    out = rows[..., 32 : 32 + wide.shape[-1]]
+    found = all_of(case.call(out=out))[0]
+    assert found is out
+    inside = torch.zeros(rows.shape, dtype=torch.bool)
+    inside[..., 32 : 32 + wide.shape[-1]] = True
+    untouched = raw(rows).view(*rows.shape, -1)[~inside] if wide.element_size() == 1 else rows[~inside]
+    assert same(untouched, untouched[:1].expand(untouched.shape))
+
+
+@remembered
+def test_numbers(case: Case, remembered: bool) -> None:
+    prepare(case, remembered)
+    for name in case.op.numbers:
+        for wrong in ("x", None, 1j, torch.ones(())):
+            refused(case, name, ArgumentTypeError, **{name: wrong})
+        said = refused(case, name, **{name: 10**400})
+        assert "beyond the range" in said
+
+
+@remembered
+def test_options_of_the_wrong_kind(case: Case, remembered: bool) -> None:
+    prepare(case, remembered)
+    for one in case.op.parameters:
+        if one.kind == "flag":
+            for wrong in ("no", torch.ones(()), []):
+                refused(case, one.name, ArgumentTypeError, **{one.name: wrong})
+        elif one.kind == "word":
+            refused(case, one.name, **{one.name: "no such word"})
+        elif one.kind == "dtype":
+            for wrong in (torch.complex64, "float32", [1]):
+                refused(case, one.name, ArgumentTypeError, **{one.name: wrong})
+
+
+@remembered
+def test_tactics(case: Case, remembered: bool) -> None:
+    prepare(case, remembered)
+    with pytest.raises(NoKernelError, match="no_such_kernel"):
+        case.call(tactic="no_such_kernel")
+    refused(case, "tactic", tactic="no_such_kernel@so")
+
+
+def test_calls_of_the_same_kind_share_a_plan(case: Case) -> None:
+    context = contexts.current()
+    first = all_of(case.call())
+    case.call()
+    plans = len(context.plans)
+    assert plans
+    again = all_of(case.call())
+    assert len(context.plans) == plans
+    assert all(map(same, again, first))
+
+
+def test_results_are_made_where_there_is_nothing(case: Case) -> None:
+    found, again = (all_of(case.op.function(**case.make_all())) for _ in range(2))
+    for one, other in zip(found, again, strict=True):
+        assert lies(one) == lies(other)
+        assert one.data_ptr() != other.data_ptr()

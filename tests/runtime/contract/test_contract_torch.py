@@ -1,0 +1,150 @@
+"""Every public op as torch sees it: schemas, fake kernels, graphs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from contract_cases import Case, all_of, lies
+from same_bits import same
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.library import opcheck
+
+from tilewright import context as contexts
+from tilewright.errors import ArgumentError
+
+CHECKS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
+
+
+def torch_op(case: Case, *, out: bool) -> Any:
+    """The op under which torch knows such calls."""
+    name = case.op.name + case.op.variant(case.op.defaults() | case.make())
+    return getattr(torch.ops.tilewright, f"{name}_out" if out else name).default
+
+
+def as_torch_takes_it(case: Case, *, out: bool) -> dict[str, Any]:
+    """The call's arguments. An operand that is a number or a tensor is a tensor there."""
+    values = case.make() if out else case.make_all()
+    for one in case.op.parameters:
+        if one.kind == "scale" and isinstance(values.get(one.name), float):
+            values[one.name] = torch.tensor([values[one.name]])
+        elif one.kind == "integers" and one.name in values:
+            values[one.name] = list(values[one.name])
+    if out:
+        values.pop("out_dtype", None)
+        known = {one.name for one in torch_op(case, out=True)._schema.arguments}
+        if "out_dtype" in known and "out_dtype" in case.make():
+            values["out_dtype"] = case.make()["out_dtype"]
+    return values
+
+
+def comparable(values: dict[str, Any]) -> bool:
+    """Whether torch compares all tensors, as its check of a schema does: it has no arithmetic of FP8."""
+    tensors = [one for one in values.values() if isinstance(one, torch.Tensor)]
+    return not any(one.is_floating_point() and one.element_size() == 1 for one in tensors)
+
+
+@pytest.mark.parametrize("out", [False, True], ids=["made", "out"])
+def test_opcheck(case: Case, out: bool) -> None:
+    values = as_torch_takes_it(case, out=out)
+    if out and not set(case.op.variants()[case.op.variant(case.op.defaults() | values)]) <= set(values):
+        pytest.skip("the call does not bring all that it writes")
+    results = {} if out else dict(enumerate(all_of(torch_op(case, out=False)(**values))))
+    checks = CHECKS if comparable({**values, **results}) else CHECKS[1:]
+    opcheck(torch_op(case, out=out), (), values, test_utils=checks)
+
+
+def test_the_op_in_torch_equals_the_function(case: Case) -> None:
+    found = all_of(torch_op(case, out=False)(**as_torch_takes_it(case, out=False)))
+    wanted = all_of(case.op.function(**case.make_all()))
+    assert all(map(same, found, wanted))
+    assert list(map(lies, found)) == list(map(lies, wanted))
+
+
+@pytest.mark.parametrize("warm", [False, True])
+def test_fake_results_lie_as_real_ones(case: Case, warm: bool) -> None:
+    real = all_of(case.op.function(**case.make_all()))
+    mode = FakeTensorMode()
+    fakes = faked(mode, case.make_all())
+    context = contexts.current()
+    if not warm:
+        context.plans.clear()
+    plans = len(context.plans)
+    with mode:
+        under = all_of(case.op.function(**fakes))
+    for found in (under, all_of(case.op.function(**fakes))):
+        assert all(isinstance(one, FakeTensor) for one in found)
+        assert list(map(lies, found)) == list(map(lies, real))
+    assert len(context.plans) == plans, "a plan of fake tensors is remembered"
+
+
+def test_meta_results_lie_as_real_ones(case: Case) -> None:
+    real = all_of(case.op.function(**case.make_all()))
+    on_meta = {
+        name: one.to("meta") if isinstance(one, torch.Tensor) else one
+        for name, one in case.make_all().items()
+    }
+    found = all_of(case.op.function(**on_meta))
+    assert all(one.is_meta for one in found)
+    assert [lies(one)[:3] for one in found] == [lies(one)[:3] for one in real]
+
+
+def faked(mode: FakeTensorMode, values: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: mode.from_tensor(one) if isinstance(one, torch.Tensor) else one for name, one in values.items()
+    }
+
+
+def test_fakes_of_types_that_no_operand_has(case: Case) -> None:
+    for name, tensor in case.tensors.items():
+        other = torch.empty_strided(tensor.shape, tensor.stride(), dtype=torch.complex64)
+        mode = FakeTensorMode()
+        with pytest.raises(ArgumentError) as caught:
+            case.op.function(**faked(mode, case.make() | {name: other}))
+        assert caught.value.argument == name
+
+
+def test_fakes_that_want_gradients(case: Case) -> None:
+    for name, tensor in case.tensors.items():
+        if tensor.is_floating_point():
+            with pytest.raises(ArgumentError, match="requires a gradient") as caught:
+                case.op.function(**faked(FakeTensorMode(), case.make() | {name: tensor.requires_grad_()}))
+            assert caught.value.argument == name
+
+
+def test_graphs_hold_the_op(case: Case) -> None:
+    values = case.make_all()
+    first = values.pop(case.first)
+    for mode in ("real", "fake", "symbolic"):
+        graph = make_fx(
+            lambda x: case.op.function(**{case.first: x}, **values),
+            tracing_mode=mode,
+            _allow_non_fake_inputs=True,
+        )(first)
+        assert f"tilewright.{case.op.name}" in graph.code
+        wanted = all_of(case.op.function(**{case.first: first}, **values))
+        assert all(map(same, all_of(graph(first)), wanted))
+
+
+def test_inference_mode(case: Case) -> None:
+    wanted = all_of(case.call())
+    made = case.make()
+    with torch.inference_mode():
+        for values in (made, case.make()):
+            assert all(map(same, all_of(case.op.function(**values)), wanted))
+
+
+class Labelled(torch.Tensor):
+    """A subclass that torch treats as a tensor."""
+
+
+def test_subclasses(case: Case) -> None:
+    values = case.make_all()
+    wanted = all_of(case.op.function(**values))
+    values[case.first] = values[case.first].as_subclass(Labelled)
+    found = all_of(case.op.function(**values))
+    assert all(isinstance(one, Labelled) for one in found)
+    assert not any(Labelled in key for key in contexts.current().plans)
+    assert all(same(one.as_subclass(torch.Tensor), other) for one, other in zip(found, wanted, strict=True))
