@@ -11,6 +11,7 @@ import pytest
 from host_modules import (
     HOST_BLOCKSCALED_ROWS,
     HOST_ROWS,
+    HOST_SCALE_COLUMNS_ROWS,
     Built,
     build_host_library,
     make_blockscaled_row,
@@ -104,6 +105,7 @@ def host_generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_table(folder, "host_gemm", HOST_ROWS)
     write_table(folder, "host_blockscaled", HOST_BLOCKSCALED_ROWS, "blockscaled_gemm")
     write_table(folder, "host_quantize", HOST_QUANTIZE_ROWS, "quantize")
+    write_table(folder, "host_scale_columns", HOST_SCALE_COLUMNS_ROWS, "scale_columns")
     return folder
 
 
@@ -137,5 +139,23 @@ def hopper(
     monkeypatch.setenv("TILEWRIGHT_JIT", "0")
     built = Built(host_quantize_library, ("host_to_nvfp4_f16_absent",))
     registry = Registry(host_generated, libraries=lambda module: [built])
+    with contexts.use(Context(registry, described=H200)) as context:
+        yield context
+
+
+@pytest.fixture(scope="session")
+def host_scale_columns_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("host_scale_columns")
+    rows = HOST_SCALE_COLUMNS_ROWS
+    return build_host_library(folder, "scale_columns", rows, "host_scale_columns_kernels.cc")
+
+
+@pytest.fixture
+def scale_columns_host(
+    host_scale_columns_library: Path, host_generated: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Context]:
+    """A context in which `tilewright.scale_columns` runs a host kernel on CPU tensors, as if on an H200."""
+    monkeypatch.setenv("TILEWRIGHT_JIT", "0")
+    registry = Registry(host_generated, libraries=lambda module: [Built(host_scale_columns_library)])
     with contexts.use(Context(registry, described=H200)) as context:
         yield context

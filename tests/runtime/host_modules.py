@@ -115,6 +115,15 @@ HOST_BLOCKSCALED_ROWS = [
 ]
 
 
+HOST_SCALE_COLUMNS_ROWS = [
+    {
+        "name": "host_scale_columns", "source": "host.cu", "sha256": "sha of host_scale_columns",
+        "arch": "sm_90a", "defines": [], "instructions": [], "config": {"arch": "sm_90a", "pdl": True},
+        "facts": {"threads": 256},
+    }
+]  # fmt: skip
+
+
 def write_table(folder: Path, module: str, rows: list[dict[str, Any]], family: str = "gemm") -> Path:
     head = {"format": 1, "module": module, "family": family, "spec": f"specs/{module}.yaml"}
     lines = ",\n".join(json.dumps(row) for row in rows)

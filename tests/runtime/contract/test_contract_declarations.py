@@ -26,8 +26,8 @@ def interfaces(family: str) -> list[Interface]:
 
 @FAMILIES
 def test_every_op_is_called_by_these_tests(family: str) -> None:
-    assert set(MODULES[family].CALLS) == set(ops_of(family))
-    assert ops_of(family)
+    assert family in MODULES, f"tests/runtime/contract/{family}_calls.py is wanted"
+    assert set(MODULES[family].CALLS) == set(ops_of(family)) != set()
 
 
 @FAMILIES

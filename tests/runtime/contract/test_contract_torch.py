@@ -32,11 +32,9 @@ def as_torch_takes_it(case: Case, *, out: bool) -> dict[str, Any]:
             values[one.name] = torch.tensor([values[one.name]])
         elif one.kind == "integers" and one.name in values:
             values[one.name] = list(values[one.name])
-    if out:
-        values.pop("out_dtype", None)
-        known = {one.name for one in torch_op(case, out=True)._schema.arguments}
-        if "out_dtype" in known and "out_dtype" in case.make():
-            values["out_dtype"] = case.make()["out_dtype"]
+    for one in torch_op(case, out=out)._schema.arguments:
+        if not one.has_default_value():
+            values.setdefault(one.name, None)
     return values
 
 

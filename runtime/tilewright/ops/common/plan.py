@@ -14,7 +14,7 @@ import torch
 from tilewright import workspace
 from tilewright.context import Context
 from tilewright.device import DeviceProperties
-from tilewright.errors import ArgumentError, LaunchError, NoKernelError
+from tilewright.errors import AlignmentError, LaunchError, NoKernelError
 from tilewright.interface.arguments import launchable, packed
 from tilewright.interface.declaration import Interface
 from tilewright.library import Launcher, Library
@@ -184,8 +184,9 @@ class UnplannedError(ValueError):
     """An operand differs from the planned one in what the plan's key leaves out; the op's checks say how."""
 
 
-class MisalignedError(ArgumentError):
-    """An address is not what the kernel wants; the op answers with a plan that copies, or another kernel."""
+class MisalignedError(AlignmentError):
+    """An address is not what the kernel wants; the op answers with a plan that copies, or another kernel, if
+    there is one."""
 
     def __init__(self, argument: str) -> None:
         super().__init__(argument, "its address is not a multiple of what the kernel wants")
