@@ -6,13 +6,15 @@ from typing import NamedTuple
 
 
 class Type(NamedTuple):
-    """An element: its bits, and torch's name of the tensors that hold it."""
+    """An element: its bits, and torch's name of the tensors that hold it. Of a block-scaled format also the
+    rows and columns that share a scale factor, and the type of those."""
 
     bits: int
     torch: str
+    block: tuple[int, int] = (1, 1)
+    scale: str = ""
 
 
-# Of the block-scaled formats the elements; the scale factors have types of their own.
 TYPES = {
     "bf16": Type(16, "bfloat16"),
     "f16": Type(16, "float16"),
@@ -22,19 +24,14 @@ TYPES = {
     "e5m2": Type(8, "float8_e5m2"),
     "s8": Type(8, "int8"),
     "s32": Type(32, "int32"),
-    "nvfp4": Type(4, "float4_e2m1fn_x2"),
-    "mxfp4": Type(4, "float4_e2m1fn_x2"),
-    "mxfp8": Type(8, "float8_e4m3fn"),
-    "mxfp8_e5m2": Type(8, "float8_e5m2"),
     "ue8m0": Type(8, "float8_e8m0fnu"),
-    "fp8_1x128": Type(8, "float8_e4m3fn"),
-    "fp8_128x128": Type(8, "float8_e4m3fn"),
+    "nvfp4": Type(4, "float4_e2m1fn_x2", (1, 16), "e4m3"),
+    "mxfp4": Type(4, "float4_e2m1fn_x2", (1, 32), "ue8m0"),
+    "mxfp8": Type(8, "float8_e4m3fn", (1, 32), "ue8m0"),
+    "mxfp8_e5m2": Type(8, "float8_e5m2", (1, 32), "ue8m0"),
+    "fp8_1x128": Type(8, "float8_e4m3fn", (1, 128), "f32"),
+    "fp8_128x128": Type(8, "float8_e4m3fn", (128, 128), "f32"),
 }
-
-
-def scale_type(name: str) -> str:
-    """The type of the scale factors of NVFP4 or an MX format."""
-    return "e4m3" if name == "nvfp4" else "ue8m0"
 
 
 def bits(name: str) -> int:

@@ -14,10 +14,12 @@ import torch
 
 from tilewright import context, reference, scale_factors
 from tilewright.errors import NotBuiltError
-from tilewright.ops.blockscaled_gemm.arguments import OUTPUT_DTYPES, per_byte
 from tilewright.ops.blockscaled_gemm.family import is_hopper
 from tilewright.ops.blockscaled_gemm.measuring import op_of
+from tilewright.ops.blockscaled_gemm.problem import OUTPUTS
+from tilewright.ops.common.formats import dtype_of
 from tilewright.table import KernelRecord
+from tilewright.types import per_byte
 
 PAIRS = {
     "nvfp4": ("nvfp4", "nvfp4"),
@@ -26,7 +28,7 @@ PAIRS = {
     "mxfp8 x mxfp4": ("mxfp8", "mxfp4"),
     "mxfp4 x mxfp8": ("mxfp4", "mxfp8"),
 }
-BYTES_OF_DTYPE = {name: dtype for name, dtype in OUTPUT_DTYPES.items() if name != "nvfp4"}
+BYTES_OF_DTYPE = {name: dtype_of(name) for name in OUTPUTS if name != "nvfp4"}
 SAME = ("nvfp4", "mxfp4", "mxfp8")  # the pairs of which there are kernels for every float D
 FLOATS = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
 POISON = 0xFF  # bytes of it are NaN in every float type, and -6, -6 in E2M1

@@ -237,6 +237,7 @@ def plan(
         return own
     made = planning.plan(op, context, arguments, parsed(values["tactic"]), again, dict(addresses))
     made.recheck = op.recheck(arguments.problem)
+    made.fills = op.fills(arguments)
     return made
 
 

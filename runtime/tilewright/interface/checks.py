@@ -25,7 +25,7 @@ from tilewright.ops.common.formats import dtype_of
 from tilewright.ops.common.guards import dims
 from tilewright.ops.common.symbolic import certainly, differ, symbolic
 from tilewright.ops.common.words import MOST_EXTENT, Choice
-from tilewright.types import per_byte
+from tilewright.types import bits, per_byte
 
 
 def check(op: Op, context: Context, values: Values, *, fake: bool = False) -> Arguments:
@@ -60,9 +60,9 @@ class _Check:
         batched = self._extents()
         self._options()
         problem = self._problem()
+        op.rules(values, problem)
         for operand in self.interface.operands:
             self._operand(operand, problem, batched)
-        op.rules(values, problem)
         return Arguments(
             problem=problem,
             matrices={name: view for name, view in self.views.items() if self._is_read(name)},
@@ -94,10 +94,11 @@ class _Check:
         """What the call asks, or what it brings, or the default."""
         legal = combinations.legal[types]
         asked, out = self.values.get(combinations.option), self.values.get("out")
-        if asked is None and out is None:
+        if asked is None and out is None and self.op.defaults().get(combinations.option) is None:
             return legal[0]
-        argument = "out" if asked is None else combinations.option
-        given = asked if asked is not None else self.values["out"].dtype
+        argument, given = combinations.option, asked
+        if asked is None and out is not None:
+            argument, given = "out", out.dtype
         for name in legal:
             if given == dtype_of(name):
                 return name
@@ -129,6 +130,7 @@ class _Check:
                 read |= {batch: view.batch}
             for extent, value in read.items():
                 self._extent(matrix, extent, value, told, one_for_all=matrix.single and extent == batch)
+            _check_contiguous(matrix, tensor)
         for extent in self.interface.extents:
             self.fields.setdefault(extent, self.values.get(extent, 1))
         return batched
@@ -167,8 +169,6 @@ class _Check:
             message = f"its shape is {dims(tensor.shape)}; at most {MOST_EXTENT} is possible"
             raise ArgumentError(matrix.name, message)
         view = self.views[matrix.name] = MatrixView.read(matrix, type, tensor)
-        if not (callable(matrix.contiguous) or matrix.copied):
-            _check_contiguous(matrix, tensor)
         return view
 
     def _options(self) -> None:
@@ -218,25 +218,42 @@ class _Check:
         if name not in self.op.tensors or not operand.type:
             return
         type = operand.type_of(problem)
-        legal = [dtype_of(type), *([torch.uint8] if operand.raw else [])]
+        legal = [dtype_of(type), *([torch.uint8] if operand.raw and bits(type) <= 8 else [])]
         if tensor.dtype not in legal:
             wanted = f"{guards.dtypes(legal)} is wanted"
             raise ArgumentTypeError(name, f"its dtype is {tensor.dtype}; {wanted}")
         if isinstance(operand, Packed):
-            _check_packed(operand, tensor, operand.shape_of(problem))
+            _check_packed(operand, tensor, self._shape(operand, problem, batched))
         elif isinstance(operand, Matrix) and operand not in self.read:
-            shape = _shape(operand, problem, batched)
+            shape = self._shape(operand, problem, batched)
             possible = [shape] if operand.written or not operand.single else [shape, shape[-2:]]
             if all(differ(tensor.shape, one) for one in possible):
                 raise ArgumentError(name, f"its shape is {dims(tensor.shape)}; {dims(shape)} is wanted")
             self._view(operand, type, operand.batch_of(problem))
+            _check_contiguous(operand, tensor)
             if operand.written and not symbolic(tensor) and memory.overlaps_itself(tensor):
                 raise ArgumentError(name, f"its strides are {tensor.stride()}: elements of it overlap")
 
     def _results(self, problem: Any, batched: bool) -> Iterator[tuple[tuple[int, ...], torch.dtype]]:
+        """Shape and dtype of what the call writes."""
         for name in self.op.variants()[self.op.variant(self.values)]:
             operand = next(one for one in self.interface.operands if one.name == name)
-            yield _shape(operand, problem, batched), dtype_of(operand.type_of(problem))
+            yield self._shape(operand, problem, batched), dtype_of(operand.type_of(problem))
+
+    def _shape(self, operand: Operand, problem: Any, batched: bool) -> tuple[int, ...]:
+        """Of a tensor."""
+        if isinstance(operand, Packed):
+            shape = operand.shape_of(problem)
+            if not (operand.of and batched):
+                return shape
+            matrix = next(one for one in self.interface.operands if one.name == operand.of)
+            assert isinstance(matrix, Matrix)
+            view = self.views.get(operand.of)
+            return (view.batch if view else getattr(problem, matrix.batch_of(problem)), *shape)
+        assert isinstance(operand, Matrix)
+        shape = operand.tensor_shape(problem)
+        batch = operand.batch_of(problem)
+        return (getattr(problem, batch), *shape) if batch and (batched or not operand.single) else shape
 
 
 def _told_by(name: str, operand: Operand) -> list[torch.dtype]:
@@ -245,17 +262,9 @@ def _told_by(name: str, operand: Operand) -> list[torch.dtype]:
     return [dtype_of(name), *([torch.uint8] if operand.raw and per_byte(name) > 1 else [])]
 
 
-def _shape(operand: Operand, problem: Any, batched: bool) -> tuple[int, ...]:
-    """Of a tensor."""
-    if isinstance(operand, Packed):
-        return operand.shape_of(problem)
-    assert isinstance(operand, Matrix)
-    shape = operand.tensor_shape(problem)
-    batch = operand.batch_of(problem)
-    return (getattr(problem, batch), *shape) if batch and (batched or not operand.single) else shape
-
-
 def _check_contiguous(matrix: Matrix, tensor: torch.Tensor) -> None:
+    if callable(matrix.contiguous) or (matrix.copied and not matrix.written):
+        return
     inner = -1 if matrix.contiguous == "columns" else -2
     if certainly(tensor.shape[inner] > 1) and certainly(tensor.stride(inner) != 1) and not _empty(tensor):
         wanted = "contiguous rows are wanted (the last stride is 1)"
@@ -279,7 +288,10 @@ def _check_packed(operand: Packed, tensor: torch.Tensor, shape: tuple[int, ...])
     any_shape = not operand.extents
     wrong = certainly(tensor.numel() != count) if any_shape else differ(tensor.shape, shape)
     if wrong:
-        wanted = f"{dims(shape)} is wanted" if shape else "one number is wanted"
+        like = (
+            f"{count} elements, as of {dims(shape)}, are wanted" if any_shape else f"{dims(shape)} is wanted"
+        )
+        wanted = like if shape else "one number is wanted"
         raise ArgumentError(operand.name, f"its shape is {dims(tensor.shape)}; {wanted}")
     if not symbolic(tensor) and not tensor.is_contiguous():
         message = f"its strides are {tuple(tensor.stride())}; a contiguous {dims(shape)} is wanted"

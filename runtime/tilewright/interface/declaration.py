@@ -105,6 +105,8 @@ class Packed(Operand):
     extents: tuple[str, ...] = ()  # its shape's; none: it is one number, of any shape
     shape: Callable[[Any], tuple[int, ...]] | None = None
     """Of a problem, where its extents are not the problem's: any shape with as many elements will do."""
+    of: str = ""
+    """The matrix whose batch it has: that of a `single` one may be one for all."""
 
     def shape_of(self, problem: Any) -> tuple[int, ...]:
         return self.shape(problem) if self.shape else tuple(getattr(problem, name) for name in self.extents)

@@ -12,6 +12,11 @@ if TYPE_CHECKING:
     import torch
 
 
+def alignment_of(number: int, most: int) -> int:
+    """The largest power of two, up to `most`, of which a number is a multiple."""
+    return min(number & -number, most) if number else most
+
+
 @dataclass(frozen=True, slots=True)
 class MatrixView:
     """A matrix, or a batch of such, as its tensor lies: extents and strides in elements of its type."""
@@ -52,6 +57,17 @@ class MatrixView:
         lies between two, and of how many elements they are at what distance."""
         rows, columns = (self.rows, self.row_stride), (self.columns, self.column_stride)
         return (*rows, *columns) if inner == "columns" else (*columns, *rows)
+
+    def aligned(self, inner: Axis, most: int, address: int | None = None) -> int:
+        """Elements that leading dimension, batch stride and address are multiples of: a power of two, `most`
+        at most; 1 where rows overlap. `address`: bytes that the address is a multiple of; None: enough."""
+        outer, outer_stride, length, _ = self.along(inner)
+        found = most if address is None else min(address * 8 // bits(self.type), most)
+        if outer > 1:
+            found = 1 if outer_stride < length else alignment_of(outer_stride, found)
+        if self.batch > 1:
+            found = 1 if self.batch_stride < 0 else alignment_of(self.batch_stride, found)
+        return found
 
     def misplaced(self, inner: Axis) -> str | None:
         """None where TMA can move the matrix with its rows contiguous (`inner` is columns), or its columns,

@@ -23,7 +23,7 @@ from tilewright.context import Context
 from tilewright.device import DeviceProperties
 from tilewright.errors import NoKernelError
 from tilewright.interface.copies import copy_of
-from tilewright.interface.declaration import Combinations, Interface
+from tilewright.interface.declaration import Combinations, Interface, Matrix
 from tilewright.interface.placement import Arguments, Placement, as_it_lies
 from tilewright.interface.signature import Parameter
 from tilewright.ops.common.family import Family
@@ -100,7 +100,13 @@ class Op:
 
     def restored(self, arguments: Arguments, name: str, tensor: torch.Tensor, made: torch.Tensor) -> None:
         """Puts what was written elsewhere where it belongs: all but the padding."""
-        as_bytes(tensor).copy_(as_bytes(made)[tuple(map(slice, tensor.shape))])
+        raw, (operand,) = as_bytes(made), (one for one in self.interface.operands if one.name == name)
+        is_matrix = isinstance(operand, Matrix)  # of scale factors only the number is the same
+        as_bytes(tensor).copy_(raw[tuple(map(slice, tensor.shape))] if is_matrix else raw.view(tensor.shape))
+
+    def fills(self, arguments: Any) -> bool:
+        """Whether `fill` has to complete a call's operands."""
+        return False
 
     def fill(self, arguments: Any, operands: Operands) -> Operands:
         """Operands with what the call has left out and a kernel wants, of a plan that `fills`."""

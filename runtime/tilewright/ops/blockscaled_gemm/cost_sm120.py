@@ -30,10 +30,11 @@ from tilewright.ops.blockscaled_gemm.cost_work import (
     norm,
     share,
 )
-from tilewright.ops.blockscaled_gemm.problem import BITS, Kind, Problem
+from tilewright.ops.blockscaled_gemm.problem import Kind, Problem
 from tilewright.ops.common.estimates import Estimate
 from tilewright.ops.common.tactics import Tactic
 from tilewright.table import KernelRecord
+from tilewright.types import bits
 
 # The hardware. Multiplications of an SM a clock, by the bits of the wider operand: the dense FP4 rate of the
 # RTX Blackwell white paper over SMs and clock, and half of it (QuACK 153: block-scaled FP8 does have half, on
@@ -69,16 +70,16 @@ EXCHANGE_BYTES_PER_CLOCK = 45  # a part's sums, written and read
 
 def peak(kind: Kind, device: DeviceProperties) -> float:
     """Operations a second."""
-    return 2 * MULTIPLICATIONS[max(BITS[kind.a], BITS[kind.b])] * device.sm_count * device.clock_hz
+    return 2 * MULTIPLICATIONS[max(bits(kind.a), bits(kind.b))] * device.sm_count * device.clock_hz
 
 
-def _math_clocks(record: KernelRecord, bits: int) -> float:
+def _math_clocks(record: KernelRecord, width: int) -> float:
     """Of one k tile: mma, and what of loading fragments it does not hide."""
     tile_m, tile_n, tile_k = record.config["tile"]
     hidden_not = TILE_CLOCKS + FRAGMENT_CLOCKS * tile_k
     if record.config["schedule"] == "pingpong":
         hidden_not *= PINGPONG_SHARE
-    return float(tile_m * tile_n * tile_k / MULTIPLICATIONS[bits] / MATH_SHARE + hidden_not)
+    return float(tile_m * tile_n * tile_k / MULTIPLICATIONS[width] / MATH_SHARE + hidden_not)
 
 
 def estimator(

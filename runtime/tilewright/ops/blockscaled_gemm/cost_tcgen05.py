@@ -37,11 +37,12 @@ from tilewright.ops.blockscaled_gemm.cost_work import (
     norm,
     share,
 )
-from tilewright.ops.blockscaled_gemm.problem import BITS, Kind, Problem
+from tilewright.ops.blockscaled_gemm.problem import Kind, Problem
 from tilewright.ops.common.estimates import Estimate
 from tilewright.ops.common.fitting import cluster_unit
 from tilewright.ops.common.tactics import Tactic, extents
 from tilewright.table import KernelRecord
+from tilewright.types import bits
 
 # The hardware. Multiplications of an SM a clock, by the bits of the wider operand: dense peaks of the data
 # sheets over SMs and clock, 4 and 2 times BF16's 4096. FP4 beside FP8 is multiplied, and lies in shared
@@ -99,9 +100,9 @@ class _Kernel(NamedTuple):
 
 def peak(kind: Kind, device: DeviceProperties) -> float:
     """Operations a second; on sm_103 of its own MMAs, which multiply FP4 alone."""
-    bits = max(BITS[kind.a], BITS[kind.b])
-    speedup = ULTRA_SPEEDUP if device.capability == (10, 3) and bits == 4 else 1
-    return 2 * MULTIPLICATIONS[bits] * speedup * device.sm_count * device.clock_hz
+    width = max(bits(kind.a), bits(kind.b))
+    speedup = ULTRA_SPEEDUP if device.capability == (10, 3) and width == 4 else 1
+    return 2 * MULTIPLICATIONS[width] * speedup * device.sm_count * device.clock_hz
 
 
 def _bits(work: Work) -> int:

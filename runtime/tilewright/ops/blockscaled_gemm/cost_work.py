@@ -7,9 +7,10 @@ from math import ceil, sqrt
 from typing import NamedTuple
 
 from tilewright.device import DeviceProperties
-from tilewright.ops.blockscaled_gemm.problem import BITS, BLOCK, Problem, c_type, matrix_bytes
+from tilewright.ops.blockscaled_gemm.problem import BLOCK, Problem, c_type, matrix_bytes
 from tilewright.ops.common.tactics import Tactic
 from tilewright.table import KernelRecord
+from tilewright.types import bits
 
 MIN_STREAM_K_TILES = 8  # k tiles that CUTLASS gives a stream-K unit at least
 L2_SHARE_FOR_OPERANDS = 0.7  # of L2 that holds operands until they are read again; measured on an H200
@@ -60,7 +61,7 @@ def cut(record: KernelRecord, problem: Problem) -> Work:
     if record.config["swap_ab"]:
         rows, columns, first, second = columns, rows, second, first
     return Work(
-        rows, columns, BITS[first], BITS[second],
+        rows, columns, bits(first), bits(second),
         ceil(rows / tile_m), ceil(columns / tile_n), ceil(problem.k / tile_k), problem.batch,
     )  # fmt: skip
 
@@ -116,8 +117,8 @@ def memory_bytes(work: Work, problem: Problem, tile: Sequence[int], sms: int, l2
 
 def epilogue_bytes(problem: Problem, tile: Sequence[int]) -> float:
     """Of D, and of C where it is added, for one tile."""
-    bits = BITS[problem.d] + (BITS[c_type(problem.d)] if problem.c else 0)
-    return float(tile[0] * tile[1] * bits / 8)
+    width = bits(problem.d) + (bits(c_type(problem.d)) if problem.c else 0)
+    return float(tile[0] * tile[1] * width / 8)
 
 
 def norm(power: float, *terms: float) -> float:

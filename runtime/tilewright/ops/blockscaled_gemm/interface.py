@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tilewright.interface.declaration import TMA_BYTES, Interface, Matrix, Number, Packed
-from tilewright.ops.blockscaled_gemm.problem import c_type
+from tilewright.ops.blockscaled_gemm.problem import c_type, scale_shape
 from tilewright.ops.blockscaled_gemm.words import WORDS
 from tilewright.ops.common.tactics import MATRIX_TACTIC
-from tilewright.types import scale_type
+from tilewright.types import TYPES
 
 INTERFACE = Interface(
     words=WORDS,
@@ -26,32 +26,36 @@ A kernel compiled with swapped operands swaps them itself; nothing here changes 
     operands=(
         Matrix(
             "a", "[m, k], k contiguous; FP4 lies two to a byte, the even index in the low nibble",
-            rows="m", columns="k", type="a", raw=True,
+            rows="m", columns="k", batch="batch", single=True, type="a", raw=True,
         ),
         Matrix(
             "b", "[n, k], likewise",
-            rows="k", columns="n", type="b", contiguous="rows", raw=True,
+            rows="k", columns="n", batch="batch", single=True, type="b", contiguous="rows", raw=True,
         ),
         Packed(
-            "a_descale", "of A",
-            field="scale_a", alignment=TMA_BYTES, type=lambda problem: scale_type(problem.a), raw=True,
+            "a_descale", "of A", field="scale_a", of="a", alignment=TMA_BYTES, raw=True,
+            type=lambda problem: TYPES[problem.a].scale,
+            shape=lambda problem: scale_shape(problem.m, problem.k, problem.a),
         ),
         Packed(
-            "b_descale", "of B",
-            field="scale_b", alignment=TMA_BYTES, type=lambda problem: scale_type(problem.b), raw=True,
+            "b_descale", "of B", field="scale_b", of="b", alignment=TMA_BYTES, raw=True,
+            type=lambda problem: TYPES[problem.b].scale,
+            shape=lambda problem: scale_shape(problem.n, problem.k, problem.b),
         ),
         Matrix(
             "c", "[m, n]; null where beta is 0; may be d",
-            rows="m", columns="n", type=lambda problem: c_type(problem.d), alignment=TMA_BYTES, twin="out",
-            unread_if_zero="beta",
+            rows="m", columns="n", batch="batch", single=True, type=lambda problem: c_type(problem.d),
+            twin="out", unread_if_zero="beta",
         ),
         Matrix(
-            "out", "[m, n]", field="d", rows="m", columns="n", type="d", written=True, raw=True,
+            "out", "[m, n]", field="d",
+            rows="m", columns="n", batch="batch", single=True, type="d", written=True, raw=True,
         ),
         Packed(
             "out_descale", "the scale factors of a D that the epilogue quantises, else null",
-            field="scale_d", alignment=TMA_BYTES, written=True,
-            type=lambda problem: scale_type(problem.d), raw=True,
+            field="scale_d", of="out", alignment=TMA_BYTES, written=True, raw=True,
+            type=lambda problem: TYPES[problem.d].scale,
+            shape=lambda problem: scale_shape(problem.m, problem.n, problem.d),
         ),
         Packed("alpha", "one device float, or null for 1", type="f32"),
         Packed(

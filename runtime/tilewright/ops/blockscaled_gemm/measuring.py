@@ -12,11 +12,12 @@ from tilewright import reference, scale_factors
 from tilewright.device import DeviceProperties
 from tilewright.errors import WrongResultError
 from tilewright.ops.blockscaled_gemm import op
-from tilewright.ops.blockscaled_gemm.arguments import OUTPUT_DTYPES
-from tilewright.ops.blockscaled_gemm.problem import BITS, BLOCK, SCALE_LAYOUT, Problem, c_type
+from tilewright.ops.blockscaled_gemm.problem import BLOCK, SCALE_LAYOUT, Problem, c_type
 from tilewright.ops.common import measuring
+from tilewright.ops.common.formats import dtype_of
 from tilewright.ops.common.measuring import Peer
 from tilewright.ops.common.tactics import Tactic
+from tilewright.types import bits
 
 ERROR = "error norm {:.2e} against float64"  # what `check` answers
 
@@ -26,7 +27,7 @@ _REFERENCE_ROWS = 256  # of D that are checked, spread over it
 
 def op_of(a: str, b: str) -> Any:
     """The public op that multiplies matrices of these formats."""
-    if BITS[a] != BITS[b]:
+    if bits(a) != bits(b):
         return op.mm_mxfp8_mxfp4
     return {"nvfp4": op.mm_nvfp4, "mxfp4": op.mm_mxfp4}.get(a, op.mm_mxfp8)
 
@@ -54,7 +55,7 @@ class Operands:
         """D of ours; of a quantised one its scale factors too."""
         out, descale = (*self._written(), None, None)[:2]
         self.result = op_of(self.problem.a, self.problem.b)(
-            self.a, self.b, self.a_scales, self.b_scales, self.alpha, OUTPUT_DTYPES[self.problem.d], out,
+            self.a, self.b, self.a_scales, self.b_scales, self.alpha, dtype_of(self.problem.d), out,
             c=self.c, beta=0.0 if self.c is None else 1.0,
             out_descale=descale, out_global_scale=self.global_scale, tactic=tactic,
         )  # fmt: skip
@@ -118,7 +119,7 @@ def make_operands(problem: Problem, device: DeviceProperties, seed: int = 0) -> 
     c = None
     if problem.c:
         shape = (problem.batch, problem.m, problem.n) if problem.batch > 1 else (problem.m, problem.n)
-        c = torch.randn(shape, generator=generator, device="cuda").to(OUTPUT_DTYPES[c_type(problem.d)])
+        c = torch.randn(shape, generator=generator, device="cuda").to(dtype_of(c_type(problem.d)))
     dequantized = 2 * problem.batch * problem.k * (problem.m + problem.n)
     return [
         Operands(

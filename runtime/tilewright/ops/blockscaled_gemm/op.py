@@ -5,29 +5,43 @@ All have the arguments and the behaviour that `mm_nvfp4` describes; they differ 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 
+from tilewright import scale_factors
 from tilewright.context import Context
-from tilewright.errors import ArgumentError
+from tilewright.device import DeviceProperties
+from tilewright.errors import ArgumentError, NoKernelError
+from tilewright.interface.declaration import Combinations
 from tilewright.interface.op import Op, Operands, Values
+from tilewright.interface.placement import Arguments, Placement
 from tilewright.interface.publish import public
-from tilewright.ops.blockscaled_gemm import arguments as checking
-from tilewright.ops.blockscaled_gemm import planning
-from tilewright.ops.blockscaled_gemm.arguments import MIXED, MXFP4, MXFP8, NVFP4, OUTPUT_DTYPES, Formats
 from tilewright.ops.blockscaled_gemm.family import FAMILY
 from tilewright.ops.blockscaled_gemm.interface import INTERFACE
-from tilewright.ops.blockscaled_gemm.problem import QUANTIZED_OUTPUTS
+from tilewright.ops.blockscaled_gemm.placement import place
+from tilewright.ops.blockscaled_gemm.problem import (
+    BLOCK,
+    OUTPUTS,
+    QUANTIZED_OUTPUTS,
+    SCALE_LAYOUT,
+    Problem,
+    c_type,
+    scale_shape,
+)
 from tilewright.ops.common import custom_ops
 from tilewright.ops.common.constants import constant
-from tilewright.ops.common.formats import as_bytes
+from tilewright.ops.common.formats import as_bytes, dtype_of
 from tilewright.ops.common.memory import check_aliasing
-from tilewright.ops.common.plan import Plan
+from tilewright.ops.common.operands import product_shape
+from tilewright.ops.common.symbolic import certainly
 from tilewright.ops.common.tactics import Tactic
+from tilewright.table import KernelRecord
+from tilewright.types import TYPES, bits, per_byte
 
-_QUANTIZED = {OUTPUT_DTYPES[name] for name in QUANTIZED_OUTPUTS}
+_FP8 = ("mxfp8", "mxfp8_e5m2")
+_QUANTIZED = {dtype_of(name): name for name in QUANTIZED_OUTPUTS}
 
 
 class _Multiply(Op):
@@ -37,39 +51,91 @@ class _Multiply(Op):
     replaced = ("a_descale", "b_descale")
     may_fill = True
 
-    def __init__(self, formats: Formats) -> None:
-        self.formats = formats
+    def __init__(self, legal: Mapping[tuple[str, ...], tuple[str, ...]]) -> None:
+        """`legal`: the formats that a and b may have, and D's types."""
+        self._combinations = Combinations(("a", "b"), legal)
 
-    def check(self, context: Context, values: Values, *, fake: bool = False) -> checking.Arguments:
-        given = {name: value for name, value in values.items() if name != "tactic"}
-        return checking.check(context, self.formats, **given, fake=fake)
+    def combinations(self, values: Values) -> Combinations:
+        return self._combinations
 
-    def plan(
-        self,
-        context: Context,
-        arguments: checking.Arguments,
-        tactic: Tactic | None,
-        again: Callable[..., Any],
-        addresses: frozenset[tuple[str, int]] = frozenset(),
-    ) -> Plan:
-        plan = planning.make(context, arguments, tactic, again, addresses)
-        plan.fills = bool(arguments.descale)
-        return plan
+    def rules(self, values: Values, problem: Problem) -> None:
+        for name in ("out_descale", "out_global_scale"):
+            if values[name] is not None and not problem.quantizes:
+                raise ArgumentError(
+                    name,
+                    "it goes with a quantised D: an out_dtype of float4_e2m1fn_x2 (NVFP4) or float8_e4m3fn",
+                )
+        if certainly(problem.n % per_byte(problem.d) != 0):
+            given = values["out_dtype"]
+            raise ArgumentError("out_dtype", f"it is {given}, two elements to a byte, and n is {problem.n}")
+        if problem.d == "nvfp4" and values["out_global_scale"] is None:
+            raise ArgumentError(
+                "out_global_scale", "it is None; NVFP4 is quantised with one float32, 448 * 6 / amax(D)"
+            )
 
-    def fill(self, arguments: checking.Arguments, operands: Operands) -> Operands:
+    def place(
+        self, context: Context, arguments: Arguments, device: DeviceProperties, addresses: Mapping[str, int]
+    ) -> Placement:
+        return place(context, arguments, device, addresses)
+
+    def alignments(self, problem: Problem, record: KernelRecord) -> Mapping[str, int]:
+        """Some ask for more than the 16 bytes of TMA, for 32-byte stores of D (`direct_256`), and for TMA's
+        4-bit type that is unpacked to bytes, beside FP8 (CUDA driver API, cuTensorMapEncodeTiled)."""
+        elements = record.facts["alignment"]
+        types = {"a": problem.a, "b": problem.b, "c": c_type(problem.d), "d": problem.d}
+        found = {name: elements[name] * bits(of) // 8 for name, of in types.items()}
+        return {"out" if name == "d" else name: wanted for name, wanted in found.items()}
+
+    def without_kernel(self, problem: Problem, given: Values) -> None:
+        """beta * C, for k is 0; a quantised D is 0 with scale factors of 0."""
+        out, c, beta = given["out"], given["c"], given["beta"]
+        if problem.c and problem.quantizes:
+            raise NoKernelError(f"{problem}: k is 0, and no kernel quantises beta * C alone")
+        if problem.c:
+            out.copy_(c.to(torch.float32) * beta)
+            return
+        as_bytes(out).zero_()
+        if problem.quantizes:
+            as_bytes(given["out_descale"]).zero_()
+
+    def copied(self, arguments: Arguments, placement: Placement, given: dict[str, Any]) -> dict[str, Any]:
+        given = dict(given)
+        batch = arguments.problem.batch
+        for name, rows in (("a", arguments.problem.m), ("b", arguments.problem.n)):
+            scales, view = given[f"{name}_descale"], arguments.matrices[name]
+            block = BLOCK[view.type]
+            if -(-placement.problem.k // block) != -(-arguments.problem.k // block):
+                # Scale factors of whole blocks of padding are read, and zero times NaN is NaN: they are 0.
+                buffers = as_bytes(scales).reshape(view.batch, -1)
+                plain = scale_factors.unswizzle(buffers, rows, arguments.problem.k, block, SCALE_LAYOUT)
+                scales = scale_factors.swizzle(plain, SCALE_LAYOUT).view(scales.dtype)
+            if view.batch == 1 < batch:
+                scales = as_bytes(scales).view(1, -1).repeat(batch, 1).view(scales.dtype)
+            given[f"{name}_descale"] = scales
+        used = super().copied(arguments, placement, given)
+        for name in ("a", "b"):
+            if arguments.matrices[name].batch == 1 < batch:
+                used[name] = used[name].expand(batch, *used[name].shape[-2:])
+        return used
+
+    def fills(self, arguments: Arguments) -> bool:
+        return bool(arguments.problem.quantizes)
+
+    def fill(self, arguments: Arguments, operands: Operands) -> Operands:
         """With the scale factors of a quantised D, their padding zeroed, and its global scale."""
         given = dict(zip(INTERFACE.names, operands, strict=True))
-        descale = given["out_descale"]
+        problem, descale = arguments.problem, given["out_descale"]
         if descale is None:
-            make = torch.zeros if arguments.descale_is_padded else torch.empty
-            made = make(arguments.descale, dtype=torch.uint8, device=arguments.device)
-            given["out_descale"] = made.view(arguments.descale_dtype)
+            shape, dtype = arguments.results[1]
+            make = torch.zeros if problem.pads_scales else torch.empty
+            given["out_descale"] = make(shape, dtype=torch.uint8, device=arguments.device).view(dtype)
         else:
             others = {name: tensor for name, tensor in given.items() if name != "out_descale"}
             check_aliasing("out_descale", descale, others)
-            if arguments.descale_is_padded:
+            if problem.pads_scales:
                 as_bytes(descale).zero_()
         if given["out_global_scale"] is None:
+            assert arguments.device is not None
             given["out_global_scale"] = constant(1.0, arguments.device)
         return tuple(given.values())
 
@@ -78,13 +144,6 @@ class _Multiply(Op):
 
     def variant(self, values: Values) -> str:
         return "_quantized" if values["out_dtype"] in _QUANTIZED else ""
-
-    def pretend(self, context: Context, values: Values) -> tuple[torch.Tensor, ...]:
-        arguments = self.check(context, values, fake=True)
-        d = torch.empty(arguments.shape, dtype=arguments.dtype, device=arguments.device)
-        if not arguments.descale:
-            return (d,)
-        return d, torch.empty(arguments.descale, dtype=arguments.descale_dtype, device=arguments.device)
 
     def in_graph(self, values: dict[str, Any]) -> dict[str, Any]:
         if values["out_dtype"] not in _QUANTIZED:
@@ -96,16 +155,19 @@ class _Multiply(Op):
         return values
 
     def room(self, values: Values) -> tuple[torch.Tensor, ...]:
-        device, dtype = values["a"].device, values["out_dtype"]
-        shape, descale, descale_dtype = checking.quantized_shape(values["a"], values["b"], dtype)
-        made = torch.empty(shape, dtype=dtype, device=device)
-        return made, torch.empty(descale, dtype=descale_dtype, device=device)
+        a, b, d = values["a"], values["b"], _QUANTIZED[values["out_dtype"]]
+        m, n = a.shape[-2], b.shape[-1]
+        shape = product_shape(a, b, m, n // per_byte(d))
+        made = torch.empty(shape, dtype=dtype_of(d), device=a.device)
+        descale = (*shape[:-2], *scale_shape(m, n, d))
+        return made, torch.empty(descale, dtype=dtype_of(TYPES[d].scale), device=a.device)
 
     def flops(self, a: torch.Size, b: torch.Size, *_: Any, **__: Any) -> int:
-        return custom_ops.flops(a, b) * (1 if self.formats.fp8 else 2)
+        packed = all(bits(name) == 4 for types in self._combinations.legal for name in types)
+        return custom_ops.flops(a, b) * (2 if packed else 1)
 
 
-@public(_Multiply(NVFP4))
+@public(_Multiply({("nvfp4", "nvfp4"): OUTPUTS}))
 def mm_nvfp4(  # noqa: PLR0917 (as users of FlashInfer's mm_fp4 pass them)
     a: torch.Tensor,
     b: torch.Tensor,
@@ -164,7 +226,7 @@ def mm_nvfp4(  # noqa: PLR0917 (as users of FlashInfer's mm_fp4 pass them)
     raise AssertionError("the body is `interface.calls`'s")
 
 
-@public(_Multiply(MXFP4))
+@public(_Multiply({("mxfp4", "mxfp4"): OUTPUTS}))
 def mm_mxfp4(  # noqa: PLR0917 (as users of FlashInfer's mm_fp4 pass them)
     a: torch.Tensor,
     b: torch.Tensor,
@@ -185,7 +247,7 @@ def mm_mxfp4(  # noqa: PLR0917 (as users of FlashInfer's mm_fp4 pass them)
     raise AssertionError("the body is `interface.calls`'s")
 
 
-@public(_Multiply(MXFP8))
+@public(_Multiply({(a, b): OUTPUTS for a in _FP8 for b in _FP8}))
 def mm_mxfp8(  # noqa: PLR0917 (as users of FlashInfer's mm_fp4 pass them)
     a: torch.Tensor,
     b: torch.Tensor,
@@ -206,7 +268,7 @@ def mm_mxfp8(  # noqa: PLR0917 (as users of FlashInfer's mm_fp4 pass them)
     raise AssertionError("the body is `interface.calls`'s")
 
 
-@public(_Multiply(MIXED))
+@public(_Multiply({types: OUTPUTS for fp8 in _FP8 for types in ((fp8, "mxfp4"), ("mxfp4", fp8))}))
 def mm_mxfp8_mxfp4(  # noqa: PLR0917 (as users of FlashInfer's mm_fp4 pass them)
     a: torch.Tensor,
     b: torch.Tensor,

@@ -8,9 +8,10 @@ from typing import Final, NamedTuple
 from tilewright import scale_factors
 from tilewright.ops.common.problem import Told
 from tilewright.ops.common.products import product_extents
+from tilewright.types import TYPES, bits
 
-BITS = {"nvfp4": 4, "mxfp4": 4, "mxfp8": 8, "mxfp8_e5m2": 8, "bf16": 16, "f16": 16, "f32": 32}
-BLOCK = {"nvfp4": 16, "mxfp4": 32, "mxfp8": 32, "mxfp8_e5m2": 32}  # elements that share a scale factor
+FORMATS = ("nvfp4", "mxfp4", "mxfp8", "mxfp8_e5m2")
+BLOCK = {name: TYPES[name].block[1] for name in FORMATS}  # elements that share a scale factor
 QUANTIZED_OUTPUTS = ("nvfp4", "mxfp8")  # of D: the epilogue makes its scale factors
 OUTPUTS = ("bf16", "f16", "f32", *QUANTIZED_OUTPUTS)
 SCALE_LAYOUT: Final = "128x4"  # of the scale factors that the kernels read
@@ -63,6 +64,11 @@ class Problem(Told):
         return self.d in QUANTIZED_OUTPUTS
 
     @property
+    def pads_scales(self) -> bool:
+        """Whether the scale factors of a quantised D have padding, which no kernel writes."""
+        return scale_shape(self.m, self.n, self.d) != (self.m, self.n // BLOCK[self.d])
+
+    @property
     def flops(self) -> int:
         return 2 * self.m * self.n * self.k * self.batch
 
@@ -101,7 +107,7 @@ def c_type(d: str) -> str:
 def matrix_bytes(name: str, rows: int, columns: int) -> int:
     """Bytes of a matrix with its scale factors, if it has any."""
     padded_rows, padded_columns = scale_shape(rows, columns, name) if name in BLOCK else (0, 0)
-    return rows * columns * BITS[name] // 8 + padded_rows * padded_columns
+    return rows * columns * bits(name) // 8 + padded_rows * padded_columns
 
 
 def scale_shape(rows: int, columns: int, name: str) -> tuple[int, int]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.ops.blockscaled_gemm.problem import BITS, BLOCK, OUTPUTS, Problem
+from tilewright.ops.blockscaled_gemm.problem import BLOCK, OUTPUTS, Problem
 from tilewright.ops.common.products import MATRIX_EXTENTS
 from tilewright.ops.common.words import Choice, Fields, Flag, Types, Words
+from tilewright.types import bits
 
 
 def _pair(a: str, b: str) -> Fields | str:
@@ -17,7 +18,7 @@ def _pair(a: str, b: str) -> Fields | str:
 
 def _k_multiple(fields: Fields) -> int:
     """Elements in a byte."""
-    return 8 // min(BITS[fields["a"]], BITS[fields["b"]])
+    return 8 // min(bits(fields["a"]), bits(fields["b"]))
 
 
 M, N, K, BATCH = MATRIX_EXTENTS

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 
 from tilewright.context import Context
+from tilewright.interface.matrices import alignment_of
 
 if TYPE_CHECKING:
     from tilewright.ops.common.plan import Plan
@@ -27,13 +28,8 @@ def outline(tensor: torch.Tensor | None) -> Any:
 
 def addresses(tensors: Mapping[str, torch.Tensor]) -> frozenset[tuple[str, int]]:
     """The tensors not at multiples of `MOST_ALIGNED` bytes, each with what its address is a multiple of."""
-    found = ((name, alignment_of(tensor.data_ptr())) for name, tensor in tensors.items())
+    found = ((name, alignment_of(tensor.data_ptr(), MOST_ALIGNED)) for name, tensor in tensors.items())
     return frozenset((name, alignment) for name, alignment in found if alignment < MOST_ALIGNED)
-
-
-def alignment_of(number: int, most: int = MOST_ALIGNED) -> int:
-    """The largest power of two, up to `most`, of which a number is a multiple."""
-    return min(number & -number, most) if number else most
 
 
 def for_addresses(

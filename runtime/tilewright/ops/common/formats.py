@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from tilewright.types import TYPES, scale_type
+from tilewright.types import TYPES
 
 MXFP8_FORMATS = {torch.float8_e4m3fn: "mxfp8", torch.float8_e5m2: "mxfp8_e5m2"}
 
@@ -17,7 +17,7 @@ def dtype_of(name: str) -> torch.dtype:
 
 def scale_dtype(name: str) -> torch.dtype:
     """The type of the scale factors of NVFP4 or an MX format."""
-    return dtype_of(scale_type(name))
+    return dtype_of(TYPES[name].scale)
 
 
 def as_bytes(tensor: torch.Tensor) -> torch.Tensor:

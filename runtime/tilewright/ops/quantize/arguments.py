@@ -16,8 +16,8 @@ import torch
 from tilewright import row_shuffle
 from tilewright.context import Context
 from tilewright.errors import ArgumentError, ArgumentTypeError
+from tilewright.interface.matrices import alignment_of
 from tilewright.ops.common import guards
-from tilewright.ops.common.calls import alignment_of
 from tilewright.ops.common.guards import dims
 from tilewright.ops.common.operands import Operand, read_output
 from tilewright.ops.quantize.interface import interface

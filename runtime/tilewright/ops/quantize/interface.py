@@ -15,9 +15,9 @@ from tilewright.interface.declaration import (
     ScaleColumns,
     TacticStruct,
 )
-from tilewright.ops.quantize.problem import BLOCKWISE, LAYOUT_CODES, M_MAJOR, Problem
+from tilewright.ops.quantize.problem import LAYOUT_CODES, M_MAJOR, Problem
 from tilewright.ops.quantize.words import WORDS
-from tilewright.types import scale_type
+from tilewright.types import TYPES
 
 _X = Matrix(
     "x", "[group, m, k], or [group, m, 2k] where two halves are multiplied; k contiguous", pointer="void*",
@@ -40,9 +40,7 @@ _DATA = Matrix(
 
 
 def _scale_type(problem: Problem) -> str:
-    if problem.format not in BLOCKWISE:
-        return scale_type(problem.format)
-    return "s32" if problem.layout == "packed" else "f32"
+    return "s32" if problem.layout == "packed" else TYPES[problem.format].scale
 
 
 _SCALES = ScaleColumns(
