@@ -201,7 +201,9 @@ def _prepare(op: Op, values: dict[str, Any]) -> Prepared:
         given["out"] = torch.empty(arguments.shape, dtype=arguments.dtype, device=arguments.device)
     # What is written besides is made to be looked at; one that is given is left as it is.
     brought = {name: given[name] for name in op.written if name != "out" and given[name] is not None}
-    operands = op.fill(arguments, op.operands({**given, **dict.fromkeys(brought)}))
+    operands = op.operands({**given, **dict.fromkeys(brought)})
+    if op.fills(arguments):
+        operands = op.fill(arguments, operands)
     complete = {**dict(zip(op.interface.names, operands, strict=True)), **brought}
     lie = addresses({name: tensor for name, tensor in complete.items() if tensor is not None})
     made = calls.plan(op, context, arguments, values, lie)

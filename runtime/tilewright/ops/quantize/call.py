@@ -55,9 +55,11 @@ class _Op(Op):
         addresses: frozenset[tuple[str, int]] = frozenset(),
     ) -> Plan:
         plan = planning.make(context, arguments, tactic, again, addresses)
-        converted = arguments.global_scale != "none" and not arguments.scale_lies
-        plan.fills = arguments.request.quantizes or converted
+        plan.fills = self.fills(arguments)
         return plan
+
+    def fills(self, arguments: Arguments) -> bool:
+        return arguments.request.quantizes or (arguments.global_scale != "none" and not arguments.scale_lies)
 
     def fill(self, arguments: Arguments, operands: Operands) -> Operands:
         """With a global scale as kernels read it, and scales that have memory for their padding."""
