@@ -42,8 +42,7 @@ class _Check:
         self.op = op
         self.values = values
         self.interface = op.interface
-        required = {one.name for one in op.parameters if one.kind == "tensor"}
-        self.required = [one for one in self.interface.operands if one.name in required]
+        self.required = [one for one in self.interface.operands if one.name in op.required]
         self.views: dict[str, MatrixView] = {}
         self.fields = dict(op.fields(values))  # of the problem, as far as they are known
         self.read: list[Matrix] = []  # those that have told the extents
@@ -51,7 +50,7 @@ class _Check:
     def run(self, context: Context, *, fake: bool) -> Arguments:
         op, values = self.op, self.values
         tensors = {name: values[name] for name in op.tensors}
-        guards.check_tensors(context, tensors, {one.name for one in self.required}, fake=fake)
+        guards.check_tensors(context, tensors, op.required, fake=fake)
         if torch.is_grad_enabled():
             guards.refuse_gradients(op.name, **tensors)
         combinations = op.combinations(values)

@@ -149,6 +149,11 @@ class Op:
     def tensors(self) -> tuple[str, ...]:
         return tuple(one.name for one in self.parameters if one.is_tensor)
 
+    @cached_property
+    def required(self) -> tuple[str, ...]:
+        """The tensors that every call brings."""
+        return self.of(("tensor",))
+
     def defaults(self) -> dict[str, Any]:
         """Of the parameters that have one."""
         given = {one.name: one.default for one in self.parameters}

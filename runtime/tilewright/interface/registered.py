@@ -10,6 +10,7 @@ functionalise it. `accumulate` stands for a c that is `out`: a schema has no wor
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -84,29 +85,50 @@ def _values(
 
 
 def _run(op: Op, suffix: str, *, out: bool = False) -> Callable[..., Any]:
-    written = op.variants()[suffix] if out else ()
-    order = (*(one.name for one in _positional(op, written)), *written)
-    twin = _twin(op, written) if out else None
-    # Where a schema has no words for a default, None stands for it.
-    implied = [one.name for one in op.parameters if one.default is not None and not one.is_tensor]
+    """The op's kernel: written out for its parameters, as the call itself is."""
+    scope: dict[str, Any] = {"_call": op.function, "_Tensor": torch.Tensor, "_plain": plain}
+    scope |= {"_wrote": custom_ops.wrote, **{f"_default_{one.name}": one.default for one in op.parameters}}
+    lines = _lines(op, op.variants()[suffix] if out else ())
+    exec(compile("\n".join(lines), f"<torch.ops.tilewright.{op.name}{suffix}>", "exec"), scope)
+    made: Callable[..., Any] = scope["run"]
+    return made
 
-    def run(*given: Any, **named: Any) -> Any:
-        named.update(zip(order, given, strict=False))
-        if twin is not None and named.pop("accumulate", False):
-            named[twin] = named[written[0]]
-        for name in implied:
-            if named.get(name, name) is None:
-                del named[name]
-        for name in op.tensors:
-            if (one := named.get(name)) is not None and type(one) is not torch.Tensor:
-                named[name] = plain(one)
-        made = op.function(**named)
-        if not out:
-            return made
-        custom_ops.wrote(*(named[name] for name in written))
-        return None
 
-    return run
+def _lines(op: Op, written: tuple[str, ...]) -> Iterator[str]:
+    """The Python of a kernel that writes to some tensors that it is given."""
+    first = [one.name for one in _positional(op, written)]
+    named = [one for one in op.parameters if one.name not in (*first, *op.written)]
+    optional = {} if written else {name: f"{name}=_default_{name}" for name in first if name in op.defaults()}
+    twin = _twin(op, written) if written else None
+    accumulate = ["accumulate=False"] if twin else []
+    words = [
+        *(optional.get(name, name) for name in first),
+        *written,
+        "*",
+        *accumulate,
+        *(f"{one.name}=_default_{one.name}" for one in named),
+    ]
+    if words[-1] == "*":
+        words.pop()
+    yield f"def run({', '.join(words)}):"
+    if twin:
+        yield "    if accumulate:"
+        yield f"        {twin} = {written[0]}"
+    given = {*first, *written, *(one.name for one in named)}
+    for name in (name for name in op.tensors if name in given):
+        there = "" if name in op.required else f"{name} is not None and "
+        yield f"    if {there}type({name}) is not _Tensor:"
+        yield f"        {name} = _plain({name})"
+    for one in op.parameters:  # where a schema has no words for a default, None stands for it
+        if one.name in given and not one.is_tensor and one.default not in (None, inspect.Parameter.empty):
+            yield f"    if {one.name} is None:"
+            yield f"        {one.name} = _default_{one.name}"
+    call = ", ".join(f"{one.name}={one.name}" for one in op.parameters if one.name in given)
+    if written:
+        yield f"    _call({call})"
+        yield f"    _wrote({', '.join(written)})"
+    else:
+        yield f"    return _call({call})"
 
 
 def _fake(op: Op, suffix: str, *, out: bool = False) -> Callable[..., Any]:
