@@ -4,7 +4,7 @@
 //
 //   D[m,n] = alpha * scale_a * scale_b * A[m,k] B[k,n] + beta * C[m,n] + bias[n]
 //
-//   operands   A bf16 row-major, B bf16 column-major, C and D bf16 row-major, summed in f32
+//   operands   A bf16 row-major, B bf16 column-major, D bf16 row-major, summed in f32
 //   tile       64x112x128, 5 stages, 229,456 bytes of shared memory
 //   schedule   cooperative, lean mainloop, clusters and splits of k at run time, operands swapped, programmatic dependent launch
 
@@ -18,6 +18,7 @@ struct Gemm {
   using ElementB = sm90::Bf16;
   using ElementD = sm90::Bf16;
 
+  static constexpr bool kMnMajorA = false, kMnMajorB = false;
   static constexpr int kTileM = 64, kTileN = 112;
   static constexpr int kBoxes = 2;  // of 128 bytes of k, in a stage
   static constexpr int kStages = 5;
@@ -27,7 +28,7 @@ struct Gemm {
   static constexpr bool kPdl = true;
 
   using Kernel = gemm::lean::Kernel<
-      ElementA, ElementB, ElementD, kTileM, kTileN, kBoxes, kStages, kSchedule, kSwapAB,
+      ElementA, ElementB, kMnMajorA, kMnMajorB, ElementD, kTileM, kTileN, kBoxes, kStages, kSchedule, kSwapAB,
       sm90::PlainSum, kActivation, kPdl>;
   static void const* entry();
 };

@@ -4,7 +4,7 @@
 //
 //   D[m,n] = alpha * scale_a * scale_b * A[m,k] B[k,n] + beta * C[m,n] + bias[n]
 //
-//   operands   A e4m3 row-major, B e4m3 column-major, C and D bf16 row-major, summed in f32
+//   operands   A e4m3 row-major, B e4m3 column-major, D bf16 row-major, summed in f32
 //   tile       128x176x128, 4 stages, 200,768 bytes of shared memory
 //   schedule   cooperative, lean mainloop, clusters and splits of k at run time, fast accumulation, programmatic dependent launch
 
@@ -17,6 +17,7 @@ struct Gemm {
   using ElementB = sm90::E4m3;
   using ElementD = sm90::Bf16;
 
+  static constexpr bool kMnMajorA = false, kMnMajorB = false;
   static constexpr int kTileM = 128, kTileN = 176;
   static constexpr int kBoxes = 1;  // of 128 bytes of k, in a stage
   static constexpr int kStages = 4;
@@ -26,7 +27,7 @@ struct Gemm {
   static constexpr bool kPdl = true;
 
   using Kernel = gemm::lean::Kernel<
-      ElementA, ElementB, ElementD, kTileM, kTileN, kBoxes, kStages, kSchedule, kSwapAB,
+      ElementA, ElementB, kMnMajorA, kMnMajorB, ElementD, kTileM, kTileN, kBoxes, kStages, kSchedule, kSwapAB,
       sm90::PlainSum, kActivation, kPdl>;
   static void const* entry();
 };

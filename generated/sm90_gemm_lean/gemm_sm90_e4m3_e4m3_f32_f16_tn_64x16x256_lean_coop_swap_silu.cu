@@ -4,7 +4,7 @@
 //
 //   D[m,n] = silu(alpha * scale_a * scale_b * A[m,k] B[k,n] + beta * C[m,n] + bias[n])
 //
-//   operands   A e4m3 row-major, B e4m3 column-major, C and D f16 row-major, summed in f32
+//   operands   A e4m3 row-major, B e4m3 column-major, D f16 row-major, summed in f32
 //   tile       64x16x256, 11 stages, 227,504 bytes of shared memory
 //   schedule   cooperative, lean mainloop, clusters and splits of k at run time, promoted accumulation, operands swapped, programmatic dependent launch
 
@@ -18,6 +18,7 @@ struct Gemm {
   using ElementB = sm90::E4m3;
   using ElementD = sm90::F16;
 
+  static constexpr bool kMnMajorA = false, kMnMajorB = false;
   static constexpr int kTileM = 64, kTileN = 16;
   static constexpr int kBoxes = 2;  // of 128 bytes of k, in a stage
   static constexpr int kStages = 11;
@@ -27,7 +28,7 @@ struct Gemm {
   static constexpr bool kPdl = true;
 
   using Kernel = gemm::lean::Kernel<
-      ElementA, ElementB, ElementD, kTileM, kTileN, kBoxes, kStages, kSchedule, kSwapAB,
+      ElementA, ElementB, kMnMajorA, kMnMajorB, ElementD, kTileM, kTileN, kBoxes, kStages, kSchedule, kSwapAB,
       sm90::PromotedSum, kActivation, kPdl>;
   static void const* entry();
 };

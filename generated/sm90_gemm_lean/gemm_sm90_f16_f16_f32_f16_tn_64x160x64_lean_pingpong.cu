@@ -17,6 +17,7 @@ struct Gemm {
   using ElementB = sm90::F16;
   using ElementD = sm90::F16;
 
+  static constexpr bool kMnMajorA = false, kMnMajorB = false;
   static constexpr int kTileM = 64, kTileN = 160;
   static constexpr int kBoxes = 1;  // of 128 bytes of k, in a stage
   static constexpr int kStages = 7;
@@ -26,7 +27,7 @@ struct Gemm {
   static constexpr bool kPdl = true;
 
   using Kernel = gemm::lean::Kernel<
-      ElementA, ElementB, ElementD, kTileM, kTileN, kBoxes, kStages, kSchedule, kSwapAB,
+      ElementA, ElementB, kMnMajorA, kMnMajorB, ElementD, kTileM, kTileN, kBoxes, kStages, kSchedule, kSwapAB,
       sm90::PlainSum, kActivation, kPdl>;
   static void const* entry();
 };

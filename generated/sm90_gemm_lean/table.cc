@@ -6,6 +6,41 @@
 #include "tilewright/launcher.hpp"
 
 #define TILEWRIGHT_KERNELS(X) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x128x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x128x64_lean_coop_gelu) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x128x64_lean_coop_relu) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x128x64_lean_coop_silu) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x128x64_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x144x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x160x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x176x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x192x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x208x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x224x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x256x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x64x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x64x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_192x128x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_256x128x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x128x128_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x256x64_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x64x128_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x64x128_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x128x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x128x64_lean_coop_gelu) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x128x64_lean_coop_relu) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x128x64_lean_coop_silu) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x128x64_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x192x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x256x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x64x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x64x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_192x128x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_256x128x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x128x128_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x256x64_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x64x128_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x64x128_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x104x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x112x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x112x64_lean_coop_swap) \
@@ -80,6 +115,49 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x8x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x96x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x96x128_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x112x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x128x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x128x64_lean_coop_gelu) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x128x64_lean_coop_relu) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x128x64_lean_coop_silu) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x128x64_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x144x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x160x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x176x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x192x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x208x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x256x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x64x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x96x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_192x128x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_256x128x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x112x128_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x128x128_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x128x128_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x16x128_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x16x128_lean_coop_swap_gelu) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x16x128_lean_coop_swap_relu) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x16x128_lean_coop_swap_silu) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x24x128_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x256x64_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x32x128_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x48x128_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x64x128_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x64x128_lean_coop_swap_gelu) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x64x128_lean_coop_swap_relu) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x64x128_lean_coop_swap_silu) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x64x128_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x80x128_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x8x128_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x96x128_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_f32_nn_128x128x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_f32_nn_128x128x64_lean_coop_gelu) \
+  X(gemm_sm90_bf16_bf16_f32_f32_nn_128x128x64_lean_coop_relu) \
+  X(gemm_sm90_bf16_bf16_f32_f32_nn_128x128x64_lean_coop_silu) \
+  X(gemm_sm90_bf16_bf16_f32_f32_nt_128x128x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_f32_nt_128x128x64_lean_coop_gelu) \
+  X(gemm_sm90_bf16_bf16_f32_f32_nt_128x128x64_lean_coop_relu) \
+  X(gemm_sm90_bf16_bf16_f32_f32_nt_128x128x64_lean_coop_silu) \
   X(gemm_sm90_bf16_bf16_f32_f32_tn_128x128x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_f32_tn_128x128x64_lean_coop_gelu) \
   X(gemm_sm90_bf16_bf16_f32_f32_tn_128x128x64_lean_coop_relu) \
@@ -92,6 +170,12 @@
   X(gemm_sm90_bf16_bf16_f32_f32_tn_64x64x128_lean_coop_swap_gelu) \
   X(gemm_sm90_bf16_bf16_f32_f32_tn_64x64x128_lean_coop_swap_relu) \
   X(gemm_sm90_bf16_bf16_f32_f32_tn_64x64x128_lean_coop_swap_silu) \
+  X(gemm_sm90_bf16_bf16_f32_f32_tt_128x128x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_f32_tt_128x128x64_lean_coop_gelu) \
+  X(gemm_sm90_bf16_bf16_f32_f32_tt_128x128x64_lean_coop_relu) \
+  X(gemm_sm90_bf16_bf16_f32_f32_tt_128x128x64_lean_coop_silu) \
+  X(gemm_sm90_bf16_bf16_f32_f32_tt_64x16x128_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_f32_tt_64x64x128_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x104x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x104x128_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x112x128_lean_coop) \
@@ -206,6 +290,37 @@
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x96x256_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x96x256_lean_pingpong) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x96x256_lean_pingpong_fastacc) \
+  X(gemm_sm90_e4m3_e4m3_f32_e4m3_tn_128x128x128_lean_coop) \
+  X(gemm_sm90_e4m3_e4m3_f32_e4m3_tn_128x128x128_lean_coop_fastacc) \
+  X(gemm_sm90_e4m3_e4m3_f32_e4m3_tn_128x128x128_lean_coop_fastacc_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_e4m3_tn_128x128x128_lean_coop_gelu) \
+  X(gemm_sm90_e4m3_e4m3_f32_e4m3_tn_128x128x128_lean_coop_relu) \
+  X(gemm_sm90_e4m3_e4m3_f32_e4m3_tn_128x128x128_lean_coop_silu) \
+  X(gemm_sm90_e4m3_e4m3_f32_e4m3_tn_128x128x128_lean_pingpong_fastacc) \
+  X(gemm_sm90_e4m3_e4m3_f32_e4m3_tn_128x192x128_lean_coop_fastacc) \
+  X(gemm_sm90_e4m3_e4m3_f32_e4m3_tn_128x192x128_lean_coop_fastacc_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_e4m3_tn_128x256x128_lean_coop_fastacc) \
+  X(gemm_sm90_e4m3_e4m3_f32_e4m3_tn_256x128x128_lean_coop_fastacc) \
+  X(gemm_sm90_e4m3_e4m3_f32_e4m3_tn_64x128x256_lean_coop_fastacc_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_e4m3_tn_64x128x256_lean_pingpong_fastacc) \
+  X(gemm_sm90_e4m3_e4m3_f32_e4m3_tn_64x16x256_lean_coop_fastacc_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_e4m3_tn_64x16x256_lean_coop_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_e4m3_tn_64x32x256_lean_coop_fastacc_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_e4m3_tn_64x64x256_lean_coop_fastacc_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_e4m3_tn_64x64x256_lean_coop_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_e4m3_tn_64x64x256_lean_coop_swap_gelu) \
+  X(gemm_sm90_e4m3_e4m3_f32_e4m3_tn_64x64x256_lean_coop_swap_relu) \
+  X(gemm_sm90_e4m3_e4m3_f32_e4m3_tn_64x64x256_lean_coop_swap_silu) \
+  X(gemm_sm90_e4m3_e4m3_f32_e5m2_tn_128x128x128_lean_coop) \
+  X(gemm_sm90_e4m3_e4m3_f32_e5m2_tn_128x128x128_lean_coop_fastacc) \
+  X(gemm_sm90_e4m3_e4m3_f32_e5m2_tn_128x128x128_lean_coop_gelu) \
+  X(gemm_sm90_e4m3_e4m3_f32_e5m2_tn_128x128x128_lean_coop_relu) \
+  X(gemm_sm90_e4m3_e4m3_f32_e5m2_tn_128x128x128_lean_coop_silu) \
+  X(gemm_sm90_e4m3_e4m3_f32_e5m2_tn_64x16x256_lean_coop_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_e5m2_tn_64x64x256_lean_coop_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_e5m2_tn_64x64x256_lean_coop_swap_gelu) \
+  X(gemm_sm90_e4m3_e4m3_f32_e5m2_tn_64x64x256_lean_coop_swap_relu) \
+  X(gemm_sm90_e4m3_e4m3_f32_e5m2_tn_64x64x256_lean_coop_swap_silu) \
   X(gemm_sm90_e4m3_e4m3_f32_f16_tn_128x128x128_lean_coop) \
   X(gemm_sm90_e4m3_e4m3_f32_f16_tn_128x128x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_f16_tn_128x128x128_lean_coop_gelu) \
@@ -236,6 +351,49 @@
   X(gemm_sm90_e4m3_e4m3_f32_f32_tn_64x64x256_lean_coop_swap_gelu) \
   X(gemm_sm90_e4m3_e4m3_f32_f32_tn_64x64x256_lean_coop_swap_relu) \
   X(gemm_sm90_e4m3_e4m3_f32_f32_tn_64x64x256_lean_coop_swap_silu) \
+  X(gemm_sm90_e4m3_e5m2_f32_bf16_tn_128x128x128_lean_coop) \
+  X(gemm_sm90_e4m3_e5m2_f32_bf16_tn_128x128x128_lean_coop_fastacc) \
+  X(gemm_sm90_e4m3_e5m2_f32_bf16_tn_128x128x128_lean_coop_gelu) \
+  X(gemm_sm90_e4m3_e5m2_f32_bf16_tn_128x128x128_lean_coop_relu) \
+  X(gemm_sm90_e4m3_e5m2_f32_bf16_tn_128x128x128_lean_coop_silu) \
+  X(gemm_sm90_e4m3_e5m2_f32_bf16_tn_64x16x256_lean_coop_fastacc_swap) \
+  X(gemm_sm90_e4m3_e5m2_f32_bf16_tn_64x64x256_lean_coop_fastacc_swap) \
+  X(gemm_sm90_e4m3_e5m2_f32_bf16_tn_64x64x256_lean_coop_swap) \
+  X(gemm_sm90_e4m3_e5m2_f32_bf16_tn_64x64x256_lean_coop_swap_gelu) \
+  X(gemm_sm90_e4m3_e5m2_f32_bf16_tn_64x64x256_lean_coop_swap_relu) \
+  X(gemm_sm90_e4m3_e5m2_f32_bf16_tn_64x64x256_lean_coop_swap_silu) \
+  X(gemm_sm90_e4m3_e5m2_f32_e4m3_tn_128x128x128_lean_coop) \
+  X(gemm_sm90_e4m3_e5m2_f32_e4m3_tn_128x128x128_lean_coop_gelu) \
+  X(gemm_sm90_e4m3_e5m2_f32_e4m3_tn_128x128x128_lean_coop_relu) \
+  X(gemm_sm90_e4m3_e5m2_f32_e4m3_tn_128x128x128_lean_coop_silu) \
+  X(gemm_sm90_e4m3_e5m2_f32_e4m3_tn_64x64x256_lean_coop_swap) \
+  X(gemm_sm90_e4m3_e5m2_f32_e4m3_tn_64x64x256_lean_coop_swap_gelu) \
+  X(gemm_sm90_e4m3_e5m2_f32_e4m3_tn_64x64x256_lean_coop_swap_relu) \
+  X(gemm_sm90_e4m3_e5m2_f32_e4m3_tn_64x64x256_lean_coop_swap_silu) \
+  X(gemm_sm90_e4m3_e5m2_f32_e5m2_tn_128x128x128_lean_coop) \
+  X(gemm_sm90_e4m3_e5m2_f32_e5m2_tn_128x128x128_lean_coop_gelu) \
+  X(gemm_sm90_e4m3_e5m2_f32_e5m2_tn_128x128x128_lean_coop_relu) \
+  X(gemm_sm90_e4m3_e5m2_f32_e5m2_tn_128x128x128_lean_coop_silu) \
+  X(gemm_sm90_e4m3_e5m2_f32_e5m2_tn_64x64x256_lean_coop_swap) \
+  X(gemm_sm90_e4m3_e5m2_f32_e5m2_tn_64x64x256_lean_coop_swap_gelu) \
+  X(gemm_sm90_e4m3_e5m2_f32_e5m2_tn_64x64x256_lean_coop_swap_relu) \
+  X(gemm_sm90_e4m3_e5m2_f32_e5m2_tn_64x64x256_lean_coop_swap_silu) \
+  X(gemm_sm90_e4m3_e5m2_f32_f16_tn_128x128x128_lean_coop) \
+  X(gemm_sm90_e4m3_e5m2_f32_f16_tn_128x128x128_lean_coop_gelu) \
+  X(gemm_sm90_e4m3_e5m2_f32_f16_tn_128x128x128_lean_coop_relu) \
+  X(gemm_sm90_e4m3_e5m2_f32_f16_tn_128x128x128_lean_coop_silu) \
+  X(gemm_sm90_e4m3_e5m2_f32_f16_tn_64x64x256_lean_coop_swap) \
+  X(gemm_sm90_e4m3_e5m2_f32_f16_tn_64x64x256_lean_coop_swap_gelu) \
+  X(gemm_sm90_e4m3_e5m2_f32_f16_tn_64x64x256_lean_coop_swap_relu) \
+  X(gemm_sm90_e4m3_e5m2_f32_f16_tn_64x64x256_lean_coop_swap_silu) \
+  X(gemm_sm90_e4m3_e5m2_f32_f32_tn_128x128x128_lean_coop) \
+  X(gemm_sm90_e4m3_e5m2_f32_f32_tn_128x128x128_lean_coop_gelu) \
+  X(gemm_sm90_e4m3_e5m2_f32_f32_tn_128x128x128_lean_coop_relu) \
+  X(gemm_sm90_e4m3_e5m2_f32_f32_tn_128x128x128_lean_coop_silu) \
+  X(gemm_sm90_e4m3_e5m2_f32_f32_tn_64x64x256_lean_coop_swap) \
+  X(gemm_sm90_e4m3_e5m2_f32_f32_tn_64x64x256_lean_coop_swap_gelu) \
+  X(gemm_sm90_e4m3_e5m2_f32_f32_tn_64x64x256_lean_coop_swap_relu) \
+  X(gemm_sm90_e4m3_e5m2_f32_f32_tn_64x64x256_lean_coop_swap_silu) \
   X(gemm_sm90_e5m2_e4m3_f32_bf16_tn_128x128x128_lean_coop) \
   X(gemm_sm90_e5m2_e4m3_f32_bf16_tn_128x128x128_lean_coop_fastacc) \
   X(gemm_sm90_e5m2_e4m3_f32_bf16_tn_128x128x128_lean_coop_gelu) \
@@ -251,6 +409,25 @@
   X(gemm_sm90_e5m2_e4m3_f32_bf16_tn_64x64x256_lean_coop_swap_gelu) \
   X(gemm_sm90_e5m2_e4m3_f32_bf16_tn_64x64x256_lean_coop_swap_relu) \
   X(gemm_sm90_e5m2_e4m3_f32_bf16_tn_64x64x256_lean_coop_swap_silu) \
+  X(gemm_sm90_e5m2_e4m3_f32_e4m3_tn_128x128x128_lean_coop) \
+  X(gemm_sm90_e5m2_e4m3_f32_e4m3_tn_128x128x128_lean_coop_gelu) \
+  X(gemm_sm90_e5m2_e4m3_f32_e4m3_tn_128x128x128_lean_coop_relu) \
+  X(gemm_sm90_e5m2_e4m3_f32_e4m3_tn_128x128x128_lean_coop_silu) \
+  X(gemm_sm90_e5m2_e4m3_f32_e4m3_tn_64x16x256_lean_coop_swap) \
+  X(gemm_sm90_e5m2_e4m3_f32_e4m3_tn_64x64x256_lean_coop_swap) \
+  X(gemm_sm90_e5m2_e4m3_f32_e4m3_tn_64x64x256_lean_coop_swap_gelu) \
+  X(gemm_sm90_e5m2_e4m3_f32_e4m3_tn_64x64x256_lean_coop_swap_relu) \
+  X(gemm_sm90_e5m2_e4m3_f32_e4m3_tn_64x64x256_lean_coop_swap_silu) \
+  X(gemm_sm90_e5m2_e4m3_f32_e5m2_tn_128x128x128_lean_coop) \
+  X(gemm_sm90_e5m2_e4m3_f32_e5m2_tn_128x128x128_lean_coop_fastacc) \
+  X(gemm_sm90_e5m2_e4m3_f32_e5m2_tn_128x128x128_lean_coop_gelu) \
+  X(gemm_sm90_e5m2_e4m3_f32_e5m2_tn_128x128x128_lean_coop_relu) \
+  X(gemm_sm90_e5m2_e4m3_f32_e5m2_tn_128x128x128_lean_coop_silu) \
+  X(gemm_sm90_e5m2_e4m3_f32_e5m2_tn_64x16x256_lean_coop_swap) \
+  X(gemm_sm90_e5m2_e4m3_f32_e5m2_tn_64x64x256_lean_coop_swap) \
+  X(gemm_sm90_e5m2_e4m3_f32_e5m2_tn_64x64x256_lean_coop_swap_gelu) \
+  X(gemm_sm90_e5m2_e4m3_f32_e5m2_tn_64x64x256_lean_coop_swap_relu) \
+  X(gemm_sm90_e5m2_e4m3_f32_e5m2_tn_64x64x256_lean_coop_swap_silu) \
   X(gemm_sm90_e5m2_e4m3_f32_f16_tn_128x128x128_lean_coop) \
   X(gemm_sm90_e5m2_e4m3_f32_f16_tn_128x128x128_lean_coop_fastacc) \
   X(gemm_sm90_e5m2_e4m3_f32_f16_tn_128x128x128_lean_coop_gelu) \
@@ -281,6 +458,79 @@
   X(gemm_sm90_e5m2_e4m3_f32_f32_tn_64x64x256_lean_coop_swap_gelu) \
   X(gemm_sm90_e5m2_e4m3_f32_f32_tn_64x64x256_lean_coop_swap_relu) \
   X(gemm_sm90_e5m2_e4m3_f32_f32_tn_64x64x256_lean_coop_swap_silu) \
+  X(gemm_sm90_e5m2_e5m2_f32_bf16_tn_128x128x128_lean_coop) \
+  X(gemm_sm90_e5m2_e5m2_f32_bf16_tn_128x128x128_lean_coop_fastacc) \
+  X(gemm_sm90_e5m2_e5m2_f32_bf16_tn_128x128x128_lean_coop_gelu) \
+  X(gemm_sm90_e5m2_e5m2_f32_bf16_tn_128x128x128_lean_coop_relu) \
+  X(gemm_sm90_e5m2_e5m2_f32_bf16_tn_128x128x128_lean_coop_silu) \
+  X(gemm_sm90_e5m2_e5m2_f32_bf16_tn_64x16x256_lean_coop_fastacc_swap) \
+  X(gemm_sm90_e5m2_e5m2_f32_bf16_tn_64x64x256_lean_coop_fastacc_swap) \
+  X(gemm_sm90_e5m2_e5m2_f32_bf16_tn_64x64x256_lean_coop_swap) \
+  X(gemm_sm90_e5m2_e5m2_f32_bf16_tn_64x64x256_lean_coop_swap_gelu) \
+  X(gemm_sm90_e5m2_e5m2_f32_bf16_tn_64x64x256_lean_coop_swap_relu) \
+  X(gemm_sm90_e5m2_e5m2_f32_bf16_tn_64x64x256_lean_coop_swap_silu) \
+  X(gemm_sm90_e5m2_e5m2_f32_e4m3_tn_128x128x128_lean_coop) \
+  X(gemm_sm90_e5m2_e5m2_f32_e4m3_tn_128x128x128_lean_coop_gelu) \
+  X(gemm_sm90_e5m2_e5m2_f32_e4m3_tn_128x128x128_lean_coop_relu) \
+  X(gemm_sm90_e5m2_e5m2_f32_e4m3_tn_128x128x128_lean_coop_silu) \
+  X(gemm_sm90_e5m2_e5m2_f32_e4m3_tn_64x64x256_lean_coop_swap) \
+  X(gemm_sm90_e5m2_e5m2_f32_e4m3_tn_64x64x256_lean_coop_swap_gelu) \
+  X(gemm_sm90_e5m2_e5m2_f32_e4m3_tn_64x64x256_lean_coop_swap_relu) \
+  X(gemm_sm90_e5m2_e5m2_f32_e4m3_tn_64x64x256_lean_coop_swap_silu) \
+  X(gemm_sm90_e5m2_e5m2_f32_e5m2_tn_128x128x128_lean_coop) \
+  X(gemm_sm90_e5m2_e5m2_f32_e5m2_tn_128x128x128_lean_coop_gelu) \
+  X(gemm_sm90_e5m2_e5m2_f32_e5m2_tn_128x128x128_lean_coop_relu) \
+  X(gemm_sm90_e5m2_e5m2_f32_e5m2_tn_128x128x128_lean_coop_silu) \
+  X(gemm_sm90_e5m2_e5m2_f32_e5m2_tn_64x64x256_lean_coop_swap) \
+  X(gemm_sm90_e5m2_e5m2_f32_e5m2_tn_64x64x256_lean_coop_swap_gelu) \
+  X(gemm_sm90_e5m2_e5m2_f32_e5m2_tn_64x64x256_lean_coop_swap_relu) \
+  X(gemm_sm90_e5m2_e5m2_f32_e5m2_tn_64x64x256_lean_coop_swap_silu) \
+  X(gemm_sm90_e5m2_e5m2_f32_f16_tn_128x128x128_lean_coop) \
+  X(gemm_sm90_e5m2_e5m2_f32_f16_tn_128x128x128_lean_coop_gelu) \
+  X(gemm_sm90_e5m2_e5m2_f32_f16_tn_128x128x128_lean_coop_relu) \
+  X(gemm_sm90_e5m2_e5m2_f32_f16_tn_128x128x128_lean_coop_silu) \
+  X(gemm_sm90_e5m2_e5m2_f32_f16_tn_64x64x256_lean_coop_swap) \
+  X(gemm_sm90_e5m2_e5m2_f32_f16_tn_64x64x256_lean_coop_swap_gelu) \
+  X(gemm_sm90_e5m2_e5m2_f32_f16_tn_64x64x256_lean_coop_swap_relu) \
+  X(gemm_sm90_e5m2_e5m2_f32_f16_tn_64x64x256_lean_coop_swap_silu) \
+  X(gemm_sm90_e5m2_e5m2_f32_f32_tn_128x128x128_lean_coop) \
+  X(gemm_sm90_e5m2_e5m2_f32_f32_tn_128x128x128_lean_coop_gelu) \
+  X(gemm_sm90_e5m2_e5m2_f32_f32_tn_128x128x128_lean_coop_relu) \
+  X(gemm_sm90_e5m2_e5m2_f32_f32_tn_128x128x128_lean_coop_silu) \
+  X(gemm_sm90_e5m2_e5m2_f32_f32_tn_64x64x256_lean_coop_swap) \
+  X(gemm_sm90_e5m2_e5m2_f32_f32_tn_64x64x256_lean_coop_swap_gelu) \
+  X(gemm_sm90_e5m2_e5m2_f32_f32_tn_64x64x256_lean_coop_swap_relu) \
+  X(gemm_sm90_e5m2_e5m2_f32_f32_tn_64x64x256_lean_coop_swap_silu) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_128x128x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_128x128x64_lean_coop_gelu) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_128x128x64_lean_coop_relu) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_128x128x64_lean_coop_silu) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_128x128x64_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_128x192x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_128x256x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_128x64x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_128x64x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_192x128x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_256x128x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_64x128x128_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_64x256x64_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_64x64x128_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_64x64x128_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_128x128x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_128x128x64_lean_coop_gelu) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_128x128x64_lean_coop_relu) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_128x128x64_lean_coop_silu) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_128x128x64_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_128x192x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_128x256x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_128x64x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_128x64x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_192x128x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_256x128x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_64x128x128_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_64x256x64_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_64x64x128_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_64x64x128_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x104x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x112x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x112x64_lean_coop_swap) \
@@ -355,6 +605,41 @@
   X(gemm_sm90_f16_f16_f32_f16_tn_64x8x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x96x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x96x128_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_128x128x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_128x128x64_lean_coop_gelu) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_128x128x64_lean_coop_relu) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_128x128x64_lean_coop_silu) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_128x128x64_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_128x160x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_128x192x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_128x256x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_128x64x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_192x128x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_256x128x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_64x128x128_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_64x128x128_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_64x16x128_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_64x16x128_lean_coop_swap_gelu) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_64x16x128_lean_coop_swap_relu) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_64x16x128_lean_coop_swap_silu) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_64x256x64_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_64x32x128_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_64x48x128_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_64x64x128_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_64x64x128_lean_coop_swap_gelu) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_64x64x128_lean_coop_swap_relu) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_64x64x128_lean_coop_swap_silu) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_64x64x128_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_64x8x128_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_64x96x128_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f32_nn_128x128x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f32_nn_128x128x64_lean_coop_gelu) \
+  X(gemm_sm90_f16_f16_f32_f32_nn_128x128x64_lean_coop_relu) \
+  X(gemm_sm90_f16_f16_f32_f32_nn_128x128x64_lean_coop_silu) \
+  X(gemm_sm90_f16_f16_f32_f32_nt_128x128x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f32_nt_128x128x64_lean_coop_gelu) \
+  X(gemm_sm90_f16_f16_f32_f32_nt_128x128x64_lean_coop_relu) \
+  X(gemm_sm90_f16_f16_f32_f32_nt_128x128x64_lean_coop_silu) \
   X(gemm_sm90_f16_f16_f32_f32_tn_128x128x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f32_tn_128x128x64_lean_coop_gelu) \
   X(gemm_sm90_f16_f16_f32_f32_tn_128x128x64_lean_coop_relu) \
@@ -366,6 +651,12 @@
   X(gemm_sm90_f16_f16_f32_f32_tn_64x64x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f32_tn_64x64x128_lean_coop_swap_gelu) \
   X(gemm_sm90_f16_f16_f32_f32_tn_64x64x128_lean_coop_swap_relu) \
-  X(gemm_sm90_f16_f16_f32_f32_tn_64x64x128_lean_coop_swap_silu)
+  X(gemm_sm90_f16_f16_f32_f32_tn_64x64x128_lean_coop_swap_silu) \
+  X(gemm_sm90_f16_f16_f32_f32_tt_128x128x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f32_tt_128x128x64_lean_coop_gelu) \
+  X(gemm_sm90_f16_f16_f32_f32_tt_128x128x64_lean_coop_relu) \
+  X(gemm_sm90_f16_f16_f32_f32_tt_128x128x64_lean_coop_silu) \
+  X(gemm_sm90_f16_f16_f32_f32_tt_64x16x128_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f32_tt_64x64x128_lean_coop_swap)
 
 TILEWRIGHT_TABLE(sm90_gemm_lean, TILEWRIGHT_KERNELS, tilewright_gemm_args)

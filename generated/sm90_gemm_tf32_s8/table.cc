@@ -7,6 +7,7 @@
 
 #define TILEWRIGHT_KERNELS(X) \
   X(gemm_sm90_s8_s8_s32_s32_tn_128x128x128_1x1_coop_bias) \
+  X(gemm_sm90_s8_s8_s32_s32_tn_128x128x128_1x1_coop_bias_relu) \
   X(gemm_sm90_s8_s8_s32_s32_tn_128x128x128_1x1_coop_streamk) \
   X(gemm_sm90_s8_s8_s32_s32_tn_128x128x128_2x1_coop) \
   X(gemm_sm90_s8_s8_s32_s32_tn_128x256x128_2x1_coop) \
@@ -14,7 +15,9 @@
   X(gemm_sm90_s8_s8_s32_s32_tn_64x16x256_1x1_pingpong_swap) \
   X(gemm_sm90_s8_s8_s32_s32_tn_64x64x256_1x1_pingpong_swap) \
   X(gemm_sm90_tf32_tf32_f32_f32_tn_128x128x32_1x1_coop_bias) \
+  X(gemm_sm90_tf32_tf32_f32_f32_tn_128x128x32_1x1_coop_bias_gelu) \
   X(gemm_sm90_tf32_tf32_f32_f32_tn_128x128x32_1x1_coop_bias_relu) \
+  X(gemm_sm90_tf32_tf32_f32_f32_tn_128x128x32_1x1_coop_bias_silu) \
   X(gemm_sm90_tf32_tf32_f32_f32_tn_128x128x32_1x1_coop_streamk) \
   X(gemm_sm90_tf32_tf32_f32_f32_tn_128x128x32_2x1_coop) \
   X(gemm_sm90_tf32_tf32_f32_f32_tn_128x256x32_2x1_coop) \

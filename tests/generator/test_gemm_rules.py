@@ -38,6 +38,7 @@ S8 = replace(BF16, a="s8", b="s8", d="s32", acc="s32", tile=shape("128x128x128")
     [
         *(BF16, PINGPONG, FEW_ROWS, FP8, E5M2, TF32, S8, replace(S8, tile=shape("128x256x128"))),
         *(LEAN, LEAN_TURNS, LEAN_FP8, replace(LEAN, tile=shape("64x104x128"), swap_ab=True)),
+        *(replace(LEAN, layout="nt"), replace(LEAN_FP8, a="e5m2", b="e5m2", d="e4m3")),
     ],
     ids=FAMILY.kernel_name,
 )
@@ -51,7 +52,8 @@ def tile(text: str, **fields: Any) -> dict[str, Any]:
 
 # A neighbour of a legal one; the rule that alone rejects it; what its reason says; and what makes it legal.
 REJECTED: list[tuple[GemmConfig, dict[str, Any], str, tuple[str, ...], dict[str, Any]]] = [
-    (FP8, {"b": "e5m2"}, "operand_types", ("no kernel here", "e4m3 by e5m2"), {"a": "e5m2", "b": "e4m3"}),
+    (FP8, {"b": "e5m2"}, "operand_types", ("e4m3 x e5m2", "lean kernels alone"), {"a": "e5m2", "b": "e4m3"}),
+    (FP8, {"d": "e4m3"}, "output_type", ("e4m3", "lean kernels alone"), {"d": "f16"}),
     (BF16, {"b": "f16"}, "operand_types", ("bf16 by f16", "f16 x f16"), {"a": "f16", "d": "f16"}),
     (BF16, {"acc": "s32"}, "operand_types", ("bf16 x bf16 in f32, not in s32",), {"acc": "f32"}),
     (BF16, {"d": "f16"}, "output_type", ("bf16 or f32, not f16",), {"d": "f32"}),
@@ -139,7 +141,19 @@ REJECTED: list[tuple[GemmConfig, dict[str, Any], str, tuple[str, ...], dict[str,
     (BF16, tile("256x128x128", stages=3), "shared_memory", ("3 stages",), {"stages": "auto"}),
     (TF32, tile("256x128x64", d="f32"), "shared_memory", ("2 stages", "> 232448 B"), tile("256x128x32")),
     (BF16, {"cluster": "dynamic"}, "cluster_size", ("compiled in",), {"cluster": Cluster(2, 1)}),
-    (LEAN, {"layout": "nn"}, "lean_operands", ("tn", "nn"), {"layout": "tn"}),
+    (
+        LEAN,
+        {"a": "tf32", "b": "tf32", "d": "f32"} | tile("128x128x32"),
+        "lean_operands",
+        ("no tf32",),
+        {"a": "bf16", "b": "bf16"} | tile("128x128x64"),
+    ),
+    # Boxes of 64 rows of the kernel's own B, where it has them contiguous.
+    (LEAN, tile("128x144x64", layout="tt"), "lean_columns", ("144 columns", "64"), {"layout": "nn"}),
+    (LEAN, tile("128x144x64", layout="nn", swap_ab=True), "lean_columns", ("64",), {"layout": "tt"}),
+    (LEAN, tile("192x64x64", layout="tt"), "lean_columns", ("32 columns",), tile("192x128x64")),
+    # Rows of 32 columns at least, of a result of 8 bits.
+    (LEAN_FP8, tile("128x112x128", d="e5m2"), "lean_columns", ("112 columns", "32"), {"swap_ab": True}),
     (LEAN, {"cluster": Cluster(2, 1)}, "lean_cluster", ("run-time", "2x1"), {"cluster": "dynamic"}),
     (LEAN, {"scheduler": "stream_k"}, "lean_cluster", ("stream_k",), {"scheduler": "data_parallel"}),
     (LEAN, tile("192x120x64"), "lean_columns", ("multiple of 16", "120"), tile("192x112x64")),

@@ -25,7 +25,7 @@ DTYPES = {
 }
 # Relative rounding of D, and of the sums: wgmma aligns the products of an instruction and drops what
 # falls off; with FP8 it keeps some 14 bits, also of the running sum where accumulation is fast.
-OUTPUT_EPSILON = {"bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-23}
+OUTPUT_EPSILON = {"bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-23, "e4m3": 2.0**-4, "e5m2": 2.0**-3}
 SUM_ERROR = {"bf16": 2e-5, "f16": 2e-5, "tf32": 1e-4, "e4m3": 1e-3, "e5m2": 1e-3}
 # Times the square root of k, which is how errors of a sum's additions grow: each drops bits of the sum so
 # far. On an H200 1.9e-3 at k 7168 and 3.1e-3 at 16384, of an F32 D: half to two thirds of this.
@@ -93,16 +93,22 @@ class Output:
     _wide: torch.Tensor
 
     @classmethod
-    def make(cls, shape: tuple[int, ...], dtype: str) -> Output:
+    def make(cls, shape: tuple[int, ...], dtype: str, *, aligned: bool = True) -> Output:
+        """`aligned`: rows begin at multiples of 16 bytes."""
         kind = DTYPES[dtype]
         unit = 16 // kind.itemsize
-        wide = poison((*shape[:-2], shape[-2] + 2, -(-shape[-1] // unit) * unit + 2 * unit), kind)
-        return cls(wide[..., 1 : shape[-2] + 1, unit : unit + shape[-1]], wide)
+        first = unit if aligned else 1
+        width = -(-shape[-1] // unit) * unit + 2 * unit + (0 if aligned else 1)
+        wide = poison((*shape[:-2], shape[-2] + 2, width), kind)
+        return cls(wide[..., 1 : shape[-2] + 1, first : first + shape[-1]], wide)
 
     def check_borders(self) -> None:
         written = self.view.clone()
         self.view.copy_(poison(tuple(self.view.shape), self.view.dtype))
-        untouched = self._wide.isnan() if self._wide.dtype.is_floating_point else self._wide == INTEGER_POISON
+        wide = (
+            self._wide.float() if self._wide.element_size() == 1 else self._wide
+        )  # torch has no isnan of FP8
+        untouched = wide.isnan() if wide.dtype.is_floating_point else wide == INTEGER_POISON
         assert bool(untouched.all()), "elements outside of D were written"
         self.view.copy_(written)
 
@@ -117,6 +123,9 @@ def compare(found: torch.Tensor, wanted: torch.Tensor, config: dict[str, Any], k
         error = max(error, FAST_SUM_ERROR * math.sqrt(k))
     error += ACTIVATION_ERROR if config["activation"] != "none" else 0.0
     epsilon = OUTPUT_EPSILON[config["d"]]
+    if config["d"] in ("e4m3", "e5m2"):  # which saturate
+        most = torch.finfo(DTYPES[config["d"]]).max
+        wanted = wanted.clamp(-most, most)
     # Rounding errors of many elements average out to 0.4 of the largest one.
     tolerance = error + epsilon * (0.5 if wanted.numel() > 1000 else 1.0)
     value = found.double()

@@ -21,7 +21,7 @@ from tilewright.context import current
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.gemm import lean
 from tilewright.ops.gemm.family import FAMILY
-from tilewright.ops.gemm.problem import Problem
+from tilewright.ops.gemm.problem import FP8, Problem, addends
 from tilewright.table import KernelRecord
 
 SHAPES = yaml.safe_load(
@@ -49,6 +49,11 @@ def problem_of(record: KernelRecord, m: int, n: int, k: int, batch: int = 1) -> 
     )  # fmt: skip
 
 
+def addend(record: KernelRecord) -> str:
+    """The type of C and of the bias, if a call does not choose another one."""
+    return addends(record.config["a"], record.config["d"])[0]
+
+
 def shapes(record: KernelRecord, among: list[tuple[int, int, int]]) -> Iterator[tuple[int, int, int]]:
     """Those that the kernel takes as they are."""
     return (shape for shape in among if FAMILY.misfit(record, problem_of(record, *shape)) is None)
@@ -72,12 +77,14 @@ def full_epilogue(record: KernelRecord, shape: tuple[int, ...], k: int) -> tuple
             "scale_b": torch.tensor(scale_b, device="cuda"),
         }
         alpha *= scale_a * scale_b
+    if config["d"] in FP8:
+        call |= {"scale_result": torch.tensor(1.375, device="cuda"), "amax": torch.zeros(1, device="cuda")}
     if config["c"] == "same":
-        c = reference.random(shape, config["d"], seed=3)
+        c = reference.random(shape, addend(record), seed=3)
         call |= {"c": reference.embed(c), "beta": -2.0 if integer else -0.625}
         addends.append(call["beta"] * c.double())
     if config["bias"]:
-        call["bias"] = reference.embed(reference.random(shape[-1:], config["d"], seed=4))
+        call["bias"] = reference.embed(reference.random(shape[-1:], addend(record), seed=4))
         addends.append(call["bias"].double())
     return call, lambda product: sum(addends, alpha * product)
 
@@ -97,8 +104,14 @@ class Case:
         tilewright.gemm(out=self.out.view, **self.arguments)
 
     def check(self, when: str = "") -> None:
-        reference.compare(self.out.view, self.wanted, self.record.config, self.k, f"{self.what} {when}")
+        wanted = self.wanted
+        if (scale := self.arguments.get("scale_result")) is not None:
+            wanted = wanted * scale.double()
+        reference.compare(self.out.view, wanted, self.record.config, self.k, f"{self.what} {when}")
         self.out.check_borders()
+        if (amax := self.arguments.get("amax")) is not None:
+            largest = float(self.wanted.abs().max())
+            assert abs(float(amax) / largest - 1) < 1e-2, f"{self.what}: amax {float(amax)}, not {largest}"
 
 
 def case_of(
@@ -108,8 +121,9 @@ def case_of(
     batch: int = 0,
     full: bool = False,
     tactic: Tactic | None = None,
+    aligned: bool = True,
 ) -> Case:
-    """Operands within poison; `full` uses all epilogues."""
+    """Operands within poison; `full` uses all epilogues; `aligned`: D's rows are."""
     config = record.config
     m, n, k = shape
     a, b, product = reference.operands(config["a"], config["b"], shape, batch)
@@ -126,7 +140,8 @@ def case_of(
     }
     what = f"{tactic} {shape} batch {batch} {'with all epilogues' if full else 'plain'}"
     wanted = reference.ACTIVATIONS[config["activation"]](linear(product))
-    return Case(record, what, k, reference.Output.make(out_shape, config["d"]), wanted, arguments)
+    out = reference.Output.make(out_shape, config["d"], aligned=aligned)
+    return Case(record, what, k, out, wanted, arguments)
 
 
 def check(record: KernelRecord, shape: tuple[int, int, int], **how: Any) -> None:
@@ -178,6 +193,52 @@ def test_lean_clusters_and_splits(kernel: KernelRecord) -> None:
             check(kernel, shape, tactic=tactic, full=True)
 
 
+def test_results_that_are_not_aligned(kernel: KernelRecord) -> None:
+    """Threads store them: whole ones, whose rows begin anywhere, and the ends of rows of odd lengths."""
+    if not (lean.is_lean(kernel) and kernel.facts["splits"]):
+        pytest.skip("the kernel stores by TMA alone")
+    for shape in ((150, 264, 200), (150, 263, 199), (3, 5, 7)):
+        for aligned in (False, True):
+            check(kernel, shape, full=True, aligned=aligned)
+            check(kernel, shape, tactic=Tactic(kernel.name, cluster="2x1", splits=1), aligned=aligned)
+    check(kernel, (150, 263, 1999), full=True, aligned=False, tactic=Tactic(kernel.name, splits=2))
+
+
+def test_other_types_of_c_and_bias(kernel: KernelRecord) -> None:
+    """And a bias without a C, which another loop adds."""
+    if not lean.is_lean(kernel):
+        pytest.skip("the kernel's are of D's type")
+    m, n, _ = shape = (150, 264, 200)
+    own, *others = addends(kernel.config["a"], kernel.config["d"])
+    for c_type, bias_type in [(None, own), *((each, each) for each in others if kernel.facts["splits"])]:
+        case = case_of(kernel, shape)
+        wanted = 0.625 * reference.operands(kernel.config["a"], kernel.config["b"], shape)[2]
+        bias = 8 * reference.random((n,), bias_type, seed=4)
+        case.arguments |= {"bias": bias, "alpha": 0.625}
+        wanted = wanted + bias.double()
+        if c_type is not None:
+            c = reference.random((m, n), c_type, seed=3)
+            case.arguments |= {"c": c, "beta": -1.625}
+            wanted = wanted - 1.625 * c.double()
+        case.wanted = reference.ACTIVATIONS[kernel.config["activation"]](wanted)
+        case.what += f" c of {c_type}, bias of {bias_type}"
+        case.run()
+        case.check()
+
+
+def test_amax_is_raised_and_nan_stays(kernel: KernelRecord) -> None:
+    if kernel.config["d"] not in FP8:
+        pytest.skip("its results are not scaled")
+    for tactic in cutting(kernel):
+        case = case_of(kernel, (200, 272, 512), full=True, tactic=tactic)
+        case.arguments["amax"].fill_(1e6)
+        case.run()
+        assert float(case.arguments["amax"]) == 1e6
+        case.arguments["a"][5, 3] = math.nan
+        case.run()
+        assert math.isnan(float(case.arguments["amax"]))
+
+
 def test_batches(kernel: KernelRecord) -> None:
     check(kernel, (144, 272, 336), batch=3)
     check(kernel, (144, 272, 336), batch=3, full=True)
@@ -195,12 +256,14 @@ def test_c_is_added_in_place_and_not_read_without_beta(kernel: KernelRecord) -> 
     for shape in [*list(shapes(kernel, ODD))[-1:], (256, 512, 1024)]:
         for tactic in cutting(kernel):
             case = case_of(kernel, shape, full=True, tactic=tactic)
-            case.out.view.copy_(case.arguments["c"])
-            case.arguments["c"] = case.out.view
-            case.run()
-            case.check("in place")
+            if addend(kernel) == kernel.config["d"]:  # nothing is added to FP8 in place
+                case.out.view.copy_(case.arguments["c"])
+                case.arguments["c"] = case.out.view
+                case.run()
+                case.check("in place")
             unread = case_of(kernel, shape, tactic=tactic)
-            unread.arguments |= {"c": unread.out.view, "beta": 0.0}  # which is poison
+            poisoned = reference.poison(shape[:2], reference.DTYPES[addend(kernel)])
+            unread.arguments |= {"c": poisoned, "beta": 0.0}
             unread.run()
             unread.check("beta 0")
 

@@ -11,6 +11,9 @@ namespace {
 struct Bf16 {
   uint16_t bits;
 };
+struct E4m3 {
+  uint8_t bits;
+};
 
 double load(Bf16 value) {
   uint32_t const wide = uint32_t(value.bits) << 16;
@@ -18,9 +21,16 @@ double load(Bf16 value) {
   std::memcpy(&out, &wide, sizeof(out));
   return out;
 }
+double load(E4m3 value) {
+  int const exponent = value.bits >> 3 & 15, mantissa = value.bits & 7;
+  double const size = exponent == 0 ? std::ldexp(mantissa, -9) : std::ldexp(8 + mantissa, exponent - 10);
+  if ((value.bits & 0x7F) == 0x7F) {
+    return NAN;
+  }
+  return (value.bits & 0x80) != 0 ? -size : size;
+}
 double load(float value) { return value; }
 double load(int8_t value) { return value; }
-double load(int32_t value) { return value; }
 
 void store(Bf16& to, double value) {
   float const narrow = static_cast<float>(value);
@@ -28,8 +38,32 @@ void store(Bf16& to, double value) {
   std::memcpy(&wide, &narrow, sizeof(wide));
   to.bits = static_cast<uint16_t>((wide + 0x7fff + ((wide >> 16) & 1)) >> 16);
 }
+void store(E4m3& to, double value) {
+  E4m3 best{uint8_t(std::signbit(value) ? 0x80 : 0)};
+  for (int bits = 0; bits < 0x7F; ++bits) {  // the nearest, of two such the even one; no further than 448
+    E4m3 const one{uint8_t(bits | (best.bits & 0x80))};
+    double const nearer = std::fabs(load(best) - value) - std::fabs(load(one) - value);
+    if (nearer > 0 || (nearer == 0 && bits % 2 == 0)) {
+      best = one;
+    }
+  }
+  to = best;
+}
 void store(float& to, double value) { to = static_cast<float>(value); }
 void store(int32_t& to, double value) { to = static_cast<int32_t>(value); }
+
+double addend(int32_t type, void const* array, int64_t i) {
+  switch (type) {
+    case TILEWRIGHT_ADDEND_F32:
+      return static_cast<float const*>(array)[i];
+    case TILEWRIGHT_ADDEND_BF16:
+      return load(static_cast<Bf16 const*>(array)[i]);
+    case TILEWRIGHT_ADDEND_S32:
+      return static_cast<int32_t const*>(array)[i];
+    default:
+      return NAN;  // nobody adds f16 here
+  }
+}
 
 template <class Input, class Output, bool kAKMajor, bool kBKMajor, bool kRelu>
 int32_t launch(void const* opaque, void* workspace, void*) {
@@ -39,8 +73,6 @@ int32_t launch(void const* opaque, void* workspace, void*) {
   }
   auto const* a = static_cast<Input const*>(args.a);
   auto const* b = static_cast<Input const*>(args.b);
-  auto const* c = static_cast<Output const*>(args.c);
-  auto const* bias = static_cast<Output const*>(args.bias);
   auto* d = static_cast<Output*>(args.d);
   double const scale = (args.scale_a ? *args.scale_a : 1.0) * (args.scale_b ? *args.scale_b : 1.0);
   for (int64_t l = 0; l < args.batch; ++l) {
@@ -54,14 +86,18 @@ int32_t launch(void const* opaque, void* workspace, void*) {
         }
         double value = args.alpha * scale * sum;
         if (args.beta != 0) {
-          value += args.beta * load(c[l * args.batch_stride_c + i * args.ld_c + j]);
+          value += args.beta * addend(args.type_c, args.c, l * args.batch_stride_c + i * args.ld_c + j);
         }
-        if (bias != nullptr) {
-          value += load(bias[j]);
+        if (args.bias != nullptr) {
+          value += addend(args.type_bias, args.bias, j);
         }
         if (kRelu && value < 0) {
           value = 0;
         }
+        if (args.amax != nullptr) {
+          *args.amax = std::fmax(*args.amax, static_cast<float>(std::fabs(value)));
+        }
+        value *= args.scale_result != nullptr ? *args.scale_result : 1.0;
         store(d[l * args.batch_stride_d + i * args.ld_d + j], value);
       }
     }
@@ -92,4 +128,7 @@ HOST_KERNEL(host_bf16_tn_streamk, TILEWRIGHT_ABI_VERSION, Bf16, Bf16, true, true
 HOST_KERNEL(host_bf16_nt, TILEWRIGHT_ABI_VERSION, Bf16, Bf16, false, false, false)
 HOST_KERNEL(host_tf32_tn, TILEWRIGHT_ABI_VERSION, float, float, true, true, false)
 HOST_KERNEL(host_s8_tn, TILEWRIGHT_ABI_VERSION, int8_t, int32_t, true, true, false)
+HOST_KERNEL(host_e4m3_lean, TILEWRIGHT_ABI_VERSION, E4m3, Bf16, true, true, false)
+HOST_KERNEL(host_e4m3_lean_turns, TILEWRIGHT_ABI_VERSION, E4m3, Bf16, true, true, false)
+HOST_KERNEL(host_e4m3_lean_e4m3, TILEWRIGHT_ABI_VERSION, E4m3, E4m3, true, true, false)
 HOST_KERNEL(host_old_abi, 77, Bf16, Bf16, true, true, false)

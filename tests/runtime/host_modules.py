@@ -47,6 +47,18 @@ def make_row(name: str, **fields: Any) -> dict[str, Any]:
     }
 
 
+def make_lean_row(name: str, *, splits: bool = True, **fields: Any) -> dict[str, Any]:
+    """A row of a kernel with the mainloop of ours, whose sums may go through its stages' memory or not."""
+    schedule = "cooperative" if splits else "pingpong"
+    row = make_row(
+        name, mainloop="lean", cluster="dynamic", bias=True, schedule=schedule,
+        c="same" if splits else "none", **fields,
+    )  # fmt: skip
+    row["facts"] |= {"splits": splits, "cluster_multiple": [1, 1]}
+    return row
+
+
+_E4M3 = {"a": "e4m3", "b": "e4m3", "tile": [128, 128, 128]}
 HOST_ROWS = [
     make_row("host_bf16_tn", bias=True),
     make_row("host_bf16_tn_relu", bias=True, activation="relu"),
@@ -54,6 +66,9 @@ HOST_ROWS = [
     make_row("host_bf16_nt", layout="nt"),
     make_row("host_tf32_tn", a="tf32", b="tf32", d="f32"),
     make_row("host_s8_tn", a="s8", b="s8", d="s32", acc="s32", bias=True),
+    make_lean_row("host_e4m3_lean", **_E4M3),
+    make_lean_row("host_e4m3_lean_turns", **_E4M3, splits=False),
+    make_lean_row("host_e4m3_lean_e4m3", **_E4M3, d="e4m3"),
     make_row("host_absent", activation="silu"),
     make_row("host_old_abi", activation="gelu"),
 ]

@@ -224,14 +224,16 @@ def test_a_call_that_may_not_build(tmp_path: Path, context: Context, monkeypatch
 
 
 def test_what_the_op_pads(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["gemm", "bf16", "m=32", "n=5121", "k=25601", "--device", "h200"]
+    words = ["gemm", "tf32", "m=32", "n=5121", "k=25601", "--device", "h200"]
     answer = asked(capsys, *words)
     padded = answer["copied"]["problem"]
-    assert (answer["problem"]["n"], padded["n"], padded["k"]) == (5121, 5128, 25608)
+    assert (answer["problem"]["n"], padded["n"], padded["k"]) == (5121, 5124, 25604)
     assert answer["copied"]["arguments"] == ["a", "b", "out"]
     assert answer["candidates"]
     assert run_cli(["explain", "--problem", *words]) == 0
-    assert "the op copies a, b, out, and computes\ngemm 32x5128x25608 bf16" in capsys.readouterr().out
+    assert "the op copies a, b, out, and computes\ngemm 32x5124x25604 tf32" in capsys.readouterr().out
+    words[1] = "bf16"  # whose kernels take any extents
+    assert asked(capsys, *words)["copied"] is None
     assert asked(capsys, "gemm", *SHAPE, "--device", "h200")["copied"] is None
 
 
@@ -252,7 +254,7 @@ def test_what_a_blockscaled_op_pads(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_what_the_op_does_not_copy(capsys: pytest.CaptureFixture[str]) -> None:
     assert (
-        run_cli(["explain", "--problem", "gemm", "fp8", "m=32", "n=5120", "k=25601", "--device", "h200"]) == 2
+        run_cli(["explain", "--problem", "gemm", "s8", "m=32", "n=5120", "k=25601", "--device", "h200"]) == 2
     )
     message = capsys.readouterr().err
     assert "no gemm kernel computes" in message

@@ -11,7 +11,7 @@ from tilewright.device import H100, H200
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.gemm import cost_lean, lean
 from tilewright.ops.gemm.family import FAMILY
-from tilewright.ops.gemm.problem import ACTIVATIONS, OUTPUTS, Problem
+from tilewright.ops.gemm.problem import ACTIVATIONS, FP8, INTEGER_ACTIVATIONS, OUTPUTS, Problem, addends
 from tilewright.registry import Registry
 from tilewright.table import KernelRecord
 
@@ -61,22 +61,56 @@ def test_what_is_weighed_is_legal_and_estimated() -> None:
                 assert 1e-6 < weigh(tactic).seconds < 1e-2
 
 
-def options(a: str, b: str) -> Iterator[Problem]:
-    """Every option set of the op, for operands of these types."""
-    fast = (False, True) if a in ("e4m3", "e5m2") else (False,)
-    for d, c, bias, activation, accumulates in itertools.product(
-        OUTPUTS[a, b], (False, True), (False, True), ACTIVATIONS, fast
-    ):
-        yield Problem(
-            200, 1024, 512, 1, a, b, d, "tn", c=c, bias=bias, activation=activation, fast_accum=accumulates
-        )
+def options(a: str, b: str, layout: str = "tn") -> Iterator[Problem]:
+    """Every option set that the op documents, for operands of these types: "" stands for no C, or no bias."""
+    fast = (False, True) if a in FP8 else (False,)
+    for d in OUTPUTS[a, b]:
+        types = ("", *addends(a, d))
+        for c, bias, activation, accumulates, (n, alignment) in itertools.product(
+            types, types, INTEGER_ACTIVATIONS if d == "s32" else ACTIVATIONS, fast, ((1024, 16), (1023, 2))
+        ):
+            yield Problem(
+                200, n, 512, 1, a, b, d, layout, c=bool(c), c_type=c, bias=bool(bias), bias_type=bias,
+                activation=activation, fast_accum=accumulates, alignment=alignment,
+            )  # fmt: skip
 
 
-@pytest.mark.parametrize(("a", "b"), [pair for pair in OUTPUTS if pair[0] not in ("tf32", "s8")])
-def test_every_option_set_has_a_kernel(a: str, b: str) -> None:
-    """Also with exact sums where the call would allow fast ones: then either will do."""
+LEAN_PAIRS = [pair for pair in OUTPUTS if lean.may_be_lean(pair[0])]
+
+
+@pytest.mark.parametrize(("a", "b"), LEAN_PAIRS)
+def test_every_option_set_has_a_lean_kernel(a: str, b: str) -> None:
+    """For results that TMA stores and others; also with exact sums where the call would allow fast ones."""
     lacking = [str(problem) for problem in options(a, b) if not FAMILY.fitting(KERNELS, problem)]
     assert lacking == []
+
+
+@pytest.mark.parametrize("layout", ["tt", "nn", "nt"])
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+def test_every_option_set_of_16_bits_has_a_lean_kernel_in_every_layout(dtype: str, layout: str) -> None:
+    lacking = [str(one) for one in options(dtype, dtype, layout) if not FAMILY.fitting(KERNELS, one)]
+    assert lacking == []
+
+
+@pytest.mark.parametrize(("a", "b"), [pair for pair in OUTPUTS if pair not in LEAN_PAIRS])
+def test_every_option_set_of_other_types_has_a_kernel(a: str, b: str) -> None:
+    """Of CUTLASS's, for operands that are padded where they have to be."""
+    kernels = list(Registry().kernels("gemm"))
+    wanted = (problem for problem in options(a, b) if problem.alignment == 16)
+    lacking = [str(problem) for problem in wanted if not FAMILY.fitting(kernels, problem)]
+    assert lacking == []
+
+
+@pytest.mark.parametrize(
+    ("n", "alignment", "fits"),
+    [(1024, 16, True), (1024, 8, False), (1023, 16, False), (1028, 16, False), (1032, 16, True)],
+)
+def test_what_a_kernel_that_stores_by_tma_alone_takes(n: int, alignment: int, fits: bool) -> None:
+    """Whole 16 bytes; other kernels take any result. Operands may have any extents."""
+    problem = Problem(200, n, 513, alignment=alignment)
+    reason = FAMILY.misfit(BY_NAME[TURNS], problem)
+    assert (reason is None) if fits else ("stores D by TMA alone" in (reason or ""))
+    assert FAMILY.misfit(BY_NAME[WIDE], problem) is None
 
 
 def first(problem: Problem) -> tuple[Tactic, KernelRecord]:

@@ -92,7 +92,8 @@ def test_other_operands_are_kept_or_replaced(host: Context) -> None:
         (r"scale_a: it is \[1\].*; the plan is for absent", {"scale_a": SCALE}),
         ("activation: no plan's call takes it", {"activation": "relu"}),
         ("alpha: it is a str", {"alpha": "x"}),
-        (r"c: it is torch.float16|c: its dtype is torch.float16", {"c": c.half()}),
+        (r"c: it is .* of torch.float16 .*; the plan is for .* of torch.bfloat16", {"c": c.half()}),
+        ("c: its dtype is torch.float64", {"c": c.double()}),
     ]
     for message, change in wrong:
         with pytest.raises(ArgumentError, match=message):

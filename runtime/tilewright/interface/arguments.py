@@ -60,7 +60,8 @@ def struct(interface: Interface) -> type[ctypes.Structure]:
 
 
 def packed(interface: Interface, problem: Any, tactic: Any, sm_count: int) -> bytes:
-    """The arguments of a problem that has no tensors yet: matrices without gaps."""
+    """The arguments of a problem that has no tensors yet: matrices without gaps, but that their rows begin at
+    multiples of what their address is aligned to."""
     return bytes(_packed(interface, problem, tactic, sm_count))
 
 
@@ -105,9 +106,12 @@ def _packed(interface: Interface, problem: Any, tactic: Any, sm_count: int) -> c
     for operand in interface.operands:
         if isinstance(operand, Matrix):
             rows, columns = operand.shape(problem)
+            inner, outer = (columns, rows) if operand.inner(problem) == "columns" else (rows, columns)
+            unit = max(1, 8 * operand.alignment // bits(operand.type_of(problem)))
+            width = -(-inner // unit) * unit
             leading, batch = operand.strides()
-            setattr(made, leading, columns if operand.inner(problem) == "columns" else rows)
-            setattr(made, batch, rows * columns)
+            setattr(made, leading, width)
+            setattr(made, batch, width * outer)
         elif isinstance(operand, ScaleColumns):
             setattr(made, operand.strides()[0], operand.leading(getattr(problem, interface.extents[0])))
     return made

@@ -69,16 +69,16 @@ class MatrixView:
             found = 1 if self.batch_stride < 0 else alignment_of(self.batch_stride, found)
         return found
 
-    def misplaced(self, inner: Axis) -> str | None:
+    def misplaced(self, inner: Axis, *, whole: bool = True) -> str | None:
         """None where TMA can move the matrix with its rows contiguous (`inner` is columns), or its columns,
-        else the reason."""
+        else the reason. `whole`: these are whole 16 bytes, as CUTLASS wants it, and TMA does not."""
         unit = TMA_BYTES * 8 // bits(self.type)
         outer, outer_stride, length, step = self.along(inner)
         lines = "rows" if inner == "columns" else "columns"
         given = f"shape [{self.rows}, {self.columns}] with strides ({self.row_stride}, {self.column_stride})"
         if length > 1 and step != 1:
             return f"{given}: no contiguous {lines}"
-        if length % unit:
+        if whole and length % unit:
             return f"{given}: {length} contiguous elements, not a multiple of {unit} ({TMA_BYTES} bytes)"
         if outer > 1 and outer_stride < length:
             return f"{given}: {lines} overlap"

@@ -125,6 +125,11 @@ class Op:
         """The suffix of a call's."""
         return ""
 
+    def updates(self, suffix: str) -> tuple[str, ...]:
+        """What a variant changes and does not answer. Other variants go without: torch has no vmap of an op
+        that changes an argument."""
+        return ()
+
     def in_graph(self, values: dict[str, Any]) -> dict[str, Any]:
         """A call's values as torch's ops take them."""
         return values

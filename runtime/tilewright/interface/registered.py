@@ -33,12 +33,17 @@ def register(op: Op) -> None:
         name = op.name + suffix
         results = ", ".join(["Tensor"] * len(written))
         answer = results if len(written) == 1 else f"({results})"
-        schema = f"({', '.join(_schema(op))}) -> {answer}"
+        schema = f"({', '.join(_schema(op, suffix))}) -> {answer}"
         custom_ops.define(name, schema, _run(op, suffix), _fake(op, suffix), op.flops)
-        schema = f"({', '.join(_schema(op, written))}) -> ()"
+        schema = f"({', '.join(_schema(op, suffix, written))}) -> ()"
         custom_ops.define(
             f"{name}_out", schema, _run(op, suffix, out=True), _fake(op, suffix, out=True), op.flops
         )
+
+
+def _updated(op: Op) -> set[str]:
+    """What any variant changes."""
+    return {name for suffix in op.variants() for name in op.updates(suffix)}
 
 
 def _positional(op: Op, written: tuple[str, ...] = ()) -> list[Parameter]:
@@ -47,8 +52,8 @@ def _positional(op: Op, written: tuple[str, ...] = ()) -> list[Parameter]:
     return [one for one in first if one.kind in ("tensor", "optional tensor")] if written else first
 
 
-def _schema(op: Op, written: tuple[str, ...] = ()) -> Iterator[str]:
-    """The parameters of a schema, of an op that writes to some that it is given."""
+def _schema(op: Op, suffix: str, written: tuple[str, ...] = ()) -> Iterator[str]:
+    """The parameters of a variant's schema, of an op that writes to some that it is given."""
     first = _positional(op, written)
     if written:
         yield from (f"{one.schema().partition('=')[0]}" for one in first)
@@ -59,7 +64,11 @@ def _schema(op: Op, written: tuple[str, ...] = ()) -> Iterator[str]:
     if written and _twin(op, written):
         yield "bool accumulate=False"
     known = {one.name for one in first}
-    yield from (one.schema() for one in op.parameters if one.name not in known and one.name not in op.written)
+    left = {*known, *op.written, *_updated(op)}
+    yield from (one.schema() for one in op.parameters if one.name not in left)
+    yield from (
+        f"Tensor({mark}!)? {name}=None" for mark, name in zip("xyz", op.updates(suffix), strict=False)
+    )
 
 
 def _twin(op: Op, written: tuple[str, ...]) -> str | None:
@@ -88,14 +97,14 @@ def _run(op: Op, suffix: str, *, out: bool = False) -> Callable[..., Any]:
     """The op's kernel: written out for its parameters, as the call itself is."""
     scope: dict[str, Any] = {"_call": op.function, "_Tensor": torch.Tensor, "_plain": plain}
     scope |= {"_wrote": custom_ops.wrote, **{f"_default_{one.name}": one.default for one in op.parameters}}
-    lines = _lines(op, op.variants()[suffix] if out else ())
+    lines = _lines(op, op.variants()[suffix] if out else (), op.updates(suffix))
     exec(compile("\n".join(lines), f"<torch.ops.tilewright.{op.name}{suffix}>", "exec"), scope)
     made: Callable[..., Any] = scope["run"]
     return made
 
 
-def _lines(op: Op, written: tuple[str, ...]) -> Iterator[str]:
-    """The Python of a kernel that writes to some tensors that it is given."""
+def _lines(op: Op, written: tuple[str, ...], updated: tuple[str, ...]) -> Iterator[str]:
+    """The Python of a kernel that writes to some tensors that it is given, and changes others."""
     first = [one.name for one in _positional(op, written)]
     named = [one for one in op.parameters if one.name not in (*first, *op.written)]
     optional = {} if written else {name: f"{name}=_default_{name}" for name in first if name in op.defaults()}
@@ -124,11 +133,11 @@ def _lines(op: Op, written: tuple[str, ...]) -> Iterator[str]:
             yield f"    if {one.name} is None:"
             yield f"        {one.name} = _default_{one.name}"
     call = ", ".join(f"{one.name}={one.name}" for one in op.parameters if one.name in given)
-    if written:
-        yield f"    _call({call})"
-        yield f"    _wrote({', '.join(written)})"
-    else:
-        yield f"    return _call({call})"
+    yield f"    {'' if written else 'made = '}_call({call})"
+    for name in updated:
+        yield f"    if {name} is not None:"
+        yield f"        _wrote({name})"
+    yield f"    _wrote({', '.join(written)})" if written else "    return made"
 
 
 def _fake(op: Op, suffix: str, *, out: bool = False) -> Callable[..., Any]:
@@ -159,6 +168,8 @@ def traced(op: Op, values: dict[str, Any]) -> Any:
     values = op.in_graph(values)
     suffix = op.variant(values)
     written = op.variants()[suffix]
+    for name in _updated(op) - set(op.updates(suffix)):
+        del values[name]
     results = [values.pop(name, None) for name in op.written][: len(written)]
     if all(result is None for result in results):
         return getattr(torch.ops.tilewright, op.name + suffix).default(**values)

@@ -4,7 +4,8 @@ A family brings a module `<family>_calls.py`: `HOST`, the fixture whose kernels 
 and `CALLS`, for each of its ops the functions that make the arguments of a call, by name. Between them, the
 calls of a family bring all tensors of its ops, those that are written included. `FREE`, if it is there: the
 operands of which a call may bring any number of elements, whatever the others are. A family from outside
-adds its module to `MODULES`. Everything else that the tests know of an op follows from its signature and its declaration.
+adds its module to `MODULES`. Everything else that the tests know of an op follows from its signature and its
+declaration.
 """
 
 from __future__ import annotations

@@ -36,4 +36,14 @@ def padded() -> dict[str, Any]:
     return {"a": matrix(5, 12), "b": matrix(12, 7, seed=1), "out": matrix(5, 7, seed=2)}
 
 
-CALLS = {"gemm": (everything, batch, integers, padded)}
+def fp8() -> dict[str, Any]:
+    """A result that is scaled and searched, with a C and a bias of types of their own."""
+    a, b = matrix(16, 32).to(torch.float8_e4m3fn), matrix(24, 32, seed=1).to(torch.float8_e4m3fn)
+    return {
+        "a": a, "b": b.mT, "out": torch.zeros(16, 24).to(torch.float8_e4m3fn),
+        "c": matrix(16, 24, seed=3).float(), "beta": 0.5, "bias": matrix(24, seed=4).float(),
+        "scale_result": torch.tensor([2.5]), "amax": torch.zeros(1), "out_dtype": torch.float8_e4m3fn,
+    }  # fmt: skip
+
+
+CALLS = {"gemm": (everything, batch, integers, padded, fp8)}

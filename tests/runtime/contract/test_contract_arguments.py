@@ -158,6 +158,8 @@ def test_an_operand_that_may_be_the_result(case: Case) -> None:
         values = case.make()
         if not operand.twin or operand.name not in values or operand.twin not in values:
             continue
+        if values[operand.name].dtype != values[operand.twin].dtype:
+            continue
         wanted = all_of(case.call())[0]
         both = values[operand.name].clone()
         found = all_of(case.call(**{operand.name: both, operand.twin: both}))[0]

@@ -14,7 +14,7 @@ from tilewright_generator.shapes import Cluster, Tile
 
 Arch = Literal["sm_90a"]
 Operand = Literal["bf16", "f16", "e4m3", "e5m2", "tf32", "s8"]
-Output = Literal["bf16", "f16", "f32", "s32"]
+Output = Literal["bf16", "f16", "f32", "s32", "e4m3", "e5m2"]
 Accumulator = Literal["f32", "s32"]
 
 _ONE_BLOCK = Cluster(1, 1)
@@ -27,7 +27,13 @@ class GemmConfig:
     arch: Annotated[Arch, Field(description="architecture the kernel is compiled for")]
     a: Annotated[Operand, Field(description="type of A; tf32 reads f32 tensors")]
     b: Annotated[Operand, Field(description="type of B; tf32 reads f32 tensors")]
-    d: Annotated[Output, Field(description="type of D, and of C and the bias where there are any")]
+    d: Annotated[
+        Output,
+        Field(
+            description="type of D; with a CUTLASS mainloop of C and the bias too, which a lean one takes in "
+            "bf16, f16 or f32, as a call gives them"
+        ),
+    ]
     tile: Annotated[
         Tile,
         Field(
@@ -44,7 +50,7 @@ class GemmConfig:
     acc: Annotated[Accumulator, Field(description="type in which products are summed")] = "f32"
     c: Annotated[
         Literal["same", "none"],
-        Field(description="C of D's type, which beta = 0 leaves unread; or no C at all"),
+        Field(description="C, which beta = 0 leaves unread; or no C at all"),
     ] = "same"
     layout: Annotated[
         Literal["tn", "tt", "nn", "nt"],

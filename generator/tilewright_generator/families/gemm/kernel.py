@@ -73,7 +73,10 @@ def formula(config: GemmConfig) -> str:
         terms += " + beta * C[m,n]"
     if config.bias:
         terms += " + bias[n]"
-    return f"D[m,n] = {terms}" if config.activation == "none" else f"D[m,n] = {config.activation}({terms})"
+    result = "scale_result * " if bits(config.d) == 8 else ""
+    if config.activation != "none" or result:
+        terms = f"{config.activation.replace('none', '')}({terms})"
+    return f"D[m,n] = {result}{terms}"
 
 
 def schedule_text(config: GemmConfig) -> str:
@@ -150,11 +153,14 @@ def variables(config: GemmConfig) -> dict[str, str]:
 
 def _lean_variables(config: GemmConfig) -> dict[str, str]:
     a, b = kernel_operands(config)
+    a_k, b_k = k_contiguous(config)
     promotes = bits(config.a) == 8 and not config.fast_accum
     return {
         "element_a": a.capitalize(),
         "element_b": b.capitalize(),
         "element_d": config.d.capitalize(),
+        "mn_major_a": "false" if a_k else "true",
+        "mn_major_b": "false" if b_k else "true",
         "tile_m": str(config.tile.m),
         "tile_n": str(config.tile.n),
         "boxes": str(own.boxes(config)),
@@ -199,5 +205,5 @@ def _cutlass_variables(config: GemmConfig) -> dict[str, str]:
 def _operands_text(config: GemmConfig) -> str:
     a = "row-major" if config.layout[0] == "t" else "column-major"
     b = "column-major" if config.layout[1] == "n" else "row-major"
-    c_and_d = "D" if config.c == "none" else "C and D"
+    c_and_d = "D" if config.c == "none" or lean(config) else "C and D"
     return f"A {config.a} {a}, B {config.b} {b}, {c_and_d} {config.d} row-major, summed in {config.acc}"

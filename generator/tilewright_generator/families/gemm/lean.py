@@ -7,7 +7,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from tilewright_generator.families.gemm.config import GemmConfig, bits, lean
+from tilewright_generator.families.gemm.config import GemmConfig, bits, k_contiguous, lean
 from tilewright_generator.families.rule import HARDWARE, OURS, Rule, rule
 
 BOX_BYTES = 128  # of k: a row of a box of TMA, under the 128-byte swizzle
@@ -49,12 +49,12 @@ def piece_columns(columns: int, swapped: bool) -> int:
 
 def store_bytes(config: GemmConfig) -> int:
     """Bytes of shared memory in which the epilogue lays out what TMA stores."""
-    if bits(config.d) != 16:
+    if bits(config.d) == 32:
         return 0
     consumers, rows, columns = warpgroups(config)
     piece = piece_columns(columns, config.swap_ab)
     twice = rows * (columns // piece) > 1 and (not config.swap_ab or piece <= 56)
-    return consumers * (2 if twice else 1) * piece * 128
+    return consumers * (2 if twice else 1) * piece * 64 * bits(config.d) // 8
 
 
 def stage_bytes(config: GemmConfig) -> int:
@@ -82,16 +82,12 @@ def exchanges(config: GemmConfig) -> bool:
     return config.schedule == "cooperative" and 4 * m * n <= memory(config)[0] * stage_bytes(config)
 
 
-# gemm/lean.hpp: operands are read by K-major boxes.
-@rule(OURS, "a layout", compiles="the kernel would read k where other rows lie")
+# sm90/elements.hpp has operands of 16 and 8 bits; CUTLASS's kernels take the others.
+@rule(OURS, "a")
 def lean_operands(config: GemmConfig) -> str | None:
-    """A lean kernel multiplies 16-bit or FP8 operands that have k contiguous."""
-    if not lean(config):
-        return None
-    if config.a in ("tf32", "s8"):
+    """A lean kernel multiplies 16-bit or FP8 operands."""
+    if lean(config) and config.a in ("tf32", "s8"):
         return f"the lean mainloop has no {config.a} operands"
-    if config.layout != "tn":
-        return f"the lean mainloop reads operands with k contiguous (tn), not {config.layout}"
     return None
 
 
@@ -113,15 +109,25 @@ def lean_cluster(config: GemmConfig) -> str | None:
 
 
 # gemm/lean_kernel.hpp: where 64 rows do not divide into two, the warpgroups of a cooperative kernel halve the
-# columns.
-@rule(OURS, "tile schedule")
+# columns. sm90/epilogue.hpp: rows of 32 and 64 bytes are swizzled. sm90/wgmma.hpp: boxes have 128 bytes of
+# rows.
+@rule(OURS, "tile schedule d layout")
 def lean_columns(config: GemmConfig) -> str | None:
-    """Each warpgroup of a lean kernel has a multiple of 8 columns."""
+    """Each warpgroup of a lean kernel has a multiple of 8 columns: of 32 where it stores FP8 with n along
+    them, of 64 where the operand whose rows they are does not have k contiguous."""
     if not lean(config):
         return None
     m, n, _ = config.tile
     if config.schedule == "cooperative" and m == 192 and n % 16:
         return f"two warpgroups divide the columns of a tile of 192 rows: N is a multiple of 16, not {n}"
+    columns = warpgroups(config).columns
+    if bits(config.d) == 8 and not config.swap_ab and columns % 32:
+        return f"{columns} columns of a warpgroup are not a multiple of 32, as rows of {config.d} are stored"
+    if not k_contiguous(config)[1] and columns % 64:
+        return (
+            f"{columns} columns of a warpgroup are not a multiple of 64: in layout {config.layout} the "
+            "operand whose rows they are comes in boxes of so many"
+        )
     return None
 
 

@@ -13,18 +13,22 @@ from tilewright_generator.families.rule import HARDWARE, OURS, Rule, cutlass, ru
 
 _INSTRUCTION_BYTES = 32  # of k that one wgmma instruction takes
 
+_OF_FP8 = ("f32", ("bf16", "f16", "f32", "e4m3", "e5m2"))
 _TYPES = {  # operands: accumulator and outputs
     ("bf16", "bf16"): ("f32", ("bf16", "f32")),
     ("f16", "f16"): ("f32", ("f16", "f32")),
-    ("e4m3", "e4m3"): ("f32", ("bf16", "f16", "f32")),
-    ("e5m2", "e4m3"): ("f32", ("bf16", "f16", "f32")),
+    ("e4m3", "e4m3"): _OF_FP8,
+    ("e5m2", "e4m3"): _OF_FP8,
+    ("e4m3", "e5m2"): _OF_FP8,
+    ("e5m2", "e5m2"): _OF_FP8,
     ("tf32", "tf32"): ("f32", ("f32",)),
     ("s8", "s8"): ("s32", ("s32",)),
 }
 
 
-# wgmma.mma_async has these and more (PTX: its table of types): e4m3 x e5m2 and e5m2 x e5m2, sums of f16 in
-# f16, u8. Nobody has asked for them.
+# wgmma.mma_async has these and more (PTX: its table of types): sums of f16 in f16, u8. Nobody has asked for
+# them.
+# CUTLASS multiplies by e5m2 too.
 @rule(OURS, "a b acc", compiles="nobody asks for the pair: it would be kernels to verify and tune for no one")
 def operand_types(config: GemmConfig) -> str | None:
     """A and B are a pair that the kernels here multiply, summed in the type that they sum it in."""
@@ -34,16 +38,21 @@ def operand_types(config: GemmConfig) -> str | None:
         return f"no kernel here multiplies {config.a} by {config.b}; the pairs are {pairs}"
     if config.acc != known[0]:
         return f"the kernels here sum {config.a} x {config.b} in {known[0]}, not in {config.acc}"
+    if config.b == "e5m2" and not lean(config):
+        return f"{config.a} x e5m2 is multiplied by lean kernels alone"
     return None
 
 
-# Other conversions are legal in CUTLASS, and nobody asks for them.
+# Other conversions are legal in CUTLASS, and nobody asks for them. sm90/epilogue.hpp scales FP8, finds
+# its amax.
 @rule(OURS, "d a", compiles="nobody asks for the conversion")
 def output_type(config: GemmConfig) -> str | None:
-    """D has the operands' type, or a wider one."""
+    """D has the operands' type, or a wider one; of FP8 operands it may have either FP8 type."""
     outputs = _TYPES.get((config.a, config.b), ("", ()))[1]
     if outputs and config.d not in outputs:
         return f"D of {config.a} x {config.b} is {' or '.join(outputs)}, not {config.d}"
+    if bits(config.d) == 8 and not lean(config):
+        return f"D of {config.d} is made by lean kernels alone, which scale it and find its amax"
     return None
 
 

@@ -2,7 +2,7 @@
 //
 // Arguments of a `gemm` kernel, in the caller's terms:
 //
-//   D[m,n] = activation(alpha * scale_a * scale_b * A[m,k] B[k,n] + beta * C[m,n] + bias[n])
+//   D[m,n] = scale_result * activation(alpha * scale_a * scale_b * A[m,k] B[k,n] + beta * C[m,n] + bias[n])
 //
 // A kernel compiled with swapped operands swaps them itself; nothing here changes for it.
 #ifndef TILEWRIGHT_GEMM_ARGS_H_
@@ -16,6 +16,14 @@
 extern "C" {
 #endif
 
+// What C and the bias are of.
+typedef enum tilewright_addend {
+  TILEWRIGHT_ADDEND_F32 = 0,
+  TILEWRIGHT_ADDEND_F16 = 1,
+  TILEWRIGHT_ADDEND_BF16 = 2,
+  TILEWRIGHT_ADDEND_S32 = 3,  // of CUTLASS's kernels alone, of which all are D's
+} tilewright_addend;
+
 typedef struct tilewright_gemm_args {
   int32_t m, n, k, batch;
 
@@ -27,12 +35,16 @@ typedef struct tilewright_gemm_args {
   const void* c;
   // [m, n], n contiguous
   void* d;
-  // n elements of D's type, or null
+  // n elements, or null
   const void* bias;
   // one device float, or null for 1
   const float* scale_a;
   // one device float, or null for 1
   const float* scale_b;
+  // one device float, or null for 1: of D of FP8
+  const float* scale_result;
+  // of D of FP8: one device float, raised to the largest magnitude before scale_result; or null
+  float* amax;
 
   // Elements between neighbours along the dimension that is not contiguous.
   int64_t ld_a, ld_b, ld_c, ld_d;
@@ -42,6 +54,10 @@ typedef struct tilewright_gemm_args {
   float alpha;
   // of C
   float beta;
+  // tilewright_addend
+  int32_t type_c;
+  // tilewright_addend
+  int32_t type_bias;
 
   tilewright_tactic tactic;
 } tilewright_gemm_args;

@@ -25,13 +25,22 @@ struct Adapter {
 
   static int k_tiles(Args const& args) { return ceil_div(args.k, Kernel::kTileBytesK / kElementBytes); }
 
-  // Whether D is one that TMA can store, as far as its strides say. It stores whole 16 bytes: what lies behind the end
-  // of a row within them would be overwritten.
-  static bool stores_boxes(Args const& args) {
-    constexpr int kElements = 16 / Kernel::ElementD::kBytes;
-    return Kernel::Store::kBoxes && args.n % kElements == 0 && args.ld_d % kElements == 0 &&
-           (args.batch == 1 || args.batch_stride_d % kElements == 0);
+  static constexpr int kVectorD = 16 / Kernel::ElementD::kBytes;
+
+  // Columns of D that TMA can store, as far as strides say. It stores whole 16 bytes: what lies behind the end of a
+  // row within them would be overwritten.
+  static int columns_in_boxes(Args const& args) {
+    bool const aligned = args.ld_d % kVectorD == 0 && (args.batch == 1 || args.batch_stride_d % kVectorD == 0);
+    return Kernel::Store::kBoxes && aligned ? args.n / kVectorD * kVectorD : 0;
   }
+
+  // Whether registers can go to boxes at once.
+  static bool plain_epilogue(Args const& args, int n_boxes) {
+    bool const bias = args.bias == nullptr || args.type_bias == static_cast<int32_t>(Kernel::ElementD::kAddend);
+    return n_boxes == args.n && args.beta == 0.0f && bias;
+  }
+
+  static bool known(int32_t type) { return type >= TILEWRIGHT_ADDEND_F32 && type <= TILEWRIGHT_ADDEND_BF16; }
 
   static int32_t can_implement(void const* opaque) {
     auto const& args = *static_cast<Args const*>(opaque);
@@ -44,9 +53,10 @@ struct Adapter {
     bool const clusters = power_of_two(cluster.m) && power_of_two(cluster.n) && power_of_two(cluster.splits) &&
                           cluster.size() <= sm90::kMostCtas && args.tactic.swizzle > 0;
     bool const splits = cluster.splits == 1 || cluster.splits <= k_tiles(args);
-    bool const plain = Kernel::kExchanges || (cluster.splits == 1 && stores_boxes(args) && args.beta == 0.0f);
-    bool const fits = sizes && clusters && splits && plain && aligned(args.ld_a, args.batch_stride_a) &&
-                      aligned(args.ld_b, args.batch_stride_b) &&
+    bool const plain = cluster.splits == 1 && plain_epilogue(args, columns_in_boxes(args));
+    bool const types = known(args.type_c) && known(args.type_bias);
+    bool const fits = sizes && clusters && splits && types && (Kernel::kExchanges || plain) &&
+                      aligned(args.ld_a, args.batch_stride_a) && aligned(args.ld_b, args.batch_stride_b) &&
                       int64_t(args.batch) * ceil_div(args.m, 64) * ceil_div(args.n, 8) < INT32_MAX;
     return fits ? TILEWRIGHT_OK : TILEWRIGHT_NOT_SUPPORTED;
   }
@@ -110,17 +120,15 @@ struct Adapter {
     constexpr int kD = Kernel::ElementD::kBytes;
     // As the kernel sees them: rows of A and of B.
     int const rows = kSwapped ? args.n : args.m, columns = kSwapped ? args.m : args.n;
-    sm90::Matrices const caller_a{args.a,     int64_t(args.k) * kElementBytes, args.m,
-                                  args.batch, args.ld_a * kElementBytes,       args.batch_stride_a * kElementBytes};
-    sm90::Matrices const caller_b{args.b,     int64_t(args.k) * kElementBytes, args.n,
-                                  args.batch, args.ld_b * kElementBytes,       args.batch_stride_b * kElementBytes};
-    sm90::Matrices const d{args.d, int64_t(args.n) * kD, args.m, args.batch, args.ld_d * kD, args.batch_stride_d * kD};
-    sm90::Matrices const& a = kSwapped ? caller_b : caller_a;
-    sm90::Matrices const& b = kSwapped ? caller_a : caller_b;
+    sm90::Matrices const a = kSwapped ? operand(args, args.b, rows, Kernel::kMnA, args.ld_b, args.batch_stride_b)
+                                      : operand(args, args.a, rows, Kernel::kMnA, args.ld_a, args.batch_stride_a);
+    sm90::Matrices const b = kSwapped ? operand(args, args.a, columns, Kernel::kMnB, args.ld_a, args.batch_stride_a)
+                                      : operand(args, args.b, columns, Kernel::kMnB, args.ld_b, args.batch_stride_b);
 
     params.cluster = cluster;
-    params.slices_a = sm90::Slices::of(Kernel::TileM, cluster.n);
-    params.slices_b = sm90::Slices::of(Kernel::TileN, cluster.m);
+    // Of an MN-major operand, slices of the 64 of k that a box has.
+    params.slices_a = sm90::Slices::of(Kernel::kMnA ? 64 : Kernel::TileM, cluster.n);
+    params.slices_b = sm90::Slices::of(Kernel::kMnB ? 64 : Kernel::TileN, cluster.m);
     params.k_each = k_tiles(args) / cluster.splits;
     params.k_more = k_tiles(args) % cluster.splits;
     params.one_a = a.one();
@@ -133,8 +141,8 @@ struct Adapter {
     bool const b_again = blocks_down > 1 || (b.one() && args.batch > 1);
     params.policy_a = a_again ? sm90::kKeepNormal : sm90::kEvictFirst;
     params.policy_b = b_again ? sm90::kKeepNormal : sm90::kEvictFirst;
-    bool const boxes = stores_boxes(args) && reinterpret_cast<uintptr_t>(args.d) % 16 == 0;
-    params.exchanges = cluster.splits > 1 || !boxes || args.beta != 0.0f;
+    int const n_boxes = reinterpret_cast<uintptr_t>(args.d) % 16 == 0 ? columns_in_boxes(args) : 0;
+    params.exchanges = cluster.splits > 1 || !plain_epilogue(args, n_boxes);
     if (params.exchanges && !Kernel::kExchanges) {
       return cudaErrorInvalidValue;
     }
@@ -143,6 +151,8 @@ struct Adapter {
                        args.bias,
                        args.scale_a,
                        args.scale_b,
+                       args.scale_result,
+                       args.amax,
                        args.ld_c,
                        args.ld_d,
                        args.batch_stride_c,
@@ -151,7 +161,9 @@ struct Adapter {
                        args.beta,
                        args.m,
                        args.n,
-                       boxes};
+                       n_boxes,
+                       static_cast<sm90::Addend>(args.type_c),
+                       static_cast<sm90::Addend>(args.type_bias)};
     if (cudaError_t const error =
             sm90::encode_matrices(params.a, a, 128, params.slices_a.rows, CU_TENSOR_MAP_SWIZZLE_128B);
         error != cudaSuccess) {
@@ -162,9 +174,20 @@ struct Adapter {
         error != cudaSuccess) {
       return error;
     }
-    return params.epilogue.boxes ? sm90::encode_matrices(params.d, d, Kernel::Store::kBoxBytes, Kernel::Store::kBoxRows,
-                                                         Kernel::Store::kSwizzle)
-                                 : cudaSuccess;
+    if (n_boxes == 0) {
+      return cudaSuccess;
+    }
+    sm90::Matrices const d{args.d, int64_t(n_boxes) * kD, args.m, args.batch, args.ld_d * kD, args.batch_stride_d * kD};
+    return sm90::encode_matrices(params.d, d, Kernel::Store::kBoxBytes, Kernel::Store::kBoxRows,
+                                 Kernel::Store::kSwizzle);
+  }
+
+  // `rows` of k elements; MN-major: the other way round.
+  static sm90::Matrices operand(Args const& args, void const* address, int rows, bool mn_major, int64_t leading,
+                                int64_t batch_stride) {
+    int const inner = mn_major ? rows : args.k, outer = mn_major ? args.k : rows;
+    return {address,    int64_t(inner) * kElementBytes, outer,
+            args.batch, leading * kElementBytes,        batch_stride * kElementBytes};
   }
 
   // The tactic's order: `swizzle` tiles of the direction that the raster goes along; else what reads the least.

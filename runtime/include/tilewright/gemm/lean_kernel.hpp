@@ -36,14 +36,15 @@ struct Params {
 };
 
 // `A` and `B` are the kernel's own operands: the caller's B and A where they are swapped. `Boxes` of 128 bytes of k
-// make a stage.
-template <class A, class B, class ElementD_, int TileM_, int TileN_, int Boxes_, int Stages_, Schedule kSchedule,
-          bool kSwapped_, class Sum, Activation kActivation, bool kPdl>
+// make a stage. An operand that does not have k contiguous is MN-major.
+template <class A, class B, bool kMnA_, bool kMnB_, class ElementD_, int TileM_, int TileN_, int Boxes_, int Stages_,
+          Schedule kSchedule, bool kSwapped_, class Sum, Activation kActivation, bool kPdl>
 struct Kernel {
   using ElementA = A;
   using ElementB = B;
   using ElementD = ElementD_;
   static constexpr int TileM = TileM_, TileN = TileN_, Boxes = Boxes_, Stages = Stages_;
+  static constexpr bool kMnA = kMnA_, kMnB = kMnB_;
   static constexpr bool kSwapped = kSwapped_;
   static constexpr int kTileBytesK = Boxes * 128;
   static constexpr bool kPingpong = kSchedule == Schedule::kPingpong;
@@ -53,12 +54,13 @@ struct Kernel {
   static constexpr int kRows = TileM / 64 / kDown, kColumns = TileN / kAcross;  // of 64, and of 1: a warpgroup's
   static constexpr int kThreads = (kConsumers + 1) * 128;
   static_assert(A::kBytes == B::kBytes && TileM % 64 == 0 && kColumns % 8 == 0 && TileN == kColumns * kAcross);
+  static_assert(!kMnB || kColumns % 64 == 0, "boxes of an MN-major operand have 64 rows");
 
   using Store = sm90::Epilogue<ElementD, kRows, kColumns, kSwapped, kActivation>;
   using Layout = sm90::Layout<TileM, TileN, Boxes, Stages, kConsumers * Store::kBytes>;
   using Exchange = sm90::Exchange<kRows, kColumns, kConsumers * 128>;
-  using Mainloop = sm90::Mainloop<A, B, Sum, Layout, kRows, kColumns, Boxes, Stages>;
-  using Producer = sm90::Producer<Layout, Boxes, Stages>;
+  using Mainloop = sm90::Mainloop<A, B, Sum, Layout, kRows, kColumns, Boxes, Stages, kMnA, kMnB>;
+  using Producer = sm90::Producer<Layout, Boxes, Stages, kMnA ? TileM / 64 : 0, kMnB ? TileN / 64 : 0>;
   using Params = lean::Params;
   static constexpr int kSharedBytes = Layout::kBytes;
   // Whether sums can go through the stages' memory: to be added up along k, and where the epilogue is not the plain
@@ -123,7 +125,7 @@ struct Kernel {
     if (lane == 0) {
       sm90::prefetch_map(&params.a);
       sm90::prefetch_map(&params.b);
-      if (params.epilogue.boxes) {
+      if (params.epilogue.n_boxes > 0) {
         sm90::prefetch_map(&params.d);
       }
     }

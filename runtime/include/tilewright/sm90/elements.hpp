@@ -6,6 +6,9 @@
 
 namespace tilewright::sm90 {
 
+// The type of what an epilogue adds: as a rule `kAddend` of D's element, else known when the kernel runs.
+enum class Addend : int32_t { kF32, kF16, kBf16 };
+
 namespace detail {
 
 // Elements of 16 bits in memory.
@@ -13,11 +16,19 @@ template <class Element>
 struct Half {
   static constexpr int kBytes = 2;
 
-  static __device__ __forceinline__ float load(void const* array, int64_t i) {
-    return Element::to_float(static_cast<uint16_t const*>(array)[i]);
-  }
   static __device__ __forceinline__ void store(void* array, int64_t i, float value) {
     static_cast<uint16_t*>(array)[i] = static_cast<uint16_t>(Element::pack(value, 0.0f));
+  }
+};
+
+// Elements of 8 bits in memory.
+template <class Element>
+struct Byte {
+  static constexpr int kBytes = 1;
+  static constexpr Addend kAddend = Addend::kBf16;
+
+  static __device__ __forceinline__ void store(void* array, int64_t i, float value) {
+    static_cast<uint8_t*>(array)[i] = static_cast<uint8_t>(Element::pack(value, 0.0f));
   }
 };
 
@@ -25,6 +36,7 @@ struct Half {
 
 struct F16 : detail::Half<F16> {
   static constexpr char kName[] = ".f16";
+  static constexpr Addend kAddend = Addend::kF16;
 
   static __device__ __forceinline__ float to_float(uint16_t bits) {
     float value;
@@ -41,6 +53,7 @@ struct F16 : detail::Half<F16> {
 
 struct Bf16 : detail::Half<Bf16> {
   static constexpr char kName[] = ".bf16";
+  static constexpr Addend kAddend = Addend::kBf16;
 
   static __device__ __forceinline__ float to_float(uint16_t bits) { return __uint_as_float(uint32_t{bits} << 16); }
   static __device__ __forceinline__ uint32_t pack(float low, float high) {
@@ -50,26 +63,42 @@ struct Bf16 : detail::Half<Bf16> {
   }
 };
 
-// Of operands only.
-struct E4m3 {
+// FP8 saturates: beyond its largest number it holds that one.
+struct E4m3 : detail::Byte<E4m3> {
   static constexpr char kName[] = ".e4m3";
-  static constexpr int kBytes = 1;
+
+  static __device__ __forceinline__ uint32_t pack(float low, float high) {
+    uint16_t pair;
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(high), "f"(low));
+    return pair;
+  }
 };
-struct E5m2 {
+struct E5m2 : detail::Byte<E5m2> {
   static constexpr char kName[] = ".e5m2";
-  static constexpr int kBytes = 1;
+
+  static __device__ __forceinline__ uint32_t pack(float low, float high) {
+    uint16_t pair;
+    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(high), "f"(low));
+    return pair;
+  }
 };
 
 // Of D only.
 struct F32 {
   static constexpr int kBytes = 4;
+  static constexpr Addend kAddend = Addend::kF32;
 
-  static __device__ __forceinline__ float load(void const* array, int64_t i) {
-    return static_cast<float const*>(array)[i];
-  }
   static __device__ __forceinline__ void store(void* array, int64_t i, float value) {
     static_cast<float*>(array)[i] = value;
   }
 };
+
+__device__ __forceinline__ float load(Addend type, void const* array, int64_t i) {
+  if (type == Addend::kF32) {
+    return static_cast<float const*>(array)[i];
+  }
+  uint16_t const bits = static_cast<uint16_t const*>(array)[i];
+  return type == Addend::kBf16 ? Bf16::to_float(bits) : F16::to_float(bits);
+}
 
 }  // namespace tilewright::sm90

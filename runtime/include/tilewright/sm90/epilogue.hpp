@@ -1,10 +1,13 @@
 // From the F32 accumulators of wgmma to D:
 //
-//   D = activation(alpha * scale_a * scale_b * sum + bias + beta * C)
+//   D = scale_result * activation(alpha * scale_a * scale_b * sum + bias + beta * C)
 //
-// A tile goes a piece of some columns at a time: registers, then 16-bit elements in shared memory, then a TMA store
-// that runs while the next piece is computed. Where TMA cannot store (D's rows are not aligned to 16 bytes) or has no
-// advantage (F32), threads store what they hold.
+// where scale_result, and the largest magnitude before it (amax), are FP8's alone.
+//
+// A tile goes a piece of some columns at a time: registers, then D's elements in shared memory, then a TMA store
+// that runs while the next piece is computed. TMA stores whole 16 bytes, from addresses that are multiples of them:
+// threads store what they hold where D's rows are not aligned so, the columns behind a row's last whole 16 bytes, and
+// F32, for which TMA has no advantage.
 #pragma once
 
 #include <cstdint>
@@ -32,17 +35,20 @@ __device__ __forceinline__ float activate(float x) {
 struct EpilogueParams {
   void const* c;  // null where beta is 0
   void* d;
-  void const* bias;  // along n, or null
-  float const* scale_a;
+  void const* bias;      // along n, or null
+  float const* scale_a;  // null for 1, as the next two
   float const* scale_b;
-  int64_t ld_c, ld_d;  // elements
+  float const* scale_result;  // of D of FP8
+  float* amax;                // of D of FP8: raised to the largest magnitude; or null
+  int64_t ld_c, ld_d;         // elements
   int64_t batch_stride_c, batch_stride_d;
   float alpha, beta;
   int m, n;
-  bool boxes;  // TMA stores; D is aligned for them
+  int n_boxes;  // columns that TMA stores: whole 16 bytes; 0 where D is not aligned for it
+  Addend type_c, type_bias;
 };
 
-// Columns of accumulators that are stored at a time.
+// Columns of accumulators that are stored at a time, for D of 16 bits and more. Of 8 bits, see `Epilogue::kColumns`.
 //
 // Rows of a piece lie so that stmatrix fills shared memory's banks evenly: 64, 32 or 16 elements under the swizzle of
 // that width, else an odd number of 16-byte units. Swapped, its rows have the 64 elements of a warpgroup, and it is
@@ -69,13 +75,15 @@ constexpr int piece_columns(int n, bool swapped) {
 // Of the tile of a warpgroup: 64 * Rows rows, N columns. Swapped: the accumulators' rows are D's columns.
 template <class ElementD, int Rows, int N, bool kSwapped, Activation kActivation>
 struct Epilogue {
+  static constexpr bool kEightBits = ElementD::kBytes == 1;
   static constexpr int kColumns = piece_columns(N, kSwapped);
+  static_assert(!kEightBits || kSwapped || kColumns % 32 == 0, "rows of 32 or 64 bytes are swizzled");
   static constexpr int kPieces = N / kColumns;
   static constexpr int kQuads = kColumns / 8;  // of accumulators, in a piece
-  static constexpr bool kBoxes = ElementD::kBytes == 2;
+  static constexpr bool kBoxes = ElementD::kBytes <= 2;
   static constexpr int kBuffers = Rows * kPieces > 1 && (!kSwapped || kColumns <= 56) ? 2 : 1;
   // Each warp stores its 16 rows; swapped, a warpgroup its 64 columns together, since 16 would make short rows.
-  static constexpr int kBoxBytes = kSwapped ? 128 : kColumns * 2;
+  static constexpr int kBoxBytes = (kSwapped ? 64 : kColumns) * ElementD::kBytes;
   static constexpr int kBoxRows = kSwapped ? kColumns : 16;
   static constexpr int kBufferBytes = kBoxBytes * kBoxRows;
   static constexpr int kBytes = kBoxes ? kBuffers * kBufferBytes * (kSwapped ? 1 : 4) : 0;  // of a warpgroup
@@ -89,7 +97,9 @@ struct Epilogue {
   uint32_t buffers;  // shared memory of the warp, or (swapped) of the warpgroup
   int warpgroup;     // names its barrier
   float factor;
-  bool leader;  // issues the stores
+  float result_factor = 1.0f;
+  uint32_t largest = 0;  // magnitude so far, as the bits of a float: they are in its order, NaN above all
+  bool leader;           // issues the stores
   int used = 0;
 
   __device__ __forceinline__ Epilogue(EpilogueParams const& epilogue, CUtensorMap const* d, uint32_t shared,
@@ -101,6 +111,9 @@ struct Epilogue {
     float const a = params.scale_a != nullptr ? *params.scale_a : 1.0f;
     float const b = params.scale_b != nullptr ? *params.scale_b : 1.0f;
     factor = params.alpha * a * b;
+    if constexpr (kEightBits) {
+      result_factor = params.scale_result != nullptr ? *params.scale_result : 1.0f;
+    }
   }
 
   // All of a warpgroup's sums. Its first row and column in the kernel's own plane are `row` and `column`.
@@ -119,11 +132,13 @@ struct Epilogue {
     }
   }
 
-  // A piece, 64 rows and kColumns columns, that TMA stores and to which no C is added.
+  // A piece, 64 rows and kColumns columns, that TMA stores, with a bias of the type that goes with D's and no C.
   __device__ __forceinline__ void store_piece(float (&values)[kQuads * 4], int row, int column, int matrix) {
     int const lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
-    scale(values, row + warp * 16 + lane / 4, column + lane % 4 * 2);
+    int const own_row = row + warp * 16 + lane / 4, own_column = column + lane % 4 * 2;
+    scale(values, own_row, own_column, ElementD::kAddend);
     activate_all(values);
+    scale_result(values, own_row, own_column);
     store_box_of(values, row, column, matrix, warp, lane);
   }
 
@@ -131,22 +146,32 @@ struct Epilogue {
   __device__ __forceinline__ void store_any(float (&values)[kQuads * 4], int row, int column, int matrix) {
     int const lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
     int const own_row = row + warp * 16 + lane / 4, own_column = column + lane % 4 * 2;
-    scale(values, own_row, own_column);
+    scale(values, own_row, own_column, params.type_bias);
     if (params.c != nullptr) {
       add_c(values, own_row, own_column, matrix);
     }
     activate_all(values);
+    scale_result(values, own_row, own_column);
     if constexpr (kBoxes) {
-      if (params.boxes) {
+      if (params.n_boxes > 0) {
         store_box_of(values, row, column, matrix, warp, lane);
-        return;
       }
     }
-    store_directly(values, own_row, own_column, matrix);
+    if (params.n_boxes < params.n && params.n_boxes < (kSwapped ? row + 64 : column + kColumns)) {
+      store_directly(values, own_row, own_column, matrix);
+    }
   }
 
-  // Before the CTA ends: TMA still reads the shared memory of the last pieces.
+  // Before the CTA ends: TMA still reads the shared memory of the last pieces. By all threads of the warp.
   __device__ __forceinline__ void drain() const {
+    if constexpr (kEightBits) {
+      if (params.amax != nullptr) {
+        uint32_t const of_warp = __reduce_max_sync(~0u, largest);
+        if (threadIdx.x % 32 == 0) {
+          atomicMax(reinterpret_cast<uint32_t*>(params.amax), of_warp);
+        }
+      }
+    }
     if (kBoxes && leader) {
       wait_for_stores<0>();
     }
@@ -161,7 +186,7 @@ struct Epilogue {
     return kSwapped ? row + e / 2 * 8 : column + quad * 8 + e % 2;
   }
 
-  __device__ __forceinline__ void scale(float (&values)[kQuads * 4], int row, int column) const {
+  __device__ __forceinline__ void scale(float (&values)[kQuads * 4], int row, int column, Addend type_bias) const {
 #pragma unroll
     for (float& value : values) {
       value *= factor;
@@ -170,7 +195,7 @@ struct Epilogue {
 #pragma unroll
       for (int i = 0; i < kQuads * 4; ++i) {
         int const at = column_of(row, column, i / 4, i % 4);
-        values[i] += at < params.n ? ElementD::load(params.bias, at) : 0.0f;
+        values[i] += at < params.n ? load(type_bias, params.bias, at) : 0.0f;
       }
     }
   }
@@ -181,7 +206,7 @@ struct Epilogue {
     for (int i = 0; i < kQuads * 4; ++i) {
       int const m = row_of(row, column, i / 4, i % 4), n = column_of(row, column, i / 4, i % 4);
       if (m < params.m && n < params.n) {
-        values[i] += params.beta * ElementD::load(params.c, first + m * params.ld_c + n);
+        values[i] += params.beta * load(params.type_c, params.c, first + m * params.ld_c + n);
       }
     }
   }
@@ -195,13 +220,32 @@ struct Epilogue {
     }
   }
 
+  __device__ __forceinline__ void scale_result(float (&values)[kQuads * 4], int row, int column) {
+    if constexpr (kEightBits) {
+      if (params.amax != nullptr) {
+#pragma unroll
+        for (int i = 0; i < kQuads * 4; ++i) {
+          // Beyond D there may be a bias.
+          if (row_of(row, column, i / 4, i % 4) < params.m && column_of(row, column, i / 4, i % 4) < params.n) {
+            largest = max(largest, __float_as_uint(values[i]) & 0x7FFFFFFFu);
+          }
+        }
+      }
+#pragma unroll
+      for (float& value : values) {
+        value *= result_factor;
+      }
+    }
+  }
+
+  // What TMA does not store.
   __device__ __forceinline__ void store_directly(float const (&values)[kQuads * 4], int row, int column,
                                                  int matrix) const {
     int64_t const first = matrix * params.batch_stride_d;
 #pragma unroll
     for (int i = 0; i < kQuads * 4; ++i) {
       int const m = row_of(row, column, i / 4, i % 4), n = column_of(row, column, i / 4, i % 4);
-      if (m < params.m && n < params.n) {
+      if (m < params.m && n >= params.n_boxes && n < params.n) {
         ElementD::store(params.d, first + m * params.ld_d + n, values[i]);
       }
     }
@@ -216,6 +260,26 @@ struct Epilogue {
       wait_for_stores<kBuffers - 1>();  // the last that read this buffer has
     }
     gather();
+    if constexpr (kEightBits) {
+      lay_bytes(values, buffer, warp, lane);
+    } else {
+      lay_halves(values, buffer, warp, lane);
+    }
+    fence_async_proxy();
+    gather();
+    if (leader) {
+      if constexpr (kSwapped) {
+        store_box(buffer, map, row * ElementD::kBytes, column, matrix);
+      } else {
+        store_box(buffer, map, column * ElementD::kBytes, row + warp * 16, matrix);
+      }
+      commit_stores();
+    }
+  }
+
+  // A piece of 16-bit elements into its box.
+  static __device__ __forceinline__ void lay_halves(float const (&values)[kQuads * 4], uint32_t buffer, int warp,
+                                                    int lane) {
     // Lane l gives the address of row l % 8 of matrix l / 8 of the four that one instruction stores: those of the
     // upper 8 rows and the lower 8 of one quad, then those of the next.
     int const half = lane / 8 % 2, next = lane / 16, in_matrix = lane % 8;
@@ -234,15 +298,29 @@ struct Epilogue {
         store_matrices<kSwapped>(to, x, y);
       }
     }
-    fence_async_proxy();
-    gather();
-    if (leader) {
+  }
+
+  // A piece of 8-bit elements, pairs of which go to a box without conflicts of banks: 8 rows by 8 bytes.
+  static __device__ __forceinline__ void lay_bytes(float const (&values)[kQuads * 4], uint32_t buffer, int warp,
+                                                   int lane) {
+    int const group = lane / 4, t = lane % 4;
+#pragma unroll
+    for (int quad = 0; quad < kQuads; ++quad) {
+      float const* const v = values + quad * 4;
       if constexpr (kSwapped) {
-        store_box(buffer, map, row * 2, column, matrix);
+        // Neighbours in D lie in lanes that are 4 apart. Of two such, the even one takes the pairs of D's row 2t, the
+        // odd one those of 2t + 1.
+        uint32_t const own = ElementD::pack(v[0], v[1]) | ElementD::pack(v[2], v[3]) << 16;
+        uint32_t const other = __shfl_xor_sync(~0u, own, 4);
+        uint32_t const pairs = group % 2 == 0 ? __byte_perm(own, other, 0x6240) : __byte_perm(other, own, 0x7351);
+        int const row = quad * 8 + t * 2 + group % 2, byte = group / 2 * 2;
+        store_short(buffer + place(row, warp) + byte, pairs & 0xFFFF);
+        store_short(buffer + place(row, warp) + byte + 8, pairs >> 16);
       } else {
-        store_box(buffer, map, column * 2, row + warp * 16, matrix);
+        int const byte = quad % 2 * 8 + t * 2;
+        store_short(buffer + place(group, quad / 2) + byte, ElementD::pack(v[0], v[1]));
+        store_short(buffer + place(group + 8, quad / 2) + byte, ElementD::pack(v[2], v[3]));
       }
-      commit_stores();
     }
   }
 

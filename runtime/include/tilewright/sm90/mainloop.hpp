@@ -38,7 +38,9 @@ struct PromotedSum {
   static constexpr bool kPromotes = true;
 };
 
-template <class A, class B, class Sum, class Layout, int Rows, int N, int Boxes, int Stages>
+// `kMnA`, `kMnB`: the operand is MN-major.
+template <class A, class B, class Sum, class Layout, int Rows, int N, int Boxes, int Stages, bool kMnA = false,
+          bool kMnB = false>
 struct Mainloop {
   static constexpr int kCount = N / 2;  // accumulators of 64 rows
 
@@ -122,16 +124,22 @@ struct Mainloop {
 
   // 128 bytes of k: four instructions for each 64 rows. `sum`: whether there is a sum already.
   __device__ __forceinline__ void multiply(int box, bool sum, float (&d)[Rows][kCount]) {
-    uint64_t const a = swizzled_descriptor(Layout::a(shared, at.stage) + box * Layout::kBoxA + first_row * 128);
-    uint64_t const b = swizzled_descriptor(Layout::b(shared, at.stage) + box * Layout::kBoxB + first_column * 128);
+    uint64_t const a = descriptor<kMnA>(Layout::a(shared, at.stage) + box * Layout::kBoxA + first_row * 128);
+    uint64_t const b = descriptor<kMnB>(Layout::b(shared, at.stage) + box * Layout::kBoxB + first_column * 128);
 #pragma unroll
     for (int step = 0; step < 4; ++step) {
 #pragma unroll
       for (int r = 0; r < Rows; ++r) {
-        // In units of 16 bytes: 32 bytes of k, 64 rows of 128 bytes.
-        wgmma<A, B, N>(d[r], a + step * 2 + r * 512, b + step * 2, sum || (box > 0 && !Sum::kPromotes) || step > 0);
+        // In units of 16 bytes: 32 bytes of k (of an MN-major operand, 16 lines of 128 bytes); 64 rows of 128 bytes.
+        wgmma<A, B, N, kMnA, kMnB>(d[r], a + step * (kMnA ? 128 : 2) + r * 512, b + step * (kMnB ? 128 : 2),
+                                   sum || (box > 0 && !Sum::kPromotes) || step > 0);
       }
     }
+  }
+
+  template <bool kMn>
+  static __device__ __forceinline__ uint64_t descriptor(uint32_t address) {
+    return kMn ? swizzled_descriptor_mn(address) : swizzled_descriptor(address);
   }
 
   static __device__ __forceinline__ void hold_all(float (&values)[Rows][kCount]) {

@@ -15,7 +15,7 @@ struct Load {
   CUtensorMap const* map;
   uint64_t policy;
   uint32_t offset;  // in a box, of this CTA's slice
-  int row;          // its first row in the tile
+  int row;          // its first row in the tile; of an MN-major operand, its first k in a box
   int turns, turn;  // whole k tiles in turn: those where the count of k tiles, modulo `turns`, is `turn`
   uint16_t sharers;
 
@@ -30,7 +30,8 @@ struct Load {
         sharers(ctas) {}
 };
 
-template <class Layout, int Boxes, int Stages>
+// `BoxesMnA`, `BoxesMnB`: boxes of 64 rows in an MN-major operand's tile; 0 where it is K-major.
+template <class Layout, int Boxes, int Stages, int BoxesMnA = 0, int BoxesMnB = 0>
 struct Producer {
   uint32_t shared;
   Position<Stages> at{};
@@ -40,15 +41,13 @@ struct Producer {
   template <bool kShareA, bool kShareB>
   __device__ __forceinline__ void run(Load const& a, Load const& b, int first, int tiles, int a_row, int b_row,
                                       int a_matrix, int b_matrix) {
-    int byte = first * Boxes * 128;
-    a_row += a.row;
-    b_row += b.row;
+    int byte = first * Boxes * 128;  // of k
     for (int i = 0; i < tiles; ++i) {
       uint32_t const full = Layout::full(shared, at.stage);
       barrier_wait(Layout::empty(shared, at.stage), at.phase ^ 1);
       barrier_expect(full, Layout::kStageA + Layout::kStageB);
-      issue<kShareA>(a, Layout::a(shared, at.stage), Layout::kBoxA, full, byte, a_row, a_matrix);
-      issue<kShareB>(b, Layout::b(shared, at.stage), Layout::kBoxB, full, byte, b_row, b_matrix);
+      issue<kShareA, BoxesMnA>(a, Layout::a(shared, at.stage), Layout::kBoxA, full, byte, a_row, a_matrix);
+      issue<kShareB, BoxesMnB>(b, Layout::b(shared, at.stage), Layout::kBoxB, full, byte, b_row, b_matrix);
       byte += Boxes * 128;
       if constexpr (kShareA || kShareB) {
         count = (count + 1) & (kMostCtas - 1);  // turns are powers of two
@@ -58,7 +57,7 @@ struct Producer {
   }
 
  private:
-  template <bool kShare>
+  template <bool kShare, int BoxesMn>
   __device__ __forceinline__ void issue(Load const& load, uint32_t stage, int box_bytes, uint32_t full, int byte,
                                         int row, int matrix) {
     if constexpr (kShare) {
@@ -69,11 +68,24 @@ struct Producer {
 #pragma unroll
     for (int box = 0; box < Boxes; ++box) {
       uint32_t const to = stage + box * box_bytes + load.offset;
-      if constexpr (kShare) {
-        copy_box_to(load.sharers, to, load.map, full, byte + box * 128, row, matrix, load.policy);
+      if constexpr (BoxesMn == 0) {
+        copy<kShare>(load, to, full, byte + box * 128, row + load.row, matrix);
       } else {
-        copy_box(to, load.map, full, byte + box * 128, row, matrix, load.policy);
+#pragma unroll
+        for (int rows = 0; rows < BoxesMn; ++rows) {  // elements are of 2 bytes: 64 of k to a box
+          copy<kShare>(load, to + rows * 8192, full, row * 2 + rows * 128, byte / 2 + box * 64 + load.row, matrix);
+        }
       }
+    }
+  }
+
+  template <bool kShare>
+  static __device__ __forceinline__ void copy(Load const& load, uint32_t to, uint32_t full, int byte, int row,
+                                              int matrix) {
+    if constexpr (kShare) {
+      copy_box_to(load.sharers, to, load.map, full, byte, row, matrix, load.policy);
+    } else {
+      copy_box(to, load.map, full, byte, row, matrix, load.policy);
     }
   }
 };

@@ -42,6 +42,10 @@ __device__ __forceinline__ void load_words(uint32_t address, uint32_t (&words)[4
                : "memory");
 }
 
+__device__ __forceinline__ void store_short(uint32_t address, uint32_t value) {
+  asm volatile("st.shared.u16 [%0], %1;" ::"r"(address), "h"(static_cast<uint16_t>(value)) : "memory");
+}
+
 __device__ __forceinline__ void store_word(uint32_t address, uint32_t value) {
   asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
 }

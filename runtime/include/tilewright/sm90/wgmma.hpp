@@ -1,5 +1,5 @@
 // wgmma: what our sm_90a kernels share of it, and the form whose operands both come from shared memory,
-// D[64, N] += A[64, k] B[N, k]^T with 32 bytes of k.
+// D[64, N] += A[64, k] B[N, k]^T with 32 bytes of k. Operands of 16 bits lie K-major or MN-major, others K-major.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,15 @@ __device__ __forceinline__ uint64_t swizzled_descriptor(uint32_t address) {
   constexpr uint64_t kEightRows = uint64_t{1024 >> 4} << 32;  // bytes from 8 rows to the next 8
   constexpr uint64_t kLeading = uint64_t{1} << 16;            // without meaning under this swizzle
   return kSwizzle128 | kEightRows | kLeading | ((address & 0x3FFFF) >> 4);
+}
+
+// The same for an MN-major operand of 16 bits: boxes of 64 of its rows (128 bytes), each with 64 of k, one after the
+// other. `address` is that of a box, but for steps of 8 of k.
+__device__ __forceinline__ uint64_t swizzled_descriptor_mn(uint32_t address) {
+  constexpr uint64_t kSwizzle128 = uint64_t{1} << 62;
+  constexpr uint64_t kEightOfK = uint64_t{1024 >> 4} << 32;  // bytes from 8 of k to the next 8
+  constexpr uint64_t kNextBox = uint64_t{8192 >> 4} << 16;
+  return kSwizzle128 | kEightOfK | kNextBox | ((address & 0x3FFFF) >> 4);
 }
 
 __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
@@ -45,19 +54,17 @@ __device__ __forceinline__ void hold(uint32_t (&registers)[Count]) {
 
 namespace detail {
 
-// 16-bit operands say that neither is transposed; 8-bit ones cannot be.
-template <int kBytes>
-struct Shape;
-template <>
-struct Shape<2> {
-  static constexpr char kDepth[] = "k16", kEnd[] = ", 0, 0";
+// 16-bit operands say whether they are transposed, that is MN-major; 8-bit ones cannot be.
+template <int kBytes, bool kMnA, bool kMnB>
+struct Shape {
+  static constexpr char kDepth[] = "k16", kEnd[] = {',', ' ', kMnA ? '1' : '0', ',', ' ', kMnB ? '1' : '0', 0};
 };
 template <>
-struct Shape<1> {
+struct Shape<1, false, false> {
   static constexpr char kDepth[] = "k32", kEnd[] = "";
 };
 
-template <class A, class B, int N>
+template <class A, class B, int N, bool kMnA, bool kMnB>
 struct WgmmaShared;
 
 // Accumulators, four (8 columns) at a time, as operands of the assembly and as its text.
@@ -129,14 +136,14 @@ struct WgmmaShared;
 
 // The numbers are those of the operands that follow the N/2 accumulators.
 #define TILEWRIGHT_WGMMA(N, X, Y, SUM, DEPTH, TYPE_A, TYPE_B, END)                                                    \
-  template <class A, class B>                                                                                         \
-  struct WgmmaShared<A, B, N> {                                                                                       \
+  template <class A, class B, bool kMnA, bool kMnB>                                                                   \
+  struct WgmmaShared<A, B, N, kMnA, kMnB> {                                                                           \
+    using Form = Shape<A::kBytes, kMnA, kMnB>;                                                                        \
     static __device__ __forceinline__ void run(float (&d)[N / 2], uint64_t a, uint64_t b, int sum) {                  \
       asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #SUM ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N "%" #DEPTH  \
                    ".f32%" #TYPE_A "%" #TYPE_B " {" TILEWRIGHT_TEXT_##N "}, %" #X ", %" #Y ", p, 1, 1%" #END ";\n}\n" \
                    : TILEWRIGHT_D_##N                                                                                 \
-                   : "l"(a), "l"(b), "r"(sum), "C"(Shape<A::kBytes>::kDepth), "C"(A::kName), "C"(B::kName),           \
-                     "C"(Shape<A::kBytes>::kEnd));                                                                    \
+                   : "l"(a), "l"(b), "r"(sum), "C"(Form::kDepth), "C"(A::kName), "C"(B::kName), "C"(Form::kEnd));     \
     }                                                                                                                 \
   };
 
@@ -244,9 +251,9 @@ TILEWRIGHT_WGMMA(256, 128, 129, 130, 131, 132, 133, 134)
 
 // D = A B^T, plus D where `sum`. `a` and `b` describe 64 and N rows of shared memory. Thread t of quad g of warp w
 // holds, in d[4j] and d[4j+1], row 16w+g, columns 8j+2t and 8j+2t+1 of D; in d[4j+2] and d[4j+3] those of row 16w+g+8.
-template <class A, class B, int N>
+template <class A, class B, int N, bool kMnA = false, bool kMnB = false>
 __device__ __forceinline__ void wgmma(float (&d)[N / 2], uint64_t a, uint64_t b, bool sum) {
-  detail::WgmmaShared<A, B, N>::run(d, a, b, sum);
+  detail::WgmmaShared<A, B, N, kMnA, kMnB>::run(d, a, b, sum);
 }
 
 }  // namespace tilewright::sm90

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tilewright.device import DeviceProperties
+from tilewright.interface.declaration import TMA_BYTES
 from tilewright.ops.common.estimates import Estimate
 from tilewright.ops.common.family import Family
 from tilewright.ops.common.fitting import misfit_cluster, misfit_splits, splittings
 from tilewright.ops.common.tactics import MATRIX_SETTINGS, Tactic, misfit_settings, rearranged
 from tilewright.ops.gemm import cost, cost_lean, lean
-from tilewright.ops.gemm.problem import Kind, Problem
+from tilewright.ops.gemm.problem import Kind, Problem, addends
 from tilewright.ops.gemm.words import WORDS
 from tilewright.table import KernelRecord
 
@@ -28,13 +29,20 @@ def misfit_options(record: KernelRecord, kind: Kind) -> str | None:
         return "it adds no bias"
     if kind.c and config["c"] == "none":
         return "it adds no C"
+    for name, type_ in (("C", kind.c_type), ("bias", kind.bias_type)):
+        if type_ and not (lean.is_lean(record) and record.facts["splits"]):
+            return f"it adds no {name} of {type_}, but of {addends(kind.a, kind.d)[0]}"
     if config["fast_accum"] and not kind.fast_accum:
         return "it sums with fast accumulation, which the call does not allow"
     return None
 
 
 def misfit_extents(record: KernelRecord, problem: Problem) -> str | None:
-    """None where the kernel takes the problem's extents, else the reason."""
+    """None where the kernel takes the problem's extents and alignment, else the reason."""
+    if lean.is_lean(record):
+        return lean.misfit_extents(record, problem)
+    if problem.alignment % TMA_BYTES:
+        return f"its C, D and bias are aligned to {TMA_BYTES} bytes, not {problem.alignment}"
     alignment = record.facts["alignment"]
     for matrix, extent in problem.contiguous_extents().items():
         if extent % alignment[matrix]:
@@ -63,6 +71,13 @@ def candidates(record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
     return splittings(record, problem.k)
 
 
+def alignments(record: KernelRecord) -> dict[str, int]:
+    """Bytes that a kernel asks of the addresses of what it adds and of D."""
+    if lean.is_lean(record):
+        return {} if record.facts["splits"] else {"out": TMA_BYTES}
+    return dict.fromkeys(("c", "out", "bias"), TMA_BYTES)
+
+
 def idle(record: KernelRecord, problem: Problem) -> bool:
     """Whether the kernel looks for a bias that the problem has not; lean ones are told at run time."""
     return bool(record.config["bias"]) and not problem.bias and not lean.is_lean(record)
@@ -77,7 +92,7 @@ def estimator(
     if lean.is_lean(record):
         return cost_lean.estimator(record, problem, device)
     weigh = cost.estimator(record, problem, device)
-    if not lean.takes(problem):
+    if not lean.may_be_lean(problem.a):
         return weigh
 
     def behind(tactic: Tactic) -> Estimate:

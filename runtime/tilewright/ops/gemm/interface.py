@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from tilewright.interface.declaration import TMA_BYTES, Combinations, Interface, Matrix, Number, Packed
+from tilewright.interface.declaration import Code, Combinations, Interface, Matrix, Number, Packed
 from tilewright.ops.common.tactics import MATRIX_TACTIC
-from tilewright.ops.gemm.problem import OUTPUTS
+from tilewright.ops.gemm.problem import ADDENDS, OUTPUTS
 from tilewright.ops.gemm.words import WORDS
+
+_ENUMS = """
+// What C and the bias are of.
+typedef enum tilewright_addend {
+  TILEWRIGHT_ADDEND_F32 = 0,
+  TILEWRIGHT_ADDEND_F16 = 1,
+  TILEWRIGHT_ADDEND_BF16 = 2,
+  TILEWRIGHT_ADDEND_S32 = 3,  // of CUTLASS's kernels alone, of which all are D's
+} tilewright_addend;
+"""
 
 INTERFACE = Interface(
     words=WORDS,
     text="""
 Arguments of a `gemm` kernel, in the caller's terms:
 
-  D[m,n] = activation(alpha * scale_a * scale_b * A[m,k] B[k,n] + beta * C[m,n] + bias[n])
+  D[m,n] = scale_result * activation(alpha * scale_a * scale_b * A[m,k] B[k,n] + beta * C[m,n] + bias[n])
 
 A kernel compiled with swapped operands swaps them itself; nothing here changes for it.
 """,
@@ -30,16 +40,28 @@ A kernel compiled with swapped operands swaps them itself; nothing here changes 
         ),
         Matrix(
             "c", "[m, n], n contiguous; null where beta is 0; may be d",
-            rows="m", columns="n", batch="batch", single=True, type="d", twin="out", unread_if_zero="beta",
+            rows="m", columns="n", batch="batch", single=True, type=lambda problem: problem.type_of_c,
+            alignment=1, twin="out", unread_if_zero="beta",
         ),
         Matrix(
             "out", "[m, n], n contiguous", field="d",
-            rows="m", columns="n", batch="batch", single=True, type="d", written=True,
+            rows="m", columns="n", batch="batch", single=True, type="d", alignment=1, written=True,
         ),
-        Packed("bias", "n elements of D's type, or null", extents=("n",), type="d", alignment=TMA_BYTES),
+        Packed("bias", "n elements, or null", extents=("n",), type=lambda problem: problem.type_of_bias),
         Packed("scale_a", "one device float, or null for 1", type="f32"),
         Packed("scale_b", "one device float, or null for 1", type="f32"),
+        Packed("scale_result", "one device float, or null for 1: of D of FP8", type="f32"),
+        Packed(
+            "amax",
+            "of D of FP8: one device float, raised to the largest magnitude before scale_result; or null",
+            type="f32", written=True,
+        ),
     ),
     numbers=(Number("alpha", "of the product"), Number("beta", "of C")),
+    codes=(
+        Code("type_c", "tilewright_addend", lambda problem: ADDENDS.index(problem.type_of_c)),
+        Code("type_bias", "tilewright_addend", lambda problem: ADDENDS.index(problem.type_of_bias)),
+    ),
+    enums=_ENUMS,
     tactic=MATRIX_TACTIC,
 )  # fmt: skip

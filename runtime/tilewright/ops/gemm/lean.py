@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 
+from tilewright.interface.declaration import TMA_BYTES
 from tilewright.ops.common.fitting import misfit_cluster
 from tilewright.ops.common.tactics import MATRIX_SETTINGS, Tactic, extents, misfit_settings
 from tilewright.ops.gemm.problem import Problem
 from tilewright.table import KernelRecord
+from tilewright.types import bytes_of
 
 MOST_BLOCKS = 8  # of a cluster, with those that split k
 CLUSTERS = ("", "2x1", "1x2", "4x1", "1x4", "2x2")  # that a first selection weighs
@@ -21,9 +23,24 @@ def is_lean(record: KernelRecord) -> bool:
     return bool(record.config.get("mainloop") == "lean")
 
 
-def takes(problem: Problem) -> bool:
-    """Whether there may be a lean kernel: for operands of 16 bits or FP8 that have k contiguous."""
-    return problem.layout == "tn" and problem.a in ("bf16", "f16", "e4m3", "e5m2")
+def may_be_lean(a: str) -> bool:
+    """Whether there may be a lean kernel for operands of a type: of 16 bits, or FP8."""
+    return a in ("bf16", "f16", "e4m3", "e5m2")
+
+
+def misfit_extents(record: KernelRecord, problem: Problem) -> str | None:
+    """None where the kernel takes the problem's extents and alignment, else the reason.
+
+    TMA loads any extents, and stores whole 16 bytes; threads store the rest, of sums that go through the
+    stages' memory.
+    """
+    row = problem.n * bytes_of(problem.d)
+    if record.facts["splits"] or not (row % TMA_BYTES or problem.alignment % TMA_BYTES):
+        return None
+    return (
+        f"it stores D by TMA alone: rows of {row} bytes, aligned to {problem.alignment}, "
+        f"are no multiples of {TMA_BYTES}"
+    )
 
 
 def misfit(tactic: Tactic, record: KernelRecord) -> str | None:

@@ -19,7 +19,7 @@ from tilewright.ops.gemm.problem import FP8, Problem
 ERROR = "error norm {:.2e} against float64"  # what `check` answers
 
 # What an error norm may be: D's rounding, and what sums lose (fast FP8 sums most).
-_TOLERANCES = {"bf16": 4e-3, "f16": 2e-3, "f32": 2e-3, "s32": 0.0}
+_TOLERANCES = {"bf16": 4e-3, "f16": 2e-3, "f32": 2e-3, "s32": 0.0, "e4m3": 4e-2, "e5m2": 8e-2}
 _FAST_TOLERANCE = 4e-5  # times the square root of k, of the error norm; half to two thirds is measured
 _RATIO_TOLERANCE = 0.01  # of the norms' ratio at most, so that a wrong alpha shows whatever sums lose
 _REFERENCE_ROWS = 512  # of D that are checked, spread over it
@@ -36,6 +36,7 @@ class Operands:
     scale: torch.Tensor | None = None
     c: torch.Tensor | None = None
     bias: torch.Tensor | None = None
+    scale_result: torch.Tensor | None = None
 
     def poison(self) -> None:
         measuring.poison(self.out)
@@ -45,7 +46,7 @@ class Operands:
         return gemm(
             self.a, self.b, out=self.out, scale_a=self.scale, scale_b=self.scale, tactic=tactic,
             activation=self.problem.activation, fast_accum=self.problem.fast_accum,
-            c=self.c, beta=0 if self.c is None else 1, bias=self.bias,
+            c=self.c, beta=0 if self.c is None else 1, bias=self.bias, scale_result=self.scale_result,
         )  # fmt: skip
 
     def check(self) -> float:
@@ -53,7 +54,8 @@ class Operands:
 
         Raises WrongResultError where the norm of the error, or the ratio of the norms, is too far off.
         """
-        return check(self.problem, self.a, self.b, self.out, c=self.c, bias=self.bias)
+        scale = 1.0 if self.scale_result is None else float(self.scale_result)
+        return check(self.problem, self.a, self.b, self.out, c=self.c, bias=self.bias, scale_result=scale)
 
 
 def make_operands(problem: Problem, device: DeviceProperties, seed: int = 0) -> list[Operands]:
@@ -69,23 +71,26 @@ def _make(problem: Problem, generator: torch.Generator) -> Operands:
     shape = (problem.batch, problem.m, problem.n) if problem.batch > 1 else (problem.m, problem.n)
     out = torch.empty(shape, dtype=dtype_of(problem.d), device="cuda")
     scale = torch.ones((), device="cuda") if problem.a in FP8 else None
-    c = _added(tuple(shape), problem, generator) if problem.c else None
-    bias = _added((problem.n,), problem, generator) if problem.bias else None
-    return Operands(problem, a, b, out, scale, c, bias)
+    c = _added(tuple(shape), problem.type_of_c, generator) if problem.c else None
+    bias = _added((problem.n,), problem.type_of_bias, generator) if problem.bias else None
+    # So that results are about 16: FP8 holds those of five deviations.
+    scale_result = torch.tensor(16 / math.sqrt(problem.k), device="cuda") if problem.d in FP8 else None
+    return Operands(problem, a, b, out, scale, c, bias, scale_result)
 
 
 def _copy(first: Operands) -> Operands:
     """Strides stay: a matrix is dense, whichever of its sides is contiguous."""
     a, b = first.a.clone(), first.b.clone()
     c = None if first.c is None else first.c.clone()
-    return Operands(first.problem, a, b, torch.empty_like(first.out), first.scale, c, first.bias)
+    out = torch.empty_like(first.out)
+    return Operands(first.problem, a, b, out, first.scale, c, first.bias, first.scale_result)
 
 
-def _added(shape: tuple[int, ...], problem: Problem, generator: torch.Generator) -> torch.Tensor:
-    """C, or a bias: of D's type."""
-    if problem.d == "s32":
+def _added(shape: tuple[int, ...], dtype: str, generator: torch.Generator) -> torch.Tensor:
+    """C, or a bias."""
+    if dtype == "s32":
         return torch.randint(-128, 128, shape, generator=generator, device="cuda", dtype=torch.int32)
-    return torch.randn(shape, generator=generator, device="cuda").to(dtype_of(problem.d))
+    return torch.randn(shape, generator=generator, device="cuda").to(dtype_of(dtype))
 
 
 def _random(
@@ -106,11 +111,17 @@ def peer(problem: Problem) -> Peer[Operands] | None:
     if problem.activation != "none" or problem.c or problem.bias:
         return None
     if problem.a in FP8:
-        if problem.batch > 1:
+        if problem.batch > 1 or (problem.a, problem.b) == ("e5m2", "e5m2"):  # cuBLAS has no such product
             return None
         dtype = dtype_of(problem.d)
         return "torch._scaled_mm", lambda x: torch._scaled_mm(
-            x.a, x.b, scale_a=x.scale, scale_b=x.scale, out_dtype=dtype, use_fast_accum=problem.fast_accum
+            x.a,
+            x.b,
+            scale_a=x.scale,
+            scale_b=x.scale,
+            scale_result=x.scale_result,
+            out_dtype=dtype,
+            use_fast_accum=problem.fast_accum,
         )
     if problem.a == "s8":
         if problem.batch > 1 or problem.m <= 16:  # torch refuses fewer rows
@@ -134,6 +145,7 @@ def check(
     *,
     c: torch.Tensor | None = None,
     bias: torch.Tensor | None = None,
+    scale_result: float = 1.0,
 ) -> float:
     """As `Operands.check`, of a D that is `found`."""
     step = max(1, problem.m // _REFERENCE_ROWS)
@@ -142,14 +154,14 @@ def check(
         wanted += c[..., ::step, :].double()
     if bias is not None:
         wanted += bias.double()
-    wanted = ACTIVATED[problem.activation](wanted)
+    wanted = ACTIVATED[problem.activation](wanted) * scale_result
     value = found[..., ::step, :].double()
     norm = float(wanted.norm())
     error = float((value - wanted).norm()) / norm
     ratio = float(value.norm()) / norm
     fast = _FAST_TOLERANCE * math.sqrt(problem.k) if problem.fast_accum else 0.0
     tolerance = _TOLERANCES[problem.d] + fast
-    ratio_tolerance = min(tolerance, _RATIO_TOLERANCE)
+    ratio_tolerance = min(tolerance, _RATIO_TOLERANCE)  # roundings of FP8 too cancel out
     if not (error <= tolerance and abs(ratio - 1) <= ratio_tolerance):  # a NaN fails
         raise WrongResultError(
             f"{problem}: error norm {error:.2e}, norm ratio {ratio:.6f}; "

@@ -9,18 +9,31 @@ from tilewright.ops.common.problem import Told
 from tilewright.ops.common.products import product_extents
 from tilewright.types import bits
 
+FP8 = ("e4m3", "e5m2")
+_OF_FP8 = ("bf16", "f16", "f32", *FP8)
 # A and B, and the types that D may have: the first is the default.
 OUTPUTS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("bf16", "bf16"): ("bf16", "f32"),
     ("f16", "f16"): ("f16", "f32"),
-    ("e4m3", "e4m3"): ("bf16", "f16", "f32"),
-    ("e5m2", "e4m3"): ("bf16", "f16", "f32"),
+    ("e4m3", "e4m3"): _OF_FP8,
+    ("e5m2", "e4m3"): _OF_FP8,
+    ("e4m3", "e5m2"): _OF_FP8,
+    ("e5m2", "e5m2"): _OF_FP8,
     ("tf32", "tf32"): ("f32",),
     ("s8", "s8"): ("s32",),
 }
-FP8 = ("e4m3", "e5m2")
+ADDENDS = ("f32", "f16", "bf16", "s32")  # types of C and the bias, in the order of tilewright_addend
 ACTIVATIONS = ("none", "relu", "gelu", "silu")
 INTEGER_ACTIVATIONS = ("none", "relu")  # of D of s32
+
+
+def addends(a: str, d: str) -> tuple[str, ...]:
+    """The types that C and the bias may have, the first by default: D's, or any floating-point one of more
+    than 8 bits where the operands are of 16 bits or FP8."""
+    if a in ("tf32", "s8"):
+        return (d,)
+    default = "bf16" if d in FP8 else d
+    return (default, *(one for one in ("bf16", "f16", "f32") if one != default))
 
 
 class Kind(NamedTuple):
@@ -34,11 +47,15 @@ class Kind(NamedTuple):
     bias: bool
     activation: str
     fast_accum: bool
+    c_type: str
+    bias_type: str
 
 
 @dataclass(frozen=True, slots=True)
 class Problem(Told):
     """D[m,n] = activation(alpha * scale_a * scale_b * A[m,k] B[k,n] + beta * C[m,n] + bias[n]).
+
+    Of FP8, D is multiplied by scale_result before it is rounded.
 
     `layout` is as BLAS writes it, A then B: A is `t` where k is contiguous (row-major), B is `n` where
     k is contiguous (column-major). D is row-major.
@@ -56,6 +73,25 @@ class Problem(Told):
     bias: bool = False
     activation: str = "none"
     fast_accum: bool = False  # FP8: sums may stay in the tensor core
+    c_type: str = ""  # "" stands for the first of `addends`
+    bias_type: str = ""
+    alignment: int = (
+        16  # bytes that addresses, rows and matrices of C, D and the bias are multiples of, up to 16
+    )
+
+    def __post_init__(self) -> None:
+        usual = addends(self.a, self.d)[0]
+        for name in ("c_type", "bias_type"):
+            if getattr(self, name) == usual:
+                object.__setattr__(self, name, "")
+
+    @property
+    def type_of_c(self) -> str:
+        return self.c_type or addends(self.a, self.d)[0]
+
+    @property
+    def type_of_bias(self) -> str:
+        return self.bias_type or addends(self.a, self.d)[0]
 
     @property
     def a_k_major(self) -> bool:
@@ -72,7 +108,10 @@ class Problem(Told):
 
     @property
     def kind(self) -> Kind:
-        return Kind(self.a, self.b, self.d, self.layout, self.c, self.bias, self.activation, self.fast_accum)
+        return Kind(
+            self.a, self.b, self.d, self.layout, self.c, self.bias, self.activation, self.fast_accum,
+            self.c_type if self.c else "", self.bias_type if self.bias else "",
+        )  # fmt: skip
 
     @property
     def flops(self) -> int:
@@ -82,7 +121,7 @@ class Problem(Told):
     def bytes(self) -> int:
         """Bytes that memory must move at least: each matrix once."""
         operands = self.m * self.k * bits(self.a) + self.n * self.k * bits(self.b)
-        outputs = self.m * self.n * bits(self.d) * (2 if self.c else 1)
+        outputs = self.m * self.n * (bits(self.d) + (bits(self.type_of_c) if self.c else 0))
         return self.batch * (operands + outputs) // 8
 
     def contiguous_extents(self) -> dict[str, int]:
@@ -106,8 +145,8 @@ class Problem(Told):
         extras = [
             word
             for word, present in (
-                ("c", self.c),
-                ("bias", self.bias),
+                (f"c of {self.c_type}" if self.c_type else "c", self.c),
+                (f"bias of {self.bias_type}" if self.bias_type else "bias", self.bias),
                 (self.activation, self.activation != "none"),
                 ("fast_accum", self.fast_accum),
             )

@@ -6,7 +6,7 @@ And what tuned files say of a kind of problem.
 from __future__ import annotations
 
 from tilewright.ops.common.row import ALIGNMENT, CLUSTER, SCHEDULER, SHARED_BYTES, TILE, C
-from tilewright.ops.gemm.problem import ACTIVATIONS, OUTPUTS
+from tilewright.ops.gemm.problem import ACTIVATIONS, ADDENDS, OUTPUTS
 from tilewright.schema import Anything, Array, Boolean, Enum, Integer, Object, Union, fields
 
 _TYPE = Enum(tuple(sorted({name for types, d in OUTPUTS.items() for name in (*types, *d)})))
@@ -44,5 +44,6 @@ KIND = Object(
         "layout": _LAYOUT,
         "activation": Enum(ACTIVATIONS),
         **fields(("c", "bias", "fast_accum"), Boolean()),
+        **fields(("c_type", "bias_type"), Enum(("", *ADDENDS))),
     }
 )

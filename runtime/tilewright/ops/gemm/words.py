@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from tilewright.ops.common.products import MATRIX_EXTENTS
 from tilewright.ops.common.words import Choice, Fields, Flag, Types, Words
-from tilewright.ops.gemm.problem import ACTIVATIONS, FP8, INTEGER_ACTIVATIONS, OUTPUTS, Problem
+from tilewright.ops.gemm.problem import ACTIVATIONS, FP8, INTEGER_ACTIVATIONS, OUTPUTS, Problem, addends
 
-NAMES = ("bf16", "f16", "fp8", "e5m2", "tf32", "s8")  # of pairs of types
-_PAIRS = {a: {"a": a, "b": b} for a, b in OUTPUTS}
+NAMES = ("bf16", "f16", "fp8", "e5m2", "e4m3xe5m2", "e5m2xe5m2", "tf32", "s8")  # of pairs of types
+_PAIRS = {a: {"a": a, "b": b} for a, b in OUTPUTS if b != "e5m2"}
+_BY_E5M2 = {f"{a}x{b}": {"a": a, "b": b} for a, b in OUTPUTS if b == "e5m2"}
 
 
 def _outputs(fields: Fields) -> tuple[str, ...]:
     return OUTPUTS[fields["a"], fields["b"]]
+
+
+def _addends(fields: Fields) -> tuple[str, ...]:
+    return addends(fields["a"], fields["d"])
 
 
 def _activations(fields: Fields) -> tuple[str, ...]:
@@ -28,19 +33,22 @@ WORDS = Words(
         default="bf16",
         fields={
             **_PAIRS,
+            **_BY_E5M2,
             "fp8": _PAIRS["e4m3"],
             "fp16": _PAIRS["f16"],
             "f32": _PAIRS["tf32"],
             "int8": _PAIRS["s8"],
         },
         wanted=f"one of {', '.join(NAMES)} is",
-        help="Of A and B: bf16 (default), f16, fp8 (e4m3), e5m2 (B is e4m3), tf32, s8.",
+        help="Of A and B: bf16 (default), f16, fp8 (e4m3), e5m2 (B is e4m3), e4m3xe5m2, e5m2xe5m2, tf32, s8.",
     ),
     others=(
         Choice("out_dtype", "Of D. Default: the operands' (FP8: bf16).", _outputs, field="d"),
         Choice("layout", "Of A and B: tn (default), tt, nn, nt.", ("tn", "tt", "nn", "nt")),
         Flag("c", "Add C."),
+        Choice("c_dtype", "Of C. Default: D's (FP8: bf16).", _addends, field="c_type"),
         Flag("bias", "Add a bias."),
+        Choice("bias_dtype", "Of the bias. Default: D's (FP8: bf16).", _addends, field="bias_type"),
         Choice("activation", f"{', '.join(ACTIVATIONS)}.", _activations),
         Flag(
             "fast_accum",
