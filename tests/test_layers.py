@@ -32,9 +32,9 @@ def imports(name: str, source: str, known: Mapping[str, object]) -> set[str]:
     """The known modules that a module imports.
 
     Every import statement counts: at the top, in a function (done when it is called), under TYPE_CHECKING
-    (never done). So does `import_module` of a text, in which `{x}` stands for any part of a module's name
-    (`{__name__}` for what it is). What does not count: that a module's packages are imported with it, and
-    `import_module` of what a variable holds.
+    (never done). So does `ops.part` of any family, and `import_module` of a text, in which `{x}` stands for
+    any part of a module's name (`{__name__}` for what it is). What does not count: that a module's packages
+    are imported with it, and `import_module` of what a variable holds.
     """
     found: set[str] = set()
     for node in ast.walk(ast.parse(source)):
@@ -44,6 +44,10 @@ def imports(name: str, source: str, known: Mapping[str, object]) -> set[str]:
             assert node.level == 0, f"{name}: a relative import"
             whole = {f"{node.module}.{one.name}" for one in node.names}
             found |= {one if one in known else str(node.module) for one in whole}
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("part", "ops.part"):
+            module = node.args[1]  # of any family's package
+            assert isinstance(module, ast.Constant), f"{name}: which module of a family is not known"
+            found |= {one for one in known if re.fullmatch(rf"tilewright\.ops\.\w+\.{module.value}", one)}
         elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
             text = node.args[0]
             if isinstance(text, ast.JoinedStr):

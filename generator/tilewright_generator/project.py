@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from tilewright import outside
 from tilewright.spelling import did_you_mean, listed
 from tilewright_generator.errors import UsageError
 
@@ -32,13 +33,14 @@ class Project:
 
     @property
     def templates(self) -> list[Path]:
-        """Where templates are looked for: the project's own first, then those that come with tilewright."""
-        return [self.root / "templates", *_OUR_TEMPLATES]
+        """Where templates are looked for: the project's own first, then those that come with tilewright, and
+        with families from outside."""
+        return [self.root / "templates", *_installed()]
 
     def owns(self, template: Path) -> bool:
-        """Whether a template is the project's own, and not one that comes with tilewright."""
+        """Whether a template is the project's own, and not one that is installed."""
         found = template.resolve()
-        return not any(found.is_relative_to(folder.resolve()) for folder in _OUR_TEMPLATES)
+        return not any(found.is_relative_to(folder.resolve()) for folder in _installed())
 
     @property
     def schemas(self) -> Path:
@@ -92,6 +94,10 @@ def tables_folder(root: str | Path | None = None) -> Path:
         if root is not None:
             raise
         return paths.generated_dir()
+
+
+def _installed() -> tuple[Path, ...]:
+    return (*_OUR_TEMPLATES, *outside.folders("templates"))
 
 
 def _nearest(start: Path) -> Path:

@@ -24,21 +24,21 @@ if TYPE_CHECKING:
     from tilewright.device import DeviceProperties as DeviceProperties
     from tilewright.errors import TilewrightError as TilewrightError
     from tilewright.listing import kernels as kernels
-    from tilewright.ops.blockscaled_gemm import mm_mxfp4 as mm_mxfp4
-    from tilewright.ops.blockscaled_gemm import mm_mxfp8 as mm_mxfp8
-    from tilewright.ops.blockscaled_gemm import mm_mxfp8_mxfp4 as mm_mxfp8_mxfp4
-    from tilewright.ops.blockscaled_gemm import mm_nvfp4 as mm_nvfp4
-    from tilewright.ops.gemm import gemm as gemm
+    from tilewright.ops.blockscaled_gemm.op import mm_mxfp4 as mm_mxfp4
+    from tilewright.ops.blockscaled_gemm.op import mm_mxfp8 as mm_mxfp8
+    from tilewright.ops.blockscaled_gemm.op import mm_mxfp8_mxfp4 as mm_mxfp8_mxfp4
+    from tilewright.ops.blockscaled_gemm.op import mm_nvfp4 as mm_nvfp4
     from tilewright.ops.gemm.einsum import einsum as einsum
-    from tilewright.ops.quantize import dequantize_fp8_blockwise as dequantize_fp8_blockwise
-    from tilewright.ops.quantize import dequantize_mxfp4 as dequantize_mxfp4
-    from tilewright.ops.quantize import dequantize_mxfp8 as dequantize_mxfp8
-    from tilewright.ops.quantize import dequantize_nvfp4 as dequantize_nvfp4
-    from tilewright.ops.quantize import quantize_fp8_blockwise as quantize_fp8_blockwise
-    from tilewright.ops.quantize import quantize_mxfp4 as quantize_mxfp4
-    from tilewright.ops.quantize import quantize_mxfp8 as quantize_mxfp8
-    from tilewright.ops.quantize import quantize_nvfp4 as quantize_nvfp4
-    from tilewright.ops.scale_columns import scale_columns as scale_columns
+    from tilewright.ops.gemm.op import gemm as gemm
+    from tilewright.ops.quantize.op import dequantize_fp8_blockwise as dequantize_fp8_blockwise
+    from tilewright.ops.quantize.op import dequantize_mxfp4 as dequantize_mxfp4
+    from tilewright.ops.quantize.op import dequantize_mxfp8 as dequantize_mxfp8
+    from tilewright.ops.quantize.op import dequantize_nvfp4 as dequantize_nvfp4
+    from tilewright.ops.quantize.op import quantize_fp8_blockwise as quantize_fp8_blockwise
+    from tilewright.ops.quantize.op import quantize_mxfp4 as quantize_mxfp4
+    from tilewright.ops.quantize.op import quantize_mxfp8 as quantize_mxfp8
+    from tilewright.ops.quantize.op import quantize_nvfp4 as quantize_nvfp4
+    from tilewright.ops.scale_columns.op import scale_columns as scale_columns
     from tilewright.prepared import plan as plan
     from tilewright.registry import Registry as Registry
     from tilewright.tuning.session import tune as tune
@@ -84,7 +84,7 @@ def __getattr__(name: str) -> Any:
         stand_ins = importlib.import_module("tilewright.stand_ins")
         if name in _MODULES:
             raise stand_ins.needs_torch(name) from None
-        return stand_ins.stand_in(f"{home}.op" if home.startswith("tilewright.ops.") else home, name)
+        return stand_ins.stand_in(home, name)
     globals()[name] = value
     return value
 
@@ -94,15 +94,14 @@ def __dir__() -> list[str]:
 
 
 def _ops() -> dict[str, str]:
-    """The package that lists each op among its OPS: each family's says which are its own."""
+    """The module of each op: a family's package lists among its OPS which are its own."""
     ops = importlib.import_module("tilewright.ops")
-    packages = (f"{ops.__name__}.{family}" for family in ops.names())
-    return {op: home for home in packages for op in importlib.import_module(home).OPS}
+    return {op: f"{home}.op" for home in ops.packages().values() for op in importlib.import_module(home).OPS}
 
 
 def _ops_of(name: str) -> str:
     """What to call instead, where `name` is a family's and its ops have other names."""
     if name.startswith("_"):
         return ""
-    ops = [op for op, home in _ops().items() if home.rpartition(".")[2] == name]
+    ops = [op for op, home in _ops().items() if home.split(".")[-2] == name]
     return f": the ops of that family are {', '.join(f'{__name__}.{op}' for op in ops)}" if ops else ""

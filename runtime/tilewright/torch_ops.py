@@ -9,11 +9,7 @@ without doing so, such as one that loads an exported program:
 
 from __future__ import annotations
 
-import importlib
-
 from tilewright import ops
 
 for _family in ops.names():
-    _package = importlib.import_module(f"tilewright.ops.{_family}")
-    for _name in _package.OPS:
-        getattr(_package, _name)
+    ops.part(_family, "op")

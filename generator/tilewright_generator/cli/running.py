@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from tilewright import ops
 from tilewright_generator.cli import answers
 from tilewright_generator.errors import UsageError
 from tilewright_generator.project import Project
@@ -97,7 +97,7 @@ def _measure(current: Context, name: str, problem: Any, tactic: Tactic | None, i
 
     device = current.device(torch.cuda.current_device())
     (chosen, *_), _ = current.load(family_of(name), problem, device, tactic)
-    of_family = import_module(f"tilewright.ops.{name}.measuring")
+    of_family = ops.part(name, "measuring")
     operands = of_family.make_operands(problem, device)
     error = measuring.checked(operands[0], chosen)
     ours = measuring.seconds(operands, chosen, iters)

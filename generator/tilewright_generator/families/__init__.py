@@ -1,10 +1,12 @@
-"""Families of kernels. Each is a package in this folder that exposes `FAMILY`; no other code names it."""
+"""Families of kernels. Each is a package in this folder that exposes `FAMILY`, or the module `generator` of
+one that another distribution brings (`tilewright.outside`); no other code names it."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from pkgutil import iter_modules
 
+from tilewright import ops, outside
 from tilewright.spelling import did_you_mean
 from tilewright_generator.errors import InternalError, UsageError
 from tilewright_generator.families.family import Family
@@ -14,26 +16,33 @@ _registered: dict[str, Family] = {}
 
 
 def register(family: Family) -> None:
-    """Add a family that is defined outside this package; its name must be new."""
-    if _registered.setdefault(family.name, family) is not family or family.name in _packaged():
+    """Add a family of this process alone; its name must be new."""
+    if _registered.setdefault(family.name, family) is not family or family.name in _installed():
         raise InternalError(f"the family {family.name!r} is registered twice")
 
 
 def names() -> list[str]:
     """Every family's name, sorted, without importing any."""
-    return sorted({*_packaged(), *_registered})
+    return sorted({*_installed(), *_registered})
 
 
 def get(name: str) -> Family:
     """The family called `name`; `UsageError` if there is none."""
     if name in _registered:
         return _registered[name]
-    if name not in _packaged():
+    if name not in _installed():
         known = names()
         hint = did_you_mean(name, known) if len(known) > 1 else ""
         raise UsageError(f"no family {quoted(name)} (there are: {', '.join(known)}){hint}")
-    family: Family = import_module(f"{__name__}.{name}").FAMILY
+    if name in _packaged():
+        family: Family = import_module(f"{__name__}.{name}").FAMILY
+    else:
+        family = ops.part(name, "generator").FAMILY
     return family
+
+
+def _installed() -> list[str]:
+    return [*_packaged(), *outside.homes()]
 
 
 def _packaged() -> list[str]:

@@ -7,11 +7,11 @@ import os
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from typing import Any
 
 import torch
 
+from tilewright import ops
 from tilewright.benchmarking.comparing import Meter
 from tilewright.device import DeviceProperties, driver
 from tilewright.errors import GpuLostError, LaunchError, MeasureError, TilewrightError
@@ -28,7 +28,7 @@ def on_gpu(family: str, device: DeviceProperties, iters: int, seed: int) -> Mete
 
     Each tactic's D is checked against the reference before it is timed.
     """
-    of_family = import_module(f"tilewright.ops.{family}.measuring")
+    of_family = ops.part(family, "measuring")
 
     def timer(problem: Any) -> Timer:
         with refusals(f"operands of {problem}"):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tilewright import outside
 from tilewright.build.keys import digest
 from tilewright.table import KernelRecord
 
@@ -57,13 +58,18 @@ def kernel_command(
         f"-ccbin={host}",
         *(f"-Xcompiler={flag}" for flag in host_flags),
         *flags,
-        f"-I{include}",
+        *_includes(include),
         f"-I{toolchain.cutlass}",
         *(() if launcher else _REPRODUCIBLE),
         *_OUTPUTS,
         "-c",
         str(source),
     ]
+
+
+def _includes(include: Path) -> list[str]:
+    """Of tilewright's headers, and those of families from outside."""
+    return [f"-I{each}" for each in (include, *outside.folders("include"))]
 
 
 def table_flags() -> tuple[str, ...]:
@@ -75,7 +81,7 @@ def table_command(toolchain: Toolchain, include: Path, ffi: Path, source: Path) 
     return [
         *toolchain.host,
         *_TABLE_FLAGS,
-        f"-I{include}",
+        *_includes(include),
         f"-isystem{ffi}",
         f"-isystem{toolchain.include}",
         *_OUTPUTS,

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from tilewright import reading
+from tilewright import outside, reading
 from tilewright.errors import BuildError, UnreadableFileError
 from tilewright.schema import Anything, Object, String, fields
 
@@ -50,7 +50,7 @@ class HeaderSet:
     """
 
     def __init__(self, include: Path) -> None:
-        self.include = include
+        self._folders = (include, *outside.folders("include"))
         self._files: dict[str, tuple[str, frozenset[str]]] = {}  # name -> sha256, names it includes
 
     def reached(self, source: bytes) -> dict[str, str]:
@@ -78,12 +78,18 @@ class HeaderSet:
     def digest(reached: Mapping[str, str]) -> str:
         return digest(*(f"{name} {sha256}" for name, sha256 in reached.items()))
 
+    def path(self, name: str) -> Path:
+        """Where a header is: with tilewright's, or with those of a family from outside."""
+        found = (folder / name for folder in self._folders if (folder / name).exists())
+        return next(found, self._folders[0] / name)
+
     def _file(self, name: str) -> tuple[str, frozenset[str]]:
         if name not in self._files:
+            path = self.path(name)
             try:
-                data = reading.contents(self.include / name)
+                data = reading.contents(path)
             except FileNotFoundError:
-                raise BuildError(f"{self.include / name}: No such file or directory") from None
+                raise BuildError(f"{path}: No such file or directory") from None
             except UnreadableFileError as error:
                 raise BuildError(error.message) from None
             self._files[name] = hashlib.sha256(data).hexdigest(), frozenset(_included(data))

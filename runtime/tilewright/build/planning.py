@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tilewright import reading
+from tilewright import outside, reading
 from tilewright.build import commands, shell_text
 from tilewright.build.cutlass import satisfies
 from tilewright.build.keys import digest, files_digest, tree_digest
@@ -227,7 +227,7 @@ class Planner:
     def _inputs(self, source: Path, sha256: str, headers: dict[str, str]) -> dict[str, str]:
         return {
             str(source.resolve()): sha256,
-            **{str(self.include / name): each for name, each in headers.items()},
+            **{str(self._headers.path(name)): each for name, each in headers.items()},
         }
 
     def _roots(self, extra: Path) -> list[str]:
@@ -238,6 +238,7 @@ def _check_paths(toolchain: Toolchain, store: Store, include: Path) -> None:
     """Raises where nvcc cannot be given a path that all units share."""
     words = {
         "the folder of headers": include,
+        **{f"the folder of headers of {each.parent.name}": each for each in outside.folders("include")},
         "the folder of CUTLASS headers": toolchain.cutlass,
         "the path of nvcc": toolchain.nvcc,
     }

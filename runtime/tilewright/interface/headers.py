@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-import pkgutil
 import sys
 from collections.abc import Iterator
-from importlib import import_module
-from importlib.util import find_spec
 from textwrap import wrap
 
-from tilewright import ops, paths
+from tilewright import ops, outside, paths
 from tilewright.interface.arguments import members
 from tilewright.interface.declaration import Interface
 
@@ -77,15 +74,16 @@ def _commented(member: str, what: str) -> Iterator[str]:
 def main() -> None:
     """Writes the headers of all families; with --check, exits with 1 where one is stale instead."""
     stale = []
-    for found in pkgutil.iter_modules(ops.__path__, "tilewright.ops."):
-        if not found.ispkg or find_spec(f"{found.name}.interface") is None:
-            continue
-        interface: Interface = import_module(f"{found.name}.interface").INTERFACE
-        path = paths.include_dir() / "tilewright" / interface.family / "args.h"
+    for family in ops.names():
+        interface: Interface = ops.part(family, "interface").INTERFACE
+        home = outside.homes().get(family)
+        include = paths.include_dir() if home is None else home / "include"
+        path = include / "tilewright" / family / "args.h"
         text = arguments_header(interface)
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             stale.append(str(path))
             if "--check" not in sys.argv:
+                path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text, encoding="utf-8", newline="\n")
     if stale and "--check" in sys.argv:
         raise SystemExit(f"not as declared: {', '.join(stale)}")

@@ -1,28 +1,47 @@
 """One package per family; `tilewright.<op>` is the function of that name in the package whose `OPS` lists it.
 
-A package imports torch with the op, not before.
+A package imports torch with the op, not before. Families of other distributions are packages elsewhere
+(`tilewright.outside`).
 """
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from tilewright import outside
 
 if TYPE_CHECKING:
     from tilewright.ops.common.words import Words
     from tilewright.schema import Schema
 
 
-def names() -> list[str]:
-    """The families, sorted: every package here but `common`."""
+@cache
+def packages() -> dict[str, str]:
+    """The package of each family, by its name: every one here but `common`, and those from outside."""
     import pkgutil  # noqa: PLC0415 (some of the first lookup's milliseconds)
 
-    return [one.name for one in pkgutil.iter_modules(__path__) if one.ispkg and one.name != "common"]
+    ours = [one.name for one in pkgutil.iter_modules(__path__) if one.ispkg and one.name != "common"]
+    found = {name: f"{outside.NAMESPACE}.{name}" for name in outside.homes()}
+    return dict(sorted((found | {name: f"{__name__}.{name}" for name in ours}).items()))
+
+
+def names() -> list[str]:
+    """The families, sorted."""
+    return list(packages())
+
+
+def part(name: str, module: str) -> Any:
+    """A module of a family's package. Raises ModuleNotFoundError where there is none."""
+    package = packages().get(name, f"{__name__}.{name}")
+    found = ".".join((package, module))
+    return import_module(found)
 
 
 def words_of(name: str) -> Words[Any]:
     """The words in which a family's problems are asked for."""
-    words: Words[Any] = import_module(f"{__name__}.{name}.words").WORDS
+    words: Words[Any] = part(name, "words").WORDS
     return words
 
 
@@ -33,14 +52,14 @@ def default_name() -> str:
 
 def targets_of(name: str) -> tuple[str, ...]:
     """The targets that a spec of a family may name."""
-    targets: tuple[str, ...] = import_module(f"{__name__}.{name}.row").TARGETS
+    targets: tuple[str, ...] = part(name, "row").TARGETS
     return targets
 
 
 def kind_of(name: str) -> Schema:
     """What tuned files hold of a family's kinds of problems: any of the problem's fields but extents and
     alignment."""
-    kind: Schema = import_module(f"{__name__}.{name}.row").KIND
+    kind: Schema = part(name, "row").KIND
     return kind
 
 
@@ -48,7 +67,7 @@ def row_of(name: str) -> dict[str, Schema]:
     """What rows of a family's tables hold in `config` and in `facts`; nothing is known of one without an
     op."""
     try:
-        row = import_module(f"{__name__}.{name}.row")
+        row = part(name, "row")
     except ModuleNotFoundError:
         return {}
     return {"config": row.CONFIG, "facts": row.FACTS}

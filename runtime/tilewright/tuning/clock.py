@@ -5,12 +5,11 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 import torch
 
-from tilewright import timing
+from tilewright import ops, timing
 from tilewright.benchmarking.measuring import refusals
 from tilewright.device import DeviceProperties
 from tilewright.ops.common import measuring
@@ -35,7 +34,7 @@ class GpuClock:
     def __init__(self, family: str, problem: Any, device: DeviceProperties, seed: int) -> None:
         torch.cuda.empty_cache()  # what the problem before has left: its operands were of other sizes
         with refusals(f"operands of {problem}"):
-            of_family = import_module(f"tilewright.ops.{family}.measuring")
+            of_family = ops.part(family, "measuring")
             self._operands = of_family.make_operands(problem, device, seed)
             torch.cuda.synchronize()
         self._least = timing.rotations(problem.bytes, device.l2_bytes, least=2)

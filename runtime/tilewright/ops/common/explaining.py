@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+from tilewright import ops
 from tilewright.builds import jit_allowed
 from tilewright.errors import ArgumentError, NoKernelError
 from tilewright.spelling import wrapped
@@ -175,7 +176,7 @@ def _copied(
         if find_spec(f"tilewright.ops.{family.name}.planning"):  # of families that are not described whole
             planning = import_module(f"tilewright.ops.{family.name}.planning")
             return planning.copied(context, problem, device) if hasattr(planning, "copied") else None
-        import_module(f"tilewright.ops.{family.name}.op")
+        ops.part(family.name, "op")
         from tilewright.interface.placement import Arguments  # noqa: PLC0415 (it needs torch)
         from tilewright.interface.publish import published  # noqa: PLC0415
 
