@@ -14,16 +14,15 @@ from host_modules import (
     HOST_SCALE_COLUMNS_ROWS,
     Built,
     build_host_library,
+    host_context,
     make_blockscaled_row,
     make_row,
     write_table,
 )
 from quantize_rows import HOST_QUANTIZE_ROWS
 
-from tilewright import context as contexts
 from tilewright.context import Context
-from tilewright.device import B300, H200
-from tilewright.registry import Registry
+from tilewright.device import B300
 from tilewright.table import KernelRecord
 
 _NEED_TORCH = [
@@ -111,36 +110,26 @@ def host_generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def host(host_library: Path, host_generated: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Context]:
-    """A context in which `tilewright.gemm` runs host kernels on CPU tensors, as if on an H200."""
-    monkeypatch.setenv("TILEWRIGHT_JIT", "0")
-    lacking = ("host_absent",)
-    registry = Registry(host_generated, libraries=lambda module: [Built(host_library, lacking)])
-    with contexts.use(Context(registry, described=H200)) as context:
-        yield context
+    """For `tilewright.gemm`, as if on an H200."""
+    yield from host_context(host_generated, host_library, monkeypatch, ("host_absent",))
 
 
 @pytest.fixture
 def blackwell(
     host_blockscaled_library: Path, host_generated: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Context]:
-    """A context in which the block-scaled ops run host kernels on CPU tensors, as if on a B300."""
-    monkeypatch.setenv("TILEWRIGHT_JIT", "0")
-    built = Built(host_blockscaled_library, ("host_nvfp4_absent",))
-    registry = Registry(host_generated, libraries=lambda module: [built])
-    with contexts.use(Context(registry, described=B300)) as context:
-        yield context
+    """For the block-scaled products, as if on a B300."""
+    lacking = ("host_nvfp4_absent",)
+    yield from host_context(host_generated, host_blockscaled_library, monkeypatch, lacking, B300)
 
 
 @pytest.fixture
 def hopper(
     host_quantize_library: Path, host_generated: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Context]:
-    """A context in which the quantising ops run host kernels on CPU tensors, as if on an H200."""
-    monkeypatch.setenv("TILEWRIGHT_JIT", "0")
-    built = Built(host_quantize_library, ("host_to_nvfp4_f16_absent",))
-    registry = Registry(host_generated, libraries=lambda module: [built])
-    with contexts.use(Context(registry, described=H200)) as context:
-        yield context
+    """For the ops that quantise, as if on an H200."""
+    lacking = ("host_to_nvfp4_f16_absent",)
+    yield from host_context(host_generated, host_quantize_library, monkeypatch, lacking)
 
 
 @pytest.fixture(scope="session")
@@ -154,8 +143,5 @@ def host_scale_columns_library(tmp_path_factory: pytest.TempPathFactory) -> Path
 def scale_columns_host(
     host_scale_columns_library: Path, host_generated: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Context]:
-    """A context in which `tilewright.scale_columns` runs a host kernel on CPU tensors, as if on an H200."""
-    monkeypatch.setenv("TILEWRIGHT_JIT", "0")
-    registry = Registry(host_generated, libraries=lambda module: [Built(host_scale_columns_library)])
-    with contexts.use(Context(registry, described=H200)) as context:
-        yield context
+    """For `tilewright.scale_columns`, as if on an H200."""
+    yield from host_context(host_generated, host_scale_columns_library, monkeypatch)

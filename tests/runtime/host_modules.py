@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import jinja2
+import pytest
 
-from tilewright import paths
+from tilewright import context as contexts
+from tilewright import outside, paths
+from tilewright.context import Context
+from tilewright.device import H200, DeviceProperties
+from tilewright.registry import Registry
 from tilewright.table import KernelRecord
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -161,6 +167,20 @@ class Built:
         return record.name not in self.lacking and record.sha256 == f"sha of {record.name}"
 
 
+def host_context(
+    generated: Path,
+    library: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    lacking: tuple[str, ...] = (),
+    device: DeviceProperties = H200,
+) -> Iterator[Context]:
+    """A context in which ops run host kernels on CPU tensors, as if on `device`; `lacking` are not built."""
+    monkeypatch.setenv("TILEWRIGHT_JIT", "0")
+    registry = Registry(generated, libraries=lambda module: [Built(library, lacking)])
+    with contexts.use(Context(registry, described=device)) as context:
+        yield context
+
+
 def build_host_library(folder: Path, family: str, rows: list[dict[str, Any]], kernels: str) -> Path:
     """host_FAMILY.so: the family's real table template, linked with kernels that run on the host."""
     import tvm_ffi  # noqa: PLC0415 (only for where its headers are)
@@ -175,8 +195,9 @@ def build_host_library(folder: Path, family: str, rows: list[dict[str, Any]], ke
     ffi = Path(tvm_ffi.__file__).parent
     command = [
         "g++", "-std=c++17", "-O1", "-Wall", "-Werror", "-fPIC", "-fvisibility=hidden", "-shared",
-        "-DTILEWRIGHT_DEVICE_TYPE=kDLCPU", f"-I{paths.include_dir()}", f"-isystem{ffi / 'include'}",
-        str(folder / "table.cc"), str(Path(__file__).with_name(kernels)),
+        "-DTILEWRIGHT_DEVICE_TYPE=kDLCPU",
+        *(f"-I{include}" for include in (paths.include_dir(), *outside.folders("include"))),
+        f"-isystem{ffi / 'include'}", str(folder / "table.cc"), str(Path(__file__).parent / kernels),
         "-o", str(library), f"-L{ffi / 'lib'}", "-ltvm_ffi", "-Wl,-Bsymbolic",
     ]  # fmt: skip
     subprocess.run(command, check=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from textwrap import wrap
 
 from tilewright import ops, outside, paths
@@ -71,14 +72,19 @@ def _commented(member: str, what: str) -> Iterator[str]:
     yield f"  {member}"
 
 
+def path_of(family: str) -> Path:
+    """Where the header of a family's arguments is."""
+    home = outside.homes().get(family)
+    include = paths.include_dir() if home is None else home / "include"
+    return include / "tilewright" / family / "args.h"
+
+
 def main() -> None:
     """Writes the headers of all families; with --check, exits with 1 where one is stale instead."""
     stale = []
     for family in ops.names():
         interface: Interface = ops.part(family, "interface").INTERFACE
-        home = outside.homes().get(family)
-        include = paths.include_dir() if home is None else home / "include"
-        path = include / "tilewright" / family / "args.h"
+        path = path_of(family)
         text = arguments_header(interface)
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             stale.append(str(path))

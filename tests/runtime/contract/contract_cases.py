@@ -3,8 +3,8 @@
 A family brings a module `<family>_calls.py`: `HOST`, the fixture whose kernels compute its calls on the CPU,
 and `CALLS`, for each of its ops the functions that make the arguments of a call, by name. Between them, the
 calls of a family bring all tensors of its ops, those that are written included. `FREE`, if it is there: the
-operands of which a call may bring any number of elements, whatever the others are. A family from outside
-adds its module to `MODULES`. Everything else that the tests know of an op follows from its signature and its
+operands of which a call may bring any number of elements, whatever the others are. Of a family from outside
+the module is anywhere on sys.path. All else that the tests know of an op follows from its signature and its
 declaration.
 """
 
@@ -14,7 +14,7 @@ import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -27,8 +27,7 @@ from tilewright.interface.op import Op
 from tilewright.interface.publish import published
 
 MODULES: dict[str, ModuleType] = {
-    path.name.removesuffix("_calls.py"): import_module(path.stem)
-    for path in sorted(Path(__file__).parent.glob("*_calls.py"))
+    family: import_module(f"{family}_calls") for family in ops.names() if find_spec(f"{family}_calls")
 }
 MORE_ROOM = 4096  # bytes behind a moved tensor: scale factors may have padding behind them
 

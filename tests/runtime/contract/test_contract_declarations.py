@@ -13,7 +13,7 @@ from contract_cases import MODULES, ops_of
 from tilewright import ops, paths
 from tilewright.interface.arguments import struct
 from tilewright.interface.declaration import Interface
-from tilewright.interface.headers import arguments_header
+from tilewright.interface.headers import arguments_header, path_of
 from tilewright.ops.families import family_of
 
 FAMILIES = pytest.mark.parametrize("family", ops.names())
@@ -33,8 +33,7 @@ def test_every_op_is_called_by_these_tests(family: str) -> None:
 @FAMILIES
 def test_the_header_of_the_arguments_is_as_declared(family: str) -> None:
     """Where this fails: `python -m tilewright.interface.headers`."""
-    path = paths.include_dir() / "tilewright" / family / "args.h"
-    assert arguments_header(interfaces(family)[0]) == path.read_text(encoding="utf-8")
+    assert arguments_header(interfaces(family)[0]) == path_of(family).read_text(encoding="utf-8")
     layouts = {tuple((name, str(of)) for name, of in struct(one)._fields_[:-1]) for one in interfaces(family)}
     assert len(layouts) == 1, "ops of one family fill different structs"
 
@@ -53,7 +52,8 @@ def test_a_compiler_lays_the_arguments_out_as_python_does(family: str, tmp_path:
     lines = ["#include <cstddef>", f'#include "tilewright/{family}/args.h"']
     source = tmp_path / "layout.cc"
     source.write_text("\n".join([*lines, *(f"static_assert({one});" for one in told)]) + "\n")
-    command = ["g++", "-std=c++17", "-fsyntax-only", f"-I{paths.include_dir()}", str(source)]
+    includes = (f"-I{folder}" for folder in (paths.include_dir(), path_of(family).parents[2]))
+    command = ["g++", "-std=c++17", "-fsyntax-only", *includes, str(source)]
     subprocess.run(command, check=True)
 
 
