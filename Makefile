@@ -6,13 +6,14 @@ KERNEL := gemm_sm90_bf16_bf16_f32_bf16_tn_64x32x128_1x1_pingpong_swap
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 GPU := $(shell command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi --list-gpus 2>/dev/null | grep -c GPU)
 
-.PHONY: help run test lint format clean
+.PHONY: help run test lint format lines clean
 
 help:
 	@echo "make run     generate, plan, check, build one kernel, and run it where there is a GPU"
 	@echo "make test    lint, types and all tests (GPU tests skip without a GPU)"
 	@echo "make lint    ruff, mypy, clang-format"
 	@echo "make format  ruff and clang-format, in place"
+	@echo "make lines   lines of host code by family, beside those of an earlier revision"
 
 # The real specs, end to end. torch is installed only where there is a GPU to run on.
 run: $(VENV)/.run
@@ -37,6 +38,9 @@ format: $(VENV)/.test
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	git ls-files '*.hpp' '*.h' '*.cu' ':!generated' | xargs $(BIN)/clang-format -i
+
+lines: $(VENV)/.run
+	$(BIN)/python benchmarks/host_lines.py
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
