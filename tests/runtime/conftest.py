@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from grouped_rows import HOST_GROUPED_ROWS
 from host_modules import (
     HOST_BLOCKSCALED_ROWS,
     HOST_ROWS,
@@ -28,6 +29,7 @@ from tilewright.table import KernelRecord
 _NEED_TORCH = [
     "test_binding.py", "test_blockscaled_arguments.py", "test_blockscaled_op.py",
     "test_blockscaled_reference.py", "test_deep_gemm.py", "test_einsum.py", "test_gemm_op.py",
+    "test_grouped_gemm.py",
     "test_prepared.py", "test_quantize_arguments.py",
     "test_quantize_op.py", "test_quantize_reference.py", "test_quantize_torch.py", "test_scale_factors.py",
     "test_torch_compiled.py", "test_torch_ops.py",
@@ -104,6 +106,7 @@ def host_generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_table(folder, "host_gemm", HOST_ROWS)
     write_table(folder, "host_blockscaled", HOST_BLOCKSCALED_ROWS, "blockscaled_gemm")
     write_table(folder, "host_quantize", HOST_QUANTIZE_ROWS, "quantize")
+    write_table(folder, "host_grouped_gemm", HOST_GROUPED_ROWS, "grouped_gemm")
     write_table(folder, "host_scale_columns", HOST_SCALE_COLUMNS_ROWS, "scale_columns")
     return folder
 
@@ -145,3 +148,17 @@ def scale_columns_host(
 ) -> Iterator[Context]:
     """For `tilewright.scale_columns`, as if on an H200."""
     yield from host_context(host_generated, host_scale_columns_library, monkeypatch)
+
+
+@pytest.fixture(scope="session")
+def host_grouped_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("host_grouped")
+    return build_host_library(folder, "grouped_gemm", HOST_GROUPED_ROWS, "host_grouped_kernels.cc")
+
+
+@pytest.fixture
+def grouped(
+    host_grouped_library: Path, host_generated: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Context]:
+    """For scaled and grouped products, as if on an H200."""
+    yield from host_context(host_generated, host_grouped_library, monkeypatch)

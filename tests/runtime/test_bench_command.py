@@ -91,7 +91,8 @@ def test_a_dry_run_needs_no_torch() -> None:
         (["ultra", "rest"], "no kernel meets ultra"),
         (
             ["pdl=true", "rest"],
-            "takes kernels of blockscaled_gemm, gemm, quantize, scale_columns: --family says which",
+            "takes kernels of blockscaled_gemm, gemm, grouped_gemm, quantize, scale_columns: "
+            "--family says which",
         ),
         (["k_tile=768", "arch=sm_100f", "--family", "gemm"], "no kernel meets k_tile=768"),
         (["k_tile=768", "layout=tn"], "no field 'layout'"),

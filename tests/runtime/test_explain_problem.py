@@ -95,8 +95,8 @@ def test_words_of_a_problem(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (
             ["gemmm", *SHAPE],
-            "begins with gemmm; one of blockscaled_gemm, gemm, quantize, scale_columns is wanted; "
-            "did you mean 'gemm'?",
+            "begins with gemmm; one of blockscaled_gemm, gemm, grouped_gemm, quantize, scale_columns is "
+            "wanted; did you mean 'gemm'?",
         ),
         (["gemm", "bf16", "m=1", "n=8"], "k not given"),
         (["gemm", "bf16", "m=0", "n=8", "k=8"], "m 0: a number from 1"),

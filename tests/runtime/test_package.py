@@ -99,7 +99,8 @@ def test_kernels() -> None:
         (
             "x",
             {},
-            "family: there are no kernels of x; there are: blockscaled_gemm, gemm, quantize, scale_columns",
+            "family: there are no kernels of x; there are: "
+            "blockscaled_gemm, gemm, grouped_gemm, quantize, scale_columns",
         ),
         ("gemm", {"tiel": 1}, "tiel: is no field of gemm's kernels; did you mean 'tile'?"),
     ],

@@ -21,7 +21,7 @@ FAMILIES = ops.names()
 
 
 def test_families_are_the_packages_with_ops() -> None:
-    assert FAMILIES == ["blockscaled_gemm", "gemm", "quantize", "scale_columns"]
+    assert FAMILIES == ["blockscaled_gemm", "gemm", "grouped_gemm", "quantize", "scale_columns"]
     assert [name for name in FAMILIES if ops.words_of(name).default] == [ops.default_name()]
 
 

@@ -188,7 +188,7 @@ class Interface:
 
     @property
     def extents(self) -> tuple[str, ...]:
-        return tuple(extent.name for extent in self.words.extents)
+        return tuple(extent.name for extent in self.words.extents if not extent.hint)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -50,14 +50,20 @@ class Placement:
     copies: frozenset[str] = frozenset()
 
 
-def as_it_lies(interface: Interface, arguments: Arguments, addresses: Mapping[str, int]) -> Placement:
-    """Nothing is copied. Raises AlignmentError for an operand that TMA, or the binding, does not take."""
+def as_it_lies(
+    interface: Interface,
+    arguments: Arguments,
+    addresses: Mapping[str, int],
+    judged: Collection[str] = (),
+) -> Placement:
+    """Nothing is copied. Raises AlignmentError for an operand that TMA, or the binding, does not take; of
+    those whose strides the family has `judged`, for an address."""
     for operand in interface.operands:
         name = operand.name
         if addresses.get(name, operand.alignment) % operand.alignment:
             raise AlignmentError(name, f"its address is not a multiple of {operand.alignment} bytes")
         view = arguments.matrices.get(name)
-        if isinstance(operand, Matrix) and view is not None:
+        if isinstance(operand, Matrix) and view is not None and name not in judged:
             reason = view.misplaced(operand.inner(arguments.problem))
             if reason is not None:
                 raise AlignmentError(name, reason)

@@ -28,6 +28,7 @@ from tilewright.reference.comparison import (
 )
 from tilewright.reference.formats import FORMATS, Format, find_format
 from tilewright.reference.fusions import rms_norm, silu_mul
+from tilewright.reference.grouping import grouped_product, groups_of_rows
 from tilewright.reference.multiplication import magnitude, product
 from tilewright.reference.quantization import dequantize, nvfp4_global_scale, quantize, valid_rows
 
@@ -50,6 +51,8 @@ __all__ = [
     "encode_ue8m0",
     "error_bounds",
     "find_format",
+    "grouped_product",
+    "groups_of_rows",
     "magnitude",
     "nvfp4_global_scale",
     "pack_e2m1",

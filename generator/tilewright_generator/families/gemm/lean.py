@@ -1,60 +1,35 @@
-"""What is legal for a `gemm` kernel with a mainloop of ours, and the shared memory as `sm90/pipeline.hpp` and
-`sm90/epilogue.hpp` lay it out. Every generated file asserts the total against the compiler's.
-"""
+"""What is legal for a `gemm` kernel with a mainloop of ours, and its shared memory
+(`families/lean_tiles.py`)."""
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
 
+from tilewright_generator.families import lean_tiles
 from tilewright_generator.families.gemm.config import GemmConfig, bits, k_contiguous, lean
+from tilewright_generator.families.lean_tiles import (
+    BARRIER_BYTES,
+    BOX_BYTES,
+    MOST_STAGES,
+    SHARED_MEMORY,
+    Warpgroups,
+    cooperative,
+    piece_columns,
+)
 from tilewright_generator.families.rule import HARDWARE, OURS, Rule, rule
 
-BOX_BYTES = 128  # of k: a row of a box of TMA, under the 128-byte swizzle
-_SHARED_MEMORY = 232_448  # bytes one thread block may use: 227 KiB of the SM's 228
-_MOST_STAGES = 16  # more in flight than any load takes
-_BARRIERS = 16  # bytes of a stage's two
 _ACCUMULATORS = 176  # of a thread's 232 registers; beyond, the compiler spills
 
 
-class Warpgroups(NamedTuple):
-    """How the consumer warpgroups divide a tile."""
-
-    consumers: int
-    rows: int  # of each, in units of 64
-    columns: int
-
-
 def warpgroups(config: GemmConfig) -> Warpgroups:
-    """As gemm/lean_kernel.hpp has it: down the rows where their halves are whole 64s, else across."""
+    """As gemm/lean_kernel.hpp has it: a tile each, or a part of one."""
     m, n, _ = config.tile
-    if config.schedule == "pingpong":
-        return Warpgroups(2, m // 64, n)
-    if m == 64:
-        return Warpgroups(1, 1, n)
-    return Warpgroups(2, m // 128, n) if m % 128 == 0 else Warpgroups(2, m // 64, n // 2)
-
-
-def piece_columns(columns: int, swapped: bool) -> int:
-    """Columns that the epilogue stores at a time (`piece_columns` in sm90/epilogue.hpp)."""
-    if swapped:
-        return next((quads * 8 for quads in (4, 3, 5, 2, 6, 7) if columns // 8 % quads == 0), columns)
-    if columns % 32 == 0:
-        return 64 if columns % 64 == 0 else 32
-    units = next(units for units in range(15, 0, -2) if columns // 8 % units == 0)
-    if units > 1:
-        return units * 8
-    return 16 if columns % 16 == 0 else 8
+    return Warpgroups(2, m // 64, n) if config.schedule == "pingpong" else cooperative(m, n)
 
 
 def store_bytes(config: GemmConfig) -> int:
     """Bytes of shared memory in which the epilogue lays out what TMA stores."""
-    if bits(config.d) == 32:
-        return 0
-    consumers, rows, columns = warpgroups(config)
-    piece = piece_columns(columns, config.swap_ab)
-    twice = rows * (columns // piece) > 1 and (not config.swap_ab or piece <= 56)
-    return consumers * (2 if twice else 1) * piece * 64 * bits(config.d) // 8
+    return lean_tiles.store_bytes(warpgroups(config), bits(config.d), config.swap_ab)
 
 
 def stage_bytes(config: GemmConfig) -> int:
@@ -71,9 +46,9 @@ def boxes(config: GemmConfig) -> int:
 def memory(config: GemmConfig) -> tuple[int, int]:
     """Stages, and bytes of dynamic shared memory of a thread block."""
     stage, stores = stage_bytes(config), store_bytes(config)
-    fitting = min(_MOST_STAGES, (_SHARED_MEMORY - stores) // (stage + _BARRIERS))
+    fitting = min(MOST_STAGES, (SHARED_MEMORY - stores) // (stage + BARRIER_BYTES))
     stages = fitting if config.stages == "auto" else config.stages
-    return stages, stages * (stage + _BARRIERS) + stores
+    return stages, stages * (stage + BARRIER_BYTES) + stores
 
 
 def exchanges(config: GemmConfig) -> bool:
@@ -177,8 +152,8 @@ def lean_memory(config: GemmConfig) -> str | None:
     if not lean(config):
         return None
     stages, total = memory(config)
-    if total > _SHARED_MEMORY or stages < 2:
-        return f"shared memory {total} B > {_SHARED_MEMORY} B of sm_90, with {max(stages, 2)} stages"
+    if total > SHARED_MEMORY or stages < 2:
+        return f"shared memory {total} B > {SHARED_MEMORY} B of sm_90, with {max(stages, 2)} stages"
     return None
 
 

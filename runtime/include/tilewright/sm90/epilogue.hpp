@@ -48,6 +48,16 @@ struct EpilogueParams {
   Addend type_c, type_bias;
 };
 
+// What a tile does to a row of D: its sums are stored, or zeros, or nothing is.
+enum class RowFate { kStored, kCleared, kLeft };
+
+// A tile whose rows all are stored, as far as D has them.
+struct EveryRow {
+  __device__ __forceinline__ bool every() const { return true; }  // none is cleared
+  __device__ __forceinline__ bool none_left() const { return true; }
+  __device__ __forceinline__ RowFate operator()(int) const { return RowFate::kStored; }
+};
+
 // Columns of accumulators that are stored at a time, for D of 16 bits and more. Of 8 bits, see `Epilogue::kColumns`.
 //
 // Rows of a piece lie so that stmatrix fills shared memory's banks evenly: 64, 32 or 16 elements under the swizzle of
@@ -73,7 +83,7 @@ constexpr int piece_columns(int n, bool swapped) {
 }
 
 // Of the tile of a warpgroup: 64 * Rows rows, N columns. Swapped: the accumulators' rows are D's columns.
-template <class ElementD, int Rows, int N, bool kSwapped, Activation kActivation>
+template <class ElementD, int Rows, int N, bool kSwapped, Activation kActivation, int kMostBuffers = 2>
 struct Epilogue {
   static constexpr bool kEightBits = ElementD::kBytes == 1;
   static constexpr int kColumns = piece_columns(N, kSwapped);
@@ -81,7 +91,7 @@ struct Epilogue {
   static constexpr int kPieces = N / kColumns;
   static constexpr int kQuads = kColumns / 8;  // of accumulators, in a piece
   static constexpr bool kBoxes = ElementD::kBytes <= 2;
-  static constexpr int kBuffers = Rows * kPieces > 1 && (!kSwapped || kColumns <= 56) ? 2 : 1;
+  static constexpr int kBuffers = Rows * kPieces > 1 && (!kSwapped || kColumns <= 56) ? kMostBuffers : 1;
   // Each warp stores its 16 rows; swapped, a warpgroup its 64 columns together, since 16 would make short rows.
   static constexpr int kBoxBytes = (kSwapped ? 64 : kColumns) * ElementD::kBytes;
   static constexpr int kBoxRows = kSwapped ? kColumns : 16;
@@ -142,8 +152,41 @@ struct Epilogue {
     store_box_of(values, row, column, matrix, warp, lane);
   }
 
-  // Any piece.
-  __device__ __forceinline__ void store_any(float (&values)[kQuads * 4], int row, int column, int matrix) {
+  // Sums as they are, where `rows` says what becomes of D's rows: pieces that TMA stores; or F32, to which C is added
+  // if there is one, and of whose rows there are an even number of columns at even distances.
+  template <class RowsOf>
+  __device__ __forceinline__ void store_rows(float (&sums)[Rows][N / 2], int row, int column, int matrix,
+                                             RowsOf const& rows) {
+    int const lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+    if (!rows.every()) {
+#pragma unroll
+      for (int r = 0; r < Rows; ++r) {
+        clear(sums[r], row + r * 64 + warp * 16 + lane / 4, column + lane % 4 * 2, rows);
+      }
+    }
+#pragma unroll
+    for (int r = 0; r < Rows; ++r) {
+#pragma unroll
+      for (int piece = 0; piece < kPieces; ++piece) {
+        float values[kQuads * 4];
+#pragma unroll
+        for (int i = 0; i < kQuads * 4; ++i) {
+          values[i] = sums[r][piece * kQuads * 4 + i];
+        }
+        int const piece_row = row + r * 64, piece_column = column + piece * kColumns;
+        if constexpr (kBoxes) {
+          store_box_of(values, piece_row, piece_column, matrix, warp, lane, rows);
+        } else {
+          store_floats_of(values, piece_row + warp * 16 + lane / 4, piece_column + lane % 4 * 2, matrix, rows);
+        }
+      }
+    }
+  }
+
+  // Any piece. `rows` says what becomes of D's rows.
+  template <class RowsOf = EveryRow>
+  __device__ __forceinline__ void store_any(float (&values)[kQuads * 4], int row, int column, int matrix,
+                                            RowsOf const& rows = {}) {
     int const lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
     int const own_row = row + warp * 16 + lane / 4, own_column = column + lane % 4 * 2;
     scale(values, own_row, own_column, params.type_bias);
@@ -151,14 +194,17 @@ struct Epilogue {
       add_c(values, own_row, own_column, matrix);
     }
     activate_all(values);
+    if (!rows.every()) {
+      clear(values, own_row, own_column, rows);
+    }
     scale_result(values, own_row, own_column);
     if constexpr (kBoxes) {
       if (params.n_boxes > 0) {
-        store_box_of(values, row, column, matrix, warp, lane);
+        store_box_of(values, row, column, matrix, warp, lane, rows);
       }
     }
     if (params.n_boxes < params.n && params.n_boxes < (kSwapped ? row + 64 : column + kColumns)) {
-      store_directly(values, own_row, own_column, matrix);
+      store_directly(values, own_row, own_column, matrix, rows);
     }
   }
 
@@ -238,21 +284,64 @@ struct Epilogue {
     }
   }
 
+  // A selection, because what is cleared may be NaN.
+  template <int Count, class RowsOf>
+  static __device__ __forceinline__ void clear(float (&values)[Count], int row, int column, RowsOf const& rows) {
+    bool stored[2] = {rows(row_of(row, column, 0, 0)) == RowFate::kStored,
+                      rows(row_of(row, column, 0, 3)) == RowFate::kStored};
+#pragma unroll
+    for (int quad = 0; quad < Count / 4; ++quad) {
+      if (kSwapped && quad > 0) {
+        stored[0] = rows(row_of(row, column, quad, 0)) == RowFate::kStored;
+        stored[1] = rows(row_of(row, column, quad, 1)) == RowFate::kStored;
+      }
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        float& value = values[quad * 4 + e];
+        value = stored[kSwapped ? e % 2 : e / 2] ? value : 0.0f;
+      }
+    }
+  }
+
   // What TMA does not store.
-  __device__ __forceinline__ void store_directly(float const (&values)[kQuads * 4], int row, int column,
-                                                 int matrix) const {
+  template <class RowsOf>
+  __device__ __forceinline__ void store_directly(float const (&values)[kQuads * 4], int row, int column, int matrix,
+                                                 RowsOf const& rows) const {
     int64_t const first = matrix * params.batch_stride_d;
 #pragma unroll
     for (int i = 0; i < kQuads * 4; ++i) {
       int const m = row_of(row, column, i / 4, i % 4), n = column_of(row, column, i / 4, i % 4);
-      if (m < params.m && n >= params.n_boxes && n < params.n) {
+      if (m < params.m && n >= params.n_boxes && n < params.n && (rows.none_left() || rows(m) != RowFate::kLeft)) {
         ElementD::store(params.d, first + m * params.ld_d + n, values[i]);
       }
     }
   }
 
+  // F32, to which C is added if there is one; two neighbours at a time, where D's columns are the accumulators'.
+  template <class RowsOf>
+  __device__ __forceinline__ void store_floats_of(float const (&values)[kQuads * 4], int row, int column, int matrix,
+                                                  RowsOf const& rows) const {
+    float* const d = static_cast<float*>(params.d) + matrix * params.batch_stride_d;
+    float const* const c = static_cast<float const*>(params.c) + matrix * params.batch_stride_c;
+#pragma unroll
+    for (int i = 0; i < kQuads * 4; i += kSwapped ? 1 : 2) {
+      int const m = row_of(row, column, i / 4, i % 4), n = column_of(row, column, i / 4, i % 4);
+      if (m >= params.m || n >= params.n || !(rows.none_left() || rows(m) != RowFate::kLeft)) {
+        continue;
+      }
+      if constexpr (kSwapped) {
+        d[m * params.ld_d + n] = values[i] + (params.c != nullptr ? c[m * params.ld_c + n] : 0.0f);
+      } else {
+        float2 const more =
+            params.c != nullptr ? *reinterpret_cast<float2 const*>(c + m * params.ld_c + n) : make_float2(0.0f, 0.0f);
+        store_pair(d + m * params.ld_d + n, values[i] + more.x, values[i + 1] + more.y);
+      }
+    }
+  }
+
+  template <class RowsOf = EveryRow>
   __device__ __forceinline__ void store_box_of(float const (&values)[kQuads * 4], int row, int column, int matrix,
-                                               int warp, int lane) {
+                                               int warp, int lane, RowsOf const& rows = {}) {
     static_assert(kBoxes);
     uint32_t const buffer = buffers + used * kBufferBytes;
     used = kBuffers == 1 ? 0 : used ^ 1;
@@ -264,6 +353,11 @@ struct Epilogue {
       lay_bytes(values, buffer, warp, lane);
     } else {
       lay_halves(values, buffer, warp, lane);
+    }
+    if (!rows.none_left()) {
+      gather();
+      copy_rows(buffer, kSwapped ? column : row + warp * 16, kSwapped ? row : column, matrix, rows);
+      return;  // nobody writes to the buffer again before all have gathered
     }
     fence_async_proxy();
     gather();
@@ -320,6 +414,25 @@ struct Epilogue {
         int const byte = quad % 2 * 8 + t * 2;
         store_short(buffer + place(group, quad / 2) + byte, ElementD::pack(v[0], v[1]));
         store_short(buffer + place(group + 8, quad / 2) + byte, ElementD::pack(v[2], v[3]));
+      }
+    }
+  }
+
+  // What TMA would store of a buffer, whose first element is D's at (row, column), but for the rows that are left.
+  template <class RowsOf>
+  __device__ __forceinline__ void copy_rows(uint32_t buffer, int row, int column, int matrix,
+                                            RowsOf const& rows) const {
+    constexpr int kUnits = kBoxBytes / 16, kElements = 16 / ElementD::kBytes;
+    constexpr int kThreads = kSwapped ? 128 : 32;
+#pragma unroll 1
+    for (int i = threadIdx.x % kThreads; i < kBoxRows * kUnits; i += kThreads) {
+      int const m = row + i / kUnits, n = column + i % kUnits * kElements;
+      if (m < params.m && n < params.n && rows(m) != RowFate::kLeft) {
+        uint32_t words[4];
+        load_words(buffer + place(i / kUnits, i % kUnits), words);
+        char* const to =
+            static_cast<char*>(params.d) + (matrix * params.batch_stride_d + m * params.ld_d + n) * ElementD::kBytes;
+        *reinterpret_cast<uint4*>(to) = make_uint4(words[0], words[1], words[2], words[3]);
       }
     }
   }

@@ -30,6 +30,12 @@ struct Load {
         sharers(ctas) {}
 };
 
+// What a stage holds beside A and B: nothing.
+struct NothingMore {
+  static constexpr int kBytes = 0;
+  __device__ __forceinline__ void operator()(int, uint32_t, int) const {}
+};
+
 // `BoxesMnA`, `BoxesMnB`: boxes of 64 rows in an MN-major operand's tile; 0 where it is K-major.
 template <class Layout, int Boxes, int Stages, int BoxesMnA = 0, int BoxesMnB = 0>
 struct Producer {
@@ -37,17 +43,19 @@ struct Producer {
   Position<Stages> at{};
   int count = 0;  // of k tiles, modulo the turns
 
-  // Loads k tiles `first` to `first + tiles` of the tile whose rows begin at a_row and b_row.
-  template <bool kShareA, bool kShareB>
+  // Loads k tiles `first` to `first + tiles` of the tile whose rows begin at a_row and b_row. `more` loads what else a
+  // stage holds, told the stage, its barrier and the k tile.
+  template <bool kShareA, bool kShareB, class More = NothingMore>
   __device__ __forceinline__ void run(Load const& a, Load const& b, int first, int tiles, int a_row, int b_row,
-                                      int a_matrix, int b_matrix) {
+                                      int a_matrix, int b_matrix, More const& more = {}) {
     int byte = first * Boxes * 128;  // of k
     for (int i = 0; i < tiles; ++i) {
       uint32_t const full = Layout::full(shared, at.stage);
       barrier_wait(Layout::empty(shared, at.stage), at.phase ^ 1);
-      barrier_expect(full, Layout::kStageA + Layout::kStageB);
+      barrier_expect(full, Layout::kStageA + Layout::kStageB + More::kBytes);
       issue<kShareA, BoxesMnA>(a, Layout::a(shared, at.stage), Layout::kBoxA, full, byte, a_row, a_matrix);
       issue<kShareB, BoxesMnB>(b, Layout::b(shared, at.stage), Layout::kBoxB, full, byte, b_row, b_matrix);
+      more(at.stage, full, first + i);
       byte += Boxes * 128;
       if constexpr (kShareA || kShareB) {
         count = (count + 1) & (kMostCtas - 1);  // turns are powers of two

@@ -86,6 +86,8 @@ class Family(Generic[P]):
     does not know the kernel's architecture; none at all where the family has no model."""
     idle: Callable[[KernelRecord, P], bool]
     """Whether the kernel does more than the problem asks; it comes after one that does not."""
+    misfit_together: Callable[[Tactic, KernelRecord, P], str | None] = lambda tactic, record, problem: None
+    """Of a tactic, its kernel, and a problem that the kernel takes: what none of them says alone."""
     variants: Callable[[Tactic], Iterable[Tactic]] = lambda tactic: (tactic,)
     """A tactic with what a first selection leaves to the kernel: tuning tries them of the best."""
     peak: Callable[[Any, DeviceProperties], float | None] | None = None
@@ -124,7 +126,8 @@ class Family(Generic[P]):
 
     def misfit_tactic(self, tactic: Tactic, record: KernelRecord, problem: P) -> str | None:
         """None where the tactic computes the problem, else the reason."""
-        return self.misfit_arguments(tactic, record) or self.misfit(record, problem)
+        reason = self.misfit_arguments(tactic, record) or self.misfit(record, problem)
+        return reason or self.misfit_together(tactic, record, problem)
 
     def fitting(self, records: Iterable[KernelRecord], problem: P) -> list[KernelRecord]:
         return [record for record in records if self.misfit(record, problem) is None]

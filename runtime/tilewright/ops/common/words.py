@@ -45,6 +45,8 @@ class Extent:
     multiple: Callable[[Fields], int] = _one
     """What it must be a multiple of, given the types."""
     because: str = ""  # why it must
+    hint: bool = False
+    """Whether it helps to choose a kernel, and no kernel is told. The default may be 0."""
 
     @property
     def option(self) -> str:
@@ -58,7 +60,7 @@ class Extent:
 
     def check(self, value: int, fields: Fields) -> None:
         """Raises ArgumentError."""
-        if not 0 < value <= MOST_EXTENT:
+        if not 0 < value <= MOST_EXTENT and not (self.hint and value == self.default):
             raise ArgumentError(self.name, f"{value}: {_NUMBER} is wanted")
         multiple = self.multiple(fields)
         if value % multiple:

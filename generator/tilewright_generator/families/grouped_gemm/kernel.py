@@ -1,0 +1,113 @@
+"""What is written of a `grouped_gemm` kernel: its name, its summary, its table row and its template's
+variables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.types import bits
+from tilewright_generator.families.grouped_gemm.config import GroupedGemmConfig, own_scales
+from tilewright_generator.families.grouped_gemm.memory import boxes, exchanges, memory, warpgroups
+
+_WHEN = {
+    "after": "when they are done",
+    "in_turn": "when they are done, two warpgroups in turn",
+    "overlapped": "while the next are computed",
+    "halves": "while the other half of the columns is computed",
+}
+
+
+def kernel_name(config: GroupedGemmConfig) -> str:
+    """The name of file, symbol, table row and report; every field that may differ is in it."""
+    scales = [] if config.scales == "none" else ["1x128", config.scales]
+    parts = ["grouped_gemm_sm90", config.a, config.b, config.d, *scales, str(config.tile)]
+    if config.swap_ab:
+        parts.append("swap")
+    if config.promotion != "after":
+        parts.append(config.promotion.replace("_", ""))
+    if config.store_buffers != 2:
+        parts.append(f"{config.store_buffers}buffer")
+    if config.stages != "auto":
+        parts.append(f"{config.stages}stages")
+    if not config.pdl:
+        parts.append("nopdl")
+    return "_".join(parts)
+
+
+def formula(config: GroupedGemmConfig) -> str:
+    """What the kernel computes, in the terms of its caller."""
+    if config.scales == "none":
+        return "D[m,n] = sum over k of A[m,k] B[g,k,n] + C[m,n]"
+    column = "n/128" if config.scales == "128x128" else "n"
+    return f"D[m,n] = sum over k of A[m,k] SA[m,k/128] B[g,k,n] SB[g,k/128,{column}] + C[m,n]"
+
+
+def schedule_text(config: GroupedGemmConfig) -> str:
+    """What shapes the main loop, in words."""
+    words = ["lean mainloop", "groups, clusters and splits of k at run time"]
+    if config.scales != "none":
+        words.append(f"sums of 128 of k scaled {_WHEN[config.promotion]}")
+    if config.swap_ab:
+        words.append("operands swapped")
+    if config.pdl:
+        words.append("programmatic dependent launch")
+    return ", ".join(words)
+
+
+def summary(config: GroupedGemmConfig) -> str:
+    """One line for lists."""
+    scales = "" if config.scales == "none" else f", scales 1x128 and {config.scales}"
+    return (
+        f"{config.a} x {config.b} -> {config.d}{scales}, tile {config.tile}, {memory(config)[0]} stages, "
+        f"{schedule_text(config)}"
+    )
+
+
+def facts(config: GroupedGemmConfig) -> dict[str, Any]:
+    """Derived numbers that the runtime needs; alignments are in elements (TMA: 16 bytes)."""
+    stages, total = memory(config)
+    return {
+        "stages": stages,
+        "smem_bytes": total,
+        "threads": 128 * (warpgroups(config).consumers + 1),
+        "splits": exchanges(config),
+        "alignment": {
+            "a": 128 // bits(config.a),
+            "b": 128 // bits(config.b),
+            "c": 128 // bits(config.d),
+            "d": 128 // bits(config.d),
+        },
+    }
+
+
+def build(config: GroupedGemmConfig) -> dict[str, Any]:
+    """How the kernel is compiled, and which tensor-core instruction its machine code must hold."""
+    instruction = "QGMMA" if bits(config.a) == 8 else "HGMMA"
+    return {"arch": config.arch, "defines": [], "instructions": [instruction]}
+
+
+def variables(config: GroupedGemmConfig) -> dict[str, str]:
+    """The template's variables, all of them text."""
+    stages, total = memory(config)
+    a, b = (config.b, config.a) if config.swap_ab else (config.a, config.b)
+    scales_a, scales_b = own_scales(config)
+    return {
+        "formula": formula(config),
+        "operands": f"A {config.a} row-major, B {config.b} column-major, C and D {config.d} row-major",
+        "memory": f"{config.tile}, {stages} stages, {total:,} bytes of shared memory",
+        "schedule": schedule_text(config),
+        "stages": str(stages),
+        "shared_memory": str(total),
+        "swap_ab": "true" if config.swap_ab else "false",
+        "pdl": "true" if config.pdl else "false",
+        "element_a": a.capitalize(),
+        "element_b": b.capitalize(),
+        "element_d": config.d.capitalize(),
+        "tile_m": str(config.tile.m),
+        "tile_n": str(config.tile.n),
+        "boxes": str(boxes(config)),
+        "scales_a": scales_a.capitalize(),
+        "scales_b": scales_b.capitalize(),
+        "promotion": "".join(map(str.capitalize, config.promotion.split("_"))),
+        "store_buffers": str(config.store_buffers),
+    }

@@ -1,0 +1,50 @@
+"""How kernels with a mainloop of ours divide a tile, and the shared memory that they take for it, as
+`sm90/pipeline.hpp` and `sm90/epilogue.hpp` lay it out. Every generated file asserts the total against the
+compiler's.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+BOX_BYTES = 128  # of k: a row of a box of TMA, under the 128-byte swizzle
+SHARED_MEMORY = 232_448  # bytes one thread block may use: 227 KiB of the SM's 228
+MOST_STAGES = 16  # more in flight than any load takes
+BARRIER_BYTES = 16  # of a stage's two
+
+
+class Warpgroups(NamedTuple):
+    """How the consumer warpgroups divide a tile."""
+
+    consumers: int
+    rows: int  # of each, in units of 64
+    columns: int
+
+
+def cooperative(m: int, n: int) -> Warpgroups:
+    """Down the rows where their halves are whole 64s, else across."""
+    if m == 64:
+        return Warpgroups(1, 1, n)
+    return Warpgroups(2, m // 128, n) if m % 128 == 0 else Warpgroups(2, m // 64, n // 2)
+
+
+def piece_columns(columns: int, swapped: bool) -> int:
+    """Columns that the epilogue stores at a time (`piece_columns` in sm90/epilogue.hpp)."""
+    if swapped:
+        return next((quads * 8 for quads in (4, 3, 5, 2, 6, 7) if columns // 8 % quads == 0), columns)
+    if columns % 32 == 0:
+        return 64 if columns % 64 == 0 else 32
+    units = next(units for units in range(15, 0, -2) if columns // 8 % units == 0)
+    if units > 1:
+        return units * 8
+    return 16 if columns % 16 == 0 else 8
+
+
+def store_bytes(warpgroups: Warpgroups, bits: int, swapped: bool, most_buffers: int = 2) -> int:
+    """Bytes in which the epilogue lays out what TMA stores, of elements of so many bits."""
+    if bits == 32:
+        return 0  # threads store those
+    consumers, rows, columns = warpgroups
+    piece = piece_columns(columns, swapped)
+    several = rows * (columns // piece) > 1 and (not swapped or piece <= 56)
+    return consumers * (most_buffers if several else 1) * piece * 64 * bits // 8

@@ -1,0 +1,238 @@
+// What a generated `grouped_gemm` kernel for sm_90a includes: the kernel, and what turns it into a `tilewright_kernel`.
+#pragma once
+
+#include "tilewright/abi.h"
+#include "tilewright/grouped_gemm/args.h"
+#include "tilewright/grouped_gemm/kernel.hpp"
+#include "tilewright/launch.hpp"
+#include "tilewright/sm90/matrices.hpp"
+
+namespace tilewright::grouped_gemm {
+
+// `Traits` is what a generated file defines: Kernel, kPdl and the entry point.
+template <class Traits>
+struct Adapter {
+  using Args = tilewright_grouped_gemm_args;
+  using Kernel = typename Traits::Kernel;
+  static constexpr bool kSwapped = Kernel::kSwapped;
+  static constexpr int kElementBytes = Kernel::ElementA::kBytes;
+  static constexpr int kVector = 16 / kElementBytes;  // elements of A and B that TMA's alignment wants
+  static constexpr int kVectorD = 16 / Kernel::ElementD::kBytes;
+
+  static sm90::ClusterShape cluster_of(Args const& args) {
+    auto const side = [](int32_t given) { return given > 0 ? given : 1; };
+    return sm90::ClusterShape(side(args.tactic.cluster_m), side(args.tactic.cluster_n), args.tactic.splits);
+  }
+
+  static int k_tiles(Args const& args) { return ceil_div(args.k, Kernel::kTileBytesK / kElementBytes); }
+
+  // CTAs of a cluster whose tiles lie below each other in D.
+  static int down(sm90::ClusterShape const& cluster) { return kSwapped ? cluster.n : cluster.m; }
+  static int across(sm90::ClusterShape const& cluster) { return kSwapped ? cluster.m : cluster.n; }
+
+  // Sums to which C is added as 16-bit elements go through shared memory too, where a loop over pieces costs no
+  // registers.
+  static bool exchanges(Args const& args, sm90::ClusterShape const& cluster) {
+    return cluster.splits > 1 || (args.c != nullptr && Kernel::Store::kBoxes);
+  }
+
+  static int32_t can_implement(void const* opaque) {
+    auto const& args = *static_cast<Args const*>(opaque);
+    sm90::ClusterShape const cluster = cluster_of(args);
+    auto const power_of_two = [](int x) { return x > 0 && (x & (x - 1)) == 0; };
+    auto const aligned = [&](int64_t leading, int64_t batch_stride, int vector) {
+      return leading % vector == 0 && (args.groups == 1 || batch_stride % vector == 0);
+    };
+    bool const sizes = args.m > 0 && args.n > 0 && args.k > 0 && args.groups > 0 && args.tactic.sm_count > 0 &&
+                       args.grouping >= TILEWRIGHT_GROUPING_NONE && args.grouping <= TILEWRIGHT_GROUPING_ROWS_VALID &&
+                       args.row_alignment > 0 && args.n % kVectorD == 0 && args.k % kVector == 0;
+    bool const clusters = power_of_two(cluster.m) && power_of_two(cluster.n) && power_of_two(cluster.splits) &&
+                          cluster.size() <= sm90::kMostCtas && args.tactic.swizzle > 0;
+    // CTAs that share B must have rows of one group.
+    bool const shares = args.grouping == TILEWRIGHT_GROUPING_NONE || down(cluster) == 1;
+    bool const splits = cluster.splits <= k_tiles(args) && (Kernel::kSplits || !exchanges(args, cluster));
+    bool const fits =
+        sizes && clusters && shares && splits && aligned(args.ld_a, args.batch_stride_a, kVector) &&
+        aligned(args.ld_b, args.batch_stride_b, kVector) && aligned(args.ld_d, args.batch_stride_d, kVectorD) &&
+        (Kernel::kRowScales != Scales::kRows || aligned(args.ld_scale_a, args.batch_stride_scale_a, 4)) &&
+        (Kernel::kColumnScales != Scales::kRows || aligned(args.ld_scale_b, args.batch_stride_scale_b, 4)) &&
+        int64_t(args.groups) * ceil_div(args.m, Kernel::kTileRows) * ceil_div(args.n, Kernel::kTileColumns) < INT32_MAX;
+    return fits ? TILEWRIGHT_OK : TILEWRIGHT_NOT_SUPPORTED;
+  }
+
+  static int64_t workspace_bytes(void const*) { return 0; }  // the parts of a split k meet in shared memory
+
+  static int32_t launch(void const* args, void*, void* stream) {
+    return answer(enqueue(*static_cast<Args const*>(args), static_cast<cudaStream_t>(stream)));
+  }
+
+  static int32_t enqueue(Args const& args, cudaStream_t stream) {
+    if (can_implement(&args) != TILEWRIGHT_OK) {
+      return TILEWRIGHT_NOT_SUPPORTED;
+    }
+    Context context;
+    if (cudaError_t const error = current_context(context); error != cudaSuccess) {
+      return error;
+    }
+    sm90::ClusterShape const cluster = cluster_of(args);
+    LaunchShape shape{};
+    shape.block = dim3(Kernel::kThreads);
+    shape.cluster = shape.preferred = dim3(cluster.size());
+    shape.smem_bytes = Kernel::kSharedBytes;
+    shape.pdl = Traits::kPdl;
+    shape.spread = true;
+    // Before the driver can say how many clusters the GPU holds.
+    if (cudaError_t const error = allow<Traits>(context, Traits::entry(), shape); error != cudaSuccess) {
+      return error;
+    }
+    int const at_once = clusters_at_once(context, args, cluster.size(), shape);
+    typename Kernel::Params params{};
+    if (cudaError_t const error = make_params(args, cluster, at_once, params); error != cudaSuccess) {
+      return error;
+    }
+    int64_t const blocks = most_blocks(args, params.groups);
+    shape.grid = dim3(static_cast<int>(blocks < at_once ? blocks : at_once) * cluster.size());
+    return tilewright::launch<Traits>(context, Traits::entry(), &params, shape, stream);
+  }
+
+  static constexpr tilewright_kernel descriptor(char const* name) {
+    return {TILEWRIGHT_ABI_VERSION, sizeof(Args),     Kernel::kThreads, Kernel::kSharedBytes, name,
+            &can_implement,         &workspace_bytes, &launch};
+  }
+
+ private:
+  static constexpr int ceil_div(int x, int y) { return (x + y - 1) / y; }
+
+  static int clusters_at_once(Context const& context, Args const& args, int size, LaunchShape const& shape) {
+    auto const& device = Sharing::of(context.device, Traits::entry(), shape.block);
+    unsigned i = 0;
+    while ((1 << i) < size) {
+      ++i;
+    }
+    int const limit = args.tactic.sm_count / size > 0 ? args.tactic.sm_count / size : 1;
+    int const held = device.at_a_time[i] / size;
+    return held > 0 && held < limit ? held : limit;
+  }
+
+  // Blocks of tiles that there may be, whatever the groups are.
+  static int64_t most_blocks(Args const& args, Groups const& groups) {
+    int const rows = ceil_div(args.m, Kernel::kTileRows);
+    switch (args.grouping) {
+      case TILEWRIGHT_GROUPING_ROWS_VALID:
+        return int64_t(args.groups) * rows * groups.columns;
+      case TILEWRIGHT_GROUPING_ENDS:
+        return (int64_t(args.groups) + rows) * groups.columns;
+      default:
+        return groups.raster.blocks;
+    }
+  }
+
+  static cudaError_t make_params(Args const& args, sm90::ClusterShape const& cluster, int at_once,
+                                 typename Kernel::Params& params) {
+    constexpr int kD = Kernel::ElementD::kBytes;
+    bool const own = args.grouping == TILEWRIGHT_GROUPING_NONE || args.grouping == TILEWRIGHT_GROUPING_ROWS_VALID;
+    int const batch = own ? args.groups : 1;  // of A and D
+    int const k_blocks = ceil_div(args.k, sm90::kScaleBlock);
+    sm90::Matrices const caller_a{args.a, int64_t(args.k) * kElementBytes, args.m,
+                                  batch,  args.ld_a * kElementBytes,       args.batch_stride_a * kElementBytes};
+    sm90::Matrices const caller_b{args.b,      int64_t(args.k) * kElementBytes, args.n,
+                                  args.groups, args.ld_b * kElementBytes,       args.batch_stride_b * kElementBytes};
+    sm90::Matrices const d{args.d, int64_t(args.n) * kD, args.m, batch, args.ld_d * kD, args.batch_stride_d * kD};
+    // Columns of factors are rows to TMA.
+    sm90::Matrices const scales_a{args.scale_a, int64_t(args.m) * 4, k_blocks,
+                                  batch,        args.ld_scale_a * 4, args.batch_stride_scale_a * 4};
+    sm90::Matrices const scales_b{args.scale_b, int64_t(args.n) * 4, k_blocks,
+                                  args.groups,  args.ld_scale_b * 4, args.batch_stride_scale_b * 4};
+
+    params.cluster = cluster;
+    params.slices_a = sm90::Slices::of(Kernel::TileM, cluster.n);
+    params.slices_b = sm90::Slices::of(Kernel::TileN, cluster.m);
+    params.k_each = k_tiles(args) / cluster.splits;
+    params.k_more = k_tiles(args) % cluster.splits;
+    params.exchanges = exchanges(args, cluster);
+    params.one_a = caller_a.one();
+    params.one_b = caller_b.one();
+    params.groups = groups_of(args, cluster, at_once);
+    // What one column (row) of tiles reads once need not stay in L2.
+    bool const a_again = params.groups.columns > 1 || (caller_a.one() && batch > 1);
+    bool const b_again = args.m > Kernel::kTileRows * down(cluster) || (caller_b.one() && args.groups > 1);
+    uint64_t const policy_a = a_again ? sm90::kKeepNormal : sm90::kEvictFirst;
+    uint64_t const policy_b = b_again ? sm90::kKeepNormal : sm90::kEvictFirst;
+    params.policy_a = kSwapped ? policy_b : policy_a;
+    params.policy_b = kSwapped ? policy_a : policy_b;
+    sm90::EpilogueParams& epilogue = params.epilogue;
+    epilogue.c = args.c, epilogue.d = args.d;
+    epilogue.ld_c = args.ld_c, epilogue.ld_d = args.ld_d;
+    epilogue.batch_stride_c = args.batch_stride_c, epilogue.batch_stride_d = args.batch_stride_d;
+    epilogue.alpha = epilogue.beta = 1.0f;
+    epilogue.m = args.m, epilogue.n = args.n;
+    epilogue.n_boxes = Kernel::Store::kBoxes ? args.n : 0;
+    epilogue.type_c = Kernel::ElementD::kAddend;
+    if (Kernel::kColumnScales == Scales::kBlocks) {
+      sm90::BlockScales& blocks = kSwapped ? params.blocks_a : params.blocks_b;
+      bool const k_major = args.scales_k_major != 0;
+      blocks = {args.scale_b,
+                args.batch_stride_scale_b,
+                k_major ? args.ld_scale_b : 1,
+                static_cast<int>(k_major ? 1 : args.ld_scale_b),
+                ceil_div(args.n, sm90::kScaleBlock),
+                k_blocks};
+    }
+    cudaError_t error = cudaSuccess;
+    auto const encode = [&error](CUtensorMap& map, sm90::Matrices const& matrices, int box_bytes, int box_rows,
+                                 CUtensorMapSwizzle swizzle, int bytes = 1) {
+      if (error == cudaSuccess) {
+        error = sm90::encode_matrices(map, matrices, box_bytes, box_rows, swizzle, bytes);
+      }
+    };
+    auto const factors = [&](CUtensorMap& map, sm90::Matrices const& matrices, int rows) {
+      encode(map, matrices, rows * 4, Kernel::Boxes, CU_TENSOR_MAP_SWIZZLE_NONE, 4);
+    };
+    encode(params.a, kSwapped ? caller_b : caller_a, 128, params.slices_a.rows, CU_TENSOR_MAP_SWIZZLE_128B);
+    encode(params.b, kSwapped ? caller_a : caller_b, 128, params.slices_b.rows, CU_TENSOR_MAP_SWIZZLE_128B);
+    if (Kernel::kRowScales == Scales::kRows) {
+      factors(kSwapped ? params.scales_b : params.scales_a, scales_a, Kernel::kTileRows);
+    }
+    if (Kernel::kColumnScales == Scales::kRows) {
+      factors(kSwapped ? params.scales_a : params.scales_b, scales_b, Kernel::kTileColumns);
+    }
+    if (Kernel::Store::kBoxes) {
+      encode(params.d, d, Kernel::Store::kBoxBytes, Kernel::Store::kBoxRows, Kernel::Store::kSwizzle);
+    }
+    return error;
+  }
+
+  static Groups groups_of(Args const& args, sm90::ClusterShape const& cluster, int at_once) {
+    Groups groups{};
+    groups.grouping = args.grouping;
+    groups.layout = args.grouping == TILEWRIGHT_GROUPING_ROW_INDEX ? args.group_of_row
+                    : args.grouping == TILEWRIGHT_GROUPING_ENDS    ? args.group_ends
+                                                                   : args.rows_valid;
+    groups.groups = args.groups;
+    groups.rows = args.m;
+    groups.alignment = args.row_alignment;
+    int const rows = ceil_div(args.m, Kernel::kTileRows * down(cluster));
+    groups.columns = ceil_div(args.n, Kernel::kTileColumns * across(cluster));
+    int64_t const high = int64_t(Kernel::kTileRows) * down(cluster);
+    int64_t const wide = int64_t(Kernel::kTileColumns) * across(cluster);
+    bool const given = args.tactic.raster != TILEWRIGHT_RASTER_HEURISTIC;
+    groups.high = given ? args.tactic.swizzle : sm90::Raster::best_group(rows, at_once, high, wide);
+    groups.raster = sm90::Raster(rows, groups.columns, args.grouping == TILEWRIGHT_GROUPING_NONE ? args.groups : 1,
+                                 groups.high, !given || args.tactic.raster == TILEWRIGHT_RASTER_ALONG_M);
+    return groups;
+  }
+};
+
+}  // namespace tilewright::grouped_gemm
+
+// As TILEWRIGHT_CUTLASS_KERNEL (tilewright/cutlass.hpp), for this kernel.
+#define TILEWRIGHT_GROUPED_GEMM_KERNEL(NAME)                                                     \
+  extern "C" __global__ void __launch_bounds__(tilewright::NAME::Gemm::Kernel::kThreads, 1)      \
+      NAME(__grid_constant__ typename tilewright::NAME::Gemm::Kernel::Params const params) {     \
+    extern __shared__ __align__(1024) char tilewright_shared_memory[];                           \
+    typename tilewright::NAME::Gemm::Kernel kernel;                                              \
+    kernel(params, tilewright_shared_memory);                                                    \
+  }                                                                                              \
+  void const* tilewright::NAME::Gemm::entry() { return reinterpret_cast<void const*>(&::NAME); } \
+  extern "C" __attribute__((visibility("default"))) tilewright_kernel const tilewright_##NAME =  \
+      tilewright::grouped_gemm::Adapter<tilewright::NAME::Gemm>::descriptor(#NAME);

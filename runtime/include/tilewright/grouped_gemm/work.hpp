@@ -1,0 +1,290 @@
+// Which tiles a persistent CTA computes when rows belong to groups, each with a B of its own. What says which rows are
+// of which group is read on the device, so that a graph can be replayed with other groups.
+//
+// The warp that loads decides, 32 groups (or the rows of a tile) at a time, and tells the warpgroups that multiply.
+#pragma once
+
+#include <cstdint>
+
+#include "tilewright/grouped_gemm/args.h"
+#include "tilewright/sm90/cluster.hpp"
+#include "tilewright/sm90/epilogue.hpp"
+#include "tilewright/sm90/pipeline.hpp"
+#include "tilewright/sm90/ptx.hpp"
+#include "tilewright/sm90/scheduler.hpp"
+
+namespace tilewright::grouped_gemm {
+
+struct Groups {
+  int grouping;       // tilewright_grouping
+  int const* layout;  // group_of_row, group_ends or rows_valid
+  int groups;
+  int rows;             // of D; of each group's where those have their own
+  int alignment;        // of group_ends
+  int columns;          // blocks of n
+  int high;             // blocks of rows that are neighbours in the order
+  sm90::Raster raster;  // of groupings whose tiles the host knows
+};
+
+// A tile of D, in the caller's terms: rows of A, columns of B.
+struct Tile {
+  int row, column;
+  int matrix, group;  // of A and D; of B
+  int end;            // rows from here on are not the group's
+  int cleared;        // of these, those before here are padding that may be written
+  uint32_t parts;     // bits: those of the tile's 64 rows of which some are the group's
+  uint32_t flags;
+
+  // That all rows are the group's; that none is left as it is in D; that padding is to be written; that each row has
+  // its group in `group_of_row`; that there is no further tile.
+  static constexpr uint32_t kEvery = 1, kNoneLeft = 2, kClears = 4, kIndexed = 8, kEnd = 16;
+  static constexpr int kBytes = 32;
+
+  __device__ __forceinline__ bool is(uint32_t flag) const { return (flags & flag) != 0; }
+};
+
+// What becomes of a tile's rows (sm90/epilogue.hpp).
+struct RowsOf {
+  Tile const& tile;
+  int const* index;
+  int groups;
+
+  __device__ __forceinline__ bool every() const { return tile.is(Tile::kEvery); }
+  __device__ __forceinline__ bool none_left() const { return tile.is(Tile::kNoneLeft); }
+  __device__ __forceinline__ sm90::RowFate operator()(int row) const {
+    bool own = row < tile.end, padding = row < tile.cleared;
+    if (tile.is(Tile::kIndexed)) {
+      int const group = own ? __ldg(index + row) : groups - 1;
+      padding = static_cast<uint32_t>(group) >= static_cast<uint32_t>(groups) && tile.is(Tile::kClears);
+      own = own && group == tile.group;
+    }
+    return own ? sm90::RowFate::kStored : padding ? sm90::RowFate::kCleared : sm90::RowFate::kLeft;
+  }
+};
+
+// Tiles on their way from the warp that decides to the warps that multiply.
+class TileQueue {
+ public:
+  static constexpr int kSlots = 2, kBytes = kSlots * (Tile::kBytes + 16);
+
+  __device__ __forceinline__ explicit TileQueue(uint32_t memory) : memory_(memory) {}
+
+  // Once, by `kSlots` lanes of a warp: for so many warps that read.
+  static __device__ __forceinline__ void start(uint32_t memory, int slot, int readers) {
+    sm90::barrier_init(full(memory, slot), 1);
+    sm90::barrier_init(empty(memory, slot), readers);
+  }
+
+  // By one thread.
+  __device__ __forceinline__ void push(Tile const& tile) {
+    sm90::barrier_wait(empty(memory_, at_.stage), at_.phase ^ 1);
+    uint32_t const to = memory_ + at_.stage * Tile::kBytes;
+    sm90::store_words(to, tile.row, tile.column, tile.matrix, tile.group);
+    sm90::store_words(to + 16, tile.end, tile.cleared, tile.parts, tile.flags);
+    sm90::barrier_arrive(full(memory_, at_.stage));
+    at_.next();
+  }
+
+  // By whole warps: waits for the next tile. False where there is none.
+  __device__ __forceinline__ bool wait(Tile& tile) const {
+    sm90::barrier_wait(full(memory_, at_.stage), at_.phase);
+    read(tile);
+    return !tile.is(Tile::kEnd);
+  }
+
+  // The tile that was waited for: what is read again need not be kept in registers.
+  __device__ __forceinline__ void read(Tile& tile) const {
+    uint32_t const from = memory_ + at_.stage * Tile::kBytes;
+    uint32_t words[8];
+    sm90::load_words(from, reinterpret_cast<uint32_t (&)[4]>(words[0]));
+    sm90::load_words(from + 16, reinterpret_cast<uint32_t (&)[4]>(words[4]));
+    tile.row = words[0], tile.column = words[1], tile.matrix = words[2], tile.group = words[3];
+    tile.end = words[4], tile.cleared = words[5], tile.parts = words[6], tile.flags = words[7];
+  }
+
+  // It is not read any more.
+  __device__ __forceinline__ void pop() {
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) {
+      sm90::barrier_arrive(empty(memory_, at_.stage));
+    }
+    at_.next();
+  }
+
+ private:
+  static __device__ __forceinline__ uint32_t full(uint32_t memory, int slot) {
+    return memory + kSlots * Tile::kBytes + slot * 8;
+  }
+  static __device__ __forceinline__ uint32_t empty(uint32_t memory, int slot) {
+    return full(memory, slot) + kSlots * 8;
+  }
+
+  uint32_t memory_;
+  sm90::Position<kSlots> at_{};
+};
+
+// Of tiles with `kRows` rows. Where the host knows all tiles, those of `down` CTAs of a cluster lie below each other,
+// and this one's is that of number `place`.
+template <int kRows>
+class Work {
+ public:
+  __device__ __forceinline__ Work(Groups const& groups, int index, int step, int down, int place)
+      : groups_(groups), index_(index), step_(step), down_(down), place_(place) {
+    if (groups_.grouping == TILEWRIGHT_GROUPING_ROW_INDEX) {
+      more_ = false;
+      index_ -= step_;
+    } else if (groups_.grouping != TILEWRIGHT_GROUPING_NONE) {
+      load_groups();
+    }
+  }
+
+  // The next tile, its column in those that a cluster computes at once; false where there is none. All threads of the
+  // warp ask.
+  __device__ __forceinline__ bool next(Tile& tile) {
+    if (groups_.grouping == TILEWRIGHT_GROUPING_ROW_INDEX) {
+      return next_of_rows(tile);
+    }
+    if (groups_.grouping == TILEWRIGHT_GROUPING_NONE) {
+      if (index_ >= groups_.raster.blocks) {
+        return false;
+      }
+      sm90::Block const block(groups_.raster, index_);
+      index_ += step_;
+      tile.row = (block.row * down_ + place_) * kRows, tile.column = block.column;
+      tile.matrix = tile.group = block.matrix;
+      tile.end = tile.cleared = groups_.rows;
+      tile.parts = kAll;
+      tile.flags = Tile::kEvery | Tile::kNoneLeft;
+      return true;
+    }
+    return next_of_groups(tile);
+  }
+
+ private:
+  static constexpr int kLoads = (kRows + 31) / 32;
+  static constexpr uint32_t kAll = ~0u;
+
+  // Row indices: a tile is computed once for each group that has rows in it, the smallest first.
+  __device__ __forceinline__ bool next_of_rows(Tile& tile) {
+    int const lane = threadIdx.x % 32;
+    while (true) {
+      if (!more_) {
+        index_ += step_;
+        if (index_ >= groups_.raster.blocks) {
+          return false;
+        }
+        sm90::Block const block(groups_.raster, index_);
+        row_ = block.row * kRows, column_ = block.column;
+#pragma unroll
+        for (int i = 0; i < kLoads; ++i) {
+          int const row = i * 32 + lane;
+          bool const there = row < kRows && row_ + row < groups_.rows;
+          uint32_t const group = there ? static_cast<uint32_t>(__ldg(groups_.layout + row_ + row)) : kAll;
+          of_row_[i] = group < static_cast<uint32_t>(groups_.groups) ? group : kAll;
+        }
+        last_ = -1;
+      }
+      uint32_t least = kAll;
+#pragma unroll
+      for (int i = 0; i < kLoads; ++i) {
+        bool const later = of_row_[i] != kAll && static_cast<int>(of_row_[i]) > last_;
+        least = later && of_row_[i] < least ? of_row_[i] : least;
+      }
+      least = __reduce_min_sync(kAll, least);
+      more_ = least != kAll;
+      if (!more_) {
+        continue;
+      }
+      bool others = false, padding = false;
+      uint32_t parts = 0;
+#pragma unroll
+      for (int i = 0; i < kLoads; ++i) {
+        bool const there = i * 32 + lane < kRows && row_ + i * 32 + lane < groups_.rows;
+        others = others || (of_row_[i] != least && of_row_[i] != kAll);
+        padding = padding || (of_row_[i] == kAll && there);
+        parts |= __any_sync(kAll, of_row_[i] == least) ? 1u << (i / 2) : 0;
+      }
+      others = __any_sync(kAll, others);
+      padding = __any_sync(kAll, padding);
+      tile.row = row_, tile.column = column_;
+      tile.matrix = 0, tile.group = static_cast<int>(least);
+      tile.end = groups_.rows, tile.cleared = 0;
+      tile.parts = parts;
+      tile.flags = Tile::kIndexed | (others ? 0 : Tile::kNoneLeft) | (others || padding ? 0 : Tile::kEvery) |
+                   (last_ < 0 ? Tile::kClears : 0);
+      last_ = static_cast<int>(least);
+      return true;
+    }
+  }
+
+  // Ends, or counts, of groups: tiles begin with their group.
+  __device__ __forceinline__ bool next_of_groups(Tile& tile) {
+    while (true) {
+      uint32_t const holds = __ballot_sync(kAll, index_ < base_ + through_ * groups_.columns);
+      if (holds != 0) {
+        int const of = __ffs(static_cast<int>(holds)) - 1;
+        int const tiles = __shfl_sync(kAll, tiles_, of);
+        int const before = __shfl_sync(kAll, through_, of) - tiles;
+        int const start = __shfl_sync(kAll, start_, of), end = __shfl_sync(kAll, end_, of);
+        int const within = index_ - base_ - before * groups_.columns;
+        index_ += step_;
+        // Neighbours of a row of blocks first, as sm90::Raster has it.
+        int const first = within / (groups_.high * groups_.columns) * groups_.high;
+        int const high = min(groups_.high, tiles - first);
+        int const rest = within - first * groups_.columns;
+        int const column = rest / high, block = first + rest - column * high;
+        bool const own = groups_.grouping == TILEWRIGHT_GROUPING_ROWS_VALID;
+        int const aligned = (end + groups_.alignment - 1) / groups_.alignment * groups_.alignment;
+        int const row = start + block * kRows;
+        tile.column = column;
+        tile.group = batch_ + of;
+        tile.matrix = own ? tile.group : 0;
+        tile.end = end;
+        tile.cleared = own ? groups_.rows : min(aligned, groups_.rows);
+        bool const every = row + kRows <= end;
+        bool const none_left = every || tile.cleared >= min(row + kRows, groups_.rows);
+        tile.flags = (every ? Tile::kEvery : 0) | (none_left ? Tile::kNoneLeft : 0);
+        tile.parts = (2u << (min(end - row, kRows) - 1) / 64) - 1;
+        tile.row = row;
+        return true;
+      }
+      base_ += __shfl_sync(kAll, through_, 31) * groups_.columns;
+      batch_ += 32;
+      if (batch_ >= groups_.groups) {
+        return false;
+      }
+      load_groups();
+    }
+  }
+
+  // 32 groups, one to a lane.
+  __device__ __forceinline__ void load_groups() {
+    int const lane = threadIdx.x % 32, group = batch_ + lane;
+    bool const there = group < groups_.groups;
+    int const given = there ? min(__ldg(groups_.layout + group), groups_.rows) : 0;
+    start_ = 0, end_ = given;
+    if (groups_.grouping == TILEWRIGHT_GROUPING_ENDS) {
+      int const before = there && group > 0 ? min(__ldg(groups_.layout + group - 1), groups_.rows) : 0;
+      start_ = (before + groups_.alignment - 1) / groups_.alignment * groups_.alignment;
+    }
+    tiles_ = there && end_ > start_ ? (end_ - start_ + kRows - 1) / kRows : 0;
+    through_ = tiles_;
+#pragma unroll
+    for (int step = 1; step < 32; step *= 2) {
+      int const other = __shfl_up_sync(kAll, through_, step);
+      through_ += lane >= step ? other : 0;
+    }
+  }
+
+  Groups const& groups_;
+  int index_, step_, down_, place_;
+  // Of the 32 groups from `batch_` on, one to a lane: rows, tiles, tiles with those of the lanes before; blocks before.
+  int batch_ = 0, base_ = 0;
+  int start_ = 0, end_ = 0, tiles_ = 0, through_ = 0;
+  // Of a tile of row indices: the group of the lane's rows, the last that was computed, whether there may be more.
+  uint32_t of_row_[kLoads];
+  int row_ = 0, column_ = 0, last_ = -1;
+  bool more_ = false;
+};
+
+}  // namespace tilewright::grouped_gemm

@@ -1,0 +1,383 @@
+// What a consumer warpgroup does with stages of FP8 operands whose elements share scale factors along 128 of k:
+//
+//   D[64 * Rows, N] += sum over blocks of 128 k of SA * SB * (A B^T of the block)
+//
+// The tensor core sums a block, F32 registers the blocks with their factors. While one of two warpgroups does the
+// latter, the other's instructions keep the tensor core at work.
+#pragma once
+
+#include <cstdint>
+#include <numeric>
+
+#include "tilewright/sm90/mainloop.hpp"
+#include "tilewright/sm90/pipeline.hpp"
+#include "tilewright/sm90/wgmma.hpp"
+
+namespace tilewright::sm90 {
+
+constexpr int kScaleBlock = 128;  // of k, and of rows where those share a factor, too
+
+// Which elements of an operand share a factor: none has one, 128 of k of a row, or those of 128 rows.
+enum class Scales { kNone, kRows, kBlocks };
+
+// Where factors lie of which 128 rows share one: read from global memory, a block of k ahead.
+struct BlockScales {
+  float const* scales = nullptr;
+  int64_t matrix_stride = 0;          // elements between matrices
+  int64_t row_stride = 0;             // and between blocks
+  int k_stride = 0, rows = 0, k = 0;  // blocks
+
+  __device__ __forceinline__ float const* at(int matrix, int row) const {
+    int const block = row / kScaleBlock;
+    return scales + matrix * matrix_stride + (block < rows ? block : rows - 1) * row_stride;
+  }
+};
+
+// Loads that stay where they are written, so that a block's factors are on their way while the one before it is
+// multiplied.
+__device__ __forceinline__ float load_scale(float const* address) {
+  float value;
+  asm volatile("ld.global.nc.f32 %0, [%1];" : "=f"(value) : "l"(address));
+  return value;
+}
+
+__device__ __forceinline__ float load_float(uint32_t address) {
+  float value;
+  asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "r"(address) : "memory");
+  return value;
+}
+
+__device__ __forceinline__ float2 load_pair(uint32_t address) {
+  float2 value;
+  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(value.x), "=f"(value.y) : "r"(address) : "memory");
+  return value;
+}
+
+// Shared memory with the factors of rows: beside each stage's boxes, a column of the tile's rows for each 128 of k.
+template <int TileM, int TileN, int Boxes, int Stages, int StoreBytes, Scales kA, Scales kB>
+struct ScaledLayout {
+  static constexpr int of(Scales scales, int rows) {
+    return scales == Scales::kRows ? (Boxes * rows * 4 + 127) / 128 * 128 : 0;  // TMA wants multiples of 128
+  }
+  static constexpr int kScalesA = of(kA, TileM), kScalesB = of(kB, TileN);
+  using Base = Layout<TileM, TileN, Boxes, Stages, StoreBytes + Stages*(kScalesA + kScalesB)>;
+  static constexpr int kBoxA = Base::kBoxA, kBoxB = Base::kBoxB;
+  static constexpr int kStageA = Base::kStageA, kStageB = Base::kStageB;
+  static constexpr int kStoresAt = Base::kStoresAt, kBytes = Base::kBytes;
+  static constexpr int kScalesAt = kStoresAt + StoreBytes;
+  // That TMA writes of a stage's factors.
+  static constexpr int kScaleBytes =
+      Boxes * 4 * ((kA == Scales::kRows ? TileM : 0) + (kB == Scales::kRows ? TileN : 0));
+
+  static __device__ __forceinline__ uint32_t a(uint32_t shared, int stage) { return Base::a(shared, stage); }
+  static __device__ __forceinline__ uint32_t b(uint32_t shared, int stage) { return Base::b(shared, stage); }
+  static __device__ __forceinline__ uint32_t full(uint32_t shared, int stage) { return Base::full(shared, stage); }
+  static __device__ __forceinline__ uint32_t empty(uint32_t shared, int stage) { return Base::empty(shared, stage); }
+  static __device__ __forceinline__ uint32_t scales_a(uint32_t shared, int stage) {
+    return shared + kScalesAt + stage * (kScalesA + kScalesB);
+  }
+  static __device__ __forceinline__ uint32_t scales_b(uint32_t shared, int stage) {
+    return scales_a(shared, stage) + kScalesA;
+  }
+};
+
+// How a warpgroup's sums of a block of k become F32's: when its instructions are done; so too, but in turn with the
+// other warpgroup, whose instructions are at work meanwhile; while its own next ones are at work, which takes another
+// set of registers; or one half of the columns while the other half is at work.
+enum class Promotion { kAfter, kInTurn, kOverlapped, kHalves };
+
+template <class A, class B, class Layout, Scales kA, Scales kB, Promotion kPromotion, int TileM, int TileN, int Rows,
+          int N, int Boxes, int Stages>
+struct ScaledMainloop {
+  static constexpr int kCount = N / 2;  // accumulators of 64 rows
+  static constexpr int kHalves = kPromotion == Promotion::kHalves ? 2 : 1;
+  static constexpr int kPart = kCount / kHalves;  // accumulators of one instruction
+  static_assert(N % (8 * kHalves) == 0);
+  // Columns may begin in the middle of a block of 128: those before its end have one factor, the others the next.
+  static constexpr bool kOneBlock = kScaleBlock % N == 0;
+  static_assert(kB != Scales::kBlocks || N <= kScaleBlock + std::gcd(N, kScaleBlock),
+                "a tile's columns lie in two blocks of 128 at most");
+
+  uint32_t shared;
+  int first_row, first_column;  // of this warpgroup in the tile
+  Release release;
+  Position<Stages> at{};
+
+  // The factors of blocks for rows and columns of D from `row` and `column` on.
+  struct Blocks {
+    float const* rows[Rows];
+    float const* columns;
+    int row_step, column_step;  // along k
+    int next;                   // from the first block of columns to the second
+    int last;                   // block of k
+    int split;                  // columns of the first block, in units of 8
+
+    __device__ __forceinline__ Blocks(BlockScales const& a, BlockScales const& b, int a_matrix, int b_matrix, int row,
+                                      int column)
+        : row_step(a.k_stride), column_step(b.k_stride), last((kA == Scales::kBlocks ? a.k : b.k) - 1) {
+      if constexpr (kA == Scales::kBlocks) {
+#pragma unroll
+        for (int r = 0; r < Rows; ++r) {
+          rows[r] = a.at(a_matrix, row + r * 64);
+        }
+      }
+      if constexpr (kB == Scales::kBlocks) {
+        columns = b.at(b_matrix, column);
+        next = static_cast<int>(b.at(b_matrix, column + N - 1) - columns);
+        split = (kScaleBlock - column % kScaleBlock) / 8;
+      }
+    }
+  };
+
+  struct Factors {
+    float rows[Rows], columns[2];
+
+    __device__ __forceinline__ void load(Blocks const& blocks, int block) {
+      int const k = block < blocks.last ? block : blocks.last;
+      if constexpr (kA == Scales::kBlocks) {
+#pragma unroll
+        for (int r = 0; r < Rows; ++r) {
+          rows[r] = load_scale(blocks.rows[r] + k * blocks.row_step);
+        }
+      }
+      if constexpr (kB == Scales::kBlocks) {
+        float const* const from = blocks.columns + k * blocks.column_step;
+        columns[0] = load_scale(from);
+        if constexpr (!kOneBlock) {
+          columns[1] = load_scale(from + blocks.next);
+        }
+      }
+    }
+  };
+
+  // `k_tiles` stages from where the ring stands; `block` is the first of k.
+  __device__ __forceinline__ void run(int k_tiles, int block, Blocks const& blocks, float (&sum)[Rows][kCount]) {
+    clear(sum);
+    if constexpr (kPromotion == Promotion::kOverlapped || kPromotion == Promotion::kHalves) {
+      overlapped(k_tiles, block, blocks, sum);
+    } else {
+      one_by_one(k_tiles, block, blocks, sum);
+    }
+  }
+
+  // Stages of which this warpgroup has no rows.
+  __device__ __forceinline__ void skip(int k_tiles, float (&sum)[Rows][kCount]) {
+    clear(sum);
+    for (int i = 0; i < k_tiles; ++i) {
+      barrier_wait(Layout::full(shared, at.stage), at.phase);
+      for (int unit = 0; unit < Boxes * Rows; ++unit) {
+        await_turn();
+        pass_turn();
+      }
+      release(at.stage);
+      at.next();
+    }
+  }
+
+  // The first turn is the first warpgroup's. Once, by each.
+  static __device__ __forceinline__ void start_turns(int warpgroup) {
+    if (kPromotion == Promotion::kInTurn && warpgroup == 1) {
+      let_go(kTurn, 256);
+    }
+  }
+
+ private:
+  // Barriers of the CTA by which two warpgroups take turns in issuing instructions, which are done in that order.
+  static constexpr int kTurn = 5;  // and 6, of the second warpgroup
+
+  static __device__ __forceinline__ void await_turn() {
+    if constexpr (kPromotion == Promotion::kInTurn) {
+      meet(kTurn + static_cast<int>(threadIdx.x) / 128, 256);
+    }
+  }
+  static __device__ __forceinline__ void pass_turn() {
+    if constexpr (kPromotion == Promotion::kInTurn) {
+      let_go(kTurn + 1 - static_cast<int>(threadIdx.x) / 128, 256);
+    }
+  }
+
+  static __device__ __forceinline__ void clear(float (&sum)[Rows][kCount]) {
+#pragma unroll
+    for (int r = 0; r < Rows; ++r) {
+#pragma unroll
+      for (int j = 0; j < kCount; ++j) {
+        sum[r][j] = 0.0f;
+      }
+    }
+  }
+
+  __device__ __forceinline__ void one_by_one(int k_tiles, int block, Blocks const& blocks, float (&sum)[Rows][kCount]) {
+    float part[kPart];
+    Factors next;
+    next.load(blocks, block);
+    for (int i = 0; i < k_tiles; ++i) {
+      barrier_wait(Layout::full(shared, at.stage), at.phase);
+#pragma unroll
+      for (int box = 0; box < Boxes; ++box) {
+        Factors const now = next;
+#pragma unroll
+        for (int r = 0; r < Rows; ++r) {
+          float factors[2];
+          load_rows(at.stage, now, box, r, factors);
+          await_turn();
+          multiply(at.stage, box, r, 0, part);
+          pass_turn();
+          if (r == 0) {
+            next.load(blocks, ++block);
+          }
+          wgmma_wait<0>();
+          hold(part);
+          bool const last = box == Boxes - 1 && r == Rows - 1;
+          if (kB != Scales::kRows && last) {
+            release(at.stage);
+          }
+          promote(at.stage, now, box, 0, factors, blocks.split, part, sum[r]);
+          if (kB == Scales::kRows && last) {
+            release(at.stage);
+          }
+        }
+      }
+      at.next();
+    }
+  }
+
+  // What is multiplied and what is promoted: units of 64 rows, all or half of the columns, and 128 of k, each in one of
+  // two sets of registers.
+  struct Parts {
+    float sums[2][kPart];
+    float rows[2][2];
+    Factors factors[2], next;
+    Position<Stages> ahead;  // the stage that is multiplied
+    int block;
+  };
+  static constexpr int kUnits = Boxes * Rows * kHalves;  // of a stage
+
+  __device__ __forceinline__ void overlapped(int k_tiles, int block, Blocks const& blocks, float (&sum)[Rows][kCount]) {
+    Parts parts;
+    parts.ahead = at;
+    parts.block = block;
+    parts.next.load(blocks, block);
+    barrier_wait(Layout::full(shared, at.stage), at.phase);
+    issue<0>(0, blocks, parts);
+    int left = k_tiles;
+    constexpr int kSecond = kUnits % 2;
+    for (; left > 2; left -= 2) {
+      stage<0, false>(blocks, parts, sum);
+      stage<kSecond, false>(blocks, parts, sum);
+    }
+    if (left == 2) {
+      stage<0, false>(blocks, parts, sum);
+      stage<kSecond, true>(blocks, parts, sum);
+    } else {
+      stage<0, true>(blocks, parts, sum);
+    }
+  }
+
+  // Starts unit `unit` of the stage ahead.
+  template <int kSet>
+  __device__ __forceinline__ void issue(int unit, Blocks const& blocks, Parts& parts) {
+    int const half = unit % kHalves, r = unit / kHalves % Rows, box = unit / (kHalves * Rows);
+    parts.factors[kSet] = unit % (kHalves * Rows) == 0 ? parts.next : parts.factors[1 - kSet];
+    if (half == 0) {
+      load_rows(parts.ahead.stage, parts.factors[kSet], box, r, parts.rows[kSet]);
+    } else {
+      parts.rows[kSet][0] = parts.rows[1 - kSet][0], parts.rows[kSet][1] = parts.rows[1 - kSet][1];
+    }
+    multiply(parts.ahead.stage, box, r, half, parts.sums[kSet]);
+    if (unit % (kHalves * Rows) == 0) {
+      parts.next.load(blocks, ++parts.block);
+    }
+  }
+
+  // Promotes the units of the stage, of which the first is at work in set kFirst; kLast: no stage follows.
+  template <int kFirst, bool kLast>
+  __device__ __forceinline__ void stage(Blocks const& blocks, Parts& parts, float (&sum)[Rows][kCount]) {
+#pragma unroll
+    for (int unit = 0; unit < kUnits; ++unit) {
+      bool const last = unit == kUnits - 1;
+      if (last && !kLast) {
+        parts.ahead.next();
+        barrier_wait(Layout::full(shared, parts.ahead.stage), parts.ahead.phase);
+      }
+      if ((kFirst + unit) % 2 == 0) {
+        finish<0>(unit, !last || !kLast, blocks, parts, sum[unit / kHalves % Rows]);
+      } else {
+        finish<1>(unit, !last || !kLast, blocks, parts, sum[unit / kHalves % Rows]);
+      }
+    }
+    at.next();
+  }
+
+  template <int kSet>
+  __device__ __forceinline__ void finish(int unit, bool more, Blocks const& blocks, Parts& parts,
+                                         float (&sum)[kCount]) {
+    if (more) {
+      issue<1 - kSet>((unit + 1) % kUnits, blocks, parts);
+      wgmma_wait<1>();
+    } else {
+      wgmma_wait<0>();
+    }
+    hold(parts.sums[kSet]);
+    if (kB != Scales::kRows && unit == kUnits - 1) {
+      release(at.stage);
+    }
+    promote(at.stage, parts.factors[kSet], unit / (kHalves * Rows), unit % kHalves, parts.rows[kSet], blocks.split,
+            parts.sums[kSet], sum);
+    if (kB == Scales::kRows && unit == kUnits - 1) {
+      release(at.stage);
+    }
+  }
+
+  // 128 of k of 64 rows, and of a half of the columns where those are halved: four instructions.
+  __device__ __forceinline__ void multiply(int stage, int box, int r, int half, float (&part)[kPart]) {
+    uint64_t const a = swizzled_descriptor(Layout::a(shared, stage) + box * Layout::kBoxA + (first_row + r * 64) * 128);
+    uint64_t const b =
+        swizzled_descriptor(Layout::b(shared, stage) + box * Layout::kBoxB + (first_column + half * kPart * 2) * 128);
+    hold(part);
+    wgmma_fence();
+#pragma unroll
+    for (int step = 0; step < 4; ++step) {
+      wgmma<A, B, kPart * 2>(part, a + step * 2, b + step * 2, step > 0);
+    }
+    wgmma_commit();
+  }
+
+  // The factors of this thread's two rows.
+  __device__ __forceinline__ void load_rows(int stage, Factors const& now, int box, int r, float (&factors)[2]) const {
+    if constexpr (kA == Scales::kRows) {
+      int const row = first_row + r * 64 + static_cast<int>(threadIdx.x) / 32 % 4 * 16 + threadIdx.x % 32 / 4;
+      uint32_t const from = Layout::scales_a(shared, stage) + (box * TileM + row) * 4;
+      factors[0] = load_float(from);
+      factors[1] = load_float(from + 32);
+    } else {
+      factors[0] = factors[1] = now.rows[r];
+    }
+  }
+
+  __device__ __forceinline__ void promote(int stage, Factors const& now, int box, int half, float const (&rows)[2],
+                                          int split, float const (&part)[kPart], float (&sum)[kCount]) const {
+    uint32_t const columns = Layout::scales_b(shared, stage) + (box * TileN + first_column + threadIdx.x % 4 * 2) * 4;
+    int const first = half * kPart / 4;  // in quads of accumulators
+    float const first_block[2] = {rows[0] * now.columns[0], rows[1] * now.columns[0]};
+    float const second_block[2] = {rows[0] * now.columns[1], rows[1] * now.columns[1]};
+#pragma unroll
+    for (int quad = 0; quad < kPart / 4; ++quad) {
+      float factors[4];
+      if constexpr (kB == Scales::kRows) {
+        float2 const pair = load_pair(columns + (first + quad) * 32);
+        factors[0] = rows[0] * pair.x, factors[1] = rows[0] * pair.y;
+        factors[2] = rows[1] * pair.x, factors[3] = rows[1] * pair.y;
+      } else {
+        bool const in_first = kOneBlock || first + quad < split;
+        factors[0] = factors[1] = in_first ? first_block[0] : second_block[0];
+        factors[2] = factors[3] = in_first ? first_block[1] : second_block[1];
+      }
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        sum[(first + quad) * 4 + e] += factors[e] * part[quad * 4 + e];
+      }
+    }
+  }
+};
+
+}  // namespace tilewright::sm90

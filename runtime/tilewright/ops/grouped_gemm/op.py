@@ -1,0 +1,217 @@
+"""The public ops: products with scale factors, and products of rows that belong to groups.
+
+All compute D[m,n] = sum over k of A[m,k] * scale_a[m,k/128] * B[g,k,n] * scale_b[g,k/128,n or n/128], plus
+C, where g is the group of row m. They differ in who says which rows are of which group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import torch
+
+from tilewright.context import Context
+from tilewright.device import DeviceProperties
+from tilewright.errors import AlignmentError, ArgumentError
+from tilewright.interface.op import Op, Values
+from tilewright.interface.placement import Arguments, Placement, as_it_lies
+from tilewright.interface.publish import public
+from tilewright.ops.common import custom_ops
+from tilewright.ops.common.symbolic import certainly
+from tilewright.ops.common.tactics import Tactic
+from tilewright.ops.grouped_gemm.family import FAMILY
+from tilewright.ops.grouped_gemm.interface import INTERFACE
+from tilewright.ops.grouped_gemm.problem import Problem
+from tilewright.table import KernelRecord
+
+_LAYOUTS = ("group_of_row", "group_ends", "rows_valid")
+_SCALES = ("scale_a", "scale_b")
+_FOUR = 16 // 4  # floats in what TMA's strides are multiples of
+
+
+class _Product(Op):
+    """`grouping`: that of every call, or "" where its operands say it."""
+
+    interface = INTERFACE
+    family = FAMILY
+    flops = staticmethod(custom_ops.flops)
+
+    def __init__(self, grouping: str, *layouts: str) -> None:
+        self.grouping = grouping
+        self.constants = MappingProxyType({name: None for name in _LAYOUTS if name not in layouts})
+        self.replaced = tuple(layouts)
+
+    def fields(self, values: Values) -> Mapping[str, Any]:
+        grouping = self.grouping or ("row_index" if values["group_of_row"] is not None else "ends")
+        told = {name: values[name] for name in ("expected_m", "row_alignment") if name in values}
+        return {"grouping": grouping, **told, **_scales(values["b"], values["scale_b"])}
+
+    def rules(self, values: Values, problem: Problem) -> None:
+        scaled = problem.a == "e4m3"
+        for name in _SCALES:
+            if scaled and values[name] is None:
+                raise ArgumentError(name, f"it is None; operands of {problem.a} have scale factors")
+            if not scaled and values[name] is not None:
+                raise ArgumentError(name, f"operands of {problem.a} take no scale factors")
+        if not self.grouping and (values["group_of_row"] is None) == (values["group_ends"] is None):
+            raise ArgumentError("group_of_row", "one of group_of_row and group_ends is wanted")
+        for name, least in (("expected_m", 0), ("row_alignment", 1)):
+            value = values.get(name, least)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise ArgumentError(name, f"it is {value!r}; a number from {least} on is wanted")
+
+    def place(
+        self, context: Context, arguments: Arguments, device: DeviceProperties, addresses: Mapping[str, int]
+    ) -> Placement:
+        """Nothing is copied. Columns of scale factors may end anywhere, as TMA does not mind."""
+        for name in _SCALES:
+            view = arguments.matrices.get(name)
+            if view is None or (name == "scale_b" and arguments.problem.scales == "128x128"):
+                continue
+            outer, step, _, neighbour = view.along("rows" if name == "scale_a" else "columns")
+            several = view.batch > 1
+            if neighbour != 1 or (outer > 1 and step % _FOUR) or (several and view.batch_stride % _FOUR):
+                raise AlignmentError(
+                    name,
+                    f"shape [{view.rows}, {view.columns}] with strides ({view.row_stride}, "
+                    f"{view.column_stride}), and {view.batch_stride} between matrices",
+                    hint="Contiguous columns of scale factors that begin at multiples of 4 (16 bytes) are "
+                    "wanted: the layout m_major of tilewright.blockwise_scales.",
+                )
+        return as_it_lies(INTERFACE, arguments, addresses, judged=_SCALES)
+
+    def alignments(self, problem: Problem, record: KernelRecord) -> Mapping[str, int]:
+        return {"scale_b": 16} if problem.scales == "1x128" else {}
+
+    def without_kernel(self, problem: Problem, given: Values) -> None:
+        """k is 0: D is C, or 0."""
+        out, c = given["out"], given["c"]
+        out.zero_() if c is None else out.copy_(c)
+
+
+def _scales(b: Any, scales: Any) -> dict[str, Any]:
+    """What of B shares a scale factor, and how they lie."""
+    if (
+        not isinstance(scales, torch.Tensor)
+        or not isinstance(b, torch.Tensor)
+        or scales.dim() < 2
+        or b.dim() < 2
+    ):
+        return {"scales": "none" if scales is None else "128x128"}
+    of_each = certainly(scales.shape[-1] == b.shape[-1])
+    k_major = not of_each and certainly(scales.stride(-1) != 1) and certainly(scales.shape[-1] > 1)
+    return {"scales": "1x128" if of_each else "128x128", "scales_k_major": k_major}
+
+
+@public(_Product("none"))
+def scaled_gemm(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    scale_a: torch.Tensor,
+    scale_b: torch.Tensor,
+    *,
+    out: torch.Tensor | None = None,
+    out_dtype: torch.dtype | None = None,
+    c: torch.Tensor | None = None,
+    tactic: Tactic | str | None = None,
+) -> torch.Tensor:
+    """(a * scale_a) @ (b * scale_b) + c, on the current stream: FP8 whose elements share F32 scale factors
+    along 128 of k. Sums of 128 of k are scaled and added up in F32.
+
+    Args:
+        a: [m, k], or [batch, m, k], row-major. float8_e4m3fn.
+        b: [k, n], or [batch, k, n], column-major: the transpose of a weight [n, k]. An operand without
+            batch, or with a batch stride of 0, serves every batch. k is a multiple of 16, n of 8 (float32
+            D: of 4).
+        scale_a: [m, ceil(k/128)], or with a batch first: those of 128 of k of a row, columns contiguous and
+            at multiples of 4 rows (`quantize_fp8_blockwise` makes them so; see
+            `tilewright.blockwise_scales`). float32.
+        scale_b: [ceil(k/128), ceil(n/128)]: those of blocks of 128 x 128, with either dimension contiguous;
+            or [ceil(k/128), n]: those of 128 of k of a column, with n contiguous and rows at multiples of
+            4: the transpose of a weight's. float32.
+        out: [m, n] or [batch, m, n], rows contiguous; made if absent. It may be c, and overlaps nothing else.
+        out_dtype: D's type where `out` is absent: bfloat16 (the default) or float32.
+        c: D's type and shape, added to it.
+        tactic: a kernel's name, or a tactic (`NAME@splits=4`), instead of the one the model selects.
+
+    Returns:
+        D. An empty tensor where m, n or the batch is 0; c, or 0, where k is 0.
+
+    Raises:
+        ArgumentError: an argument is wrong; it says which, what was given and what is wanted.
+        AlignmentError: an operand that TMA cannot read or write; none is copied.
+        UnsupportedDeviceError: no kernel runs on this GPU.
+        NoKernelError: no kernel computes this problem.
+        NotBuiltError: the kernel is not built, and TILEWRIGHT_JIT=0.
+    """
+    raise AssertionError("the body is `interface.calls`'s")
+
+
+@public(_Product("", "group_of_row", "group_ends"))
+def grouped_gemm_contiguous(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    scale_a: torch.Tensor | None = None,
+    scale_b: torch.Tensor | None = None,
+    *,
+    group_of_row: torch.Tensor | None = None,
+    group_ends: torch.Tensor | None = None,
+    row_alignment: int = 128,
+    out: torch.Tensor | None = None,
+    out_dtype: torch.dtype | None = None,
+    c: torch.Tensor | None = None,
+    tactic: Tactic | str | None = None,
+) -> torch.Tensor:
+    """As `scaled_gemm`, or without scale factors in BF16, where each row of a has the b of its group: the
+    rows of all groups lie in one matrix. The groups are read on the device when the kernel runs, so that a
+    CUDA graph can be replayed with others.
+
+    Args:
+        a: [m, k], row-major. float8_e4m3fn, or bfloat16 without scale factors. What padding holds, NaN too,
+            reaches no other row.
+        b: [groups, k, n], each column-major.
+        scale_a: [m, ceil(k/128)], as `scaled_gemm` takes it.
+        scale_b: [groups, ceil(k/128), ceil(n/128)] or [groups, ceil(k/128), n], likewise.
+        group_of_row: int32 [m]: the group of each row; a number that is no group's, as -1, is padding. Any
+            order is right; it is fast where rows of a group lie together.
+        group_ends: int32 [groups], instead: the row behind each group's last. A group begins where the one
+            before it ends, at the next multiple of `row_alignment`.
+        row_alignment: the multiple; with group_of_row it helps to choose a kernel, and changes no result.
+        out: [m, n]. Rows of padding are zeroed, or stay as they are where no row near them counts.
+
+    Returns, raises, and the rest: as `scaled_gemm`.
+    """
+    raise AssertionError("the body is `interface.calls`'s")
+
+
+@public(_Product("rows_valid", "rows_valid"))
+def grouped_gemm_masked(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    rows_valid: torch.Tensor,
+    scale_a: torch.Tensor | None = None,
+    scale_b: torch.Tensor | None = None,
+    *,
+    expected_m: int = 0,
+    out: torch.Tensor | None = None,
+    out_dtype: torch.dtype | None = None,
+    c: torch.Tensor | None = None,
+    tactic: Tactic | str | None = None,
+) -> torch.Tensor:
+    """As `grouped_gemm_contiguous`, where each group has rows of its own, of which the first `rows_valid`
+    count.
+
+    Args:
+        a: [groups, m, k], each row-major.
+        rows_valid: int32 [groups], on the device, read when the kernel runs.
+        scale_a: [groups, m, ceil(k/128)].
+        expected_m: how many rows of a group are likely to count; 0: all. It helps to choose a kernel, and
+            changes no result.
+        out: [groups, m, n]. Rows that do not count are zeroed, or stay as they are where no row near them
+            counts.
+
+    Returns, raises, and the rest: as `grouped_gemm_contiguous`.
+    """
+    raise AssertionError("the body is `interface.calls`'s")

@@ -1,0 +1,113 @@
+"""What a caller of a grouped product asks, apart from where the tensors lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tilewright.ops.common.problem import Told
+from tilewright.ops.common.products import product_extents
+from tilewright.types import bits
+
+BLOCK = 128  # of k, that share a scale
+
+# Values of `tilewright_grouping` (grouped_gemm/args.h).
+GROUPING_CODES = {"none": 0, "row_index": 1, "ends": 2, "rows_valid": 3}
+GROUPINGS = tuple(GROUPING_CODES)
+OWN_ROWS = ("none", "rows_valid")
+# Granularities of B's scales: A's are those of rows (1x128) with either.
+SCALES = ("none", "128x128", "1x128")
+OUTPUTS: dict[tuple[str, ...], tuple[str, ...]] = {
+    ("bf16", "bf16"): ("bf16", "f32"),
+    ("e4m3", "e4m3"): ("bf16", "f32"),
+}
+
+
+class Kind(NamedTuple):
+    """What of a problem decides which kernels compute it, but for alignment."""
+
+    a: str
+    b: str
+    d: str
+    scales: str
+    grouping: str
+    c: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Problem(Told):
+    """D[m,n] = sum over k of A[m,k] SA[m,k/128] B[g,k,n] SB[g,k/128,n or n/128] + C[m,n].
+
+    Of grouping `none` there are `groups` matrices of m rows; of `rows_valid` each group has m rows in A and
+    D, of which the device knows how many count; else m counts the rows of all groups.
+    """
+
+    m: int
+    n: int
+    k: int
+    groups: int = 1
+    a: str = "e4m3"
+    b: str = "e4m3"
+    d: str = "bf16"
+    scales: str = "128x128"  # B's
+    grouping: str = "none"
+    c: bool = False
+    scales_k_major: bool = False  # of 128x128: which dimension of B's scales is contiguous
+    expected_m: int = 0  # of rows_valid: rows of a group that are expected to count; 0: all
+    row_alignment: int = 128  # at multiples of which groups begin
+
+    @property
+    def k_blocks(self) -> int:
+        return -(-self.k // BLOCK)
+
+    @property
+    def scale_columns(self) -> int:
+        """Of B's scales."""
+        return self.n if self.scales == "1x128" else -(-self.n // BLOCK)
+
+    @property
+    def own_rows(self) -> bool:
+        """Whether each group has rows of its own in A and D: a batch of matrices."""
+        return self.grouping in OWN_ROWS
+
+    @property
+    def kind(self) -> Kind:
+        return Kind(self.a, self.b, self.d, self.scales, self.grouping, self.c)
+
+    @property
+    def rows(self) -> int:
+        """Rows of D that are expected to count."""
+        if self.grouping == "none":
+            return self.m * self.groups
+        if self.grouping == "rows_valid":
+            return min(self.expected_m or self.m, self.m) * self.groups
+        return self.m
+
+    @property
+    def flops(self) -> int:
+        return 2 * self.rows * self.n * self.k
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that memory must move at least: each matrix once."""
+        operands = self.rows * self.k * bits(self.a) + self.groups * self.n * self.k * bits(self.b)
+        outputs = self.rows * self.n * bits(self.d) * (2 if self.c else 1)
+        return (operands + outputs) // 8
+
+    def contiguous_extents(self) -> dict[str, int]:
+        """Elements along the contiguous dimension of each matrix, by its argument's name."""
+        return {"a": self.k, "b": self.k, "d": self.n}
+
+    @property
+    def op_text(self) -> str:
+        return "grouped_gemm"
+
+    @property
+    def extents_text(self) -> str:
+        return product_extents(self.m, self.n, self.k, 1) + f" groups {self.groups}"
+
+    @property
+    def types_text(self) -> str:
+        scaled = "" if self.scales == "none" else f", scales 1x128 and {self.scales}"
+        tail = " with c" if self.c else ""
+        return f"{self.a} x {self.b} -> {self.d}{scaled}, grouping {self.grouping}{tail}"

@@ -1,0 +1,44 @@
+"""What rows of `grouped_gemm` tables say of kernels, as far as this runtime asks.
+
+And what tuned files say of a kind of problem.
+"""
+
+from __future__ import annotations
+
+from tilewright.ops.common.row import ALIGNMENT, SHARED_BYTES, TILE
+from tilewright.ops.grouped_gemm.problem import GROUPINGS, SCALES
+from tilewright.schema import Anything, Boolean, Enum, Integer, Object, fields
+
+_OPERAND, _RESULT = Enum(("bf16", "e4m3")), Enum(("bf16", "f32"))
+
+# That a spec of the family may name.
+TARGETS = ("sm_90a",)
+CONFIG = Object(
+    {
+        **fields(("a", "b"), _OPERAND),
+        "d": _RESULT,
+        "scales": Enum(SCALES),
+        "tile": TILE,
+        "swap_ab": Boolean(),
+        "promotion": Enum(("after", "in_turn", "overlapped", "halves")),
+    },
+    others=Anything(),
+)
+FACTS = Object(
+    {
+        "stages": Integer(1, 32),
+        "smem_bytes": SHARED_BYTES,
+        "splits": Boolean(),  # whether sums fit into the stages: to be added up along k, or to a 16-bit C
+        "alignment": Object(fields("abcd", ALIGNMENT)),
+    },
+    others=Anything(),
+)
+KIND = Object(
+    optional={
+        **fields(("a", "b"), _OPERAND),
+        "d": _RESULT,
+        "scales": Enum(SCALES),
+        "grouping": Enum(GROUPINGS),
+        "c": Boolean(),
+    }
+)

@@ -1,0 +1,98 @@
+"""Rules, shared memory and names of `grouped_gemm` kernels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tilewright_generator.families.grouped_gemm import FAMILY
+from tilewright_generator.families.grouped_gemm.config import GroupedGemmConfig, own_scales
+from tilewright_generator.families.grouped_gemm.memory import memory
+from tilewright_generator.shapes import Tile
+
+FP8 = GroupedGemmConfig(
+    arch="sm_90a", a="e4m3", b="e4m3", d="bf16", scales="128x128", tile=Tile(128, 128, 128)
+)
+BF16 = replace(FP8, a="bf16", b="bf16", scales="none", tile=Tile(128, 128, 64))
+
+
+def reasons(config: GroupedGemmConfig) -> dict[str, str]:
+    return {rule.name: reason for rule in FAMILY.rules if (reason := rule(config)) is not None}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        FP8,
+        BF16,
+        replace(FP8, tile=Tile(128, 192, 128), promotion="in_turn"),
+        replace(FP8, promotion="overlapped"),
+        replace(FP8, swap_ab=True, tile=Tile(64, 24, 256)),
+        replace(BF16, tile=Tile(128, 256, 64)),
+    ],
+    ids=FAMILY.kernel_name,
+)
+def test_legal(config: GroupedGemmConfig) -> None:
+    assert reasons(config) == {}
+
+
+@pytest.mark.parametrize(
+    ("config", "rule", "message"),
+    [
+        (replace(FP8, b="bf16"), "operand_types", "no kernel here multiplies e4m3 by bf16"),
+        (replace(FP8, scales="none"), "operand_types", "e4m3 has scales 128x128 or 1x128"),
+        (replace(BF16, scales="1x128"), "operand_types", "bf16 has no scale factors"),
+        (replace(FP8, tile=Tile(192, 128, 128)), "tile_sides", "tile M 192 is not 64, 128 or 256"),
+        (replace(FP8, tile=Tile(128, 60, 128)), "tile_sides", "tile N 60 is not a multiple of 8 up to 256"),
+        (replace(FP8, tile=Tile(128, 128, 64)), "tile_depth", "is 64 bytes, not 128 or 256"),
+        (replace(FP8, tile=Tile(128, 176, 128)), "scale_blocks", "may lie in three blocks of 128"),
+        (replace(FP8, tile=Tile(128, 40, 128)), "pieces", ""),
+        (replace(BF16, promotion="overlapped"), "promotion_of_tile", "are not promoted"),
+        (
+            replace(FP8, tile=Tile(64, 128, 128), promotion="in_turn"),
+            "promotion_of_tile",
+            "nobody to take turns",
+        ),
+        (
+            replace(FP8, tile=Tile(128, 24, 128), promotion="halves"),
+            "promotion_of_tile",
+            "not a multiple of 16",
+        ),
+        (replace(FP8, tile=Tile(256, 192, 128)), "registers", "288 registers a thread for sums > 192"),
+        (replace(FP8, promotion="overlapped", tile=Tile(128, 160, 128)), "registers", "240 registers"),
+        (replace(FP8, stages=16), "shared_memory", "> 232448 B of sm_90, with 16 stages"),
+    ],
+)
+def test_refused(config: GroupedGemmConfig, rule: str, message: str) -> None:
+    found = reasons(config)
+    if not message:
+        assert rule not in found  # 40 columns are five units of 16 bytes
+        return
+    assert message in found[rule]
+
+
+def test_scale_factors_change_places_with_their_operands() -> None:
+    assert own_scales(FP8) == ("rows", "blocks")
+    assert own_scales(replace(FP8, swap_ab=True)) == ("blocks", "rows")
+    assert own_scales(replace(FP8, scales="1x128")) == ("rows", "rows")
+    assert own_scales(BF16) == ("none", "none")
+
+
+def test_shared_memory() -> None:
+    stage, scales, barriers, stores, queue = 32_768, 512, 16, 2 * 2 * 64 * 128, 96
+    assert memory(FP8) == (5, 5 * (stage + scales + barriers) + stores + queue)
+    # Columns of 24 floats, one for each 128 of k, begin at multiples of 128 bytes.
+    swapped = replace(FP8, swap_ab=True, tile=Tile(64, 24, 256), stages=2)
+    assert memory(swapped)[1] == 2 * (88 * 256 + 256 + barriers) + 24 * 128 + queue
+    assert memory(replace(FP8, store_buffers=1))[0] == 6
+
+
+def test_names() -> None:
+    assert FAMILY.kernel_name(FP8) == "grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x128x128"
+    other = replace(BF16, swap_ab=True, store_buffers=1, stages=4, pdl=False)
+    assert (
+        FAMILY.kernel_name(other) == "grouped_gemm_sm90_bf16_bf16_bf16_128x128x64_swap_1buffer_4stages_nopdl"
+    )
+    turns = replace(FP8, promotion="in_turn")
+    assert FAMILY.kernel_name(turns).endswith("_128x128x128_inturn")

@@ -1,0 +1,211 @@
+"""Every generated `grouped_gemm` kernel that this GPU runs, against float64: groups, padding, clusters,
+splits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from generated_kernels import fixture, names, registry
+
+import tilewright
+from tilewright.ops.common.tactics import Tactic
+from tilewright.ops.grouped_gemm import family, measuring
+from tilewright.ops.grouped_gemm.problem import Problem
+from tilewright.table import KernelRecord
+
+MARK = 77.0  # in D before a kernel writes to it
+SHAPES = Path(__file__).parents[2] / "benchmarks/shapes/grouped.yaml"
+EDGES = yaml.safe_load(SHAPES.read_text(encoding="utf-8"))["edge"]
+
+kernel = fixture("grouped_gemm", "tilewright build sm90_grouped_gemm")
+
+
+def test_every_kernel_is_built() -> None:
+    records = [registry().record(name) for name in names("grouped_gemm")]
+    missing = [one.name for one in records if not registry().is_built(one)]
+    assert not missing, f"{len(missing)} kernels are not built: run `tilewright build sm90_grouped_gemm`"
+
+
+def of(kernel: KernelRecord, **fields: Any) -> Problem:
+    config = kernel.config
+    types = {name: config[name] for name in ("a", "b", "d", "scales")}
+    return Problem(**{"m": 300, "n": 392, "k": 656, **types, **fields})
+
+
+def made(problem: Problem, seed: int = 0) -> measuring.Operands:
+    found = measuring.make(problem, torch.Generator("cuda").manual_seed(seed))
+    found.out.fill_(MARK)
+    return found
+
+
+def tactics(kernel: KernelRecord, problem: Problem) -> Iterator[Tactic]:
+    """Each cluster and split that the model weighs, and an order of tiles that it does not."""
+    yield Tactic(kernel.name, raster="along_n", swizzle=4)
+    yield from family.candidates(kernel, problem)
+
+
+def spoil(operands: measuring.Operands) -> None:
+    """Fills what A and its scale factors hold in rows of padding with NaN."""
+    problem = operands.problem
+    padding = (operands.groups() < 0).reshape(operands.a.shape[:-1])
+    if problem.a == "e4m3":
+        operands.a.view(torch.uint8)[padding] = 0x7F
+        assert operands.scale_a is not None
+        operands.scale_a.masked_fill_(padding[..., None], float("nan"))
+    else:
+        operands.a[padding] = float("nan")
+
+
+def check(operands: measuring.Operands, tactic: Tactic | None = None) -> None:
+    """D is right where rows count, and zero or untouched elsewhere."""
+    operands.call(tactic)
+    counts = (operands.groups() >= 0).reshape(operands.out.shape[:-1])
+    if counts.any():
+        operands.check()
+    rest = operands.out[~counts]
+    assert ((rest == 0) | (rest == MARK)).all(), f"{tactic}: padding leaks"
+
+
+@pytest.mark.parametrize("c", [False, True], ids=["plain", "c"])
+def test_matrices_of_a_batch(kernel: KernelRecord, c: bool) -> None:
+    problem = of(kernel, groups=2, c=c)
+    if problem.a == "bf16":
+        pytest.skip("tilewright.gemm computes it")
+    if family.misfit_options(kernel, problem.kind):
+        pytest.skip("it adds no C")
+    operands = made(problem)
+    for tactic in tactics(kernel, problem):
+        operands.out.fill_(MARK)
+        check(operands, tactic)
+
+
+@pytest.mark.parametrize("row_alignment", [1, 32, 64, 128])
+@pytest.mark.parametrize("grouping", ["row_index", "ends"])
+def test_rows_of_groups(kernel: KernelRecord, grouping: str, row_alignment: int) -> None:
+    problem = of(kernel, m=1100, groups=5, grouping=grouping, row_alignment=row_alignment)
+    operands = made(problem)
+    spoil(operands)
+    for tactic in tactics(kernel, problem):
+        operands.out.fill_(MARK)
+        check(operands, tactic)
+
+
+@pytest.mark.parametrize("c", [False, True], ids=["plain", "c"])
+def test_counts_of_rows(kernel: KernelRecord, c: bool) -> None:
+    problem = of(kernel, groups=5, grouping="rows_valid", expected_m=130, c=c)
+    if family.misfit_options(kernel, problem.kind):
+        pytest.skip("it adds no C")
+    operands = made(problem)
+    operands.layout["rows_valid"][:3] = torch.tensor([0, 1, problem.m])
+    spoil(operands)
+    for tactic in tactics(kernel, problem):
+        operands.out.fill_(MARK)
+        check(operands, tactic)
+
+
+def test_rows_in_any_order(kernel: KernelRecord) -> None:
+    operands = made(of(kernel, groups=4, grouping="row_index"))
+    index = operands.layout["group_of_row"]
+    index.copy_(torch.randint(-2, 6, index.shape, device="cuda"))  # 4 and 5 are no groups
+    index[index >= 4] = -1
+    spoil(operands)
+    check(operands, Tactic(kernel.name))
+
+
+@pytest.mark.parametrize("groups", [1, 31, 32, 33, 512])
+@pytest.mark.parametrize("grouping", ["row_index", "ends", "rows_valid"])
+def test_few_and_many_groups(kernel: KernelRecord, grouping: str, groups: int) -> None:
+    m = 7 if grouping == "rows_valid" else 7 * groups
+    operands = made(of(kernel, m=m, n=136, k=272, groups=groups, grouping=grouping, row_alignment=1))
+    if grouping == "rows_valid":
+        operands.layout["rows_valid"].random_(0, 8)
+    spoil(operands)
+    check(operands, Tactic(kernel.name))
+
+
+@pytest.mark.parametrize("edge", EDGES, ids=str)
+@pytest.mark.parametrize("row_alignment", [1, 128])
+def test_edges(kernel: KernelRecord, edge: dict[str, Any], row_alignment: int) -> None:
+    ends, start = [], 0
+    for rows in edge["rows"]:
+        ends.append(start + rows)
+        start = -(-ends[-1] // row_alignment) * row_alignment
+    problem = of(
+        kernel,
+        m=max(start, 1),
+        n=edge["n"],
+        k=edge["k"],
+        groups=len(ends),
+        grouping="ends",
+        row_alignment=row_alignment,
+    )
+    operands = made(problem)
+    operands.layout["group_ends"].copy_(torch.tensor(ends))
+    spoil(operands)
+    check(operands, Tactic(kernel.name))
+    index = replace(operands, problem=replace(problem, grouping="row_index"))
+    index.layout = {"group_of_row": operands.groups()}
+    index.out.fill_(MARK)
+    check(index, Tactic(kernel.name))
+
+
+def test_nothing_counts(kernel: KernelRecord) -> None:
+    for grouping, name in (
+        ("row_index", "group_of_row"),
+        ("ends", "group_ends"),
+        ("rows_valid", "rows_valid"),
+    ):
+        operands = made(of(kernel, groups=3, grouping=grouping))
+        operands.layout[name].fill_(-1 if grouping == "row_index" else 0)
+        operands.call(Tactic(kernel.name))
+        assert (operands.out == MARK).all()
+
+
+def test_a_graph_is_replayed_with_other_groups(kernel: KernelRecord) -> None:
+    for grouping in ("row_index", "ends", "rows_valid"):
+        problem = of(kernel, m=700, groups=6, grouping=grouping, expected_m=200)
+        operands, other = made(problem), made(problem, seed=3)
+        operands.call(Tactic(kernel.name))
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            operands.call(Tactic(kernel.name))
+        for layout in (other.layout, {name: one.clone() for name, one in operands.layout.items()}):
+            for name, tensor in operands.layout.items():
+                tensor.copy_(layout[name])
+            operands.out.fill_(MARK)
+            graph.replay()
+            operands.check()
+
+
+def test_equal_bits_every_time(kernel: KernelRecord) -> None:
+    operands = made(of(kernel, m=520, groups=3, grouping="ends", row_alignment=32))
+    for tactic in tactics(kernel, operands.problem):
+        operands.call(tactic)
+        first = operands.out.clone()
+        for _ in range(20):
+            operands.call(tactic)
+            assert torch.equal(operands.out, first)
+
+
+def test_extents_that_no_tile_divides(kernel: KernelRecord) -> None:
+    unit = kernel.facts["alignment"]
+    for m, n, k in ((1, unit["d"], unit["a"]), (5, 24, 48), (129, 264, 144), (65, 136, 4112)):
+        operands = made(of(kernel, m=m, n=n, k=k))
+        if operands.problem.a == "bf16":
+            continue
+        check(operands, Tactic(kernel.name))
+
+
+def test_what_is_selected_is_right() -> None:
+    for grouping in ("row_index", "ends", "rows_valid"):
+        operands = made(Problem(m=512, n=512, k=1024, groups=4, grouping=grouping, expected_m=100))
+        try:
+            check(operands)
+        except tilewright.errors.NotBuiltError as error:
+            pytest.skip(error.message)

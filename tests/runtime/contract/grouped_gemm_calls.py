@@ -1,0 +1,42 @@
+"""Complete calls of the scaled and grouped products, on kernels of the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from tilewright.ops.grouped_gemm import measuring
+from tilewright.ops.grouped_gemm.problem import Problem
+
+HOST = "grouped"
+M, N, K, GROUPS = 36, 160, 208, 3
+
+
+def call(**fields: Any) -> Callable[[], dict[str, Any]]:
+    def call() -> dict[str, Any]:
+        problem = Problem(M, N, K, **{"c": True, "row_alignment": 4, **fields})
+        made = measuring.make(problem, torch.Generator().manual_seed(0))
+        given = {"a": made.a, "b": made.b, "scale_a": made.scale_a, "scale_b": made.scale_b, "c": made.c}
+        return given | made.layout | {"out": torch.zeros_like(made.out), "out_dtype": made.out.dtype}
+
+    return call
+
+
+def aligned(**fields: Any) -> Callable[[], dict[str, Any]]:
+    def aligned() -> dict[str, Any]:
+        return call(groups=GROUPS, **fields)() | {"row_alignment": 4}
+
+    return aligned
+
+
+BF16 = {"a": "bf16", "b": "bf16", "scales": "none"}
+CALLS = {
+    "scaled_gemm": (call(groups=GROUPS), call(scales="1x128", d="f32")),
+    "grouped_gemm_contiguous": (aligned(grouping="row_index"), aligned(grouping="ends", scales="1x128")),
+    "grouped_gemm_masked": (
+        call(groups=GROUPS, grouping="rows_valid", expected_m=9),
+        call(groups=GROUPS, grouping="rows_valid", **BF16),
+    ),
+}

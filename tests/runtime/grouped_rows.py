@@ -1,0 +1,36 @@
+"""Rows of a table of scaled and grouped products as the generator writes it, of kernels that run on the
+host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+BITS = {"bf16": 16, "e4m3": 8, "f32": 32}
+
+
+def make_grouped_row(name: str, **fields: Any) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "arch": "sm_90a", "a": "e4m3", "b": "e4m3", "d": "bf16", "scales": "128x128", "tile": [128, 128, 128],
+        "swap_ab": False, "promotion": "after", "store_buffers": 2, "pdl": True, "stages": "auto",
+    } | fields  # fmt: skip
+    alignment = {x: 128 // BITS[made[of]] for x, of in (("a", "a"), ("b", "b"), ("c", "d"), ("d", "d"))}
+    return {
+        "name": name,
+        "source": f"{name}.cu",
+        "sha256": f"sha of {name}",
+        "arch": made["arch"],
+        "defines": [],
+        "instructions": ["QGMMA"],
+        "config": made,
+        "facts": {"stages": 4, "smem_bytes": 100000, "threads": 384, "splits": True, "alignment": alignment},
+    }
+
+
+HOST_GROUPED_ROWS = [
+    make_grouped_row("host_fp8_blocks"),
+    make_grouped_row("host_fp8_blocks_f32", d="f32"),
+    make_grouped_row("host_fp8_rows", scales="1x128"),
+    make_grouped_row("host_fp8_rows_f32", scales="1x128", d="f32"),
+    make_grouped_row("host_bf16", a="bf16", b="bf16", scales="none", tile=[128, 128, 64]),
+    make_grouped_row("host_bf16_f32", a="bf16", b="bf16", d="f32", scales="none", tile=[128, 128, 64]),
+]

@@ -1,0 +1,121 @@
+// Scaled and grouped products on the host, behind the ABI of real ones. Each computes in double, whatever its tile.
+// Rows of padding get 77: the op promises nothing of them.
+#include <cmath>
+#include <cstring>
+
+#include "tilewright/abi.h"
+#include "tilewright/grouped_gemm/args.h"
+
+namespace {
+
+struct Bf16 {
+  uint16_t bits;
+};
+struct E4m3 {
+  uint8_t bits;
+};
+
+double load(Bf16 value) {
+  uint32_t const wide = uint32_t(value.bits) << 16;
+  float out;
+  std::memcpy(&out, &wide, sizeof(out));
+  return out;
+}
+double load(float value) { return value; }
+double load(E4m3 value) {
+  int const exponent = value.bits >> 3 & 15, mantissa = value.bits & 7;
+  double const magnitude =
+      exponent == 0 ? std::ldexp(mantissa, -9) : std::ldexp(8 + mantissa, exponent - 10);
+  double const known = exponent == 15 && mantissa == 7 ? NAN : magnitude;
+  return value.bits & 128 ? -known : known;
+}
+
+void store(Bf16& to, double value) {
+  float const narrow = static_cast<float>(value);
+  uint32_t wide;
+  std::memcpy(&wide, &narrow, sizeof(wide));
+  to.bits = static_cast<uint16_t>((wide + 0x7fff + ((wide >> 16) & 1)) >> 16);
+}
+void store(float& to, double value) { to = static_cast<float>(value); }
+
+using Args = tilewright_grouped_gemm_args;
+
+// The group of a row of matrix `matrix` of A; -1 where it is of none.
+int group_of(Args const& args, int matrix, int row) {
+  switch (args.grouping) {
+    case TILEWRIGHT_GROUPING_ROW_INDEX:
+      return args.group_of_row[row] < args.groups ? args.group_of_row[row] : -1;
+    case TILEWRIGHT_GROUPING_ENDS: {
+      int start = 0;
+      for (int group = 0; group < args.groups; ++group) {
+        if (row >= start && row < args.group_ends[group]) {
+          return group;
+        }
+        start = (args.group_ends[group] + args.row_alignment - 1) / args.row_alignment * args.row_alignment;
+      }
+      return -1;
+    }
+    case TILEWRIGHT_GROUPING_ROWS_VALID:
+      return row < args.rows_valid[matrix] ? matrix : -1;
+    default:
+      return matrix;
+  }
+}
+
+double scale_b(Args const& args, int group, int block, int column) {
+  int64_t const at = args.scales_k_major ? block + column * args.ld_scale_b : block * args.ld_scale_b + column;
+  return args.scale_b[group * args.batch_stride_scale_b + at];
+}
+
+template <class Input, class Output, int kColumnsOfScale>
+int32_t launch(void const* opaque, void*, void*) {
+  auto const& args = *static_cast<Args const*>(opaque);
+  auto const* a = static_cast<Input const*>(args.a);
+  auto const* b = static_cast<Input const*>(args.b);
+  auto const* c = static_cast<Output const*>(args.c);
+  auto* d = static_cast<Output*>(args.d);
+  bool const own = args.grouping == TILEWRIGHT_GROUPING_NONE || args.grouping == TILEWRIGHT_GROUPING_ROWS_VALID;
+  for (int l = 0; l < (own ? args.groups : 1); ++l) {
+    for (int i = 0; i < args.m; ++i) {
+      int const group = group_of(args, l, i);
+      for (int j = 0; j < args.n; ++j) {
+        double sum = 0;
+        for (int p = 0; group >= 0 && p < args.k; ++p) {
+          double factor = 1;
+          if (kColumnsOfScale > 0) {
+            factor = args.scale_a[l * args.batch_stride_scale_a + p / 128 * args.ld_scale_a + i] *
+                     scale_b(args, group, p / 128, j / kColumnsOfScale);
+          }
+          sum += factor * load(a[l * args.batch_stride_a + i * args.ld_a + p]) *
+                 load(b[group * args.batch_stride_b + j * args.ld_b + p]);
+        }
+        if (c != nullptr) {
+          sum += load(c[l * args.batch_stride_c + i * args.ld_c + j]);
+        }
+        store(d[l * args.batch_stride_d + i * args.ld_d + j], group < 0 ? 77 : sum);
+      }
+    }
+  }
+  return TILEWRIGHT_OK;
+}
+
+int32_t can_implement(void const* opaque) {
+  auto const& args = *static_cast<Args const*>(opaque);
+  return args.m > 0 && args.n > 0 && args.k > 0 && args.groups > 0 ? TILEWRIGHT_OK : TILEWRIGHT_NOT_SUPPORTED;
+}
+
+int64_t workspace_bytes(void const*) { return 0; }
+
+}  // namespace
+
+#define HOST_KERNEL(NAME, ...)                                                                             \
+  extern "C" __attribute__((visibility("default"))) tilewright_kernel const tilewright_##NAME = {          \
+      TILEWRIGHT_ABI_VERSION, sizeof(Args), 384, 100000, #NAME, &can_implement, &workspace_bytes,          \
+      &launch<__VA_ARGS__>};
+
+HOST_KERNEL(host_fp8_blocks, E4m3, Bf16, 128)
+HOST_KERNEL(host_fp8_blocks_f32, E4m3, float, 128)
+HOST_KERNEL(host_fp8_rows, E4m3, Bf16, 1)
+HOST_KERNEL(host_fp8_rows_f32, E4m3, float, 1)
+HOST_KERNEL(host_bf16, Bf16, Bf16, 0)
+HOST_KERNEL(host_bf16_f32, Bf16, float, 0)

@@ -1,0 +1,179 @@
+"""Scaled and grouped products end to end, on kernels of the host: every grouping against the definition."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from grouped_rows import make_grouped_row
+
+import tilewright
+from tilewright import reference
+from tilewright.context import Context
+from tilewright.device import H200
+from tilewright.errors import AlignmentError, ArgumentError, ArgumentTypeError, WrongResultError
+from tilewright.ops.common.tactics import Tactic
+from tilewright.ops.grouped_gemm import cost, family, measuring
+from tilewright.ops.grouped_gemm.problem import Problem
+from tilewright.table import KernelRecord
+
+BF16 = {"a": "bf16", "b": "bf16", "scales": "none"}
+
+
+def operands(**fields: Any) -> measuring.Operands:
+    problem = Problem(**{"m": 36, "n": 144, "k": 208, "groups": 3, "row_alignment": 4, **fields})
+    return measuring.make(problem, torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("c", [False, True], ids=["plain", "c"])
+@pytest.mark.parametrize("d", ["bf16", "f32"])
+@pytest.mark.parametrize("grouping", ["none", "row_index", "ends", "rows_valid"])
+@pytest.mark.parametrize(
+    "types", [{"scales": "128x128"}, {"scales": "1x128"}, BF16], ids=["128x128", "1x128", "bf16"]
+)
+def test_every_grouping_is_what_the_definition_says(
+    grouped: Context, types: dict[str, Any], grouping: str, d: str, c: bool
+) -> None:
+    if grouping == "none" and types is BF16:
+        pytest.skip("tilewright.gemm computes it")
+    made = operands(grouping=grouping, d=d, c=c, expected_m=9, **types)
+    made.poison()
+    assert made.call() is made.out
+    made.check()
+
+
+def test_the_check_of_measurements_sees_a_missing_factor(grouped: Context) -> None:
+    made = operands(grouping="ends")
+    made.call()
+    assert made.scale_b is not None
+    made.scale_b[1] *= 1.01
+    with pytest.raises(WrongResultError, match="norm ratio"):
+        made.check()
+
+
+def test_groups_of_rows_begin_at_multiples_and_leave_padding() -> None:
+    found = reference.groups_of_rows(torch.tensor([3, 4, 4, 9], dtype=torch.int32), 12, 4)
+    assert found.tolist() == [0, 0, 0, -1, 3, 3, 3, 3, 3, -1, -1, -1]
+
+
+def test_scales_of_b_may_lie_either_way(grouped: Context) -> None:
+    made = operands(grouping="rows_valid")
+    first = made.call().clone()
+    assert made.scale_b is not None
+    made.scale_b = made.scale_b.contiguous()  # [groups, k/128, n/128] with n contiguous
+    made.poison()
+    counts = made.layout["rows_valid"]
+    for group, count in enumerate(counts.tolist()):
+        assert torch.equal(made.call()[group, :count], first[group, :count])
+
+
+def test_one_matrix_serves_every_batch(grouped: Context) -> None:
+    made = operands()
+    shared = made.a[:1].expand_as(made.a)
+    assert made.scale_a is not None
+    assert made.scale_b is not None
+    scales = made.scale_a[:1].expand_as(made.scale_a)
+    found = tilewright.scaled_gemm(shared, made.b, scales, made.scale_b)
+    for i in range(3):
+        one = tilewright.scaled_gemm(made.a[0], made.b[i], made.scale_a[0], made.scale_b[i])
+        assert torch.equal(found[i], one)
+
+
+@pytest.mark.parametrize("with_c", [False, True])
+def test_k_of_zero_answers_c_or_zeros(grouped: Context, with_c: bool) -> None:
+    a, b = torch.empty(4, 0, dtype=torch.bfloat16), torch.empty(2, 0, 16, dtype=torch.bfloat16)
+    c = torch.ones(4, 16, dtype=torch.bfloat16) if with_c else None
+    index = torch.zeros(4, dtype=torch.int32)
+    found = tilewright.grouped_gemm_contiguous(a, b, group_of_row=index, c=c)
+    assert torch.equal(found, torch.full((4, 16), float(with_c), dtype=torch.bfloat16))
+
+
+def test_c_may_be_out(grouped: Context) -> None:
+    made = operands(grouping="row_index", d="f32")
+    product = made.call().clone()
+    made.out.fill_(2.0)
+    made.c = made.out
+    made.call()
+    counts = made.groups() >= 0
+    assert torch.allclose(made.out[counts], product[counts] + 2.0)
+
+
+class TestRefusals:
+    def test_fp8_without_scales(self, grouped: Context) -> None:
+        made = operands(grouping="row_index")
+        with pytest.raises(ArgumentError, match="scale_a: it is None; operands of e4m3 have scale factors"):
+            tilewright.grouped_gemm_contiguous(made.a, made.b, **made.layout)
+
+    def test_bf16_with_scales(self, grouped: Context) -> None:
+        made, fp8 = operands(grouping="row_index", **BF16), operands(grouping="row_index")
+        with pytest.raises(ArgumentError, match="scale_a: operands of bf16 take no scale factors"):
+            tilewright.grouped_gemm_contiguous(made.a, made.b, fp8.scale_a, fp8.scale_b, **made.layout)
+
+    def test_no_groups_or_two_of_them(self, grouped: Context) -> None:
+        made, other = operands(grouping="row_index"), operands(grouping="ends")
+        for layout in ({}, {**made.layout, **other.layout}):
+            with pytest.raises(ArgumentError, match="one of group_of_row and group_ends is wanted"):
+                tilewright.grouped_gemm_contiguous(made.a, made.b, made.scale_a, made.scale_b, **layout)
+
+    def test_groups_of_another_type(self, grouped: Context) -> None:
+        made = operands(grouping="rows_valid")
+        with pytest.raises(ArgumentTypeError, match=r"rows_valid: its dtype is torch.int64; int32 is wanted"):
+            tilewright.grouped_gemm_masked(
+                made.a, made.b, made.layout["rows_valid"].long(), made.scale_a, made.scale_b
+            )
+
+    def test_scales_that_tma_cannot_read(self, grouped: Context) -> None:
+        made = operands(grouping="row_index", m=37)
+        assert made.scale_a is not None
+        packed = made.scale_a.mT.contiguous().mT  # columns follow each other: 37 floats apart
+        with pytest.raises(AlignmentError, match=r"(?s)scale_a: .*begin at multiples of 4"):
+            tilewright.grouped_gemm_contiguous(made.a, made.b, packed, made.scale_b, **made.layout)
+
+    @pytest.mark.parametrize("given", [0, -1, True])
+    def test_an_alignment_that_is_none(self, grouped: Context, given: Any) -> None:
+        made = operands(grouping="ends")
+        with pytest.raises(ArgumentError, match="row_alignment: it is"):
+            tilewright.grouped_gemm_contiguous(
+                made.a, made.b, made.scale_a, made.scale_b, row_alignment=given, **made.layout
+            )
+
+    def test_a_cluster_whose_rows_may_be_of_different_groups(self, grouped: Context) -> None:
+        made = operands(grouping="ends")
+        with pytest.raises(ArgumentError, match="their rows may be of different groups"):
+            made.call(Tactic("host_fp8_blocks", cluster="2x1"))
+        made.call(Tactic("host_fp8_blocks", cluster="1x2"))
+
+
+def record(**fields: Any) -> KernelRecord:
+    return KernelRecord.parse(make_grouped_row("some", **fields))
+
+
+class TestModel:
+    PROBLEM = Problem(m=4096, n=7168, k=2048, groups=32, grouping="rows_valid", expected_m=20)
+
+    def test_rows_that_are_not_expected_cost_nothing(self) -> None:
+        assert cost.tiles_down(self.PROBLEM, 128) == 32
+        assert cost.tiles_down(replace(self.PROBLEM, expected_m=0), 128) == 32 * 32
+        assert 32 * 1.5 < cost.tiles_down(replace(self.PROBLEM, expected_m=150), 128) < 32 * 2
+
+    def test_tiles_that_groups_do_not_begin_with_are_computed_twice(self) -> None:
+        problem = Problem(m=4096, n=512, k=512, groups=8, grouping="row_index")
+        assert cost.tiles_down(problem, 128) == 32
+        assert cost.tiles_down(problem, 256) == 16 + 7
+        assert cost.tiles_down(replace(problem, row_alignment=1), 128) == 32 + 7
+
+    def test_few_rows_want_swapped_operands(self) -> None:
+        wide, narrow = record(), record(swap_ab=True, tile=[128, 32, 256])
+        times = []
+        for one in (wide, narrow):
+            weigh = cost.estimator(one, self.PROBLEM, H200)
+            assert weigh is not None
+            times.append(min(weigh(tactic).seconds for tactic in family.candidates(one, self.PROBLEM)))
+        assert times[1] < times[0]
+
+    def test_clusters_of_grouped_rows_share_no_b(self) -> None:
+        for swapped, legal in ((False, {"", "1x2", "1x4"}), (True, {"", "2x1", "4x1"})):
+            tactics = family.candidates(record(swap_ab=swapped), self.PROBLEM)
+            assert {tactic.cluster for tactic in tactics} == legal
