@@ -36,7 +36,7 @@ from tilewright.ops.common.measuring import checked
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.quantize import measuring
 from tilewright.ops.quantize.family import FAMILY
-from tilewright.ops.quantize.problem import BLOCK, DATA_BITS, LAYOUTS, X_BITS, Problem
+from tilewright.ops.quantize.problem import BLOCK, FORMATS, LAYOUTS, X_TYPES, Problem
 from tilewright.timing import graph_seconds
 
 SHAPES = Path(__file__).parent / "shapes" / "quantize.yaml"
@@ -214,8 +214,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--format", default="nvfp4", choices=list(DATA_BITS))
-    parser.add_argument("--x", default="bf16", choices=list(X_BITS))
+    parser.add_argument("--format", default="nvfp4", choices=FORMATS)
+    parser.add_argument("--x", default="bf16", choices=X_TYPES)
     parser.add_argument("--layout", help="of the scales; default: the first that the format has")
     parser.add_argument("--m", type=int, action="append", help="instead of the grid's")
     parser.add_argument("--k", type=int, action="append")

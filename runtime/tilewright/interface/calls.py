@@ -22,7 +22,7 @@ from torch.compiler import is_dynamo_compiling
 from tilewright import context as contexts
 from tilewright.errors import TilewrightError
 from tilewright.interface import checks, planning, registered
-from tilewright.interface.declaration import Operand, Packed
+from tilewright.interface.declaration import Operand, Packed, ScaleColumns
 from tilewright.ops.common import calls, custom_ops, gpus
 from tilewright.ops.common.guards import factor, refuse_gradients
 from tilewright.ops.common.plan import MisalignedError, Plan
@@ -206,7 +206,9 @@ def _key(op: Op) -> Iterator[str]:
 
 def _lies(name: str, operand: Operand) -> Iterator[str]:
     yield from (f"type({name})", f"{name}.dtype")
-    if not isinstance(operand, Packed):  # of what is packed the launcher looks at the number of elements
+    if isinstance(operand, ScaleColumns) or not isinstance(
+        operand, Packed
+    ):  # of what is packed the launcher looks at the number of elements
         yield from (f"{name}.shape", f"{name}.stride()")
 
 
@@ -232,9 +234,6 @@ def plan(
     if "out_dtype" in options:
         options["out_dtype"] = arguments.dtype
     again = functools.partial(op.function, **options)
-    if hasattr(op, "plan"):  # of families that are not described whole
-        own: Plan = op.plan(context, arguments, parsed(values["tactic"]), again, addresses)
-        return own
     made = planning.plan(op, context, arguments, parsed(values["tactic"]), again, dict(addresses))
     made.recheck = op.recheck(arguments.problem)
     made.fills = op.fills(arguments)

@@ -16,7 +16,7 @@ import torch
 
 from tilewright.context import Context
 from tilewright.errors import ArgumentError, ArgumentTypeError
-from tilewright.interface.declaration import Combinations, Matrix, Operand, Packed
+from tilewright.interface.declaration import Combinations, Matrix, Operand, Packed, ScaleColumns
 from tilewright.interface.matrices import MatrixView
 from tilewright.interface.op import Op, Values
 from tilewright.interface.placement import Arguments
@@ -31,9 +31,6 @@ from tilewright.types import bits, per_byte
 def check(op: Op, context: Context, values: Values, *, fake: bool = False) -> Arguments:
     """What a plan depends on. Raises ArgumentError or ArgumentTypeError for the first argument that is wrong;
     numbers have gone through `factor`. `fake`: tensors may be on the meta device, extents be symbols."""
-    if hasattr(op, "check"):  # of families that are not described whole
-        own: Arguments = op.check(context, values, fake=fake)
-        return own
     return _Check(op, values).run(context, fake=fake)
 
 
@@ -44,15 +41,19 @@ class _Check:
         self.interface = op.interface
         self.required = [one for one in self.interface.operands if one.name in op.required]
         self.views: dict[str, MatrixView] = {}
-        self.fields = dict(op.fields(values))  # of the problem, as far as they are known
+        self.fields: dict[str, Any] = {}  # of the problem, as far as they are known
         self.read: list[Matrix] = []  # those that have told the extents
 
     def run(self, context: Context, *, fake: bool) -> Arguments:
         op, values = self.op, self.values
         tensors = {name: values[name] for name in op.tensors}
-        guards.check_tensors(context, tensors, op.required, fake=fake)
+        ordinary = {name: each for name, each in tensors.items() if name not in op.of(("scale",))}
+        guards.check_tensors(context, ordinary, op.required, fake=fake)
         if torch.is_grad_enabled():
             guards.refuse_gradients(op.name, **tensors)
+        for name in op.of(("flag",)):
+            guards.check_flag(name, values[name])
+        self.fields |= op.fields(values)
         combinations = op.combinations(values)
         if combinations is not None:
             self._types(combinations)
@@ -62,22 +63,25 @@ class _Check:
         op.rules(values, problem)
         for operand in self.interface.operands:
             self._operand(operand, problem, batched)
+        problem, noted = op.described(values, problem)
         return Arguments(
             problem=problem,
             matrices={name: view for name, view in self.views.items() if self._is_read(name)},
             results=tuple(self._results(problem, batched)),
             device=tensors[self.required[0].name].device,
+            noted=noted,
         )
 
     def _types(self, combinations: Combinations) -> None:
         found = []
-        for position, told in enumerate(combinations.read):
-            operand = next(one for one in self.required if one.type == told)
+        for position, field in enumerate(combinations.read):
+            operand = next(one for one in self.required if one.type == field)
             possible = dict.fromkeys(types[position] for types in combinations.legal)
             dtype = self.values[operand.name].dtype
-            name = next((name for name in possible if dtype in _told_by(name, operand)), None)
+            told = {name: _told_by(name, operand, only=len(possible) == 1) for name in possible}
+            name = next((name for name in possible if dtype in told[name]), None)
             if name is None:
-                known = dict.fromkeys(dtype for name in possible for dtype in _told_by(name, operand))
+                known = dict.fromkeys(dtype for dtypes in told.values() for dtype in dtypes)
                 message = f"its dtype is {dtype}; one of {guards.dtypes(known)} is wanted by {self.op.name}"
                 raise ArgumentTypeError(operand.name, message)
             found.append((operand, name))
@@ -87,7 +91,8 @@ class _Check:
             legal = ", ".join(map(" x ".join, combinations.legal))
             raise ArgumentTypeError(found[-1][0].name, f"{given}; one of {legal} is wanted")
         self.fields |= dict(zip(combinations.read, types, strict=True))
-        self.fields[combinations.result] = self._result_type(combinations, types)
+        if combinations.result:
+            self.fields[combinations.result] = self._result_type(combinations, types)
 
     def _result_type(self, combinations: Combinations, types: tuple[str, ...]) -> str:
         """What the call asks, or what it brings, or the default."""
@@ -176,16 +181,12 @@ class _Check:
         known = {field.name for field in fields(self.interface.words.problem)}
         for one in self.op.parameters:
             value, word = self.values[one.name], words.get(one.name)
-            if one.kind == "flag":
-                guards.check_flag(one.name, value)
-                value = bool(value)
-            elif one.kind == "word" and isinstance(word, Choice):
+            if one.kind == "word" and isinstance(word, Choice):
                 legal = word.possible(self.fields)
                 if value not in legal:
                     raise ArgumentError(one.name, f"it is {value!r}; one of {', '.join(legal)} is wanted")
-                value = str(value)
             if one.kind in ("flag", "word") and one.name in known:
-                self.fields.setdefault(one.name, value)
+                self.fields.setdefault(one.name, bool(value) if one.kind == "flag" else str(value))
 
     def _problem(self) -> Any:
         kind = self.interface.words.problem
@@ -222,7 +223,10 @@ class _Check:
             wanted = f"{guards.dtypes(legal)} is wanted"
             raise ArgumentTypeError(name, f"its dtype is {tensor.dtype}; {wanted}")
         if isinstance(operand, Packed):
-            _check_packed(operand, tensor, self._shape(operand, problem, batched))
+            strided = isinstance(operand, ScaleColumns) and operand.strided(problem)
+            shaped = operand.extents or (isinstance(operand, ScaleColumns) and operand.shaped(problem))
+            shape = self._shape(operand, problem, batched)
+            _check_packed(operand, tensor, shape, shaped=bool(shaped), strided=strided)
         elif isinstance(operand, Matrix) and operand not in self.read:
             shape = self._shape(operand, problem, batched)
             possible = [shape] if operand.written or not operand.single else [shape, shape[-2:]]
@@ -237,7 +241,9 @@ class _Check:
         """Shape and dtype of what the call writes."""
         for name in self.op.variants()[self.op.variant(self.values)]:
             operand = next(one for one in self.interface.operands if one.name == name)
-            yield self._shape(operand, problem, batched), dtype_of(operand.type_of(problem))
+            type = operand.type_of(problem)
+            raw = operand.made_raw and per_byte(type) > 1
+            yield self._shape(operand, problem, batched), torch.uint8 if raw else dtype_of(type)
 
     def _shape(self, operand: Operand, problem: Any, batched: bool) -> tuple[int, ...]:
         """Of a tensor."""
@@ -255,10 +261,10 @@ class _Check:
         return (getattr(problem, batch), *shape) if batch and (batched or not operand.single) else shape
 
 
-def _told_by(name: str, operand: Operand) -> list[torch.dtype]:
-    """The dtypes that tell a type. Bytes may be any of several FP8 types, and are FP4 where that is
-    possible."""
-    return [dtype_of(name), *([torch.uint8] if operand.raw and per_byte(name) > 1 else [])]
+def _told_by(name: str, operand: Operand, *, only: bool) -> list[torch.dtype]:
+    """The dtypes that tell a type. Bytes are FP4 where that is possible, and FP8 of the `only` type."""
+    raw = operand.raw and (per_byte(name) > 1 or (only and bits(name) == 8))
+    return [dtype_of(name), *([torch.uint8] if raw else [])]
 
 
 def _check_contiguous(matrix: Matrix, tensor: torch.Tensor) -> None:
@@ -279,19 +285,20 @@ def _empty(tensor: torch.Tensor) -> bool:
     return any(certainly(extent == 0) for extent in tensor.shape)
 
 
-def _check_packed(operand: Packed, tensor: torch.Tensor, shape: tuple[int, ...]) -> None:
-    """One number may have any shape, and so may what the problem's extents do not tell."""
+def _check_packed(
+    operand: Packed, tensor: torch.Tensor, shape: tuple[int, ...], *, shaped: bool, strided: bool
+) -> None:
+    """What is not `shaped` may have any shape of as many elements; what is `strided` has gaps."""
     count = 1
     for extent in shape:
         count *= extent
-    any_shape = not operand.extents
-    wrong = certainly(tensor.numel() != count) if any_shape else differ(tensor.shape, shape)
+    wrong = differ(tensor.shape, shape) if shaped else certainly(tensor.numel() != count)
     if wrong:
-        like = (
-            f"{count} elements, as of {dims(shape)}, are wanted" if any_shape else f"{dims(shape)} is wanted"
-        )
-        wanted = like if shape else "one number is wanted"
+        wanted = f"{dims(shape)} is wanted"
+        if not shaped:
+            wanted = f"{count} elements, as of {dims(shape)}, are wanted" if shape else "one number is wanted"
         raise ArgumentError(operand.name, f"its shape is {dims(tensor.shape)}; {wanted}")
-    if not symbolic(tensor) and not tensor.is_contiguous():
+    may_have_gaps = strided or (operand.copied and not operand.written)
+    if not may_have_gaps and not symbolic(tensor) and not tensor.is_contiguous():
         message = f"its strides are {tuple(tensor.stride())}; a contiguous {dims(shape)} is wanted"
         raise ArgumentError(operand.name, message)

@@ -34,6 +34,10 @@ class Operand:
     """Of its elements: a name among `types.TYPES`, the field of a problem that holds one, or a function of a
     problem. "" where the family checks the operand itself."""
     raw: bool = False  # whether uint8 may stand for a type of one byte, or of half of one
+    made_raw: bool = False  # whether the op makes it of uint8 where its type has half a byte
+    copied: bool = (
+        False  # whether one that is read and has gaps, or other strides, is copied, and is no error
+    )
     alignment: int = 1  # bytes that its address is a multiple of, whatever the kernel
     written: bool = False
     twin: str = ""  # the written operand that it may be: same address, same strides
@@ -75,7 +79,6 @@ class Matrix(Operand):
     where no operand has three."""
     contiguous: Axis | Callable[[Any], Axis] = "columns"
     """The dimension along which neighbours touch; of a problem, where both are possible."""
-    copied: bool = False  # whether one that lies otherwise is copied, and is no error
     parts: Callable[[Any], int] = lambda problem: 1  # of which the columns are so many times the extent
 
     def strides(self) -> tuple[str, ...]:
@@ -113,9 +116,10 @@ class Packed(Operand):
 
 
 @dataclass(frozen=True)
-class ScaleColumns(Operand):
+class ScaleColumns(Packed):
     """Scale factors: columns at a distance (`ld_*`) where a problem's layout says so, else packed."""
 
+    shaped: Callable[[Any], bool] = lambda problem: False  # whether they have their shape, and no other
     strided: Callable[[Any], bool] = lambda problem: False
     leading: Callable[[int], int] = lambda rows: rows  # of so many rows, where a single column says nothing
 
@@ -164,7 +168,7 @@ class Combinations:
     """Fields of a problem: types of operands that every call has, told by their dtypes."""
     legal: Mapping[tuple[str, ...], tuple[str, ...]]
     """For types that are read those that the result may have, the default first."""
-    result: str = "d"  # the field of a problem that holds the result's type
+    result: str = "d"  # the field of a problem that holds the result's type; "": they decide none
     option: str = "out_dtype"  # the op's argument that asks for one
 
 

@@ -60,14 +60,16 @@ class MatrixView:
 
     def aligned(self, inner: Axis, most: int, address: int | None = None) -> int:
         """Elements that leading dimension, batch stride and address are multiples of: a power of two, `most`
-        at most; 1 where rows overlap. `address`: bytes that the address is a multiple of; None: enough."""
-        outer, outer_stride, length, _ = self.along(inner)
+        at most. `address`: bytes that the address is a multiple of; None: enough."""
+        outer, outer_stride, *_ = self.along(inner)
         found = most if address is None else min(address * 8 // bits(self.type), most)
-        if outer > 1:
-            found = 1 if outer_stride < length else alignment_of(outer_stride, found)
-        if self.batch > 1:
-            found = 1 if self.batch_stride < 0 else alignment_of(self.batch_stride, found)
-        return found
+        found = alignment_of(outer_stride, found) if outer > 1 else found
+        return alignment_of(self.batch_stride, found) if self.batch > 1 else found
+
+    def overlaps(self, inner: Axis) -> bool:
+        """Whether rows (or columns) have elements in common."""
+        outer, outer_stride, length, _ = self.along(inner)
+        return outer > 1 and outer_stride < length
 
     def misplaced(self, inner: Axis, *, whole: bool = True) -> str | None:
         """None where TMA can move the matrix with its rows contiguous (`inner` is columns), or its columns,
@@ -80,7 +82,7 @@ class MatrixView:
             return f"{given}: no contiguous {lines}"
         if whole and length % unit:
             return f"{given}: {length} contiguous elements, not a multiple of {unit} ({TMA_BYTES} bytes)"
-        if outer > 1 and outer_stride < length:
+        if self.overlaps(inner):
             return f"{given}: {lines} overlap"
         if outer > 1 and outer_stride % unit:
             return (

@@ -62,7 +62,8 @@ class Op:
         return self.interface.types
 
     def fields(self, values: Values) -> Mapping[str, Any]:
-        """Fields of the problem that the op, or its options, say."""
+        """Fields of the problem that the op, or its options, say. Tensors are such, of one device, and flags
+        are true or false; nothing else is checked yet."""
         return {}
 
     def rules(self, values: Values, problem: Any) -> None:
@@ -78,6 +79,11 @@ class Op:
     def alignments(self, problem: Any, record: KernelRecord) -> Mapping[str, int]:
         """Bytes that a kernel asks of operands' addresses, where it asks for more than its interface."""
         return {}
+
+    def described(self, values: Values, problem: Any) -> tuple[Any, Any]:
+        """The problem, with fields that its extents decide, and what `Arguments.noted` is to hold. Extents
+        may be symbols. Raises as `rules` does; all operands are checked."""
+        return problem, None
 
     def recheck(self, problem: Any) -> Callable[..., None] | None:
         """What is to be checked of each call's numbers, if anything."""
@@ -104,7 +110,12 @@ class Op:
         is_matrix = isinstance(operand, Matrix)  # of scale factors only the number is the same
         as_bytes(tensor).copy_(raw[tuple(map(slice, tensor.shape))] if is_matrix else raw.view(tensor.shape))
 
-    def fills(self, arguments: Any) -> bool:
+    def make(self, arguments: Arguments, index: int) -> torch.Tensor:
+        """A tensor of any values for one of the results."""
+        shape, dtype = arguments.results[index]
+        return torch.empty(shape, dtype=dtype, device=arguments.device)
+
+    def fills(self, arguments: Arguments) -> bool:
         """Whether `fill` has to complete a call's operands."""
         return False
 

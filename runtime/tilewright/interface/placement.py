@@ -22,6 +22,7 @@ class Arguments:
     matrices: Mapping[str, MatrixView]  # those that are read or written and that the call brings
     results: tuple[tuple[tuple[int, ...], torch.dtype], ...]  # shape and type of all that the call writes
     device: torch.device | None  # None: there are no tensors yet
+    noted: Any = None  # what the op itself remembers of the call (`Op.described`)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -48,6 +49,7 @@ class Placement:
 
     problem: Any
     copies: frozenset[str] = frozenset()
+    rearranged: bool = False  # whether `Op.copied` changes operands besides, because the call asks for it
 
 
 def as_it_lies(

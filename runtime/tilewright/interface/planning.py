@@ -41,6 +41,7 @@ def plan(  # noqa: PLR0917 (what a plan is made of)
     if placement.copies:
         copied = ", ".join(sorted(placement.copies))
         log.warning("%s: copies %s, which no kernel takes as it lies", arguments.problem, copied)
+    if placement.copies or placement.rearranged:
         return CopyingPlan(op, arguments, placement, again)
     if tactic is None and context.tuner is not None:
         context.tuner(family, placement.problem, device)

@@ -145,11 +145,8 @@ def _fake(op: Op, suffix: str, *, out: bool = False) -> Callable[..., Any]:
 
     def fake(*given: Any, **named: Any) -> Any:
         values = _values(op, written, given, named)
-        if hasattr(op, "pretend"):  # of families that are not described whole
-            made = op.pretend(contexts.current(), values)
-        else:
-            checked = checks.check(op, contexts.current(), values, fake=True)
-            made = [torch.empty(shape, dtype=of, device=checked.device) for shape, of in checked.results]
+        checked = checks.check(op, contexts.current(), values, fake=True)
+        made = tuple(op.make(checked, index) for index in range(len(checked.results)))
         return None if out else made[0] if len(made) == 1 else made
 
     return fake

@@ -34,7 +34,6 @@ from tilewright.ops.common import custom_ops
 from tilewright.ops.common.constants import constant
 from tilewright.ops.common.formats import as_bytes, dtype_of
 from tilewright.ops.common.memory import check_aliasing
-from tilewright.ops.common.operands import product_shape
 from tilewright.ops.common.symbolic import certainly
 from tilewright.ops.common.tactics import Tactic
 from tilewright.table import KernelRecord
@@ -157,7 +156,7 @@ class _Multiply(Op):
     def room(self, values: Values) -> tuple[torch.Tensor, ...]:
         a, b, d = values["a"], values["b"], _QUANTIZED[values["out_dtype"]]
         m, n = a.shape[-2], b.shape[-1]
-        shape = product_shape(a, b, m, n // per_byte(d))
+        shape = (*torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]), m, n // per_byte(d))
         made = torch.empty(shape, dtype=dtype_of(d), device=a.device)
         descale = (*shape[:-2], *scale_shape(m, n, d))
         return made, torch.empty(descale, dtype=dtype_of(TYPES[d].scale), device=a.device)

@@ -35,7 +35,8 @@ def place(
     scale factors of one matrix for every batch are repeated."""
     views = arguments.matrices
     alignment = Alignment(**{
-        name: views[argument].aligned(inner, MOST_ALIGNED, addresses.get(argument))
+        name: 1 if views[argument].overlaps(inner)
+        else views[argument].aligned(inner, MOST_ALIGNED, addresses.get(argument))
         for name, (argument, inner) in _MATRICES.items()
         if argument in views
     })  # fmt: skip

@@ -2,94 +2,157 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
-from tilewright import blockwise_scales
+from tilewright import blockwise_scales, row_shuffle
 from tilewright.context import Context
-from tilewright.errors import ArgumentError
+from tilewright.device import DeviceProperties
+from tilewright.errors import ArgumentError, ArgumentTypeError
+from tilewright.interface.declaration import Combinations
 from tilewright.interface.op import Op, Operands, Values
-from tilewright.ops.common.constants import constant
-from tilewright.ops.common.custom_ops import number
-from tilewright.ops.common.guards import factor
-from tilewright.ops.common.operands import Operand
-from tilewright.ops.common.plan import Plan
+from tilewright.interface.placement import Arguments, Placement
+from tilewright.ops.common.formats import MXFP8_FORMATS, as_bytes, dtype_of
 from tilewright.ops.common.symbolic import symbolic
-from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.quantize import arguments as checking
-from tilewright.ops.quantize import planning
-from tilewright.ops.quantize.arguments import Arguments, Request
+from tilewright.ops.quantize import global_scale
 from tilewright.ops.quantize.family import FAMILY
 from tilewright.ops.quantize.interface import INTERFACE, READING_BACK
-from tilewright.ops.quantize.problem import DATA_BITS, M_MAJOR, scale_shape
-from tilewright.ops.quantize.side_operands import make_scales, scales_dtype
+from tilewright.ops.quantize.problem import (
+    BLOCK,
+    BLOCKWISE,
+    FLOATS,
+    LAYOUTS,
+    M_MAJOR,
+    MOST_ALIGNED,
+    X_TYPES,
+    Alignment,
+    Problem,
+    scale_shape,
+)
+from tilewright.table import KernelRecord
+from tilewright.types import TYPES, bits, per_byte
 
 _GLOBAL_SCALE, _SCALES = INTERFACE.names.index("global_scale"), INTERFACE.names.index("out_scales")
+_BLOCKWISE = {BLOCK[name]: name for name in BLOCKWISE}
+
+
+class Noted(NamedTuple):
+    """What of a call its problem does not say."""
+
+    one_for: str  # what there is a global scale for: none, tensor, row, group
+    scale_lies: bool  # the global scale that is given is as kernels read it
+    copies: frozenset[str]  # the scales, where they are read and do not lie as their layout says
+    shuffled: bool  # whether the call asks for another order of rows
 
 
 class _Op(Op):
     family = FAMILY
     may_fill = True
 
-    def __init__(self, request: Callable[..., Request]) -> None:
-        """`request` makes one of some of the op's arguments, by their names."""
-        self._of = request
-        self._asked = tuple(inspect.signature(request).parameters)
+    matrices: Mapping[str, str]
+    """The arguments that x and the data are."""
 
-    def request(self, values: Values) -> Request:
-        return self._of(**{name: values[name] for name in self._asked})
+    def __init__(self, format_of: str | Callable[[Values], str]) -> None:
+        """The format that is made or read; of a call's values, where those say it."""
+        self._format_of = format_of
 
-    def check(self, context: Context, values: Values, *, fake: bool = False) -> Arguments:
-        return checking.check(context, self.request(values), *self.operands(values), fake=fake)
+    def format_of(self, values: Values) -> str:
+        return self._format_of if isinstance(self._format_of, str) else self._format_of(values)
 
-    def plan(
-        self,
-        context: Context,
-        arguments: Arguments,
-        tactic: Tactic | None,
-        again: Callable[..., Any],
-        addresses: frozenset[tuple[str, int]] = frozenset(),
-    ) -> Plan:
-        plan = planning.make(context, arguments, tactic, again, addresses)
-        plan.fills = self.fills(arguments)
-        return plan
+    def described(self, values: Values, problem: Problem) -> tuple[Problem, Noted]:
+        first, given = values[self.required[0]], values.get("global_scale")
+        tensor = given if isinstance(given, torch.Tensor) else None
+        if tensor is not None and tensor.is_meta and not first.is_meta:
+            raise ArgumentError("global_scale", "it is on meta; a tensor with memory is wanted")
+        if symbolic(first) or (tensor is not None and symbolic(tensor)):  # fake ones: the call says
+            return problem, Noted("none", False, frozenset(), False)
+        one_for = global_scale.what_of(given, problem.m, first.shape[:-2])
+        here = tensor is not None and (tensor.device, tensor.dtype) == (first.device, torch.float32)
+        lies, shuffled = here and one_for != "group", bool(values.get("shuffle"))
+        noted = Noted(one_for, lies, self.unread(values, problem), shuffled)
+        return replace(problem, global_scale="row" if one_for == "group" else one_for), noted
+
+    def unread(self, values: Values, problem: Problem) -> frozenset[str]:
+        """The scales, where they are read and do not lie as their layout says."""
+        return frozenset()
+
+    def place(
+        self, context: Context, arguments: Arguments, device: DeviceProperties, addresses: Mapping[str, int]
+    ) -> Placement:
+        """What has no contiguous rows is copied, as is what no kernel of the problem's kind takes."""
+        operands = {one.name: one for one in self.interface.operands}
+        copies = {
+            name for name, one in operands.items() if addresses.get(name, one.alignment) % one.alignment
+        }
+        copies |= arguments.noted.copies
+        alignment = {}
+        for field, name in self.matrices.items():
+            view = arguments.matrices.get(name)
+            if view is not None and view.columns > per_byte(view.type) and view.column_stride != 1:
+                copies.add(name)
+            elif view is not None:
+                most = MOST_ALIGNED * 8 // bits(view.type)
+                alignment[field] = view.aligned("columns", most, addresses.get(name)) * bits(view.type) // 8
+        problem: Problem = replace(arguments.problem, alignment=Alignment(**alignment))
+        copies |= {self.matrices[field] for field in _misaligned(context, problem, device)}
+        return Placement(problem, frozenset(copies), rearranged=arguments.noted.shuffled)
+
+    def alignments(self, problem: Problem, record: KernelRecord) -> Mapping[str, int]:
+        return {name: record.facts["alignment"][field] for field, name in self.matrices.items()}
+
+    def copied(self, arguments: Arguments, placement: Placement, given: dict[str, Any]) -> dict[str, Any]:
+        """What is written is copied too: rows that do not count keep what they hold."""
+        used = dict(given)
+        for name in placement.copies:
+            if self._has_columns(name, arguments):
+                used[name] = blockwise_scales.m_major(given[name])
+            else:
+                raw = as_bytes(given[name]).clone(memory_format=torch.contiguous_format)
+                used[name] = raw.view(given[name].dtype)
+        if arguments.noted.shuffled:
+            used |= {
+                "x": row_shuffle.shuffle_rows(as_bytes(used["x"])).view(used["x"].dtype),
+                "shuffle": False,
+            }
+            if arguments.noted.one_for == "row":
+                per_row = used["global_scale"].reshape(-1, arguments.problem.m, 1)
+                used["global_scale"] = row_shuffle.shuffle_rows(per_row).reshape(-1)
+        return used
+
+    def restored(self, arguments: Arguments, name: str, tensor: torch.Tensor, made: torch.Tensor) -> None:
+        if self._has_columns(name, arguments):  # with their padding
+            tensor, made = blockwise_scales.with_padding(tensor), blockwise_scales.with_padding(made)
+        as_bytes(tensor).copy_(as_bytes(made))
+
+    def _has_columns(self, name: str, arguments: Arguments) -> bool:
+        return name in ("scales", "out_scales") and arguments.problem.layout in M_MAJOR
 
     def fills(self, arguments: Arguments) -> bool:
-        return arguments.request.quantizes or (arguments.global_scale != "none" and not arguments.scale_lies)
+        noted: Noted = arguments.noted
+        return len(arguments.results) > 1 or (noted.one_for != "none" and not noted.scale_lies)
 
     def fill(self, arguments: Arguments, operands: Operands) -> Operands:
         """With a global scale as kernels read it, and scales that have memory for their padding."""
         made = list(operands)
-        if made[_GLOBAL_SCALE] is not None and not arguments.scale_lies:
-            made[_GLOBAL_SCALE] = on_device(made[_GLOBAL_SCALE], arguments)
+        noted, problem = arguments.noted, arguments.problem
+        if made[_GLOBAL_SCALE] is not None and not noted.scale_lies:
+            assert arguments.device is not None
+            rows = (problem.groups, problem.m) if noted.one_for == "group" else None
+            made[_GLOBAL_SCALE] = global_scale.on_device(made[_GLOBAL_SCALE], arguments.device, rows)
         if made[_SCALES] is None:
-            made[_SCALES] = arguments.new_scales()
-        elif arguments.request.quantizes and arguments.layout in M_MAJOR:
+            made[_SCALES] = self.make(arguments, 1)
+        elif len(arguments.results) > 1 and problem.layout in M_MAJOR:
             blockwise_scales.with_padding(made[_SCALES], "out_scales")  # else it would be overrun
         return tuple(made)
 
-    def check_devices(self, context: Context, values: Values) -> None:
-        """Of a call that torch sees. A global scale may be anywhere where there is memory."""
-        first, *others = (name for name in self.tensors if name != "global_scale")
-        rest = {name: values[name] for name in others}
-        checking.check_devices(context, first, values[first], rest, fake=True)
-        scale = values.get("global_scale")
-        if isinstance(scale, torch.Tensor) and scale.is_meta and not values[first].is_meta:
-            raise ArgumentError("global_scale", "it is on meta; a tensor with memory is wanted")
-
-    def symbolic(self, values: Values) -> bool:
-        """Whether an extent or a stride of a tensor is a symbol."""
-        tensors = (values[name] for name in self.tensors)
-        return any(symbolic(tensor) for tensor in tensors if isinstance(tensor, torch.Tensor))
-
     def in_graph(self, values: dict[str, Any]) -> dict[str, Any]:
         if "global_scale" in values:
-            first = next(values[one.name] for one in self.parameters if one.kind == "tensor")
-            values["global_scale"] = _in_graph(values["global_scale"], first)
+            scale = values["global_scale"]
+            values["global_scale"] = global_scale.in_graph(scale, values[self.required[0]])
         return values
 
 
@@ -98,83 +161,138 @@ class Quantize(_Op):
     written = ("out", "out_scales")
     passed = ("x", "out", "out_scales")
     constants = MappingProxyType({"global_scale": None})  # of formats that have none
+    matrices = MappingProxyType({"x": "x", "data": "out"})
 
-    def pretend(self, context: Context, values: Values) -> tuple[torch.Tensor, ...]:
-        """Of extents that are symbols, the checks that need none; the others are made when the op runs."""
-        self.check_devices(context, values)
-        if not self.symbolic(values):
-            self.check(context, values, fake=True)
-            return self.room(values)
-        request, x = self.request(values), values["x"]
-        if torch.is_grad_enabled():
-            checking.check_gradients(request, *self.operands(values))
-        checking.check_options(request, values["rows_valid"])
-        checking.check_x(request, x)
-        Operand.read("x", request.format, x)
-        return self.room(values)
+    def fields(self, values: Values) -> Mapping[str, Any]:
+        told = {"direction": "quantize", "format": self.format_of(values), "fusion": _fusion(values)}
+        if "block" in values:
+            told["layout"] = _columns_layout(told["format"], values["scale_type"], values["scale_layout"])
+        return told | {"exact": not values.get("fast")}
+
+    def combinations(self, values: Values) -> Combinations:
+        types = X_TYPES if self.format_of(values) == "nvfp4" else FLOATS
+        return Combinations(("x",), {(x,): () for x in types}, result="")
+
+    def rules(self, values: Values, problem: Problem) -> None:
+        if values.get("shuffle"):
+            if values["rows_valid"] is not None:
+                message = "it is True beside rows_valid; rows that are shuffled all count"
+                raise ArgumentError("shuffle", message)
+            if isinstance(problem.m, int):
+                row_shuffle.check_rows("shuffle", problem.m)
+
+    def described(self, values: Values, problem: Problem) -> tuple[Problem, Noted]:
+        scales = values["out_scales"]
+        if scales is not None and problem.layout in M_MAJOR and not symbolic(scales):
+            blockwise_scales.with_padding(scales, "out_scales")
+        return super().described(values, problem)
+
+    def make(self, arguments: Arguments, index: int) -> torch.Tensor:
+        if index == 0 or arguments.problem.layout not in M_MAJOR:
+            return super().make(arguments, index)
+        shape, dtype = arguments.results[index]
+        assert arguments.device is not None
+        return blockwise_scales.allocate(shape, dtype=dtype, device=arguments.device)
 
     def room(self, values: Values) -> tuple[torch.Tensor, ...]:
-        request, x = self.request(values), values["x"]
+        told = {"layout": values.get("layout"), **self.fields(values)}
+        x, format, layout = values["x"], told["format"], told["layout"]
         *batch, m, k = x.shape
-        k = k // 2 if request.fusion == "silu_mul" else k
-        assert request.layout is not None
-        width = k * DATA_BITS[request.format] // 8
-        data = x.new_empty((*batch, m, width), dtype=checking.data_dtypes(request.format)[0])
-        shape = (*batch, *scale_shape(m, k, request.format, request.layout))
-        dtype = scales_dtype(request.format, request.layout)
-        return data, make_scales(shape, dtype, request.layout, x.device)
+        k = k // 2 if told["fusion"] == "silu_mul" else k
+        dtype = torch.uint8 if per_byte(format) > 1 else dtype_of(format)
+        shape = (*batch, *scale_shape(m, k, format, layout))
+        scale = torch.int32 if layout == "packed" else dtype_of(TYPES[format].scale)
+        make = blockwise_scales.allocate if layout in M_MAJOR else torch.empty
+        data = x.new_empty((*batch, m, k // per_byte(format)), dtype=dtype)
+        return data, make(shape, dtype=scale, device=x.device)
 
 
 class ReadBack(_Op):
     interface = READING_BACK
     passed = ("data", "scales", "out")
     constants = MappingProxyType({"global_scale": None, "rms_weight": None, "eps": 0.0})
+    matrices = MappingProxyType({"x": "out", "data": "data"})
 
-    def pretend(self, context: Context, values: Values) -> tuple[torch.Tensor, ...]:
-        """As `Quantize.pretend`."""
-        self.check_devices(context, values)
-        if not self.symbolic(values):
-            made = self.check(context, values, fake=True)
-            return (values["data"].new_empty(made.shape, dtype=made.dtype),)
-        request, data = self.request(values), values["data"]
-        if torch.is_grad_enabled():
-            checking.check_gradients(request, *self.operands(values))
-        checking.check_options(request, None)
-        checking.check_data(request, data)
-        Operand.read("data", request.format, data)
-        *batch, m, width = data.shape
-        shape = (*batch, m, width * 8 // DATA_BITS[request.format])
-        return (data.new_empty(shape, dtype=request.dtype),)
+    def fields(self, values: Values) -> Mapping[str, Any]:
+        told = {"direction": "dequantize"}
+        if "block" in values and isinstance(values["scales"], torch.Tensor):
+            told["layout"] = _layout_of(self.format_of(values), values["scales"])
+        return told
 
+    def combinations(self, values: Values) -> Combinations:
+        formats = ("mxfp8", "mxfp8_e5m2") if self.name.endswith("mxfp8") else (self.format_of(values),)
+        return Combinations(("format",), {(one,): FLOATS for one in formats}, result="x", option="dtype")
 
-def on_device(given: Any, arguments: Arguments) -> torch.Tensor:
-    """A global scale as kernels read it: on the device, one for the tensor or one for each row.
-
-    A number, or a tensor of one on the CPU, becomes a constant of the device, which is kept; other tensors
-    are copied without waiting. One for each group is repeated for its rows.
-    """
-    device = arguments.device
-    if not isinstance(given, torch.Tensor):
-        return constant(factor("global_scale", given), device)
-    if given.device != device or given.dtype != torch.float32:
-        if given.is_meta:
-            raise ArgumentError("global_scale", "it is on meta; a tensor with memory is wanted")
-        if given.device.type == "cpu" and given.numel() == 1:
-            return constant(float(given), device)
-        given = given.to(device, non_blocking=True)
-    if arguments.global_scale == "group":
-        return given.reshape(-1, 1).expand(arguments.groups, arguments.m).contiguous()
-    return given
+    def unread(self, values: Values, problem: Problem) -> frozenset[str]:
+        scales = values["scales"]
+        columns = problem.layout in M_MAJOR
+        lies = blockwise_scales.lies_m_major(scales) if columns else scales.is_contiguous()
+        return frozenset() if lies else frozenset({"scales"})
 
 
-def _in_graph(given: Any, beside: Any) -> torch.Tensor | None:
-    """A global scale as a tensor of the graph, where it is a number or a tensor of one on the CPU: what an op
-    would make of it may not be kept."""
-    if given is None or not isinstance(beside, torch.Tensor):
-        return None
-    if not isinstance(given, torch.Tensor):
-        value = number("global_scale", given)
-        return beside.new_full((1,), value, dtype=torch.float32)  # a fake one beside fake tensors
-    if given.device.type == "cpu" and given.numel() == 1 and not given.is_complex():
-        return given.to(beside.device, torch.float32)
-    return given
+def _misaligned(context: Context, problem: Problem, device: DeviceProperties) -> list[str]:
+    """The matrices that no kernel of the problem's kind takes as they lie, where there is one that would take
+    copies."""
+    if problem.alignment == Alignment():
+        return []
+    records = context.registry.runnable(FAMILY.name, device.capability)
+    if FAMILY.fitting_kept(context.registry, records, problem):
+        return []
+    would = FAMILY.fitting_kept(context.registry, records, replace(problem, alignment=Alignment()))
+    given = problem.alignment._asdict()
+    return [
+        name for name in given if would and all(given[name] % one.facts["alignment"][name] for one in would)
+    ]
+
+
+def mxfp8(values: Values) -> str:
+    """The format of elements of a `dtype`."""
+    dtype = values["dtype"]
+    if not isinstance(dtype, torch.dtype) or dtype not in MXFP8_FORMATS:
+        raise ArgumentTypeError("dtype", f"it is {dtype}; float8_e4m3fn or float8_e5m2 is wanted")
+    return MXFP8_FORMATS[dtype]
+
+
+def fp8_blockwise(values: Values) -> str:
+    """The format of blocks of so many rows and columns."""
+    try:
+        return _BLOCKWISE[tuple(values["block"])]
+    except (TypeError, KeyError):
+        message = f"it is {values['block']!r}; (1, 128) or (128, 128) is wanted"
+        raise ArgumentError("block", message) from None
+
+
+def _fusion(values: Values) -> str:
+    activation, weight = values["activation"], values["rms_weight"]
+    if activation not in ("none", "silu_mul"):
+        raise ArgumentError("activation", f"it is {activation!r}; none or silu_mul is wanted")
+    if weight is None:
+        return str(activation)
+    if activation != "none":
+        raise ArgumentError("rms_weight", f"it is given beside {activation}; one of the two is possible")
+    return "rmsnorm"
+
+
+def _columns_layout(format: str, scale_type: Any, layout: Any) -> str:
+    """Where scales of FP8 lie that are written."""
+    if scale_type not in ("float32", "ue8m0"):
+        raise ArgumentError("scale_type", f"it is {scale_type!r}; float32 or ue8m0 is wanted")
+    packed = scale_type == "ue8m0"
+    if layout is None:
+        return "packed" if packed else LAYOUTS[format][0]
+    if (layout == "packed") != packed:
+        message = f"it is {layout!r} beside scales of {scale_type}; ue8m0 are packed, and no other"
+        raise ArgumentError("scale_layout", message)
+    if layout not in LAYOUTS[format]:
+        known = ", ".join(LAYOUTS[format])
+        raise ArgumentError("scale_layout", f"it is {layout!r}; one of {known} is wanted for {format}")
+    return str(layout)
+
+
+def _layout_of(format: str, scales: torch.Tensor) -> str:
+    """The layout in which the scales of FP8 are read back: by type and strides. What lies otherwise is copied
+    to it."""
+    if scales.dtype == torch.int32:
+        return "packed"
+    contiguous = symbolic(scales) or scales.is_contiguous()
+    return "row_major" if format == "fp8_128x128" or contiguous else "m_major"

@@ -19,8 +19,9 @@ from math import ceil
 from tilewright.device import DeviceProperties
 from tilewright.ops.common.estimates import Estimate
 from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.quantize.problem import BLOCK, DATA_BITS, X_BITS, Problem
+from tilewright.ops.quantize.problem import BLOCK, Problem
 from tilewright.table import KernelRecord
+from tilewright.types import bits
 
 # The hardware (NVIDIA's H100 white paper).
 LANES = 128  # of an SM
@@ -94,7 +95,7 @@ def _instructions(record: KernelRecord, problem: Problem) -> float:
     config = record.config
     if config["direction"] == "dequantize":
         return DECODE_INSTRUCTIONS
-    if DATA_BITS[problem.format] == 8 or not record.arch.startswith("sm_90"):
+    if bits(problem.format) == 8 or not record.arch.startswith("sm_90"):
         encoding = "fp8"
     elif problem.x == "e4m3" and problem.global_scale != "row":
         encoding = "thresholds"
@@ -125,7 +126,7 @@ def estimator(
     hbm = problem.bytes / (device.memory_bandwidth * HBM_SHARE[variant]) * device.clock_hz
     start, norm = LAUNCH_SECONDS[variant], OVERLAP[variant]
     once = NORM_CLOCKS if problem.fusion == "rmsnorm" else 0
-    tabled = config["format"] == "nvfp4" and config["arithmetic"] == "exact" and X_BITS[problem.x] < 32
+    tabled = config["format"] == "nvfp4" and config["arithmetic"] == "exact" and bits(problem.x) < 32
 
     def weigh(tactic: Tactic) -> Estimate:
         slots = device.sm_count * min(held, tactic.blocks or held)

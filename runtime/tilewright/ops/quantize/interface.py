@@ -15,27 +15,31 @@ from tilewright.interface.declaration import (
     ScaleColumns,
     TacticStruct,
 )
-from tilewright.ops.quantize.problem import LAYOUT_CODES, M_MAJOR, Problem
+from tilewright.ops.quantize.problem import BLOCKWISE, LAYOUT_CODES, M_MAJOR, Problem, scale_shape
 from tilewright.ops.quantize.words import WORDS
 from tilewright.types import TYPES
 
 _X = Matrix(
     "x", "[group, m, k], or [group, m, 2k] where two halves are multiplied; k contiguous", pointer="void*",
-    rows="m", columns="k", type="x", alignment=TMA_BYTES,
+    rows="m", columns="k", batch="groups", single=True, type="x", copied=True,
     parts=lambda problem: 2 if problem.fusion == "silu_mul" else 1,
 )  # fmt: skip
-_WEIGHT = Packed("rms_weight", "[k], of x's type: of RMSNorm, else null", field="weight", alignment=TMA_BYTES)
+_WEIGHT = Packed(
+    "rms_weight", "[k], of x's type: of RMSNorm, else null", field="weight",
+    extents=("k",), type="x", alignment=TMA_BYTES,
+)  # fmt: skip
 _GLOBAL_SCALE = Packed(
     "global_scale", "NVFP4: one device float, or one for each row of every group; null is 1",
-    type="f32", alignment=4,
+    pointer="const float*", alignment=4,
 )  # fmt: skip
 _ROWS_VALID = Packed(
     "rows_valid", "one for each group: rows from it on are not read and not written; null for all",
-    type="s32", alignment=4,
+    type="s32", alignment=4, shape=lambda problem: (problem.groups,),
 )  # fmt: skip
 _DATA = Matrix(
     "data", "[group, m, k]; FP4 lies two to a byte, the even index in the low nibble", pointer="void*",
-    rows="m", columns="k", type="format", raw=True, alignment=1,
+    rows="m", columns="k", batch="groups", single=True, type="format", alignment=1,
+    raw=True, made_raw=True, copied=True,
 )  # fmt: skip
 
 
@@ -44,7 +48,9 @@ def _scale_type(problem: Problem) -> str:
 
 
 _SCALES = ScaleColumns(
-    "scales", "those of the groups follow each other", pointer="void*", alignment=TMA_BYTES,
+    "scales", "those of the groups follow each other", pointer="void*", alignment=TMA_BYTES, of="data",
+    shape=lambda problem: scale_shape(problem.m, problem.k, problem.format, problem.layout), copied=True,
+    shaped=lambda problem: problem.format in BLOCKWISE,
     strided=lambda problem: problem.layout in M_MAJOR, leading=blockwise_scales.leading,
     type=_scale_type, raw=True,
 )  # fmt: skip
@@ -103,7 +109,7 @@ typedef enum tilewright_scale_layout {
 # Operands bear the names of the op's arguments.
 INTERFACE = _interface(
     _X, replace(_DATA, name="out", field="data", written=True),
-    replace(_SCALES, name="out_scales", field="scales", written=True),
+    replace(_SCALES, name="out_scales", field="scales", of="out", written=True),
 )  # fmt: skip
 READING_BACK = _interface(replace(_X, name="out", field="x", written=True), _DATA, _SCALES)
 

@@ -13,14 +13,13 @@ from tilewright import blockwise_scales, reference, scale_factors
 from tilewright.device import DeviceProperties
 from tilewright.errors import WrongResultError
 from tilewright.ops.common import measuring
-from tilewright.ops.common.formats import as_bytes
+from tilewright.ops.common.formats import as_bytes, dtype_of
 from tilewright.ops.common.measuring import Peer
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.quantize import op
-from tilewright.ops.quantize.arguments import DATA_DTYPES, X_NAMES
-from tilewright.ops.quantize.problem import BLOCK, BLOCKWISE, M_MAJOR, Problem
+from tilewright.ops.quantize.problem import BLOCK, BLOCKWISE, M_MAJOR, X_TYPES, Problem
 
-X_DTYPES = {name: dtype for dtype, name in X_NAMES.items()}
+X_DTYPES = {name: dtype_of(name) for name in X_TYPES}
 ERROR = "as the reference says; it differs from x by {:.2e} of the norm"  # what `check` answers
 # Of elements, and of scales, that fast arithmetic or a fused kernel may put one step away from the reference.
 MOST_DIFFERING = 0.002
@@ -52,7 +51,7 @@ def call_of(problem: Problem) -> Callable[..., Any]:
         if problem.format == "nvfp4":
             options["fast"] = not problem.exact
         if name == "mxfp8":
-            options["dtype"] = DATA_DTYPES.get(problem.format, torch.float8_e4m3fn)
+            options["dtype"] = dtype_of(problem.format)
     public = "fp8_blockwise" if problem.format in BLOCKWISE else name
     return functools.partial(getattr(op, f"{problem.direction}_{public}"), **options)
 

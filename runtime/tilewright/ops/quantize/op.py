@@ -12,12 +12,12 @@ import torch
 
 from tilewright.interface.publish import public
 from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.quantize import requests
 from tilewright.ops.quantize.call import Quantize as _Quantize
 from tilewright.ops.quantize.call import ReadBack as _ReadBack
+from tilewright.ops.quantize.call import fp8_blockwise, mxfp8
 
 
-@public(_Quantize(requests.to_nvfp4))
+@public(_Quantize("nvfp4"))
 def quantize_nvfp4(
     x: torch.Tensor,
     global_scale: float | torch.Tensor | None = None,
@@ -73,7 +73,7 @@ def quantize_nvfp4(
     raise AssertionError("the body is `interface.calls`'s")
 
 
-@public(_Quantize(requests.to_mxfp4))
+@public(_Quantize("mxfp4"))
 def quantize_mxfp4(
     x: torch.Tensor,
     *,
@@ -92,7 +92,7 @@ def quantize_mxfp4(
     raise AssertionError("the body is `interface.calls`'s")
 
 
-@public(_Quantize(requests.to_mxfp8))
+@public(_Quantize(mxfp8))
 def quantize_mxfp8(
     x: torch.Tensor,
     *,
@@ -113,7 +113,7 @@ def quantize_mxfp8(
     raise AssertionError("the body is `interface.calls`'s")
 
 
-@public(_Quantize(requests.to_fp8_blockwise))
+@public(_Quantize(fp8_blockwise))
 def quantize_fp8_blockwise(
     x: torch.Tensor,
     block: Sequence[int] = (1, 128),
@@ -148,7 +148,7 @@ def quantize_fp8_blockwise(
     raise AssertionError("the body is `interface.calls`'s")
 
 
-@public(_ReadBack(requests.from_nvfp4))
+@public(_ReadBack("nvfp4"))
 def dequantize_nvfp4(
     data: torch.Tensor,
     scales: torch.Tensor,
@@ -183,7 +183,7 @@ def dequantize_nvfp4(
     raise AssertionError("the body is `interface.calls`'s")
 
 
-@public(_ReadBack(requests.from_mxfp4))
+@public(_ReadBack("mxfp4"))
 def dequantize_mxfp4(
     data: torch.Tensor,
     scales: torch.Tensor,
@@ -198,7 +198,7 @@ def dequantize_mxfp4(
     raise AssertionError("the body is `interface.calls`'s")
 
 
-@public(_ReadBack(requests.from_mxfp8))
+@public(_ReadBack("mxfp8"))
 def dequantize_mxfp8(
     data: torch.Tensor,
     scales: torch.Tensor,
@@ -214,7 +214,7 @@ def dequantize_mxfp8(
     raise AssertionError("the body is `interface.calls`'s")
 
 
-@public(_ReadBack(requests.from_fp8_blockwise))
+@public(_ReadBack(fp8_blockwise))
 def dequantize_fp8_blockwise(
     data: torch.Tensor,
     scales: torch.Tensor,

@@ -8,13 +8,12 @@ from typing import NamedTuple
 
 from tilewright import blockwise_scales, scale_factors
 from tilewright.ops.common.problem import Told
+from tilewright.types import TYPES, bits
 
-X_BITS = {"bf16": 16, "f16": 16, "f32": 32, "e4m3": 8}
-DATA_BITS = {"nvfp4": 4, "mxfp4": 4, "mxfp8": 8, "mxfp8_e5m2": 8, "fp8_1x128": 8, "fp8_128x128": 8}
-BLOCK = {  # rows and columns that share a scale
-    "nvfp4": (1, 16), "mxfp4": (1, 32), "mxfp8": (1, 32), "mxfp8_e5m2": (1, 32),
-    "fp8_1x128": (1, 128), "fp8_128x128": (128, 128),
-}  # fmt: skip
+FLOATS = ("bf16", "f16", "f32")
+X_TYPES = (*FLOATS, "e4m3")  # e4m3 is made into nvfp4 alone
+FORMATS = ("nvfp4", "mxfp4", "mxfp8", "mxfp8_e5m2", "fp8_1x128", "fp8_128x128")
+BLOCK = {name: TYPES[name].block for name in FORMATS}  # rows and columns that share a scale
 LAYOUTS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("nvfp4", "mxfp4", "mxfp8", "mxfp8_e5m2"), scale_factors.LAYOUTS),
     "fp8_1x128": ("m_major", "row_major", "packed"),
@@ -79,8 +78,10 @@ class Problem(Told):
     def bytes(self) -> int:
         """Bytes that memory must move at least: x, data and scales once."""
         parts = 2 if self.fusion == "silu_mul" else 1
-        bits = parts * X_BITS[self.x] + DATA_BITS[self.format]
-        return self.elements * bits // 8 + self.groups * scale_bytes(self.m, self.k, self.format, self.layout)
+        width = parts * bits(self.x) + bits(self.format)
+        return self.elements * width // 8 + self.groups * scale_bytes(
+            self.m, self.k, self.format, self.layout
+        )
 
     @property
     def op_text(self) -> str:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from tilewright.ops.common.row import ALIGNMENT, SHARED_BYTES
 from tilewright.ops.quantize.problem import (
-    BLOCK,
     DIRECTIONS,
+    FORMATS,
     FUSIONS,
     GLOBAL_SCALES,
     LAYOUT_CODES,
-    X_BITS,
+    X_TYPES,
 )
 from tilewright.schema import Anything, Boolean, Enum, Integer, Object, fields
 
@@ -29,8 +29,8 @@ TARGETS = (
 )
 CONFIG = Object(
     {
-        "format": Enum(tuple(BLOCK)),
-        "x": Enum(tuple(X_BITS)),
+        "format": Enum(FORMATS),
+        "x": Enum(X_TYPES),
         "direction": Enum(DIRECTIONS),
         "variant": Enum(("vector", "tma")),
         "arithmetic": Enum(("exact", "fast")),
@@ -50,8 +50,8 @@ FACTS = Object(
 KIND = Object(
     optional={
         "direction": Enum(DIRECTIONS),
-        "format": Enum(tuple(BLOCK)),
-        "x": Enum(tuple(X_BITS)),
+        "format": Enum(FORMATS),
+        "x": Enum(X_TYPES),
         "layout": Enum(tuple(LAYOUT_CODES)),
         "fusion": Enum(FUSIONS),
         "global_scale": Enum(GLOBAL_SCALES),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tilewright.ops.common.words import Choice, Extent, Fields, Flag, Types, Words
 from tilewright.ops.quantize.problem import (
-    BLOCK,
     DIRECTIONS,
+    FORMATS,
     FUSIONS,
     LAYOUTS,
-    X_BITS,
+    X_TYPES,
     Problem,
 )
 
@@ -17,7 +17,7 @@ K_MULTIPLE = 16  # elements: what every kernel asks of k
 
 def _inputs(fields: Fields) -> tuple[str, ...]:
     """The types that x may have: e4m3 is made into nvfp4 alone."""
-    return tuple(name for name in X_BITS if name != "e4m3" or fields["format"] == "nvfp4")
+    return tuple(name for name in X_TYPES if name != "e4m3" or fields["format"] == "nvfp4")
 
 
 def _global_scales(fields: Fields) -> tuple[str, ...]:
@@ -36,9 +36,9 @@ WORDS = Words(
     types=Types(
         option="--formats",
         default="nvfp4",
-        fields={name: {"format": name} for name in BLOCK},
-        wanted=f"one of {', '.join(BLOCK)} is",
-        help=f"Of the data: {', '.join(BLOCK)}; default nvfp4.",
+        fields={name: {"format": name} for name in FORMATS},
+        wanted=f"one of {', '.join(FORMATS)} is",
+        help=f"Of the data: {', '.join(FORMATS)}; default nvfp4.",
     ),
     others=(
         Choice("x", "The type of x: bf16 (default), f16, f32; for nvfp4 also e4m3.", _inputs),
