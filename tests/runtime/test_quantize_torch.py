@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402 (torch de
 import tilewright  # noqa: E402
 from tilewright import blockwise_scales  # noqa: E402
 from tilewright.context import Context  # noqa: E402
-from tilewright.errors import ArgumentError, ArgumentTypeError  # noqa: E402
+from tilewright.errors import ArgumentError  # noqa: E402
 from tilewright.ops.quantize import op  # noqa: E402, F401 (registers the ops)
 
 pytestmark = pytest.mark.usefixtures("hopper")
@@ -129,9 +129,10 @@ def test_compiled_results_of_other_shapes_are_refused_as_in_eager_calls(hopper: 
     room = torch.zeros(16, 32, dtype=torch.uint8)
     assert torch.equal(compiled(x, room)[0], tilewright.quantize_nvfp4(x)[0])
     for other in (torch.zeros(3, 16, 32, dtype=torch.uint8), torch.zeros(16, 8)):
-        for call in (quantize, compiled):
-            with pytest.raises((ArgumentError, ArgumentTypeError), match="out: its"):
-                call(x, other)
+        with pytest.raises(ArgumentError, match="out: its"):
+            quantize(x, other)
+        with pytest.raises(Exception, match="out: its"):  # of torch, while it traces
+            compiled(x, other)
 
 
 def test_a_number_as_global_scale_compiles_once_for_all(hopper: Context) -> None:

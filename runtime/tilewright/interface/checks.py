@@ -47,7 +47,11 @@ class _Check:
     def run(self, context: Context, *, fake: bool) -> Arguments:
         op, values = self.op, self.values
         tensors = {name: values[name] for name in op.tensors}
-        ordinary = {name: each for name, each in tensors.items() if name not in op.of(("scale",))}
+        scales = op.of(("scale",))  # numbers, or tensors that may be elsewhere
+        ordinary = {name: each for name, each in tensors.items() if name not in scales}
+        for name in scales:
+            if isinstance(tensors[name], torch.Tensor):
+                guards.check_tensor(name, tensors[name])
         guards.check_tensors(context, ordinary, op.required, fake=fake)
         if torch.is_grad_enabled():
             guards.refuse_gradients(op.name, **tensors)

@@ -31,7 +31,7 @@ def check_tensors(
     """
     for name, value in tensors.items():
         if value is not None or name in required:
-            _check_tensor(name, value)
+            check_tensor(name, value)
     first = next(name for name in tensors if name in required)
     device = tensors[first].device
     if context.described is None and device.type != "cuda" and not (fake and device.type == "meta"):
@@ -43,7 +43,7 @@ def check_tensors(
             )
 
 
-def _check_tensor(name: str, value: Any) -> None:
+def check_tensor(name: str, value: Any) -> None:
     if not isinstance(value, torch.Tensor):
         raise ArgumentTypeError(name, f"it is a {type(value).__name__}; a torch.Tensor is wanted")
     if value.layout != torch.strided:
