@@ -9,8 +9,9 @@ import pytest
 
 from tilewright_generator import families
 from tilewright_generator.families.gemm.config import GemmConfig
-from tilewright_generator.families.gemm.memory import SM90_SHARED_MEMORY, memory
+from tilewright_generator.families.gemm.memory import memory
 from tilewright_generator.families.gemm.rules import RULES
+from tilewright_generator.families.shared import SHARED_MEMORY
 from tilewright_generator.rules import verdicts
 from tilewright_generator.shapes import Cluster, Tile
 
@@ -207,7 +208,7 @@ def test_as_many_stages_are_legal_as_fit(base: GemmConfig) -> None:
     assert legal == list(range(2, auto + 1))
     for stages in legal:
         assert memory(replace(base, stages=stages)).stages == stages
-    assert memory(base).total <= SM90_SHARED_MEMORY < memory(replace(base, stages=auto + 1)).total
+    assert memory(base).total <= SHARED_MEMORY[90] < memory(replace(base, stages=auto + 1)).total
 
 
 def test_tiles_of_eight_columns_have_an_even_number_of_stages() -> None:

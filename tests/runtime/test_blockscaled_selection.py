@@ -21,7 +21,6 @@ from tilewright.ops.common.selection import choose
 from tilewright.ops.common.tactics import MATRIX_TACTIC, Tactic, rearranged
 from tilewright.registry import Registry
 from tilewright.table import KernelRecord
-from tilewright.types import bits
 from tilewright_generator.families.blockscaled_gemm import config as generator
 
 Record = Callable[..., KernelRecord]
@@ -229,12 +228,10 @@ def test_estimates_are_possible(
 
 
 def test_formats_are_the_generators() -> None:
-    """They are stated in both packages, which do not import each other."""
     hints = get_type_hints(generator.BlockscaledGemmConfig)
     operands, outputs = get_args(hints["a"]), get_args(hints["d"])
     assert set(operands) == set(problem.BLOCK)
     assert outputs == problem.OUTPUTS
-    assert all(generator.bits(name) == bits(name) for name in (*operands, *outputs))
     assert {name: generator.block(name) for name in operands} == problem.BLOCK
 
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tilewright_generator.families import shared
+
 BOX_BYTES = 128  # of k: a row of a box of TMA, under the 128-byte swizzle
-SHARED_MEMORY = 232_448  # bytes one thread block may use: 227 KiB of the SM's 228
+SHARED_MEMORY = shared.SHARED_MEMORY[90]
 MOST_STAGES = 16  # more in flight than any load takes
-BARRIER_BYTES = 16  # of a stage's two
+BARRIER_BYTES = shared.BARRIER  # of a stage
 
 
 class Warpgroups(NamedTuple):

@@ -13,6 +13,7 @@ The docstring is what it demands, the comment above it what that rests on.
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
@@ -64,6 +65,12 @@ class Rule:
         """What it rests on: the comment above it, on one line."""
         lines = (inspect.getcomments(self.check) or "").splitlines()
         return " ".join(line.lstrip("# ").rstrip() for line in lines)
+
+
+def of_module(name: str) -> tuple[Rule, ...]:
+    """The rules that a module makes, in its order."""
+    values = vars(sys.modules[name]).values()
+    return tuple(one for one in values if isinstance(one, Rule) and one.check.__module__ == name)
 
 
 def rule(limit: Limit, fields: str, compiles: str = "") -> Callable[[Callable[[Config], str | None]], Rule]:

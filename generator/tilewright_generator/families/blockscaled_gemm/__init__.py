@@ -2,25 +2,9 @@
 
 from __future__ import annotations
 
+from tilewright_generator.families.blockscaled_gemm import kernel, source
 from tilewright_generator.families.blockscaled_gemm.config import BlockscaledGemmConfig
-from tilewright_generator.families.blockscaled_gemm.kernel import (
-    build,
-    facts,
-    kernel_name,
-    summary,
-)
 from tilewright_generator.families.blockscaled_gemm.rules import RULES
-from tilewright_generator.families.blockscaled_gemm.source import template, variables
 from tilewright_generator.families.family import Family
 
-FAMILY = Family(
-    name="blockscaled_gemm",
-    config=BlockscaledGemmConfig,
-    rules=RULES,
-    kernel_name=kernel_name,
-    facts=facts,
-    variables=variables,
-    build=build,
-    template=template,
-    summary=summary,
-)
+FAMILY = Family.of("blockscaled_gemm", BlockscaledGemmConfig, RULES, kernel, source)

@@ -10,15 +10,15 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tilewright_generator.shapes import Cluster, Tile
+from tilewright.types import bits
+from tilewright_generator.families.shared import ONE_BLOCK, Clusters, Pdl, Stages, number
+from tilewright_generator.shapes import Tile
 
 Arch = Literal[
     "sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_110a", "sm_110f", "sm_120a", "sm_120f", "sm_121a"
 ]
 Operand = Literal["nvfp4", "mxfp4", "mxfp8", "mxfp8_e5m2"]
 Output = Literal["bf16", "f16", "f32", "nvfp4", "mxfp8"]
-
-_ONE_BLOCK = Cluster(1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +60,7 @@ class BlockscaledGemmConfig:
             description="no C at all, or one of D's type (bf16 beside a quantised D), unread where beta = 0"
         ),
     ] = "none"
-    cluster: Annotated[
-        Literal["dynamic"] | Cluster,
-        Field(description="thread blocks that share their loads, MxN; dynamic: a run-time argument"),
-    ] = _ONE_BLOCK
+    cluster: Clusters = ONE_BLOCK
     scheduler: Annotated[
         Literal["data_parallel", "stream_k"],
         Field(description="how tiles are given to thread blocks; stream_k also splits k"),
@@ -81,29 +78,14 @@ class BlockscaledGemmConfig:
     swap_ab: Annotated[
         bool, Field(description="compute D^T = B A^T, so that a small m meets the instruction's fine N")
     ] = False
-    pdl: Annotated[
-        bool,
-        Field(
-            description="programmatic dependent launch: set up while the previous kernel of the stream ends. "
-            "Sets both the launch attribute and the compile definition"
-        ),
-    ] = True
-    stages: Annotated[
-        Literal["auto"] | Annotated[int, Field(ge=2, le=32)],
-        Field(description="depth of the mainloop's pipeline; auto takes what shared memory holds"),
-    ] = "auto"
+    pdl: Pdl = True
+    stages: Stages = "auto"
     cutlass: Annotated[
         Literal["4.2", "4.5"], Field(description="the oldest CUTLASS release that compiles the kernel")
     ] = "4.2"
 
 
 ULTRA_K = 768  # the tile depth that sm_103's FP4 instructions of K 96 go with
-_BITS = {"nvfp4": 4, "mxfp4": 4, "mxfp8": 8, "mxfp8_e5m2": 8, "bf16": 16, "f16": 16, "f32": 32}
-
-
-def bits(dtype: str) -> int:
-    """Bits of one element in memory."""
-    return _BITS[dtype]
 
 
 def block(dtype: str) -> int:
@@ -113,8 +95,7 @@ def block(dtype: str) -> int:
 
 def family(config: BlockscaledGemmConfig) -> str:
     """The architecture's instructions: hopper (no FP4 ones), tcgen05 (sm_100, 103, 110) or sm120."""
-    number = config.arch[3:].rstrip("af")
-    return {"9": "hopper", "10": "tcgen05", "11": "tcgen05", "12": "sm120"}[number[:-1]]
+    return {9: "hopper", 10: "tcgen05", 11: "tcgen05", 12: "sm120"}[number(config.arch) // 10]
 
 
 def ultra(config: BlockscaledGemmConfig) -> bool:
@@ -130,11 +111,6 @@ def quantizes(config: BlockscaledGemmConfig) -> bool:
 def mixes_bits(config: BlockscaledGemmConfig) -> bool:
     """Whether operands of 4 and of 8 bits meet."""
     return bits(config.a) != bits(config.b)
-
-
-def kernel_operands(config: BlockscaledGemmConfig) -> tuple[str, str]:
-    """Formats of the kernel's own A and B: the caller's, exchanged where the operands are swapped."""
-    return (config.b, config.a) if config.swap_ab else (config.a, config.b)
 
 
 def c_type(config: BlockscaledGemmConfig) -> str:

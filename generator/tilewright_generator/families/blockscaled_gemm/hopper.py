@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from tilewright.types import bits
 from tilewright_generator.families.blockscaled_gemm.config import (
     BlockscaledGemmConfig,
-    bits,
     block,
     family,
 )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilewright.types import bits
 from tilewright_generator.families.blockscaled_gemm.config import (
     BlockscaledGemmConfig,
-    bits,
     block,
     c_type,
     family,
@@ -15,36 +15,20 @@ from tilewright_generator.families.blockscaled_gemm.config import (
     ultra,
 )
 from tilewright_generator.families.blockscaled_gemm.memory import memory
-
-_SCHEDULE_NAMES = {"cooperative": "coop"}
+from tilewright_generator.families.shared import named
 
 
 def kernel_name(config: BlockscaledGemmConfig) -> str:
-    """The name of file, symbol, table row and report; every field that may differ is in it."""
-    parts = [
-        f"blockscaled_gemm_{config.arch.replace('_', '').removesuffix('a')}",
-        config.a,
-        config.b,
-        config.d,
-        str(config.tile),
-        "dyn" if config.cluster == "dynamic" else str(config.cluster),
-        _SCHEDULE_NAMES.get(config.schedule, config.schedule),
-    ]
-    if config.scheduler == "stream_k":
-        parts.append("streamk")
-    if config.swap_ab:
-        parts.append("swap")
-    if config.c == "same":
-        parts.append("c")
-    if config.store != "tma":
-        parts.append({"direct": "direct", "direct_256": "direct256"}[config.store])
-    if config.prefetch == "none":
-        parts.append("noprefetch")
-    if config.stages != "auto":
-        parts.append(f"{config.stages}stages")
-    if not config.pdl:
-        parts.append("nopdl")
-    return "_".join(parts)
+    """See `named`."""
+    return named(
+        "blockscaled_gemm", config.arch, config.a, config.b, config.d, config.tile,
+        "dyn" if config.cluster == "dynamic" else config.cluster,
+        config.schedule.replace("cooperative", "coop"), "streamk" * (config.scheduler == "stream_k"),
+        "swap" * config.swap_ab, "c" * (config.c == "same"),
+        {"tma": "", "direct": "direct", "direct_256": "direct256"}[config.store],
+        "noprefetch" * (config.prefetch == "none"),
+        f"{config.stages}stages" * (config.stages != "auto"), "nopdl" * (not config.pdl),
+    )  # fmt: skip
 
 
 def formula(config: BlockscaledGemmConfig) -> str:

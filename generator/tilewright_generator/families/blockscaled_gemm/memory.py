@@ -11,32 +11,25 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
+from tilewright.types import bits
 from tilewright_generator.families.blockscaled_gemm import hopper
 from tilewright_generator.families.blockscaled_gemm.config import (
     BlockscaledGemmConfig,
-    bits,
     block,
     c_type,
     family,
     quantizes,
     ultra,
 )
+from tilewright_generator.families.shared import BARRIER, SHARED_MEMORY, Memory, swizzle
 from tilewright_generator.shapes import round_up
 
-LIMITS = {"hopper": 232_448, "tcgen05": 232_448, "sm120": 101_376}  # bytes one thread block may use
+LIMITS = {"hopper": SHARED_MEMORY[90], "tcgen05": SHARED_MEMORY[100], "sm120": SHARED_MEMORY[120]}
 ULTRA_SPARE = 512  # that an ultra kernel leaves: CUTLASS counts its barriers and alignment short
-_BARRIER = 16  # a full and an empty mbarrier
 # CUTLASS 4.5 counts a stage's barriers as 128 bytes, and on sm_12x leaves room for a dynamic scheduler.
 _COUNTED_BARRIER = {"4.2": 16, "4.5": 128}
 _SM120_SCHEDULER = {"4.2": 0, "4.5": 96}
 _ULTRA_BUFFERS = {16: 4, 32: 2}  # of scale factors, to a tile of K 768
-
-
-class Memory(NamedTuple):
-    """Bytes of dynamic shared memory of one thread block, and the mainloop stages that they hold."""
-
-    stages: int
-    total: int
 
 
 class _Epilogue(NamedTuple):
@@ -49,7 +42,7 @@ class _Epilogue(NamedTuple):
     @property
     def carveout(self) -> int:
         """What the mainloop's stage count leaves for it."""
-        return round_up(self.tensors + self.stages_c * _BARRIER, self.alignment)
+        return round_up(self.tensors + self.stages_c * BARRIER, self.alignment)
 
 
 @lru_cache(maxsize=1 << 12)
@@ -67,11 +60,11 @@ def _tcgen05(config: BlockscaledGemmConfig) -> Memory:
     epilogue = _tcgen05_epilogue(config)
     accumulators = 1 if config.tile.n == 256 else 2
     # Accumulators, scheduler, its responses and throttle, load order, tensor memory.
-    kernel = accumulators * _BARRIER + 2 * _BARRIER + 2 * 16 + 2 * _BARRIER + 16 + 8 + 8
+    kernel = accumulators * BARRIER + 2 * BARRIER + 2 * 16 + 2 * BARRIER + 16 + 8 + 8
     stage = stage_bytes(config)
     room = LIMITS["tcgen05"] - kernel - epilogue.carveout
     stages = _stages(config, room // (stage + _COUNTED_BARRIER[config.cutlass]))
-    barriers = (stages + epilogue.stages_c + accumulators) * _BARRIER + 96
+    barriers = (stages + epilogue.stages_c + accumulators) * BARRIER + 96
     return Memory(stages, _total(barriers + 2 * 16 + 4, epilogue, stages * stage))
 
 
@@ -81,7 +74,7 @@ def _sm120(config: BlockscaledGemmConfig) -> Memory:
     room = LIMITS["sm120"] - _SM120_SCHEDULER[config.cutlass] - epilogue.carveout
     stages = _stages(config, room // (stage + _COUNTED_BARRIER[config.cutlass]))
     order = 48 if config.schedule == "pingpong" else 16
-    barriers = (stages + epilogue.stages_c) * _BARRIER + order
+    barriers = (stages + epilogue.stages_c) * BARRIER + order
     return Memory(stages, _total(barriers, epilogue, stages * stage, least=1024))
 
 
@@ -89,16 +82,16 @@ def _ultra(config: BlockscaledGemmConfig) -> Memory:
     """Data and scale factors have pipelines of their own; the latter takes what the former leaves."""
     epilogue = _Epilogue(8208, 16, 1)  # CUTLASS keeps a buffer although D goes past shared memory
     accumulators = 1 if config.tile.n == 256 else 2
-    kernel = accumulators * _BARRIER + 3 * _BARRIER + 3 * 16 + 3 * _BARRIER + 16 + 8 + accumulators * 4
+    kernel = accumulators * BARRIER + 3 * BARRIER + 3 * 16 + 3 * BARRIER + 16 + 8 + accumulators * 4
     room = LIMITS["tcgen05"] - kernel - epilogue.carveout - ULTRA_SPARE
     rows_b = config.tile.n // (2 if config.schedule == "2sm" else 1)
     data = (config.tile.m + rows_b) * 128
     columns = config.tile.k // block(config.a) // _ULTRA_BUFFERS[block(config.a)]
     scales = (128 + round_up(config.tile.n, 128)) * columns
-    stages = _stages(config, room // (data + scales + 2 * _BARRIER))
-    left = room - stages * (data + scales + 2 * _BARRIER)
-    buffers = stages + max(0, left // (scales + _BARRIER))
-    barriers = (stages + buffers + accumulators + 1) * _BARRIER + 180
+    stages = _stages(config, room // (data + scales + 2 * BARRIER))
+    left = room - stages * (data + scales + 2 * BARRIER)
+    buffers = stages + max(0, left // (scales + BARRIER))
+    barriers = (stages + buffers + accumulators + 1) * BARRIER + 180
     return Memory(stages, _total(barriers, epilogue, stages * data + buffers * scales))
 
 
@@ -157,11 +150,7 @@ def _alignment(config: BlockscaledGemmConfig, dtype: str, rows: int, columns: in
     """Of a matrix's buffer: eight rows of its swizzle; on tcgen05 32-bit columns have one of their own."""
     if config.swap_ab and bits(dtype) == 32 and family(config) == "tcgen05":
         return 512
-    return 8 * _swizzle((rows if config.swap_ab else columns) * bits(dtype) // 8)
-
-
-def _swizzle(contiguous_bytes: int) -> int:
-    return next((width for width in (128, 64, 32, 16) if contiguous_bytes % width == 0), 16)
+    return 8 * swizzle((rows if config.swap_ab else columns) * bits(dtype) // 8)
 
 
 def _stages(config: BlockscaledGemmConfig, fitting: int) -> int:

@@ -6,30 +6,18 @@ What nvcc says of all this stands in `benchmarks/results/rules_against_compiler.
 
 from __future__ import annotations
 
+from tilewright.types import bits
+from tilewright_generator.families.blockscaled_gemm import hopper, ultra
 from tilewright_generator.families.blockscaled_gemm.config import (
     ULTRA_K,
     BlockscaledGemmConfig,
-    bits,
     block,
     family,
     mixes_bits,
     quantizes,
 )
-from tilewright_generator.families.blockscaled_gemm.hopper import (
-    hopper_depth,
-    hopper_grid,
-    hopper_swap,
-    hopper_tile,
-)
 from tilewright_generator.families.blockscaled_gemm.memory import LIMITS, memory
-from tilewright_generator.families.blockscaled_gemm.ultra import (
-    prefetch_of_ultra,
-    ultra_arch,
-    ultra_stages,
-    ultra_store,
-    ultra_tile,
-)
-from tilewright_generator.families.rule import HARDWARE, OURS, Rule, cutlass, rule
+from tilewright_generator.families.rule import HARDWARE, OURS, cutlass, of_module, rule
 
 _FAMILY_NAMES = {"hopper": "sm_90", "tcgen05": "sm_100, sm_103 and sm_110", "sm120": "sm_12x"}
 _SCHEDULES = {"hopper": ("cooperative",), "tcgen05": ("1sm", "2sm"), "sm120": ("cooperative", "pingpong")}
@@ -247,47 +235,9 @@ def two_stages(config: BlockscaledGemmConfig) -> str | None:
 
 def _other_reasons(config: BlockscaledGemmConfig) -> bool:
     """Whether the tile itself is none, so that the model of its memory means nothing."""
-    return any(
-        rule(config)
-        for rule in (
-            tcgen05_tile,
-            tile_depth,
-            ultra_tile,
-            ultra_store,
-            sm120_tile,
-            hopper_tile,
-            hopper_depth,
-            quantized_output,
-            quantized_store,
-            schedule_of_family,
-        )
-    )
+    tiles = (tcgen05_tile, tile_depth, ultra.ultra_tile, ultra.ultra_store, sm120_tile, hopper.hopper_tile,
+             hopper.hopper_depth, quantized_output, quantized_store, schedule_of_family)  # fmt: skip
+    return any(one(config) for one in tiles)
 
 
-RULES: tuple[Rule, ...] = (
-    operand_formats,
-    quantized_output,
-    quantized_swap,
-    quantized_store,
-    schedule_of_family,
-    tcgen05_tile,
-    tile_depth,
-    ultra_arch,
-    ultra_tile,
-    ultra_store,
-    ultra_stages,
-    prefetch_of_ultra,
-    sm120_tile,
-    sm120_accumulators,
-    cluster_of_one,
-    cluster_size,
-    cluster_of_pairs,
-    stream_k_schedule,
-    store_of_family,
-    hopper_tile,
-    hopper_depth,
-    hopper_grid,
-    hopper_swap,
-    shared_memory,
-    two_stages,
-)
+RULES = (*of_module(__name__), *of_module(ultra.__name__), *of_module(hopper.__name__))

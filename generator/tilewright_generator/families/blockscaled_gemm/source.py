@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tilewright_generator.families.blockscaled_gemm.config import (
     BlockscaledGemmConfig,
     block,
     c_type,
     family,
-    kernel_operands,
     quantizes,
     ultra,
 )
 from tilewright_generator.families.blockscaled_gemm.kernel import alignment, formula, schedule_text
 from tilewright_generator.families.blockscaled_gemm.memory import ULTRA_SPARE, memory
+from tilewright_generator.families.shared import kernel_operands, spelt, with_launch
 
 _OUTPUTS = {
     "bf16": "cutlass::bfloat16_t",
@@ -44,15 +46,14 @@ def template(config: BlockscaledGemmConfig) -> str:
 
 def variables(config: BlockscaledGemmConfig) -> dict[str, str]:
     """The template's variables, all of them text."""
-    swap = "true" if config.swap_ab else "false"
-    common = {
+    common: dict[str, Any] = {
         "formula": formula(config),
         "operands": _operands_text(config),
-        "schedule": schedule_text(config) + (", programmatic dependent launch" if config.pdl else ""),
-        "swap_ab": swap,
-        "pdl": "true" if config.pdl else "false",
+        "schedule": with_launch(schedule_text(config), config),
+        "swap_ab": config.swap_ab,
+        "pdl": config.pdl,
     }
-    return common | (_hopper(config) if family(config) == "hopper" else _blackwell(config))
+    return spelt(common | (_hopper(config) if family(config) == "hopper" else _blackwell(config)))
 
 
 def _operands_text(config: BlockscaledGemmConfig) -> str:
@@ -60,7 +61,7 @@ def _operands_text(config: BlockscaledGemmConfig) -> str:
     return f"A {config.a} row-major, B {config.b} column-major, {c_and_d} {config.d} row-major, summed in f32"
 
 
-def _hopper(config: BlockscaledGemmConfig) -> dict[str, str]:
+def _hopper(config: BlockscaledGemmConfig) -> dict[str, Any]:
     namespace = "tilewright::blockscaled_gemm::sm90"
     stages, total = memory(config)
     return {
@@ -69,16 +70,16 @@ def _hopper(config: BlockscaledGemmConfig) -> dict[str, str]:
         "format_a": f"{namespace}::{_HOPPER_FORMATS[config.a]}",
         "format_b": f"{namespace}::{_HOPPER_FORMATS[config.b]}",
         "element_d": _HOPPER_OUTPUTS[config.d],
-        "tile_m": str(config.tile.m),
-        "tile_n": str(config.tile.n),
-        "tile_k": str(config.tile.k),
-        "stages": str(stages),
-        "shared_memory": str(total),
-        "with_c": "true" if config.c == "same" else "false",
+        "tile_m": config.tile.m,
+        "tile_n": config.tile.n,
+        "tile_k": config.tile.k,
+        "stages": stages,
+        "shared_memory": total,
+        "with_c": config.c == "same",
     }
 
 
-def _blackwell(config: BlockscaledGemmConfig) -> dict[str, str]:
+def _blackwell(config: BlockscaledGemmConfig) -> dict[str, Any]:
     a, b = kernel_operands(config)
     aligned = alignment(config)
     two_sm = config.schedule == "2sm"
@@ -89,17 +90,17 @@ def _blackwell(config: BlockscaledGemmConfig) -> dict[str, str]:
     return {
         "memory": f"{config.tile}, {'run-time clusters' if dynamic else f'clusters of {config.cluster}'}, "
         f"{depth} stages, {total:,} bytes of shared memory",
-        "shared_memory": str(total),
-        "two_sm": "true" if two_sm else "false",
+        "shared_memory": total,
+        "two_sm": two_sm,
         "element_a": _operand(config, a),
         "element_b": _operand(config, b),
         "element_c": "void" if config.c == "none" else _OUTPUTS[c_type(config)],
         "element_d": _OUTPUTS[config.d],
         "layout_d": "ColumnMajor" if config.swap_ab else "RowMajor",
-        "alignment_a": str(aligned["b" if config.swap_ab else "a"]),
-        "alignment_b": str(aligned["a" if config.swap_ab else "b"]),
-        "alignment_c": str(aligned["c"]),
-        "alignment_d": str(aligned["d"]),
+        "alignment_a": aligned["b" if config.swap_ab else "a"],
+        "alignment_b": aligned["a" if config.swap_ab else "b"],
+        "alignment_c": aligned["c"],
+        "alignment_d": aligned["d"],
         "tile": f"Shape<Int<{tile[0]}>, Int<{tile[1]}>, Int<{tile[2]}>>",
         "cluster": f"Shape<{cluster[0]}, {cluster[1]}, _1>",
         "arch_tag": "Sm103" if ultra(config) else "Sm120" if family(config) == "sm120" else "Sm100",
@@ -108,8 +109,8 @@ def _blackwell(config: BlockscaledGemmConfig) -> dict[str, str]:
         "mainloop_schedule": _mainloop_schedule(config),
         "stage_count": _stage_count(config),
         "scheduler": _scheduler(config),
-        "quantizes": "true" if quantizes(config) else "false",
-        "block_d": str(block(config.d)),
+        "quantizes": quantizes(config),
+        "block_d": block(config.d),
         "element_scale_d": _SCALES.get(config.d, ""),
     }
 

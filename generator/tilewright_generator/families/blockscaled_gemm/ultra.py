@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tilewright_generator.families.blockscaled_gemm.config import ULTRA_K, BlockscaledGemmConfig, bits, ultra
+from tilewright.types import bits
+from tilewright_generator.families.blockscaled_gemm.config import ULTRA_K, BlockscaledGemmConfig, ultra
 from tilewright_generator.families.rule import HARDWARE, OURS, cutlass, rule
 
 

@@ -10,14 +10,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tilewright_generator.shapes import Cluster, Tile
+from tilewright_generator.families.shared import ONE_BLOCK, Clusters, Pdl, Stages
+from tilewright_generator.shapes import Tile
 
 Arch = Literal["sm_90a"]
 Operand = Literal["bf16", "f16", "e4m3", "e5m2", "tf32", "s8"]
 Output = Literal["bf16", "f16", "f32", "s32", "e4m3", "e5m2"]
 Accumulator = Literal["f32", "s32"]
-
-_ONE_BLOCK = Cluster(1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +58,7 @@ class GemmConfig:
             "B is n where k is contiguous (column-major)"
         ),
     ] = "tn"
-    cluster: Annotated[
-        Literal["dynamic"] | Cluster,
-        Field(description="thread blocks that share their loads, MxN; dynamic: a run-time argument"),
-    ] = _ONE_BLOCK
+    cluster: Clusters = ONE_BLOCK
     schedule: Annotated[
         Literal["cooperative", "pingpong"],
         Field(description="two consumer warpgroups share a tile, or take turns with a tile each"),
@@ -82,35 +78,13 @@ class GemmConfig:
         Literal["none", "relu", "gelu", "silu"],
         Field(description="applied last; gelu is the exact one (erf)"),
     ] = "none"
-    pdl: Annotated[
-        bool,
-        Field(
-            description="programmatic dependent launch: set up while the previous kernel of the stream ends. "
-            "Sets both the launch attribute and the compile definition"
-        ),
-    ] = True
-    stages: Annotated[
-        Literal["auto"] | Annotated[int, Field(ge=2, le=32)],
-        Field(description="depth of the mainloop's pipeline; auto takes what shared memory holds"),
-    ] = "auto"
-
-
-BITS = {"bf16": 16, "f16": 16, "e4m3": 8, "e5m2": 8, "tf32": 32, "f32": 32, "s8": 8, "s32": 32}
+    pdl: Pdl = True
+    stages: Stages = "auto"
 
 
 def lean(config: GemmConfig) -> bool:
     """Whether the mainloop is ours."""
     return config.mainloop == "lean"
-
-
-def bits(dtype: str) -> int:
-    """Bits of one element in memory."""
-    return BITS[dtype]
-
-
-def kernel_operands(config: GemmConfig) -> tuple[str, str]:
-    """Types of the kernel's own A and B: the caller's, exchanged where the operands are swapped."""
-    return (config.b, config.a) if config.swap_ab else (config.a, config.b)
 
 
 def k_contiguous(config: GemmConfig) -> tuple[bool, bool]:

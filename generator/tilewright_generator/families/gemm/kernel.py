@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilewright.types import bits
 from tilewright_generator.families.gemm import lean as own
-from tilewright_generator.families.gemm.config import GemmConfig, bits, k_contiguous, kernel_operands, lean
+from tilewright_generator.families.gemm.config import GemmConfig, k_contiguous, lean
 from tilewright_generator.families.gemm.memory import memory as cutlass_memory
+from tilewright_generator.families.shared import kernel_operands, named, spelt, with_launch
 
 _CUTLASS_TYPES = {
     "bf16": "cutlass::bfloat16_t",
@@ -34,35 +36,16 @@ def template(config: GemmConfig) -> str:
 
 
 def kernel_name(config: GemmConfig) -> str:
-    """The name of file, symbol, table row and report; every field that may differ is in it."""
-    parts = [
-        f"gemm_{config.arch.replace('_', '').removesuffix('a')}",
-        config.a,
-        config.b,
-        config.acc,
-        config.d,
-        config.layout,
-        str(config.tile),
-        "lean" if lean(config) else str(config.cluster),
-        _SCHEDULE_NAMES[config.schedule],
-    ]
-    if config.fast_accum:
-        parts.append("fastacc")
-    if config.scheduler == "stream_k":
-        parts.append("streamk")
-    if config.swap_ab:
-        parts.append("swap")
-    if config.bias and not lean(config):
-        parts.append("bias")
-    if config.activation != "none":
-        parts.append(config.activation)
-    if config.c == "none" and not lean(config):
-        parts.append("noc")
-    if config.stages != "auto":
-        parts.append(f"{config.stages}stages")
-    if not config.pdl:
-        parts.append("nopdl")
-    return "_".join(parts)
+    """See `named`."""
+    own = lean(config)
+    return named(
+        "gemm", config.arch, config.a, config.b, config.acc, config.d, config.layout, config.tile,
+        "lean" if own else config.cluster, _SCHEDULE_NAMES[config.schedule], "fastacc" * config.fast_accum,
+        "streamk" * (config.scheduler == "stream_k"), "swap" * config.swap_ab,
+        "bias" * (config.bias and not own), config.activation.replace("none", ""),
+        "noc" * (config.c == "none" and not own),
+        f"{config.stages}stages" * (config.stages != "auto"), "nopdl" * (not config.pdl),
+    )  # fmt: skip
 
 
 def formula(config: GemmConfig) -> str:
@@ -114,10 +97,8 @@ def facts(config: GemmConfig) -> dict[str, Any]:
         # Consumer warpgroups and a producer; CUTLASS has two of the former in both schedules.
         "threads": 128 * (own.warpgroups(config).consumers + 1) if lean(config) else 384,
         "alignment": {
-            "a": 128 // bits(config.a),
-            "b": 128 // bits(config.b),
-            "c": 128 // bits(config.d),
-            "d": 128 // bits(config.d),
+            name: 128 // bits(dtype)
+            for name, dtype in {"a": config.a, "b": config.b, "c": config.d, "d": config.d}.items()
         },
     }
 
@@ -137,21 +118,21 @@ def build(config: GemmConfig) -> dict[str, Any]:
 def variables(config: GemmConfig) -> dict[str, str]:
     """The template's variables, all of them text."""
     stages, total = memory(config)
-    common = {
+    common: dict[str, Any] = {
         "formula": formula(config),
         "operands": _operands_text(config),
-        "schedule": schedule_text(config) + (", programmatic dependent launch" if config.pdl else ""),
-        "stages": str(stages),
-        "shared_memory": str(total),
-        "swap_ab": "true" if config.swap_ab else "false",
-        "pdl": "true" if config.pdl else "false",
+        "schedule": with_launch(schedule_text(config), config),
+        "stages": stages,
+        "shared_memory": total,
+        "swap_ab": config.swap_ab,
+        "pdl": config.pdl,
     }
     in_clusters = "" if lean(config) else f" in clusters of {config.cluster}"
     common["memory"] = f"{config.tile}{in_clusters}, {stages} stages, {total:,} bytes of shared memory"
-    return common | (_lean_variables(config) if lean(config) else _cutlass_variables(config))
+    return spelt(common | (_lean_variables(config) if lean(config) else _cutlass_variables(config)))
 
 
-def _lean_variables(config: GemmConfig) -> dict[str, str]:
+def _lean_variables(config: GemmConfig) -> dict[str, Any]:
     a, b = kernel_operands(config)
     a_k, b_k = k_contiguous(config)
     promotes = bits(config.a) == 8 and not config.fast_accum
@@ -159,18 +140,18 @@ def _lean_variables(config: GemmConfig) -> dict[str, str]:
         "element_a": a.capitalize(),
         "element_b": b.capitalize(),
         "element_d": config.d.capitalize(),
-        "mn_major_a": "false" if a_k else "true",
-        "mn_major_b": "false" if b_k else "true",
-        "tile_m": str(config.tile.m),
-        "tile_n": str(config.tile.n),
-        "boxes": str(own.boxes(config)),
+        "mn_major_a": not a_k,
+        "mn_major_b": not b_k,
+        "tile_m": config.tile.m,
+        "tile_n": config.tile.n,
+        "boxes": own.boxes(config),
         "warpgroups": config.schedule.capitalize(),
         "sum": "PromotedSum" if promotes else "PlainSum",
         "activation": config.activation.capitalize(),
     }
 
 
-def _cutlass_variables(config: GemmConfig) -> dict[str, str]:
+def _cutlass_variables(config: GemmConfig) -> dict[str, Any]:
     a, b = kernel_operands(config)
     a_k, b_k = k_contiguous(config)
     cluster = config.cluster
@@ -189,9 +170,9 @@ def _cutlass_variables(config: GemmConfig) -> dict[str, str]:
         "layout_a": "RowMajor" if a_k else "ColumnMajor",
         "layout_b": "ColumnMajor" if b_k else "RowMajor",
         "layout_d": "ColumnMajor" if config.swap_ab else "RowMajor",
-        "alignment_a": str(128 // bits(a)),
-        "alignment_b": str(128 // bits(b)),
-        "alignment_d": str(128 // bits(config.d)),
+        "alignment_a": 128 // bits(a),
+        "alignment_b": 128 // bits(b),
+        "alignment_d": 128 // bits(config.d),
         "tile": f"Shape<Int<{config.tile.m}>, Int<{config.tile.n}>, Int<{config.tile.k}>>",
         "cluster": f"Shape<Int<{cluster.m}>, Int<{cluster.n}>, _1>",
         "bias": f"tilewright::Bias::{bias}",

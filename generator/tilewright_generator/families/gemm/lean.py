@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from tilewright.types import bits
 from tilewright_generator.families import lean_tiles
-from tilewright_generator.families.gemm.config import GemmConfig, bits, k_contiguous, lean
+from tilewright_generator.families.gemm.config import GemmConfig, k_contiguous, lean
 from tilewright_generator.families.lean_tiles import (
     BARRIER_BYTES,
     BOX_BYTES,
@@ -16,7 +17,7 @@ from tilewright_generator.families.lean_tiles import (
     cooperative,
     piece_columns,
 )
-from tilewright_generator.families.rule import HARDWARE, OURS, Rule, rule
+from tilewright_generator.families.rule import HARDWARE, OURS, of_module, rule
 
 _ACCUMULATORS = 176  # of a thread's 232 registers; beyond, the compiler spills
 
@@ -175,13 +176,4 @@ def lean_epilogue(config: GemmConfig) -> str | None:
     return f"{why}: d is not f32" if config.d == "f32" else None
 
 
-LEAN_RULES: tuple[Rule, ...] = (
-    lean_operands,
-    lean_cluster,
-    lean_columns,
-    lean_depth,
-    lean_pieces,
-    lean_registers,
-    lean_memory,
-    lean_epilogue,
-)
+LEAN_RULES = of_module(__name__)

@@ -10,21 +10,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import gcd
-from typing import NamedTuple
 
-from tilewright_generator.families.gemm.config import GemmConfig, bits, kernel_operands
+from tilewright.types import bits
+from tilewright_generator.families.gemm.config import GemmConfig
+from tilewright_generator.families.shared import BARRIER, SHARED_MEMORY, Memory, kernel_operands, swizzle
 from tilewright_generator.shapes import round_up
-
-SM90_SHARED_MEMORY = 232_448  # bytes one thread block may use: 227 KiB of the SM's 228
-_BARRIER = 16  # a full and an empty mbarrier
-_SWIZZLE_WIDTHS = (128, 64, 32, 16)  # bytes; the last is no swizzle
-
-
-class Memory(NamedTuple):
-    """Bytes of dynamic shared memory of one thread block, and the mainloop stages that they hold."""
-
-    stages: int
-    total: int
 
 
 def epilogue_tile(config: GemmConfig) -> tuple[int, int]:
@@ -51,20 +41,16 @@ def memory(config: GemmConfig) -> Memory:
         stages_c = buffers = max(min(tiles, 4), stages_d + 1)
     else:
         stages_c, buffers = min(tiles, 4), stages_d
-    alignment = 8 * _swizzle((rows if config.swap_ab else columns) * d_bytes)
+    alignment = 8 * swizzle((rows if config.swap_ab else columns) * d_bytes)
     bias_bytes = config.tile.n * d_bytes if config.bias and not config.swap_ab else 1
     epilogue = round_up(buffers * rows * columns * d_bytes + bias_bytes, alignment)
-    carveout = round_up(epilogue + round_up(stages_c * _BARRIER, alignment), 128)
+    carveout = round_up(epilogue + round_up(stages_c * BARRIER, alignment), 128)
 
     stage = stage_bytes(config)
-    fitting = (SM90_SHARED_MEMORY - carveout) // (stage + _BARRIER)
+    fitting = (SHARED_MEMORY[90] - carveout) // (stage + BARRIER)
     if config.tile.n == 8:  # CUTLASS compiles even numbers alone: `odd_columns` of the rules
         fitting -= fitting % 2
     stages = fitting if config.stages == "auto" else config.stages
-    pipelines = (stages + stages_c) * _BARRIER + (48 if config.schedule == "pingpong" else 16) + 16
+    pipelines = (stages + stages_c) * BARRIER + (48 if config.schedule == "pingpong" else 16) + 16
     total = round_up(round_up(pipelines, alignment) + epilogue + max(stages, 2) * stage, alignment)
     return Memory(stages, total)
-
-
-def _swizzle(contiguous_bytes: int) -> int:
-    return next(width for width in _SWIZZLE_WIDTHS if contiguous_bytes % width == 0)

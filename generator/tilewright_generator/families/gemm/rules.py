@@ -6,24 +6,15 @@ The comment above a rule names what it rests on. What nvcc says of all this stan
 
 from __future__ import annotations
 
-from tilewright_generator.families.gemm.config import GemmConfig, bits, lean
+from tilewright.ops.gemm.problem import OUTPUTS
+from tilewright.types import bits
+from tilewright_generator.families.gemm.config import GemmConfig, lean
 from tilewright_generator.families.gemm.lean import LEAN_RULES
-from tilewright_generator.families.gemm.memory import SM90_SHARED_MEMORY, memory
-from tilewright_generator.families.rule import HARDWARE, OURS, Rule, cutlass, rule
+from tilewright_generator.families.gemm.memory import memory
+from tilewright_generator.families.rule import HARDWARE, OURS, Rule, cutlass, of_module, rule
+from tilewright_generator.families.shared import SHARED_MEMORY
 
 _INSTRUCTION_BYTES = 32  # of k that one wgmma instruction takes
-
-_OF_FP8 = ("f32", ("bf16", "f16", "f32", "e4m3", "e5m2"))
-_TYPES = {  # operands: accumulator and outputs
-    ("bf16", "bf16"): ("f32", ("bf16", "f32")),
-    ("f16", "f16"): ("f32", ("f16", "f32")),
-    ("e4m3", "e4m3"): _OF_FP8,
-    ("e5m2", "e4m3"): _OF_FP8,
-    ("e4m3", "e5m2"): _OF_FP8,
-    ("e5m2", "e5m2"): _OF_FP8,
-    ("tf32", "tf32"): ("f32", ("f32",)),
-    ("s8", "s8"): ("s32", ("s32",)),
-}
 
 
 # wgmma.mma_async has these and more (PTX: its table of types): sums of f16 in f16, u8. Nobody has asked for
@@ -32,12 +23,12 @@ _TYPES = {  # operands: accumulator and outputs
 @rule(OURS, "a b acc", compiles="nobody asks for the pair: it would be kernels to verify and tune for no one")
 def operand_types(config: GemmConfig) -> str | None:
     """A and B are a pair that the kernels here multiply, summed in the type that they sum it in."""
-    known = _TYPES.get((config.a, config.b))
-    if known is None:
-        pairs = ", ".join(f"{a} x {b}" for a, b in _TYPES)
+    if (config.a, config.b) not in OUTPUTS:
+        pairs = ", ".join(f"{a} x {b}" for a, b in OUTPUTS)
         return f"no kernel here multiplies {config.a} by {config.b}; the pairs are {pairs}"
-    if config.acc != known[0]:
-        return f"the kernels here sum {config.a} x {config.b} in {known[0]}, not in {config.acc}"
+    sums = "s32" if config.a == "s8" else "f32"
+    if config.acc != sums:
+        return f"the kernels here sum {config.a} x {config.b} in {sums}, not in {config.acc}"
     if config.b == "e5m2" and not lean(config):
         return f"{config.a} x e5m2 is multiplied by lean kernels alone"
     return None
@@ -48,7 +39,7 @@ def operand_types(config: GemmConfig) -> str | None:
 @rule(OURS, "d a", compiles="nobody asks for the conversion")
 def output_type(config: GemmConfig) -> str | None:
     """D has the operands' type, or a wider one; of FP8 operands it may have either FP8 type."""
-    outputs = _TYPES.get((config.a, config.b), ("", ()))[1]
+    outputs = OUTPUTS.get((config.a, config.b), ())
     if outputs and config.d not in outputs:
         return f"D of {config.a} x {config.b} is {' or '.join(outputs)}, not {config.d}"
     if bits(config.d) == 8 and not lean(config):
@@ -239,30 +230,12 @@ def shared_memory(config: GemmConfig) -> str | None:
     if lean(config) or tile_depth(config) or instruction_shape(config):
         return None  # `lean_memory`'s, or their reasons say it better
     stages, total = memory(config)
-    if total > SM90_SHARED_MEMORY:  # that of two stages, where fewer fit
+    if total > SHARED_MEMORY[90]:  # that of two stages, where fewer fit
         return (
-            f"shared memory {total} B > {SM90_SHARED_MEMORY} B of sm_90, with {max(stages, 2)} stages of "
+            f"shared memory {total} B > {SHARED_MEMORY[90]} B of sm_90, with {max(stages, 2)} stages of "
             f"tile {config.tile} and D {config.d}"
         )
     return None
 
 
-RULES: tuple[Rule, ...] = (
-    operand_types,
-    output_type,
-    operand_layout,
-    instruction_shape,
-    tile_size,
-    odd_columns,
-    tile_depth,
-    cooperative_rows,
-    accumulator_registers,
-    cluster_size,
-    multicast_slices,
-    stream_k_schedule,
-    fast_accumulation,
-    promoted_depth,
-    integer_epilogue,
-    shared_memory,
-    *LEAN_RULES,
-)
+RULES: tuple[Rule, ...] = (*of_module(__name__), *LEAN_RULES)

@@ -8,6 +8,7 @@ from typing import Any
 from tilewright.types import bits
 from tilewright_generator.families.grouped_gemm.config import GroupedGemmConfig, own_scales
 from tilewright_generator.families.grouped_gemm.memory import boxes, exchanges, memory, warpgroups
+from tilewright_generator.families.shared import kernel_operands, named, spelt, with_launch
 
 _WHEN = {
     "after": "when they are done",
@@ -17,21 +18,21 @@ _WHEN = {
 }
 
 
+def template(config: GroupedGemmConfig) -> str:
+    """The template of the kernel's source."""
+    return "grouped_gemm/kernel.cu.j2"
+
+
 def kernel_name(config: GroupedGemmConfig) -> str:
-    """The name of file, symbol, table row and report; every field that may differ is in it."""
-    scales = [] if config.scales == "none" else ["1x128", config.scales]
-    parts = ["grouped_gemm_sm90", config.a, config.b, config.d, *scales, str(config.tile)]
-    if config.swap_ab:
-        parts.append("swap")
-    if config.promotion != "after":
-        parts.append(config.promotion.replace("_", ""))
-    if config.store_buffers != 2:
-        parts.append(f"{config.store_buffers}buffer")
-    if config.stages != "auto":
-        parts.append(f"{config.stages}stages")
-    if not config.pdl:
-        parts.append("nopdl")
-    return "_".join(parts)
+    """See `named`."""
+    scaled = config.scales != "none"
+    return named(
+        "grouped_gemm", config.arch, config.a, config.b, config.d, "1x128" * scaled, config.scales * scaled,
+        config.tile, "swap" * config.swap_ab,
+        config.promotion.replace("_", "") * (config.promotion != "after"),
+        f"{config.store_buffers}buffer" * (config.store_buffers != 2),
+        f"{config.stages}stages" * (config.stages != "auto"), "nopdl" * (not config.pdl),
+    )  # fmt: skip
 
 
 def formula(config: GroupedGemmConfig) -> str:
@@ -49,9 +50,7 @@ def schedule_text(config: GroupedGemmConfig) -> str:
         words.append(f"sums of 128 of k scaled {_WHEN[config.promotion]}")
     if config.swap_ab:
         words.append("operands swapped")
-    if config.pdl:
-        words.append("programmatic dependent launch")
-    return ", ".join(words)
+    return with_launch(", ".join(words), config)
 
 
 def summary(config: GroupedGemmConfig) -> str:
@@ -89,25 +88,27 @@ def build(config: GroupedGemmConfig) -> dict[str, Any]:
 def variables(config: GroupedGemmConfig) -> dict[str, str]:
     """The template's variables, all of them text."""
     stages, total = memory(config)
-    a, b = (config.b, config.a) if config.swap_ab else (config.a, config.b)
+    a, b = kernel_operands(config)
     scales_a, scales_b = own_scales(config)
-    return {
-        "formula": formula(config),
-        "operands": f"A {config.a} row-major, B {config.b} column-major, C and D {config.d} row-major",
-        "memory": f"{config.tile}, {stages} stages, {total:,} bytes of shared memory",
-        "schedule": schedule_text(config),
-        "stages": str(stages),
-        "shared_memory": str(total),
-        "swap_ab": "true" if config.swap_ab else "false",
-        "pdl": "true" if config.pdl else "false",
-        "element_a": a.capitalize(),
-        "element_b": b.capitalize(),
-        "element_d": config.d.capitalize(),
-        "tile_m": str(config.tile.m),
-        "tile_n": str(config.tile.n),
-        "boxes": str(boxes(config)),
-        "scales_a": scales_a.capitalize(),
-        "scales_b": scales_b.capitalize(),
-        "promotion": "".join(map(str.capitalize, config.promotion.split("_"))),
-        "store_buffers": str(config.store_buffers),
-    }
+    return spelt(
+        {
+            "formula": formula(config),
+            "operands": f"A {config.a} row-major, B {config.b} column-major, C and D {config.d} row-major",
+            "memory": f"{config.tile}, {stages} stages, {total:,} bytes of shared memory",
+            "schedule": schedule_text(config),
+            "stages": stages,
+            "shared_memory": total,
+            "swap_ab": config.swap_ab,
+            "pdl": config.pdl,
+            "element_a": a.capitalize(),
+            "element_b": b.capitalize(),
+            "element_d": config.d.capitalize(),
+            "tile_m": config.tile.m,
+            "tile_n": config.tile.n,
+            "boxes": boxes(config),
+            "scales_a": scales_a.capitalize(),
+            "scales_b": scales_b.capitalize(),
+            "promotion": "".join(map(str.capitalize, config.promotion.split("_"))),
+            "store_buffers": config.store_buffers,
+        }
+    )

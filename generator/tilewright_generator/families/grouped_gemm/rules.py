@@ -11,7 +11,7 @@ from tilewright.types import bits
 from tilewright_generator.families.grouped_gemm.config import GroupedGemmConfig
 from tilewright_generator.families.grouped_gemm.memory import memory, warpgroups
 from tilewright_generator.families.lean_tiles import BOX_BYTES, SHARED_MEMORY, piece_columns
-from tilewright_generator.families.rule import HARDWARE, OURS, Rule, rule
+from tilewright_generator.families.rule import HARDWARE, OURS, of_module, rule
 
 _BLOCK = 128  # of k, and of rows where those share a scale factor, too
 # Of a thread's 224 registers; beyond, the compiler spills within the loop over k.
@@ -117,13 +117,4 @@ def shared_memory(config: GroupedGemmConfig) -> str | None:
     return None
 
 
-RULES: tuple[Rule, ...] = (
-    operand_types,
-    tile_sides,
-    tile_depth,
-    scale_blocks,
-    pieces,
-    promotion_of_tile,
-    registers,
-    shared_memory,
-)
+RULES = of_module(__name__)

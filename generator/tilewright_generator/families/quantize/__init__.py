@@ -3,25 +3,8 @@
 from __future__ import annotations
 
 from tilewright_generator.families.family import Family
+from tilewright_generator.families.quantize import kernel
 from tilewright_generator.families.quantize.config import QuantizeConfig
-from tilewright_generator.families.quantize.kernel import (
-    build,
-    facts,
-    kernel_name,
-    summary,
-    template,
-    variables,
-)
 from tilewright_generator.families.quantize.rules import RULES
 
-FAMILY = Family(
-    name="quantize",
-    config=QuantizeConfig,
-    rules=RULES,
-    kernel_name=kernel_name,
-    facts=facts,
-    variables=variables,
-    build=build,
-    template=template,
-    summary=summary,
-)
+FAMILY = Family.of("quantize", QuantizeConfig, RULES, kernel)

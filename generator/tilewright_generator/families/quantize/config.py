@@ -10,6 +10,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from tilewright.types import TYPES
+from tilewright_generator.families.shared import OwnPdl
+
 Arch = Literal["sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_110f", "sm_120a", "sm_120f", "sm_121a"]
 Format = Literal["nvfp4", "mxfp4", "mxfp8", "mxfp8_e5m2", "fp8_1x128", "fp8_128x128"]
 Type = Literal["bf16", "f16", "f32", "e4m3"]
@@ -62,39 +65,12 @@ class QuantizeConfig:
     stages: Annotated[
         int, Field(ge=1, le=16, description="depth of the tma variant's ring, 2 or more; 1 for vector")
     ] = 1
-    pdl: Annotated[
-        bool,
-        Field(
-            description="programmatic dependent launch: start while the previous kernel of the stream ends"
-        ),
-    ] = True
-
-
-_BITS = {"bf16": 16, "f16": 16, "f32": 32, "e4m3": 8}
-_FORMAT_BITS = {"nvfp4": 4, "mxfp4": 4, "mxfp8": 8, "mxfp8_e5m2": 8, "fp8_1x128": 8, "fp8_128x128": 8}
-_BLOCKS = {
-    "nvfp4": (1, 16),
-    "mxfp4": (1, 32),
-    "mxfp8": (1, 32),
-    "mxfp8_e5m2": (1, 32),
-    "fp8_1x128": (1, 128),
-    "fp8_128x128": (128, 128),
-}
-
-
-def bits(x: str) -> int:
-    """Bits of an element of x."""
-    return _BITS[x]
-
-
-def data_bits(format: str) -> int:
-    """Bits of an element of the data."""
-    return _FORMAT_BITS[format]
+    pdl: OwnPdl = True
 
 
 def block(format: str) -> tuple[int, int]:
     """Rows and columns that share a scale."""
-    return _BLOCKS[format]
+    return TYPES[format].block
 
 
 def converts_e2m1(config: QuantizeConfig) -> bool:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilewright.types import bits
 from tilewright_generator.families.quantize.config import (
     QuantizeConfig,
     block,
     by_thresholds,
     converts_e2m1,
-    data_bits,
 )
 from tilewright_generator.families.quantize.memory import shared_bytes, threads
+from tilewright_generator.families.shared import named, spelt, with_launch
 
 _TYPES = {"bf16": "Bf16", "f16": "F16", "f32": "F32", "e4m3": "E4m3"}
 _FORMATS = {"mxfp4": "Mxfp4", "mxfp8": "Mxfp8", "mxfp8_e5m2": "Mxfp8E5m2", "fp8_1x128": "Fp8"}
@@ -28,25 +29,15 @@ _K_MULTIPLE = 16  # what a thread takes, of whatever format: a block at the end 
 
 
 def kernel_name(config: QuantizeConfig) -> str:
-    """The name of file, symbol, table row and report; every field that may differ is in it."""
-    parts = [
-        f"{config.direction}_{config.arch.replace('_', '').removesuffix('a')}",
-        config.format,
-        config.x,
-    ]
-    if config.fusion != "none":
-        parts.append(config.fusion.replace("_", ""))
-    if config.direction == "quantize":
-        parts.append(config.variant)
-    if config.threads != 256:
-        parts.append(f"{config.threads}threads")
-    if config.variant == "tma":
-        parts.append(f"{config.stages}stages")
-    if config.arithmetic == "fast":
-        parts.append("fast")
-    if not config.pdl:
-        parts.append("nopdl")
-    return "_".join(parts)
+    """See `named`."""
+    return named(
+        config.direction, config.arch, config.format, config.x,
+        config.fusion.replace("none", "").replace("_", ""),
+        config.variant * (config.direction == "quantize"),
+        f"{config.threads}threads" * (config.threads != 256),
+        f"{config.stages}stages" * (config.variant == "tma"), "fast" * (config.arithmetic == "fast"),
+        "nopdl" * (not config.pdl),
+    )  # fmt: skip
 
 
 def formula(config: QuantizeConfig) -> str:
@@ -84,7 +75,7 @@ def summary(config: QuantizeConfig) -> str:
 def alignment(config: QuantizeConfig) -> dict[str, int]:
     """Bytes of which address, row stride and group stride of x and of the data are multiples."""
     count = 8 if config.x == "f32" else 16
-    return {"x": 16, "data": count * data_bits(config.format) // 8}
+    return {"x": 16, "data": count * bits(config.format) // 8}
 
 
 def facts(config: QuantizeConfig) -> dict[str, Any]:
@@ -107,7 +98,7 @@ def _instructions(config: QuantizeConfig) -> list[str]:
     """Patterns for opcodes, from their start: the conversion, and the bulk copy."""
     found = []
     if config.direction == "quantize":
-        if data_bits(config.format) == 4:
+        if bits(config.format) == 4:
             found += [r"F2FP\.SATFINITE\.E2M1"] if converts_e2m1(config) else []
         else:
             found.append(r"F2FP\.SATFINITE\." + ("E5M2" if config.format == "mxfp8_e5m2" else "E4M3"))
@@ -124,19 +115,21 @@ def variables(config: QuantizeConfig) -> dict[str, str]:
     """The template's variables, all of them text."""
     scale = _SCALES.get(config.format, "FP32 or packed UE8M0")
     rows, columns = block(config.format)
-    return {
-        "formula": formula(config),
-        "types": f"x {config.x}, data {_data_type(config)}, scales {scale}, one for {rows}x{columns}",
-        "work": work_text(config) + (", programmatic dependent launch" if config.pdl else ""),
-        "kernel": _kernel(config),
-        "threads": str(threads(config)),
-        "shared_memory": str(shared_bytes(config)),
-        "pdl": "true" if config.pdl else "false",
-    }
+    return spelt(
+        {
+            "formula": formula(config),
+            "types": f"x {config.x}, data {_data_type(config)}, scales {scale}, one for {rows}x{columns}",
+            "work": with_launch(work_text(config), config),
+            "kernel": _kernel(config),
+            "threads": threads(config),
+            "shared_memory": shared_bytes(config),
+            "pdl": config.pdl,
+        }
+    )
 
 
 def _data_type(config: QuantizeConfig) -> str:
-    return {4: "E2M1", 8: "E5M2" if config.format == "mxfp8_e5m2" else "E4M3"}[data_bits(config.format)]
+    return {4: "E2M1", 8: "E5M2" if config.format == "mxfp8_e5m2" else "E4M3"}[bits(config.format)]
 
 
 def _kernel(config: QuantizeConfig) -> str:

@@ -5,25 +5,13 @@ Every generated file asserts both against the compiler's.
 
 from __future__ import annotations
 
-from tilewright_generator.families.quantize.config import QuantizeConfig, bits, block, by_thresholds
+from tilewright.types import bits
+from tilewright_generator.families.quantize.config import QuantizeConfig, block, by_thresholds
 
 ROWS = 4  # that a warp takes at a time
-LIMITS = {  # bytes of a thread block, by the architecture's number
-    "90": 227 * 1024,
-    "100": 227 * 1024,
-    "103": 227 * 1024,
-    "110": 227 * 1024,
-    "120": 99 * 1024,
-    "121": 99 * 1024,
-}
 _BARRIER = 8
 _FACTORS = 256 * 4  # of NVFP4's scales
 _THRESHOLDS = 128 * 32  # of E4M3's magnitudes
-
-
-def number(config: QuantizeConfig) -> str:
-    """The architecture's number: "90" of sm_90a."""
-    return config.arch[3:].rstrip("af")
 
 
 def elements(config: QuantizeConfig) -> int:

@@ -6,8 +6,9 @@ The comment above a rule names what it rests on.
 from __future__ import annotations
 
 from tilewright_generator.families.quantize.config import QuantizeConfig, block
-from tilewright_generator.families.quantize.memory import LIMITS, number, shared_bytes
-from tilewright_generator.families.rule import HARDWARE, OURS, Rule, rule
+from tilewright_generator.families.quantize.memory import shared_bytes
+from tilewright_generator.families.rule import HARDWARE, OURS, of_module, rule
+from tilewright_generator.families.shared import SHARED_MEMORY, number
 
 
 # FP8 is quantised again where it comes from an all-to-all or a cache; the others have no such source.
@@ -98,19 +99,10 @@ def fast_arithmetic(config: QuantizeConfig) -> str | None:
 @rule(HARDWARE, "stages x threads")
 def shared_memory(config: QuantizeConfig) -> str | None:
     """A thread block's shared memory is at most 227 KB, on sm_12x 99 KB."""
-    total, limit = shared_bytes(config), LIMITS[number(config)]
+    total, limit = shared_bytes(config), SHARED_MEMORY[number(config.arch)]
     if total > limit:
         return f"{total:,} bytes of shared memory, of {limit:,} that {config.arch} has"
     return None
 
 
-RULES: tuple[Rule, ...] = (
-    e4m3_input,
-    tma_source,
-    stages_of_variant,
-    tma_threads,
-    threads_of_block,
-    fused_formats,
-    fast_arithmetic,
-    shared_memory,
-)
+RULES = of_module(__name__)

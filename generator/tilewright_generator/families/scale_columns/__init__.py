@@ -3,17 +3,7 @@
 from __future__ import annotations
 
 from tilewright_generator.families.family import Family
+from tilewright_generator.families.scale_columns import kernel
 from tilewright_generator.families.scale_columns.config import ScaleColumnsConfig
-from tilewright_generator.families.scale_columns.kernel import build, facts, kernel_name, summary, variables
 
-FAMILY = Family(
-    name="scale_columns",
-    config=ScaleColumnsConfig,
-    rules=(),  # every configuration is legal
-    kernel_name=kernel_name,
-    facts=facts,
-    variables=variables,
-    build=build,
-    template=lambda config: "scale_columns/kernel.cu.j2",
-    summary=summary,
-)
+FAMILY = Family.of("scale_columns", ScaleColumnsConfig, (), kernel)  # every configuration is legal

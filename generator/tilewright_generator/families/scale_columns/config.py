@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from tilewright_generator.families.shared import OwnPdl
+
 Arch = Literal["sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_110f", "sm_120a", "sm_120f", "sm_121a"]
 
 
@@ -15,9 +17,4 @@ class ScaleColumnsConfig:
     """Everything that is decided when a `scale_columns` kernel is compiled."""
 
     arch: Annotated[Arch, Field(description="architecture the kernel is compiled for")]
-    pdl: Annotated[
-        bool,
-        Field(
-            description="programmatic dependent launch: start while the previous kernel of the stream ends"
-        ),
-    ] = True
+    pdl: OwnPdl = True

@@ -5,13 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright_generator.families.scale_columns.config import ScaleColumnsConfig
+from tilewright_generator.families.shared import named, spelt
 
 _THREADS = 256  # of scale_columns/kernel.hpp; every generated file asserts it
 
 
 def kernel_name(config: ScaleColumnsConfig) -> str:
-    """The name of file, symbol, table row and report; every field that may differ is in it."""
-    return f"scale_columns_{config.arch.replace('_', '').removesuffix('a')}{'' if config.pdl else '_nopdl'}"
+    """See `named`."""
+    return named("scale_columns", config.arch, "nopdl" * (not config.pdl))
+
+
+def template(config: ScaleColumnsConfig) -> str:
+    """The template of the kernel's source."""
+    return "scale_columns/kernel.cu.j2"
 
 
 def summary(config: ScaleColumnsConfig) -> str:
@@ -31,4 +37,4 @@ def build(config: ScaleColumnsConfig) -> dict[str, Any]:
 
 def variables(config: ScaleColumnsConfig) -> dict[str, str]:
     """The template's variables, all of them text."""
-    return {"threads": str(_THREADS), "pdl": "true" if config.pdl else "false"}
+    return spelt({"threads": _THREADS, "pdl": config.pdl})

@@ -1,0 +1,84 @@
+"""What several families say alike: fields of configurations, limits of architectures, names, words."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, NamedTuple, Protocol
+
+from pydantic import Field
+
+from tilewright_generator.shapes import Cluster
+
+BARRIER = 16  # bytes of a full and an empty mbarrier
+# Bytes of shared memory that one thread block may use, by the architecture's number (CUDA programming guide,
+# "Compute Capabilities"): 227 KiB, on sm_12x 99.
+SHARED_MEMORY = dict.fromkeys((90, 100, 103, 110), 232_448) | dict.fromkeys((120, 121), 101_376)
+
+ONE_BLOCK = Cluster(1, 1)
+Clusters = Annotated[
+    Literal["dynamic"] | Cluster,
+    Field(description="thread blocks that share their loads, MxN; dynamic: a run-time argument"),
+]
+Stages = Annotated[
+    Literal["auto"] | Annotated[int, Field(ge=2, le=32)],
+    Field(description="depth of the mainloop's pipeline; auto takes what shared memory holds"),
+]
+Pdl = Annotated[
+    bool,
+    Field(
+        description="programmatic dependent launch: set up while the previous kernel of the stream ends. "
+        "Sets both the launch attribute and the compile definition"
+    ),
+]
+OwnPdl = Annotated[
+    bool,
+    Field(description="programmatic dependent launch: start while the previous kernel of the stream ends"),
+]
+
+
+class Product(Protocol):
+    """A configuration of matrix products."""
+
+    @property
+    def a(self) -> str: ...
+    @property
+    def b(self) -> str: ...
+    @property
+    def swap_ab(self) -> bool: ...
+
+
+class Memory(NamedTuple):
+    """Bytes of dynamic shared memory of one thread block, and the mainloop stages that they hold."""
+
+    stages: int
+    total: int
+
+
+def number(arch: str) -> int:
+    """90 of sm_90a."""
+    return int(arch[3:].rstrip("af"))
+
+
+def named(first: str, arch: str, *parts: object) -> str:
+    """The name of file, symbol, table row and report: what it is and for which architecture, then the parts
+    that are not empty. Every field that may differ has one."""
+    return "_".join(map(str, filter(None, (f"{first}_{arch.replace('_', '').removesuffix('a')}", *parts))))
+
+
+def kernel_operands(config: Product) -> tuple[str, str]:
+    """Types of the kernel's own A and B: the caller's, exchanged where the operands are swapped."""
+    return (config.b, config.a) if config.swap_ab else (config.a, config.b)
+
+
+def swizzle(contiguous_bytes: int) -> int:
+    """Bytes of the widest swizzle that a row of such a size takes; the last is no swizzle."""
+    return next((width for width in (128, 64, 32, 16) if contiguous_bytes % width == 0), 16)
+
+
+def with_launch(words: str, config: Any) -> str:
+    """A text about a kernel, with how it is launched."""
+    return f"{words}, programmatic dependent launch" if config.pdl else words
+
+
+def spelt(values: dict[str, str | int | bool]) -> dict[str, str]:
+    """A template's variables as C++ spells them."""
+    return {name: str(one).lower() if isinstance(one, bool) else str(one) for name, one in values.items()}
