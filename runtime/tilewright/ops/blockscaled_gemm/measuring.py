@@ -121,19 +121,8 @@ def make_operands(problem: Problem, device: DeviceProperties, seed: int = 0) -> 
         shape = (problem.batch, problem.m, problem.n) if problem.batch > 1 else (problem.m, problem.n)
         c = torch.randn(shape, generator=generator, device="cuda").to(dtype_of(c_type(problem.d)))
     dequantized = 2 * problem.batch * problem.k * (problem.m + problem.n)
-    return [
-        Operands(
-            problem,
-            a.clone(),
-            b.clone().mT,
-            a_scales.clone(),
-            b_scales.clone(),
-            alpha,
-            global_scale,
-            None if c is None else c.clone(),
-        )
-        for _ in range(measuring.sets(problem, device, dequantized))
-    ]
+    first = Operands(problem, a, b.mT, a_scales, b_scales, alpha, global_scale, c)
+    return measuring.copies(first, measuring.sets(problem, device, dequantized))
 
 
 def _random(

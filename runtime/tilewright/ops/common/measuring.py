@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeAlias, TypeVar
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import torch
 
 from tilewright import timing
 from tilewright.device import DeviceProperties
+from tilewright.errors import WrongResultError
+from tilewright.interface.declaration import Interface, Matrix
 from tilewright.ops.common.family import Problem
+from tilewright.ops.common.formats import as_bytes, dtype_of
 from tilewright.ops.common.tactics import Tactic
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 _MOST_BYTES = 16 * 10**9  # of all sets of operands together
 
@@ -30,6 +37,7 @@ class Operands(Protocol):
 
 
 O = TypeVar("O", bound=Operands)  # noqa: E741 (as short as T)
+D = TypeVar("D", bound="DataclassInstance")
 # The name of another library's op for the problem, and a call of it.
 Peer: TypeAlias = tuple[str, Callable[[O], Any]]
 
@@ -39,6 +47,67 @@ def sets(problem: Problem, device: DeviceProperties, more_bytes: int = 0) -> int
     what the problem moves."""
     count = timing.rotations(problem.bytes, device.l2_bytes)
     return max(1, min(count, _MOST_BYTES // (problem.bytes + more_bytes)))
+
+
+def random_matrix(operand: Matrix, problem: Any, generator: torch.Generator) -> torch.Tensor:
+    """A matrix as its family declares it, without gaps, on the generator's device: of a normal distribution,
+    or of integers of 8 bits."""
+    rows, columns = operand.tensor_shape(problem)
+    name = operand.batch_of(problem)
+    count = getattr(problem, name) if name else 1
+    batch = (count,) if name and (count > 1 or not operand.single) else ()
+    by_rows = operand.inner(problem) == "columns"
+    shape = (*batch, rows, columns) if by_rows else (*batch, columns, rows)
+    dtype = dtype_of(operand.type_of(problem))
+    made: torch.Tensor
+    if dtype.is_floating_point:
+        made = torch.randn(shape, generator=generator, device=generator.device).to(dtype)
+    else:
+        made = torch.randint(-128, 128, shape, generator=generator, device=generator.device, dtype=dtype)
+    return made if by_rows else made.mT
+
+
+def random_matrices(
+    interface: Interface, problem: Any, generator: torch.Generator
+) -> dict[str, torch.Tensor]:
+    """Those that a call of the problem brings to read, by name: a field of the problem that has an operand's
+    name says whether it is there."""
+    declared = [one for one in interface.operands if isinstance(one, Matrix) and not one.written]
+    there = [one for one in declared if one.type and getattr(problem, one.name, True) is not False]
+    return {one.name: random_matrix(one, problem, generator) for one in there}
+
+
+def elsewhere(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy that lies as the tensor does, with what its memory holds besides (scales may have padding)."""
+    raw = as_bytes(tensor)
+    whole = raw.as_strided((raw.untyped_storage().nbytes() // raw.element_size(),), (1,), 0)
+    lies = raw.shape, raw.stride(), raw.storage_offset()
+    return whole.clone().as_strided(*lies).view(tensor.dtype)
+
+
+def copies(first: D, count: int) -> list[D]:
+    """A set of operands and copies of it, which lie elsewhere: `count` in all. Single numbers are shared."""
+    values = {field.name: getattr(first, field.name) for field in fields(first)}
+    large = {
+        name: value for name, value in values.items() if isinstance(value, torch.Tensor) and value.numel() > 1
+    }
+    others = ({name: elsewhere(tensor) for name, tensor in large.items()} for _ in range(count - 1))
+    return [first, *(replace(first, **each) for each in others)]
+
+
+def check_norms(
+    problem: Problem, found: torch.Tensor, wanted: torch.Tensor, tolerance: float, ratio_tolerance: float
+) -> float:
+    """The norm of the error, of that of `wanted` (float64). Raises WrongResultError where it, or the norms'
+    ratio, is too far off: a ratio shows a factor that is missed, whatever single elements lose."""
+    norm = float(wanted.norm())
+    error, ratio = float((found - wanted).norm()) / norm, float(found.norm()) / norm
+    if not (error <= tolerance and abs(ratio - 1) <= ratio_tolerance):  # a NaN fails
+        raise WrongResultError(
+            f"{problem}: error norm {error:.2e}, norm ratio {ratio:.6f}; "
+            f"{tolerance:.0e} and 1 +- {ratio_tolerance:.0e} are allowed"
+        )
+    return error
 
 
 def checked(operands: Operands, tactic: Tactic | None = None) -> float:

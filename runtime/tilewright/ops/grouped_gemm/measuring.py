@@ -3,14 +3,13 @@ first."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from tilewright import blockwise_scales, reference
 from tilewright.device import DeviceProperties
-from tilewright.errors import WrongResultError
 from tilewright.ops.common import measuring
 from tilewright.ops.common.formats import dtype_of
 from tilewright.ops.common.measuring import Peer
@@ -98,15 +97,7 @@ class Operands:
         if self.c is not None:
             wanted += self.c.reshape(-1, problem.n)[rows].double()
         found = self.out.reshape(-1, problem.n)[rows].double()
-        norm = float(wanted.norm())
-        error, ratio = float((found - wanted).norm()) / norm, float(found.norm()) / norm
-        tolerance = _TOLERANCES[problem.d]
-        if not (error <= tolerance and abs(ratio - 1) <= _RATIO_TOLERANCE):  # a NaN fails
-            raise WrongResultError(
-                f"{problem}: error norm {error:.2e}, norm ratio {ratio:.6f}; "
-                f"{tolerance:.0e} and 1 +- {_RATIO_TOLERANCE:.0e} are allowed"
-            )
-        return error
+        return measuring.check_norms(problem, found, wanted, _TOLERANCES[problem.d], _RATIO_TOLERANCE)
 
 
 def spread(scale_b: torch.Tensor, problem: Problem) -> torch.Tensor:
@@ -117,9 +108,8 @@ def spread(scale_b: torch.Tensor, problem: Problem) -> torch.Tensor:
 
 def make_operands(problem: Problem, device: DeviceProperties, seed: int = 0) -> list[Operands]:
     """As many sets as keep L2 cold when they are taken in turn: copies of one, which lie elsewhere."""
-    generator = torch.Generator("cuda").manual_seed(seed)
-    first = make(problem, generator)
-    return [first, *(_copy(first) for _ in range(measuring.sets(problem, device) - 1))]
+    first = make(problem, torch.Generator("cuda").manual_seed(seed))
+    return measuring.copies(first, measuring.sets(problem, device))
 
 
 def make(problem: Problem, generator: torch.Generator) -> Operands:
@@ -173,24 +163,6 @@ def _layout(problem: Problem, generator: torch.Generator) -> dict[str, torch.Ten
     if problem.grouping == "ends":
         return {"group_ends": ends}
     return {"group_of_row": reference.groups_of_rows(ends, problem.m, alignment)}
-
-
-def _copy(first: Operands) -> Operands:
-    def copy(tensor: torch.Tensor | None) -> torch.Tensor | None:
-        if tensor is None:
-            return None
-        made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device)
-        return made.copy_(tensor)
-
-    return replace(
-        first,
-        a=first.a.clone(),
-        b=first.b.mT.clone().mT,
-        out=torch.empty_like(first.out),
-        scale_a=copy(first.scale_a),
-        scale_b=copy(first.scale_b),
-        c=copy(first.c),
-    )
 
 
 def peer(problem: Problem) -> Peer[Operands] | None:

@@ -223,23 +223,10 @@ def make_operands(problem: Problem, device: DeviceProperties, seed: int = 0) -> 
         made = Operands(replace(problem, direction="quantize", exact=True), x, scale)
         made.call()
         first = Operands(problem, None, scale, None, made.data, made.scales)
-    sets = [first]
-    for _ in range(measuring.sets(problem, device) - 1):
-        other = replace(first, x=None if first.x is None else first.x.clone())
-        if problem.direction == "dequantize":
-            other = replace(other, data=_clone(first.data), scales=_clone(first.scales, problem.layout))
-        sets.append(other)
+    sets = measuring.copies(first, measuring.sets(problem, device))
     for one in sets:
         one.call()  # makes what is written, ahead of a capture
     return sets
-
-
-def _clone(tensor: torch.Tensor | None, layout: str = "") -> torch.Tensor | None:
-    if tensor is None:
-        return None
-    return (
-        blockwise_scales.m_major(tensor) if layout in M_MAJOR else as_bytes(tensor).clone().view(tensor.dtype)
-    )
 
 
 def peer(problem: Problem) -> Peer[Operands] | None:

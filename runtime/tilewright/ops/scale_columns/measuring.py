@@ -51,10 +51,8 @@ def make_operands(problem: Problem, device: DeviceProperties, seed: int = 0) -> 
     scales = torch.randint(-20, 20, shape, generator=generator, device="cuda").float().exp2()
     dtype = torch.int32 if problem.packed else torch.float32
     lines = (*batch, problem.lines, problem.leading)
-    return [
-        Operands(problem, scales.clone(), torch.empty(lines, dtype=dtype, device="cuda"))
-        for _ in range(measuring.sets(problem, device))
-    ]
+    first = Operands(problem, scales, torch.empty(lines, dtype=dtype, device="cuda"))
+    return measuring.copies(first, measuring.sets(problem, device))
 
 
 def peer(problem: Problem) -> Peer[Operands] | None:

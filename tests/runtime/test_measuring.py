@@ -1,0 +1,73 @@
+"""Operands with which ops are measured: made from the declaration, copied to lie elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+import torch
+from same_bits import same
+
+from tilewright import blockwise_scales
+from tilewright.context import Context
+from tilewright.errors import WrongResultError
+from tilewright.ops.common import measuring
+from tilewright.ops.gemm.interface import INTERFACE
+from tilewright.ops.gemm.measuring import make
+from tilewright.ops.gemm.problem import Problem
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        Problem(16, 24, 32, bias=True),
+        Problem(16, 24, 32, layout="nt", batch=3),
+        Problem(16, 24, 32, bias=True, c=True, activation="relu"),
+        Problem(16, 32, 64, a="s8", b="s8", d="s32"),
+    ],
+    ids=str,
+)
+def test_operands_are_those_that_the_problem_says(host: Context, problem: Problem) -> None:
+    operands = make(problem, torch.Generator().manual_seed(0))
+    assert (operands.c is not None, operands.bias is not None) == (problem.c, problem.bias)
+    assert (operands.a.stride(-1) == 1) == problem.a_k_major
+    assert (operands.b.stride(-2) == 1) == problem.b_k_major
+    assert measuring.checked(operands) < 4e-3
+    operands.out.mul_(2)
+    with pytest.raises(WrongResultError, match="norm ratio"):
+        operands.check()
+
+
+def test_matrices_of_a_batch() -> None:
+    made = measuring.random_matrices(INTERFACE, Problem(4, 6, 8, batch=3), torch.Generator())
+    assert {name: tuple(one.shape) for name, one in made.items()} == {"a": (3, 4, 8), "b": (3, 8, 6)}
+
+
+@dataclass
+class Set:
+    label: str
+    matrix: torch.Tensor
+    absent: torch.Tensor | None
+    number: torch.Tensor
+
+
+def test_copies_lie_alike_elsewhere() -> None:
+    scales = blockwise_scales.allocate((5, 3), dtype=torch.float32, device="cpu")
+    blockwise_scales.with_padding(scales).fill_(2)
+    for matrix in (
+        torch.randn(4, 6).mT,
+        torch.randn(4, 6)[:, 1:3],
+        torch.arange(24, dtype=torch.uint8).view(4, 6).view(torch.float4_e2m1fn_x2),
+        scales,
+    ):
+        first, *others = measuring.copies(Set("x", matrix, None, torch.ones(1)), 3)
+        assert first.matrix is matrix
+        places = {first.matrix.data_ptr()}
+        for one in others:
+            assert same(one.matrix, matrix)
+            assert one.matrix.stride() == matrix.stride()
+            assert one.number is first.number
+            places.add(one.matrix.data_ptr())
+        assert len(places) == 3
+    (copy,) = measuring.copies(Set("x", scales, None, torch.ones(1)), 2)[1:]
+    assert bool((blockwise_scales.with_padding(copy.matrix) == 2).all())
