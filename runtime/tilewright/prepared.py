@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn
 
 import torch
@@ -20,6 +20,7 @@ import torch
 from tilewright import context as contexts
 from tilewright.errors import ArgumentError, ArgumentTypeError, TilewrightError
 from tilewright.interface import calls, checks
+from tilewright.interface.matrices import lies
 from tilewright.interface.op import Op, Operands, Values
 from tilewright.interface.publish import published
 from tilewright.library import Launcher
@@ -58,8 +59,8 @@ class Prepared:
         self.needs_gradients = any(getattr(value, "requires_grad", False) for value in self.kept.values())
         self._options = {name: values[name] for name in values if name not in held}
         self._planned = tuple(map(_told, operands))
-        self._types = tuple(map(_type, operands))
-        self.launch: Launcher = _launcher(plan, operands, self._types)
+        self._lie = tuple(map(lies, operands))
+        self.launch: Launcher = self._launcher(operands)
 
     def __repr__(self) -> str:
         tactic = f", {self.plan.tactic}" if isinstance(self.plan, DirectPlan) else ""
@@ -139,10 +140,40 @@ class Prepared:
                 message = f"it is a {type(tensor).__name__}; an ordinary tensor with memory is wanted"
                 raise ArgumentTypeError(name, message) from None
 
+    def _launcher(self, operands: Operands) -> Launcher:
+        """What a call calls, with the launcher's arguments: quickest where there is nothing but a launch."""
+        plan = self.plan
+        launch: Launcher = self._run
+        if isinstance(plan, DirectPlan):
+            bound = launch = plan.bound.launcher(operands)
+            if plan.workspace_bytes:
+                launch = lambda *call: bound(*call[:-1], plan.workspace())  # noqa: E731
+        if plan.device.type != "cuda" or not several_devices():
+            return launch
+        index = plan.device.index
+
+        def there(*call: Any) -> int:
+            if torch.cuda.current_device() == index:
+                return launch(*call)
+            with torch.cuda.device(index):
+                return launch(*call)
+
+        return there
+
+    def _run(self, *call: Any) -> int:
+        """Of a plan that launches nothing itself: looks at operands as the binding does at a launch's."""
+        for index, planned in enumerate(self._lie):
+            if special(call[index]):
+                raise UnplannedError(self.plan.operands[index])
+            if lies(call[index]) != planned:
+                return UNPLANNED - index
+        self.plan.run(call[:-1])
+        return 0
+
     def _fail(self, status: int, given: Values, operands: Operands) -> NoReturn:
         index = UNPLANNED - status
         if 0 <= index < len(operands):
-            if isinstance(self.plan, DirectPlan) and _type(operands[index]) != self._types[index]:
+            if isinstance(self.plan, DirectPlan) and lies(operands[index])[:2] != self._lie[index][:2]:
                 self._check(given)  # the op may not take it at all
             raise ArgumentError(
                 self.plan.operands[index],
@@ -273,24 +304,6 @@ def _lines(op: Op) -> Iterator[str]:
     yield f"    return self.carefully({{{call}}}, changes)"
 
 
-def _layout(tensor: torch.Tensor | None) -> tuple[int, ...]:
-    """(device, dimensions, then extent and stride of each)."""
-    if tensor is None:
-        return ()
-    pairs = zip(tensor.shape, tensor.stride(), strict=True)
-    return (max(tensor.get_device(), 0), tensor.dim(), *(number for pair in pairs for number in pair))
-
-
-def _same(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
-    """The stride of an extent of 1 means nothing."""
-    pairs = zip(one[2::2], one[3::2], other[3::2], strict=False)
-    return one[:2] == other[:2] and one[2::2] == other[2::2] and all(n <= 1 or s == t for n, s, t in pairs)
-
-
-def _type(tensor: torch.Tensor | None) -> tuple[torch.dtype, torch.device] | None:
-    return (tensor.dtype, tensor.device) if isinstance(tensor, torch.Tensor) else None
-
-
 def _told(tensor: Any) -> str:
     if tensor is None:
         return "absent"
@@ -298,46 +311,3 @@ def _told(tensor: Any) -> str:
         return f"a {type(tensor).__name__}"
     strides = ", ".join(map(str, tensor.stride()))
     return f"{dims(tensor.shape)} with strides ({strides}) of {tensor.dtype} on {tensor.device}"
-
-
-def _launcher(
-    plan: Plan,
-    operands: Sequence[torch.Tensor | None],
-    types: tuple[tuple[torch.dtype, torch.device] | None, ...],
-) -> Launcher:
-    """What a call calls, with the launcher's arguments: quickest where there is nothing but a launch."""
-    launch = _fixed(plan, operands, types)
-    if plan.device.type != "cuda" or not several_devices():
-        return launch
-    index = plan.device.index
-
-    def there(*call: Any) -> int:
-        if torch.cuda.current_device() == index:
-            return launch(*call)
-        with torch.cuda.device(index):
-            return launch(*call)
-
-    return there
-
-
-def _fixed(
-    plan: Plan,
-    operands: Sequence[torch.Tensor | None],
-    types: tuple[tuple[torch.dtype, torch.device] | None, ...],
-) -> Launcher:
-    if isinstance(plan, DirectPlan):
-        launch = plan.bound.launcher(operands)
-        return (lambda *call: launch(*call[:-1], plan.workspace())) if plan.workspace_bytes else launch
-
-    layouts = tuple(map(_layout, operands))
-
-    def run(*call: Any) -> int:
-        for index, layout in enumerate(layouts):  # the binding checks a launch's
-            if special(call[index]):
-                raise UnplannedError(plan.operands[index])
-            if _type(call[index]) != types[index] or not _same(_layout(call[index]), layout):
-                return UNPLANNED - index
-        plan.run(call[:-1])
-        return 0
-
-    return run

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilewright.interface.declaration import TMA_BYTES, Interface, Matrix, Operand, ScaleColumns
+from tilewright.interface.matrices import lies
 from tilewright.types import TYPES, bits
 
 if TYPE_CHECKING:
@@ -146,12 +147,7 @@ def _twin(interface: Interface, operand: Operand, tensors: Sequence[torch.Tensor
         return -1
     index = interface.names.index(operand.twin)
     own, other = tensors[interface.names.index(operand.name)], tensors[index]
-    return index if own is not None and other is not None and _steps(own) == _steps(other) else -1
-
-
-def _steps(tensor: torch.Tensor) -> tuple[Any, ...]:
-    pairs = zip(tensor.shape, tensor.stride(), strict=True)
-    return (tensor.dtype, *((extent, stride if extent > 1 else 0) for extent, stride in pairs))
+    return index if own is not None and lies(own) == lies(other) else -1
 
 
 def _lies(operand: Operand, tensor: torch.Tensor, problem: Any) -> tuple[int, ...]:

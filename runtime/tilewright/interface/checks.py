@@ -204,7 +204,7 @@ class _Check:
 
     def _is_read(self, name: str) -> bool:
         """Whether what a call brings is looked at; C, say, is not where beta is 0."""
-        operand = next(one for one in self.interface.operands if one.name == name)
+        operand = self.interface.operand(name)
         return self.values.get(operand.unread_if_zero) != 0
 
     def _operand(self, operand: Operand, problem: Any, batched: bool) -> None:
@@ -244,7 +244,7 @@ class _Check:
     def _results(self, problem: Any, batched: bool) -> Iterator[tuple[tuple[int, ...], torch.dtype]]:
         """Shape and dtype of what the call writes."""
         for name in self.op.variants()[self.op.variant(self.values)]:
-            operand = next(one for one in self.interface.operands if one.name == name)
+            operand = self.interface.operand(name)
             type = operand.type_of(problem)
             raw = operand.made_raw and per_byte(type) > 1
             yield self._shape(operand, problem, batched), torch.uint8 if raw else dtype_of(type)
@@ -255,7 +255,7 @@ class _Check:
             shape = operand.shape_of(problem)
             if not (operand.of and batched):
                 return shape
-            matrix = next(one for one in self.interface.operands if one.name == operand.of)
+            matrix = self.interface.operand(operand.of)
             assert isinstance(matrix, Matrix)
             view = self.views.get(operand.of)
             return (view.batch if view else getattr(problem, matrix.batch_of(problem)), *shape)

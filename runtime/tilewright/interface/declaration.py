@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 from tilewright.ops.common.words import Words
@@ -194,7 +195,10 @@ class Interface:
     def extents(self) -> tuple[str, ...]:
         return tuple(extent.name for extent in self.words.extents if not extent.hint)
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The operands, in the launcher's order."""
         return tuple(operand.name for operand in self.operands)
+
+    def operand(self, name: str) -> Operand:
+        return self.operands[self.names.index(name)]

@@ -17,6 +17,15 @@ def alignment_of(number: int, most: int) -> int:
     return min(number & -number, most) if number else most
 
 
+def lies(tensor: Any) -> tuple[Any, ...]:
+    """How a tensor lies: type, device, extents and strides, of which that of an extent of 1 means nothing.
+    Nothing of what is no tensor."""
+    if not hasattr(tensor, "stride"):
+        return ()
+    pairs = zip(tensor.shape, tensor.stride(), strict=True)
+    return (tensor.dtype, tensor.device, *((n, step if n > 1 else 0) for n, step in pairs))
+
+
 @dataclass(frozen=True, slots=True)
 class MatrixView:
     """A matrix, or a batch of such, as its tensor lies: extents and strides in elements of its type."""

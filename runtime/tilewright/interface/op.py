@@ -106,8 +106,8 @@ class Op:
 
     def restored(self, arguments: Arguments, name: str, tensor: torch.Tensor, made: torch.Tensor) -> None:
         """Puts what was written elsewhere where it belongs: all but the padding."""
-        raw, (operand,) = as_bytes(made), (one for one in self.interface.operands if one.name == name)
-        is_matrix = isinstance(operand, Matrix)  # of scale factors only the number is the same
+        raw = as_bytes(made)
+        is_matrix = isinstance(self.interface.operand(name), Matrix)  # else only the number is the same
         as_bytes(tensor).copy_(raw[tuple(map(slice, tensor.shape))] if is_matrix else raw.view(tensor.shape))
 
     def make(self, arguments: Arguments, index: int) -> torch.Tensor:

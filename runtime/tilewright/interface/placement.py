@@ -52,6 +52,12 @@ class Placement:
     rearranged: bool = False  # whether `Op.copied` changes operands besides, because the call asks for it
 
 
+def misaligned(interface: Interface, addresses: Mapping[str, int]) -> set[str]:
+    """The arguments whose addresses no kernel of the interface takes."""
+    aligned = {one.name: one.alignment for one in interface.operands}
+    return {name for name, address in addresses.items() if address % aligned.get(name, 1)}
+
+
 def as_it_lies(
     interface: Interface,
     arguments: Arguments,
@@ -60,9 +66,10 @@ def as_it_lies(
 ) -> Placement:
     """Nothing is copied. Raises AlignmentError for an operand that TMA, or the binding, does not take; of
     those whose strides the family has `judged`, for an address."""
+    wrong = misaligned(interface, addresses)
     for operand in interface.operands:
         name = operand.name
-        if addresses.get(name, operand.alignment) % operand.alignment:
+        if name in wrong:
             raise AlignmentError(name, f"its address is not a multiple of {operand.alignment} bytes")
         view = arguments.matrices.get(name)
         if isinstance(operand, Matrix) and view is not None and name not in judged:

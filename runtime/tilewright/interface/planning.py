@@ -56,8 +56,7 @@ class TorchPlan(Plan):
     """There is nothing to launch: torch computes what the family says."""
 
     def __init__(self, op: Op, arguments: Arguments) -> None:
-        super().__init__(arguments)
-        self.operands = op.interface.names
+        super().__init__(arguments, op.interface.names)
         self._op = op
 
     def run(self, call: tuple[Any, ...]) -> None:
@@ -73,8 +72,7 @@ class CopyingPlan(Plan):
     """
 
     def __init__(self, op: Op, arguments: Arguments, placement: Placement, again: Callable[..., Any]) -> None:
-        super().__init__(arguments)
-        self.operands = op.interface.names
+        super().__init__(arguments, op.interface.names)
         self._op = op
         self._placement = placement
         self._again = again

@@ -11,8 +11,6 @@ from typing import Any
 import torch
 
 from tilewright import scale_factors
-from tilewright.context import Context
-from tilewright.device import DeviceProperties
 from tilewright.errors import ArgumentError, NoKernelError
 from tilewright.interface.declaration import Combinations
 from tilewright.interface.op import Op, Operands, Values
@@ -46,6 +44,7 @@ _QUANTIZED = {dtype_of(name): name for name in QUANTIZED_OUTPUTS}
 class _Multiply(Op):
     interface = INTERFACE
     family = FAMILY
+    place = staticmethod(place)
     written = ("out", "out_descale")
     replaced = ("a_descale", "b_descale")
     may_fill = True
@@ -71,11 +70,6 @@ class _Multiply(Op):
             raise ArgumentError(
                 "out_global_scale", "it is None; NVFP4 is quantised with one float32, 448 * 6 / amax(D)"
             )
-
-    def place(
-        self, context: Context, arguments: Arguments, device: DeviceProperties, addresses: Mapping[str, int]
-    ) -> Placement:
-        return place(context, arguments, device, addresses)
 
     def alignments(self, problem: Problem, record: KernelRecord) -> Mapping[str, int]:
         """Some ask for more than the 16 bytes of TMA, for 32-byte stores of D (`direct_256`), and for TMA's

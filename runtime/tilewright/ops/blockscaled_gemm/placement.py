@@ -14,7 +14,7 @@ from math import lcm
 from tilewright.context import Context
 from tilewright.device import DeviceProperties
 from tilewright.interface.declaration import Axis
-from tilewright.interface.placement import Arguments, Placement
+from tilewright.interface.placement import Arguments, Placement, misaligned
 from tilewright.ops.blockscaled_gemm import family
 from tilewright.ops.blockscaled_gemm.family import FAMILY
 from tilewright.ops.blockscaled_gemm.interface import INTERFACE
@@ -47,9 +47,7 @@ def place(
     k = round_up(problem.k, lcm(wanted.a, wanted.b))
     of_d = BLOCK[problem.d] if problem.quantizes else 1
     n = round_up(problem.n, lcm(wanted.d, wanted.c if problem.c else 1, of_d))
-    copies = {
-        one.name for one in INTERFACE.operands if addresses.get(one.name, one.alignment) < one.alignment
-    }
+    copies = misaligned(INTERFACE, addresses)
     copies |= {"a", "b"} if k != problem.k else set()
     copies |= {"b", "out", "c"} if n != problem.n else set()
     copies |= {_MATRICES[name][0] for name in _MATRICES if getattr(alignment, name) % getattr(wanted, name)}

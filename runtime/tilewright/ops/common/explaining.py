@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from importlib import import_module
-from importlib.util import find_spec
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -170,12 +168,9 @@ def _copied(
     context: Context, family: Family[Any], problem: Any, device: DeviceProperties, error: NoKernelError
 ) -> tuple[Any, tuple[str, ...]] | None:
     """What the op computes instead of a problem that no kernel takes, and the arguments that it copies
-    (`out`: writes elsewhere first), as the family's `planning.copied` says; None where it copies nothing.
+    (`out`: writes elsewhere first), as its `Op.place` says; None where it copies nothing.
     Where that is not known, or the op refuses to copy, `error` says so."""
     try:
-        if find_spec(f"tilewright.ops.{family.name}.planning"):  # of families that are not described whole
-            planning = import_module(f"tilewright.ops.{family.name}.planning")
-            return planning.copied(context, problem, device) if hasattr(planning, "copied") else None
         ops.part(family.name, "op")
         from tilewright.interface.placement import Arguments  # noqa: PLC0415 (it needs torch)
         from tilewright.interface.publish import published  # noqa: PLC0415

@@ -9,6 +9,7 @@ from typing import TypeAlias
 import torch
 
 from tilewright.errors import ArgumentError
+from tilewright.interface.matrices import lies
 from tilewright.ops.common.formats import as_bytes
 
 Optional: TypeAlias = torch.Tensor | None
@@ -63,18 +64,11 @@ def check_aliasing(
 ) -> None:
     """Raises ArgumentError where a tensor overlaps `out`, which is `written`; a twin may be `out` itself."""
     for name, tensor in tensors.items():
-        itself = name in twins
-        if tensor is not None and overlap(tensor, out) and not (itself and _same(tensor, out)):
+        if tensor is None or not overlap(tensor, out):
+            continue
+        same = tensor.data_ptr() == out.data_ptr() and lies(tensor) == lies(out)
+        if not (same and name in twins):
             raise aliased(name, written)
-
-
-def _same(c: torch.Tensor, out: torch.Tensor) -> bool:
-    """Whether C lies where D does: the strides of single rows mean nothing."""
-    return c.data_ptr() == out.data_ptr() and _steps(c) == _steps(out)
-
-
-def _steps(tensor: torch.Tensor) -> list[tuple[int, int]]:
-    return [pair for pair in zip(tensor.shape, tensor.stride(), strict=True) if pair[0] > 1]
 
 
 def aliased(name: str, out_name: str = "out") -> ArgumentError:

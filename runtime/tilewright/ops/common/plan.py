@@ -35,7 +35,6 @@ class Plan:
     """Base. `run` takes what the family's launcher takes but the workspace, as a tuple: the tensors of
     `operands`, then numbers. The op has made D."""
 
-    operands: tuple[str, ...] = ()  # names of the op's arguments, in the launcher's order
     quick: Launcher | None = None
     """The launcher, once there is one, where a launch is all there is to do: no workspace, one GPU."""
     recheck: Callable[..., None] | None = None
@@ -43,8 +42,10 @@ class Plan:
     fills: bool = False
     """Whether the op completes a call's operands (`Op.fill`)."""
 
-    def __init__(self, arguments: Any) -> None:
+    def __init__(self, arguments: Any, operands: tuple[str, ...]) -> None:
+        """`operands`: names of the op's arguments, in the launcher's order."""
         self.arguments = arguments
+        self.operands = operands
         self.used = False  # since the context last looked for a plan to forget
         # What D is, where the op makes it.
         self.shape: tuple[int, ...] = arguments.shape
@@ -70,10 +71,6 @@ class Plan:
 
 class EmptyPlan(Plan):
     """m, n or the batch is 0: there is nothing to compute."""
-
-    def __init__(self, arguments: Any, operands: tuple[str, ...] = ()) -> None:
-        super().__init__(arguments)
-        self.operands = operands or self.operands
 
     def run(self, call: tuple[Any, ...]) -> None:
         pass
@@ -129,8 +126,7 @@ class DirectPlan(Plan):
     """One launch on the caller's tensors. The first call's say how those of all calls lie."""
 
     def __init__(self, arguments: Any, bound: Launch) -> None:
-        super().__init__(arguments)
-        self.operands = bound.interface.names
+        super().__init__(arguments, bound.interface.names)
         self.problem = bound.problem
         self.tactic = bound.tactic
         self.bound = bound

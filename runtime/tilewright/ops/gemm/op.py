@@ -7,11 +7,8 @@ from typing import Any
 
 import torch
 
-from tilewright.context import Context
-from tilewright.device import DeviceProperties
 from tilewright.errors import ArgumentError, ArgumentTypeError
 from tilewright.interface.op import Op, Values
-from tilewright.interface.placement import Arguments, Placement
 from tilewright.interface.publish import public
 from tilewright.ops.common import custom_ops
 from tilewright.ops.common.formats import dtype_of
@@ -37,6 +34,7 @@ ACTIVATED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 class _Gemm(Op):
     interface = INTERFACE
     family = FAMILY
+    place = staticmethod(place)
     flops = staticmethod(custom_ops.flops)
 
     def variants(self) -> Mapping[str, tuple[str, ...]]:
@@ -69,11 +67,6 @@ class _Gemm(Op):
 
     def recheck(self, problem: Problem) -> Callable[..., None] | None:
         return check_integer_factors if problem.integer else None
-
-    def place(
-        self, context: Context, arguments: Arguments, device: DeviceProperties, addresses: Mapping[str, int]
-    ) -> Placement:
-        return place(context, arguments, device, addresses)
 
     def alignments(self, problem: Problem, record: KernelRecord) -> Mapping[str, int]:
         return alignments(record)

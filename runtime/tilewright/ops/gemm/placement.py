@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import cast
 
 from tilewright.context import Context
 from tilewright.device import DeviceProperties
@@ -24,7 +25,7 @@ from tilewright.ops.gemm.lean import may_be_lean
 from tilewright.ops.gemm.problem import Problem
 from tilewright.types import bits, bytes_of
 
-_OUT = next(one for one in INTERFACE.operands if isinstance(one, Matrix) and one.written)
+_OUT = cast(Matrix, INTERFACE.operand("out"))
 
 
 def place(

@@ -15,7 +15,7 @@ from tilewright.device import DeviceProperties
 from tilewright.errors import ArgumentError, ArgumentTypeError
 from tilewright.interface.declaration import Combinations
 from tilewright.interface.op import Op, Operands, Values
-from tilewright.interface.placement import Arguments, Placement
+from tilewright.interface.placement import Arguments, Placement, misaligned
 from tilewright.ops.common.formats import MXFP8_FORMATS, as_bytes, dtype_of
 from tilewright.ops.common.symbolic import symbolic
 from tilewright.ops.quantize import global_scale
@@ -84,10 +84,7 @@ class _Op(Op):
         self, context: Context, arguments: Arguments, device: DeviceProperties, addresses: Mapping[str, int]
     ) -> Placement:
         """What has no contiguous rows is copied, as is what no kernel of the problem's kind takes."""
-        operands = {one.name: one for one in self.interface.operands}
-        copies = {
-            name for name, one in operands.items() if addresses.get(name, one.alignment) % one.alignment
-        }
+        copies = misaligned(self.interface, addresses)
         copies |= arguments.noted.copies
         alignment = {}
         for field, name in self.matrices.items():
