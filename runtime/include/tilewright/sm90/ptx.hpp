@@ -120,11 +120,12 @@ enum CachePolicy : uint64_t {
   kEvictFirst = 0x12F0000000000000,
 };
 
-// Copies a box of a tensor map to shared memory; what lies outside of the tensor arrives as zeros.
+// Copies a box of a tensor map to shared memory; what lies outside of the tensor arrives as zeros. The destination is
+// spelt `.shared::cta`: with `.shared::cluster`, ptxas for sm_120 adds a call, and a stack, for other CTAs' memory.
 __device__ __forceinline__ void copy_box(uint32_t destination, CUtensorMap const* map, uint32_t barrier, int byte,
                                          int row, int matrix, uint64_t policy) {
   asm volatile(
-      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint"
+      "cp.async.bulk.tensor.3d.shared::cta.global.mbarrier::complete_tx::bytes.L2::cache_hint"
       " [%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(destination),
       "l"(map), "r"(barrier), "r"(byte), "r"(row), "r"(matrix), "l"(policy)
       : "memory");
@@ -204,8 +205,8 @@ __device__ __forceinline__ void take_registers() {
 __device__ __forceinline__ void copy_bytes(uint32_t destination, void const* source, uint32_t bytes, uint32_t barrier,
                                            uint64_t policy) {
   asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::
-          "r"(destination),
+      "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::"r"(
+          destination),
       "l"(source), "r"(bytes), "r"(barrier), "l"(policy)
       : "memory");
 }
@@ -246,6 +247,15 @@ __device__ __forceinline__ float4 load_cluster(uint32_t address) {
                : "memory");
   return value;
 }
+
+__device__ __forceinline__ float load_float_cluster(uint32_t address) {
+  float value;
+  asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(value) : "r"(address) : "memory");
+  return value;
+}
+
+// Orders what this thread wrote and read of the cluster's shared memory before and after it.
+__device__ __forceinline__ void fence_cluster() { asm volatile("fence.acq_rel.cluster;" ::: "memory"); }
 
 // Programmatic dependent launch: until the stream's previous kernel is done and its writes are visible, and
 // the word that the next one may start.
