@@ -61,7 +61,7 @@ class _Check:
         combinations = op.combinations(values)
         if combinations is not None:
             self._types(combinations)
-        batched = self._extents()
+        batched = self._extents() or op.batched(values)
         self._options()
         problem = self._problem()
         op.rules(values, problem)

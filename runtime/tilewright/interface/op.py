@@ -66,6 +66,10 @@ class Op:
         are true or false; nothing else is checked yet."""
         return {}
 
+    def batched(self, values: Values) -> bool:
+        """Whether what is written has a dimension for its batch though no operand has one."""
+        return False
+
     def rules(self, values: Values, problem: Any) -> None:
         """Raises ArgumentError for what no declaration says of a call's arguments. Extents may be symbols."""
 
@@ -117,11 +121,17 @@ class Op:
 
     def fills(self, arguments: Arguments) -> bool:
         """Whether `fill` has to complete a call's operands."""
-        return False
+        return self.may_fill
 
     def fill(self, arguments: Any, operands: Operands) -> Operands:
-        """Operands with what the call has left out and a kernel wants, of a plan that `fills`."""
-        return operands
+        """Operands with what the call has left out and a kernel wants, of a plan that `fills`: results beside
+        the first."""
+        made = list(operands)
+        for name, (shape, dtype) in zip(self.written[1:], arguments.results[1:], strict=True):
+            index = self.interface.names.index(name)
+            if made[index] is None:
+                made[index] = torch.empty(shape, dtype=dtype, device=arguments.device)
+        return tuple(made)
 
     def room(self, values: Values) -> tuple[torch.Tensor, ...]:
         """What a call writes, of any values, without a check: of a call that torch sees, and that brings a

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 Kind = Literal[
-    "tensor", "optional tensor", "scale", "number", "dtype", "flag", "word", "integer", "integers", "tactic"
-]
+    "tensor", "optional tensor", "scale", "number", "dtype", "flag", "word", "integer", "optional integer",
+    "integers", "tactic",
+]  # fmt: skip
 
 _KINDS: dict[str, Kind] = {
     "torch.Tensor": "tensor",
@@ -21,6 +22,7 @@ _KINDS: dict[str, Kind] = {
     "str": "word",
     "str | None": "word",
     "int": "integer",
+    "int | None": "optional integer",
     "Sequence[int]": "integers",
     "Tactic | str | None": "tactic",
 }
@@ -34,6 +36,7 @@ _SCHEMAS: dict[Kind, str] = {
     "flag": "bool",
     "word": "str?",
     "integer": "int",
+    "optional integer": "int?",
     "integers": "int[]?",
     "tactic": "str?",
 }
