@@ -24,9 +24,10 @@ struct Matrices {
   }
 };
 
-// A map of elements of `bytes` each: boxes of `box_bytes` of `box_rows` rows of one matrix.
+// A map of elements of `bytes` each: boxes of `box_bytes` of `box_rows` rows of one matrix. With `tf32`, TMA rounds the
+// F32 that it loads to TF32: to nearest, where the tensor core itself leaves the lower bits out.
 inline cudaError_t encode_matrices(CUtensorMap& map, Matrices const& matrices, int box_bytes, int box_rows,
-                                   CUtensorMapSwizzle swizzle, int bytes = 1) {
+                                   CUtensorMapSwizzle swizzle, int bytes = 1, bool tf32 = false) {
   static auto const encode = driver_function<decltype(&cuTensorMapEncodeTiled)>("cuTensorMapEncodeTiled");
   if (encode == nullptr) {
     return cudaErrorNotSupported;
@@ -39,7 +40,9 @@ inline cudaError_t encode_matrices(CUtensorMap& map, Matrices const& matrices, i
   cuuint32_t const box[] = {cuuint32_t(box_bytes / bytes), cuuint32_t(box_rows), 1};
   cuuint32_t const steps[] = {1, 1, 1};
   // A side of a box has 256 elements at most, so that a column of more bytes is one of words.
-  auto const type = bytes == 4 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32 : CU_TENSOR_MAP_DATA_TYPE_UINT8;
+  auto const type = tf32         ? CU_TENSOR_MAP_DATA_TYPE_TFLOAT32
+                    : bytes == 4 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
+                                 : CU_TENSOR_MAP_DATA_TYPE_UINT8;
   CUresult const result = encode(&map, type, 3, const_cast<void*>(matrices.address), extents, strides, box, steps,
                                  CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
