@@ -27,7 +27,7 @@ import torch
 
 from tilewright.compat import deep_gemm
 
-MODULES = ("test_bf16", "test_fp8_fp4", "test_einsum", "test_layout")
+MODULES = ("test_bf16", "test_fp8_fp4", "test_einsum", "test_layout", "test_hyperconnection")
 
 
 @dataclass(frozen=True)

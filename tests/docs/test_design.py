@@ -21,12 +21,11 @@ from tilewright.ops.common.words import Extent, Types, Words
 DESIGN = Path(__file__).resolve().parents[2] / "docs/design.md"
 PROBLEM = SimpleNamespace(
     m=40, n=24, k=512, groups=3, row_alignment=128, heads=32, head_dim=128, keys=1000, queries=7, pages=9,
-    clean=True, parts=4, k_blocks=4, n_blocks=1, a="e4m3", b="e4m3", d="bf16", q="e4m3", kv="e4m3",
+    clean=True, k_blocks=4, n_blocks=1, a="e4m3", b="e4m3", d="bf16", q="e4m3", kv="e4m3",
 )  # fmt: skip
 EXTENTS = {
     "GROUPED": ("m", "n", "k", "groups"),
     "MQA_LOGITS": ("heads", "head_dim", "keys", "queries"),
-    "HC_PRENORM": ("m", "n", "k", "parts"),
 }
 DECLARED = {
     "GROUPED": {
@@ -47,7 +46,6 @@ DECLARED = {
         "pages": 9,
         "clean": 1,
     },
-    "HC_PRENORM": {"m": 40, "ld_a": 512, "ld_b": 512, "batch_stride_d": 40 * 24},
 }
 
 

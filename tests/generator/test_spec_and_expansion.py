@@ -7,6 +7,7 @@ import tiny_family
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tilewright import ops
 from tilewright_generator import load, names, spec
 from tilewright_generator.errors import InternalError, Problem, Problems, SpecError
 from tilewright_generator.expand import Expansion, Kernel, expand
@@ -436,7 +437,7 @@ def test_the_limit_is_a_whole_number(given: str) -> None:
             "  - {tile: 64x64x64, arch: sm_120f}\n",
             [
                 "5:28: arch: 'sm_120f' should be one of sm_90a, sm_100a; did you mean 'sm_100a'?; "
-                "blockscaled_gemm and quantize have it"
+                f"{' and '.join(one for one in ops.names() if 'sm_120f' in ops.targets_of(one))} have it"
             ],
         ),
     ],

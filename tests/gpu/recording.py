@@ -144,6 +144,7 @@ def of_this_gpu(file: Path) -> Recorder:
     """A recorder of the kernels that are built here, which sees every launch of this process."""
     import blockscaled_reference  # noqa: PLC0415 (with the ops, which a machine without a GPU need not load)
     import gemm_reference  # noqa: PLC0415
+    import prenorm_reference  # noqa: PLC0415
     import quantize_comparison  # noqa: PLC0415
 
     from tilewright.device import driver  # noqa: PLC0415
@@ -151,7 +152,7 @@ def of_this_gpu(file: Path) -> Recorder:
 
     names = [name for path in find_tables() for name in sorted(Table.read(path))]
     card = {"gpu": torch.cuda.get_device_name(), "driver": driver() or "unknown"}
-    comparing = (gemm_reference, blockscaled_reference, quantize_comparison)
+    comparing = (gemm_reference, blockscaled_reference, quantize_comparison, prenorm_reference)
     recorder = Recorder(file, card, _source_key, names, comparing)
     _watch_launches(recorder.launched)
     return recorder

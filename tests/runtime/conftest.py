@@ -20,6 +20,7 @@ from host_modules import (
     make_row,
     write_table,
 )
+from prenorm_rows import HOST_PRENORM_ROWS
 from quantize_rows import HOST_QUANTIZE_ROWS
 
 from tilewright.context import Context
@@ -30,7 +31,7 @@ _NEED_TORCH = [
     "test_binding.py", "test_measuring.py", "test_blockscaled_arguments.py", "test_blockscaled_op.py",
     "test_blockscaled_reference.py", "test_deep_gemm.py", "test_einsum.py", "test_gemm_op.py",
     "test_grouped_gemm.py",
-    "test_prepared.py", "test_quantize_arguments.py",
+    "test_prenorm_op.py", "test_prepared.py", "test_quantize_arguments.py",
     "test_quantize_op.py", "test_quantize_reference.py", "test_quantize_torch.py", "test_scale_factors.py",
     "test_torch_compiled.py", "test_torch_ops.py",
 ]  # fmt: skip
@@ -101,6 +102,12 @@ def host_quantize_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def host_prenorm_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("host_prenorm")
+    return build_host_library(folder, "hc_prenorm", HOST_PRENORM_ROWS, "host_prenorm_kernels.cc")
+
+
+@pytest.fixture(scope="session")
 def host_generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("generated")
     write_table(folder, "host_gemm", HOST_ROWS)
@@ -108,6 +115,7 @@ def host_generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_table(folder, "host_quantize", HOST_QUANTIZE_ROWS, "quantize")
     write_table(folder, "host_grouped_gemm", HOST_GROUPED_ROWS, "grouped_gemm")
     write_table(folder, "host_scale_columns", HOST_SCALE_COLUMNS_ROWS, "scale_columns")
+    write_table(folder, "host_prenorm", HOST_PRENORM_ROWS, "hc_prenorm")
     return folder
 
 
@@ -162,3 +170,11 @@ def grouped(
 ) -> Iterator[Context]:
     """For scaled and grouped products, as if on an H200."""
     yield from host_context(host_generated, host_grouped_library, monkeypatch)
+
+
+@pytest.fixture
+def prenorm(
+    host_prenorm_library: Path, host_generated: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Context]:
+    """For `tilewright.hc_prenorm`, as if on an H200."""
+    yield from host_context(host_generated, host_prenorm_library, monkeypatch)

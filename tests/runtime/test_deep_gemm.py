@@ -51,6 +51,18 @@ def test_einsum_adds_c(host: Context, by_torch: bool, accumulate: bool) -> None:
     torch.testing.assert_close(d, wanted.bfloat16(), rtol=2e-2, atol=2e-2)
 
 
+@pytest.mark.parametrize("splits", [None, 1, 3])
+def test_the_product_before_a_norm(prenorm: Context, splits: int | None) -> None:
+    a, b = matrix(5, 200).bfloat16(), matrix(24, 200, seed=1)
+    parts = () if splits is None else (splits,)
+    d, squares = torch.empty(*parts, 5, 24), torch.empty(*parts, 5)
+    deep_gemm.tf32_hc_prenorm_gemm(a, b, d, squares, num_splits=splits)
+    cut = ((b.view(torch.int32) + 0x1000) & ~0x1FFF).view(torch.float32)  # TF32; there are no ties
+    whole = (d, squares) if splits is None else (d.sum(0), squares.sum(0))
+    torch.testing.assert_close(whole[0], a.float() @ cut.T, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(whole[1], a.float().square().sum(-1))
+
+
 def test_an_equation_that_deep_gemm_lacks_is_refused() -> None:
     one = torch.zeros(1, 1)
     with pytest.raises(ArgumentError, match="'mk,nk->mn'; one of bmk,bnk->mn, "):

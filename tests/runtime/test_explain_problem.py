@@ -95,8 +95,7 @@ def test_words_of_a_problem(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (
             ["gemmm", *SHAPE],
-            "begins with gemmm; one of blockscaled_gemm, gemm, grouped_gemm, quantize, scale_columns is "
-            "wanted; did you mean 'gemm'?",
+            f"begins with gemmm; one of {', '.join(ops.names())} is wanted; did you mean 'gemm'?",
         ),
         (["gemm", "bf16", "m=1", "n=8"], "k not given"),
         (["gemm", "bf16", "m=0", "n=8", "k=8"], "m 0: a number from 1"),
@@ -273,7 +272,8 @@ def test_a_gpu_that_a_family_does_not_know(capsys: pytest.CaptureFixture[str]) -
     message = capsys.readouterr().err
     assert "sm_103a" not in message
     assert "The rules of gemm know no target of this GPU (they know sm_90a)" in message
-    assert "There are kernels of blockscaled_gemm, quantize, scale_columns for this GPU." in message
+    others = "blockscaled_gemm, hc_prenorm, quantize, scale_columns"
+    assert f"There are kernels of {others} for this GPU." in message
     assert run_cli(["explain", "--problem", "quantize", "m=1", "k=64", "--device", "thor"]) == 2
     assert "`arch: sm_110f`" in capsys.readouterr().err
 

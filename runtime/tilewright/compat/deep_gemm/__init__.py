@@ -27,6 +27,7 @@ from tilewright.compat.deep_gemm.dense import (
     cublaslt_gemm_tn,
     cublaslt_gemm_tt,
 )
+from tilewright.compat.deep_gemm.hyperconnection import tf32_hc_prenorm_gemm
 from tilewright.compat.deep_gemm.settings import (
     get_num_sms,
     get_pdl,
@@ -101,6 +102,7 @@ __all__ = [
     "set_pdl",
     "set_tc_util",
     "testing",
+    "tf32_hc_prenorm_gemm",
     "transpose_packed_fp4",
     "unpack_ue8m0_from_int",
     "utils",
