@@ -1,0 +1,240 @@
+"""What `tilewright tune` does: problems are planned or tuned, files merged or drawn, results told."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tilewright import ops
+from tilewright_generator.cli import answers, groups, running, tuning_files, tuning_plan, tuning_progress
+from tilewright_generator.cli.tuning_place import Place
+from tilewright_generator.cli.tuning_settings import Settings
+from tilewright_generator.cli.verbosity import note
+from tilewright_generator.words import counted
+
+if TYPE_CHECKING:
+    from tilewright.context import Context
+    from tilewright.device import DeviceProperties
+    from tilewright.tuning.files import Entry
+    from tilewright.tuning.search import Result
+    from tilewright.tuning.tuning import Book
+
+
+class Tune:
+    """One call of `tilewright tune`."""
+
+    def __init__(self, settings: Settings) -> None:
+        from tilewright.ops.families import family_of  # noqa: PLC0415 (`--help` needs no cost model)
+
+        self.settings = settings
+        self.family = family_of(settings.family or ops.default_name())
+        self._answer: dict[str, Any] = {}  # what --json prints
+
+    def run(self, files: Sequence[Path]) -> int:
+        from tilewright import context  # noqa: PLC0415
+
+        settings = self.settings
+        with context.use(running.context_of(settings.root)) as current:
+            registry = current.registry
+            only = self.family if settings.family or settings.tunes else None
+            if settings.merge:
+                tuning_files.merge(files, only, registry, self._file, as_json=settings.as_json)
+                return 0
+            code = 0
+            if settings.tunes:
+                problems = self._problems()
+                if settings.dry_run:
+                    return self._plan(current, problems)
+                code, drawn = self._tune(current, problems)
+                files = [drawn]
+            if settings.report:
+                found = tuning_files.draw(settings.report, files, only, registry, self._described())
+                self._answer |= found
+                self._say(tuning_files.told(found))
+            if settings.as_json:
+                answers.print_json(self._answer)
+            return code
+
+    def _say(self, text: str) -> None:
+        """For people: --json prints an answer of its own."""
+        if not self.settings.as_json:
+            click.echo(text)
+
+    def _problems(self) -> list[Any] | None:
+        """Those that are named; None where sizes are not: all that are tuned."""
+        from tilewright.benchmarking import problems, sizes  # noqa: PLC0415
+
+        settings = self.settings
+        if not (settings.sizes or settings.given):
+            return None
+        with running.usage_errors():
+            return problems.make(
+                self.family.name, settings.words, sizes.chosen(settings.sizes, settings.given)
+            )
+
+    def _plan(self, current: Context, problems: Sequence[Any] | None) -> int:
+        """What would be tuned, on the GPU that is here or described."""
+        from tilewright.device import H200  # noqa: PLC0415
+
+        settings, device = self.settings, self._described() or H200
+        path = self._file(device.name, self.family.name)
+        incumbents = self._incumbents(path, current, problems)
+        plan = tuning_plan.Plan(
+            self.family, current.registry, device, path, settings.options(), incumbents,
+            again=settings.again, build=settings.build, built_only=settings.built_only,
+        )  # fmt: skip
+        wanted = list(incumbents) if settings.only_new else problems or []
+        for line in () if settings.as_json else plan.lines(wanted):
+            self._say(line)
+        if settings.as_json:
+            answers.print_json(plan.as_json(wanted))
+        return 0
+
+    def _incumbents(self, path: Path, current: Context, problems: Sequence[Any] | None) -> dict[Any, Entry]:
+        """With --only-new: the entries, of these problems or all, that have not seen every kernel."""
+        from tilewright.tuning.tuning import Known  # noqa: PLC0415
+
+        if not self.settings.only_new:
+            return {}
+        known = Known(path, self.family, current.registry)
+        return {one.entry.problem: one.entry for one in known.unseen(problems)}
+
+    def _described(self) -> DeviceProperties | None:
+        """The GPU that --device names, else the one that is here."""
+        from tilewright import device as devices  # noqa: PLC0415
+
+        return devices.DESCRIBED[self.settings.device] if self.settings.device else devices.present()
+
+    def _file(self, gpu: str, family: str) -> Path:
+        from tilewright import paths  # noqa: PLC0415
+        from tilewright.tuning.tuning import default_folder  # noqa: PLC0415
+
+        return paths.tuned_file(self.settings.out or default_folder(), gpu, family)
+
+    def _tune(self, current: Context, problems: list[Any] | None) -> tuple[int, Path]:
+        from tilewright.benchmarking.errors import CannotCompareError  # noqa: PLC0415
+
+        lacking = None if self.settings.on_ray else running.missing()
+        if lacking:
+            raise CannotCompareError(
+                f"nothing was tuned: {lacking}", hint="--dry-run says what there would be to tune."
+            )
+        place = self._place(current)
+        with place.closing():
+            path = self._file(place.device.name, self.family.name)
+            incumbents = self._incumbents(path, current, problems)
+            wanted = list(incumbents) if self.settings.only_new else problems or []
+            self._make_ready(current, wanted, place.device)
+            results: list[Result] = []
+            if wanted:
+                book = self._book(path, current, place)
+                wanted = wanted if incumbents else self._not_known(path, current, wanted)
+                results = self._measure(current, wanted, incumbents, book, place)
+            if not wanted:
+                self._say("nothing is left to tune")
+        wrong = any(failure.wrong for one in results for failure in one.failures)
+        return (1 if wrong or any(one.tactic is None for one in results) else 0), path
+
+    def _not_known(self, path: Path, current: Context, problems: list[Any]) -> list[Any]:
+        """The problems without those that the file has an entry of, which are told."""
+        from tilewright.tuning.tuning import Known  # noqa: PLC0415
+
+        if self.settings.again:
+            return problems
+        found = Known(path, self.family, current.registry)
+        known, unseen = found.standing(problems), found.unseen(problems)
+        if known:
+            have = "has" if len(known) == 1 else "have"
+            more = f", --only-new the kernels that {len(unseen):,} of them have not seen" if unseen else ""
+            note(f"{counted(len(known), 'problem')} {have} an entry in {path}; --again tunes them{more}")
+        return [one for one in problems if one not in known]
+
+    def _place(self, current: Context) -> Place:
+        settings = self.settings
+        return (
+            Place.of_ray(settings.ray_address) if settings.on_ray else Place.of_here(settings.gpus, current)
+        )
+
+    def _make_ready(self, current: Context, problems: Sequence[Any], device: DeviceProperties) -> None:
+        """The kernels of each kind of problem."""
+        from tilewright.benchmarking.groups import stand  # noqa: PLC0415
+
+        registry, settings = current.registry, self.settings
+        everything = groups.of_family(self.family.name, registry)
+        for problem in {one.kind: one for one in problems}.values():
+            standing = stand(everything, self.family, problem, device, registry)
+            groups.ready(
+                [standing], self.family, problem, device=device, registry=registry, build=settings.build,
+                built_only=settings.built_only,
+            )  # fmt: skip
+
+    def _book(self, path: Path, current: Context, place: Place) -> Book:
+        from tilewright.tuning.header import Header  # noqa: PLC0415
+        from tilewright.tuning.tuning import Book  # noqa: PLC0415
+
+        header = Header.of(place.device, current.registry, self.family.name, driver=place.driver)
+        book = Book(path, header, self.family)
+        for message in book.messages:
+            note(message)
+        return book
+
+    def _measure(
+        self,
+        current: Context,
+        problems: list[Any],
+        incumbents: Mapping[Any, Entry],
+        book: Book,
+        place: Place,
+    ) -> list[Result]:
+        from tilewright.tuning.tuning import tune_problems  # noqa: PLC0415
+        from tilewright.tuning.workers import GpuSite  # noqa: PLC0415
+
+        site = GpuSite(current.registry.generated, self.family.name, place.device, self.settings.seed)
+        results: list[Result] = []
+        if not problems:
+            return results
+        progress = tuning_progress.progress_for(len(problems))
+        progress.message(f"tuning {counted(len(problems), 'problem')} on {place}, into {book.path}")
+        progress.begin()
+        try:
+            for one in tune_problems(
+                problems, place.engine, site, book=book, options=self.settings.options(),
+                incumbents=incumbents,
+            ):  # fmt: skip
+                results.append(one)
+                progress.result(one)
+        finally:
+            progress.end()
+            self._summarise(results, book.path)
+            self._note_results(results, place)
+        return results
+
+    def _summarise(self, results: Sequence[Result], path: Path) -> None:
+        found = [one for one in results if one.seconds]
+        gains = [one.model_seconds / one.seconds for one in found if one.model_seconds and one.seconds]
+        seconds = sum(one.elapsed for one in results)
+        text = f"{counted(len(found), 'problem')} tuned in {seconds:.1f} s of a GPU, written to {path}"
+        if gains:
+            mean = math.exp(math.fsum(map(math.log, gains)) / len(gains))
+            text += f"; geomean {mean:.3f} times as fast as the cost model's first"
+        if len(found) < len(results):
+            text += f"; {len(results) - len(found)} without a result"
+        self._say(text)
+
+    def _note_results(self, results: Sequence[Result], place: Place) -> None:
+        """Keeps all results for --json, and writes them where --results says."""
+        from tilewright.benchmarking.measuring import environment  # noqa: PLC0415 (it imports torch)
+
+        settings = self.settings
+        if settings.results is None and not settings.as_json:
+            return
+        head = environment(place.device) | {"family": self.family.name, "where": str(place)}
+        self._answer = head | {"settings": settings.to_json(), "results": [one.as_json() for one in results]}
+        if settings.results is not None:
+            text = json.dumps(self._answer, indent=1, default=str) + "\n"
+            settings.results.write_text(text, encoding="utf-8", newline="\n")

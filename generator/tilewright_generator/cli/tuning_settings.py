@@ -1,0 +1,86 @@
+"""What `tilewright tune` is asked: its options, and which of them go together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tilewright_generator.errors import UsageError
+
+if TYPE_CHECKING:
+    from tilewright.tuning.search import Options
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The options of `tilewright tune`."""
+
+    family: str | None
+    words: Mapping[str, Any]  # of problems, as they are given
+    sizes: str | None
+    given: tuple[str, ...]
+    out: Path | None
+    again: bool
+    only_new: bool
+    build: bool
+    built_only: bool
+    gpus: str | None
+    keep: int | None
+    exhaustive: bool
+    seed: int
+    dry_run: bool
+    device: str | None
+    merge: bool
+    report: Path | None
+    results: Path | None
+    as_json: bool
+    ray: bool
+    ray_address: str | None
+    root: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        """For a record."""
+        return {name: value for name, value in asdict(self).items() if name != "words"} | {**self.words}
+
+    @property
+    def on_ray(self) -> bool:
+        return self.ray or self.ray_address is not None
+
+    @property
+    def tunes(self) -> bool:
+        return bool(self.sizes or self.given or self.only_new)
+
+    def check(self, files: Sequence[Path]) -> None:
+        """What needs to be known before anything is measured for minutes."""
+        for first, second in (
+            ("build", "built_only"), ("keep", "exhaustive"), ("on_ray", "gpus"), ("again", "only_new"),
+        ):  # fmt: skip
+            if getattr(self, first) not in (None, False) and getattr(self, second) not in (None, False):
+                names = [f"--{name.removeprefix('on_').replace('_', '-')}" for name in (first, second)]
+                raise UsageError(f"{' and '.join(names)} exclude each other")
+        if not self.tunes and not self.report and not self.merge:
+            raise UsageError(
+                "which problems? --sizes LIST|FILE or -s MxNxK says so, --only-new takes "
+                "those that are tuned, --report draws"
+            )
+        if files and (self.tunes or not (self.report or self.merge)):
+            raise UsageError(f"{files[0]}: tuned files are read by --report and --merge alone")
+        if self.merge and (self.tunes or not files):
+            raise UsageError("--merge takes tuned FILEs and no sizes")
+        for path in files:
+            if not path.is_file():
+                raise UsageError(f"there is no file {path}")
+        if self.device is not None and self.tunes and not self.dry_run:
+            raise UsageError("--device describes a GPU for --dry-run and --report; tuning is on this one")
+        for path in filter(None, (self.report, self.results)):
+            if self.dry_run:
+                raise UsageError(f"{path}: a dry run has nothing to write")
+            if not path.absolute().parent.is_dir():
+                raise UsageError(f"{path}: there is no folder {path.parent}")
+
+    def options(self) -> Options:
+        from tilewright.tuning.search import KEEP, Options  # noqa: PLC0415 (`--help` needs no runtime)
+
+        return Options.exhaustive() if self.exhaustive else Options(keep=self.keep or KEEP)
