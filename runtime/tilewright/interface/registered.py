@@ -10,8 +10,9 @@ functionalise it. `accumulate` stands for a c that is `out`: a schema has no wor
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -29,16 +30,17 @@ if TYPE_CHECKING:
 
 def register(op: Op) -> None:
     """Registers an op with all its variants."""
+    run = {"_call": op.function, "_plain": plain, "_wrote": custom_ops.wrote}
+    # Of fake tensors: their subclass stays, and the dispatcher itself counts versions.
+    fake = {"_call": functools.partial(_pretend, op), "_plain": _itself, "_wrote": _itself}
     for suffix, written in op.variants().items():
-        name = op.name + suffix
         results = ", ".join(["Tensor"] * len(written))
         answer = results if len(written) == 1 else f"({results})"
-        schema = f"({', '.join(_schema(op, suffix))}) -> {answer}"
-        custom_ops.define(name, schema, _run(op, suffix), _fake(op, suffix), op.flops)
-        schema = f"({', '.join(_schema(op, suffix, written))}) -> ()"
-        custom_ops.define(
-            f"{name}_out", schema, _run(op, suffix, out=True), _fake(op, suffix, out=True), op.flops
-        )
+        for name, out, answered in ((suffix, (), answer), (f"{suffix}_out", written, "()")):
+            lines = list(_lines(op, out, op.updates(suffix)))
+            schema = f"({', '.join(_schema(op, suffix, out))}) -> {answered}"
+            made = _kernel(op, lines, run), _kernel(op, lines, fake)
+            custom_ops.define(op.name + name, schema, made[0], made[1], op.flops)
 
 
 def _updated(op: Op) -> set[str]:
@@ -79,28 +81,24 @@ def _twin(op: Op, written: tuple[str, ...]) -> str | None:
     return None
 
 
-def _values(
-    op: Op, written: tuple[str, ...], given: tuple[Any, ...], named: dict[str, Any]
-) -> dict[str, Any]:
-    """The op's arguments, of those that its schema has."""
-    first = [one.name for one in _positional(op, written)]
-    values = op.defaults() | dict(zip((*first, *written), given, strict=False))
-    values |= {name: each for name, each in named.items() if each is not None or name not in values}
-    if values.pop("accumulate", False):
-        twin = _twin(op, written)
-        assert twin is not None
-        values[twin] = values[written[0]]
-    return values
-
-
-def _run(op: Op, suffix: str, *, out: bool = False) -> Callable[..., Any]:
+def _kernel(op: Op, lines: Sequence[str], scope: Mapping[str, Any]) -> Callable[..., Any]:
     """The op's kernel: written out for its parameters, as the call itself is."""
-    scope: dict[str, Any] = {"_call": op.function, "_Tensor": torch.Tensor, "_plain": plain}
-    scope |= {"_wrote": custom_ops.wrote, **{f"_default_{one.name}": one.default for one in op.parameters}}
-    lines = _lines(op, op.variants()[suffix] if out else (), op.updates(suffix))
-    exec(compile("\n".join(lines), f"<torch.ops.tilewright.{op.name}{suffix}>", "exec"), scope)
+    defaults = {f"_default_{one.name}": one.default for one in op.parameters}
+    scope = {"_Tensor": torch.Tensor, **defaults, **scope}
+    exec(compile("\n".join(lines), f"<torch.ops.tilewright.{op.name}>", "exec"), scope)
     made: Callable[..., Any] = scope["run"]
     return made
+
+
+def _pretend(op: Op, **named: Any) -> Any:
+    """What a call answers, of any values: fake tensors, where it is given such."""
+    checked = checks.check(op, contexts.current(), op.defaults() | named, fake=True)
+    made = tuple(op.make(checked, index) for index in range(len(checked.results)))
+    return made[0] if len(made) == 1 else made
+
+
+def _itself(tensor: Any, *_: Any) -> Any:
+    return tensor
 
 
 def _lines(op: Op, written: tuple[str, ...], updated: tuple[str, ...]) -> Iterator[str]:
@@ -138,18 +136,6 @@ def _lines(op: Op, written: tuple[str, ...], updated: tuple[str, ...]) -> Iterat
         yield f"    if {name} is not None:"
         yield f"        _wrote({name})"
     yield f"    _wrote({', '.join(written)})" if written else "    return made"
-
-
-def _fake(op: Op, suffix: str, *, out: bool = False) -> Callable[..., Any]:
-    written = op.variants()[suffix] if out else ()
-
-    def fake(*given: Any, **named: Any) -> Any:
-        values = _values(op, written, given, named)
-        checked = checks.check(op, contexts.current(), values, fake=True)
-        made = tuple(op.make(checked, index) for index in range(len(checked.results)))
-        return None if out else made[0] if len(made) == 1 else made
-
-    return fake
 
 
 def traced(op: Op, values: dict[str, Any]) -> Any:
