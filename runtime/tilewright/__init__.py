@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from tilewright.ops.quantize.op import quantize_mxfp4 as quantize_mxfp4
     from tilewright.ops.quantize.op import quantize_mxfp8 as quantize_mxfp8
     from tilewright.ops.quantize.op import quantize_nvfp4 as quantize_nvfp4
+    from tilewright.ops.reduced_gemm.op import reduced_gemm as reduced_gemm
     from tilewright.ops.scale_columns.op import scale_columns as scale_columns
     from tilewright.prepared import plan as plan
     from tilewright.registry import Registry as Registry

@@ -11,6 +11,7 @@ import pytest
 from grouped_rows import HOST_GROUPED_ROWS
 from host_modules import (
     HOST_BLOCKSCALED_ROWS,
+    HOST_REDUCED_ROWS,
     HOST_ROWS,
     HOST_SCALE_COLUMNS_ROWS,
     Built,
@@ -114,6 +115,7 @@ def host_generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_table(folder, "host_blockscaled", HOST_BLOCKSCALED_ROWS, "blockscaled_gemm")
     write_table(folder, "host_quantize", HOST_QUANTIZE_ROWS, "quantize")
     write_table(folder, "host_grouped_gemm", HOST_GROUPED_ROWS, "grouped_gemm")
+    write_table(folder, "host_reduced", HOST_REDUCED_ROWS, "reduced_gemm")
     write_table(folder, "host_scale_columns", HOST_SCALE_COLUMNS_ROWS, "scale_columns")
     write_table(folder, "host_prenorm", HOST_PRENORM_ROWS, "hc_prenorm")
     return folder
@@ -178,3 +180,33 @@ def prenorm(
 ) -> Iterator[Context]:
     """For `tilewright.hc_prenorm`, as if on an H200."""
     yield from host_context(host_generated, host_prenorm_library, monkeypatch)
+
+
+@pytest.fixture(scope="session")
+def host_reduced_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("host_reduced")
+    return build_host_library(folder, "reduced_gemm", HOST_REDUCED_ROWS, "host_reduced_kernels.cc")
+
+
+@pytest.fixture(scope="session")
+def product_libraries(
+    host_library: Path,
+    host_grouped_library: Path,
+    host_reduced_library: Path,
+    host_scale_columns_library: Path,
+) -> dict[str, Path]:
+    """Those of products of every kind and of their scales, by module."""
+    return {
+        "host_gemm": host_library,
+        "host_grouped_gemm": host_grouped_library,
+        "host_reduced": host_reduced_library,
+        "host_scale_columns": host_scale_columns_library,
+    }
+
+
+@pytest.fixture
+def all_hosts(
+    product_libraries: dict[str, Path], host_generated: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Context]:
+    """For products of every kind and their scales, as if on an H200."""
+    yield from host_context(host_generated, product_libraries, monkeypatch, ("host_absent",))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +136,14 @@ HOST_BLOCKSCALED_ROWS = [
 ]
 
 
+HOST_REDUCED_ROWS = [
+    {
+        "name": "host_reduced_gemm", "source": "host.cu", "sha256": "sha of host_reduced_gemm",
+        "arch": "sm_90a", "defines": [], "instructions": ["HGMMA"],
+        "config": {"arch": "sm_90a", "a": "bf16", "tile": [128, 128, 64], "pdl": True},
+        "facts": {"threads": 384, "stages": 4, "smem_bytes": 100000},
+    }
+]  # fmt: skip
 HOST_SCALE_COLUMNS_ROWS = [
     {
         "name": "host_scale_columns", "source": "host.cu", "sha256": "sha of host_scale_columns",
@@ -169,14 +177,21 @@ class Built:
 
 def host_context(
     generated: Path,
-    library: Path,
+    library: Path | Mapping[str, Path],
     monkeypatch: pytest.MonkeyPatch,
     lacking: tuple[str, ...] = (),
     device: DeviceProperties = H200,
 ) -> Iterator[Context]:
-    """A context in which ops run host kernels on CPU tensors, as if on `device`; `lacking` are not built."""
+    """A context in which ops run host kernels on CPU tensors, as if on `device`; `lacking` are not built.
+
+    `library`: of all modules, or of each by its name.
+    """
     monkeypatch.setenv("TILEWRIGHT_JIT", "0")
-    registry = Registry(generated, libraries=lambda module: [Built(library, lacking)])
+
+    def built(module: str) -> list[Built]:
+        return [Built(library if isinstance(library, Path) else library[module], lacking)]
+
+    registry = Registry(generated, libraries=built)
     with contexts.use(Context(registry, described=device)) as context:
         yield context
 

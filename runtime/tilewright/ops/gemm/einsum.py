@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
+from typing import TypeAlias
 
 import torch
+from torch.compiler import is_dynamo_compiling
 
 from tilewright.errors import ArgumentError
+from tilewright.interface.declaration import TMA_BYTES
 from tilewright.ops.common.formats import dtype_of
 from tilewright.ops.common.guards import dims
 from tilewright.ops.gemm.op import gemm
 from tilewright.ops.gemm.problem import OUTPUTS
+from tilewright.ops.reduced_gemm.op import reduced_gemm
 
 log = logging.getLogger("tilewright")
 
@@ -82,8 +85,10 @@ def einsum(
 
     One `gemm` of views: letters of a, b and the product count its batch, those of a and the product its rows,
     those of b and the product its columns, and the sum goes over those of a and b alone. Several letters of a
-    kind are one extent where they follow one another in memory; where they do not, a or b is copied, which
-    the log says. Letters stand in any order, and nothing is transposed in memory.
+    kind are one extent where they follow one another in memory. Where those of the sum do not (b and k of
+    `bmk,bnk->mn`), `reduced_gemm` adds up the products of a batch, if it takes the operands; in other cases
+    that operand is copied, which the log says. Letters stand in any order, and nothing is transposed in
+    memory.
 
     Args:
         equation: `bhr,hdr->bhd`, say: terms of letters, no letter twice in one, each letter in two or three.
@@ -102,24 +107,89 @@ def einsum(
             one extent.
         As `gemm`.
     """
-    terms = contraction(equation)
+    find = _way.__wrapped__ if is_dynamo_compiling() else _way  # which may have symbols for extents
+    sixteen = a.dtype == b.dtype and a.dtype in (torch.bfloat16, torch.float16)
+    written = (None if out is None else _lies(out), None if c is None else _lies(c))
+    way = find(equation, (_lies(a), _lies(b)), written, sixteen)
+    left, right = (b, a) if way.swapped else (a, b)
+    left, right = _viewed(left, way.left, "ab"[way.swapped]), _viewed(right, way.right, "ba"[way.swapped])
+    if out is None and way.out is not None:
+        out = torch.empty(way.shape, dtype=out_dtype or _made(a, b), device=a.device)
+    to = None if out is None or way.out is None else out.as_strided(*way.out)
+    added = None if c is None or way.c is None else c.as_strided(*way.c)
+    made: torch.Tensor = (reduced_gemm if way.reduced else gemm)(
+        left, right, out=to, out_dtype=out_dtype, c=added, alpha=alpha, beta=beta
+    )
+    return made.view(way.shape) if out is None else out
+
+
+Lies: TypeAlias = "tuple[tuple[int, ...], tuple[int, ...]]"  # shape and strides
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """An operand as the product takes it. `copied`: the order of its letters, where its letters do not follow
+    one another in memory, and a copy has to be made of which `lies` is the shape."""
+
+    lies: Lies
+    copied: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How an equation is computed for tensors of such shapes and strides."""
+
+    swapped: bool  # left is b
+    reduced: bool  # products of a batch are added up
+    left: View
+    right: View
+    shape: tuple[int, ...]  # of the product
+    out: Lies | None  # how its tensor is written; None: the product is made in order
+    c: Lies | None
+
+
+@lru_cache(maxsize=4096)
+def _way(
+    equation: str, read: tuple[Lies, Lies], written: tuple[Lies | None, Lies | None], sixteen: bool
+) -> Way:
+    """`sixteen`: whether operands are of the same 16-bit type. Raises ArgumentError."""
+    terms, (a, b) = contraction(equation), read
     extents = _extents(equation, terms, a, b)
     shape = tuple(extents[letter] for letter in terms.out)
-    for name, given in (("out", out), ("c", c)):
-        if given is not None and tuple(given.shape) != shape:
-            raise ArgumentError(
-                name, f"its shape is {dims(given.shape)}; {dims(shape)} is wanted: {equation}"
-            )
-    names, operands = ("ba", (b, a)) if terms.swapped else ("ab", (a, b))
-    left = _operand(names[0], operands[0], terms.left, (terms.batch, terms.rows, terms.summed), extents)
-    right = _operand(names[1], operands[1], terms.right, (terms.batch, terms.summed, terms.columns), extents)
     groups = (terms.batch, terms.rows, terms.columns)
-    if out is None and "".join(groups) != terms.out:
-        out = torch.empty(shape, dtype=out_dtype or _made(a, b), device=a.device)
-    to = None if out is None else _view("out", out, terms.out, groups, extents)
-    added = None if c is None else _view("c", c, terms.out, groups, extents)
-    made = gemm(left, right, out=to, out_dtype=out_dtype, c=added, alpha=alpha, beta=beta)
-    return made.view(shape) if out is None else out
+    views: list[Lies | None] = []
+    for name, given in zip(("out", "c"), written, strict=True):
+        if given is not None and tuple(given[0]) != shape:
+            raise ArgumentError(name, f"its shape is {dims(given[0])}; {dims(shape)} is wanted: {equation}")
+        view = None if given is None else _grouped(terms.out, groups, given)
+        if given is not None and view is None:
+            together = " and ".join(group for group in groups if len(group) > 1)
+            message = f"its strides are {given[1]}; {together} are wanted to follow one another in memory"
+            raise ArgumentError(name, message)
+        views.append(view)
+    if written[0] is None and "".join(groups) != terms.out:
+        views[0] = _grouped(terms.out, groups, (shape, _dense(shape)))
+    left, right = (b, a) if terms.swapped else (a, b)
+    batches = _batches(terms, left, right) if sixteen else None
+    if batches is None:
+        operands = [
+            _operand(terms.left, (terms.batch, terms.rows, terms.summed), left, extents),
+            _operand(terms.right, (terms.batch, terms.summed, terms.columns), right, extents),
+        ]
+    else:
+        operands = [View(batch) for batch in batches]
+    return Way(terms.swapped, batches is not None, operands[0], operands[1], shape, views[0], views[1])
+
+
+def _lies(tensor: torch.Tensor) -> Lies:
+    return tensor.shape, tensor.stride()
+
+
+def _viewed(tensor: torch.Tensor, view: View, name: str) -> torch.Tensor:
+    if view.copied is None:
+        return tensor.as_strided(*view.lies)
+    log.warning("einsum: copies %s %s, whose strides are %s", name, dims(tensor.shape), tensor.stride())
+    return tensor.permute(view.copied).reshape(view.lies[0])
 
 
 def _made(a: torch.Tensor, b: torch.Tensor) -> torch.dtype:
@@ -128,50 +198,72 @@ def _made(a: torch.Tensor, b: torch.Tensor) -> torch.dtype:
     return next((dtype_of(default) for default, *_ in possible), a.dtype)
 
 
-def _extents(equation: str, terms: Contraction, a: torch.Tensor, b: torch.Tensor) -> dict[str, int]:
+def _extents(equation: str, terms: Contraction, a: Lies, b: Lies) -> dict[str, int]:
     extents: dict[str, int] = {}
     given = (terms.right, terms.left) if terms.swapped else (terms.left, terms.right)
-    for name, term, tensor in zip("ab", given, (a, b), strict=True):
-        if tensor.dim() != len(term):
-            raise ArgumentError(name, f"its shape is {dims(tensor.shape)}; {term!r} is wanted: {equation}")
-        for letter, extent in zip(term, tensor.shape, strict=True):
+    for name, term, (shape, _) in zip("ab", given, (a, b), strict=True):
+        if len(shape) != len(term):
+            raise ArgumentError(name, f"its shape is {dims(shape)}; {term!r} is wanted: {equation}")
+        for letter, extent in zip(term, shape, strict=True):
             if extents.setdefault(letter, extent) != extent:
                 raise ArgumentError(name, f"{letter!r} is {extent} and a's is {extents[letter]}: {equation}")
     return extents
 
 
-def _ordered(tensor: torch.Tensor, term: str, groups: Sequence[str]) -> torch.Tensor:
-    return tensor.permute([term.index(letter) for group in groups for letter in group])
+def _grouped(term: str, groups: tuple[str, ...], lies: Lies) -> Lies | None:
+    """A view with an extent for each group (no batch: a matrix); None where the letters of a group do not
+    follow one another in memory."""
+    found = []
+    for group in groups if groups[0] else groups[1:]:
+        extent, step = 1, 1
+        for letter in reversed(group):
+            own, stride = (each[term.index(letter)] for each in lies)
+            if extent == 1:
+                extent, step = own, stride
+            elif own != 1 and stride != extent * step:
+                return None
+            else:
+                extent *= own
+        found.append((extent, step))
+    return tuple(extent for extent, _ in found), tuple(step for _, step in found)
 
 
-def _shape(groups: Sequence[str], extents: dict[str, int]) -> list[int]:
-    """A matrix, or with a batch three dimensions."""
+def _operand(term: str, groups: tuple[str, ...], lies: Lies, extents: dict[str, int]) -> View:
+    view = _grouped(term, groups, lies)
+    if view is not None:
+        return View(view)
     kept = groups if groups[0] else groups[1:]
-    return [prod(extents[letter] for letter in group) for group in kept]
+    shape = tuple(prod(extents[letter] for letter in group) for group in kept)
+    return View((shape, ()), tuple(term.index(letter) for group in groups for letter in group))
 
 
-def _operand(
-    name: str, tensor: torch.Tensor, term: str, groups: Sequence[str], extents: dict[str, int]
-) -> torch.Tensor:
-    ordered, shape = _ordered(tensor, term, groups), _shape(groups, extents)
-    try:
-        return ordered.view(shape)
-    except RuntimeError:  # torch has no other way to ask
-        log.warning("einsum: copies %s %s, whose strides are %s", name, dims(tensor.shape), tensor.stride())
-        return ordered.reshape(shape)
+def _batches(terms: Contraction, left: Lies, right: Lies) -> tuple[Lies, Lies] | None:
+    """The operands as batches whose products are added up, where the letters of the sum are not one extent,
+    and kernels read them as they lie: the last letters of the sum are contiguous."""
+    for cut in range(len(terms.summed)) if not terms.batch else ():
+        outer, inner = terms.summed[:cut], terms.summed[cut:]
+        a = _grouped(terms.left, (outer, terms.rows, inner), left)
+        b = _grouped(terms.right, (outer, terms.columns, inner), right)
+        if a is None or b is None:
+            continue
+        if not outer:
+            return None  # one product does
+        (shape, strides) = b
+        turned = (shape[0], shape[2], shape[1]), (strides[0], strides[2], strides[1])
+        return (a, turned) if _readable(a) and _readable(b) else None
+    return None
 
 
-def _view(
-    name: str, tensor: torch.Tensor, term: str, groups: Sequence[str], extents: dict[str, int]
-) -> torch.Tensor:
-    try:
-        return _ordered(tensor, term, groups).view(_shape(groups, extents))
-    except RuntimeError:
-        raise ArgumentError(
-            name,
-            f"its strides are {tensor.stride()}; {' and '.join(g for g in groups if len(g) > 1)} "
-            "are wanted to follow one another in memory",
-        ) from None
+def _readable(batch: Lies) -> bool:
+    """Whether TMA can load rows of [batch, rows, k] of 16-bit elements."""
+    unit = TMA_BYTES // 2
+    (*_, k), (*others, inner) = batch
+    return (inner == 1 or k == 1) and not any(step % unit for step in others)
+
+
+def _dense(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides of a contiguous tensor."""
+    return tuple(prod(shape[i + 1 :]) for i in range(len(shape)))
 
 
 def _wrong(equation: str, reason: str) -> ArgumentError:

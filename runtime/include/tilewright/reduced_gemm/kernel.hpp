@@ -1,0 +1,208 @@
+// Products that are added up over a batch, for sm_90a: D[m,n] = alpha * sum over the batch of A[m,k] B[n,k]^T + beta C.
+//
+// D is small and what is read is long: the k tiles of all matrices, one after the other, are cut into parts, one for
+// each CTA of a tile. A part's sums go to the workspace as the threads hold them; a second kernel adds the parts up in
+// their order, so that the same bits come out every time.
+#pragma once
+
+#include <cstdint>
+
+#include "tilewright/sm90/cluster.hpp"
+#include "tilewright/sm90/elements.hpp"
+#include "tilewright/sm90/mainloop.hpp"
+#include "tilewright/sm90/pipeline.hpp"
+#include "tilewright/sm90/producer.hpp"
+
+namespace tilewright::reduced_gemm {
+
+struct Params {
+  CUtensorMap a, b;
+  float4* sums;           // of the parts
+  int tiles, tiles_down;  // of D; of a column of D
+  int k_tiles;            // of a matrix
+  int each, more;         // k tiles of a part, and how many of the first parts have one more
+  bool one_a, one_b;      // one matrix for every one of the batch
+  uint64_t policy_a, policy_b;
+};
+
+struct CombineParams {
+  float4 const* sums;
+  void* d;
+  void const* c;  // or null
+  int64_t ld_c, ld_d;
+  int m, n;
+  int tiles, tiles_down, parts;
+  float alpha, beta;
+  bool f32;  // D and C, else of the operands' type
+};
+
+template <class Element_, int TileM_, int TileN_, int Stages_, bool kPdl_>
+struct Kernel {
+  using Element = Element_;
+  static constexpr int TileM = TileM_, TileN = TileN_, Stages = Stages_;
+  static constexpr bool kPdl = kPdl_;
+  static constexpr int kConsumers = 2, kConsumerThreads = kConsumers * 128, kThreads = kConsumerThreads + 128;
+  static constexpr int kTileBytesK = 128;
+  static constexpr int kDown = TileM % 128 == 0 ? 2 : 1, kAcross = kConsumers / kDown;  // warpgroups of a tile
+  static constexpr int kRows = TileM / 64 / kDown, kColumns = TileN / kAcross;  // of 64, and of 1: a warpgroup's
+  static constexpr int kQuads = kRows * kColumns / 8;  // accumulators of a thread, four at a time
+  static_assert(TileM % 64 == 0 && kColumns % 8 == 0 && TileN == kColumns * kAcross);
+
+  using Layout = sm90::Layout<TileM, TileN, 1, Stages, 0>;
+  using Mainloop = sm90::Mainloop<Element, Element, sm90::PlainSum, Layout, kRows, kColumns, 1, Stages>;
+  using Producer = sm90::Producer<Layout, 1, Stages>;
+  static constexpr int kSharedBytes = Layout::kBytes;
+  static_assert(kSharedBytes <= 227 * 1024, "the stages exceed the shared memory of sm_90");
+
+  static constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;
+
+  // Float4s of a tile, in the order of their threads.
+  static constexpr int kTileSums = kQuads * kConsumerThreads;
+
+  __device__ __forceinline__ void operator()(Params const& params, char* memory) const {
+    uint32_t const shared = sm90::shared_address(memory);
+    int const warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0);
+    if (warp == 0) {
+      int const lane = threadIdx.x;
+      if (lane == 0) {
+        sm90::prefetch_map(&params.a);
+        sm90::prefetch_map(&params.b);
+      }
+      if (lane < Stages) {
+        sm90::barrier_init(Layout::full(shared, lane), 1);
+        sm90::barrier_init(Layout::empty(shared, lane), kConsumers);
+      }
+      sm90::fence_barrier_init();
+      __syncwarp();
+    }
+    __syncthreads();
+    // The parts of one k lie side by side in the grid: their tiles share rows of A and B in L2.
+    int const tile = blockIdx.x % params.tiles, part = blockIdx.x / params.tiles;
+    int const first = part * params.each + min(part, params.more);
+    int const tiles = params.each + (part < params.more ? 1 : 0);
+    int const row = tile % params.tiles_down * TileM, column = tile / params.tiles_down * TileN;
+    if (warp >= kConsumers * 4) {
+      sm90::keep_registers<kProducerRegisters>();
+      if constexpr (kPdl) {
+        sm90::wait_for_previous_kernel();
+        sm90::allow_next_kernel();
+      }
+      if (warp == kConsumers * 4 && sm90::elect_one()) {
+        load(params, shared, first, tiles, row, column);
+      }
+    } else {
+      sm90::take_registers<kConsumerRegisters>();
+      if constexpr (kPdl) {
+        sm90::wait_for_previous_kernel();  // which may still read the workspace
+      }
+      int const warpgroup = warp / 4;
+      sm90::Release const release(Layout::empty(shared, 0), 1, 1, threadIdx.x % 128);
+      Mainloop mainloop{shared, kDown == 1 ? 0 : warpgroup * kRows * 64, kAcross == 1 ? 0 : warpgroup * kColumns,
+                        release};
+      float sums[kRows][kColumns / 2];
+      mainloop.run(tiles, sums, [] {});
+      float4* const to = params.sums + int64_t(blockIdx.x) * kTileSums + threadIdx.x;
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+#pragma unroll
+        for (int quad = 0; quad < kColumns / 8; ++quad) {
+          float const* const v = sums[r] + quad * 4;
+          to[(r * (kColumns / 8) + quad) * kConsumerThreads] = make_float4(v[0], v[1], v[2], v[3]);
+        }
+      }
+    }
+  }
+
+ private:
+  static __device__ __forceinline__ void load(Params const& params, uint32_t shared, int first, int tiles, int row,
+                                              int column) {
+    sm90::Load const a(&params.a, params.policy_a, {1, TileM, 1}, 0, 0);
+    sm90::Load const b(&params.b, params.policy_b, {1, TileN, 1}, 0, 0);
+    Producer producer{shared};
+    int matrix = first / params.k_tiles, k = first % params.k_tiles;
+    while (tiles > 0) {
+      int const taken = min(tiles, params.k_tiles - k);
+      producer.template run<false, false>(a, b, k, taken, row, column, params.one_a ? 0 : matrix,
+                                          params.one_b ? 0 : matrix);
+      tiles -= taken;
+      ++matrix;
+      k = 0;
+    }
+  }
+};
+
+// Adds the parts up. Eight warps of a thread block take a share of the parts each, of the same 32 float4s, because a
+// thread that read all of them would wait for memory as often.
+template <class Kernel>
+struct Combine {
+  static constexpr int kWarps = 8, kThreads = kWarps * 32;
+  static constexpr int kBlocksOfTile = Kernel::kTileSums / 32;
+
+  __device__ __forceinline__ void operator()(CombineParams const& params) const {
+    __shared__ float4 shares[kWarps][32];
+    int const lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    int const index = blockIdx.x * 32 + lane;  // of a float4 among those of a part
+    int64_t const step = int64_t(params.tiles) * Kernel::kTileSums;
+    int const each = (params.parts + kWarps - 1) / kWarps;
+    int const first = warp * each, end = min(params.parts, first + each);
+    if constexpr (Kernel::kPdl) {
+      sm90::wait_for_previous_kernel();
+      sm90::allow_next_kernel();
+    }
+    float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+#pragma unroll 8
+    for (int part = first; part < end; ++part) {
+      add(sum, params.sums[part * step + index]);
+    }
+    shares[warp][lane] = sum;
+    __syncthreads();
+    if (warp != 0) {
+      return;
+    }
+    sum = shares[0][lane];
+#pragma unroll
+    for (int other = 1; other < kWarps; ++other) {
+      add(sum, shares[other][lane]);
+    }
+    store(params, index, sum);
+  }
+
+ private:
+  static __device__ __forceinline__ void add(float4& sum, float4 const& more) {
+    sum.x += more.x, sum.y += more.y, sum.z += more.z, sum.w += more.w;
+  }
+
+  // The four accumulators of a thread of the first kernel: two neighbours of a row, and those 8 rows below.
+  static __device__ __forceinline__ void store(CombineParams const& params, int index, float4 const& sum) {
+    int const tile = index / Kernel::kTileSums, within = index % Kernel::kTileSums;
+    int const number = within / Kernel::kConsumerThreads, thread = within % Kernel::kConsumerThreads;
+    int const warpgroup = thread / 128, warp = thread / 32 % 4, lane = thread % 32;
+    int const r = number / (Kernel::kColumns / 8), quad = number % (Kernel::kColumns / 8);
+    int const row = tile % params.tiles_down * Kernel::TileM +
+                    (Kernel::kDown == 1 ? 0 : warpgroup * Kernel::kRows * 64) + r * 64 + warp * 16 + lane / 4;
+    int const column = tile / params.tiles_down * Kernel::TileN +
+                       (Kernel::kAcross == 1 ? 0 : warpgroup * Kernel::kColumns) + quad * 8 + lane % 4 * 2;
+    float const values[4] = {sum.x, sum.y, sum.z, sum.w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (params.f32) {
+        store_one<sm90::F32>(params, row + i / 2 * 8, column + i % 2, values[i]);
+      } else {
+        store_one<typename Kernel::Element>(params, row + i / 2 * 8, column + i % 2, values[i]);
+      }
+    }
+  }
+
+  template <class Element>
+  static __device__ __forceinline__ void store_one(CombineParams const& params, int row, int column, float value) {
+    if (row < params.m && column < params.n) {
+      value *= params.alpha;
+      if (params.c != nullptr) {
+        value += params.beta * sm90::load(Element::kAddend, params.c, row * params.ld_c + column);
+      }
+      Element::store(params.d, row * params.ld_d + column, value);
+    }
+  }
+};
+
+}  // namespace tilewright::reduced_gemm

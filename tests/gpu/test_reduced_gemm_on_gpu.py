@@ -1,0 +1,95 @@
+"""`tilewright.reduced_gemm` on a GPU: every kernel, against float64; equal bits; graphs."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tilewright
+from tilewright.errors import NotBuiltError
+
+pytestmark = pytest.mark.marks_kernels
+NAMES = tilewright.kernels("reduced_gemm").names
+
+SHAPES = [  # m, n, k, batch: odd extents, fewer k tiles than SMs, k of less than a tile
+    (128, 384, 128, 129), (256, 256, 256, 33), (1, 8, 8, 1), (130, 70, 72, 7), (384, 128, 384, 65),
+    (127, 193, 200, 300), (2000, 1000, 64, 5), (64, 64, 64, 4096),
+]  # fmt: skip
+
+
+def operands(
+    m: int, n: int, k: int, batch: int, dtype: torch.dtype = torch.bfloat16
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """A, B of n rows, and their product in float64."""
+    torch.manual_seed(m + n)
+    a = torch.randn(batch, m, k, device="cuda").to(dtype)
+    b = torch.randn(batch, n, k, device="cuda").to(dtype)
+    return a, b, torch.einsum("bmk,bnk->mn", a.double(), b.double())
+
+
+def run(*arguments: torch.Tensor, **options: object) -> torch.Tensor:
+    try:
+        return tilewright.reduced_gemm(*arguments, **options)  # type: ignore[arg-type]
+    except NotBuiltError as error:
+        pytest.skip(error.message)
+
+
+def compare(found: torch.Tensor, wanted: torch.Tensor) -> None:
+    error = float((found.double() - wanted).norm() / wanted.norm())
+    assert error < (1e-5 if found.dtype == torch.float32 else 3e-3), error
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", NAMES)
+def test_every_kernel(name: str, shape: tuple[int, int, int, int]) -> None:
+    dtype = torch.bfloat16 if "bf16" in name else torch.float16
+    a, b, wanted = operands(*shape, dtype=dtype)
+    for d in (torch.float32, dtype):
+        out = torch.full(wanted.shape, float("nan"), device="cuda", dtype=d)
+        run(a, b.mT, out=out, tactic=name)
+        compare(out, wanted)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_c_alpha_and_a_wider_result(dtype: torch.dtype) -> None:
+    a, b, product = operands(130, 70, 72, 7)
+    c = torch.randn(130, 70, device="cuda").to(dtype)
+    wide = torch.full((132, 90), 7.0, device="cuda").to(dtype)
+    out = wide[1:131, 3:73]
+    run(a, b.mT, out=out, c=c, alpha=0.3, beta=-2.0)
+    compare(out, 0.3 * product - 2.0 * c.double())
+    wide[1:131, 3:73] = 7.0
+    assert (wide == 7.0).all()
+    run(a, b.mT, out=c, c=c, beta=1.0)
+    assert run(a[:0], b[:0].mT, c=c, beta=2.0).equal(
+        (c.float() * 2).to(dtype) if dtype != torch.float32 else 2 * c
+    )
+
+
+def test_one_matrix_for_all_and_strided_ones() -> None:
+    torch.manual_seed(0)
+    wide = torch.randn(3, 96, 40, 128, device="cuda").bfloat16()
+    a, b = wide[1, :, :33, 8:72], torch.randn(48, 64, device="cuda").bfloat16()
+    compare(run(a, b.mT, out_dtype=torch.float32), torch.einsum("bmk,nk->mn", a.double(), b.double()))
+
+
+def test_equal_bits_every_time() -> None:
+    a, b, _ = operands(256, 256, 256, 500)
+    first = run(a, b.mT, out_dtype=torch.float32)
+    out = torch.empty_like(first)
+    for _ in range(1000):
+        tilewright.reduced_gemm(a, b.mT, out=out)
+        assert torch.equal(out, first)
+
+
+def test_in_a_graph_and_a_dependent_chain() -> None:
+    a, b, product = operands(128, 128, 64, 200)
+    d = torch.zeros(128, 128, device="cuda")
+    run(a, b.mT, out=d)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(20):  # each adds to what the one before has written
+            tilewright.reduced_gemm(a, b.mT, out=d, c=d, beta=1.0)
+    d.zero_()
+    graph.replay()
+    compare(d, 20 * product)
