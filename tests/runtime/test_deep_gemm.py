@@ -222,3 +222,187 @@ def test_every_exported_name_is_there() -> None:
     for module in (deep_gemm, deep_gemm.testing, deep_gemm.utils):
         assert [name for name in module.__all__ if not hasattr(module, name)] == []
         assert sorted(module.__all__) == list(module.__all__)
+
+
+def quantised(
+    x: torch.Tensor, block: tuple[int, int] = (1, 128)
+) -> tuple[tuple[torch.Tensor, torch.Tensor], torch.Tensor]:
+    """FP8 and row-major scales of matrices, and what they stand for."""
+    cast = deep_gemm.per_token_cast_to_fp8 if block[0] == 1 else deep_gemm.per_block_cast_to_fp8
+    flat = [cast(one, False) for one in x.view(-1, *x.shape[-2:])]
+    data = torch.stack([each.view(torch.uint8) for each, _ in flat]).view(torch.float8_e4m3fn).view(x.shape)
+    scales = torch.stack([each for _, each in flat])
+    scales = scales.view(*x.shape[:-2], *scales.shape[-2:])
+    spread = scales.repeat_interleave(128, -1)[..., : x.shape[-1]]
+    if block[0] > 1:
+        spread = spread.repeat_interleave(128, -2)[..., : x.shape[-2], :]
+    return (data, scales), data.double() * spread
+
+
+def close(found: torch.Tensor, wanted: torch.Tensor) -> None:
+    assert deep_gemm.testing.calc_diff(found, wanted) < 1e-5
+
+
+@pytest.mark.parametrize("layout", ["nt", "nn", "tn", "tt"])
+def test_fp8_products_of_views(all_hosts: Context, layout: str) -> None:
+    (a, x), (b, y) = quantised(matrix(20, 384)), quantised(matrix(256, 384, seed=1), (128, 128))
+    turned = tuple(each.mT for each in a), tuple(each.mT for each in b)
+    given = (a if layout[0] == "n" else turned[0], b if layout[1] == "t" else turned[1])
+    d = torch.empty(20, 256, dtype=torch.bfloat16)
+    getattr(deep_gemm, f"fp8_gemm_{layout}")(*given, d)
+    close(d, x @ y.mT)
+
+
+def test_fp8_products_of_rows_scales_add_to_c(all_hosts: Context) -> None:
+    (a, x), (b, y) = quantised(matrix(20, 384)), quantised(matrix(40, 384, seed=1))
+    d = matrix(20, 40, seed=2)
+    wanted = x @ y.mT + d.double()
+    deep_gemm.fp8_fp4_gemm_nt(a, b, d, c=d, recipe=(1, 1, 128))
+    close(d, wanted)
+    for recipe in ((1, 32, 128), (1, 1, 32)):
+        with pytest.raises(ArgumentError, match="recipe: it is "):
+            deep_gemm.fp8_gemm_nt(a, b, d, recipe=recipe)
+    with pytest.raises(ArgumentError, match="a recipe of both"):
+        deep_gemm.fp8_gemm_nt(a, b, d, recipe_a=(1, 128))
+
+
+def test_a_gap_in_each_head_stays_as_it_is(all_hosts: Context) -> None:
+    heads, left, mid, right = 2, 128, 64, 256
+    n = heads * (left + right)
+    (a, x), (b, y) = quantised(matrix(12, 256)), quantised(matrix(n, 256, seed=1), (128, 128))
+    d = torch.full((12, heads * (left + mid + right)), 7.0, dtype=torch.bfloat16)
+    deep_gemm.fp8_gemm_nt_skip_head_mid(a, b, d, (left, mid, right))
+    whole, product = d.view(12, heads, -1), (x @ y.mT).view(12, heads, -1)
+    close(whole[..., :left], product[..., :left])
+    close(whole[..., left + mid :], product[..., left:])
+    assert (whole[..., left : left + mid] == 7.0).all()
+    with pytest.raises(ArgumentError, match="multiples of 128 beside the gap"):
+        deep_gemm.fp8_gemm_nt_skip_head_mid(a, b, d, (64, 64, 64))
+    with pytest.raises(ArgumentError, match="whole heads of"):
+        deep_gemm.fp8_gemm_nt_skip_head_mid(a, b, d, (128, 128, 256))
+
+
+@pytest.mark.parametrize("expr", ["bhr,hdr->bhd", "bhd,hdr->bhr"])
+def test_fp8_einsum(all_hosts: Context, expr: str) -> None:
+    b, h, r, d = 6, 2, 256, 128
+    summed, kept = (r, d) if expr.endswith("bhd") else (d, r)
+    (x, given), (y, weights) = (
+        quantised(matrix(b * h, summed)),
+        quantised(matrix(h, d, r, seed=1), (128, 128)),
+    )
+    x = x[0].view(b, h, summed), x[1].view(b, h, -1)
+    z = torch.empty(b, h, kept, dtype=torch.bfloat16)
+    deep_gemm.fp8_einsum(expr, x, y, z)
+    close(z, torch.einsum(expr, given.view(b, h, summed), weights))
+
+
+def test_fp8_einsum_over_a_batch(all_hosts: Context) -> None:
+    b, h, r, d = 256, 2, 32, 48
+    cast = [deep_gemm.per_channel_cast_to_fp8(matrix(b, h * n, seed=n), False) for n in (d, r)]
+    x, y = ((data.view(b, h, -1), scales.view(b // 128, h, -1)) for data, scales in cast)
+    values = [(data.double() * scales.repeat_interleave(128, 0)).view(b, h, -1) for data, scales in cast]
+    z = matrix(h, d, r)
+    wanted = z.double() + torch.einsum("bhd,bhr->hdr", *values)
+    deep_gemm.fp8_einsum("bhd,bhr->hdr", x, y, z, z, recipe=(1, 1, 128))
+    close(z, wanted)
+    with pytest.raises(ArgumentError, match="'ab,bc->ac'; one of"):
+        deep_gemm.fp8_einsum("ab,bc->ac", x, y, z)
+
+
+@pytest.mark.parametrize("fp8", [True, False])
+@pytest.mark.parametrize("ends", [True, False])
+def test_groups_of_rows(all_hosts: Context, alignment: None, ends: bool, fp8: bool) -> None:
+    deep_gemm.set_mk_alignment_for_contiguous_layout(32)
+    rows, n, k = [5, 0, 32, 40], 128, 256
+    starts = [0, 32, 32, 64]
+    m = 128
+    (a, x), (b, y) = quantised(matrix(m, k)), quantised(matrix(4, n, k, seed=1), (128, 128))
+    indices = torch.full((m,), -1, dtype=torch.int32)
+    for group, (start, count) in enumerate(zip(starts, rows, strict=True)):
+        indices[start : start + count] = group
+    layout = (
+        torch.tensor([s + c for s, c in zip(starts, rows, strict=True)], dtype=torch.int32)
+        if ends
+        else indices
+    )
+    d = torch.full((m, n), float("nan"), dtype=torch.bfloat16)
+    if fp8:
+        deep_gemm.m_grouped_fp8_gemm_nt_contiguous(a, b, d, layout, use_psum_layout=ends)
+    else:
+        x, y = x.bfloat16(), y.bfloat16()
+        deep_gemm.m_grouped_bf16_gemm_nn_contiguous(x, y.mT.contiguous(), d, layout, use_psum_layout=ends)
+    wanted = torch.zeros(m, n, dtype=torch.float64)
+    for group in range(4):
+        of_group = indices == group
+        wanted[of_group] = x[of_group].double() @ y[group].double().mT
+    close(d, wanted)
+    assert not d[indices < 0].any()
+
+
+@pytest.mark.parametrize("fp8", [True, False])
+def test_masked_groups(all_hosts: Context, fp8: bool) -> None:
+    (a, x), (b, y) = quantised(matrix(3, 16, 256)), quantised(matrix(3, 128, 256, seed=1), (128, 128))
+    counts = torch.tensor([16, 0, 7], dtype=torch.int32)
+    d = torch.zeros(3, 16, 128, dtype=torch.bfloat16)
+    if fp8:
+        deep_gemm.m_grouped_fp8_gemm_nt_masked(a, b, d, counts, 8)
+    else:
+        x, y = x.bfloat16(), y.bfloat16()
+        deep_gemm.m_grouped_bf16_gemm_nt_masked(x, y, d, counts, 8)
+    for group, count in enumerate(counts.tolist()):
+        close(d[group, :count], x[group, :count].double() @ y[group].double().mT)
+
+
+@pytest.mark.parametrize("layout", ["nt", "tn"])
+def test_groups_along_k(all_hosts: Context, layout: str) -> None:
+    sizes, m, n = [256, 0, 128], 16, 24
+    total = sum(sizes)
+    (a, x), (b, y) = quantised(matrix(m, total)), quantised(matrix(n, total, seed=1))
+    d = matrix(3, m, n, seed=2)
+    parts = [(p.double(), q.double()) for p, q in zip(x.split(sizes, 1), y.split(sizes, 1), strict=True)]
+    wanted = torch.stack([c.double() + p @ q.mT for c, (p, q) in zip(d, parts, strict=True)])
+    ks = torch.tensor(sizes, dtype=torch.int32)
+    if layout == "nt":
+        parted = [data.view(torch.uint8).split(sizes, 1) for data, _ in (a, b)]
+        flat = [torch.cat([part.flatten() for part in each]).view(a[0].dtype) for each in parted]
+        deep_gemm.k_grouped_fp8_gemm_nt_contiguous((flat[0], a[1]), (flat[1], b[1]), d, sizes, ks, d)
+    else:
+        turned = [
+            (data.view(torch.uint8).mT.contiguous().view(data.dtype), s.mT.contiguous()) for data, s in (a, b)
+        ]
+        deep_gemm.k_grouped_fp8_gemm_tn_contiguous(*turned, d, sizes, ks, d)
+    close(d, wanted)
+    with pytest.raises(ArgumentError, match="ks_cpu: each group's k is wanted on the host"):
+        deep_gemm.k_grouped_fp8_gemm_nt_contiguous(a, b, d, None, ks, d, use_psum_layout=True)
+
+
+def test_rows_by_index(all_hosts: Context) -> None:
+    a, b = matrix(40, 64).bfloat16(), matrix(2, 16, 64, seed=1).bfloat16()
+    groups = torch.tensor([0] * 20 + [-1] * 12 + [1] * 32, dtype=torch.int32)
+    rows = torch.randint(0, 40, (64,), generator=torch.Generator().manual_seed(0), dtype=torch.int32)
+    rows[20:32] = -1
+    d = torch.empty(64, 16, dtype=torch.bfloat16)
+    deep_gemm.legacy.a_fused_m_grouped_bf16_gemm_nt_contiguous_tl(a, b, d, (groups, rows))
+    wanted = torch.einsum("mk,mnk->mn", a[rows.clamp(0)].double(), b[groups.clamp(0)].double())
+    close(d, wanted * (groups >= 0)[:, None])
+
+
+def test_layouts_of_scales_by_recipe(monkeypatch: pytest.MonkeyPatch, all_hosts: Context) -> None:
+    transform = deep_gemm.transform_sf_into_required_layout
+    rows, blocks = matrix(20, 3).abs(), matrix(2, 3).abs()
+    for major in (9, 10):
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device, major=major: (major, 0))
+        made = transform(rows, 20, 384, (1, 128, 128), is_sfa=True)
+        assert made.shape == ((20, 3) if major == 9 else (20, 1))
+        assert made.stride() == (1, 20)
+        assert transform(made, 20, 384, (1, 128)) is made
+        assert transform(blocks, 256, 384, (128, 128), disable_ue8m0_cast=True) is blocks
+    packed = transform(blocks, 200, 384, (128, 128))
+    assert torch.equal(packed[:128], packed[:1].expand(128, 1))
+    assert packed.shape == (200, 1)
+    with pytest.raises(ArgumentError, match=r"its shape is \(20, 3\); \(20, 4\) is wanted"):
+        transform(rows, 20, 512, (1, 128))
+    with pytest.raises(ArgumentError, match="recipe of three"):
+        transform(rows, 20, 384, (1, 128, 128))
+    with pytest.raises(ArgumentError, match="there is no layout"):
+        transform(rows, 20, 192, (1, 64))

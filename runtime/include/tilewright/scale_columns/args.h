@@ -24,7 +24,7 @@ typedef enum tilewright_scale_groups {
   TILEWRIGHT_SCALE_GROUPS_K_ENDS = 3,    // the element of k behind each group's last
 } tilewright_scale_groups;
 
-// Nothing is chosen: a thread block takes 32 rows and 32 columns.
+// Nothing is chosen: a thread block takes 64 rows and 32 columns.
 typedef struct tilewright_scale_columns_tactic {
   int32_t sm_count;
 } tilewright_scale_columns_tactic;

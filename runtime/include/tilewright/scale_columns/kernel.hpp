@@ -1,8 +1,8 @@
 // What a generated `scale_columns` kernel includes: FP32 scales [m, columns] become lines that TMA reads, each of one
 // column, or of the four exponents of a word, for all m rows and zeros up to a multiple of 4.
 //
-// A thread block takes 32 rows and 32 columns. Rows that lie contiguous go through shared memory, so that loads and
-// stores both are of neighbours.
+// A thread block takes 64 rows and 32 columns, so that a thread has eight loads on their way. Rows that lie contiguous
+// go through shared memory, so that loads and stores both are of neighbours.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -22,8 +22,8 @@ struct Params {
   int32_t const* groups;
   int64_t row_step, column_step, batch_step;  // of scales, in elements
   int64_t line_step, batch_line_step;         // of out
-  int m, columns, lines;
-  int row_tiles, line_tiles;  // of a matrix
+  int m, padded, columns, lines;              // rows, up to a multiple of 4
+  int row_tiles, line_tiles;                  // of a matrix
   int group_count, grouping, alignment, block;
   bool packed;
   bool turned;  // rows are contiguous, and columns of words follow each other
@@ -34,16 +34,15 @@ struct Kernel {
   static constexpr bool kPdl = kPdl_;
   static constexpr int kThreads = 256;
   static constexpr int kWarps = kThreads / 32;
-  static constexpr int kSide = 32;        // rows and columns of a tile
-  static constexpr int kWordColumns = 4;  // that a word holds
+  static constexpr int kRows = 64, kColumns = 32;  // of a tile
+  static constexpr int kWordColumns = 4;           // that a word holds
 
   __device__ __forceinline__ void operator()(Params const& params) const {
-    __shared__ float tile[kSide][kSide + 1];
+    __shared__ float tile[kRows][kColumns + 1];
     int const lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     int const matrix = blockIdx.x / (params.row_tiles * params.line_tiles);
     int const within = blockIdx.x % (params.row_tiles * params.line_tiles);
-    int const first_row = within % params.row_tiles * kSide, line_tile = within / params.row_tiles;
-    int const row = first_row + lane;
+    int const first_row = within % params.row_tiles * kRows, line_tile = within / params.row_tiles;
     float const* const scales = params.scales + matrix * params.batch_step;
     uint32_t* const out = params.out + matrix * params.batch_line_step;
     if constexpr (kPdl) {
@@ -51,36 +50,42 @@ struct Kernel {
       sm90::allow_next_kernel();
     }
     if (params.turned) {
-      int const column = line_tile * kSide + lane;
+      int const column = line_tile * kColumns + lane;
 #pragma unroll
-      for (int i = 0; i < kSide; i += kWarps) {
+      for (int i = 0; i < kRows; i += kWarps) {
         int const from = first_row + i + warp;
         bool const counts = from < params.m && column < params.columns;
         tile[i + warp][lane] = counts ? scales[from * params.row_step + column * params.column_step] : 0.0f;
       }
       __syncthreads();
     }
-    bool const counts = row < params.m && in_group(params, row);
-    int const tile_lines = params.packed ? kSide / kWordColumns : kSide;
-    for (int i = warp; i < tile_lines; i += kWarps) {
-      int const line = line_tile * tile_lines + i;
-      if (line >= params.lines) {
-        return;
-      }
+    bool counts[kRows / 32];
+#pragma unroll
+    for (int i = 0; i < kRows / 32; ++i) {
+      int const row = first_row + i * 32 + lane;
+      counts[i] = row < params.m && in_group(params, row);
+    }
+    int const tile_lines = params.packed ? kColumns / kWordColumns : kColumns;
+    for (int line = line_tile * tile_lines + warp; line < min((line_tile + 1) * tile_lines, params.lines);
+         line += kWarps) {
       Columns const from = columns_of(params, line, lane);
-      uint32_t value = 0;
-      for (int j = 0; j < from.count; ++j) {
-        int const column = from.first + j;
-        float scale = 0.0f;
-        if (counts) {
-          scale =
-              params.turned ? tile[lane][column % kSide] : scales[row * params.row_step + column * params.column_step];
+#pragma unroll
+      for (int i = 0; i < kRows / 32; ++i) {
+        int const within = i * 32 + lane, row = first_row + within;
+        uint32_t value = 0;
+        for (int j = 0; j < from.count; ++j) {
+          int const column = from.first + j;
+          float scale = 0.0f;
+          if (counts[i]) {
+            scale = params.turned ? tile[within][column % kColumns]
+                                  : scales[row * params.row_step + column * params.column_step];
+          }
+          uint32_t const bits = __float_as_uint(scale);
+          value = params.packed ? value | (bits >> 23 & 0xff) << 8 * j : bits;
         }
-        uint32_t const bits = __float_as_uint(scale);
-        value = params.packed ? value | (bits >> 23 & 0xff) << 8 * j : bits;
-      }
-      if (row < params.line_step) {
-        out[line * params.line_step + row] = value;
+        if (row < params.padded) {
+          out[line * params.line_step + row] = value;
+        }
       }
     }
   }
@@ -187,9 +192,9 @@ struct Adapter {
 
  private:
   static int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
-  static int64_t row_tiles(Args const& args) { return ceil_div(args.m, Kernel::kSide); }
+  static int64_t row_tiles(Args const& args) { return ceil_div(args.m, Kernel::kRows); }
   static int64_t line_tiles(Args const& args) {
-    return ceil_div(args.lines, args.packed ? Kernel::kSide / Kernel::kWordColumns : Kernel::kSide);
+    return ceil_div(args.lines, args.packed ? Kernel::kColumns / Kernel::kWordColumns : Kernel::kColumns);
   }
   static int64_t blocks(Args const& args) { return row_tiles(args) * line_tiles(args) * args.batch; }
 
@@ -214,6 +219,7 @@ struct Adapter {
         args.ld_out,
         args.batch_stride_out,
         args.m,
+        (args.m + 3) / 4 * 4,
         args.columns,
         args.lines,
         static_cast<int>(row_tiles(args)),

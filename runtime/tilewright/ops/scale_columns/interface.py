@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.interface.declaration import TMA_BYTES, Code, Interface, Matrix, Packed, TacticStruct
+from tilewright.interface.declaration import Code, Interface, Matrix, Packed, TacticStruct
 from tilewright.ops.scale_columns.problem import GROUPINGS
 from tilewright.ops.scale_columns.words import WORDS
 
@@ -38,7 +38,7 @@ typedef enum tilewright_scale_groups {
         ),
         Matrix(
             "out", "[lines, m rounded up to 4]; floats, or words", pointer="void*",
-            rows="lines", columns="leading", batch="batch", single=True, alignment=TMA_BYTES, written=True,
+            rows="lines", columns="leading", batch="batch", single=True, alignment=4, written=True,
             type=lambda problem: "s32" if problem.packed else "f32",
         ),
     ),
@@ -55,6 +55,6 @@ typedef enum tilewright_scale_groups {
         "tilewright_scale_columns_tactic",
         members=("sm_count",),
         values=lambda tactic, sm_count: {"sm_count": sm_count},
-        text="Nothing is chosen: a thread block takes 32 rows and 32 columns.",
+        text="Nothing is chosen: a thread block takes 64 rows and 32 columns.",
     ),
 )  # fmt: skip

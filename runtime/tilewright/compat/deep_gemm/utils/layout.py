@@ -41,7 +41,9 @@ def get_tma_aligned_size(x: int, element_size: int) -> int:
 
 def get_mn_major_tma_aligned_tensor(sf: torch.Tensor) -> torch.Tensor:
     """float32 scales [..., mn, k] with strides (1, mn rounded up to 4): `sf` itself where it lies so."""
-    if blockwise_scales.lies_m_major(sf):
+    *batch, rows, columns = sf.shape
+    leading = blockwise_scales.leading(rows)
+    if sf.stride()[-2:] == (1, leading) and (not batch or sf.stride(0) == leading * columns):
         return sf
     return _of(tilewright.scale_columns(sf), sf.shape[-2])
 
@@ -99,4 +101,6 @@ def get_k_grouped_mn_major_tma_aligned_packed_ue8m0_tensor(
 
 
 def _of(columns: torch.Tensor, rows: int) -> torch.Tensor:
-    return columns.mT[..., :rows, :]
+    """A view: `columns.mT[..., :rows, :]`, in a third of the time."""
+    *batch, lines, leading = columns.shape
+    return columns.as_strided((*batch, rows, lines), (*columns.stride()[:-2], 1, leading))

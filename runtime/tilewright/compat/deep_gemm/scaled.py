@@ -1,0 +1,169 @@
+"""FP8 products with scales: dense ones, batches in any order, and results with gaps.
+
+An operand is a pair: float8_e4m3fn, and float32 scales, one for 128 of k of a row, or of A's only and one for
+each block of 128x128 of B.
+"""
+
+from __future__ import annotations
+
+import torch
+
+import tilewright
+from tilewright.compat.deep_gemm.scales import Recipe, granularities, of_rows, of_weights
+from tilewright.errors import ArgumentError
+
+Pair = tuple[torch.Tensor, torch.Tensor]
+
+BLOCK = 128
+
+
+def fp8_fp4_gemm_nt(
+    a: Pair,
+    b: Pair,
+    d: torch.Tensor,
+    c: torch.Tensor | None = None,
+    recipe: Recipe | None = None,
+    recipe_a: Recipe | None = None,
+    recipe_b: Recipe | None = None,
+    compiled_dims: str = "nk",
+    disable_ue8m0_cast: bool = False,
+) -> None:
+    """d [m, n] = a [m, k] b [n, k]^T + c; d and c bfloat16 or float32, c may be d.
+
+    Raises ArgumentError: as `tilewright.scaled_gemm`; FP4, blocks of 32, and operands that do not have k
+    contiguous have no kernel on Hopper.
+    """
+    _, of_b = granularities(recipe, recipe_a, recipe_b)
+    tilewright.scaled_gemm(a[0], b[0].mT, of_rows(a[1]), of_weights(b[1], of_b), out=d, c=c)
+
+
+def fp8_fp4_gemm_nn(
+    a: Pair,
+    b: Pair,
+    d: torch.Tensor,
+    c: torch.Tensor | None = None,
+    recipe: Recipe | None = None,
+    recipe_a: Recipe | None = None,
+    recipe_b: Recipe | None = None,
+    compiled_dims: str = "nk",
+    disable_ue8m0_cast: bool = False,
+) -> None:
+    """As `fp8_fp4_gemm_nt`, of b [k, n]."""
+    fp8_fp4_gemm_nt(a, _turned(b), d, c, recipe, recipe_a, recipe_b)
+
+
+def fp8_fp4_gemm_tn(
+    a: Pair,
+    b: Pair,
+    d: torch.Tensor,
+    c: torch.Tensor | None = None,
+    recipe: Recipe | None = None,
+    recipe_a: Recipe | None = None,
+    recipe_b: Recipe | None = None,
+    compiled_dims: str = "mn",
+    disable_ue8m0_cast: bool = False,
+) -> None:
+    """As `fp8_fp4_gemm_nt`, of a [k, m] and b [k, n]."""
+    fp8_fp4_gemm_nt(_turned(a), _turned(b), d, c, recipe, recipe_a, recipe_b)
+
+
+def fp8_fp4_gemm_tt(
+    a: Pair,
+    b: Pair,
+    d: torch.Tensor,
+    c: torch.Tensor | None = None,
+    recipe: Recipe | None = None,
+    recipe_a: Recipe | None = None,
+    recipe_b: Recipe | None = None,
+    compiled_dims: str = "mn",
+    disable_ue8m0_cast: bool = False,
+) -> None:
+    """As `fp8_fp4_gemm_nt`, of a [k, m]."""
+    fp8_fp4_gemm_nt(_turned(a), b, d, c, recipe, recipe_a, recipe_b)
+
+
+fp8_gemm_nt, fp8_gemm_nn = fp8_fp4_gemm_nt, fp8_fp4_gemm_nn
+fp8_gemm_tn, fp8_gemm_tt = fp8_fp4_gemm_tn, fp8_fp4_gemm_tt
+
+
+def fp8_einsum(
+    expr: str,
+    a: Pair,
+    b: Pair,
+    d: torch.Tensor,
+    c: torch.Tensor | None = None,
+    recipe: Recipe = (1, 128, 128),
+) -> None:
+    """d = the contraction `expr` of a and b, plus c.
+
+    Args:
+        expr: `bhr,hdr->bhd` or `bhd,hdr->bhr`, whose scales are those of 128 of the summed letter of a, and
+            of blocks of 128 x 128 of b; or `bhd,bhr->hdr`, whose scales [b / 128, h, .] are of 128 of b.
+        recipe: (1, 128, 128); (1, 1, 128), which the last one wants.
+
+    Raises:
+        ArgumentError: the equation is another, or an operand is wrong.
+    """
+    of_b = granularities(recipe)[1]
+    (x, of_x), (y, of_y) = a, b
+    if expr == "bhr,hdr->bhd":
+        x, of_x, d = x.transpose(0, 1), of_x.transpose(0, 1), d.transpose(0, 1)
+        c = None if c is None else c.transpose(0, 1)
+    elif expr == "bhd,hdr->bhr":
+        x, of_x, d = x.transpose(0, 1), of_x.transpose(0, 1), d.transpose(0, 1)
+        c = None if c is None else c.transpose(0, 1)
+        y, of_y = y.mT, of_y.mT
+    elif expr == "bhd,bhr->hdr":
+        x, of_x, y, of_y = (each.permute(1, 2, 0) for each in (x, of_x, y, of_y))
+    else:
+        known = "bhr,hdr->bhd, bhd,hdr->bhr, bhd,bhr->hdr"
+        raise ArgumentError("expr", f"it is {expr!r}; one of {known} is wanted")
+    x, y = _k_major(x), _k_major(y)
+    tilewright.scaled_gemm(x, y.mT, of_rows(of_x), of_weights(of_y, of_b), out=d, c=c)
+
+
+def fp8_gemm_nt_skip_head_mid(
+    a: Pair,
+    b: Pair,
+    d: torch.Tensor,
+    head_splits: tuple[int, int, int],
+    recipe: Recipe | None = None,
+    compiled_dims: str = "nk",
+    disable_ue8m0_cast: bool = False,
+) -> None:
+    """As `fp8_fp4_gemm_nt`, into a d [m, heads * (left + mid + right)] of b [heads * (left + right), k]: each
+    head's first `left` columns, then a gap of `mid` that is not written, then its `right` ones.
+
+    Raises:
+        ArgumentError: left or right is no multiple of 128 (blocks of b's scales would cross the gap), or the
+            columns of b and d are not those of whole heads.
+    """
+    left, mid, right = head_splits
+    if left % BLOCK or right % BLOCK:
+        message = f"it is {head_splits}; multiples of {BLOCK} beside the gap are wanted"
+        raise ArgumentError("head_splits", message)
+    if granularities(recipe)[1][0] != BLOCK:
+        raise ArgumentError("recipe", f"it is {recipe}; (1, 128, 128) is wanted")
+    n, columns = b[0].shape[0], d.shape[1]
+    heads = n // (left + right)
+    if n % (left + right) or columns != heads * (left + mid + right):
+        message = f"it has {columns} columns, b {n} rows; whole heads of {head_splits} are wanted"
+        raise ArgumentError("d", message)
+    rows = of_rows(a[1])
+    weights = b[0].unflatten(0, (heads, left + right))
+    scales = b[1].unflatten(0, (heads, (left + right) // BLOCK))
+    result = d.unflatten(1, (heads, left + mid + right)).transpose(0, 1)
+    for first, size, to in ((0, left, 0), (left, right, left + mid)):
+        if size:
+            part = scales[:, first // BLOCK : (first + size) // BLOCK]
+            out = result[:, :, to : to + size]
+            tilewright.scaled_gemm(a[0], weights[:, first : first + size].mT, rows, part.mT, out=out)
+
+
+def _turned(pair: Pair) -> Pair:
+    return pair[0].mT, pair[1].mT
+
+
+def _k_major(operand: torch.Tensor) -> torch.Tensor:
+    """[..., rows, k] with k contiguous: FP8's wgmma reads no other. A copy where it lies otherwise."""
+    return operand if operand.stride(-1) == 1 else operand.contiguous()
