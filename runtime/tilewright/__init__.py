@@ -53,7 +53,7 @@ __all__ = [
     "dequantize_fp8_blockwise", "dequantize_mxfp4", "dequantize_mxfp8", "dequantize_nvfp4", "einsum",
     "errors", "gemm", "grouped_gemm_contiguous", "grouped_gemm_masked", "hc_prenorm", "kernels", "mm_mxfp4",
     "mm_mxfp8", "mm_mxfp8_mxfp4", "mm_nvfp4", "plan", "quantize_fp8_blockwise", "quantize_mxfp4",
-    "quantize_mxfp8", "quantize_nvfp4", "reference", "row_shuffle", "scale_columns",
+    "quantize_mxfp8", "quantize_nvfp4", "reduced_gemm", "reference", "row_shuffle", "scale_columns",
     "scale_factors", "scaled_gemm", "tune",
 ]  # fmt: skip
 
