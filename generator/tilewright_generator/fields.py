@@ -110,10 +110,10 @@ def fields_of(family: Family) -> dict[str, Field]:
 
 def _field(field: dataclasses.Field[Any], annotation: Any) -> Field:
     kind = get_args(annotation)[0] if get_args(annotation) else annotation
-    notes = (getattr(extra, "description", None) for extra in get_args(annotation)[1:])
+    notes = (extra for extra in get_args(annotation)[1:] if isinstance(extra, str))
     return Field(
         name=field.name,
-        description=next(filter(None, notes), ""),
+        description=next(notes, ""),  # of `Annotated[bool, "what it means"]`
         required=field.default is dataclasses.MISSING,
         default=field.default,
         # Built when the first value is parsed: most specs leave most fields at their defaults.

@@ -42,15 +42,13 @@ module({{ module }});
 
 @dataclass(frozen=True, slots=True)
 class TinyConfig:
-    arch: Annotated[Literal["sm_90a", "sm_100a"], Field(description="architecture")]
-    dtype: Annotated[Literal["bf16", "f16", "e4m3"], Field(description="operand type")]
-    tile: Annotated[Tile, Field(description="tile of a thread block")]
-    cluster: Annotated[Cluster, Field(description="thread blocks")] = Cluster(1, 1)  # noqa: RUF009 - immutable
-    fast: Annotated[bool, Field(description="fewer bits")] = False
-    stages: Annotated[Literal["auto"] | Annotated[int, Field(ge=2, le=8)], Field(description="depth")] = (
-        "auto"
-    )
-    note: Annotated[str, Field(description="free text, not in the name")] = ""
+    arch: Annotated[Literal["sm_90a", "sm_100a"], "architecture"]
+    dtype: Annotated[Literal["bf16", "f16", "e4m3"], "operand type"]
+    tile: Annotated[Tile, "tile of a thread block"]
+    cluster: Annotated[Cluster, "thread blocks"] = Cluster(1, 1)  # noqa: RUF009 - immutable
+    fast: Annotated[bool, "fewer bits"] = False
+    stages: Annotated[Literal["auto"] | Annotated[int, Field(ge=2, le=8)], "depth"] = "auto"
+    note: Annotated[str, "free text, not in the name"] = ""
 
 
 @rule(HARDWARE, "tile dtype")

@@ -15,24 +15,18 @@ SHARED_MEMORY = dict.fromkeys((90, 100, 103, 110), 232_448) | dict.fromkeys((120
 
 ONE_BLOCK = Cluster(1, 1)
 Clusters = Annotated[
-    Literal["dynamic"] | Cluster,
-    Field(description="thread blocks that share their loads, MxN; dynamic: a run-time argument"),
+    Literal["dynamic"] | Cluster, "thread blocks that share their loads, MxN; dynamic: a run-time argument"
 ]
 Stages = Annotated[
     Literal["auto"] | Annotated[int, Field(ge=2, le=32)],
-    Field(description="depth of the mainloop's pipeline; auto takes what shared memory holds"),
+    "depth of the mainloop's pipeline; auto takes what shared memory holds",
 ]
 Pdl = Annotated[
     bool,
-    Field(
-        description="programmatic dependent launch: set up while the previous kernel of the stream ends. "
-        "Sets both the launch attribute and the compile definition"
-    ),
+    "programmatic dependent launch: set up while the previous kernel of the stream ends. "
+    "Sets both the launch attribute and the compile definition",
 ]
-OwnPdl = Annotated[
-    bool,
-    Field(description="programmatic dependent launch: start while the previous kernel of the stream ends"),
-]
+OwnPdl = Annotated[bool, "programmatic dependent launch: start while the previous kernel of the stream ends"]
 
 
 class Product(Protocol):

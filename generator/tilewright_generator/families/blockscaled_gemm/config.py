@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import Field
-
 from tilewright.types import bits
 from tilewright_generator.families.shared import ONE_BLOCK, Clusters, Pdl, Stages, number
 from tilewright_generator.shapes import Tile
@@ -25,64 +23,45 @@ Output = Literal["bf16", "f16", "f32", "nvfp4", "mxfp8"]
 class BlockscaledGemmConfig:
     """Everything that is decided when a `blockscaled_gemm` kernel is compiled."""
 
-    arch: Annotated[Arch, Field(description="architecture the kernel is compiled for")]
+    arch: Annotated[Arch, "architecture the kernel is compiled for"]
     a: Annotated[
         Operand,
-        Field(
-            description="format of A: nvfp4 is E2M1 in blocks of 16 with E4M3 scales; mxfp4 (E2M1), mxfp8 "
-            "(E4M3) and mxfp8_e5m2 have blocks of 32 with UE8M0 scales"
-        ),
+        "format of A: nvfp4 is E2M1 in blocks of 16 with E4M3 scales; mxfp4 (E2M1), mxfp8 "
+        "(E4M3) and mxfp8_e5m2 have blocks of 32 with UE8M0 scales",
     ]
-    b: Annotated[Operand, Field(description="format of B")]
+    b: Annotated[Operand, "format of B"]
     d: Annotated[
-        Output,
-        Field(
-            description="type of D; nvfp4 and mxfp8 are quantised by the epilogue, which writes their scales"
-        ),
+        Output, "type of D; nvfp4 and mxfp8 are quantised by the epilogue, which writes their scales"
     ]
     tile: Annotated[
         Tile,
-        Field(
-            description="tile of one thread block, MxNxK elements (2sm: two of them share an instruction); "
-            "with swap_ab its M is along the caller's n"
-        ),
+        "tile of one thread block, MxNxK elements (2sm: two of them share an instruction); "
+        "with swap_ab its M is along the caller's n",
     ]
     schedule: Annotated[
         Literal["1sm", "2sm", "cooperative", "pingpong"],
-        Field(
-            description="sm_100, sm_103, sm_110: one SM or a pair issues an MMA. sm_90, sm_12x: warpgroups "
-            "share a tile, or take turns with a tile each"
-        ),
+        "sm_100, sm_103, sm_110: one SM or a pair issues an MMA. sm_90, sm_12x: warpgroups "
+        "share a tile, or take turns with a tile each",
     ]
     c: Annotated[
         Literal["none", "same"],
-        Field(
-            description="no C at all, or one of D's type (bf16 beside a quantised D), unread where beta = 0"
-        ),
+        "no C at all, or one of D's type (bf16 beside a quantised D), unread where beta = 0",
     ] = "none"
     cluster: Clusters = ONE_BLOCK
     scheduler: Annotated[
-        Literal["data_parallel", "stream_k"],
-        Field(description="how tiles are given to thread blocks; stream_k also splits k"),
+        Literal["data_parallel", "stream_k"], "how tiles are given to thread blocks; stream_k also splits k"
     ] = "data_parallel"
     store: Annotated[
         Literal["tma", "direct", "direct_256"],
-        Field(
-            description="how D leaves: through shared memory by TMA, or from registers 16 or 32 bytes at once"
-        ),
+        "how D leaves: through shared memory by TMA, or from registers 16 or 32 bytes at once",
     ] = "tma"
     prefetch: Annotated[
-        Literal["tma", "none"],
-        Field(description="sm_103's tiles of K 768: whether loads are announced to L2 ahead"),
+        Literal["tma", "none"], "sm_103's tiles of K 768: whether loads are announced to L2 ahead"
     ] = "tma"
-    swap_ab: Annotated[
-        bool, Field(description="compute D^T = B A^T, so that a small m meets the instruction's fine N")
-    ] = False
+    swap_ab: Annotated[bool, "compute D^T = B A^T, so that a small m meets the instruction's fine N"] = False
     pdl: Pdl = True
     stages: Stages = "auto"
-    cutlass: Annotated[
-        Literal["4.2", "4.5"], Field(description="the oldest CUTLASS release that compiles the kernel")
-    ] = "4.2"
+    cutlass: Annotated[Literal["4.2", "4.5"], "the oldest CUTLASS release that compiles the kernel"] = "4.2"
 
 
 ULTRA_K = 768  # the tile depth that sm_103's FP4 instructions of K 96 go with

@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import Field
-
 from tilewright_generator.families.shared import ONE_BLOCK, Clusters, Pdl, Stages
 from tilewright_generator.shapes import Tile
 
@@ -23,60 +21,45 @@ Accumulator = Literal["f32", "s32"]
 class GemmConfig:
     """Everything that is decided when a `gemm` kernel is compiled."""
 
-    arch: Annotated[Arch, Field(description="architecture the kernel is compiled for")]
-    a: Annotated[Operand, Field(description="type of A; tf32 reads f32 tensors")]
-    b: Annotated[Operand, Field(description="type of B; tf32 reads f32 tensors")]
+    arch: Annotated[Arch, "architecture the kernel is compiled for"]
+    a: Annotated[Operand, "type of A; tf32 reads f32 tensors"]
+    b: Annotated[Operand, "type of B; tf32 reads f32 tensors"]
     d: Annotated[
         Output,
-        Field(
-            description="type of D; with a CUTLASS mainloop of C and the bias too, which a lean one takes in "
-            "bf16, f16 or f32, as a call gives them"
-        ),
+        "type of D; with a CUTLASS mainloop of C and the bias too, which a lean one takes in "
+        "bf16, f16 or f32, as a call gives them",
     ]
     tile: Annotated[
-        Tile,
-        Field(
-            description="tile of one thread block, MxNxK elements; with swap_ab its M is along the caller's n"
-        ),
+        Tile, "tile of one thread block, MxNxK elements; with swap_ab its M is along the caller's n"
     ]
     mainloop: Annotated[
         Literal["cutlass", "lean"],
-        Field(
-            description="CUTLASS's collectives; or a mainloop of ours, which compiles in a second or two, "
-            "takes tiles N in steps of 8, and leaves clusters and the splitting of k to run time"
-        ),
+        "CUTLASS's collectives; or a mainloop of ours, which compiles in a second or two, "
+        "takes tiles N in steps of 8, and leaves clusters and the splitting of k to run time",
     ] = "cutlass"
-    acc: Annotated[Accumulator, Field(description="type in which products are summed")] = "f32"
-    c: Annotated[
-        Literal["same", "none"],
-        Field(description="C, which beta = 0 leaves unread; or no C at all"),
-    ] = "same"
+    acc: Annotated[Accumulator, "type in which products are summed"] = "f32"
+    c: Annotated[Literal["same", "none"], "C, which beta = 0 leaves unread; or no C at all"] = "same"
     layout: Annotated[
         Literal["tn", "tt", "nn", "nt"],
-        Field(
-            description="layouts of A and B as BLAS writes them: A is t where k is contiguous (row-major), "
-            "B is n where k is contiguous (column-major)"
-        ),
+        "layouts of A and B as BLAS writes them: A is t where k is contiguous (row-major), "
+        "B is n where k is contiguous (column-major)",
     ] = "tn"
     cluster: Clusters = ONE_BLOCK
     schedule: Annotated[
         Literal["cooperative", "pingpong"],
-        Field(description="two consumer warpgroups share a tile, or take turns with a tile each"),
+        "two consumer warpgroups share a tile, or take turns with a tile each",
     ] = "cooperative"
     scheduler: Annotated[
         Literal["data_parallel", "stream_k"],
-        Field(description="how tiles are given to persistent thread blocks; stream_k also splits k"),
+        "how tiles are given to persistent thread blocks; stream_k also splits k",
     ] = "data_parallel"
-    fast_accum: Annotated[
-        bool, Field(description="FP8 sums stay in the tensor core, which keeps about 14 bits of them")
-    ] = False
-    swap_ab: Annotated[
-        bool, Field(description="compute D^T = B^T A^T, so that a small m meets the instruction's fine N")
-    ] = False
-    bias: Annotated[bool, Field(description="add bias[n]; a call may leave it out")] = False
+    fast_accum: Annotated[bool, "FP8 sums stay in the tensor core, which keeps about 14 bits of them"] = False
+    swap_ab: Annotated[bool, "compute D^T = B^T A^T, so that a small m meets the instruction's fine N"] = (
+        False
+    )
+    bias: Annotated[bool, "add bias[n]; a call may leave it out"] = False
     activation: Annotated[
-        Literal["none", "relu", "gelu", "silu"],
-        Field(description="applied last; gelu is the exact one (erf)"),
+        Literal["none", "relu", "gelu", "silu"], "applied last; gelu is the exact one (erf)"
     ] = "none"
     pdl: Pdl = True
     stages: Stages = "auto"

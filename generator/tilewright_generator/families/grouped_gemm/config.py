@@ -18,49 +18,36 @@ class GroupedGemmConfig:
     """Everything that is decided when a `grouped_gemm` kernel is compiled. How rows are grouped, clusters
     and splits of k are run-time arguments."""
 
-    arch: Annotated[Literal["sm_90a"], Field(description="architecture the kernel is compiled for")]
-    a: Annotated[Literal["e4m3", "bf16"], Field(description="type of A")]
-    b: Annotated[Literal["e4m3", "bf16"], Field(description="type of B")]
-    d: Annotated[Literal["bf16", "f32"], Field(description="type of D, and of C where there is one")]
+    arch: Annotated[Literal["sm_90a"], "architecture the kernel is compiled for"]
+    a: Annotated[Literal["e4m3", "bf16"], "type of A"]
+    b: Annotated[Literal["e4m3", "bf16"], "type of B"]
+    d: Annotated[Literal["bf16", "f32"], "type of D, and of C where there is one"]
     scales: Annotated[
         Literal["none", "128x128", "1x128"],
-        Field(
-            description="what of B shares an F32 scale factor: blocks of 128 of n and k, or 128 of k of each "
-            "n; of A it is 128 of k of each m. 16-bit operands have none"
-        ),
+        "what of B shares an F32 scale factor: blocks of 128 of n and k, or 128 of k of each "
+        "n; of A it is 128 of k of each m. 16-bit operands have none",
     ]
     tile: Annotated[
-        Tile,
-        Field(
-            description="tile of one thread block, MxNxK elements; with swap_ab its M is along the caller's n"
-        ),
+        Tile, "tile of one thread block, MxNxK elements; with swap_ab its M is along the caller's n"
     ]
-    swap_ab: Annotated[
-        bool, Field(description="compute D^T = B^T A^T, so that a small m meets the instruction's fine N")
-    ] = False
+    swap_ab: Annotated[bool, "compute D^T = B^T A^T, so that a small m meets the instruction's fine N"] = (
+        False
+    )
     promotion: Annotated[
         Literal["after", "in_turn", "overlapped", "halves"],
-        Field(
-            description="sums of 128 of k are scaled and added up when they are done; or so, by two "
-            "warpgroups in turn; or while those of the next 128 are computed, in other registers; or those "
-            "of one half of the columns while the other half's are computed"
-        ),
+        "sums of 128 of k are scaled and added up when they are done; or so, by two "
+        "warpgroups in turn; or while those of the next 128 are computed, in other registers; or those "
+        "of one half of the columns while the other half's are computed",
     ] = "after"
     store_buffers: Annotated[
-        Literal[1, 2],
-        Field(
-            description="pieces of D that a warpgroup has on their way to memory; 1 leaves room for stages"
-        ),
+        Literal[1, 2], "pieces of D that a warpgroup has on their way to memory; 1 leaves room for stages"
     ] = 2
     pdl: Annotated[
-        bool,
-        Field(
-            description="programmatic dependent launch: set up while the previous kernel of the stream ends"
-        ),
+        bool, "programmatic dependent launch: set up while the previous kernel of the stream ends"
     ] = True
     stages: Annotated[
         Literal["auto"] | Annotated[int, Field(ge=2, le=16)],
-        Field(description="depth of the mainloop's pipeline; auto takes what shared memory holds"),
+        "depth of the mainloop's pipeline; auto takes what shared memory holds",
     ] = "auto"
 
 

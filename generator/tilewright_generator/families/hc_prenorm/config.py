@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import Field
-
 from tilewright_generator.families.shared import BARRIER, SHARED_MEMORY, Memory, OwnPdl, Stages, number
 from tilewright_generator.shapes import Tile
 
@@ -22,21 +20,15 @@ _MOST_STAGES = 16  # more in flight than any load takes
 class PrenormConfig:
     """Everything that is decided when an `hc_prenorm` kernel is compiled."""
 
-    arch: Annotated[Arch, Field(description="architecture the kernel is compiled for")]
-    tile: Annotated[
-        Tile,
-        Field(description="tile of one thread block, MxNx64 elements; N, a multiple of 8, holds all of n"),
-    ]
+    arch: Annotated[Arch, "architecture the kernel is compiled for"]
+    tile: Annotated[Tile, "tile of one thread block, MxNx64 elements; N, a multiple of 8, holds all of n"]
     mma: Annotated[
         Literal["wgmma", "sync"],
-        Field(
-            description="wgmma, which reads B from shared memory, sm_90a alone; or mma.sync, for any "
-            "architecture, whose warps read B each for themselves"
-        ),
+        "wgmma, which reads B from shared memory, sm_90a alone; or mma.sync, for any "
+        "architecture, whose warps read B each for themselves",
     ] = "sync"
     warp_rows: Annotated[
-        Literal[16, 32, 64],
-        Field(description="rows of a warp: more share what it reads of B; of wgmma it is 16"),
+        Literal[16, 32, 64], "rows of a warp: more share what it reads of B; of wgmma it is 16"
     ] = 16
     stages: Stages = "auto"
     pdl: OwnPdl = True

@@ -22,49 +22,34 @@ Type = Literal["bf16", "f16", "f32", "e4m3"]
 class QuantizeConfig:
     """Everything that is decided when a `quantize` kernel is compiled."""
 
-    arch: Annotated[Arch, Field(description="architecture the kernel is compiled for")]
+    arch: Annotated[Arch, "architecture the kernel is compiled for"]
     format: Annotated[
         Format,
-        Field(
-            description="nvfp4 is E2M1 in blocks of 16 with E4M3 scales; mxfp4 (E2M1), mxfp8 (E4M3) and "
-            "mxfp8_e5m2 have blocks of 32 with UE8M0 scales; fp8_1x128 and fp8_128x128 are E4M3 with FP32 "
-            "scales, or UE8M0 packed four to a word, as the launch says"
-        ),
+        "nvfp4 is E2M1 in blocks of 16 with E4M3 scales; mxfp4 (E2M1), mxfp8 (E4M3) and "
+        "mxfp8_e5m2 have blocks of 32 with UE8M0 scales; fp8_1x128 and fp8_128x128 are E4M3 with FP32 "
+        "scales, or UE8M0 packed four to a word, as the launch says",
     ]
-    x: Annotated[Type, Field(description="type of x, which is quantised; dequantize: of the result")]
-    direction: Annotated[
-        Literal["quantize", "dequantize"], Field(description="from x to data and scales, or back")
-    ] = "quantize"
+    x: Annotated[Type, "type of x, which is quantised; dequantize: of the result"]
+    direction: Annotated[Literal["quantize", "dequantize"], "from x to data and scales, or back"] = "quantize"
     variant: Annotated[
         Literal["vector", "tma"],
-        Field(
-            description="threads load what they quantise, 16 bytes at once; or one warp keeps a ring of "
-            "stages full by bulk copies, and the others quantise from shared memory"
-        ),
+        "threads load what they quantise, 16 bytes at once; or one warp keeps a ring of "
+        "stages full by bulk copies, and the others quantise from shared memory",
     ] = "vector"
     arithmetic: Annotated[
-        Literal["exact", "fast"],
-        Field(description="IEEE division, bit for bit the reference's; or approximate reciprocals"),
+        Literal["exact", "fast"], "IEEE division, bit for bit the reference's; or approximate reciprocals"
     ] = "exact"
     fusion: Annotated[
         Literal["none", "silu_mul", "rmsnorm"],
-        Field(
-            description="what comes before: silu(x[:, :k]) * x[:, k:], or x * rsqrt(mean(x^2) + eps) * weight"
-        ),
+        "what comes before: silu(x[:, :k]) * x[:, k:], or x * rsqrt(mean(x^2) + eps) * weight",
     ] = "none"
     threads: Annotated[
         int,
-        Field(
-            ge=32,
-            le=1024,
-            multiple_of=32,
-            description="threads of a thread block that quantise: 128, 256 or 512; tma: 256, 512 or 768. "
-            "Each warp takes four rows at a time",
-        ),
+        Field(ge=32, le=1024, multiple_of=32),
+        "threads of a thread block that quantise: 128, 256 or 512; tma: 256, 512 or 768. "
+        "Each warp takes four rows at a time",
     ] = 256
-    stages: Annotated[
-        int, Field(ge=1, le=16, description="depth of the tma variant's ring, 2 or more; 1 for vector")
-    ] = 1
+    stages: Annotated[int, Field(ge=1, le=16), "depth of the tma variant's ring, 2 or more; 1 for vector"] = 1
     pdl: OwnPdl = True
 
 

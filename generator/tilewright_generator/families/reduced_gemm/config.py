@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import Field
-
 from tilewright_generator.families.shared import BARRIER, SHARED_MEMORY, Memory, OwnPdl
 from tilewright_generator.shapes import Tile
 
@@ -19,11 +17,9 @@ K = 64  # elements of 16 bits in the 128 bytes of a row of a box
 class ReducedConfig:
     """Everything that is decided when a `reduced_gemm` kernel is compiled."""
 
-    arch: Annotated[Arch, Field(description="architecture the kernel is compiled for")]
-    a: Annotated[
-        Literal["bf16", "f16"], Field(description="type of A and B, and of D and C unless they are f32")
-    ]
-    tile: Annotated[Tile, Field(description="tile of one thread block, MxNx64 elements")]
+    arch: Annotated[Arch, "architecture the kernel is compiled for"]
+    a: Annotated[Literal["bf16", "f16"], "type of A and B, and of D and C unless they are f32"]
+    tile: Annotated[Tile, "tile of one thread block, MxNx64 elements"]
     pdl: OwnPdl = True
 
 

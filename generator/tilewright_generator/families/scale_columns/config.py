@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import Field
-
 from tilewright_generator.families.shared import OwnPdl
 
 Arch = Literal["sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_110f", "sm_120a", "sm_120f", "sm_121a"]
@@ -16,5 +14,5 @@ Arch = Literal["sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_110f", "sm_120a", 
 class ScaleColumnsConfig:
     """Everything that is decided when a `scale_columns` kernel is compiled."""
 
-    arch: Annotated[Arch, Field(description="architecture the kernel is compiled for")]
+    arch: Annotated[Arch, "architecture the kernel is compiled for"]
     pdl: OwnPdl = True
