@@ -18,6 +18,7 @@ from tilewright.build.store import UNIT_DISK_BYTES, Store
 from tilewright.context import Context
 from tilewright.device import B200, H200, THOR
 from tilewright.doctor import machine
+from tilewright.ops.families import family_of
 from tilewright.registry import Registry
 from tilewright_generator import cli
 
@@ -190,22 +191,29 @@ class _Usage:
 
 def test_modules_and_what_would_run(say: Say, gpu_here: None, monkeypatch: pytest.MonkeyPatch) -> None:
     found = texts(say("modules"))
-    assert "ok: host_gemm: 8 kernels, 8 built, 8 run on NVIDIA H200 -> " in found
+    assert "ok: host_gemm: 11 kernels, 11 built, 11 run on NVIDIA H200 -> " in found
     assert "ok: host_blockscaled: 14 kernels, 14 built, 0 run on NVIDIA H200 -> " in found
     assert "problem: no kernel runs on NVIDIA Thor -> Add a spec with `arch: sm_110a`" in texts(
         say("modules", THOR)
     )
-    blockscaled, gemm, quantize = say("would run")
-    assert quantize.text.startswith("quantize 64x4096 bf16 -> nvfp4")
+
+    def of(family: str, **more: Any) -> doctor.Finding:
+        """What is said of the family's usual problem."""
+        words = family_of(family).words
+        problem = str(words.make(words.example, {}))
+        return next(one for one in say("would run", **more) if one.text.startswith(problem))
+
+    gemm, blockscaled = of("gemm"), of("blockscaled_gemm")
+    assert of("quantize").text.startswith("quantize 64x4096 bf16 -> nvfp4")
     assert gemm.level == doctor.OK
     assert gemm.text.endswith(", by model, built")
     assert blockscaled.level == doctor.WARNING
     assert "no blockscaled_gemm kernel runs on NVIDIA H200" in blockscaled.text
     absent = ("host_bf16_tn", "host_bf16_tn_relu", "host_bf16_tn_streamk")
-    assert "not built: the first call compiles it" in say("would run", lacking=absent)[1].text
-    assert say("would run", lacking=absent)[1].mend.startswith("`tilewright build --filter host_bf16_tn")
+    assert "not built: the first call compiles it" in of("gemm", lacking=absent).text
+    assert of("gemm", lacking=absent).mend.startswith("`tilewright build --filter host_bf16_tn")
     monkeypatch.setenv("TILEWRIGHT_JIT", "0")
-    assert say("would run", lacking=absent)[1].level == doctor.PROBLEM
+    assert of("gemm", lacking=absent).level == doctor.PROBLEM
 
 
 def test_tuned_files_that_are_not_in_force(say: Say, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
