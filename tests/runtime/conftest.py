@@ -29,7 +29,8 @@ from tilewright.device import B300
 from tilewright.table import KernelRecord
 
 _NEED_TORCH = [
-    "test_binding.py", "test_measuring.py", "test_blockscaled_arguments.py", "test_blockscaled_op.py",
+    "test_binding.py", "test_checks.py", "test_measuring.py", "test_blockscaled_arguments.py",
+    "test_blockscaled_op.py",
     "test_blockscaled_reference.py", "test_deep_gemm.py", "test_einsum.py", "test_gemm_op.py",
     "test_grouped_gemm.py",
     "test_prenorm_op.py", "test_prepared.py", "test_quantize_arguments.py",

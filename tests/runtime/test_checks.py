@@ -1,0 +1,201 @@
+"""What follows from a declaration of an op's arguments: types, extents, results, copies; of an op made up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+import torch
+
+from tilewright import context as contexts
+from tilewright.context import Context
+from tilewright.device import H200
+from tilewright.errors import AlignmentError, ArgumentError, ArgumentTypeError
+from tilewright.interface.checks import check
+from tilewright.interface.copies import copy_of
+from tilewright.interface.declaration import Combinations, Interface, Matrix, Packed
+from tilewright.interface.op import Op, Values
+from tilewright.interface.placement import Arguments, as_it_lies
+from tilewright.interface.signature import parameters
+from tilewright.ops.common.tactics import MATRIX_TACTIC
+from tilewright.ops.common.words import Choice, Extent, Flag, Types, Words
+
+BF16, FP4 = torch.bfloat16, torch.float4_e2m1fn_x2
+
+
+@dataclass(frozen=True)
+class Problem:
+    """out[parts,m,n] of a[m,k], b[groups,k,n] and the scale factors of 128 columns of b."""
+
+    m: int
+    n: int
+    k: int
+    groups: int
+    parts: int
+    a: str = "bf16"
+    b: str = "bf16"
+    d: str = "bf16"
+    grouped: bool = True
+    bias: bool = False
+    order: str = "up"
+
+    @property
+    def blocks(self) -> int:
+        return -(-self.k // 128)
+
+
+EXTENTS = ("m", "n", "k", "groups", "parts")
+ORDERS = {"bf16": ("up", "down"), "nvfp4": ("up",)}
+LEGAL = {("bf16", "bf16"): ("bf16", "f32"), ("nvfp4", "nvfp4"): ("bf16",)}
+INTERFACE = Interface(
+    words=Words(
+        "made_up", "", Problem, tuple(Extent(name, "", usual=1) for name in EXTENTS),
+        Types("--dtype", "bf16", {}, "", ""),
+        (Flag("grouped", ""), Choice("order", "", lambda fields: ORDERS[fields["a"]])),
+    ),
+    text="",
+    types=Combinations(("a", "b"), LEGAL),
+    operands=(
+        Matrix("a", "", rows="m", columns="k", type="a", raw=True),
+        Matrix(
+            "b", "", rows="k", columns="n", type="b", raw=True, contiguous="rows",
+            batch=lambda problem: "groups" if problem.grouped else "",
+        ),
+        Packed("scales", "", type="f32", of="b", shape=lambda problem: (problem.blocks, problem.n)),
+        Packed("bias", "", extents=("n",), type="d"),
+        Matrix("out", "", rows="m", columns="n", batch="parts", type="d", written=True),
+    ),
+    tactic=MATRIX_TACTIC,
+)  # fmt: skip
+
+
+def made_up(  # noqa: PLR0917 (an op's arguments)
+    a: torch.Tensor,
+    b: torch.Tensor,
+    scales: torch.Tensor,
+    bias: torch.Tensor | None = None,
+    parts: int = 2,
+    grouped: bool = True,
+    order: str = "up",
+    out_dtype: torch.dtype | None = None,
+    out: torch.Tensor | None = None,
+) -> torch.Tensor:
+    raise NotImplementedError
+
+
+class MadeUp(Op):
+    interface = INTERFACE
+    name = "made_up"
+    parameters = parameters(made_up)
+
+    def fields(self, values: Values) -> Mapping[str, Any]:
+        return {"grouped": values["grouped"]}
+
+    def rules(self, values: Values, problem: Any) -> None:
+        if problem.m == 13:
+            raise ArgumentError("a", "13 rows are too many")
+
+
+OP = MadeUp()
+CALL: dict[str, Any] = {
+    "a": torch.zeros(16, 256, dtype=BF16),
+    "b": torch.zeros(3, 40, 256, dtype=BF16).mT,
+    "scales": torch.zeros(3, 2, 40),
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def described() -> Iterator[Context]:
+    with contexts.use(Context(described=H200)) as context:
+        yield context
+
+
+def checked(**changes: Any) -> Arguments:
+    return check(OP, contexts.current(), OP.defaults() | CALL | changes)
+
+
+def test_extents_types_and_results_are_read() -> None:
+    found = checked(bias=torch.zeros(40, dtype=BF16))
+    assert found.problem == Problem(16, 40, 256, 3, 2, bias=True)
+    assert found.results == (((2, 16, 40), BF16),)
+    assert (found.matrices["b"].rows, found.matrices["b"].columns, found.matrices["b"].batch) == (256, 40, 3)
+    assert checked(out_dtype=torch.float32, parts=5).results == (((5, 16, 40), torch.float32),)
+    out = torch.zeros(2, 16, 40)
+    assert checked(out=out).problem.d == "f32"
+
+
+def test_a_matrix_has_a_batch_where_the_problem_says_so() -> None:
+    found = checked(grouped=False, b=CALL["b"][0], scales=torch.zeros(2, 40))
+    assert (found.problem.groups, found.problem.grouped) == (1, False)
+    with pytest.raises(ArgumentError, match=r"b: its shape is .*; two dimensions are wanted"):
+        checked(grouped=False)
+    with pytest.raises(ArgumentError, match=r"b: its shape is .*; three dimensions, the batch first"):
+        checked(b=CALL["b"][0])
+
+
+@pytest.mark.parametrize("dtype", [FP4, torch.uint8])
+def test_two_elements_of_fp4_share_a_byte_along_the_contiguous_dimension(dtype: torch.dtype) -> None:
+    a = torch.zeros(16, 128, dtype=torch.uint8).view(dtype)
+    b = torch.zeros(3, 40, 128, dtype=torch.uint8).mT.view(dtype)
+    found = checked(a=a, b=b)
+    assert (found.problem.a, found.problem.k) == ("nvfp4", 256)
+    view = found.matrices["b"]
+    assert (view.rows, view.column_stride, view.batch_stride) == (256, 256, 40 * 256)
+    with pytest.raises(ArgumentError, match=r"k of 128, and a's \[16, 128\], k of 256; k of 256 is wanted"):
+        checked(a=a, b=b[:, :64])
+
+
+WRONG: list[tuple[str, type[ArgumentError], dict[str, Any]]] = [
+    ("a: its dtype is torch.float16; one of bfloat16, float4_e2m1fn_x2, uint8", ArgumentTypeError,
+     {"a": CALL["a"].half()}),
+    ("b: a is torch.bfloat16 and b is torch.uint8; one of bf16 x bf16", ArgumentTypeError,
+     {"b": torch.zeros(3, 40, 128, dtype=torch.uint8).mT}),
+    (r"b: its strides are \(.*\); contiguous columns are wanted: the transpose of a row-major \[n, k\]",
+     ArgumentError, {"b": CALL["b"].contiguous()}),
+    (r"scales: its shape is \[3, 40\]; 240 elements, as of \[3, 2, 40\]", ArgumentError,
+     {"scales": torch.zeros(3, 40)}),
+    (r"bias: its shape is \[16\]; \[40\] is wanted", ArgumentError, {"bias": torch.zeros(16, dtype=BF16)}),
+    ("bias: its dtype is torch.float32; bfloat16 is wanted", ArgumentTypeError, {"bias": torch.zeros(40)}),
+    (r"out: its shape is \[16, 40\]; \[2, 16, 40\]", ArgumentError, {"out": torch.zeros(16, 40)}),
+    ("out_dtype: it is torch.float16; one of bfloat16, float32 is wanted for bf16 x bf16", ArgumentTypeError,
+     {"out_dtype": torch.float16}),
+    ("order: it is 'left'; one of up, down", ArgumentError, {"order": "left"}),
+    ("grouped: it is a str; True or False", ArgumentTypeError, {"grouped": "yes"}),
+    ("a: 13 rows are too many", ArgumentError, {"a": CALL["a"][:13]}),
+    ("a: it requires a gradient", ArgumentError, {"a": torch.zeros(16, 256, requires_grad=True)}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("message", "error", "change"), WRONG, ids=[one[0][:30] for one in WRONG])
+def test_what_is_not_as_declared(message: str, error: type[ArgumentError], change: dict[str, Any]) -> None:
+    with pytest.raises(error, match=f"^{message}"):
+        checked(**change)
+
+
+def test_an_op_copies_nothing_unless_it_says_so() -> None:
+    lies = checked()
+    assert as_it_lies(INTERFACE, lies, {}).copies == frozenset()
+    with pytest.raises(AlignmentError, match="a: its address is not a multiple of 16 bytes"):
+        as_it_lies(INTERFACE, lies, {"a": 8})
+    wide = checked(a=torch.zeros(16, 260, dtype=BF16)[:, :256])
+    with pytest.raises(AlignmentError, match=r"a: .*leading dimension 260 is not a multiple of 8"):
+        as_it_lies(INTERFACE, wide, {})
+
+
+def test_a_problem_without_tensors_has_matrices_without_gaps() -> None:
+    problem = Problem(16, 40, 256, 3, 2)
+    found = Arguments.dense(INTERFACE, problem)
+    assert set(found.matrices) == {"a", "b"}
+    assert found.matrices["b"] == checked().matrices["b"]
+
+
+def test_copies_are_padded_with_zeros() -> None:
+    larger = replace(checked().problem, k=264, n=48)
+    copy = copy_of(INTERFACE.operand("b"), torch.ones(3, 40, 256, dtype=BF16).mT, larger)
+    assert (copy.shape, copy.stride(-2)) == ((3, 264, 48), 1)
+    assert copy[:, :256, :40].eq(1).all()
+    assert copy.sum() == 3 * 256 * 40
+    bias = copy_of(INTERFACE.operand("bias"), torch.ones(40), larger)
+    assert (bias.shape, bias.sum()) == ((48,), 40)
