@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tilewright.ops.gemm.einsum import einsum as einsum
     from tilewright.ops.gemm.op import gemm as gemm
     from tilewright.ops.grouped_gemm.op import grouped_gemm_contiguous as grouped_gemm_contiguous
+    from tilewright.ops.grouped_gemm.op import grouped_gemm_k as grouped_gemm_k
     from tilewright.ops.grouped_gemm.op import grouped_gemm_masked as grouped_gemm_masked
     from tilewright.ops.grouped_gemm.op import scaled_gemm as scaled_gemm
     from tilewright.ops.hc_prenorm.op import hc_prenorm as hc_prenorm
@@ -51,10 +52,10 @@ if TYPE_CHECKING:
 __all__ = [
     "Context", "DeviceProperties", "Registry", "TilewrightError", "blockwise_scales",
     "dequantize_fp8_blockwise", "dequantize_mxfp4", "dequantize_mxfp8", "dequantize_nvfp4", "einsum",
-    "errors", "gemm", "grouped_gemm_contiguous", "grouped_gemm_masked", "hc_prenorm", "kernels", "mm_mxfp4",
-    "mm_mxfp8", "mm_mxfp8_mxfp4", "mm_nvfp4", "plan", "quantize_fp8_blockwise", "quantize_mxfp4",
-    "quantize_mxfp8", "quantize_nvfp4", "reduced_gemm", "reference", "row_shuffle", "scale_columns",
-    "scale_factors", "scaled_gemm", "tune",
+    "errors", "gemm", "grouped_gemm_contiguous", "grouped_gemm_k", "grouped_gemm_masked", "hc_prenorm",
+    "kernels", "mm_mxfp4", "mm_mxfp8", "mm_mxfp8_mxfp4", "mm_nvfp4", "plan", "quantize_fp8_blockwise",
+    "quantize_mxfp4", "quantize_mxfp8", "quantize_nvfp4", "reduced_gemm", "reference", "row_shuffle",
+    "scale_columns", "scale_factors", "scaled_gemm", "tune",
 ]  # fmt: skip
 
 if _log := os.environ.get("TILEWRIGHT_LOG"):

@@ -85,7 +85,7 @@ def test_matrices_of_a_batch(kernel: KernelRecord, c: bool) -> None:
         check(operands, tactic)
 
 
-@pytest.mark.parametrize("row_alignment", [1, 32, 64, 128])
+@pytest.mark.parametrize("row_alignment", [4, 32, 64, 128])
 @pytest.mark.parametrize("grouping", ["row_index", "ends"])
 def test_rows_of_groups(kernel: KernelRecord, grouping: str, row_alignment: int) -> None:
     problem = of(kernel, m=1100, groups=5, grouping=grouping, row_alignment=row_alignment)
@@ -121,8 +121,8 @@ def test_rows_in_any_order(kernel: KernelRecord) -> None:
 @pytest.mark.parametrize("groups", [1, 31, 32, 33, 512])
 @pytest.mark.parametrize("grouping", ["row_index", "ends", "rows_valid"])
 def test_few_and_many_groups(kernel: KernelRecord, grouping: str, groups: int) -> None:
-    m = 7 if grouping == "rows_valid" else 7 * groups
-    operands = made(of(kernel, m=m, n=136, k=272, groups=groups, grouping=grouping, row_alignment=1))
+    m = 7 if grouping == "rows_valid" else 8 * groups
+    operands = made(of(kernel, m=m, n=136, k=272, groups=groups, grouping=grouping, row_alignment=4))
     if grouping == "rows_valid":
         operands.layout["rows_valid"].random_(0, 8)
     spoil(operands)
@@ -130,7 +130,7 @@ def test_few_and_many_groups(kernel: KernelRecord, grouping: str, groups: int) -
 
 
 @pytest.mark.parametrize("edge", EDGES, ids=str)
-@pytest.mark.parametrize("row_alignment", [1, 128])
+@pytest.mark.parametrize("row_alignment", [4, 128])
 def test_edges(kernel: KernelRecord, edge: dict[str, Any], row_alignment: int) -> None:
     ends, start = [], 0
     for rows in edge["rows"]:
@@ -153,6 +153,45 @@ def test_edges(kernel: KernelRecord, edge: dict[str, Any], row_alignment: int) -
     index.layout = {"group_of_row": operands.groups()}
     index.out.fill_(MARK)
     check(index, Tactic(kernel.name))
+
+
+@pytest.mark.parametrize("c", ["none", "other", "out"])
+def test_parts_of_k(kernel: KernelRecord, c: str) -> None:
+    problem = of(kernel, k=1664, groups=7, grouping="k_sizes", c=c != "none")
+    if reason := family.FAMILY.misfit(kernel, problem):
+        pytest.skip(reason)
+    operands = made(problem)
+    sizes = operands.layout["group_k"]
+    for given in ([128, 0, 512, 0, 0, 896, 128], [0, 0, 0, 1664, 0, 0, 0], [256] * 6 + [128]):
+        sizes.copy_(torch.tensor(given))
+        for tactic in tactics(kernel, problem):
+            operands.out.fill_(MARK)
+            if c == "out":
+                operands.c = operands.out.clone()
+                before = operands.c
+                operands.out.copy_(before)
+                operands.c = operands.out
+                operands.call(tactic)
+                operands.c = before
+            else:
+                operands.call(tactic)
+            operands.check()
+
+
+def test_a_graph_of_parts_is_replayed_with_others(kernel: KernelRecord) -> None:
+    problem = of(kernel, k=1664, groups=4, grouping="k_sizes")
+    if reason := family.FAMILY.misfit(kernel, problem):
+        pytest.skip(reason)
+    operands = made(problem)
+    operands.call(Tactic(kernel.name))
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        operands.call(Tactic(kernel.name))
+    for given in ([0, 640, 0, 1024], [1280, 128, 128, 128]):
+        operands.layout["group_k"].copy_(torch.tensor(given))
+        operands.out.fill_(MARK)
+        graph.replay()
+        operands.check()
 
 
 def test_nothing_counts(kernel: KernelRecord) -> None:

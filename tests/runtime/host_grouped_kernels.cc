@@ -24,8 +24,7 @@ double load(Bf16 value) {
 double load(float value) { return value; }
 double load(E4m3 value) {
   int const exponent = value.bits >> 3 & 15, mantissa = value.bits & 7;
-  double const magnitude =
-      exponent == 0 ? std::ldexp(mantissa, -9) : std::ldexp(8 + mantissa, exponent - 10);
+  double const magnitude = exponent == 0 ? std::ldexp(mantissa, -9) : std::ldexp(8 + mantissa, exponent - 10);
   double const known = exponent == 15 && mantissa == 7 ? NAN : magnitude;
   return value.bits & 128 ? -known : known;
 }
@@ -67,9 +66,38 @@ double scale_b(Args const& args, int group, int block, int column) {
   return args.scale_b[group * args.batch_stride_scale_b + at];
 }
 
+// Parts of k: each group's memory follows that of the one before it.
+template <class Input, class Output>
+void multiply_parts(Args const& args) {
+  auto const* c = static_cast<Output const*>(args.c);
+  auto* d = static_cast<Output*>(args.d);
+  int64_t start = 0;
+  for (int64_t g = 0; g < args.groups; ++g) {
+    int64_t const k = args.group_k[g];
+    auto const* a = static_cast<Input const*>(args.a) + start * args.m;
+    auto const* b = static_cast<Input const*>(args.b) + start * args.n;
+    for (int64_t i = 0; i < args.m; ++i) {
+      for (int64_t j = 0; j < args.n; ++j) {
+        double sum = c != nullptr ? load(c[g * args.batch_stride_c + i * args.ld_c + j]) : 0;
+        for (int64_t p = 0; p < k; ++p) {
+          int64_t const block = (start + p) / 128;
+          sum += load(a[i * k + p]) * args.scale_a[block * args.ld_scale_a + i] * load(b[j * k + p]) *
+                 args.scale_b[block * args.ld_scale_b + j];
+        }
+        store(d[g * args.batch_stride_d + i * args.ld_d + j], sum);
+      }
+    }
+    start += k;
+  }
+}
+
 template <class Input, class Output, int kColumnsOfScale>
 int32_t launch(void const* opaque, void*, void*) {
   auto const& args = *static_cast<Args const*>(opaque);
+  if (args.grouping == TILEWRIGHT_GROUPING_K_SIZES) {
+    multiply_parts<Input, Output>(args);
+    return TILEWRIGHT_OK;
+  }
   auto const* a = static_cast<Input const*>(args.a);
   auto const* b = static_cast<Input const*>(args.b);
   auto const* c = static_cast<Output const*>(args.c);
@@ -110,10 +138,11 @@ int64_t workspace_bytes(void const*) { return 0; }
 
 }  // namespace
 
-#define HOST_KERNEL(NAME, ...)                                                                             \
-  extern "C" __attribute__((visibility("default"))) tilewright_kernel const tilewright_##NAME = {          \
-      TILEWRIGHT_ABI_VERSION, sizeof(Args), 384, 100000, #NAME, &can_implement, &workspace_bytes,          \
-      &launch<__VA_ARGS__>};
+#define HOST_KERNEL(NAME, ...)                                                             \
+  extern "C"                                                                               \
+      __attribute__((visibility("default"))) tilewright_kernel const tilewright_##NAME = { \
+          TILEWRIGHT_ABI_VERSION, sizeof(Args),        384, 100000, #NAME, &can_implement, \
+          &workspace_bytes,       &launch<__VA_ARGS__>};
 
 HOST_KERNEL(host_fp8_blocks, E4m3, Bf16, 128)
 HOST_KERNEL(host_fp8_blocks_f32, E4m3, float, 128)

@@ -44,6 +44,17 @@ def test_every_grouping_is_what_the_definition_says(
     made.check()
 
 
+@pytest.mark.parametrize("c", [False, True], ids=["plain", "c"])
+def test_parts_of_k(grouped: Context, c: bool) -> None:
+    made = operands(grouping="k_sizes", k=640, scales="1x128", d="f32", c=c)
+    made.layout["group_k"].copy_(torch.tensor([384, 0, 256]))
+    made.poison()
+    assert made.call() is made.out
+    assert made.out.shape == (3, 36, 144)
+    made.check()
+    assert torch.equal(made.out[1], torch.zeros(36, 144) if made.c is None else made.c[1])
+
+
 def test_the_check_of_measurements_sees_a_missing_factor(grouped: Context) -> None:
     made = operands(grouping="ends")
     made.call()
@@ -138,6 +149,12 @@ class TestRefusals:
             tilewright.grouped_gemm_contiguous(
                 made.a, made.b, made.scale_a, made.scale_b, row_alignment=given, **made.layout
             )
+
+    def test_groups_that_begin_where_tma_reads_no_factors(self, grouped: Context) -> None:
+        made = operands(grouping="ends", row_alignment=2)
+        with pytest.raises(ArgumentError, match="row_alignment: it is 2; a multiple of 4 is wanted"):
+            made.call()
+        operands(grouping="ends", row_alignment=2, **BF16).call()
 
     def test_a_cluster_whose_rows_may_be_of_different_groups(self, grouped: Context) -> None:
         made = operands(grouping="ends")

@@ -127,7 +127,7 @@ class _Check:
                 continue
             self.read.append(matrix)
             tensor, batch = self.values[matrix.name], matrix.batch_of(partial)
-            view = self._view(matrix, matrix.type_of(partial), batch)
+            view = self._view(matrix, matrix.type_of(partial), batch, matrix.single_of(partial))
             parts = matrix.parts(partial)
             if certainly(view.columns % parts != 0):
                 message = f"its shape is {dims(tensor.shape)}; a multiple of {parts} columns is wanted"
@@ -137,7 +137,9 @@ class _Check:
                 batched = batched or tensor.dim() == 3
                 read |= {batch: view.batch}
             for extent, value in read.items():
-                self._extent(matrix, extent, value, told, one_for_all=matrix.single and extent == batch)
+                self._extent(
+                    matrix, extent, value, told, one_for_all=matrix.single_of(partial) and extent == batch
+                )
             _check_contiguous(matrix, tensor)
         for extent in self.interface.extents:
             self.fields.setdefault(extent, self.values.get(extent, 1))
@@ -163,9 +165,9 @@ class _Check:
                 + f"; {extent} of {known} is wanted",
             )
 
-    def _view(self, matrix: Matrix, type: str, batch: str) -> MatrixView:
+    def _view(self, matrix: Matrix, type: str, batch: str, single: bool) -> MatrixView:
         tensor = self.values[matrix.name]
-        possible = ((2, 3) if matrix.single else (3,)) if batch else (2,)
+        possible = ((2, 3) if single else (3,)) if batch else (2,)
         if tensor.dim() not in possible:
             wanted = {
                 (2,): "two dimensions are wanted",
@@ -233,10 +235,10 @@ class _Check:
             _check_packed(operand, tensor, shape, shaped=bool(shaped), strided=strided)
         elif isinstance(operand, Matrix) and operand not in self.read:
             shape = self._shape(operand, problem, batched)
-            possible = [shape] if operand.written or not operand.single else [shape, shape[-2:]]
+            possible = [shape] if operand.written or not operand.single_of(problem) else [shape, shape[-2:]]
             if all(differ(tensor.shape, one) for one in possible):
                 raise ArgumentError(name, f"its shape is {dims(tensor.shape)}; {dims(shape)} is wanted")
-            self._view(operand, type, operand.batch_of(problem))
+            self._view(operand, type, operand.batch_of(problem), operand.single_of(problem))
             _check_contiguous(operand, tensor)
             if operand.written and not symbolic(tensor) and memory.overlaps_itself(tensor):
                 raise ArgumentError(name, f"its strides are {tensor.stride()}: elements of it overlap")
@@ -262,7 +264,11 @@ class _Check:
         assert isinstance(operand, Matrix)
         shape = operand.tensor_shape(problem)
         batch = operand.batch_of(problem)
-        return (getattr(problem, batch), *shape) if batch and (batched or not operand.single) else shape
+        return (
+            (getattr(problem, batch), *shape)
+            if batch and (batched or not operand.single_of(problem))
+            else shape
+        )
 
 
 def _told_by(name: str, operand: Operand, *, only: bool) -> list[torch.dtype]:

@@ -75,15 +75,18 @@ class Matrix(Operand):
     columns: str = ""
     batch: str | Callable[[Any], str] = ""
     """The extent of the first of three dimensions; "": there are two. Of a problem, where that decides."""
-    single: bool = False
+    single: bool | Callable[[Any], bool] = False
     """Whether it may have two dimensions beside a batch, and then serves every one; what is written has two
-    where no operand has three."""
+    where no operand has three. Of a problem, where that decides."""
     contiguous: Axis | Callable[[Any], Axis] = "columns"
     """The dimension along which neighbours touch; of a problem, where both are possible."""
     parts: Callable[[Any], int] = lambda problem: 1  # of which the columns are so many times the extent
 
     def strides(self) -> tuple[str, ...]:
         return (f"ld_{self.member}", f"batch_stride_{self.member}")
+
+    def single_of(self, problem: Any) -> bool:
+        return self.single(problem) if callable(self.single) else self.single
 
     def batch_of(self, problem: Any) -> str:
         return self.batch(problem) if callable(self.batch) else self.batch

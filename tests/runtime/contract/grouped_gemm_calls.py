@@ -16,7 +16,7 @@ M, N, K, GROUPS = 36, 160, 208, 3
 
 def call(**fields: Any) -> Callable[[], dict[str, Any]]:
     def call() -> dict[str, Any]:
-        problem = Problem(M, N, K, **{"c": True, "row_alignment": 4, **fields})
+        problem = Problem(**{"m": M, "n": N, "k": K, "c": True, "row_alignment": 4, **fields})
         made = measuring.make(problem, torch.Generator().manual_seed(0))
         given = {"a": made.a, "b": made.b, "scale_a": made.scale_a, "scale_b": made.scale_b, "c": made.c}
         return given | made.layout | {"out": torch.zeros_like(made.out), "out_dtype": made.out.dtype}
@@ -31,10 +31,17 @@ def aligned(**fields: Any) -> Callable[[], dict[str, Any]]:
     return aligned
 
 
+def parts() -> dict[str, Any]:
+    given = call(groups=GROUPS, k=384, grouping="k_sizes", scales="1x128", d="f32")()
+    del given["out_dtype"]
+    return given
+
+
 BF16 = {"a": "bf16", "b": "bf16", "scales": "none"}
 CALLS = {
     "scaled_gemm": (call(groups=GROUPS), call(scales="1x128", d="f32")),
     "grouped_gemm_contiguous": (aligned(grouping="row_index"), aligned(grouping="ends", scales="1x128")),
+    "grouped_gemm_k": (parts,),
     "grouped_gemm_masked": (
         call(groups=GROUPS, grouping="rows_valid", expected_m=9),
         call(groups=GROUPS, grouping="rows_valid", **BF16),

@@ -9,6 +9,27 @@
 
 namespace tilewright::grouped_gemm {
 
+// Of each group's part of k, the maps of A and B: their rows are as long as its k. One thread to a group.
+template <class Traits>
+__global__ void write_parts(CUtensorMap const a, CUtensorMap const b, char const* address_a, char const* address_b,
+                            int rows_a, int rows_b, int const* sizes, int groups, int k, CUtensorMap* maps) {
+  int const group = blockIdx.x * blockDim.x + threadIdx.x;
+  if (group >= groups) {
+    return;
+  }
+  int start = 0;
+  for (int before = 0; before < group; ++before) {
+    start += size_of_part(sizes[before], k - start);
+  }
+  int const size = size_of_part(sizes[group], k - start);
+  if (size > 0) {
+    maps[group * 2] = a;
+    maps[group * 2 + 1] = b;
+    sm90::replace_map(&maps[group * 2], address_a + int64_t(start) * rows_a, size);
+    sm90::replace_map(&maps[group * 2 + 1], address_b + int64_t(start) * rows_b, size);
+  }
+}
+
 // `Traits` is what a generated file defines: Kernel, kPdl and the entry point.
 template <class Traits>
 struct Adapter {
@@ -18,6 +39,9 @@ struct Adapter {
   static constexpr int kElementBytes = Kernel::ElementA::kBytes;
   static constexpr int kVector = 16 / kElementBytes;  // elements of A and B that TMA's alignment wants
   static constexpr int kVectorD = 16 / Kernel::ElementD::kBytes;
+  // Whether it multiplies parts of k: they begin with rows' factors, and are added up in F32, one stage for each 128.
+  static constexpr bool kParts = Kernel::kRowScales == Scales::kRows && Kernel::kColumnScales == Scales::kRows &&
+                                 Kernel::Boxes == 1 && Kernel::ElementD::kBytes == 4;
 
   static sm90::ClusterShape cluster_of(Args const& args) {
     auto const side = [](int32_t given) { return given > 0 ? given : 1; };
@@ -44,15 +68,19 @@ struct Adapter {
       return leading % vector == 0 && (args.groups == 1 || batch_stride % vector == 0);
     };
     bool const sizes = args.m > 0 && args.n > 0 && args.k > 0 && args.groups > 0 && args.tactic.sm_count > 0 &&
-                       args.grouping >= TILEWRIGHT_GROUPING_NONE && args.grouping <= TILEWRIGHT_GROUPING_ROWS_VALID &&
+                       args.grouping >= TILEWRIGHT_GROUPING_NONE && args.grouping <= TILEWRIGHT_GROUPING_K_SIZES &&
                        args.row_alignment > 0 && args.n % kVectorD == 0 && args.k % kVector == 0;
     bool const clusters = power_of_two(cluster.m) && power_of_two(cluster.n) && power_of_two(cluster.splits) &&
                           cluster.size() <= sm90::kMostCtas && args.tactic.swizzle > 0;
     // CTAs that share B must have rows of one group.
-    bool const shares = args.grouping == TILEWRIGHT_GROUPING_NONE || down(cluster) == 1;
+    bool const by_k = args.grouping == TILEWRIGHT_GROUPING_K_SIZES;
+    bool const shares = args.grouping == TILEWRIGHT_GROUPING_NONE || by_k || down(cluster) == 1;
+    bool const parts = !by_k || (kParts && cluster.splits == 1 && args.k % sm90::kScaleBlock == 0);
+    // TMA reads rows' factors from multiples of 16 bytes on.
+    bool const begins = args.grouping != TILEWRIGHT_GROUPING_ENDS || !Kernel::kScaled || args.row_alignment % 4 == 0;
     bool const splits = cluster.splits <= k_tiles(args) && (Kernel::kSplits || !exchanges(args, cluster));
     bool const fits =
-        sizes && clusters && shares && splits && aligned(args.ld_a, args.batch_stride_a, kVector) &&
+        sizes && clusters && shares && parts && begins && splits && aligned(args.ld_a, args.batch_stride_a, kVector) &&
         aligned(args.ld_b, args.batch_stride_b, kVector) && aligned(args.ld_d, args.batch_stride_d, kVectorD) &&
         (Kernel::kRowScales != Scales::kRows || aligned(args.ld_scale_a, args.batch_stride_scale_a, 4)) &&
         (Kernel::kColumnScales != Scales::kRows || aligned(args.ld_scale_b, args.batch_stride_scale_b, 4)) &&
@@ -60,15 +88,22 @@ struct Adapter {
     return fits ? TILEWRIGHT_OK : TILEWRIGHT_NOT_SUPPORTED;
   }
 
-  static int64_t workspace_bytes(void const*) { return 0; }  // the parts of a split k meet in shared memory
-
-  static int32_t launch(void const* args, void*, void* stream) {
-    return answer(enqueue(*static_cast<Args const*>(args), static_cast<cudaStream_t>(stream)));
+  // The maps of parts of k. Those of a split k meet in shared memory.
+  static int64_t workspace_bytes(void const* opaque) {
+    auto const& args = *static_cast<Args const*>(opaque);
+    return args.grouping == TILEWRIGHT_GROUPING_K_SIZES ? int64_t(args.groups) * 2 * sizeof(CUtensorMap) : 0;
   }
 
-  static int32_t enqueue(Args const& args, cudaStream_t stream) {
+  static int32_t launch(void const* args, void* workspace, void* stream) {
+    return answer(enqueue(*static_cast<Args const*>(args), workspace, static_cast<cudaStream_t>(stream)));
+  }
+
+  static int32_t enqueue(Args const& args, void* workspace, cudaStream_t stream) {
     if (can_implement(&args) != TILEWRIGHT_OK) {
       return TILEWRIGHT_NOT_SUPPORTED;
+    }
+    if (workspace == nullptr && workspace_bytes(&args) > 0) {
+      return TILEWRIGHT_WORKSPACE_MISSING;
     }
     Context context;
     if (cudaError_t const error = current_context(context); error != cudaSuccess) {
@@ -89,6 +124,12 @@ struct Adapter {
     typename Kernel::Params params{};
     if (cudaError_t const error = make_params(args, cluster, at_once, params); error != cudaSuccess) {
       return error;
+    }
+    if constexpr (kParts) {
+      if (cudaError_t const error = make_parts(args, params, static_cast<CUtensorMap*>(workspace), stream);
+          error != cudaSuccess) {
+        return error;
+      }
     }
     int64_t const blocks = most_blocks(args, params.groups);
     shape.grid = dim3(static_cast<int>(blocks < at_once ? blocks : at_once) * cluster.size());
@@ -131,18 +172,19 @@ struct Adapter {
                                  typename Kernel::Params& params) {
     constexpr int kD = Kernel::ElementD::kBytes;
     bool const own = args.grouping == TILEWRIGHT_GROUPING_NONE || args.grouping == TILEWRIGHT_GROUPING_ROWS_VALID;
-    int const batch = own ? args.groups : 1;  // of A and D
+    bool const by_k = args.grouping == TILEWRIGHT_GROUPING_K_SIZES;
+    int const batch = own ? args.groups : 1, batch_b = by_k ? 1 : args.groups, batch_d = by_k ? args.groups : batch;
     int const k_blocks = ceil_div(args.k, sm90::kScaleBlock);
     sm90::Matrices const caller_a{args.a, int64_t(args.k) * kElementBytes, args.m,
                                   batch,  args.ld_a * kElementBytes,       args.batch_stride_a * kElementBytes};
-    sm90::Matrices const caller_b{args.b,      int64_t(args.k) * kElementBytes, args.n,
-                                  args.groups, args.ld_b * kElementBytes,       args.batch_stride_b * kElementBytes};
-    sm90::Matrices const d{args.d, int64_t(args.n) * kD, args.m, batch, args.ld_d * kD, args.batch_stride_d * kD};
+    sm90::Matrices const caller_b{args.b,  int64_t(args.k) * kElementBytes, args.n,
+                                  batch_b, args.ld_b * kElementBytes,       args.batch_stride_b * kElementBytes};
+    sm90::Matrices const d{args.d, int64_t(args.n) * kD, args.m, batch_d, args.ld_d * kD, args.batch_stride_d * kD};
     // Columns of factors are rows to TMA.
     sm90::Matrices const scales_a{args.scale_a, int64_t(args.m) * 4, k_blocks,
                                   batch,        args.ld_scale_a * 4, args.batch_stride_scale_a * 4};
     sm90::Matrices const scales_b{args.scale_b, int64_t(args.n) * 4, k_blocks,
-                                  args.groups,  args.ld_scale_b * 4, args.batch_stride_scale_b * 4};
+                                  batch_b,      args.ld_scale_b * 4, args.batch_stride_scale_b * 4};
 
     params.cluster = cluster;
     params.slices_a = sm90::Slices::of(Kernel::TileM, cluster.n);
@@ -155,7 +197,7 @@ struct Adapter {
     params.groups = groups_of(args, cluster, at_once);
     // What one column (row) of tiles reads once need not stay in L2.
     bool const a_again = params.groups.columns > 1 || (caller_a.one() && batch > 1);
-    bool const b_again = args.m > Kernel::kTileRows * down(cluster) || (caller_b.one() && args.groups > 1);
+    bool const b_again = args.m > Kernel::kTileRows * down(cluster) || (caller_b.one() && batch_b > 1);
     uint64_t const policy_a = a_again ? sm90::kKeepNormal : sm90::kEvictFirst;
     uint64_t const policy_b = b_again ? sm90::kKeepNormal : sm90::kEvictFirst;
     params.policy_a = kSwapped ? policy_b : policy_a;
@@ -202,12 +244,29 @@ struct Adapter {
     return error;
   }
 
+  // The maps of each group's part, as those of all of k, which `params` has.
+  static cudaError_t make_parts(Args const& args, typename Kernel::Params& params, CUtensorMap* maps,
+                                cudaStream_t stream) {
+    if (args.grouping != TILEWRIGHT_GROUPING_K_SIZES) {
+      return cudaSuccess;
+    }
+    constexpr int kThreads = 32;
+    auto const *const a = static_cast<char const*>(args.a), *const b = static_cast<char const*>(args.b);
+    write_parts<Traits><<<ceil_div(args.groups, kThreads), kThreads, 0, stream>>>(
+        params.a, params.b, kSwapped ? b : a, kSwapped ? a : b, kSwapped ? args.n : args.m, kSwapped ? args.m : args.n,
+        args.group_k, args.groups, args.k, maps);
+    params.parts = maps;
+    return cudaGetLastError();
+  }
+
   static Groups groups_of(Args const& args, sm90::ClusterShape const& cluster, int at_once) {
     Groups groups{};
     groups.grouping = args.grouping;
     groups.layout = args.grouping == TILEWRIGHT_GROUPING_ROW_INDEX ? args.group_of_row
                     : args.grouping == TILEWRIGHT_GROUPING_ENDS    ? args.group_ends
+                    : args.grouping == TILEWRIGHT_GROUPING_K_SIZES ? args.group_k
                                                                    : args.rows_valid;
+    groups.k = args.k;
     groups.groups = args.groups;
     groups.rows = args.m;
     groups.alignment = args.row_alignment;
@@ -217,8 +276,9 @@ struct Adapter {
     int64_t const wide = int64_t(Kernel::kTileColumns) * across(cluster);
     bool const given = args.tactic.raster != TILEWRIGHT_RASTER_HEURISTIC;
     groups.high = given ? args.tactic.swizzle : sm90::Raster::best_group(rows, at_once, high, wide);
-    groups.raster = sm90::Raster(rows, groups.columns, args.grouping == TILEWRIGHT_GROUPING_NONE ? args.groups : 1,
-                                 groups.high, !given || args.tactic.raster == TILEWRIGHT_RASTER_ALONG_M);
+    bool const known = args.grouping == TILEWRIGHT_GROUPING_NONE || args.grouping == TILEWRIGHT_GROUPING_K_SIZES;
+    groups.raster = sm90::Raster(rows, groups.columns, known ? args.groups : 1, groups.high,
+                                 !given || args.tactic.raster == TILEWRIGHT_RASTER_ALONG_M);
     return groups;
   }
 };

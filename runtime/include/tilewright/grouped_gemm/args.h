@@ -4,8 +4,10 @@
 //
 //   D[m,n] = sum over k of A[m,k] SA[m,k/128] B[g,k,n] SB[g,k/128,n or n/128] + C[m,n]
 //
-// g is the group of row m. Operands of 16 bits have no scales. Who says which rows are of which group is
-// `grouping`. A kernel compiled with swapped operands swaps them itself; nothing here changes for it.
+// g is the group of row m, or of a part of k: then A and B hold [m, k] and [n, k] of each group's part, one
+// behind the other, and each group has a D. Operands of 16 bits have no scales. Who says which rows are of
+// which group is `grouping`. A kernel compiled with swapped operands swaps them itself; nothing here changes
+// for it.
 #ifndef TILEWRIGHT_GROUPED_GEMM_ARGS_H_
 #define TILEWRIGHT_GROUPED_GEMM_ARGS_H_
 
@@ -22,6 +24,7 @@ typedef enum tilewright_grouping {
   TILEWRIGHT_GROUPING_ROW_INDEX = 1,   // group_of_row
   TILEWRIGHT_GROUPING_ENDS = 2,        // group_ends
   TILEWRIGHT_GROUPING_ROWS_VALID = 3,  // rows_valid of the m rows that each group has in A and in D
+  TILEWRIGHT_GROUPING_K_SIZES = 4,     // group_k: each group has a part of k, and a D
 } tilewright_grouping;
 
 typedef struct tilewright_grouped_gemm_args {
@@ -45,6 +48,8 @@ typedef struct tilewright_grouped_gemm_args {
   const int32_t* group_ends;
   // [groups]: rows of each that count; or null
   const int32_t* rows_valid;
+  // [groups]: k of each, multiples of 128; or null
+  const int32_t* group_k;
 
   // Elements between neighbours along the dimension that is not contiguous.
   int64_t ld_a, ld_b, ld_scale_a, ld_scale_b, ld_c, ld_d;

@@ -31,9 +31,10 @@ struct Params {
   sm90::Slices slices_a, slices_b;
   Groups groups;
   uint64_t policy_a, policy_b;
-  int k_each, k_more;  // k tiles of a split, and how many of the first ones have one more
-  bool exchanges;      // sums go through the stages' memory
-  bool one_a, one_b;   // one matrix for every batch
+  int k_each, k_more;        // k tiles of a split, and how many of the first ones have one more
+  bool exchanges;            // sums go through the stages' memory
+  CUtensorMap const* parts;  // of k: A's and B's map of each group
+  bool one_a, one_b;         // one matrix for every batch
 };
 
 // `A` and `B` are the kernel's own operands: the caller's B and A where they are swapped, as are their scales.
@@ -75,7 +76,9 @@ struct Kernel {
   static_assert(Stages >= 2 && Stages <= 32 && kSharedBytes <= 227 * 1024,
                 "the stages exceed the shared memory of sm_90");
 
-  static constexpr int kProducerRegisters = 56, kConsumerRegisters = 224;
+  // Of a thread: 65536 in all. The one that loads keeps more coordinates where both operands have rows' factors.
+  static constexpr bool kBothRows = kScalesA == Scales::kRows && kScalesB == Scales::kRows;
+  static constexpr int kProducerRegisters = kBothRows ? 72 : 56, kConsumerRegisters = kBothRows ? 216 : 224;
 
   __device__ __forceinline__ void operator()(Params const& params, char* memory) const {
     uint32_t const shared = sm90::shared_address(memory);
@@ -121,6 +124,9 @@ struct Kernel {
   }
 
  private:
+  // Who tells of a warpgroup that a stage has been read: one warp, where wgmma has read last, which all warps begin
+  // together; each, where they read factors after it.
+  static constexpr int kTellers = kScalesB == Scales::kRows ? 4 : 1;
   static constexpr int kAllConsumers = 4;  // a barrier of the CTA; 1 to 3 are the epilogues'
 
   // What a stage holds beside A and B.
@@ -129,14 +135,15 @@ struct Kernel {
     Params const& params;
     uint32_t shared;
     int a_row, b_row, a_matrix, b_matrix;
+    int first;  // block of k
 
     __device__ __forceinline__ void operator()(int stage, uint32_t full, int k_tile) const {
       if constexpr (kScalesA == Scales::kRows) {
-        sm90::copy_box(Layout::scales_a(shared, stage), &params.scales_a, full, a_row, k_tile * Boxes, a_matrix,
+        sm90::copy_box(Layout::scales_a(shared, stage), &params.scales_a, full, a_row, first + k_tile * Boxes, a_matrix,
                        params.policy_a);
       }
       if constexpr (kScalesB == Scales::kRows) {
-        sm90::copy_box(Layout::scales_b(shared, stage), &params.scales_b, full, b_row, k_tile * Boxes, b_matrix,
+        sm90::copy_box(Layout::scales_b(shared, stage), &params.scales_b, full, b_row, first + k_tile * Boxes, b_matrix,
                        params.policy_b);
       }
     }
@@ -161,7 +168,8 @@ struct Kernel {
     if (lane < Stages) {
       // Whoever loads a stage waits for all warpgroups that read it, in the CTAs of its row and of its column.
       sm90::barrier_init(Layout::full(shared, lane), 1);
-      sm90::barrier_init(Layout::empty(shared, lane), (params.cluster.m + params.cluster.n - 1) * kConsumers);
+      sm90::barrier_init(Layout::empty(shared, lane),
+                         (params.cluster.m + params.cluster.n - 1) * kConsumers * kTellers);
     }
     if (lane < TileQueue::kSlots) {
       TileQueue::start(shared + kQueueAt, lane, kConsumers * 4 + (kSplits && params.exchanges ? 3 : 0));
@@ -198,9 +206,10 @@ struct Kernel {
       }
       return;
     }
-    sm90::Load const a(&params.a, params.policy_a, params.slices_a, place.n, place.sharers_of_a(cluster));
-    sm90::Load const b(&params.b, params.policy_b, params.slices_b, place.m, place.sharers_of_b(cluster));
-    int const first = first_k_tile(params, place.split), tiles = k_tiles(params, place.split);
+    sm90::Load a(&params.a, params.policy_a, params.slices_a, place.n, place.sharers_of_a(cluster));
+    sm90::Load b(&params.b, params.policy_b, params.slices_b, place.m, place.sharers_of_b(cluster));
+    bool const by_k = params.groups.grouping == TILEWRIGHT_GROUPING_K_SIZES;
+    int const first = first_k_tile(params, place.split);
     Producer producer{shared};
     bool const loads = sm90::elect_one();
     Work work(params.groups, static_cast<int>(blockIdx.x) >> cluster.log_size,
@@ -215,7 +224,12 @@ struct Kernel {
         int const of_a = params.one_a ? 0 : tile.matrix, of_b = params.one_b ? 0 : tile.group;
         int const a_row = kSwapped ? column : tile.row, b_row = kSwapped ? tile.row : column;
         int const a_matrix = kSwapped ? of_b : of_a, b_matrix = kSwapped ? of_a : of_b;
-        RowScales const scales{params, shared, a_row, b_row, a_matrix, b_matrix};
+        int const tiles = by_k ? tile.end : k_tiles(params, place.split);
+        RowScales const scales{params, shared, a_row, b_row, a_matrix, b_matrix, by_k ? tile.cleared : 0};
+        if (by_k && tiles > 0) {
+          a.map = params.parts + tile.group * 2, b.map = a.map + 1;
+          sm90::acquire_map(a.map), sm90::acquire_map(b.map);
+        }
         if (cluster.n > 1 && cluster.m > 1) {
           producer.template run<true, true>(a, b, first, tiles, a_row, b_row, a_matrix, b_matrix, scales);
         } else if (cluster.n > 1) {
@@ -254,15 +268,17 @@ struct Kernel {
   static __device__ __forceinline__ void consume(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
                                                  int warpgroup) {
     sm90::ClusterShape const& cluster = params.cluster;
-    int const tiles = k_tiles(params, place.split);
+    bool const by_k = params.groups.grouping == TILEWRIGHT_GROUPING_K_SIZES;
     int const first_row = kDown == 1 ? 0 : warpgroup * kRows * 64;
     int const first_column = kAcross == 1 ? 0 : warpgroup * kColumns;
     sm90::Release const release(Layout::empty(shared, 0), cluster.size(),
-                                place.sharers_of_a(cluster) | place.sharers_of_b(cluster), threadIdx.x % 128);
+                                place.sharers_of_a(cluster) | place.sharers_of_b(cluster),
+                                threadIdx.x % (128 / kTellers));
     Mainloop mainloop{shared, first_row, first_column, release};
     Store store(params.epilogue, &params.d, shared + Layout::kStoresAt, warpgroup);
     // Of the bits that say which 64 rows of a tile have work: this warpgroup's.
-    uint32_t const own_parts = kSwapped ? ~0u : ((1u << kRows) - 1) << (first_row / 64);
+    int const part = kSwapped ? 0 : first_row / 64;
+    uint32_t const own_parts = kSwapped ? ~0u : ((1u << kRows) - 1) << part;
     TileQueue queue(shared + kQueueAt);
     Tile tile;
     if constexpr (kScaled) {
@@ -270,14 +286,15 @@ struct Kernel {
     }
     for (; queue.wait(tile); queue.pop()) {
       float sums[kRows][kColumns / 2];
+      int const tiles = by_k ? tile.end : k_tiles(params, place.split);
       if constexpr (kScaled) {
         int const of_a = params.one_a ? 0 : tile.matrix, of_b = params.one_b ? 0 : tile.group;
         int const d_column = column_of(params, place, tile);
         typename Mainloop::Blocks const blocks(params.blocks_a, params.blocks_b, kSwapped ? of_b : of_a,
                                                kSwapped ? of_a : of_b, (kSwapped ? d_column : tile.row) + first_row,
                                                (kSwapped ? tile.row : d_column) + first_column);
-        if ((tile.parts & own_parts) != 0) {
-          mainloop.run(tiles, first_k_tile(params, place.split) * Boxes, blocks, sums);
+        if ((tile.parts & own_parts) != 0 && tiles > 0) {
+          mainloop.run(tiles, first_k_tile(params, place.split) * Boxes, blocks, tile.parts >> part, sums);
         } else {
           mainloop.skip(tiles, sums);
         }

@@ -11,16 +11,18 @@
 #include "tilewright/sm90/epilogue.hpp"
 #include "tilewright/sm90/pipeline.hpp"
 #include "tilewright/sm90/ptx.hpp"
+#include "tilewright/sm90/scaled_mainloop.hpp"
 #include "tilewright/sm90/scheduler.hpp"
 
 namespace tilewright::grouped_gemm {
 
 struct Groups {
   int grouping;       // tilewright_grouping
-  int const* layout;  // group_of_row, group_ends or rows_valid
+  int const* layout;  // group_of_row, group_ends, rows_valid or group_k
   int groups;
   int rows;             // of D; of each group's where those have their own
   int alignment;        // of group_ends
+  int k;                // of all groups
   int columns;          // blocks of n
   int high;             // blocks of rows that are neighbours in the order
   sm90::Raster raster;  // of groupings whose tiles the host knows
@@ -30,8 +32,8 @@ struct Groups {
 struct Tile {
   int row, column;
   int matrix, group;  // of A and D; of B
-  int end;            // rows from here on are not the group's
-  int cleared;        // of these, those before here are padding that may be written
+  int end;            // rows from here on are not the group's; of a part of k: its blocks of 128
+  int cleared;        // of these, those before here are padding that may be written; the first of those blocks
   uint32_t parts;     // bits: those of the tile's 64 rows of which some are the group's
   uint32_t flags;
 
@@ -123,6 +125,11 @@ class TileQueue {
   sm90::Position<kSlots> at_{};
 };
 
+// A group's part of what is left of k, whole blocks of 128: nothing beyond it is read, whatever `group_k` says.
+__device__ __forceinline__ int size_of_part(int given, int left) {
+  return max(0, min(given, left)) / sm90::kScaleBlock * sm90::kScaleBlock;
+}
+
 // Of tiles with `kRows` rows. Where the host knows all tiles, those of `down` CTAs of a cluster lie below each other,
 // and this one's is that of number `place`.
 template <int kRows>
@@ -133,7 +140,7 @@ class Work {
     if (groups_.grouping == TILEWRIGHT_GROUPING_ROW_INDEX) {
       more_ = false;
       index_ -= step_;
-    } else if (groups_.grouping != TILEWRIGHT_GROUPING_NONE) {
+    } else if (!known()) {
       load_groups();
     }
   }
@@ -144,7 +151,7 @@ class Work {
     if (groups_.grouping == TILEWRIGHT_GROUPING_ROW_INDEX) {
       return next_of_rows(tile);
     }
-    if (groups_.grouping == TILEWRIGHT_GROUPING_NONE) {
+    if (known()) {
       if (index_ >= groups_.raster.blocks) {
         return false;
       }
@@ -155,6 +162,12 @@ class Work {
       tile.end = tile.cleared = groups_.rows;
       tile.parts = kAll;
       tile.flags = Tile::kEvery | Tile::kNoneLeft;
+      if (groups_.grouping == TILEWRIGHT_GROUPING_K_SIZES) {
+        for (; batch_ < tile.group; ++batch_) {
+          start_ += part_of_k();
+        }
+        tile.end = part_of_k() / sm90::kScaleBlock, tile.cleared = start_ / sm90::kScaleBlock;
+      }
       return true;
     }
     return next_of_groups(tile);
@@ -163,6 +176,16 @@ class Work {
  private:
   static constexpr int kLoads = (kRows + 31) / 32;
   static constexpr uint32_t kAll = ~0u;
+
+  // Whether the host knows all tiles.
+  __device__ __forceinline__ bool known() const {
+    return groups_.grouping == TILEWRIGHT_GROUPING_NONE || groups_.grouping == TILEWRIGHT_GROUPING_K_SIZES;
+  }
+
+  // The k of group `batch_`, which begins at `start_`.
+  __device__ __forceinline__ int part_of_k() const {
+    return size_of_part(__ldg(groups_.layout + batch_), groups_.k - start_);
+  }
 
   // Row indices: a tile is computed once for each group that has rows in it, the smallest first.
   __device__ __forceinline__ bool next_of_rows(Tile& tile) {

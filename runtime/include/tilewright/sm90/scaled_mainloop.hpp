@@ -150,13 +150,20 @@ struct ScaledMainloop {
     }
   };
 
-  // `k_tiles` stages from where the ring stands; `block` is the first of k.
-  __device__ __forceinline__ void run(int k_tiles, int block, Blocks const& blocks, float (&sum)[Rows][kCount]) {
+  // `k_tiles` stages from where the ring stands; `block` is the first of k. `parts`: bits of the 64 rows that are
+  // wanted.
+  __device__ __forceinline__ void run(int k_tiles, int block, Blocks const& blocks, uint32_t parts,
+                                      float (&sum)[Rows][kCount]) {
     clear(sum);
     if constexpr (kPromotion == Promotion::kOverlapped || kPromotion == Promotion::kHalves) {
       overlapped(k_tiles, block, blocks, sum);
     } else {
-      one_by_one(k_tiles, block, blocks, sum);
+      // In turn, both warpgroups go through as many units.
+      if (Rows == 2 && kPromotion == Promotion::kAfter && (parts & 2) == 0) {
+        one_by_one<1>(k_tiles, block, blocks, sum);
+      } else {
+        one_by_one<Rows>(k_tiles, block, blocks, sum);
+      }
     }
   }
 
@@ -206,6 +213,8 @@ struct ScaledMainloop {
     }
   }
 
+  // `kRows`: of 64, the first.
+  template <int kRows>
   __device__ __forceinline__ void one_by_one(int k_tiles, int block, Blocks const& blocks, float (&sum)[Rows][kCount]) {
     float part[kPart];
     Factors next;
@@ -216,7 +225,8 @@ struct ScaledMainloop {
       for (int box = 0; box < Boxes; ++box) {
         Factors const now = next;
 #pragma unroll
-        for (int r = 0; r < Rows; ++r) {
+        for (int r = 0; r < kRows; ++r) {
+          bool const last = box == Boxes - 1 && r == kRows - 1;
           float factors[2];
           load_rows(at.stage, now, box, r, factors);
           await_turn();
@@ -227,12 +237,12 @@ struct ScaledMainloop {
           }
           wgmma_wait<0>();
           hold(part);
-          bool const last = box == Boxes - 1 && r == Rows - 1;
           if (kB != Scales::kRows && last) {
             release(at.stage);
           }
           promote(at.stage, now, box, 0, factors, blocks.split, part, sum[r]);
           if (kB == Scales::kRows && last) {
+            __syncwarp();
             release(at.stage);
           }
         }
@@ -324,6 +334,7 @@ struct ScaledMainloop {
     promote(at.stage, parts.factors[kSet], unit / (kHalves * Rows), unit % kHalves, parts.rows[kSet], blocks.split,
             parts.sums[kSet], sum);
     if (kB == Scales::kRows && unit == kUnits - 1) {
+      __syncwarp();
       release(at.stage);
     }
   }

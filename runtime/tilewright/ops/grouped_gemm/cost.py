@@ -36,7 +36,7 @@ STAGE_CLOCKS = 35  # barriers around a stage
 PORT_SHARE = 0.77  # of the clocks that the shared memory's port would take on paper
 WRITTEN_SHARE = 1.08  # of a clock, that a byte a row of TMA's writes takes there
 LATENCY_CLOCKS = 1190  # from a load to its data
-STAGES_BEHIND = 2.25  # that are not in flight: one is read, one is being released
+STAGES_BEHIND = 1.5  # that are not in flight: one that is read, and half of the next
 SM_FILL_BYTES_PER_CLOCK = 61  # an SM from L2, if few others load
 L2_BYTES_PER_CLOCK = 6740  # L2 to all SMs
 DISTURBANCE = 5.6  # the norm in which the tensor cores, loads and latency add up
@@ -49,15 +49,12 @@ CLUSTER_CLOCKS = 2010  # of two barriers of a cluster, and its start
 EXCHANGE_CLOCKS = 146
 EXCHANGE_BYTES_PER_CLOCK = 16.8  # sums written, and read from other SMs' shared memory
 
-# Two warpgroups wait for the same stage, multiply, and promote at the same time, if nothing overlaps.
-PROMOTION_CLOCKS = {
-    "after": 1.8,
-    "in_turn": 0.1,
-    "overlapped": 1.0,
-    "halves": 1.0,
-}  # of a multiplication a lane
+# Fitted to the tiles of one run on an H200 at 680 W, in turn: (4096, 7168, 16384), (4096, 4096, 7168), 8192^3
+# and grouped ones. Of a multiplication of each sum of 128 of k, 128 lanes at a time:
+PROMOTION_CLOCKS = {"after": 1.2, "in_turn": 1.2, "overlapped": 1.0, "halves": 1.0}
 VECTOR_PROMOTION = 2.0  # times that, where each column has its own factor
-SUSTAINED_SHARE = 0.80  # of the peak at the clock above, that the GPU's power sustains
+SUSTAINED_SHARE = 0.80  # of the peak at the clock above, that the GPU's power sustains of tiles of 128x128
+TRAFFIC_SHARE = 0.3  # of the power, that goes with the bytes of operands a multiplication takes
 
 _SPREAD = (0.7, 0.85, 1.0, 1.15, 1.3)  # rows of a group, of the expected ones
 
@@ -85,7 +82,7 @@ def peak(kind: Kind, device: DeviceProperties) -> float | None:
 
 def tiles_down(problem: Problem, rows: int) -> float:
     """Tiles of so many rows that hold any of a group's, in all groups."""
-    if problem.grouping == "none":
+    if problem.grouping in ("none", "k_sizes"):
         return ceil(problem.m / rows) * problem.groups
     if problem.grouping == "rows_valid":
         expected = problem.expected_m
@@ -116,8 +113,11 @@ def _work(record: KernelRecord, problem: Problem) -> _Work:
         math += promotion * (VECTOR_PROMOTION if vector else 1.0)
     math += STAGE_CLOCKS / stage_boxes
     in_flight = max(1.0, (record.facts["stages"] - STAGES_BEHIND) * stage_boxes)
-    boxes = ceil(ceil(problem.k * bits(problem.a) / 8 / BOX_BYTES) / stage_boxes) * stage_boxes
+    k = problem.k / problem.groups if problem.grouping == "k_sizes" else problem.k
+    boxes = ceil(ceil(k * bits(problem.a) / 8 / BOX_BYTES) / stage_boxes) * stage_boxes
     tile = tile_m * tile_n
+    traffic = (128 / tile_m + 128 / tile_n) / 2
+    power = (1 - TRAFFIC_SHARE + TRAFFIC_SHARE * traffic) / SUSTAINED_SHARE
     outputs = bits(problem.d) / 16 * (2 if problem.c else 1)
     return _Work(
         tiles_down(problem, rows),
@@ -125,7 +125,7 @@ def _work(record: KernelRecord, problem: Problem) -> _Work:
         boxes,
         math,
         LATENCY_CLOCKS / in_flight,
-        instructions * tile_n / 2 * boxes / SUSTAINED_SHARE,
+        instructions * tile_n / 2 * boxes * power,
         EPILOGUE_CLOCKS + tile * 2 * outputs / EPILOGUE_BYTES_PER_CLOCK,
         EXCHANGE_CLOCKS + tile * 4 / EXCHANGE_BYTES_PER_CLOCK,
     )

@@ -9,7 +9,7 @@ from dataclasses import replace
 from tilewright.ops.common.family import Family
 from tilewright.ops.common.tactics import RASTERS, SWIZZLES, Tactic, extents, misfit_settings
 from tilewright.ops.grouped_gemm import cost
-from tilewright.ops.grouped_gemm.problem import Kind, Problem
+from tilewright.ops.grouped_gemm.problem import BLOCK, GROUPED_ROWS, Kind, Problem
 from tilewright.ops.grouped_gemm.words import WORDS
 from tilewright.table import KernelRecord
 from tilewright.types import bits
@@ -22,6 +22,11 @@ LEAST_STAGES = 2  # of k in a part, that a first selection weighs
 
 def misfit_options(record: KernelRecord, kind: Kind) -> str | None:
     """None where the kernel, whose decisive fields are those of the kind, has what else it asks."""
+    if kind.grouping == "k_sizes":
+        if (kind.scales, kind.d) != ("1x128", "f32"):
+            return "parts of k are multiplied with scales 1x128, into f32"
+        if record.config["tile"][2] != BLOCK:
+            return f"parts of k begin at multiples of {BLOCK}, and its stages hold {record.config['tile'][2]}"
     if kind.c and bits(kind.d) == 16 and not record.facts["splits"]:
         return "its sums do not fit into its stages' memory, through which they go to a C of 16 bits"
     return None
@@ -58,7 +63,9 @@ def misfit_together(tactic: Tactic, record: KernelRecord, problem: Problem) -> s
     """Why a tactic that the kernel takes does not do for the problem."""
     m, n = cluster_of(tactic)
     down = n if record.config["swap_ab"] else m
-    if problem.grouping != "none" and down > 1:
+    if problem.grouping == "k_sizes" and tactic.splits > 1:
+        return "k is cut by groups, which the device alone knows, and by nothing else"
+    if problem.grouping in GROUPED_ROWS and down > 1:
         return "thread blocks of a cluster share B, and their rows may be of different groups"
     tile_k = record.config["tile"][2]
     if tactic.splits > -(-problem.k // tile_k):
@@ -83,15 +90,18 @@ def _candidates(record: KernelRecord, problem: Problem) -> Iterator[Tactic]:
     rows, columns = (tile_n, tile_m) if swapped else (tile_m, tile_n)
     down, across = -(-problem.m // rows), -(-problem.n // columns)
     stages = -(-problem.k // tile_k)
-    for splits in SPLITS if record.facts["splits"] else (1,):
+    for splits in SPLITS if record.facts["splits"] and problem.grouping != "k_sizes" else (1,):
         if splits > 1 and splits * LEAST_STAGES > stages:
             break
         for cluster in CLUSTERS:
             tactic = _tactic(record.name, cluster, splits)
             m, n = cluster_of(tactic)
             below, beside = (n, m) if swapped else (m, n)
-            grouped = problem.grouping != "none"
-            if below <= (1 if grouped else down) and beside <= across and m * n * splits <= MOST_BLOCKS:
+            if (
+                below <= (1 if problem.grouping in GROUPED_ROWS else down)
+                and beside <= across
+                and m * n * splits <= MOST_BLOCKS
+            ):
                 yield tactic
 
 

@@ -14,7 +14,12 @@ from tilewright.ops.common import measuring
 from tilewright.ops.common.formats import dtype_of
 from tilewright.ops.common.measuring import Peer
 from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.grouped_gemm.op import grouped_gemm_contiguous, grouped_gemm_masked, scaled_gemm
+from tilewright.ops.grouped_gemm.op import (
+    grouped_gemm_contiguous,
+    grouped_gemm_k,
+    grouped_gemm_masked,
+    scaled_gemm,
+)
 from tilewright.ops.grouped_gemm.problem import BLOCK, Problem
 
 ERROR = "error norm {:.2e} against float64"  # what `check` answers
@@ -49,6 +54,10 @@ class Operands:
             assert self.scale_a is not None
             assert self.scale_b is not None
             return scaled_gemm(self.a, self.b, self.scale_a, self.scale_b, **more)
+        if problem.grouping == "k_sizes":
+            assert self.scale_a is not None
+            assert self.scale_b is not None
+            return grouped_gemm_k(self.a, self.b, self.layout["group_k"], self.scale_a, self.scale_b, **more)
         if problem.grouping == "rows_valid":
             counts = self.layout["rows_valid"]
             return grouped_gemm_masked(
@@ -84,6 +93,8 @@ class Operands:
         Raises WrongResultError where the norm of the error, or the ratio of the norms, is too far off.
         """
         problem = self.problem
+        if problem.grouping == "k_sizes":
+            return self._judge(self.out.double(), self._product_of_parts())
         group = self.groups()
         rows = (group >= 0).nonzero().flatten()
         rows = rows[:: max(1, rows.numel() // _REFERENCE_ROWS)]
@@ -97,7 +108,29 @@ class Operands:
         if self.c is not None:
             wanted += self.c.reshape(-1, problem.n)[rows].double()
         found = self.out.reshape(-1, problem.n)[rows].double()
-        return measuring.check_norms(problem, found, wanted, _TOLERANCES[problem.d], _RATIO_TOLERANCE)
+        return self._judge(found, wanted)
+
+    def _product_of_parts(self) -> torch.Tensor:
+        """float64 [groups, m, n]."""
+        problem = self.problem
+        assert self.scale_a is not None
+        assert self.scale_b is not None
+        a, b = self.a.flatten(), self.b.mT.flatten()
+        found, start = [], 0
+        for k in self.layout["group_k"].tolist():
+            sides = []
+            for flat, rows, scales in ((a, problem.m, self.scale_a), (b, problem.n, self.scale_b.mT)):
+                part = flat[start * rows : (start + k) * rows].view(rows, k).double()
+                of_part = scales[:, start // BLOCK : (start + k) // BLOCK]
+                sides.append(part * of_part.double().repeat_interleave(BLOCK, -1))
+            found.append(sides[0] @ sides[1].mT)
+            start += k
+        made = torch.stack(found)
+        return made if self.c is None else made + self.c.double()
+
+    def _judge(self, found: torch.Tensor, wanted: torch.Tensor) -> float:
+        tolerance = _TOLERANCES[self.problem.d]
+        return measuring.check_norms(self.problem, found, wanted, tolerance, _RATIO_TOLERANCE)
 
 
 def spread(scale_b: torch.Tensor, problem: Problem) -> torch.Tensor:
@@ -114,8 +147,10 @@ def make_operands(problem: Problem, device: DeviceProperties, seed: int = 0) -> 
 
 def make(problem: Problem, generator: torch.Generator) -> Operands:
     """One set, on the generator's device."""
-    device, batch = generator.device, (problem.groups,)
-    of_a = batch if problem.own_rows else ()
+    device, by_k = generator.device, problem.grouping == "k_sizes"
+    groups = (problem.groups,)
+    of_a, of_b = groups if problem.own_rows else (), () if by_k else groups
+    of_d = groups if by_k else of_a
 
     def normal(*shape: int, dtype: str) -> torch.Tensor:
         return torch.randn(shape, generator=generator, device=device).to(dtype_of(dtype))
@@ -127,19 +162,19 @@ def make(problem: Problem, generator: torch.Generator) -> Operands:
     made = Operands(
         problem,
         normal(*of_a, problem.m, problem.k, dtype=problem.a),
-        normal(*batch, problem.n, problem.k, dtype=problem.b).mT,
-        torch.empty((*of_a, problem.m, problem.n), dtype=dtype_of(problem.d), device=device),
+        normal(*of_b, problem.n, problem.k, dtype=problem.b).mT,
+        torch.empty((*of_d, problem.m, problem.n), dtype=dtype_of(problem.d), device=device),
         _layout(problem, generator),
     )
     if problem.scales != "none":
         made.scale_a = columns(*of_a, problem.m, problem.k_blocks)
         if problem.scales == "1x128":
-            made.scale_b = columns(*batch, problem.n, problem.k_blocks).mT
+            made.scale_b = columns(*of_b, problem.n, problem.k_blocks).mT
         else:
-            shape = (*batch, problem.scale_columns, problem.k_blocks)
+            shape = (*of_b, problem.scale_columns, problem.k_blocks)
             made.scale_b = (0.5 + torch.rand(shape, generator=generator, device=device)).mT
     if problem.c:
-        made.c = normal(*of_a, problem.m, problem.n, dtype=problem.d)
+        made.c = normal(*of_d, problem.m, problem.n, dtype=problem.d)
     return made
 
 
@@ -149,6 +184,9 @@ def _layout(problem: Problem, generator: torch.Generator) -> dict[str, torch.Ten
     share = 0.7 + 0.6 * torch.rand(groups, generator=generator, device=device)
     if problem.grouping == "none":
         return {}
+    if problem.grouping == "k_sizes":
+        whole = (share.cumsum(0) / share.sum() * problem.k / BLOCK).round() * BLOCK
+        return {"group_k": whole.diff(prepend=whole.new_zeros(1)).int()}
     if problem.grouping == "rows_valid":
         expected = problem.expected_m
         counts = (

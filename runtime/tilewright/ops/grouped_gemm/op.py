@@ -15,6 +15,7 @@ import torch
 from tilewright.context import Context
 from tilewright.device import DeviceProperties
 from tilewright.errors import AlignmentError, ArgumentError
+from tilewright.interface.declaration import Combinations
 from tilewright.interface.op import Op, Values
 from tilewright.interface.placement import Arguments, Placement, as_it_lies
 from tilewright.interface.publish import public
@@ -23,10 +24,10 @@ from tilewright.ops.common.symbolic import certainly
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.grouped_gemm.family import FAMILY
 from tilewright.ops.grouped_gemm.interface import INTERFACE
-from tilewright.ops.grouped_gemm.problem import Problem
+from tilewright.ops.grouped_gemm.problem import BLOCK, Problem
 from tilewright.table import KernelRecord
 
-_LAYOUTS = ("group_of_row", "group_ends", "rows_valid")
+_LAYOUTS = ("group_of_row", "group_ends", "rows_valid", "group_k")
 _SCALES = ("scale_a", "scale_b")
 _FOUR = 16 // 4  # floats in what TMA's strides are multiples of
 
@@ -57,6 +58,10 @@ class _Product(Op):
                 raise ArgumentError(name, f"operands of {problem.a} take no scale factors")
         if not self.grouping and (values["group_of_row"] is None) == (values["group_ends"] is None):
             raise ArgumentError("group_of_row", "one of group_of_row and group_ends is wanted")
+        # TMA reads factors from multiples of 16 bytes on, and tiles begin with their group.
+        if scaled and problem.grouping == "ends" and problem.row_alignment % _FOUR:
+            wanted = f"a multiple of {_FOUR} is wanted of operands that have scale factors"
+            raise ArgumentError("row_alignment", f"it is {problem.row_alignment}; {wanted}")
         for name, least in (("expected_m", 0), ("row_alignment", 1)):
             value = values.get(name, least)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
@@ -89,6 +94,30 @@ class _Product(Op):
         """k is 0: D is C, or 0."""
         out, c = given["out"], given["c"]
         out.zero_() if c is None else out.copy_(c)
+
+
+class _ProductOfParts(_Product):
+    """Of parts of k: each group has a D, of F32."""
+
+    def combinations(self, values: Values) -> Combinations:
+        return Combinations(("a", "b"), {("e4m3", "e4m3"): ("f32",)})
+
+    def fields(self, values: Values) -> Mapping[str, Any]:
+        sizes = values["group_k"]
+        groups = sizes.shape[0] if isinstance(sizes, torch.Tensor) and sizes.dim() == 1 else 1
+        return {**super().fields(values), "groups": groups}
+
+    def rules(self, values: Values, problem: Problem) -> None:
+        super().rules(values, problem)
+        if problem.scales != "1x128":
+            raise ArgumentError("scale_b", "one for 128 of k of each n is wanted: [k/128, n], n contiguous")
+        if certainly(problem.k % BLOCK != 0):
+            raise ArgumentError("a", f"its k is {problem.k}; a multiple of {BLOCK} is wanted")
+        for name, inner in (("a", -1), ("b", -2)):
+            tensor = values[name]
+            length = tensor.shape[inner]
+            if certainly(tensor.stride(-3 - inner) != length) and certainly(tensor.shape[-3 - inner] > 1):
+                raise ArgumentError(name, f"its strides are {tensor.stride()}; memory without gaps is wanted")
 
 
 def _scales(b: Any, scales: Any) -> dict[str, Any]:
@@ -178,7 +207,8 @@ def grouped_gemm_contiguous(
             order is right; it is fast where rows of a group lie together.
         group_ends: int32 [groups], instead: the row behind each group's last. A group begins where the one
             before it ends, at the next multiple of `row_alignment`.
-        row_alignment: the multiple; with group_of_row it helps to choose a kernel, and changes no result.
+        row_alignment: the multiple, itself one of 4 for FP8; with group_of_row it helps to choose a kernel,
+            and changes no result.
         out: [m, n]. Rows of padding are zeroed, or stay as they are where no row near them counts.
 
     Returns, raises, and the rest: as `scaled_gemm`.
@@ -213,5 +243,41 @@ def grouped_gemm_masked(
             counts.
 
     Returns, raises, and the rest: as `grouped_gemm_contiguous`.
+    """
+    raise AssertionError("the body is `interface.calls`'s")
+
+
+@public(_ProductOfParts("k_sizes", "group_k"))
+def grouped_gemm_k(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    group_k: torch.Tensor,
+    scale_a: torch.Tensor,
+    scale_b: torch.Tensor,
+    *,
+    out: torch.Tensor | None = None,
+    c: torch.Tensor | None = None,
+    tactic: Tactic | str | None = None,
+) -> torch.Tensor:
+    """A product of each group's part of k, on the current stream: gradients of the weights of a mixture of
+    experts. out[g] = sum over the k of group g of (a * scale_a) @ (b * scale_b), plus c[g].
+
+    Args:
+        a: float8_e4m3fn, the memory of [m, k of the group], row-major, of one group behind the other: a
+            tensor [m, k] without gaps, of whose shape m and the k of all groups are read.
+        b: likewise of [n, k of the group]: the transpose [k, n] of a tensor [n, k] without gaps.
+        group_k: int32 [groups], on the device, read when the kernel runs: multiples of 128, 0 too, which
+            add up to k.
+        scale_a: float32 [m, k/128]: those of 128 of k of a row, columns contiguous and at multiples of 4
+            rows; the columns of one group behind those of the other.
+        scale_b: float32 [k/128, n], n contiguous and rows at multiples of 4.
+        out: float32 [groups, m, n], rows contiguous; made if absent. It may be c: then the product is added.
+        c: float32 [groups, m, n].
+        tactic: a kernel's name, or a tactic, instead of the one the model selects.
+
+    Returns:
+        D: c, or zeros, of a group without k.
+
+    Raises: as `scaled_gemm`.
     """
     raise AssertionError("the body is `interface.calls`'s")

@@ -12,9 +12,10 @@ from tilewright.types import bits
 BLOCK = 128  # of k, that share a scale
 
 # Values of `tilewright_grouping` (grouped_gemm/args.h).
-GROUPING_CODES = {"none": 0, "row_index": 1, "ends": 2, "rows_valid": 3}
+GROUPING_CODES = {"none": 0, "row_index": 1, "ends": 2, "rows_valid": 3, "k_sizes": 4}
 GROUPINGS = tuple(GROUPING_CODES)
 OWN_ROWS = ("none", "rows_valid")
+GROUPED_ROWS = ("row_index", "ends", "rows_valid")  # of which each has the B of its group
 # Granularities of B's scales: A's are those of rows (1x128) with either.
 SCALES = ("none", "128x128", "1x128")
 OUTPUTS: dict[tuple[str, ...], tuple[str, ...]] = {
@@ -39,7 +40,8 @@ class Problem(Told):
     """D[m,n] = sum over k of A[m,k] SA[m,k/128] B[g,k,n] SB[g,k/128,n or n/128] + C[m,n].
 
     Of grouping `none` there are `groups` matrices of m rows; of `rows_valid` each group has m rows in A and
-    D, of which the device knows how many count; else m counts the rows of all groups.
+    D, of which the device knows how many count; of `row_index` and `ends` m counts the rows of all groups. Of
+    `k_sizes` each group has a D, and k counts the k of all.
     """
 
     m: int
@@ -76,7 +78,7 @@ class Problem(Told):
 
     @property
     def rows(self) -> int:
-        """Rows of D that are expected to count."""
+        """Rows of A that are expected to count."""
         if self.grouping == "none":
             return self.m * self.groups
         if self.grouping == "rows_valid":
@@ -90,9 +92,10 @@ class Problem(Told):
     @property
     def bytes(self) -> int:
         """Bytes that memory must move at least: each matrix once."""
-        operands = self.rows * self.k * bits(self.a) + self.groups * self.n * self.k * bits(self.b)
-        outputs = self.rows * self.n * bits(self.d) * (2 if self.c else 1)
-        return (operands + outputs) // 8
+        by_k = self.grouping == "k_sizes"
+        of_b, of_d = (1, self.m * self.groups) if by_k else (self.groups, self.rows)
+        operands = self.rows * self.k * bits(self.a) + of_b * self.n * self.k * bits(self.b)
+        return (operands + of_d * self.n * bits(self.d) * (2 if self.c else 1)) // 8
 
     def contiguous_extents(self) -> dict[str, int]:
         """Elements along the contiguous dimension of each matrix, by its argument's name."""
