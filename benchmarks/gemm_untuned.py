@@ -28,19 +28,19 @@ from typing import Any
 
 import machine
 import torch
+from times_file import OPERANDS, described
 
 from tilewright import context
 from tilewright.ops.common.measuring import checked
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.gemm import measuring
 from tilewright.ops.gemm.family import FAMILY
-from tilewright.ops.gemm.problem import FP8, Problem
+from tilewright.ops.gemm.problem import Problem
 from tilewright.timing import Replays
 from tilewright.tuning.clock import on_gpu
 from tilewright.tuning.search import search
 from tilewright.types import bytes_of
 
-OPERANDS = {"bf16": "bf16", "f16": "f16", "fp8": "e4m3"}
 MOST_BYTES = 2**31
 REPLAYS = 7
 ENOUGH = 0.95  # a ratio that needs no cause
@@ -62,10 +62,8 @@ def shapes(seed: int, size: int) -> Iterator[tuple[int, int, int]]:
 
 def drawn(dtype: str, seed: int, *, exact: bool = False) -> Iterator[Problem]:
     """With the default output type; FP8 with fast accumulation unless it is to be exact."""
-    a = OPERANDS[dtype]
-    d = "bf16" if a in FP8 else a
-    for m, n, k in shapes(seed, bytes_of(a)):
-        yield Problem(m, n, k, a=a, b=a, d=d, fast_accum=a in FP8 and not exact)
+    for m, n, k in shapes(seed, bytes_of(OPERANDS[dtype])):
+        yield described(dtype, m, n, k, exact=exact)
 
 
 def measure(problem: Problem) -> dict[str, Any]:

@@ -1,7 +1,9 @@
 """Times of lean `gemm` tactics on problems drawn at random, and cuBLAS's: what the cost model is fitted to,
 and what the set of tiles is chosen by.
 
-    tilewright build sm90_gemm_lean --filter a=bf16 --filter d=bf16 --filter activation=none
+    mkdir -p tiles/specs; cp benchmarks/specs/sm90_gemm_lean_tiles.yaml tiles/specs
+    tilewright generate --root tiles; tilewright build --root tiles --filter a=bf16
+    export TILEWRIGHT_GENERATED=tiles/generated
     python benchmarks/lean_times.py --dtype bf16 --seeds 11 2026 --seconds 140 --output times_bf16.csv.gz
 
 Problems are drawn as gemm_untuned.py draws them, from each seed in turn, until the time is over: those of one
@@ -29,7 +31,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from gemm_untuned import OPERANDS, clocks, drawn
+from gemm_untuned import clocks, drawn
+from times_file import FIELDS, OPERANDS, PEER
 
 from tilewright import context as contexts
 from tilewright import timing
@@ -42,11 +45,9 @@ from tilewright.ops.gemm.problem import Problem
 from tilewright.timing import Replays
 from tilewright.tuning.search import promising
 
-FIELDS = ("dtype", "seed", "m", "n", "k", "tactic", "us", "again")
-PEER = "peer"  # where a tactic stands
-FACTOR, MOST, LEAST = 1.4, 150, 30  # of the model's order, that is timed
+FACTOR, MOST, LEAST = 1.4, 120, 30  # of the model's order, that is timed
 MOST_CALLS_SECONDS = 0.1  # that one call of each of those may take together
-OTHERS, OTHERS_FACTOR = 8, 3.0  # of what it puts further behind, drawn at random
+OTHERS, OTHERS_FACTOR = 40, 1.6  # of what it puts further behind, drawn at random
 STOP = 1.3  # behind the fastest, at which a time is not taken again
 SAMPLES = 3
 FINALISTS, ROUNDS = 8, 5
@@ -91,7 +92,7 @@ def worth_timing(ranked: Sequence[Candidate], chance: random.Random) -> list[Tac
     near = promising(ranked, FACTOR, min(MOST, max(LEAST, int(MOST_CALLS_SECONDS / first))), LEAST)
     limit = first * OTHERS_FACTOR
     far = [one for one in ranked[len(near) :] if one.estimate.seconds <= limit]
-    return [one.tactic for one in (*near, *chance.sample(far, min(OTHERS, len(far))))]
+    return [one.tactic for one in (*near, *chance.sample(far, min(OTHERS, len(near) // 2, len(far))))]
 
 
 def measured(

@@ -41,80 +41,68 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x256x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x64x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x64x128_lean_pingpong) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x104x64_lean_coop_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x112x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x112x64_lean_coop_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x120x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x112x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_coop_gelu) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_coop_relu) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_coop_silu) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_pingpong) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x144x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x144x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x152x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x160x64_lean_coop) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x160x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x160x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x160x64_lean_pingpong_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x168x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x16x128_lean_coop_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x176x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x16x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x176x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x192x64_lean_coop) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x192x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x200x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x208x64_lean_coop) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x208x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x224x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x256x64_lean_coop) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x32x128_lean_coop_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x40x128_lean_coop_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x48x128_lean_coop_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x56x128_lean_coop_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x72x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x64x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x80x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x88x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x8x128_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x96x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x96x64_lean_coop_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x96x64_lean_pingpong) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x96x64_lean_pingpong_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x144x64_lean_coop_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x160x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x160x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x176x64_lean_coop_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x192x64_lean_coop) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x192x64_lean_coop_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_256x112x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x32x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_256x128x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_256x160x64_lean_coop) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_256x160x64_lean_coop_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x104x128_lean_coop_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x112x128_lean_coop_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x120x128_lean_coop_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x128x128_lean_coop_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x128x128_lean_pingpong) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x128x64_lean_pingpong) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x160x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x104x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x112x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x128x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x144x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x160x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x16x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x16x128_lean_coop_swap_gelu) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x16x128_lean_coop_swap_relu) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x16x128_lean_coop_swap_silu) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x192x64_lean_coop_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x192x64_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x176x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x24x128_lean_coop_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x256x64_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x256x64_lean_pingpong_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x32x128_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x32x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x40x128_lean_coop_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x48x128_lean_coop_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x56x128_lean_coop_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x64x128_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x48x128_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x56x128_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x64x128_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x64x128_lean_coop_swap_gelu) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x64x128_lean_coop_swap_relu) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x64x128_lean_coop_swap_silu) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x64x128_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x72x128_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x80x128_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x80x128_lean_coop_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x88x128_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x80x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x8x128_lean_coop_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x96x128_lean_coop_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x96x128_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x96x128_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x96x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x96x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x112x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x128x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x128x64_lean_coop_gelu) \
@@ -176,10 +164,6 @@
   X(gemm_sm90_bf16_bf16_f32_f32_tt_128x128x64_lean_coop_silu) \
   X(gemm_sm90_bf16_bf16_f32_f32_tt_64x16x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_f32_tt_64x64x128_lean_coop_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x104x128_lean_coop_fastacc_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x104x128_lean_coop_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x112x128_lean_coop) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x112x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x112x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x112x128_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x120x128_lean_coop_fastacc_swap) \
@@ -190,66 +174,62 @@
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x128x128_lean_coop_relu) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x128x128_lean_coop_silu) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x128x128_lean_pingpong_fastacc) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x144x128_lean_coop) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x144x128_lean_coop_fastacc) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x136x128_lean_coop_fastacc_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x136x128_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x144x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x144x128_lean_coop_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x144x128_lean_pingpong_fastacc) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x152x128_lean_coop_fastacc_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x152x128_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x160x128_lean_coop) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x160x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x160x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x160x128_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x160x128_lean_pingpong_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x160x128_lean_pingpong_fastacc_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x168x128_lean_coop_fastacc_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x168x128_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x16x256_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x16x256_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x176x128_lean_coop) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x176x128_lean_coop_fastacc) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x176x128_lean_coop_fastacc_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x176x128_lean_coop_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x192x128_lean_coop_fastacc) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x192x128_lean_coop_fastacc_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x184x128_lean_coop_fastacc_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x200x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x208x128_lean_coop_fastacc) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x208x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x224x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x256x128_lean_coop_fastacc) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x32x256_lean_coop_fastacc_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x32x256_lean_coop_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x40x256_lean_coop_fastacc_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x40x256_lean_coop_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x48x256_lean_coop_fastacc_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x48x256_lean_coop_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x56x256_lean_coop_fastacc_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x56x256_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x72x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x72x128_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x80x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x80x128_lean_coop_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x80x128_lean_pingpong) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x80x128_lean_pingpong_fastacc) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x88x128_lean_coop_fastacc_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x88x128_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x8x256_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x96x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x96x128_lean_coop_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x96x128_lean_pingpong_fastacc) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x96x128_lean_pingpong_fastacc_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x128x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x144x128_lean_coop_fastacc_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x160x128_lean_coop_fastacc) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x176x128_lean_coop_fastacc_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x192x128_lean_coop_fastacc) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x192x128_lean_coop_fastacc_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_256x112x128_lean_coop_fastacc_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x160x128_lean_coop_fastacc_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x80x128_lean_coop_fastacc_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x80x128_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_256x128x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_256x160x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_256x160x128_lean_coop_fastacc_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x104x256_lean_coop_fastacc_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x104x256_lean_coop_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x112x256_lean_coop_fastacc_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x112x256_lean_coop_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x120x256_lean_coop_fastacc_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x120x256_lean_coop_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x128x128_lean_pingpong) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x128x128_lean_pingpong_fastacc) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x128x256_lean_coop_fastacc_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x128x256_lean_coop_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x128x256_lean_pingpong) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x128x256_lean_pingpong_fastacc) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x104x128_lean_coop_fastacc_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x104x128_lean_coop_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x120x128_lean_coop) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x120x128_lean_coop_fastacc) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x128x128_lean_coop) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x128x128_lean_coop_fastacc) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x128x128_lean_coop_fastacc_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x128x128_lean_coop_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x144x128_lean_coop) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x144x128_lean_coop_fastacc) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x144x128_lean_coop_fastacc_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x144x128_lean_coop_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x160x128_lean_coop) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x160x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x160x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x160x128_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x160x128_lean_pingpong) \
@@ -259,35 +239,49 @@
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x16x256_lean_coop_swap_gelu) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x16x256_lean_coop_swap_relu) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x16x256_lean_coop_swap_silu) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x192x128_lean_coop_fastacc_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x176x128_lean_coop) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x176x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x192x128_lean_pingpong_fastacc) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x24x128_lean_coop_fastacc_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x24x128_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x24x256_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x24x256_lean_coop_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x256x128_lean_pingpong_fastacc) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x32x256_lean_coop) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x32x256_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x32x256_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x32x256_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x40x256_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x40x256_lean_coop_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x48x256_lean_coop) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x48x256_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x48x256_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x48x256_lean_coop_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x56x256_lean_coop) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x56x256_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x56x256_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x56x256_lean_coop_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x64x256_lean_coop) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x64x256_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x64x256_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x64x256_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x64x256_lean_coop_swap_gelu) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x64x256_lean_coop_swap_relu) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x64x256_lean_coop_swap_silu) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x64x256_lean_pingpong) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x64x256_lean_pingpong_fastacc) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x72x256_lean_coop) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x72x256_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x72x256_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x72x256_lean_coop_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x80x128_lean_coop_fastacc_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x80x128_lean_coop_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x80x256_lean_coop) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x80x256_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x80x256_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x80x256_lean_coop_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x88x256_lean_coop_fastacc_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x88x256_lean_coop_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x88x128_lean_coop) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x88x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x8x256_lean_coop_fastacc_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x96x256_lean_coop_fastacc_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x96x256_lean_coop_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x96x128_lean_coop) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x96x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x96x256_lean_pingpong) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x96x256_lean_pingpong_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_e4m3_tn_128x128x128_lean_coop) \
@@ -531,80 +525,68 @@
   X(gemm_sm90_f16_f16_f32_f16_nt_64x256x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_nt_64x64x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nt_64x64x128_lean_pingpong) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_128x104x64_lean_coop_swap) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_128x112x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x112x64_lean_coop_swap) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_128x120x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_128x112x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x128x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x128x64_lean_coop_gelu) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x128x64_lean_coop_relu) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x128x64_lean_coop_silu) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_128x128x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x128x64_lean_pingpong) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_128x144x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x144x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_128x152x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x160x64_lean_coop) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_128x160x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x160x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x160x64_lean_pingpong_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_128x168x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x16x128_lean_coop_swap) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_128x176x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_128x16x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x176x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x192x64_lean_coop) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_128x192x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_128x200x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x208x64_lean_coop) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_128x208x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x224x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x256x64_lean_coop) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_128x32x128_lean_coop_swap) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_128x40x128_lean_coop_swap) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_128x48x128_lean_coop_swap) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_128x56x128_lean_coop_swap) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_128x72x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_128x64x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x80x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_128x88x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x8x128_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_128x96x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x96x64_lean_coop_swap) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_128x96x64_lean_pingpong) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_128x96x64_lean_pingpong_swap) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_192x144x64_lean_coop_swap) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_192x160x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_192x160x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_192x176x64_lean_coop_swap) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_192x192x64_lean_coop) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_192x192x64_lean_coop_swap) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_256x112x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_192x32x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_256x128x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_256x160x64_lean_coop) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_256x160x64_lean_coop_swap) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_64x104x128_lean_coop_swap) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_64x112x128_lean_coop_swap) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_64x120x128_lean_coop_swap) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_64x128x128_lean_coop_swap) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_64x128x128_lean_pingpong) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_64x128x64_lean_pingpong) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_64x160x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_64x104x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_64x112x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_64x128x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_64x144x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x160x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x16x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x16x128_lean_coop_swap_gelu) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x16x128_lean_coop_swap_relu) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x16x128_lean_coop_swap_silu) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_64x192x64_lean_coop_swap) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_64x192x64_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_64x176x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x24x128_lean_coop_swap) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_64x256x64_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_64x256x64_lean_pingpong_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_64x32x128_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x32x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x40x128_lean_coop_swap) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_64x48x128_lean_coop_swap) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_64x56x128_lean_coop_swap) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_64x64x128_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_64x48x128_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_64x56x128_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_64x64x128_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x64x128_lean_coop_swap_gelu) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x64x128_lean_coop_swap_relu) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x64x128_lean_coop_swap_silu) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_64x64x128_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x72x128_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_64x80x128_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x80x128_lean_coop_swap) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_64x88x128_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_64x80x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x8x128_lean_coop_swap) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_64x96x128_lean_coop_swap) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_64x96x128_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_64x96x128_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_64x96x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_64x96x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_128x128x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tt_128x128x64_lean_coop_gelu) \
   X(gemm_sm90_f16_f16_f32_f16_tt_128x128x64_lean_coop_relu) \

@@ -60,7 +60,7 @@ def make_lean_row(name: str, *, splits: bool = True, **fields: Any) -> dict[str,
         name, mainloop="lean", cluster="dynamic", bias=True, schedule=schedule,
         c="same" if splits else "none", **fields,
     )  # fmt: skip
-    row["facts"] |= {"splits": splits, "cluster_multiple": [1, 1]}
+    row["facts"] |= {"splits": splits, "pieces": 2, "cluster_multiple": [1, 1]}
     return row
 
 

@@ -40,7 +40,7 @@ _SORT = (
 )  # fmt: skip
 _EACH = {"gemm": 2, "blockscaled_gemm": 5, "quantize": 2}  # kernels of one sort
 _OF_ONE = 2  # problems of a kernel
-_FACTS = ("smem_bytes", "threads", "stages", "block", "cluster_multiple")  # that the models look at
+_FACTS = ("smem_bytes", "threads", "stages", "block", "cluster_multiple", "pieces")  # that the models look at
 
 
 class Estimate(NamedTuple):

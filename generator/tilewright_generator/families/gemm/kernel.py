@@ -90,8 +90,7 @@ def summary(config: GemmConfig) -> str:
 def facts(config: GemmConfig) -> dict[str, Any]:
     """Derived numbers that the runtime needs; alignments are in elements (TMA: 16 bytes)."""
     stages, total = memory(config)
-    at_run_time = {"cluster_multiple": [1, 1], "splits": own.exchanges(config)} if lean(config) else {}
-    return at_run_time | {
+    return (own.facts(config) if lean(config) else {}) | {
         "stages": stages,
         "smem_bytes": total,
         # Consumer warpgroups and a producer; CUTLASS has two of the former in both schedules.

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 from tilewright.types import bits
 from tilewright_generator.families import lean_tiles
@@ -56,6 +57,16 @@ def exchanges(config: GemmConfig) -> bool:
     """Whether the sums fit into the stages' memory: to be added up along k, and for any epilogue."""
     m, n, _ = config.tile
     return config.schedule == "cooperative" and 4 * m * n <= memory(config)[0] * stage_bytes(config)
+
+
+def facts(config: GemmConfig) -> dict[str, Any]:
+    """What the runtime needs of a lean kernel besides what it needs of any."""
+    _, rows, columns = warpgroups(config)
+    return {
+        "cluster_multiple": [1, 1],
+        "splits": exchanges(config),
+        "pieces": rows * (columns // piece_columns(columns, config.swap_ab)),
+    }
 
 
 # sm90/elements.hpp has operands of 16 and 8 bits; CUTLASS's kernels take the others.

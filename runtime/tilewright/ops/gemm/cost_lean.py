@@ -1,21 +1,23 @@
 """A model of how long a tactic of a lean kernel takes on sm_90a: to rank tactics, not to predict a clock.
 
 Clusters of persistent thread blocks, one block to an SM, work through blocks of tiles in waves. 128 bytes of
-k take about the longest of what the tensor cores, the SM's loads and the latency of the stages in flight
-need; that is the norm of the three, because they disturb each other. A whole launch can beat neither HBM nor
-the rate that the GPU's power sustains. What does not overlap is added: launch, the first stage's latency,
-barriers of a cluster, epilogues, the exchange of a split k's sums.
+k (a box) take about the longest of what they need: the tensor cores, what an SM takes in, L2, the barriers of
+a cluster. From tile to tile the producer runs ahead: then what it waits for and what the consumers do,
+epilogue included, go side by side, but for the last tile. A launch cannot beat HBM, of which a pair of SMs
+gets only so much. What does not overlap is added: launch, the last epilogue, the exchange of a split k's
+sums.
 
-Numbers that are not the hardware's own are fitted to 58,000 times of 115 tiles over 243 problems drawn at
-random (bf16, e4m3 -> bf16; m from 3 to 7,152, never a power of two) on one H200, L2 cold, launches back to
-back. Of the tactics that were measured, the model's first is 4 % slower in geomean than the best, 25 % at
-worst; times repeat to 2 or 3 %.
+Numbers that are not the hardware's own are fitted by least squares (benchmarks/fit_lean_model.py) to the
+times of problems drawn at random, m never a power of two, and of layers that are served (bf16, e4m3 -> bf16),
+on H200s, L2 cold, launches back to back. Of problems of another seed, the model's first is 4 % slower in
+geomean than the fastest of some 150 that were timed to 3 %, so that a part of it is the fastest's luck. A
+sample of the times is in tests/runtime/data.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import ceil, sqrt
+from math import ceil
 from typing import NamedTuple
 
 from tilewright.device import DeviceProperties
@@ -30,136 +32,166 @@ from tilewright.types import bytes_of
 BOX_BYTES = 128  # of k: a row of a box of TMA
 STEPS = 4  # wgmma instructions of a box, for each 64 rows
 INSTRUCTION_M = 64
-INSTRUCTION_K_BYTES = 32
-SMEM_BYTES_PER_CLOCK = 128  # an SM's shared memory; wgmma reads both operands from it
 CLOCK_SHARE = 0.886  # of the highest clock, at which the numbers below count: 1755 of 1980 MHz
 
-# Fitted. 128 bytes of k:
-STAGE_CLOCKS = {"cooperative": 35, "pingpong": 53}  # barriers around a stage
-PORT_SHARE = 0.77  # of the clocks that the shared memory's port would take on paper, reads and writes in turn
-WRITTEN_SHARE = 1.08  # of a clock, that a byte a row of TMA's writes takes there, beside wgmma's reads
-PROMOTION_SHARE = 1.8  # of the clocks that FP8's exact accumulation takes on paper; gemm's
-LATENCY_CLOCKS = 1190  # from a load to its data
-STAGES_BEHIND = 2.25  # that are not in flight: one is read, one is being released
-SM_FILL_BYTES_PER_CLOCK = 61  # an SM from L2, if few others load
-L2_BYTES_PER_CLOCK = 6740  # L2 to all SMs
-DISTURBANCE = 5.6  # the norm in which the tensor cores, loads and latency add up
+# Fitted. A box:
+WRITTEN_CLOCKS = 1.36  # a row's 128 bytes, which TMA writes and wgmma reads, of the shared memory's port
+STAGE_CLOCKS = 65  # barriers of a stage, in which the tensor cores have nothing to do
+PROMOTION_SHARE = 1.8  # of the clocks that FP8's exact accumulation takes on paper; CUTLASS's kernels have it
+TAKEN_CLOCKS = 1.62  # a row's 128 bytes on their way into an SM, shared or not
+L2_BYTES_PER_CLOCK = 6790  # L2 to all SMs, what a cluster shares once
+SYNC_CLOCKS = {"pair": 283, "four": 177, "both": 326}  # a stage, of clusters by what they share: the slowest
+BOX_NORM = 6  # in which they add up: nearly the longest of them
 
 # One launch.
-HBM_SHARE = 1.0  # of the rated bandwidth
-L2_OPERANDS = 35e6  # bytes of operands that L2 holds until they are read again
-REREAD_SHARE = 0.46  # of what waves read again, that comes from HBM
-OVERLAP = 2.95  # the norm in which the main loop, HBM and power add up
-SUSTAINED_SHARE = {1: 1.0, 2: 0.99}  # of the peak at the clock above, by bytes of an element
-START_CLOCKS = 2160  # launch, tensor maps, the first stage's loads from HBM
-FULL_START_CLOCKS = 2870  # more, where every SM is taken: the next launch cannot prepare beside this one
-EPILOGUE_CLOCKS = 50  # beside its bytes
-EPILOGUE_BYTES_PER_CLOCK = 22.7  # of D, an SM
-CLUSTER_CLOCKS = 2010  # of two barriers of a cluster, and its start
-EXCHANGE_CLOCKS = 146
-EXCHANGE_BYTES_PER_CLOCK = 16.8  # sums written, and read from other SMs' shared memory
-
-
-class _Work(NamedTuple):
-    """A problem in the kernel's own terms (where operands swap, m is n), as far as no tactic changes it."""
-
-    down: int  # tiles
-    across: int
-    boxes: int  # of k
-    math: float  # clocks of a box, of the tensor cores
-    latency: float  # clocks of a box, while all stages are in flight
-    power: float  # clocks of a tile, below which the GPU's power does not let the multiplications go
-    epilogue: float  # clocks of a tile
-    exchange: float  # clocks of a tile whose k is split
-
-
-def _work(record: KernelRecord, problem: Problem) -> _Work:
-    config = record.config
-    size = bytes_of(problem.a)
-    tile_m, tile_n, tile_k = config["tile"]
-    rows, columns = (problem.n, problem.m) if config["swap_ab"] else (problem.m, problem.n)
-    stage_boxes = tile_k * size // BOX_BYTES
-    pingpong = config["schedule"] == "pingpong"
-    across = 2 if not pingpong and tile_m % 128 == INSTRUCTION_M and tile_m > INSTRUCTION_M else 1
-    instructions = STEPS * tile_m / INSTRUCTION_M
-    reads = across * (INSTRUCTION_M + tile_n / across) * INSTRUCTION_K_BYTES / SMEM_BYTES_PER_CLOCK
-    port = instructions * reads + WRITTEN_SHARE * (tile_m + tile_n)
-    math = max(instructions * tile_n / 2, PORT_SHARE * port)
-    if size == 1 and not config["fast_accum"]:
-        math += PROMOTION_SHARE * tile_m * tile_n / 128  # 128 lanes add the sums of a box to a second set
-    math += STAGE_CLOCKS["pingpong" if pingpong else "cooperative"] / stage_boxes
-    in_flight = max(1.0, (record.facts["stages"] - STAGES_BEHIND) * stage_boxes)
-    boxes = ceil(ceil(problem.k * size / BOX_BYTES) / stage_boxes) * stage_boxes
-    tile = tile_m * tile_n
-    outputs = bytes_of(problem.d) * (2 if problem.c else 1) / 2
-    return _Work(
-        ceil(rows / tile_m),
-        ceil(columns / tile_n),
-        boxes,
-        math,
-        LATENCY_CLOCKS / in_flight,
-        instructions * tile_n / 2 * boxes / SUSTAINED_SHARE[size],
-        EPILOGUE_CLOCKS + tile * 2 * outputs / EPILOGUE_BYTES_PER_CLOCK,
-        EXCHANGE_CLOCKS + tile * 4 / EXCHANGE_BYTES_PER_CLOCK,
-    )
-
-
-def _hbm_bytes(problem: Problem, tile: int, tiles: int, at_once: float) -> float:
-    """Bytes through HBM: each matrix once where the operands stay in L2, more where waves reread them."""
-    size = bytes_of(problem.a)
-    operands = problem.batch * (problem.m + problem.n) * problem.k * size
-    outputs = problem.bytes - operands
-    if operands <= L2_OPERANDS:
-        return float(operands + outputs)
-    waves = max(1.0, tiles / at_once)
-    # A wave covers a block of tiles about as wide as high, and reads its rows and columns once.
-    reread = waves * 2 * sqrt(tile * min(tiles, at_once)) * problem.k * size
-    return max(operands, min(reread, operands * waves) * REREAD_SHARE) + outputs
+HBM_SHARE = 0.834  # of the rated bandwidth
+AGAIN_SHARE = 0.196  # of an operand that several clusters read, which comes from HBM again: L2 has two halves
+PAIR_BYTES_PER_CLOCK = 51.6  # two SMs from HBM: few, or few more than half of all, cannot use all of it
+OVERLAP = 2.98  # the norm in which the main loop and HBM add up
+START_CLOCKS = 2950  # launch, tensor maps, the first stage's loads
+FULL_START_CLOCKS = 1970  # more, where every SM is taken: the next launch cannot prepare beside this one
+EPILOGUE_BYTES_PER_CLOCK = 26.8  # of D, an SM
+CLUSTER_CLOCKS = 326  # of two barriers of a cluster, and its start
+EXCHANGE_CLOCKS = 733
+LAID_BYTES_PER_CLOCK = 54.6  # sums that a thread block lays into its shared memory
+PIECE_CLOCKS = 236  # of a piece of a tile, from each of the thread blocks that have a part of it
+ADDED_BYTES_PER_CLOCK = 53.3  # sums read from other SMs' shared memory
 
 
 def estimator(
     record: KernelRecord, problem: Problem, device: DeviceProperties
 ) -> Callable[[Tactic], Estimate]:
     """Estimates the tactics of one kernel: what they share is worked out once."""
-    tile_m, tile_n, tile_k = record.config["tile"]
-    work = _work(record, problem)
-    stage_boxes = tile_k * bytes_of(problem.a) // BOX_BYTES
-    pingpong = record.config["schedule"] == "pingpong"
-    clock = device.clock_hz * CLOCK_SHARE
-    undisturbed = work.math**DISTURBANCE + work.latency**DISTURBANCE
-    l2_share = 1 / L2_BYTES_PER_CLOCK
-    hbm_share = clock / (device.memory_bandwidth * HBM_SHARE)
+    return _Kernel(record, problem, device).weigh
 
-    def weigh(tactic: Tactic) -> Estimate:
-        m, n = lean.cluster_of(tactic)
-        splits = tactic.splits
-        size = m * n * splits
-        at_once = device.clusters_at_once(size)
-        down, across = -(-work.down // m), -(-work.across // n)
-        blocks = down * across * problem.batch
-        full, rest = divmod(blocks, at_once)
-        boxes = -(-work.boxes // (splits * stage_boxes)) * stage_boxes
-        # Multicast: CTAs of a cluster in one row share A, in one column B.
-        loaded = (tile_m / n + tile_n / m) * BOX_BYTES
 
-        def box(busy: int) -> float:
-            fill = loaded * max(1 / SM_FILL_BYTES_PER_CLOCK, busy * l2_share)
-            return float((undisturbed + fill**DISTURBANCE) ** (1 / DISTURBANCE))
+class _Cluster(NamedTuple):
+    """A tactic's clusters: m x n thread blocks to as many tiles, for each of `splits` parts of k."""
 
-        waves = full + (rest > 0)
-        loop = boxes * ((full * box(at_once * size) if full else 0.0) + (box(rest * size) if rest else 0.0))
-        hbm = _hbm_bytes(problem, tile_m * tile_n, blocks * m * n, at_once * m * n) * hbm_share
-        power = blocks * m * n * work.power / device.sm_count
-        whole = (loop**OVERLAP + hbm**OVERLAP + power**OVERLAP) ** (1 / OVERLAP)
-        # Ping-pong stores a tile while the other warpgroup computes; only the last store shows.
-        added = START_CLOCKS + work.epilogue * (1 if pingpong else waves)
-        added += FULL_START_CLOCKS * min(1.0, blocks * size / device.sm_count)
-        if size > 1:
+    m: int
+    n: int
+    splits: int
+
+    @property
+    def size(self) -> int:
+        return self.m * self.n * self.splits
+
+
+class _Waves(NamedTuple):
+    """How clusters go through blocks of tiles, one block each at a time."""
+
+    at_once: int  # clusters
+    full: int  # waves that leave none idle
+    rest: int  # clusters of one that does
+
+    @property
+    def last(self) -> int:
+        """Clusters of the last wave."""
+        return self.rest or self.at_once
+
+    @property
+    def before(self) -> int:
+        """Waves before the last one, all of them full."""
+        return self.full if self.rest else self.full - 1
+
+
+class _Kernel:
+    """A kernel on a problem, in its own terms: where operands swap, m is n. Clocks but where said."""
+
+    def __init__(self, record: KernelRecord, problem: Problem, device: DeviceProperties) -> None:
+        tile_m, tile_n, tile_k = record.config["tile"]
+        rows, columns = (problem.n, problem.m) if record.config["swap_ab"] else (problem.m, problem.n)
+        self.problem, self.device = problem, device
+        self.pingpong = record.config["schedule"] == "pingpong"
+        self.tile_m, self.tile_n = tile_m, tile_n
+        self.down, self.across = ceil(rows / tile_m), ceil(columns / tile_n)  # tiles
+        # Rows that exist, of a tile that is the only one in its direction.
+        self.held_m, self.held_n = min(tile_m, rows), min(tile_n, columns)
+        self.boxes = tile_k * bytes_of(problem.a) // BOX_BYTES  # of a stage
+        self.stages = ceil(problem.k / tile_k)
+        self.math = _math_clocks(record, bytes_of(problem.a), self.boxes)  # of a box
+        self.own_power = self.math**BOX_NORM
+        self.taken_power = (TAKEN_CLOCKS * (tile_m + tile_n)) ** BOX_NORM
+        elements = tile_m * tile_n
+        outputs = bytes_of(problem.d) * (2 if problem.c else 1)
+        self.epilogue = elements * outputs / EPILOGUE_BYTES_PER_CLOCK
+        self.laid = EXCHANGE_CLOCKS + elements * 4 / LAID_BYTES_PER_CLOCK
+        self.pieces = record.facts.get("pieces", 1)
+        self.piece = PIECE_CLOCKS + elements * 4 / self.pieces / ADDED_BYTES_PER_CLOCK
+        self.hertz = device.clock_hz * CLOCK_SHARE
+        size = problem.batch * problem.k * bytes_of(problem.a)
+        self.bytes_a, self.bytes_b = rows * size, columns * size
+
+    def weigh(self, tactic: Tactic) -> Estimate:
+        cluster = _Cluster(*lean.cluster_of(tactic), tactic.splits)
+        m, n, splits = cluster
+        blocks = -(-self.down // m) * -(-self.across // n) * self.problem.batch
+        at_once = self.device.clusters_at_once(cluster.size)
+        waves = _Waves(at_once, *divmod(blocks, at_once))
+        exchange = self.laid + ceil(self.pieces / splits) * splits * self.piece if splits > 1 else 0.0
+        boxes = -(-self.stages // splits) * self.boxes
+        loop = self._loop(cluster, waves, boxes, exchange)
+        hbm = self._hbm(cluster, waves, blocks)
+        whole = (loop**OVERLAP + hbm**OVERLAP) ** (1 / OVERLAP)
+        added = START_CLOCKS + self.epilogue + exchange
+        added += FULL_START_CLOCKS * min(1.0, blocks * cluster.size / self.device.sm_count)
+        if cluster.size > 1:
             added += CLUSTER_CLOCKS
-        if splits > 1:
-            added += work.exchange * waves
-        inside = "math" if work.math * waves * boxes > 0.8 * loop else "fill"
-        _, bound = max((loop, inside), (hbm, "hbm"), (power, "power"))
-        return Estimate((whole + added) / clock, waves, bound, whole / clock, added / clock)
+        count = waves.before + 1
+        inside = "math" if self.math * boxes * count > 0.6 * loop else "fill"
+        bound = "hbm" if hbm > loop else inside
+        return Estimate((whole + added) / self.hertz, count, bound, whole / self.hertz, added / self.hertz)
 
-    return weigh
+    def _loop(self, cluster: _Cluster, waves: _Waves, boxes: int, exchange: float) -> float:
+        """Of all tiles of the busiest thread block, but for the last one's epilogue."""
+        m, n, _ = cluster
+        # Multicast: thread blocks of a cluster in one row share A, in one column B.
+        l2 = (self.held_m / n + self.held_n / m) * BOX_BYTES * cluster.size / L2_BYTES_PER_CLOCK
+        sync = (_sync_clocks(m, n) / self.boxes) ** BOX_NORM
+
+        def loads(busy: int) -> float:
+            """Of a box, while so many clusters work; to the power of the norm."""
+            return float(self.taken_power + (l2 * busy) ** BOX_NORM + sync)
+
+        loop = boxes * float((self.own_power + loads(waves.last)) ** (1 / BOX_NORM))
+        if waves.before:
+            produced = boxes * loads(waves.at_once) ** (1 / BOX_NORM)
+            consumed = boxes * self.math + self.epilogue + exchange
+            if self.pingpong:  # one tile is stored while the other warpgroup multiplies
+                consumed = max(boxes * self.math, consumed / 2)
+            loop += waves.before * max(produced, consumed)
+        return loop
+
+    def _hbm(self, cluster: _Cluster, waves: _Waves, blocks: int) -> float:
+        """Of each matrix once, and of what several clusters read a part again."""
+        moved: float = self.problem.bytes
+        if self.across > cluster.n:
+            moved += AGAIN_SHARE * self.bytes_a
+        if self.down > cluster.m:
+            moved += AGAIN_SHARE * self.bytes_b
+        clocks = waves.last * self._byte(waves.last * cluster.size)
+        if waves.before:
+            clocks += waves.before * waves.at_once * self._byte(waves.at_once * cluster.size)
+        return clocks * moved / blocks
+
+    def _byte(self, busy: int) -> float:
+        """Of a byte from HBM while so many thread blocks work, each alone in a pair of SMs if they can be."""
+        pairs = busy if busy <= self.device.sm_count / 2 else busy / 2
+        whole = self.hertz / (self.device.memory_bandwidth * HBM_SHARE)
+        return max(whole, 1 / (pairs * PAIR_BYTES_PER_CLOCK))
+
+
+def _sync_clocks(m: int, n: int) -> float:
+    if m * n == 1:
+        return 0.0
+    return SYNC_CLOCKS["both" if m > 1 and n > 1 else "pair" if m * n == 2 else "four"]
+
+
+def _math_clocks(record: KernelRecord, size: int, boxes: int) -> float:
+    """Of a box of a tile: of the tensor cores, or of the shared memory's port where the tile is narrow."""
+    config = record.config
+    tile_m, tile_n, _ = config["tile"]
+    math = max(STEPS * tile_m / INSTRUCTION_M * tile_n / 2, WRITTEN_CLOCKS * (tile_m + tile_n))
+    if size == 1 and not config["fast_accum"]:
+        math += PROMOTION_SHARE * tile_m * tile_n / 128  # 128 lanes add the sums of a box to a second set
+    return float(math + STAGE_CLOCKS / boxes)

@@ -34,6 +34,7 @@ FACTS = Object(
     optional={
         "stages": Integer(1, 32),
         "splits": Boolean(),  # whether a lean kernel splits k
+        "pieces": Integer(1, 4096),  # of a warpgroup's tile, which the parts of a split k share out
         "cluster_multiple": Array(Integer(1, 2), 2),
     },
     others=Anything(),

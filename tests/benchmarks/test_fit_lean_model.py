@@ -1,0 +1,75 @@
+"""How well the cost model of lean kernels chooses among what was measured, on problems that it was not fitted
+to; and how it is fitted."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tilewright.device import H200
+from tilewright.ops.common.tactics import Tactic
+from tilewright.ops.gemm import cost_lean
+from tilewright.ops.gemm.problem import Problem
+from tilewright.registry import Registry
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def benchmark(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import fit_lean_model  # noqa: PLC0415
+
+    return fit_lean_model
+
+
+@pytest.fixture
+def cases(benchmark: Any) -> list[Any]:
+    """Of the seed that fits nothing, but for those whose times hang on the GPU's power."""
+    records = {one.name: one for one in Registry().kernels("gemm")}
+    measured = [one for one in benchmark.read([benchmark.DATA]) if one.seed == benchmark.TEST_SEED]
+    found = [benchmark.Case(one, records) for one in measured if one.seconds]
+    return [one for one in found if one.best < benchmark.LONGEST_SECONDS]
+
+
+def test_the_models_first_is_nearly_the_fastest(cases: list[Any]) -> None:
+    regrets, errors = [], []
+    for case in cases:
+        _, estimate, seconds = case.chosen(H200)
+        regrets.append(seconds / case.best)
+        errors.append(math.log(estimate / seconds))
+    assert len(regrets) > 100
+    assert math.exp(statistics.fmean(map(math.log, regrets))) < 1.045
+    assert sum(regret > 1.1 for regret in regrets) < 0.13 * len(regrets)
+    assert max(regrets) < 1.5
+    assert statistics.fmean(map(abs, errors)) < 0.12
+
+
+def test_a_fit_makes_what_it_is_given_better(benchmark: Any, cases: list[Any], monkeypatch: Any) -> None:
+    """One constant that is far off comes back; a table's entries have names of their own."""
+    names = benchmark.fitted()
+    assert {"START_CLOCKS", "SYNC_CLOCKS['pair']", "SYNC_CLOCKS['both']"} <= set(names)
+    monkeypatch.setattr(cost_lean, "SYNC_CLOCKS", dict(cost_lean.SYNC_CLOCKS))
+    benchmark.put("SYNC_CLOCKS['both']", 7.0)
+    assert cost_lean.SYNC_CLOCKS["both"] == 7.0
+    monkeypatch.setattr(cost_lean, "L2_BYTES_PER_CLOCK", 3000.0)
+    few = cases[::10]
+    before = statistics.fmean(case.loss(H200) for case in few)
+    monkeypatch.setattr(benchmark, "STEPS", (0.5,))
+    benchmark.fit(few, H200, ["L2_BYTES_PER_CLOCK"])
+    assert statistics.fmean(case.loss(H200) for case in few) < before
+    assert cost_lean.L2_BYTES_PER_CLOCK > 4000
+
+
+def test_clusters_that_the_gpu_holds_decide_the_waves() -> None:
+    """31 clusters of four are one wave where the driver says so, and two on a GPU that holds 30."""
+    record = next(one for one in Registry().kernels("gemm") if one.name.endswith("tn_128x128x64_lean_coop"))
+    tactic, problem = Tactic(record.name, cluster="4x1"), Problem(31 * 4 * 128, 128, 4096)
+    few, many = (replace(H200, clusters=(132, 66, fours, 15)) for fours in (30, 31))
+    waves = [cost_lean.estimator(record, problem, device)(tactic).waves for device in (few, many)]
+    assert waves == [2, 1]
