@@ -191,7 +191,7 @@ class _Check:
                 legal = word.possible(self.fields)
                 if value not in legal:
                     raise ArgumentError(one.name, f"it is {value!r}; one of {', '.join(legal)} is wanted")
-            if one.kind in ("flag", "word") and one.name in known:
+            if one.kind in ("flag", "word") and one.name in known and value is not None:
                 self.fields.setdefault(one.name, bool(value) if one.kind == "flag" else str(value))
 
     def _problem(self) -> Any:

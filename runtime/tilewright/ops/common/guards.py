@@ -10,7 +10,6 @@ import torch
 
 from tilewright.context import Context
 from tilewright.errors import ArgumentError, ArgumentTypeError
-from tilewright.ops.common.symbolic import certainly
 
 
 def dims(shape: Any) -> str:
@@ -75,11 +74,3 @@ def check_flag(name: str, value: Any) -> None:
     constant = isinstance(value, Hashable) and not isinstance(value, torch.Tensor)
     if not constant or value not in (True, False):
         raise ArgumentTypeError(name, f"it is a {type(value).__name__}; True or False is wanted")
-
-
-def check_scalar(name: str, scalar: torch.Tensor) -> None:
-    """One float32, which the kernel reads."""
-    if scalar.dtype != torch.float32 or certainly(scalar.numel() != 1):
-        raise ArgumentError(
-            name, f"it is {scalar.dtype} {dims(scalar.shape)}; one float32 on the device of a is wanted"
-        )

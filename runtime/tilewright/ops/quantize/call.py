@@ -16,7 +16,7 @@ from tilewright.errors import ArgumentError, ArgumentTypeError
 from tilewright.interface.declaration import Combinations
 from tilewright.interface.op import Op, Operands, Values
 from tilewright.interface.placement import Arguments, Placement, misaligned
-from tilewright.ops.common.formats import MXFP8_FORMATS, as_bytes, dtype_of
+from tilewright.ops.common.formats import as_bytes, dtype_of
 from tilewright.ops.common.symbolic import symbolic
 from tilewright.ops.quantize import global_scale
 from tilewright.ops.quantize.family import FAMILY
@@ -37,6 +37,7 @@ from tilewright.table import KernelRecord
 from tilewright.types import TYPES, bits, per_byte
 
 _GLOBAL_SCALE, _SCALES = INTERFACE.names.index("global_scale"), INTERFACE.names.index("out_scales")
+_MXFP8 = {dtype_of(name): name for name in ("mxfp8", "mxfp8_e5m2")}
 _BLOCKWISE = {BLOCK[name]: name for name in BLOCKWISE}
 
 
@@ -217,7 +218,7 @@ class ReadBack(_Op):
         return told
 
     def combinations(self, values: Values) -> Combinations:
-        formats = ("mxfp8", "mxfp8_e5m2") if self.name.endswith("mxfp8") else (self.format_of(values),)
+        formats = tuple(_MXFP8.values()) if self.name.endswith("mxfp8") else (self.format_of(values),)
         return Combinations(("format",), {(one,): FLOATS for one in formats}, result="x", option="dtype")
 
     def unread(self, values: Values, problem: Problem) -> frozenset[str]:
@@ -245,9 +246,9 @@ def _misaligned(context: Context, problem: Problem, device: DeviceProperties) ->
 def mxfp8(values: Values) -> str:
     """The format of elements of a `dtype`."""
     dtype = values["dtype"]
-    if not isinstance(dtype, torch.dtype) or dtype not in MXFP8_FORMATS:
+    if not isinstance(dtype, torch.dtype) or dtype not in _MXFP8:
         raise ArgumentTypeError("dtype", f"it is {dtype}; float8_e4m3fn or float8_e5m2 is wanted")
-    return MXFP8_FORMATS[dtype]
+    return _MXFP8[dtype]
 
 
 def fp8_blockwise(values: Values) -> str:
