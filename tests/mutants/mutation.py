@@ -103,6 +103,8 @@ def run(root: Path, tests: Sequence[str]) -> str | None:
         return "none ended in time"
     if done.returncode == 0:
         return None
+    if done.returncode < 0:  # what a fault reads or writes beyond its tensors may end the process
+        return f"signal {-done.returncode} ended pytest"
     if done.returncode not in _FAILED:
         raise ValueError(f"pytest exits {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
     first = re.search(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", done.stdout, re.MULTILINE)
