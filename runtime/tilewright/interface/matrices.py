@@ -80,23 +80,23 @@ class MatrixView:
         outer, outer_stride, length, _ = self.along(inner)
         return outer > 1 and outer_stride < length
 
-    def misplaced(self, inner: Axis, *, whole: bool = True) -> str | None:
+    def misplaced(self, inner: Axis, *, whole: bool = True, alignment: int = TMA_BYTES) -> str | None:
         """None where TMA can move the matrix with its rows contiguous (`inner` is columns), or its columns,
-        else the reason. `whole`: these are whole 16 bytes, as CUTLASS wants it, and TMA does not."""
-        unit = TMA_BYTES * 8 // bits(self.type)
+        else the reason. `whole`: these are whole 16 bytes, as CUTLASS wants it, and TMA does not.
+        `alignment`: bytes, fewer where no TMA moves it."""
+        unit = max(1, alignment * 8 // bits(self.type))
+        multiple = f"a multiple of {unit} ({alignment} bytes)"
         outer, outer_stride, length, step = self.along(inner)
         lines = "rows" if inner == "columns" else "columns"
         given = f"shape [{self.rows}, {self.columns}] with strides ({self.row_stride}, {self.column_stride})"
         if length > 1 and step != 1:
             return f"{given}: no contiguous {lines}"
         if whole and length % unit:
-            return f"{given}: {length} contiguous elements, not a multiple of {unit} ({TMA_BYTES} bytes)"
+            return f"{given}: {length} contiguous elements, not {multiple}"
         if self.overlaps(inner):
             return f"{given}: {lines} overlap"
         if outer > 1 and outer_stride % unit:
-            return (
-                f"{given}: leading dimension {outer_stride} is not a multiple of {unit} ({TMA_BYTES} bytes)"
-            )
+            return f"{given}: leading dimension {outer_stride} is not {multiple}"
         if self.batch > 1 and (self.batch_stride % unit or self.batch_stride < 0):
-            return f"batch stride {self.batch_stride} is not a multiple of {unit} ({TMA_BYTES} bytes)"
+            return f"batch stride {self.batch_stride} is not {multiple}"
         return None

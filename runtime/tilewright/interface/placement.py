@@ -73,7 +73,7 @@ def as_it_lies(
             raise AlignmentError(name, f"its address is not a multiple of {operand.alignment} bytes")
         view = arguments.matrices.get(name)
         if isinstance(operand, Matrix) and view is not None and name not in judged:
-            reason = view.misplaced(operand.inner(arguments.problem))
+            reason = view.misplaced(operand.inner(arguments.problem), alignment=operand.alignment)
             if reason is not None:
                 raise AlignmentError(name, reason)
     return Placement(arguments.problem)
