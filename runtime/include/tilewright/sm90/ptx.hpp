@@ -31,6 +31,13 @@ __device__ __forceinline__ uint32_t load_word(uint32_t address) {
   return value;
 }
 
+// Done before this thread arrives at a barrier, also where it is used later: a plain load may sink that far.
+__device__ __forceinline__ float load_float(uint32_t address) {
+  float value;
+  asm volatile("ld.volatile.shared.f32 %0, [%1];" : "=f"(value) : "r"(address) : "memory");
+  return value;
+}
+
 __device__ __forceinline__ void load_words(uint32_t address, uint32_t (&words)[2]) {
   asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(words[0]), "=r"(words[1]) : "r"(address) : "memory");
 }
@@ -131,7 +138,18 @@ __device__ __forceinline__ void copy_box(uint32_t destination, CUtensorMap const
       : "memory");
 }
 
-// The same, to the same place in each CTA of the cluster whose bit is in `ctas`, where it counts at their barriers.
+// The same of four dimensions.
+__device__ __forceinline__ void copy_box(uint32_t destination, CUtensorMap const* map, uint32_t barrier, int byte,
+                                         int x, int y, int z, uint64_t policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint"
+      " [%0], [%1, {%3, %4, %5, %6}], [%2], %7;" ::"r"(destination),
+      "l"(map), "r"(barrier), "r"(byte), "r"(x), "r"(y), "r"(z), "l"(policy)
+      : "memory");
+}
+
+// The same of three, to the same place in each CTA of the cluster whose bit is in `ctas`, where it counts at their
+// barriers.
 __device__ __forceinline__ void copy_box_to(uint16_t ctas, uint32_t destination, CUtensorMap const* map,
                                             uint32_t barrier, int byte, int row, int matrix, uint64_t policy) {
   asm volatile(

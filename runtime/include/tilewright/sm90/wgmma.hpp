@@ -8,13 +8,15 @@
 
 namespace tilewright::sm90 {
 
-// The shared-memory descriptor of K-major rows of 128 bytes under the 128-byte swizzle, at `address`
-// (aligned to 1024 bytes, but for steps of 16 elements along k): PTX ISA, "Matrix descriptor".
+// The shared-memory descriptor of K-major rows of 128 bytes (64, 32) under the swizzle of so many, at `address`
+// (aligned to 8 rows, but for steps of 32 bytes along k): PTX ISA, "Matrix descriptor".
+template <int RowBytes = 128>
 __device__ __forceinline__ uint64_t swizzled_descriptor(uint32_t address) {
-  constexpr uint64_t kSwizzle128 = uint64_t{1} << 62;
-  constexpr uint64_t kEightRows = uint64_t{1024 >> 4} << 32;  // bytes from 8 rows to the next 8
-  constexpr uint64_t kLeading = uint64_t{1} << 16;            // without meaning under this swizzle
-  return kSwizzle128 | kEightRows | kLeading | ((address & 0x3FFFF) >> 4);
+  static_assert(RowBytes == 128 || RowBytes == 64 || RowBytes == 32);
+  constexpr uint64_t kSwizzle = uint64_t{RowBytes == 128 ? 1 : RowBytes == 64 ? 2 : 3} << 62;
+  constexpr uint64_t kEightRows = uint64_t{RowBytes * 8 >> 4} << 32;  // bytes from 8 rows to the next 8
+  constexpr uint64_t kLeading = uint64_t{1} << 16;                    // without meaning under these swizzles
+  return kSwizzle | kEightRows | kLeading | ((address & 0x3FFFF) >> 4);
 }
 
 // The same for an MN-major operand of 16 bits: boxes of 64 of its rows (128 bytes), each with 64 of k, one after the
