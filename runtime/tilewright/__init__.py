@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from tilewright.ops.grouped_gemm.op import grouped_gemm_masked as grouped_gemm_masked
     from tilewright.ops.grouped_gemm.op import scaled_gemm as scaled_gemm
     from tilewright.ops.hc_prenorm.op import hc_prenorm as hc_prenorm
+    from tilewright.ops.mqa_logits.op import mqa_logits as mqa_logits
+    from tilewright.ops.mqa_logits.op import paged_mqa_logits as paged_mqa_logits
+    from tilewright.ops.mqa_logits.op import paged_mqa_schedule as paged_mqa_schedule
     from tilewright.ops.quantize.op import dequantize_fp8_blockwise as dequantize_fp8_blockwise
     from tilewright.ops.quantize.op import dequantize_mxfp4 as dequantize_mxfp4
     from tilewright.ops.quantize.op import dequantize_mxfp8 as dequantize_mxfp8
@@ -53,7 +56,8 @@ __all__ = [
     "Context", "DeviceProperties", "Registry", "TilewrightError", "blockwise_scales",
     "dequantize_fp8_blockwise", "dequantize_mxfp4", "dequantize_mxfp8", "dequantize_nvfp4", "einsum",
     "errors", "gemm", "grouped_gemm_contiguous", "grouped_gemm_k", "grouped_gemm_masked", "hc_prenorm",
-    "kernels", "mm_mxfp4", "mm_mxfp8", "mm_mxfp8_mxfp4", "mm_nvfp4", "plan", "quantize_fp8_blockwise",
+    "kernels", "mm_mxfp4", "mm_mxfp8", "mm_mxfp8_mxfp4", "mm_nvfp4", "mqa_logits",
+    "paged_mqa_logits", "paged_mqa_schedule", "plan", "quantize_fp8_blockwise",
     "quantize_mxfp4", "quantize_mxfp8", "quantize_nvfp4", "reduced_gemm", "reference", "row_shuffle",
     "scale_columns", "scale_factors", "scaled_gemm", "tune",
 ]  # fmt: skip

@@ -11,6 +11,7 @@ import pytest
 from grouped_rows import HOST_GROUPED_ROWS
 from host_modules import (
     HOST_BLOCKSCALED_ROWS,
+    HOST_MQA_ROWS,
     HOST_REDUCED_ROWS,
     HOST_ROWS,
     HOST_SCALE_COLUMNS_ROWS,
@@ -32,7 +33,7 @@ _NEED_TORCH = [
     "test_binding.py", "test_checks.py", "test_measuring.py", "test_blockscaled_arguments.py",
     "test_blockscaled_op.py",
     "test_blockscaled_reference.py", "test_deep_gemm.py", "test_einsum.py", "test_gemm_op.py",
-    "test_grouped_gemm.py",
+    "test_grouped_gemm.py", "test_mqa_logits.py",
     "test_prenorm_op.py", "test_prepared.py", "test_quantize_arguments.py",
     "test_quantize_op.py", "test_quantize_reference.py", "test_quantize_torch.py", "test_scale_factors.py",
     "test_torch_compiled.py", "test_torch_ops.py",
@@ -119,6 +120,7 @@ def host_generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_table(folder, "host_reduced", HOST_REDUCED_ROWS, "reduced_gemm")
     write_table(folder, "host_scale_columns", HOST_SCALE_COLUMNS_ROWS, "scale_columns")
     write_table(folder, "host_prenorm", HOST_PRENORM_ROWS, "hc_prenorm")
+    write_table(folder, "host_mqa_logits", HOST_MQA_ROWS, "mqa_logits")
     return folder
 
 
@@ -211,3 +213,17 @@ def all_hosts(
 ) -> Iterator[Context]:
     """For products of every kind and their scales, as if on an H200."""
     yield from host_context(host_generated, product_libraries, monkeypatch, ("host_absent",))
+
+
+@pytest.fixture(scope="session")
+def host_mqa_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("host_mqa_logits")
+    return build_host_library(folder, "mqa_logits", HOST_MQA_ROWS, "host_mqa_logits_kernels.cc")
+
+
+@pytest.fixture
+def mqa_host(
+    host_mqa_library: Path, host_generated: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Context]:
+    """For the MQA ops (16 heads of 32), as if on an H200."""
+    yield from host_context(host_generated, host_mqa_library, monkeypatch)

@@ -153,6 +153,25 @@ HOST_SCALE_COLUMNS_ROWS = [
 ]  # fmt: skip
 
 
+def _mqa_row(name: str, form: str, d: str = "f32") -> dict[str, Any]:
+    config = {
+        "arch": "sm_90a", "form": form, "heads": 16, "head_dim": 32, "d": d, "mma": "wgmma", "queries": 4,
+        "pieces": 1, "warpgroups": 2, "stages": 8, "pdl": True,
+    }  # fmt: skip
+    return {
+        "name": name, "source": "host.cu", "sha256": f"sha of {name}", "arch": "sm_90a", "defines": [],
+        "instructions": [], "config": config, "facts": {"threads": 384, "smem_bytes": 100000},
+    }  # fmt: skip
+
+
+HOST_MQA_ROWS = [
+    _mqa_row("host_mqa_ragged", "ragged"),
+    _mqa_row("host_mqa_ragged_bf16", "ragged", "bf16"),
+    _mqa_row("host_mqa_paged", "paged"),
+    _mqa_row("host_mqa_schedule", "schedule"),
+]
+
+
 def write_table(folder: Path, module: str, rows: list[dict[str, Any]], family: str = "gemm") -> Path:
     head = {"format": 1, "module": module, "family": family, "spec": f"specs/{module}.yaml"}
     lines = ",\n".join(json.dumps(row) for row in rows)

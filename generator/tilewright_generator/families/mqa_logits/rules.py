@@ -1,0 +1,87 @@
+"""What is legal for an `mqa_logits` kernel: the single statement, asked by all that need to know.
+
+The comment above a rule names what it rests on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from tilewright_generator.families.mqa_logits.config import MqaLogitsConfig, columns
+from tilewright_generator.families.mqa_logits.memory import registers, shared_bytes
+from tilewright_generator.families.rule import HARDWARE, OURS, Rule, rule
+from tilewright_generator.families.shared import SHARED_MEMORY, number
+
+_ACCUMULATORS = {1: 192, 2: 192, 3: 112, 4: 96}  # and weights, by warpgroups: of what setmaxnreg gives
+
+
+# schedule.hpp knows of lengths alone.
+@rule(OURS, "form heads head_dim d mma queries pieces warpgroups stages", compiles="they would mean nothing")
+def schedule_alone(config: MqaLogitsConfig) -> str | None:
+    """A schedule has no heads, tiles or types."""
+    if config.form != "schedule":
+        return None
+    plain = MqaLogitsConfig(arch=config.arch, form="schedule", pdl=config.pdl)
+    given = [one.name for one in fields(config) if getattr(config, one.name) != getattr(plain, one.name)]
+    return f"a schedule has no {', '.join(given)}" if given else None
+
+
+# PTX ISA, "wgmma.mma_async": sm_90a.
+@rule(HARDWARE, "mma arch")
+def wgmma_arch(config: MqaLogitsConfig) -> str | None:
+    """wgmma is sm_90a's."""
+    if config.form != "schedule" and config.mma == "wgmma" and config.arch != "sm_90a":
+        return f"{config.arch} has no wgmma; mma is mma_sync"
+    return None
+
+
+# reduction.hpp halves the sums of a quad; wgmma has at most 256 columns, and a box of TMA as many rows.
+@rule(OURS, "queries heads pieces")
+def query_block(config: MqaLogitsConfig) -> str | None:
+    """A tile has a power of two of queries, at most 256 columns, and whole queries in each piece."""
+    if config.queries & (config.queries - 1):
+        return f"queries are a power of two, not {config.queries}"
+    if columns(config) > 256:
+        return f"{config.queries} queries of {config.heads} heads are {columns(config)} columns > 256"
+    if config.pieces > config.queries:
+        return f"{config.queries} queries do not divide into {config.pieces} pieces"
+    return None
+
+
+# kernel.hpp: setmaxnreg gives 216, 152 or 104 registers to a thread that multiplies, of 2, 3 or 4 warpgroups.
+@rule(OURS, "queries heads warpgroups pieces", compiles="the compiler would spill")
+def register_file(config: MqaLogitsConfig) -> str | None:
+    """Products and weights fit the registers of a thread."""
+    limit = _ACCUMULATORS[config.warpgroups]
+    if config.form != "schedule" and registers(config) > limit:
+        return f"products and weights take {registers(config)} registers a thread > {limit}"
+    return None
+
+
+# kernel.hpp: a warpgroup's next tile is loaded while it works.
+@rule(OURS, "stages warpgroups")
+def stages_of_warpgroups(config: MqaLogitsConfig) -> str | None:
+    """There are more stages than warpgroups."""
+    if config.form != "schedule" and config.stages <= config.warpgroups:
+        return f"{config.stages} stages are not more than {config.warpgroups} warpgroups"
+    return None
+
+
+# CUDA programming guide, "Compute Capabilities": 227 KB a thread block, 99 on sm_12x.
+@rule(HARDWARE, "stages queries heads head_dim")
+def shared_memory(config: MqaLogitsConfig) -> str | None:
+    """A thread block's shared memory is at most 227 KB, on sm_12x 99 KB."""
+    total, limit = shared_bytes(config), SHARED_MEMORY[number(config.arch)]
+    if total > limit:
+        return f"{total:,} bytes of shared memory, of {limit:,} that {config.arch} has"
+    return None
+
+
+RULES: tuple[Rule, ...] = (
+    schedule_alone,
+    wgmma_arch,
+    query_block,
+    register_file,
+    stages_of_warpgroups,
+    shared_memory,
+)

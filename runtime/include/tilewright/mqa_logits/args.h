@@ -1,0 +1,83 @@
+// Written by `python -m tilewright.interface.headers` from the family's declaration. DO NOT EDIT.
+//
+// Arguments of an `mqa_logits` kernel, in the caller's terms:
+//
+//   out[i,j] = scale[j] * sum over h of weight[i,h] * relu(Q[i,h,:] . K[j,:])
+//
+// where query i looks at key j. Ragged: keys lie in one piece, start[i] <= j < end[i]. Paged: keys lie in pages
+// of a cache, j < length[i]. A kernel of schedules reads lengths, and writes where in the batch each thread
+// block of a paged one begins: a sequence (with indices: a token), and a split of its keys.
+#ifndef TILEWRIGHT_MQA_LOGITS_ARGS_H_
+#define TILEWRIGHT_MQA_LOGITS_ARGS_H_
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// What tuning chooses: parts that ragged keys of a block of queries are cut into, and multiprocessors to use (at most
+// the device's).
+typedef struct tilewright_mqa_logits_tactic {
+  int32_t splits, sm_count;
+} tilewright_mqa_logits_tactic;
+
+typedef struct tilewright_mqa_logits_args {
+  int32_t queries, keys, heads, head_dim;
+
+  // [queries, heads, head_dim]
+  const void* q;
+  // [keys, head_dim]: of ragged
+  const void* kv;
+  // [keys]: of ragged
+  const float* kv_scale;
+  // [pages, bytes]: of each page all data, then all scales
+  const void* kv_cache;
+  // [queries, heads]
+  const float* weights;
+  // [queries]: of ragged
+  const int32_t* starts;
+  // [queries]: of ragged
+  const int32_t* ends;
+  // of each context: [queries], or of the last query of each sequence
+  const int32_t* lengths;
+  // [sequences, pages of one]: where each page lies in the cache
+  const int32_t* block_table;
+  // [blocks + 1, 2]: of pages
+  const int32_t* schedule;
+  // [queries]: of which sequence each is; or null
+  const int32_t* indices;
+  // [queries, columns], or a schedule
+  void* out;
+
+  // Elements between rows, and between queries.
+  int64_t ld_q, ld_kv, ld_kv_cache, ld_weights, ld_block_table, ld_out;
+  int64_t batch_stride_q, batch_stride_kv, batch_stride_kv_cache, batch_stride_weights, batch_stride_block_table, batch_stride_out;
+
+  // columns of the logits
+  int32_t width;
+  // whether a row begins with its query's first key
+  int32_t compressed;
+  // whether what no query looks at is -infinity
+  int32_t clean;
+  // queries of a sequence
+  int32_t next_n;
+  // whether there is a length for each query
+  int32_t per_token;
+  // keys of one
+  int32_t page;
+  // pages of the cache
+  int32_t cache_pages;
+  // pages of a sequence
+  int32_t table_pages;
+  // thread blocks that a schedule is for
+  int32_t blocks;
+
+  tilewright_mqa_logits_tactic tactic;
+} tilewright_mqa_logits_args;
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif
+
+#endif  // TILEWRIGHT_MQA_LOGITS_ARGS_H_

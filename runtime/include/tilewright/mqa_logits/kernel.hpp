@@ -1,0 +1,385 @@
+// The `mqa_logits` kernel: TMA, mbarriers and wgmma (or mma.sync) in plain PTX.
+//
+// Keys are rows of the product and the heads of a block of queries its columns, so that the sum over heads stays within
+// the four threads of a quad. The queries of an item stay in shared memory while its keys come by, 64 at a time; each
+// tile of keys is one warpgroup's, in turn, so that one reduces its products while the tensor core works for another.
+#pragma once
+
+#include <cstdint>
+
+#include "tilewright/mqa_logits/products.hpp"
+#include "tilewright/mqa_logits/reduction.hpp"
+#include "tilewright/mqa_logits/work.hpp"
+#include "tilewright/sm90/pipeline.hpp"
+#include "tilewright/sm90/ptx.hpp"
+
+namespace tilewright::mqa_logits {
+
+template <class Work>
+struct Params {
+  CUtensorMap q, weights, keys, scales;
+  Work work;
+  Logits logits;
+};
+
+// `Pieces`: that the columns of a tile are multiplied in, each by wgmmas of its own, so that one is reduced while the
+// tensor core works at the next.
+template <class Work_, template <int> class Products, int Heads, int HeadDim, int Queries, int Pieces, int Stages,
+          int Warpgroups, class Element, bool kPdl>
+struct Kernel {
+  static constexpr int kHeads = Heads, kHeadDim = HeadDim, kQueries = Queries;
+  using Work = Work_;
+  using Params = mqa_logits::Params<Work>;
+  using Product = Products<HeadDim>;
+  using Reduce = Reduction<Heads, Queries>;
+  static constexpr int kColumns = Heads * Queries;
+  static constexpr int kThreads = (Warpgroups + 1) * 128;
+  static constexpr int kQueryStages = 2;
+  static constexpr int kLoaders = Work::kPaged ? 2 : 1;  // warps: pages are looked up
+
+  // Shared memory: the queries and the tiles of keys, as swizzled rows; what belongs to them; barriers.
+  static constexpr int kQueryBytes = kColumns * HeadDim, kKeyBytes = kTile * HeadDim;
+  static constexpr int kSetBytes = kQueryBytes / Reduce::kSets;
+  static constexpr int kWeightBytes = (kColumns * 4 + 127) / 128 * 128;  // where TMA writes
+  static constexpr int kScaleBytes = kTile * 4;
+  static constexpr int kKeysAt = kQueryStages * kQueryBytes;
+  static constexpr int kWeightsAt = kKeysAt + Stages * kKeyBytes;
+  static constexpr int kScalesAt = kWeightsAt + kQueryStages * kWeightBytes;
+  static constexpr int kBarriersAt = kScalesAt + Stages * kScaleBytes;
+  static constexpr int kSharedBytes = kBarriersAt + (kQueryStages + Stages) * 16;
+  static_assert(kSharedBytes <= 227 * 1024, "the stages exceed the shared memory of sm_90");
+  static_assert(Stages > Warpgroups, "a warpgroup's next tile is loaded while it works");
+
+  // Registers of a thread, of 65536: the loading warpgroup gives up what it does not need.
+  static constexpr int kMathRegisters = Warpgroups == 2 ? 216 : Warpgroups == 3 ? 152 : 104;
+  static constexpr int kLoadRegisters = Warpgroups == 3 ? 56 : 64;
+
+  __device__ __forceinline__ void operator()(Params const& params, char* memory) const {
+    uint32_t const shared = sm90::shared_address(memory);
+    int const warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0);
+    int const warpgroup = warp / 4;
+    if (shared % 1024 != 0) {
+      __trap();  // the swizzles count on it; there is no static shared memory to get in the way
+    }
+    if (warp == 0) {
+      start(params, shared);
+    }
+    __syncthreads();
+    if constexpr (kPdl) {
+      sm90::wait_for_previous_kernel();
+      sm90::allow_next_kernel();
+    }
+    if (warpgroup == Warpgroups) {
+      if constexpr (Product::kAsynchronous) {
+        sm90::keep_registers<kLoadRegisters>();
+      }
+      int const loader = warp - Warpgroups * 4;
+      if (loader < kLoaders) {
+        load(params, shared, loader);
+      } else if (params.logits.clean) {
+        clean(params, loader - kLoaders);
+      }
+    } else {
+      if constexpr (Product::kAsynchronous) {
+        sm90::take_registers<kMathRegisters>();
+      }
+      Math(params, shared, warpgroup).run();
+    }
+  }
+
+ private:
+  static __device__ __forceinline__ uint32_t full(uint32_t shared, int stage) {
+    return shared + kBarriersAt + stage * 16;
+  }
+  static __device__ __forceinline__ uint32_t empty(uint32_t shared, int stage) { return full(shared, stage) + 8; }
+  static __device__ __forceinline__ uint32_t full_queries(uint32_t shared, int stage) {
+    return full(shared, Stages + stage);
+  }
+  static __device__ __forceinline__ uint32_t empty_queries(uint32_t shared, int stage) {
+    return full_queries(shared, stage) + 8;
+  }
+
+  static __device__ __forceinline__ void start(Params const& params, uint32_t shared) {
+    int const lane = threadIdx.x;
+    if (lane == 0) {
+      sm90::prefetch_map(&params.q);
+      sm90::prefetch_map(&params.weights);
+      sm90::prefetch_map(&params.keys);
+      sm90::prefetch_map(&params.scales);
+    }
+    if (lane < Stages + kQueryStages) {
+      sm90::barrier_init(full(shared, lane), 1);
+      // Every warp that reads a stage tells: tiles are one warpgroup's, queries everybody's.
+      sm90::barrier_init(empty(shared, lane), lane < Stages ? 4 : 4 * Warpgroups);
+    }
+    sm90::fence_barrier_init();
+    __syncwarp();
+  }
+
+  // A warp's tiles of the ring: every `Count`-th.
+  template <int Count>
+  struct Share {
+    int tile;  // of the item at hand; or of one of the next
+    sm90::Position<Stages> at{};
+
+    __device__ __forceinline__ explicit Share(int first) : tile(first) { at.skip(first); }
+
+    __device__ __forceinline__ void next() {
+      tile += Count;
+      at.stage += Count;
+      if (at.stage >= Stages) {
+        at.stage -= Stages, at.phase ^= 1;
+      }
+    }
+  };
+
+  // Of `kLoaders` warps the one of number `loader`.
+  static __device__ __forceinline__ void load(Params const& params, uint32_t shared, int loader) {
+    sm90::Position<kQueryStages> queries{};
+    Share<kLoaders> share(loader);
+    bool const loads = sm90::elect_one();
+    params.work.template for_each<Queries>(params.logits, [&](Item const& item) {
+      if (loads && loader == 0) {
+        load_queries(params, shared, item, queries);
+      }
+      __syncwarp();
+      queries.next();
+      if constexpr (Work::kPaged) {
+        load_pages(params, shared, item, share, loads);
+      } else {
+        load_keys(params, shared, item, share, loads);
+      }
+      share.tile -= item.tiles;
+    });
+  }
+
+  static __device__ __forceinline__ void load_queries(Params const& params, uint32_t shared, Item const& item,
+                                                      sm90::Position<kQueryStages> const& at) {
+    uint32_t const barrier = full_queries(shared, at.stage);
+    sm90::barrier_wait(empty_queries(shared, at.stage), at.phase ^ 1);
+    sm90::barrier_expect(barrier, kQueryBytes + kColumns * 4);
+#pragma unroll
+    for (int set = 0; set < Reduce::kSets; ++set) {
+      sm90::copy_box(shared + at.stage * kQueryBytes + set * kSetBytes, &params.q, barrier, 0, 0,
+                     item.query + set * Reduce::kSetQueries, 0, sm90::kKeepNormal);
+    }
+    sm90::copy_box(shared + kWeightsAt + at.stage * kWeightBytes, &params.weights, barrier, 0, item.query, 0,
+                   sm90::kKeepNormal);
+  }
+
+  static __device__ __forceinline__ void load_keys(Params const& params, uint32_t shared, Item const& item,
+                                                   Share<kLoaders>& share, bool loads) {
+    for (; share.tile < item.tiles; share.next()) {
+      if (loads) {
+        uint32_t const barrier = acquire(shared, share.at);
+        int const key = item.key + share.tile * kTile;
+        sm90::copy_box(shared + kKeysAt + share.at.stage * kKeyBytes, &params.keys, barrier, 0, key, 0,
+                       sm90::kKeepNormal);
+        sm90::copy_box(shared + kScalesAt + share.at.stage * kScaleBytes, &params.scales, barrier, key * 4, 0, 0,
+                       sm90::kKeepNormal);
+      }
+    }
+    __syncwarp();
+  }
+
+  static __device__ __forceinline__ void load_pages(Params const& params, uint32_t shared, Item const& item,
+                                                    Share<kLoaders>& share, bool loads) {
+    int const page = params.work.page, each = kTile / page;  // pages of a tile
+    int const first = item.key / page;
+    Pages pages(params.work, item.table_row, first + share.tile * each);
+    for (; share.tile < item.tiles; share.next()) {
+      int const next = first + share.tile * each;
+      int const where = pages.at(next), second = each == 2 ? pages.at(next + 1) : 0;
+      if (loads) {
+        uint32_t const barrier = acquire(shared, share.at);
+        load_page(params, shared, share.at.stage, 0, where, barrier);
+        if (each == 2) {
+          load_page(params, shared, share.at.stage, page, second, barrier);
+        }
+      }
+      __syncwarp();
+    }
+  }
+
+  // To the tile's keys from `key` on.
+  static __device__ __forceinline__ void load_page(Params const& params, uint32_t shared, int stage, int key, int page,
+                                                   uint32_t barrier) {
+    sm90::copy_box(shared + kKeysAt + stage * kKeyBytes + key * HeadDim, &params.keys, barrier, 0, 0, page,
+                   sm90::kKeepNormal);
+    sm90::copy_box(shared + kScalesAt + stage * kScaleBytes + key * 4, &params.scales, barrier, 0, page, 0,
+                   sm90::kKeepNormal);
+  }
+
+  static __device__ __forceinline__ uint32_t acquire(uint32_t shared, sm90::Position<Stages> const& at) {
+    sm90::barrier_wait(empty(shared, at.stage), at.phase ^ 1);
+    uint32_t const barrier = full(shared, at.stage);
+    sm90::barrier_expect(barrier, kKeyBytes + kScaleBytes);
+    return barrier;
+  }
+
+  // -infinity where no query looks, by the warps that have nothing to load.
+  static __device__ __forceinline__ void clean(Params const& params, int warp) {
+    Logits const& logits = params.logits;
+    constexpr int kThreadsThere = (4 - kLoaders) * 32, kColumnsAtOnce = 64 * kThreadsThere;
+    int const across = (logits.width + kColumnsAtOnce - 1) / kColumnsAtOnce;
+    int const thread = warp * 32 + threadIdx.x % 32;
+    for (int64_t unit = blockIdx.x; unit < int64_t{across} * logits.rows; unit += gridDim.x) {
+      int const row = static_cast<int>(unit / across), column = static_cast<int>(unit % across) * kColumnsAtOnce;
+      Range const range = params.work.range(logits, row);
+      int const origin = params.work.origin(range), end = min(column + kColumnsAtOnce, logits.width);
+      for (int j = column + thread; j < end; j += kThreadsThere) {
+        if (j < range.start - origin || j >= range.end - origin) {
+          Element::store(logits.out, row * logits.ld + j, -INFINITY);
+        }
+      }
+    }
+  }
+
+  // A warpgroup that multiplies and reduces.
+  class Math {
+   public:
+    __device__ __forceinline__ Math(Params const& params, uint32_t shared, int warpgroup)
+        : params_(params), shared_(shared), warpgroup_(warpgroup), share_(warpgroup) {}
+
+    __device__ __forceinline__ void run() {
+      params_.work.template for_each<Queries>(params_.logits, [this](Item const& item) {
+        sm90::barrier_wait(full_queries(shared_, queries_.stage), queries_.phase);
+        prepare(item);
+        multiply_and_reduce(item);
+        share_.tile -= item.tiles;
+        release(empty_queries(shared_, queries_.stage));
+        queries_.next();
+      });
+    }
+
+   private:
+    static constexpr int kPieceColumns = kColumns / Pieces;
+    using Accumulators = float[kPieceColumns / 2];
+
+    // Where this thread stores logits: of queries that it ends up with.
+    struct Row {
+      typename Element::Stored* logits;  // of key 0
+      int start;
+      unsigned count;  // keys
+    };
+    struct Tile {
+      int key;  // of this thread's first row
+      int stage;
+      uint32_t phase;
+    };
+
+    Params const& params_;
+    uint32_t shared_;
+    int warpgroup_;
+    sm90::Position<kQueryStages> queries_{};
+    Share<Warpgroups> share_;
+    float weights_[kColumns / 4];
+    Row rows_[Reduce::kSets];
+
+    static __device__ __forceinline__ int quad() { return threadIdx.x % 32 / 4; }
+    static __device__ __forceinline__ int first_row() { return threadIdx.x / 32 % 4 * 16 + quad(); }
+
+    __device__ __forceinline__ void prepare(Item const& item) {
+      int const t = threadIdx.x % 4;
+      Logits const& logits = params_.logits;
+#pragma unroll
+      for (int s = 0; s < Reduce::kSets; ++s) {
+        int const query = s * Reduce::kSetQueries + Reduce::query(t);
+        uint32_t const weights =
+            shared_ + kWeightsAt + queries_.stage * kWeightBytes + (query * Heads + Reduce::first_head(t)) * 4;
+#pragma unroll
+        for (int i = 0; i < Reduce::kSetGroups; ++i) {
+          uint32_t pair[2];
+          sm90::load_words(weights + i * Reduce::kTurn * 4, pair);
+          weights_[(s * Reduce::kSetGroups + i) * 2] = __uint_as_float(pair[0]);
+          weights_[(s * Reduce::kSetGroups + i) * 2 + 1] = __uint_as_float(pair[1]);
+        }
+        Range const range{__shfl_sync(~0u, item.mine.start, query), __shfl_sync(~0u, item.mine.end, query)};
+        rows_[s].logits = static_cast<typename Element::Stored*>(logits.out) + (item.query + query) * logits.ld -
+                          params_.work.origin(range);
+        rows_[s].start = range.start;
+        rows_[s].count = Reduce::stores(t) ? range.end - range.start : 0;
+      }
+    }
+
+    __device__ __forceinline__ void multiply_and_reduce(Item const& item) {
+      while (share_.tile < item.tiles) {
+        Accumulators products[Pieces];
+        Tile const tile = take(item);
+        sm90::barrier_wait(full(shared_, tile.stage), tile.phase);
+        if constexpr (Product::kAsynchronous) {
+#pragma unroll
+          for (int p = 0; p < Pieces; ++p) {
+            multiply(p, tile, products[p]);
+          }
+        }
+        uint32_t const scales = shared_ + kScalesAt + tile.stage * kScaleBytes + first_row() * 4;
+        float const scale = sm90::load_float(scales), scale_8 = sm90::load_float(scales + 32);
+        Reduce reduction;
+        finish<0>(tile, products, reduction);
+        store(tile, scale, scale_8, reduction);
+      }
+    }
+
+    // This warpgroup's tile, and on to its next one.
+    __device__ __forceinline__ Tile take(Item const& item) {
+      Tile const tile{item.key + share_.tile * kTile + first_row(), share_.at.stage, share_.at.phase};
+      share_.next();
+      return tile;
+    }
+
+    // Reduces each piece while the tensor core works at those after it.
+    template <int Piece>
+    __device__ __forceinline__ void finish(Tile const& tile, Accumulators (&products)[Pieces], Reduce& reduction) {
+      constexpr bool kLast = Piece + 1 == Pieces;
+      if constexpr (Product::kAsynchronous) {
+        Product::template wait<Pieces - 1 - Piece>(products[Piece]);
+      } else {
+        multiply(Piece, tile, products[Piece]);
+      }
+      if constexpr (kLast) {
+        release(empty(shared_, tile.stage));
+      }
+      reduction.template add<Piece * kPieceColumns / 8>(products[Piece], weights_);
+      if constexpr (!kLast) {
+        finish<Piece + 1>(tile, products, reduction);
+      }
+    }
+
+    __device__ __forceinline__ void store(Tile const& tile, float scale, float scale_8, Reduce& reduction) {
+      float own[Reduce::kSets][Reduce::kRows];
+      reduction.finish(own);
+#pragma unroll
+      for (int s = 0; s < Reduce::kSets; ++s) {
+        sm90::hold(own[s]);  // else the compiler would reduce within the branches below, one row after the other
+      }
+      int const first = Reduce::row(threadIdx.x % 4);
+#pragma unroll
+      for (int s = 0; s < Reduce::kSets; ++s) {
+#pragma unroll
+        for (int r = 0; r < Reduce::kRows; ++r) {
+          bool const second = first + r != 0;
+          int const key = tile.key + 8 * (first + r);
+          if (static_cast<unsigned>(key - rows_[s].start) < rows_[s].count) {
+            Element::store(rows_[s].logits, key, own[s][r] * (second ? scale_8 : scale));
+          }
+        }
+      }
+    }
+
+    __device__ __forceinline__ void multiply(int piece, Tile const& tile, Accumulators& products) {
+      Product::template multiply<kPieceColumns>(
+          products, shared_ + kKeysAt + tile.stage * kKeyBytes,
+          shared_ + queries_.stage * kQueryBytes + piece * kPieceColumns * HeadDim);
+    }
+
+    static __device__ __forceinline__ void release(uint32_t barrier) {
+      __syncwarp();
+      if (threadIdx.x % 32 == 0) {
+        sm90::barrier_arrive(barrier);
+      }
+    }
+  };
+};
+
+}  // namespace tilewright::mqa_logits

@@ -1,0 +1,76 @@
+// From the products of 64 keys with the heads of some queries to logits, but for the keys' scales:
+//
+//   sum over h of weight[q, h] * relu(product[j, q, h])
+//
+// wgmma and mma.sync leave thread t of quad g of a warp, of rows (keys) g and g + 8, columns 8i + 2t and 8i + 2t + 1.
+// So heads are laid out such that each thread of a quad has a query of its own, all heads of it: those of four queries
+// (a set) take turns, two heads at a time. Nothing is exchanged then. Of two queries two threads have one, half of its
+// heads each; of one query, four.
+#pragma once
+
+#include <cstdint>
+
+namespace tilewright::mqa_logits {
+
+template <int Heads, int Queries>
+struct Reduction {
+  static constexpr int kColumns = Heads * Queries;
+  static constexpr int kLanes = Queries >= 4 ? 1 : 4 / Queries;  // threads of a quad that have the same query
+  static constexpr int kSetQueries = 4 / kLanes, kSets = Queries / kSetQueries;
+  static constexpr int kSetGroups = Heads * kSetQueries / 8;  // of 8 columns
+  static constexpr int kTurn = 2 * kLanes;                    // heads of a query that follow each other
+  static constexpr int kRows = kLanes == 1 ? 2 : 1;           // of a thread's two, of which it ends up with the logits
+  static_assert(Heads % 8 == 0 && (Queries & (Queries - 1)) == 0);
+
+  // Of thread t of a quad: its query within a set, the first of its heads in a turn, and what it ends up with.
+  static __device__ __forceinline__ int query(int t) { return t / kLanes; }
+  static __device__ __forceinline__ int first_head(int t) { return t % kLanes * 2; }
+  static __device__ __forceinline__ int row(int t) { return kRows == 2 ? 0 : t % 2; }
+  static __device__ __forceinline__ bool stores(int t) { return kLanes < 4 || t < 2; }
+
+  // Of even and odd heads apart: chains of additions that do not wait for each other.
+  float sums[kSets][2][2];
+
+  // Adds groups of columns from `First` on; `weights` are those of all.
+  template <int First, int Count>
+  __device__ __forceinline__ void add(float const (&products)[Count], float const (&weights)[kColumns / 4]) {
+#pragma unroll
+    for (int i = 0; i < Count / 4; ++i) {
+      int const group = First + i, set = group / kSetGroups;
+#pragma unroll
+      for (int c = 0; c < 2; ++c) {
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          float const product = products[i * 4 + r * 2 + c], weight = weights[group * 2 + c];
+          float& sum = sums[set][r][c];
+          float const term = fmaxf(product, 0.0f);
+          sum = group % kSetGroups == 0 ? term * weight : fmaf(term, weight, sum);
+        }
+      }
+    }
+  }
+
+  // The logits that this thread ends up with, of its query of each set.
+  __device__ __forceinline__ void finish(float (&own)[kSets][kRows]) {
+#pragma unroll
+    for (int s = 0; s < kSets; ++s) {
+      float rows[2];
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        rows[r] = sums[s][r][0] + sums[s][r][1];
+      }
+      if constexpr (kLanes == 1) {
+        own[s][0] = rows[0], own[s][1] = rows[1];
+      } else {
+        // One of two threads takes the first row, the other the second.
+        bool const odd = threadIdx.x % 2 != 0;
+        own[s][0] = (odd ? rows[1] : rows[0]) + __shfl_xor_sync(~0u, odd ? rows[0] : rows[1], 1);
+        if constexpr (kLanes == 4) {
+          own[s][0] += __shfl_xor_sync(~0u, own[s][0], 2);
+        }
+      }
+    }
+  }
+};
+
+}  // namespace tilewright::mqa_logits

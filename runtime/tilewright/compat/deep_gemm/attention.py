@@ -1,0 +1,112 @@
+"""Logits of an indexer: `tilewright.mqa_logits` and `tilewright.paged_mqa_logits` under DeepGEMM's names."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import torch
+
+import tilewright
+from tilewright.errors import ArgumentError
+
+Scaled: TypeAlias = tuple[torch.Tensor, torch.Tensor]
+_ROW_BYTES = 1024  # of which rows of logits are multiples, as DeepGEMM lays them out
+
+
+def fp8_fp4_mqa_logits(
+    q: tuple[torch.Tensor, torch.Tensor | None],
+    kv: Scaled,
+    weights: torch.Tensor,
+    cu_seq_len_k_start: torch.Tensor,
+    cu_seq_len_k_end: torch.Tensor,
+    clean_logits: bool = True,
+    max_seqlen_k: int = 0,
+    logits_dtype: torch.dtype = torch.float32,
+) -> torch.Tensor:
+    """[queries, keys]; with `max_seqlen_k`, compressed rows of so many columns, which are not cleaned."""
+    if max_seqlen_k and clean_logits:
+        raise ArgumentError("clean_logits", "it is True, and max_seqlen_k is given; False is wanted")
+    data = _fp8(q)
+    out = _rows(len(data), max_seqlen_k or len(kv[0]), logits_dtype, data.device)
+    return tilewright.mqa_logits(
+        data, kv[0], kv[1], weights, cu_seq_len_k_start, cu_seq_len_k_end, out=out,
+        columns=max_seqlen_k, clean=clean_logits,
+    )  # fmt: skip
+
+
+def get_paged_mqa_logits_metadata(
+    context_lens: torch.Tensor, block_kv: int, num_sms: int, indices: torch.Tensor | None = None
+) -> torch.Tensor:
+    """[num_sms + 1, 2], int32: what each thread block is to do. The size of pages does not matter here."""
+    next_n = context_lens.shape[1] if context_lens.dim() == 2 else 1
+    return tilewright.paged_mqa_schedule(context_lens, blocks=num_sms, next_n=next_n, indices=indices)
+
+
+def fp8_fp4_paged_mqa_logits(
+    q: tuple[torch.Tensor, torch.Tensor | None],
+    kv_cache: torch.Tensor,
+    weights: torch.Tensor,
+    context_lens: torch.Tensor,
+    block_table: torch.Tensor,
+    schedule_meta: torch.Tensor,
+    max_context_len: int,
+    clean_logits: bool = False,
+    logits_dtype: torch.dtype = torch.float32,
+    indices: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """[batch * next_n, max_context_len]. `context_lens` of one dimension are those of the last of each
+    sequence's queries."""
+    data = _fp8(q)
+    if data.dim() != 4 or kv_cache.dim() != 4:
+        raise ArgumentError("q", "four dimensions of q and kv_cache are wanted")
+    out = _rows(data.shape[0] * data.shape[1], max_context_len, logits_dtype, data.device)
+    return tilewright.paged_mqa_logits(
+        data.flatten(0, 1), kv_cache.flatten(1), weights, context_lens, block_table, schedule_meta,
+        keys=max_context_len, indices=indices, out=out, clean=clean_logits,
+    )  # fmt: skip
+
+
+def fp8_mqa_logits(
+    q: torch.Tensor,
+    kv: Scaled,
+    weights: torch.Tensor,
+    cu_seq_len_k_start: torch.Tensor,
+    cu_seq_len_k_end: torch.Tensor,
+    clean_logits: bool = True,
+    max_seqlen_k: int = 0,
+) -> torch.Tensor:
+    """`fp8_fp4_mqa_logits` of FP8, to FP32."""
+    return fp8_fp4_mqa_logits(
+        (q, None), kv, weights, cu_seq_len_k_start, cu_seq_len_k_end, clean_logits, max_seqlen_k
+    )
+
+
+def fp8_paged_mqa_logits(
+    q: torch.Tensor,
+    fused_kv_cache: torch.Tensor,
+    weights: torch.Tensor,
+    context_lens: torch.Tensor,
+    block_table: torch.Tensor,
+    schedule_meta: torch.Tensor,
+    max_context_len: int,
+    clean_logits: bool = False,
+    indices: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """`fp8_fp4_paged_mqa_logits` of FP8, to FP32."""
+    return fp8_fp4_paged_mqa_logits(
+        (q, None), fused_kv_cache, weights, context_lens, block_table, schedule_meta, max_context_len,
+        clean_logits, indices=indices,
+    )  # fmt: skip
+
+
+def _fp8(q: tuple[torch.Tensor, torch.Tensor | None]) -> torch.Tensor:
+    data, scales = q
+    if scales is not None:
+        raise ArgumentError("q", "it has scales; FP4 is not here, FP8 without scales is wanted")
+    return data
+
+
+def _rows(rows: int, columns: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """Logits in rows at multiples of 1,024 bytes."""
+    unit = _ROW_BYTES // dtype.itemsize
+    return torch.empty(rows, -(-columns // unit) * unit, dtype=dtype, device=device)[:, :columns]

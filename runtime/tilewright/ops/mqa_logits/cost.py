@@ -1,0 +1,72 @@
+"""A model of how long a tactic takes on sm_90a: to rank tactics, not to predict a clock.
+
+Tiles of 64 keys go to warpgroups in turn. A tile takes the tensor core `columns / 2` clocks for 32 elements
+of a head, and each of the SM's four schedulers two instructions for a product (relu, multiply and add) and
+some for the tile. A warpgroup does the one after the other; several overlap. What the ranges of ragged
+queries are, nobody knows before the launch: all keys are taken.
+
+Constants are fitted to times on one H200.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import ceil
+
+from tilewright.device import DeviceProperties
+from tilewright.ops.common.estimates import Estimate
+from tilewright.ops.common.tactics import Tactic
+from tilewright.ops.mqa_logits.problem import Kind, Problem
+from tilewright.table import KernelRecord
+
+TILE = 64  # keys
+STEP = 32  # elements of a head that an instruction takes
+MULTIPLICATIONS = 4096  # of an SM a clock, FP8
+CLOCK_SHARE = 0.886  # of the highest clock
+TILE_INSTRUCTIONS = 110  # of a warp, beside its products'
+ISSUE_SHARE = 0.75  # of the issue slots that are used at best
+TILE_LATENCY_CLOCKS = 350  # of a warpgroup's tile: barriers, the tensor core's pipeline, dependent sums
+ITEM_CLOCKS = 1500  # of a block of queries with its part of the keys: weights, ranges, an empty pipeline
+LAUNCH_SECONDS = 3.5e-6
+HBM_SHARE = 0.82  # of the rated bandwidth
+
+
+def peak(kind: Kind, device: DeviceProperties) -> float | None:
+    """Operations a second of the tensor cores; None beyond sm_90, and of a schedule."""
+    if device.capability != (9, 0) or kind.form == "schedule":
+        return None
+    return 2 * MULTIPLICATIONS * device.sm_count * device.clock_hz
+
+
+def tile_clocks(record: KernelRecord) -> float:
+    """Of an SM for a tile of keys, where there are always some."""
+    config = record.config
+    columns = config["heads"] * config["queries"]
+    math = columns / 2 * config["head_dim"] / STEP
+    reducing = (columns + TILE_INSTRUCTIONS) / ISSUE_SHARE
+    return float(max(math, reducing, (math + reducing + TILE_LATENCY_CLOCKS) / config["warpgroups"]))
+
+
+def estimator(
+    record: KernelRecord, problem: Problem, device: DeviceProperties
+) -> Callable[[Tactic], Estimate] | None:
+    """The cost model of a kernel; None of those that it does not know."""
+    config = record.config
+    if record.arch != "sm_90a" or config["form"] == "schedule" or config["mma"] != "wgmma":
+        return None
+    clocks, sms = tile_clocks(record), device.sm_count
+    moved = problem.bytes / (HBM_SHARE * device.memory_bandwidth)
+
+    def weigh(tactic: Tactic) -> Estimate:
+        if config["form"] == "paged":
+            blocks = ceil(problem.next_n / config["queries"]) * (problem.queries // problem.next_n)
+            waves = ceil(ceil(problem.keys / TILE) * blocks / sms)
+            items = ceil(blocks / sms) + 1
+        else:
+            items = ceil(ceil(problem.queries / config["queries"]) * tactic.splits / sms)
+            waves = items * ceil(problem.keys / TILE / tactic.splits)
+        seconds = (waves * clocks + items * ITEM_CLOCKS) / (CLOCK_SHARE * device.clock_hz)
+        main = max(seconds, moved)
+        return Estimate(LAUNCH_SECONDS + main, items, "math" if main > moved else "hbm", main, LAUNCH_SECONDS)
+
+    return weigh

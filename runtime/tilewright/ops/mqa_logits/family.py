@@ -1,0 +1,58 @@
+"""The `mqa_logits` family as selection sees it."""
+
+from __future__ import annotations
+
+from tilewright.ops.common.family import Family
+from tilewright.ops.common.tactics import MAX_SPLITS, Tactic, misfit_settings
+from tilewright.ops.mqa_logits.cost import estimator, peak
+from tilewright.ops.mqa_logits.problem import PAGES, Kind, Problem
+from tilewright.ops.mqa_logits.words import WORDS
+from tilewright.table import KernelRecord
+
+
+def misfit_options(record: KernelRecord, kind: Kind) -> str | None:
+    """None where the kernel, whose decisive fields are those of the kind, has its heads; else the reason."""
+    config = record.config
+    if kind.form != "schedule" and (config["heads"], config["head_dim"]) != (kind.heads, kind.head_dim):
+        of = f"{config['heads']} heads of {config['head_dim']}"
+        return f"it is for {of}, not {kind.heads} of {kind.head_dim}"
+    return None
+
+
+def misfit_extents(record: KernelRecord, problem: Problem) -> str | None:
+    """None where the kernel takes the problem's pages, else the reason."""
+    if problem.form == "paged" and problem.page not in PAGES:
+        return f"a page has {problem.page} keys, not {' or '.join(map(str, PAGES))}"
+    return None
+
+
+def misfit_arguments(tactic: Tactic, record: KernelRecord) -> str | None:
+    """None where the kernel runs as the tactic says, else the reason."""
+    return misfit_settings(tactic, ("splits",) if record.config["form"] == "ragged" else ())
+
+
+def candidates(record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
+    """The tactics of a kernel that a first selection weighs: parts of ragged keys, at least a tile each."""
+    if problem.form != "ragged":
+        return (Tactic(record.name),)
+    most = min(MAX_SPLITS, -(-problem.keys // TILE))
+    return tuple(Tactic(record.name, splits=splits) for splits in SPLITS if splits <= most)
+
+
+TILE = 64  # keys
+SPLITS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64)
+FAMILY: Family[Problem] = Family(
+    words=WORDS,
+    neighbour="queries",
+    decisive=("form", "d"),
+    misfit_options=misfit_options,
+    misfit_extents=misfit_extents,
+    misfit_arguments=misfit_arguments,
+    candidates=candidates,
+    estimator=estimator,
+    idle=lambda record, problem: False,
+    peak=peak,
+    placement=(
+        "columns", "sequences", "per_token", "page", "cache_pages", "table_pages", "blocks",
+    ),
+)  # fmt: skip

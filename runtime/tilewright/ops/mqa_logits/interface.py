@@ -1,0 +1,85 @@
+"""What the kernels of `mqa_logits` take: those of ragged keys, of pages, and those that make a schedule."""
+
+from __future__ import annotations
+
+from tilewright.interface.declaration import (
+    TMA_BYTES,
+    Code,
+    Combinations,
+    Interface,
+    Matrix,
+    Packed,
+    TacticStruct,
+)
+from tilewright.ops.mqa_logits.problem import OUTPUTS
+from tilewright.ops.mqa_logits.words import WORDS
+
+INTERFACE = Interface(
+    words=WORDS,
+    text="""
+Arguments of an `mqa_logits` kernel, in the caller's terms:
+
+  out[i,j] = scale[j] * sum over h of weight[i,h] * relu(Q[i,h,:] . K[j,:])
+
+where query i looks at key j. Ragged: keys lie in one piece, start[i] <= j < end[i]. Paged: keys lie in pages
+of a cache, j < length[i]. A kernel of schedules reads lengths, and writes where in the batch each thread
+block of a paged one begins: a sequence (with indices: a token), and a split of its keys.
+""",
+    types=Combinations(("q",), OUTPUTS),
+    operands=(
+        Matrix(
+            "q", "[queries, heads, head_dim]", rows="heads", columns="head_dim", batch="queries", type="q",
+        ),
+        Matrix("kv", "[keys, head_dim]: of ragged", rows="keys", columns="head_dim", type="q"),
+        Packed("kv_scale", "[keys]: of ragged", extents=("keys",), type="f32", alignment=TMA_BYTES),
+        Matrix(
+            "kv_cache", "[pages, bytes]: of each page all data, then all scales",
+            rows="cache_pages", columns="page_bytes", type="q", raw=True,
+        ),
+        Matrix("weights", "[queries, heads]", rows="queries", columns="heads", type="f32"),
+        Packed("starts", "[queries]: of ragged", extents=("queries",), type="s32", alignment=4),
+        Packed("ends", "[queries]: of ragged", extents=("queries",), type="s32", alignment=4),
+        Packed(
+            "lengths", "of each context: [queries], or of the last query of each sequence",
+            shape=lambda problem: (problem.lengths,), type="s32", alignment=4,
+        ),
+        Matrix(
+            "block_table", "[sequences, pages of one]: where each page lies in the cache",
+            rows="sequences", columns="table_pages", type="s32", alignment=4,
+        ),
+        Packed(
+            "schedule", "[blocks + 1, 2]: of pages",
+            shape=lambda problem: (2 * (problem.blocks + 1),), type="s32", alignment=8,
+        ),
+        Packed(
+            "indices", "[queries]: of which sequence each is; or null",
+            extents=("queries",), type="s32", alignment=4,
+        ),
+        Matrix(
+            "out", "[queries, columns], or a schedule",
+            rows="out_rows", columns="out_columns", type="out_type", alignment=1, written=True,
+        ),
+    ),
+    codes=(
+        Code("width", "columns of the logits", lambda problem: problem.width),
+        Code(
+            "compressed", "whether a row begins with its query's first key",
+            lambda problem: int(problem.columns > 0),
+        ),
+        Code("clean", "whether what no query looks at is -infinity", lambda problem: int(problem.clean)),
+        Code("next_n", "queries of a sequence", lambda problem: problem.next_n),
+        Code("per_token", "whether there is a length for each query", lambda problem: int(problem.per_token)),
+        Code("page", "keys of one", lambda problem: problem.page),
+        Code("cache_pages", "pages of the cache", lambda problem: problem.cache_pages),
+        Code("table_pages", "pages of a sequence", lambda problem: problem.table_pages),
+        Code("blocks", "thread blocks that a schedule is for", lambda problem: problem.blocks),
+    ),
+    tactic=TacticStruct(
+        "tilewright_mqa_logits_tactic",
+        members=("splits", "sm_count"),
+        values=lambda tactic, sm_count: {"splits": tactic.splits, "sm_count": sm_count},
+        text="What tuning chooses: parts that ragged keys of a block of queries are cut into, and "
+        "multiprocessors to use (at most the device's).",
+    ),
+    strides_text="Elements between rows, and between queries.",
+)  # fmt: skip

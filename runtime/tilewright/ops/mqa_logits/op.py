@@ -1,0 +1,241 @@
+"""The public ops."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import torch
+
+from tilewright.errors import ArgumentError, ArgumentTypeError
+from tilewright.interface.declaration import Combinations
+from tilewright.interface.op import Op, Values
+from tilewright.interface.publish import public
+from tilewright.ops.common.symbolic import certainly
+from tilewright.ops.common.tactics import Tactic
+from tilewright.ops.mqa_logits.family import FAMILY
+from tilewright.ops.mqa_logits.interface import INTERFACE
+from tilewright.ops.mqa_logits.problem import MOST_TOKENS, SCALE_BYTES, Problem
+
+
+class _Op(Op):
+    interface = INTERFACE
+    family = FAMILY
+
+    def __init__(self, form: str, passed: tuple[str, ...], own: tuple[str, ...]) -> None:
+        """`own`: the operands that the op has."""
+        self.form = form
+        self.passed = passed
+        self.constants = MappingProxyType({name: None for name in INTERFACE.names if name not in own})
+
+
+class _Ragged(_Op):
+    def fields(self, values: Values) -> Mapping[str, Any]:
+        columns = whole("columns", values["columns"], least=0)
+        return {"form": self.form, "columns": columns}
+
+
+class _Paged(_Op):
+    def fields(self, values: Values) -> Mapping[str, Any]:
+        sequences, table_pages = extents(values["block_table"])
+        pages, page_bytes = extents(values["kv_cache"])
+        return {
+            "form": self.form,
+            "keys": whole("keys", values["keys"], least=1),
+            "sequences": sequences,
+            "table_pages": table_pages,
+            "cache_pages": pages,
+            "page": page_bytes // (extents(values["q"])[-1] + SCALE_BYTES),
+            "blocks": extents(values["schedule"])[0] - 1,
+            "per_token": certainly(extents(values["q"])[0] == count(values["lengths"])),
+        }
+
+    def rules(self, values: Values, problem: Problem) -> None:
+        if certainly(problem.sequences == 0) or certainly(problem.queries % max(problem.sequences, 1) != 0):
+            given = f"it has {problem.sequences} rows for {problem.queries} queries"
+            raise ArgumentError("block_table", f"{given}; one for each sequence of as many queries is wanted")
+        if certainly(problem.next_n > MOST_TOKENS):
+            message = f"it has {problem.next_n} queries for each sequence; at most {MOST_TOKENS} are possible"
+            raise ArgumentError("q", message)
+        if values["indices"] is not None and certainly(problem.sequences != problem.queries):
+            message = (
+                f"it is given, and block_table has {problem.sequences} rows; one for each query is wanted"
+            )
+            raise ArgumentError("indices", message)
+        if certainly(problem.blocks < 1):
+            raise ArgumentError("schedule", "it is of no thread block; that of paged_mqa_schedule is wanted")
+
+
+class _Schedule(_Op):
+    def combinations(self, values: Values) -> Combinations | None:
+        return None
+
+    def fields(self, values: Values) -> Mapping[str, Any]:
+        tokens, next_n = count(values["lengths"]), whole("next_n", values["next_n"], least=1)
+        return {
+            "form": self.form,
+            "queries": tokens,
+            "sequences": tokens // next_n,
+            "blocks": whole("blocks", values["blocks"], least=1),
+        }
+
+    def rules(self, values: Values, problem: Problem) -> None:
+        next_n = values["next_n"]
+        if certainly(problem.queries % next_n != 0):
+            message = f"it has {problem.queries} elements; a multiple of next_n, {next_n}, is wanted"
+            raise ArgumentError("lengths", message)
+        if values["indices"] is not None and next_n != 1:
+            raise ArgumentError("indices", f"it is given, and next_n is {next_n}; 1 is wanted")
+
+
+def whole(name: str, value: Any, least: int) -> int:
+    """A number of rows or columns. Raises ArgumentTypeError where it is none."""
+    if isinstance(value, bool) or not isinstance(value, (int, torch.SymInt)) or certainly(value < least):
+        raise ArgumentTypeError(name, f"it is {value!r}; a whole number from {least} on is wanted")
+    return value
+
+
+def extents(tensor: Any) -> tuple[int, int]:
+    """The first extent and the last; zeros of what is no matrix, of which the checks say so."""
+    shape: tuple[int, ...] = getattr(tensor, "shape", ())
+    return (shape[0], shape[-1]) if len(shape) > 1 else (0, 0)
+
+
+def count(tensor: Any) -> int:
+    return tensor.numel() if isinstance(tensor, torch.Tensor) else 0
+
+
+@public(_Ragged("ragged", ("q", "kv", "out"), ("q", "kv", "kv_scale", "weights", "starts", "ends", "out")))
+def mqa_logits(  # noqa: PLR0917 (as users of DeepGEMM pass them)
+    q: torch.Tensor,
+    kv: torch.Tensor,
+    kv_scale: torch.Tensor,
+    weights: torch.Tensor,
+    starts: torch.Tensor,
+    ends: torch.Tensor,
+    *,
+    out: torch.Tensor | None = None,
+    out_dtype: torch.dtype | None = None,
+    columns: int = 0,
+    clean: bool = True,
+    tactic: Tactic | str | None = None,
+) -> torch.Tensor:
+    """Logits of an indexer: out[i, j] = kv_scale[j] * sum over h of weights[i, h] * relu(q[i, h] . kv[j]) for
+    starts[i] <= j < ends[i], on the current stream.
+
+    Sums are F32. What a query does not look at, it does not read.
+
+    Args:
+        q: [queries, heads, head_dim], float8_e4m3fn; 16, 32 or 64 heads of 32, 64 or 128 elements.
+        kv: [keys, head_dim], of q's dtype: one head, which all heads of a query share.
+        kv_scale: [keys], float32, contiguous.
+        weights: [queries, heads], float32.
+        starts, ends: [queries], int32 on the device: the keys that each query looks at; none where the end
+            is not beyond the start. What is beyond kv is left out.
+        out: [queries, keys], rows contiguous; made if absent.
+        out_dtype: float32 (the default) or bfloat16, where `out` is absent.
+        columns: not 0: rows are compressed. `out` is [queries, columns], and key j of query i stands in
+            column j - starts[i]; what does not fit is left out.
+        clean: whether all else in `out` becomes -infinity; left as it is otherwise.
+        tactic: a kernel's name, or a tactic (`NAME@splits=4`: parts that the keys of some queries are cut
+            into), instead of the one the model selects.
+
+    Returns:
+        The logits. Empty where there are no queries or no keys.
+
+    Raises:
+        ArgumentError: an argument is wrong; it says which, what was given and what is wanted.
+        AlignmentError: an operand that TMA cannot read: addresses and strides are multiples of 16 bytes.
+        UnsupportedDeviceError: no kernel runs on this GPU.
+        NoKernelError: no kernel computes this problem.
+        NotBuiltError: the kernel is not built, and TILEWRIGHT_JIT=0.
+    """
+    raise AssertionError("the body is `interface.calls`'s")
+
+
+@public(
+    _Paged(
+        "paged",
+        ("q", "kv_cache", "out"),
+        ("q", "kv_cache", "weights", "lengths", "block_table", "schedule", "indices", "out"),
+    )
+)
+def paged_mqa_logits(  # noqa: PLR0917 (as users of DeepGEMM pass them)
+    q: torch.Tensor,
+    kv_cache: torch.Tensor,
+    weights: torch.Tensor,
+    lengths: torch.Tensor,
+    block_table: torch.Tensor,
+    schedule: torch.Tensor,
+    *,
+    keys: int,
+    indices: torch.Tensor | None = None,
+    out: torch.Tensor | None = None,
+    out_dtype: torch.dtype | None = None,
+    clean: bool = False,
+    tactic: Tactic | str | None = None,
+) -> torch.Tensor:
+    """As `mqa_logits`, of keys that lie in pages of a cache: query i looks at the first keys of its sequence.
+
+    Args:
+        q: [queries, heads, head_dim], float8_e4m3fn: equally many of each sequence (at most 32), one
+            sequence after the other; or, with `indices`, any.
+        kv_cache: [pages, page * (head_dim + 4)], float8_e4m3fn or uint8: in each page the data of 32 or 64
+            keys, then their scales, float32.
+        weights: [queries, heads], float32.
+        lengths: int32 on the device: how many keys each query looks at; or, one for each sequence, how many
+            its last query does, of which those before it have one less each.
+        block_table: [sequences, pages of one], int32, rows contiguous: where the pages of each lie.
+        schedule: of `paged_mqa_schedule`, from the same lengths and indices.
+        keys: columns of the logits: lengths beyond that count as that.
+        indices: [queries], int32, of a batch of variable length: which sequence each query is of, those of
+            one together. `block_table` then has a row for each query.
+        out: [queries, keys], rows contiguous; made if absent.
+        out_dtype: float32 (the default) or bfloat16, where `out` is absent.
+        clean: whether all else in `out` becomes -infinity; left as it is otherwise.
+        tactic: a kernel's name, instead of the one the model selects.
+
+    Returns:
+        The logits. Empty where there are no queries.
+
+    Raises:
+        ArgumentError: an argument is wrong; it says which, what was given and what is wanted.
+        AlignmentError: an operand that TMA cannot read: addresses and strides are multiples of 16 bytes.
+        UnsupportedDeviceError: no kernel runs on this GPU.
+        NoKernelError: no kernel computes this problem.
+        NotBuiltError: the kernel is not built, and TILEWRIGHT_JIT=0.
+    """
+    raise AssertionError("the body is `interface.calls`'s")
+
+
+@public(_Schedule("schedule", ("lengths", "out"), ("lengths", "indices", "out")))
+def paged_mqa_schedule(
+    lengths: torch.Tensor,
+    *,
+    blocks: int,
+    next_n: int = 1,
+    indices: torch.Tensor | None = None,
+    out: torch.Tensor | None = None,
+    tactic: Tactic | str | None = None,
+) -> torch.Tensor:
+    """What each thread block of `paged_mqa_logits` is to do: equally many keys each, to 256.
+
+    Args:
+        lengths: int32 on the device, contiguous: of each sequence, or of each of its `next_n` queries.
+        blocks: thread blocks: the GPU's multiprocessors.
+        next_n: how many lengths a sequence has.
+        indices: as `paged_mqa_logits` has them; there is a length for each query then.
+        out: [blocks + 1, 2], int32; made if absent.
+        tactic: a kernel's name, instead of the one selected.
+
+    Returns:
+        [blocks + 1, 2]: where each block begins, and the last one ends: a sequence (with indices, a query),
+        and how many times 256 of its keys come before.
+
+    Raises:
+        ArgumentError: an argument is wrong; it says which, what was given and what is wanted.
+        UnsupportedDeviceError: no kernel runs on this GPU.
+        NotBuiltError: the kernel is not built, and TILEWRIGHT_JIT=0.
+    """
+    raise AssertionError("the body is `interface.calls`'s")

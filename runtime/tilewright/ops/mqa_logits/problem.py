@@ -1,0 +1,118 @@
+"""What a caller of the MQA ops asks, apart from where the tensors lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tilewright.ops.common.problem import Told
+from tilewright.types import bits
+
+FORMS = ("ragged", "paged", "schedule")
+HEADS = (16, 32, 64)
+HEAD_DIMS = (32, 64, 128)
+PAGES = (32, 64)  # keys of one
+OUTPUTS: dict[tuple[str, ...], tuple[str, ...]] = {("e4m3",): ("f32", "bf16")}  # of q; the default first
+SCALE_BYTES = 4  # of a key
+MOST_TOKENS = 32  # of a sequence
+
+
+class Kind(NamedTuple):
+    """What of a problem decides which kernels compute it, but for extents."""
+
+    form: str
+    q: str
+    d: str
+    heads: int
+    head_dim: int
+
+
+@dataclass(frozen=True, slots=True)
+class Problem(Told):
+    """out[i,j] = scale[j] * sum over h of weight[i,h] * relu(Q[i,h,:] . K[j,:]) where query i looks at key j.
+
+    Ragged: keys lie in one piece, and query i looks at start[i] <= j < end[i]. Paged: they lie in pages of a
+    cache, and query i, one of `queries / sequences` of its sequence, looks at j < length[i]. The form
+    `schedule` makes what each of `blocks` thread blocks is to do of a paged problem.
+    """
+
+    queries: int
+    keys: int
+    heads: int = 64
+    head_dim: int = 128
+    form: str = "ragged"
+    q: str = "e4m3"
+    d: str = "f32"
+    clean: bool = False  # logits of keys that a query does not look at are -infinity
+    columns: int = 0  # of a compressed row, which begins with the query's first key; 0: rows are not
+    sequences: int = 0  # 0: one for each query
+    per_token: bool = True  # lengths are those of queries, else of a sequence's last query
+    page: int = 64  # keys
+    cache_pages: int = 1
+    table_pages: int = 1  # of a sequence
+    blocks: int = 1
+
+    @property
+    def kind(self) -> Kind:
+        return Kind(self.form, self.q, self.d, self.heads, self.head_dim)
+
+    @property
+    def width(self) -> int:
+        """Columns of the logits."""
+        return self.columns or self.keys
+
+    @property
+    def next_n(self) -> int:
+        """Queries of a sequence."""
+        return self.queries // (self.sequences or self.queries or 1)
+
+    @property
+    def lengths(self) -> int:
+        """How many there are."""
+        return self.queries if self.per_token else self.sequences
+
+    @property
+    def page_bytes(self) -> int:
+        """All data of a page, then all scales."""
+        return self.page * (self.head_dim + SCALE_BYTES)
+
+    @property
+    def out_type(self) -> str:
+        return "s32" if self.form == "schedule" else self.d
+
+    @property
+    def out_rows(self) -> int:
+        return self.blocks + 1 if self.form == "schedule" else self.queries
+
+    @property
+    def out_columns(self) -> int:
+        return 2 if self.form == "schedule" else self.width
+
+    @property
+    def flops(self) -> int:
+        """Where every query looks at every key."""
+        return 2 * self.queries * self.keys * self.heads * self.head_dim
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that memory must move at least: each key once for its sequence, all logits."""
+        if self.form == "schedule":
+            return 4 * self.lengths + 8 * (self.blocks + 1)
+        keys = self.keys * (self.queries // self.next_n if self.form == "paged" else 1)
+        queries = self.queries * self.heads * (self.head_dim + 4)
+        return keys * (self.head_dim + SCALE_BYTES) + queries + self.queries * self.width * bits(self.d) // 8
+
+    @property
+    def op_text(self) -> str:
+        return f"{self.form} MQA {'' if self.form == 'schedule' else 'logits'}".rstrip()
+
+    @property
+    def extents_text(self) -> str:
+        return f"{self.queries}x{self.keys}"
+
+    @property
+    def types_text(self) -> str:
+        if self.form == "schedule":
+            return "of lengths"
+        tail = ", clean" if self.clean else ""
+        return f"{self.heads} heads of {self.head_dim}, {self.q} -> {self.d}{tail}"

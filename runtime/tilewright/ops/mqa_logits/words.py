@@ -1,0 +1,30 @@
+"""The words of MQA problems."""
+
+from __future__ import annotations
+
+from tilewright.ops.common.words import Choice, Extent, Flag, Types, Words
+from tilewright.ops.mqa_logits.problem import FORMS, OUTPUTS, Problem
+
+WORDS = Words(
+    family="mqa_logits",
+    summary="Weighted sums over heads of relu(Q[i,h] . K[j]).",
+    problem=Problem,
+    extents=(
+        Extent("queries", "Queries: rows of the logits.", usual=2048),
+        Extent("keys", "Keys; of pages, of each sequence.", usual=4096),
+        Extent("heads", "Of a query: 16, 32, 64.", usual=64, default=64),
+        Extent("head_dim", "Elements of a head: 32, 64, 128.", usual=128, default=128),
+    ),
+    types=Types(
+        option="--dtype",
+        default="fp8",
+        fields={"fp8": {"q": "e4m3"}},
+        wanted="fp8 is",
+        help="Of queries and keys: fp8 (e4m3).",
+    ),
+    others=(
+        Choice("out_dtype", "Of the logits: f32 (default), bf16.", OUTPUTS["e4m3",], field="d"),
+        Choice("form", "Keys in one piece, ragged (default), or paged.", FORMS[:2]),
+        Flag("clean", "Write -infinity where a query does not look."),
+    ),
+)

@@ -1,0 +1,149 @@
+"""The MQA ops without a GPU: what they compute (on kernels of the host), what is refused, which kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mqa_operands as calls
+import pytest
+import torch
+
+import tilewright
+from tilewright.context import Context
+from tilewright.errors import ArgumentError, NoKernelError
+from tilewright.ops.mqa_logits.measuring import difference, reference
+
+pytestmark = pytest.mark.usefixtures("mqa_host")
+INF = float("inf")
+
+
+def wanted(given: dict[str, Any]) -> torch.Tensor:
+    return reference(given["q"], given["kv"], given["kv_scale"], given["weights"])
+
+
+def same(found: torch.Tensor, other: torch.Tensor) -> bool:
+    """-infinity in the same places, and logits as near as F32 sums are."""
+    absent = torch.isneginf(other)
+    return torch.equal(torch.isneginf(found), absent) and (
+        bool(absent.all()) or difference(found[~absent], other[~absent]) < 1e-12
+    )
+
+
+def test_ranges() -> None:
+    given = calls.ragged()
+    del given["out"]
+    logits = wanted(given)
+    for row, (start, end) in enumerate([(0, 70), (3, 4), (60, 70), (9, 9), (0, 33)]):
+        logits[row, :start] = logits[row, end:] = -INF
+    assert same(tilewright.mqa_logits(**given), logits)
+    half = tilewright.mqa_logits(**given, out_dtype=torch.bfloat16)
+    assert half.dtype == torch.bfloat16
+    assert same(half.float(), logits.bfloat16().float())
+
+
+def test_compressed_rows() -> None:
+    given = calls.compressed() | {"out": None}
+    logits, expected = wanted(given), torch.full((5, 40), -INF, dtype=torch.float64)
+    for row, (start, end) in enumerate([(0, 40), (3, 4), (60, 70), (9, 9), (0, 33)]):
+        expected[row, : end - start] = logits[row, start:end]
+    assert same(tilewright.mqa_logits(**given), expected)
+
+
+def test_what_is_not_cleaned_stays() -> None:
+    given = calls.ragged()
+    given["out"].fill_(7.0)
+    tilewright.mqa_logits(**given, clean=False)
+    assert bool((given["out"][1, [0, 1, 2, 4, 5]] == 7).all())
+    assert bool((given["out"][3] == 7).all())
+
+
+def of_pages(given: dict[str, Any], sequence: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The keys of a row of the block table, and their scales."""
+    data = calls.PAGE * calls.HEAD_DIM
+    pages = given["kv_cache"][given["block_table"][sequence].long()]
+    keys = pages[:, :data].reshape(-1, calls.HEAD_DIM).view(torch.float8_e4m3fn)
+    return keys, pages[:, data:].reshape(-1).view(torch.float32)
+
+
+@pytest.mark.parametrize("per_token", [False, True])
+def test_pages(per_token: bool) -> None:
+    given = calls.paged() | {"out": None}
+    ends = [69, 70, 39, 40]
+    if per_token:
+        ends = [12, 70, 0, 90]
+        given["lengths"] = torch.tensor(ends, dtype=torch.int32)
+    expected = torch.full((4, 80), -INF, dtype=torch.float64)
+    for row, length in enumerate(ends):
+        keys, scales = of_pages(given, row // 2)
+        one = slice(row, row + 1)
+        end = min(length, 80)
+        expected[row, :end] = reference(given["q"][one], keys, scales, given["weights"][one])[0, :end]
+    assert same(tilewright.paged_mqa_logits(**given), expected)
+
+
+def test_a_batch_of_variable_length() -> None:
+    given = calls.variable() | {"out": None}
+    expected = torch.full((4, 80), -INF, dtype=torch.float64)
+    for row, end in enumerate([70, 39, 40, 0]):
+        keys, scales = of_pages(given, row)
+        one = slice(row, row + 1)
+        expected[row, :end] = reference(given["q"][one], keys, scales, given["weights"][one])[0, :end]
+    assert same(tilewright.paged_mqa_logits(**given), expected)
+
+
+def test_a_schedule_gives_equally_many_splits() -> None:
+    lengths = torch.tensor([7000, 0, 300, 256], dtype=torch.int32)  # 28, 0, 2 and 1 splits of 256 keys
+    schedule = tilewright.paged_mqa_schedule(lengths, blocks=3)
+    assert schedule.tolist() == [[0, 0], [0, 10], [0, 20], [4, 0]]
+    of_two = tilewright.paged_mqa_schedule(lengths, blocks=3, next_n=2)  # the longer one of each two counts
+    assert of_two.tolist() == [[0, 0], [0, 10], [0, 20], [2, 0]]
+
+
+REFUSED = [
+    (
+        calls.paged,
+        {"block_table": torch.zeros(3, 3, dtype=torch.int32)},
+        "block_table",
+        "it has 3 rows for 4",
+    ),
+    (calls.paged, {"lengths": torch.zeros(3, dtype=torch.int32)}, "lengths", "2 elements"),
+    (calls.paged, {"indices": torch.zeros(4, dtype=torch.int32)}, "indices", "one for each query is wanted"),
+    (calls.paged, {"keys": 0}, "keys", "a whole number from 1 on"),
+    (calls.paged, {"schedule": torch.zeros(1, 2, dtype=torch.int32)}, "schedule", "of no thread block"),
+    (calls.paged, {"kv_cache": torch.zeros(6, 1000, dtype=torch.uint8)}, "kv_cache", "[6, 972] is wanted"),
+    (calls.compressed, {"columns": -1}, "columns", "a whole number from 0 on"),
+    (calls.of_lengths, {"next_n": 3}, "lengths", "a multiple of next_n, 3, is wanted"),
+    (calls.of_tokens, {"next_n": 2}, "indices", "1 is wanted"),
+]
+
+
+@pytest.mark.parametrize(("make", "changes", "argument", "message"), REFUSED, ids=lambda one: str(one)[:20])
+def test_refusals(make: Any, changes: dict[str, Any], argument: str, message: str) -> None:
+    ops = {"ragged": "mqa_logits", "compressed": "mqa_logits", "paged": "paged_mqa_logits"}
+    op = getattr(tilewright, ops.get(make.__name__, "paged_mqa_schedule"))
+    with pytest.raises(ArgumentError, match=argument) as caught:
+        op(**make() | {"out": None} | changes)
+    assert caught.value.argument == argument
+    assert message in str(caught.value)
+
+
+def test_pages_of_another_size_have_no_kernel() -> None:
+    given = calls.paged()
+    given["kv_cache"] = torch.zeros(6, 48 * (calls.HEAD_DIM + 4), dtype=torch.uint8)
+    with pytest.raises(NoKernelError, match="a page has 48 keys, not 32 or 64"):
+        tilewright.paged_mqa_logits(**given)
+
+
+def test_other_heads_have_no_kernel() -> None:
+    given = calls.ragged()
+    given["q"], given["weights"] = torch.zeros(5, 8, 32).to(torch.float8_e4m3fn), torch.zeros(5, 8)
+    with pytest.raises(NoKernelError, match="it is for 16 heads of 32, not 8 of 32"):
+        tilewright.mqa_logits(**given)
+
+
+def test_nothing_to_look_at(mqa_host: Context) -> None:
+    given = calls.ragged()
+    none = given | {name: given[name][:0] for name in ("q", "weights", "starts", "ends", "out")}
+    assert tilewright.mqa_logits(**none).shape == (0, 70)
+    given |= {name: given[name][:0] for name in ("kv", "kv_scale")} | {"out": None}
+    assert tilewright.mqa_logits(**given).shape == (5, 0)
