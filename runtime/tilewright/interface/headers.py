@@ -49,7 +49,8 @@ def _lines(interface: Interface) -> Iterator[str]:
     for prefix in ("ld_", "batch_stride_"):
         names = [name for name, of in members(interface) if of is ctypes.c_int64 and name.startswith(prefix)]
         if names:
-            yield f"  int64_t {', '.join(names)};"
+            text = f"int64_t {', '.join(names)};"
+            yield from wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="      ")
     yield ""
     for number in interface.numbers:
         yield from _commented(f"float {number.member};", number.what)
