@@ -52,7 +52,8 @@ typedef struct tilewright_mqa_logits_args {
 
   // Elements between rows, and between queries.
   int64_t ld_q, ld_kv, ld_kv_cache, ld_weights, ld_block_table, ld_out;
-  int64_t batch_stride_q, batch_stride_kv, batch_stride_kv_cache, batch_stride_weights, batch_stride_block_table, batch_stride_out;
+  int64_t batch_stride_q, batch_stride_kv, batch_stride_kv_cache, batch_stride_weights, batch_stride_block_table,
+      batch_stride_out;
 
   // columns of the logits
   int32_t width;
