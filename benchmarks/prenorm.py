@@ -6,7 +6,7 @@ For DeepGEMM's shapes and others, in the same run: the kernel that is selected, 
 DeepGEMM's `tf32_hc_prenorm_gemm` with as many splits, where it can be imported and takes n; a copy on the
 device that moves as many bytes. All are CUDA graphs of calls that take operands in turn, so that L2 is cold,
 medians of rounds in which the sides take turns. Each result of ours is checked first. Writes OUTPUT.json and
-OUTPUT.md.
+OUTPUT.md, after each problem.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def peer(one: measuring.Operands) -> Callable[[], None] | None:
 
 def copy(one: measuring.Operands) -> Callable[[], None]:
     """Half the bytes are read, half written: of A's memory, and memory beside it."""
-    source = one.a.view(torch.uint8).view(-1)[: one.problem.bytes // 2]
+    source = one.a.view(torch.uint8).view(-1)[: one.problem.bytes // 32 * 16]
     return functools.partial(torch.empty_like(source).copy_, source)
 
 
@@ -125,7 +125,7 @@ def main() -> None:
         rows.append(measure(Problem(*extents), every=given.kernels))
         print(list(markdown(head, rows))[-1], flush=True)
         given.output.with_suffix(".json").write_text(json.dumps(head | {"rows": rows}, indent=1) + "\n")
-    given.output.with_suffix(".md").write_text("\n".join(markdown(head, rows)) + "\n")
+        given.output.with_suffix(".md").write_text("\n".join(markdown(head, rows)) + "\n")
 
 
 if __name__ == "__main__":
