@@ -20,12 +20,10 @@ from tilewright.ops.common.words import Extent, Types, Words
 
 DESIGN = Path(__file__).resolve().parents[2] / "docs/design.md"
 PROBLEM = SimpleNamespace(
-    m=40, n=24, k=512, groups=3, row_alignment=128, heads=32, head_dim=128, keys=1000, queries=7, pages=9,
-    clean=True, k_blocks=4, n_blocks=1, a="e4m3", b="e4m3", d="bf16", q="e4m3", kv="e4m3",
+    m=40, n=24, k=512, groups=3, row_alignment=128, k_blocks=4, n_blocks=1, a="e4m3", b="e4m3", d="bf16",
 )  # fmt: skip
 EXTENTS = {
     "GROUPED": ("m", "n", "k", "groups"),
-    "MQA_LOGITS": ("heads", "head_dim", "keys", "queries"),
 }
 DECLARED = {
     "GROUPED": {
@@ -37,14 +35,6 @@ DECLARED = {
         "ld_a_scales": 40,
         "batch_stride_b": 512 * 24,
         "row_alignment": 128,
-    },
-    "MQA_LOGITS": {
-        "queries": 7,
-        "ld_q": 128,
-        "batch_stride_q": 32 * 128,
-        "ld_out": 1000,
-        "pages": 9,
-        "clean": 1,
     },
 }
 

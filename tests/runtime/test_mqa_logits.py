@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import tilewright
+from tilewright.compat import deep_gemm
 from tilewright.context import Context
 from tilewright.errors import ArgumentError, NoKernelError
 from tilewright.ops.mqa_logits.measuring import difference, reference
@@ -147,3 +148,26 @@ def test_nothing_to_look_at(mqa_host: Context) -> None:
     assert tilewright.mqa_logits(**none).shape == (0, 70)
     given |= {name: given[name][:0] for name in ("kv", "kv_scale")} | {"out": None}
     assert tilewright.mqa_logits(**given).shape == (5, 0)
+
+
+def test_deep_gemms_names() -> None:
+    """Rows at multiples of 1,024 bytes, four dimensions, lengths of two; a compressed form is not cleaned."""
+    given = calls.ragged()
+    kv, ranges = (given["kv"], given["kv_scale"]), (given["starts"], given["ends"])
+    made = deep_gemm.fp8_mqa_logits(given["q"], kv, given["weights"], *ranges)
+    assert made.stride() == (256, 1)
+    assert torch.equal(made, tilewright.mqa_logits(**given | {"out": None}))
+    with pytest.raises(ArgumentError, match="clean_logits"):
+        deep_gemm.fp8_mqa_logits(given["q"], kv, given["weights"], *ranges, max_seqlen_k=40)
+    short = deep_gemm.fp8_mqa_logits(given["q"], kv, given["weights"], *ranges, False, 40)
+    assert torch.equal(short[0], made[0, :40])
+
+    given = calls.paged() | {"out": None, "lengths": torch.tensor([[12, 70], [0, 40]], dtype=torch.int32)}
+    schedule = deep_gemm.get_paged_mqa_logits_metadata(given["lengths"], calls.PAGE, 8)
+    assert schedule.shape == (9, 2)
+    q = given["q"].view(2, 2, calls.HEADS, calls.HEAD_DIM)
+    cache = given["kv_cache"].view(6, calls.PAGE, 1, calls.HEAD_DIM + 4)
+    found = deep_gemm.fp8_paged_mqa_logits(
+        q, cache, given["weights"], given["lengths"], given["block_table"], schedule, 80, clean_logits=True
+    )
+    assert torch.equal(found, tilewright.paged_mqa_logits(**given))
