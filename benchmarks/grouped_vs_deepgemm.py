@@ -39,7 +39,7 @@ ROWS = (1, 128, 4096)
 ALLOTTED = 4096  # rows of a group, masked
 ALIGNMENT = 128
 REPLAYS = 7
-MOST_BYTES = 12 * 10**9  # of all sets of operands
+MOST_BYTES = 6 * 10**9  # of all sets of operands
 HOST_CALLS = 100
 Call = Callable[[Any, "Operands"], None]  # of a module
 
