@@ -69,11 +69,12 @@ def test_scales_of_groups_along_k(known: bool) -> None:
 
 
 @pytest.mark.parametrize("ue8m0", [False, True])
-@pytest.mark.parametrize("shape", [(200, 1024), (129, 400)])
+@pytest.mark.parametrize("shape", [(200, 1024), (129, 400), (384, 400)])
 def test_casts_by_kernels_equal_those_by_torch(shape: tuple[int, int], ue8m0: bool) -> None:
     torch.manual_seed(0)
     x = torch.randn(shape, device="cuda", dtype=torch.bfloat16)
-    for cast in (deep_gemm.per_token_cast_to_fp8, deep_gemm.per_block_cast_to_fp8):
+    whole = (deep_gemm.per_channel_cast_to_fp8,) if shape[0] % 128 == 0 else ()
+    for cast in (deep_gemm.per_token_cast_to_fp8, deep_gemm.per_block_cast_to_fp8, *whole):
         data, scales = cast(x, ue8m0)
         by_torch, wanted = cast(x.cpu(), ue8m0)
         assert torch.equal(data.cpu().view(torch.uint8), by_torch.view(torch.uint8))
@@ -87,3 +88,118 @@ def test_times_of_kernels() -> None:
     )
     assert ours == none > 0  # neither is in the profile: both mean ours
     assert deep_gemm.testing.bench(lambda: x.add_(1), num_tests=3) > 0
+
+
+def compare(found: torch.Tensor, wanted: torch.Tensor, most: float = 1e-3) -> None:
+    """`wanted` is the product before quantising; `most`, DeepGEMM's own threshold."""
+    assert deep_gemm.testing.calc_diff(found, wanted) < most
+
+
+def random(*shape: int) -> torch.Tensor:
+    return torch.randn(shape, device="cuda", dtype=torch.bfloat16)
+
+
+def by_rows(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    data, scales = deep_gemm.per_token_cast_to_fp8(x.reshape(-1, x.shape[-1]), False)
+    return data.view(x.shape), scales.view(*x.shape[:-1], -1)
+
+
+def by_blocks(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    pairs = [deep_gemm.per_block_cast_to_fp8(one, False) for one in x]
+    data = torch.stack([data.view(torch.uint8) for data, _ in pairs]).view(torch.float8_e4m3fn)
+    return data, torch.stack([scales for _, scales in pairs])
+
+
+@pytest.mark.parametrize("m", [1, 128, 600])
+@pytest.mark.parametrize(("n", "k"), [(2112, 1024), (576, 1536)])
+def test_fp8_products(m: int, n: int, k: int) -> None:
+    torch.manual_seed(0)
+    a, b = random(m, k), random(1, n, k)
+    d, c = torch.empty(m, n, device="cuda", dtype=torch.bfloat16), torch.randn(m, n, device="cuda") * 32
+    data, scales = by_blocks(b)
+    wanted = a.double() @ b[0].double().mT
+    try:
+        deep_gemm.fp8_gemm_nt(by_rows(a), (data[0], scales[0]), d)
+    except NotBuiltError as error:
+        pytest.skip(error.message)
+    compare(d, wanted)
+    out = c.clone()
+    deep_gemm.fp8_gemm_nt(by_rows(a), by_rows(b[0]), out, c=out, recipe=(1, 1, 128))
+    compare(out, wanted + c)
+
+
+def test_a_gap_in_each_head() -> None:
+    torch.manual_seed(0)
+    a, b = random(200, 512), random(1, 4 * 256, 512)
+    data, scales = by_blocks(b)
+    d = torch.full((200, 4 * 320), 7.0, device="cuda", dtype=torch.bfloat16)
+    try:
+        deep_gemm.fp8_gemm_nt_skip_head_mid(by_rows(a), (data[0], scales[0]), d, (128, 64, 128))
+    except NotBuiltError as error:
+        pytest.skip(error.message)
+    heads, product = d.view(200, 4, 320), (a.double() @ b[0].double().mT).view(200, 4, 256)
+    compare(heads[..., :128], product[..., :128])
+    compare(heads[..., 192:], product[..., 128:])
+    assert (heads[..., 128:192] == 7.0).all()
+
+
+@pytest.mark.parametrize("ends", [True, False])
+@pytest.mark.parametrize("fp8", [True, False])
+def test_groups_of_rows_with_poisoned_padding(fp8: bool, ends: bool) -> None:
+    torch.manual_seed(0)
+    rows, n, k = [0, 1, 127, 128, 129, 0, 500], 512, 512
+    starts, m = [], 0
+    for count in rows:
+        starts.append(m)
+        m += -(-count // 128) * 128
+    a, b = random(m, k), random(len(rows), n, k)
+    groups = torch.full((m,), -1, device="cuda", dtype=torch.int32)
+    for group, (start, count) in enumerate(zip(starts, rows, strict=True)):
+        groups[start : start + count] = group
+    layout = torch.tensor(
+        [s + c for s, c in zip(starts, rows, strict=True)], device="cuda", dtype=torch.int32
+    )
+    layout = layout if ends else groups
+    valid = groups >= 0
+    wanted = torch.einsum("mk,mnk->mn", a[valid].double(), b[groups[valid].long()].double())
+    d = torch.full((m, n), float("nan"), device="cuda", dtype=torch.bfloat16)
+    (data, scales), weights = by_rows(a), by_blocks(b)
+    a[~valid] = float("nan")
+    data.view(torch.uint8)[~valid], scales[~valid] = 0x7F, float("nan")
+    try:
+        if fp8:
+            deep_gemm.m_grouped_fp8_gemm_nt_contiguous(
+                (data, scales), weights, d, layout, use_psum_layout=ends
+            )
+        else:
+            deep_gemm.m_grouped_bf16_gemm_nt_contiguous(a, b, d, layout, use_psum_layout=ends)
+    except NotBuiltError as error:
+        pytest.skip(error.message)
+    compare(d[valid], wanted, 1e-3 if fp8 else 1e-5)
+    assert not d[~valid].any()
+
+
+def test_masked_groups_and_groups_along_k() -> None:
+    torch.manual_seed(0)
+    a, b = random(4, 256, 512), random(4, 384, 512)
+    counts = torch.tensor([0, 1, 200, 256], device="cuda", dtype=torch.int32)
+    d = torch.empty(4, 256, 384, device="cuda", dtype=torch.bfloat16)
+    try:
+        deep_gemm.m_grouped_fp8_gemm_nt_masked(by_rows(a), by_blocks(b), d, counts, 100)
+    except NotBuiltError as error:
+        pytest.skip(error.message)
+    for group, count in enumerate(counts.tolist()):
+        if count:
+            compare(d[group, :count], a[group, :count].double() @ b[group].double().mT)
+    sizes = [256, 0, 128]
+    x, y, c = random(384, 128), random(384, 256), torch.randn(3, 128, 256, device="cuda")
+    ks, first, wanted = torch.tensor(sizes, device="cuda", dtype=torch.int32), 0, c.double()
+    for group, size in enumerate(sizes):
+        wanted[group] += x[first : first + size].double().mT @ y[first : first + size].double()
+        first += size
+    fp8, bf16 = c.clone(), c.clone()
+    cast = [deep_gemm.per_channel_cast_to_fp8(each, False) for each in (x, y)]
+    deep_gemm.k_grouped_fp8_gemm_tn_contiguous(cast[0], cast[1], fp8, sizes, ks, fp8)
+    deep_gemm.k_grouped_bf16_gemm_tn_contiguous(x, y, bf16, sizes, ks, bf16)
+    compare(fp8, wanted)
+    compare(bf16, wanted, 1e-5)

@@ -95,6 +95,9 @@ def per_channel_cast_to_fp8(x: torch.Tensor, use_ue8m0: bool, gran_k: int = 128)
     m, n = x.shape
     if m % gran_k:
         raise ArgumentError("x", f"it has {m} rows; a multiple of {gran_k} is wanted")
+    if gran_k == KERNEL_BLOCK and _kernel_takes(x):
+        turned, scales = _quantized(x.mT.contiguous(), (1, KERNEL_BLOCK), use_ue8m0)
+        return turned.view(torch.uint8).mT.contiguous().view(turned.dtype), scales.mT.contiguous()
     data, scales = _scaled(x.view(-1, gran_k, n), (1,), use_ue8m0)
     return data.view(m, n), scales.view(-1, n)
 
