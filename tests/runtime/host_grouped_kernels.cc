@@ -1,5 +1,5 @@
 // Scaled and grouped products on the host, behind the ABI of real ones. Each computes in double, whatever its tile.
-// Rows of padding stay as they are.
+// All rows of padding are zeroed, as some may be.
 #include <cmath>
 #include <cstring>
 
@@ -120,9 +120,7 @@ int32_t launch(void const* opaque, void*, void*) {
         if (c != nullptr) {
           sum += load(c[l * args.batch_stride_c + i * args.ld_c + j]);
         }
-        if (group >= 0) {
-          store(d[l * args.batch_stride_d + i * args.ld_d + j], sum);
-        }
+        store(d[l * args.batch_stride_d + i * args.ld_d + j], group < 0 ? 0 : sum);
       }
     }
   }

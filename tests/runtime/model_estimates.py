@@ -23,7 +23,7 @@ from tilewright.registry import Registry
 from tilewright.table import KernelRecord
 
 FILE = Path(__file__).parent / "data" / "model_estimates.json"
-FAMILIES = ("gemm", "blockscaled_gemm", "quantize")
+FAMILIES = ("gemm", "blockscaled_gemm", "quantize", "hc_prenorm")
 DEVICES = {one.name: one for one in (H200, B200, B300, THOR, RTX_PRO_6000, GB10)}
 _PRODUCTS = [
     {"m": 16, "n": 2112, "k": 7168}, {"m": 96, "n": 8192, "k": 1536}, {"m": 32, "n": 5120, "k": 25600},
@@ -32,13 +32,19 @@ _PRODUCTS = [
     {"m": 8320, "n": 8320, "k": 8192}, {"m": 300, "n": 28672, "k": 4096},
 ]  # fmt: skip
 _MATRICES = [{"m": 1, "k": 4096}, {"m": 100, "k": 7168}, {"m": 5000, "k": 2048}, {"m": 65536, "k": 16384}]
-_SHAPES = {"gemm": _PRODUCTS, "blockscaled_gemm": _PRODUCTS, "quantize": _MATRICES}
+_NARROW = [
+    {"m": 13, "n": 24, "k": 640}, {"m": 64, "n": 24, "k": 6144}, {"m": 4096, "n": 24, "k": 28672},
+    {"m": 300, "n": 8, "k": 7680, "splits": 16}, {"m": 16896, "n": 24, "k": 7168},
+]  # fmt: skip
+_SHAPES = {
+    "gemm": _PRODUCTS, "blockscaled_gemm": _PRODUCTS, "quantize": _MATRICES, "hc_prenorm": _NARROW,
+}  # fmt: skip
 _LAYOUTS = {"fp8_1x128": "m_major", "fp8_128x128": "row_major"}  # of scales
 _SORT = (
     "a", "b", "schedule", "scheduler", "fast_accum", "swap_ab", "store", "prefetch", "direction", "format",
     "x", "variant", "arithmetic", "fusion",
 )  # fmt: skip
-_EACH = {"gemm": 2, "blockscaled_gemm": 5, "quantize": 2}  # kernels of one sort
+_EACH = {"gemm": 2, "blockscaled_gemm": 5, "quantize": 2, "hc_prenorm": 12}  # kernels of one sort
 _OF_ONE = 2  # problems of a kernel
 _FACTS = ("smem_bytes", "threads", "stages", "block", "cluster_multiple", "pieces")  # that the models look at
 
@@ -112,6 +118,8 @@ def _kinds(family: str, config: dict[str, Any]) -> list[dict[str, Any]]:
         names = ("direction", "format", "x", "fusion")
         kind = {name: config[name] for name in names} | {"exact": config["arithmetic"] == "exact"}
         return [kind | {"layout": _LAYOUTS.get(config["format"], "128x4")}]
+    if "c" not in config:
+        return [{}]
     names = ("a", "b", "d", "layout", "fast_accum", "bias", "activation")
     kind = {name: config[name] for name in names if name in config}
     return [kind | {"c": c} for c in ((False, True) if config["c"] == "same" else (False,))]

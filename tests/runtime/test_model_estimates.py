@@ -14,7 +14,7 @@ from model_estimates import Estimate
 
 MODULES = (
     "gemm.cost", "blockscaled_gemm.cost_hopper", "blockscaled_gemm.cost_sm120",
-    "blockscaled_gemm.cost_tcgen05", "blockscaled_gemm.cost_work", "quantize.cost",
+    "blockscaled_gemm.cost_tcgen05", "blockscaled_gemm.cost_work", "quantize.cost", "hc_prenorm.cost",
 )  # fmt: skip
 # What no estimate of a kernel that is committed hangs on, and why.
 SILENT = {("quantize.cost", "BLOCK_SHARED_BYTES"): "threads, not memory, say how many blocks an SM holds"}

@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import Field
-
+from tilewright_generator.families.shared import OwnPdl, Stages
 from tilewright_generator.shapes import Tile
 
 
@@ -42,13 +41,8 @@ class GroupedGemmConfig:
     store_buffers: Annotated[
         Literal[1, 2], "pieces of D that a warpgroup has on their way to memory; 1 leaves room for stages"
     ] = 2
-    pdl: Annotated[
-        bool, "programmatic dependent launch: set up while the previous kernel of the stream ends"
-    ] = True
-    stages: Annotated[
-        Literal["auto"] | Annotated[int, Field(ge=2, le=16)],
-        "depth of the mainloop's pipeline; auto takes what shared memory holds",
-    ] = "auto"
+    pdl: OwnPdl = True
+    stages: Stages = "auto"
 
 
 def own_scales(config: GroupedGemmConfig) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 
 import tilewright
-from tilewright.compat.deep_gemm.scaled import BLOCK, Pair
+from tilewright.compat.deep_gemm.scaled import Pair
 from tilewright.compat.deep_gemm.scales import Recipe, granularities, of_rows, of_weights
 from tilewright.compat.deep_gemm.settings import get_mk_alignment_for_contiguous_layout
 from tilewright.errors import ArgumentError
@@ -146,31 +146,23 @@ def k_grouped_fp8_gemm_nt_contiguous(
     compiled_dims: str = "mn",
     use_psum_layout: bool = False,
 ) -> None:
-    """d [g, m, n] = a_g [m, k_g] b_g [n, k_g]^T + c, float32, for groups along k: a product for each.
+    """d [g, m, n] = a_g [m, k_g] b_g [n, k_g]^T + c, float32, for groups along k.
 
     Args:
         a: each group's [m, k_g], one behind the other in one dimension; scales [m, k of all groups / 128].
         b: likewise, of n.
-        ks_cpu: each group's k, a multiple of 128, on the host.
-        grouped_layout: the same on the device, of which nothing is read.
+        ks_cpu: each group's k, a multiple of 128, on the host; its sum alone is read.
+        grouped_layout: the same on the device, int32.
 
     Raises:
         ArgumentError: sizes are not on the host (`use_psum_layout`), or another operand is wrong.
     """
-    sizes = _sizes(ks_cpu, use_psum_layout)
+    k = sum(_sizes(ks_cpu, use_psum_layout))
     _, of_b = granularities(recipe)
-    (m, n), starts = d.shape[1:], _starts(sizes)
-    flat_a, flat_b, scale_a, scale_b = a[0], b[0], of_rows(a[1]), of_weights(b[1], of_b)
-    for group, (start, k) in enumerate(zip(starts, sizes, strict=True)):
-        first, end = start // BLOCK, (start + k) // BLOCK
-        tilewright.scaled_gemm(
-            flat_a[start * m : (start + k) * m].view(m, k),
-            flat_b[start * n : (start + k) * n].view(n, k).mT,
-            scale_a[:, first:end],
-            scale_b[first:end],
-            out=d[group],
-            c=None if c is None else c[group],
-        )
+    m, n = d.shape[1:]
+    tilewright.grouped_gemm_k(
+        a[0].view(m, k), b[0].view(n, k).mT, grouped_layout, of_rows(a[1]), of_weights(b[1], of_b), out=d, c=c
+    )
 
 
 def k_grouped_fp8_gemm_tn_contiguous(
