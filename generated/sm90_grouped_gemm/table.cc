@@ -29,6 +29,7 @@
   X(grouped_gemm_sm90_bf16_bf16_f32_64x32x128_swap) \
   X(grouped_gemm_sm90_bf16_bf16_f32_64x64x128) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x128x128_overlapped) \
+  X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x144x128) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x16x256_swap) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x24x256_swap) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x32x256_swap) \

@@ -11,6 +11,7 @@
 
 #include "tilewright/sm90/mainloop.hpp"
 #include "tilewright/sm90/pipeline.hpp"
+#include "tilewright/sm90/ptx.hpp"
 #include "tilewright/sm90/wgmma.hpp"
 
 namespace tilewright::sm90 {
@@ -38,12 +39,6 @@ struct BlockScales {
 __device__ __forceinline__ float load_scale(float const* address) {
   float value;
   asm volatile("ld.global.nc.f32 %0, [%1];" : "=f"(value) : "l"(address));
-  return value;
-}
-
-__device__ __forceinline__ float load_float(uint32_t address) {
-  float value;
-  asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "r"(address) : "memory");
   return value;
 }
 

@@ -54,6 +54,7 @@ EXCHANGE_BYTES_PER_CLOCK = 16.8  # sums written, and read from other SMs' shared
 PROMOTION_CLOCKS = {"after": 1.2, "in_turn": 1.2, "overlapped": 1.0, "halves": 1.0}
 VECTOR_PROMOTION = 2.0  # times that, where each column has its own factor
 SUSTAINED_SHARE = 0.80  # of the peak at the clock above, that the GPU's power sustains of tiles of 128x128
+WEIGHTS_SHARE = 0.15  # of B's bytes, that they take longer than A's, which more tiles have read before
 TRAFFIC_SHARE = 0.3  # of the power, that goes with the bytes of operands a multiplication takes
 
 _SPREAD = (0.7, 0.85, 1.0, 1.15, 1.3)  # rows of a group, of the expected ones
@@ -155,7 +156,8 @@ def estimator(
         full, rest = divmod(blocks, at_once)
         boxes = -(-work.boxes // (splits * stage_boxes)) * stage_boxes
         # Multicast: CTAs of a cluster in one row share A, in one column B.
-        loaded = (tile_m / n + tile_n / m) * BOX_BYTES
+        of_a, of_b = tile_m / n, tile_n / m
+        loaded = (of_a + of_b + WEIGHTS_SHARE * (of_a if config["swap_ab"] else of_b)) * BOX_BYTES
 
         def box(busy: float) -> float:
             fill = loaded * max(1 / SM_FILL_BYTES_PER_CLOCK, busy / L2_BYTES_PER_CLOCK)
