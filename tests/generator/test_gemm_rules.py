@@ -30,6 +30,7 @@ E5M2 = replace(FP8, a="e5m2")
 LEAN = replace(BF16, mainloop="lean", cluster="dynamic", bias=True)
 LEAN_TURNS = replace(LEAN, schedule="pingpong", c="none")
 LEAN_FP8 = replace(LEAN, a="e4m3", b="e4m3", tile=shape("128x128x128"))
+STREAM = replace(BF16, mainloop="stream", tile=shape("16x8x128"), swap_ab=True, bias=True)
 FEW_ROWS = replace(PINGPONG, tile=shape("64x8x64"), swap_ab=True)
 S8 = replace(BF16, a="s8", b="s8", d="s32", acc="s32", tile=shape("128x128x128"))
 
@@ -39,6 +40,7 @@ S8 = replace(BF16, a="s8", b="s8", d="s32", acc="s32", tile=shape("128x128x128")
     [
         *(BF16, PINGPONG, FEW_ROWS, FP8, E5M2, TF32, S8, replace(S8, tile=shape("128x256x128"))),
         *(LEAN, LEAN_TURNS, LEAN_FP8, replace(LEAN, tile=shape("64x104x128"), swap_ab=True)),
+        *(STREAM, replace(STREAM, a="e4m3", b="e5m2", d="e5m2")),
         *(replace(LEAN, layout="nt"), replace(LEAN_FP8, a="e5m2", b="e5m2", d="e4m3")),
     ],
     ids=FAMILY.kernel_name,
@@ -53,8 +55,14 @@ def tile(text: str, **fields: Any) -> dict[str, Any]:
 
 # A neighbour of a legal one; the rule that alone rejects it; what its reason says; and what makes it legal.
 REJECTED: list[tuple[GemmConfig, dict[str, Any], str, tuple[str, ...], dict[str, Any]]] = [
-    (FP8, {"b": "e5m2"}, "operand_types", ("e4m3 x e5m2", "lean kernels alone"), {"a": "e5m2", "b": "e4m3"}),
-    (FP8, {"d": "e4m3"}, "output_type", ("e4m3", "lean kernels alone"), {"d": "f16"}),
+    (
+        FP8,
+        {"b": "e5m2"},
+        "operand_types",
+        ("e4m3 x e5m2", "kernels of ours alone"),
+        {"a": "e5m2", "b": "e4m3"},
+    ),
+    (FP8, {"d": "e4m3"}, "output_type", ("e4m3", "kernels of ours alone"), {"d": "f16"}),
     (BF16, {"b": "f16"}, "operand_types", ("bf16 by f16", "f16 x f16"), {"a": "f16", "d": "f16"}),
     (BF16, {"acc": "s32"}, "operand_types", ("bf16 x bf16 in f32, not in s32",), {"acc": "f32"}),
     (BF16, {"d": "f16"}, "output_type", ("bf16 or f32, not f16",), {"d": "f32"}),
@@ -164,6 +172,11 @@ REJECTED: list[tuple[GemmConfig, dict[str, Any], str, tuple[str, ...], dict[str,
     (LEAN, tile("256x192x64"), "lean_registers", ("192 registers", "> 176"), tile("192x192x64")),
     (LEAN_FP8, tile("128x192x128"), "lean_registers", ("192 registers", "twice"), tile("128x176x128")),
     (LEAN_FP8, tile("128x192x128"), "lean_registers", ("192 registers",), {"fast_accum": True}),
+    (STREAM, tile("16x16x128"), "stream_operands", ("16x16x128", "16x8"), tile("16x8x64")),
+    (STREAM, tile("16x8x256"), "stream_operands", ("512 bytes",), {"a": "e4m3", "b": "e4m3"}),
+    (STREAM, {"layout": "tt"}, "stream_operands", ("layout tt",), {"layout": "tn"}),
+    (STREAM, {"swap_ab": False}, "stream_schedule", ("swap_ab",), {"swap_ab": True}),
+    (STREAM, {"c": "none"}, "stream_schedule", ("c of a stream kernel is same",), {"c": "same"}),
     (LEAN, {"bias": False}, "lean_epilogue", ("bias is true",), {"bias": True}),
     (LEAN_TURNS, {"c": "same"}, "lean_epilogue", ("c is none",), {"c": "none"}),
     (LEAN_TURNS, {"d": "f32"}, "lean_epilogue", ("f32",), {"d": "bf16"}),
@@ -215,3 +228,16 @@ def test_tiles_of_eight_columns_have_an_even_number_of_stages() -> None:
     """Of which 24, 48 and 98 fit, where 24, 49 and 98 would."""
     for k, stages in ((64, 24), (32, 48), (16, 98)):
         assert memory(replace(FEW_ROWS, tile=Tile(64, 8, k))).stages == stages
+
+
+def test_cutes_further_shapes_are_included_where_a_tile_wants_them_alone() -> None:
+    """They are slow to compile, and without them CuTe multiplies such a tile in small pieces."""
+
+    def defines(config: GemmConfig) -> list[str]:
+        return [one.partition("=")[0] for one in FAMILY.build(config)["defines"]]
+
+    extended = "CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED"
+    for n, wanted in ((128, False), (160, True), (192, False), (240, True), (256, False)):
+        assert (extended in defines(replace(BF16, tile=Tile(128, n, 64)))) == wanted, n
+    assert defines(replace(LEAN, tile=Tile(128, 160, 64))) == []
+    assert defines(STREAM) == []

@@ -70,14 +70,36 @@ def test_8_bits(shape: tuple[int, int, int], pair: tuple[str, str]) -> None:
     compare(gemm(a, column_major(b)), product, (pair[0], d), shape[2])
 
 
-@pytest.mark.parametrize("dtype", ["e4m3", "s8"])
-@pytest.mark.parametrize("shape", [(32, 32, 24), (32, 18, 32)])
+@pytest.mark.parametrize(
+    ("shape", "dtype"), [((32, 32, 24), "e4m3"), ((32, 32, 24), "s8"), ((32, 18, 32), "s8")]
+)
 def test_8_bit_operands_that_tma_excludes(shape: tuple[int, int, int], dtype: str) -> None:
     a, b, _ = reference.operands(dtype, dtype, shape)
     with pytest.raises(AlignmentError):
         tilewright.gemm(a, column_major(b))
     with pytest.raises(AlignmentError, match="no contiguous columns"):
         tilewright.gemm(reference.random((32, 32), dtype, 1), reference.random((32, 32), dtype, 1))
+
+
+@pytest.mark.parametrize("d", ["bf16", "e4m3"])
+@pytest.mark.parametrize("shape", [(32, 18, 24), (1, 1, 1), (127, 129, 136), (1000, 1001, 1016)])
+def test_fp8_of_any_extents(shape: tuple[int, int, int], d: str) -> None:
+    """Rows of the operands begin at multiples of 16 bytes; those of the result do not."""
+    a, b, product = reference.operands("e4m3", "e5m2", shape)
+    a, b = reference.embed(a), reference.embed(b, row_major=False)
+    compare(gemm(a, b, out_dtype=reference.DTYPES[d]), product, ("e4m3", d), shape[2])
+
+
+@pytest.mark.parametrize("shape", [(127, 129, 136), (4097, 264, 72), (1000, 1001, 1016)])
+@pytest.mark.parametrize("layout", ["tn", "tt", "nn", "nt"])
+def test_odd_extents_are_not_copied(
+    shape: tuple[int, int, int], layout: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    a, b, product = reference.operands("bf16", "bf16", shape)
+    a, b = reference.embed(a, row_major=layout[0] == "t"), reference.embed(b, row_major=layout[1] == "t")
+    with caplog.at_level("WARNING", "tilewright"):
+        compare(gemm(a, b), product, BF16, shape[2])
+    assert not caplog.records
 
 
 def test_scales_are_read_when_the_kernel_runs() -> None:

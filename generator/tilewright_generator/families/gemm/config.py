@@ -33,9 +33,10 @@ class GemmConfig:
         Tile, "tile of one thread block, MxNxK elements; with swap_ab its M is along the caller's n"
     ]
     mainloop: Annotated[
-        Literal["cutlass", "lean"],
-        "CUTLASS's collectives; or a mainloop of ours, which compiles in a second or two, "
-        "takes tiles N in steps of 8, and leaves clusters and the splitting of k to run time",
+        Literal["cutlass", "lean", "stream"],
+        "CUTLASS's collectives; or mainloops of ours, which compile in a second or two: lean "
+        "takes tiles N in steps of 8, and leaves clusters and the splitting of k to run time; stream is "
+        "for up to 8 rows, and reads B straight into registers",
     ] = "cutlass"
     acc: Annotated[Accumulator, "type in which products are summed"] = "f32"
     c: Annotated[Literal["same", "none"], "C, which beta = 0 leaves unread; or no C at all"] = "same"
@@ -66,8 +67,18 @@ class GemmConfig:
 
 
 def lean(config: GemmConfig) -> bool:
-    """Whether the mainloop is ours."""
+    """Whether the mainloop is ours for all sizes."""
     return config.mainloop == "lean"
+
+
+def cutlass(config: GemmConfig) -> bool:
+    """Whether the mainloop is CUTLASS's."""
+    return config.mainloop == "cutlass"
+
+
+def stream(config: GemmConfig) -> bool:
+    """Whether the mainloop is that of few rows."""
+    return config.mainloop == "stream"
 
 
 def k_contiguous(config: GemmConfig) -> tuple[bool, bool]:

@@ -6,7 +6,8 @@ from typing import Any
 
 from tilewright.types import bits
 from tilewright_generator.families.gemm import lean as own
-from tilewright_generator.families.gemm.config import GemmConfig, k_contiguous, lean
+from tilewright_generator.families.gemm import stream as few
+from tilewright_generator.families.gemm.config import GemmConfig, cutlass, k_contiguous, lean, stream
 from tilewright_generator.families.gemm.memory import memory as cutlass_memory
 from tilewright_generator.families.shared import kernel_operands, named, spelt, with_launch
 
@@ -25,23 +26,28 @@ _SCHEDULE_NAMES = {"cooperative": "coop", "pingpong": "pingpong"}
 _INSTRUCTIONS = {"e4m3": "QGMMA", "e5m2": "QGMMA", "s8": "IGMMA"}  # the others: HGMMA
 
 
+_USUAL_COLUMNS = (8, 16, 32, 64, 96, 128, 192, 256)  # cute/arch/mma_sm90.hpp
+
+
 def memory(config: GemmConfig) -> tuple[int, int]:
     """Stages of the mainloop, and bytes of dynamic shared memory of a thread block."""
+    if stream(config):
+        return 1, few.SHARED_BYTES
     return own.memory(config) if lean(config) else cutlass_memory(config)
 
 
 def template(config: GemmConfig) -> str:
     """The template that a kernel is rendered from."""
-    return "gemm/lean.cu.j2" if lean(config) else "gemm/kernel.cu.j2"
+    return "gemm/kernel.cu.j2" if cutlass(config) else f"gemm/{config.mainloop}.cu.j2"
 
 
 def kernel_name(config: GemmConfig) -> str:
     """See `named`."""
-    own = lean(config)
+    own = not cutlass(config)
     return named(
         "gemm", config.arch, config.a, config.b, config.acc, config.d, config.layout, config.tile,
-        "lean" if own else config.cluster, _SCHEDULE_NAMES[config.schedule], "fastacc" * config.fast_accum,
-        "streamk" * (config.scheduler == "stream_k"), "swap" * config.swap_ab,
+        config.mainloop if own else config.cluster, _SCHEDULE_NAMES[config.schedule],
+        "fastacc" * config.fast_accum, "streamk" * (config.scheduler == "stream_k"), "swap" * config.swap_ab,
         "bias" * (config.bias and not own), config.activation.replace("none", ""),
         "noc" * (config.c == "none" and not own),
         f"{config.stages}stages" * (config.stages != "auto"), "nopdl" * (not config.pdl),
@@ -64,11 +70,13 @@ def formula(config: GemmConfig) -> str:
 
 def schedule_text(config: GemmConfig) -> str:
     """Schedule and scheduler in words, and what else shapes the main loop."""
-    if lean(config):
+    if stream(config):
+        words = ["k divided over the warps of a thread block"]
+    elif lean(config):
         words = [config.schedule, "lean mainloop", "clusters and splits of k at run time"]
     else:
         words = [config.schedule, "stream-K" if config.scheduler == "stream_k" else "data-parallel tiles"]
-    if config.a in ("e4m3", "e5m2"):
+    if config.a in ("e4m3", "e5m2") and not stream(config):
         words.append("fast accumulation" if config.fast_accum else "promoted accumulation")
     if config.swap_ab:
         words.append("operands swapped")
@@ -90,11 +98,12 @@ def summary(config: GemmConfig) -> str:
 def facts(config: GemmConfig) -> dict[str, Any]:
     """Derived numbers that the runtime needs; alignments are in elements (TMA: 16 bytes)."""
     stages, total = memory(config)
+    # Consumer warpgroups and a producer; CUTLASS has two of the former in both schedules.
+    threads = 128 * (own.warpgroups(config).consumers + 1) if lean(config) else 384
     return (own.facts(config) if lean(config) else {}) | {
         "stages": stages,
         "smem_bytes": total,
-        # Consumer warpgroups and a producer; CUTLASS has two of the former in both schedules.
-        "threads": 128 * (own.warpgroups(config).consumers + 1) if lean(config) else 384,
+        "threads": 32 * few.WARPS if stream(config) else threads,
         "alignment": {
             name: 128 // bits(dtype)
             for name, dtype in {"a": config.a, "b": config.b, "c": config.d, "d": config.d}.items()
@@ -107,10 +116,17 @@ def build(config: GemmConfig) -> dict[str, Any]:
     # CUTLASS 4.2's stream-K scheduler does not compile under its own switch, which also adds an early
     # launch of the dependent kernel; defining what that switch leads to keeps the wait, all PDL needs.
     pdl = "CUTLASS_GDC_ENABLED=1" if config.scheduler == "stream_k" else "CUTLASS_ENABLE_GDC_FOR_SM90=1"
+    defines = []
+    if cutlass(config):
+        defines = [pdl] if config.pdl else []
+        # CuTe multiplies other N in pieces, down to 8 columns at a time, unless it is told to include all of
+        # wgmma's shapes: on an H200 a tile of 128x160x64 at half the rate.
+        if config.tile.n not in _USUAL_COLUMNS:
+            defines.append("CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED=1")
     return {
         "arch": config.arch,
-        "defines": [pdl] if config.pdl and not lean(config) else [],
-        "instructions": [_INSTRUCTIONS.get(config.a, "HGMMA")],
+        "defines": defines,
+        "instructions": ["HMMA" if stream(config) else _INSTRUCTIONS.get(config.a, "HGMMA")],
     }
 
 
@@ -126,9 +142,20 @@ def variables(config: GemmConfig) -> dict[str, str]:
         "swap_ab": config.swap_ab,
         "pdl": config.pdl,
     }
-    in_clusters = "" if lean(config) else f" in clusters of {config.cluster}"
+    in_clusters = f" in clusters of {config.cluster}" if cutlass(config) else ""
     common["memory"] = f"{config.tile}{in_clusters}, {stages} stages, {total:,} bytes of shared memory"
-    return spelt(common | (_lean_variables(config) if lean(config) else _cutlass_variables(config)))
+    own_variables = {"lean": _lean_variables, "stream": _stream_variables, "cutlass": _cutlass_variables}
+    return spelt(common | own_variables[config.mainloop](config))
+
+
+def _stream_variables(config: GemmConfig) -> dict[str, Any]:
+    return {
+        "element_a": config.a.capitalize(),
+        "element_b": config.b.capitalize(),
+        "element_d": config.d.capitalize(),
+        "steps": few.steps(config),
+        "activation": config.activation.capitalize(),
+    }
 
 
 def _lean_variables(config: GemmConfig) -> dict[str, Any]:
@@ -185,5 +212,5 @@ def _cutlass_variables(config: GemmConfig) -> dict[str, Any]:
 def _operands_text(config: GemmConfig) -> str:
     a = "row-major" if config.layout[0] == "t" else "column-major"
     b = "column-major" if config.layout[1] == "n" else "row-major"
-    c_and_d = "D" if config.c == "none" or lean(config) else "C and D"
+    c_and_d = "C and D" if config.c == "same" and cutlass(config) else "D"
     return f"A {config.a} {a}, B {config.b} {b}, {c_and_d} {config.d} row-major, summed in {config.acc}"

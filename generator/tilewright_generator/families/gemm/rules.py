@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from tilewright.ops.gemm.problem import OUTPUTS
 from tilewright.types import bits
-from tilewright_generator.families.gemm.config import GemmConfig, lean
+from tilewright_generator.families.gemm.config import GemmConfig, cutlass, lean, stream
 from tilewright_generator.families.gemm.lean import LEAN_RULES
 from tilewright_generator.families.gemm.memory import memory
-from tilewright_generator.families.rule import HARDWARE, OURS, Rule, cutlass, of_module, rule
+from tilewright_generator.families.gemm.stream import STREAM_RULES
+from tilewright_generator.families.rule import HARDWARE, OURS, Rule, of_module, rule
+from tilewright_generator.families.rule import cutlass as release
 from tilewright_generator.families.shared import SHARED_MEMORY
 
 _INSTRUCTION_BYTES = 32  # of k that one wgmma instruction takes
@@ -29,8 +31,8 @@ def operand_types(config: GemmConfig) -> str | None:
     sums = "s32" if config.a == "s8" else "f32"
     if config.acc != sums:
         return f"the kernels here sum {config.a} x {config.b} in {sums}, not in {config.acc}"
-    if config.b == "e5m2" and not lean(config):
-        return f"{config.a} x e5m2 is multiplied by lean kernels alone"
+    if config.b == "e5m2" and cutlass(config):
+        return f"{config.a} x e5m2 is multiplied by kernels of ours alone"
     return None
 
 
@@ -42,8 +44,8 @@ def output_type(config: GemmConfig) -> str | None:
     outputs = OUTPUTS.get((config.a, config.b), ())
     if outputs and config.d not in outputs:
         return f"D of {config.a} x {config.b} is {' or '.join(outputs)}, not {config.d}"
-    if bits(config.d) == 8 and not lean(config):
-        return f"D of {config.d} is made by lean kernels alone, which scale it and find its amax"
+    if bits(config.d) == 8 and cutlass(config):
+        return f"D of {config.d} is made by kernels of ours alone, which scale it and find its amax"
     return None
 
 
@@ -66,6 +68,8 @@ def operand_layout(config: GemmConfig) -> str | None:
 def instruction_shape(config: GemmConfig) -> str | None:
     """The tile is made of whole wgmma instructions: M of 64, N of 8 (s8: of 16 above 32)."""
     m, n, _ = config.tile
+    if stream(config):
+        return None  # `stream_operands`'
     if m % 64:
         return f"tile M {m} is not a multiple of 64"
     if n % 8:
@@ -88,11 +92,11 @@ def tile_size(config: GemmConfig) -> str | None:
 
 # CuTe cannot slice the stages of B: "Stride Divisibility Condition", "Shape Divisibility Condition" in
 # cute/layout.hpp, from the mainloop's tensor map. The hardware's instructions have these N.
-@rule(cutlass("4.2"), "tile stages")
+@rule(release("4.2"), "tile stages")
 def odd_columns(config: GemmConfig) -> str | None:
     """Tile N is a multiple of 16, or 8 with an even number of stages."""
     n, stages = config.tile.n, config.stages
-    if lean(config):
+    if not cutlass(config):
         return None
     if n > 8 and n % 16 == 8:
         return f"tile N {n} is an odd multiple of 8 above 8; N may be {n - 8} or {n + 8}"
@@ -109,17 +113,17 @@ def odd_columns(config: GemmConfig) -> str | None:
 def tile_depth(config: GemmConfig) -> str | None:
     """Tile K is a power-of-two number of bytes from 32 to 256."""
     size = config.tile.k * bits(config.a) // 8
-    if not lean(config) and size not in (32, 64, 128, 256):
+    if cutlass(config) and size not in (32, 64, 128, 256):
         return f"tile K {config.tile.k} of {config.a} is {size} bytes, not 32, 64, 128 or 256"
     return None
 
 
 # sm90_gemm_tma_warpspecialized_cooperative.hpp: "Cooperative kernel requires Tile Size to be greater
 # than or equal to 128 along the M-dimension", and its epilogue tile of 128 rows must divide M.
-@rule(cutlass("4.2"), "tile schedule")
+@rule(release("4.2"), "tile schedule")
 def cooperative_rows(config: GemmConfig) -> str | None:
     """A cooperative tile gives each of its two warpgroups whole instructions: M is 128 or 256."""
-    if not lean(config) and config.schedule == "cooperative" and config.tile.m % 128:
+    if cutlass(config) and config.schedule == "cooperative" and config.tile.m % 128:
         return f"cooperative needs tile M to be a multiple of 128, {config.tile.m} is not"
     return None
 
@@ -130,7 +134,7 @@ def cooperative_rows(config: GemmConfig) -> str | None:
 @rule(OURS, "tile schedule fast_accum a", compiles="accumulators would be kept in local memory")
 def accumulator_registers(config: GemmConfig) -> str | None:
     """The accumulators fit the register file: at most 192 a thread."""
-    if lean(config):
+    if not cutlass(config):
         return None
     threads = 256 if config.schedule == "cooperative" else 128
     per_thread = config.tile.m * config.tile.n // threads
@@ -182,7 +186,7 @@ def multicast_slices(config: GemmConfig) -> str | None:
 
 
 # sm90_gemm_tma_warpspecialized_pingpong.hpp: "Ping-pong kernel does not currently support stream-K".
-@rule(cutlass("4.2"), "scheduler schedule")
+@rule(release("4.2"), "scheduler schedule")
 def stream_k_schedule(config: GemmConfig) -> str | None:
     """Stream-K needs the cooperative schedule."""
     if config.scheduler == "stream_k" and config.schedule != "cooperative":
@@ -191,7 +195,7 @@ def stream_k_schedule(config: GemmConfig) -> str | None:
 
 
 # dispatch_policy.hpp: the FastAccum schedules exist for FP8 alone; elsewhere sums are exact anyway.
-@rule(cutlass("4.2"), "fast_accum a")
+@rule(release("4.2"), "fast_accum a")
 def fast_accumulation(config: GemmConfig) -> str | None:
     """Fast accumulation is a choice of FP8 operands alone."""
     if config.fast_accum and config.a not in ("e4m3", "e5m2"):
@@ -201,13 +205,13 @@ def fast_accumulation(config: GemmConfig) -> str | None:
 
 # sm90_mma_tma_gmma_ss_warpspecialized_fp8.hpp, can_implement: sums are promoted every 4 instructions,
 # which must be whole mainloop iterations; a deeper tile would be promoted less often.
-@rule(cutlass("4.2"), "tile fast_accum a", compiles="its can_implement refuses every problem")
+@rule(release("4.2"), "tile fast_accum a", compiles="its can_implement refuses every problem")
 def promoted_depth(config: GemmConfig) -> str | None:
     """Without fast accumulation an FP8 tile is at most 128 deep: the distance between promotions."""
     if (
         config.a in ("e4m3", "e5m2")
         and not config.fast_accum
-        and not lean(config)  # which promotes every box
+        and cutlass(config)  # ours promote every box
         and config.tile.k > 128
     ):
         return f"FP8 without fast_accum is promoted every 128 of k, tile K {config.tile.k} is deeper"
@@ -227,7 +231,7 @@ def integer_epilogue(config: GemmConfig) -> str | None:
 @rule(HARDWARE, "stages tile d c a")
 def shared_memory(config: GemmConfig) -> str | None:
     """At least two stages, and the epilogue's buffers, fit into shared memory."""
-    if lean(config) or tile_depth(config) or instruction_shape(config):
+    if not cutlass(config) or tile_depth(config) or instruction_shape(config):
         return None  # `lean_memory`'s, or their reasons say it better
     stages, total = memory(config)
     if total > SHARED_MEMORY[90]:  # that of two stages, where fewer fit
@@ -238,4 +242,4 @@ def shared_memory(config: GemmConfig) -> str | None:
     return None
 
 
-RULES: tuple[Rule, ...] = (*of_module(__name__), *LEAN_RULES)
+RULES: tuple[Rule, ...] = (*of_module(__name__), *LEAN_RULES, *STREAM_RULES)

@@ -3,6 +3,7 @@
 
 #include "tilewright/abi.h"
 #include "tilewright/gemm/args.h"
+#include "tilewright/gemm/epilogue_params.hpp"
 #include "tilewright/gemm/lean_kernel.hpp"
 #include "tilewright/launch.hpp"
 #include "tilewright/sm90/matrices.hpp"
@@ -40,8 +41,6 @@ struct Adapter {
     return n_boxes == args.n && args.beta == 0.0f && bias;
   }
 
-  static bool known(int32_t type) { return type >= TILEWRIGHT_ADDEND_F32 && type <= TILEWRIGHT_ADDEND_BF16; }
-
   static int32_t can_implement(void const* opaque) {
     auto const& args = *static_cast<Args const*>(opaque);
     sm90::ClusterShape const cluster = cluster_of(args);
@@ -54,8 +53,7 @@ struct Adapter {
                           cluster.size() <= sm90::kMostCtas && args.tactic.swizzle > 0;
     bool const splits = cluster.splits == 1 || cluster.splits <= k_tiles(args);
     bool const plain = cluster.splits == 1 && plain_epilogue(args, columns_in_boxes(args));
-    bool const types = known(args.type_c) && known(args.type_bias);
-    bool const fits = sizes && clusters && splits && types && (Kernel::kExchanges || plain) &&
+    bool const fits = sizes && clusters && splits && known_addends(args) && (Kernel::kExchanges || plain) &&
                       aligned(args.ld_a, args.batch_stride_a) && aligned(args.ld_b, args.batch_stride_b) &&
                       int64_t(args.batch) * ceil_div(args.m, 64) * ceil_div(args.n, 8) < INT32_MAX;
     return fits ? TILEWRIGHT_OK : TILEWRIGHT_NOT_SUPPORTED;
@@ -146,24 +144,7 @@ struct Adapter {
     if (params.exchanges && !Kernel::kExchanges) {
       return cudaErrorInvalidValue;
     }
-    params.epilogue = {args.beta != 0.0f ? args.c : nullptr,
-                       args.d,
-                       args.bias,
-                       args.scale_a,
-                       args.scale_b,
-                       args.scale_result,
-                       args.amax,
-                       args.ld_c,
-                       args.ld_d,
-                       args.batch_stride_c,
-                       args.batch_stride_d,
-                       args.alpha,
-                       args.beta,
-                       args.m,
-                       args.n,
-                       n_boxes,
-                       static_cast<sm90::Addend>(args.type_c),
-                       static_cast<sm90::Addend>(args.type_bias)};
+    params.epilogue = epilogue_params(args, n_boxes);
     if (cudaError_t const error =
             sm90::encode_matrices(params.a, a, 128, params.slices_a.rows, CU_TENSOR_MAP_SWIZZLE_128B);
         error != cudaSuccess) {

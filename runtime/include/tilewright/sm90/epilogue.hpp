@@ -58,6 +58,45 @@ struct EveryRow {
   __device__ __forceinline__ RowFate operator()(int) const { return RowFate::kStored; }
 };
 
+// Raises a float to the largest of a warp's magnitudes, which are the bits of floats: in their order, NaN above all.
+__device__ __forceinline__ void raise(float* amax, uint32_t magnitude) {
+  uint32_t const largest = __reduce_max_sync(~0u, magnitude);
+  if (threadIdx.x % 32 == 0) {
+    atomicMax(reinterpret_cast<uint32_t*>(amax), largest);
+  }
+}
+
+// What the sums are multiplied by.
+__device__ __forceinline__ float factor_of(EpilogueParams const& params) {
+  float const a = params.scale_a != nullptr ? *params.scale_a : 1.0f;
+  float const b = params.scale_b != nullptr ? *params.scale_b : 1.0f;
+  return params.alpha * a * b;
+}
+
+// One element of D, of a warp whose threads all call.
+template <class ElementD, Activation kActivation>
+__device__ __forceinline__ void store_element(EpilogueParams const& params, float sum, int row, int column,
+                                              int matrix) {
+  bool const there = row < params.m && column < params.n;
+  float value = sum * factor_of(params);
+  if (there && params.bias != nullptr) {
+    value += load(params.type_bias, params.bias, column);
+  }
+  if (there && params.c != nullptr) {
+    value += params.beta * load(params.type_c, params.c, matrix * params.batch_stride_c + row * params.ld_c + column);
+  }
+  value = activate<kActivation>(value);
+  if constexpr (ElementD::kBytes == 1) {
+    if (params.amax != nullptr) {
+      raise(params.amax, there ? __float_as_uint(value) & 0x7FFFFFFFu : 0);
+    }
+    value *= params.scale_result != nullptr ? *params.scale_result : 1.0f;
+  }
+  if (there) {
+    ElementD::store(params.d, matrix * params.batch_stride_d + row * params.ld_d + column, value);
+  }
+}
+
 // Columns of accumulators that are stored at a time, for D of 16 bits and more. Of 8 bits, see `Epilogue::kColumns`.
 //
 // Rows of a piece lie so that stmatrix fills shared memory's banks evenly: 64, 32 or 16 elements under the swizzle of
@@ -108,7 +147,7 @@ struct Epilogue {
   int warpgroup;     // names its barrier
   float factor;
   float result_factor = 1.0f;
-  uint32_t largest = 0;  // magnitude so far, as the bits of a float: they are in its order, NaN above all
+  uint32_t largest = 0;  // magnitude so far, as the bits of a float
   bool leader;           // issues the stores
   int used = 0;
 
@@ -118,9 +157,7 @@ struct Epilogue {
     int const warp = threadIdx.x / 32 % 4;
     buffers = shared + consumer * kBytes + (kSwapped ? 0 : warp * kBuffers * kBufferBytes);
     leader = (!kSwapped || warp == 0) && elect_one();
-    float const a = params.scale_a != nullptr ? *params.scale_a : 1.0f;
-    float const b = params.scale_b != nullptr ? *params.scale_b : 1.0f;
-    factor = params.alpha * a * b;
+    factor = factor_of(params);
     if constexpr (kEightBits) {
       result_factor = params.scale_result != nullptr ? *params.scale_result : 1.0f;
     }
@@ -212,10 +249,7 @@ struct Epilogue {
   __device__ __forceinline__ void drain() const {
     if constexpr (kEightBits) {
       if (params.amax != nullptr) {
-        uint32_t const of_warp = __reduce_max_sync(~0u, largest);
-        if (threadIdx.x % 32 == 0) {
-          atomicMax(reinterpret_cast<uint32_t*>(params.amax), of_warp);
-        }
+        raise(params.amax, largest);
       }
     }
     if (kBoxes && leader) {

@@ -11,7 +11,7 @@ from tilewright.ops.common.estimates import Estimate
 from tilewright.ops.common.family import Family
 from tilewright.ops.common.fitting import misfit_cluster, misfit_splits, splittings
 from tilewright.ops.common.tactics import MATRIX_SETTINGS, Tactic, misfit_settings, rearranged
-from tilewright.ops.gemm import cost, cost_lean, lean
+from tilewright.ops.gemm import cost, cost_lean, lean, stream
 from tilewright.ops.gemm.problem import Kind, Problem, addends
 from tilewright.ops.gemm.words import WORDS
 from tilewright.table import KernelRecord
@@ -29,8 +29,9 @@ def misfit_options(record: KernelRecord, kind: Kind) -> str | None:
         return "it adds no bias"
     if kind.c and config["c"] == "none":
         return "it adds no C"
+    any_addend = stream.is_stream(record) or (lean.is_lean(record) and record.facts["splits"])
     for name, type_ in (("C", kind.c_type), ("bias", kind.bias_type)):
-        if type_ and not (lean.is_lean(record) and record.facts["splits"]):
+        if type_ and not any_addend:
             return f"it adds no {name} of {type_}, but of {addends(kind.a, kind.d)[0]}"
     if config["fast_accum"] and not kind.fast_accum:
         return "it sums with fast accumulation, which the call does not allow"
@@ -41,6 +42,8 @@ def misfit_extents(record: KernelRecord, problem: Problem) -> str | None:
     """None where the kernel takes the problem's extents and alignment, else the reason."""
     if lean.is_lean(record):
         return lean.misfit_extents(record, problem)
+    if stream.is_stream(record):
+        return stream.misfit_extents(record, problem)
     if problem.alignment % TMA_BYTES:
         return f"its C, D and bias are aligned to {TMA_BYTES} bytes, not {problem.alignment}"
     alignment = record.facts["alignment"]
@@ -57,6 +60,8 @@ def misfit_arguments(tactic: Tactic, record: KernelRecord) -> str | None:
     """None where the kernel runs as the tactic says, else the reason."""
     if lean.is_lean(record):
         return lean.misfit(tactic, record)
+    if stream.is_stream(record):
+        return stream.misfit(tactic)
     return (
         misfit_settings(tactic, MATRIX_SETTINGS)
         or misfit_splits(tactic, record)
@@ -68,29 +73,36 @@ def candidates(record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
     """The tactics of a kernel that a first selection weighs."""
     if lean.is_lean(record):
         return tuple(lean.candidates(record, problem))
+    if stream.is_stream(record):
+        return tuple(stream.candidates(record, problem))
     return splittings(record, problem.k)
 
 
 def alignments(record: KernelRecord) -> dict[str, int]:
     """Bytes that a kernel asks of the addresses of what it adds and of D."""
+    if stream.is_stream(record):
+        return {}
     if lean.is_lean(record):
         return {} if record.facts["splits"] else {"out": TMA_BYTES}
     return dict.fromkeys(("c", "out", "bias"), TMA_BYTES)
 
 
 def idle(record: KernelRecord, problem: Problem) -> bool:
-    """Whether the kernel looks for a bias that the problem has not; lean ones are told at run time."""
-    return bool(record.config["bias"]) and not problem.bias and not lean.is_lean(record)
+    """Whether the kernel looks for a bias that the problem has not; ours are told at run time."""
+    told = lean.is_lean(record) or stream.is_stream(record)
+    return bool(record.config["bias"]) and not problem.bias and not told
 
 
 def estimator(
     record: KernelRecord, problem: Problem, device: DeviceProperties
 ) -> Callable[[Tactic], Estimate] | None:
-    """The cost model of a kernel: there are two for sm_90a, one of them for lean kernels."""
+    """The cost model of a kernel: there are three for sm_90a, of CUTLASS's, lean and stream kernels."""
     if record.arch != "sm_90a":
         return None
     if lean.is_lean(record):
         return cost_lean.estimator(record, problem, device)
+    if stream.is_stream(record):
+        return stream.estimator(record, problem, device)
     weigh = cost.estimator(record, problem, device)
     if not lean.may_be_lean(problem.a):
         return weigh

@@ -26,7 +26,7 @@ CONFIG = Object(
         "activation": Enum(ACTIVATIONS),
         **fields(("fast_accum", "swap_ab", "bias"), Boolean()),
     },
-    optional={"mainloop": Enum(("cutlass", "lean"))},
+    optional={"mainloop": Enum(("cutlass", "lean", "stream"))},
     others=Anything(),
 )
 FACTS = Object(

@@ -1,0 +1,160 @@
+"""Kernels of `gemm` with mainloops of ours, run again and again: every result equal to the first, to the bit.
+
+    python benchmarks/equal_bits.py [--runs 10000] [--out FILE]
+    compute-sanitizer --tool racecheck python benchmarks/equal_bits.py --runs 2 --small
+
+Takes the built lean and stream kernels that differ in what decides how they work (types, layout, schedule,
+swapped operands, the way to D), each with clusters and with k split where it can. A tactic's runs lie in CUDA
+graphs, which two streams replay at once, so that thread blocks of different launches meet on the SMs and
+programmatic launches follow one another; each run writes memory of its own, poisoned before. The first result
+is checked against float64. Ends with 1 where a bit differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import tilewright
+from tilewright import context
+from tilewright.device import DeviceProperties
+from tilewright.ops.common.tactics import Tactic
+from tilewright.ops.gemm import lean, measuring, stream
+from tilewright.ops.gemm.problem import Problem
+from tilewright.table import KernelRecord
+
+SHAPE, SMALL = (333, 1001, 2056), (72, 137, 528)
+CALLS = 50  # in a graph
+STREAMS = 2
+HOW = ("a", "b", "d", "layout", "mainloop", "schedule", "swap_ab", "fast_accum")  # decides how a kernel works
+
+
+def kernels() -> Iterator[KernelRecord]:
+    """One built kernel of each kind, the largest tile first."""
+    now = context.current()
+    seen = set()
+    records = [
+        one for one in now.registry.route("gemm", now.device(0)) if one.config.get("mainloop", "") != ""
+    ]
+    for record in sorted(records, key=lambda one: one.config["tile"], reverse=True):
+        ours = lean.is_lean(record) or stream.is_stream(record)
+        kind = tuple(record.config[field] for field in HOW if field in record.config)
+        if ours and kind not in seen and now.registry.is_built(record):
+            seen.add(kind)
+            yield record
+
+
+def tactics(record: KernelRecord, problem: Problem) -> list[Tactic]:
+    if stream.is_stream(record):
+        return [Tactic(record.name, splits=parts) for parts in (1, 4)]
+    stages = -(-problem.k // record.config["tile"][2])
+    cuts = [one for one in (("2x2", 2), ("", 8)) if record.facts["splits"] and one[1] <= stages]
+    return [Tactic(record.name, cluster=each, splits=parts) for each, parts in [("", 1), ("4x1", 1), *cuts]]
+
+
+def problem_of(record: KernelRecord, shape: tuple[int, int, int]) -> Problem:
+    """Of odd extents where the kernel takes them."""
+    config = record.config
+    m, n, k = shape
+    if stream.is_stream(record):
+        m, k = min(m, stream.MOST_ROWS), -(-k // 16) * 16
+    whole = lean.is_lean(record) and not record.facts["splits"]
+    return Problem(
+        m, -(-n // 16) * 16 if whole else n, k, 1, config["a"], config["b"], config["d"], config["layout"],
+        activation=config["activation"], fast_accum=config["fast_accum"],
+    )  # fmt: skip
+
+
+def aligned(operands: measuring.Operands) -> None:
+    """Puts operands into wider tensors, whose rows begin at multiples of 16 bytes."""
+    for name, by_rows in (("a", operands.problem.a_k_major), ("b", not operands.problem.b_k_major)):
+        matrix = getattr(operands, name)
+        rows = matrix if by_rows else matrix.mT
+        width = -(-rows.shape[1] // 16) * 16
+        wide = torch.zeros(rows.shape[0], width, device="cuda").to(rows.dtype)[:, : rows.shape[1]]
+        wide.copy_(rows)
+        setattr(operands, name, wide if by_rows else wide.mT)
+
+
+def differing(tactic: Tactic, problem: Problem, runs: int, device: DeviceProperties) -> tuple[int, float]:
+    """Runs whose bits differ from the first one's, and that one's error norm."""
+    operands = measuring.make_operands(problem, device)[0]
+    aligned(operands)
+    operands.poison()
+    operands.call(tactic)
+    error = operands.check()
+    wanted = operands.out.clone().view(torch.uint8)
+    calls = min(CALLS, runs)
+    found = torch.zeros((), dtype=torch.int64, device="cuda")
+    graphs = []
+    for _ in range(STREAMS):
+        side, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+        results = [torch.empty_like(operands.out) for _ in range(calls)]
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side), torch.cuda.graph(graph, stream=side):
+            for out in results:
+                operands.out = out
+                operands.call(tactic)
+        graphs.append((side, graph, results))
+    done = 0
+    while done < runs:
+        for _, _, results in graphs:
+            for out in results:
+                out.view(torch.uint8).fill_(0xFF)
+        torch.cuda.synchronize()
+        for side, graph, _ in graphs:
+            with torch.cuda.stream(side):
+                graph.replay()
+        torch.cuda.synchronize()
+        for _, _, results in graphs:
+            for out in results:
+                found += (out.view(torch.uint8) != wanted).any()
+        done += calls * STREAMS
+    return int(found), error
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--runs", type=int, default=10_000)
+    parser.add_argument("--small", action="store_true", help="one small problem, as a sanitizer wants it")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write JSON there")
+    arguments = parser.parse_args()
+    if not torch.cuda.is_available():
+        print("this program needs a GPU", file=sys.stderr)
+        return 2
+    os.environ["TILEWRIGHT_JIT"] = "0"
+    device = context.current().device(0)
+    rows: list[dict[str, Any]] = []
+    for record in kernels():
+        problem = problem_of(record, SMALL if arguments.small else SHAPE)
+        for tactic in tactics(record, problem):
+            differ, error = differing(tactic, problem, arguments.runs, device)
+            rows.append({"tactic": str(tactic), "problem": str(problem), "differ": differ, "error": error})
+            print(f"{differ} of {arguments.runs} differ, error norm {error:.1e}: {tactic}", flush=True)
+    answer = {
+        "command": " ".join(["python", "benchmarks/equal_bits.py", *sys.argv[1:]]),
+        "gpu": torch.cuda.get_device_name(),
+        "torch": torch.__version__,
+        "tilewright": tilewright.__version__,
+        "runs": arguments.runs,
+        "tactics": len(rows),
+        "differ": sum(row["differ"] for row in rows),
+        "rows": rows,
+    }
+    if arguments.out:
+        arguments.out.write_text(json.dumps(answer, indent=1) + "\n", encoding="utf-8")
+    print(f"{len(rows)} tactics, {arguments.runs} runs of each: {answer['differ']} differ")
+    return 1 if answer["differ"] or not rows else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,36 @@
+// The epilogue's part of a `gemm` kernel's arguments, for the kernels of ours.
+#pragma once
+
+#include "tilewright/gemm/args.h"
+#include "tilewright/sm90/epilogue.hpp"
+
+namespace tilewright::gemm {
+
+inline bool known_addends(tilewright_gemm_args const& args) {
+  auto const known = [](int32_t type) { return type >= TILEWRIGHT_ADDEND_F32 && type <= TILEWRIGHT_ADDEND_BF16; };
+  return known(args.type_c) && known(args.type_bias);
+}
+
+// `n_boxes`: columns of D that TMA stores.
+inline sm90::EpilogueParams epilogue_params(tilewright_gemm_args const& args, int n_boxes) {
+  return {args.beta != 0.0f ? args.c : nullptr,
+          args.d,
+          args.bias,
+          args.scale_a,
+          args.scale_b,
+          args.scale_result,
+          args.amax,
+          args.ld_c,
+          args.ld_d,
+          args.batch_stride_c,
+          args.batch_stride_d,
+          args.alpha,
+          args.beta,
+          args.m,
+          args.n,
+          n_boxes,
+          static_cast<sm90::Addend>(args.type_c),
+          static_cast<sm90::Addend>(args.type_bias)};
+}
+
+}  // namespace tilewright::gemm

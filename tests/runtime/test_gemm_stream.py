@@ -1,0 +1,72 @@
+"""Selection of the kernels of `gemm` that are for few rows: what they take, and when they are the first."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.device import H100, H200
+from tilewright.ops.common.tactics import Tactic
+from tilewright.ops.gemm import stream
+from tilewright.ops.gemm.family import FAMILY
+from tilewright.ops.gemm.problem import Problem
+from tilewright.registry import Registry
+
+KERNELS = [record for record in Registry().kernels("gemm") if stream.is_stream(record)]
+BF16 = next(record for record in KERNELS if record.name.endswith("bf16_f32_bf16_tn_16x8x64_stream_coop_swap"))
+
+
+@pytest.mark.parametrize(
+    ("problem", "says"),
+    [
+        (Problem(1, 4096, 4096), None),
+        (Problem(8, 4097, 4096, alignment=2), None),  # D may lie anywhere
+        (Problem(8, 4096, 4096, c=True, c_type="f32", bias=True, bias_type="f16"), None),
+        (Problem(9, 4096, 4096), "8 rows at most, not 9"),
+        (Problem(1, 4096, 4100), "rows of 8200 bytes"),
+        (Problem(1, 4096, 4096, layout="tt"), "its layout is tn"),
+        (Problem(1, 4096, 4096, activation="relu"), "its activation is none"),
+    ],
+    ids=str,
+)
+def test_what_a_kernel_takes(problem: Problem, says: str | None) -> None:
+    reason = FAMILY.misfit(BF16, problem)
+    assert (reason is None) if says is None else (says in (reason or ""))
+
+
+def test_k_is_split_where_there_is_enough_of_it() -> None:
+    for k, splits in ((512, [1]), (2048, [1, 2, 4]), (8192, [1, 2, 4, 8])):
+        candidates = FAMILY.candidates(BF16, Problem(1, 512, k))
+        assert [one.splits for one in candidates] == splits
+        assert all(FAMILY.misfit_arguments(one, BF16) is None for one in candidates)
+    for one in (Tactic(BF16.name, splits=3), Tactic(BF16.name, splits=16), Tactic(BF16.name, cluster="2x1")):
+        assert FAMILY.misfit_arguments(one, BF16) is not None
+
+
+@pytest.mark.parametrize("types", [{}, {"a": "e4m3", "b": "e4m3"}])
+def test_the_model_knows_bytes(types: dict[str, str]) -> None:
+    for few, many in ((Problem(1, 4096, 4096, **types), Problem(1, 8192, 4096, **types)),):
+        record = next(one for one in KERNELS if FAMILY.misfit(one, few) is None)
+        times = [stream.estimator(record, one, H200)(Tactic(record.name)).seconds for one in (few, many)]
+        assert times[0] > few.bytes / H200.memory_bandwidth
+        assert times[1] > times[0]
+        assert stream.estimator(record, many, H100)(Tactic(record.name)).seconds > times[1]
+
+
+@pytest.mark.parametrize(
+    ("problem", "few"),
+    [
+        (Problem(1, 1536, 1536), True),
+        (Problem(2, 2048, 2048), True),
+        (Problem(1, 1024, 4096), True),
+        (Problem(1, 1024, 4096, a="e4m3", b="e4m3"), True),
+        (Problem(1, 4096, 4096), False),
+        (Problem(1, 6144, 1536, a="e4m3", b="e4m3"), False),
+        (Problem(1, 14336, 4096), False),
+        (Problem(16, 2048, 2048), False),
+    ],
+    ids=str,
+)
+def test_small_matrices_are_streamed(problem: Problem, few: bool) -> None:
+    """As they were measured: larger ones keep TMA busy enough that its kernels are the quicker ones."""
+    first = FAMILY.rank(list(Registry().kernels("gemm")), problem, H200)[0]
+    assert stream.is_stream(first.record) == few, str(first.tactic)
