@@ -372,7 +372,7 @@ def test_groups_along_k(all_hosts: Context, layout: str) -> None:
         ]
         deep_gemm.k_grouped_fp8_gemm_tn_contiguous(*turned, d, sizes, ks, d)
     close(d, wanted)
-    with pytest.raises(ArgumentError, match="ks_cpu: each group's k is wanted on the host"):
+    with pytest.raises(ArgumentError, match="use_psum_layout: groups along k are told by their sizes"):
         deep_gemm.k_grouped_fp8_gemm_nt_contiguous(a, b, d, None, ks, d, use_psum_layout=True)
 
 

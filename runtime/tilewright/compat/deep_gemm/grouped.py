@@ -151,17 +151,18 @@ def k_grouped_fp8_gemm_nt_contiguous(
     Args:
         a: each group's [m, k_g], one behind the other in one dimension; scales [m, k of all groups / 128].
         b: likewise, of n.
-        ks_cpu: each group's k, a multiple of 128, on the host; its sum alone is read.
-        grouped_layout: the same on the device, int32.
+        ks_cpu: not needed.
+        grouped_layout: int32 [groups], on the device: each group's k, a multiple of 128, 0 too; read when the
+            kernel runs.
 
     Raises:
-        ArgumentError: sizes are not on the host (`use_psum_layout`), or another operand is wrong.
+        ArgumentError: groups are said by their ends (`use_psum_layout`), or another operand is wrong.
     """
-    k = sum(_sizes(ks_cpu, use_psum_layout))
-    _, of_b = granularities(recipe)
+    _refuse_ends(use_psum_layout)
+    granularities(recipe)
     m, n = d.shape[1:]
     tilewright.grouped_gemm_k(
-        a[0].view(m, k), b[0].view(n, k).mT, grouped_layout, of_rows(a[1]), of_weights(b[1], of_b), out=d, c=c
+        a[0].view(m, -1), b[0].view(n, -1).mT, grouped_layout, of_rows(a[1]), of_rows(b[1]).mT, out=d, c=c
     )
 
 
@@ -206,11 +207,15 @@ def k_grouped_bf16_gemm_tn_contiguous(
 
 
 def _sizes(ks_cpu: Sequence[int] | None, ends: bool) -> Sequence[int]:
-    if ends or not ks_cpu:
-        raise ArgumentError(
-            "ks_cpu", "each group's k is wanted on the host; ends on the device have no kernel"
-        )
+    _refuse_ends(ends)
+    if not ks_cpu:
+        raise ArgumentError("ks_cpu", "each group's k is wanted on the host")
     return ks_cpu
+
+
+def _refuse_ends(ends: bool) -> None:
+    if ends:
+        raise ArgumentError("use_psum_layout", "groups along k are told by their sizes; ends have no kernel")
 
 
 def _starts(sizes: Sequence[int]) -> list[int]:
