@@ -21,6 +21,7 @@ import random
 import statistics
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -148,13 +149,19 @@ def main() -> int:
     parser.add_argument("--dtype", choices=OPERANDS, default="bf16")
     parser.add_argument("--seed", type=int, default=2026)
     parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--skip", type=int, default=0, help="so many shapes of the seed")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="begin no shape after so many")
     parser.add_argument("--output", type=Path, help="without extension")
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
         print("this benchmark needs a GPU", file=sys.stderr)
         return 1
-    rows, before = [], None
-    for problem in itertools.islice(drawn(arguments.dtype, arguments.seed), arguments.count):
+    rows, before, until = [], None, time.monotonic() + arguments.seconds
+    for problem in itertools.islice(
+        drawn(arguments.dtype, arguments.seed), arguments.skip, arguments.skip + arguments.count
+    ):
+        if rows and time.monotonic() > until:
+            break
         rows.append(measure(problem))
         print(json.dumps(rows[-1]), flush=True)
         before = before or clocks()  # after the first, so that they are warm
