@@ -16,7 +16,7 @@ import torch
 
 from tilewright.context import Context
 from tilewright.errors import ArgumentError, ArgumentTypeError
-from tilewright.interface.declaration import Combinations, Matrix, Operand, Packed, ScaleColumns
+from tilewright.interface.declaration import Combinations, Matrix, Operand, Packed
 from tilewright.interface.matrices import MatrixView
 from tilewright.interface.op import Op, Values
 from tilewright.interface.placement import Arguments
@@ -120,14 +120,12 @@ class _Check:
         told: dict[str, str] = {}  # by which operand
         batched = False
         partial = SimpleNamespace(**self.fields)
-        for matrix in self.required:
-            if not isinstance(matrix, Matrix) or not {matrix.rows, matrix.columns} <= {
-                *self.interface.extents
-            }:
-                continue
-            self.read.append(matrix)
+        matrices = (one for one in self.required if isinstance(one, Matrix))
+        self.read += (one for one in matrices if {one.rows, one.columns} <= {*self.interface.extents})
+        for matrix in self.read:
             tensor, batch = self.values[matrix.name], matrix.batch_of(partial)
-            view = self._view(matrix, matrix.type_of(partial), batch, matrix.single_of(partial))
+            single = matrix.single_of(partial)
+            view = self._view(matrix, matrix.type_of(partial), batch, single)
             parts = matrix.parts(partial)
             if certainly(view.columns % parts != 0):
                 message = f"its shape is {dims(tensor.shape)}; a multiple of {parts} columns is wanted"
@@ -137,9 +135,7 @@ class _Check:
                 batched = batched or tensor.dim() == 3
                 read |= {batch: view.batch}
             for extent, value in read.items():
-                self._extent(
-                    matrix, extent, value, told, one_for_all=matrix.single_of(partial) and extent == batch
-                )
+                self._extent(matrix, extent, value, told, one_for_all=single and extent == batch)
             _check_contiguous(matrix, tensor)
         for extent in self.interface.extents:
             self.fields.setdefault(extent, self.values.get(extent, 1))
@@ -178,8 +174,7 @@ class _Check:
         if any(certainly(extent > MOST_EXTENT) for extent in tensor.shape):
             message = f"its shape is {dims(tensor.shape)}; at most {MOST_EXTENT} is possible"
             raise ArgumentError(matrix.name, message)
-        view = self.views[matrix.name] = MatrixView.read(matrix, type, tensor)
-        return view
+        return self.views.setdefault(matrix.name, MatrixView.read(matrix, type, tensor))
 
     def _options(self) -> None:
         """Reads the options that fields of the problem are named after."""
@@ -216,10 +211,8 @@ class _Check:
         if tensor is None:
             if operand.unread_if_zero and name in self.op.tensors and self._is_read(name):
                 number, twin = operand.unread_if_zero, operand.twin
-                message = (
-                    f"it is None and {number} is {self.values[number]}; pass {name}={twin} to add to what "
-                )
-                raise ArgumentError(name, f"{message}{twin} holds")
+                hint = f"pass {name}={twin} to add to what {twin} holds"
+                raise ArgumentError(name, f"it is None and {number} is {self.values[number]}; {hint}")
             return
         if name not in self.op.tensors or not operand.type:
             return
@@ -229,10 +222,7 @@ class _Check:
             wanted = f"{guards.dtypes(legal)} is wanted"
             raise ArgumentTypeError(name, f"its dtype is {tensor.dtype}; {wanted}")
         if isinstance(operand, Packed):
-            strided = isinstance(operand, ScaleColumns) and operand.strided(problem)
-            shaped = operand.extents or (isinstance(operand, ScaleColumns) and operand.shaped(problem))
-            shape = self._shape(operand, problem, batched)
-            _check_packed(operand, tensor, shape, shaped=bool(shaped), strided=strided)
+            _check_packed(operand, tensor, self._shape(operand, problem, batched), problem)
         elif isinstance(operand, Matrix) and operand not in self.read:
             shape = self._shape(operand, problem, batched)
             possible = [shape] if operand.written or not operand.single_of(problem) else [shape, shape[-2:]]
@@ -295,20 +285,19 @@ def _empty(tensor: torch.Tensor) -> bool:
     return any(certainly(extent == 0) for extent in tensor.shape)
 
 
-def _check_packed(
-    operand: Packed, tensor: torch.Tensor, shape: tuple[int, ...], *, shaped: bool, strided: bool
-) -> None:
-    """What is not `shaped` may have any shape of as many elements; what is `strided` has gaps."""
+def _check_packed(operand: Packed, tensor: torch.Tensor, shape: tuple[int, ...], problem: Any) -> None:
+    """One without a shape of its own may have any of as many elements."""
     count = 1
     for extent in shape:
         count *= extent
+    shaped = operand.has_shape(problem)
     wrong = differ(tensor.shape, shape) if shaped else certainly(tensor.numel() != count)
     if wrong:
         wanted = f"{dims(shape)} is wanted"
         if not shaped:
             wanted = f"{count} elements, as of {dims(shape)}, are wanted" if shape else "one number is wanted"
         raise ArgumentError(operand.name, f"its shape is {dims(tensor.shape)}; {wanted}")
-    may_have_gaps = strided or (operand.copied and not operand.written)
+    may_have_gaps = operand.has_gaps(problem) or (operand.copied and not operand.written)
     if not may_have_gaps and not symbolic(tensor) and not tensor.is_contiguous():
         message = f"its strides are {tuple(tensor.stride())}; a contiguous {dims(shape)} is wanted"
         raise ArgumentError(operand.name, message)

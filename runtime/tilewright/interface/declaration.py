@@ -115,6 +115,13 @@ class Packed(Operand):
     of: str = ""
     """The matrix whose batch it has: that of a `single` one may be one for all."""
 
+    def has_shape(self, problem: Any) -> bool:
+        """Whether it has its shape, and no other of as many elements."""
+        return bool(self.extents)
+
+    def has_gaps(self, problem: Any) -> bool:
+        return False
+
     def shape_of(self, problem: Any) -> tuple[int, ...]:
         return self.shape(problem) if self.shape else tuple(getattr(problem, name) for name in self.extents)
 
@@ -126,6 +133,12 @@ class ScaleColumns(Packed):
     shaped: Callable[[Any], bool] = lambda problem: False  # whether they have their shape, and no other
     strided: Callable[[Any], bool] = lambda problem: False
     leading: Callable[[int], int] = lambda rows: rows  # of so many rows, where a single column says nothing
+
+    def has_shape(self, problem: Any) -> bool:
+        return self.shaped(problem)
+
+    def has_gaps(self, problem: Any) -> bool:
+        return self.strided(problem)
 
     def strides(self) -> tuple[str, ...]:
         return (f"ld_{self.member}",)
