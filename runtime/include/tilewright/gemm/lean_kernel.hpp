@@ -70,6 +70,9 @@ struct Kernel {
   static_assert(Stages >= 2 && Stages <= 32 && kSharedBytes <= 227 * 1024,
                 "the stages exceed the shared memory of sm_90");
 
+  // Of a piece of which C is asked for ahead: that of a larger one would not fit the registers.
+  static constexpr int kQuadsAhead = 8;
+
   // Registers of a thread. 65536 / kThreads at launch; the producer gives up what it does not need.
   static constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;
 
@@ -208,6 +211,13 @@ struct Kernel {
         mainloop.at.skip(tiles);
         continue;
       }
+      if (kExchange && Store::kQuads <= kQuadsAhead && params.epilogue.c != nullptr) {
+        int apart = index;
+        asm volatile("" : "+r"(apart));  // not to keep the block's place in registers until it is stored
+        sm90::Block const block(params.raster, apart);
+        store.prefetch_c((block.row * cluster.m + place.m) * TileM + first_row,
+                         (block.column * cluster.n + place.n) * TileN + first_column, block.matrix);
+      }
       float sums[kRows][kColumns / 2];
       if constexpr (kPingpong) {
         // Not before the other has seen all of its stages arrive: barriers tell a phase from the next one only.
@@ -226,9 +236,17 @@ struct Kernel {
 #pragma unroll 1
         for (int piece = place.split; piece < kRows * Store::kPieces; piece += cluster.splits) {
           int const r = piece / Store::kPieces, i = piece % Store::kPieces;
+          int const piece_row = row + r * 64, piece_column = column + i * Store::kColumns;
           float values[Store::kQuads * 4];
-          Exchange::template add<Store::kQuads>(shared, r, i * Store::kQuads, cluster, place, values);
-          store.store_any(values, row + r * 64, column + i * Store::kColumns, block.matrix);
+          if constexpr (Store::kQuads <= kQuadsAhead) {
+            typename Store::Addends c;
+            store.fetch_c(c, piece_row, piece_column, block.matrix);
+            Exchange::template add<Store::kQuads>(shared, r, i * Store::kQuads, cluster, place, values);
+            store.store_any(values, c, piece_row, piece_column, block.matrix);
+          } else {
+            Exchange::template add<Store::kQuads>(shared, r, i * Store::kQuads, cluster, place, values);
+            store.store_any(values, piece_row, piece_column, block.matrix);
+          }
         }
         sm90::fence_async_proxy();  // TMA writes there next
         sm90::cluster_barrier();

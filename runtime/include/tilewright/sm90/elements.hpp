@@ -15,7 +15,6 @@ namespace detail {
 template <class Element>
 struct Half {
   static constexpr int kBytes = 2;
-  using Stored = uint16_t;
 
   static __device__ __forceinline__ void store(void* array, int64_t i, float value) {
     static_cast<uint16_t*>(array)[i] = static_cast<uint16_t>(Element::pack(value, 0.0f));
@@ -88,19 +87,24 @@ struct E5m2 : detail::Byte<E5m2> {
 struct F32 {
   static constexpr int kBytes = 4;
   static constexpr Addend kAddend = Addend::kF32;
-  using Stored = float;
 
   static __device__ __forceinline__ void store(void* array, int64_t i, float value) {
     static_cast<float*>(array)[i] = value;
   }
 };
 
-__device__ __forceinline__ float load(Addend type, void const* array, int64_t i) {
+// Of the bits of an element.
+__device__ __forceinline__ float value_of(Addend type, uint32_t bits) {
   if (type == Addend::kF32) {
-    return static_cast<float const*>(array)[i];
+    return __uint_as_float(bits);
   }
-  uint16_t const bits = static_cast<uint16_t const*>(array)[i];
-  return type == Addend::kBf16 ? Bf16::to_float(bits) : F16::to_float(bits);
+  uint16_t const half = static_cast<uint16_t>(bits);
+  return type == Addend::kBf16 ? Bf16::to_float(half) : F16::to_float(half);
+}
+
+__device__ __forceinline__ float load(Addend type, void const* array, int64_t i) {
+  return value_of(
+      type, type == Addend::kF32 ? static_cast<uint32_t const*>(array)[i] : static_cast<uint16_t const*>(array)[i]);
 }
 
 }  // namespace tilewright::sm90

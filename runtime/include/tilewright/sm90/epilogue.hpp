@@ -220,6 +220,42 @@ struct Epilogue {
     }
   }
 
+  // A thread's elements of C in a piece, as they come from memory.
+  struct Addends {
+    uint32_t bits[kQuads * 4];
+  };
+
+  // Asks L2 for the C of all of a warpgroup's sums, long before it is fetched.
+  __device__ __forceinline__ void prefetch_c(int row, int column, int matrix) const {
+    if (params.c == nullptr) {
+      return;
+    }
+    constexpr int kHigh = kSwapped ? N : Rows * 64, kWide = kSwapped ? Rows * 64 : N;  // of D
+    int const size = params.type_c == Addend::kF32 ? 4 : 2, lines = (kWide * size + 127) / 128;
+    int const m = kSwapped ? column : row, n = kSwapped ? row : column;
+    for (int i = threadIdx.x % 128; i < kHigh * lines; i += 128) {
+      int const line_m = m + i / lines, line_n = n + i % lines * 128 / size;
+      if (line_m < params.m && line_n < params.n) {
+        int64_t const at = matrix * params.batch_stride_c + line_m * params.ld_c + line_n;
+        prefetch_line(static_cast<char const*>(params.c) + at * size);
+      }
+    }
+  }
+
+  // All of a piece's loads are on their way at once.
+  __device__ __forceinline__ void fetch_c(Addends& c, int row, int column, int matrix) const {
+    if (params.c == nullptr) {
+      return;
+    }
+    int const lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+    int const own_row = row + warp * 16 + lane / 4, own_column = column + lane % 4 * 2;
+    if (params.type_c == Addend::kF32) {
+      fetch<uint32_t>(c, own_row, own_column, matrix);
+    } else {
+      fetch<uint16_t>(c, own_row, own_column, matrix);
+    }
+  }
+
   // Any piece. `rows` says what becomes of D's rows.
   template <class RowsOf = EveryRow>
   __device__ __forceinline__ void store_any(float (&values)[kQuads * 4], int row, int column, int matrix,
@@ -230,19 +266,22 @@ struct Epilogue {
     if (params.c != nullptr) {
       add_c(values, own_row, own_column, matrix);
     }
-    activate_all(values);
-    if (!rows.every()) {
-      clear(values, own_row, own_column, rows);
-    }
-    scale_result(values, own_row, own_column);
-    if constexpr (kBoxes) {
-      if (params.n_boxes > 0) {
-        store_box_of(values, row, column, matrix, warp, lane, rows);
+    store_finished(values, row, column, matrix, rows);
+  }
+
+  // The same, with a C that is fetched.
+  template <class RowsOf = EveryRow>
+  __device__ __forceinline__ void store_any(float (&values)[kQuads * 4], Addends const& c, int row, int column,
+                                            int matrix, RowsOf const& rows = {}) {
+    int const lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+    scale(values, row + warp * 16 + lane / 4, column + lane % 4 * 2, params.type_bias);
+    if (params.c != nullptr) {
+#pragma unroll
+      for (int i = 0; i < kQuads * 4; ++i) {
+        values[i] += params.beta * value_of(params.type_c, c.bits[i]);
       }
     }
-    if (params.n_boxes < params.n && params.n_boxes < (kSwapped ? row + 64 : column + kColumns)) {
-      store_directly(values, own_row, own_column, matrix, rows);
-    }
+    store_finished(values, row, column, matrix, rows);
   }
 
   // Before the CTA ends: TMA still reads the shared memory of the last pieces. By all threads of the warp.
@@ -280,6 +319,27 @@ struct Epilogue {
     }
   }
 
+  // What follows once all is added.
+  template <class RowsOf>
+  __device__ __forceinline__ void store_finished(float (&values)[kQuads * 4], int row, int column, int matrix,
+                                                 RowsOf const& rows) {
+    int const lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+    int const own_row = row + warp * 16 + lane / 4, own_column = column + lane % 4 * 2;
+    activate_all(values);
+    if (!rows.every()) {
+      clear(values, own_row, own_column, rows);
+    }
+    scale_result(values, own_row, own_column);
+    if constexpr (kBoxes) {
+      if (params.n_boxes > 0) {
+        store_box_of(values, row, column, matrix, warp, lane, rows);
+      }
+    }
+    if (params.n_boxes < params.n && params.n_boxes < (kSwapped ? row + 64 : column + kColumns)) {
+      store_directly(values, own_row, own_column, matrix, rows);
+    }
+  }
+
   __device__ __forceinline__ void add_c(float (&values)[kQuads * 4], int row, int column, int matrix) const {
     int64_t const first = matrix * params.batch_stride_c;
 #pragma unroll
@@ -288,6 +348,17 @@ struct Epilogue {
       if (m < params.m && n < params.n) {
         values[i] += params.beta * load(params.type_c, params.c, first + m * params.ld_c + n);
       }
+    }
+  }
+
+  // Elements of C as words of their size; zeros where there is no D.
+  template <class Word>
+  __device__ __forceinline__ void fetch(Addends& c, int row, int column, int matrix) const {
+    Word const* const first = static_cast<Word const*>(params.c) + matrix * params.batch_stride_c;
+#pragma unroll
+    for (int i = 0; i < kQuads * 4; ++i) {
+      int const m = row_of(row, column, i / 4, i % 4), n = column_of(row, column, i / 4, i % 4);
+      c.bits[i] = m < params.m && n < params.n ? first[m * params.ld_c + n] : 0;
     }
   }
 
@@ -351,8 +422,7 @@ struct Epilogue {
     }
   }
 
-  // F32, to which C is added if there is one and the row is stored; two neighbours at a time, where D's columns are the
-  // accumulators'.
+  // F32, to which C is added if there is one; two neighbours at a time, where D's columns are the accumulators'.
   template <class RowsOf>
   __device__ __forceinline__ void store_floats_of(float const (&values)[kQuads * 4], int row, int column, int matrix,
                                                   RowsOf const& rows) const {
@@ -361,15 +431,14 @@ struct Epilogue {
 #pragma unroll
     for (int i = 0; i < kQuads * 4; i += kSwapped ? 1 : 2) {
       int const m = row_of(row, column, i / 4, i % 4), n = column_of(row, column, i / 4, i % 4);
-      RowFate const fate = rows.every() ? RowFate::kStored : rows(m);
-      if (m >= params.m || n >= params.n || fate == RowFate::kLeft) {
+      if (m >= params.m || n >= params.n || !(rows.none_left() || rows(m) != RowFate::kLeft)) {
         continue;
       }
-      bool const adds = params.c != nullptr && fate == RowFate::kStored;
       if constexpr (kSwapped) {
-        d[m * params.ld_d + n] = values[i] + (adds ? c[m * params.ld_c + n] : 0.0f);
+        d[m * params.ld_d + n] = values[i] + (params.c != nullptr ? c[m * params.ld_c + n] : 0.0f);
       } else {
-        float2 const more = adds ? *reinterpret_cast<float2 const*>(c + m * params.ld_c + n) : make_float2(0.0f, 0.0f);
+        float2 const more =
+            params.c != nullptr ? *reinterpret_cast<float2 const*>(c + m * params.ld_c + n) : make_float2(0.0f, 0.0f);
         store_pair(d + m * params.ld_d + n, values[i] + more.x, values[i + 1] + more.y);
       }
     }
