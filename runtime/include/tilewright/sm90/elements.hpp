@@ -15,6 +15,7 @@ namespace detail {
 template <class Element>
 struct Half {
   static constexpr int kBytes = 2;
+  using Stored = uint16_t;
 
   static __device__ __forceinline__ void store(void* array, int64_t i, float value) {
     static_cast<uint16_t*>(array)[i] = static_cast<uint16_t>(Element::pack(value, 0.0f));
@@ -87,6 +88,7 @@ struct E5m2 : detail::Byte<E5m2> {
 struct F32 {
   static constexpr int kBytes = 4;
   static constexpr Addend kAddend = Addend::kF32;
+  using Stored = float;
 
   static __device__ __forceinline__ void store(void* array, int64_t i, float value) {
     static_cast<float*>(array)[i] = value;

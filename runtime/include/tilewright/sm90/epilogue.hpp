@@ -422,7 +422,8 @@ struct Epilogue {
     }
   }
 
-  // F32, to which C is added if there is one; two neighbours at a time, where D's columns are the accumulators'.
+  // F32, to which C is added if there is one and the row is stored; two neighbours at a time, where D's columns are the
+  // accumulators'.
   template <class RowsOf>
   __device__ __forceinline__ void store_floats_of(float const (&values)[kQuads * 4], int row, int column, int matrix,
                                                   RowsOf const& rows) const {
@@ -431,14 +432,15 @@ struct Epilogue {
 #pragma unroll
     for (int i = 0; i < kQuads * 4; i += kSwapped ? 1 : 2) {
       int const m = row_of(row, column, i / 4, i % 4), n = column_of(row, column, i / 4, i % 4);
-      if (m >= params.m || n >= params.n || !(rows.none_left() || rows(m) != RowFate::kLeft)) {
+      RowFate const fate = rows.every() ? RowFate::kStored : rows(m);
+      if (m >= params.m || n >= params.n || fate == RowFate::kLeft) {
         continue;
       }
+      bool const adds = params.c != nullptr && fate == RowFate::kStored;
       if constexpr (kSwapped) {
-        d[m * params.ld_d + n] = values[i] + (params.c != nullptr ? c[m * params.ld_c + n] : 0.0f);
+        d[m * params.ld_d + n] = values[i] + (adds ? c[m * params.ld_c + n] : 0.0f);
       } else {
-        float2 const more =
-            params.c != nullptr ? *reinterpret_cast<float2 const*>(c + m * params.ld_c + n) : make_float2(0.0f, 0.0f);
+        float2 const more = adds ? *reinterpret_cast<float2 const*>(c + m * params.ld_c + n) : make_float2(0.0f, 0.0f);
         store_pair(d + m * params.ld_d + n, values[i] + more.x, values[i + 1] + more.y);
       }
     }

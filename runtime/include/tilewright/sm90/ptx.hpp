@@ -31,6 +31,13 @@ __device__ __forceinline__ uint32_t load_word(uint32_t address) {
   return value;
 }
 
+// Done before this thread arrives at a barrier, also where it is used later: a plain load may sink that far.
+__device__ __forceinline__ float load_float(uint32_t address) {
+  float value;
+  asm volatile("ld.volatile.shared.f32 %0, [%1];" : "=f"(value) : "r"(address) : "memory");
+  return value;
+}
+
 __device__ __forceinline__ void load_words(uint32_t address, uint32_t (&words)[2]) {
   asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(words[0]), "=r"(words[1]) : "r"(address) : "memory");
 }
@@ -131,7 +138,18 @@ __device__ __forceinline__ void copy_box(uint32_t destination, CUtensorMap const
       : "memory");
 }
 
-// The same, to the same place in each CTA of the cluster whose bit is in `ctas`, where it counts at their barriers.
+// The same of four dimensions.
+__device__ __forceinline__ void copy_box(uint32_t destination, CUtensorMap const* map, uint32_t barrier, int byte,
+                                         int x, int y, int z, uint64_t policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint"
+      " [%0], [%1, {%3, %4, %5, %6}], [%2], %7;" ::"r"(destination),
+      "l"(map), "r"(barrier), "r"(byte), "r"(x), "r"(y), "r"(z), "l"(policy)
+      : "memory");
+}
+
+// The same of three, to the same place in each CTA of the cluster whose bit is in `ctas`, where it counts at their
+// barriers.
 __device__ __forceinline__ void copy_box_to(uint16_t ctas, uint32_t destination, CUtensorMap const* map,
                                             uint32_t barrier, int byte, int row, int matrix, uint64_t policy) {
   asm volatile(
@@ -218,6 +236,20 @@ __device__ __forceinline__ void prefetch_line(void const* address) {
 
 __device__ __forceinline__ void prefetch_map(CUtensorMap const* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+
+// Tensor maps that a kernel makes in global memory of another: a copy whose address, row length and row distance (bytes
+// all) are others; and, in a later kernel, before a copy by it.
+__device__ __forceinline__ void replace_map(CUtensorMap* map, void const* address, uint32_t row_bytes) {
+  asm volatile("tensormap.replace.tile.global_address.global.b1024.b64 [%0], %1;" ::"l"(map), "l"(address) : "memory");
+  asm volatile("tensormap.replace.tile.global_dim.global.b1024.b32 [%0], 0, %1;" ::"l"(map), "r"(row_bytes) : "memory");
+  asm volatile("tensormap.replace.tile.global_stride.global.b1024.b64 [%0], 0, %1;" ::"l"(map), "l"(uint64_t{row_bytes})
+               : "memory");
+  asm volatile("fence.proxy.tensormap::generic.release.gpu;" ::: "memory");
+}
+
+__device__ __forceinline__ void acquire_map(CUtensorMap const* map) {
+  asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(map) : "memory");
 }
 
 // The halves of a meeting of all threads of the cluster that orders nothing but barriers that were initialised before.
