@@ -14,6 +14,7 @@ SIZES = (1, 2, 4, 8)  # thread blocks of a cluster that every GPU of sm_90 and l
 _THREADS = 384
 _MAX_DYNAMIC_SHARED_SIZE_BYTES = 8  # CUfunction_attribute
 _CLUSTER_DIMENSION = 4  # CUlaunchAttributeID
+_CAPTURE_MODE_RELAXED = 2  # CUstreamCaptureMode
 # For any GPU that has clusters: what a block costs is what the launch asks for, not what the kernel does.
 _KERNEL = b".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry empty() { ret; }\n"
 
@@ -55,7 +56,7 @@ def clusters_at_once(device: int, shared_memory: int, library: str = "libcuda.so
     """
     try:
         cuda = ctypes.CDLL(library)
-        with _context(cuda, device), _function(cuda) as function:
+        with _unwatched(cuda), _context(cuda, device), _function(cuda) as function:
             _call(cuda.cuFuncSetAttribute, function, _MAX_DYNAMIC_SHARED_SIZE_BYTES, shared_memory)
             return tuple(_ask(cuda, function, size, shared_memory) for size in SIZES)
     except (
@@ -73,6 +74,18 @@ def _ask(cuda: ctypes.CDLL, function: ctypes.c_void_p, size: int, shared_memory:
     found = ctypes.c_int()
     _call(cuda.cuOccupancyMaxActiveClusters, ctypes.byref(found), function, ctypes.byref(config))
     return found.value
+
+
+@contextlib.contextmanager
+def _unwatched(cuda: ctypes.CDLL) -> Iterator[None]:
+    """A stream may be capturing a CUDA graph: loading and unloading a module would end that, unless this
+    thread says that what it does meanwhile has nothing to do with it (cuThreadExchangeStreamCaptureMode)."""
+    mode = ctypes.c_int(_CAPTURE_MODE_RELAXED)
+    _call(cuda.cuThreadExchangeStreamCaptureMode, ctypes.byref(mode))
+    try:
+        yield
+    finally:
+        _call(cuda.cuThreadExchangeStreamCaptureMode, ctypes.byref(mode))
 
 
 @contextlib.contextmanager

@@ -1,16 +1,23 @@
 // A CUDA driver that answers what `tilewright/occupancy.py` asks, by cuda.h's own declarations. It holds parts of 16
 // and 18 SMs, in which clusters lie whole, and refuses what the real one would: a launch without its device's context,
-// with more shared memory than the function may have. FAKE_DRIVER=old refuses to tell of clusters.
+// with more shared memory than the function may have, a module while a stream may capture. FAKE_DRIVER=old refuses to
+// tell of clusters.
 #include <cuda.h>
 
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <initializer_list>
+#include <utility>
 
 namespace {
 constexpr int kDevices = 2;
 int retained[kDevices], current = -1, modules, allowed;
+CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+
+CUresult unless_captured(CUresult result) {
+  return capture_mode == CU_STREAM_CAPTURE_MODE_RELAXED ? result : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+}
 
 template <class T>
 T handle(int i) {
@@ -49,16 +56,21 @@ CUresult cuCtxPopCurrent(CUcontext* context) {
   return CUDA_SUCCESS;
 }
 
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
+  std::swap(*mode, capture_mode);
+  return CUDA_SUCCESS;
+}
+
 CUresult cuModuleLoadData(CUmodule* module, void const* image) {
   ++modules;
   *module = handle<CUmodule>(current);
-  return current >= 0 && std::strncmp(static_cast<char const*>(image), ".version", 8) == 0 ? CUDA_SUCCESS
-                                                                                           : CUDA_ERROR_INVALID_IMAGE;
+  bool const known = current >= 0 && std::strncmp(static_cast<char const*>(image), ".version", 8) == 0;
+  return unless_captured(known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_IMAGE);
 }
 
 CUresult cuModuleUnload(CUmodule) {
   --modules;
-  return CUDA_SUCCESS;
+  return unless_captured(CUDA_SUCCESS);
 }
 
 CUresult cuModuleGetFunction(CUfunction* function, CUmodule, char const* name) {
@@ -91,6 +103,8 @@ CUresult cuOccupancyMaxActiveClusters(int* clusters, CUfunction function, CUlaun
   return CUDA_SUCCESS;
 }
 
-// What is left over: retained contexts, a current one, modules.
-int left_over() { return retained[0] + retained[1] + (current >= 0) + modules; }
+// What is left over: retained contexts, a current one, modules, a capture mode that is not the usual one.
+int left_over() {
+  return retained[0] + retained[1] + (current >= 0) + modules + (capture_mode != CU_STREAM_CAPTURE_MODE_GLOBAL);
+}
 }

@@ -123,8 +123,9 @@ class Recorder:
         return note
 
     def _note(self, kernel: str, found: torch.Tensor, wanted: torch.Tensor) -> None:
-        finite = found.isfinite() & wanted.isfinite()  # what is not, the comparison has seen
-        value, right = (torch.where(finite, x.double(), 0.0) for x in (found, wanted))
+        value, right = found.double(), wanted.double()
+        finite = value.isfinite() & right.isfinite()  # what is not, the comparison has seen
+        value, right = (torch.where(finite, x, 0.0) for x in (value, right))
         error = float((value - right).norm() / right.norm())
         error = 0.0 if math.isnan(error) else error  # 0 / 0
         self._problems[kernel] += 1

@@ -245,8 +245,8 @@ def test_wrong_arguments() -> None:
     bf16 = torch.zeros(64, 64, dtype=torch.bfloat16, device="cuda")
     name = reference.some_kernel("nvfp4").name
     wrong: list[tuple[str, str, dict[str, Any]]] = [
-        ("alpha", "one float32", {"alpha": torch.ones(2, device="cuda")}),
-        ("alpha", "one float32", {"alpha": torch.ones(1, device="cuda").double()}),
+        ("alpha", "one number", {"alpha": torch.ones(2, device="cuda")}),
+        ("alpha", "float32 is wanted", {"alpha": torch.ones(1, device="cuda").double()}),
         ("a", "its dtype is", {"a": of.a.to(torch.bfloat16)}),
         ("b", "contiguous columns", {"b": of.b.contiguous()}),
         ("b", "its shape is", {"b": of.b[:100]}),

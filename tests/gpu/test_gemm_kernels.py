@@ -265,7 +265,7 @@ def test_c_is_added_in_place_and_not_read_without_beta(kernel: KernelRecord) -> 
     if kernel.config["c"] != "same":
         pytest.skip("the kernel adds no C")
     for shape in [(1000, 1000, 1000), (256, 512, 1024)]:
-        for tactic in cutting(kernel):
+        for tactic in cutting(kernel, shape[2]):
             case = case_of(kernel, shape, full=True, tactic=tactic)
             if addend(kernel) == kernel.config["d"]:  # nothing is added to FP8 in place
                 case.out.view.copy_(case.arguments["c"])
@@ -281,7 +281,7 @@ def test_c_is_added_in_place_and_not_read_without_beta(kernel: KernelRecord) -> 
 
 def test_waits_for_the_kernel_before(kernel: KernelRecord) -> None:
     """Programmatic launch starts it early: nothing is read, or written, ahead of its time."""
-    for tactic in cutting(kernel):
+    for tactic in cutting(kernel, 1024):
         case = case_of(kernel, (256, 512, 1024), full=True, tactic=tactic)
         operands = {name: each for name, each in case.arguments.items() if isinstance(each, torch.Tensor)}
         assert {"a", "b"} <= operands.keys()

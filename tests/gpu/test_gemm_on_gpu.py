@@ -110,7 +110,7 @@ def test_scales_are_read_when_the_kernel_runs() -> None:
     scale_a.fill_(2.0)
     compare(gemm(a, b, scale_a=scale_a, scale_b=scale_b), 6.0 * product, ("e4m3", "bf16"), 1024)
     bad = torch.ones(1, dtype=torch.float64, device="cuda")
-    with pytest.raises(ArgumentError, match=r"scale_b: it is torch\.float64"):
+    with pytest.raises(ArgumentError, match=r"scale_b: its dtype is torch\.float64"):
         tilewright.gemm(a, b, scale_b=bad)
 
 

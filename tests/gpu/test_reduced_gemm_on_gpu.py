@@ -61,7 +61,7 @@ def test_c_alpha_and_a_wider_result(dtype: torch.dtype) -> None:
     wide[1:131, 3:73] = 7.0
     assert (wide == 7.0).all()
     run(a, b.mT, out=c, c=c, beta=1.0)
-    assert run(a[:0], b[:0].mT, c=c, beta=2.0).equal(
+    assert run(a[:0], b[:0].mT, c=c, beta=2.0, out_dtype=dtype).equal(
         (c.float() * 2).to(dtype) if dtype != torch.float32 else 2 * c
     )
 

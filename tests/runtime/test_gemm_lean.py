@@ -42,6 +42,12 @@ def test_a_tactic_is_legal_or_says_why_not(tactic: Tactic, says: str | None) -> 
     assert (reason is None) if says is None else (says in (reason or ""))
 
 
+def test_each_part_of_a_split_k_has_a_tile() -> None:
+    tactic, record = Tactic(WIDE, splits=8), BY_NAME[WIDE]
+    assert FAMILY.misfit_tactic(tactic, record, Problem(256, 256, 449)) is None  # 8 tiles of 64
+    assert "fewer than 8 tiles of 64" in str(FAMILY.misfit_tactic(tactic, record, Problem(256, 256, 448)))
+
+
 def problems() -> Iterator[Problem]:
     for m, n, k in ((3, 512, 512), (100, 5120, 2880), (384, 6144, 4096), (4100, 4096, 64), (1, 8, 16)):
         yield Problem(m, n, k)

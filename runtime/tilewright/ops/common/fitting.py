@@ -62,3 +62,11 @@ def _splittings(kernel: str, most_splits: int) -> tuple[Tactic, ...]:
     whole = [Tactic(kernel, decomposition=how) for how in ("data_parallel", "stream_k")]
     split = [Tactic(kernel, decomposition="split_k", splits=n) for n in STREAM_K_SPLITS if n <= most_splits]
     return (*whole, *split)
+
+
+def misfit_tiles_of_k(tactic: Tactic, record: KernelRecord, k: int) -> str | None:
+    """None where each part of a split k has a tile of k at least, else the reason."""
+    tile_k = record.config["tile"][2]
+    if tactic.splits > -(-k // tile_k):
+        return f"k of {k} has fewer than {tactic.splits} tiles of {tile_k}"
+    return None

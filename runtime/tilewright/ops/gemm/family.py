@@ -9,7 +9,7 @@ from tilewright.device import DeviceProperties
 from tilewright.interface.declaration import TMA_BYTES
 from tilewright.ops.common.estimates import Estimate
 from tilewright.ops.common.family import Family
-from tilewright.ops.common.fitting import misfit_cluster, misfit_splits, splittings
+from tilewright.ops.common.fitting import misfit_cluster, misfit_splits, misfit_tiles_of_k, splittings
 from tilewright.ops.common.tactics import MATRIX_SETTINGS, Tactic, misfit_settings, rearranged
 from tilewright.ops.gemm import cost, cost_lean, lean, stream
 from tilewright.ops.gemm.problem import Kind, Problem, addends
@@ -69,6 +69,11 @@ def misfit_arguments(tactic: Tactic, record: KernelRecord) -> str | None:
     )
 
 
+def misfit_together(tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
+    """Why a tactic that the kernel takes does not do for the problem."""
+    return misfit_tiles_of_k(tactic, record, problem.k) if lean.is_lean(record) else None
+
+
 def candidates(record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
     """The tactics of a kernel that a first selection weighs."""
     if lean.is_lean(record):
@@ -121,6 +126,7 @@ FAMILY: Family[Problem] = Family(
     misfit_options=misfit_options,
     misfit_extents=misfit_extents,
     misfit_arguments=misfit_arguments,
+    misfit_together=misfit_together,
     candidates=candidates,
     estimator=estimator,
     idle=idle,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tilewright.ops.common.family import Family
+from tilewright.ops.common.fitting import misfit_tiles_of_k
 from tilewright.ops.common.tactics import RASTERS, SWIZZLES, Tactic, extents, misfit_settings
 from tilewright.ops.grouped_gemm import cost
 from tilewright.ops.grouped_gemm.problem import BLOCK, GROUPED_ROWS, Kind, Problem
@@ -67,10 +68,7 @@ def misfit_together(tactic: Tactic, record: KernelRecord, problem: Problem) -> s
         return "k is cut by groups, which the device alone knows, and by nothing else"
     if problem.grouping in GROUPED_ROWS and down > 1:
         return "thread blocks of a cluster share B, and their rows may be of different groups"
-    tile_k = record.config["tile"][2]
-    if tactic.splits > -(-problem.k // tile_k):
-        return f"k of {problem.k} has fewer than {tactic.splits} tiles of {tile_k}"
-    return None
+    return misfit_tiles_of_k(tactic, record, problem.k)
 
 
 def cluster_of(tactic: Tactic) -> tuple[int, int]:
