@@ -130,6 +130,7 @@ def sample(name: str, seed: int) -> list[Candidate]:
 BF16 = GemmConfig("sm_90a", "bf16", "bf16", "bf16", Tile(128, 128, 64))
 FEW_ROWS = replace(BF16, schedule="pingpong", swap_ab=True)
 LEAN = replace(BF16, mainloop="lean", cluster="dynamic", bias=True)
+STREAM = replace(BF16, mainloop="stream", swap_ab=True, bias=True, tile=Tile(16, 8, 128))
 OTHERS = (  # what else may decide which N compile, each with its tile K
     (replace(BF16, a="e4m3", b="e4m3", fast_accum=True), 128),
     (replace(BF16, a="tf32", b="tf32", d="f32"), 32),
@@ -173,8 +174,8 @@ GEMM_REJECTED: tuple[GemmConfig, ...] = (  # two of each rule
     replace(BF16, a="s8", b="s8", d="s32", acc="s32", activation="silu", tile=Tile(128, 128, 128)),
     replace(BF16, tile=Tile(128, 256, 64), stages=9),
     replace(BF16, tile=Tile(256, 128, 128), d="f32"),
-    replace(LEAN, layout="nn"),
-    replace(LEAN, layout="tt"),
+    replace(LEAN, a="tf32", b="tf32", d="f32", tile=Tile(128, 128, 32)),
+    replace(LEAN, a="s8", b="s8", d="s32", acc="s32", tile=Tile(128, 128, 128)),
     replace(LEAN, tile=Tile(128, 112, 64), cluster=Cluster(2, 1)),
     replace(LEAN, scheduler="stream_k"),
     replace(LEAN, tile=Tile(192, 120, 64)),
@@ -189,6 +190,10 @@ GEMM_REJECTED: tuple[GemmConfig, ...] = (  # two of each rule
     replace(LEAN, tile=Tile(128, 176, 64), c="none"),
     replace(LEAN, stages=7),
     replace(LEAN, tile=Tile(256, 128, 64), stages=5),
+    replace(STREAM, layout="nn"),
+    replace(STREAM, tile=Tile(16, 16, 128)),
+    replace(STREAM, schedule="pingpong"),
+    replace(STREAM, bias=False),
 )
 
 

@@ -39,7 +39,15 @@ def problem_options(default: str) -> Callable[[Command], Command]:
 
 def family_option(default: str) -> Callable[[Command], Command]:
     """`--family`; `default` says which is taken without it."""
-    return click.option("--family", "--op", "family", type=click.Choice(ops.names()), help=default)
+    names = ops.names()
+    return click.option(
+        "--family",
+        "--op",
+        "family",
+        type=click.Choice(names),
+        metavar="FAMILY",
+        help=f"One of {', '.join(names)}. {default}",
+    )
 
 
 def given(options: dict[str, Any]) -> dict[str, Any]:
