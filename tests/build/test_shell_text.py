@@ -16,7 +16,7 @@ from tilewright.build.library import libraries
 from tilewright.build.shell_text import fault
 from tilewright.build.store import Store
 from tilewright.build.toolchain import Toolchain
-from tilewright.errors import BuildError, CacheRefusedError, ToolchainError
+from tilewright.errors import BuildError, CacheRefusedError, TableError, ToolchainError
 
 pytestmark = pytest.mark.compile
 Launcher = Callable[..., tuple[list[str], Path]]
@@ -46,11 +46,18 @@ def test_defines(mini: Mini, store: Store, toolchain: Toolchain, launcher: Launc
 
 
 def test_others_of_the_module_are_built(mini: Mini, store: Store, toolchain: Toolchain) -> None:
-    mini.add("one", defines=["X=$(touch ran)"]).add("two", arch="sm_90a$(touch ran)").add("three", number=3)
+    mini.add("one", defines=["X=$(touch ran)"]).add("three", number=3)
     report = build([mini.table()], store=store, toolchain=toolchain)
-    assert [unit.status for unit in report.units] == ["failed", "failed", "built"]
-    assert "two: its arch, 'sm_90a$(touch ran)', holds '$'" in report.explain_failures()
+    assert [unit.status for unit in report.units] == ["failed", "built"]
     assert set(report.libraries[0].kernels) == {"three"}
+
+
+def test_an_arch(mini: Mini, store: Store, toolchain: Toolchain, launcher: Launcher) -> None:
+    command, notes = launcher()
+    with pytest.raises(TableError, match="a target such as sm_90a is wanted"):
+        table = mini.add("one", arch="sm_90a$(touch ran)").table()
+        build([table], store=store, toolchain=toolchain, launcher=command)
+    assert not notes.exists()
 
 
 @pytest.mark.parametrize("name", REFUSED)
