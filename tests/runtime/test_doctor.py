@@ -189,7 +189,9 @@ class _Usage:
         self.free = free
 
 
-def test_modules_and_what_would_run(say: Say, gpu_here: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_modules_and_what_would_run(
+    say: Say, host_generated: Path, gpu_here: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found = texts(say("modules"))
     assert "ok: host_gemm: 11 kernels, 11 built, 11 run on NVIDIA H200 -> " in found
     assert "ok: host_blockscaled: 14 kernels, 14 built, 0 run on NVIDIA H200 -> " in found
@@ -203,6 +205,8 @@ def test_modules_and_what_would_run(say: Say, gpu_here: None, monkeypatch: pytes
         problem = str(words.make(words.example, {}))
         return next(one for one in say("would run", **more) if one.text.startswith(problem))
 
+    families = {table.family for table in Registry(host_generated).tables.values()}
+    assert len(say("would run")) == len(families)
     gemm, blockscaled = of("gemm"), of("blockscaled_gemm")
     assert of("quantize").text.startswith("quantize 64x4096 bf16 -> nvfp4")
     assert gemm.level == doctor.OK
