@@ -9,8 +9,7 @@
 
 #include <cstdint>
 
-#include "tilewright/abi.h"
-#include "tilewright/launch.hpp"
+#include "tilewright/adapter.hpp"
 #include "tilewright/scale_columns/args.h"
 #include "tilewright/sm90/ptx.hpp"
 
@@ -31,11 +30,49 @@ struct Params {
 
 template <bool kPdl_>
 struct Kernel {
+  using Args = tilewright_scale_columns_args;
+  using Params = scale_columns::Params;
   static constexpr bool kPdl = kPdl_;
   static constexpr int kThreads = 256;
+  static constexpr int kSharedBytes = 0;
   static constexpr int kWarps = kThreads / 32;
   static constexpr int kRows = 64, kColumns = 32;  // of a tile
   static constexpr int kWordColumns = 4;           // that a word holds
+
+  static bool can_implement(Args const& args) {
+    bool const sizes = args.m > 0 && args.columns > 0 && args.lines > 0 && args.batch > 0;
+    bool const grouped = args.grouping == TILEWRIGHT_SCALE_GROUPS_NONE ||
+                         (args.group_count > 0 && args.alignment > 0 && args.block > 0 && args.batch == 1);
+    return sizes && grouped && (!along_k(args) || args.packed) && blocks(args) < INT32_MAX;
+  }
+
+  static cudaError_t make_params(Args const& args, Params& params, dim3& grid) {
+    bool const row_major = args.row_major != 0;
+    params = {
+        args.scales,
+        static_cast<uint32_t*>(args.out),
+        args.groups,
+        row_major ? args.ld_scales : 1,
+        row_major ? 1 : args.ld_scales,
+        args.batch_stride_scales,
+        args.ld_out,
+        args.batch_stride_out,
+        args.m,
+        (args.m + 3) / 4 * 4,
+        args.columns,
+        args.lines,
+        static_cast<int>(row_tiles(args)),
+        static_cast<int>(line_tiles(args)),
+        args.group_count,
+        args.grouping,
+        args.alignment,
+        args.block,
+        args.packed != 0,
+        row_major && !along_k(args),
+    };
+    grid = dim3(static_cast<unsigned>(blocks(args)));
+    return cudaSuccess;
+  }
 
   __device__ __forceinline__ void operator()(Params const& params) const {
     __shared__ float tile[kRows][kColumns + 1];
@@ -91,6 +128,16 @@ struct Kernel {
   }
 
  private:
+  static int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
+  static int64_t row_tiles(Args const& args) { return ceil_div(args.m, kRows); }
+  static int64_t line_tiles(Args const& args) {
+    return ceil_div(args.lines, args.packed ? kColumns / kWordColumns : kColumns);
+  }
+  static int64_t blocks(Args const& args) { return row_tiles(args) * line_tiles(args) * args.batch; }
+  static bool along_k(Args const& args) {
+    return args.grouping == TILEWRIGHT_SCALE_GROUPS_K_SIZES || args.grouping == TILEWRIGHT_SCALE_GROUPS_K_ENDS;
+  }
+
   // What a line is made of.
   struct Columns {
     int first, count;
@@ -163,91 +210,6 @@ struct Kernel {
   }
 };
 
-// `Traits` is what a generated file defines: Kernel and the entry point.
-template <class Traits>
-struct Adapter {
-  using Args = tilewright_scale_columns_args;
-  using Kernel = typename Traits::Kernel;
-
-  static int32_t can_implement(void const* opaque) {
-    auto const& args = *static_cast<Args const*>(opaque);
-    bool const sizes = args.m > 0 && args.columns > 0 && args.lines > 0 && args.batch > 0;
-    bool const along_k =
-        args.grouping == TILEWRIGHT_SCALE_GROUPS_K_SIZES || args.grouping == TILEWRIGHT_SCALE_GROUPS_K_ENDS;
-    bool const grouped = args.grouping == TILEWRIGHT_SCALE_GROUPS_NONE ||
-                         (args.group_count > 0 && args.alignment > 0 && args.block > 0 && args.batch == 1);
-    bool const fits = sizes && grouped && (!along_k || args.packed) && blocks(args) < INT32_MAX;
-    return fits ? TILEWRIGHT_OK : TILEWRIGHT_NOT_SUPPORTED;
-  }
-
-  static int64_t workspace_bytes(void const*) { return 0; }
-
-  static int32_t launch(void const* args, void*, void* stream) {
-    return answer(enqueue(*static_cast<Args const*>(args), static_cast<cudaStream_t>(stream)));
-  }
-
-  static constexpr tilewright_kernel descriptor(char const* name) {
-    return {TILEWRIGHT_ABI_VERSION, sizeof(Args), Kernel::kThreads, 0, name, &can_implement, &workspace_bytes, &launch};
-  }
-
- private:
-  static int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
-  static int64_t row_tiles(Args const& args) { return ceil_div(args.m, Kernel::kRows); }
-  static int64_t line_tiles(Args const& args) {
-    return ceil_div(args.lines, args.packed ? Kernel::kColumns / Kernel::kWordColumns : Kernel::kColumns);
-  }
-  static int64_t blocks(Args const& args) { return row_tiles(args) * line_tiles(args) * args.batch; }
-
-  static int32_t enqueue(Args const& args, cudaStream_t stream) {
-    if (can_implement(&args) != TILEWRIGHT_OK) {
-      return TILEWRIGHT_NOT_SUPPORTED;
-    }
-    Context context;
-    if (cudaError_t const error = current_context(context); error != cudaSuccess) {
-      return error;
-    }
-    bool const along_k =
-        args.grouping == TILEWRIGHT_SCALE_GROUPS_K_SIZES || args.grouping == TILEWRIGHT_SCALE_GROUPS_K_ENDS;
-    bool const row_major = args.row_major != 0;
-    Params params{
-        args.scales,
-        static_cast<uint32_t*>(args.out),
-        args.groups,
-        row_major ? args.ld_scales : 1,
-        row_major ? 1 : args.ld_scales,
-        args.batch_stride_scales,
-        args.ld_out,
-        args.batch_stride_out,
-        args.m,
-        (args.m + 3) / 4 * 4,
-        args.columns,
-        args.lines,
-        static_cast<int>(row_tiles(args)),
-        static_cast<int>(line_tiles(args)),
-        args.group_count,
-        args.grouping,
-        args.alignment,
-        args.block,
-        args.packed != 0,
-        row_major && !along_k,
-    };
-    LaunchShape shape{};
-    shape.grid = dim3(static_cast<unsigned>(blocks(args)));
-    shape.block = dim3(Kernel::kThreads);
-    shape.cluster = shape.preferred = dim3(1);
-    shape.pdl = Kernel::kPdl;
-    return tilewright::launch<Traits>(context, Traits::entry(), &params, shape, stream);
-  }
-};
-
 }  // namespace tilewright::scale_columns
 
-#define TILEWRIGHT_SCALE_COLUMNS_KERNEL(NAME)                                                            \
-  extern "C" __global__ void __launch_bounds__(tilewright::NAME::ScaleColumns::Kernel::kThreads)         \
-      NAME(__grid_constant__ tilewright::scale_columns::Params const params) {                           \
-    typename tilewright::NAME::ScaleColumns::Kernel kernel;                                              \
-    kernel(params);                                                                                      \
-  }                                                                                                      \
-  void const* tilewright::NAME::ScaleColumns::entry() { return reinterpret_cast<void const*>(&::NAME); } \
-  extern "C" __attribute__((visibility("default"))) tilewright_kernel const tilewright_##NAME =          \
-      tilewright::scale_columns::Adapter<tilewright::NAME::ScaleColumns>::descriptor(#NAME);
+#define TILEWRIGHT_SCALE_COLUMNS_KERNEL(NAME) TILEWRIGHT_KERNEL(NAME, tilewright::NAME::ScaleColumns)

@@ -5,11 +5,10 @@ And what tuned files say of a kind of problem.
 
 from __future__ import annotations
 
-from tilewright.ops.common.row import SHARED_BYTES, TILE
+from tilewright.ops.common.row import ANY_TARGET, SHARED_BYTES, TILE
 from tilewright.schema import Anything, Boolean, Enum, Integer, Object
 
-# That a spec of the family may name.
-TARGETS = ("sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_110f", "sm_120a", "sm_120f", "sm_121a")
+TARGETS = ANY_TARGET  # that a spec of the family may name
 CONFIG = Object(
     {"tile": TILE, "mma": Enum(("wgmma", "sync")), "warp_rows": Integer(16, 64)}, others=Anything()
 )

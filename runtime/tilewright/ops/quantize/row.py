@@ -5,7 +5,7 @@ And what tuned files say of a kind of problem.
 
 from __future__ import annotations
 
-from tilewright.ops.common.row import ALIGNMENT, SHARED_BYTES
+from tilewright.ops.common.row import ALIGNMENT, ANY_TARGET, SHARED_BYTES
 from tilewright.ops.quantize.problem import (
     DIRECTIONS,
     FORMATS,
@@ -16,17 +16,7 @@ from tilewright.ops.quantize.problem import (
 )
 from tilewright.schema import Anything, Boolean, Enum, Integer, Object, fields
 
-# That a spec of the family may name.
-TARGETS = (
-    "sm_90a",
-    "sm_100a",
-    "sm_100f",
-    "sm_103a",
-    "sm_110f",
-    "sm_120a",
-    "sm_120f",
-    "sm_121a",
-)
+TARGETS = ANY_TARGET  # that a spec of the family may name
 CONFIG = Object(
     {
         "format": Enum(FORMATS),

@@ -5,20 +5,11 @@ And what tuned files say of a kind of problem.
 
 from __future__ import annotations
 
+from tilewright.ops.common.row import ANY_TARGET
 from tilewright.ops.scale_columns.problem import LAYOUTS
 from tilewright.schema import Anything, Enum, Integer, Object
 
-# That a spec of the family may name.
-TARGETS = (
-    "sm_90a",
-    "sm_100a",
-    "sm_100f",
-    "sm_103a",
-    "sm_110f",
-    "sm_120a",
-    "sm_120f",
-    "sm_121a",
-)
+TARGETS = ANY_TARGET  # that a spec of the family may name
 CONFIG = Object({}, others=Anything())
 FACTS = Object({"threads": Integer(32, 1024)}, others=Anything())
 KIND = Object(optional={"layout": Enum(LAYOUTS)})
