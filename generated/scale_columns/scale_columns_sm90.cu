@@ -9,7 +9,9 @@
 namespace tilewright::scale_columns_sm90 {
 
 struct ScaleColumns {
-  using Kernel = tilewright::scale_columns::Kernel<true>;
+  static constexpr bool kPdl = true;
+
+  using Kernel = tilewright::scale_columns::Kernel<kPdl>;
   static void const* entry();
 };
 

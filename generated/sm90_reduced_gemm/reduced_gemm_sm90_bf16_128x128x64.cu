@@ -12,7 +12,9 @@
 namespace tilewright::reduced_gemm_sm90_bf16_128x128x64 {
 
 struct Reduced {
-  using Kernel = tilewright::reduced_gemm::Kernel<sm90::Bf16, 128, 128, 7, true>;
+  static constexpr bool kPdl = true;
+
+  using Kernel = tilewright::reduced_gemm::Kernel<sm90::Bf16, 128, 128, 7, kPdl>;
   static void const* entry();
   static void const* combining_entry();
 };

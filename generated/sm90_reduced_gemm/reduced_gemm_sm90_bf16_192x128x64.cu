@@ -12,7 +12,9 @@
 namespace tilewright::reduced_gemm_sm90_bf16_192x128x64 {
 
 struct Reduced {
-  using Kernel = tilewright::reduced_gemm::Kernel<sm90::Bf16, 192, 128, 5, true>;
+  static constexpr bool kPdl = true;
+
+  using Kernel = tilewright::reduced_gemm::Kernel<sm90::Bf16, 192, 128, 5, kPdl>;
   static void const* entry();
   static void const* combining_entry();
 };

@@ -12,7 +12,9 @@
 namespace tilewright::reduced_gemm_sm90_f16_128x192x64 {
 
 struct Reduced {
-  using Kernel = tilewright::reduced_gemm::Kernel<sm90::F16, 128, 192, 5, true>;
+  static constexpr bool kPdl = true;
+
+  using Kernel = tilewright::reduced_gemm::Kernel<sm90::F16, 128, 192, 5, kPdl>;
   static void const* entry();
   static void const* combining_entry();
 };

@@ -12,7 +12,9 @@
 namespace tilewright::reduced_gemm_sm90_f16_256x128x64 {
 
 struct Reduced {
-  using Kernel = tilewright::reduced_gemm::Kernel<sm90::F16, 256, 128, 4, true>;
+  static constexpr bool kPdl = true;
+
+  using Kernel = tilewright::reduced_gemm::Kernel<sm90::F16, 256, 128, 4, kPdl>;
   static void const* entry();
   static void const* combining_entry();
 };
