@@ -137,13 +137,13 @@ def variables(config: GemmConfig) -> dict[str, str]:
         "formula": formula(config),
         "operands": _operands_text(config),
         "schedule": with_launch(schedule_text(config), config),
-        "stages": stages,
         "shared_memory": total,
-        "swap_ab": config.swap_ab,
         "pdl": config.pdl,
     }
     in_clusters = f" in clusters of {config.cluster}" if cutlass(config) else ""
     common["memory"] = f"{config.tile}{in_clusters}, {stages} stages, {total:,} bytes of shared memory"
+    if not stream(config):  # of a stream kernel both are always the same
+        common |= {"swap_ab": config.swap_ab, "stages": stages}
     own_variables = {"lean": _lean_variables, "stream": _stream_variables, "cutlass": _cutlass_variables}
     return spelt(common | own_variables[config.mainloop](config))
 
