@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
@@ -26,6 +27,9 @@ class Forked:
             os.close(writes)
             return
         code = 70  # of a mistake in here
+        # As in a shell's foreground: a background job, or one under nohup, is started with these ignored.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
         try:
             with open(writes, "w", buffering=1) as out, redirect_stdout(out), redirect_stderr(out):  # noqa: PTH123
                 sys.addaudithook(_at(folder, step, fault))
