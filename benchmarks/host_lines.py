@@ -3,6 +3,7 @@
     python benchmarks/host_lines.py [REVISION]
 
 Python of a family: its op's package and the generator's. C++: what binds its kernels and its argument struct.
+What calls the ops of several families has a row of its own (`contractions`: `tilewright.einsum`).
 Files that are written from a declaration do not count. The core is what no family owns: `interface/`,
 `ops/common/`, what the generator's families share, and the common bindings. Cost models have a
 column of their own.
@@ -25,6 +26,7 @@ _FAMILY = re.compile(
     r"|generator/tilewright_generator/families/(?P<generator>\w+)/\w+\.py"
     r"|runtime/include/tilewright/(?P<cpp>\w+)/(binding\.hpp|args\.h)"
 )
+_BETWEEN = re.compile(r"runtime/tilewright/(?P<ops>contractions)\.py")
 _CORE = re.compile(
     r"runtime/tilewright/(?P<ops>interface/\w+|ops/common/\w+|ops/\w+)\.py"
     r"|generator/tilewright_generator/families/(?P<generator>\w+)\.py"
@@ -39,7 +41,7 @@ def files(revision: str) -> Iterator[tuple[str, str]]:
     folders = ["runtime/tilewright", "runtime/include/tilewright", "generator/tilewright_generator"]
     listing = ["ls-tree", "-r", "--name-only", revision] if revision else ["ls-files"]
     for name in _git(*listing, "--", *folders).split():
-        if _FAMILY.fullmatch(name) or _CORE.fullmatch(name):
+        if any(kind.fullmatch(name) for kind in (_FAMILY, _BETWEEN, _CORE)):
             if revision:
                 yield name, _git("show", f"{revision}:{name}")
             elif (ROOT / name).exists():
@@ -57,11 +59,10 @@ def count(revision: str = "") -> dict[str, Counter[str]]:
     found: dict[str, Counter[str]] = {}
     for name, text in files(revision):
         match = _CORE.fullmatch(name)
-        of_family = None if match else _FAMILY.fullmatch(name)
-        groups = (match or of_family).groupdict()  # type: ignore[union-attr]
-        column = next(one for one in ("generator", "cpp", "ops") if groups[one])
+        groups = (match or _FAMILY.fullmatch(name) or _BETWEEN.fullmatch(name)).groupdict()  # type: ignore[union-attr]
+        column = next(one for one in ("generator", "cpp", "ops") if groups.get(one))
         family = "core" if match else groups[column]
-        if not match and groups["cost"]:
+        if groups.get("cost"):
             column = "cost"
         written = _WRITTEN in "".join(text.splitlines(keepends=True)[:3])
         found.setdefault(family, Counter())[column] += 0 if written else text.count("\n")

@@ -146,6 +146,7 @@ OWN = re.compile(
     rf"(generator/tilewright_generator/families|runtime/tilewright/ops)/({'|'.join(ops.names())})/"
     r"|runtime/include/tilewright/"  # device code; CUTLASS has a namespace of such a name, too
     r"|runtime/tilewright/__init__\.py:"  # the public ops
+    r"|runtime/tilewright/contractions\.py:"  # a function that calls the ops of two families
     r"|runtime/tilewright/reference/"  # the reference has functions of its own, one of such a name
 )
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tilewright import row_shuffle as row_shuffle
     from tilewright import scale_factors as scale_factors
     from tilewright.context import Context as Context
+    from tilewright.contractions import einsum as einsum
     from tilewright.device import DeviceProperties as DeviceProperties
     from tilewright.errors import TilewrightError as TilewrightError
     from tilewright.listing import kernels as kernels
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from tilewright.ops.blockscaled_gemm.op import mm_mxfp8 as mm_mxfp8
     from tilewright.ops.blockscaled_gemm.op import mm_mxfp8_mxfp4 as mm_mxfp8_mxfp4
     from tilewright.ops.blockscaled_gemm.op import mm_nvfp4 as mm_nvfp4
-    from tilewright.ops.gemm.einsum import einsum as einsum
     from tilewright.ops.gemm.op import gemm as gemm
     from tilewright.ops.grouped_gemm.op import grouped_gemm_contiguous as grouped_gemm_contiguous
     from tilewright.ops.grouped_gemm.op import grouped_gemm_k as grouped_gemm_k
@@ -70,7 +70,7 @@ _HOMES = {
     "DeviceProperties": "tilewright.device",
     "Registry": "tilewright.registry",
     "TilewrightError": "tilewright.errors",
-    "einsum": "tilewright.ops.gemm.einsum",
+    "einsum": "tilewright.contractions",
     "kernels": "tilewright.listing",
     "plan": "tilewright.prepared",
     "tune": "tilewright.tuning.session",

@@ -9,8 +9,8 @@ import torch
 
 import tilewright
 from tilewright.context import Context
+from tilewright.contractions import contraction
 from tilewright.errors import ArgumentError
-from tilewright.ops.gemm.einsum import contraction
 
 EXTENTS = {"b": 6, "h": 3, "r": 16, "d": 8, "m": 24, "n": 40, "k": 16, "g": 2}
 
