@@ -31,7 +31,7 @@ def verdicts(family: Family, candidate: Any, *, first: bool = False) -> list[Ver
     try:
         for rule in family.rules:
             name = rule.name
-            reason = rule.check(candidate)
+            reason = rule(candidate)
             if reason is not None:
                 found.append(Verdict(name, reason, rule.limit.whose))
                 if first:

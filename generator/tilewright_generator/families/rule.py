@@ -7,7 +7,8 @@ A rule is a function of a configuration that answers None, or the reason with it
     def stream_k_schedule(config: GemmConfig) -> str | None:
         \"""Stream-K needs the cooperative schedule.\"""
 
-The docstring is what it demands, the comment above it what that rests on.
+The docstring is what it demands, the comment above it what that rests on. With `of` it is asked of some
+kernels alone: those with a mainloop of ours, of one architecture.
 """
 
 from __future__ import annotations
@@ -50,10 +51,12 @@ class Rule:
     a group gives itself."""
     compiles: str
     """Why what it rejects is refused although it compiles; empty where it does not compile."""
+    of: Callable[[Any], bool]
+    """Whether it is about a configuration at all."""
 
     def __call__(self, config: Any) -> str | None:
         """Ask it."""
-        return self.check(config)
+        return self.check(config) if self.of(config) else None
 
     @property
     def statement(self) -> str:
@@ -73,10 +76,16 @@ def of_module(name: str) -> tuple[Rule, ...]:
     return tuple(one for one in values if isinstance(one, Rule) and one.check.__module__ == name)
 
 
-def rule(limit: Limit, fields: str, compiles: str = "") -> Callable[[Callable[[Config], str | None]], Rule]:
+def _all(config: Any) -> bool:
+    return True
+
+
+def rule(
+    limit: Limit, fields: str, compiles: str = "", *, of: Callable[[Any], bool] = _all
+) -> Callable[[Callable[[Config], str | None]], Rule]:
     """Makes a rule of a function; `fields` are names with spaces between."""
 
     def made(check: Callable[[Config], str | None]) -> Rule:
-        return Rule(check.__name__, check, limit, tuple(fields.split()), compiles)
+        return Rule(check.__name__, check, limit, tuple(fields.split()), compiles, of)
 
     return made

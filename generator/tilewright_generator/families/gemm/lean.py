@@ -70,12 +70,10 @@ def facts(config: GemmConfig) -> dict[str, Any]:
 
 
 # sm90/elements.hpp has operands of 16 and 8 bits; CUTLASS's kernels take the others.
-@rule(OURS, "a")
+@rule(OURS, "a", of=lean)
 def lean_operands(config: GemmConfig) -> str | None:
     """A lean kernel multiplies 16-bit or FP8 operands."""
-    if lean(config) and config.a in ("tf32", "s8"):
-        return f"the lean mainloop has no {config.a} operands"
-    return None
+    return f"the lean mainloop has no {config.a} operands" if config.a in ("tf32", "s8") else None
 
 
 # gemm/lean.hpp: both are arguments of a launch.
@@ -83,11 +81,10 @@ def lean_operands(config: GemmConfig) -> str | None:
     OURS,
     "cluster scheduler",
     compiles="the kernel would be the same: a tactic gives its cluster and splits",
+    of=lean,
 )
 def lean_cluster(config: GemmConfig) -> str | None:
     """A lean kernel's cluster is dynamic, and it splits k over a cluster, without stream-K."""
-    if not lean(config):
-        return None
     if config.cluster != "dynamic":
         return f"clusters of lean kernels are a run-time argument: cluster is dynamic, not {config.cluster}"
     if config.scheduler == "stream_k":
@@ -98,12 +95,10 @@ def lean_cluster(config: GemmConfig) -> str | None:
 # gemm/lean_kernel.hpp: where 64 rows do not divide into two, the warpgroups of a cooperative kernel halve the
 # columns. sm90/epilogue.hpp: rows of 32 and 64 bytes are swizzled. sm90/wgmma.hpp: boxes have 128 bytes of
 # rows.
-@rule(OURS, "tile schedule d layout")
+@rule(OURS, "tile schedule d layout", of=lean)
 def lean_columns(config: GemmConfig) -> str | None:
     """Each warpgroup of a lean kernel has a multiple of 8 columns: of 32 where it stores FP8 with n along
     them, of 64 where the operand whose rows they are does not have k contiguous."""
-    if not lean(config):
-        return None
     m, n, _ = config.tile
     if config.schedule == "cooperative" and m == 192 and n % 16:
         return f"two warpgroups divide the columns of a tile of 192 rows: N is a multiple of 16, not {n}"
@@ -119,11 +114,9 @@ def lean_columns(config: GemmConfig) -> str | None:
 
 
 # sm90/pipeline.hpp: an operand's stage is one box of 128 bytes a row, or two.
-@rule(OURS, "tile a", compiles="a stage is made of boxes of 128 bytes, one or two")
+@rule(OURS, "tile a", compiles="a stage is made of boxes of 128 bytes, one or two", of=lean)
 def lean_depth(config: GemmConfig) -> str | None:
     """A lean tile's K is 128 or 256 bytes: one or two boxes."""
-    if not lean(config):
-        return None
     size = config.tile.k * bits(config.a) // 8
     if size not in (BOX_BYTES, 2 * BOX_BYTES):
         return f"tile K {config.tile.k} of {config.a} is {size} bytes, not {BOX_BYTES} or {2 * BOX_BYTES}"
@@ -131,11 +124,9 @@ def lean_depth(config: GemmConfig) -> str | None:
 
 
 # sm90/epilogue.hpp: a row of a piece is an odd number of 16-byte units, or 2, 4 or 8 of them.
-@rule(OURS, "tile schedule", compiles="rows of 16 bytes would be stored slowly")
+@rule(OURS, "tile schedule", compiles="rows of 16 bytes would be stored slowly", of=lean)
 def lean_pieces(config: GemmConfig) -> str | None:
     """What a warpgroup of a lean kernel stores divides into pieces of at least 16 columns."""
-    if not lean(config):
-        return None
     columns = warpgroups(config).columns
     if columns > 16 and piece_columns(columns, config.swap_ab) == 8:
         return f"{columns} columns of a warpgroup divide only into pieces of 8"
@@ -143,11 +134,9 @@ def lean_pieces(config: GemmConfig) -> str | None:
 
 
 # setmaxnreg gives a consumer thread 232 registers; FP8 sums that are promoted are held twice.
-@rule(OURS, "tile fast_accum schedule", compiles="the compiler would spill")
+@rule(OURS, "tile fast_accum schedule", compiles="the compiler would spill", of=lean)
 def lean_registers(config: GemmConfig) -> str | None:
     """The accumulators of a lean kernel fit the registers of its threads."""
-    if not lean(config):
-        return None
     _, rows, columns = warpgroups(config)
     twice = bits(config.a) == 8 and not config.fast_accum
     accumulators = rows * columns // 2 * (2 if twice else 1)
@@ -158,11 +147,9 @@ def lean_registers(config: GemmConfig) -> str | None:
 
 
 # sm90/pipeline.hpp: the ring needs two stages; and the hardware's limit.
-@rule(HARDWARE, "stages tile")
+@rule(HARDWARE, "stages tile", of=lean)
 def lean_memory(config: GemmConfig) -> str | None:
     """At least two stages of a lean kernel, and what it stores from, fit into shared memory."""
-    if not lean(config):
-        return None
     stages, total = memory(config)
     if total > SHARED_MEMORY or stages < 2:
         return f"shared memory {total} B > {SHARED_MEMORY} B of sm_90, with {max(stages, 2)} stages"
@@ -170,11 +157,9 @@ def lean_memory(config: GemmConfig) -> str | None:
 
 
 # gemm/lean_kernel.hpp: bias is a run-time argument; C, and D of F32, go through the stages' memory.
-@rule(OURS, "bias c d tile", compiles="the kernel would not do what its table says")
+@rule(OURS, "bias c d tile", compiles="the kernel would not do what its table says", of=lean)
 def lean_epilogue(config: GemmConfig) -> str | None:
     """A lean kernel takes a bias, and a C unless its sums do not fit into its stages or it is pingpong."""
-    if not lean(config):
-        return None
     if not config.bias:
         return "lean kernels add a bias where a call gives one: bias is true"
     if lean_depth(config) or lean_registers(config) or lean_memory(config):

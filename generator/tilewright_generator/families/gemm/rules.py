@@ -64,12 +64,10 @@ def operand_layout(config: GemmConfig) -> str | None:
 
 
 # cute/arch/mma_sm90_gmma.hpp: instructions are 64 rows high and a multiple of 8 columns wide.
-@rule(HARDWARE, "tile a")
+@rule(HARDWARE, "tile a", of=lambda config: not stream(config))  # whose tile `stream_operands` knows
 def instruction_shape(config: GemmConfig) -> str | None:
     """The tile is made of whole wgmma instructions: M of 64, N of 8 (s8: of 16 above 32)."""
     m, n, _ = config.tile
-    if stream(config):
-        return None  # `stream_operands`'
     if m % 64:
         return f"tile M {m} is not a multiple of 64"
     if n % 8:
@@ -92,12 +90,10 @@ def tile_size(config: GemmConfig) -> str | None:
 
 # CuTe cannot slice the stages of B: "Stride Divisibility Condition", "Shape Divisibility Condition" in
 # cute/layout.hpp, from the mainloop's tensor map. The hardware's instructions have these N.
-@rule(release("4.2"), "tile stages")
+@rule(release("4.2"), "tile stages", of=cutlass)
 def odd_columns(config: GemmConfig) -> str | None:
     """Tile N is a multiple of 16, or 8 with an even number of stages."""
     n, stages = config.tile.n, config.stages
-    if not cutlass(config):
-        return None
     if n > 8 and n % 16 == 8:
         return f"tile N {n} is an odd multiple of 8 above 8; N may be {n - 8} or {n + 8}"
     if n == 8 and stages != "auto" and stages % 2:
@@ -108,22 +104,25 @@ def odd_columns(config: GemmConfig) -> str | None:
 # One instruction's k is 32 bytes; a row of a swizzled stage is 32 to 256 bytes here (TMA boxes are
 # at most 256 elements, and a deeper stage only leaves fewer of them).
 @rule(
-    OURS, "tile a", compiles="stages of other widths are swizzled in narrower lines, deeper ones are too few"
+    OURS,
+    "tile a",
+    compiles="stages of other widths are swizzled in narrower lines, deeper ones are too few",
+    of=cutlass,
 )
 def tile_depth(config: GemmConfig) -> str | None:
     """Tile K is a power-of-two number of bytes from 32 to 256."""
     size = config.tile.k * bits(config.a) // 8
-    if cutlass(config) and size not in (32, 64, 128, 256):
+    if size not in (32, 64, 128, 256):
         return f"tile K {config.tile.k} of {config.a} is {size} bytes, not 32, 64, 128 or 256"
     return None
 
 
 # sm90_gemm_tma_warpspecialized_cooperative.hpp: "Cooperative kernel requires Tile Size to be greater
 # than or equal to 128 along the M-dimension", and its epilogue tile of 128 rows must divide M.
-@rule(release("4.2"), "tile schedule")
+@rule(release("4.2"), "tile schedule", of=cutlass)
 def cooperative_rows(config: GemmConfig) -> str | None:
     """A cooperative tile gives each of its two warpgroups whole instructions: M is 128 or 256."""
-    if cutlass(config) and config.schedule == "cooperative" and config.tile.m % 128:
+    if config.schedule == "cooperative" and config.tile.m % 128:
         return f"cooperative needs tile M to be a multiple of 128, {config.tile.m} is not"
     return None
 
@@ -131,11 +130,9 @@ def cooperative_rows(config: GemmConfig) -> str | None:
 # A thread has at most 240 registers (setmaxnreg in the kernels' HeavyRegisterPressure branch); above
 # 192 accumulators too few are left for addresses and the epilogue, and the compiler spills.
 # FP8 without fast accumulation keeps a second set, which it promotes into (sm90_mma_..._fp8.hpp).
-@rule(OURS, "tile schedule fast_accum a", compiles="accumulators would be kept in local memory")
+@rule(OURS, "tile schedule fast_accum a", compiles="accumulators would be kept in local memory", of=cutlass)
 def accumulator_registers(config: GemmConfig) -> str | None:
     """The accumulators fit the register file: at most 192 a thread."""
-    if not cutlass(config):
-        return None
     threads = 256 if config.schedule == "cooperative" else 128
     per_thread = config.tile.m * config.tile.n // threads
     sets = 2 if bits(config.a) == 8 and config.a != "s8" and not config.fast_accum else 1
@@ -204,16 +201,11 @@ def fast_accumulation(config: GemmConfig) -> str | None:
 
 
 # sm90_mma_tma_gmma_ss_warpspecialized_fp8.hpp, can_implement: sums are promoted every 4 instructions,
-# which must be whole mainloop iterations; a deeper tile would be promoted less often.
-@rule(release("4.2"), "tile fast_accum a", compiles="its can_implement refuses every problem")
+# which must be whole mainloop iterations; a deeper tile would be promoted less often. Ours promote every box.
+@rule(release("4.2"), "tile fast_accum a", compiles="its can_implement refuses every problem", of=cutlass)
 def promoted_depth(config: GemmConfig) -> str | None:
     """Without fast accumulation an FP8 tile is at most 128 deep: the distance between promotions."""
-    if (
-        config.a in ("e4m3", "e5m2")
-        and not config.fast_accum
-        and cutlass(config)  # ours promote every box
-        and config.tile.k > 128
-    ):
+    if config.a in ("e4m3", "e5m2") and not config.fast_accum and config.tile.k > 128:
         return f"FP8 without fast_accum is promoted every 128 of k, tile K {config.tile.k} is deeper"
     return None
 
@@ -228,11 +220,11 @@ def integer_epilogue(config: GemmConfig) -> str | None:
 
 
 # sm90_mma_*.hpp: "Specialization requires Stages set to value 2 or more"; and the hardware's limit.
-@rule(HARDWARE, "stages tile d c a")
+@rule(HARDWARE, "stages tile d c a", of=cutlass)
 def shared_memory(config: GemmConfig) -> str | None:
     """At least two stages, and the epilogue's buffers, fit into shared memory."""
-    if not cutlass(config) or tile_depth(config) or instruction_shape(config):
-        return None  # `lean_memory`'s, or their reasons say it better
+    if tile_depth(config) or instruction_shape(config):
+        return None  # their reasons say it better
     stages, total = memory(config)
     if total > SHARED_MEMORY[90]:  # that of two stages, where fewer fit
         return (

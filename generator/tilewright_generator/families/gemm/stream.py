@@ -18,11 +18,9 @@ def steps(config: GemmConfig) -> int:
 
 
 # gemm/stream_kernel.hpp: mma.sync.m16n8, of which B is the operand of 16 rows; a lane loads 16 bytes of two.
-@rule(OURS, "a layout tile")
+@rule(OURS, "a layout tile", of=stream)
 def stream_operands(config: GemmConfig) -> str | None:
     """A stream kernel multiplies 16-bit or FP8 operands with k contiguous, 16x8 and 128 or 256 bytes of k."""
-    if not stream(config):
-        return None
     if config.a in ("tf32", "s8") or config.layout != "tn":
         given = f"{config.a} in layout {config.layout}"
         return f"the stream mainloop takes operands of 16 bits and FP8 in layout tn, not {given}"
@@ -39,11 +37,10 @@ def stream_operands(config: GemmConfig) -> str | None:
     OURS,
     "swap_ab schedule scheduler cluster fast_accum bias c stages",
     compiles="the kernel would be the same under another name",
+    of=stream,
 )
 def stream_schedule(config: GemmConfig) -> str | None:
     """A stream kernel is swapped, cooperative, without clusters and exact; it takes a bias and a C."""
-    if not stream(config):
-        return None
     wanted = {
         "swap_ab": True,
         "schedule": "cooperative",

@@ -23,11 +23,9 @@ def e4m3_input(config: QuantizeConfig) -> str | None:
 
 
 # tma.hpp copies rows of x; the other kernels have work of their own between loading and quantising.
-@rule(OURS, "variant direction fusion format")
+@rule(OURS, "variant direction fusion format", of=lambda config: config.variant == "tma")
 def tma_source(config: QuantizeConfig) -> str | None:
     """The tma variant quantises x as it is, with a scale to a row's block."""
-    if config.variant != "tma":
-        return None
     if config.direction == "dequantize" or config.fusion != "none":
         what = config.direction if config.direction == "dequantize" else config.fusion
         return f"{what} has the vector variant alone"
@@ -48,10 +46,10 @@ def stages_of_variant(config: QuantizeConfig) -> str | None:
 
 
 # tma.hpp: each of the producer's 32 lanes copies a row, four to a warp.
-@rule(OURS, "threads")
+@rule(OURS, "threads", of=lambda config: config.variant == "tma")
 def tma_threads(config: QuantizeConfig) -> str | None:
     """The tma variant has a multiple of 256 threads that quantise, at most 768."""
-    if config.variant == "tma" and (config.threads % 256 or config.threads > 768):
+    if config.threads % 256 or config.threads > 768:
         return f"threads of the tma variant are 256, 512 or 768, not {config.threads}"
     return None
 
@@ -70,11 +68,9 @@ def threads_of_block(config: QuantizeConfig) -> str | None:
 
 
 # A fused kernel holds two loads, or rows and weights; square.hpp reduces over the thread block.
-@rule(OURS, "fusion direction x format")
+@rule(OURS, "fusion direction x format", of=lambda config: config.fusion != "none")
 def fused_formats(config: QuantizeConfig) -> str | None:
     """A fusion goes with quantising BF16 or FP16 to scales of one row's block."""
-    if config.fusion == "none":
-        return None
     if config.direction == "dequantize":
         return f"nothing comes before dequantising, {config.fusion} neither"
     if config.x not in ("bf16", "f16"):
@@ -85,11 +81,9 @@ def fused_formats(config: QuantizeConfig) -> str | None:
 
 
 # formats.hpp: only NVFP4's scales are divided. The other ops have no `fast` to ask for such a kernel.
-@rule(OURS, "arithmetic direction format")
+@rule(OURS, "arithmetic direction format", of=lambda config: config.arithmetic == "fast")
 def fast_arithmetic(config: QuantizeConfig) -> str | None:
     """Fast arithmetic is for quantising to NVFP4: nothing else divides often enough."""
-    if config.arithmetic == "exact":
-        return None
     if config.direction == "dequantize" or config.format != "nvfp4":
         return f"{config.direction} of {config.format} has no fast arithmetic"
     return None
