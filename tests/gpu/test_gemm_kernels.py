@@ -238,7 +238,7 @@ def test_other_types_of_c_and_bias(kernel: KernelRecord) -> None:
 def test_amax_is_raised_and_nan_stays(kernel: KernelRecord) -> None:
     if kernel.config["d"] not in FP8:
         pytest.skip("its results are not scaled")
-    for tactic in cutting(kernel):
+    for tactic in cutting(kernel, 512):
         case = case_of(kernel, (200, 272, 512), full=True, tactic=tactic)
         case.arguments["amax"].fill_(1e6)
         case.run()

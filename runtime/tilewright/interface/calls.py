@@ -206,9 +206,8 @@ def _key(op: Op) -> Iterator[str]:
 
 def _lies(name: str, operand: Operand) -> Iterator[str]:
     yield from (f"type({name})", f"{name}.dtype")
-    if isinstance(operand, ScaleColumns) or not isinstance(
-        operand, Packed
-    ):  # of what is packed the launcher looks at the number of elements
+    # Of what is packed the launcher looks at the number of elements.
+    if not isinstance(operand, Packed) or isinstance(operand, ScaleColumns) or operand.measured:
         yield from (f"{name}.shape", f"{name}.stride()")
 
 

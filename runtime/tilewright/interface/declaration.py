@@ -114,6 +114,8 @@ class Packed(Operand):
     """Of a problem, where its extents are not the problem's: any shape with as many elements will do."""
     of: str = ""
     """The matrix whose batch it has: that of a `single` one may be one for all."""
+    measured: bool = False
+    """Whether the problem takes an extent from it that no matrix has: a plan's key then has its shape."""
 
     def has_shape(self, problem: Any) -> bool:
         """Whether it has its shape, and no other of as many elements."""

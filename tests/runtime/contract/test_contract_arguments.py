@@ -3,6 +3,7 @@ comes in a warm call as in the first."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -55,6 +56,17 @@ def test_results_go_where_the_call_says(case: Case) -> None:
     for index, name in enumerate(case.op.written[: len(found)]):
         if name in values:
             assert found[index] is values[name]
+
+
+def test_more_elements_are_another_call_or_refused(case: Case) -> None:
+    """Where an operand alone says an extent, a warm call of another must not be taken for the first one's."""
+    prepare(case, remembered=True)
+    case.op.function(**case.make_all())
+    for name, tensor in case.tensors.items():
+        if name not in case.op.written and tensor.ndim:
+            longer = torch.cat([raw(tensor), raw(tensor)]).view(tensor.dtype)
+            with contextlib.suppress(ArgumentError, NoKernelError):
+                case.op.function(**(case.make_all() | {name: longer}))
 
 
 @remembered

@@ -86,7 +86,7 @@ typedef enum tilewright_grouping {
         ),
         Packed(
             "group_k", "[groups]: k of each, multiples of 128; or null",
-            extents=("groups",), type="s32", alignment=4,
+            extents=("groups",), type="s32", alignment=4, measured=True,
         ),
     ),
     codes=(

@@ -41,7 +41,7 @@ block of a paged one begins: a sequence (with indices: a token), and a split of 
         Packed("ends", "[queries]: of ragged", extents=("queries",), type="s32", alignment=4),
         Packed(
             "lengths", "of each context: [queries], or of the last query of each sequence",
-            shape=lambda problem: (problem.lengths,), type="s32", alignment=4,
+            shape=lambda problem: (problem.lengths,), type="s32", alignment=4, measured=True,
         ),
         Matrix(
             "block_table", "[sequences, pages of one]: where each page lies in the cache",
@@ -49,7 +49,7 @@ block of a paged one begins: a sequence (with indices: a token), and a split of 
         ),
         Packed(
             "schedule", "[blocks + 1, 2]: of pages",
-            shape=lambda problem: (2 * (problem.blocks + 1),), type="s32", alignment=8,
+            shape=lambda problem: (2 * (problem.blocks + 1),), type="s32", alignment=8, measured=True,
         ),
         Packed(
             "indices", "[queries]: of which sequence each is; or null",
