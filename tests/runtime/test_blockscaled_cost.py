@@ -27,8 +27,7 @@ from tilewright.device import (
     THOR,
     DeviceProperties,
 )
-from tilewright.ops.blockscaled_gemm import cost_hopper
-from tilewright.ops.blockscaled_gemm.cost import estimate
+from tilewright.ops.blockscaled_gemm.cost_hopper import Hopper
 from tilewright.ops.blockscaled_gemm.cost_tcgen05 import is_ultra
 from tilewright.ops.blockscaled_gemm.family import FAMILY
 from tilewright.ops.blockscaled_gemm.problem import Alignment, Problem
@@ -301,7 +300,7 @@ def test_weights_that_are_read_once_split_over_clusters_on_hopper(committed: Reg
 
 def test_resident_thread_blocks_on_hopper(committed: Registry) -> None:
     """As the kernels' launch bounds (tilewright/blockscaled_gemm/sm90/config.hpp)."""
-    found = {tuple(one.config["tile"]): cost_hopper.resident(one) for one in hopper_nvfp4(committed)}
+    found = {tuple(one.config["tile"]): Hopper.resident(one) for one in hopper_nvfp4(committed)}
     assert found[256, 128, 128] == 1
     assert found[128, 32, 256] == 2
     assert 3 <= found[64, 8, 256] <= 4
@@ -315,7 +314,9 @@ def hopper_nvfp4(registry: Registry) -> list[KernelRecord]:
 def test_an_estimate_of_one_tactic(committed: Registry) -> None:
     problem = Problem(512, 4096, 7168)
     for candidate in ranked(committed, B300, problem)[::40]:
-        assert estimate(candidate.tactic, candidate.record, problem, B300) == candidate.estimate
+        weigh = FAMILY.model(candidate.record, problem, B300)
+        assert weigh is not None
+        assert weigh(candidate.tactic) == candidate.estimate
 
 
 def test_a_cluster_of_tiles_that_do_not_exist_costs(committed: Registry) -> None:
@@ -326,9 +327,10 @@ def test_a_cluster_of_tiles_that_do_not_exist_costs(committed: Registry) -> None
         if one.name.endswith("nvfp4_nvfp4_bf16_128x128x256_dyn_2sm")
     )
     problem = Problem(128, 65536, 4096)
+    weigh = FAMILY.model(record, problem, B200)
+    assert weigh is not None
     low, high = (
-        estimate(Tactic(record.name, cluster=cluster, fallback="2x1"), record, problem, B200).seconds
-        for cluster in ("2x2", "4x2")
+        weigh(Tactic(record.name, cluster=cluster, fallback="2x1")).seconds for cluster in ("2x2", "4x2")
     )
     assert high > 1.5 * low
 

@@ -14,7 +14,8 @@ import tilewright
 from tilewright import reference, scale_factors
 from tilewright.context import Context
 from tilewright.errors import ArgumentError, NoKernelError, NotBuiltError, WrongResultError
-from tilewright.ops.blockscaled_gemm import cost_tcgen05, measuring
+from tilewright.ops.blockscaled_gemm import measuring
+from tilewright.ops.blockscaled_gemm.cost_tcgen05 import Tcgen05
 from tilewright.ops.blockscaled_gemm.problem import Problem
 from tilewright.ops.common.formats import as_bytes
 
@@ -259,7 +260,7 @@ def test_a_d_that_the_ultra_kernels_cannot_write(
 
     out = torch.zeros(256, 256).bfloat16()
     monkeypatch.setattr(tilewright.ops.common.selection, "BUILT_WITHIN", 0.0)
-    monkeypatch.setattr(cost_tcgen05, "ULTRA_SECONDS", -2e-6)  # else no ultra kernel is worth so little work
+    monkeypatch.setattr(Tcgen05, "ULTRA_SECONDS", -2e-6)  # else no ultra kernel is worth so little work
     assert ULTRA in kernel(out)
     # The same plan's next call finds an address of 16 bytes.
     close(tilewright.mm_nvfp4(*call, out=shifted(out, 16)), exact)

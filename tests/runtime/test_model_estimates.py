@@ -5,16 +5,17 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator
 from math import isclose
-from types import ModuleType
 from typing import Any
 
 import model_estimates
 import pytest
 from model_estimates import Estimate
 
-MODULES = (
-    "gemm.cost", "blockscaled_gemm.cost_hopper", "blockscaled_gemm.cost_sm120",
-    "blockscaled_gemm.cost_tcgen05", "blockscaled_gemm.cost_work", "quantize.cost", "hc_prenorm.cost",
+# Modules, or classes of such, whose numbers are in capitals.
+MODELS = (
+    "gemm.cost:Cutlass", "blockscaled_gemm.cost_hopper:Hopper", "blockscaled_gemm.cost_sm120:Sm120",
+    "blockscaled_gemm.cost_tcgen05:Tcgen05", "blockscaled_gemm.cost_work:Blockscaled", "common.persistent",
+    "common.persistent:PersistentModel", "quantize.cost", "hc_prenorm.cost",
 )  # fmt: skip
 # What no estimate of a kernel that is committed hangs on, and why.
 SILENT = {("quantize.cost", "BLOCK_SHARED_BYTES"): "threads, not memory, say how many blocks an SM holds"}
@@ -37,20 +38,24 @@ def test_estimates_are_those_that_were_written_down(family: str) -> None:
     assert not changed, f"{len(changed)} differ, the first: {changed[0]}"
 
 
-def module_of(name: str) -> ModuleType:
-    return importlib.import_module(f"tilewright.ops.{name}")
+def holder_of(name: str) -> Any:
+    module, _, model = name.partition(":")
+    found = importlib.import_module(f"tilewright.ops.{module}")
+    return getattr(found, model) if model else found
 
 
 def constants() -> Iterator[Any]:
-    """Of each model its numbers, and those of its tables: module, name, and key of a table."""
-    for where in MODULES:
-        facts = vars(module_of(f"{where.partition('.')[0]}.problem"))  # of types, which a model imports
-        for name, value in vars(module_of(where)).items():
+    """Of each model its numbers, and those of its tables: where it is, name, and key of a table."""
+    for where in MODELS:
+        family = where.partition(".")[0]
+        # Of types, which a model imports.
+        facts = {} if family == "common" else vars(holder_of(f"{family}.problem"))
+        for name, value in vars(holder_of(where)).items():
             if not name.isupper() or facts.get(name) is value:
                 continue
             if isinstance(value, dict):
                 yield from (pytest.param(where, name, key, id=f"{where}-{name}-{key}") for key in value)
-            elif isinstance(value, (int, float)) and (where, name) not in SILENT:
+            elif isinstance(value, (int, float)) and value and (where, name) not in SILENT:
                 yield pytest.param(where, name, None, id=f"{where}-{name}")
 
 
@@ -59,12 +64,12 @@ def test_every_constant_shows_in_an_estimate(
     monkeypatch: pytest.MonkeyPatch, where: str, name: str, key: Any
 ) -> None:
     """Doubled, it changes one that was written down."""
-    module = module_of(where)
+    holder = holder_of(where)
     if key is None:
-        monkeypatch.setattr(module, name, 2 * getattr(module, name))
+        monkeypatch.setattr(holder, name, 2 * getattr(holder, name))
     else:
-        monkeypatch.setitem(getattr(module, name), key, 2 * getattr(module, name)[key])
-    caches = [value for value in vars(module).values() if hasattr(value, "cache_clear")]
+        monkeypatch.setitem(getattr(holder, name), key, 2 * getattr(holder, name)[key])
+    caches = [value for value in vars(holder).values() if hasattr(value, "cache_clear")]
     try:
         for cache in caches:
             cache.cache_clear()

@@ -17,7 +17,7 @@ from tilewright.errors import ArgumentError
 from tilewright.ops.common.selection import BUILT_WITHIN, choose
 from tilewright.ops.common.tactics import Tactic, rearranged
 from tilewright.ops.gemm import problem as problems
-from tilewright.ops.gemm.cost import estimate
+from tilewright.ops.gemm.cost import Cutlass
 from tilewright.ops.gemm.family import FAMILY, candidates
 from tilewright.ops.gemm.problem import Problem
 from tilewright_generator.families.gemm import config as generator
@@ -155,7 +155,7 @@ def test_estimates_are_possible(records, shape: tuple[int, int, int]) -> None:
     problem = Problem(*shape)
     for kernel in FAMILY.fitting(records, problem):
         for tactic in candidates(kernel, problem):
-            seconds = estimate(tactic, kernel, problem, H200).seconds
+            seconds = Cutlass(kernel, problem, H200).weigh(tactic).seconds
             assert seconds > problem.flops / 1e15
             assert seconds > problem.bytes / 60e12
             assert 1e-6 < seconds < 1.0
@@ -167,7 +167,7 @@ def test_more_work_never_takes_less(record) -> None:
         times = []
         for size in (1, 2, 4, 8, 16, 32):
             problem = replace(Problem(256, 256, 256), **{grow: size if grow == "batch" else 256 * size})
-            times.append(estimate(Tactic("big"), kernel, problem, H200).seconds)
+            times.append(Cutlass(kernel, problem, H200).weigh(Tactic("big")).seconds)
         assert times == sorted(times)
 
 
@@ -191,7 +191,7 @@ def test_the_choice_is_close_to_the_best_measured(record) -> None:
 def test_what_measurements_taught(record) -> None:
     def microseconds(problem: Problem, **config) -> float:
         kernel = record("k", **config)
-        return estimate(Tactic("k"), kernel, problem, H200).seconds * 1e6
+        return Cutlass(kernel, problem, H200).weigh(Tactic("k")).seconds * 1e6
 
     # Zeros for rows that do not exist cost more than rows that do.
     swapped = {"tile": [64, 64, 128], "schedule": "pingpong", "swap_ab": True}

@@ -12,118 +12,101 @@ is 1.4 % slower than the best in geomean, 24 % at worst. A sample of the times i
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import ceil
+from typing import ClassVar
 
 from tilewright.device import DeviceProperties
-from tilewright.ops.blockscaled_gemm.cost_work import (
-    Work,
-    cut,
-    epilogue_bytes,
-    loaded_bytes,
-    memory_bytes,
-    memory_bytes_per_clock,
-    norm,
-)
-from tilewright.ops.blockscaled_gemm.problem import Kind, Problem
+from tilewright.ops.blockscaled_gemm.cost_work import Blockscaled
+from tilewright.ops.blockscaled_gemm.problem import Problem
 from tilewright.ops.common.estimates import Estimate
+from tilewright.ops.common.persistent import SUM_BYTES, norm
 from tilewright.ops.common.tactics import Tactic
 from tilewright.table import KernelRecord
 
-# The hardware (NVIDIA's H100 white paper).
-LANES = 128  # of an SM
-WGMMA_M, WGMMA_K = 64, 16  # of one instruction on 16-bit elements; N columns take N / 2 clocks
-SM_SHARED_BYTES = 228 * 1024
-BLOCK_SHARED_BYTES = 1024  # that the system takes of each thread block's
 
-# Fitted. Decoding, in instructions of one lane for each element:
-WEIGHT_DECODE = {4: 1.74, 8: 2.03}  # by bits
-ACTIVATION_DECODE = {4: 4.8, 8: 6.8}  # with the store to shared memory
-ISSUE_SHARE = 0.556  # of the issue slots that decoding gets
+class Hopper(Blockscaled):
+    """A kernel of sm_90a on a problem."""
 
-# One k tile.
-LEAST_WGMMA_CLOCKS = 4  # an instruction of few columns
-TILE_CLOCKS = 346  # barriers and the wait for a stage; other resident thread blocks hide them
-SM_FILL_BYTES_PER_CLOCK = 61  # an SM from L2, if few others load
-L2_BYTES_PER_CLOCK = 6400  # L2 to all SMs; gemm's
-OUTSIDE_BYTES_PER_CLOCK = 400  # zeros for rows that do not exist
-HBM_SHARE = 0.95  # of the rated bandwidth
-DISTURBANCE = 1.355  # the norm in which all add up: decoding disturbs loads more than gemm's wgmma does
+    # The hardware (NVIDIA's H100 white paper).
+    LANES = 128  # of an SM
+    MULTIPLICATIONS = dict.fromkeys((4, 8), 2048)  # what is decoded is multiplied as 16-bit numbers
+    SM_SHARED_BYTES = 228 * 1024
+    BLOCK_SHARED_BYTES = 1024  # that the system takes of each thread block's
 
-# One launch.
-LAUNCH_SECONDS = 1.94e-6
-FIRST_STAGE_CLOCKS = 1280  # tensor maps, first loads from HBM, first activations decoded
-EPILOGUE_CLOCKS = 200  # through shared memory
-EPILOGUE_BYTES_PER_CLOCK = 64  # of D, an SM
-CLUSTER_CLOCKS = 2220  # two barriers of a cluster, and its slowest thread block
-EXCHANGE_BYTES_PER_CLOCK = 6.9  # sums read from another SM's shared memory
+    # Fitted. Decoding, in instructions of one lane for each element:
+    WEIGHT_DECODE: ClassVar = {4: 1.74, 8: 2.03}  # by bits
+    ACTIVATION_DECODE: ClassVar = {4: 4.8, 8: 6.8}  # with the store to shared memory
+    ISSUE_SHARE = 0.556  # of the issue slots that decoding gets
 
+    # One k tile.
+    LEAST_COLUMNS = 8  # whose clocks an instruction takes at least
+    TILE_CLOCKS = 346  # barriers and the wait for a stage; other resident thread blocks hide them
+    SM_FILL_BYTES_PER_CLOCK = 61  # an SM from L2, if few others load
+    L2_BYTES_PER_CLOCK = 6400  # L2 to all SMs; gemm's
+    OUTSIDE_BYTES_PER_CLOCK = 400
+    MEMORY_SHARE = 0.95
+    DISTURBANCE = 1.355  # the norm in which all add up: decoding disturbs loads more than gemm's wgmma does
 
-def peak(kind: Kind, device: DeviceProperties) -> float:
-    """Operations a second: what is decoded is multiplied as 16-bit numbers."""
-    return 2 * (2 * WGMMA_M * WGMMA_K) * device.sm_count * device.clock_hz
+    # One launch.
+    LAUNCH_SECONDS = 1.94e-6
+    FIRST_STAGE_CLOCKS = 1280  # tensor maps, first loads from HBM, first activations decoded
+    EPILOGUE_CLOCKS = 200  # through shared memory
+    EPILOGUE_BYTES_PER_CLOCK = 64
+    CLUSTER_CLOCKS = 2220  # two barriers of a cluster, and its slowest thread block
+    EXCHANGE_BYTES_PER_CLOCK = 6.9  # sums read from another SM's shared memory
 
+    def __init__(self, record: KernelRecord, problem: Problem, device: DeviceProperties) -> None:
+        super().__init__(record, problem, device)
+        down, across = self.tiles()
+        self.all_tiles, self.held = down * across * problem.batch, self.resident(record)
+        rows = min(self.tile_n, ceil(self.columns / across / 8) * 8)  # of activations: those that exist
+        decoded = self.tile_m * self.WEIGHT_DECODE[self.row_bits]
+        decoded += rows * self.ACTIVATION_DECODE[self.column_bits]
+        self.decode = decoded * self.tile_k / self.LANES / self.ISSUE_SHARE
+        multiplied = self.tile_m * max(self.tile_n, self.LEAST_COLUMNS) * self.tile_k
+        self.wgmma = multiplied / self.MULTIPLICATIONS[self.width]
+        self.bytes, self.zeros = self.loaded()
+        self.hbm = self.memory_clocks(self.all_tiles, device.sm_count * self.held)
+        self.sums = self.tile_m * self.tile_n * SUM_BYTES
 
-def resident(record: KernelRecord) -> int:
-    """Thread blocks that an SM holds at once."""
-    tile_m, tile_n, _ = record.config["tile"]
-    most = 128 // tile_m if tile_n == 128 else {64: 4, 128: 2}.get(tile_m, 1)  # by registers
-    held = SM_SHARED_BYTES // (record.facts["smem_bytes"] + BLOCK_SHARED_BYTES)
-    return int(max(1, min(most, held)))
+    @classmethod
+    def resident(cls, record: KernelRecord) -> int:
+        """Thread blocks that an SM holds at once."""
+        tile_m, tile_n, _ = record.config["tile"]
+        most = 128 // tile_m if tile_n == 128 else {64: 4, 128: 2}.get(tile_m, 1)  # by registers
+        held = cls.SM_SHARED_BYTES // (record.facts["smem_bytes"] + cls.BLOCK_SHARED_BYTES)
+        return int(max(1, min(most, held)))
 
-
-def _decode_clocks(record: KernelRecord, work: Work) -> float:
-    """Of one k tile of one thread block, with the SM's lanes to itself."""
-    tile_m, tile_n, tile_k = record.config["tile"]
-    rows = min(tile_n, ceil(work.columns / work.tiles_n / 8) * 8)  # of activations: those that exist
-    instructions = tile_m * WEIGHT_DECODE[work.row_bits] + rows * ACTIVATION_DECODE[work.column_bits]
-    return float(instructions * tile_k / LANES / ISSUE_SHARE)
-
-
-def _wgmma_clocks(record: KernelRecord) -> float:
-    tile_m, tile_n, tile_k = record.config["tile"]
-    return float(tile_m / WGMMA_M * tile_k / WGMMA_K * max(tile_n / 2, LEAST_WGMMA_CLOCKS))
-
-
-def estimator(
-    record: KernelRecord, problem: Problem, device: DeviceProperties
-) -> Callable[[Tactic], Estimate]:
-    """Estimates the tactics of one kernel: what they share is worked out once."""
-    tile = record.config["tile"]
-    work, held = cut(record, problem), resident(record)
-    decode, wgmma = _decode_clocks(record, work), _wgmma_clocks(record)
-    loaded, outside = loaded_bytes(work, tile, record.facts["block"], 1, 1)
-    zeros = outside / OUTSIDE_BYTES_PER_CLOCK
-    moved = memory_bytes(work, problem, tile, device.sm_count * held, device.l2_bytes)
-    hbm = moved / (work.tiles * work.k_tiles) / memory_bytes_per_clock(device, HBM_SHARE)
-    epilogue = EPILOGUE_CLOCKS + epilogue_bytes(problem, tile) / EPILOGUE_BYTES_PER_CLOCK
-
-    def needs(blocks: int, sms: int) -> dict[str, float]:
+    def needs(self, blocks: int, sms: int) -> dict[str, float]:
         """Clocks in which `blocks` thread blocks, spread evenly over `sms` SMs, do a k tile each."""
         beside = ceil(blocks / sms)  # on the busiest SM
-        fill = loaded * max(beside / SM_FILL_BYTES_PER_CLOCK, blocks / L2_BYTES_PER_CLOCK)
+        fill = self.bytes * max(beside / self.SM_FILL_BYTES_PER_CLOCK, blocks / self.L2_BYTES_PER_CLOCK)
         return {
-            "math": beside * norm(2, decode, wgmma),
-            "fill": fill + beside * zeros,
-            "hbm": hbm * blocks,
+            "math": beside * norm(2, self.decode, self.wgmma),
+            "fill": fill + beside * self.zeros,
+            "hbm": self.hbm * blocks,
         }
 
-    def k_tile(blocks: int, sms: int) -> float:
-        return norm(DISTURBANCE, *needs(blocks, sms).values()) + TILE_CLOCKS / ceil(blocks / sms)
+    def k_tile(self, blocks: int, sms: int) -> float:
+        """Clocks of all that, and of the barriers around it."""
+        together = norm(self.DISTURBANCE, *self.needs(blocks, sms).values())
+        return together + self.TILE_CLOCKS / ceil(blocks / sms)
 
-    def weigh(tactic: Tactic) -> Estimate:
-        splits = tactic.splits
-        sms = device.clusters_at_once(splits) * splits
-        blocks, k_tiles = work.tiles * splits, ceil(work.k_tiles / splits)
-        waves, rest = divmod(blocks, sms * held)
-        clocks = k_tiles * (waves * k_tile(sms * held, sms) + (k_tile(rest, sms) if rest else 0))
-        used = needs(sms * held if waves else rest, sms)
+    def weigh(self, tactic: Tactic) -> Estimate:
+        """Seconds that one launch takes, from the first block's start to the last store."""
+        splits, clock = tactic.splits, self.device.clock_hz
+        sms = self.device.clusters_at_once(splits) * splits
+        blocks, k_tiles = self.all_tiles * splits, ceil(self.k_tiles / splits)
+        waves, rest = divmod(blocks, sms * self.held)
+        clocks = k_tiles * waves * self.k_tile(sms * self.held, sms)
+        if rest:
+            clocks += k_tiles * self.k_tile(rest, sms)
+        used = self.needs(sms * self.held if waves else rest, sms)
         bound = max(used, key=used.__getitem__)
         # Each of a split tile's thread blocks stores its part of it.
-        exchange = CLUSTER_CLOCKS + tile[0] * tile[1] * 4 * (splits - 1) / splits / EXCHANGE_BYTES_PER_CLOCK
+        exchanged = self.sums * (splits - 1) / splits / self.EXCHANGE_BYTES_PER_CLOCK
+        exchange = self.CLUSTER_CLOCKS + exchanged if splits > 1 else 0
         rounds = waves + (rest > 0)
-        added = rounds * (FIRST_STAGE_CLOCKS + epilogue / splits + (exchange if splits > 1 else 0))
-        main_loop, overhead = clocks / device.clock_hz, LAUNCH_SECONDS + added / device.clock_hz
+        added = rounds * (self.FIRST_STAGE_CLOCKS + self.epilogue / splits + exchange)
+        main_loop, overhead = clocks / clock, self.LAUNCH_SECONDS + added / clock
         return Estimate(main_loop + overhead, rounds, bound, main_loop, overhead)
-
-    return weigh

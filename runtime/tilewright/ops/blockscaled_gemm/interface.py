@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.interface.declaration import TMA_BYTES, Interface, Matrix, Number, Packed
-from tilewright.ops.blockscaled_gemm.problem import c_type, scale_shape
+from tilewright.ops.blockscaled_gemm.problem import scale_shape
 from tilewright.ops.blockscaled_gemm.words import WORDS
 from tilewright.ops.common.tactics import MATRIX_TACTIC
 from tilewright.types import TYPES
@@ -44,7 +44,7 @@ A kernel compiled with swapped operands swaps them itself; nothing here changes 
         ),
         Matrix(
             "c", "[m, n]; null where beta is 0; may be d",
-            rows="m", columns="n", batch="batch", single=True, type=lambda problem: c_type(problem.d),
+            rows="m", columns="n", batch="batch", single=True, type="type_of_c",
             twin="out", unread_if_zero="beta",
         ),
         Matrix(

@@ -12,7 +12,7 @@ from tilewright import reference, scale_factors
 from tilewright.device import DeviceProperties
 from tilewright.errors import WrongResultError
 from tilewright.ops.blockscaled_gemm import op
-from tilewright.ops.blockscaled_gemm.problem import BLOCK, SCALE_LAYOUT, Problem, c_type
+from tilewright.ops.blockscaled_gemm.problem import BLOCK, SCALE_LAYOUT, Problem
 from tilewright.ops.common import measuring
 from tilewright.ops.common.formats import dtype_of
 from tilewright.ops.common.measuring import Peer
@@ -119,7 +119,7 @@ def make_operands(problem: Problem, device: DeviceProperties, seed: int = 0) -> 
     c = None
     if problem.c:
         shape = (problem.batch, problem.m, problem.n) if problem.batch > 1 else (problem.m, problem.n)
-        c = torch.randn(shape, generator=generator, device="cuda").to(dtype_of(c_type(problem.d)))
+        c = torch.randn(shape, generator=generator, device="cuda").to(dtype_of(problem.type_of_c))
     dequantized = 2 * problem.batch * problem.k * (problem.m + problem.n)
     first = Operands(problem, a, b.mT, a_scales, b_scales, alpha, global_scale, c)
     return measuring.copies(first, measuring.sets(problem, device, dequantized))

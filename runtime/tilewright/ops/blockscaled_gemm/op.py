@@ -25,7 +25,6 @@ from tilewright.ops.blockscaled_gemm.problem import (
     QUANTIZED_OUTPUTS,
     SCALE_LAYOUT,
     Problem,
-    c_type,
     scale_shape,
 )
 from tilewright.ops.common import custom_ops
@@ -75,7 +74,7 @@ class _Multiply(Op):
         """Some ask for more than the 16 bytes of TMA, for 32-byte stores of D (`direct_256`), and for TMA's
         4-bit type that is unpacked to bytes, beside FP8 (CUDA driver API, cuTensorMapEncodeTiled)."""
         elements = record.facts["alignment"]
-        types = {"a": problem.a, "b": problem.b, "c": c_type(problem.d), "d": problem.d}
+        types = {"a": problem.a, "b": problem.b, "c": problem.type_of_c, "d": problem.d}
         found = {name: elements[name] * bits(of) // 8 for name, of in types.items()}
         return {"out" if name == "d" else name: wanted for name, wanted in found.items()}
 

@@ -64,6 +64,11 @@ class Problem(Told):
         return self.d in QUANTIZED_OUTPUTS
 
     @property
+    def type_of_c(self) -> str:
+        """Of a C beside D: the same, bf16 beside a quantised one."""
+        return "bf16" if self.quantizes else self.d
+
+    @property
     def pads_scales(self) -> bool:
         """Whether the scale factors of a quantised D have padding, which no kernel writes."""
         return scale_shape(self.m, self.n, self.d) != (self.m, self.n // BLOCK[self.d])
@@ -78,7 +83,7 @@ class Problem(Told):
         moved = matrix_bytes(self.a, self.m, self.k) + matrix_bytes(self.b, self.n, self.k)
         moved += matrix_bytes(self.d, self.m, self.n)
         if self.c:
-            moved += matrix_bytes(c_type(self.d), self.m, self.n)
+            moved += matrix_bytes(self.type_of_c, self.m, self.n)
         return self.batch * moved
 
     def contiguous_extents(self) -> dict[str, int]:
@@ -97,11 +102,6 @@ class Problem(Told):
     @property
     def types_text(self) -> str:
         return f"{self.a} x {self.b} -> {self.d}" + (" with c" if self.c else "")
-
-
-def c_type(d: str) -> str:
-    """The type of a C beside a D: the same, bf16 beside a quantised one."""
-    return "bf16" if d in QUANTIZED_OUTPUTS else d
 
 
 def matrix_bytes(name: str, rows: int, columns: int) -> int:

@@ -108,7 +108,7 @@ def estimator(
         return cost_lean.estimator(record, problem, device)
     if stream.is_stream(record):
         return stream.estimator(record, problem, device)
-    weigh = cost.estimator(record, problem, device)
+    weigh = cost.Cutlass(record, problem, device).weigh
     if not lean.may_be_lean(problem.a):
         return weigh
 
