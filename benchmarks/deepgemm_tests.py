@@ -27,7 +27,14 @@ import torch
 
 from tilewright.compat import deep_gemm
 
-MODULES = ("test_bf16", "test_fp8_fp4", "test_einsum", "test_layout", "test_hyperconnection")
+MODULES = (
+    "test_bf16",
+    "test_fp8_fp4",
+    "test_einsum",
+    "test_layout",
+    "test_hyperconnection",
+    "test_attention",
+)
 
 
 @dataclass(frozen=True)
@@ -52,7 +59,8 @@ def counted(calls: Counter[str]) -> None:
         return count
 
     for name in deep_gemm.__all__:
-        if callable(function := getattr(deep_gemm, name)) and ("gemm" in name or "einsum" in name):
+        function = getattr(deep_gemm, name)
+        if callable(function) and any(part in name for part in ("gemm", "einsum", "mqa")):
             setattr(deep_gemm, name, wrap(name, function))
 
 

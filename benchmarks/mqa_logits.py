@@ -1,0 +1,277 @@
+"""MQA logits on a GPU by our kernels and by DeepGEMM's: the same calls of both modules, in one run.
+
+    python benchmarks/mqa_logits.py [ragged] [paged] --output results/mqa_logits
+
+`deep_gemm` is imported from the environment (2.6 or newer, built for this torch), where it can be; ours is
+`tilewright.compat.deep_gemm`. Also, of pages, a copy on the device that moves as many bytes. All are CUDA
+graphs of calls that take operands in turn, so that L2 is cold, medians of rounds in which the sides take
+turns. Ragged queries look at the keys up to their own, the last one at all, and only these count as work;
+of pages, each sequence's keys count as read once. Our results are compared with float64 first (some rows),
+by DeepGEMM's measure of a difference. Writes OUTPUT.json and OUTPUT.md, after each problem.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import statistics
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tilewright import context, timing
+from tilewright.compat import deep_gemm as ours
+from tilewright.device import driver
+from tilewright.ops.mqa_logits.family import FAMILY
+from tilewright.ops.mqa_logits.measuring import difference, pages_of, reference
+from tilewright.ops.mqa_logits.problem import Problem
+
+try:
+    import deep_gemm
+except ImportError:
+    deep_gemm = None
+
+ROUNDS = 9
+CALLS = 8  # of a graph at least, so that its own launch does not count ...
+MOST_SECONDS = 4e-3  # ... but of long ones
+MOST_BYTES = 24 * 10**9  # of all results of a graph
+TOLERANCE = {"f32": 5e-6, "bf16": 3e-5}
+CHECKED = 24  # rows
+
+
+@dataclass(frozen=True)
+class Case:
+    """A call. `keys`: of ragged ones; of pages of each sequence on average, from 0.7 to 1.3 times as many."""
+
+    form: str
+    queries: int  # of pages: of each sequence
+    keys: int
+    heads: int = 64
+    head_dim: int = 128
+    d: str = "f32"
+    clean: bool = False
+    sequences: int = 1
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return torch.float32 if self.d == "f32" else torch.bfloat16
+
+    @property
+    def text(self) -> str:
+        batch = f"{self.sequences} x " * (self.form == "paged")
+        return f"{self.form} | {batch}{self.queries} | {self.keys} | {self.heads}x{self.head_dim} | {self.d}"
+
+
+RAGGED = [
+    Case("ragged", 2048, 4096), Case("ragged", 4096, 32768), Case("ragged", 2048, 8192),
+    Case("ragged", 8192, 65536), Case("ragged", 1000, 5000), Case("ragged", 128, 65536),
+    Case("ragged", 4096, 32768, d="bf16"), Case("ragged", 4096, 32768, clean=True),
+    Case("ragged", 4096, 32768, heads=32), Case("ragged", 4096, 32768, head_dim=64),
+    Case("ragged", 4096, 32768, heads=32, head_dim=64), Case("ragged", 4096, 32768, head_dim=32),
+    Case("ragged", 4096, 32768, heads=32, head_dim=32), Case("ragged", 4096, 32768, heads=16),
+]  # fmt: skip
+PAGED = [
+    Case("paged", next_n, keys, heads=heads, sequences=sequences)
+    for heads in (64, 32)
+    for next_n in (1, 2)
+    for sequences, keys in ((256, 8192), (32, 65536), (32, 8192), (1, 65536))
+] + [
+    Case("paged", 1, 8192, sequences=256, d="bf16"), Case("paged", 4, 8192, sequences=256),
+    Case("paged", 6, 8192, sequences=256), Case("paged", 1, 8192, heads=16, sequences=256),
+    Case("paged", 1, 8192, head_dim=64, sequences=256), Case("paged", 1, 8192, head_dim=32, sequences=256),
+]  # fmt: skip
+
+
+class Ragged:
+    """Operands of a case, and what both modules are called with."""
+
+    def __init__(self, case: Case, generator: torch.Generator) -> None:
+        self.case = case
+        random = functools.partial(torch.randn, generator=generator, device="cuda")
+        self.q = random(case.queries, case.heads, case.head_dim).to(torch.float8_e4m3fn)
+        self.kv = random(case.keys, case.head_dim).to(torch.float8_e4m3fn)
+        self.scale = random(case.keys).abs() + 0.1
+        self.weights = random(case.queries, case.heads)
+        self.starts = torch.zeros(case.queries, dtype=torch.int32, device="cuda")
+        last = torch.arange(case.queries, dtype=torch.int32, device="cuda")
+        self.ends = last + (case.keys - case.queries + 1)
+        self.looked = int(self.ends.sum())  # pairs of a query with a key
+        read = self.q.numel() + 4 * self.weights.numel() + case.keys * (case.head_dim + 4)
+        self.bytes = read + self.looked * case.dtype.itemsize
+        self.problem = Problem(case.queries, case.keys, case.heads, case.head_dim, d=case.d, clean=case.clean)
+
+    def call(self, module: Any) -> torch.Tensor:
+        given = (self.q, None), (self.kv, self.scale), self.weights, self.starts, self.ends
+        return module.fp8_fp4_mqa_logits(*given, clean_logits=self.case.clean, logits_dtype=self.case.dtype)
+
+    def row(self, query: int) -> tuple[torch.Tensor, int]:
+        """The logits of a query, of float64, and how many there are."""
+        one = slice(query, query + 1)
+        return reference(self.q[one], self.kv, self.scale, self.weights[one])[0], int(self.ends[query])
+
+
+class Paged:
+    """The same of pages."""
+
+    def __init__(self, case: Case, generator: torch.Generator) -> None:
+        self.case = case
+        random = functools.partial(torch.randn, generator=generator, device="cuda")
+        low, high = int(0.7 * case.keys), int(1.3 * case.keys)
+        some = torch.randint(low, high, (case.sequences,), generator=generator, device="cuda")
+        self.lengths = some.to(torch.int32)
+        self.width = -(-int(self.lengths.max()) // 64) * 64
+        self.q = random(case.sequences, case.queries, case.heads, case.head_dim).to(torch.float8_e4m3fn)
+        keys = case.sequences * self.width
+        self.kv = torch.empty(keys, case.head_dim, dtype=torch.float8_e4m3fn, device="cuda")
+        for part in self.kv.split(1 << 20):
+            part.copy_(random(part.shape))
+        self.scale = random(keys).abs() + 0.1
+        self.weights = random(case.sequences * case.queries, case.heads)
+        cache, self.table = pages_of(self.kv, self.scale, case.sequences, 64, generator)
+        self.cache = cache.view(-1, 64, 1, case.head_dim + 4)
+        self.context = self.lengths[:, None].expand(-1, case.queries).contiguous()
+        total = int(self.lengths.sum())
+        self.looked = total * case.queries
+        read = self.q.numel() + 4 * self.weights.numel() + total * (case.head_dim + 4)
+        self.bytes = read + self.looked * case.dtype.itemsize
+        queries = case.sequences * case.queries
+        self.problem = Problem(
+            queries, self.width, case.heads, case.head_dim, form="paged", d=case.d,
+            sequences=case.sequences, cache_pages=len(cache), table_pages=self.table.shape[1],
+        )  # fmt: skip
+
+    def call(self, module: Any) -> torch.Tensor:
+        schedule = self.schedule(module)
+        return module.fp8_fp4_paged_mqa_logits(
+            (self.q, None), self.cache, self.weights, self.context, self.table, schedule, self.width,
+            clean_logits=False, logits_dtype=self.case.dtype,
+        )  # fmt: skip
+
+    @functools.cache  # noqa: B019 (lives as long as the operands)
+    def schedule(self, module: Any) -> torch.Tensor:
+        sms = torch.cuda.get_device_properties(0).multi_processor_count
+        return module.get_paged_mqa_logits_metadata(self.context, 64, sms)
+
+    def row(self, query: int) -> tuple[torch.Tensor, int]:
+        sequence = query // self.case.queries
+        keys = slice(sequence * self.width, (sequence + 1) * self.width)
+        q = self.q.flatten(0, 1)[query : query + 1]
+        logits = reference(q, self.kv[keys], self.scale[keys], self.weights[query : query + 1])
+        return logits[0], int(self.lengths[sequence])
+
+
+def check(one: Ragged | Paged, found: torch.Tensor) -> float:
+    """The difference of some rows. Raises ValueError where it is too large."""
+    x, y = [], []
+    for query in range(0, len(found), max(1, len(found) // CHECKED)):
+        wanted, end = one.row(query)
+        x.append(found[query, :end])
+        y.append(wanted[:end])
+    result = difference(torch.cat(x), torch.cat(y))
+    if not result <= TOLERANCE[one.case.d]:
+        raise ValueError(f"{one.case}: difference {result:.2e}")
+    return result
+
+
+def copy(one: Ragged | Paged) -> Callable[[], Any]:
+    """Half the bytes are read, half written."""
+    source = torch.empty(one.bytes // 2, dtype=torch.uint8, device="cuda")
+    return functools.partial(torch.empty_like(source).copy_, source)
+
+
+def peer_takes(case: Case) -> bool:
+    """Whether DeepGEMM is there, and has such a kernel on sm_90."""
+    paged = case.queries <= 2 and case.head_dim == 128
+    return deep_gemm is not None and case.heads in {32, 64} and (case.form == "ragged" or paged)
+
+
+def measure(case: Case) -> dict[str, Any]:
+    here = context.current()
+    device = here.device(torch.cuda.current_device())
+    generator = torch.Generator("cuda").manual_seed(1)
+    make = Ragged if case.form == "ragged" else Paged
+    first = make(case, generator)
+    found = first.call(ours)
+    wrong = check(first, found)
+    rough = first.looked * case.heads * case.head_dim * 2 / 1e15 + first.bytes / 4e12
+    sets = max(1, min(timing.rotations(first.bytes, device.l2_bytes), int(4e9 / first.bytes)))
+    operands = [first, *(make(case, generator) for _ in range(sets - 1))]
+    wanted = min(CALLS, max(1, int(MOST_SECONDS / rough)), max(1, MOST_BYTES // found.nbytes))
+    operands *= -(-wanted // len(operands))
+    del found
+    modules = {"ours": ours} | ({"deep_gemm": deep_gemm} if peer_takes(case) else {})
+    for module in modules.values():
+        for one in operands:
+            one.call(module)  # and makes its schedule
+    torch.cuda.synchronize()
+    sides = {
+        name: timing.Replays([functools.partial(one.call, module) for one in operands])
+        for name, module in modules.items()
+    }
+    if case.form == "paged":
+        sides["copy"] = timing.Replays([copy(one) for one in operands])
+    times: dict[str, list[float]] = {name: [] for name in sides}
+    for _ in range(ROUNDS):
+        for name, side in sides.items():
+            side.replay()
+            times[name].append(side.seconds())
+    return asdict(case) | {
+        "looked": first.looked, "bytes": first.bytes, "difference": wrong, "calls": len(operands),
+        "kernel": str(here.select(FAMILY, first.problem, device).tactic),
+        "seconds": {name: statistics.median(found) for name, found in times.items()},
+    }  # fmt: skip
+
+
+def line(row: dict[str, Any]) -> str:
+    seconds, case = row["seconds"], Case(**{name: row[name] for name in Case.__dataclass_fields__})
+    took, work = seconds["ours"], 2 * row["looked"] * case.heads * case.head_dim
+
+    def over(side: str) -> str:
+        return f"{seconds[side] / took:.2f}" if side in seconds else ""
+
+    clean = ", cleaned" * case.clean
+    rates = f"{work / took * 1e-12:,.0f} | {row['bytes'] / took * 1e-12:.2f}"
+    kernel = row["kernel"].replace("mqa_logits_sm90_", "")
+    return (
+        f"| {case.text}{clean} | {took * 1e6:.1f} | {rates} | {over('deep_gemm')} | {over('copy')} "
+        f"| {row['difference']:.0e} | `{kernel}` |"
+    )
+
+
+def markdown(head: dict[str, Any], rows: list[dict[str, Any]]) -> Iterator[str]:
+    yield f"# mqa_logits on {head['gpu']}"
+    yield ""
+    yield f"`{head['command']}`, driver {head['driver']}, torch {head['torch']}."
+    yield "Ratios: the other's time over ours."
+    yield ""
+    yield "| form | queries | keys | heads | logits | us | TFLOP/s | TB/s | DeepGEMM | copy | difference | |"
+    yield "|---|---|---|---|---|---|---|---|---|---|---|---|"
+    yield from map(line, rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("forms", nargs="*", default=["ragged", "paged"])
+    parser.add_argument("--output", type=Path, required=True)
+    given = parser.parse_args()
+    head = {
+        "gpu": torch.cuda.get_device_name(), "driver": driver(), "torch": torch.__version__,
+        "command": "python benchmarks/mqa_logits.py --output results/mqa_logits",
+    }  # fmt: skip
+    rows = []
+    for case in (*RAGGED, *PAGED):
+        if case.form not in given.forms:
+            continue
+        rows.append(measure(case))
+        print(line(rows[-1]), flush=True)
+        given.output.with_suffix(".json").write_text(json.dumps(head | {"rows": rows}, indent=1) + "\n")
+        given.output.with_suffix(".md").write_text("\n".join(markdown(head, rows)) + "\n")
+        torch.cuda.empty_cache()
+
+
+if __name__ == "__main__":
+    main()
