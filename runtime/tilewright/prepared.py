@@ -11,22 +11,19 @@ what the op checks of every call.
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn
 
 import torch
 
 from tilewright import context as contexts
+from tilewright import planned
 from tilewright.errors import ArgumentError, ArgumentTypeError, TilewrightError
-from tilewright.interface import calls, checks
+from tilewright.interface import checks
 from tilewright.interface.matrices import lies
 from tilewright.interface.op import Op, Operands, Values
-from tilewright.interface.publish import published
 from tilewright.library import Launcher
-from tilewright.ops.common.calls import addresses
 from tilewright.ops.common.custom_ops import special
-from tilewright.ops.common.gpus import several_devices
 from tilewright.ops.common.guards import dims, factor, refuse_gradients
 from tilewright.ops.common.plan import UNPLANNED, DirectPlan, Plan, UnplannedError
 
@@ -143,29 +140,18 @@ class Prepared:
     def _launcher(self, operands: Operands) -> Launcher:
         """What a call calls, with the launcher's arguments: quickest where there is nothing but a launch."""
         plan = self.plan
-        launch: Launcher = self._run
-        if isinstance(plan, DirectPlan):
-            bound = launch = plan.bound.launcher(operands)
-            if plan.workspace_bytes:
-                launch = lambda *call: bound(*call[:-1], plan.workspace())  # noqa: E731
-        if plan.device.type != "cuda" or not several_devices():
-            return launch
-        index = plan.device.index
-
-        def there(*call: Any) -> int:
-            if torch.cuda.current_device() == index:
-                return launch(*call)
-            with torch.cuda.device(index):
-                return launch(*call)
-
-        return there
+        return (
+            planned.launcher(plan, operands)
+            if isinstance(plan, DirectPlan)
+            else planned.there(plan, self._run)
+        )
 
     def _run(self, *call: Any) -> int:
         """Of a plan that launches nothing itself: looks at operands as the binding does at a launch's."""
-        for index, planned in enumerate(self._lie):
+        for index, lie in enumerate(self._lie):
             if special(call[index]):
                 raise UnplannedError(self.plan.operands[index])
-            if lies(call[index]) != planned:
+            if lies(call[index]) != lie:
                 return UNPLANNED - index
         self.plan.run(call[:-1])
         return 0
@@ -206,40 +192,8 @@ def plan(op: Callable[..., Any], /, *arguments: Any, **options: Any) -> Any:
         What the op raises. A call raises ArgumentError for an operand that is not as planned: it says which,
         how it lies and how the planned one does; and for an address that the kernel cannot read.
     """
-    known = published.get(op)
-    if known is None:
-        name = getattr(op, "__name__", repr(op))
-        wanted = "tilewright.gemm or one of tilewright.mm_*, quantize_* and dequantize_* is wanted"
-        raise ArgumentTypeError("op", f"it is {name}; {wanted}")
-    try:
-        asked = inspect.signature(op).bind(*arguments, **options)
-    except TypeError as error:
-        raise TypeError(f"tilewright.{known.name}: {error}") from None
-    asked.apply_defaults()
-    return _prepare(known, dict(asked.arguments))
-
-
-def _prepare(op: Op, values: dict[str, Any]) -> Prepared:
-    context = contexts.current()
-    for name in op.numbers:
-        values[name] = factor(name, values[name])
-    arguments = checks.check(op, context, values)
-    for operand in op.interface.operands:
-        if operand.unread_if_zero in op.numbers and values[operand.unread_if_zero] == 0:
-            values[operand.name] = None
-    given = dict(values)
-    if given["out"] is None:
-        given["out"] = torch.empty(arguments.shape, dtype=arguments.dtype, device=arguments.device)
-    # What is written besides is made to be looked at; one that is given is left as it is.
-    brought = {name: given[name] for name in op.written if name != "out" and given[name] is not None}
-    operands = op.operands({**given, **dict.fromkeys(brought)})
-    if op.fills(arguments):
-        operands = op.fill(arguments, operands)
-    complete = {**dict(zip(op.interface.names, operands, strict=True)), **brought}
-    lie = addresses({name: tensor for name, tensor in complete.items() if tensor is not None})
-    made = calls.plan(op, context, arguments, values, lie)
-    operands = tuple(complete.values()) if made.fills else op.operands(given)
-    return _kind(op)(made, given | {name: values[name] for name in op.written if name != "out"}, operands)
+    known, values = planned.asked(op, arguments, options)
+    return _kind(known)(*planned.planned(known, values))
 
 
 @functools.cache

@@ -74,13 +74,15 @@ def launchable(
     *,
     tensors: Sequence[torch.Tensor | None],
     alignments: Mapping[str, int],
+    passed: Sequence[torch.Tensor | None] | None = None,
 ) -> Launchable:
     """For operands that lie as `tensors`, in the interface's order; `alignments`: bytes that a kernel asks of
-    an operand's address, where it asks for more than all do."""
+    an operand's address, where it asks for more than all do. `passed`: what calls pass, where `tensors` are
+    views of it, with the same first element."""
     made = _packed(interface, problem, tactic, sm_count)
     kind = struct(interface)
     told = []
-    for operand, tensor in zip(interface.operands, tensors, strict=True):
+    for operand, tensor, lying in zip(interface.operands, tensors, passed or tensors, strict=True):
         if tensor is None:
             told.append(())
             continue
@@ -91,7 +93,8 @@ def launchable(
         offset = getattr(kind, operand.member).offset
         alignment = max(operand.alignment, alignments.get(operand.name, 1))
         twin = _twin(interface, operand, tensors)
-        told.append((offset, alignment, int(operand.written), twin, *_lies(operand, tensor, problem)))
+        assert lying is not None
+        told.append((offset, alignment, int(operand.written), twin, *_lies(operand, lying, problem)))
     numbers = tuple(getattr(kind, number.member).offset for number in interface.numbers)
     return Launchable(bytes(made), tuple(told), numbers)
 

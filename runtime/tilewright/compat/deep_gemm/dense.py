@@ -7,6 +7,7 @@ from typing import TypeAlias
 import torch
 
 import tilewright
+from tilewright.compat.deep_gemm import warm
 
 Optional: TypeAlias = torch.Tensor | None
 
@@ -15,7 +16,13 @@ def bf16_gemm_nt(
     a: torch.Tensor, b: torch.Tensor, d: torch.Tensor, c: Optional = None, compiled_dims: str = "nk"
 ) -> None:
     """d [m, n] = a [m, k] b [n, k]^T + c, of bfloat16; d and c bfloat16 or float32, c may be d."""
-    tilewright.gemm(a, b.mT, out=d, c=c, beta=0.0 if c is None else 1.0)
+    beta = 0.0 if c is None else 1.0
+    key = ("bf16_gemm_nt", type(a), a.shape, type(b), b.shape, d.dtype, None if c is None else c.dtype)
+    call = (a, b, c, d, None, None, None, None, None, 1.0, beta)
+    wants = a.requires_grad or b.requires_grad or d.requires_grad or (c is not None and c.requires_grad)
+    if not warm.launched(key, call, wants):
+        tilewright.gemm(a, b.mT, out=d, c=c, beta=beta)
+        warm.remember(key, call, tilewright.gemm, a, b.mT, out=d, c=c, beta=beta)
 
 
 def bf16_gemm_nn(

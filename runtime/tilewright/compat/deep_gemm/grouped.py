@@ -8,10 +8,13 @@ from collections.abc import Sequence
 import torch
 
 import tilewright
+from tilewright.compat.deep_gemm import warm
 from tilewright.compat.deep_gemm.scaled import Pair
-from tilewright.compat.deep_gemm.scales import Recipe, granularities, of_rows, of_weights
+from tilewright.compat.deep_gemm.scales import Recipe, granularities, lie_ready, of_rows, of_weights
 from tilewright.compat.deep_gemm.settings import get_mk_alignment_for_contiguous_layout
 from tilewright.errors import ArgumentError
+
+Recipes = tuple[Recipe | None, Recipe | None, Recipe | None]
 
 
 def m_grouped_fp8_fp4_gemm_nt_contiguous(
@@ -36,9 +39,8 @@ def m_grouped_fp8_fp4_gemm_nt_contiguous(
             (`set_mk_alignment_for_contiguous_layout`).
         ensure_zero_padding: rows of padding are 0; else they may stay as they are.
     """
-    _, of_b = granularities(recipe, recipe_a, recipe_b)
-    scales = of_rows(a[1]), of_weights(b[1], of_b)
-    _contiguous(a[0], b[0], d, grouped_layout, use_psum_layout, ensure_zero_padding, *scales)
+    recipes = (recipe, recipe_a, recipe_b)
+    _contiguous(a, b, d, grouped_layout, use_psum_layout, ensure_zero_padding, recipes)
 
 
 def m_grouped_fp8_fp4_gemm_nn_contiguous(
@@ -79,10 +81,20 @@ def m_grouped_fp8_fp4_gemm_nt_masked(
         masked_m: int32 [groups], on the device, read when the kernel runs.
         expected_m: how many rows of a group are likely to count: it helps to choose a kernel.
     """
+    (x, of_x), (y, of_y) = a, b
+    key = (
+        "masked", type(x), x.shape, type(y), y.shape, of_y.shape, d.dtype, expected_m, recipe, recipe_a,
+        recipe_b,
+    )  # fmt: skip
+    call = (x, y, of_x, of_y, None, d, None, None, masked_m, None)
+    wants = x.requires_grad or y.requires_grad or of_x.requires_grad or of_y.requires_grad or d.requires_grad
+    if warm.launched(key, call, wants):
+        return
     _, of_b = granularities(recipe, recipe_a, recipe_b)
-    tilewright.grouped_gemm_masked(
-        a[0], b[0].mT, masked_m, of_rows(a[1]), of_weights(b[1], of_b), expected_m=expected_m, out=d
-    )
+    given = x, y.mT, masked_m, of_rows(of_x), of_weights(of_y, of_b)
+    tilewright.grouped_gemm_masked(*given, expected_m=expected_m, out=d)
+    if lie_ready((of_x, of_y), given[3:]):
+        warm.remember(key, call, tilewright.grouped_gemm_masked, *given, expected_m=expected_m, out=d)
 
 
 m_grouped_fp8_gemm_nt_contiguous = m_grouped_fp8_fp4_gemm_nt_contiguous
@@ -102,7 +114,8 @@ def m_grouped_bf16_gemm_nt_contiguous(
     expected_m_for_psum_layout: int | None = None,
 ) -> None:
     """As `m_grouped_fp8_fp4_gemm_nt_contiguous`, of bfloat16. A b whose k is not contiguous is copied."""
-    _contiguous(a, _k_major(b), d, grouped_layout, use_psum_layout, ensure_zero_padding)
+    pair = ((a, None), (_k_major(b), None))
+    _contiguous(*pair, d, grouped_layout, use_psum_layout, ensure_zero_padding, None)
 
 
 def m_grouped_bf16_gemm_nn_contiguous(
@@ -129,7 +142,12 @@ def m_grouped_bf16_gemm_nt_masked(
     compiled_dims: str = "nk",
 ) -> None:
     """As `m_grouped_fp8_fp4_gemm_nt_masked`, of bfloat16."""
-    tilewright.grouped_gemm_masked(a, b.mT, masked_m, expected_m=expected_m, out=d)
+    key = ("masked", type(a), a.shape, type(b), b.shape, d.dtype, expected_m)
+    call = (a, b, None, None, None, d, None, None, masked_m, None)
+    if not warm.launched(key, call, a.requires_grad or b.requires_grad or d.requires_grad):
+        given = a, b.mT, masked_m
+        tilewright.grouped_gemm_masked(*given, expected_m=expected_m, out=d)
+        warm.remember(key, call, tilewright.grouped_gemm_masked, *given, expected_m=expected_m, out=d)
 
 
 bf16_m_grouped_gemm_nt_masked = m_grouped_bf16_gemm_nt_masked
@@ -223,20 +241,37 @@ def _starts(sizes: Sequence[int]) -> list[int]:
 
 
 def _contiguous(
-    a: torch.Tensor,
-    b: torch.Tensor,
+    a: tuple[torch.Tensor, torch.Tensor | None],
+    b: tuple[torch.Tensor, torch.Tensor | None],
     d: torch.Tensor,
     layout: torch.Tensor,
     ends: bool,
     zero: bool,
-    scale_a: torch.Tensor | None = None,
-    scale_b: torch.Tensor | None = None,
+    recipes: Recipes | None,
 ) -> None:
+    """`recipes`: None of operands without scales."""
     if zero:
         d.zero_()  # a tile of padding alone is not written
-    groups = {"group_ends" if ends else "group_of_row": layout}
+    (x, of_x), (y, of_y) = a, b
     alignment = get_mk_alignment_for_contiguous_layout()
-    tilewright.grouped_gemm_contiguous(a, b.mT, scale_a, scale_b, row_alignment=alignment, out=d, **groups)
+    key = (
+        "contiguous", type(x), x.shape, type(y), y.shape, None if of_y is None else of_y.shape, d.dtype,
+        alignment, ends, recipes,
+    )  # fmt: skip
+    by_row, by_end = (None, layout) if ends else (layout, None)
+    call = (x, y, of_x, of_y, None, d, by_row, by_end, None, None)
+    wants = x.requires_grad or y.requires_grad or d.requires_grad
+    if of_x is not None and of_y is not None:
+        wants = wants or of_x.requires_grad or of_y.requires_grad
+    if warm.launched(key, call, wants):
+        return
+    scales: tuple[torch.Tensor, ...] = ()
+    if of_x is not None and of_y is not None and recipes is not None:
+        scales = of_rows(of_x), of_weights(of_y, granularities(*recipes)[1])
+    groups = {"group_of_row": by_row, "group_ends": by_end, "row_alignment": alignment, "out": d}
+    tilewright.grouped_gemm_contiguous(x, y.mT, *scales, **groups)
+    if lie_ready((of_x, of_y), scales):
+        warm.remember(key, call, tilewright.grouped_gemm_contiguous, x, y.mT, *scales, **groups)
 
 
 def _k_major(b: torch.Tensor) -> torch.Tensor:

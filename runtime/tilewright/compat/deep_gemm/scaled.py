@@ -9,7 +9,8 @@ from __future__ import annotations
 import torch
 
 import tilewright
-from tilewright.compat.deep_gemm.scales import Recipe, granularities, of_rows, of_weights
+from tilewright.compat.deep_gemm import warm
+from tilewright.compat.deep_gemm.scales import Recipe, granularities, lie_ready, of_rows, of_weights
 from tilewright.errors import ArgumentError
 
 Pair = tuple[torch.Tensor, torch.Tensor]
@@ -33,8 +34,20 @@ def fp8_fp4_gemm_nt(
     Raises ArgumentError: as `tilewright.scaled_gemm`; FP4, blocks of 32, and operands that do not have k
     contiguous have no kernel on Hopper.
     """
+    (x, of_x), (y, of_y) = a, b
+    key = (
+        "fp8_gemm_nt", type(x), x.shape, type(y), y.shape, of_y.shape, d.dtype, c is None, recipe, recipe_a,
+        recipe_b,
+    )  # fmt: skip
+    call = (x, y, of_x, of_y, c, d, None, None, None, None)
+    wants = x.requires_grad or y.requires_grad or of_x.requires_grad or of_y.requires_grad or d.requires_grad
+    if warm.launched(key, call, wants or (c is not None and c.requires_grad)):
+        return
     _, of_b = granularities(recipe, recipe_a, recipe_b)
-    tilewright.scaled_gemm(a[0], b[0].mT, of_rows(a[1]), of_weights(b[1], of_b), out=d, c=c)
+    rows, weights = of_rows(of_x), of_weights(of_y, of_b)
+    tilewright.scaled_gemm(x, y.mT, rows, weights, out=d, c=c)
+    if lie_ready((of_x, of_y), (rows, weights)):
+        warm.remember(key, call, tilewright.scaled_gemm, x, y.mT, rows, weights, out=d, c=c)
 
 
 def fp8_fp4_gemm_nn(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -44,6 +45,13 @@ def of_rows(scales: torch.Tensor) -> torch.Tensor:
 def of_weights(scales: torch.Tensor, granularity: Recipe) -> torch.Tensor:
     """Those of B [n, k], as of its transpose."""
     return (of_rows(scales) if granularity[0] == 1 else scales).mT
+
+
+def lie_ready(given: Sequence[torch.Tensor | None], used: Sequence[torch.Tensor]) -> bool:
+    """Whether scales are used as they were given, and none was laid out anew."""
+    return all(
+        one is None or one.data_ptr() == other.data_ptr() for one, other in zip(given, used, strict=False)
+    )
 
 
 def transform_sf_into_required_layout(

@@ -88,11 +88,16 @@ class Launch:
     alignments: Mapping[str, int]
     workspace_bytes: int
 
-    def launcher(self, operands: Sequence[torch.Tensor | None]) -> Launcher:
-        """What launches for operands that lie as these do."""
+    def launcher(
+        self,
+        operands: Sequence[torch.Tensor | None],
+        passed: Sequence[torch.Tensor | None] | None = None,
+    ) -> Launcher:
+        """What launches for operands that lie as these do. `passed`: what calls pass, where `operands` are
+        views of it, with the same first element."""
         made = launchable(
             self.interface, self.problem, self.tactic, self.sm_count,
-            tensors=operands, alignments=self.alignments,
+            tensors=operands, alignments=self.alignments, passed=passed,
         )  # fmt: skip
         return self.library.launcher(self.tactic.kernel, made)
 

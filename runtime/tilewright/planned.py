@@ -1,0 +1,108 @@
+"""Plans that are made before a call: of prepared calls, and of what launches without one."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from tilewright import context as contexts
+from tilewright.errors import ArgumentTypeError
+from tilewright.interface import calls, checks
+from tilewright.interface.declaration import Matrix
+from tilewright.interface.op import Op, Operands, Values
+from tilewright.interface.publish import published
+from tilewright.library import Launcher
+from tilewright.ops.common.calls import addresses
+from tilewright.ops.common.gpus import several_devices
+from tilewright.ops.common.guards import factor
+from tilewright.ops.common.plan import DirectPlan, Plan
+
+
+def direct(
+    op: Callable[..., Any], passed: Sequence[Any], /, *arguments: Any, **options: Any
+) -> Launcher | None:
+    """What launches an op's call for tensors of the caller's that lie as `passed` do, in the launcher's
+    order, of which the arguments are views that have the same first elements; numbers and None follow them.
+
+    None where the call is more than a launch, or where an address is a multiple of less than most are.
+    """
+    known, values = asked(op, arguments, options)
+    made, _, operands = planned(known, values)
+    # Where matrices lie helps to choose a kernel; what single elements are loaded of may lie anywhere.
+    lie = {
+        one.name: tensor
+        for one, tensor in zip(known.interface.operands, passed, strict=True)
+        if tensor is not None and isinstance(one, Matrix) and one.alignment != tensor.element_size()
+    }
+    if not isinstance(made, DirectPlan) or made.fills or made.recheck is not None or addresses(lie):
+        return None
+    return launcher(made, operands, passed)
+
+
+def asked(
+    op: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]
+) -> tuple[Op, dict[str, Any]]:
+    """The op, and a call's values by name. Raises ArgumentTypeError, TypeError."""
+    known = published.get(op)
+    if known is None:
+        name = getattr(op, "__name__", repr(op))
+        wanted = "an op of tilewright's, such as tilewright.gemm, is wanted"
+        raise ArgumentTypeError("op", f"it is {name}; {wanted}")
+    try:
+        bound = inspect.signature(op).bind(*arguments, **options)
+    except TypeError as error:
+        raise TypeError(f"tilewright.{known.name}: {error}") from None
+    bound.apply_defaults()
+    return known, dict(bound.arguments)
+
+
+def planned(op: Op, values: dict[str, Any]) -> tuple[Plan, Values, Operands]:
+    """The plan of a call, its values with a tensor for `out`, and the launcher's operands, complete."""
+    context = contexts.current()
+    for name in op.numbers:
+        values[name] = factor(name, values[name])
+    arguments = checks.check(op, context, values)
+    for operand in op.interface.operands:
+        if operand.unread_if_zero in op.numbers and values[operand.unread_if_zero] == 0:
+            values[operand.name] = None
+    given = dict(values)
+    if given["out"] is None:
+        given["out"] = torch.empty(arguments.shape, dtype=arguments.dtype, device=arguments.device)
+    # What is written besides is made to be looked at; one that is given is left as it is.
+    brought = {name: given[name] for name in op.written if name != "out" and given[name] is not None}
+    operands = op.operands({**given, **dict.fromkeys(brought)})
+    if op.fills(arguments):
+        operands = op.fill(arguments, operands)
+    complete = {**dict(zip(op.interface.names, operands, strict=True)), **brought}
+    lie = addresses({name: tensor for name, tensor in complete.items() if tensor is not None})
+    made = calls.plan(op, context, arguments, values, lie)
+    operands = tuple(complete.values()) if made.fills else op.operands(given)
+    return made, given | {name: values[name] for name in op.written if name != "out"}, operands
+
+
+def launcher(
+    plan: DirectPlan, operands: Operands, passed: Sequence[torch.Tensor | None] | None = None
+) -> Launcher:
+    """What launches a plan on its GPU, with a workspace where it needs one; see `Launch.launcher`."""
+    bound = launch = plan.bound.launcher(operands, passed)
+    if plan.workspace_bytes:
+        launch = lambda *call: bound(*call[:-1], plan.workspace())  # noqa: E731
+    return there(plan, launch)
+
+
+def there(plan: Plan, launch: Launcher) -> Launcher:
+    """`launch`, on the plan's GPU, whichever is current."""
+    if plan.device.type != "cuda" or not several_devices():
+        return launch
+    index = plan.device.index
+
+    def launched(*call: Any) -> int:
+        if torch.cuda.current_device() == index:
+            return launch(*call)
+        with torch.cuda.device(index):
+            return launch(*call)
+
+    return launched
