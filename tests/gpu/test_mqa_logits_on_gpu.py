@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import pytest
@@ -175,7 +176,7 @@ class Paged(NamedTuple):
 
 
 @pytest.mark.parametrize("page", [32, 64])
-@pytest.mark.parametrize("next_n", [1, 2, 3, 6])
+@pytest.mark.parametrize("next_n", [1, 2, 3, 4, 5, 6])
 def test_pages(kernel: KernelRecord, next_n: int, page: int) -> None:
     """Lengths of sequences, and of tokens, some of them 0; fewer thread blocks than SMs, and more."""
     given = Paged.random(form(kernel, "paged"), 5, next_n, 1000, page)
@@ -247,15 +248,25 @@ def some(form: str) -> str:
     pytest.skip(f"no {form} kernel is built: run `tilewright build mqa_logits`")
 
 
-def test_ten_thousand_runs_are_equal() -> None:
-    name = some("ragged")
-    ranges = [(0, 40 * i) for i in range(96)]
-    given = Ragged.random(registry().record(name).config, ranges, 4096)
-    first = tilewright.mqa_logits(*given, tactic=name)
+@pytest.mark.parametrize("form", ["ragged", "paged"])
+def test_ten_thousand_runs_are_equal(form: str) -> None:
+    name = some(form)
+    config = registry().record(name).config
+    if form == "ragged":
+        ragged = Ragged.random(config, [(0, 40 * i) for i in range(96)], 4096)
+        call = functools.partial(tilewright.mqa_logits, *ragged, tactic=name)
+    else:
+        given, lengths = Paged.random(config, 9, 2, 3000, 64), ints([2999, 3000, 0, 1, 700, 701] * 3)
+        schedule = tilewright.paged_mqa_schedule(lengths, blocks=132, next_n=2)
+        call = functools.partial(
+            tilewright.paged_mqa_logits, given.q, given.cache, given.weights, lengths, given.table, schedule,
+            keys=3000, clean=True, tactic=name,
+        )  # fmt: skip
+    first = call()
     differing = torch.zeros((), dtype=torch.int64, device="cuda")
     out = torch.empty_like(first)
     for _ in range(10_000):
-        tilewright.mqa_logits(*given, out=out, tactic=name)
+        call(out=out)
         differing += (out != first).any()
     assert int(differing) == 0
 
@@ -269,16 +280,9 @@ def test_graphs_hold_both_ops() -> None:
     def both() -> None:
         schedule = tilewright.paged_mqa_schedule(lengths, blocks=132)
         tilewright.paged_mqa_logits(
-            given.q,
-            given.cache,
-            given.weights,
-            lengths,
-            given.table,
-            schedule,
-            keys=2000,
-            out=out,
+            given.q, given.cache, given.weights, lengths, given.table, schedule, keys=2000, out=out,
             clean=True,
-        )
+        )  # fmt: skip
 
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):

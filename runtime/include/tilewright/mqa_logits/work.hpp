@@ -125,10 +125,8 @@ struct Paged {
       item.key = split * kSplit;
       item.tiles = max(0, last - item.key + kTile - 1) / kTile;
       for (int query = 0; query < count && item.tiles > 0; query += Queries) {
-        int const mine = query + lane % Queries;
-        int const end_of_mine = __shfl_sync(~0u, length, mine);
         item.query = token + query;
-        item.mine = {0, mine < count ? end_of_mine : 0};
+        item.mine = {0, __shfl_sync(~0u, length, query + lane % Queries)};  // 0 beyond `count`, which is at most 32
         body(item);
       }
       group += indices != nullptr ? count : 1;

@@ -1,0 +1,352 @@
+// Tries on the host how the kernels of `mqa_logits` share their work: see test_mqa_work.py.
+//
+// Threads are fibers that run in turn until each of its group has come to the same place.
+#include <ucontext.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#define __device__
+#define __forceinline__ inline
+#define __shared__ static
+
+namespace {
+
+struct Index {
+  int x;
+};
+struct int2 {
+  int x, y;
+};
+Index threadIdx, blockIdx, gridDim;
+
+struct Group {
+  int members = 0, arrived = 0;
+  long meetings = 0;
+};
+
+struct Fiber {
+  ucontext_t context;
+  std::vector<char> stack = std::vector<char>(64 << 10);
+  bool done = false;
+};
+
+ucontext_t home;
+std::vector<std::unique_ptr<Fiber>> fibers;
+std::function<void()> body;
+Group block, warps[32];
+long slots[32][32];
+
+void yield() {
+  int const mine = threadIdx.x;
+  swapcontext(&fibers[mine]->context, &home);
+  threadIdx.x = mine;
+}
+
+void meet(Group& group) {
+  long const before = group.meetings;
+  if (++group.arrived == group.members) {
+    group.arrived = 0, ++group.meetings;
+    return;
+  }
+  while (group.meetings == before) {
+    yield();
+  }
+}
+
+void run_fiber() {
+  body();
+  fibers[threadIdx.x]->done = true;
+  swapcontext(&fibers[threadIdx.x]->context, &home);
+}
+
+void run(int threads, std::function<void()> what) {
+  body = std::move(what);
+  block = {threads};
+  fibers.clear();
+  for (int i = 0; i < threads; ++i) {
+    warps[i / 32] = {32};
+    fibers.push_back(std::make_unique<Fiber>());
+    Fiber& fiber = *fibers.back();
+    getcontext(&fiber.context);
+    fiber.context.uc_stack.ss_sp = fiber.stack.data();
+    fiber.context.uc_stack.ss_size = fiber.stack.size();
+    makecontext(&fiber.context, run_fiber, 0);
+  }
+  for (bool some = true; some;) {
+    some = false;
+    for (int i = 0; i < threads; ++i) {
+      if (!fibers[i]->done) {
+        threadIdx.x = i, some = true;
+        swapcontext(&home, &fibers[i]->context);
+      }
+    }
+  }
+}
+
+// What the lanes of the thread's warp bring.
+std::vector<long> gather(long value) {
+  int const warp = threadIdx.x / 32;
+  slots[warp][threadIdx.x % 32] = value;
+  meet(warps[warp]);
+  std::vector<long> const found(slots[warp], slots[warp] + 32);
+  meet(warps[warp]);
+  return found;
+}
+
+void __syncthreads() { meet(block); }
+int __shfl_sync(unsigned, int value, int lane) { return int(gather(value)[lane % 32]); }
+int __shfl_up_sync(unsigned, int value, int by) {
+  int const lane = threadIdx.x % 32;
+  return int(gather(value)[lane >= by ? lane - by : lane]);
+}
+int __reduce_min_sync(unsigned, int value) {
+  auto const found = gather(value);
+  return int(*std::min_element(found.begin(), found.end()));
+}
+int __reduce_max_sync(unsigned, int value) {
+  auto const found = gather(value);
+  return int(*std::max_element(found.begin(), found.end()));
+}
+unsigned __ballot_sync(unsigned, bool value) {
+  auto const found = gather(value);
+  unsigned bits = 0;
+  for (int i = 0; i < 32; ++i) {
+    bits |= unsigned(found[i]) << i;
+  }
+  return bits;
+}
+int __ffs(unsigned bits) { return __builtin_ffs(int(bits)); }
+using std::max;
+using std::min;
+
+}  // namespace
+
+#include "tilewright/mqa_logits/schedule.hpp"
+#include "tilewright/mqa_logits/work.hpp"
+
+using namespace tilewright::mqa_logits;
+
+namespace {
+
+int failures = 0;
+
+void expect(bool holds, char const* what, int a, int b, int c) {
+  if (!holds && ++failures < 10) {
+    std::printf("%s: %d %d %d\n", what, a, b, c);
+  }
+}
+
+unsigned state = 1;
+int random(int below) {
+  state = state * 1664525u + 1013904223u;
+  return int((state >> 8) % unsigned(below));
+}
+
+// Lengths of tokens; `next_n` of each sequence, or, with indices, runs of tokens.
+struct Batch {
+  int next_n;
+  std::vector<int> lengths, indices;
+
+  int tokens() const { return int(lengths.size()); }
+  int const* given() const { return indices.empty() ? nullptr : indices.data(); }
+};
+
+// What is worked on together, as [first token, end): sequences, or up to kGroup tokens of one.
+std::vector<std::pair<int, int>> groups(Batch const& batch) {
+  std::vector<std::pair<int, int>> found;
+  for (int first = 0; first < batch.tokens();) {
+    int end = first + batch.next_n;
+    if (!batch.indices.empty()) {
+      for (end = first + 1; end < batch.tokens() && end < first + kGroup; ++end) {
+        if (batch.indices[end] != batch.indices[first]) {
+          break;
+        }
+      }
+    }
+    found.emplace_back(first, end);
+    first = end;
+  }
+  return found;
+}
+
+std::vector<int2> schedule(Batch const& batch, int blocks) {
+  std::vector<int> out(2 * (blocks + 1), -1);
+  ScheduleParams const params{batch.lengths.data(),          batch.given(), out.data(), 2,
+                              batch.tokens() / batch.next_n, batch.next_n,  blocks};
+  run(64, [&] { ScheduleKernel<64, false>{}(params, nullptr); });
+  std::vector<int2> found;
+  for (int b = 0; b <= blocks; ++b) {
+    found.push_back({out[2 * b], out[2 * b + 1]});
+  }
+  return found;
+}
+
+// By the definition: block b begins at split b * total / blocks of all.
+void schedules_are_even(Batch const& batch, int blocks) {
+  auto const found = schedule(batch, blocks);
+  std::vector<int2> splits;
+  for (auto const [first, end] : groups(batch)) {
+    int const longest = *std::max_element(batch.lengths.begin() + first, batch.lengths.begin() + end);
+    for (int i = 0; i < (longest + kSplit - 1) / kSplit; ++i) {
+      splits.push_back({batch.indices.empty() ? first / batch.next_n : first, i});
+    }
+  }
+  int const all = batch.tokens() / batch.next_n;
+  for (int64_t b = 0; b <= blocks; ++b) {
+    size_t const begins = b * int64_t(splits.size()) / blocks;
+    int2 const wanted = begins < splits.size() ? splits[begins] : int2{all, 0};
+    expect(found[b].x == wanted.x && found[b].y == wanted.y, "schedule", int(b), found[b].x, found[b].y);
+  }
+}
+
+// `visits[query][key]`, of the keys of an item that its queries look at; every lane has to agree on the item.
+template <int Queries>
+void visit(Item const& item, std::vector<std::vector<int>>& visits) {
+  for (long value : {long(item.query), long(item.key), long(item.tiles), long(item.table_row)}) {
+    auto const found = gather(value);
+    expect(std::count(found.begin(), found.end(), value) == 32, "lanes differ", item.query, item.key, item.tiles);
+  }
+  int const lane = threadIdx.x % 32;
+  auto const starts = gather(item.mine.start), ends = gather(item.mine.end);
+  expect(starts[lane] == starts[lane % Queries], "ranges of lanes", item.query, lane, Queries);
+  if (lane < Queries) {
+    int const end = std::min(item.mine.end, item.key + item.tiles * kTile);
+    for (int key = std::max(item.mine.start, item.key); key < end; ++key) {
+      if (item.query + lane < int(visits.size())) {
+        ++visits[item.query + lane][key];
+      } else {
+        expect(false, "no query", item.query, lane, key);
+      }
+    }
+  }
+}
+
+template <int Queries>
+void pages_are_read_once(Batch const& batch, int blocks, bool per_token) {
+  int const width = 1000, keys = 64 * 15;  // columns of the logits, and what the table has room for
+  auto const plan = schedule(batch, blocks);
+  std::vector<int> last;
+  for (int i = batch.next_n - 1; i < batch.tokens(); i += batch.next_n) {
+    last.push_back(batch.lengths[i]);
+  }
+  Logits const logits{nullptr, width, batch.tokens(), width, false};
+  Paged const work{per_token ? batch.lengths.data() : last.data(),
+                   batch.given(),
+                   plan.data(),
+                   nullptr,
+                   0,
+                   batch.tokens(),
+                   batch.next_n,
+                   keys / 64,
+                   64,
+                   per_token};
+  std::vector<std::vector<int>> visits(batch.tokens(), std::vector<int>(width, 0));
+  for (int b = 0; b < blocks; ++b) {
+    blockIdx.x = b;
+    run(32, [&] {
+      work.for_each<Queries>(logits, [&](Item const& item) {
+        int const row = batch.indices.empty() ? item.query / batch.next_n : item.query;
+        bool const own =
+            batch.indices.empty() ? item.table_row == row : batch.indices[item.table_row] == batch.indices[item.query];
+        expect(own, "row of the table", item.query, item.table_row, row);
+        expect(item.key % kSplit == 0 && item.tiles > 0, "item", item.query, item.key, item.tiles);
+        visit<Queries>(item, visits);
+      });
+    });
+  }
+  for (int i = 0; i < batch.tokens(); ++i) {
+    for (int key = 0; key < width; ++key) {
+      int const end = std::min(batch.lengths[i], std::min(width, keys));
+      expect(visits[i][key] == (key < end), "paged visits", i, key, visits[i][key]);
+    }
+  }
+}
+
+template <int Queries>
+void ranges_are_read_once(int queries, int keys, int parts, int blocks, bool compressed) {
+  std::vector<int> starts, ends;
+  for (int i = 0; i < queries; ++i) {
+    starts.push_back(random(keys + 20) - 10);
+    ends.push_back(i % 5 == 0 ? starts.back() : random(keys + 20) - 10);
+  }
+  int const width = compressed ? 200 : keys;
+  Logits const logits{nullptr, width, queries, width, false};
+  Ragged const work{starts.data(), ends.data(), queries, keys, parts, compressed};
+  std::vector<std::vector<int>> visits(queries, std::vector<int>(keys, 0));
+  gridDim.x = blocks;
+  for (int b = 0; b < blocks; ++b) {
+    blockIdx.x = b;
+    run(32, [&] {
+      work.for_each<Queries>(logits, [&](Item const& item) {
+        expect(item.tiles > 0 && item.key % 8 == 0, "item", item.query, item.key, item.tiles);
+        visit<Queries>(item, visits);
+      });
+    });
+  }
+  for (int i = 0; i < queries; ++i) {
+    int const start = std::max(starts[i], 0), end = std::min(ends[i], compressed ? start + width : keys);
+    for (int key = 0; key < keys; ++key) {
+      expect(visits[i][key] == (key >= start && key < end), "ragged visits", i, key, visits[i][key]);
+    }
+  }
+}
+
+Batch batch_of(int sequences, int next_n, int longest) {
+  Batch made{next_n, {}, {}};
+  for (int i = 0; i < sequences; ++i) {
+    int const length = i % 4 == 1 ? 0 : i % 7 == 3 ? longest : random(longest + 1);
+    for (int j = 0; j < next_n; ++j) {
+      made.lengths.push_back(std::max(0, length - next_n + 1 + j));
+    }
+  }
+  return made;
+}
+
+Batch runs_of(int sequences, int longest) {
+  Batch made{1, {}, {}};
+  for (int i = 0; i < sequences; ++i) {
+    for (int j = random(10); j >= 0; --j) {
+      made.lengths.push_back(random(8) == 0 ? 0 : random(longest + 1));
+      made.indices.push_back(i);
+    }
+  }
+  return made;
+}
+
+}  // namespace
+
+int main() {
+  for (int blocks : {1, 3, 7, 66, 132}) {
+    for (int sequences : {1, 5, 63, 64, 65, 200}) {
+      schedules_are_even(batch_of(sequences, 1, 5000), blocks);
+      schedules_are_even(batch_of(sequences, 3, 900), blocks);
+      schedules_are_even(runs_of(sequences, 2000), blocks);
+    }
+    schedules_are_even(Batch{1, std::vector<int>(70, 0), {}}, blocks);
+  }
+  for (int blocks : {1, 5, 33}) {
+    for (int next_n : {1, 2, 3, 6}) {
+      Batch const batch = batch_of(9, next_n, 1200);
+      pages_are_read_once<1>(batch, blocks, true);
+      pages_are_read_once<4>(batch, blocks, false);
+      pages_are_read_once<8>(batch, blocks, next_n % 2 == 0);
+    }
+    Batch const runs = runs_of(9, 1200);
+    pages_are_read_once<1>(runs, blocks, true);
+    pages_are_read_once<2>(runs, blocks, true);
+    pages_are_read_once<8>(runs, blocks, true);
+  }
+  for (int blocks : {1, 4}) {
+    for (int parts : {1, 3}) {
+      ranges_are_read_once<1>(23, 700, parts, blocks, false);
+      ranges_are_read_once<4>(23, 700, parts, blocks, true);
+      ranges_are_read_once<8>(23, 65, parts, blocks, false);
+    }
+  }
+  return failures != 0;
+}
