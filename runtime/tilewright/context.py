@@ -31,9 +31,30 @@ MAX_REFUSED = 3  # kernels that one call compiles in vain, at a minute each
 
 
 class Plan(Protocol):
-    """What is remembered. An op sets `used` at every hit."""
+    """What is remembered. An op sets `used` at every hit: of `near` (`ops.common.plan.Near`), if the plan has
+    it, where it hits that."""
 
     used: bool
+
+
+class Plans(dict[Any, Any]):
+    """Plans by key, of all ops: a key begins with the op's name. `near`: what is found by less than that."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.near: dict[Any, Any] = {}
+
+    def clear(self) -> None:
+        self.near.clear()
+        super().clear()
+
+    def forget(self, plan: Plan) -> None:
+        """Forgets what is near a plan, which is forgotten itself; the other plans of it are added anew."""
+        near = getattr(plan, "near", None)
+        if near is not None:
+            self.near = {key: found for key, found in self.near.items() if found is not near}
+            for one in near.plans:
+                one.near = None
 
 
 class Context:
@@ -42,7 +63,7 @@ class Context:
     def __init__(self, registry: Registry | None = None, described: DeviceProperties | None = None) -> None:
         self.registry = Registry() if registry is None else registry
         self.described = described
-        self.plans: dict[Any, Any] = {}  # of all ops: a key begins with the op's name
+        self.plans = Plans()
         self.tuner: Callable[[Family[Any], Any, DeviceProperties], None] | None = None
         """Called with a problem before a call's tactic is chosen: it may add to what is tuned."""
         self._tuned: dict[tuple[str, DeviceProperties], tuple[int, Tuned | None]] = {}
@@ -131,9 +152,14 @@ class Context:
             while len(self.plans) >= MAX_PLANS:
                 oldest = next(iter(self.plans))
                 found = self.plans.pop(oldest)
-                if found.used:
+                near = getattr(found, "near", None)
+                if found.used or (near is not None and near.used):
                     found.used = False
                     self.plans[oldest] = found
+                    if near is not None:
+                        near.used = False
+                else:
+                    self.plans.forget(found)
             self.plans[key] = plan
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +58,11 @@ class Library:
     def launcher(self, kernel: str, made: Launchable) -> Launcher:
         """A function object that launches the kernel; it takes operands, numbers, and a workspace or None."""
         launcher: Launcher = self._module.launcher(kernel, *made)
+        return launcher
+
+    def first_planned(self, launchers: Sequence[Launcher]) -> Launcher:
+        """The first of them, of any libraries, for which a call's operands lie as it was made for."""
+        launcher: Launcher = self._module.first_planned(launchers)
         return launcher
 
 

@@ -244,10 +244,12 @@ def _lines(op: Op) -> Iterator[str]:
     yield "    if not changes:"
     yield "        try:"
     yield f"            if not ({wants} or self.needs_gradients):"
-    yield f"                operands = ({', '.join(operands)},)"
-    yield "                if self.fills:"
-    yield "                    operands = _fill(self.arguments, operands)"
-    yield f"                if self.launch({', '.join(('*operands', *numbers))}, None) == 0:"
+    if op.may_fill or len(results) > 1:
+        yield f"                operands = ({', '.join(operands)},)"
+        yield "                if self.fills:"
+        yield "                    operands = _fill(self.arguments, operands)"
+        operands = ["*operands"]
+    yield f"                if self.launch({', '.join((*operands, *numbers))}, None) == 0:"
     if len(results) == 1:
         yield "                    return out"
     else:

@@ -5,6 +5,7 @@
 //   can_implement(name, arguments) -> bool      no GPU is touched
 //   workspace_bytes(name, arguments) -> int     no GPU is touched
 //   launcher(name, arguments, operands, numbers) -> function of (each operand, each number, workspace) -> int
+//   first_planned(launchers) -> one that is the first of them whose operands lie so; of any modules
 //
 // A launcher is made for operands that lie in one way. It looks whether those of a call lie so, puts their
 // addresses and the call's numbers into its copy of the struct, and launches on the caller's stream. It answers 0,
@@ -232,6 +233,18 @@ struct Table {
     return ffi::Function::FromPacked([launcher = Launcher(list.find(name), arguments, operands, numbers)](
                                          ffi::PackedArgs given, ffi::Any* result) { *result = launcher(given); });
   }
+
+  static ffi::Function first_planned(ffi::Array<ffi::Function> const& launchers) {
+    return ffi::Function::FromPacked([launchers](ffi::PackedArgs given, ffi::Any* result) {
+      for (ffi::Function const& launcher : launchers) {
+        launcher.CallPacked(given, result);
+        int64_t const status = result->cast<int64_t>();
+        if (status > kUnplanned || status <= kUnplanned - kMostOperands) {
+          return;
+        }
+      }
+    });
+  }
 };
 
 }  // namespace tilewright
@@ -262,4 +275,5 @@ struct Table {
   TVM_FFI_DLL_EXPORT_TYPED_FUNC(attributes, tilewright_attributes)                                              \
   TVM_FFI_DLL_EXPORT_TYPED_FUNC(can_implement, tilewright_can_implement)                                        \
   TVM_FFI_DLL_EXPORT_TYPED_FUNC(workspace_bytes, tilewright_workspace_bytes)                                    \
-  TVM_FFI_DLL_EXPORT_TYPED_FUNC(launcher, tilewright_launcher)
+  TVM_FFI_DLL_EXPORT_TYPED_FUNC(launcher, tilewright_launcher)                                                  \
+  TVM_FFI_DLL_EXPORT_TYPED_FUNC(first_planned, tilewright::Table::first_planned)

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tilewright.interface.declaration import TMA_BYTES, Interface, Matrix, Operand, ScaleColumns
+from tilewright.interface.declaration import TMA_BYTES, Interface, Matrix, Operand, Packed, ScaleColumns
 from tilewright.interface.matrices import lies
 from tilewright.types import TYPES, bits
 
@@ -160,7 +160,8 @@ def _lies(operand: Operand, tensor: torch.Tensor, problem: Any) -> tuple[int, ..
     types = (own.torch, "uint8") if own is not None and own.bits <= 8 else (name, name)
     of = (max(tensor.get_device(), 0), *(number for each in types for number in _dlpack(each)))
     strided = isinstance(operand, ScaleColumns) and operand.strided(problem)
-    if not isinstance(operand, Matrix) and not strided:
+    shaped = isinstance(operand, Packed) and operand.has_shape(problem)
+    if not (isinstance(operand, Matrix) or strided or shaped):
         return (*of, -1, tensor.numel())
     pairs = zip(tensor.shape, tensor.stride(), strict=True)
     return (*of, tensor.dim(), *(number for pair in pairs for number in pair))

@@ -25,7 +25,7 @@ from tilewright.interface import checks, planning, registered
 from tilewright.interface.declaration import Operand, Packed, ScaleColumns
 from tilewright.ops.common import calls, custom_ops, gpus
 from tilewright.ops.common.guards import factor, refuse_gradients
-from tilewright.ops.common.plan import MisalignedError, Plan
+from tilewright.ops.common.plan import DirectPlan, MisalignedError, Near, Plan
 from tilewright.ops.common.tactics import parsed
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def eager(op: Op, function: Callable[..., Any]) -> Callable[..., Any]:
         "_factor": factor, "_outline": calls.outline, "_first": functools.partial(_first, op),
         "_grad": torch.is_grad_enabled, "_refuse": functools.partial(refuse_gradients, op.name),
         "_make": torch.empty_strided, "_several": gpus.several_devices, "_elsewhere": gpus.elsewhere,
-        "_there": calls.run_there, "_realign": functools.partial(_realign, op),
+        "_add_near": _add_near, "_there": calls.run_there, "_realign": functools.partial(_realign, op),
         "_Misaligned": MisalignedError,
         "_Ours": TilewrightError, "_Tensor": torch.Tensor, "_recover": functools.partial(_recover, op),
         "_traced": functools.partial(registered.traced, op),
@@ -74,6 +74,11 @@ def _lines(op: Op) -> Iterator[str]:  # noqa: PLR0915 (a text reads best in one 
     for name in op.numbers:
         yield f"    if type({name}) is not float:"
         yield f"        {name} = _factor({name!r}, {name})"
+    wants = " or ".join(
+        f"{one.name}.requires_grad" if one.kind == "tensor" else f"({one.name} is not None and {_grad(one)})"
+        for one in tensors
+    )
+    yield from _by_near_plan(op, wants)
     yield "    try:"
     yield f"        _key = ({', '.join(_key(op))},)"
     yield "        _plan = _context.plans.get(_key)"
@@ -85,10 +90,6 @@ def _lines(op: Op) -> Iterator[str]:  # noqa: PLR0915 (a text reads best in one 
     yield f"            return _traced({values})"
     yield "    else:"
     yield "        _plan.used = True"
-    wants = " or ".join(
-        f"{one.name}.requires_grad" if one.kind == "tensor" else f"({one.name} is not None and {_grad(one)})"
-        for one in tensors
-    )
     yield f"        if ({wants}) and _grad():"
     yield f"            _refuse({', '.join(f'{one.name}={one.name}' for one in tensors)})"
     for name, number in _unread(op):
@@ -100,7 +101,7 @@ def _lines(op: Op) -> Iterator[str]:  # noqa: PLR0915 (a text reads best in one 
     yield f"    _given = {', '.join(op.written)}"
     if "out" in optional:
         yield "    if out is None:"
-        yield "        out = _make(_plan.shape, _plan.strides, dtype=_plan.dtype, device=_plan.device)"
+        yield f"        out = {_making('_plan')}"
     if op.may_fill:
         yield f"    _operands = ({operands})"
         yield "    if _plan.fills:"
@@ -109,6 +110,9 @@ def _lines(op: Op) -> Iterator[str]:  # noqa: PLR0915 (a text reads best in one 
     yield "        if (_launch := _plan.quick) is not None:"
     yield f"            if _status := _launch({call}, None):"
     yield "                _plan.fail(_status)"
+    if _looks_near(op):
+        yield "            if _plan.near is None and _plan.recheck is None and _key is not None:"
+        yield f"                _add_near(_context, ({', '.join(_near_key(op, '_given'))},), _plan)"
     yield f"        elif _several() and _elsewhere({first}):"
     yield f"            _there(_plan, ({call}))"
     yield "        else:"
@@ -131,6 +135,65 @@ def _lines(op: Op) -> Iterator[str]:  # noqa: PLR0915 (a text reads best in one 
                 f"({', '.join(f'_operands[{index}]' for index in indices)})"
             )
         )
+
+
+def _looks_near(op: Op) -> bool:
+    """Whether plans are looked for by less than their keys: the launcher is told all that decides."""
+    return op.written == ("out",) and not op.may_fill and not op.of(("scale",))
+
+
+def _by_near_plan(op: Op, wants: str) -> Iterator[str]:
+    """A call asks the launchers of plans near it first: they look at types, extents, strides and devices
+    themselves, at those of a result that was made for them too. What they do not carry out the rest of the
+    call does."""
+    if not _looks_near(op):
+        return
+    others = [name for name in op.tensors if name not in op.required]
+    plain = [f"type({name}) is _Tensor" for name in op.required]
+    plain += [f"({name} is None or type({name}) is _Tensor)" for name in others]
+    unread = dict(_unread(op))
+    given = [
+        f"(None if {unread[name]} == 0 else {name})" if name in unread else name for name in _launched(op)
+    ]
+    given[op.interface.names.index("out")] = "_made"
+    yield f"    if {' and '.join(plain)}:"
+    yield "        try:"
+    yield f"            _near = _context.plans.near.get(({', '.join(_near_key(op, 'out'))},))"
+    yield f"            if _near is not None and not (({wants}) and _grad()):"
+    yield "                _near.used = True"
+    yield f"                _made = out if out is not None else {_making('_near.plan')}"
+    yield f"                if _near.launch({', '.join((*given, *_numbers(op)))}, None) == 0:"
+    yield "                    return _made"
+    yield "        except (RuntimeError, TypeError, ValueError):"
+    yield "            pass  # said below"
+
+
+def _making(plan: str) -> str:
+    return f"_make({plan}.shape, {plan}.strides, dtype={plan}.dtype, device={plan}.device)"
+
+
+def _near_key(op: Op, out: str) -> Iterator[str]:
+    """Of a plan's key, what no launcher looks at, and the extents of one operand, so that few are tried; all
+    extents and a type where they say what is to be made."""
+    first, *others = op.required
+    yield repr(op.name)
+    yield f"{first}.shape"
+    made = (f"{first}.dtype", *(f"{name}.shape" for name in others))
+    yield f"None if {out} is not None else ({', '.join(made)},)"
+    yield from (f"tuple({name})" for name in op.of(("integers",)))
+    yield from (
+        one.name for one in op.parameters if not one.is_tensor and one.kind not in ("number", "integers")
+    )
+    yield from (f"{number} == 0" for _, number in _unread(op))
+
+
+def _add_near(context: Context, key: Any, plan: DirectPlan) -> None:
+    near, launcher = context.plans.near.get(key), plan.quick
+    assert launcher is not None
+    if near is None:
+        context.plans.near[key] = Near(plan, launcher)
+    else:
+        near.add(plan, launcher)
 
 
 def _always(op: Op) -> bool:

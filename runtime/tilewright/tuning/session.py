@@ -113,7 +113,7 @@ class _Tuner:
             from tilewright.tuning import clock  # noqa: PLC0415
 
             clocks = clock.on_gpu
-        plans, self._context.plans = self._context.plans, {}
+        plans, self._context.plans = self._context.plans, contexts.Plans()
         try:
             with no_compiling():
                 return search(
@@ -155,7 +155,7 @@ def tune(
         options=Options() if options is None else options, clocks=clocks,
     )  # fmt: skip
     previous, context.tuner = context.tuner, tuner.meet
-    context.plans = {}  # what is remembered was chosen before, and would not ask
+    context.plans = contexts.Plans()  # what is remembered was chosen before, and would not ask
     try:
         yield session
     finally:

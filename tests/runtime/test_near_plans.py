@@ -1,0 +1,132 @@
+"""Calls that find a launcher by less than a plan's key: what they compute, and what they still refuse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import tilewright
+from tilewright import context as contexts
+from tilewright.context import Context
+from tilewright.errors import ArgumentError, ArgumentTypeError
+from tilewright.ops.common.plan import Near
+
+WARM = 3  # calls: the first makes a plan, the second its launcher known, the third finds it
+
+
+class Keyless(contexts.Plans):
+    """Plans of which none is found by its key."""
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        raise AssertionError(f"a key is looked up: {key}")
+
+
+def operands(m: int, n: int, k: int, dtype: torch.dtype = torch.bfloat16) -> tuple[torch.Tensor, ...]:
+    generator = torch.Generator().manual_seed(m * n + k)
+    a, b = torch.randn(m, k, generator=generator), torch.randn(n, k, generator=generator)
+    return a.to(dtype), b.to(dtype).t(), torch.full((m, n), float("nan")).to(dtype)
+
+
+def warm(a: torch.Tensor, b: torch.Tensor, **options: Any) -> None:
+    for _ in range(WARM):
+        tilewright.gemm(a, b, **options)
+
+
+def keyless(host: Context) -> None:
+    """From here on whoever looks up a key fails."""
+    near, host.plans = host.plans.near, Keyless()
+    host.plans.near = near
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_a_warm_call_makes_no_key(host: Context, given: bool) -> None:
+    problems = [operands(16, n, 32) for n in (8, 24, 40)]
+    for a, b, out in problems:
+        warm(a, b, out=out if given else None)
+    keyless(host)
+    for a, b, out in problems:
+        out.fill_(float("nan"))
+        made = tilewright.gemm(a, b, out=out if given else None)
+        assert (made is out) == given
+        torch.testing.assert_close(made, (a.double() @ b.double()).bfloat16())
+
+
+def test_the_same_extents_of_other_types_and_layouts(host: Context) -> None:
+    """None of them is carried out by another's launcher."""
+    for _ in range(WARM):
+        for dtype in (torch.bfloat16, torch.float32):
+            a, b, out = operands(16, 24, 32, dtype)
+            wide = torch.full((16, 48), float("nan")).to(dtype)[:, :24]
+            wanted = (a.double() @ b.double()).to(dtype)
+            for into in (None, out, wide):
+                made = tilewright.gemm(a, b, out=into)
+                torch.testing.assert_close(made, wanted, rtol=2e-2, atol=2e-2)
+                assert made.dtype == dtype
+            assert wide._base[:, 24:].isnan().all()
+
+
+def test_more_layouts_than_are_tried_in_turn(host: Context) -> None:
+    problems = [operands(16, 8 * n, 32) for n in range(1, Near.MOST + 4)]
+    for _ in range(WARM):
+        for a, b, out in problems:
+            tilewright.gemm(a, b, out=out)
+            torch.testing.assert_close(out, (a.double() @ b.double()).bfloat16())
+    (near,) = host.plans.near.values()
+    assert len(near.launchers) == Near.MOST
+
+
+def test_what_a_warm_call_refuses(host: Context) -> None:
+    a, b, out = operands(16, 24, 32)
+    bias, c = torch.ones(24).bfloat16(), torch.ones(16, 24).bfloat16()
+    warm(a, b, out=out)
+    warm(a, b, out=out, bias=bias)
+    warm(a, b, out=out, c=c, beta=1.0)
+    wrong: list[tuple[str, type[ArgumentError], dict[str, Any]]] = [
+        ("bias", ArgumentError, {"bias": bias[None]}),
+        ("bias", ArgumentTypeError, {"bias": bias.half().view(torch.int16)}),
+        ("c", ArgumentError, {"beta": 1.0}),
+        ("c", ArgumentError, {"c": c[:8], "beta": 1.0}),
+        ("out", ArgumentError, {"out": out.new_empty(24, 16)}),
+        ("out", ArgumentError, {"out": a[:, :24]}),
+        ("fast_accum", ArgumentTypeError, {"fast_accum": 2}),
+        ("activation", ArgumentError, {"activation": "tanh"}),
+    ]
+    for name, error, options in wrong:
+        with pytest.raises(error) as caught:
+            tilewright.gemm(a, b, **{"out": out} | options)
+        assert caught.value.argument == name
+    for which in (0, 1, 2):
+        wants = [tensor.detach().clone(memory_format=torch.preserve_format) for tensor in (a, b, out)]
+        wants[which].requires_grad_(True)
+        with pytest.raises(ArgumentError, match="requires a gradient"):
+            tilewright.gemm(wants[0], wants[1], out=wants[2])
+        with torch.no_grad():
+            tilewright.gemm(wants[0], wants[1], out=wants[2])
+
+
+def test_what_has_no_memory_goes_through_torch(host: Context) -> None:
+    a, b, _ = operands(16, 24, 32)
+    warm(a, b)
+    stacked = torch.stack([a, 2 * a])
+    made = torch.vmap(lambda one: tilewright.gemm(one, b))(stacked)
+    torch.testing.assert_close(made, (stacked.double() @ b.double()).bfloat16())
+    assert tilewright.gemm(a.to("meta"), b.to("meta")).is_meta
+
+
+def test_near_plans_are_forgotten_with_plans(host: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contexts, "MAX_PLANS", 5)
+    used = operands(16, 24, 32)
+    warm(*used[:2], out=used[2])
+    ((key, near),) = host.plans.near.items()
+    for m in range(1, 20):
+        tilewright.gemm(*used[:2], out=used[2])
+        tilewright.gemm(*operands(m, 8, 40)[:2])
+    assert host.plans.near[key] is near, "it is in use"
+    for m in range(1, 20):
+        tilewright.gemm(*operands(m, 8, 48)[:2])
+    assert near not in host.plans.near.values()
+    assert all(plan.near is None for plan in near.plans)
+    host.plans.clear()
+    assert not host.plans.near
