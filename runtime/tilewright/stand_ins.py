@@ -35,23 +35,32 @@ def stand_in(module: str, name: str) -> Callable[..., NoReturn]:
     def function(*arguments: Any, **options: Any) -> NoReturn:
         raise needs_torch(name)
 
-    written = _definition(module, name)
+    definitions = _definitions(module)
+    written = definitions[name]
+    signed = definitions[_like(written) or name]
     function.__name__ = function.__qualname__ = name
     function.__module__ = module
     function.__doc__ = ast.get_docstring(written)
     function.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        list(_parameters(written.args)), return_annotation=_text(written.returns)
+        list(_parameters(signed.args)), return_annotation=_text(signed.returns)
     )
     return function
 
 
-def _definition(module: str, name: str) -> ast.FunctionDef:
+def _definitions(module: str) -> dict[str, ast.FunctionDef]:
     spec = find_spec(module)
     if spec is None or spec.origin is None:
         raise KeyError(module)
     with open(spec.origin, encoding="utf-8") as file:  # noqa: PTH123 (as importlib gives it)
         body = ast.parse(file.read()).body
-    return {each.name: each for each in body if isinstance(each, ast.FunctionDef)}[name]
+    return {each.name: each for each in body if isinstance(each, ast.FunctionDef)}
+
+
+def _like(function: ast.FunctionDef) -> str | None:
+    """The function whose signature it has, where its decorator names one: `@public(..., like=another)`."""
+    calls = (one for one in function.decorator_list if isinstance(one, ast.Call))
+    likes = (ast.unparse(one.value) for call in calls for one in call.keywords if one.arg == "like")
+    return next(likes, None)
 
 
 def _parameters(arguments: ast.arguments) -> Iterator[inspect.Parameter]:

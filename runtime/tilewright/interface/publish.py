@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from tilewright.interface import calls, registered
 from tilewright.interface.op import Op
@@ -14,15 +15,22 @@ F = TypeVar("F", bound=Callable[..., Any])
 published: dict[Callable[..., Any], Op] = {}
 
 
-def public(op: Op) -> Callable[[F], F]:
-    """Publishes an op under its function's name, signature and docstring."""
+@overload
+def public(op: Op) -> Callable[[F], F]: ...
+@overload
+def public(op: Op, *, like: F) -> Callable[[Callable[..., Any]], F]: ...
+def public(op: Op, *, like: Any = None) -> Any:
+    """Publishes an op under its function's name, signature and docstring, or with the signature of another
+    op, which it is `like`."""
 
-    def publish(function: F) -> F:
+    def publish(function: Any) -> Any:
+        if like is not None:
+            function.__signature__ = inspect.signature(like)
         op.name = function.__name__
         op.parameters = parameters(function)
         op.function = made = calls.eager(op, function)
         published[made] = op
         registered.register(op)
-        return made  # type: ignore[return-value]
+        return made
 
     return publish

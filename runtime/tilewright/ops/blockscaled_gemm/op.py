@@ -37,6 +37,7 @@ from tilewright.table import KernelRecord
 from tilewright.types import TYPES, bits, per_byte
 
 _FP8 = ("mxfp8", "mxfp8_e5m2")
+_MIXED = [types for fp8 in _FP8 for types in ((fp8, "mxfp4"), ("mxfp4", fp8))]
 _QUANTIZED = {dtype_of(name): name for name in QUANTIZED_OUTPUTS}
 
 
@@ -218,65 +219,20 @@ def mm_nvfp4(  # noqa: PLR0917 (as users of FlashInfer's mm_fp4 pass them)
     raise AssertionError("the body is `interface.calls`'s")
 
 
-@public(_Multiply({("mxfp4", "mxfp4"): OUTPUTS}))
-def mm_mxfp4(  # noqa: PLR0917 (as users of FlashInfer's mm_fp4 pass them)
-    a: torch.Tensor,
-    b: torch.Tensor,
-    a_descale: torch.Tensor,
-    b_descale: torch.Tensor,
-    alpha: torch.Tensor | None = None,
-    out_dtype: torch.dtype = torch.bfloat16,
-    out: torch.Tensor | None = None,
-    *,
-    c: torch.Tensor | None = None,
-    beta: float = 0.0,
-    out_descale: torch.Tensor | None = None,
-    out_global_scale: torch.Tensor | None = None,
-    tactic: Tactic | str | None = None,
-) -> Any:
+@public(_Multiply({("mxfp4", "mxfp4"): OUTPUTS}), like=mm_nvfp4)
+def mm_mxfp4(*_: Any, **__: Any) -> Any:
     """As `mm_nvfp4`, of MXFP4 matrices: blocks of 32 along k, each with a UE8M0 scale factor, 2^(byte - 127)
     (float8_e8m0fnu or uint8)."""
-    raise AssertionError("the body is `interface.calls`'s")
 
 
-@public(_Multiply({(a, b): OUTPUTS for a in _FP8 for b in _FP8}))
-def mm_mxfp8(  # noqa: PLR0917 (as users of FlashInfer's mm_fp4 pass them)
-    a: torch.Tensor,
-    b: torch.Tensor,
-    a_descale: torch.Tensor,
-    b_descale: torch.Tensor,
-    alpha: torch.Tensor | None = None,
-    out_dtype: torch.dtype = torch.bfloat16,
-    out: torch.Tensor | None = None,
-    *,
-    c: torch.Tensor | None = None,
-    beta: float = 0.0,
-    out_descale: torch.Tensor | None = None,
-    out_global_scale: torch.Tensor | None = None,
-    tactic: Tactic | str | None = None,
-) -> Any:
+@public(_Multiply({(a, b): OUTPUTS for a in _FP8 for b in _FP8}), like=mm_nvfp4)
+def mm_mxfp8(*_: Any, **__: Any) -> Any:
     """As `mm_nvfp4`, of MXFP8 matrices: a [m, k] and b [k, n] of float8_e4m3fn or float8_e5m2, blocks of 32
     along k, each with a UE8M0 scale factor, 2^(byte - 127) (float8_e8m0fnu or uint8)."""
-    raise AssertionError("the body is `interface.calls`'s")
 
 
-@public(_Multiply({types: OUTPUTS for fp8 in _FP8 for types in ((fp8, "mxfp4"), ("mxfp4", fp8))}))
-def mm_mxfp8_mxfp4(  # noqa: PLR0917 (as users of FlashInfer's mm_fp4 pass them)
-    a: torch.Tensor,
-    b: torch.Tensor,
-    a_descale: torch.Tensor,
-    b_descale: torch.Tensor,
-    alpha: torch.Tensor | None = None,
-    out_dtype: torch.dtype = torch.bfloat16,
-    out: torch.Tensor | None = None,
-    *,
-    c: torch.Tensor | None = None,
-    beta: float = 0.0,
-    out_descale: torch.Tensor | None = None,
-    out_global_scale: torch.Tensor | None = None,
-    tactic: Tactic | str | None = None,
-) -> Any:
+@public(_Multiply(dict.fromkeys(_MIXED, OUTPUTS)), like=mm_nvfp4)
+def mm_mxfp8_mxfp4(*_: Any, **__: Any) -> Any:
     """As `mm_nvfp4`, of one MXFP8 and one MXFP4 matrix, in either order: the one of float8_e4m3fn or
     float8_e5m2 is MXFP8, the one of float4_e2m1fn_x2 or uint8 is MXFP4, with k/2 bytes along k. Both have
     blocks of 32, each with a UE8M0 scale factor, 2^(byte - 127) (float8_e8m0fnu or uint8)."""
-    raise AssertionError("the body is `interface.calls`'s")
