@@ -22,8 +22,12 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from tilewright_generator import families
 from tilewright_generator.families import Family
 from tilewright_generator.families.blockscaled_gemm.config import (
+    HOPPER,
+    SM120,
+    TCGEN05,
+    Architecture,
     BlockscaledGemmConfig,
-    family,
+    architecture,
     mixes_bits,
     ultra,
 )
@@ -68,8 +72,8 @@ FIELDS = {
     name: CHOICES.get(name) or get_args(hint) for name, hint in get_type_hints(BlockscaledGemmConfig).items()
 }
 # What is drawn more often where it is the usual choice: else nearly all are rejected for two things at once.
-USUAL: dict[str, dict[str, tuple[Any, ...]]] = {
-    "hopper": {
+USUAL: dict[Architecture, dict[str, tuple[Any, ...]]] = {
+    HOPPER: {
         "schedule": ("cooperative",),
         "cluster": (Cluster(1, 1),),
         "scheduler": ("data_parallel",),
@@ -78,8 +82,8 @@ USUAL: dict[str, dict[str, tuple[Any, ...]]] = {
         "swap_ab": (True,),
         "stages": ("auto",),
     },
-    "tcgen05": {"schedule": ("1sm", "2sm"), "prefetch": ("tma",)},
-    "sm120": {
+    TCGEN05: {"schedule": ("1sm", "2sm"), "prefetch": ("tma",)},
+    SM120: {
         "schedule": ("cooperative", "pingpong"),
         "cluster": (Cluster(1, 1),),
         "store": ("tma",),
@@ -216,7 +220,7 @@ def random_config(arch: str, rng: random.Random) -> BlockscaledGemmConfig:
     values = {name: rng.choice(choices) for name, choices in FIELDS.items()} | {"arch": arch}
     if rng.random() < 0.7:
         values["b"] = values["a"]
-    usual = USUAL[family(BlockscaledGemmConfig(**values))]
+    usual = USUAL[architecture(BlockscaledGemmConfig(**values))]
     values |= {name: rng.choice(choices) for name, choices in usual.items() if rng.random() < 0.9}
     return BlockscaledGemmConfig(**values)
 
@@ -237,7 +241,7 @@ def blockscaled(of: Family, seed: int) -> list[Candidate]:
             accepted[kind(one)].append(Candidate(of, one, "", "", render(of, one, "")))
         elif len(against) == 1 and len(rejected[against[0].rule]) < REJECTED_OF_A_RULE:
             rule, reason, _ = against[0]
-            if family(one) != "hopper" or rule in HOPPER_RULES:
+            if architecture(one) is not HOPPER or rule in HOPPER_RULES:
                 rejected[rule].append(Candidate(of, one, rule, reason, render(of, one, rule)))
     wanted = ACCEPTED | dict.fromkeys((rule.name for rule in of.rules), REJECTED_OF_A_RULE)
     drawn = [one for group in (*accepted.values(), *rejected.values()) for one in group]

@@ -27,9 +27,9 @@ from tilewright.device import (
     THOR,
     DeviceProperties,
 )
-from tilewright.ops.blockscaled_gemm.cost_hopper import Hopper
 from tilewright.ops.blockscaled_gemm.cost_tcgen05 import is_ultra
 from tilewright.ops.blockscaled_gemm.family import FAMILY
+from tilewright.ops.blockscaled_gemm.hopper import resident
 from tilewright.ops.blockscaled_gemm.problem import Alignment, Problem
 from tilewright.ops.common.family import Candidate
 from tilewright.ops.common.selection import choose
@@ -300,7 +300,10 @@ def test_weights_that_are_read_once_split_over_clusters_on_hopper(committed: Reg
 
 def test_resident_thread_blocks_on_hopper(committed: Registry) -> None:
     """As the kernels' launch bounds (tilewright/blockscaled_gemm/sm90/config.hpp)."""
-    found = {tuple(one.config["tile"]): Hopper.resident(one) for one in hopper_nvfp4(committed)}
+    found = {
+        tuple(one.config["tile"]): resident(one.config["tile"], one.facts["smem_bytes"])
+        for one in hopper_nvfp4(committed)
+    }
     assert found[256, 128, 128] == 1
     assert found[128, 32, 256] == 2
     assert 3 <= found[64, 8, 256] <= 4

@@ -8,20 +8,19 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 import pytest
 
 from tilewright.device import B200, B300, DESCRIBED, GB10, H200, RTX_PRO_6000, THOR, DeviceProperties
 from tilewright.errors import ArgumentError, UnsupportedDeviceError
-from tilewright.ops.blockscaled_gemm import family, problem
+from tilewright.ops.blockscaled_gemm import family
 from tilewright.ops.blockscaled_gemm.family import FAMILY, candidates
 from tilewright.ops.blockscaled_gemm.problem import Alignment, Problem
 from tilewright.ops.common.selection import choose
 from tilewright.ops.common.tactics import MATRIX_TACTIC, Tactic, rearranged
 from tilewright.registry import Registry
 from tilewright.table import KernelRecord
-from tilewright_generator.families.blockscaled_gemm import config as generator
 
 Record = Callable[..., KernelRecord]
 FUTURE = replace(RTX_PRO_6000, name="a 12.2", capability=(12, 2))
@@ -225,14 +224,6 @@ def test_estimates_are_possible(
         assert seconds > asked.bytes / device.memory_bandwidth / 4  # what L2 held would come faster
         assert asked.flops / seconds < 20e15
         assert 1e-6 < seconds < 10
-
-
-def test_formats_are_the_generators() -> None:
-    hints = get_type_hints(generator.BlockscaledGemmConfig)
-    operands, outputs = get_args(hints["a"]), get_args(hints["d"])
-    assert set(operands) == set(problem.BLOCK)
-    assert outputs == problem.OUTPUTS
-    assert {name: generator.block(name) for name in operands} == problem.BLOCK
 
 
 def test_tactics_of_every_committed_kernel_fit_it(committed: Registry) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -68,6 +68,14 @@ class Rule:
         """What it rests on: the comment above it, on one line."""
         lines = (inspect.getcomments(self.check) or "").splitlines()
         return " ".join(line.lstrip("# ").rstrip() for line in lines)
+
+
+def among(what: str, given: object, legal: Sequence[object]) -> str | None:
+    """None for one of the legal values, else the reason."""
+    if given in legal:
+        return None
+    *most, last = map(str, legal)
+    return f"{what} is {', '.join(most)}{' or ' * bool(most)}{last}, not {given}"
 
 
 def of_module(name: str) -> tuple[Rule, ...]:

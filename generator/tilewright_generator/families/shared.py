@@ -6,12 +6,26 @@ from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 from pydantic import Field
 
+from tilewright_generator.families.rule import cutlass, rule
 from tilewright_generator.shapes import Cluster
 
 BARRIER = 16  # bytes of a full and an empty mbarrier
 # Bytes of shared memory that one thread block may use, by the architecture's number (CUDA programming guide,
 # "Compute Capabilities"): 227 KiB, on sm_12x 99.
 SHARED_MEMORY = dict.fromkeys((90, 100, 103, 110), 232_448) | dict.fromkeys((120, 121), 101_376)
+
+# Elements as CUTLASS has them, whatever scales them.
+CUTLASS_TYPES = {
+    "bf16": "cutlass::bfloat16_t",
+    "f16": "cutlass::half_t",
+    "f32": "float",
+    "tf32": "float",  # the mainloop rounds f32 to tf32 as it loads
+    "s8": "int8_t",
+    "s32": "int32_t",
+    **dict.fromkeys(("e4m3", "mxfp8"), "cutlass::float_e4m3_t"),
+    **dict.fromkeys(("e5m2", "mxfp8_e5m2"), "cutlass::float_e5m2_t"),
+    **dict.fromkeys(("nvfp4", "mxfp4"), "cutlass::float_e2m1_t"),
+}
 
 ONE_BLOCK = Cluster(1, 1)
 Clusters = Annotated[
@@ -68,6 +82,11 @@ def swizzle(contiguous_bytes: int) -> int:
     return next((width for width in (128, 64, 32, 16) if contiguous_bytes % width == 0), 16)
 
 
+def camel(name: str) -> str:
+    """InTurn of in_turn."""
+    return "".join(map(str.capitalize, name.split("_")))
+
+
 def with_launch(words: str, config: Any) -> str:
     """A text about a kernel, with how it is launched."""
     return f"{words}, programmatic dependent launch" if config.pdl else words
@@ -76,3 +95,12 @@ def with_launch(words: str, config: Any) -> str:
 def spelt(values: dict[str, str | int | bool]) -> dict[str, str]:
     """A template's variables as C++ spells them."""
     return {name: str(one).lower() if isinstance(one, bool) else str(one) for name, one in values.items()}
+
+
+# sm90_gemm_tma_warpspecialized_pingpong.hpp: "Ping-pong kernel does not currently support stream-K".
+@rule(cutlass("4.2"), "scheduler schedule")
+def stream_k_schedule(config: Any) -> str | None:
+    """Stream-K is not for the ping-pong schedule."""
+    if config.scheduler == "stream_k" and config.schedule == "pingpong":
+        return "stream_k needs the cooperative schedule, not pingpong"
+    return None

@@ -5,31 +5,35 @@ D[m,n] = alpha * sum over k of (A[m,k] * SFA[m,k/block]) (B[n,k] * SFB[n,k/block
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
+from tilewright.ops.blockscaled_gemm.problem import QUANTIZED_OUTPUTS, Format, Output
+from tilewright.ops.blockscaled_gemm.row import Prefetch, Schedule, Store, Target
 from tilewright.types import bits
-from tilewright_generator.families.shared import ONE_BLOCK, Clusters, Pdl, Stages, number
+from tilewright_generator.families.shared import (
+    ONE_BLOCK,
+    SHARED_MEMORY,
+    Clusters,
+    Pdl,
+    Stages,
+    number,
+)
 from tilewright_generator.shapes import Tile
-
-Arch = Literal[
-    "sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_110a", "sm_110f", "sm_120a", "sm_120f", "sm_121a"
-]
-Operand = Literal["nvfp4", "mxfp4", "mxfp8", "mxfp8_e5m2"]
-Output = Literal["bf16", "f16", "f32", "nvfp4", "mxfp8"]
 
 
 @dataclass(frozen=True, slots=True)
 class BlockscaledGemmConfig:
     """Everything that is decided when a `blockscaled_gemm` kernel is compiled."""
 
-    arch: Annotated[Arch, "architecture the kernel is compiled for"]
+    arch: Annotated[Target, "architecture the kernel is compiled for"]
     a: Annotated[
-        Operand,
+        Format,
         "format of A: nvfp4 is E2M1 in blocks of 16 with E4M3 scales; mxfp4 (E2M1), mxfp8 "
         "(E4M3) and mxfp8_e5m2 have blocks of 32 with UE8M0 scales",
     ]
-    b: Annotated[Operand, "format of B"]
+    b: Annotated[Format, "format of B"]
     d: Annotated[
         Output, "type of D; nvfp4 and mxfp8 are quantised by the epilogue, which writes their scales"
     ]
@@ -39,7 +43,7 @@ class BlockscaledGemmConfig:
         "with swap_ab its M is along the caller's n",
     ]
     schedule: Annotated[
-        Literal["1sm", "2sm", "cooperative", "pingpong"],
+        Schedule,
         "sm_100, sm_103, sm_110: one SM or a pair issues an MMA. sm_90, sm_12x: warpgroups "
         "share a tile, or take turns with a tile each",
     ]
@@ -52,12 +56,10 @@ class BlockscaledGemmConfig:
         Literal["data_parallel", "stream_k"], "how tiles are given to thread blocks; stream_k also splits k"
     ] = "data_parallel"
     store: Annotated[
-        Literal["tma", "direct", "direct_256"],
+        Store,
         "how D leaves: through shared memory by TMA, or from registers 16 or 32 bytes at once",
     ] = "tma"
-    prefetch: Annotated[
-        Literal["tma", "none"], "sm_103's tiles of K 768: whether loads are announced to L2 ahead"
-    ] = "tma"
+    prefetch: Annotated[Prefetch, "sm_103's tiles of K 768: whether loads are announced to L2 ahead"] = "tma"
     swap_ab: Annotated[bool, "compute D^T = B A^T, so that a small m meets the instruction's fine N"] = False
     pdl: Pdl = True
     stages: Stages = "auto"
@@ -67,14 +69,29 @@ class BlockscaledGemmConfig:
 ULTRA_K = 768  # the tile depth that sm_103's FP4 instructions of K 96 go with
 
 
-def block(dtype: str) -> int:
-    """Elements along k that share a scale factor."""
-    return 16 if dtype == "nvfp4" else 32
+class Architecture(NamedTuple):
+    """What architectures with the same instructions have in common."""
+
+    name: str  # in messages
+    schedules: tuple[Schedule, ...]
+    shared_memory: int  # bytes of a thread block
+    least_stages: int  # that its kernels are written for
 
 
-def family(config: BlockscaledGemmConfig) -> str:
-    """The architecture's instructions: hopper (no FP4 ones), tcgen05 (sm_100, 103, 110) or sm120."""
-    return {9: "hopper", 10: "tcgen05", 11: "tcgen05", 12: "sm120"}[number(config.arch) // 10]
+HOPPER = Architecture("sm_90", ("cooperative",), SHARED_MEMORY[90], 2)  # which has no FP4 instructions
+TCGEN05 = Architecture("sm_100, sm_103 and sm_110", ("1sm", "2sm"), SHARED_MEMORY[100], 1)
+SM120 = Architecture("sm_12x", ("cooperative", "pingpong"), SHARED_MEMORY[120], 2)
+_ARCHITECTURES = {9: HOPPER, 10: TCGEN05, 11: TCGEN05, 12: SM120}
+
+
+def architecture(config: BlockscaledGemmConfig) -> Architecture:
+    """Whose instructions the kernel has."""
+    return _ARCHITECTURES[number(config.arch) // 10]
+
+
+def on(*those: Architecture) -> Callable[[BlockscaledGemmConfig], bool]:
+    """Whether a kernel is of one of those."""
+    return lambda config: architecture(config) in those
 
 
 def ultra(config: BlockscaledGemmConfig) -> bool:
@@ -84,7 +101,7 @@ def ultra(config: BlockscaledGemmConfig) -> bool:
 
 def quantizes(config: BlockscaledGemmConfig) -> bool:
     """Whether the epilogue makes D's scale factors."""
-    return config.d in ("nvfp4", "mxfp8")
+    return config.d in QUANTIZED_OUTPUTS
 
 
 def mixes_bits(config: BlockscaledGemmConfig) -> bool:

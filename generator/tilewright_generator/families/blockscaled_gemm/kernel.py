@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilewright.ops.blockscaled_gemm.problem import BLOCK
 from tilewright.types import bits
 from tilewright_generator.families.blockscaled_gemm.config import (
+    HOPPER,
+    SM120,
+    TCGEN05,
     BlockscaledGemmConfig,
-    block,
+    architecture,
     c_type,
-    family,
     mixes_bits,
     quantizes,
     ultra,
@@ -33,11 +36,11 @@ def kernel_name(config: BlockscaledGemmConfig) -> str:
 
 def formula(config: BlockscaledGemmConfig) -> str:
     """What the kernel computes, in the terms of its caller."""
-    terms = f"alpha * (A[m,k] SFA[m,k/{block(config.a)}]) (B[n,k] SFB[n,k/{block(config.b)}])"
+    terms = f"alpha * (A[m,k] SFA[m,k/{BLOCK[config.a]}]) (B[n,k] SFB[n,k/{BLOCK[config.b]}])"
     if config.c == "same":
         terms += " + beta * C[m,n]"
     if quantizes(config):
-        return f"D[m,n], SFD[m,n/{block(config.d)}] = quantise({terms})"
+        return f"D[m,n], SFD[m,n/{BLOCK[config.d]}] = quantise({terms})"
     return f"D[m,n] = {terms}"
 
 
@@ -66,7 +69,7 @@ def alignment(config: BlockscaledGemmConfig) -> dict[str, int]:
     TMA moves 16 bytes; FP4 beside FP8 is unpacked to bytes by TMA, 128 elements at a time. Hopper's kernels
     take whole blocks of MX formats, and their epilogue stores single elements where it must.
     """
-    if family(config) == "hopper":
+    if architecture(config) is HOPPER:
         return {"a": 32, "b": 32, "c": 1, "d": 1}
 
     store = 256 if config.store == "direct_256" else 128
@@ -88,8 +91,10 @@ def facts(config: BlockscaledGemmConfig) -> dict[str, Any]:
     found: dict[str, Any] = {
         "stages": stages,
         "smem_bytes": total,
-        "threads": _threads(config),
-        "block": block(config.a),
+        # Hopper: a warpgroup for each 64 rows. tcgen05: four single warps and four of the epilogue. sm_12x: a
+        # producer warpgroup and two consumers.
+        "threads": {HOPPER: 2 * config.tile.m, TCGEN05: 256, SM120: 384}[architecture(config)],
+        "block": BLOCK[config.a],
         "alignment": alignment(config),
     }
     if config.cluster == "dynamic":
@@ -97,19 +102,15 @@ def facts(config: BlockscaledGemmConfig) -> dict[str, Any]:
     return found
 
 
-def _threads(config: BlockscaledGemmConfig) -> int:
-    """Of a thread block. tcgen05 kernels have four single warps and four of the epilogue, sm_12x's a producer
-    warpgroup and two consumers."""
-    if family(config) == "hopper":
-        return 2 * config.tile.m  # a warpgroup for each 64 rows
-    return 256 if family(config) == "tcgen05" else 384
-
-
 def build(config: BlockscaledGemmConfig) -> dict[str, Any]:
     """How the kernel is compiled, and which tensor-core instruction its machine code must hold."""
+    # CUTLASS 4.2's switch for sm_100 covers 103, 120 and 121, and leaves sm_110 out: there we define what
+    # the switch leads to. Hopper's kernels are ours and need none.
+    sm110 = config.arch.startswith("sm_110")
+    pdl = "CUTLASS_GDC_ENABLED=1" if sm110 else "CUTLASS_ENABLE_GDC_FOR_SM100=1"
     found: dict[str, Any] = {
         "arch": config.arch,
-        "defines": [_pdl_define(config)] if config.pdl and family(config) != "hopper" else [],
+        "defines": [pdl] if config.pdl and architecture(config) is not HOPPER else [],
         "instructions": [_instruction(config)],
     }
     if config.cutlass != "4.2":
@@ -121,31 +122,27 @@ def build(config: BlockscaledGemmConfig) -> dict[str, Any]:
 
 def _spills(config: BlockscaledGemmConfig) -> str:
     """Why ptxas cannot keep the kernel's values in registers; empty where it must."""
-    if family(config) != "sm120":
+    if architecture(config) is not SM120:
         return ""
     if config.tile.m * config.tile.n > 128 * 128:
         return "128 accumulators a thread, of 168 registers that 384 threads leave it"
-    if config.tile.n == 64 and config.scheduler == "stream_k":
-        return "one word, in stream-K's fixup"
-    return ""
+    return "one word, in stream-K's fixup" * (config.tile.n == 64 and config.scheduler == "stream_k")
 
 
-def _pdl_define(config: BlockscaledGemmConfig) -> str:
-    # CUTLASS 4.2's switch for sm_100 covers 103, 120 and 121, and leaves sm_110 out: there we define what
-    # the switch leads to. Hopper's kernels are ours and need none.
-    return "CUTLASS_GDC_ENABLED=1" if config.arch.startswith("sm_110") else "CUTLASS_ENABLE_GDC_FOR_SM100=1"
+def kind(config: BlockscaledGemmConfig) -> str:
+    """Of the instruction: nvfp4, mxfp4, or mx for all that have eight bits."""
+    return config.a if config.a == config.b and bits(config.a) == 4 else "mx"
 
 
 def _instruction(config: BlockscaledGemmConfig) -> str:
     """A pattern for the opcode, from its start; the suffixes say which scales go with it."""
-    if family(config) == "hopper":
+    if architecture(config) is HOPPER:
         return "HGMMA"
-    kind = (
-        "nvfp4" if config.a == config.b == "nvfp4" else "mxfp4" if config.a == config.b == "mxfp4" else "mx"
-    )
-    if family(config) == "sm120":
-        return {"nvfp4": r"OMMA\.SF.*\.UE4M3\.4X", "mxfp4": r"OMMA\.SF.*\.E8", "mx": r"QMMA\.SF"}[kind]
-    pair = r"\.2CTA" if config.schedule == "2sm" else ""
+    if architecture(config) is SM120:
+        opcodes = {"nvfp4": r"OMMA\.SF.*\.UE4M3\.4X", "mxfp4": r"OMMA\.SF.*\.E8", "mx": r"QMMA\.SF"}
+        return opcodes[kind(config)]
+    pair = r"\.2CTA" * (config.schedule == "2sm")
     # On sm_103a every instruction of NVFP4 says BLOCK16.
     block16 = r"\.BLOCK16" if config.arch == "sm_103a" else r"\.4X"
-    return {"nvfp4": f"UTCOMMA{pair}{block16}", "mxfp4": f"UTCOMMA{pair}$", "mx": f"UTCQMMA{pair}$"}[kind]
+    opcodes = {"nvfp4": f"UTCOMMA{pair}{block16}", "mxfp4": f"UTCOMMA{pair}$", "mx": f"UTCQMMA{pair}$"}
+    return opcodes[kind(config)]

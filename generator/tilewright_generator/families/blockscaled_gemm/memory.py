@@ -1,9 +1,10 @@
-"""Shared memory of a Blackwell kernel, byte for byte as CUTLASS 4.2 lays it out.
+"""Shared memory of a kernel, byte for byte: on Blackwell as CUTLASS 4.2 lays it out, on Hopper as
+`blockscaled_gemm/sm90/config.hpp` does.
 
 Every generated file asserts the total against the compiler's, so that a change in CUTLASS's layout stops the
 build. Sources: `sm100_blockscaled_umma_builder.inl`, `sm103_blockscaled_umma_builder.inl` and
 `sm120_blockscaled_mma_builder.inl` (stages), `sm100_builder.inl` and `sm120_builder.inl` (the epilogue's
-tile, stages, reuse), the kernels' own storage. Hopper's kernels are in `hopper.py`.
+tile, stages, reuse), the kernels' own storage.
 """
 
 from __future__ import annotations
@@ -11,25 +12,33 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
+from tilewright.ops.blockscaled_gemm.hopper import BLOCK_BYTES, SM_BYTES, resident
+from tilewright.ops.blockscaled_gemm.problem import BLOCK
 from tilewright.types import bits
-from tilewright_generator.families.blockscaled_gemm import hopper
 from tilewright_generator.families.blockscaled_gemm.config import (
+    HOPPER,
+    SM120,
+    TCGEN05,
     BlockscaledGemmConfig,
-    block,
+    architecture,
     c_type,
-    family,
     quantizes,
     ultra,
 )
-from tilewright_generator.families.shared import BARRIER, SHARED_MEMORY, Memory, swizzle
+from tilewright_generator.families.shared import BARRIER, Memory, swizzle
 from tilewright_generator.shapes import round_up
 
-LIMITS = {"hopper": SHARED_MEMORY[90], "tcgen05": SHARED_MEMORY[100], "sm120": SHARED_MEMORY[120]}
 ULTRA_SPARE = 512  # that an ultra kernel leaves: CUTLASS counts its barriers and alignment short
 # CUTLASS 4.5 counts a stage's barriers as 128 bytes, and on sm_12x leaves room for a dynamic scheduler.
 _COUNTED_BARRIER = {"4.2": 16, "4.5": 128}
 _SM120_SCHEDULER = {"4.2": 0, "4.5": 96}
 _ULTRA_BUFFERS = {16: 4, 32: 2}  # of scale factors, to a tile of K 768
+_SCALE_ROWS = 128  # whose scale factors lie together
+
+# Hopper's.
+_BARRIER = 8
+_MOST_STAGES = 6  # beyond this many in flight nothing was gained
+_AIM = {64: 3, 128: 2, 256: 1}  # thread blocks an SM, by tile M
 
 
 class _Epilogue(NamedTuple):
@@ -44,16 +53,22 @@ class _Epilogue(NamedTuple):
         """What the mainloop's stage count leaves for it."""
         return round_up(self.tensors + self.stages_c * BARRIER, self.alignment)
 
+    def total(self, barriers: int, mainloop: int, least: int = 128) -> int:
+        """Bytes with those of barriers and of the mainloop, whose tensors are aligned to `least`."""
+        alignment = max(self.alignment, least)
+        head = round_up(barriers, alignment) + round_up(self.tensors, least)
+        return round_up(head + mainloop, alignment)
+
+
+_DIRECT = _Epilogue(8208, 16, 1)  # CUTLASS keeps a buffer although D goes past shared memory
+
 
 @lru_cache(maxsize=1 << 12)
 def memory(config: BlockscaledGemmConfig) -> Memory:
     """Stages and bytes; what one stage would take where not even that fits."""
-    kind = family(config)
-    if kind == "hopper":
-        return Memory(*hopper.memory(config))
     if ultra(config):
         return _ultra(config)
-    return _sm120(config) if kind == "sm120" else _tcgen05(config)
+    return {HOPPER: _hopper, TCGEN05: _tcgen05, SM120: _sm120}[architecture(config)](config)
 
 
 def _tcgen05(config: BlockscaledGemmConfig) -> Memory:
@@ -61,53 +76,54 @@ def _tcgen05(config: BlockscaledGemmConfig) -> Memory:
     accumulators = 1 if config.tile.n == 256 else 2
     # Accumulators, scheduler, its responses and throttle, load order, tensor memory.
     kernel = accumulators * BARRIER + 2 * BARRIER + 2 * 16 + 2 * BARRIER + 16 + 8 + 8
-    stage = stage_bytes(config)
-    room = LIMITS["tcgen05"] - kernel - epilogue.carveout
-    stages = _stages(config, room // (stage + _COUNTED_BARRIER[config.cutlass]))
+    stages, mainloop = _stages(config, kernel + epilogue.carveout)
     barriers = (stages + epilogue.stages_c + accumulators) * BARRIER + 96
-    return Memory(stages, _total(barriers + 2 * 16 + 4, epilogue, stages * stage))
+    return Memory(stages, epilogue.total(barriers + 2 * 16 + 4, mainloop))
 
 
 def _sm120(config: BlockscaledGemmConfig) -> Memory:
     epilogue = _sm120_epilogue(config)
-    stage = stage_bytes(config)
-    room = LIMITS["sm120"] - _SM120_SCHEDULER[config.cutlass] - epilogue.carveout
-    stages = _stages(config, room // (stage + _COUNTED_BARRIER[config.cutlass]))
+    stages, mainloop = _stages(config, _SM120_SCHEDULER[config.cutlass] + epilogue.carveout)
     order = 48 if config.schedule == "pingpong" else 16
     barriers = (stages + epilogue.stages_c) * BARRIER + order
-    return Memory(stages, _total(barriers, epilogue, stages * stage, least=1024))
+    return Memory(stages, epilogue.total(barriers, mainloop, least=1024))
+
+
+def _stages(config: BlockscaledGemmConfig, others: int) -> tuple[int, int]:
+    """Those beside `others` bytes, and the bytes of A, B and their scale factors that they hold; FP4 beside
+    FP8 lies in bytes."""
+    m, n, k = config.tile
+    width = max(bits(config.a), bits(config.b))
+    rows_b = n // 2 if config.schedule == "2sm" else n
+    scale_rows = round_up(m, _SCALE_ROWS) + round_up(n, _SCALE_ROWS)
+    stage = (m + rows_b) * k * width // 8 + scale_rows * (k // BLOCK[config.a])
+    room = architecture(config).shared_memory - others
+    fitting = room // (stage + _COUNTED_BARRIER[config.cutlass])
+    stages = fitting if config.stages == "auto" else config.stages
+    return stages, stages * stage
 
 
 def _ultra(config: BlockscaledGemmConfig) -> Memory:
     """Data and scale factors have pipelines of their own; the latter takes what the former leaves."""
-    epilogue = _Epilogue(8208, 16, 1)  # CUTLASS keeps a buffer although D goes past shared memory
     accumulators = 1 if config.tile.n == 256 else 2
     kernel = accumulators * BARRIER + 3 * BARRIER + 3 * 16 + 3 * BARRIER + 16 + 8 + accumulators * 4
-    room = LIMITS["tcgen05"] - kernel - epilogue.carveout - ULTRA_SPARE
+    room = TCGEN05.shared_memory - kernel - _DIRECT.carveout - ULTRA_SPARE
     rows_b = config.tile.n // (2 if config.schedule == "2sm" else 1)
     data = (config.tile.m + rows_b) * 128
-    columns = config.tile.k // block(config.a) // _ULTRA_BUFFERS[block(config.a)]
-    scales = (128 + round_up(config.tile.n, 128)) * columns
-    stages = _stages(config, room // (data + scales + 2 * BARRIER))
+    columns = config.tile.k // BLOCK[config.a] // _ULTRA_BUFFERS[BLOCK[config.a]]
+    scales = (_SCALE_ROWS + round_up(config.tile.n, _SCALE_ROWS)) * columns
+    fitting = room // (data + scales + 2 * BARRIER)
+    stages = fitting if config.stages == "auto" else config.stages
     left = room - stages * (data + scales + 2 * BARRIER)
     buffers = stages + max(0, left // (scales + BARRIER))
     barriers = (stages + buffers + accumulators + 1) * BARRIER + 180
-    return Memory(stages, _total(barriers, epilogue, stages * data + buffers * scales))
-
-
-def stage_bytes(config: BlockscaledGemmConfig) -> int:
-    """Bytes of A, B and their scale factors that one mainloop stage holds; FP4 beside FP8 lies in bytes."""
-    m, n, k = config.tile
-    width = max(bits(config.a), bits(config.b))
-    rows_b = n // 2 if config.schedule == "2sm" else n
-    scale_rows = round_up(m, 128) + round_up(n, 128)
-    return (m + rows_b) * k * width // 8 + scale_rows * (k // block(config.a))
+    return Memory(stages, _DIRECT.total(barriers, stages * data + buffers * scales))
 
 
 def _tcgen05_epilogue(config: BlockscaledGemmConfig) -> _Epilogue:
     """`sm100_builder.inl`: 128 rows; columns by what C and D take; C's buffers serve D too."""
     if config.store != "tma":
-        return _Epilogue(8208, 16, 1)
+        return _DIRECT
     n, with_c = config.tile.n, config.c == "same"
     widest = max(bits(config.d), bits(c_type(config)) if with_c else 0)
     if n == 256:  # what our template says
@@ -117,48 +133,59 @@ def _tcgen05_epilogue(config: BlockscaledGemmConfig) -> _Epilogue:
     else:
         columns = 64 if widest == 4 else 32
     columns = min(columns, n)
-    tiles, d_tile = n // columns, 128 * columns * bits(config.d) // 8
-    stages_d, stages_c = min(tiles, 2), min(tiles, 4)
-    alignment = _alignment(config, config.d, 128, columns)
-    tensors = stages_d * d_tile
+    stages_d, stages_c = min(n // columns, 2), min(n // columns, 4)
     if with_c:
         stages_c = max(stages_c, stages_d + 1)
-        tensors = stages_c * 128 * columns * widest // 8
-        alignment = max(alignment, _alignment(config, c_type(config), 128, columns))
+    buffers, width = (stages_c, widest) if with_c else (stages_d, bits(config.d))
+    tensors = buffers * 128 * columns * width // 8
+    alignment = _alignment(config, 128, columns)
     return _Epilogue(round_up(tensors + 1, alignment), alignment, stages_c)
 
 
 def _sm120_epilogue(config: BlockscaledGemmConfig) -> _Epilogue:
     """`sm120_builder.inl`: 64 rows of 32 columns; a C of D's type shares D's buffers."""
-    tiles = config.tile.m // 64 * (config.tile.n // 32)
-    stages = stages_c = min(tiles, 2)
-    tensors = stages * 64 * 32 * bits(config.d) // 8
-    alignment = _alignment(config, config.d, 64, 32)
-    if config.c == "same":
-        c_tile = 64 * 32 * bits(c_type(config)) // 8
-        if c_type(config) == config.d:
-            stages_c = stages + 1
-            tensors = stages_c * c_tile
-        else:
-            tensors += stages_c * c_tile
-        alignment = max(alignment, _alignment(config, c_type(config), 64, 32))
+    stages = stages_c = min(config.tile.m // 64 * (config.tile.n // 32), 2)
+    widths = stages * bits(config.d)
+    if config.c == "same" and c_type(config) == config.d:
+        stages_c = stages + 1
+        widths = stages_c * bits(config.d)
+    elif config.c == "same":
+        widths += stages_c * bits(c_type(config))
+    alignment = _alignment(config, 64, 32)
     fusion = 256 if quantizes(config) else 1  # maxima that warps exchange
-    return _Epilogue(round_up(tensors + fusion, alignment), alignment, stages_c)
+    return _Epilogue(round_up(64 * 32 * widths // 8 + fusion, alignment), alignment, stages_c)
 
 
-def _alignment(config: BlockscaledGemmConfig, dtype: str, rows: int, columns: int) -> int:
-    """Of a matrix's buffer: eight rows of its swizzle; on tcgen05 32-bit columns have one of their own."""
-    if config.swap_ab and bits(dtype) == 32 and family(config) == "tcgen05":
-        return 512
-    return 8 * swizzle((rows if config.swap_ab else columns) * bits(dtype) // 8)
+def _alignment(config: BlockscaledGemmConfig, rows: int, columns: int) -> int:
+    """Of the buffers of D and C: eight rows of their swizzle; on tcgen05 32-bit columns have one of their
+    own."""
+
+    def of(width: int) -> int:
+        if config.swap_ab and width == 32 and architecture(config) is TCGEN05:
+            return 512
+        return 8 * swizzle((rows if config.swap_ab else columns) * width // 8)
+
+    return max(of(bits(config.d)), of(bits(c_type(config))) if config.c == "same" else 0)
 
 
-def _stages(config: BlockscaledGemmConfig, fitting: int) -> int:
-    return fitting if config.stages == "auto" else config.stages
+def _hopper(config: BlockscaledGemmConfig) -> Memory:
+    """Stages of packed data and scale factors; two tiles of decoded activations, or three where they cost
+    neither a stage nor a thread block on the SM. The epilogue uses that memory anew."""
+    m, n, k = config.tile
+    decoded = n * k * 2  # bytes of a tile of activations, as 16-bit numbers
+    stage = sum(
+        round_up(rows * k * bits(dtype) // 8, 1024) + round_up(rows, _SCALE_ROWS) * (k // BLOCK[dtype])
+        for rows, dtype in ((m, config.b), (n, config.a))
+    )
+    stored = round_up(n * (m + 4) * 4, 16)
 
+    def total(stages: int, buffers: int) -> int:
+        return max(buffers * decoded + stages * stage, stored) + stages * _BARRIER
 
-def _total(barriers: int, epilogue: _Epilogue, mainloop: int, least: int = 128) -> int:
-    """Barriers, epilogue, mainloop; `least` is the alignment of the mainloop's tensors."""
-    alignment = max(epilogue.alignment, least)
-    head = round_up(barriers, alignment) + round_up(epilogue.tensors, least)
-    return round_up(head + mainloop, alignment)
+    room = SM_BYTES // _AIM.get(m, 1) - BLOCK_BYTES
+    fitting = ((buffers, (room - buffers * decoded) // (stage + _BARRIER)) for buffers in (3, 2))
+    most = next((min(stages, _MOST_STAGES) for buffers, stages in fitting if stages >= buffers), 2)
+    stages = most if config.stages == "auto" else config.stages
+    two, three = total(stages, 2), total(stages, 3)
+    beside = SM_BYTES // (three + BLOCK_BYTES)
+    return Memory(stages, three if beside >= resident(config.tile, two) else two)

@@ -6,21 +6,28 @@ What nvcc says of all this stands in `benchmarks/results/rules_against_compiler.
 
 from __future__ import annotations
 
+from functools import partial
+
+from tilewright.ops.blockscaled_gemm.problem import BLOCK
 from tilewright.types import bits
-from tilewright_generator.families.blockscaled_gemm import hopper, ultra
 from tilewright_generator.families.blockscaled_gemm.config import (
+    HOPPER,
+    SM120,
+    TCGEN05,
     ULTRA_K,
     BlockscaledGemmConfig,
-    block,
-    family,
-    mixes_bits,
+    architecture,
+    on,
     quantizes,
+    ultra,
 )
-from tilewright_generator.families.blockscaled_gemm.memory import LIMITS, memory
-from tilewright_generator.families.rule import HARDWARE, OURS, cutlass, of_module, rule
+from tilewright_generator.families.blockscaled_gemm.memory import memory
+from tilewright_generator.families.rule import HARDWARE, OURS, among, cutlass, of_module, rule
+from tilewright_generator.families.shared import stream_k_schedule
 
-_FAMILY_NAMES = {"hopper": "sm_90", "tcgen05": "sm_100, sm_103 and sm_110", "sm120": "sm_12x"}
-_SCHEDULES = {"hopper": ("cooperative",), "tcgen05": ("1sm", "2sm"), "sm120": ("cooperative", "pingpong")}
+hopper_rule, tcgen05_rule, sm120_rule = (partial(rule, of=on(one)) for one in (HOPPER, TCGEN05, SM120))
+ultra_rule = partial(rule, of=ultra)
+static_rule = partial(rule, of=lambda config: on(TCGEN05)(config) and config.cluster != "dynamic")
 
 
 # PTX tcgen05.mma and mma .block_scale: both operands have scales of one kind. NVFP4's blocks of 16 go with
@@ -28,17 +35,17 @@ _SCHEDULES = {"hopper": ("cooperative",), "tcgen05": ("1sm", "2sm"), "sm120": ("
 @rule(HARDWARE, "b a")
 def operand_formats(config: BlockscaledGemmConfig) -> str | None:
     """A and B have blocks of one size."""
-    if block(config.a) != block(config.b):
-        blocks = f"{config.a} has blocks of {block(config.a)} and {config.b} of {block(config.b)}"
+    if BLOCK[config.a] != BLOCK[config.b]:
+        blocks = f"{config.a} has blocks of {BLOCK[config.a]} and {config.b} of {BLOCK[config.b]}"
         return f"{blocks}; equal ones are wanted"
     return None
 
 
 # CUTLASS's epilogues that make scale factors are sm_100's and sm_120's; ours of Hopper makes none.
-@rule(OURS, "d arch")
+@hopper_rule(OURS, "d arch")
 def quantized_output(config: BlockscaledGemmConfig) -> str | None:
     """D is quantised on Blackwell alone."""
-    if quantizes(config) and family(config) == "hopper":
+    if quantizes(config):
         return f"the kernels of sm_90 have no epilogue that quantises D to {config.d}"
     return None
 
@@ -48,10 +55,11 @@ def quantized_output(config: BlockscaledGemmConfig) -> str | None:
     OURS,
     "swap_ab d",
     compiles="the blocks would lie along the caller's m, in a layout that no consumer reads",
+    of=on(TCGEN05, SM120),
 )
 def quantized_swap(config: BlockscaledGemmConfig) -> str | None:
     """A quantised D has its blocks along n, so that its operands are not swapped."""
-    if quantizes(config) and config.swap_ab and family(config) != "hopper":
+    if quantizes(config) and config.swap_ab:
         return f"D of {config.d} has its blocks along n, which swap_ab makes the kernel's m"
     return None
 
@@ -71,71 +79,59 @@ def quantized_store(config: BlockscaledGemmConfig) -> str | None:
 )
 def schedule_of_family(config: BlockscaledGemmConfig) -> str | None:
     """1sm and 2sm are schedules of sm_100, sm_103 and sm_110; cooperative and pingpong of the others."""
-    known = _SCHEDULES[family(config)]
+    name, known, *_ = architecture(config)
     if config.schedule not in known:
-        return (
-            f"{_FAMILY_NAMES[family(config)]} has the schedules {' and '.join(known)}, not {config.schedule}"
-        )
+        return f"{name} has the schedules {' and '.join(known)}, not {config.schedule}"
     return None
 
 
 # sm100_blockscaled_umma_builder.inl: block-scaled MMAs have M of 128 (one SM) or 256 (two), N of 64, 128, 192
 # or 256.
-@rule(cutlass("4.2"), "tile")
+@tcgen05_rule(cutlass("4.2"), "tile")
 def tcgen05_tile(config: BlockscaledGemmConfig) -> str | None:
     """On sm_100, sm_103 and sm_110 a thread block's tile is 128 rows by 64, 128, 192 or 256 columns."""
-    if family(config) != "tcgen05":
-        return None
     if config.tile.m != 128:
         return f"a thread block's tile has M 128 ({config.schedule}), not {config.tile.m}"
-    if config.tile.n not in (64, 128, 192, 256):
-        return f"tile N is 64, 128, 192 or 256, not {config.tile.n}"
-    return None
+    return among("tile N", config.tile.n, (64, 128, 192, 256))
 
 
 # The scale factors of a tile are whole atoms of 4 along k: 64 elements of NVFP4, 128 of the others
 # (sm100_blockscaled_layout.hpp); sm120_blockscaled_mma_builder.inl has 128 as the least for 8 bits. Ours:
 # a row of a stage is a swizzled line of 128 bytes (FP4: or half of one). Two lines leave a tile of 128x128 3
 # stages of 8 bits where one leaves 6.
-@rule(OURS, "tile a b", compiles="shallower stages are half-used lines of shared memory, deeper ones too few")
+@rule(
+    OURS,
+    "tile a b",
+    compiles="shallower stages are half-used lines of shared memory, deeper ones too few",
+    of=lambda config: architecture(config) is not HOPPER and not ultra(config),
+)
 def tile_depth(config: BlockscaledGemmConfig) -> str | None:
     """Tile K is 128 or 256 (8-bit operands: 128), or 768 for sm_103's FP4."""
-    if config.tile.k == ULTRA_K or family(config) == "hopper":
-        return None
-    known = (128, 256) if not mixes_bits(config) and bits(config.a) == 4 else (128,)
-    if config.tile.k not in known:
-        return f"tile K of {config.a} x {config.b} is {' or '.join(map(str, known))}, not {config.tile.k}"
-    return None
+    known = (128, 256) if bits(config.a) == bits(config.b) == 4 else (128,)
+    return among(f"tile K of {config.a} x {config.b}", config.tile.k, known)
 
 
 # sm120_blockscaled_mma_builder.inl divides the scale factors' rows by 128: M of 64, N of 96 and 192 do not
 # compile ("Shape Divisibility Condition", "TMA requires CTA_Tile and SLayout top-level size equivalence"),
 # nor does an N below 32 ("EPI_TILE_N must divide CTA_N"). CUTLASS 4.5 rounds B's rows up, so that it takes N
 # of 32 and 64; 4.6 takes 8 and 16 too, and no kernel here is made for it yet.
-@rule(cutlass("4.5"), "tile cutlass")
+@sm120_rule(cutlass("4.5"), "tile cutlass")
 def sm120_tile(config: BlockscaledGemmConfig) -> str | None:
     """On sm_12x tile M is 128 or 256 and N 128 or 256; from CUTLASS 4.5 on N may be 32 or 64 too."""
-    if family(config) != "sm120":
-        return None
-    if config.tile.m not in (128, 256):
-        return f"tile M is 128 or 256, not {config.tile.m}"
-    if config.tile.n in (32, 64):
-        if config.cutlass == "4.2":
-            return f'tile N {config.tile.n} does not compile with CUTLASS 4.2: say `cutlass: "4.5"`'
-        return None
-    if config.tile.n in (8, 16):
-        return f"tile N {config.tile.n} came with CUTLASS 4.6; kernels here are made for 4.2 and 4.5"
-    if config.tile.n not in (128, 256):
-        return f"tile N is 32, 64, 128 or 256, not {config.tile.n}"
-    return None
+    m, n, _ = config.tile
+    if reason := among("tile M", m, (128, 256)):
+        return reason
+    if n in (32, 64) and config.cutlass == "4.2":
+        return f'tile N {n} does not compile with CUTLASS 4.2: say `cutlass: "4.5"`'
+    if n in (8, 16):
+        return f"tile N {n} came with CUTLASS 4.6; kernels here are made for 4.2 and 4.5"
+    return among("tile N", n, (32, 64, 128, 256))
 
 
 # The mma of sm_12x accumulates in registers, of which 384 threads leave 168 to each at compile time.
-@rule(OURS, "tile schedule", compiles="the accumulators would be kept in local memory")
+@sm120_rule(OURS, "tile schedule", compiles="the accumulators would be kept in local memory")
 def sm120_accumulators(config: BlockscaledGemmConfig) -> str | None:
     """On sm_12x a thread has at most 128 accumulators: two warpgroups share a tile, or have one each."""
-    if family(config) != "sm120":
-        return None
     threads = 128 if config.schedule == "pingpong" else 256
     per_thread = config.tile.m * config.tile.n // threads
     if per_thread > 128:
@@ -147,54 +143,41 @@ def sm120_accumulators(config: BlockscaledGemmConfig) -> str | None:
 
 
 # sm120_blockscaled_mma_builder.inl: "no programmatic multicast on this arch", "Cluster has to be static".
-@rule(cutlass("4.2"), "cluster")
+@sm120_rule(cutlass("4.2"), "cluster")
 def cluster_of_one(config: BlockscaledGemmConfig) -> str | None:
     """On sm_12x a cluster is one thread block."""
-    if family(config) == "sm120" and config.cluster != (1, 1):
+    if config.cluster != (1, 1):
         return f"kernels of sm_12x have cluster 1x1, not {config.cluster}"
     return None
 
 
 # 8x1 compiles; scale factors are multicast to 4 thread blocks at most (can_implement of
 # sm100_blockscaled_mma_warpspecialized.hpp), and sides that are no powers of two leave SMs of a GPC idle.
-@rule(OURS, "cluster", compiles="can_implement refuses it, or SMs of a GPC stay idle")
+@static_rule(OURS, "cluster", compiles="can_implement refuses it, or SMs of a GPC stay idle")
 def cluster_size(config: BlockscaledGemmConfig) -> str | None:
     """A static cluster has sides of 1, 2 or 4."""
-    if family(config) != "tcgen05" or isinstance(config.cluster, str):
-        return None
-    m, n = config.cluster
-    if m not in (1, 2, 4) or n not in (1, 2, 4):
+    if not {*config.cluster} <= {1, 2, 4}:
         return f"cluster {config.cluster} has a side that is not 1, 2 or 4"
     return None
 
 
 # sm100_builder.inl: "schedule + cluster mismatch".
-@rule(HARDWARE, "cluster schedule")
+@static_rule(HARDWARE, "cluster schedule")
 def cluster_of_pairs(config: BlockscaledGemmConfig) -> str | None:
     """Where two SMs share an MMA, a static cluster's M is even."""
-    if family(config) != "tcgen05" or isinstance(config.cluster, str):
-        return None
+    assert config.cluster != "dynamic"
     if config.schedule == "2sm" and config.cluster.m % 2:
         return f"2sm needs an even cluster M, {config.cluster.m} is not"
     return None
 
 
-# sm90_gemm_tma_warpspecialized_pingpong.hpp: "Ping-pong kernel does not currently support stream-K".
-@rule(cutlass("4.2"), "scheduler schedule")
-def stream_k_schedule(config: BlockscaledGemmConfig) -> str | None:
-    """Stream-K is not for the ping-pong schedule."""
-    if config.scheduler == "stream_k" and config.schedule == "pingpong":
-        return "stream_k needs the cooperative schedule, not pingpong"
-    return None
-
-
 # The field is read nowhere else. The NoSmem epilogues of CUTLASS are sm_100's; ours of Hopper has
 # one way.
-@rule(OURS, "store arch", compiles="the kernel would be the same under another name")
+@rule(OURS, "store arch", compiles="the kernel would be the same under another name", of=on(HOPPER, SM120))
 def store_of_family(config: BlockscaledGemmConfig) -> str | None:
     """Direct stores are a choice on sm_100, sm_103 and sm_110."""
-    if config.store != "tma" and family(config) != "tcgen05":
-        return f"kernels of {_FAMILY_NAMES[family(config)]} have one store, tma, not {config.store}"
+    if config.store != "tma":
+        return f"kernels of {architecture(config).name} have one store, tma, not {config.store}"
     return None
 
 
@@ -211,8 +194,8 @@ def shared_memory(config: BlockscaledGemmConfig) -> str | None:
     if _other_reasons(config):
         return None  # which say it better
     stages, total = memory(config)
-    limit, tile = LIMITS[family(config)], f"tile {config.tile} and D {config.d}"
-    least = 1 if family(config) == "tcgen05" else 2
+    _, _, limit, least = architecture(config)
+    tile = f"tile {config.tile} and D {config.d}"
     if stages < least:
         return f"shared memory of {limit} B holds {max(stages, 0)} stages of {tile}; {least} are wanted"
     if total > limit:
@@ -221,23 +204,119 @@ def shared_memory(config: BlockscaledGemmConfig) -> str | None:
 
 
 # CUTLASS's collectives of sm_100 compile with one stage, and load and multiply in turns then.
-@rule(OURS, "stages tile d c", compiles="loads and the tensor cores would take turns")
+@tcgen05_rule(OURS, "stages tile d c", compiles="loads and the tensor cores would take turns")
 def two_stages(config: BlockscaledGemmConfig) -> str | None:
     """Loads overlap with the tensor cores' work: there are two stages at least."""
-    if family(config) != "tcgen05" or _other_reasons(config) or shared_memory(config):
+    if _other_reasons(config) or shared_memory(config):
         return None
     stages = memory(config).stages
     if stages < 2:
         tile = f"tile {config.tile} and D {config.d}"
-        return f"shared memory of {LIMITS['tcgen05']} B holds {stages} stage of {tile}; two are wanted"
+        return f"shared memory of {TCGEN05.shared_memory} B holds {stages} stage of {tile}; two are wanted"
     return None
 
 
 def _other_reasons(config: BlockscaledGemmConfig) -> bool:
     """Whether the tile itself is none, so that the model of its memory means nothing."""
-    tiles = (tcgen05_tile, tile_depth, ultra.ultra_tile, ultra.ultra_store, sm120_tile, hopper.hopper_tile,
-             hopper.hopper_depth, quantized_output, quantized_store, schedule_of_family)  # fmt: skip
+    tiles = (tcgen05_tile, tile_depth, ultra_tile, ultra_store, sm120_tile, hopper_tile, hopper_depth,
+             quantized_output, quantized_store, schedule_of_family)  # fmt: skip
     return any(one(config) for one in tiles)
 
 
-RULES = (*of_module(__name__), *of_module(ultra.__name__), *of_module(hopper.__name__))
+# nvcc compiles it for sm_100f too; but PTX has tcgen05.mma of K 96 for sm_103 alone.
+@ultra_rule(
+    HARDWARE,
+    "tile arch",
+    compiles="the instruction of K 96 is sm_103's: elsewhere it compiles and is undefined",
+)
+def ultra_arch(config: BlockscaledGemmConfig) -> str | None:
+    """Tiles of K 768 are for sm_103a."""
+    if config.arch != "sm_103a":
+        return f"tile K {ULTRA_K} is for sm_103a, not {config.arch}"
+    return None
+
+
+# sm103_blockscaled_umma_builder.inl: FP4 alone ("Could not build a collective");
+# sm103_blockscaled_mma_warpspecialized.hpp: "Cta N should be one of 128/192/256".
+@ultra_rule(cutlass("4.2"), "tile a b")
+def ultra_tile(config: BlockscaledGemmConfig) -> str | None:
+    """Tiles of K 768 are for FP4, with N of 128, 192 or 256."""
+    if bits(config.a) != 4 or bits(config.b) != 4:
+        return f"tile K {ULTRA_K} is for FP4 operands, not {config.a} x {config.b}"
+    if config.tile.n not in (128, 192, 256):
+        return f"tiles of K {ULTRA_K} have N of 128, 192 or 256, not {config.tile.n}"
+    return None
+
+
+# It compiles, with a stage less; CUTLASS's generator and example 89 pair ultra tiles with NoSmem
+# alone.
+@ultra_rule(OURS, "store tile", compiles="D's buffers cost a stage; CUTLASS's generator has no such kernel")
+def ultra_store(config: BlockscaledGemmConfig) -> str | None:
+    """Tiles of K 768 store D directly."""
+    if config.store == "tma":
+        return f"tiles of K {ULTRA_K} leave no shared memory for D: store is direct or direct_256"
+    return None
+
+
+# sm103_blockscaled_umma_builder.inl: a StageCount gives one number where two are taken ("Index out of
+# range").
+@ultra_rule(cutlass("4.2"), "stages tile")
+def ultra_stages(config: BlockscaledGemmConfig) -> str | None:
+    """Tiles of K 768 have as many stages as fit."""
+    if config.stages != "auto":
+        return f"stages of tiles of K {ULTRA_K} are auto, not {config.stages}"
+    return None
+
+
+# It is read nowhere else.
+@rule(OURS, "prefetch tile", compiles="the kernel would be the same under another name")
+def prefetch_of_ultra(config: BlockscaledGemmConfig) -> str | None:
+    """Prefetch is a choice of the tiles of K 768 alone."""
+    if config.prefetch == "none" and not ultra(config):
+        return f"prefetch is a choice of tiles of K {ULTRA_K}, not {config.tile.k}"
+    return None
+
+
+# sm90/mainloop.hpp: a warpgroup has 64 rows of weights; wgmma's N is the tile's.
+@hopper_rule(OURS, "tile")
+def hopper_tile(config: BlockscaledGemmConfig) -> str | None:
+    """On sm_90 tile M (along the caller's n) is 64, 128 or 256, N 8, 16, 32, 64 or 128."""
+    m, n, _ = config.tile
+    return among("tile M", m, (64, 128, 256)) or among("tile N", n, (8, 16, 32, 64, 128))
+
+
+# sm90/operand.hpp: a row of a stage is half a box of 128 bytes, or whole ones.
+@hopper_rule(OURS, "tile")
+def hopper_depth(config: BlockscaledGemmConfig) -> str | None:
+    """On sm_90 tile K is 128, 256 or 512."""
+    return among("tile K", config.tile.k, (128, 256, 512))
+
+
+# The fields are not read: thread blocks that split k make a cluster, at run time.
+@hopper_rule(
+    OURS,
+    "cluster scheduler",
+    compiles="the kernel would be the same: a tactic's splits decide its grid and cluster",
+)
+def hopper_grid(config: BlockscaledGemmConfig) -> str | None:
+    """On sm_90 a spec gives cluster 1x1 and no stream-K: kernels split k over a cluster, at run time."""
+    if config.cluster != (1, 1):
+        return f"kernels of sm_90 have cluster 1x1, not {config.cluster}"
+    if config.scheduler == "stream_k":
+        return "kernels of sm_90 split k over a cluster, at run time: they have no stream_k"
+    return None
+
+
+# The kernel decodes its A operand (many rows: weights) in registers, its B operand once a thread
+# block.
+@hopper_rule(
+    OURS, "swap_ab", compiles="the kernel would be the same; swap_ab says what its tile's M lies along"
+)
+def hopper_swap(config: BlockscaledGemmConfig) -> str | None:
+    """On sm_90 the operands are swapped: B's rows are the tile's rows."""
+    if not config.swap_ab:
+        return "kernels of sm_90 are written for swapped operands: swap_ab is true"
+    return None
+
+
+RULES = (*of_module(__name__), stream_k_schedule)

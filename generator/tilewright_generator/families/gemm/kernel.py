@@ -9,18 +9,8 @@ from tilewright_generator.families.gemm import lean as own
 from tilewright_generator.families.gemm import stream as few
 from tilewright_generator.families.gemm.config import GemmConfig, cutlass, k_contiguous, lean, stream
 from tilewright_generator.families.gemm.memory import memory as cutlass_memory
-from tilewright_generator.families.shared import kernel_operands, named, spelt, with_launch
+from tilewright_generator.families.shared import CUTLASS_TYPES, kernel_operands, named, spelt, with_launch
 
-_CUTLASS_TYPES = {
-    "bf16": "cutlass::bfloat16_t",
-    "f16": "cutlass::half_t",
-    "e4m3": "cutlass::float_e4m3_t",
-    "e5m2": "cutlass::float_e5m2_t",
-    "tf32": "float",  # the mainloop rounds f32 to tf32 as it loads
-    "s8": "int8_t",
-    "f32": "float",
-    "s32": "int32_t",
-}
 ACTIVATIONS = {"none": "Identity", "relu": "ReLu", "gelu": "GELU", "silu": "SiLu"}
 _SCHEDULE_NAMES = {"cooperative": "coop", "pingpong": "pingpong"}
 _INSTRUCTIONS = {"e4m3": "QGMMA", "e5m2": "QGMMA", "s8": "IGMMA"}  # the others: HGMMA
@@ -188,11 +178,11 @@ def _cutlass_variables(config: GemmConfig) -> dict[str, Any]:
     fp8_fast = "FP8FastAccum" if config.fast_accum else ""
     bias = "None" if not config.bias else "AlongM" if config.swap_ab else "AlongN"
     return {
-        "element_a": _CUTLASS_TYPES[a],
-        "element_b": _CUTLASS_TYPES[b],
-        "element_c": "void" if config.c == "none" else _CUTLASS_TYPES[config.d],
-        "element_d": _CUTLASS_TYPES[config.d],
-        "element_accumulator": _CUTLASS_TYPES[config.acc],
+        "element_a": CUTLASS_TYPES[a],
+        "element_b": CUTLASS_TYPES[b],
+        "element_c": "void" if config.c == "none" else CUTLASS_TYPES[config.d],
+        "element_d": CUTLASS_TYPES[config.d],
+        "element_accumulator": CUTLASS_TYPES[config.acc],
         "layout_a": "RowMajor" if a_k else "ColumnMajor",
         "layout_b": "ColumnMajor" if b_k else "RowMajor",
         "layout_d": "ColumnMajor" if config.swap_ab else "RowMajor",

@@ -14,7 +14,7 @@ from tilewright_generator.families.gemm.memory import memory
 from tilewright_generator.families.gemm.stream import STREAM_RULES
 from tilewright_generator.families.rule import HARDWARE, OURS, Rule, of_module, rule
 from tilewright_generator.families.rule import cutlass as release
-from tilewright_generator.families.shared import SHARED_MEMORY
+from tilewright_generator.families.shared import SHARED_MEMORY, stream_k_schedule
 
 _INSTRUCTION_BYTES = 32  # of k that one wgmma instruction takes
 
@@ -182,15 +182,6 @@ def multicast_slices(config: GemmConfig) -> str | None:
     return None
 
 
-# sm90_gemm_tma_warpspecialized_pingpong.hpp: "Ping-pong kernel does not currently support stream-K".
-@rule(release("4.2"), "scheduler schedule")
-def stream_k_schedule(config: GemmConfig) -> str | None:
-    """Stream-K needs the cooperative schedule."""
-    if config.scheduler == "stream_k" and config.schedule != "cooperative":
-        return f"stream_k needs the cooperative schedule, not {config.schedule}"
-    return None
-
-
 # dispatch_policy.hpp: the FastAccum schedules exist for FP8 alone; elsewhere sums are exact anyway.
 @rule(release("4.2"), "fast_accum a")
 def fast_accumulation(config: GemmConfig) -> str | None:
@@ -234,4 +225,9 @@ def shared_memory(config: GemmConfig) -> str | None:
     return None
 
 
-RULES: tuple[Rule, ...] = (*of_module(__name__), *LEAN_RULES, *STREAM_RULES)
+RULES: tuple[Rule, ...] = (
+    *of_module(__name__),
+    stream_k_schedule,
+    *LEAN_RULES,
+    *STREAM_RULES,
+)

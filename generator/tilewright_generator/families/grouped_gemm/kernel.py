@@ -8,7 +8,7 @@ from typing import Any
 from tilewright.types import bits
 from tilewright_generator.families.grouped_gemm.config import GroupedGemmConfig, own_scales
 from tilewright_generator.families.grouped_gemm.memory import boxes, exchanges, memory, warpgroups
-from tilewright_generator.families.shared import kernel_operands, named, spelt, with_launch
+from tilewright_generator.families.shared import camel, kernel_operands, named, spelt, with_launch
 
 _WHEN = {
     "after": "when they are done",
@@ -108,7 +108,7 @@ def variables(config: GroupedGemmConfig) -> dict[str, str]:
             "boxes": boxes(config),
             "scales_a": scales_a.capitalize(),
             "scales_b": scales_b.capitalize(),
-            "promotion": "".join(map(str.capitalize, config.promotion.split("_"))),
+            "promotion": camel(config.promotion),
             "store_buffers": config.store_buffers,
         }
     )

@@ -17,6 +17,7 @@ from typing import ClassVar
 
 from tilewright.device import DeviceProperties
 from tilewright.ops.blockscaled_gemm.cost_work import Blockscaled
+from tilewright.ops.blockscaled_gemm.hopper import resident
 from tilewright.ops.blockscaled_gemm.problem import Problem
 from tilewright.ops.common.estimates import Estimate
 from tilewright.ops.common.persistent import SUM_BYTES, norm
@@ -30,8 +31,6 @@ class Hopper(Blockscaled):
     # The hardware (NVIDIA's H100 white paper).
     LANES = 128  # of an SM
     MULTIPLICATIONS = dict.fromkeys((4, 8), 2048)  # what is decoded is multiplied as 16-bit numbers
-    SM_SHARED_BYTES = 228 * 1024
-    BLOCK_SHARED_BYTES = 1024  # that the system takes of each thread block's
 
     # Fitted. Decoding, in instructions of one lane for each element:
     WEIGHT_DECODE: ClassVar = {4: 1.74, 8: 2.03}  # by bits
@@ -58,7 +57,8 @@ class Hopper(Blockscaled):
     def __init__(self, record: KernelRecord, problem: Problem, device: DeviceProperties) -> None:
         super().__init__(record, problem, device)
         down, across = self.tiles()
-        self.all_tiles, self.held = down * across * problem.batch, self.resident(record)
+        self.all_tiles = down * across * problem.batch
+        self.held = resident(self.config["tile"], record.facts["smem_bytes"])
         rows = min(self.tile_n, ceil(self.columns / across / 8) * 8)  # of activations: those that exist
         decoded = self.tile_m * self.WEIGHT_DECODE[self.row_bits]
         decoded += rows * self.ACTIVATION_DECODE[self.column_bits]
@@ -68,14 +68,6 @@ class Hopper(Blockscaled):
         self.bytes, self.zeros = self.loaded()
         self.hbm = self.memory_clocks(self.all_tiles, device.sm_count * self.held)
         self.sums = self.tile_m * self.tile_n * SUM_BYTES
-
-    @classmethod
-    def resident(cls, record: KernelRecord) -> int:
-        """Thread blocks that an SM holds at once."""
-        tile_m, tile_n, _ = record.config["tile"]
-        most = 128 // tile_m if tile_n == 128 else {64: 4, 128: 2}.get(tile_m, 1)  # by registers
-        held = cls.SM_SHARED_BYTES // (record.facts["smem_bytes"] + cls.BLOCK_SHARED_BYTES)
-        return int(max(1, min(most, held)))
 
     def needs(self, blocks: int, sms: int) -> dict[str, float]:
         """Clocks in which `blocks` thread blocks, spread evenly over `sms` SMs, do a k tile each."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 from dataclasses import replace
 
+from tilewright.ops.blockscaled_gemm import hopper
 from tilewright.ops.blockscaled_gemm.cost import estimator, peak
+from tilewright.ops.blockscaled_gemm.hopper import is_hopper
 from tilewright.ops.blockscaled_gemm.problem import BLOCK, Alignment, Kind, Problem
 from tilewright.ops.blockscaled_gemm.words import WORDS
 from tilewright.ops.common.family import Family
 from tilewright.ops.common.fitting import cluster_unit, misfit_cluster, misfit_splits, splittings
-from tilewright.ops.common.tactics import MATRIX_SETTINGS, Tactic, misfit_settings, plain, rearranged
+from tilewright.ops.common.tactics import MATRIX_SETTINGS, Tactic, misfit_settings, rearranged
 from tilewright.table import KernelRecord
 
 # Clusters that selection weighs, by the M that a kernel's clusters are multiples of (2: two SMs share an
@@ -20,12 +22,6 @@ CLUSTERS = {
     2: ("2x1", "2x2", "2x4", "4x1", "4x2", "4x4"),
 }
 MOST_CLUSTER_SIDE = 4
-# Parts of k on sm_90: the thread blocks of one cluster each sum a part, and add them up through its shared
-# memory.
-CLUSTER_SPLITS = (1, 2, 4, 8)
-# The others' tiles are persistent; on sm_90 each has a thread block, of which the grid takes no more along y
-# and z (tilewright/blockscaled_gemm/sm90/kernel.hpp, can_implement).
-MOST_BLOCKS = 65535
 
 
 def misfit_options(record: KernelRecord, kind: Kind) -> str | None:
@@ -53,7 +49,7 @@ def misfit_extents(record: KernelRecord, problem: Problem) -> str | None:
                 f"address), not of {wanted}"
             )
     if is_hopper(record):
-        return _misfit_hopper(record, problem)
+        return hopper.misfit_extents(record, problem)
     if problem.quantizes:
         if problem.n % BLOCK[problem.d]:
             return f"n is {problem.n}, not a multiple of the {BLOCK[problem.d]} that share a scale of D"
@@ -64,23 +60,6 @@ def misfit_extents(record: KernelRecord, problem: Problem) -> str | None:
     return None
 
 
-def _misfit_hopper(record: KernelRecord, problem: Problem) -> str | None:
-    tile_m, tile_n, _ = record.config["tile"]  # along n and m: the operands are swapped
-    for what, blocks in (
-        ("m", -(-problem.m // tile_n)),
-        ("n", -(-problem.n // tile_m)),
-        ("the batch", problem.batch * CLUSTER_SPLITS[-1]),
-    ):
-        if blocks > MOST_BLOCKS:
-            return f"{what} takes {blocks} thread blocks; {MOST_BLOCKS} are possible"
-    return None
-
-
-def is_hopper(record: KernelRecord) -> bool:
-    """Whether the kernel is one of our own, for sm_90: the thread blocks of a cluster cut k."""
-    return record.arch.startswith("sm_90")
-
-
 def alignment_of(record: KernelRecord) -> Alignment:
     """What the kernel wants of the matrices: of A and B, that k is a multiple too."""
     return Alignment(**record.facts["alignment"])
@@ -88,12 +67,8 @@ def alignment_of(record: KernelRecord) -> Alignment:
 
 def misfit_arguments(tactic: Tactic, record: KernelRecord) -> str | None:
     """None where the kernel runs as the tactic says, else the reason."""
-    reason = misfit_settings(tactic, MATRIX_SETTINGS)
-    if not is_hopper(record):
-        reason = reason or misfit_splits(tactic, record)
-    elif tactic.splits not in CLUSTER_SPLITS or tactic.decomposition == "stream_k":
-        reason = f"it splits k over a cluster, in {', '.join(map(str, CLUSTER_SPLITS))} parts"
-    reason = reason or misfit_cluster(tactic, record)
+    splits = hopper.misfit_splits(tactic) if is_hopper(record) else misfit_splits(tactic, record)
+    reason = misfit_settings(tactic, MATRIX_SETTINGS) or splits or misfit_cluster(tactic, record)
     for shape in (tactic.cluster, tactic.fallback):
         if reason is None and any(int(side) > MOST_CLUSTER_SIDE for side in shape.split("x") if side):
             reason = f"cluster {shape} has a side of more than {MOST_CLUSTER_SIDE}"
@@ -103,17 +78,11 @@ def misfit_arguments(tactic: Tactic, record: KernelRecord) -> str | None:
 def candidates(record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
     """The tactics of a kernel that a first selection weighs."""
     if is_hopper(record):
-        k_tiles = -(-problem.k // record.config["tile"][2])
-        return _split_over_cluster(record.name, min(k_tiles, CLUSTER_SPLITS[-1]))
+        return hopper.candidates(record, problem)
     split = splittings(record, problem.k)
     if record.config["cluster"] != "dynamic":
         return split
     return _clustered(split, cluster_unit(record)[0])
-
-
-@functools.lru_cache(maxsize=4096)
-def _split_over_cluster(kernel: str, most_splits: int) -> tuple[Tactic, ...]:
-    return tuple(replace(plain(kernel), splits=splits) for splits in CLUSTER_SPLITS if splits <= most_splits)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -130,8 +99,6 @@ def idle(record: KernelRecord, problem: Problem) -> bool:
     """Whether the kernel is ready for a C that the problem has not."""
     return record.config["c"] != "none" and not problem.c
 
-
-# What the family's rules know (the generator's `Arch`).
 
 FAMILY: Family[Problem] = Family(
     words=WORDS,

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple, get_args
 
 from tilewright import scale_factors
 from tilewright.ops.common.problem import Told
 from tilewright.ops.common.products import product_extents
 from tilewright.types import TYPES, bits
 
-FORMATS = ("nvfp4", "mxfp4", "mxfp8", "mxfp8_e5m2")
-BLOCK = {name: TYPES[name].block[1] for name in FORMATS}  # elements that share a scale factor
+Format = Literal["nvfp4", "mxfp4", "mxfp8", "mxfp8_e5m2"]
+BLOCK = {name: TYPES[name].block[1] for name in get_args(Format)}  # elements that share a scale factor
+Output = Literal["bf16", "f16", "f32", "nvfp4", "mxfp8"]
+OUTPUTS = get_args(Output)
 QUANTIZED_OUTPUTS = ("nvfp4", "mxfp8")  # of D: the epilogue makes its scale factors
-OUTPUTS = ("bf16", "f16", "f32", *QUANTIZED_OUTPUTS)
 SCALE_LAYOUT: Final = "128x4"  # of the scale factors that the kernels read
 MOST_ALIGNED = 128  # elements: more than this no kernel asks for
 

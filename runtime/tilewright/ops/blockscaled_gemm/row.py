@@ -5,14 +5,19 @@ And what tuned files say of a kind of problem.
 
 from __future__ import annotations
 
+from typing import Literal, get_args
+
 from tilewright.ops.blockscaled_gemm.problem import BLOCK, OUTPUTS
 from tilewright.ops.common.row import ALIGNMENT, CLUSTER, SCHEDULER, SHARED_BYTES, TILE, C
 from tilewright.schema import Anything, Array, Boolean, Enum, Integer, Object, Union, fields
 
-# That a spec of the family may name.
-TARGETS = (
-    "sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_110a", "sm_110f", "sm_120a", "sm_120f", "sm_121a",
-)  # fmt: skip
+Target = Literal[
+    "sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_110a", "sm_110f", "sm_120a", "sm_120f", "sm_121a"
+]
+TARGETS = get_args(Target)  # that a spec of the family may name
+Schedule = Literal["1sm", "2sm", "cooperative", "pingpong"]
+Store = Literal["tma", "direct", "direct_256"]
+Prefetch = Literal["tma", "none"]
 CONFIG = Object(
     {
         **fields("ab", Enum(tuple(BLOCK))),
@@ -20,10 +25,10 @@ CONFIG = Object(
         "c": C,
         "tile": TILE,
         "cluster": Union((Enum(("dynamic",)), CLUSTER)),
-        "schedule": Enum(("1sm", "2sm", "cooperative", "pingpong")),
+        "schedule": Enum(get_args(Schedule)),
         "scheduler": SCHEDULER,
-        "store": Enum(("tma", "direct", "direct_256")),
-        "prefetch": Enum(("tma", "none")),
+        "store": Enum(get_args(Store)),
+        "prefetch": Enum(get_args(Prefetch)),
         "swap_ab": Boolean(),
     },
     others=Anything(),
