@@ -1,78 +1,41 @@
 // What a generated `hc_prenorm` kernel includes: the kernel, and what turns it into a `tilewright_kernel`.
 #pragma once
 
-#include "tilewright/abi.h"
+#include "tilewright/adapter.hpp"
 #include "tilewright/hc_prenorm/args.h"
 #include "tilewright/hc_prenorm/kernel.hpp"
-#include "tilewright/launch.hpp"
 #include "tilewright/sm90/matrices.hpp"
 
 namespace tilewright::hc_prenorm {
 
-// `Traits` is what a generated file defines: Kernel and the entry point.
+// How a kernel is launched, and after it the one that adds up what it left of tiles that blocks share.
 template <class Traits>
-struct Adapter {
+struct Host {
   using Args = tilewright_hc_prenorm_args;
   using Kernel = typename Traits::Kernel;
 
-  static int32_t can_implement(void const* opaque) {
-    auto const& args = *static_cast<Args const*>(opaque);
+  static bool can_implement(Args const& args) {
     bool const sizes = args.m > 0 && args.n > 0 && args.k > 0 && args.splits > 0 && args.tactic.sm_count > 0;
-    bool const fits = sizes && args.n <= Kernel::N && args.n % 8 == 0 && args.ld_a % 8 == 0 && args.ld_b % 4 == 0 &&
-                      args.ld_d % 2 == 0 && args.batch_stride_d % 2 == 0 &&
-                      (args.splits == 1 || args.normalizes == 0) &&
-                      ceil_div(args.m, Kernel::TileM) * (blocks(args) + args.splits) < INT32_MAX;
-    return fits ? TILEWRIGHT_OK : TILEWRIGHT_NOT_SUPPORTED;
+    return sizes && args.n <= Kernel::N && args.n % 8 == 0 && args.ld_a % 8 == 0 && args.ld_b % 4 == 0 &&
+           args.ld_d % 2 == 0 && args.batch_stride_d % 2 == 0 && (args.splits == 1 || args.normalizes == 0) &&
+           ceil_div(args.m, Kernel::TileM) * (blocks(args) + args.splits) < INT32_MAX;
   }
 
-  static int64_t workspace_bytes(void const* args) {
-    Plan const plan = make_plan(*static_cast<Args const*>(args));
+  static int64_t workspace_bytes(Args const& args) {
+    Plan const plan = make_plan(args);
     return plan.cut ? int64_t{plan.ctas} * 2 * Kernel::Apart::kFloats * 4 : 0;
   }
 
-  static int32_t launch(void const* args, void* workspace, void* stream) {
-    return answer(enqueue(*static_cast<Args const*>(args), workspace, static_cast<cudaStream_t>(stream)));
-  }
-
-  static constexpr tilewright_kernel descriptor(char const* name) {
-    return {TILEWRIGHT_ABI_VERSION, sizeof(Args),     Kernel::kThreads, Kernel::kSharedBytes, name,
-            &can_implement,         &workspace_bytes, &launch};
-  }
-
- private:
-  struct AddingUp {};  // has a memory of its own of what contexts allow
-
-  static constexpr int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
-  static int64_t blocks(Args const& args) { return ceil_div(args.k, kBlockK); }
-
-  static Plan make_plan(Args const& args) {
-    return Plan(ceil_div(args.m, Kernel::TileM), blocks(args), args.splits, args.tactic.sm_count);
-  }
-
-  static int32_t enqueue(Args const& args, void* workspace, cudaStream_t stream) {
-    if (can_implement(&args) != TILEWRIGHT_OK) {
-      return TILEWRIGHT_NOT_SUPPORTED;
-    }
-    Context context;
-    if (cudaError_t const error = current_context(context); error != cudaSuccess) {
-      return error;
-    }
+  static cudaError_t enqueue(Context const& context, Args const& args, void* workspace, cudaStream_t stream) {
     Params params;
     params.plan = make_plan(args);
-    if (params.plan.cut && workspace == nullptr) {
-      return TILEWRIGHT_WORKSPACE_MISSING;
-    }
     params.apart = static_cast<float*>(workspace);
     params.ways = params.plan.cut ? AddUp::ways(params.plan) : 1;
     if (cudaError_t const error = set_params(args, params); error != cudaSuccess) {
       return error;
     }
-    LaunchShape shape{};
+    LaunchShape shape = launch_shape<Traits>();
     shape.grid = dim3(params.plan.ctas);
-    shape.block = dim3(Kernel::kThreads);
-    shape.cluster = shape.preferred = dim3(1);
-    shape.smem_bytes = Kernel::kSharedBytes;
-    shape.pdl = Kernel::kPdl;
     shape.spread = true;
     cudaError_t const error = tilewright::launch<Traits>(context, Traits::entry(), &params, shape, stream);
     if (error != cudaSuccess || !params.plan.cut) {
@@ -85,6 +48,16 @@ struct Adapter {
     shape.spread = false;
     void const* const entry = reinterpret_cast<void const*>(&add_up<Kernel>);
     return tilewright::launch<AddingUp>(context, entry, &params, shape, stream);
+  }
+
+ private:
+  struct AddingUp {};  // has a memory of its own of what contexts allow
+
+  static constexpr int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
+  static int64_t blocks(Args const& args) { return ceil_div(args.k, kBlockK); }
+
+  static Plan make_plan(Args const& args) {
+    return Plan(ceil_div(args.m, Kernel::TileM), blocks(args), args.splits, args.tactic.sm_count);
   }
 
   static cudaError_t set_params(Args const& args, Params& params) {
@@ -109,13 +82,5 @@ struct Adapter {
 
 }  // namespace tilewright::hc_prenorm
 
-#define TILEWRIGHT_HC_PRENORM_KERNEL(NAME)                                                          \
-  extern "C" __global__ void __launch_bounds__(tilewright::NAME::Prenorm::Kernel::kThreads, 1)      \
-      NAME(__grid_constant__ tilewright::hc_prenorm::Params const params) {                         \
-    extern __shared__ __align__(1024) char tilewright_shared_memory[];                              \
-    typename tilewright::NAME::Prenorm::Kernel kernel;                                              \
-    kernel(params, tilewright_shared_memory);                                                       \
-  }                                                                                                 \
-  void const* tilewright::NAME::Prenorm::entry() { return reinterpret_cast<void const*>(&::NAME); } \
-  extern "C" __attribute__((visibility("default"))) tilewright_kernel const tilewright_##NAME =     \
-      tilewright::hc_prenorm::Adapter<tilewright::NAME::Prenorm>::descriptor(#NAME);
+#define TILEWRIGHT_HC_PRENORM_KERNEL(NAME) \
+  TILEWRIGHT_KERNEL(NAME, tilewright::NAME::Prenorm, tilewright::hc_prenorm::Host, 1, 1024)

@@ -1,8 +1,7 @@
 // What a generated `mqa_logits` kernel includes: the kernels, and what turns one into a `tilewright_kernel`.
 #pragma once
 
-#include "tilewright/abi.h"
-#include "tilewright/launch.hpp"
+#include "tilewright/adapter.hpp"
 #include "tilewright/mqa_logits/args.h"
 #include "tilewright/mqa_logits/kernel.hpp"
 #include "tilewright/mqa_logits/schedule.hpp"
@@ -10,61 +9,15 @@
 
 namespace tilewright::mqa_logits {
 
-// `Traits` is what a generated file defines: Kernel, Host (what makes the kernel's parameters), kPdl and the entry
-// point.
-template <class Traits>
-struct Adapter {
-  using Args = tilewright_mqa_logits_args;
-  using Kernel = typename Traits::Kernel;
-  using Host = typename Traits::Host;
-
-  static int32_t can_implement(void const* args) {
-    return Host::takes(*static_cast<Args const*>(args)) ? TILEWRIGHT_OK : TILEWRIGHT_NOT_SUPPORTED;
-  }
-
-  static int64_t workspace_bytes(void const*) { return 0; }
-
-  static int32_t launch(void const* args, void*, void* stream) {
-    return answer(enqueue(*static_cast<Args const*>(args), static_cast<cudaStream_t>(stream)));
-  }
-
-  static int32_t enqueue(Args const& args, cudaStream_t stream) {
-    if (can_implement(&args) != TILEWRIGHT_OK) {
-      return TILEWRIGHT_NOT_SUPPORTED;
-    }
-    Context context;
-    if (cudaError_t const error = current_context(context); error != cudaSuccess) {
-      return error;
-    }
-    typename Kernel::Params params{};
-    LaunchShape shape{};
-    if (cudaError_t const error = Host::make_params(args, params, shape.grid); error != cudaSuccess) {
-      return error;
-    }
-    shape.block = dim3(Kernel::kThreads);
-    shape.cluster = shape.preferred = dim3(1);
-    shape.smem_bytes = Kernel::kSharedBytes;
-    shape.pdl = Traits::kPdl;
-    shape.spread = Host::kFillsSms;
-    return tilewright::launch<Traits>(context, Traits::entry(), &params, shape, stream);
-  }
-
-  static constexpr tilewright_kernel descriptor(char const* name) {
-    return {TILEWRIGHT_ABI_VERSION, sizeof(Args),     Kernel::kThreads, Kernel::kSharedBytes, name,
-            &can_implement,         &workspace_bytes, &launch};
-  }
-};
-
 template <class Kernel>
 struct LogitsHost {
   using Args = tilewright_mqa_logits_args;
   static constexpr bool kPaged = Kernel::Work::kPaged;
-  static constexpr bool kFillsSms = true;
   static constexpr CUtensorMapSwizzle kSwizzle = Kernel::kHeadDim == 128  ? CU_TENSOR_MAP_SWIZZLE_128B
                                                  : Kernel::kHeadDim == 64 ? CU_TENSOR_MAP_SWIZZLE_64B
                                                                           : CU_TENSOR_MAP_SWIZZLE_32B;
 
-  static bool takes(Args const& args) {
+  static bool can_implement(Args const& args) {
     bool const heads = args.heads == Kernel::kHeads && args.head_dim == Kernel::kHeadDim;
     bool const extents = args.queries > 0 && args.keys > 0 && args.width > 0 && args.tactic.sm_count > 0;
     bool const aligned = args.ld_q % 16 == 0 && args.batch_stride_q % 16 == 0 && args.ld_weights % 4 == 0;
@@ -77,7 +30,7 @@ struct LogitsHost {
            args.tactic.splits > 0 && int64_t(args.queries) * args.tactic.splits < INT32_MAX;
   }
 
-  static cudaError_t make_params(Args const& args, typename Kernel::Params& params, dim3& grid) {
+  static cudaError_t make_params(Args const& args, typename Kernel::Params& params, LaunchShape& shape) {
     using Reduce = typename Kernel::Reduce;
     sm90::Matrices const weights{args.weights, Kernel::kHeads * 4, args.queries, 1, args.ld_weights * 4, 0};
     sm90::Matrices keys, scales;
@@ -91,7 +44,7 @@ struct LogitsHost {
                      args.block_table,   args.ld_block_table, args.queries,
                      args.next_n,        args.table_pages,    args.page,
                      args.per_token != 0};
-      grid = dim3(args.blocks);
+      shape.grid = dim3(args.blocks);
     } else {
       rows = kTile;
       int64_t const scale_bytes = int64_t(args.keys) * 4;
@@ -100,8 +53,9 @@ struct LogitsHost {
       params.work = {args.starts, args.ends, args.queries, args.keys, args.tactic.splits, args.compressed != 0};
       int64_t const blocks = (int64_t(args.queries) + Kernel::kQueries - 1) / Kernel::kQueries;
       int64_t const items = blocks * args.tactic.splits;
-      grid = dim3(static_cast<unsigned>(items < args.tactic.sm_count ? items : args.tactic.sm_count));
+      shape.grid = dim3(static_cast<unsigned>(items < args.tactic.sm_count ? items : args.tactic.sm_count));
     }
+    shape.spread = true;
     params.logits = {args.out, args.ld_out, args.queries, args.width, args.clean != 0};
     // Heads of a query take turns with those of others, as `Reduction` wants them.
     cudaError_t error = sm90::encode_boxes<4>(
@@ -126,30 +80,24 @@ struct LogitsHost {
 template <class Kernel>
 struct ScheduleHost {
   using Args = tilewright_mqa_logits_args;
-  static constexpr bool kFillsSms = false;  // one thread block, without dynamic shared memory
 
-  static bool takes(Args const& args) {
+  static bool can_implement(Args const& args) {
     return args.queries > 0 && args.next_n > 0 && args.queries % args.next_n == 0 && args.blocks > 0;
   }
 
-  static cudaError_t make_params(Args const& args, ScheduleParams& params, dim3& grid) {
+  static cudaError_t make_params(Args const& args, ScheduleParams& params, LaunchShape& shape) {
     int const sequences = args.queries / args.next_n;
     params = {args.lengths, args.indices, static_cast<int32_t*>(args.out), args.ld_out, sequences,
               args.next_n,  args.blocks};
-    grid = dim3(1);
+    shape.grid = dim3(1);
     return cudaSuccess;
   }
 };
 
+template <class Traits>
+using Host = LaunchedOnce<Traits, typename Traits::Host>;
+
 }  // namespace tilewright::mqa_logits
 
-#define TILEWRIGHT_MQA_LOGITS_KERNEL(NAME)                                                         \
-  extern "C" __global__ void __launch_bounds__(tilewright::NAME::Logits::Kernel::kThreads, 1)      \
-      NAME(__grid_constant__ typename tilewright::NAME::Logits::Kernel::Params const params) {     \
-    extern __shared__ __align__(1024) char tilewright_shared_memory[];                             \
-    typename tilewright::NAME::Logits::Kernel kernel;                                              \
-    kernel(params, tilewright_shared_memory);                                                      \
-  }                                                                                                \
-  void const* tilewright::NAME::Logits::entry() { return reinterpret_cast<void const*>(&::NAME); } \
-  extern "C" __attribute__((visibility("default"))) tilewright_kernel const tilewright_##NAME =    \
-      tilewright::mqa_logits::Adapter<tilewright::NAME::Logits>::descriptor(#NAME);
+#define TILEWRIGHT_MQA_LOGITS_KERNEL(NAME) \
+  TILEWRIGHT_KERNEL(NAME, tilewright::NAME::Logits, tilewright::mqa_logits::Host, 1, 1024)

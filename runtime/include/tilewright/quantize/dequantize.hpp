@@ -75,11 +75,11 @@ struct DequantizeKernel {
     return takes(args, Elements<Type>::kBytes * 8, Format::kBits, kWords * 4, Format::kByteScales, Format::kSide);
   }
 
-  static cudaError_t make_params(Args const& args, Params& params, dim3& grid) {
+  static cudaError_t make_params(Args const& args, Params& params, LaunchShape& shape) {
     set_params(args, params, Elements<Type>::kBytes * 8, Format::kBits, Format::kBlock, Format::kByteScales, kWarps,
                32 * kCount, Format::kSide);
     params.column_tasks = static_cast<int>(ceil_div(args.k, 32 * kCount));
-    grid = dim3(set_grid(args, params));
+    shape.grid = dim3(set_grid(args, params));
     return cudaSuccess;
   }
 

@@ -27,7 +27,7 @@ struct NormKernel {
     return takes(args, Elements<Type>::kBytes * 8, Format::kBits, kDataBytes, Format::kByteScales);
   }
 
-  static cudaError_t make_params(Args const& args, Params& params, dim3& grid) {
+  static cudaError_t make_params(Args const& args, Params& params, LaunchShape& shape) {
     set_params(args, params, Elements<Type>::kBytes * 8, Format::kBits, Format::kBlock, Format::kByteScales, 1,
                kStretch);
     if (args.weight == nullptr) {
@@ -35,7 +35,7 @@ struct NormKernel {
     }
     params.stretches = params.column_tasks;
     params.column_tasks = 1;
-    grid = dim3(set_grid(args, params));
+    shape.grid = dim3(set_grid(args, params));
     return cudaSuccess;
   }
 

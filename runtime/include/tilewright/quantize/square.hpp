@@ -28,9 +28,9 @@ struct SquareKernel {
     return takes(args, Elements<Type>::kBytes * 8, 8, kCount, false, kSide);
   }
 
-  static cudaError_t make_params(Args const& args, Params& params, dim3& grid) {
+  static cudaError_t make_params(Args const& args, Params& params, LaunchShape& shape) {
     set_params(args, params, Elements<Type>::kBytes * 8, 8, kSide, false, kSide / kRows, kSide, kSide);
-    grid = dim3(set_grid(args, params));
+    shape.grid = dim3(set_grid(args, params));
     return cudaSuccess;
   }
 

@@ -35,11 +35,11 @@ struct TmaKernel {
     return takes(args, Elements<Type>::kBytes * 8, Format::kBits, kDataBytes, Format::kByteScales);
   }
 
-  static cudaError_t make_params(Args const& args, Params& params, dim3& grid) {
+  static cudaError_t make_params(Args const& args, Params& params, LaunchShape& shape) {
     set_params(args, params, Elements<Type>::kBytes * 8, Format::kBits, Format::kBlock, Format::kByteScales, kWarps,
                32 * kCount);
     lengthen_tasks(args, params);
-    grid = dim3(set_grid(args, params));
+    shape.grid = dim3(set_grid(args, params));
     return cudaSuccess;
   }
 

@@ -41,6 +41,7 @@ struct Kernel {
   using Element = Element_;
   static constexpr int TileM = TileM_, TileN = TileN_, Stages = Stages_;
   static constexpr bool kPdl = kPdl_;
+  using Params = reduced_gemm::Params;
   static constexpr int kConsumers = 2, kConsumerThreads = kConsumers * 128, kThreads = kConsumerThreads + 128;
   static constexpr int kTileBytesK = 128;
   static constexpr int kDown = TileM % 128 == 0 ? 2 : 1, kAcross = kConsumers / kDown;  // warpgroups of a tile

@@ -1,75 +1,36 @@
 // What a generated `reduced_gemm` kernel includes: the two kernels, and what turns them into one `tilewright_kernel`.
 #pragma once
 
-#include "tilewright/abi.h"
-#include "tilewright/launch.hpp"
+#include "tilewright/adapter.hpp"
 #include "tilewright/reduced_gemm/args.h"
 #include "tilewright/reduced_gemm/kernel.hpp"
 #include "tilewright/sm90/matrices.hpp"
 
 namespace tilewright::reduced_gemm {
 
-// `Traits` is what a generated file defines: Kernel, its entry point, and those of the kernel that combines.
+// How a kernel is launched, and after it the one that combines (`Traits::combining_entry`).
 template <class Traits>
-struct Adapter {
+struct Host {
   using Args = tilewright_reduced_gemm_args;
   using Kernel = typename Traits::Kernel;
   using Combiner = Combine<Kernel>;
   static constexpr int kVector = 16 / Kernel::Element::kBytes;  // elements that TMA's alignment wants
 
-  static int32_t can_implement(void const* opaque) {
-    auto const& args = *static_cast<Args const*>(opaque);
+  static bool can_implement(Args const& args) {
     auto const aligned = [&](int64_t leading, int64_t batch_stride) {
       return leading % kVector == 0 && (args.batch == 1 || batch_stride % kVector == 0);
     };
     bool const sizes = args.m > 0 && args.n > 0 && args.k > 0 && args.batch > 0 && args.tactic.sm_count > 0;
-    bool const fits = sizes && k_tiles(args) * args.batch < INT32_MAX &&
-                      tiles(args) * Combiner::kBlocksOfTile < INT32_MAX && aligned(args.ld_a, args.batch_stride_a) &&
-                      aligned(args.ld_b, args.batch_stride_b);
-    return fits ? TILEWRIGHT_OK : TILEWRIGHT_NOT_SUPPORTED;
+    return sizes && k_tiles(args) * args.batch < INT32_MAX && tiles(args) * Combiner::kBlocksOfTile < INT32_MAX &&
+           aligned(args.ld_a, args.batch_stride_a) && aligned(args.ld_b, args.batch_stride_b);
   }
 
-  static int64_t workspace_bytes(void const* opaque) {
-    auto const& args = *static_cast<Args const*>(opaque);
+  static int64_t workspace_bytes(Args const& args) {
     return parts(args) * tiles(args) * Kernel::kTileSums * int64_t(sizeof(float4));
   }
 
-  static int32_t launch(void const* opaque, void* workspace, void* stream) {
-    auto const& args = *static_cast<Args const*>(opaque);
-    if (can_implement(&args) != TILEWRIGHT_OK) {
-      return TILEWRIGHT_NOT_SUPPORTED;
-    }
-    if (workspace == nullptr) {
-      return TILEWRIGHT_WORKSPACE_MISSING;
-    }
-    return answer(enqueue(args, static_cast<float4*>(workspace), static_cast<cudaStream_t>(stream)));
-  }
-
-  static constexpr tilewright_kernel descriptor(char const* name) {
-    return {TILEWRIGHT_ABI_VERSION, sizeof(Args),     Kernel::kThreads, Kernel::kSharedBytes, name,
-            &can_implement,         &workspace_bytes, &launch};
-  }
-
- private:
-  struct Combining {};  // a name for what is remembered of the second kernel
-
-  static constexpr int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
-  static int64_t k_tiles(Args const& args) {
-    return ceil_div(int64_t(args.k) * Kernel::Element::kBytes, Kernel::kTileBytesK);
-  }
-  static int64_t tiles(Args const& args) { return ceil_div(args.m, Kernel::TileM) * ceil_div(args.n, Kernel::TileN); }
-
-  // As many as keep every SM at work once, and no part without a k tile.
-  static int64_t parts(Args const& args) {
-    int64_t const most = args.tactic.sm_count / tiles(args), k = k_tiles(args) * args.batch;
-    return most < 1 ? 1 : most < k ? most : k;
-  }
-
-  static cudaError_t enqueue(Args const& args, float4* sums, cudaStream_t stream) {
-    Context context;
-    if (cudaError_t const error = current_context(context); error != cudaSuccess) {
-      return error;
-    }
+  static cudaError_t enqueue(Context const& context, Args const& args, void* workspace, cudaStream_t stream) {
+    auto* const sums = static_cast<float4*>(workspace);
     int const tile_count = static_cast<int>(tiles(args)), part_count = static_cast<int>(parts(args));
     int const tiles_down = static_cast<int>(ceil_div(args.m, Kernel::TileM));
     int const total = static_cast<int>(k_tiles(args) * args.batch);
@@ -98,12 +59,8 @@ struct Adapter {
     if (error != cudaSuccess) {
       return error;
     }
-    LaunchShape shape{};
+    LaunchShape shape = launch_shape<Traits>();
     shape.grid = dim3(static_cast<unsigned>(tile_count * part_count));
-    shape.block = dim3(Kernel::kThreads);
-    shape.cluster = shape.preferred = dim3(1);
-    shape.smem_bytes = Kernel::kSharedBytes;
-    shape.pdl = Kernel::kPdl;
     shape.spread = true;
     error = tilewright::launch<Traits>(context, Traits::entry(), &params, shape, stream);
     if (error != cudaSuccess) {
@@ -120,28 +77,35 @@ struct Adapter {
     second.grid = dim3(static_cast<unsigned>(tile_count * Combiner::kBlocksOfTile));
     second.block = dim3(Combiner::kThreads);
     second.cluster = second.preferred = dim3(1);
-    second.pdl = Kernel::kPdl;
+    second.pdl = Traits::kPdl;
     return tilewright::launch<Combining>(context, Traits::combining_entry(), &combine, second, stream);
+  }
+
+ private:
+  struct Combining {};  // a name for what is remembered of the second kernel
+
+  static constexpr int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
+  static int64_t k_tiles(Args const& args) {
+    return ceil_div(int64_t(args.k) * Kernel::Element::kBytes, Kernel::kTileBytesK);
+  }
+  static int64_t tiles(Args const& args) { return ceil_div(args.m, Kernel::TileM) * ceil_div(args.n, Kernel::TileN); }
+
+  // As many as keep every SM at work once, and no part without a k tile.
+  static int64_t parts(Args const& args) {
+    int64_t const most = args.tactic.sm_count / tiles(args), k = k_tiles(args) * args.batch;
+    return most < 1 ? 1 : most < k ? most : k;
   }
 };
 
 }  // namespace tilewright::reduced_gemm
 
-#define TILEWRIGHT_REDUCED_GEMM_KERNEL(NAME)                                                        \
-  extern "C" __global__ void __launch_bounds__(tilewright::NAME::Reduced::Kernel::kThreads, 1)      \
-      NAME(__grid_constant__ tilewright::reduced_gemm::Params const params) {                       \
-    extern __shared__ __align__(1024) char tilewright_shared_memory[];                              \
-    typename tilewright::NAME::Reduced::Kernel kernel;                                              \
-    kernel(params, tilewright_shared_memory);                                                       \
-  }                                                                                                 \
-  extern "C" __global__ void __launch_bounds__(256)                                                 \
-      NAME##_combine(__grid_constant__ tilewright::reduced_gemm::CombineParams const params) {      \
-    tilewright::reduced_gemm::Combine<typename tilewright::NAME::Reduced::Kernel> kernel;           \
-    kernel(params);                                                                                 \
-  }                                                                                                 \
-  void const* tilewright::NAME::Reduced::entry() { return reinterpret_cast<void const*>(&::NAME); } \
-  void const* tilewright::NAME::Reduced::combining_entry() {                                        \
-    return reinterpret_cast<void const*>(&::NAME##_combine);                                        \
-  }                                                                                                 \
-  extern "C" __attribute__((visibility("default"))) tilewright_kernel const tilewright_##NAME =     \
-      tilewright::reduced_gemm::Adapter<tilewright::NAME::Reduced>::descriptor(#NAME);
+#define TILEWRIGHT_REDUCED_GEMM_KERNEL(NAME)                                                   \
+  extern "C" __global__ void __launch_bounds__(256)                                            \
+      NAME##_combine(__grid_constant__ tilewright::reduced_gemm::CombineParams const params) { \
+    tilewright::reduced_gemm::Combine<typename tilewright::NAME::Reduced::Kernel> kernel;      \
+    kernel(params);                                                                            \
+  }                                                                                            \
+  void const* tilewright::NAME::Reduced::combining_entry() {                                   \
+    return reinterpret_cast<void const*>(&::NAME##_combine);                                   \
+  }                                                                                            \
+  TILEWRIGHT_KERNEL(NAME, tilewright::NAME::Reduced, tilewright::reduced_gemm::Host, 1, 1024)

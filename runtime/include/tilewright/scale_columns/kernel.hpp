@@ -28,11 +28,10 @@ struct Params {
   bool turned;  // rows are contiguous, and columns of words follow each other
 };
 
-template <bool kPdl_>
+template <bool kPdl>
 struct Kernel {
   using Args = tilewright_scale_columns_args;
   using Params = scale_columns::Params;
-  static constexpr bool kPdl = kPdl_;
   static constexpr int kThreads = 256;
   static constexpr int kSharedBytes = 0;
   static constexpr int kWarps = kThreads / 32;
@@ -46,7 +45,7 @@ struct Kernel {
     return sizes && grouped && (!along_k(args) || args.packed) && blocks(args) < INT32_MAX;
   }
 
-  static cudaError_t make_params(Args const& args, Params& params, dim3& grid) {
+  static cudaError_t make_params(Args const& args, Params& params, LaunchShape& shape) {
     bool const row_major = args.row_major != 0;
     params = {
         args.scales,
@@ -70,11 +69,11 @@ struct Kernel {
         args.packed != 0,
         row_major && !along_k(args),
     };
-    grid = dim3(static_cast<unsigned>(blocks(args)));
+    shape.grid = dim3(static_cast<unsigned>(blocks(args)));
     return cudaSuccess;
   }
 
-  __device__ __forceinline__ void operator()(Params const& params) const {
+  __device__ __forceinline__ void operator()(Params const& params, char*) const {
     __shared__ float tile[kRows][kColumns + 1];
     int const lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     int const matrix = blockIdx.x / (params.row_tiles * params.line_tiles);
@@ -212,4 +211,5 @@ struct Kernel {
 
 }  // namespace tilewright::scale_columns
 
-#define TILEWRIGHT_SCALE_COLUMNS_KERNEL(NAME) TILEWRIGHT_KERNEL(NAME, tilewright::NAME::ScaleColumns)
+#define TILEWRIGHT_SCALE_COLUMNS_KERNEL(NAME) \
+  TILEWRIGHT_KERNEL(NAME, tilewright::NAME::ScaleColumns, tilewright::LaunchedOnce, 1, 16)
