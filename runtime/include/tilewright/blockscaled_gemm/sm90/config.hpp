@@ -6,7 +6,8 @@
 #include "tilewright/blockscaled_gemm/sm90/decode.hpp"
 #include "tilewright/blockscaled_gemm/sm90/epilogue.hpp"
 #include "tilewright/blockscaled_gemm/sm90/operand.hpp"
-#include "tilewright/blockscaled_gemm/sm90/wgmma.hpp"
+#include "tilewright/sm90/wgmma.hpp"
+#include "tilewright/sm90/wgmma_registers.hpp"
 
 namespace tilewright::blockscaled_gemm::sm90 {
 

@@ -16,9 +16,12 @@
 
 #include <cstdint>
 
-#include "tilewright/blockscaled_gemm/sm90/wgmma.hpp"
+#include "tilewright/sm90/e2m1.hpp"
+#include "tilewright/sm90/elements.hpp"
 
 namespace tilewright::blockscaled_gemm::sm90 {
+
+using namespace tilewright::sm90;
 
 struct Nvfp4 {};      // E2M1, blocks of 16, E4M3 scales
 struct Mxfp4 {};      // E2M1, blocks of 32, UE8M0 scales
@@ -40,11 +43,7 @@ __device__ __forceinline__ uint32_t multiply(F16, uint32_t x, uint32_t y) {
   return product;
 }
 
-__device__ __forceinline__ uint32_t multiply(Bf16, uint32_t x, uint32_t y) {
-  uint32_t product;
-  asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(product) : "r"(x), "r"(y));
-  return product;
-}
+__device__ __forceinline__ uint32_t multiply(Bf16, uint32_t x, uint32_t y) { return multiply_bf16(x, y); }
 
 // Two E4M3 as F16: the low half of `pair`.
 __device__ __forceinline__ uint32_t from_e4m3(uint32_t pair) {
@@ -149,23 +148,14 @@ struct Decoder<Nvfp4> {
 };
 
 template <>
-struct Decoder<Mxfp4> : detail::MxScale<126> {
+struct Decoder<Mxfp4> : detail::MxScale<kE2m1Bias> {
   static constexpr int kBits = 4;
   static constexpr bool kRepairs = true;
 
   template <Pairing kPairing>
   static __device__ __forceinline__ void octet(uint32_t const* words, uint32_t factor, uint32_t (&out)[4]) {
     static_assert(kPairing == Pairing::kFour);
-    constexpr uint32_t kMagnitudes = 0x01C001C0;
-    uint32_t const x = words[0];
-    out[0] = ((x << 12) & detail::kSigns) | ((x << 6) & kMagnitudes);
-    out[1] = ((x << 8) & detail::kSigns) | ((x << 2) & kMagnitudes);
-    out[2] = ((x << 4) & detail::kSigns) | ((x >> 2) & kMagnitudes);
-    out[3] = (x & detail::kSigns) | ((x >> 6) & kMagnitudes);
-#pragma unroll
-    for (uint32_t& pair : out) {
-      pair = detail::multiply(Bf16{}, pair, factor);
-    }
+    decode_e2m1(words[0], factor, out);
   }
 
   // Nonzero if any of the words holds what the common path gets wrong.

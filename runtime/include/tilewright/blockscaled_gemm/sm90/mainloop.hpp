@@ -141,8 +141,8 @@ struct Mainloop {
         wgmma_fence();
 #pragma unroll
         for (int step = 0; step < 4; ++step) {
-          Wgmma<typename Config::Type, TileN>::run(accumulators, fragment + step * 4,
-                                                   descriptor + ((half * TileN * 128 + step * 32) >> 4));
+          WgmmaRegisters<typename Config::Type, TileN>::run(accumulators, fragment + step * 4,
+                                                            descriptor + ((half * TileN * 128 + step * 32) >> 4));
         }
         wgmma_commit();
         wgmma_wait<1>();
