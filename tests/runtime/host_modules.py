@@ -153,10 +153,10 @@ HOST_SCALE_COLUMNS_ROWS = [
 ]  # fmt: skip
 
 
-def _mqa_row(name: str, form: str, d: str = "f32") -> dict[str, Any]:
+def _mqa_row(name: str, form: str, d: str = "f32", q: str = "e4m3") -> dict[str, Any]:
     config = {
-        "arch": "sm_90a", "form": form, "heads": 16, "head_dim": 32, "d": d, "mma": "wgmma", "queries": 4,
-        "pieces": 1, "warpgroups": 2, "stages": 8, "pdl": True,
+        "arch": "sm_90a", "form": form, "heads": 16, "head_dim": 32 if q == "e4m3" else 64,
+        "q": q, "d": d, "mma": "wgmma", "queries": 4, "pieces": 1, "warpgroups": 2, "stages": 8, "pdl": True,
     }  # fmt: skip
     return {
         "name": name, "source": "host.cu", "sha256": f"sha of {name}", "arch": "sm_90a", "defines": [],
@@ -168,6 +168,8 @@ HOST_MQA_ROWS = [
     _mqa_row("host_mqa_ragged", "ragged"),
     _mqa_row("host_mqa_ragged_bf16", "ragged", "bf16"),
     _mqa_row("host_mqa_paged", "paged"),
+    _mqa_row("host_mqa_ragged_fp4", "ragged", q="mxfp4"),
+    _mqa_row("host_mqa_paged_fp4", "paged", q="mxfp4"),
     _mqa_row("host_mqa_schedule", "schedule"),
 ]
 

@@ -18,22 +18,45 @@ float e4m3(uint8_t bits) {
   return bits >> 7 != 0 ? -magnitude : magnitude;
 }
 
-// A key, and its scale.
-struct Key {
-  uint8_t const* data;
-  float scale;
-};
-
-Key ragged_key(Args const& args, int, int j) {
-  return {static_cast<uint8_t const*>(args.kv) + j * args.ld_kv, args.kv_scale[j]};
+// FP4 lies two to a byte, the even index in the low nibble.
+float e2m1(uint8_t const* row, int i) {
+  constexpr float kMagnitudes[] = {0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f};
+  int const code = row[i / 2] >> (i % 2 * 4) & 15;
+  return code > 7 ? -kMagnitudes[code - 8] : kMagnitudes[code];
 }
 
-Key paged_key(Args const& args, int query, int j) {
+// A key, or a head of a query, and its scale, or word of exponents. FP4 where there are scales of queries.
+struct Row {
+  uint8_t const* data;
+  uint32_t scale;
+  bool fp4;
+
+  float operator[](int i) const {
+    return fp4 ? std::ldexp(e2m1(data, i), int(scale >> (i / 32 * 8) & 0xff) - 127) : e4m3(data[i]);
+  }
+  float factor() const {
+    float value = 1.0f;
+    if (!fp4) {
+      std::memcpy(&value, &scale, 4);
+    }
+    return value;
+  }
+};
+
+bool is_fp4(Args const& args) { return args.q_scale != nullptr; }
+
+Row ragged_key(Args const& args, int, int j) {
+  int64_t const at = j * args.ld_kv / (is_fp4(args) ? 2 : 1);
+  return {static_cast<uint8_t const*>(args.kv) + at, static_cast<uint32_t const*>(args.kv_scale)[j], is_fp4(args)};
+}
+
+Row paged_key(Args const& args, int query, int j) {
   int const sequence = args.indices != nullptr ? query : query / args.next_n;
+  int const bytes = args.head_dim / (is_fp4(args) ? 2 : 1);
   int64_t const page = args.block_table[sequence * args.ld_block_table + j / args.page];
   auto const* const at = static_cast<uint8_t const*>(args.kv_cache) + page * args.ld_kv_cache;
-  Key key{at + j % args.page * args.head_dim, 0.0f};
-  std::memcpy(&key.scale, at + args.page * args.head_dim + j % args.page * 4, 4);
+  Row key{at + j % args.page * bytes, 0, is_fp4(args)};
+  std::memcpy(&key.scale, at + args.page * bytes + j % args.page * 4, 4);
   return key;
 }
 
@@ -68,17 +91,19 @@ int32_t launch_logits(void const* opaque, void*, void*) {
         }
         continue;
       }
-      Key const key = kPaged ? paged_key(args, i, j) : ragged_key(args, i, j);
+      Row const key = kPaged ? paged_key(args, i, j) : ragged_key(args, i, j);
       float sum = 0.0f;
       for (int h = 0; h < args.heads; ++h) {
-        auto const* const q = static_cast<uint8_t const*>(args.q) + i * args.batch_stride_q + h * args.ld_q;
+        int64_t const at = (i * args.batch_stride_q + h * args.ld_q) / (is_fp4(args) ? 2 : 1);
+        uint32_t const scale = is_fp4(args) ? args.q_scale[i * args.heads + h] : 0;
+        Row const q{static_cast<uint8_t const*>(args.q) + at, scale, is_fp4(args)};
         float product = 0.0f;
         for (int d = 0; d < args.head_dim; ++d) {
-          product += e4m3(q[d]) * e4m3(key.data[d]);
+          product += q[d] * key[d];
         }
         sum += std::max(product, 0.0f) * args.weights[i * args.ld_weights + h];
       }
-      store(args, kBf16, i * args.ld_out + column, sum * key.scale);
+      store(args, kBf16, i * args.ld_out + column, sum * key.factor());
     }
   }
   return TILEWRIGHT_OK;
@@ -123,4 +148,6 @@ constexpr tilewright_kernel kernel(char const* name, int32_t (*launch)(void cons
 HOST_KERNEL(mqa_ragged, (launch_logits<false, false>))
 HOST_KERNEL(mqa_ragged_bf16, (launch_logits<false, true>))
 HOST_KERNEL(mqa_paged, (launch_logits<true, false>))
+HOST_KERNEL(mqa_ragged_fp4, (launch_logits<false, false>))
+HOST_KERNEL(mqa_paged_fp4, (launch_logits<true, false>))
 HOST_KERNEL(mqa_schedule, launch_schedule)

@@ -1,4 +1,4 @@
-"""Arguments of the MQA ops, for kernels of the host: 16 heads of 32."""
+"""Arguments of the MQA ops, for kernels of the host: 16 heads of 32, of FP4 of 64."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 HEADS, HEAD_DIM, PAGE = 16, 32, 32
+FP4_BYTES = 32  # of a head
 
 
 def random(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -20,6 +21,27 @@ def ragged() -> dict[str, Any]:
         "kv_scale": random(70, seed=2).abs(), "weights": random(5, HEADS, seed=3),
         "starts": torch.tensor([0, 3, 60, 9, 0], dtype=torch.int32),
         "ends": torch.tensor([70, 4, 80, 9, 33], dtype=torch.int32), "out": torch.zeros(5, 70),
+    }  # fmt: skip
+
+
+def fp4(*shape: int, seed: int) -> torch.Tensor:
+    """64 elements, two to a byte."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(256, (*shape, FP4_BYTES), generator=generator, dtype=torch.uint8)
+
+
+def words(*shape: int, seed: int) -> torch.Tensor:
+    """Of exponents; beyond those of 64 elements stands what nobody may read."""
+    generator = torch.Generator().manual_seed(seed)
+    exponents = torch.randint(120, 134, (*shape, 4), generator=generator, dtype=torch.uint8)
+    exponents[..., 2:] = 255
+    return exponents.view(torch.int32).squeeze(-1)
+
+
+def ragged_fp4() -> dict[str, Any]:
+    return ragged() | {
+        "q": fp4(5, HEADS, seed=4), "q_scale": words(5, HEADS, seed=5),
+        "kv": fp4(70, seed=6), "kv_scale": words(70, seed=7),
     }  # fmt: skip
 
 
@@ -39,6 +61,13 @@ def paged() -> dict[str, Any]:
         "schedule": torch.zeros(9, 2, dtype=torch.int32), "keys": 80, "clean": True,
         "out": torch.zeros(4, 80),
     }  # fmt: skip
+
+
+def paged_fp4() -> dict[str, Any]:
+    cache = torch.zeros(6, PAGE * (FP4_BYTES + 4), dtype=torch.uint8)
+    cache[:, : PAGE * FP4_BYTES] = fp4(6, PAGE, seed=4).view(6, -1)
+    cache[:, PAGE * FP4_BYTES :] = words(6, PAGE, seed=5).view(torch.uint8)
+    return paged() | {"q": fp4(4, HEADS, seed=6), "q_scale": words(4, HEADS, seed=7), "kv_cache": cache}
 
 
 def variable() -> dict[str, Any]:

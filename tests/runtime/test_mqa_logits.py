@@ -19,7 +19,7 @@ INF = float("inf")
 
 
 def wanted(given: dict[str, Any]) -> torch.Tensor:
-    return reference(given["q"], given["kv"], given["kv_scale"], given["weights"])
+    return reference(given["q"], given["kv"], given["kv_scale"], given["weights"], given.get("q_scale"))
 
 
 def same(found: torch.Tensor, other: torch.Tensor) -> bool:
@@ -56,6 +56,31 @@ def test_what_is_not_cleaned_stays() -> None:
     tilewright.mqa_logits(**given, clean=False)
     assert bool((given["out"][1, [0, 1, 2, 4, 5]] == 7).all())
     assert bool((given["out"][3] == 7).all())
+
+
+def test_ranges_of_fp4() -> None:
+    given = calls.ragged_fp4()
+    del given["out"]
+    logits = wanted(given)
+    for row, (start, end) in enumerate([(0, 70), (3, 4), (60, 70), (9, 9), (0, 33)]):
+        logits[row, :start] = logits[row, end:] = -INF
+    assert same(tilewright.mqa_logits(**given), logits)
+    packed = {name: given[name].view(torch.float4_e2m1fn_x2) for name in ("q", "kv")}
+    assert same(tilewright.mqa_logits(**given | packed), logits)
+
+
+def test_pages_of_fp4() -> None:
+    given = calls.paged_fp4() | {"out": None}
+    expected = torch.full((4, 80), -INF, dtype=torch.float64)
+    data = calls.PAGE * calls.FP4_BYTES
+    for row, end in enumerate([69, 70, 39, 40]):
+        pages = given["kv_cache"][given["block_table"][row // 2].long()]
+        keys = pages[:, :data].reshape(-1, calls.FP4_BYTES)
+        words = pages[:, data:].reshape(-1).view(torch.int32)
+        one = slice(row, row + 1)
+        of_one = reference(given["q"][one], keys, words, given["weights"][one], given["q_scale"][one])
+        expected[row, :end] = of_one[0, :end]
+    assert same(tilewright.paged_mqa_logits(**given), expected)
 
 
 def of_pages(given: dict[str, Any], sequence: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -112,6 +137,10 @@ REFUSED = [
     (calls.paged, {"keys": 0}, "keys", "a whole number from 1 on"),
     (calls.paged, {"schedule": torch.zeros(1, 2, dtype=torch.int32)}, "schedule", "of no thread block"),
     (calls.paged, {"kv_cache": torch.zeros(6, 1000, dtype=torch.uint8)}, "kv_cache", "[6, 972] is wanted"),
+    (calls.ragged_fp4, {"q_scale": None}, "q_scale", "it is None, and q is FP4"),
+    (calls.ragged, {"q_scale": calls.words(5, 16, seed=0)}, "q_scale", "it is given, and q is FP8"),
+    (calls.ragged_fp4, {"kv_scale": torch.ones(70)}, "kv_scale", "int32 is wanted"),
+    (calls.ragged_fp4, {"q_scale": calls.words(5, 8, seed=0)}, "q_scale", "[5, 16] is wanted"),
     (calls.compressed, {"columns": -1}, "columns", "a whole number from 0 on"),
     (calls.of_lengths, {"next_n": 3}, "lengths", "a multiple of next_n, 3, is wanted"),
     (calls.of_tokens, {"next_n": 2}, "indices", "1 is wanted"),
@@ -120,8 +149,9 @@ REFUSED = [
 
 @pytest.mark.parametrize(("make", "changes", "argument", "message"), REFUSED, ids=lambda one: str(one)[:20])
 def test_refusals(make: Any, changes: dict[str, Any], argument: str, message: str) -> None:
-    ops = {"ragged": "mqa_logits", "compressed": "mqa_logits", "paged": "paged_mqa_logits"}
-    op = getattr(tilewright, ops.get(make.__name__, "paged_mqa_schedule"))
+    ragged = (calls.ragged, calls.ragged_fp4, calls.compressed)
+    op = tilewright.mqa_logits if make in ragged else tilewright.paged_mqa_schedule
+    op = tilewright.paged_mqa_logits if make == calls.paged else op
     with pytest.raises(ArgumentError, match=argument) as caught:
         op(**make() | {"out": None} | changes)
     assert caught.value.argument == argument
@@ -171,3 +201,37 @@ def test_deep_gemms_names() -> None:
         q, cache, given["weights"], given["lengths"], given["block_table"], schedule, 80, clean_logits=True
     )
     assert torch.equal(found, tilewright.paged_mqa_logits(**given))
+
+
+def test_deep_gemms_names_of_fp4() -> None:
+    """Operands as DeepGEMM's tests cast them."""
+    utils = deep_gemm.utils
+    x, y = calls.random(5 * calls.HEADS, 64), calls.random(70, 64, seed=1)
+    q, q_scale = utils.per_token_cast_to_fp4(x, True, 32, True)
+    kv, kv_scale = utils.per_token_cast_to_fp4(y, True, 32, True)
+    given = calls.ragged()
+    ranges = (given["starts"], given["ends"])
+    found = deep_gemm.fp8_fp4_mqa_logits(
+        (q.view(5, calls.HEADS, 32), q_scale.view(5, calls.HEADS)),
+        (kv, kv_scale.view(70)),
+        given["weights"],
+        *ranges,
+    )
+    cast = [utils.cast_back_from_fp4(*one, 32, True) for one in ((q, q_scale), (kv, kv_scale))]
+    logits = reference(cast[0].view(5, calls.HEADS, 64), cast[1], torch.ones(70), given["weights"])
+    looked_at = ~torch.isneginf(found)
+    assert difference(found[looked_at], logits[looked_at]) < 1e-12
+
+    given = calls.paged_fp4() | {"out": None}
+    q, q_scale = (
+        given["q"].view(torch.int8).view(2, 2, calls.HEADS, 32),
+        given["q_scale"].view(2, 2, calls.HEADS),
+    )
+    cache, lengths = (
+        given["kv_cache"].view(6, calls.PAGE, 1, 36),
+        torch.tensor([[12, 70], [0, 40]], dtype=torch.int32),
+    )
+    found = deep_gemm.fp8_fp4_paged_mqa_logits(
+        (q, q_scale), cache, given["weights"], lengths, given["block_table"], given["schedule"], 80, True
+    )
+    assert torch.equal(found, tilewright.paged_mqa_logits(**given | {"lengths": lengths}))

@@ -28,11 +28,16 @@ class MqaLogitsConfig:
         "block table; or which keys of such a cache each thread block is to work on",
     ]
     heads: Annotated[Literal[16, 32, 64], "of a query"] = 64
-    head_dim: Annotated[Literal[32, 64, 128], "FP8 elements of a head, and of a key"] = 128
+    head_dim: Annotated[Literal[32, 64, 128], "elements of a head, and of a key"] = 128
+    q: Annotated[
+        Literal["e4m3", "mxfp4"],
+        "queries and keys: FP8, or FP4 with an exponent for each 32 elements, four to a word",
+    ] = "e4m3"
     d: Annotated[Literal["f32", "bf16"], "type of the logits"] = "f32"
     mma: Annotated[
-        Literal["wgmma", "mma_sync"],
-        "the instruction that multiplies: wgmma is sm_90a's, mma_sync every GPU's",
+        Literal["wgmma", "mma_sync", "block_scaled"],
+        "the instruction that multiplies: wgmma is sm_90a's, mma_sync every GPU's, both of FP4 after it is "
+        "decoded to BF16; block_scaled takes FP4 and its exponents, and is sm_12x's (emulated on sm_90a)",
     ] = "wgmma"
     queries: Annotated[
         int,

@@ -9,7 +9,7 @@ from tilewright_generator.families.mqa_logits.memory import TILE, shared_bytes, 
 from tilewright_generator.families.shared import named, number, spelt, with_launch
 
 _ELEMENTS = {"f32": "F32", "bf16": "Bf16"}
-_PRODUCTS = {"wgmma": "Wgmma", "mma_sync": "MmaSync"}
+_PRODUCTS = {"wgmma": "Wgmma", "mma_sync": "MmaSync", "block_scaled": "BlockScaled"}
 
 
 def kernel_name(config: MqaLogitsConfig) -> str:
@@ -21,14 +21,21 @@ def kernel_name(config: MqaLogitsConfig) -> str:
         "mqa_logits",
         config.arch,
         config.form,
+        "fp4" * (config.q == "mxfp4"),
         f"{config.heads}x{config.head_dim}",
         config.d,
         f"{config.queries}q" + f"{config.pieces}p" * (config.pieces > 1),
         f"{config.warpgroups}wg",
         f"{config.stages}stages",
-        "mmasync" * (config.mma == "mma_sync" and config.arch == "sm_90a"),
+        config.mma.replace("_", "") * (config.mma != _usual(config)),
         last,
     )
+
+
+def _usual(config: MqaLogitsConfig) -> str:
+    """How kernels of the architecture multiply, whose names do not say it."""
+    other = "block_scaled" if config.q == "mxfp4" and number(config.arch) >= 120 else "mma_sync"
+    return "wgmma" if config.arch == "sm_90a" else other
 
 
 def formula(config: MqaLogitsConfig) -> str:
@@ -36,7 +43,8 @@ def formula(config: MqaLogitsConfig) -> str:
     if config.form == "schedule":
         return "schedule[b] = the sequence and the split of its keys at which thread block b begins"
     keys = "start[i] <= j < end[i]" if config.form == "ragged" else "j < length[i], keys in pages"
-    return f"out[i,j] = scale[j] * sum over h of weight[i,h] * relu(Q[i,h,:] . K[j,:]), {keys}"
+    scale = "scale[j] * " * (config.q == "e4m3")
+    return f"out[i,j] = {scale}sum over h of weight[i,h] * relu(Q[i,h,:] . K[j,:]), {keys}"
 
 
 def work_text(config: MqaLogitsConfig) -> str:
@@ -54,7 +62,8 @@ def summary(config: MqaLogitsConfig) -> str:
     """One line for lists."""
     if config.form == "schedule":
         return f"schedule of pages, {work_text(config)}"
-    return f"{config.form}, {config.heads} heads of {config.head_dim} -> {config.d}, {work_text(config)}"
+    heads = f"{config.heads} heads of {config.head_dim}, {config.q}"
+    return f"{config.form}, {heads} -> {config.d}, {work_text(config)}"
 
 
 def facts(config: MqaLogitsConfig) -> dict[str, Any]:
@@ -66,9 +75,12 @@ def build(config: MqaLogitsConfig) -> dict[str, Any]:
     """How the kernel is compiled, and which instructions its machine code must hold."""
     instructions = []
     if config.form != "schedule":
-        instructions = [
-            "QGMMA" if config.mma == "wgmma" else "QMMA" if number(config.arch) >= 120 else "HMMA"
-        ]
+        if config.mma == "wgmma":
+            instructions = ["QGMMA" if config.q == "e4m3" else "HGMMA"]
+        elif number(config.arch) >= 120 and config.q == "e4m3":
+            instructions = ["QMMA"]
+        else:
+            instructions = ["OMMA" if number(config.arch) >= 120 and config.mma == "block_scaled" else "HMMA"]
     made: dict[str, Any] = {"arch": config.arch, "defines": [], "instructions": instructions}
     if config.form != "schedule" and number(config.arch) >= 120:
         made["spills"] = "ptxas keeps addresses of tensor maps on the stack there, in the warps that load"
@@ -86,7 +98,7 @@ def variables(config: MqaLogitsConfig) -> dict[str, str]:
     return spelt(
         {
             "formula": formula(config),
-            "types": "lengths" if schedule else f"Q, K e4m3, scales, weights f32, out {config.d}",
+            "types": "lengths" if schedule else _types(config),
             "work": with_launch(work_text(config), config),
             "host": "ScheduleHost" if schedule else "LogitsHost",
             "kernel": _kernel(config),
@@ -97,6 +109,11 @@ def variables(config: MqaLogitsConfig) -> dict[str, str]:
     )
 
 
+def _types(config: MqaLogitsConfig) -> str:
+    scales = "scales, weights f32" if config.q == "e4m3" else "scales words of ue8m0, weights f32"
+    return f"Q, K {config.q}, {scales}, out {config.d}"
+
+
 def _kernel(config: MqaLogitsConfig) -> str:
     """The kernel's type. Its parameters are the configuration's fields."""
     if config.form == "schedule":
@@ -104,7 +121,8 @@ def _kernel(config: MqaLogitsConfig) -> str:
     numbers = (
         config.heads, config.head_dim, config.queries, config.pieces, config.stages, config.warpgroups,
     )  # fmt: skip
+    decoded = "Decoded" * (config.q == "mxfp4" and config.mma != "block_scaled")
     return (
-        f"Kernel<mqa_logits::{config.form.capitalize()}, mqa_logits::{_PRODUCTS[config.mma]}, "
+        f"Kernel<mqa_logits::{config.form.capitalize()}, mqa_logits::{decoded}{_PRODUCTS[config.mma]}, "
         f"{', '.join(map(str, numbers))}, sm90::{_ELEMENTS[config.d]}, kPdl>"
     )

@@ -5,6 +5,7 @@ Every generated file asserts threads and shared memory against the compiler's.
 
 from __future__ import annotations
 
+from tilewright.types import bits
 from tilewright_generator.families.mqa_logits.config import MqaLogitsConfig, columns
 from tilewright_generator.families.shared import BARRIER
 
@@ -24,11 +25,19 @@ def shared_bytes(config: MqaLogitsConfig) -> int:
     if config.form == "schedule":
         return 0
     weights = -(-columns(config) * 4 // _ALIGNMENT) * _ALIGNMENT
-    queries = columns(config) * config.head_dim + weights
-    return _QUERY_STAGES * (queries + BARRIER) + config.stages * (TILE * (config.head_dim + 4) + BARRIER)
+    row = config.head_dim * bits(config.q) // 8
+    queries = columns(config) * row + weights * (1 if config.q == "e4m3" else 2)  # their scales, too
+    if decodes(config):
+        queries += columns(config) * config.head_dim * 2
+    return _QUERY_STAGES * (queries + BARRIER) + config.stages * (TILE * (row + 4) + BARRIER)
+
+
+def decodes(config: MqaLogitsConfig) -> bool:
+    """Whether FP4 becomes BF16 before it is multiplied."""
+    return config.q == "mxfp4" and config.mma != "block_scaled"
 
 
 def registers(config: MqaLogitsConfig) -> int:
-    """Of a thread: products (with mma.sync, of one piece) and weights."""
-    products = columns(config) // 2
-    return products // (config.pieces if config.mma == "mma_sync" else 1) + columns(config) // 4
+    """Of a thread: products (with mma.sync, of one piece), weights, and decoded keys."""
+    products = columns(config) // 2 // (1 if config.mma == "wgmma" else config.pieces)
+    return products + columns(config) // 4 + config.head_dim // 4 * decodes(config)

@@ -16,7 +16,9 @@ _ACCUMULATORS = {1: 192, 2: 192, 3: 112, 4: 96}  # and weights, by warpgroups: o
 
 
 # schedule.hpp knows of lengths alone.
-@rule(OURS, "form heads head_dim d mma queries pieces warpgroups stages", compiles="they would mean nothing")
+@rule(
+    OURS, "form heads head_dim q d mma queries pieces warpgroups stages", compiles="they would mean nothing"
+)
 def schedule_alone(config: MqaLogitsConfig) -> str | None:
     """A schedule has no heads, tiles or types."""
     if config.form != "schedule":
@@ -26,12 +28,23 @@ def schedule_alone(config: MqaLogitsConfig) -> str | None:
     return f"a schedule has no {', '.join(given)}" if given else None
 
 
-# PTX ISA, "wgmma.mma_async": sm_90a.
-@rule(HARDWARE, "mma arch")
-def wgmma_arch(config: MqaLogitsConfig) -> str | None:
-    """wgmma is sm_90a's."""
+# PTX ISA, "wgmma.mma_async": sm_90a; "mma.sync" with block scales: sm_12x. fp4.hpp has the latter's like for sm_90a.
+@rule(HARDWARE, "mma q arch")
+def instruction_arch(config: MqaLogitsConfig) -> str | None:
+    """wgmma is sm_90a's; block scales are FP4's, on sm_12x (emulated on sm_90a)."""
     if config.form != "schedule" and config.mma == "wgmma" and config.arch != "sm_90a":
-        return f"{config.arch} has no wgmma; mma is mma_sync"
+        return f"{config.arch} has no wgmma; mma is mma_sync, or block_scaled of FP4 on sm_120f"
+    if config.mma == "block_scaled" and (config.q != "mxfp4" or config.arch == "sm_100f"):
+        return f"block_scaled multiplies mxfp4, on sm_120f and sm_90a, not {config.q} on {config.arch}"
+    return None
+
+
+# fp4.hpp: a thread decodes 16 elements of a key at least.
+@rule(OURS, "q head_dim")
+def fp4_heads(config: MqaLogitsConfig) -> str | None:
+    """Heads of FP4 have 64 or 128 elements."""
+    if config.q == "mxfp4" and config.head_dim == 32:
+        return "heads of FP4 have 64 or 128 elements, not 32"
     return None
 
 
@@ -89,7 +102,8 @@ def shared_memory(config: MqaLogitsConfig) -> str | None:
 
 RULES: tuple[Rule, ...] = (
     schedule_alone,
-    wgmma_arch,
+    instruction_arch,
+    fp4_heads,
     query_block,
     register_file,
     wide_tiles_in_pieces,

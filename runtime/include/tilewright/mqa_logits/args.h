@@ -4,7 +4,8 @@
 //
 //   out[i,j] = scale[j] * sum over h of weight[i,h] * relu(Q[i,h,:] . K[j,:])
 //
-// where query i looks at key j. Ragged: keys lie in one piece, start[i] <= j < end[i]. Paged: keys lie in pages
+// where query i looks at key j. Of FP4, elements count times 2^(e - 127), e the exponent of their 32 in the word
+// of their row, and scale is 1. Ragged: keys lie in one piece, start[i] <= j < end[i]. Paged: keys lie in pages
 // of a cache, j < length[i]. A kernel of schedules reads lengths, and writes where in the batch each thread
 // block of a paged one begins: a sequence (with indices: a token), and a split of its keys.
 #ifndef TILEWRIGHT_MQA_LOGITS_ARGS_H_
@@ -25,12 +26,14 @@ typedef struct tilewright_mqa_logits_tactic {
 typedef struct tilewright_mqa_logits_args {
   int32_t queries, keys, heads, head_dim;
 
-  // [queries, heads, head_dim]
+  // [queries, heads, head_dim]; FP4 lies two to a byte, the even index in the low nibble
   const void* q;
+  // [queries, heads]: of FP4, a word of exponents; or null
+  const int32_t* q_scale;
   // [keys, head_dim]: of ragged
   const void* kv;
-  // [keys]: of ragged
-  const float* kv_scale;
+  // [keys]: of ragged; f32, of FP4 a word of exponents
+  const void* kv_scale;
   // [pages, bytes]: of each page all data, then all scales
   const void* kv_cache;
   // [queries, heads]

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "tilewright/mqa_logits/fp4.hpp"
 #include "tilewright/mqa_logits/products.hpp"
 #include "tilewright/mqa_logits/reduction.hpp"
 #include "tilewright/mqa_logits/work.hpp"
@@ -17,7 +18,7 @@ namespace tilewright::mqa_logits {
 
 template <class Work>
 struct Params {
-  CUtensorMap q, weights, keys, scales;
+  CUtensorMap q, weights, query_scales, keys, scales;
   Work work;
   Logits logits;
 };
@@ -37,14 +38,22 @@ struct Kernel {
   static constexpr int kQueryStages = 2;
   static constexpr int kLoaders = Work::kPaged ? 2 : 1;  // warps: pages are looked up
 
-  // Shared memory: the queries and the tiles of keys, as swizzled rows; what belongs to them; barriers.
-  static constexpr int kQueryBytes = kColumns * HeadDim, kKeyBytes = kTile * HeadDim;
+  static constexpr bool kDecodes = Product::kDecodedBytes > 0;
+  static constexpr bool kScaledColumns = Product::kQueryScales && !kDecodes;  // products take scales of queries
+
+  // Shared memory: queries as they are decoded, the queries and the tiles of keys as they come, in swizzled rows; what
+  // belongs to them; barriers.
+  static constexpr int kRowBytes = Product::kRowBytes;
+  static constexpr int kDecodedBytes = kColumns * Product::kDecodedBytes;
+  static constexpr int kQueryBytes = kColumns * kRowBytes, kKeyBytes = kTile * kRowBytes;
   static constexpr int kSetBytes = kQueryBytes / Reduce::kSets;
   static constexpr int kWeightBytes = (kColumns * 4 + 127) / 128 * 128;  // where TMA writes
   static constexpr int kScaleBytes = kTile * 4;
-  static constexpr int kKeysAt = kQueryStages * kQueryBytes;
+  static constexpr int kQueriesAt = kQueryStages * kDecodedBytes;
+  static constexpr int kKeysAt = kQueriesAt + kQueryStages * kQueryBytes;
   static constexpr int kWeightsAt = kKeysAt + Stages * kKeyBytes;
-  static constexpr int kScalesAt = kWeightsAt + kQueryStages * kWeightBytes;
+  static constexpr int kQueryScalesAt = kWeightsAt + kQueryStages * kWeightBytes;
+  static constexpr int kScalesAt = kQueryScalesAt + Product::kQueryScales * kQueryStages * kWeightBytes;
   static constexpr int kBarriersAt = kScalesAt + Stages * kScaleBytes;
   static constexpr int kSharedBytes = kBarriersAt + (kQueryStages + Stages) * 16;
   static_assert(kSharedBytes <= 227 * 1024, "the stages exceed the shared memory of sm_90");
@@ -104,6 +113,9 @@ struct Kernel {
     if (lane == 0) {
       sm90::prefetch_map(&params.q);
       sm90::prefetch_map(&params.weights);
+      if constexpr (Product::kQueryScales) {
+        sm90::prefetch_map(&params.query_scales);
+      }
       sm90::prefetch_map(&params.keys);
       sm90::prefetch_map(&params.scales);
     }
@@ -157,11 +169,15 @@ struct Kernel {
                                                       sm90::Position<kQueryStages> const& at) {
     uint32_t const barrier = full_queries(shared, at.stage);
     sm90::barrier_wait(empty_queries(shared, at.stage), at.phase ^ 1);
-    sm90::barrier_expect(barrier, kQueryBytes + kColumns * 4);
+    sm90::barrier_expect(barrier, kQueryBytes + (1 + Product::kQueryScales) * kColumns * 4);
 #pragma unroll
     for (int set = 0; set < Reduce::kSets; ++set) {
-      sm90::copy_box(shared + at.stage * kQueryBytes + set * kSetBytes, &params.q, barrier, 0, 0,
+      sm90::copy_box(shared + kQueriesAt + at.stage * kQueryBytes + set * kSetBytes, &params.q, barrier, 0, 0,
                      item.query + set * Reduce::kSetQueries, 0, sm90::kKeepNormal);
+    }
+    if constexpr (Product::kQueryScales) {
+      sm90::copy_box(shared + kQueryScalesAt + at.stage * kWeightBytes, &params.query_scales, barrier, 0, item.query, 0,
+                     sm90::kKeepNormal);
     }
     sm90::copy_box(shared + kWeightsAt + at.stage * kWeightBytes, &params.weights, barrier, 0, item.query, 0,
                    sm90::kKeepNormal);
@@ -204,7 +220,7 @@ struct Kernel {
   // To the tile's keys from `key` on.
   static __device__ __forceinline__ void load_page(Params const& params, uint32_t shared, int stage, int key, int page,
                                                    uint32_t barrier) {
-    sm90::copy_box(shared + kKeysAt + stage * kKeyBytes + key * HeadDim, &params.keys, barrier, 0, 0, page,
+    sm90::copy_box(shared + kKeysAt + stage * kKeyBytes + key * kRowBytes, &params.keys, barrier, 0, 0, page,
                    sm90::kKeepNormal);
     sm90::copy_box(shared + kScalesAt + stage * kScaleBytes + key * 4, &params.scales, barrier, 0, page, 0,
                    sm90::kKeepNormal);
@@ -244,6 +260,9 @@ struct Kernel {
     __device__ __forceinline__ void run() {
       params_.work.template for_each<Queries>(params_.logits, [this](Item const& item) {
         sm90::barrier_wait(full_queries(shared_, queries_.stage), queries_.phase);
+        if constexpr (kDecodes) {
+          decode();
+        }
         prepare(item);
         multiply_and_reduce(item);
         share_.tile -= item.tiles;
@@ -274,25 +293,55 @@ struct Kernel {
     sm90::Position<kQueryStages> queries_{};
     Share<Warpgroups> share_;
     float weights_[kColumns / 4];
+    uint32_t column_scales_[kScaledColumns ? kColumns / 8 : 1];
     Row rows_[Reduce::kSets];
 
     static __device__ __forceinline__ int quad() { return threadIdx.x % 32 / 4; }
     static __device__ __forceinline__ int first_row() { return threadIdx.x / 32 % 4 * 16 + quad(); }
 
+    __device__ __forceinline__ uint32_t query_scale(int number) const {
+      return sm90::load_word(shared_ + kQueryScalesAt + queries_.stage * kWeightBytes + number * 4);
+    }
+
+    // Of two places for decoded queries one is free: all warpgroups have met since they multiplied from there.
+    __device__ __forceinline__ void decode() {
+      uint32_t const stage = queries_.stage;
+      for (int i = threadIdx.x; i < kColumns * 4; i += Warpgroups * 128) {
+        int const column = i / 4;
+        Product::template decode_query<kColumns>(shared_ + stage * kDecodedBytes,
+                                                 shared_ + kQueriesAt + stage * kQueryBytes + column * kRowBytes,
+                                                 column, i % 4, query_scale(Reduce::head_of(column)));
+      }
+      sm90::fence_async_proxy();
+      sm90::meet(1, Warpgroups * 128);
+    }
+
     __device__ __forceinline__ void prepare(Item const& item) {
+      if constexpr (kScaledColumns) {
+#pragma unroll
+        for (int n = 0; n < kColumns / 8; ++n) {
+          column_scales_[n] = query_scale(Reduce::head_of(n * 8 + quad()));
+        }
+      }
       int const t = threadIdx.x % 4;
       Logits const& logits = params_.logits;
 #pragma unroll
       for (int s = 0; s < Reduce::kSets; ++s) {
         int const query = s * Reduce::kSetQueries + Reduce::query(t);
-        uint32_t const weights =
-            shared_ + kWeightsAt + queries_.stage * kWeightBytes + (query * Heads + Reduce::first_head(t)) * 4;
+        int const first = query * Heads + Reduce::first_head(t);
+        uint32_t const weights = shared_ + kWeightsAt + queries_.stage * kWeightBytes + first * 4;
 #pragma unroll
         for (int i = 0; i < Reduce::kSetGroups; ++i) {
           uint32_t pair[2];
           sm90::load_words(weights + i * Reduce::kTurn * 4, pair);
-          weights_[(s * Reduce::kSetGroups + i) * 2] = __uint_as_float(pair[0]);
-          weights_[(s * Reduce::kSetGroups + i) * 2 + 1] = __uint_as_float(pair[1]);
+#pragma unroll
+          for (int h = 0; h < 2; ++h) {
+            float weight = __uint_as_float(pair[h]);
+            if constexpr (kDecodes) {
+              weight *= Product::query_factor(query_scale(first + i * Reduce::kTurn + h));
+            }
+            weights_[(s * Reduce::kSetGroups + i) * 2 + h] = weight;
+          }
         }
         Range const range{__shfl_sync(~0u, item.mine.start, query), __shfl_sync(~0u, item.mine.end, query)};
         rows_[s].logits = static_cast<typename Element::Stored*>(logits.out) + (item.query + query) * logits.ld -
@@ -307,16 +356,18 @@ struct Kernel {
         Accumulators products[Pieces];
         Tile const tile = take(item);
         sm90::barrier_wait(full(shared_, tile.stage), tile.phase);
+        uint32_t const scales = shared_ + kScalesAt + tile.stage * kScaleBytes;
+        typename Product::Keys keys(shared_ + kKeysAt + tile.stage * kKeyBytes, scales);
         if constexpr (Product::kAsynchronous) {
 #pragma unroll
           for (int p = 0; p < Pieces; ++p) {
-            multiply(p, tile, products[p]);
+            multiply(p, keys, products[p]);
           }
         }
-        uint32_t const scales = shared_ + kScalesAt + tile.stage * kScaleBytes + first_row() * 4;
-        float const scale = sm90::load_float(scales), scale_8 = sm90::load_float(scales + 32);
+        float const scale = Product::factor(scales + first_row() * 4);
+        float const scale_8 = Product::factor(scales + (first_row() + 8) * 4);
         Reduce reduction;
-        finish<0>(tile, products, reduction);
+        finish<0>(tile, keys, products, reduction);
         store(tile, scale, scale_8, reduction);
       }
     }
@@ -330,19 +381,20 @@ struct Kernel {
 
     // Reduces each piece while the tensor core works at those after it.
     template <int Piece>
-    __device__ __forceinline__ void finish(Tile const& tile, Accumulators (&products)[Pieces], Reduce& reduction) {
+    __device__ __forceinline__ void finish(Tile const& tile, typename Product::Keys& keys,
+                                           Accumulators (&products)[Pieces], Reduce& reduction) {
       constexpr bool kLast = Piece + 1 == Pieces;
       if constexpr (Product::kAsynchronous) {
-        Product::template wait<Pieces - 1 - Piece>(products[Piece]);
+        Product::template wait<Pieces - 1 - Piece>(products[Piece], keys);
       } else {
-        multiply(Piece, tile, products[Piece]);
+        multiply(Piece, keys, products[Piece]);
       }
       if constexpr (kLast) {
         release(empty(shared_, tile.stage));
       }
       reduction.template add<Piece * kPieceColumns / 8>(products[Piece], weights_);
       if constexpr (!kLast) {
-        finish<Piece + 1>(tile, products, reduction);
+        finish<Piece + 1>(tile, keys, products, reduction);
       }
     }
 
@@ -367,10 +419,14 @@ struct Kernel {
       }
     }
 
-    __device__ __forceinline__ void multiply(int piece, Tile const& tile, Accumulators& products) {
-      Product::template multiply<kPieceColumns>(
-          products, shared_ + kKeysAt + tile.stage * kKeyBytes,
-          shared_ + queries_.stage * kQueryBytes + piece * kPieceColumns * HeadDim);
+    __device__ __forceinline__ void multiply(int piece, typename Product::Keys const& keys, Accumulators& products) {
+      // A decoded row is as long as its box is wide; what is beyond lies in boxes of their own.
+      constexpr int kBytes = kDecodes ? 128 : kRowBytes;
+      uint32_t const queries =
+          shared_ + (kDecodes ? queries_.stage * kDecodedBytes : kQueriesAt + queries_.stage * kQueryBytes);
+      Product::template multiply<kPieceColumns, kColumns>(
+          products, keys, queries + piece * kPieceColumns * kBytes,
+          column_scales_ + (kScaledColumns ? piece * kPieceColumns / 8 : 0));
     }
 
     static __device__ __forceinline__ void release(uint32_t barrier) {

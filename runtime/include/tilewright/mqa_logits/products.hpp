@@ -1,5 +1,9 @@
-// Products of 64 keys with N (query, head) rows, both FP8 in shared memory as TMA's swizzle of `HeadDim` bytes lays
-// them out: by wgmma on sm_90a, by mma.sync elsewhere. Both leave a thread the same elements.
+// Products of 64 keys with N (query, head) rows in shared memory: by wgmma on sm_90a, by mma.sync elsewhere. All leave
+// a thread the same elements.
+//
+// A way to multiply says how many bytes a row has (`kRowBytes`), whether queries have words of scale factors
+// (`kQueryScales`) and are decoded to rows of so many bytes (`kDecodedBytes`), what a thread keeps of a tile of keys
+// (`Keys`), and the factor of a key (`factor`).
 #pragma once
 
 #include <cstdint>
@@ -10,14 +14,31 @@
 
 namespace tilewright::mqa_logits {
 
+// What FP8 has: a float to scale each key with.
+struct Fp8 {
+  static constexpr bool kQueryScales = false;
+  static constexpr int kDecodedBytes = 0;
+
+  static __device__ __forceinline__ float factor(uint32_t scale) { return sm90::load_float(scale); }
+};
+
+// Both operands as TMA's swizzle of `HeadDim` bytes lays them out.
 template <int HeadDim>
-struct Wgmma {
+struct Wgmma : Fp8 {
   static constexpr bool kAsynchronous = true;
+  static constexpr int kRowBytes = HeadDim;
+
+  struct Keys {
+    uint32_t at;
+
+    __device__ __forceinline__ Keys(uint32_t keys, uint32_t) : at(keys) {}
+  };
 
   // Begins a group; `wait` ends it.
-  template <int N>
-  static __device__ __forceinline__ void multiply(float (&products)[N / 2], uint32_t keys, uint32_t queries) {
-    uint64_t const a = sm90::swizzled_descriptor<HeadDim>(keys), b = sm90::swizzled_descriptor<HeadDim>(queries);
+  template <int N, int>
+  static __device__ __forceinline__ void multiply(float (&products)[N / 2], Keys const& keys, uint32_t queries,
+                                                  uint32_t const*) {
+    uint64_t const a = sm90::swizzled_descriptor<HeadDim>(keys.at), b = sm90::swizzled_descriptor<HeadDim>(queries);
     sm90::wgmma_fence();
 #pragma unroll
     for (int k = 0; k < HeadDim / 32; ++k) {
@@ -27,41 +48,62 @@ struct Wgmma {
   }
 
   template <int Pending, int Count>
-  static __device__ __forceinline__ void wait(float (&products)[Count]) {
+  static __device__ __forceinline__ void wait(float (&products)[Count], Keys&) {
     sm90::wgmma_wait<Pending>();
     sm90::hold(products);
   }
 };
 
-template <int HeadDim>
-struct MmaSync {
-  static constexpr bool kAsynchronous = false;
-  static constexpr int kSteps = HeadDim / 32;
+// Four matrices of 8 rows of 16 bytes: a thread gives the address of a row.
+__device__ __forceinline__ void load_matrices(uint32_t row, uint32_t (&words)[4]) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+               : "r"(row)
+               : "memory");
+}
 
-  template <int N>
-  static __device__ __forceinline__ void multiply(float (&products)[N / 2], uint32_t keys, uint32_t queries) {
-    int const lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
-    uint32_t a[kSteps][4];
+// By mma.sync, of rows as TMA's swizzle of `RowBytes` lays them out: 32 bytes of them are one step of `Instruction`.
+template <int RowBytes, class Instruction>
+struct Synchronous : Instruction {
+  static constexpr bool kAsynchronous = false;
+  static constexpr int kRowBytes = RowBytes, kSteps = RowBytes / 32;
+
+  struct Keys {
+    uint32_t elements[kSteps][4];
+    uint32_t scales;
+
+    __device__ __forceinline__ Keys(uint32_t keys, uint32_t words) : scales(Instruction::key_scales(words)) {
+      int const lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
 #pragma unroll
-    for (int k = 0; k < kSteps; ++k) {
-      // Matrices of 8 rows of 16 bytes: rows 0 to 7 and 8 to 15 of the first 16 bytes, then of the next.
-      load_matrices(keys + warp * 16 * HeadDim + swizzled(lane % 16 * HeadDim + k * 32 + lane / 16 * 16), a[k]);
+      for (int k = 0; k < kSteps; ++k) {
+        // Rows 0 to 7 and 8 to 15 of the first 16 bytes, then of the next.
+        load_matrices(keys + warp * 16 * RowBytes + swizzled(lane % 16 * RowBytes + k * 32 + lane / 16 * 16),
+                      elements[k]);
+      }
     }
+  };
+
+  // `scales`: of queries, a word for every 8 columns.
+  template <int N, int>
+  static __device__ __forceinline__ void multiply(float (&products)[N / 2], Keys const& keys, uint32_t queries,
+                                                  uint32_t const* scales) {
+    int const lane = threadIdx.x % 32;
     uint32_t b_at[(kSteps + 1) / 2];  // of 8 rows, for two steps of k; or for one, twice
 #pragma unroll
     for (int k = 0; k < kSteps; k += 2) {
-      b_at[k / 2] = queries + swizzled(lane % 8 * HeadDim + k * 32 + lane / 8 % (kSteps == 1 ? 2 : 4) * 16);
+      b_at[k / 2] = queries + swizzled(lane % 8 * RowBytes + k * 32 + lane / 8 % (kSteps == 1 ? 2 : 4) * 16);
     }
 #pragma unroll
     for (int n = 0; n < N / 8; ++n) {
+      uint32_t const column_scales = Instruction::kQueryScales ? scales[n] : 0;
       float d[4] = {};
 #pragma unroll
       for (int k = 0; k < kSteps; k += 2) {
         uint32_t b[4];
-        load_matrices(b_at[k / 2] + n * 8 * HeadDim, b);
-        mma(d, a[k], b[0], b[1]);
+        load_matrices(b_at[k / 2] + n * 8 * RowBytes, b);
+        Instruction::template run<0>(d, keys.elements[k], b[0], b[1], keys.scales, column_scales);
         if constexpr (kSteps > 1) {
-          mma(d, a[k + 1], b[2], b[3]);
+          Instruction::template run<1>(d, keys.elements[k + 1], b[2], b[3], keys.scales, column_scales);
         }
       }
 #pragma unroll
@@ -72,27 +114,29 @@ struct MmaSync {
   }
 
   template <int Pending, int Count>
-  static __device__ __forceinline__ void wait(float (&)[Count]) {}
+  static __device__ __forceinline__ void wait(float (&)[Count], Keys&) {}
 
  private:
   // As TMA does it: the 16-byte column of a row of 128 (64, 32) bytes changes with the row's number.
   static __device__ __forceinline__ uint32_t swizzled(uint32_t offset) {
-    return offset ^ (offset >> 3 & (HeadDim - 16));
+    return offset ^ (offset >> 3 & (RowBytes - 16));
   }
+};
 
-  static __device__ __forceinline__ void load_matrices(uint32_t row, uint32_t (&words)[4]) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
-                 : "r"(row)
-                 : "memory");
-  }
+struct Fp8Mma : Fp8 {
+  static __device__ __forceinline__ uint32_t key_scales(uint32_t) { return 0; }
 
-  static __device__ __forceinline__ void mma(float (&d)[4], uint32_t const (&a)[4], uint32_t b0, uint32_t b1) {
+  template <int Step>
+  static __device__ __forceinline__ void run(float (&d)[4], uint32_t const (&a)[4], uint32_t b0, uint32_t b1, uint32_t,
+                                             uint32_t) {
     asm("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
         "{%0, %1, %2, %3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
   }
 };
+
+template <int HeadDim>
+using MmaSync = Synchronous<HeadDim, Fp8Mma>;
 
 }  // namespace tilewright::mqa_logits

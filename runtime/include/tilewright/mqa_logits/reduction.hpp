@@ -28,6 +28,12 @@ struct Reduction {
   static __device__ __forceinline__ int row(int t) { return kRows == 2 ? 0 : t % 2; }
   static __device__ __forceinline__ bool stores(int t) { return kLanes < 4 || t < 2; }
 
+  // Of a column: where its head's numbers (weight, scale factors) stand among those of the block of queries.
+  static __device__ __forceinline__ int head_of(int column) {
+    int const set = column / (kSetGroups * 8), query = set * kSetQueries + column % 8 / kTurn;
+    return query * Heads + column / 8 % kSetGroups * kTurn + column % kTurn;
+  }
+
   // Of even and odd heads apart: chains of additions that do not wait for each other.
   float sums[kSets][2][2];
 

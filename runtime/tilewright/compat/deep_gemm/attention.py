@@ -23,13 +23,17 @@ def fp8_fp4_mqa_logits(
     max_seqlen_k: int = 0,
     logits_dtype: torch.dtype = torch.float32,
 ) -> torch.Tensor:
-    """[queries, keys]; with `max_seqlen_k`, compressed rows of so many columns, which are not cleaned."""
+    """[queries, keys]; with `max_seqlen_k`, compressed rows of so many columns, which are not cleaned.
+
+    q is FP8 and None, or FP4 (int8, two to a byte) and int32 words of exponents; kv the same, of FP8 with
+    float32 scales.
+    """
     if max_seqlen_k and clean_logits:
         raise ArgumentError("clean_logits", "it is True, and max_seqlen_k is given; False is wanted")
-    data = _fp8(q)
+    data, q_scale = _bytes(q[0]), q[1]
     out = _rows(len(data), max_seqlen_k or len(kv[0]), logits_dtype, data.device)
     return tilewright.mqa_logits(
-        data, kv[0], kv[1], weights, cu_seq_len_k_start, cu_seq_len_k_end, out=out,
+        data, _bytes(kv[0]), kv[1], weights, cu_seq_len_k_start, cu_seq_len_k_end, q_scale=q_scale, out=out,
         columns=max_seqlen_k, clean=clean_logits,
     )  # fmt: skip
 
@@ -56,13 +60,14 @@ def fp8_fp4_paged_mqa_logits(
 ) -> torch.Tensor:
     """[batch * next_n, max_context_len]. `context_lens` of one dimension are those of the last of each
     sequence's queries."""
-    data = _fp8(q)
+    data, q_scale = _bytes(q[0]), q[1]
     if data.dim() != 4 or kv_cache.dim() != 4:
         raise ArgumentError("q", "four dimensions of q and kv_cache are wanted")
     out = _rows(data.shape[0] * data.shape[1], max_context_len, logits_dtype, data.device)
     return tilewright.paged_mqa_logits(
         data.flatten(0, 1), kv_cache.flatten(1), weights, context_lens, block_table, schedule_meta,
-        keys=max_context_len, indices=indices, out=out, clean=clean_logits,
+        keys=max_context_len, q_scale=None if q_scale is None else q_scale.flatten(0, 1), indices=indices,
+        out=out, clean=clean_logits,
     )  # fmt: skip
 
 
@@ -99,11 +104,9 @@ def fp8_paged_mqa_logits(
     )  # fmt: skip
 
 
-def _fp8(q: tuple[torch.Tensor, torch.Tensor | None]) -> torch.Tensor:
-    data, scales = q
-    if scales is not None:
-        raise ArgumentError("q", "it has scales; FP4 is not here, FP8 without scales is wanted")
-    return data
+def _bytes(data: torch.Tensor) -> torch.Tensor:
+    """FP4 arrives as int8."""
+    return data.view(torch.uint8) if data.dtype == torch.int8 else data
 
 
 def _rows(rows: int, columns: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:

@@ -1,9 +1,9 @@
 """A model of how long a tactic takes on sm_90a: to rank tactics, not to predict a clock.
 
-Tiles of 64 keys go to warpgroups in turn. A tile takes the tensor core `columns / 2` clocks for 32 elements
-of a head, and each of the SM's four schedulers two instructions for a product (relu, multiply and add) and
-some for the tile. A warpgroup does the one after the other; several overlap. What the ranges of ragged
-queries are, nobody knows before the launch: all keys are taken.
+Tiles of 64 keys go to warpgroups in turn. A tile takes the tensor core `columns / 2` clocks for 32 bytes of a
+head as it is multiplied (FP4 as BF16), and each of the SM's four schedulers two instructions for a product
+(relu, multiply and add) and some for the tile. A warpgroup does the one after the other; several overlap.
+What the ranges of ragged queries are, nobody knows before the launch: all keys are taken.
 
 Constants are fitted to times on one H200.
 """
@@ -20,11 +20,12 @@ from tilewright.ops.mqa_logits.problem import Kind, Problem
 from tilewright.table import KernelRecord
 
 TILE = 64  # keys
-STEP = 32  # elements of a head that an instruction takes
-MULTIPLICATIONS = 4096  # of an SM a clock, FP8
+STEP = {"e4m3": 32, "mxfp4": 16}  # elements of a head that an instruction takes
+MULTIPLICATIONS = 128  # of an SM a clock, for each element of a step
 CLOCK_SHARE = 0.886  # of the highest clock
 TILE_INSTRUCTIONS = 110  # of a warp, beside its products'
 ISSUE_SHARE = 0.75  # of the issue slots that are used at best
+DECODING_INSTRUCTIONS = 1.5  # of a warp, for an element of a key of FP4
 TILE_LATENCY_CLOCKS = 350  # of a warpgroup's tile: barriers, the tensor core's pipeline, dependent sums
 ITEM_CLOCKS = 1500  # of a block of queries with its part of the keys: weights, ranges, an empty pipeline
 LAUNCH_SECONDS = 3.5e-6
@@ -35,15 +36,16 @@ def peak(kind: Kind, device: DeviceProperties) -> float | None:
     """Operations a second of the tensor cores; None beyond sm_90, and of a schedule."""
     if device.capability != (9, 0) or kind.form == "schedule":
         return None
-    return 2 * MULTIPLICATIONS * device.sm_count * device.clock_hz
+    return 2 * MULTIPLICATIONS * STEP[kind.q] * device.sm_count * device.clock_hz
 
 
 def tile_clocks(record: KernelRecord) -> float:
     """Of an SM for a tile of keys, where there are always some."""
     config = record.config
     columns = config["heads"] * config["queries"]
-    math = columns / 2 * config["head_dim"] / STEP
-    reducing = (columns + TILE_INSTRUCTIONS) / ISSUE_SHARE
+    math = columns / 2 * config["head_dim"] / STEP[config["q"]]
+    decoding = DECODING_INSTRUCTIONS * config["head_dim"] * (config["q"] != "e4m3")
+    reducing = (columns + TILE_INSTRUCTIONS + decoding) / ISSUE_SHARE
     return float(max(math, reducing, (math + reducing + TILE_LATENCY_CLOCKS) / config["warpgroups"]))
 
 

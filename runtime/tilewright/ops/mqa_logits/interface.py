@@ -21,20 +21,29 @@ Arguments of an `mqa_logits` kernel, in the caller's terms:
 
   out[i,j] = scale[j] * sum over h of weight[i,h] * relu(Q[i,h,:] . K[j,:])
 
-where query i looks at key j. Ragged: keys lie in one piece, start[i] <= j < end[i]. Paged: keys lie in pages
+where query i looks at key j. Of FP4, elements count times 2^(e - 127), e the exponent of their 32 in the word
+of their row, and scale is 1. Ragged: keys lie in one piece, start[i] <= j < end[i]. Paged: keys lie in pages
 of a cache, j < length[i]. A kernel of schedules reads lengths, and writes where in the batch each thread
 block of a paged one begins: a sequence (with indices: a token), and a split of its keys.
 """,
     types=Combinations(("q",), OUTPUTS),
     operands=(
         Matrix(
-            "q", "[queries, heads, head_dim]", rows="heads", columns="head_dim", batch="queries", type="q",
+            "q", "[queries, heads, head_dim]; FP4 lies two to a byte, the even index in the low nibble",
+            rows="heads", columns="head_dim", batch="queries", type="q", raw=True,
         ),
-        Matrix("kv", "[keys, head_dim]: of ragged", rows="keys", columns="head_dim", type="q"),
-        Packed("kv_scale", "[keys]: of ragged", extents=("keys",), type="f32", alignment=TMA_BYTES),
+        Packed(
+            "q_scale", "[queries, heads]: of FP4, a word of exponents; or null",
+            extents=("queries", "heads"), type="s32", alignment=TMA_BYTES,
+        ),
+        Matrix("kv", "[keys, head_dim]: of ragged", rows="keys", columns="head_dim", type="q", raw=True),
+        Packed(
+            "kv_scale", "[keys]: of ragged; f32, of FP4 a word of exponents",
+            extents=("keys",), type=lambda problem: problem.scale_type, alignment=TMA_BYTES,
+        ),
         Matrix(
             "kv_cache", "[pages, bytes]: of each page all data, then all scales",
-            rows="cache_pages", columns="page_bytes", type="q", raw=True,
+            rows="cache_pages", columns="page_bytes", type="e4m3", raw=True,
         ),
         Matrix("weights", "[queries, heads]", rows="queries", columns="heads", type="f32"),
         Packed("starts", "[queries]: of ragged", extents=("queries",), type="s32", alignment=4),

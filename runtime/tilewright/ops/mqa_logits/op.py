@@ -29,6 +29,12 @@ class _Op(Op):
         self.passed = passed
         self.constants = MappingProxyType({name: None for name in INTERFACE.names if name not in own})
 
+    def rules(self, values: Values, problem: Problem) -> None:
+        if (values["q_scale"] is None) != (problem.q == "e4m3"):
+            given = "is None, and q is FP4" if values["q_scale"] is None else "is given, and q is FP8"
+            wanted = "[queries, heads], int32, of FP4 alone is wanted"
+            raise ArgumentError("q_scale", f"it {given}; {wanted}")
+
 
 class _Ragged(_Op):
     def fields(self, values: Values) -> Mapping[str, Any]:
@@ -52,6 +58,7 @@ class _Paged(_Op):
         }
 
     def rules(self, values: Values, problem: Problem) -> None:
+        super().rules(values, problem)
         if certainly(problem.sequences == 0) or certainly(problem.queries % max(problem.sequences, 1) != 0):
             given = f"it has {problem.sequences} rows for {problem.queries} queries"
             raise ArgumentError("block_table", f"{given}; one for each sequence of as many queries is wanted")
@@ -106,7 +113,11 @@ def count(tensor: Any) -> int:
     return tensor.numel() if isinstance(tensor, torch.Tensor) else 0
 
 
-@public(_Ragged("ragged", ("q", "kv", "out"), ("q", "kv", "kv_scale", "weights", "starts", "ends", "out")))
+@public(
+    _Ragged(
+        "ragged", ("q", "kv", "out"), ("q", "q_scale", "kv", "kv_scale", "weights", "starts", "ends", "out")
+    )
+)
 def mqa_logits(  # noqa: PLR0917 (as users of DeepGEMM pass them)
     q: torch.Tensor,
     kv: torch.Tensor,
@@ -115,6 +126,7 @@ def mqa_logits(  # noqa: PLR0917 (as users of DeepGEMM pass them)
     starts: torch.Tensor,
     ends: torch.Tensor,
     *,
+    q_scale: torch.Tensor | None = None,
     out: torch.Tensor | None = None,
     out_dtype: torch.dtype | None = None,
     columns: int = 0,
@@ -127,12 +139,15 @@ def mqa_logits(  # noqa: PLR0917 (as users of DeepGEMM pass them)
     Sums are F32. What a query does not look at, it does not read.
 
     Args:
-        q: [queries, heads, head_dim], float8_e4m3fn; 16, 32 or 64 heads of 32, 64 or 128 elements.
+        q: [queries, heads, head_dim], float8_e4m3fn; 16, 32 or 64 heads of 32, 64 or 128 elements. FP4 is
+            [queries, heads, head_dim / 2], uint8 or float4_e2m1fn_x2, of heads of 64 or 128 elements.
         kv: [keys, head_dim], of q's dtype: one head, which all heads of a query share.
-        kv_scale: [keys], float32, contiguous.
+        kv_scale: [keys], float32, contiguous. Of FP4 int32: the exponents (UE8M0) of each 32 elements of a
+            key, the first in the lowest byte; those of 64 elements have two, and other bytes are not read.
         weights: [queries, heads], float32.
         starts, ends: [queries], int32 on the device: the keys that each query looks at; none where the end
             is not beyond the start. What is beyond kv is left out.
+        q_scale: [queries, heads], int32, contiguous: of FP4 alone, as kv_scale.
         out: [queries, keys], rows contiguous; made if absent.
         out_dtype: float32 (the default) or bfloat16, where `out` is absent.
         columns: not 0: rows are compressed. `out` is [queries, columns], and key j of query i stands in
@@ -158,7 +173,7 @@ def mqa_logits(  # noqa: PLR0917 (as users of DeepGEMM pass them)
     _Paged(
         "paged",
         ("q", "kv_cache", "out"),
-        ("q", "kv_cache", "weights", "lengths", "block_table", "schedule", "indices", "out"),
+        ("q", "q_scale", "kv_cache", "weights", "lengths", "block_table", "schedule", "indices", "out"),
     )
 )
 def paged_mqa_logits(  # noqa: PLR0917 (as users of DeepGEMM pass them)
@@ -170,6 +185,7 @@ def paged_mqa_logits(  # noqa: PLR0917 (as users of DeepGEMM pass them)
     schedule: torch.Tensor,
     *,
     keys: int,
+    q_scale: torch.Tensor | None = None,
     indices: torch.Tensor | None = None,
     out: torch.Tensor | None = None,
     out_dtype: torch.dtype | None = None,
@@ -179,16 +195,17 @@ def paged_mqa_logits(  # noqa: PLR0917 (as users of DeepGEMM pass them)
     """As `mqa_logits`, of keys that lie in pages of a cache: query i looks at the first keys of its sequence.
 
     Args:
-        q: [queries, heads, head_dim], float8_e4m3fn: equally many of each sequence (at most 32), one
-            sequence after the other; or, with `indices`, any.
+        q: [queries, heads, head_dim], as `mqa_logits` has them: equally many of each sequence (at most 32),
+            one sequence after the other; or, with `indices`, any.
         kv_cache: [pages, page * (head_dim + 4)], float8_e4m3fn or uint8: in each page the data of 32 or 64
-            keys, then their scales, float32.
+            keys, then their scales, float32. Of FP4 [pages, page * (head_dim / 2 + 4)].
         weights: [queries, heads], float32.
         lengths: int32 on the device: how many keys each query looks at; or, one for each sequence, how many
             its last query does, of which those before it have one less each.
         block_table: [sequences, pages of one], int32, rows contiguous: where the pages of each lie.
         schedule: of `paged_mqa_schedule`, from the same lengths and indices.
         keys: columns of the logits: lengths beyond that count as that.
+        q_scale: as `mqa_logits` has them, of FP4.
         indices: [queries], int32, of a batch of variable length: which sequence each query is of, those of
             one together. `block_table` then has a row for each query.
         out: [queries, keys], rows contiguous; made if absent.

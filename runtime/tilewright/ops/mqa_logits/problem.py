@@ -12,8 +12,10 @@ FORMS = ("ragged", "paged", "schedule")
 HEADS = (16, 32, 64)
 HEAD_DIMS = (32, 64, 128)
 PAGES = (32, 64)  # keys of one
-OUTPUTS: dict[tuple[str, ...], tuple[str, ...]] = {("e4m3",): ("f32", "bf16")}  # of q; the default first
-SCALE_BYTES = 4  # of a key
+TYPES = ("e4m3", "mxfp4")  # of queries and keys
+LOGITS = ("f32", "bf16")
+OUTPUTS: dict[tuple[str, ...], tuple[str, ...]] = {(type,): LOGITS for type in TYPES}  # the default first
+SCALE_BYTES = 4  # of a key, and of a head of FP4
 MOST_TOKENS = 32  # of a sequence
 
 
@@ -72,9 +74,19 @@ class Problem(Told):
         return self.queries if self.per_token else self.sequences
 
     @property
+    def scale_type(self) -> str:
+        """Of keys' scales: floats, or words of four exponents."""
+        return "f32" if self.q == "e4m3" else "s32"
+
+    @property
+    def key_bytes(self) -> int:
+        """Of a key with its scale."""
+        return self.head_dim * bits(self.q) // 8 + SCALE_BYTES
+
+    @property
     def page_bytes(self) -> int:
         """All data of a page, then all scales."""
-        return self.page * (self.head_dim + SCALE_BYTES)
+        return self.page * self.key_bytes
 
     @property
     def out_type(self) -> str:
@@ -99,8 +111,8 @@ class Problem(Told):
         if self.form == "schedule":
             return 4 * self.lengths + 8 * (self.blocks + 1)
         keys = self.keys * (self.queries // self.next_n if self.form == "paged" else 1)
-        queries = self.queries * self.heads * (self.head_dim + 4)
-        return keys * (self.head_dim + SCALE_BYTES) + queries + self.queries * self.width * bits(self.d) // 8
+        heads = self.queries * self.heads * (self.key_bytes + 4 * (self.q != "e4m3"))  # weights, too
+        return keys * self.key_bytes + heads + self.queries * self.width * bits(self.d) // 8
 
     @property
     def op_text(self) -> str:

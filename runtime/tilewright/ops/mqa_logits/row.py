@@ -6,7 +6,7 @@ And what tuned files say of a kind of problem.
 from __future__ import annotations
 
 from tilewright.ops.common.row import SHARED_BYTES
-from tilewright.ops.mqa_logits.problem import FORMS, OUTPUTS
+from tilewright.ops.mqa_logits.problem import FORMS, LOGITS, TYPES
 from tilewright.schema import Anything, Boolean, Enum, Integer, Object
 
 # That a spec of the family may name.
@@ -16,8 +16,9 @@ CONFIG = Object(
         "form": Enum(FORMS),
         "heads": Integer(8, 64),
         "head_dim": Integer(32, 128),
-        "d": Enum(OUTPUTS["e4m3",]),
-        "mma": Enum(("wgmma", "mma_sync")),
+        "q": Enum(TYPES),
+        "d": Enum(LOGITS),
+        "mma": Enum(("wgmma", "mma_sync", "block_scaled")),
         "queries": Integer(1, 16),
         "pieces": Integer(1, 4),
         "warpgroups": Integer(1, 4),
@@ -28,8 +29,8 @@ FACTS = Object({"smem_bytes": SHARED_BYTES, "threads": Integer(32, 1024)}, other
 KIND = Object(
     optional={
         "form": Enum(FORMS),
-        "q": Enum(("e4m3",)),
-        "d": Enum(OUTPUTS["e4m3",]),
+        "q": Enum(TYPES),
+        "d": Enum(LOGITS),
         "clean": Boolean(),
     }
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.ops.common.words import Choice, Extent, Flag, Types, Words
-from tilewright.ops.mqa_logits.problem import FORMS, OUTPUTS, Problem
+from tilewright.ops.mqa_logits.problem import FORMS, LOGITS, Problem
 
 WORDS = Words(
     family="mqa_logits",
@@ -18,12 +18,12 @@ WORDS = Words(
     types=Types(
         option="--dtype",
         default="fp8",
-        fields={"fp8": {"q": "e4m3"}},
-        wanted="fp8 is",
-        help="Of queries and keys: fp8 (e4m3).",
+        fields={"fp8": {"q": "e4m3"}, "fp4": {"q": "mxfp4"}},
+        wanted="fp8 or fp4 is",
+        help="Of queries and keys: fp8 (e4m3; default), fp4 (MXFP4).",
     ),
     others=(
-        Choice("out_dtype", "Of the logits: f32 (default), bf16.", OUTPUTS["e4m3",], field="d"),
+        Choice("out_dtype", "Of the logits: f32 (default), bf16.", LOGITS, field="d"),
         Choice("form", "Keys in one piece, ragged (default), or paged.", FORMS[:2]),
         Flag("clean", "Write -infinity where a query does not look."),
     ),
