@@ -28,7 +28,7 @@ def schedule_alone(config: MqaLogitsConfig) -> str | None:
     return f"a schedule has no {', '.join(given)}" if given else None
 
 
-# PTX ISA, "wgmma.mma_async": sm_90a; "mma.sync" with block scales: sm_12x. fp4.hpp has the latter's like for sm_90a.
+# PTX ISA, "wgmma.mma_async": sm_90a; "mma.sync" with block scales: sm_12x. fp4.hpp emulates it on sm_90a.
 @rule(HARDWARE, "mma q arch")
 def instruction_arch(config: MqaLogitsConfig) -> str | None:
     """wgmma is sm_90a's; block scales are FP4's, on sm_12x (emulated on sm_90a)."""

@@ -1,0 +1,44 @@
+"""Real nvcc on `mqa_logits` kernels of each architecture and type. No CUTLASS is in them: they take seconds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from compiled_kernels import GENERATED
+
+from tilewright.build.building import build
+from tilewright.build.store import Store
+from tilewright.table import Table
+
+TABLE = Table.read(GENERATED / "mqa_logits" / "table.json")
+KERNELS = {
+    "mqa_logits_sm90_ragged_fp4_64x128_f32_2q2p_2wg_8stages": {"HGMMA.64x64x16.F32.BF16"},
+    "mqa_logits_sm90_paged_fp4_64x128_f32_1q_1wg_8stages_mmasync": {"HMMA.16816.F32.BF16"},
+    "mqa_logits_sm90_ragged_fp4_16x64_f32_1q_1wg_8stages_blockscaled": {"HMMA.16816.F32.BF16"},
+    "mqa_logits_sm100f_paged_fp4_64x128_f32_1q_1wg_8stages": {"HMMA.16816.F32.BF16"},
+    "mqa_logits_sm120f_ragged_fp4_64x128_f32_1q_2wg_8stages": {"OMMA.SF.16864.F32.E2M1.E2M1.E8"},
+    "mqa_logits_sm120f_paged_64x128_f32_1q_2wg_8stages": {"QMMA.16832.F32.E4M3.E4M3"},
+}
+
+pytestmark = [pytest.mark.compile, pytest.mark.timeout(900)]
+
+
+@pytest.fixture(scope="module")
+def reports() -> dict[str, dict[str, Any]]:
+    report = build([TABLE], frozenset(KERNELS), store=Store(), strict=True)
+    report.raise_for_failures()
+    return {row["name"]: row for row in report.to_json()["kernels"]}
+
+
+@pytest.mark.parametrize("name", sorted(KERNELS))
+def test_a_kernel_is_what_its_row_says(reports: dict[str, dict[str, Any]], name: str) -> None:
+    """On the tensor cores in the type that is said, no spills."""
+    row, record = reports[name], TABLE[name]
+    assert row["findings"] == []
+    assert row["warnings"] == []
+    assert row["smem_bytes"] == record.facts["smem_bytes"]
+    assert row["threads"] == record.facts["threads"]
+    assert row["registers"] * row["threads"] <= 65536
+    assert set(row["tensor_instructions"]) == KERNELS[name]
+    assert set(row["grid_dependency"]) == {"ACQBULK", "PREEXIT"}
