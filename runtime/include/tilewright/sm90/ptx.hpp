@@ -142,7 +142,7 @@ __device__ __forceinline__ void copy_box(uint32_t destination, CUtensorMap const
 __device__ __forceinline__ void copy_box(uint32_t destination, CUtensorMap const* map, uint32_t barrier, int byte,
                                          int x, int y, int z, uint64_t policy) {
   asm volatile(
-      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint"
+      "cp.async.bulk.tensor.4d.shared::cta.global.mbarrier::complete_tx::bytes.L2::cache_hint"
       " [%0], [%1, {%3, %4, %5, %6}], [%2], %7;" ::"r"(destination),
       "l"(map), "r"(barrier), "r"(byte), "r"(x), "r"(y), "r"(z), "l"(policy)
       : "memory");
