@@ -73,18 +73,17 @@ def facts(config: MqaLogitsConfig) -> dict[str, Any]:
 
 def build(config: MqaLogitsConfig) -> dict[str, Any]:
     """How the kernel is compiled, and which instructions its machine code must hold."""
-    instructions = []
-    if config.form != "schedule":
-        if config.mma == "wgmma":
-            instructions = ["QGMMA" if config.q == "e4m3" else "HGMMA"]
-        elif number(config.arch) >= 120 and config.q == "e4m3":
-            instructions = ["QMMA"]
-        else:
-            instructions = ["OMMA" if number(config.arch) >= 120 and config.mma == "block_scaled" else "HMMA"]
-    made: dict[str, Any] = {"arch": config.arch, "defines": [], "instructions": instructions}
-    if config.form != "schedule" and number(config.arch) >= 120:
-        made["spills"] = "ptxas keeps addresses of tensor maps on the stack there, in the warps that load"
-    return made
+    found = [] if config.form == "schedule" else [_instruction(config)]
+    return {"arch": config.arch, "defines": [], "instructions": found}
+
+
+def _instruction(config: MqaLogitsConfig) -> str:
+    fp8 = config.q == "e4m3"
+    if config.mma == "wgmma":
+        return "QGMMA" if fp8 else "HGMMA"
+    if number(config.arch) >= 120 and config.mma == ("mma_sync" if fp8 else "block_scaled"):
+        return "QMMA" if fp8 else "OMMA"
+    return "HMMA"
 
 
 def template(config: MqaLogitsConfig) -> str:
