@@ -326,11 +326,13 @@ def test_schedules(kernel: KernelRecord) -> None:
 
 
 def some(form: str, q: str = "e4m3") -> str:
-    """A kernel of a form that is built, with 64 heads of 128."""
+    """A kernel of a form that is built, with 64 heads of 128, by wgmma."""
     for record in registry().kernels("mqa_logits"):
         config = record.config
-        of = (config["form"], config["heads"], config["head_dim"], config["q"], config["d"], record.arch)
-        if of == (form, 64, 128, q, "f32", "sm_90a") and registry().is_built(record):
+        fields = ("form", "heads", "head_dim", "q", "d", "mma")
+        if [config[one] for one in fields] == [form, 64, 128, q, "f32", "wgmma"] and registry().is_built(
+            record
+        ):
             return record.name
     pytest.skip(f"no {form} kernel is built: run `tilewright build mqa_logits`")
 
