@@ -56,11 +56,14 @@ def targets_of(name: str) -> tuple[str, ...]:
     return targets
 
 
+@cache
 def kind_of(name: str) -> Schema:
     """What tuned files hold of a family's kinds of problems: any of the problem's fields but extents and
-    alignment."""
-    kind: Schema = part(name, "row").KIND
-    return kind
+    alignment. A family whose words do not tell all of it says it in its `row`."""
+    from tilewright.ops.common.row import kind  # noqa: PLC0415 (whoever has no tuned file goes without)
+
+    own: Schema | None = getattr(part(name, "row"), "KIND", None)
+    return own or kind(words_of(name))
 
 
 def row_of(name: str) -> dict[str, Schema]:

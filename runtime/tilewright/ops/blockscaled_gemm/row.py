@@ -1,7 +1,4 @@
-"""What rows of `blockscaled_gemm` tables say of kernels, as far as this runtime asks.
-
-And what tuned files say of a kind of problem.
-"""
+"""What rows of `blockscaled_gemm` tables say of kernels, as far as this runtime asks."""
 
 from __future__ import annotations
 
@@ -42,4 +39,3 @@ FACTS = Object(
     optional={"cluster_multiple": Array(Integer(1, 2), 2)},
     others=Anything(),
 )
-KIND = Object(optional={**fields("ab", Enum(tuple(BLOCK))), "d": Enum(OUTPUTS), "c": Boolean()})

@@ -1,12 +1,9 @@
-"""What rows of `gemm` tables say of kernels, as far as this runtime asks.
-
-And what tuned files say of a kind of problem.
-"""
+"""What rows of `gemm` tables say of kernels, as far as this runtime asks."""
 
 from __future__ import annotations
 
 from tilewright.ops.common.row import ALIGNMENT, CLUSTER, SCHEDULER, SHARED_BYTES, TILE, C
-from tilewright.ops.gemm.problem import ACTIVATIONS, ADDENDS, OUTPUTS
+from tilewright.ops.gemm.problem import ACTIVATIONS, OUTPUTS
 from tilewright.schema import Anything, Array, Boolean, Enum, Integer, Object, Union, fields
 
 _TYPE = Enum(tuple(sorted({name for types, d in OUTPUTS.items() for name in (*types, *d)})))
@@ -38,13 +35,4 @@ FACTS = Object(
         "cluster_multiple": Array(Integer(1, 2), 2),
     },
     others=Anything(),
-)
-KIND = Object(
-    optional={
-        **fields(("a", "b", "d"), _TYPE),
-        "layout": _LAYOUT,
-        "activation": Enum(ACTIVATIONS),
-        **fields(("c", "bias", "fast_accum"), Boolean()),
-        **fields(("c_type", "bias_type"), Enum(("", *ADDENDS))),
-    }
 )

@@ -1,12 +1,9 @@
-"""What rows of `grouped_gemm` tables say of kernels, as far as this runtime asks.
-
-And what tuned files say of a kind of problem.
-"""
+"""What rows of `grouped_gemm` tables say of kernels, as far as this runtime asks."""
 
 from __future__ import annotations
 
 from tilewright.ops.common.row import ALIGNMENT, SHARED_BYTES, TILE
-from tilewright.ops.grouped_gemm.problem import GROUPINGS, SCALES
+from tilewright.ops.grouped_gemm.problem import SCALES
 from tilewright.schema import Anything, Boolean, Enum, Integer, Object, fields
 
 _OPERAND, _RESULT = Enum(("bf16", "e4m3")), Enum(("bf16", "f32"))
@@ -32,13 +29,4 @@ FACTS = Object(
         "alignment": Object(fields("abcd", ALIGNMENT)),
     },
     others=Anything(),
-)
-KIND = Object(
-    optional={
-        **fields(("a", "b"), _OPERAND),
-        "d": _RESULT,
-        "scales": Enum(SCALES),
-        "grouping": Enum(GROUPINGS),
-        "c": Boolean(),
-    }
 )

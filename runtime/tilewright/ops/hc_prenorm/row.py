@@ -1,16 +1,12 @@
-"""What rows of `hc_prenorm` tables say of kernels, as far as this runtime asks.
-
-And what tuned files say of a kind of problem.
-"""
+"""What rows of `hc_prenorm` tables say of kernels, as far as this runtime asks."""
 
 from __future__ import annotations
 
 from tilewright.ops.common.row import ANY_TARGET, SHARED_BYTES, TILE
-from tilewright.schema import Anything, Boolean, Enum, Integer, Object
+from tilewright.schema import Anything, Enum, Integer, Object
 
 TARGETS = ANY_TARGET  # that a spec of the family may name
 CONFIG = Object(
     {"tile": TILE, "mma": Enum(("wgmma", "sync")), "warp_rows": Integer(16, 64)}, others=Anything()
 )
 FACTS = Object({"stages": Integer(1, 32), "smem_bytes": SHARED_BYTES}, others=Anything())
-KIND = Object(optional={"normalize": Boolean()})

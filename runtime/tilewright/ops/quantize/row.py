@@ -1,7 +1,4 @@
-"""What rows of `quantize` tables say of kernels, as far as this runtime asks.
-
-And what tuned files say of a kind of problem.
-"""
+"""What rows of `quantize` tables say of kernels, as far as this runtime asks."""
 
 from __future__ import annotations
 
@@ -10,11 +7,9 @@ from tilewright.ops.quantize.problem import (
     DIRECTIONS,
     FORMATS,
     FUSIONS,
-    GLOBAL_SCALES,
-    LAYOUT_CODES,
     X_TYPES,
 )
-from tilewright.schema import Anything, Boolean, Enum, Integer, Object, fields
+from tilewright.schema import Anything, Enum, Integer, Object, fields
 
 TARGETS = ANY_TARGET  # that a spec of the family may name
 CONFIG = Object(
@@ -36,15 +31,4 @@ FACTS = Object(
         "alignment": Object(fields(("x", "data"), ALIGNMENT)),
     },
     others=Anything(),
-)
-KIND = Object(
-    optional={
-        "direction": Enum(DIRECTIONS),
-        "format": Enum(FORMATS),
-        "x": Enum(X_TYPES),
-        "layout": Enum(tuple(LAYOUT_CODES)),
-        "fusion": Enum(FUSIONS),
-        "global_scale": Enum(GLOBAL_SCALES),
-        "exact": Boolean(),
-    }
 )

@@ -1,13 +1,10 @@
-"""What rows of `reduced_gemm` tables say of kernels, as far as this runtime asks.
-
-And what tuned files say of a kind of problem.
-"""
+"""What rows of `reduced_gemm` tables say of kernels, as far as this runtime asks."""
 
 from __future__ import annotations
 
 from tilewright.ops.common.row import SHARED_BYTES, TILE
 from tilewright.ops.reduced_gemm.problem import OUTPUTS
-from tilewright.schema import Anything, Boolean, Enum, Integer, Object
+from tilewright.schema import Anything, Enum, Integer, Object
 
 _TYPE = Enum(tuple(sorted({name for types, d in OUTPUTS.items() for name in (*types, *d)})))
 
@@ -15,4 +12,3 @@ _TYPE = Enum(tuple(sorted({name for types, d in OUTPUTS.items() for name in (*ty
 TARGETS = ("sm_90a",)
 CONFIG = Object({"a": _TYPE, "tile": TILE}, others=Anything())
 FACTS = Object({"smem_bytes": SHARED_BYTES, "stages": Integer(2, 32)}, others=Anything())
-KIND = Object(optional={"a": _TYPE, "b": _TYPE, "d": _TYPE, "c": Boolean()})
