@@ -1,74 +1,124 @@
-"""The declarations in docs/design.md."""
+"""What docs/design.md says of families' declarations, and of what is written beside them by hand."""
 
 from __future__ import annotations
 
-import ctypes
+import inspect
 import re
-import subprocess
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tilewright import paths
-from tilewright.interface import declaration
+from tilewright import ops
 from tilewright.interface.arguments import packed, struct
-from tilewright.interface.headers import arguments_header
-from tilewright.ops.common.tactics import MATRIX_TACTIC, Tactic
-from tilewright.ops.common.words import Extent, Types, Words
+from tilewright.interface.declaration import Interface, Matrix
+from tilewright.interface.op import Op
+from tilewright.ops.common.tactics import Tactic
+from tilewright.types import bits
 
-DESIGN = Path(__file__).resolve().parents[2] / "docs/design.md"
-PROBLEM = SimpleNamespace(
-    m=40, n=24, k=512, groups=3, row_alignment=128, k_blocks=4, n_blocks=1, a="e4m3", b="e4m3", d="bf16",
-)  # fmt: skip
-EXTENTS = {
-    "GROUPED": ("m", "n", "k", "groups"),
-}
-DECLARED = {
-    "GROUPED": {
-        "m": 40,
-        "groups": 3,
-        "ld_a": 512,
-        "ld_b": 512,
-        "ld_d": 24,
-        "ld_a_scales": 40,
-        "batch_stride_b": 512 * 24,
-        "row_alignment": 128,
+ROOT = Path(__file__).resolve().parents[2]
+DECLARED = ("grouped_gemm", "mqa_logits", "hc_prenorm")
+WRITTEN = {"__init__.py", "interface.py"}  # what a declaration is, and the names of the ops
+ALIKE = {  # files that each of them has, by hand
+    "runtime/tilewright/ops": {
+        "problem.py", "words.py", "row.py", "family.py", "cost.py", "measuring.py", "op.py",
     },
-}
+    "generator/tilewright_generator/families": {"config.py", "kernel.py", "rules.py"},
+}  # fmt: skip
+OTHERS = {"hc_prenorm": {"reference.py"}, "grouped_gemm": {"memory.py"}, "mqa_logits": {"memory.py"}}
 
 
-def declared(name: str) -> declaration.Interface:
-    """Of the page's Python, what is assigned to the name."""
-    blocks = re.findall(r"```python\n(.*?)```", DESIGN.read_text(encoding="utf-8"), re.DOTALL)
-    (text,) = (block for block in blocks if block.startswith(f"{name} = Interface("))
-    extents = tuple(Extent(extent, "", usual=1) for extent in EXTENTS[name])
-    types = Types("--dtype", "e4m3", {}, "", "")
-    words = Words(name.lower(), "", SimpleNamespace, extents, types)
-    scope: dict[str, Any] = {**vars(declaration), "MATRIX_TACTIC": MATRIX_TACTIC, "WORDS": words}
-    exec(text, scope)
-    found: declaration.Interface = scope[name]
+def section() -> str:
+    page = (ROOT / "docs/design.md").read_text(encoding="utf-8")
+    _, _, rest = page.partition("\n## Three declarations\n")
+    assert rest
+    return rest.partition("\n## ")[0]
+
+
+def interface(family: str) -> Interface:
+    found: Interface = ops.part(family, "interface").INTERFACE
     return found
 
 
-@pytest.mark.parametrize("name", DECLARED)
-def test_a_family_to_come_can_be_declared(name: str) -> None:
-    interface = declared(name)
-    made = struct(interface).from_buffer_copy(packed(interface, PROBLEM, Tactic("kernel", splits=4), 132))
-    assert {member: getattr(made, member) for member in DECLARED[name]} == DECLARED[name]
-    assert (made.tactic.splits, made.tactic.sm_count) == (4, 132)
+def quoted(text: str) -> list[str]:
+    prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    return re.findall(r"`([^`]+)`", prose)
 
 
-@pytest.mark.parametrize("name", DECLARED)
-def test_a_compiler_lays_the_struct_out_as_python_does(name: str, tmp_path: Path) -> None:
-    interface = declared(name)
-    kind, args = struct(interface), f"tilewright_{interface.family}_args"
-    asserted = [f"static_assert(sizeof({args}) == {ctypes.sizeof(kind)});"]
-    members = [member for member, *_ in kind._fields_]
-    asserted += [f"static_assert(offsetof({args}, {one}) == {getattr(kind, one).offset});" for one in members]
-    source = tmp_path / "layout.cc"
-    source.write_text("#include <cstddef>\n" + arguments_header(interface) + "\n".join(asserted) + "\n")
-    subprocess.run(
-        ["g++", "-std=c++17", "-fsyntax-only", f"-I{paths.include_dir()}", str(source)], check=True
-    )
+def row(family: str) -> tuple[list[str], list[str]]:
+    """What the page's table says is declared, and what by hand."""
+    (line,) = (line for line in section().splitlines() if line.startswith(f"| `{family}` |"))
+    _, declared, by_hand = line.strip("|").split("|")
+    return quoted(declared), quoted(by_hand)
+
+
+def methods(family: str) -> set[str]:
+    """Of `Op`, that a family's ops override."""
+    classes = [one for one in vars(ops.part(family, "op")).values() if inspect.isclass(one)]
+    own = [one for one in classes if issubclass(one, Op) and one is not Op]
+    assert own
+    known = {name for name, value in vars(Op).items() if callable(value) or name == "flops"}
+    return {name for one in own for name in vars(one) if name in known and not name.startswith("__")}
+
+
+def test_the_declaration_that_is_shown_is_the_family_s() -> None:
+    (shown,) = re.findall(r"```python\n(.*?)```", section(), re.DOTALL)
+    source = (ROOT / "runtime/tilewright/ops/hc_prenorm/interface.py").read_text(encoding="utf-8")
+    assert shown.startswith("INTERFACE = Interface(")
+    assert source.endswith(shown), "docs/design.md shows another declaration"
+
+
+def test_the_page_leads_to_every_declaration() -> None:
+    links = re.findall(r"\]\(\.\./([^)]+/interface\.py)\)", section())
+    assert set(links) == {f"runtime/tilewright/ops/{family}/interface.py" for family in DECLARED}
+    assert all((ROOT / link).is_file() for link in links)
+
+
+@pytest.mark.parametrize("family", DECLARED)
+def test_what_is_declared_and_what_is_by_hand(family: str) -> None:
+    declared, by_hand = row(family)
+    found = interface(family)
+    assert declared == [*found.names, *(number.name for number in found.numbers)]
+    assert by_hand == sorted(methods(family))
+
+
+@pytest.mark.parametrize("family", DECLARED)
+def test_files_by_hand(family: str) -> None:
+    """Those that the page names, and no others."""
+    told = set(quoted(section()))
+    found: set[str] = set()
+    for folder, alike in ALIKE.items():
+        here = {path.name for path in (ROOT / folder / family).glob("*.py")} - WRITTEN
+        assert alike <= here
+        found |= here - alike
+        assert alike <= told
+    assert found == OTHERS[family]
+    assert found <= told
+    assert list((ROOT / "templates" / family).glob("*.j2"))
+    device = {path.name for path in (ROOT / "runtime/include/tilewright" / family).iterdir()}
+    assert len(device) > 1
+    assert "args.h" in device
+
+
+PROBLEMS: dict[str, dict[str, Any]] = {  # words that are not the usual ones
+    "grouped_gemm": {"grouping": "row_index"},
+    "mqa_logits": {"form": "paged"},
+    "hc_prenorm": {},
+}
+
+
+@pytest.mark.parametrize("family", DECLARED)
+def test_the_struct_follows_from_the_declaration(family: str) -> None:
+    """Extents and codes are the problem's; matrices lie without gaps, rows of whole 16 bytes."""
+    words, found = ops.words_of(family), interface(family)
+    problem = words.make(words.example, PROBLEMS[family])
+    made = struct(found).from_buffer_copy(packed(found, problem, Tactic("kernel", splits=4), 132))
+    wanted = {name: getattr(problem, name) for name in found.extents}
+    wanted |= {code.name: code.of(problem) for code in found.codes}
+    for one in (one for one in found.operands if isinstance(one, Matrix)):
+        rows, columns = one.shape(problem)
+        inner = columns if one.inner(problem) == "columns" else rows
+        unit = max(1, 8 * one.alignment // bits(one.type_of(problem)))
+        wanted[f"ld_{one.member}"] = -(-inner // unit) * unit
+    assert {member: getattr(made, member) for member in wanted} == wanted
+    assert made.tactic.sm_count == 132
