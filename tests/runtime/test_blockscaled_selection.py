@@ -177,7 +177,7 @@ def test_what_fits_on_hopper(blockscaled_record: Record) -> None:
 
     assert reason(16, 64, 96) == ""
     assert "not a multiple of 32" in reason(16, 64, 48)
-    assert family.alignment_of(kernel) == (32, 32, 1, 1)
+    assert kernel.facts["alignment"] == {"a": 32, "b": 32, "c": 1, "d": 1}
     assert reason(8 * 65535, 64, 64) == ""
     assert "m takes 65536 thread blocks; 65535 are possible" in reason(8 * 65535 + 1, 64, 64)
     assert "n takes 65536" in reason(8, 64 * 65535 + 8, 64)

@@ -260,7 +260,7 @@ def test_what_the_op_does_not_copy(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Operands of 8 bits are never copied" in message
 
 
-@pytest.mark.parametrize("family", ["gemm", "blockscaled_gemm", "quantize"])
+@pytest.mark.parametrize("family", ["gemm", "quantize"])
 def test_targets_are_the_generators(family: str) -> None:
     """They are stated in both packages, which do not import each other."""
     config = import_module(f"tilewright_generator.families.{family}.config")

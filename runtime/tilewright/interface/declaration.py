@@ -218,5 +218,10 @@ class Interface:
         """The operands, in the launcher's order."""
         return tuple(operand.name for operand in self.operands)
 
+    @cached_property
+    def matrices(self) -> dict[str, Matrix]:
+        """By their names in the struct."""
+        return {one.member: one for one in self.operands if isinstance(one, Matrix)}
+
     def operand(self, name: str) -> Operand:
         return self.operands[self.names.index(name)]

@@ -8,45 +8,35 @@ from dataclasses import replace
 from tilewright.ops.blockscaled_gemm import hopper
 from tilewright.ops.blockscaled_gemm.cost import estimator, peak
 from tilewright.ops.blockscaled_gemm.hopper import is_hopper
-from tilewright.ops.blockscaled_gemm.problem import BLOCK, Alignment, Kind, Problem
+from tilewright.ops.blockscaled_gemm.problem import BLOCK, Kind, Problem
 from tilewright.ops.blockscaled_gemm.words import WORDS
+from tilewright.ops.common import fitting
 from tilewright.ops.common.family import Family
-from tilewright.ops.common.fitting import cluster_unit, misfit_cluster, misfit_splits, splittings
 from tilewright.ops.common.tactics import MATRIX_SETTINGS, Tactic, misfit_settings, rearranged
 from tilewright.table import KernelRecord
 
 # Clusters that selection weighs, by the M that a kernel's clusters are multiples of (2: two SMs share an
 # instruction). Sides beyond 4 no block-scaled kernel takes: scale factors are multicast to 4 thread blocks.
-CLUSTERS = {
-    1: ("1x1", "1x2", "1x4"),
-    2: ("2x1", "2x2", "2x4", "4x1", "4x2", "4x4"),
-}
+CLUSTERS = {1: ("1x1", "1x2", "1x4"), 2: ("2x1", "2x2", "2x4", "4x1", "4x2", "4x4")}
 MOST_CLUSTER_SIDE = 4
 
 
 def misfit_options(record: KernelRecord, kind: Kind) -> str | None:
     """None where the kernel, whose decisive fields are those of the kind, has what else it asks; else the
     reason."""
-    if kind.c and record.config["c"] == "none":
-        return "it adds no C"
-    return None
+    return "it adds no C" if kind.c and record.config["c"] == "none" else None
 
 
 def misfit_extents(record: KernelRecord, problem: Problem) -> str | None:
     """None where the kernel takes the problem's extents and alignment, else the reason."""
-    alignment = record.facts["alignment"]
-    for matrix, extent in problem.contiguous_extents().items():
-        wanted = alignment[matrix]
-        if extent % wanted:
-            return (
-                f"{matrix} has {extent} elements along its contiguous dimension, "
-                f"which is not a multiple of {wanted}"
-            )
-        given = getattr(problem.alignment, matrix)
-        if given % wanted:
+    extents, alignment = problem.contiguous_extents(), record.facts["alignment"]
+    if reason := fitting.misfit_contiguous(record, extents):
+        return reason
+    for matrix in extents:
+        if (given := getattr(problem.alignment, matrix)) % alignment[matrix]:
             return (
                 f"{matrix}'s rows begin at multiples of {given} elements (leading dimension, batch stride, "
-                f"address), not of {wanted}"
+                f"address), not of {alignment[matrix]}"
             )
     if is_hopper(record):
         return hopper.misfit_extents(record, problem)
@@ -60,15 +50,10 @@ def misfit_extents(record: KernelRecord, problem: Problem) -> str | None:
     return None
 
 
-def alignment_of(record: KernelRecord) -> Alignment:
-    """What the kernel wants of the matrices: of A and B, that k is a multiple too."""
-    return Alignment(**record.facts["alignment"])
-
-
 def misfit_arguments(tactic: Tactic, record: KernelRecord) -> str | None:
     """None where the kernel runs as the tactic says, else the reason."""
-    splits = hopper.misfit_splits(tactic) if is_hopper(record) else misfit_splits(tactic, record)
-    reason = misfit_settings(tactic, MATRIX_SETTINGS) or splits or misfit_cluster(tactic, record)
+    splits = hopper.misfit_splits(tactic) if is_hopper(record) else fitting.misfit_splits(tactic, record)
+    reason = misfit_settings(tactic, MATRIX_SETTINGS) or splits or fitting.misfit_cluster(tactic, record)
     for shape in (tactic.cluster, tactic.fallback):
         if reason is None and any(int(side) > MOST_CLUSTER_SIDE for side in shape.split("x") if side):
             reason = f"cluster {shape} has a side of more than {MOST_CLUSTER_SIDE}"
@@ -79,10 +64,10 @@ def candidates(record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
     """The tactics of a kernel that a first selection weighs."""
     if is_hopper(record):
         return hopper.candidates(record, problem)
-    split = splittings(record, problem.k)
+    split = fitting.splittings(record, problem.k)
     if record.config["cluster"] != "dynamic":
         return split
-    return _clustered(split, cluster_unit(record)[0])
+    return _clustered(split, fitting.cluster_unit(record)[0])
 
 
 @functools.lru_cache(maxsize=4096)

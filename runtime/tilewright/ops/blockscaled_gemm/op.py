@@ -74,10 +74,8 @@ class _Multiply(Op):
     def alignments(self, problem: Problem, record: KernelRecord) -> Mapping[str, int]:
         """Some ask for more than the 16 bytes of TMA, for 32-byte stores of D (`direct_256`), and for TMA's
         4-bit type that is unpacked to bytes, beside FP8 (CUDA driver API, cuTensorMapEncodeTiled)."""
-        elements = record.facts["alignment"]
-        types = {"a": problem.a, "b": problem.b, "c": problem.type_of_c, "d": problem.d}
-        found = {name: elements[name] * bits(of) // 8 for name, of in types.items()}
-        return {"out" if name == "d" else name: wanted for name, wanted in found.items()}
+        found = ((INTERFACE.matrices[field], count) for field, count in record.facts["alignment"].items())
+        return {one.name: count * bits(one.type_of(problem)) // 8 for one, count in found}
 
     def without_kernel(self, problem: Problem, given: Values) -> None:
         """beta * C, for k is 0; a quantised D is 0 with scale factors of 0."""

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, get_args
 
 from tilewright import scale_factors
-from tilewright.ops.common.problem import Told
-from tilewright.ops.common.products import product_extents
+from tilewright.ops.common.products import Product
 from tilewright.types import TYPES, bits
 
 Format = Literal["nvfp4", "mxfp4", "mxfp8", "mxfp8_e5m2"]
@@ -39,17 +38,15 @@ class Alignment(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Problem(Told):
+class Problem(Product):
     """D[m,n] = alpha * (A[m,k] * SFA[m,k/block]) (B[n,k] * SFB[n,k/block]) + beta * C[m,n].
 
     A and B have k contiguous, C and D n. `a` and `b` are formats (nvfp4, mxfp4, mxfp8, mxfp8_e5m2), d is a
     type (bf16, f16, f32) or a format whose scale factors the epilogue makes (nvfp4, mxfp8).
     """
 
-    m: int
-    n: int
-    k: int
-    batch: int = 1
+    op_text = "blockscaled_gemm"
+
     a: str = "nvfp4"
     b: str = "nvfp4"
     d: str = "bf16"
@@ -75,10 +72,6 @@ class Problem(Told):
         return scale_shape(self.m, self.n, self.d) != (self.m, self.n // BLOCK[self.d])
 
     @property
-    def flops(self) -> int:
-        return 2 * self.m * self.n * self.k * self.batch
-
-    @property
     def bytes(self) -> int:
         """Bytes that memory must move at least: each matrix and each scale factor once."""
         moved = matrix_bytes(self.a, self.m, self.k) + matrix_bytes(self.b, self.n, self.k)
@@ -91,14 +84,6 @@ class Problem(Told):
         """Elements along the contiguous dimension of each matrix there is."""
         extents = {"a": self.k, "b": self.k, "d": self.n}
         return extents | {"c": self.n} if self.c else extents
-
-    @property
-    def op_text(self) -> str:
-        return "blockscaled_gemm"
-
-    @property
-    def extents_text(self) -> str:
-        return product_extents(self.m, self.n, self.k, self.batch)
 
     @property
     def types_text(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 
 from tilewright.ops.common.tactics import Tactic, extents, plain
 from tilewright.table import KernelRecord
@@ -40,6 +41,18 @@ def misfit_cluster(tactic: Tactic, record: KernelRecord) -> str | None:
     ):
         if shape[0] % part[0] or shape[1] % part[1]:
             return f"{what} {shape[0]}x{shape[1]} is not made of {whose} {part[0]}x{part[1]} thread blocks"
+    return None
+
+
+def misfit_contiguous(record: KernelRecord, extents: Mapping[str, int]) -> str | None:
+    """Why the kernel does not take matrices with so many contiguous elements; None where it does."""
+    alignment = record.facts["alignment"]
+    for matrix, extent in extents.items():
+        if extent % alignment[matrix]:
+            return (
+                f"{matrix} has {extent} elements along its contiguous dimension, "
+                f"which is not a multiple of {alignment[matrix]}"
+            )
     return None
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from tilewright.device import DeviceProperties
 from tilewright.interface.declaration import TMA_BYTES
+from tilewright.ops.common import fitting
 from tilewright.ops.common.estimates import Estimate
 from tilewright.ops.common.family import Family
-from tilewright.ops.common.fitting import misfit_cluster, misfit_splits, misfit_tiles_of_k, splittings
 from tilewright.ops.common.tactics import MATRIX_SETTINGS, Tactic, misfit_settings, rearranged
 from tilewright.ops.gemm import cost, cost_lean, lean, stream
 from tilewright.ops.gemm.problem import Kind, Problem, addends
@@ -46,14 +46,7 @@ def misfit_extents(record: KernelRecord, problem: Problem) -> str | None:
         return stream.misfit_extents(record, problem)
     if problem.alignment % TMA_BYTES:
         return f"its C, D and bias are aligned to {TMA_BYTES} bytes, not {problem.alignment}"
-    alignment = record.facts["alignment"]
-    for matrix, extent in problem.contiguous_extents().items():
-        if extent % alignment[matrix]:
-            return (
-                f"{matrix} has {extent} elements along its contiguous dimension, "
-                f"which is not a multiple of {alignment[matrix]} (16 bytes, for TMA)"
-            )
-    return None
+    return fitting.misfit_contiguous(record, problem.contiguous_extents())
 
 
 def misfit_arguments(tactic: Tactic, record: KernelRecord) -> str | None:
@@ -64,14 +57,14 @@ def misfit_arguments(tactic: Tactic, record: KernelRecord) -> str | None:
         return stream.misfit(tactic)
     return (
         misfit_settings(tactic, MATRIX_SETTINGS)
-        or misfit_splits(tactic, record)
-        or misfit_cluster(tactic, record)
+        or fitting.misfit_splits(tactic, record)
+        or fitting.misfit_cluster(tactic, record)
     )
 
 
 def misfit_together(tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
     """Why a tactic that the kernel takes does not do for the problem."""
-    return misfit_tiles_of_k(tactic, record, problem.k) if lean.is_lean(record) else None
+    return fitting.misfit_tiles_of_k(tactic, record, problem.k) if lean.is_lean(record) else None
 
 
 def candidates(record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
@@ -80,7 +73,7 @@ def candidates(record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
         return tuple(lean.candidates(record, problem))
     if stream.is_stream(record):
         return tuple(stream.candidates(record, problem))
-    return splittings(record, problem.k)
+    return fitting.splittings(record, problem.k)
 
 
 def alignments(record: KernelRecord) -> dict[str, int]:

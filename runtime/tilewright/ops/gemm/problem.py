@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tilewright.ops.common.problem import Told
-from tilewright.ops.common.products import product_extents
+from tilewright.ops.common.products import Product
 from tilewright.types import bits
 
 FP8 = ("e4m3", "e5m2")
@@ -52,7 +51,7 @@ class Kind(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Problem(Told):
+class Problem(Product):
     """D[m,n] = activation(alpha * scale_a * scale_b * A[m,k] B[k,n] + beta * C[m,n] + bias[n]).
 
     Of FP8, D is multiplied by scale_result before it is rounded.
@@ -61,10 +60,8 @@ class Problem(Told):
     k is contiguous (column-major). D is row-major.
     """
 
-    m: int
-    n: int
-    k: int
-    batch: int = 1
+    op_text = "gemm"
+
     a: str = "bf16"
     b: str = "bf16"
     d: str = "bf16"
@@ -114,10 +111,6 @@ class Problem(Told):
         )  # fmt: skip
 
     @property
-    def flops(self) -> int:
-        return 2 * self.m * self.n * self.k * self.batch
-
-    @property
     def bytes(self) -> int:
         """Bytes that memory must move at least: each matrix once."""
         operands = self.m * self.k * bits(self.a) + self.n * self.k * bits(self.b)
@@ -131,14 +124,6 @@ class Problem(Told):
             "b": self.k if self.b_k_major else self.n,
             "d": self.n,
         }
-
-    @property
-    def op_text(self) -> str:
-        return "gemm"
-
-    @property
-    def extents_text(self) -> str:
-        return product_extents(self.m, self.n, self.k, self.batch)
 
     @property
     def types_text(self) -> str:

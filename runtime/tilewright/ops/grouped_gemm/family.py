@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tilewright.ops.common.family import Family
-from tilewright.ops.common.fitting import misfit_tiles_of_k
+from tilewright.ops.common.fitting import misfit_contiguous, misfit_tiles_of_k
 from tilewright.ops.common.tactics import RASTERS, SWIZZLES, Tactic, extents, misfit_settings
 from tilewright.ops.grouped_gemm import cost
 from tilewright.ops.grouped_gemm.problem import BLOCK, GROUPED_ROWS, Kind, Problem
@@ -35,14 +35,7 @@ def misfit_options(record: KernelRecord, kind: Kind) -> str | None:
 
 def misfit_extents(record: KernelRecord, problem: Problem) -> str | None:
     """None where the kernel takes the problem's extents, else the reason."""
-    alignment = record.facts["alignment"]
-    for matrix, extent in problem.contiguous_extents().items():
-        if extent % alignment[matrix]:
-            return (
-                f"{matrix} has {extent} elements along its contiguous dimension, "
-                f"which is not a multiple of {alignment[matrix]} (16 bytes, for TMA)"
-            )
-    return None
+    return misfit_contiguous(record, problem.contiguous_extents())
 
 
 def misfit_arguments(tactic: Tactic, record: KernelRecord) -> str | None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tilewright.ops.common.problem import Told
-from tilewright.ops.common.products import product_extents
+from tilewright.ops.common.products import Product
 from tilewright.types import bytes_of
 
 # A and B, and the types that D may have: the first is the default.
@@ -23,13 +22,11 @@ class Kind(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Problem(Told):
+class Problem(Product):
     """D[m,n] = alpha * sum over the batch of A[m,k] B[k,n] + beta * C[m,n]."""
 
-    m: int
-    n: int
-    k: int
-    batch: int = 1
+    op_text = "reduced_gemm"
+
     a: str = "bf16"
     b: str = "bf16"
     d: str = "bf16"
@@ -40,22 +37,10 @@ class Problem(Told):
         return Kind(self.a)
 
     @property
-    def flops(self) -> int:
-        return 2 * self.m * self.n * self.k * self.batch
-
-    @property
     def bytes(self) -> int:
         """Bytes that memory must move at least: each matrix once."""
         operands = self.batch * (self.m + self.n) * self.k * bytes_of(self.a)
         return operands + self.m * self.n * bytes_of(self.d) * (2 if self.c else 1)
-
-    @property
-    def op_text(self) -> str:
-        return "reduced_gemm"
-
-    @property
-    def extents_text(self) -> str:
-        return product_extents(self.m, self.n, self.k, self.batch)
 
     @property
     def types_text(self) -> str:
