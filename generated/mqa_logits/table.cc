@@ -24,18 +24,18 @@
   X(mqa_logits_sm100f_paged_64x32_f32_1q_1wg_8stages) \
   X(mqa_logits_sm100f_paged_64x64_bf16_1q_1wg_8stages) \
   X(mqa_logits_sm100f_paged_64x64_f32_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_paged_fp4_16x128_bf16_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_paged_fp4_16x128_f32_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_paged_fp4_16x64_bf16_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_paged_fp4_16x64_f32_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_paged_fp4_32x128_bf16_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_paged_fp4_32x128_f32_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_paged_fp4_32x64_bf16_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_paged_fp4_32x64_f32_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_paged_fp4_64x128_bf16_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_paged_fp4_64x128_f32_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_paged_fp4_64x64_bf16_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_paged_fp4_64x64_f32_1q_1wg_8stages) \
+  X(mqa_logits_sm100f_paged_fp4_16x128_bf16_1q_2wg_8stages) \
+  X(mqa_logits_sm100f_paged_fp4_16x128_f32_1q_2wg_8stages) \
+  X(mqa_logits_sm100f_paged_fp4_16x64_bf16_1q_2wg_8stages) \
+  X(mqa_logits_sm100f_paged_fp4_16x64_f32_1q_2wg_8stages) \
+  X(mqa_logits_sm100f_paged_fp4_32x128_bf16_1q_2wg_8stages) \
+  X(mqa_logits_sm100f_paged_fp4_32x128_f32_1q_2wg_8stages) \
+  X(mqa_logits_sm100f_paged_fp4_32x64_bf16_1q_2wg_8stages) \
+  X(mqa_logits_sm100f_paged_fp4_32x64_f32_1q_2wg_8stages) \
+  X(mqa_logits_sm100f_paged_fp4_64x128_bf16_1q_2wg_8stages) \
+  X(mqa_logits_sm100f_paged_fp4_64x128_f32_1q_2wg_8stages) \
+  X(mqa_logits_sm100f_paged_fp4_64x64_bf16_1q_2wg_8stages) \
+  X(mqa_logits_sm100f_paged_fp4_64x64_f32_1q_2wg_8stages) \
   X(mqa_logits_sm100f_ragged_16x128_bf16_1q_1wg_8stages) \
   X(mqa_logits_sm100f_ragged_16x128_f32_1q_1wg_8stages) \
   X(mqa_logits_sm100f_ragged_16x32_bf16_1q_1wg_8stages) \
@@ -54,18 +54,18 @@
   X(mqa_logits_sm100f_ragged_64x32_f32_1q_1wg_8stages) \
   X(mqa_logits_sm100f_ragged_64x64_bf16_1q_1wg_8stages) \
   X(mqa_logits_sm100f_ragged_64x64_f32_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_ragged_fp4_16x128_bf16_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_ragged_fp4_16x128_f32_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_ragged_fp4_16x64_bf16_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_ragged_fp4_16x64_f32_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_ragged_fp4_32x128_bf16_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_ragged_fp4_32x128_f32_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_ragged_fp4_32x64_bf16_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_ragged_fp4_32x64_f32_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_ragged_fp4_64x128_bf16_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_ragged_fp4_64x128_f32_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_ragged_fp4_64x64_bf16_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_ragged_fp4_64x64_f32_1q_1wg_8stages) \
+  X(mqa_logits_sm100f_ragged_fp4_16x128_bf16_1q_2wg_8stages) \
+  X(mqa_logits_sm100f_ragged_fp4_16x128_f32_1q_2wg_8stages) \
+  X(mqa_logits_sm100f_ragged_fp4_16x64_bf16_1q_2wg_8stages) \
+  X(mqa_logits_sm100f_ragged_fp4_16x64_f32_1q_2wg_8stages) \
+  X(mqa_logits_sm100f_ragged_fp4_32x128_bf16_1q_2wg_8stages) \
+  X(mqa_logits_sm100f_ragged_fp4_32x128_f32_1q_2wg_8stages) \
+  X(mqa_logits_sm100f_ragged_fp4_32x64_bf16_1q_2wg_8stages) \
+  X(mqa_logits_sm100f_ragged_fp4_32x64_f32_1q_2wg_8stages) \
+  X(mqa_logits_sm100f_ragged_fp4_64x128_bf16_1q_2wg_8stages) \
+  X(mqa_logits_sm100f_ragged_fp4_64x128_f32_1q_2wg_8stages) \
+  X(mqa_logits_sm100f_ragged_fp4_64x64_bf16_1q_2wg_8stages) \
+  X(mqa_logits_sm100f_ragged_fp4_64x64_f32_1q_2wg_8stages) \
   X(mqa_logits_sm100f_schedule) \
   X(mqa_logits_sm120f_paged_16x128_bf16_1q_2wg_8stages) \
   X(mqa_logits_sm120f_paged_16x128_f32_1q_2wg_8stages) \
@@ -195,13 +195,13 @@
   X(mqa_logits_sm90_paged_64x64_f32_2q2p_2wg_8stages) \
   X(mqa_logits_sm90_paged_64x64_f32_4q2p_2wg_8stages) \
   X(mqa_logits_sm90_paged_fp4_16x128_bf16_1q_2wg_8stages) \
-  X(mqa_logits_sm90_paged_fp4_16x128_f32_1q_1wg_8stages_blockscaled) \
-  X(mqa_logits_sm90_paged_fp4_16x128_f32_1q_1wg_8stages_mmasync) \
   X(mqa_logits_sm90_paged_fp4_16x128_f32_1q_2wg_8stages) \
+  X(mqa_logits_sm90_paged_fp4_16x128_f32_1q_2wg_8stages_blockscaled) \
+  X(mqa_logits_sm90_paged_fp4_16x128_f32_1q_2wg_8stages_mmasync) \
   X(mqa_logits_sm90_paged_fp4_16x64_bf16_1q_2wg_8stages) \
-  X(mqa_logits_sm90_paged_fp4_16x64_f32_1q_1wg_8stages_blockscaled) \
-  X(mqa_logits_sm90_paged_fp4_16x64_f32_1q_1wg_8stages_mmasync) \
   X(mqa_logits_sm90_paged_fp4_16x64_f32_1q_2wg_8stages) \
+  X(mqa_logits_sm90_paged_fp4_16x64_f32_1q_2wg_8stages_blockscaled) \
+  X(mqa_logits_sm90_paged_fp4_16x64_f32_1q_2wg_8stages_mmasync) \
   X(mqa_logits_sm90_paged_fp4_32x128_bf16_1q_2wg_8stages) \
   X(mqa_logits_sm90_paged_fp4_32x128_bf16_4q2p_2wg_8stages) \
   X(mqa_logits_sm90_paged_fp4_32x128_f32_1q_2wg_8stages) \
@@ -212,15 +212,15 @@
   X(mqa_logits_sm90_paged_fp4_32x64_f32_4q2p_2wg_8stages) \
   X(mqa_logits_sm90_paged_fp4_64x128_bf16_1q_2wg_8stages) \
   X(mqa_logits_sm90_paged_fp4_64x128_bf16_2q2p_2wg_8stages) \
-  X(mqa_logits_sm90_paged_fp4_64x128_f32_1q_1wg_8stages_blockscaled) \
-  X(mqa_logits_sm90_paged_fp4_64x128_f32_1q_1wg_8stages_mmasync) \
   X(mqa_logits_sm90_paged_fp4_64x128_f32_1q_2wg_8stages) \
+  X(mqa_logits_sm90_paged_fp4_64x128_f32_1q_2wg_8stages_blockscaled) \
+  X(mqa_logits_sm90_paged_fp4_64x128_f32_1q_2wg_8stages_mmasync) \
   X(mqa_logits_sm90_paged_fp4_64x128_f32_2q2p_2wg_8stages) \
   X(mqa_logits_sm90_paged_fp4_64x64_bf16_1q_2wg_8stages) \
   X(mqa_logits_sm90_paged_fp4_64x64_bf16_2q2p_2wg_8stages) \
-  X(mqa_logits_sm90_paged_fp4_64x64_f32_1q_1wg_8stages_blockscaled) \
-  X(mqa_logits_sm90_paged_fp4_64x64_f32_1q_1wg_8stages_mmasync) \
   X(mqa_logits_sm90_paged_fp4_64x64_f32_1q_2wg_8stages) \
+  X(mqa_logits_sm90_paged_fp4_64x64_f32_1q_2wg_8stages_blockscaled) \
+  X(mqa_logits_sm90_paged_fp4_64x64_f32_1q_2wg_8stages_mmasync) \
   X(mqa_logits_sm90_paged_fp4_64x64_f32_2q2p_2wg_8stages) \
   X(mqa_logits_sm90_ragged_16x128_bf16_1q_2wg_16stages) \
   X(mqa_logits_sm90_ragged_16x128_bf16_8q2p_2wg_8stages) \
@@ -266,15 +266,15 @@
   X(mqa_logits_sm90_ragged_64x64_f32_4q2p_2wg_8stages) \
   X(mqa_logits_sm90_ragged_fp4_16x128_bf16_1q_2wg_8stages) \
   X(mqa_logits_sm90_ragged_fp4_16x128_bf16_8q2p_2wg_8stages) \
-  X(mqa_logits_sm90_ragged_fp4_16x128_f32_1q_1wg_8stages_blockscaled) \
-  X(mqa_logits_sm90_ragged_fp4_16x128_f32_1q_1wg_8stages_mmasync) \
   X(mqa_logits_sm90_ragged_fp4_16x128_f32_1q_2wg_8stages) \
+  X(mqa_logits_sm90_ragged_fp4_16x128_f32_1q_2wg_8stages_blockscaled) \
+  X(mqa_logits_sm90_ragged_fp4_16x128_f32_1q_2wg_8stages_mmasync) \
   X(mqa_logits_sm90_ragged_fp4_16x128_f32_8q2p_2wg_8stages) \
   X(mqa_logits_sm90_ragged_fp4_16x64_bf16_1q_2wg_8stages) \
   X(mqa_logits_sm90_ragged_fp4_16x64_bf16_8q2p_2wg_8stages) \
-  X(mqa_logits_sm90_ragged_fp4_16x64_f32_1q_1wg_8stages_blockscaled) \
-  X(mqa_logits_sm90_ragged_fp4_16x64_f32_1q_1wg_8stages_mmasync) \
   X(mqa_logits_sm90_ragged_fp4_16x64_f32_1q_2wg_8stages) \
+  X(mqa_logits_sm90_ragged_fp4_16x64_f32_1q_2wg_8stages_blockscaled) \
+  X(mqa_logits_sm90_ragged_fp4_16x64_f32_1q_2wg_8stages_mmasync) \
   X(mqa_logits_sm90_ragged_fp4_16x64_f32_8q2p_2wg_8stages) \
   X(mqa_logits_sm90_ragged_fp4_32x128_bf16_1q_2wg_8stages) \
   X(mqa_logits_sm90_ragged_fp4_32x128_bf16_4q2p_2wg_8stages) \
@@ -286,15 +286,15 @@
   X(mqa_logits_sm90_ragged_fp4_32x64_f32_4q2p_2wg_8stages) \
   X(mqa_logits_sm90_ragged_fp4_64x128_bf16_1q_2wg_8stages) \
   X(mqa_logits_sm90_ragged_fp4_64x128_bf16_2q2p_2wg_8stages) \
-  X(mqa_logits_sm90_ragged_fp4_64x128_f32_1q_1wg_8stages_blockscaled) \
-  X(mqa_logits_sm90_ragged_fp4_64x128_f32_1q_1wg_8stages_mmasync) \
   X(mqa_logits_sm90_ragged_fp4_64x128_f32_1q_2wg_8stages) \
+  X(mqa_logits_sm90_ragged_fp4_64x128_f32_1q_2wg_8stages_blockscaled) \
+  X(mqa_logits_sm90_ragged_fp4_64x128_f32_1q_2wg_8stages_mmasync) \
   X(mqa_logits_sm90_ragged_fp4_64x128_f32_2q2p_2wg_8stages) \
   X(mqa_logits_sm90_ragged_fp4_64x64_bf16_1q_2wg_8stages) \
   X(mqa_logits_sm90_ragged_fp4_64x64_bf16_2q2p_2wg_8stages) \
-  X(mqa_logits_sm90_ragged_fp4_64x64_f32_1q_1wg_8stages_blockscaled) \
-  X(mqa_logits_sm90_ragged_fp4_64x64_f32_1q_1wg_8stages_mmasync) \
   X(mqa_logits_sm90_ragged_fp4_64x64_f32_1q_2wg_8stages) \
+  X(mqa_logits_sm90_ragged_fp4_64x64_f32_1q_2wg_8stages_blockscaled) \
+  X(mqa_logits_sm90_ragged_fp4_64x64_f32_1q_2wg_8stages_mmasync) \
   X(mqa_logits_sm90_ragged_fp4_64x64_f32_2q2p_2wg_8stages) \
   X(mqa_logits_sm90_schedule)
 
