@@ -10,6 +10,7 @@ import torch
 from generated_kernels import fixture, registry
 
 import tilewright
+from tilewright.compat.deep_gemm import utils
 from tilewright.ops.common.formats import dtype_of
 from tilewright.ops.mqa_logits.measuring import TOLERANCES, difference, pages_of, reference
 from tilewright.table import KernelRecord
@@ -198,6 +199,25 @@ def test_large_exponents_of_fp4(kernel: KernelRecord) -> None:
         -INF,
         config["d"],
     )
+
+
+def test_casts_to_fp4(kernel: KernelRecord) -> None:
+    """DeepGEMM's thresholds: against what was cast, and against what is computed without a cast."""
+    config = of_fp4(kernel)
+    heads, head_dim = config["heads"], config["head_dim"]
+    q, kv = made(70, heads, head_dim, seed=1), made(700, head_dim, seed=2)
+    weights, ranges = made(70, heads, seed=3), (ints([0] * 70), ints([700] * 70))
+    casts = [utils.per_token_cast_to_fp4(x.flatten(0, -2), True, 32, True) for x in (q, kv)]
+    (q_data, q_words), (kv_data, kv_words) = casts
+    found = tilewright.mqa_logits(
+        q_data.view(torch.uint8).view(70, heads, -1), kv_data.view(torch.uint8), kv_words.view(700), weights,
+        *ranges, q_scale=q_words.view(70, heads), out_dtype=dtype_of(config["d"]), tactic=kernel.name,
+    )  # fmt: skip
+    cast = [utils.cast_back_from_fp4(*one, 32, True).double() for one in casts]
+    ones = torch.ones(700, device="cuda")
+    logits = reference(cast[0].view(70, heads, head_dim), cast[1], ones, weights)
+    assert difference(found, logits) < TOLERANCES[config["d"]]
+    assert difference(found, reference(q, kv, ones, weights)) < 2e-2
 
 
 class Paged(NamedTuple):
