@@ -216,7 +216,7 @@ def test_other_types_of_c_and_bias(kernel: KernelRecord) -> None:
     """And a bias without a C, which another loop adds."""
     if not (lean.is_lean(kernel) or stream.is_stream(kernel)):
         pytest.skip("the kernel's are of D's type")
-    m, n, _ = shape = fitted(kernel, (150, 264, 200))
+    m, n, _ = shape = fitted(kernel, (150, 272, 200))
     own, *others = addends(kernel.config["a"], kernel.config["d"])
     several = stream.is_stream(kernel) or kernel.facts["splits"]
     for c_type, bias_type in [(None, own), *((each, each) for each in others if several)]:
