@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from tilewright_generator.families.grouped_gemm import FAMILY
+from tilewright_generator import families
 from tilewright_generator.families.grouped_gemm.config import GroupedGemmConfig, own_scales
 from tilewright_generator.families.grouped_gemm.memory import memory
 from tilewright_generator.shapes import Tile
 
+FAMILY = families.get("grouped_gemm")
 FP8 = GroupedGemmConfig(
     arch="sm_90a", a="e4m3", b="e4m3", d="bf16", scales="128x128", tile=Tile(128, 128, 128)
 )

@@ -1,8 +1,14 @@
-"""Families of kernels. Each is a package in this folder that exposes `FAMILY`, or the module `generator` of
-one that another distribution brings (`tilewright.outside`); no other code names it."""
+"""Families of kernels. Each is a package in this folder, or the module `generator` of one that another
+distribution brings (`tilewright.outside`), which exposes `FAMILY`; no other code names it.
+
+A package here has `config`, with the dataclass of a kernel; `rules`, with RULES, if there are any; and
+`kernel` (and `source`), with the functions of a `Family` by their names there.
+"""
 
 from __future__ import annotations
 
+from dataclasses import fields, is_dataclass
+from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
@@ -35,10 +41,26 @@ def get(name: str) -> Family:
         hint = did_you_mean(name, known) if len(known) > 1 else ""
         raise UsageError(f"no family {quoted(name)} (there are: {', '.join(known)}){hint}")
     if name in _packaged():
-        family: Family = import_module(f"{__name__}.{name}").FAMILY
-    else:
-        family = ops.part(name, "generator").FAMILY
+        return _ours(name)
+    family: Family = ops.part(name, "generator").FAMILY
     return family
+
+
+@cache
+def _ours(name: str) -> Family:
+    parts = {one.name for one in iter_modules(import_module(f"{__name__}.{name}").__path__)}
+    modules = {
+        part: import_module(f"{__name__}.{name}.{part}")
+        for part in ("config", "rules", "kernel", "source")
+        if part in parts
+    }
+    own = modules.pop("config")
+    made = [one for one in vars(own).values() if isinstance(one, type) and one.__module__ == own.__name__]
+    (config,) = filter(is_dataclass, made)
+    rules = modules.pop("rules").RULES if "rules" in modules else ()
+    wanted = {field.name for field in fields(Family)} - {"name", "config", "rules"}
+    functions = {key: value for one in modules.values() for key, value in vars(one).items() if key in wanted}
+    return Family(name, config, rules, **functions)
 
 
 def _installed() -> list[str]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
-from types import ModuleType
+from dataclasses import dataclass
 from typing import Any
 
 from tilewright_generator.families.rule import Rule
@@ -32,11 +31,3 @@ class Family:
     """One line for people."""
     table_template: str = "table.cc.j2"
     """Template of a module's binding source, relative to the templates folder."""
-
-    @classmethod
-    def of(cls, name: str, config: type, rules: tuple[Rule, ...], *modules: ModuleType) -> Family:
-        """The family whose functions are those of these modules, by their names here."""
-        own = {"name", "config", "rules", "table_template"}
-        wanted = [field.name for field in fields(cls) if field.name not in own]
-        found = {key: value for module in modules for key, value in vars(module).items() if key in wanted}
-        return cls(name, config, rules, **found)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.types import bits
+from tilewright.ops.quantize.problem import BLOCK
+from tilewright.types import TYPES, bits
 from tilewright_generator.families.quantize.config import (
     QuantizeConfig,
     block,
@@ -14,17 +15,8 @@ from tilewright_generator.families.quantize.config import (
 from tilewright_generator.families.quantize.memory import shared_bytes, threads
 from tilewright_generator.families.shared import named, spelt, with_launch
 
-_TYPES = {"bf16": "Bf16", "f16": "F16", "f32": "F32", "e4m3": "E4m3"}
-_FORMATS = {"mxfp4": "Mxfp4", "mxfp8": "Mxfp8", "mxfp8_e5m2": "Mxfp8E5m2", "fp8_1x128": "Fp8"}
-_STORED = {
-    "nvfp4": "StoredNvfp4",
-    "mxfp4": "StoredMxfp4",
-    "mxfp8": "StoredMxfp8",
-    "mxfp8_e5m2": "StoredMxfp8E5m2",
-    "fp8_1x128": "StoredFp8",
-    "fp8_128x128": "StoredFp8Square",
-}
-_SCALES = {"nvfp4": "E4M3", "mxfp4": "UE8M0", "mxfp8": "UE8M0", "mxfp8_e5m2": "UE8M0"}
+_BLOCKWISE = {"fp8_1x128": "Fp8", "fp8_128x128": "Fp8Square"}  # as C++ calls them, and the others:
+_FORMATS = {name: "".join(map(str.capitalize, name.split("_"))) for name in BLOCK} | _BLOCKWISE
 _K_MULTIPLE = 16  # what a thread takes, of whatever format: a block at the end of a row may be shorter
 
 
@@ -96,14 +88,11 @@ def build(config: QuantizeConfig) -> dict[str, Any]:
 
 def _instructions(config: QuantizeConfig) -> list[str]:
     """Patterns for opcodes, from their start: the conversion, and the bulk copy."""
-    found = []
-    if config.direction == "quantize":
-        if bits(config.format) == 4:
-            found += [r"F2FP\.SATFINITE\.E2M1"] if converts_e2m1(config) else []
-        else:
-            found.append(r"F2FP\.SATFINITE\." + ("E5M2" if config.format == "mxfp8_e5m2" else "E4M3"))
-        found += ["UBLKCP"] if config.variant == "tma" else []
-    return found
+    if config.direction == "dequantize":
+        return []
+    converts = bits(config.format) == 8 or converts_e2m1(config)
+    found = [rf"F2FP\.SATFINITE\.{_data_type(config)}"] if converts else []
+    return [*found, "UBLKCP"] if config.variant == "tma" else found
 
 
 def template(config: QuantizeConfig) -> str:
@@ -113,7 +102,7 @@ def template(config: QuantizeConfig) -> str:
 
 def variables(config: QuantizeConfig) -> dict[str, str]:
     """The template's variables, all of them text."""
-    scale = _SCALES.get(config.format, "FP32 or packed UE8M0")
+    scale = "FP32 or packed UE8M0" if config.format in _BLOCKWISE else TYPES[config.format].scale.upper()
     rows, columns = block(config.format)
     return spelt(
         {
@@ -136,10 +125,10 @@ def _kernel(config: QuantizeConfig) -> str:
     """The kernel's type. Its parameters are the configuration's fields."""
     prefix = "tilewright::quantize::"
     exact = "true" if config.arithmetic == "exact" else "false"
-    x = f"{prefix}{_TYPES[config.x]}"
+    x = f"{prefix}{config.x.capitalize()}"
     ends = [str(config.threads), "kPdl"]
     if config.direction == "dequantize":
-        return _type("DequantizeKernel", f"{prefix}{_STORED[config.format]}", x, *ends)
+        return _type("DequantizeKernel", f"{prefix}Stored{_FORMATS[config.format]}", x, *ends)
     if config.format == "fp8_128x128":
         return _type("SquareKernel", x, *ends)
     # A fused silu's arithmetic is its source's; NVFP4's that of its scales.
