@@ -12,9 +12,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tilewright_generator.families.shared import OwnPdl
+from tilewright.types import bits
+from tilewright_generator.families.shared import BARRIER, OwnPdl
 
 Arch = Literal["sm_90a", "sm_100f", "sm_120f"]
+TILE = 64  # keys
+_QUERY_STAGES = 2
+_ALIGNMENT = 128  # bytes, of where TMA writes
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +44,10 @@ class MqaLogitsConfig:
         "decoded to BF16; block_scaled takes FP4 and its exponents, and is sm_12x's (emulated on sm_90a)",
     ] = "wgmma"
     queries: Annotated[
-        int,
-        Field(ge=1, le=16),
-        "that share a tile of keys; with their heads they are its columns",
+        int, Field(ge=1, le=16), "that share a tile of keys; with their heads they are its columns"
     ] = 4
     pieces: Annotated[
-        Literal[1, 2, 4],
-        "that a tile's columns are multiplied in, one reduced while the next is at work",
+        Literal[1, 2, 4], "that a tile's columns are multiplied in, one reduced while the next is at work"
     ] = 2
     warpgroups: Annotated[Literal[1, 2, 3, 4], "that multiply and reduce, a tile of 64 keys each in turn"] = 2
     stages: Annotated[int, Field(ge=2, le=32), "tiles of keys that are loaded ahead"] = 8
@@ -56,3 +57,32 @@ class MqaLogitsConfig:
 def columns(config: MqaLogitsConfig) -> int:
     """Of a tile: heads of queries."""
     return config.heads * config.queries
+
+
+def threads(config: MqaLogitsConfig) -> int:
+    """Of a thread block: a warpgroup loads."""
+    return 1024 if config.form == "schedule" else (config.warpgroups + 1) * 128
+
+
+def shared_bytes(config: MqaLogitsConfig) -> int:
+    """Bytes of dynamic shared memory of a thread block, as `mqa_logits/kernel.hpp` lays it out (every source
+    asserts it): queries with weights, keys with scales, barriers."""
+    if config.form == "schedule":
+        return 0
+    weights = -(-columns(config) * 4 // _ALIGNMENT) * _ALIGNMENT
+    row = config.head_dim * bits(config.q) // 8
+    queries = columns(config) * row + weights * (1 if config.q == "e4m3" else 2)  # their scales, too
+    if decodes(config):
+        queries += columns(config) * config.head_dim * 2
+    return _QUERY_STAGES * (queries + BARRIER) + config.stages * (TILE * (row + 4) + BARRIER)
+
+
+def decodes(config: MqaLogitsConfig) -> bool:
+    """Whether FP4 becomes BF16 before it is multiplied."""
+    return config.q == "mxfp4" and config.mma != "block_scaled"
+
+
+def registers(config: MqaLogitsConfig) -> int:
+    """Of a thread: products (with mma.sync, of one piece), weights, and decoded keys."""
+    products = columns(config) // 2 // (1 if config.mma == "wgmma" else config.pieces)
+    return products + columns(config) // 4 + config.head_dim // 4 * decodes(config)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from tilewright.ops.common.family import Family
 from tilewright.ops.common.tactics import MAX_SPLITS, Tactic, misfit_settings
-from tilewright.ops.mqa_logits.cost import estimator, peak
+from tilewright.ops.mqa_logits.cost import TILE, estimator, peak
 from tilewright.ops.mqa_logits.problem import PAGES, Kind, Problem
 from tilewright.ops.mqa_logits.words import WORDS
 from tilewright.table import KernelRecord
 
+SPLITS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64)
+
 
 def misfit_options(record: KernelRecord, kind: Kind) -> str | None:
     """None where the kernel, whose decisive fields are those of the kind, has its heads; else the reason."""
-    config = record.config
-    if kind.form != "schedule" and (config["heads"], config["head_dim"]) != (kind.heads, kind.head_dim):
-        of = f"{config['heads']} heads of {config['head_dim']}"
-        return f"it is for {of}, not {kind.heads} of {kind.head_dim}"
-    return None
+    heads, head_dim = record.config["heads"], record.config["head_dim"]
+    fits = kind.form == "schedule" or (heads, head_dim) == (kind.heads, kind.head_dim)
+    return None if fits else f"it is for {heads} heads of {head_dim}, not {kind.heads} of {kind.head_dim}"
 
 
 def misfit_extents(record: KernelRecord, problem: Problem) -> str | None:
@@ -39,8 +39,6 @@ def candidates(record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
     return tuple(Tactic(record.name, splits=splits) for splits in SPLITS if splits <= most)
 
 
-TILE = 64  # keys
-SPLITS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64)
 FAMILY: Family[Problem] = Family(
     words=WORDS,
     neighbour="queries",
@@ -52,7 +50,5 @@ FAMILY: Family[Problem] = Family(
     estimator=estimator,
     idle=lambda record, problem: False,
     peak=peak,
-    placement=(
-        "columns", "sequences", "per_token", "page", "cache_pages", "table_pages", "blocks",
-    ),
-)  # fmt: skip
+    placement=("columns", "sequences", "per_token", "page", "cache_pages", "table_pages", "blocks"),
+)

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from tilewright.interface.declaration import (
-    TMA_BYTES,
-    Code,
-    Combinations,
-    Interface,
-    Matrix,
-    Packed,
-    TacticStruct,
-)
+from operator import attrgetter
+
+from tilewright.interface.declaration import TMA_BYTES as TMA
+from tilewright.interface.declaration import Code, Combinations, Interface, Matrix, Packed, TacticStruct
 from tilewright.ops.mqa_logits.problem import OUTPUTS
 from tilewright.ops.mqa_logits.words import WORDS
 
@@ -34,12 +29,12 @@ block of a paged one begins: a sequence (with indices: a token), and a split of 
         ),
         Packed(
             "q_scale", "[queries, heads]: of FP4, a word of exponents; or null",
-            extents=("queries", "heads"), type="s32", alignment=TMA_BYTES,
+            extents=("queries", "heads"), type="s32", alignment=TMA,
         ),
         Matrix("kv", "[keys, head_dim]: of ragged", rows="keys", columns="head_dim", type="q", raw=True),
         Packed(
             "kv_scale", "[keys]: of ragged; f32, of FP4 a word of exponents",
-            extents=("keys",), type=lambda problem: problem.scale_type, alignment=TMA_BYTES,
+            extents=("keys",), type=lambda problem: "f32" if problem.q == "e4m3" else "s32", alignment=TMA,
         ),
         Matrix(
             "kv_cache", "[pages, bytes]: of each page all data, then all scales",
@@ -50,7 +45,8 @@ block of a paged one begins: a sequence (with indices: a token), and a split of 
         Packed("ends", "[queries]: of ragged", extents=("queries",), type="s32", alignment=4),
         Packed(
             "lengths", "of each context: [queries], or of the last query of each sequence",
-            shape=lambda problem: (problem.lengths,), type="s32", alignment=4, measured=True,
+            shape=lambda problem: (problem.queries if problem.per_token else problem.sequences,),
+            type="s32", alignment=4, measured=True,
         ),
         Matrix(
             "block_table", "[sequences, pages of one]: where each page lies in the cache",
@@ -66,22 +62,20 @@ block of a paged one begins: a sequence (with indices: a token), and a split of 
         ),
         Matrix(
             "out", "[queries, columns], or a schedule",
-            rows="out_rows", columns="out_columns", type="out_type", alignment=1, written=True,
+            rows="out_rows", columns="out_columns", alignment=1, written=True,
+            type=lambda problem: "s32" if problem.form == "schedule" else problem.d,
         ),
     ),
     codes=(
-        Code("width", "columns of the logits", lambda problem: problem.width),
-        Code(
-            "compressed", "whether a row begins with its query's first key",
-            lambda problem: int(problem.columns > 0),
-        ),
-        Code("clean", "whether what no query looks at is -infinity", lambda problem: int(problem.clean)),
-        Code("next_n", "queries of a sequence", lambda problem: problem.next_n),
-        Code("per_token", "whether there is a length for each query", lambda problem: int(problem.per_token)),
-        Code("page", "keys of one", lambda problem: problem.page),
-        Code("cache_pages", "pages of the cache", lambda problem: problem.cache_pages),
-        Code("table_pages", "pages of a sequence", lambda problem: problem.table_pages),
-        Code("blocks", "thread blocks that a schedule is for", lambda problem: problem.blocks),
+        Code("width", "columns of the logits", attrgetter("width")),
+        Code("compressed", "whether a row begins with its query's first key", attrgetter("columns")),
+        Code("clean", "whether what no query looks at is -infinity", attrgetter("clean")),
+        Code("next_n", "queries of a sequence", attrgetter("next_n")),
+        Code("per_token", "whether there is a length for each query", attrgetter("per_token")),
+        Code("page", "keys of one", attrgetter("page")),
+        Code("cache_pages", "pages of the cache", attrgetter("cache_pages")),
+        Code("table_pages", "pages of a sequence", attrgetter("table_pages")),
+        Code("blocks", "thread blocks that a schedule is for", attrgetter("blocks")),
     ),
     tactic=TacticStruct(
         "tilewright_mqa_logits_tactic",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -33,8 +35,7 @@ def reference(
 ) -> torch.Tensor:
     """[queries, keys], float64: logits of every key."""
     if q_scale is not None:
-        ones = torch.ones_like(kv_scale)
-        return reference(decoded(q, q_scale), decoded(kv, kv_scale), ones, weights)
+        q, kv, kv_scale = decoded(q, q_scale), decoded(kv, kv_scale), torch.ones_like(kv_scale)
     products = torch.einsum("qhd,kd->qhk", q.double(), kv.double())
     return torch.einsum("qhk,qh->qk", products.relu(), weights.double()) * kv_scale.double()
 
@@ -59,54 +60,31 @@ class Operands:
     at all; those of pages at all of their sequence's."""
 
     problem: Problem
-    q: torch.Tensor
-    q_scale: torch.Tensor | None
-    kv: torch.Tensor  # [keys of all sequences, head_dim]
-    kv_scale: torch.Tensor
-    weights: torch.Tensor
-    starts: torch.Tensor
-    ends: torch.Tensor
+    op: Callable[..., torch.Tensor]  # with its operands
+    row: Callable[[int], torch.Tensor]  # of a query, float64: logits of the keys that it looks at
     out: torch.Tensor
-    paged: tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None = None  # cache, block table, schedule
 
     def poison(self) -> None:
         measuring.poison(self.out)
 
     def call(self, tactic: Tactic | None = None) -> torch.Tensor:
-        if self.paged is None:
-            return mqa_logits(
-                self.q, self.kv, self.kv_scale, self.weights, self.starts, self.ends, q_scale=self.q_scale,
-                out=self.out, clean=self.problem.clean, tactic=tactic,
-            )  # fmt: skip
-        cache, table, schedule = self.paged
-        return paged_mqa_logits(
-            self.q, cache, self.weights, self.ends, table, schedule, keys=self.problem.keys,
-            q_scale=self.q_scale, out=self.out, clean=self.problem.clean, tactic=tactic,
-        )  # fmt: skip
+        return self.op(out=self.out, clean=self.problem.clean, tactic=tactic)
 
     def check(self) -> float:
         """The difference from float64, over rows spread evenly. Raises WrongResultError where it is too
         large, or something is written that is none of a query's keys."""
-        problem = self.problem
-        x, y = [], []
-        for row in range(0, problem.queries, max(1, problem.queries // _REFERENCE_ROWS)):
-            first = row // problem.next_n * problem.keys if self.paged else 0
-            keys = slice(first, first + problem.keys)
-            one = slice(row, row + 1)
-            q_scale = None if self.q_scale is None else self.q_scale[one]
-            wanted = reference(self.q[one], self.kv[keys], self.kv_scale[keys], self.weights[one], q_scale)[0]
-            end = int(self.ends[row])
-            rest = self.out[row, end:]
+        problem, found, wanted = self.problem, [], []
+        for query in range(0, problem.queries, max(1, problem.queries // _REFERENCE_ROWS)):
+            wanted.append(self.row(query))
+            looked_at, rest = self.out[query].tensor_split([len(wanted[-1])])
+            found.append(looked_at)
             if not bool((torch.isneginf(rest) if problem.clean else torch.isnan(rest)).all()):
-                raise WrongResultError(f"{problem}: row {row} is written beyond its {end} keys")
-            x.append(self.out[row, :end])
-            y.append(wanted[:end])
-        found = difference(torch.cat(x), torch.cat(y))
-        if not found <= TOLERANCES[problem.d]:  # a NaN fails
-            raise WrongResultError(
-                f"{problem}: difference {found:.2e}; {TOLERANCES[problem.d]:.0e} is allowed"
-            )
-        return found
+                raise WrongResultError(f"{problem}: row {query} is written beyond its keys")
+        error = difference(torch.cat(found), torch.cat(wanted))
+        if not error <= TOLERANCES[problem.d]:  # a NaN fails
+            allowed = f"{TOLERANCES[problem.d]:.0e} is allowed"
+            raise WrongResultError(f"{problem}: difference {error:.2e}; {allowed}")
+        return error
 
 
 def make_operands(problem: Problem, device: DeviceProperties, seed: int = 0) -> list[Operands]:
@@ -116,43 +94,43 @@ def make_operands(problem: Problem, device: DeviceProperties, seed: int = 0) -> 
 
 
 def _make(problem: Problem, device: DeviceProperties, generator: torch.Generator) -> Operands:
-    def random(*shape: int) -> torch.Tensor:
-        return torch.randn(shape, generator=generator, device="cuda")
+    random = functools.partial(torch.randn, generator=generator, device="cuda")
+    whole = functools.partial(torch.randint, generator=generator, device="cuda", dtype=torch.uint8)
+    fp8, paged = problem.q == "e4m3", problem.form == "paged"
 
     def words(*shape: int) -> torch.Tensor:
         """Exponents of 2^-3 to 2^1, four to a word."""
-        exponents = torch.randint(
-            124, 129, (*shape, 4), generator=generator, device="cuda", dtype=torch.uint8
-        )
-        return exponents.view(torch.int32).squeeze(-1)
+        return whole(124, 129, (*shape, 4)).view(torch.int32).squeeze(-1)
 
     def elements(*shape: int) -> torch.Tensor:
-        if problem.q == "e4m3":
-            return random(*shape).to(dtype_of(problem.q))
-        half = (*shape[:-1], shape[-1] // 2)
-        return torch.randint(256, half, generator=generator, device="cuda", dtype=torch.uint8)
+        return random(shape).to(dtype_of("e4m3")) if fp8 else whole(256, (*shape[:-1], shape[-1] // 2))
 
     queries, keys = problem.queries, problem.keys
-    paged = problem.form == "paged"
     sequences = queries // problem.next_n if paged else 1
-    q = elements(queries, problem.heads, problem.head_dim)
-    kv = elements(sequences * keys, problem.head_dim)
-    fp4 = problem.q != "e4m3"
-    q_scale = words(queries, problem.heads) if fp4 else None
-    scale = words(sequences * keys) if fp4 else random(sequences * keys).abs() + 0.1
+    q, kv = (
+        elements(queries, problem.heads, problem.head_dim),
+        elements(sequences * keys, problem.head_dim),
+    )
+    q_scale = None if fp8 else words(queries, problem.heads)
+    kv_scale = random(sequences * keys).abs() + 0.1 if fp8 else words(sequences * keys)
     weights = random(queries, problem.heads)
-    starts = torch.zeros(queries, dtype=torch.int32, device="cuda")
+    starts, order = torch.zeros(2, queries, dtype=torch.int32, device="cuda")
+    ends = order + keys if paged else (order + 1).cumsum(0).add(keys - queries).clamp(min=1).int()
+
+    def row(query: int) -> torch.Tensor:
+        one, first = slice(query, query + 1), query // problem.next_n * keys if paged else 0
+        mine = slice(first, first + int(ends[query]))
+        scale = None if q_scale is None else q_scale[one]
+        return reference(q[one], kv[mine], kv_scale[mine], weights[one], scale)[0]
+
     if paged:
-        ends = torch.full((queries,), keys, dtype=torch.int32, device="cuda")
+        cache, table = pages_of(kv, kv_scale, sequences, problem.page, generator)
+        schedule = paged_mqa_schedule(ends, blocks=device.sm_count, next_n=problem.next_n)
+        given = (q, cache, weights, ends, table, schedule)
+        op = functools.partial(paged_mqa_logits, *given, keys=keys, q_scale=q_scale)
     else:
-        ends = torch.arange(1, queries + 1, dtype=torch.int32, device="cuda").add(keys - queries).clamp(min=1)
-        ends = ends.to(torch.int32)
-    out = torch.empty(queries, keys, dtype=dtype_of(problem.d), device="cuda")
-    made = Operands(problem, q, q_scale, kv, scale, weights, starts, ends, out)
-    if paged:
-        cache, table = pages_of(kv, scale, sequences, problem.page, generator)
-        made.paged = (cache, table, paged_mqa_schedule(ends, blocks=device.sm_count, next_n=problem.next_n))
-    return made
+        op = functools.partial(mqa_logits, q, kv, kv_scale, weights, starts, ends, q_scale=q_scale)
+    return Operands(problem, op, row, torch.empty(queries, keys, dtype=dtype_of(problem.d), device="cuda"))
 
 
 def pages_of(

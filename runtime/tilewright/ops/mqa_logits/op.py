@@ -22,78 +22,78 @@ from tilewright.ops.mqa_logits.problem import MOST_TOKENS, SCALE_BYTES, Problem
 class _Op(Op):
     interface = INTERFACE
     family = FAMILY
-
-    def __init__(self, form: str, passed: tuple[str, ...], own: tuple[str, ...]) -> None:
-        """`own`: the operands that the op has."""
-        self.form = form
-        self.passed = passed
-        self.constants = MappingProxyType({name: None for name in INTERFACE.names if name not in own})
-
-    def rules(self, values: Values, problem: Problem) -> None:
-        if (values["q_scale"] is None) != (problem.q == "e4m3"):
-            given = "is None, and q is FP4" if values["q_scale"] is None else "is given, and q is FP8"
-            wanted = "[queries, heads], int32, of FP4 alone is wanted"
-            raise ArgumentError("q_scale", f"it {given}; {wanted}")
+    constants = MappingProxyType(dict.fromkeys(INTERFACE.names))  # of operands that an op does not name
 
 
 class _Ragged(_Op):
+    passed = ("q", "kv", "out")
+
     def fields(self, values: Values) -> Mapping[str, Any]:
-        columns = whole("columns", values["columns"], least=0)
-        return {"form": self.form, "columns": columns}
+        return {"columns": whole("columns", values["columns"], least=0)}
+
+    def rules(self, values: Values, problem: Problem) -> None:
+        absent, fp8 = values["q_scale"] is None, problem.q == "e4m3"
+        given = "is None, and q is FP4" if absent else "is given, and q is FP8"
+        wanted = "[queries, heads], int32, of FP4 alone is wanted"
+        refuse(absent != fp8, "q_scale", f"it {given}; {wanted}")
 
 
-class _Paged(_Op):
+class _Paged(_Ragged):
+    passed = ("q", "kv_cache", "out")
+
     def fields(self, values: Values) -> Mapping[str, Any]:
         sequences, table_pages = extents(values["block_table"])
         pages, page_bytes = extents(values["kv_cache"])
+        queries, row = extents(values["q"])
         return {
-            "form": self.form,
+            "form": "paged",
             "keys": whole("keys", values["keys"], least=1),
             "sequences": sequences,
             "table_pages": table_pages,
             "cache_pages": pages,
-            "page": page_bytes // (extents(values["q"])[-1] + SCALE_BYTES),
+            "page": page_bytes // (row + SCALE_BYTES),
             "blocks": extents(values["schedule"])[0] - 1,
-            "per_token": certainly(extents(values["q"])[0] == count(values["lengths"])),
+            "per_token": certainly(queries == count(values["lengths"])),
         }
 
     def rules(self, values: Values, problem: Problem) -> None:
         super().rules(values, problem)
-        if certainly(problem.sequences == 0) or certainly(problem.queries % max(problem.sequences, 1) != 0):
-            given = f"it has {problem.sequences} rows for {problem.queries} queries"
-            raise ArgumentError("block_table", f"{given}; one for each sequence of as many queries is wanted")
-        if certainly(problem.next_n > MOST_TOKENS):
-            message = f"it has {problem.next_n} queries for each sequence; at most {MOST_TOKENS} are possible"
-            raise ArgumentError("q", message)
-        if values["indices"] is not None and certainly(problem.sequences != problem.queries):
-            message = (
-                f"it is given, and block_table has {problem.sequences} rows; one for each query is wanted"
-            )
-            raise ArgumentError("indices", message)
-        if certainly(problem.blocks < 1):
-            raise ArgumentError("schedule", "it is of no thread block; that of paged_mqa_schedule is wanted")
+        sequences, queries, next_n = problem.sequences, problem.queries, problem.next_n
+        uneven = certainly(sequences == 0) or certainly(queries % max(sequences, 1) != 0)
+        given = f"it has {sequences} rows for {queries} queries"
+        refuse(uneven, "block_table", f"{given}; one for each sequence of as many queries is wanted")
+        given = f"it has {next_n} queries for each sequence"
+        refuse(next_n > MOST_TOKENS, "q", f"{given}; at most {MOST_TOKENS} are possible")
+        others = values["indices"] is not None and certainly(sequences != queries)
+        given = f"it is given, and block_table has {sequences} rows"
+        refuse(others, "indices", f"{given}; one for each query is wanted")
+        empty = "it is of no thread block; that of paged_mqa_schedule is wanted"
+        refuse(problem.blocks < 1, "schedule", empty)
 
 
 class _Schedule(_Op):
+    passed = ("lengths", "out")
+
     def combinations(self, values: Values) -> Combinations | None:
         return None
 
     def fields(self, values: Values) -> Mapping[str, Any]:
         tokens, next_n = count(values["lengths"]), whole("next_n", values["next_n"], least=1)
-        return {
-            "form": self.form,
-            "queries": tokens,
-            "sequences": tokens // next_n,
-            "blocks": whole("blocks", values["blocks"], least=1),
-        }
+        blocks = whole("blocks", values["blocks"], least=1)
+        return {"form": "schedule", "queries": tokens, "sequences": tokens // next_n, "blocks": blocks}
 
     def rules(self, values: Values, problem: Problem) -> None:
-        next_n = values["next_n"]
-        if certainly(problem.queries % next_n != 0):
-            message = f"it has {problem.queries} elements; a multiple of next_n, {next_n}, is wanted"
-            raise ArgumentError("lengths", message)
-        if values["indices"] is not None and next_n != 1:
-            raise ArgumentError("indices", f"it is given, and next_n is {next_n}; 1 is wanted")
+        next_n, tokens = values["next_n"], problem.queries
+        given = f"it has {tokens} elements; a multiple of next_n, {next_n}, is wanted"
+        refuse(tokens % next_n != 0, "lengths", given)
+        of_more = values["indices"] is not None and next_n != 1
+        refuse(of_more, "indices", f"it is given, and next_n is {next_n}; 1 is wanted")
+
+
+def refuse(wrong: Any, argument: str, message: str) -> None:
+    """Raises ArgumentError where it is certain."""
+    if certainly(wrong):
+        raise ArgumentError(argument, message)
 
 
 def whole(name: str, value: Any, least: int) -> int:
@@ -113,11 +113,7 @@ def count(tensor: Any) -> int:
     return tensor.numel() if isinstance(tensor, torch.Tensor) else 0
 
 
-@public(
-    _Ragged(
-        "ragged", ("q", "kv", "out"), ("q", "q_scale", "kv", "kv_scale", "weights", "starts", "ends", "out")
-    )
-)
+@public(_Ragged())
 def mqa_logits(  # noqa: PLR0917 (as users of DeepGEMM pass them)
     q: torch.Tensor,
     kv: torch.Tensor,
@@ -169,13 +165,7 @@ def mqa_logits(  # noqa: PLR0917 (as users of DeepGEMM pass them)
     raise AssertionError("the body is `interface.calls`'s")
 
 
-@public(
-    _Paged(
-        "paged",
-        ("q", "kv_cache", "out"),
-        ("q", "q_scale", "kv_cache", "weights", "lengths", "block_table", "schedule", "indices", "out"),
-    )
-)
+@public(_Paged())
 def paged_mqa_logits(  # noqa: PLR0917 (as users of DeepGEMM pass them)
     q: torch.Tensor,
     kv_cache: torch.Tensor,
@@ -217,16 +207,12 @@ def paged_mqa_logits(  # noqa: PLR0917 (as users of DeepGEMM pass them)
         The logits. Empty where there are no queries.
 
     Raises:
-        ArgumentError: an argument is wrong; it says which, what was given and what is wanted.
-        AlignmentError: an operand that TMA cannot read: addresses and strides are multiples of 16 bytes.
-        UnsupportedDeviceError: no kernel runs on this GPU.
-        NoKernelError: no kernel computes this problem.
-        NotBuiltError: the kernel is not built, and TILEWRIGHT_JIT=0.
+        What `mqa_logits` raises.
     """
     raise AssertionError("the body is `interface.calls`'s")
 
 
-@public(_Schedule("schedule", ("lengths", "out"), ("lengths", "indices", "out")))
+@public(_Schedule())
 def paged_mqa_schedule(
     lengths: torch.Tensor,
     *,
@@ -251,8 +237,6 @@ def paged_mqa_schedule(
         and how many times 256 of its keys come before.
 
     Raises:
-        ArgumentError: an argument is wrong; it says which, what was given and what is wanted.
-        UnsupportedDeviceError: no kernel runs on this GPU.
-        NotBuiltError: the kernel is not built, and TILEWRIGHT_JIT=0.
+        What `mqa_logits` raises, but for alignment.
     """
     raise AssertionError("the body is `interface.calls`'s")

@@ -9,8 +9,6 @@ from tilewright.ops.common.problem import Told
 from tilewright.types import bits
 
 FORMS = ("ragged", "paged", "schedule")
-HEADS = (16, 32, 64)
-HEAD_DIMS = (32, 64, 128)
 PAGES = (32, 64)  # keys of one
 TYPES = ("e4m3", "mxfp4")  # of queries and keys
 LOGITS = ("f32", "bf16")
@@ -69,16 +67,6 @@ class Problem(Told):
         return self.queries // (self.sequences or self.queries or 1)
 
     @property
-    def lengths(self) -> int:
-        """How many there are."""
-        return self.queries if self.per_token else self.sequences
-
-    @property
-    def scale_type(self) -> str:
-        """Of keys' scales: floats, or words of four exponents."""
-        return "f32" if self.q == "e4m3" else "s32"
-
-    @property
     def key_bytes(self) -> int:
         """Of a key with its scale."""
         return self.head_dim * bits(self.q) // 8 + SCALE_BYTES
@@ -87,10 +75,6 @@ class Problem(Told):
     def page_bytes(self) -> int:
         """All data of a page, then all scales."""
         return self.page * self.key_bytes
-
-    @property
-    def out_type(self) -> str:
-        return "s32" if self.form == "schedule" else self.d
 
     @property
     def out_rows(self) -> int:
@@ -109,14 +93,14 @@ class Problem(Told):
     def bytes(self) -> int:
         """Bytes that memory must move at least: each key once for its sequence, all logits."""
         if self.form == "schedule":
-            return 4 * self.lengths + 8 * (self.blocks + 1)
+            return 4 * self.queries + 8 * (self.blocks + 1)
         keys = self.keys * (self.queries // self.next_n if self.form == "paged" else 1)
         heads = self.queries * self.heads * (self.key_bytes + 4 * (self.q != "e4m3"))  # weights, too
         return keys * self.key_bytes + heads + self.queries * self.width * bits(self.d) // 8
 
     @property
     def op_text(self) -> str:
-        return f"{self.form} MQA {'' if self.form == 'schedule' else 'logits'}".rstrip()
+        return "schedule MQA" if self.form == "schedule" else f"{self.form} MQA logits"
 
     @property
     def extents_text(self) -> str:
@@ -124,7 +108,5 @@ class Problem(Told):
 
     @property
     def types_text(self) -> str:
-        if self.form == "schedule":
-            return "of lengths"
-        tail = ", clean" if self.clean else ""
-        return f"{self.heads} heads of {self.head_dim}, {self.q} -> {self.d}{tail}"
+        logits = f"{self.heads} heads of {self.head_dim}, {self.q} -> {self.d}{', clean' * self.clean}"
+        return "of lengths" if self.form == "schedule" else logits
