@@ -1,17 +1,21 @@
-"""Times of lean `gemm` tactics on problems drawn at random, and cuBLAS's: what the cost model is fitted to,
-and what the set of tiles is chosen by.
+"""Times of `gemm` tactics of our own kernels (lean, and of few rows) on problems drawn at random, and
+cuBLAS's: what the cost models are fitted to, and what the set of tiles is chosen by.
+
+    python benchmarks/lean_times.py --dtype bf16 --seeds 21 22 --seconds 140 --output times_bf16.csv.gz
+
+times the kernels that the specs list and that are built. Others, to choose among (choose_tiles.py):
 
     mkdir -p tiles/specs; cp benchmarks/specs/sm90_gemm_lean_tiles.yaml tiles/specs
     tilewright generate --root tiles; tilewright build --root tiles --filter a=bf16
     export TILEWRIGHT_GENERATED=tiles/generated
-    python benchmarks/lean_times.py --dtype bf16 --seeds 11 2026 --seconds 140 --output times_bf16.csv.gz
 
 Problems are drawn as gemm_untuned.py draws them, from each seed in turn, until the time is over: those of one
-seed fit, those of another test. Of each, every tactic of a built kernel is timed that the model puts within
-1.4 of its first, and a few that it puts further behind. The fastest are timed again by turns with cuBLAS,
-with every raster order where there is more than a wave of tiles. Times are microseconds of a call, L2 cold,
-in a CUDA graph; a row's last column says whether it was among those again. With --sizes the problems are a
-file's, and their seed is 0.
+seed fit, those of another test. Of each, the model's first tactics are timed, and others drawn at random from
+those that it puts further behind: what it is wrong about is among either. The fastest are timed again, with
+every raster order where there is more than a wave of tiles. All are timed by turns with cuBLAS, so that the
+GPU's clock drifts for all of them alike. Times are microseconds of a call, the median of what was measured,
+L2 cold, in a CUDA graph; a row's last column says whether the tactic was one of the finalists. With --sizes
+the problems are a file's, and their seed is 0.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ import random
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,20 +43,20 @@ from tilewright import timing
 from tilewright.benchmarking import sizes
 from tilewright.ops.common.family import Candidate
 from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.gemm import lean, measuring
+from tilewright.ops.gemm import lean, measuring, stream
 from tilewright.ops.gemm.family import FAMILY
 from tilewright.ops.gemm.problem import Problem
 from tilewright.timing import Replays
 from tilewright.tuning.search import promising
 
-FACTOR, MOST, LEAST = 1.4, 120, 30  # of the model's order, that is timed
-MOST_CALLS_SECONDS = 0.1  # that one call of each of those may take together
-OTHERS, OTHERS_FACTOR = 40, 1.6  # of what it puts further behind, drawn at random
-STOP = 1.3  # behind the fastest, at which a time is not taken again
-SAMPLES = 3
-FINALISTS, ROUNDS = 8, 5
+FIRST, OTHERS = 20, 40  # of the model's order, that are timed: its first, and others drawn at random
+FACTOR = 1.6  # of the model's first: those that are drawn are not further behind
+MOST_ROUND_SECONDS = 0.15  # that one call of each of those may take together
+ROUNDS = 3
+STOP = 1.3  # behind the fastest, at which a tactic is not timed again
+FINALISTS, FINAL_ROUNDS = 6, 4
 VARIED = 2  # of which every raster order is tried
-SHORT_SECONDS = 2e-3  # of a call, that is timed more than once
+LONGEST_SECONDS = 2e-3  # of a problem that is timed: for one of these, ten others
 LONG_SECONDS = 5e-4  # of a call, that is repeated no more often than a cold L2 asks for
 
 
@@ -89,43 +93,39 @@ class Bench:
 
 def worth_timing(ranked: Sequence[Candidate], chance: random.Random) -> list[Tactic]:
     first = ranked[0].estimate.seconds
-    near = promising(ranked, FACTOR, min(MOST, max(LEAST, int(MOST_CALLS_SECONDS / first))), LEAST)
-    limit = first * OTHERS_FACTOR
-    far = [one for one in ranked[len(near) :] if one.estimate.seconds <= limit]
-    return [one.tactic for one in (*near, *chance.sample(far, min(OTHERS, len(near) // 2, len(far))))]
+    most = max(FIRST, min(FIRST + OTHERS, int(MOST_ROUND_SECONDS / first)))
+    far = promising(ranked, FACTOR)[FIRST:]
+    return [one.tactic for one in (*ranked[:FIRST], *chance.sample(far, min(most - FIRST, len(far))))]
 
 
 def measured(
     problem: Problem, ranked: Sequence[Candidate], chance: random.Random
 ) -> dict[str, tuple[float, bool]]:
-    """Seconds by tactic, and whether they were taken by turns."""
+    """Seconds by tactic, and whether it was a finalist."""
     bench = Bench(problem, ranked[0].estimate.seconds)
-    quick: dict[Tactic, float] = {}
-    best = math.inf
+    samples: dict[Tactic | None, list[float]] = {}
 
-    def screen(tactics: Sequence[Tactic]) -> None:
-        nonlocal best
-        for tactic in tactics:
-            samples = [bench.seconds(tactic)]
-            while len(samples) < SAMPLES and min(samples) < STOP * best and best < SHORT_SECONDS:
-                samples.append(bench.seconds(tactic))
-            quick[tactic] = min(samples)
-            best = min(best, quick[tactic])
+    def take_turns(tactics: Iterable[Tactic | None], rounds: int) -> None:
+        for _ in range(rounds):
+            for tactic in tactics:
+                samples.setdefault(tactic, []).append(bench.seconds(tactic))
 
-    def fastest(count: int) -> list[Tactic]:
-        return sorted(quick, key=quick.__getitem__)[:count]
+    def fastest(within: float = math.inf) -> list[Tactic]:
+        found = {one: statistics.median(seconds) for one, seconds in samples.items() if one is not None}
+        limit = within * min(found.values())
+        return sorted((one for one in found if found[one] <= limit), key=found.__getitem__)
 
-    screen(worth_timing(ranked, chance))
-    estimates = {one.tactic: one.estimate for one in ranked}
-    for tactic in fastest(VARIED):
-        if estimates[tactic].waves > 1:
-            screen([one for one in FAMILY.variants(tactic) if one.raster != "heuristic"])
-    finalists = [None, *dict.fromkeys([*fastest(FINALISTS), ranked[0].tactic])]
-    rounds = [[bench.seconds(one) for one in finalists] for _ in range(ROUNDS)]
-    found = {str(tactic): (seconds, False) for tactic, seconds in quick.items()}
-    for tactic, seconds in zip(finalists, zip(*rounds, strict=True), strict=True):
-        found[PEER if tactic is None else str(tactic)] = (statistics.median(seconds), True)
-    return found
+    take_turns([None, *worth_timing(ranked, chance)], 1)
+    take_turns([None, *fastest(STOP)], ROUNDS - 1)
+    waves = {one.tactic: one.estimate.waves for one in ranked}
+    varied = [one for one in fastest()[:VARIED] if waves[one] > 1]
+    take_turns([two for one in varied for two in FAMILY.variants(one) if two.raster != "heuristic"], ROUNDS)
+    finalists = dict.fromkeys([None, ranked[0].tactic, *fastest()[:FINALISTS]])
+    take_turns(finalists, FINAL_ROUNDS)
+    return {
+        PEER if one is None else str(one): (statistics.median(seconds), one in finalists)
+        for one, seconds in samples.items()
+    }
 
 
 def main() -> int:
@@ -134,7 +134,7 @@ def main() -> int:
     )
     parser.add_argument("--dtype", choices=OPERANDS, default="bf16")
     parser.add_argument("--exact", action="store_true", help="FP8 with exact accumulation")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[11, 2026])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[21, 22])
     parser.add_argument("--sizes", type=Path, help="a file of problems, as shapes/gemm.yaml, in any order")
     parser.add_argument("--skip", type=int, default=0, help="so many problems of each seed")
     parser.add_argument("--seconds", type=float, default=140)
@@ -146,8 +146,9 @@ def main() -> int:
     current = contexts.current()
     device = current.device(torch.cuda.current_device())
     registry = current.registry
-    records = [one for one in registry.kernels("gemm") if lean.is_lean(one) and registry.is_built(one)]
-    print(f"{device}\n{len(records)} lean kernels are built; clocks {clocks()}", flush=True)
+    own = [one for one in registry.kernels("gemm") if lean.is_lean(one) or stream.is_stream(one)]
+    records = [one for one in own if registry.is_built(one)]
+    print(f"{device}\n{len(records)} kernels of ours are built; clocks {clocks()}", flush=True)
     chance, until = random.Random(0), time.monotonic() + arguments.seconds
     count, seeds = 0, [0] if arguments.sizes else arguments.seeds
     problems = [itertools.islice(of_seed(arguments, seed), arguments.skip, None) for seed in seeds]
@@ -160,6 +161,8 @@ def main() -> int:
                     print(f"{count} problems; clocks {clocks()}")
                     return 0
                 ranked = FAMILY.rank(records, problem, device)
+                if ranked[0].estimate.seconds > LONGEST_SECONDS:
+                    continue
                 found = measured(problem, ranked, chance)
                 torch.cuda.empty_cache()
                 shape = (problem.m, problem.n, problem.k)
