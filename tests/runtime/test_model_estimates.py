@@ -14,7 +14,7 @@ from model_estimates import Estimate
 # Modules, or classes of such, whose numbers are in capitals.
 MODELS = (
     "gemm.cost:Cutlass", "blockscaled_gemm.cost_hopper:Hopper", "blockscaled_gemm.cost_sm120:Sm120",
-    "blockscaled_gemm.cost_tcgen05:Tcgen05", "blockscaled_gemm.cost_work:Blockscaled", "common.persistent",
+    "blockscaled_gemm.cost_tcgen05:Tcgen05", "common.persistent", "common.persistent:TileModel",
     "common.persistent:PersistentModel", "quantize.cost", "hc_prenorm.cost",
 )  # fmt: skip
 # What no estimate of a kernel that is committed hangs on, and why.

@@ -16,16 +16,15 @@ from math import ceil
 from typing import ClassVar
 
 from tilewright.device import DeviceProperties
-from tilewright.ops.blockscaled_gemm.cost_work import Blockscaled
 from tilewright.ops.blockscaled_gemm.hopper import resident
 from tilewright.ops.blockscaled_gemm.problem import Problem
 from tilewright.ops.common.estimates import Estimate
-from tilewright.ops.common.persistent import SUM_BYTES, norm
+from tilewright.ops.common.persistent import SUM_BYTES, TileModel, norm
 from tilewright.ops.common.tactics import Tactic
 from tilewright.table import KernelRecord
 
 
-class Hopper(Blockscaled):
+class Hopper(TileModel):
     """A kernel of sm_90a on a problem."""
 
     # The hardware (NVIDIA's H100 white paper).
@@ -50,7 +49,7 @@ class Hopper(Blockscaled):
     LAUNCH_SECONDS = 1.94e-6
     FIRST_STAGE_CLOCKS = 1280  # tensor maps, first loads from HBM, first activations decoded
     EPILOGUE_CLOCKS = 200  # through shared memory
-    EPILOGUE_BYTES_PER_CLOCK = 64
+    EPILOGUE_BYTES_PER_CLOCK: ClassVar = {"tma": 64}
     CLUSTER_CLOCKS = 2220  # two barriers of a cluster, and its slowest thread block
     EXCHANGE_BYTES_PER_CLOCK = 6.9  # sums read from another SM's shared memory
 

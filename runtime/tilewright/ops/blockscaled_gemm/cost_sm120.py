@@ -19,11 +19,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from tilewright.ops.blockscaled_gemm.cost_work import Blockscaled
 from tilewright.ops.common.persistent import PersistentModel
 
 
-class Sm120(Blockscaled, PersistentModel):
+class Sm120(PersistentModel):
     """A kernel of sm_12x on a problem."""
 
     # The hardware: the dense FP4 rate of the RTX Blackwell white paper over SMs and clock, and half of it
@@ -36,7 +35,7 @@ class Sm120(Blockscaled, PersistentModel):
     FRAGMENT_CLOCKS = 1.6  # for each element of k, fragments that no mma hides (the same)
     PINGPONG_SHARE = 0.5  # of these two clocks that show where two warpgroups take turns; a guess
     SM_FILL_BYTES_PER_CLOCK = 64  # a guess, between what mma.sync and TMA take elsewhere
-    L2_BYTES_PER_CLOCK = 24  # of each SM when all load; a guess that leaves QuACK 153's 8192 bound by math
+    L2_SM_BYTES_PER_CLOCK = 24  # a guess that leaves QuACK 153's 8192 bound by math
     OUTSIDE_BYTES_PER_CLOCK = 64  # as tcgen05's
     MEMORY_SHARE = 0.85  # 2460; DeepGEMM 324 reaches 0.91
     MEMORY_SHARE_12_1 = 0.57  # 3026's second GPU, if it is one of 273 GB/s
@@ -46,7 +45,7 @@ class Sm120(Blockscaled, PersistentModel):
     LAUNCH_SECONDS = 2.2e-6  # 3026: k of 640 takes 7.4 us
     FIRST_STAGE_CLOCKS = 1600
     EPILOGUE_CLOCKS = 500
-    EPILOGUE_BYTES_PER_CLOCK = 24  # a guess
+    EPILOGUE_BYTES_PER_CLOCK: ClassVar = {"tma": 24}  # a guess
 
     def math(self, cluster: tuple[int, int]) -> float:
         """mma, and what of loading fragments it does not hide."""
@@ -57,6 +56,3 @@ class Sm120(Blockscaled, PersistentModel):
 
     def memory_share(self) -> float:
         return self.MEMORY_SHARE_12_1 if self.device.capability == (12, 1) else self.MEMORY_SHARE
-
-    def l2_bytes_per_clock(self) -> float:
-        return self.L2_BYTES_PER_CLOCK * self.device.sm_count

@@ -24,7 +24,6 @@ from math import ceil
 from typing import ClassVar
 
 from tilewright.device import DeviceProperties
-from tilewright.ops.blockscaled_gemm.cost_work import Blockscaled
 from tilewright.ops.blockscaled_gemm.problem import Kind, Problem
 from tilewright.ops.common.persistent import Loop, PersistentModel, Share, norm
 from tilewright.table import KernelRecord
@@ -36,7 +35,7 @@ def is_ultra(record: KernelRecord) -> bool:
     return record.arch.startswith("sm_103") and record.config["tile"][2] == 768
 
 
-class Tcgen05(Blockscaled, PersistentModel):
+class Tcgen05(PersistentModel):
     """A kernel of sm_100, sm_103 or sm_110 on a problem."""
 
     # The hardware: dense peaks of the data sheets over SMs and clock, 4 and 2 times BF16's 4096. FP4 beside
@@ -51,7 +50,7 @@ class Tcgen05(Blockscaled, PersistentModel):
     NO_PREFETCH_CLOCKS = 20  # more, in an ultra kernel that does not prefetch to L2; a guess that breaks ties
     CLUSTER_STAGE_CLOCKS = 4  # more for each other thread block of a cluster, which must be ready; a guess
     SM_FILL_BYTES_PER_CLOCK = 96  # an H200's
-    L2_BYTES_PER_CLOCK = 60  # of each SM when all load: what makes 2303's 128x256 better than 128x128
+    L2_SM_BYTES_PER_CLOCK = 60  # what makes 2303's 128x256 better than 128x128
     OUTSIDE_BYTES_PER_CLOCK = 64  # 2540: m of 1 takes no longer than m of 64
     MEMORY_SHARE = 0.9  # 2540: n of 9216; an H200 reaches 0.92
     DISTURBANCE = 1.5  # the norm of chain and memory (2540: nearer to their sum; 2303, m of 512: less)
@@ -65,7 +64,7 @@ class Tcgen05(Blockscaled, PersistentModel):
     ULTRA_SECONDS = 1.4e-6  # more: 2303's ultra kernels gain with k of 28672 for m of 8, not with k of 8192
     FIRST_STAGE_CLOCKS = 1600  # and tensor memory (2540)
     EPILOGUE_CLOCKS = 600
-    STORED_BYTES_PER_CLOCK: ClassVar = {"tma": 32, "direct_256": 32, "direct": 16}  # by the store; guesses
+    EPILOGUE_BYTES_PER_CLOCK: ClassVar = {"tma": 32, "direct_256": 32, "direct": 16}  # guesses
     # A tile of 256 columns leaves no tensor memory for the next one's sums: part of its epilogue shows.
     WIDE_COLUMNS, WIDE_SHOWN = 256, 0.4
     CLUSTER_CLOCKS = 200  # an H200's
@@ -105,12 +104,6 @@ class Tcgen05(Blockscaled, PersistentModel):
     def shown(self, epilogues: float) -> float:
         hidden_not = self.WIDE_SHOWN if self.tile_n >= self.WIDE_COLUMNS else 0
         return 1 + (ceil(epilogues) - 1) * hidden_not
-
-    def epilogue_bytes_per_clock(self) -> float:
-        return float(self.STORED_BYTES_PER_CLOCK[self.config["store"]])
-
-    def l2_bytes_per_clock(self) -> float:
-        return self.L2_BYTES_PER_CLOCK * self.device.sm_count
 
     def sms(self, cluster: tuple[int, int]) -> int:
         """A fallback shape fills what whole clusters leave of the GPU; pairs of SMs are never parted."""

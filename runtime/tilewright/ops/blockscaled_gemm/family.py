@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import replace
 
+from tilewright.device import DeviceProperties
 from tilewright.ops.blockscaled_gemm import hopper
-from tilewright.ops.blockscaled_gemm.cost import estimator, peak
+from tilewright.ops.blockscaled_gemm.cost_hopper import Hopper
+from tilewright.ops.blockscaled_gemm.cost_sm120 import Sm120
+from tilewright.ops.blockscaled_gemm.cost_tcgen05 import Tcgen05
 from tilewright.ops.blockscaled_gemm.hopper import is_hopper
 from tilewright.ops.blockscaled_gemm.problem import BLOCK, Kind, Problem
 from tilewright.ops.blockscaled_gemm.words import WORDS
 from tilewright.ops.common import fitting
+from tilewright.ops.common.estimates import Estimate
 from tilewright.ops.common.family import Family
 from tilewright.ops.common.tactics import MATRIX_SETTINGS, Tactic, misfit_settings, rearranged
 from tilewright.table import KernelRecord
@@ -19,6 +24,8 @@ from tilewright.table import KernelRecord
 # instruction). Sides beyond 4 no block-scaled kernel takes: scale factors are multicast to 4 thread blocks.
 CLUSTERS = {1: ("1x1", "1x2", "1x4"), 2: ("2x1", "2x2", "2x4", "4x1", "4x2", "4x4")}
 MOST_CLUSTER_SIDE = 4
+# By the major number of a GPU's capability.
+MODELS: dict[int, type[Hopper | Tcgen05 | Sm120]] = {9: Hopper, 10: Tcgen05, 11: Tcgen05, 12: Sm120}
 
 
 def misfit_options(record: KernelRecord, kind: Kind) -> str | None:
@@ -83,6 +90,21 @@ def _clustered(tactics: tuple[Tactic, ...], multiple: int) -> tuple[Tactic, ...]
 def idle(record: KernelRecord, problem: Problem) -> bool:
     """Whether the kernel is ready for a C that the problem has not."""
     return record.config["c"] != "none" and not problem.c
+
+
+def peak(kind: Kind, device: DeviceProperties) -> float | None:
+    """Operations a second of the tensor cores for a kind of problem; None for a GPU that no model knows."""
+    known = MODELS.get(device.capability[0])
+    return None if known is None else known.peak(kind, device)
+
+
+def estimator(
+    record: KernelRecord, problem: Problem, device: DeviceProperties
+) -> Callable[[Tactic], Estimate] | None:
+    """The cost model of a kernel; None for an architecture that no model knows. They rank tactics, for
+    launches that find L2 cold."""
+    known = MODELS.get(int(record.arch[3:].rstrip("af")) // 10)
+    return None if known is None else known(record, problem, device).weigh
 
 
 FAMILY: Family[Problem] = Family(

@@ -41,6 +41,14 @@ _MIXED = [types for fp8 in _FP8 for types in ((fp8, "mxfp4"), ("mxfp4", fp8))]
 _QUANTIZED = {dtype_of(name): name for name in QUANTIZED_OUTPUTS}
 
 
+def _check_scales(values: Values, quantizes: bool) -> None:
+    """Raises ArgumentError for scales of a D that is not quantised."""
+    for name in ("out_descale", "out_global_scale"):
+        if values[name] is not None and not quantizes:
+            wanted = "an out_dtype of float4_e2m1fn_x2 (NVFP4) or float8_e4m3fn"
+            raise ArgumentError(name, f"it goes with a quantised D: {wanted}")
+
+
 class _Multiply(Op):
     interface = INTERFACE
     family = FAMILY
@@ -57,12 +65,7 @@ class _Multiply(Op):
         return self._combinations
 
     def rules(self, values: Values, problem: Problem) -> None:
-        for name in ("out_descale", "out_global_scale"):
-            if values[name] is not None and not problem.quantizes:
-                raise ArgumentError(
-                    name,
-                    "it goes with a quantised D: an out_dtype of float4_e2m1fn_x2 (NVFP4) or float8_e4m3fn",
-                )
+        _check_scales(values, problem.quantizes)
         if certainly(problem.n % per_byte(problem.d) != 0):
             given = values["out_dtype"]
             raise ArgumentError("out_dtype", f"it is {given}, two elements to a byte, and n is {problem.n}")
@@ -79,34 +82,29 @@ class _Multiply(Op):
 
     def without_kernel(self, problem: Problem, given: Values) -> None:
         """beta * C, for k is 0; a quantised D is 0 with scale factors of 0."""
-        out, c, beta = given["out"], given["c"], given["beta"]
         if problem.c and problem.quantizes:
             raise NoKernelError(f"{problem}: k is 0, and no kernel quantises beta * C alone")
         if problem.c:
-            out.copy_(c.to(torch.float32) * beta)
+            given["out"].copy_(given["c"].to(torch.float32) * given["beta"])
             return
-        as_bytes(out).zero_()
-        if problem.quantizes:
-            as_bytes(given["out_descale"]).zero_()
+        for name in self.written if problem.quantizes else ("out",):
+            as_bytes(given[name]).zero_()
 
     def copied(self, arguments: Arguments, placement: Placement, given: dict[str, Any]) -> dict[str, Any]:
-        given = dict(given)
-        batch = arguments.problem.batch
-        for name, rows in (("a", arguments.problem.m), ("b", arguments.problem.n)):
-            scales, view = given[f"{name}_descale"], arguments.matrices[name]
-            block = BLOCK[view.type]
-            if -(-placement.problem.k // block) != -(-arguments.problem.k // block):
-                # Scale factors of whole blocks of padding are read, and zero times NaN is NaN: they are 0.
-                buffers = as_bytes(scales).reshape(view.batch, -1)
-                plain = scale_factors.unswizzle(buffers, rows, arguments.problem.k, block, SCALE_LAYOUT)
-                scales = scale_factors.swizzle(plain, SCALE_LAYOUT).view(scales.dtype)
-            if view.batch == 1 < batch:
-                scales = as_bytes(scales).view(1, -1).repeat(batch, 1).view(scales.dtype)
-            given[f"{name}_descale"] = scales
+        problem = arguments.problem
         used = super().copied(arguments, placement, given)
-        for name in ("a", "b"):
-            if arguments.matrices[name].batch == 1 < batch:
-                used[name] = used[name].expand(batch, *used[name].shape[-2:])
+        for name, rows in (("a", problem.m), ("b", problem.n)):
+            scales, view = used[f"{name}_descale"], arguments.matrices[name]
+            block = BLOCK[view.type]
+            raw = as_bytes(scales).reshape(view.batch, -1)
+            if -(-placement.problem.k // block) != -(-problem.k // block):
+                # Scale factors of whole blocks of padding are read, and zero times NaN is NaN: they are 0.
+                plain = scale_factors.unswizzle(raw, rows, problem.k, block, SCALE_LAYOUT)
+                raw = scale_factors.swizzle(plain, SCALE_LAYOUT)
+            if view.batch == 1 < problem.batch:
+                raw = raw.view(1, -1).repeat(problem.batch, 1)
+                used[name] = used[name].expand(problem.batch, *used[name].shape[-2:])
+            used[f"{name}_descale"] = raw.view(scales.dtype)
         return used
 
     def fills(self, arguments: Arguments) -> bool:
@@ -137,11 +135,10 @@ class _Multiply(Op):
         return "_quantized" if values["out_dtype"] in _QUANTIZED else ""
 
     def in_graph(self, values: dict[str, Any]) -> dict[str, Any]:
-        if values["out_dtype"] not in _QUANTIZED:
-            for name in ("out_descale", "out_global_scale"):
-                if values[name] is not None:
-                    raise ArgumentError(name, "it goes with a quantised D, which out_dtype is not")
-        elif values["out_global_scale"] is None:  # of the graph: what an op makes may not be kept
+        quantizes = values["out_dtype"] in _QUANTIZED
+        _check_scales(values, quantizes)
+        if quantizes and values["out_global_scale"] is None:
+            # Of the graph: what an op makes may not be kept.
             values["out_global_scale"] = torch.ones(1, dtype=torch.float32, device=values["a"].device)
         return values
 

@@ -72,13 +72,16 @@ class Problem(Product):
         return scale_shape(self.m, self.n, self.d) != (self.m, self.n // BLOCK[self.d])
 
     @property
+    def operand_bytes(self) -> tuple[int, int]:
+        """Of one A and one B, with their scale factors."""
+        return matrix_bytes(self.a, self.m, self.k), matrix_bytes(self.b, self.n, self.k)
+
+    @property
     def bytes(self) -> int:
         """Bytes that memory must move at least: each matrix and each scale factor once."""
-        moved = matrix_bytes(self.a, self.m, self.k) + matrix_bytes(self.b, self.n, self.k)
-        moved += matrix_bytes(self.d, self.m, self.n)
-        if self.c:
-            moved += matrix_bytes(self.type_of_c, self.m, self.n)
-        return self.batch * moved
+        outputs = matrix_bytes(self.d, self.m, self.n)
+        outputs += matrix_bytes(self.type_of_c, self.m, self.n) if self.c else 0
+        return self.batch * (sum(self.operand_bytes) + outputs)
 
     def contiguous_extents(self) -> dict[str, int]:
         """Elements along the contiguous dimension of each matrix there is."""

@@ -29,6 +29,7 @@ class Cutlass(PersistentModel):
     ITERATION_CLOCKS: ClassVar = {"cooperative": 110, "pingpong": 135}  # barriers around a stage (m of 256)
     SM_FILL_BYTES_PER_CLOCK = 96  # k of 7168 for n of 2112
     L2_BYTES_PER_CLOCK = 6400  # to all SMs (tiles of 64 rows, m of 128)
+    L2_SHARE_FOR_ONE = 0.0  # it is not looked at
     OUTSIDE_BYTES_PER_CLOCK = 18  # 64x64 takes longer for m of 16 than of 64
     MEMORY_SHARE = 0.92  # m of 16
     PROMOTION_SHARE = 1.8  # of the clocks that FP8's exact accumulation takes on paper (without fastacc)
@@ -40,7 +41,7 @@ class Cutlass(PersistentModel):
     LAUNCH_SECONDS = 1.1e-6  # beyond what programmatic launches overlap (problems of 7 us)
     FIRST_STAGE_CLOCKS = 1000  # m of 16
     EPILOGUE_CLOCKS = 250
-    EPILOGUE_BYTES_PER_CLOCK = 13  # k of 1536
+    EPILOGUE_BYTES_PER_CLOCK: ClassVar = {"tma": 13}  # k of 1536
     CLUSTER_CLOCKS = 190
 
     def math(self, cluster: tuple[int, int]) -> float:

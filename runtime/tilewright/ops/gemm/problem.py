@@ -111,11 +111,15 @@ class Problem(Product):
         )  # fmt: skip
 
     @property
+    def operand_bytes(self) -> tuple[int, int]:
+        """Of one A and one B."""
+        return self.m * self.k * bits(self.a) // 8, self.n * self.k * bits(self.b) // 8
+
+    @property
     def bytes(self) -> int:
         """Bytes that memory must move at least: each matrix once."""
-        operands = self.m * self.k * bits(self.a) + self.n * self.k * bits(self.b)
-        outputs = self.m * self.n * (bits(self.d) + (bits(self.type_of_c) if self.c else 0))
-        return self.batch * (operands + outputs) // 8
+        outputs = self.m * self.n * (bits(self.d) + (bits(self.type_of_c) if self.c else 0)) // 8
+        return self.batch * (sum(self.operand_bytes) + outputs)
 
     def contiguous_extents(self) -> dict[str, int]:
         """Elements along the contiguous dimension of each matrix, by its argument's name."""
