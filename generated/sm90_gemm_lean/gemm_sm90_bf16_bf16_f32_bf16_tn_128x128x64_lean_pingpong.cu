@@ -2,10 +2,10 @@
 //
 // gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_pingpong
 //
-//   D[m,n] = alpha * scale_a * scale_b * A[m,k] B[k,n] + bias[n]
+//   D[m,n] = alpha * scale_a * scale_b * A[m,k] B[k,n] + beta * C[m,n] + bias[n]
 //
 //   operands   A bf16 row-major, B bf16 column-major, D bf16 row-major, summed in f32
-//   tile       128x128x64, 6 stages, 229,472 bytes of shared memory
+//   tile       128x128x64, 6 stages, 229,600 bytes of shared memory
 //   schedule   pingpong, lean mainloop, clusters and splits of k at run time, programmatic dependent launch
 
 #include "tilewright/gemm/lean.hpp"
@@ -32,7 +32,7 @@ struct Gemm {
   static void const* entry();
 };
 
-static_assert(Gemm::Kernel::kSharedBytes == 229472,
+static_assert(Gemm::Kernel::kSharedBytes == 229600,
               "tilewright computed the shared memory otherwise than the kernel");
 
 }  // namespace tilewright::gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_pingpong

@@ -2,10 +2,10 @@
 //
 // gemm_sm90_bf16_bf16_f32_bf16_tt_64x128x128_lean_pingpong
 //
-//   D[m,n] = alpha * scale_a * scale_b * A[m,k] B[k,n] + bias[n]
+//   D[m,n] = alpha * scale_a * scale_b * A[m,k] B[k,n] + beta * C[m,n] + bias[n]
 //
 //   operands   A bf16 row-major, B bf16 row-major, D bf16 row-major, summed in f32
-//   tile       64x128x128, 4 stages, 229,440 bytes of shared memory
+//   tile       64x128x128, 4 stages, 229,568 bytes of shared memory
 //   schedule   pingpong, lean mainloop, clusters and splits of k at run time, programmatic dependent launch
 
 #include "tilewright/gemm/lean.hpp"
@@ -32,7 +32,7 @@ struct Gemm {
   static void const* entry();
 };
 
-static_assert(Gemm::Kernel::kSharedBytes == 229440,
+static_assert(Gemm::Kernel::kSharedBytes == 229568,
               "tilewright computed the shared memory otherwise than the kernel");
 
 }  // namespace tilewright::gemm_sm90_bf16_bf16_f32_bf16_tt_64x128x128_lean_pingpong

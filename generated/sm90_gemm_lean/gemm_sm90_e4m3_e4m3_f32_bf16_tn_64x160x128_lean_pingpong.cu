@@ -2,10 +2,10 @@
 //
 // gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x160x128_lean_pingpong
 //
-//   D[m,n] = alpha * scale_a * scale_b * A[m,k] B[k,n] + bias[n]
+//   D[m,n] = alpha * scale_a * scale_b * A[m,k] B[k,n] + beta * C[m,n] + bias[n]
 //
 //   operands   A e4m3 row-major, B e4m3 column-major, D bf16 row-major, summed in f32
-//   tile       64x160x128, 7 stages, 217,200 bytes of shared memory
+//   tile       64x160x128, 7 stages, 217,328 bytes of shared memory
 //   schedule   pingpong, lean mainloop, clusters and splits of k at run time, promoted accumulation, programmatic dependent launch
 
 #include "tilewright/gemm/lean.hpp"
@@ -32,7 +32,7 @@ struct Gemm {
   static void const* entry();
 };
 
-static_assert(Gemm::Kernel::kSharedBytes == 217200,
+static_assert(Gemm::Kernel::kSharedBytes == 217328,
               "tilewright computed the shared memory otherwise than the kernel");
 
 }  // namespace tilewright::gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x160x128_lean_pingpong

@@ -2,10 +2,10 @@
 //
 // gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x192x128_lean_pingpong_fastacc
 //
-//   D[m,n] = alpha * scale_a * scale_b * A[m,k] B[k,n] + bias[n]
+//   D[m,n] = alpha * scale_a * scale_b * A[m,k] B[k,n] + beta * C[m,n] + bias[n]
 //
 //   operands   A e4m3 row-major, B e4m3 column-major, D bf16 row-major, summed in f32
-//   tile       64x192x128, 6 stages, 229,472 bytes of shared memory
+//   tile       64x192x128, 6 stages, 229,600 bytes of shared memory
 //   schedule   pingpong, lean mainloop, clusters and splits of k at run time, fast accumulation, programmatic dependent launch
 
 #include "tilewright/gemm/lean.hpp"
@@ -32,7 +32,7 @@ struct Gemm {
   static void const* entry();
 };
 
-static_assert(Gemm::Kernel::kSharedBytes == 229472,
+static_assert(Gemm::Kernel::kSharedBytes == 229600,
               "tilewright computed the shared memory otherwise than the kernel");
 
 }  // namespace tilewright::gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x192x128_lean_pingpong_fastacc

@@ -31,21 +31,25 @@ class DeviceProperties:
     l2_bytes: int
     shared_memory: int  # bytes that one thread block may have at most
     clusters: tuple[int, ...] = ()
-    """Clusters of 1, 2, 4 and 8 thread blocks, each on an SM of its own, that run at once; empty where that
-    is not known."""
+    """Clusters of 1 to 8 thread blocks, each on an SM of its own, that run at once; empty where that is not
+    known."""
 
     def clusters_at_once(self, size: int) -> int:
-        """Clusters of `size` thread blocks (1, 2, 4 or 8), each on an SM of its own, that run at once."""
+        """Clusters of `size` thread blocks (1 to 8), each on an SM of its own, that run at once."""
         if self.clusters:
-            return max(1, self.clusters[size.bit_length() - 1])
-        return max(1, int(self.sm_count * CLUSTER_SHARE[size]) // size)
+            return max(1, self.clusters[size - 1])
+        return max(1, int(self.sm_count * CLUSTER_SHARES[size - 1]) // size)
 
 
-# The SMs that whole clusters cover where nobody could ask the driver: Hopper's parts of 16 and 18 SMs hold
-# whole pairs, and not whole fours. As H100s and H200s answer.
-CLUSTER_SHARE = {1: 1.0, 2: 1.0, 4: 0.91, 8: 0.91}
+# The SMs that whole clusters of 1 to 8 cover where nobody could ask the driver: Hopper's parts of 16 and 18
+# SMs hold whole pairs, and not whole fours. As H100s and H200s answer for powers of two.
+CLUSTER_SHARES = (1.0, 1.0, 0.96, 0.91, 0.86, 0.91, 0.79, 0.91)
 
 KIB, MIB = 2**10, 2**20
+
+# Of H100s and H200s with 132 SMs; the driver has been asked for powers of two, the others are what parts of
+# 18 (five), 16 (two) and 10 SMs would hold, which explain those.
+_CLUSTERS = (132, 66, 43, 30, 23, 20, 15, 15)
 
 # NVIDIA's data sheet; clock, L2 and SMs as the driver reports them.
 H200 = DeviceProperties(
@@ -56,15 +60,13 @@ H200 = DeviceProperties(
     memory_bandwidth=4.8e12,
     l2_bytes=60 * MIB,
     shared_memory=227 * KIB,
-    clusters=(132, 66, 30, 15),
+    clusters=_CLUSTERS,
 )
 
 # The others are of GPUs that nobody had at hand: data sheets and white papers as named; shared memory by the
 # CUDA programming guide's table of capabilities. An order of tactics is tested on them, never a time.
 # H100 SXM5 data sheet; SMs, clock and L2 as CUDA's deviceQuery prints them.
-H100 = DeviceProperties(
-    "NVIDIA H100", (9, 0), 132, 1.98e9, 3.35e12, 50 * MIB, 227 * KIB, clusters=(132, 66, 30, 15)
-)
+H100 = DeviceProperties("NVIDIA H100", (9, 0), 132, 1.98e9, 3.35e12, 50 * MIB, 227 * KIB, clusters=_CLUSTERS)
 # DGX B200 data sheet (64 TB/s over 8 GPUs); SMs and L2 as CUDA's deviceQuery prints them.
 B200 = DeviceProperties("NVIDIA B200", (10, 0), 148, 1.965e9, 8.0e12, 126 * MIB, 227 * KIB)
 # DGX B300 data sheet; NVIDIA's article "Inside NVIDIA Blackwell Ultra" (its 160 SMs are the whole chip's).

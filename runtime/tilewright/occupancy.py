@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 log = logging.getLogger("tilewright")
 
-SIZES = (1, 2, 4, 8)  # thread blocks of a cluster that every GPU of sm_90 and later takes
+SIZES = range(1, 9)  # thread blocks of a cluster that every GPU of sm_90 and later takes
 
 _THREADS = 384
 _MAX_DYNAMIC_SHARED_SIZE_BYTES = 8  # CUfunction_attribute

@@ -32,8 +32,9 @@ def left_over(driver: str) -> int:
 
 
 def test_clusters_are_counted_as_the_driver_does(driver: str) -> None:
-    assert occupancy.clusters_at_once(0, MOST, driver) == (132, 66, 32, 16)
-    assert occupancy.clusters_at_once(1, MOST, driver) == (130, 65, 31, 15)  # its parts are others
+    assert occupancy.clusters_at_once(0, MOST, driver) == (132, 66, 42, 32, 24, 18, 16, 16)
+    # Its parts are others.
+    assert occupancy.clusters_at_once(1, MOST, driver) == (130, 65, 41, 31, 23, 18, 16, 15)
     assert left_over(driver) == 0
 
 

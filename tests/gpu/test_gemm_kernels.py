@@ -164,7 +164,8 @@ def cutting(record: KernelRecord, k: int = 4096) -> list[Tactic]:
         if record.config["schedule"] == "pingpong":
             return whole
         stages = -(-k // record.config["tile"][2])
-        cut = [one for one in (("", 2), ("", 8), ("2x1", 4), ("2x2", 2)) if one[1] <= stages]
+        ways = (("", 2), ("", 7), ("2x1", 3), ("", 8), ("2x1", 4), ("2x2", 2))
+        cut = [one for one in ways if one[1] <= stages]
         return whole + [Tactic(record.name, cluster=cluster, splits=splits) for cluster, splits in cut]
     if stream.is_stream(record):
         return [Tactic(record.name, splits=splits) for splits in stream.SPLITS]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import itertools
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -42,9 +43,10 @@ def test_the_driver_says_how_many_clusters_run_at_once() -> None:
     before = driver.current()
     device = devices.read.__wrapped__(torch.cuda.current_device())
     assert driver.current() == before
-    alone, pairs, fours, eights = device.clusters
-    assert alone == device.sm_count
-    assert 0 < 8 * eights <= 4 * fours <= 2 * pairs <= alone
+    assert device.clusters[0] == device.sm_count
+    for size, (smaller, larger) in enumerate(itertools.pairwise(device.clusters), start=2):
+        assert 0 < larger <= smaller
+        assert larger * size <= device.sm_count
 
 
 class Driver:

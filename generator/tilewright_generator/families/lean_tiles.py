@@ -42,11 +42,24 @@ def piece_columns(columns: int, swapped: bool) -> int:
     return 16 if columns % 16 == 0 else 8
 
 
+def shared_piece_columns(columns: int, swapped: bool, bits: int) -> int:
+    """The same where parts of a split k share the pieces out (`shared_piece_columns` there)."""
+    if bits == 8 and not swapped:
+        return 32
+    wished = (16 if swapped else 32, 24, 16)
+    return next((one for one in wished if columns > one and columns % one == 0), 8)
+
+
+def store_buffers(warpgroups: Warpgroups, swapped: bool, most: int = 2) -> int:
+    """Pieces that lie in shared memory at once, of a warpgroup."""
+    _, rows, columns = warpgroups
+    piece = piece_columns(columns, swapped)
+    return most if rows * (columns // piece) > 1 and (not swapped or piece <= 56) else 1
+
+
 def store_bytes(warpgroups: Warpgroups, bits: int, swapped: bool, most_buffers: int = 2) -> int:
     """Bytes in which the epilogue lays out what TMA stores, of elements of so many bits."""
     if bits == 32:
         return 0  # threads store those
-    consumers, rows, columns = warpgroups
-    piece = piece_columns(columns, swapped)
-    several = rows * (columns // piece) > 1 and (not swapped or piece <= 56)
-    return consumers * (most_buffers if several else 1) * piece * 64 * bits // 8
+    buffers = store_buffers(warpgroups, swapped, most_buffers)
+    return warpgroups.consumers * buffers * piece_columns(warpgroups.columns, swapped) * 64 * bits // 8

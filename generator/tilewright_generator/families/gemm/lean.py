@@ -17,6 +17,7 @@ from tilewright_generator.families.lean_tiles import (
     Warpgroups,
     cooperative,
     piece_columns,
+    shared_piece_columns,
 )
 from tilewright_generator.families.rule import HARDWARE, OURS, of_module, rule
 
@@ -34,6 +35,14 @@ def store_bytes(config: GemmConfig) -> int:
     return lean_tiles.store_bytes(warpgroups(config), bits(config.d), config.swap_ab)
 
 
+def addend_barrier_bytes(config: GemmConfig) -> int:
+    """Bytes of the barriers at which a C of 16 bits arrives, in the buffers of what TMA stores."""
+    divided = warpgroups(config)
+    warps = 1 if config.swap_ab else 4  # that store by themselves
+    buffers = divided.consumers * warps * lean_tiles.store_buffers(divided, config.swap_ab)
+    return 8 * buffers if bits(config.d) == 16 else 0
+
+
 def stage_bytes(config: GemmConfig) -> int:
     """Bytes of A and B that one stage holds."""
     return (config.tile.m + config.tile.n) * boxes(config) * BOX_BYTES
@@ -47,7 +56,7 @@ def boxes(config: GemmConfig) -> int:
 @lru_cache(maxsize=1 << 12)
 def memory(config: GemmConfig) -> tuple[int, int]:
     """Stages, and bytes of dynamic shared memory of a thread block."""
-    stage, stores = stage_bytes(config), store_bytes(config)
+    stage, stores = stage_bytes(config), store_bytes(config) + addend_barrier_bytes(config)
     fitting = min(MOST_STAGES, (SHARED_MEMORY - stores) // (stage + BARRIER_BYTES))
     stages = fitting if config.stages == "auto" else config.stages
     return stages, stages * (stage + BARRIER_BYTES) + stores
@@ -65,7 +74,7 @@ def facts(config: GemmConfig) -> dict[str, Any]:
     return {
         "cluster_multiple": [1, 1],
         "splits": exchanges(config),
-        "pieces": rows * (columns // piece_columns(columns, config.swap_ab)),
+        "pieces": rows * (columns // shared_piece_columns(columns, config.swap_ab, bits(config.d))),
     }
 
 
@@ -156,15 +165,17 @@ def lean_memory(config: GemmConfig) -> str | None:
     return None
 
 
-# gemm/lean_kernel.hpp: bias is a run-time argument; C, and D of F32, go through the stages' memory.
+# gemm/lean_kernel.hpp: bias is a run-time argument; a C of D's 16 bits comes in boxes, any other one goes
+# through the stages' memory, as D of F32 does.
 @rule(OURS, "bias c d tile", compiles="the kernel would not do what its table says", of=lean)
 def lean_epilogue(config: GemmConfig) -> str | None:
-    """A lean kernel takes a bias, and a C unless its sums do not fit into its stages or it is pingpong."""
+    """A lean kernel takes a bias, and a C: one that is pingpong, or whose sums do not fit into its stages,
+    where D has 16 bits."""
     if not config.bias:
         return "lean kernels add a bias where a call gives one: bias is true"
     if lean_depth(config) or lean_registers(config) or lean_memory(config):
         return None  # their reasons say it better
-    if exchanges(config):
+    if exchanges(config) or bits(config.d) == 16:
         return None if config.c == "same" else "the kernel adds C where a call gives one: c is same"
     why = f"the sums of {config.schedule} tile {config.tile} do not go through its {memory(config)[0]} stages"
     if config.c != "none":

@@ -7,6 +7,7 @@
 #include "tilewright/gemm/lean_kernel.hpp"
 #include "tilewright/launch.hpp"
 #include "tilewright/sm90/matrices.hpp"
+#include "tilewright/sm90/residency.hpp"
 
 namespace tilewright::gemm::lean {
 
@@ -35,24 +36,28 @@ struct Adapter {
     return Kernel::Store::kBoxes && aligned ? args.n / kVectorD * kVectorD : 0;
   }
 
+  // Whether C can come in boxes as D goes in boxes, as far as strides say.
+  static bool c_in_boxes(Args const& args) {
+    bool const aligned = args.ld_c % kVectorD == 0 && (args.batch == 1 || args.batch_stride_c % kVectorD == 0);
+    return Kernel::kBarriersOfC > 0 && aligned && args.type_c == static_cast<int32_t>(Kernel::ElementD::kAddend);
+  }
+
   // Whether registers can go to boxes at once.
-  static bool plain_epilogue(Args const& args, int n_boxes) {
+  static bool plain_epilogue(Args const& args, int n_boxes, bool boxes_c) {
     bool const bias = args.bias == nullptr || args.type_bias == static_cast<int32_t>(Kernel::ElementD::kAddend);
-    return n_boxes == args.n && args.beta == 0.0f && bias;
+    return n_boxes == args.n && bias && (args.beta == 0.0f || boxes_c);
   }
 
   static int32_t can_implement(void const* opaque) {
     auto const& args = *static_cast<Args const*>(opaque);
     sm90::ClusterShape const cluster = cluster_of(args);
-    auto const power_of_two = [](int x) { return x > 0 && (x & (x - 1)) == 0; };
     auto const aligned = [&](int64_t leading, int64_t batch_stride) {
       return leading % kVector == 0 && (args.batch == 1 || batch_stride % kVector == 0);
     };
     bool const sizes = args.m > 0 && args.n > 0 && args.k > 0 && args.batch > 0 && args.tactic.sm_count > 0;
-    bool const clusters = power_of_two(cluster.m) && power_of_two(cluster.n) && power_of_two(cluster.splits) &&
-                          cluster.size() <= sm90::kMostCtas && args.tactic.swizzle > 0;
+    bool const clusters = cluster.legal() && args.tactic.swizzle > 0;
     bool const splits = cluster.splits == 1 || cluster.splits <= k_tiles(args);
-    bool const plain = cluster.splits == 1 && plain_epilogue(args, columns_in_boxes(args));
+    bool const plain = cluster.splits == 1 && plain_epilogue(args, columns_in_boxes(args), c_in_boxes(args));
     bool const fits = sizes && clusters && splits && known_addends(args) && (Kernel::kExchanges || plain) &&
                       aligned(args.ld_a, args.batch_stride_a) && aligned(args.ld_b, args.batch_stride_b) &&
                       int64_t(args.batch) * ceil_div(args.m, 64) * ceil_div(args.n, 8) < INT32_MAX;
@@ -84,7 +89,7 @@ struct Adapter {
     if (cudaError_t const error = allow<Traits>(context, Traits::entry(), shape); error != cudaSuccess) {
       return error;
     }
-    int const at_once = clusters_at_once(context, args, cluster.size(), shape);
+    int const at_once = sm90::Residency::clusters(context, Traits::entry(), shape, args.tactic.sm_count);
     typename Kernel::Params params;
     if (cudaError_t const error = make_params(args, cluster, at_once, params); error != cudaSuccess) {
       return error;
@@ -101,17 +106,6 @@ struct Adapter {
 
  private:
   static constexpr int ceil_div(int x, int y) { return (x + y - 1) / y; }
-
-  static int clusters_at_once(Context const& context, Args const& args, int size, LaunchShape const& shape) {
-    auto const& device = Sharing::of(context.device, Traits::entry(), shape.block);
-    unsigned i = 0;
-    while ((1 << i) < size) {
-      ++i;
-    }
-    int const limit = args.tactic.sm_count / size > 0 ? args.tactic.sm_count / size : 1;
-    int const held = device.at_a_time[i] / size;
-    return held > 0 && held < limit ? held : limit;
-  }
 
   static cudaError_t make_params(Args const& args, sm90::ClusterShape const& cluster, int at_once,
                                  typename Kernel::Params& params) {
@@ -140,7 +134,12 @@ struct Adapter {
     params.policy_a = a_again ? sm90::kKeepNormal : sm90::kEvictFirst;
     params.policy_b = b_again ? sm90::kKeepNormal : sm90::kEvictFirst;
     int const n_boxes = reinterpret_cast<uintptr_t>(args.d) % 16 == 0 ? columns_in_boxes(args) : 0;
-    params.exchanges = cluster.splits > 1 || !plain_epilogue(args, n_boxes);
+    sm90::Matrices const c{const_cast<void*>(args.c), int64_t(args.n) * kD, args.m, args.batch, args.ld_c * kD,
+                           args.batch_stride_c * kD};
+    bool const boxes_c = c_in_boxes(args) && c.aligned();
+    params.exchanges = cluster.splits > 1 || !plain_epilogue(args, n_boxes, boxes_c);
+    params.boxes_c = !params.exchanges && args.beta != 0.0f;
+    params.one_c = c.one();
     if (params.exchanges && !Kernel::kExchanges) {
       return cudaErrorInvalidValue;
     }
@@ -155,12 +154,22 @@ struct Adapter {
         error != cudaSuccess) {
       return error;
     }
+    if (params.boxes_c) {
+      if (cudaError_t const error = encode_stores<typename Kernel::Store>(params.c, c); error != cudaSuccess) {
+        return error;
+      }
+    }
     if (n_boxes == 0) {
       return cudaSuccess;
     }
     sm90::Matrices const d{args.d, int64_t(n_boxes) * kD, args.m, args.batch, args.ld_d * kD, args.batch_stride_d * kD};
-    return sm90::encode_matrices(params.d, d, Kernel::Store::kBoxBytes, Kernel::Store::kBoxRows,
-                                 Kernel::Store::kSwizzle);
+    return params.exchanges ? encode_stores<typename Kernel::SharedStore>(params.d, d)
+                            : encode_stores<typename Kernel::Store>(params.d, d);
+  }
+
+  template <class Store>
+  static cudaError_t encode_stores(CUtensorMap& map, sm90::Matrices const& d) {
+    return sm90::encode_matrices(map, d, Store::kBoxBytes, Store::kBoxRows, Store::kSwizzle);
   }
 
   // `rows` of k elements; MN-major: the other way round.

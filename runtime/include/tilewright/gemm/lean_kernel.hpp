@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "tilewright/sm90/cluster.hpp"
 #include "tilewright/sm90/epilogue.hpp"
@@ -25,6 +26,7 @@ enum class Schedule { kCooperative, kPingpong };
 
 struct Params {
   CUtensorMap a, b, d;
+  CUtensorMap c;  // where `boxes_c`
   sm90::EpilogueParams epilogue;
   sm90::ClusterShape cluster;
   sm90::Slices slices_a, slices_b;
@@ -32,7 +34,8 @@ struct Params {
   uint64_t policy_a, policy_b;
   int k_each, k_more;  // k tiles of a split, and how many of the first ones have one more
   bool exchanges;
-  bool one_a, one_b;  // one matrix for every batch
+  bool boxes_c;              // C, of D's type, comes as D goes: in boxes
+  bool one_a, one_b, one_c;  // one matrix for every batch
 };
 
 // `A` and `B` are the kernel's own operands: the caller's B and A where they are swapped. `Boxes` of 128 bytes of k
@@ -57,21 +60,23 @@ struct Kernel {
   static_assert(!kMnB || kColumns % 64 == 0, "boxes of an MN-major operand have 64 rows");
 
   using Store = sm90::Epilogue<ElementD, kRows, kColumns, kSwapped, kActivation>;
+  // Of sums that go through the stages' memory.
+  using SharedStore = sm90::Epilogue<ElementD, kRows, kColumns, kSwapped, kActivation, 2,
+                                     sm90::shared_piece_columns(kColumns, kSwapped, ElementD::kBytes == 1)>;
+  static_assert(SharedStore::kBytes <= Store::kBytes);
   using Layout = sm90::Layout<TileM, TileN, Boxes, Stages, kConsumers * Store::kBytes>;
   using Exchange = sm90::Exchange<kRows, kColumns, kConsumers * 128>;
   using Mainloop = sm90::Mainloop<A, B, Sum, Layout, kRows, kColumns, Boxes, Stages, kMnA, kMnB>;
   using Producer = sm90::Producer<Layout, Boxes, Stages, kMnA ? TileM / 64 : 0, kMnB ? TileN / 64 : 0>;
   using Params = lean::Params;
-  static constexpr int kSharedBytes = Layout::kBytes;
+  static constexpr int kBarriersOfC = kConsumers * Store::kBarriers;
+  static constexpr int kSharedBytes = Layout::kBytes + kBarriersOfC * 8;
   // Whether sums can go through the stages' memory: to be added up along k, and where the epilogue is not the plain
   // one.
   static constexpr bool kExchanges = !kPingpong && Exchange::kBytes <= Layout::kStoresAt;
   static_assert(Store::kBoxes || kExchanges, "F32 is stored by way of the stages' memory");
   static_assert(Stages >= 2 && Stages <= 32 && kSharedBytes <= 227 * 1024,
                 "the stages exceed the shared memory of sm_90");
-
-  // Of a piece of which C is asked for ahead: that of a larger one would not fit the registers.
-  static constexpr int kQuadsAhead = 8;
 
   // Registers of a thread. 65536 / kThreads at launch; the producer gives up what it does not need.
   static constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;
@@ -138,6 +143,9 @@ struct Kernel {
       sm90::barrier_init(Layout::empty(shared, lane),
                          (params.cluster.m + params.cluster.n - 1) * (kPingpong ? 1 : kConsumers));
     }
+    if (lane < kBarriersOfC) {
+      sm90::barrier_init(shared + Layout::kBytes + lane * 8, 1);
+    }
     sm90::fence_barrier_init();
     __syncwarp();
   }
@@ -160,8 +168,7 @@ struct Kernel {
       sm90::allow_next_kernel();
     }
     bool const loads = loading_warp && sm90::elect_one();
-    for (int index = blockIdx.x >> cluster.log_size; index < params.raster.blocks;
-         index += gridDim.x >> cluster.log_size) {
+    for (int index = sm90::cluster_index(); index < params.raster.blocks; index += sm90::cluster_count()) {
       if (loads) {
         sm90::Block const block(params.raster, index);
         int const a_row = (block.row * cluster.m + place.m) * TileM;
@@ -200,23 +207,29 @@ struct Kernel {
     if constexpr (kPdl) {
       sm90::wait_for_previous_kernel();  // what it wrote: scales, bias, C; what it reads: D
     }
-    Store store(params.epilogue, &params.d, shared + Layout::kStoresAt, warpgroup);
+    using Way = std::conditional_t<kExchange, SharedStore, Store>;
+    Way store(params.epilogue, &params.d, shared + Layout::kStoresAt, warpgroup,
+              {&params.c, shared + Layout::kBytes, !kExchange && params.boxes_c, params.one_c});
     int turn = 0;
     if (kPingpong && warpgroup == 1) {
       sm90::let_go(kTurn, 256);  // the first tile is the other's
     }
-    for (int index = blockIdx.x >> cluster.log_size; index < params.raster.blocks;
-         index += gridDim.x >> cluster.log_size) {
+    for (int index = sm90::cluster_index(); index < params.raster.blocks; index += sm90::cluster_count()) {
       if (kPingpong && turn++ % 2 != warpgroup) {
         mainloop.at.skip(tiles);
         continue;
       }
-      if (kExchange && Store::kQuads <= kQuadsAhead && params.epilogue.c != nullptr) {
+      if (params.epilogue.c != nullptr) {
         int apart = index;
         asm volatile("" : "+r"(apart));  // not to keep the block's place in registers until it is stored
         sm90::Block const block(params.raster, apart);
-        store.prefetch_c((block.row * cluster.m + place.m) * TileM + first_row,
-                         (block.column * cluster.n + place.n) * TileN + first_column, block.matrix);
+        int const row = (block.row * cluster.m + place.m) * TileM + first_row;
+        int const column = (block.column * cluster.n + place.n) * TileN + first_column;
+        if constexpr (kExchange) {
+          store.prefetch_c(row, column, block.matrix);
+        } else if constexpr (Store::kBarriers > 0) {
+          store.ask_for_c(row, column, block.matrix);
+        }
       }
       float sums[kRows][kColumns / 2];
       if constexpr (kPingpong) {
@@ -234,19 +247,14 @@ struct Kernel {
         Exchange::lay_down(shared, sums);
         sm90::cluster_barrier();
 #pragma unroll 1
-        for (int piece = place.split; piece < kRows * Store::kPieces; piece += cluster.splits) {
-          int const r = piece / Store::kPieces, i = piece % Store::kPieces;
-          int const piece_row = row + r * 64, piece_column = column + i * Store::kColumns;
-          float values[Store::kQuads * 4];
-          if constexpr (Store::kQuads <= kQuadsAhead) {
-            typename Store::Addends c;
-            store.fetch_c(c, piece_row, piece_column, block.matrix);
-            Exchange::template add<Store::kQuads>(shared, r, i * Store::kQuads, cluster, place, values);
-            store.store_any(values, c, piece_row, piece_column, block.matrix);
-          } else {
-            Exchange::template add<Store::kQuads>(shared, r, i * Store::kQuads, cluster, place, values);
-            store.store_any(values, piece_row, piece_column, block.matrix);
-          }
+        for (int piece = place.split; piece < kRows * Way::kPieces; piece += cluster.splits) {
+          int const r = piece / Way::kPieces, i = piece % Way::kPieces;
+          int const piece_row = row + r * 64, piece_column = column + i * Way::kColumns;
+          typename Way::Addends c;
+          store.fetch_c(c, piece_row, piece_column, block.matrix);
+          float values[Way::kQuads * 4];
+          Exchange::template add<Way::kQuads>(shared, r, i * Way::kQuads, cluster, place, values);
+          store.store_any(values, c, piece_row, piece_column, block.matrix);
         }
         sm90::fence_async_proxy();  // TMA writes there next
         sm90::cluster_barrier();

@@ -24,7 +24,7 @@ struct Maker {
         args.ld_a % kVector == 0 && args.ld_b % kVector == 0 &&
         (args.batch == 1 || (args.batch_stride_a % kVector == 0 && args.batch_stride_b % kVector == 0));
     int const splits = args.tactic.splits;
-    bool const cluster = splits > 0 && splits <= 8 && (splits & (splits - 1)) == 0;
+    bool const cluster = splits > 0 && splits <= static_cast<int>(kPortableCluster);
     return sizes && aligned && cluster && known_addends(args);
   }
 

@@ -6,6 +6,7 @@
 #include "tilewright/grouped_gemm/kernel.hpp"
 #include "tilewright/launch.hpp"
 #include "tilewright/sm90/matrices.hpp"
+#include "tilewright/sm90/residency.hpp"
 
 namespace tilewright::grouped_gemm {
 
@@ -63,15 +64,13 @@ struct Adapter {
   static int32_t can_implement(void const* opaque) {
     auto const& args = *static_cast<Args const*>(opaque);
     sm90::ClusterShape const cluster = cluster_of(args);
-    auto const power_of_two = [](int x) { return x > 0 && (x & (x - 1)) == 0; };
     auto const aligned = [&](int64_t leading, int64_t batch_stride, int vector) {
       return leading % vector == 0 && (args.groups == 1 || batch_stride % vector == 0);
     };
     bool const sizes = args.m > 0 && args.n > 0 && args.k > 0 && args.groups > 0 && args.tactic.sm_count > 0 &&
                        args.grouping >= TILEWRIGHT_GROUPING_NONE && args.grouping <= TILEWRIGHT_GROUPING_K_SIZES &&
                        args.row_alignment > 0 && args.n % kVectorD == 0 && args.k % kVector == 0;
-    bool const clusters = power_of_two(cluster.m) && power_of_two(cluster.n) && power_of_two(cluster.splits) &&
-                          cluster.size() <= sm90::kMostCtas && args.tactic.swizzle > 0;
+    bool const clusters = cluster.legal() && args.tactic.swizzle > 0;
     // CTAs that share B must have rows of one group.
     bool const by_k = args.grouping == TILEWRIGHT_GROUPING_K_SIZES;
     bool const shares = args.grouping == TILEWRIGHT_GROUPING_NONE || by_k || down(cluster) == 1;
@@ -120,7 +119,7 @@ struct Adapter {
     if (cudaError_t const error = allow<Traits>(context, Traits::entry(), shape); error != cudaSuccess) {
       return error;
     }
-    int const at_once = clusters_at_once(context, args, cluster.size(), shape);
+    int const at_once = sm90::Residency::clusters(context, Traits::entry(), shape, args.tactic.sm_count);
     typename Kernel::Params params{};
     if (cudaError_t const error = make_params(args, cluster, at_once, params); error != cudaSuccess) {
       return error;
@@ -143,17 +142,6 @@ struct Adapter {
 
  private:
   static constexpr int ceil_div(int x, int y) { return (x + y - 1) / y; }
-
-  static int clusters_at_once(Context const& context, Args const& args, int size, LaunchShape const& shape) {
-    auto const& device = Sharing::of(context.device, Traits::entry(), shape.block);
-    unsigned i = 0;
-    while ((1 << i) < size) {
-      ++i;
-    }
-    int const limit = args.tactic.sm_count / size > 0 ? args.tactic.sm_count / size : 1;
-    int const held = device.at_a_time[i] / size;
-    return held > 0 && held < limit ? held : limit;
-  }
 
   // Blocks of tiles that there may be, whatever the groups are.
   static int64_t most_blocks(Args const& args, Groups const& groups) {

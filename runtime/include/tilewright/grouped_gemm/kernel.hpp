@@ -212,8 +212,7 @@ struct Kernel {
     int const first = first_k_tile(params, place.split);
     Producer producer{shared};
     bool const loads = sm90::elect_one();
-    Work work(params.groups, static_cast<int>(blockIdx.x) >> cluster.log_size,
-              static_cast<int>(gridDim.x) >> cluster.log_size, kSwapped ? cluster.n : cluster.m,
+    Work work(params.groups, sm90::cluster_index(), sm90::cluster_count(), kSwapped ? cluster.n : cluster.m,
               kSwapped ? place.n : place.m);
     TileQueue queue(shared + kQueueAt);
     Tile tile;

@@ -10,21 +10,22 @@ namespace tilewright::sm90 {
 
 constexpr int kMostCtas = 8;  // of a cluster that every GPU takes
 
-// All three are powers of two, and given as such.
+// `m` and `n` are powers of two; the splits, which come last in a CTA's rank, any number.
 struct ClusterShape {
   int m, n, splits;
-  int log_m, log_mn, log_size;
+  int log_m, log_mn;
 
   ClusterShape() = default;
   ClusterShape(int m_ctas, int n_ctas, int k_parts)
-      : m(m_ctas),
-        n(n_ctas),
-        splits(k_parts),
-        log_m(log2(m)),
-        log_mn(log_m + log2(n)),
-        log_size(log_mn + log2(splits)) {}
+      : m(m_ctas), n(n_ctas), splits(k_parts), log_m(log2(m)), log_mn(log_m + log2(n)) {}
 
-  __host__ __device__ int size() const { return 1 << log_size; }
+  __host__ __device__ int size() const { return splits << log_mn; }
+
+  // Whether it is one that kernels take.
+  bool legal() const {
+    auto const power_of_two = [](int x) { return x > 0 && (x & (x - 1)) == 0; };
+    return power_of_two(m) && power_of_two(n) && splits > 0 && m * n <= kMostCtas && size() <= kMostCtas;
+  }
 
  private:
   static int log2(int power) {
@@ -35,6 +36,18 @@ struct ClusterShape {
     return log;
   }
 };
+
+// This CTA's cluster among those of a grid of one dimension, and how many there are.
+__device__ __forceinline__ int cluster_index() {
+  uint32_t index;
+  asm volatile("mov.u32 %0, %%clusterid.x;" : "=r"(index));
+  return static_cast<int>(index);
+}
+__device__ __forceinline__ int cluster_count() {
+  uint32_t count;
+  asm volatile("mov.u32 %0, %%nclusterid.x;" : "=r"(count));
+  return static_cast<int>(count);
+}
 
 // One CTA's place in its cluster. CTAs of one row (m) read the same rows of A, those of one column (n) the same of B.
 struct ClusterPlace {

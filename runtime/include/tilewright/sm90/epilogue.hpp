@@ -97,6 +97,42 @@ __device__ __forceinline__ void store_element(EpilogueParams const& params, floa
   }
 }
 
+// Four, or two, 8x8 matrices of 16-bit elements, from where `store_matrices` lays them.
+template <bool kTransposed>
+__device__ __forceinline__ void load_matrices(uint32_t row, uint32_t& x, uint32_t& y, uint32_t& z, uint32_t& w) {
+  if constexpr (kTransposed) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(x), "=r"(y), "=r"(z), "=r"(w)
+                 : "r"(row)
+                 : "memory");
+  } else {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(x), "=r"(y), "=r"(z), "=r"(w)
+                 : "r"(row)
+                 : "memory");
+  }
+}
+
+template <bool kTransposed>
+__device__ __forceinline__ void load_matrices(uint32_t row, uint32_t& x, uint32_t& y) {
+  if constexpr (kTransposed) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
+                 : "=r"(x), "=r"(y)
+                 : "r"(row)
+                 : "memory");
+  } else {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];" : "=r"(x), "=r"(y) : "r"(row) : "memory");
+  }
+}
+
+// C, of D's own 16 bits, as TMA brings it into the buffers from which D is stored.
+struct AddendBoxes {
+  CUtensorMap const* map = nullptr;
+  uint32_t barriers = 0;  // of this epilogue's buffers
+  bool there = false;     // else C comes another way, or there is none
+  bool one = false;       // matrix for every batch
+};
+
 // Columns of accumulators that are stored at a time, for D of 16 bits and more. Of 8 bits, see `Epilogue::kColumns`.
 //
 // Rows of a piece lie so that stmatrix fills shared memory's banks evenly: 64, 32 or 16 elements under the swizzle of
@@ -121,11 +157,26 @@ constexpr int piece_columns(int n, bool swapped) {
   return units > 1 ? units * 8 : n % 16 == 0 ? 16 : 8;
 }
 
-// Of the tile of a warpgroup: 64 * Rows rows, N columns. Swapped: the accumulators' rows are D's columns.
-template <class ElementD, int Rows, int N, bool kSwapped, Activation kActivation, int kMostBuffers = 2>
+// The same where the CTAs of a split k share the pieces out: finer, so that all of them have one, and as many.
+constexpr int shared_piece_columns(int n, bool swapped, bool eight_bits) {
+  if (eight_bits && !swapped) {
+    return 32;
+  }
+  for (int columns : {swapped ? 16 : 32, 24, 16}) {
+    if (n > columns && n % columns == 0) {
+      return columns;
+    }
+  }
+  return 8;
+}
+
+// Of the tile of a warpgroup: 64 * Rows rows, N columns, `PieceColumns` at a time. Swapped: the accumulators' rows are
+// D's columns.
+template <class ElementD, int Rows, int N, bool kSwapped, Activation kActivation, int kMostBuffers = 2,
+          int PieceColumns = piece_columns(N, kSwapped)>
 struct Epilogue {
   static constexpr bool kEightBits = ElementD::kBytes == 1;
-  static constexpr int kColumns = piece_columns(N, kSwapped);
+  static constexpr int kColumns = PieceColumns;
   static_assert(!kEightBits || kSwapped || kColumns % 32 == 0, "rows of 32 or 64 bytes are swizzled");
   static constexpr int kPieces = N / kColumns;
   static constexpr int kQuads = kColumns / 8;  // of accumulators, in a piece
@@ -150,10 +201,16 @@ struct Epilogue {
   uint32_t largest = 0;  // magnitude so far, as the bits of a float
   bool leader;           // issues the stores
   int used = 0;
+  AddendBoxes addends;
+  uint32_t phases = 0;  // of the buffers' barriers, a bit each
+
+  // Barriers of C's boxes, of a warpgroup.
+  static constexpr int kBarriers = ElementD::kBytes == 2 ? kBuffers * (kSwapped ? 1 : 4) : 0;
 
   __device__ __forceinline__ Epilogue(EpilogueParams const& epilogue, CUtensorMap const* d, uint32_t shared,
-                                      int consumer)
-      : params(epilogue), map(d), warpgroup(consumer) {
+                                      int consumer, AddendBoxes const& c = {})
+      : params(epilogue), map(d), warpgroup(consumer), addends(c) {
+    addends.barriers += (consumer * kBarriers + (kSwapped ? 0 : static_cast<int>(threadIdx.x) / 32 % 4 * kBuffers)) * 8;
     int const warp = threadIdx.x / 32 % 4;
     buffers = shared + consumer * kBytes + (kSwapped ? 0 : warp * kBuffers * kBufferBytes);
     leader = (!kSwapped || warp == 0) && elect_one();
@@ -174,19 +231,50 @@ struct Epilogue {
         for (int i = 0; i < kQuads * 4; ++i) {
           values[i] = sums[r][piece * kQuads * 4 + i];
         }
-        store_piece(values, row + r * 64, column + piece * kColumns, matrix);
+        store_piece(values, row, column, r * kPieces + piece, matrix);
       }
     }
   }
 
+  // Before the main loop: asks for C of the first pieces. By whole warps.
+  __device__ __forceinline__ void ask_for_c(int row, int column, int matrix) {
+    if (leader) {
+      wait_for_stores<0>();
+#pragma unroll
+      for (int i = 0; i < kBuffers; ++i) {
+        load_c(row, column, i, matrix, used ^ i);
+      }
+    }
+    __syncwarp();
+  }
+
   // A piece, 64 rows and kColumns columns, that TMA stores, with a bias of the type that goes with D's and no C.
-  __device__ __forceinline__ void store_piece(float (&values)[kQuads * 4], int row, int column, int matrix) {
+  // C of D's type may come in boxes.
+  __device__ __forceinline__ void store_piece(float (&values)[kQuads * 4], int tile_row, int tile_column, int piece,
+                                              int matrix) {
     int const lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+    int const row = tile_row + piece / kPieces * 64, column = tile_column + piece % kPieces * kColumns;
     int const own_row = row + warp * 16 + lane / 4, own_column = column + lane % 4 * 2;
     scale(values, own_row, own_column, ElementD::kAddend);
+    if constexpr (kBarriers > 0) {
+      if (addends.there) {
+        barrier_wait(addends.barriers + used * 8, phases >> used & 1);
+        phases ^= 1u << used;
+        add_box(values, buffers + used * kBufferBytes, warp, lane);
+      }
+    }
     activate_all(values);
     scale_result(values, own_row, own_column);
     store_box_of(values, row, column, matrix, warp, lane);
+    if constexpr (kBarriers > 0 && Rows * kPieces > kBuffers) {
+      if (addends.there && piece + kBuffers < Rows * kPieces) {
+        if (leader) {
+          wait_for_stores<0>();
+          load_c(tile_row, tile_column, piece + kBuffers, matrix, kBuffers == 1 ? 0 : used ^ 1);
+        }
+        __syncwarp();
+      }
+    }
   }
 
   // Sums as they are, where `rows` says what becomes of D's rows: pieces that TMA stores; or F32, to which C is added
@@ -249,10 +337,16 @@ struct Epilogue {
     }
     int const lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
     int const own_row = row + warp * 16 + lane / 4, own_column = column + lane % 4 * 2;
-    if (params.type_c == Addend::kF32) {
-      fetch<uint32_t>(c, own_row, own_column, matrix);
-    } else {
-      fetch<uint16_t>(c, own_row, own_column, matrix);
+    bool const wide = params.type_c == Addend::kF32;
+    char const* const first = static_cast<char const*>(params.c) + ((matrix * params.batch_stride_c) << (wide ? 2 : 1));
+#pragma unroll
+    for (int i = 0; i < kQuads * 4; ++i) {
+      int const m = row_of(own_row, own_column, i / 4, i % 4), n = column_of(own_row, own_column, i / 4, i % 4);
+      char const* const from = first + ((m * params.ld_c + n) << (wide ? 2 : 1));
+      c.bits[i] = 0;  // where there is no D
+      if (m < params.m && n < params.n) {
+        c.bits[i] = wide ? *reinterpret_cast<uint32_t const*>(from) : *reinterpret_cast<uint16_t const*>(from);
+      }
     }
   }
 
@@ -319,6 +413,36 @@ struct Epilogue {
     }
   }
 
+  // A piece's C, by TMA, to a buffer that no store reads any more.
+  __device__ __forceinline__ void load_c(int tile_row, int tile_column, int piece, int matrix, int buffer) const {
+    int const warp = threadIdx.x / 32 % 4;
+    int const row = tile_row + piece / kPieces * 64, column = tile_column + piece % kPieces * kColumns;
+    uint32_t const barrier = addends.barriers + buffer * 8;
+    barrier_expect(barrier, kBufferBytes);
+    copy_box(buffers + buffer * kBufferBytes, addends.map, barrier, (kSwapped ? row : column) * ElementD::kBytes,
+             kSwapped ? column : row + warp * 16, addends.one ? 0 : matrix, kEvictFirst);
+  }
+
+  // Adds the C of a piece, which lies as D will.
+  __device__ __forceinline__ void add_box(float (&values)[kQuads * 4], uint32_t buffer, int warp, int lane) const {
+    int const half = lane / 8 % 2, next = lane / 16, in_matrix = lane % 8;
+#pragma unroll
+    for (int quad = 0; quad < kQuads; quad += 2) {
+      uint32_t const from = buffer + (kSwapped ? place((quad + next) * 8 + in_matrix, warp * 2 + half)
+                                               : place(half * 8 + in_matrix, quad + next));
+      uint32_t pairs[4];
+      if (quad + 1 < kQuads) {
+        load_matrices<kSwapped>(from, pairs[0], pairs[1], pairs[2], pairs[3]);
+      } else {
+        load_matrices<kSwapped>(from, pairs[0], pairs[1]);
+      }
+#pragma unroll
+      for (int i = 0; i < (quad + 1 < kQuads ? 8 : 4); ++i) {
+        values[quad * 4 + i] += params.beta * ElementD::to_float(static_cast<uint16_t>(pairs[i / 2] >> i % 2 * 16));
+      }
+    }
+  }
+
   // What follows once all is added.
   template <class RowsOf>
   __device__ __forceinline__ void store_finished(float (&values)[kQuads * 4], int row, int column, int matrix,
@@ -348,17 +472,6 @@ struct Epilogue {
       if (m < params.m && n < params.n) {
         values[i] += params.beta * load(params.type_c, params.c, first + m * params.ld_c + n);
       }
-    }
-  }
-
-  // Elements of C as words of their size; zeros where there is no D.
-  template <class Word>
-  __device__ __forceinline__ void fetch(Addends& c, int row, int column, int matrix) const {
-    Word const* const first = static_cast<Word const*>(params.c) + matrix * params.batch_stride_c;
-#pragma unroll
-    for (int i = 0; i < kQuads * 4; ++i) {
-      int const m = row_of(row, column, i / 4, i % 4), n = column_of(row, column, i / 4, i % 4);
-      c.bits[i] = m < params.m && n < params.n ? first[m * params.ld_c + n] : 0;
     }
   }
 

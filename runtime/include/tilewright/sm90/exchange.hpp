@@ -29,21 +29,40 @@ struct Exchange {
     }
   }
 
-  // The cluster's sums of `Quads` quads from `quad` on.
+  // The cluster's sums of `Quads` quads from `quad` on, added in the order of k. Another SM's shared memory answers
+  // after hundreds of clocks: the loads of several parts are on their way at once.
   template <int Quads>
   static __device__ __forceinline__ void add(uint32_t shared, int r, int quad, ClusterShape const& shape,
                                              ClusterPlace const& place_in, float (&sum)[Quads * 4]) {
+    // Parts; with more, accumulators of the main loop spill.
+    constexpr int kAtOnce = Rows * N > 288 || Quads > 4 ? 1 : Quads > 2 ? 2 : 4;
 #pragma unroll
     for (float& value : sum) {
       value = 0.0f;
     }
+    uint32_t const own = place(shared, r, quad);
 #pragma unroll 1
-    for (int split = 0; split < shape.splits; ++split) {
-      uint32_t const from = cluster_address(place(shared, r, quad), place_in.rank(shape, split));
+    for (int first = 0; first < shape.splits; first += kAtOnce) {
+      float4 parts[kAtOnce][Quads];
 #pragma unroll
-      for (int i = 0; i < Quads; ++i) {
-        float4 const part = load_cluster(from + i * kThreads * 16);
-        sum[i * 4] += part.x, sum[i * 4 + 1] += part.y, sum[i * 4 + 2] += part.z, sum[i * 4 + 3] += part.w;
+      for (int p = 0; p < kAtOnce; ++p) {
+        if (first + p < shape.splits) {
+          uint32_t const from = cluster_address(own, place_in.rank(shape, first + p));
+#pragma unroll
+          for (int i = 0; i < Quads; ++i) {
+            parts[p][i] = load_cluster(from + i * kThreads * 16);
+          }
+        }
+      }
+#pragma unroll
+      for (int p = 0; p < kAtOnce; ++p) {
+        if (first + p < shape.splits) {
+#pragma unroll
+          for (int i = 0; i < Quads; ++i) {
+            float4 const& part = parts[p][i];
+            sum[i * 4] += part.x, sum[i * 4 + 1] += part.y, sum[i * 4 + 2] += part.z, sum[i * 4 + 3] += part.w;
+          }
+        }
       }
     }
   }

@@ -54,7 +54,7 @@ EPILOGUE_BYTES_PER_CLOCK = 26.8  # of D, an SM
 CLUSTER_CLOCKS = 326  # of two barriers of a cluster, and its start
 EXCHANGE_CLOCKS = 733
 LAID_BYTES_PER_CLOCK = 54.6  # sums that a thread block lays into its shared memory
-PIECE_CLOCKS = 236  # of a piece of a tile, from each of the thread blocks that have a part of it
+PIECE_CLOCKS = 236  # of a piece of a tile, whose parts are on their way from other SMs at once
 ADDED_BYTES_PER_CLOCK = 53.3  # sums read from other SMs' shared memory
 
 
@@ -117,7 +117,7 @@ class _Kernel:
         self.epilogue = elements * outputs / EPILOGUE_BYTES_PER_CLOCK
         self.laid = EXCHANGE_CLOCKS + elements * 4 / LAID_BYTES_PER_CLOCK
         self.pieces = record.facts.get("pieces", 1)
-        self.piece = PIECE_CLOCKS + elements * 4 / self.pieces / ADDED_BYTES_PER_CLOCK
+        self.added = elements * 4 / self.pieces / ADDED_BYTES_PER_CLOCK  # of a part of a piece
         self.hertz = device.clock_hz * CLOCK_SHARE
         size = problem.batch * problem.k * bytes_of(problem.a)
         self.bytes_a, self.bytes_b = rows * size, columns * size
@@ -128,7 +128,7 @@ class _Kernel:
         blocks = -(-self.down // m) * -(-self.across // n) * self.problem.batch
         at_once = self.device.clusters_at_once(cluster.size)
         waves = _Waves(at_once, *divmod(blocks, at_once))
-        exchange = self.laid + ceil(self.pieces / splits) * splits * self.piece if splits > 1 else 0.0
+        exchange = self._exchange(splits) if splits > 1 else 0.0
         boxes = -(-self.stages // splits) * self.boxes
         loop = self._loop(cluster, waves, boxes, exchange)
         hbm = self._hbm(cluster, waves, blocks)
@@ -141,6 +141,10 @@ class _Kernel:
         inside = "math" if self.math * boxes * count > 0.6 * loop else "fill"
         bound = "hbm" if hbm > loop else inside
         return Estimate((whole + added) / self.hertz, count, bound, whole / self.hertz, added / self.hertz)
+
+    def _exchange(self, splits: int) -> float:
+        """Of the sums of a cluster that splits k: each thread block adds up its share of the pieces."""
+        return float(self.laid + ceil(self.pieces / splits) * (PIECE_CLOCKS + splits * self.added))
 
     def _loop(self, cluster: _Cluster, waves: _Waves, boxes: int, exchange: float) -> float:
         """Of all tiles of the busiest thread block, but for the last one's epilogue."""

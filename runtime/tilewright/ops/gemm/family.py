@@ -81,7 +81,7 @@ def alignments(record: KernelRecord) -> dict[str, int]:
     if stream.is_stream(record):
         return {}
     if lean.is_lean(record):
-        return {} if record.facts["splits"] else {"out": TMA_BYTES}
+        return {} if record.facts["splits"] else dict.fromkeys(("c", "out"), TMA_BYTES)
     return dict.fromkeys(("c", "out", "bias"), TMA_BYTES)
 
 

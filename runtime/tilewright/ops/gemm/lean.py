@@ -14,7 +14,7 @@ from tilewright.types import bytes_of
 
 MOST_BLOCKS = 8  # of a cluster, with those that split k
 CLUSTERS = ("", "2x1", "1x2", "4x1", "1x4", "2x2")  # that a first selection weighs
-SPLITS = (1, 2, 4, 8)
+SPLITS = tuple(range(1, MOST_BLOCKS + 1))
 LEAST_STAGES = 2  # of k in a part, that a first selection weighs
 
 
@@ -49,8 +49,6 @@ def misfit(tactic: Tactic, record: KernelRecord) -> str | None:
     reason = misfit_settings(tactic, known) or misfit_cluster(tactic, record)
     if reason is not None:
         return reason
-    if tactic.splits & (tactic.splits - 1):
-        return f"it splits k into 2, 4 or 8 parts, not {tactic.splits}"
     if tactic.splits > 1 and not record.facts["splits"]:
         return "its sums do not fit into its stages' memory, through which the parts of a split k meet"
     blocks = cluster_of(tactic)[0] * cluster_of(tactic)[1] * tactic.splits
