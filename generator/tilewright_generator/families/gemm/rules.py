@@ -16,8 +16,6 @@ from tilewright_generator.families.rule import HARDWARE, OURS, Rule, of_module, 
 from tilewright_generator.families.rule import cutlass as release
 from tilewright_generator.families.shared import SHARED_MEMORY, stream_k_schedule
 
-_INSTRUCTION_BYTES = 32  # of k that one wgmma instruction takes
-
 
 # wgmma.mma_async has these and more (PTX: its table of types): sums of f16 in f16, u8. Nobody has asked for
 # them.

@@ -8,10 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+from tilewright.ops.common.row import AnyTarget
 from tilewright_generator.families.shared import BARRIER, SHARED_MEMORY, Memory, OwnPdl, Stages, number
 from tilewright_generator.shapes import Tile
-
-Arch = Literal["sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_110f", "sm_120a", "sm_120f", "sm_121a"]
 
 _MOST_STAGES = 16  # more in flight than any load takes
 
@@ -20,7 +19,7 @@ _MOST_STAGES = 16  # more in flight than any load takes
 class PrenormConfig:
     """Everything that is decided when an `hc_prenorm` kernel is compiled."""
 
-    arch: Annotated[Arch, "architecture the kernel is compiled for"]
+    arch: Annotated[AnyTarget, "architecture the kernel is compiled for"]
     tile: Annotated[Tile, "tile of one thread block, MxNx64 elements; N, a multiple of 8, holds all of n"]
     mma: Annotated[
         Literal["wgmma", "sync"],

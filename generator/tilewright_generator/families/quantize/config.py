@@ -6,41 +6,40 @@ Scale layout, grid and whether the global scale is one for each row are argument
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
+from tilewright.ops.common.row import AnyTarget
+from tilewright.ops.quantize.problem import Direction, Format, Fusion, XType
+from tilewright.ops.quantize.row import Arithmetic, Variant
 from tilewright.types import TYPES
 from tilewright_generator.families.shared import OwnPdl
-
-Arch = Literal["sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_110f", "sm_120a", "sm_120f", "sm_121a"]
-Format = Literal["nvfp4", "mxfp4", "mxfp8", "mxfp8_e5m2", "fp8_1x128", "fp8_128x128"]
-Type = Literal["bf16", "f16", "f32", "e4m3"]
 
 
 @dataclass(frozen=True, slots=True)
 class QuantizeConfig:
     """Everything that is decided when a `quantize` kernel is compiled."""
 
-    arch: Annotated[Arch, "architecture the kernel is compiled for"]
+    arch: Annotated[AnyTarget, "architecture the kernel is compiled for"]
     format: Annotated[
         Format,
         "nvfp4 is E2M1 in blocks of 16 with E4M3 scales; mxfp4 (E2M1), mxfp8 (E4M3) and "
         "mxfp8_e5m2 have blocks of 32 with UE8M0 scales; fp8_1x128 and fp8_128x128 are E4M3 with FP32 "
         "scales, or UE8M0 packed four to a word, as the launch says",
     ]
-    x: Annotated[Type, "type of x, which is quantised; dequantize: of the result"]
-    direction: Annotated[Literal["quantize", "dequantize"], "from x to data and scales, or back"] = "quantize"
+    x: Annotated[XType, "type of x, which is quantised; dequantize: of the result"]
+    direction: Annotated[Direction, "from x to data and scales, or back"] = "quantize"
     variant: Annotated[
-        Literal["vector", "tma"],
+        Variant,
         "threads load what they quantise, 16 bytes at once; or one warp keeps a ring of "
         "stages full by bulk copies, and the others quantise from shared memory",
     ] = "vector"
     arithmetic: Annotated[
-        Literal["exact", "fast"], "IEEE division, bit for bit the reference's; or approximate reciprocals"
+        Arithmetic, "IEEE division, bit for bit the reference's; or approximate reciprocals"
     ] = "exact"
     fusion: Annotated[
-        Literal["none", "silu_mul", "rmsnorm"],
+        Fusion,
         "what comes before: silu(x[:, :k]) * x[:, k:], or x * rsqrt(mean(x^2) + eps) * weight",
     ] = "none"
     threads: Annotated[

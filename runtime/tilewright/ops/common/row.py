@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, Literal, get_args
 
 from tilewright.ops.common.words import Flag, Words
 from tilewright.schema import Array, Boolean, Enum, Integer, Object
 
 # Of a family whose kernels need nothing that one architecture alone has.
-ANY_TARGET = ("sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_110f", "sm_120a", "sm_120f", "sm_121a")
+AnyTarget = Literal["sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_110f", "sm_120a", "sm_120f", "sm_121a"]
+ANY_TARGET = get_args(AnyTarget)
 MOST_SHARED_BYTES = 227 * 1024  # of a thread block, on any GPU of sm_90 and later
 TILE = Array(Integer(1, 65536), 3)
 CLUSTER = Array(Integer(1, 16), 2)

@@ -14,10 +14,7 @@ _OF_FP8 = ("bf16", "f16", "f32", *FP8)
 OUTPUTS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("bf16", "bf16"): ("bf16", "f32"),
     ("f16", "f16"): ("f16", "f32"),
-    ("e4m3", "e4m3"): _OF_FP8,
-    ("e5m2", "e4m3"): _OF_FP8,
-    ("e4m3", "e5m2"): _OF_FP8,
-    ("e5m2", "e5m2"): _OF_FP8,
+    **{(a, b): _OF_FP8 for b in FP8 for a in FP8},
     ("tf32", "tf32"): ("f32",),
     ("s8", "s8"): ("s32",),
 }
@@ -72,9 +69,7 @@ class Problem(Product):
     fast_accum: bool = False  # FP8: sums may stay in the tensor core
     c_type: str = ""  # "" stands for the first of `addends`
     bias_type: str = ""
-    alignment: int = (
-        16  # bytes that addresses, rows and matrices of C, D and the bias are multiples of, up to 16
-    )
+    alignment: int = 16  # bytes that addresses, rows and matrices of C, D and the bias are multiples of
 
     def __post_init__(self) -> None:
         usual = addends(self.a, self.d)[0]
@@ -131,15 +126,9 @@ class Problem(Product):
 
     @property
     def types_text(self) -> str:
-        extras = [
-            word
-            for word, present in (
-                (f"c of {self.c_type}" if self.c_type else "c", self.c),
-                (f"bias of {self.bias_type}" if self.bias_type else "bias", self.bias),
-                (self.activation, self.activation != "none"),
-                ("fast_accum", self.fast_accum),
-            )
-            if present
-        ]
-        tail = f" with {', '.join(extras)}" if extras else ""
+        c = f"c of {self.c_type}" if self.c_type else "c"
+        bias = f"bias of {self.bias_type}" if self.bias_type else "bias"
+        activation, fast = self.activation.replace("none", ""), "fast_accum" * self.fast_accum
+        extras = ", ".join(filter(None, (c * self.c, bias * self.bias, activation, fast)))
+        tail = f" with {extras}" if extras else ""
         return f"{self.a} x {self.b} -> {self.d}, layout {self.layout}{tail}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -31,29 +32,19 @@ _CHUNK = 128  # rows that are checked together: a block of 128x128 is whole
 
 def call_of(problem: Problem) -> Callable[..., Any]:
     """The public op that computes the problem, with its options."""
-    name = problem.format
-    options: dict[str, Any] = {}
-    if name in BLOCKWISE:
-        options["block"] = BLOCK[name]
-    elif name.startswith("mxfp8"):
-        name = "mxfp8"
-    if problem.direction == "dequantize":
-        options["dtype"] = X_DTYPES[problem.x]
-        if problem.format not in BLOCKWISE:  # there the scales themselves say it
-            options["layout"] = problem.layout
-    else:
-        options["activation"] = "silu_mul" if problem.fusion == "silu_mul" else "none"
-        if problem.format in BLOCKWISE:
-            options |= {"scale_type": "ue8m0" if problem.layout == "packed" else "float32"}
-            options["scale_layout"] = problem.layout
-        else:
-            options["layout"] = problem.layout
-        if problem.format == "nvfp4":
-            options["fast"] = not problem.exact
-        if name == "mxfp8":
-            options["dtype"] = dtype_of(problem.format)
-    public = "fp8_blockwise" if problem.format in BLOCKWISE else name
-    return functools.partial(getattr(op, f"{problem.direction}_{public}"), **options)
+    name = "fp8_blockwise" if problem.format in BLOCKWISE else problem.format.removesuffix("_e5m2")
+    public = getattr(op, f"{problem.direction}_{name}")
+    options = {
+        "block": BLOCK[problem.format],
+        "layout": problem.layout,
+        "scale_layout": problem.layout,
+        "scale_type": "ue8m0" if problem.layout == "packed" else "float32",
+        "activation": "silu_mul" if problem.fusion == "silu_mul" else "none",
+        "fast": not problem.exact,
+        "dtype": dtype_of(problem.x if problem.direction == "dequantize" else problem.format),
+    }
+    taken = inspect.signature(public).parameters
+    return functools.partial(public, **{one: each for one, each in options.items() if one in taken})
 
 
 @dataclass
@@ -69,15 +60,11 @@ class Operands:
 
     def poison(self) -> None:
         """Fills what is written, once it is made, with what no kernel writes."""
-        if self.problem.direction == "dequantize":
-            written = [self.x]
-        elif self.scales is not None and self.problem.layout in M_MAJOR:
-            written = [self.data, blockwise_scales.with_padding(self.scales)]
-        else:
-            written = [self.data, self.scales]
+        written = [self.x] if self.problem.direction == "dequantize" else [self.data, self.scales]
         for tensor in written:
             if tensor is not None:
-                measuring.poison(tensor)
+                padded = tensor is self.scales and self.problem.layout in M_MAJOR
+                measuring.poison(blockwise_scales.with_padding(tensor) if padded else tensor)
 
     def call(self, tactic: Tactic | None = None) -> Any:
         """Runs the op, into what its first call has made."""

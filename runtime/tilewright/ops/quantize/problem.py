@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import prod
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from tilewright import blockwise_scales, scale_factors
 from tilewright.ops.common.problem import Told
 from tilewright.types import TYPES, bits
 
 FLOATS = ("bf16", "f16", "f32")
-X_TYPES = (*FLOATS, "e4m3")  # e4m3 is made into nvfp4 alone
-FORMATS = ("nvfp4", "mxfp4", "mxfp8", "mxfp8_e5m2", "fp8_1x128", "fp8_128x128")
+XType = Literal["bf16", "f16", "f32", "e4m3"]  # e4m3 is made into nvfp4 alone
+X_TYPES = get_args(XType)
+Format = Literal["nvfp4", "mxfp4", "mxfp8", "mxfp8_e5m2", "fp8_1x128", "fp8_128x128"]
+FORMATS = get_args(Format)
 BLOCK = {name: TYPES[name].block for name in FORMATS}  # rows and columns that share a scale
 LAYOUTS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("nvfp4", "mxfp4", "mxfp8", "mxfp8_e5m2"), scale_factors.LAYOUTS),
@@ -20,10 +22,11 @@ LAYOUTS: dict[str, tuple[str, ...]] = {
     "fp8_128x128": ("row_major", "packed"),
 }
 BLOCKWISE = ("fp8_1x128", "fp8_128x128")  # whose scales are floats, or words of four bytes
-DIRECTIONS = ("quantize", "dequantize")
+Direction = Literal["quantize", "dequantize"]
+DIRECTIONS = get_args(Direction)
 M_MAJOR = ("m_major", "packed")  # layouts of FP8's scales: columns at multiples of four rows, with padding
-FUSIONS = ("none", "silu_mul", "rmsnorm")
-GLOBAL_SCALES = ("none", "tensor", "row")
+Fusion = Literal["none", "silu_mul", "rmsnorm"]
+FUSIONS = get_args(Fusion)
 # The values of tilewright_scale_layout (tilewright/quantize/args.h).
 LAYOUT_CODES = {"128x4": 0, "8x4": 1, "linear": 2, "row_major": 3, "m_major": 4, "packed": 5}
 MOST_ALIGNED = 32  # bytes: more than this no kernel asks for
@@ -94,17 +97,9 @@ class Problem(Told):
     @property
     def types_text(self) -> str:
         way = f"{self.x} -> {self.format}" if self.direction == "quantize" else f"{self.format} -> {self.x}"
-        extras = [
-            word
-            for word, present in (
-                (self.fusion, self.fusion != "none"),
-                ("a global scale", self.global_scale == "tensor"),
-                ("a global scale a row", self.global_scale == "row"),
-                ("fast arithmetic", not self.exact),
-            )
-            if present
-        ]
-        return ", ".join([way, f"scales {self.layout}", *extras])
+        scale = {"none": "", "tensor": "a global scale", "row": "a global scale a row"}[self.global_scale]
+        extras = (self.fusion.replace("none", ""), scale, "fast arithmetic" * (not self.exact))
+        return ", ".join([way, f"scales {self.layout}", *filter(None, extras)])
 
 
 def scale_shape(m: int, k: int, name: str, layout: str) -> tuple[int, int]:

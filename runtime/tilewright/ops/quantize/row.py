@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Literal, get_args
+
 from tilewright.ops.common.row import ALIGNMENT, ANY_TARGET, SHARED_BYTES
-from tilewright.ops.quantize.problem import (
-    DIRECTIONS,
-    FORMATS,
-    FUSIONS,
-    X_TYPES,
-)
+from tilewright.ops.quantize.problem import DIRECTIONS, FORMATS, FUSIONS, X_TYPES
 from tilewright.schema import Anything, Enum, Integer, Object, fields
 
 TARGETS = ANY_TARGET  # that a spec of the family may name
+Variant = Literal["vector", "tma"]
+Arithmetic = Literal["exact", "fast"]
 CONFIG = Object(
     {
         "format": Enum(FORMATS),
         "x": Enum(X_TYPES),
         "direction": Enum(DIRECTIONS),
-        "variant": Enum(("vector", "tma")),
-        "arithmetic": Enum(("exact", "fast")),
+        "variant": Enum(get_args(Variant)),
+        "arithmetic": Enum(get_args(Arithmetic)),
         "fusion": Enum(FUSIONS),
         "threads": Integer(32, 1024),
     },
