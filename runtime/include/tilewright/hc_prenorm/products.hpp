@@ -149,7 +149,7 @@ struct MmaSync {
 #pragma unroll
       for (int group = 0; group < kGroups; ++group) {
         uint32_t words[4];
-        load_matrices(a + a_at + group * 16 * 128 + (k * 32 ^ a_chunk), words);
+        sm90::load_matrices(a + a_at + group * 16 * 128 + (k * 32 ^ a_chunk), words);
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           even[group][i] = words[i] << 16;
@@ -181,14 +181,6 @@ struct MmaSync {
         "{%0, %1, %2, %3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-  }
-
-  // Four 8x8 matrices of 16-bit elements: thread t gives the address of row t%8 of matrix t/8.
-  static __device__ __forceinline__ void load_matrices(uint32_t row, uint32_t (&words)[4]) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
-                 : "r"(row)
-                 : "memory");
   }
 
   // A thread has two columns that are not neighbours, its partner those beside them.

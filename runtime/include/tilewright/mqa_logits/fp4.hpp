@@ -131,6 +131,13 @@ struct DecodedWgmma : Decoded<HeadDim> {
   }
 };
 
+__device__ __forceinline__ void mma_bf16(float (&d)[4], uint32_t const (&a)[4], uint32_t b0, uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
 template <int HeadDim>
 struct DecodedMmaSync : Decoded<HeadDim> {
   static constexpr bool kAsynchronous = false;
@@ -147,9 +154,9 @@ struct DecodedMmaSync : Decoded<HeadDim> {
 #pragma unroll
       for (int k = 0; k < Base::kSteps; k += 2) {
         uint32_t b[4];
-        load_matrices(queries + n * 8 * 128 + Base::template chunk<Columns>(lane % 8, k * 2 + lane / 8), b);
-        mma(d, keys.elements[k], b[0], b[1]);
-        mma(d, keys.elements[k + 1], b[2], b[3]);
+        sm90::load_matrices(queries + n * 8 * 128 + Base::template chunk<Columns>(lane % 8, k * 2 + lane / 8), b);
+        mma_bf16(d, keys.elements[k], b[0], b[1]);
+        mma_bf16(d, keys.elements[k + 1], b[2], b[3]);
       }
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
@@ -160,14 +167,6 @@ struct DecodedMmaSync : Decoded<HeadDim> {
 
   template <int Pending, int Count>
   static __device__ __forceinline__ void wait(float (&)[Count], Keys&) {}
-
- private:
-  static __device__ __forceinline__ void mma(float (&d)[4], uint32_t const (&a)[4], uint32_t b0, uint32_t b1) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-  }
 };
 
 // 16 x 8 x 64 FP4 with their scale factors, of which step k takes bytes 2k and 2k + 1 of each word. Lane 4g of a warp
@@ -216,11 +215,7 @@ struct Mxf4Mma {
       }
 #pragma unroll
       for (int i = 0; i < 4; i += 2) {
-        asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-            "{%0, %1, %2, %3};"
-            : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-            : "r"(pairs[0][i]), "r"(pairs[1][i]), "r"(pairs[0][i + 1]), "r"(pairs[1][i + 1]), "r"(pairs[2][i]),
-              "r"(pairs[2][i + 1]));
+        mma_bf16(d, {pairs[0][i], pairs[1][i], pairs[0][i + 1], pairs[1][i + 1]}, pairs[2][i], pairs[2][i + 1]);
       }
     }
   }

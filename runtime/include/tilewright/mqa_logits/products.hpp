@@ -54,14 +54,6 @@ struct Wgmma : Fp8 {
   }
 };
 
-// Four matrices of 8 rows of 16 bytes: a thread gives the address of a row.
-__device__ __forceinline__ void load_matrices(uint32_t row, uint32_t (&words)[4]) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
-               : "r"(row)
-               : "memory");
-}
-
 // By mma.sync, of rows as TMA's swizzle of `RowBytes` lays them out: 32 bytes of them are one step of `Instruction`.
 template <int RowBytes, class Instruction>
 struct Synchronous : Instruction {
@@ -77,8 +69,8 @@ struct Synchronous : Instruction {
 #pragma unroll
       for (int k = 0; k < kSteps; ++k) {
         // Rows 0 to 7 and 8 to 15 of the first 16 bytes, then of the next.
-        load_matrices(keys + warp * 16 * RowBytes + swizzled(lane % 16 * RowBytes + k * 32 + lane / 16 * 16),
-                      elements[k]);
+        sm90::load_matrices(keys + warp * 16 * RowBytes + swizzled(lane % 16 * RowBytes + k * 32 + lane / 16 * 16),
+                            elements[k]);
       }
     }
   };
@@ -100,7 +92,7 @@ struct Synchronous : Instruction {
 #pragma unroll
       for (int k = 0; k < kSteps; k += 2) {
         uint32_t b[4];
-        load_matrices(b_at[k / 2] + n * 8 * RowBytes, b);
+        sm90::load_matrices(b_at[k / 2] + n * 8 * RowBytes, b);
         Instruction::template run<0>(d, keys.elements[k], b[0], b[1], keys.scales, column_scales);
         if constexpr (kSteps > 1) {
           Instruction::template run<1>(d, keys.elements[k + 1], b[2], b[3], keys.scales, column_scales);

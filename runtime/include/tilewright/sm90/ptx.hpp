@@ -199,6 +199,14 @@ __device__ __forceinline__ void store_matrices(uint32_t row, uint32_t x, uint32_
   }
 }
 
+// The reverse, of four matrices that are not transposed.
+__device__ __forceinline__ void load_matrices(uint32_t row, uint32_t (&words)[4]) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+               : "r"(row)
+               : "memory");
+}
+
 // `threads` threads of the CTA, whole warps, meet at its barrier `id` (1 to 15; 0 is __syncthreads).
 __device__ __forceinline__ void meet(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
