@@ -10,11 +10,9 @@
   X(reduced_gemm_sm90_bf16_128x192x64) \
   X(reduced_gemm_sm90_bf16_128x64x64) \
   X(reduced_gemm_sm90_bf16_192x128x64) \
-  X(reduced_gemm_sm90_bf16_256x128x64) \
   X(reduced_gemm_sm90_f16_128x128x64) \
   X(reduced_gemm_sm90_f16_128x192x64) \
   X(reduced_gemm_sm90_f16_128x64x64) \
-  X(reduced_gemm_sm90_f16_192x128x64) \
-  X(reduced_gemm_sm90_f16_256x128x64)
+  X(reduced_gemm_sm90_f16_192x128x64)
 
 TILEWRIGHT_TABLE(sm90_reduced_gemm, TILEWRIGHT_KERNELS, tilewright_reduced_gemm_args)

@@ -130,21 +130,18 @@ def test_few_and_many_groups(kernel: KernelRecord, grouping: str, groups: int) -
 
 
 @pytest.mark.parametrize("edge", EDGES, ids=str)
-@pytest.mark.parametrize("row_alignment", [4, 128])
-def test_edges(kernel: KernelRecord, edge: dict[str, Any], row_alignment: int) -> None:
-    ends, start = [], 0
-    for rows in edge["rows"]:
-        ends.append(start + rows)
+@pytest.mark.parametrize("row_alignment", [4, 32, 64, 128])
+@pytest.mark.parametrize("c", [False, True], ids=["plain", "c"])
+def test_edges(kernel: KernelRecord, edge: dict[str, Any], row_alignment: int, c: bool) -> None:
+    """Each way to say the same groups, with NaN in rows of padding."""
+    rows, ends, start = edge["rows"], [], 0
+    for count in rows:
+        ends.append(start + count)
         start = -(-ends[-1] // row_alignment) * row_alignment
-    problem = of(
-        kernel,
-        m=max(start, 1),
-        n=edge["n"],
-        k=edge["k"],
-        groups=len(ends),
-        grouping="ends",
-        row_alignment=row_alignment,
-    )
+    told = {"n": edge["n"], "k": edge["k"], "groups": len(ends), "row_alignment": row_alignment, "c": c}
+    problem = of(kernel, m=max(start, 1), grouping="ends", **told)
+    if family.misfit_options(kernel, problem.kind):
+        pytest.skip("it adds no C")
     operands = made(problem)
     operands.layout["group_ends"].copy_(torch.tensor(ends))
     spoil(operands)
@@ -153,6 +150,10 @@ def test_edges(kernel: KernelRecord, edge: dict[str, Any], row_alignment: int) -
     index.layout = {"group_of_row": operands.groups()}
     index.out.fill_(MARK)
     check(index, Tactic(kernel.name))
+    masked = made(of(kernel, m=max(rows), grouping="rows_valid", **told))
+    masked.layout["rows_valid"].copy_(torch.tensor(rows))
+    spoil(masked)
+    check(masked, Tactic(kernel.name))
 
 
 @pytest.mark.parametrize("c", ["none", "other", "out"])
@@ -176,6 +177,21 @@ def test_parts_of_k(kernel: KernelRecord, c: str) -> None:
             else:
                 operands.call(tactic)
             operands.check()
+
+
+@pytest.mark.parametrize("groups", [1, 33, 512])
+def test_one_and_many_parts_of_k(kernel: KernelRecord, groups: int) -> None:
+    problem = of(kernel, m=72, n=136, k=128 * groups, groups=groups, grouping="k_sizes")
+    if reason := family.FAMILY.misfit(kernel, problem):
+        pytest.skip(reason)
+    operands = made(problem)
+    sizes = torch.full((groups,), 128)
+    if groups > 1:
+        sizes[: groups // 2] = 0  # half of the groups have none, and one has all of theirs
+        sizes[-1] += 128 * (groups // 2)
+    operands.layout["group_k"].copy_(sizes)
+    operands.call(Tactic(kernel.name))
+    operands.check()
 
 
 def test_a_graph_of_parts_is_replayed_with_others(kernel: KernelRecord) -> None:

@@ -8,14 +8,11 @@
 
 #include <stdint.h>
 
+#include "tilewright/tactic.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-// The sum is cut into as many parts as these multiprocessors take of one tile.
-typedef struct tilewright_reduced_gemm_tactic {
-  int32_t sm_count;
-} tilewright_reduced_gemm_tactic;
 
 typedef struct tilewright_reduced_gemm_args {
   int32_t m, n, k, batch;
@@ -40,7 +37,7 @@ typedef struct tilewright_reduced_gemm_args {
   // whether D and C are of F32, not of the operands' type
   int32_t f32;
 
-  tilewright_reduced_gemm_tactic tactic;
+  tilewright_tactic tactic;
 } tilewright_reduced_gemm_args;
 
 #ifdef __cplusplus

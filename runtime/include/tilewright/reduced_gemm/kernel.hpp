@@ -1,8 +1,8 @@
 // Products that are added up over a batch, for sm_90a: D[m,n] = alpha * sum over the batch of A[m,k] B[n,k]^T + beta C.
 //
 // D is small and what is read is long: the k tiles of all matrices, one after the other, are cut into parts, one for
-// each CTA of a tile. A part's sums go to the workspace as the threads hold them; a second kernel adds the parts up in
-// their order, so that the same bits come out every time.
+// each CTA of a tile. CTAs of a cluster share loads by multicast. A part's sums go to the workspace as the threads hold
+// them; a second kernel adds the parts up in their order, so that the same bits come out every time.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,14 @@ namespace tilewright::reduced_gemm {
 
 struct Params {
   CUtensorMap a, b;
-  float4* sums;           // of the parts
-  int tiles, tiles_down;  // of D; of a column of D
-  int k_tiles;            // of a matrix
-  int each, more;         // k tiles of a part, and how many of the first parts have one more
-  bool one_a, one_b;      // one matrix for every one of the batch
+  sm90::ClusterShape cluster;
+  sm90::Slices slices_a, slices_b;
+  float4* sums;             // of the parts
+  int blocks, blocks_down;  // of D, of as many tiles as a cluster has; of a column of D
+  int tiles_down;           // of a column of D, in whole blocks
+  int k_tiles;              // of a matrix
+  int each, more;           // k tiles of a part, and how many of the first parts have one more
+  bool one_a, one_b;        // one matrix for every one of the batch
   uint64_t policy_a, policy_b;
 };
 
@@ -31,7 +34,8 @@ struct CombineParams {
   void const* c;  // or null
   int64_t ld_c, ld_d;
   int m, n;
-  int tiles, tiles_down, parts;
+  int tiles, tiles_down;
+  int parts;
   float alpha, beta;
   bool f32;  // D and C, else of the operands' type
 };
@@ -63,6 +67,7 @@ struct Kernel {
   __device__ __forceinline__ void operator()(Params const& params, char* memory) const {
     uint32_t const shared = sm90::shared_address(memory);
     int const warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0);
+    sm90::ClusterPlace const place(params.cluster);
     if (warp == 0) {
       int const lane = threadIdx.x;
       if (lane == 0) {
@@ -71,17 +76,24 @@ struct Kernel {
       }
       if (lane < Stages) {
         sm90::barrier_init(Layout::full(shared, lane), 1);
-        sm90::barrier_init(Layout::empty(shared, lane), kConsumers);
+        sm90::barrier_init(Layout::empty(shared, lane), (params.cluster.m + params.cluster.n - 1) * kConsumers);
       }
       sm90::fence_barrier_init();
       __syncwarp();
     }
-    __syncthreads();
+    bool const clustered = params.cluster.size() > 1;
+    if (clustered) {
+      sm90::cluster_barrier();
+    } else {
+      __syncthreads();
+    }
     // The parts of one k lie side by side in the grid: their tiles share rows of A and B in L2.
-    int const tile = blockIdx.x % params.tiles, part = blockIdx.x / params.tiles;
+    int const cluster = static_cast<int>(blockIdx.x) >> params.cluster.log_size;
+    int const block = cluster % params.blocks, part = cluster / params.blocks;
     int const first = part * params.each + min(part, params.more);
     int const tiles = params.each + (part < params.more ? 1 : 0);
-    int const row = tile % params.tiles_down * TileM, column = tile / params.tiles_down * TileN;
+    int const tile_row = block % params.blocks_down * params.cluster.m + place.m;
+    int const tile_column = block / params.blocks_down * params.cluster.n + place.n;
     if (warp >= kConsumers * 4) {
       sm90::keep_registers<kProducerRegisters>();
       if constexpr (kPdl) {
@@ -89,7 +101,7 @@ struct Kernel {
         sm90::allow_next_kernel();
       }
       if (warp == kConsumers * 4 && sm90::elect_one()) {
-        load(params, shared, first, tiles, row, column);
+        load(params, shared, place, first, tiles, tile_row * TileM, tile_column * TileN);
       }
     } else {
       sm90::take_registers<kConsumerRegisters>();
@@ -97,12 +109,16 @@ struct Kernel {
         sm90::wait_for_previous_kernel();  // which may still read the workspace
       }
       int const warpgroup = warp / 4;
-      sm90::Release const release(Layout::empty(shared, 0), 1, 1, threadIdx.x % 128);
+      sm90::Release const release(Layout::empty(shared, 0), params.cluster.size(),
+                                  place.sharers_of_a(params.cluster) | place.sharers_of_b(params.cluster),
+                                  threadIdx.x % 128);
       Mainloop mainloop{shared, kDown == 1 ? 0 : warpgroup * kRows * 64, kAcross == 1 ? 0 : warpgroup * kColumns,
                         release};
       float sums[kRows][kColumns / 2];
       mainloop.run(tiles, sums, [] {});
-      float4* const to = params.sums + int64_t(blockIdx.x) * kTileSums + threadIdx.x;
+      int64_t const tile = int64_t(part) * params.blocks * params.cluster.m * params.cluster.n + tile_row +
+                           tile_column * params.tiles_down;
+      float4* const to = params.sums + tile * kTileSums + threadIdx.x;
 #pragma unroll
       for (int r = 0; r < kRows; ++r) {
 #pragma unroll
@@ -112,19 +128,32 @@ struct Kernel {
         }
       }
     }
+    if (clustered) {
+      __syncwarp();
+      sm90::cluster_barrier();  // others may still tell this CTA's barriers
+    }
   }
 
  private:
-  static __device__ __forceinline__ void load(Params const& params, uint32_t shared, int first, int tiles, int row,
-                                              int column) {
-    sm90::Load const a(&params.a, params.policy_a, {1, TileM, 1}, 0, 0);
-    sm90::Load const b(&params.b, params.policy_b, {1, TileN, 1}, 0, 0);
+  static __device__ __forceinline__ void load(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
+                                              int first, int tiles, int row, int column) {
+    sm90::ClusterShape const& cluster = params.cluster;
+    sm90::Load const a(&params.a, params.policy_a, params.slices_a, place.n, place.sharers_of_a(cluster));
+    sm90::Load const b(&params.b, params.policy_b, params.slices_b, place.m, place.sharers_of_b(cluster));
     Producer producer{shared};
     int matrix = first / params.k_tiles, k = first % params.k_tiles;
     while (tiles > 0) {
       int const taken = min(tiles, params.k_tiles - k);
-      producer.template run<false, false>(a, b, k, taken, row, column, params.one_a ? 0 : matrix,
-                                          params.one_b ? 0 : matrix);
+      int const of_a = params.one_a ? 0 : matrix, of_b = params.one_b ? 0 : matrix;
+      if (cluster.m > 1 && cluster.n > 1) {
+        producer.template run<true, true>(a, b, k, taken, row, column, of_a, of_b);
+      } else if (cluster.n > 1) {
+        producer.template run<true, false>(a, b, k, taken, row, column, of_a, of_b);
+      } else if (cluster.m > 1) {
+        producer.template run<false, true>(a, b, k, taken, row, column, of_a, of_b);
+      } else {
+        producer.template run<false, false>(a, b, k, taken, row, column, of_a, of_b);
+      }
       tiles -= taken;
       ++matrix;
       k = 0;

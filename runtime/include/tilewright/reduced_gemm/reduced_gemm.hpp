@@ -21,18 +21,32 @@ struct Host {
       return leading % kVector == 0 && (args.batch == 1 || batch_stride % kVector == 0);
     };
     bool const sizes = args.m > 0 && args.n > 0 && args.k > 0 && args.batch > 0 && args.tactic.sm_count > 0;
-    return sizes && k_tiles(args) * args.batch < INT32_MAX && tiles(args) * Combiner::kBlocksOfTile < INT32_MAX &&
-           aligned(args.ld_a, args.batch_stride_a) && aligned(args.ld_b, args.batch_stride_b);
+    sm90::ClusterShape const cluster = cluster_of(args);
+    auto const power_of_two = [](int x) { return x > 0 && (x & (x - 1)) == 0; };
+    bool const clusters = power_of_two(cluster.m) && power_of_two(cluster.n) && cluster.size() <= sm90::kMostCtas;
+    return sizes && clusters && k_tiles(args) * args.batch < INT32_MAX &&
+           tiles(args) * Combiner::kBlocksOfTile < INT32_MAX && aligned(args.ld_a, args.batch_stride_a) &&
+           aligned(args.ld_b, args.batch_stride_b);
   }
 
   static int64_t workspace_bytes(Args const& args) {
-    return parts(args) * tiles(args) * Kernel::kTileSums * int64_t(sizeof(float4));
+    return parts(args, args.tactic.sm_count / cluster_of(args).size()) * tiles(args) * Kernel::kTileSums *
+           int64_t(sizeof(float4));
   }
 
   static cudaError_t enqueue(Context const& context, Args const& args, void* workspace, cudaStream_t stream) {
     auto* const sums = static_cast<float4*>(workspace);
-    int const tile_count = static_cast<int>(tiles(args)), part_count = static_cast<int>(parts(args));
-    int const tiles_down = static_cast<int>(ceil_div(args.m, Kernel::TileM));
+    sm90::ClusterShape const cluster = cluster_of(args);
+    LaunchShape shape = launch_shape<Traits>();
+    shape.cluster = shape.preferred = dim3(cluster.size());
+    shape.spread = true;
+    // Before the driver can say how many clusters the GPU holds.
+    if (cudaError_t const error = allow<Traits>(context, Traits::entry(), shape); error != cudaSuccess) {
+      return error;
+    }
+    int const at_once = clusters_at_once(context, args, cluster.size(), shape.block);
+    int const tile_count = static_cast<int>(tiles(args)), tiles_down = static_cast<int>(blocks_down(args)) * cluster.m;
+    int const part_count = static_cast<int>(parts(args, at_once));
     int const total = static_cast<int>(k_tiles(args) * args.batch);
     constexpr int kBytes = Kernel::Element::kBytes;
     sm90::Matrices const a{args.a,     int64_t(args.k) * kBytes, args.m,
@@ -40,8 +54,12 @@ struct Host {
     sm90::Matrices const b{args.b,     int64_t(args.k) * kBytes, args.n,
                            args.batch, args.ld_b * kBytes,       args.batch_stride_b * kBytes};
     Params params{};
+    params.cluster = cluster;
+    params.slices_a = sm90::Slices::of(Kernel::TileM, cluster.n);
+    params.slices_b = sm90::Slices::of(Kernel::TileN, cluster.m);
     params.sums = sums;
-    params.tiles = tile_count;
+    params.blocks = static_cast<int>(blocks(args));
+    params.blocks_down = static_cast<int>(blocks_down(args));
     params.tiles_down = tiles_down;
     params.k_tiles = static_cast<int>(k_tiles(args));
     params.each = total / part_count;
@@ -49,19 +67,18 @@ struct Host {
     params.one_a = a.one();
     params.one_b = b.one();
     // What one tile reads once need not stay in L2.
-    bool const a_again = args.n > Kernel::TileN || a.one(), b_again = args.m > Kernel::TileM || b.one();
+    bool const a_again = args.n > Kernel::TileN * cluster.n || a.one();
+    bool const b_again = args.m > Kernel::TileM * cluster.m || b.one();
     params.policy_a = a_again ? sm90::kKeepNormal : sm90::kEvictFirst;
     params.policy_b = b_again ? sm90::kKeepNormal : sm90::kEvictFirst;
-    cudaError_t error = sm90::encode_matrices(params.a, a, 128, Kernel::TileM, CU_TENSOR_MAP_SWIZZLE_128B);
+    cudaError_t error = sm90::encode_matrices(params.a, a, 128, params.slices_a.rows, CU_TENSOR_MAP_SWIZZLE_128B);
     if (error == cudaSuccess) {
-      error = sm90::encode_matrices(params.b, b, 128, Kernel::TileN, CU_TENSOR_MAP_SWIZZLE_128B);
+      error = sm90::encode_matrices(params.b, b, 128, params.slices_b.rows, CU_TENSOR_MAP_SWIZZLE_128B);
     }
     if (error != cudaSuccess) {
       return error;
     }
-    LaunchShape shape = launch_shape<Traits>();
     shape.grid = dim3(static_cast<unsigned>(tile_count * part_count));
-    shape.spread = true;
     error = tilewright::launch<Traits>(context, Traits::entry(), &params, shape, stream);
     if (error != cudaSuccess) {
       return error;
@@ -88,12 +105,31 @@ struct Host {
   static int64_t k_tiles(Args const& args) {
     return ceil_div(int64_t(args.k) * Kernel::Element::kBytes, Kernel::kTileBytesK);
   }
-  static int64_t tiles(Args const& args) { return ceil_div(args.m, Kernel::TileM) * ceil_div(args.n, Kernel::TileN); }
+  static sm90::ClusterShape cluster_of(Args const& args) {
+    auto const side = [](int32_t given) { return given > 0 ? given : 1; };
+    return sm90::ClusterShape(side(args.tactic.cluster_m), side(args.tactic.cluster_n), 1);
+  }
+  // Of as many tiles as a cluster has.
+  static int64_t blocks_down(Args const& args) { return ceil_div(args.m, Kernel::TileM * cluster_of(args).m); }
+  static int64_t blocks(Args const& args) {
+    return blocks_down(args) * ceil_div(args.n, Kernel::TileN * cluster_of(args).n);
+  }
+  static int64_t tiles(Args const& args) { return blocks(args) * cluster_of(args).m * cluster_of(args).n; }
 
-  // As many as keep every SM at work once, and no part without a k tile.
-  static int64_t parts(Args const& args) {
-    int64_t const most = args.tactic.sm_count / tiles(args), k = k_tiles(args) * args.batch;
+  // Clusters of one block: as many as the GPU holds at once, and none without a k tile.
+  static int64_t parts(Args const& args, int at_once) {
+    int64_t const most = at_once / blocks(args), k = k_tiles(args) * args.batch;
     return most < 1 ? 1 : most < k ? most : k;
+  }
+
+  static int clusters_at_once(Context const& context, Args const& args, int size, dim3 block) {
+    auto const& device = Sharing::of(context.device, Traits::entry(), block);
+    unsigned i = 0;
+    while ((1 << i) < size) {
+      ++i;
+    }
+    int const limit = args.tactic.sm_count / size, held = device.at_a_time[i] / size;
+    return held > 0 && held < limit ? held : limit;
   }
 };
 

@@ -8,8 +8,8 @@ from tilewright.interface.declaration import (
     Interface,
     Matrix,
     Number,
-    TacticStruct,
 )
+from tilewright.ops.common.tactics import MATRIX_TACTIC
 from tilewright.ops.reduced_gemm.problem import OUTPUTS
 from tilewright.ops.reduced_gemm.words import WORDS
 
@@ -37,10 +37,5 @@ Arguments of a `reduced_gemm` kernel, in the caller's terms:
     numbers=(Number("alpha", "of the sum"), Number("beta", "of C")),
     codes=(Code("f32", "whether D and C are of F32, not of the operands' type",
                 lambda problem: int(problem.d == "f32")),),
-    tactic=TacticStruct(
-        "tilewright_reduced_gemm_tactic",
-        members=("sm_count",),
-        values=lambda tactic, sm_count: {"sm_count": sm_count},
-        text="The sum is cut into as many parts as these multiprocessors take of one tile.",
-    ),
+    tactic=MATRIX_TACTIC,
 )  # fmt: skip
