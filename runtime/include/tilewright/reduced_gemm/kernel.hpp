@@ -88,7 +88,7 @@ struct Kernel {
       __syncthreads();
     }
     // The parts of one k lie side by side in the grid: their tiles share rows of A and B in L2.
-    int const cluster = static_cast<int>(blockIdx.x) >> params.cluster.log_size;
+    int const cluster = sm90::cluster_index();
     int const block = cluster % params.blocks, part = cluster / params.blocks;
     int const first = part * params.each + min(part, params.more);
     int const tiles = params.each + (part < params.more ? 1 : 0);

@@ -5,6 +5,7 @@
 #include "tilewright/reduced_gemm/args.h"
 #include "tilewright/reduced_gemm/kernel.hpp"
 #include "tilewright/sm90/matrices.hpp"
+#include "tilewright/sm90/residency.hpp"
 
 namespace tilewright::reduced_gemm {
 
@@ -22,9 +23,7 @@ struct Host {
     };
     bool const sizes = args.m > 0 && args.n > 0 && args.k > 0 && args.batch > 0 && args.tactic.sm_count > 0;
     sm90::ClusterShape const cluster = cluster_of(args);
-    auto const power_of_two = [](int x) { return x > 0 && (x & (x - 1)) == 0; };
-    bool const clusters = power_of_two(cluster.m) && power_of_two(cluster.n) && cluster.size() <= sm90::kMostCtas;
-    return sizes && clusters && k_tiles(args) * args.batch < INT32_MAX &&
+    return sizes && cluster.legal() && k_tiles(args) * args.batch < INT32_MAX &&
            tiles(args) * Combiner::kBlocksOfTile < INT32_MAX && aligned(args.ld_a, args.batch_stride_a) &&
            aligned(args.ld_b, args.batch_stride_b);
   }
@@ -44,7 +43,7 @@ struct Host {
     if (cudaError_t const error = allow<Traits>(context, Traits::entry(), shape); error != cudaSuccess) {
       return error;
     }
-    int const at_once = clusters_at_once(context, args, cluster.size(), shape.block);
+    int const at_once = sm90::Residency::clusters(context, Traits::entry(), shape, args.tactic.sm_count);
     int const tile_count = static_cast<int>(tiles(args)), tiles_down = static_cast<int>(blocks_down(args)) * cluster.m;
     int const part_count = static_cast<int>(parts(args, at_once));
     int const total = static_cast<int>(k_tiles(args) * args.batch);
@@ -120,16 +119,6 @@ struct Host {
   static int64_t parts(Args const& args, int at_once) {
     int64_t const most = at_once / blocks(args), k = k_tiles(args) * args.batch;
     return most < 1 ? 1 : most < k ? most : k;
-  }
-
-  static int clusters_at_once(Context const& context, Args const& args, int size, dim3 block) {
-    auto const& device = Sharing::of(context.device, Traits::entry(), block);
-    unsigned i = 0;
-    while ((1 << i) < size) {
-      ++i;
-    }
-    int const limit = args.tactic.sm_count / size, held = device.at_a_time[i] / size;
-    return held > 0 && held < limit ? held : limit;
   }
 };
 
