@@ -16,7 +16,7 @@ from tilewright import reference as exact_reference
 from tilewright import scale_factors
 from tilewright.ops.blockscaled_gemm.family import FAMILY
 from tilewright.ops.blockscaled_gemm.hopper import SPLITS, is_hopper
-from tilewright.ops.blockscaled_gemm.problem import BLOCK, QUANTIZED_OUTPUTS, Problem, c_type
+from tilewright.ops.blockscaled_gemm.problem import BLOCK, QUANTIZED_OUTPUTS, Problem
 from tilewright.ops.common.tactics import Tactic
 from tilewright.table import KernelRecord
 
@@ -86,7 +86,7 @@ def check(
         options["alpha"] = torch.full((1,), ALPHA, device="cuda")
         wanted["alpha"] = ALPHA
         if config["c"] == "same":
-            dtype = reference.BYTES_OF_DTYPE[c_type(config["d"])]
+            dtype = reference.BYTES_OF_DTYPE[problem_of(record, shape).type_of_c]
             c = torch.randn((*lead, m, n), device="cuda").to(dtype)
             options |= {"c": reference.embed(c, reference.POISON), "beta": BETA}
             wanted |= {"c": c, "beta": BETA}
