@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import torch
 from torch.compiler import is_dynamo_compiling
@@ -107,20 +108,51 @@ def einsum(
             one extent.
         As `gemm`.
     """
+    found = product(equation, a, b, out=out, c=c, out_dtype=out_dtype)
+    made: torch.Tensor = found.op(
+        found.left, found.right, out=found.out, out_dtype=out_dtype, c=found.c, alpha=alpha, beta=beta
+    )
+    return out if out is not None else found.made if found.made is not None else made.view(found.shape)
+
+
+class Product(NamedTuple):
+    """The one product that an einsum is."""
+
+    op: Callable[..., torch.Tensor]  # gemm, or reduced_gemm
+    left: torch.Tensor
+    right: torch.Tensor
+    out: torch.Tensor | None  # a view of the einsum's, or of `made`
+    c: torch.Tensor | None
+    swapped: bool  # left is b
+    viewed: bool  # both operands are as they lie
+    made: torch.Tensor | None  # the einsum's result, where a call brings none and the op makes none
+    shape: tuple[int, ...]
+
+
+def product(
+    equation: str,
+    a: torch.Tensor,
+    b: torch.Tensor,
+    *,
+    out: torch.Tensor | None,
+    c: torch.Tensor | None,
+    out_dtype: torch.dtype | None = None,
+) -> Product:
+    """What `einsum` computes, with its arguments. Raises ArgumentError."""
     find = _way.__wrapped__ if is_dynamo_compiling() else _way  # which may have symbols for extents
     sixteen = a.dtype == b.dtype and a.dtype in (torch.bfloat16, torch.float16)
     written = (None if out is None else _lies(out), None if c is None else _lies(c))
     way = find(equation, (_lies(a), _lies(b)), written, sixteen)
     left, right = (b, a) if way.swapped else (a, b)
     left, right = _viewed(left, way.left, "ab"[way.swapped]), _viewed(right, way.right, "ba"[way.swapped])
+    made = None
     if out is None and way.out is not None:
-        out = torch.empty(way.shape, dtype=out_dtype or _made(a, b), device=a.device)
+        out = made = torch.empty(way.shape, dtype=out_dtype or _made(a, b), device=a.device)
     to = None if out is None or way.out is None else out.as_strided(*way.out)
     added = None if c is None or way.c is None else c.as_strided(*way.c)
-    made: torch.Tensor = (reduced_gemm if way.reduced else gemm)(
-        left, right, out=to, out_dtype=out_dtype, c=added, alpha=alpha, beta=beta
-    )
-    return made.view(way.shape) if out is None else out
+    viewed = way.left.copied is None and way.right.copied is None
+    op = reduced_gemm if way.reduced else gemm
+    return Product(op, left, right, to, added, way.swapped, viewed, made, way.shape)
 
 
 Lies: TypeAlias = "tuple[tuple[int, ...], tuple[int, ...]]"  # shape and strides

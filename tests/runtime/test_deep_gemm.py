@@ -423,6 +423,21 @@ class TestWarmCalls:
             close(d[4:], whole[4:].bfloat16().double() @ y[1].bfloat16().double().mT)
         assert warm_ones == [False] * 8 + [True] * 16
 
+    def test_each_einsum(self, all_hosts: Context, warm_ones: list[bool]) -> None:
+        shapes = {"b": 3, "h": 2, "d": 16, "r": 24, "m": 8, "n": 16, "k": 32}
+        for seed in range(3):
+            for expr in ("bmk,bnk->mn", "bhr,hdr->bhd", "bhd,hdr->bhr"):
+                a, b, d = (
+                    matrix(*(shapes[x] for x in term), seed=seed + i).bfloat16()
+                    for i, term in enumerate(expr.replace("->", ",").split(","))
+                )
+                wanted, added = torch.einsum(expr, a.double(), b.double()), d.clone()
+                for c in (None, added):
+                    deep_gemm.einsum(expr, a, b, d, c=c)
+                    close(d, wanted if c is None else wanted + c)
+        # No kernel of the host's reads weights as the last has them: they are copied, each time.
+        assert warm_ones == [False] * 6 + [True, True, True, True, False, False] * 2
+
     def test_scales_that_are_laid_out_anew_are_so_each_time(
         self, all_hosts: Context, warm_ones: list[bool]
     ) -> None:

@@ -63,6 +63,12 @@ def remember(
     """Remembers a call that `op` has carried out, with `given` and `options`: views of `call`'s tensors that
     have the same first elements. Where it is more than a launch, or an address is a rare one, nothing is
     remembered."""
+    operands = call[: len(published[op].interface.names)]
+    keep(key, lambda: planned.direct(op, operands, *given, **options))
+
+
+def keep(key: tuple[Any, ...], make: Callable[[], Launcher | None]) -> None:
+    """Remembers what `make` makes for tensors that lie as those of a call that has been carried out."""
     if is_dynamo_compiling() or modes():
         return
     context = contexts.current()
@@ -73,6 +79,6 @@ def remember(
     elif found.seen >= MOST_LAYOUTS:
         return
     found.seen += 1
-    launcher = planned.direct(op, call[: len(published[op].interface.names)], *given, **options)
+    launcher = make()
     if launcher is not None:
         found.launchers.append(launcher)
