@@ -42,14 +42,13 @@ class DeviceProperties:
 
 
 # The SMs that whole clusters of 1 to 8 cover where nobody could ask the driver: Hopper's parts of 16 and 18
-# SMs hold whole pairs, and not whole fours. As H100s and H200s answer for powers of two.
-CLUSTER_SHARES = (1.0, 1.0, 0.96, 0.91, 0.86, 0.91, 0.79, 0.91)
+# SMs hold whole pairs, and not whole fours. As an H200 answers.
+CLUSTER_SHARES = (1.0, 1.0, 0.89, 0.91, 0.84, 0.78, 0.8, 0.91)
 
 KIB, MIB = 2**10, 2**20
 
-# Of H100s and H200s with 132 SMs; the driver has been asked for powers of two, the others are what parts of
-# 18 (five), 16 (two) and 10 SMs would hold, which explain those.
-_CLUSTERS = (132, 66, 43, 30, 23, 20, 15, 15)
+# As the driver of an H200 says. Others of the name differ by one or two in some, H100s too.
+_CLUSTERS = (132, 66, 39, 30, 22, 17, 15, 15)
 
 # NVIDIA's data sheet; clock, L2 and SMs as the driver reports them.
 H200 = DeviceProperties(
