@@ -4,10 +4,11 @@
     compute-sanitizer --tool racecheck python benchmarks/equal_bits.py --runs 2 --small
 
 Takes the built lean and stream kernels that differ in what decides how they work (types, layout, schedule,
-swapped operands, the way to D), each with clusters and with k split where it can. A tactic's runs lie in CUDA
-graphs, which two streams replay at once, so that thread blocks of different launches meet on the SMs and
-programmatic launches follow one another; each run writes memory of its own, poisoned before. The first result
-is checked against float64. Ends with 1 where a bit differs.
+swapped operands, the way to D), each with clusters and with k split where it can, on a problem of odd extents
+and on an aligned one with C and a bias, where the kernel takes them. A tactic's runs lie in CUDA graphs,
+which two streams replay at once, so that thread blocks of different launches meet on the SMs and programmatic
+launches follow one another; each run writes memory of its own, poisoned before. The first result is checked
+against float64. Ends with 1 where a bit differs.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ from tilewright import context
 from tilewright.device import DeviceProperties
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.gemm import lean, measuring, stream
+from tilewright.ops.gemm.family import FAMILY
 from tilewright.ops.gemm.problem import Problem
 from tilewright.table import KernelRecord
 
@@ -55,21 +58,24 @@ def tactics(record: KernelRecord, problem: Problem) -> list[Tactic]:
     if stream.is_stream(record):
         return [Tactic(record.name, splits=parts) for parts in (1, 4)]
     stages = -(-problem.k // record.config["tile"][2])
-    cuts = [one for one in (("2x2", 2), ("", 8)) if record.facts["splits"] and one[1] <= stages]
+    ways = (("2x2", 2), ("", 8), ("", 7), ("2x1", 3)) if record.facts["splits"] else ()
+    cuts = [one for one in ways if one[1] <= stages]
     return [Tactic(record.name, cluster=each, splits=parts) for each, parts in [("", 1), ("4x1", 1), *cuts]]
 
 
-def problem_of(record: KernelRecord, shape: tuple[int, int, int]) -> Problem:
-    """Of odd extents where the kernel takes them."""
+def problems_of(record: KernelRecord, shape: tuple[int, int, int]) -> list[Problem]:
+    """Of odd extents, and of aligned ones with C and a bias, where the kernel takes them."""
     config = record.config
     m, n, k = shape
     if stream.is_stream(record):
         m, k = min(m, stream.MOST_ROWS), -(-k // 16) * 16
-    whole = lean.is_lean(record) and not record.facts["splits"]
-    return Problem(
-        m, -(-n // 16) * 16 if whole else n, k, 1, config["a"], config["b"], config["d"], config["layout"],
+    plain = Problem(
+        m, n, k, 1, config["a"], config["b"], config["d"], config["layout"],
         activation=config["activation"], fast_accum=config["fast_accum"],
     )  # fmt: skip
+    aligned = replace(plain, n=-(-n // 16) * 16)
+    both = (plain, replace(aligned, c=True, bias=True), replace(aligned, bias=True))
+    return [one for one in both if FAMILY.misfit(record, one) is None][:2]
 
 
 def aligned(operands: measuring.Operands) -> None:
@@ -135,11 +141,13 @@ def main() -> int:
     device = context.current().device(0)
     rows: list[dict[str, Any]] = []
     for record in kernels():
-        problem = problem_of(record, SMALL if arguments.small else SHAPE)
-        for tactic in tactics(record, problem):
-            differ, error = differing(tactic, problem, arguments.runs, device)
-            rows.append({"tactic": str(tactic), "problem": str(problem), "differ": differ, "error": error})
-            print(f"{differ} of {arguments.runs} differ, error norm {error:.1e}: {tactic}", flush=True)
+        for problem in problems_of(record, SMALL if arguments.small else SHAPE):
+            for tactic in tactics(record, problem):
+                differ, error = differing(tactic, problem, arguments.runs, device)
+                rows.append(
+                    {"tactic": str(tactic), "problem": str(problem), "differ": differ, "error": error}
+                )
+                print(f"{differ} of {arguments.runs} differ, error norm {error:.1e}: {tactic}, {problem}")
     answer = {
         "command": " ".join(["python", "benchmarks/equal_bits.py", *sys.argv[1:]]),
         "gpu": torch.cuda.get_device_name(),
