@@ -1,13 +1,15 @@
 """MQA logits on a GPU by our kernels and by DeepGEMM's: the same calls of both modules, in one run.
 
-    python benchmarks/mqa_logits.py [ragged] [paged] --output results/mqa_logits
+    python benchmarks/mqa_logits.py [ragged] [paged] [--first N] --output results/mqa_logits
 
 `deep_gemm` is imported from the environment (2.6 or newer, built for this torch), where it can be; ours is
 `tilewright.compat.deep_gemm`. Also, of pages, a copy on the device that moves as many bytes. All are CUDA
 graphs of calls that take operands in turn, so that L2 is cold, medians of rounds in which the sides take
 turns. Ragged queries look at the keys up to their own, the last one at all, and only these count as work;
 of pages, each sequence's keys count as read once. Our results are compared with float64 first (some rows),
-by DeepGEMM's measure of a difference. Writes OUTPUT.json and OUTPUT.md, after each problem.
+by DeepGEMM's measure of a difference. Writes OUTPUT.json and OUTPUT.md, after each problem. `--first`: so
+many problems of each form, in the order of the list. `--warm`: DeepGEMM compiles its kernels, and nothing is
+timed.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import functools
 import json
 import statistics
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -91,9 +93,9 @@ RAGGED = [
 ]  # fmt: skip
 PAGED = [
     Case("paged", next_n, keys, heads=heads, sequences=sequences)
+    for sequences, keys in ((256, 8192), (32, 65536), (32, 8192), (1, 65536))
     for heads in (64, 32)
     for next_n in (1, 2)
-    for sequences, keys in ((256, 8192), (32, 65536), (32, 8192), (1, 65536))
 ] + [
     Case("paged", 1, 8192, sequences=256, d="bf16"), Case("paged", 4, 8192, sequences=256),
     Case("paged", 6, 8192, sequences=256), Case("paged", 1, 8192, heads=16, sequences=256),
@@ -101,6 +103,7 @@ PAGED = [
     Case("paged", 1, 8192, sequences=256, q="mxfp4"), Case("paged", 2, 8192, sequences=256, q="mxfp4"),
     Case("paged", 1, 65536, sequences=32, q="mxfp4"), Case("paged", 1, 8192, 32, sequences=256, q="mxfp4"),
 ]  # fmt: skip
+CASES = {"ragged": RAGGED, "paged": PAGED}
 
 
 def _parts(keys: int) -> Iterator[int]:
@@ -219,6 +222,18 @@ def peer_takes(case: Case) -> bool:
     return deep_gemm is not None and fp8 and case.heads in {32, 64} and (case.form == "ragged" or paged)
 
 
+def warm(cases: list[Case]) -> None:
+    """Small problems that take the same kernels of DeepGEMM's."""
+    generator = torch.Generator("cuda").manual_seed(1)
+    for case in cases:
+        if peer_takes(case):
+            few = {"sequences": 3} if case.form == "paged" else {"queries": 100}
+            small = replace(case, keys=500, **few)
+            (Ragged if case.form == "ragged" else Paged)(small, generator).call(deep_gemm)
+            torch.cuda.synchronize()
+            print(f"warm: {case.text}", flush=True)
+
+
 def measure(case: Case) -> dict[str, Any]:
     here = context.current()
     device = here.device(torch.cuda.current_device())
@@ -287,15 +302,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("forms", nargs="*", default=["ragged", "paged"])
     parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--first", type=int)
+    parser.add_argument("--warm", action="store_true")
     given = parser.parse_args()
+    cases = [case for form in given.forms for case in CASES[form][: given.first]]
+    if given.warm:
+        warm(cases)
+        return
     head = {
         "gpu": torch.cuda.get_device_name(), "driver": driver(), "torch": torch.__version__,
         "command": "python benchmarks/mqa_logits.py --output results/mqa_logits",
     }  # fmt: skip
     rows = []
-    for case in (*RAGGED, *PAGED):
-        if case.form not in given.forms:
-            continue
+    for case in cases:
         rows.append(measure(case))
         print(line(rows[-1]), flush=True)
         given.output.with_suffix(".json").write_text(json.dumps(head | {"rows": rows}, indent=1) + "\n")
