@@ -1,6 +1,6 @@
 """How FP4 of `mqa_logits` lies in registers and shared memory, against PTX's own layouts, on the host.
 
-No GPU of sm_12x runs here, and none is there that has both of its instruction and wgmma.
+The block-scaled instruction is sm_12x's, and no such GPU has run these kernels: what it gets is checked here.
 """
 
 from __future__ import annotations
