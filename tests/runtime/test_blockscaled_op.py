@@ -361,7 +361,8 @@ def test_a_measurement_sees_what_is_wrong(blackwell: Context, a: str, b: str, d:
         {"a_scales": as_bytes(left_scales).roll(1, 0).view(left_scales.dtype)},
         {"b_scales": as_bytes(weight_scales).flip(1).view(weight_scales.dtype)},
     ):
-        other = replace(right, **wrong, result=None)
-        right.result = other.call()  # what a kernel would have written that took another operand
+        other = replace(right, **wrong, written=())
+        other.call()
+        right.written = other.written  # what a kernel would have written that took another operand
         with pytest.raises(WrongResultError, match="norm ratio"):
             right.check()

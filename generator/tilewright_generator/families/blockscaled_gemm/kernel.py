@@ -1,11 +1,11 @@
-"""What is written of a kernel: its name, its summary, its table row and its template's variables."""
+"""What is written of a kernel: its name, its summary, its table row, its source."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from tilewright.ops.blockscaled_gemm.problem import BLOCK
-from tilewright.types import bits
+from tilewright.types import TYPES, bits
 from tilewright_generator.families.blockscaled_gemm.config import (
     HOPPER,
     SM120,
@@ -17,8 +17,17 @@ from tilewright_generator.families.blockscaled_gemm.config import (
     quantizes,
     ultra,
 )
-from tilewright_generator.families.blockscaled_gemm.memory import memory
-from tilewright_generator.families.shared import named
+from tilewright_generator.families.blockscaled_gemm.memory import ULTRA_SPARE, memory
+from tilewright_generator.families.shared import (
+    CUTLASS_TYPES,
+    camel,
+    kernel_operands,
+    named,
+    spelt,
+    with_launch,
+)
+
+_CUDA_TYPES = {"bf16": "__nv_bfloat16", "f16": "__half", "f32": "float"}
 
 
 def kernel_name(config: BlockscaledGemmConfig) -> str:
@@ -71,18 +80,10 @@ def alignment(config: BlockscaledGemmConfig) -> dict[str, int]:
     """
     if architecture(config) is HOPPER:
         return {"a": 32, "b": 32, "c": 1, "d": 1}
-
     store = 256 if config.store == "direct_256" else 128
-
-    def operand(dtype: str) -> int:
-        return 128 if mixes_bits(config) and bits(dtype) == 4 else 128 // bits(dtype)
-
-    return {
-        "a": operand(config.a),
-        "b": operand(config.b),
-        "c": store // bits(c_type(config)),
-        "d": store // bits(config.d),
-    }
+    wide = 128 if mixes_bits(config) else 32
+    a, b = (wide if bits(dtype) == 4 else 16 for dtype in (config.a, config.b))
+    return {"a": a, "b": b, "c": store // bits(c_type(config)), "d": store // bits(config.d)}
 
 
 def facts(config: BlockscaledGemmConfig) -> dict[str, Any]:
@@ -129,20 +130,130 @@ def _spills(config: BlockscaledGemmConfig) -> str:
     return "one word, in stream-K's fixup" * (config.tile.n == 64 and config.scheduler == "stream_k")
 
 
-def kind(config: BlockscaledGemmConfig) -> str:
+def _kind(config: BlockscaledGemmConfig) -> str:
     """Of the instruction: nvfp4, mxfp4, or mx for all that have eight bits."""
     return config.a if config.a == config.b and bits(config.a) == 4 else "mx"
 
 
 def _instruction(config: BlockscaledGemmConfig) -> str:
     """A pattern for the opcode, from its start; the suffixes say which scales go with it."""
-    if architecture(config) is HOPPER:
-        return "HGMMA"
-    if architecture(config) is SM120:
-        opcodes = {"nvfp4": r"OMMA\.SF.*\.UE4M3\.4X", "mxfp4": r"OMMA\.SF.*\.E8", "mx": r"QMMA\.SF"}
-        return opcodes[kind(config)]
     pair = r"\.2CTA" * (config.schedule == "2sm")
     # On sm_103a every instruction of NVFP4 says BLOCK16.
     block16 = r"\.BLOCK16" if config.arch == "sm_103a" else r"\.4X"
-    opcodes = {"nvfp4": f"UTCOMMA{pair}{block16}", "mxfp4": f"UTCOMMA{pair}$", "mx": f"UTCQMMA{pair}$"}
-    return opcodes[kind(config)]
+    opcodes = {
+        HOPPER: dict.fromkeys(("nvfp4", "mxfp4", "mx"), "HGMMA"),
+        TCGEN05: {"nvfp4": f"UTCOMMA{pair}{block16}", "mxfp4": f"UTCOMMA{pair}$", "mx": f"UTCQMMA{pair}$"},
+        SM120: {"nvfp4": r"OMMA\.SF.*\.UE4M3\.4X", "mxfp4": r"OMMA\.SF.*\.E8", "mx": r"QMMA\.SF"},
+    }
+    return opcodes[architecture(config)][_kind(config)]
+
+
+def template(config: BlockscaledGemmConfig) -> str:
+    """The template of the kernel's source: Hopper's kernels have a mainloop of our own."""
+    return f"blockscaled_gemm/{'hopper' if architecture(config) is HOPPER else 'blackwell'}.cu.j2"
+
+
+def variables(config: BlockscaledGemmConfig) -> dict[str, str]:
+    """The template's variables, all of them text."""
+    stages, total = memory(config)
+    if architecture(config) is HOPPER:
+        own, where = _hopper(config) | {"stages": stages}, " (M along the caller's n)"
+    else:
+        own = _blackwell(config)
+        dynamic = config.cluster == "dynamic"
+        where = ", run-time clusters" if dynamic else f", clusters of {config.cluster}"
+    c_and_d = "D" if config.c == "none" else f"C {c_type(config)} and D"
+    common: dict[str, Any] = {
+        "formula": formula(config),
+        "operands": f"A {config.a} row-major, B {config.b} column-major, {c_and_d} {config.d} row-major, "
+        "summed in f32",
+        "memory": f"{config.tile}{where}, {stages} stages, {total:,} bytes of shared memory",
+        "schedule": with_launch(schedule_text(config), config),
+        "shared_memory": total,
+        "swap_ab": config.swap_ab,
+        "pdl": config.pdl,
+    }
+    return spelt(common | own)
+
+
+def _hopper(config: BlockscaledGemmConfig) -> dict[str, Any]:
+    namespace = "tilewright::blockscaled_gemm::sm90"
+    return {
+        "format_a": f"{namespace}::{camel(config.a)}",
+        "format_b": f"{namespace}::{camel(config.b)}",
+        "element_d": _CUDA_TYPES[config.d],
+        "tile_m": config.tile.m,
+        "tile_n": config.tile.n,
+        "tile_k": config.tile.k,
+        "with_c": config.c == "same",
+    }
+
+
+def _blackwell(config: BlockscaledGemmConfig) -> dict[str, Any]:
+    aligned, swap = alignment(config), config.swap_ab
+    two_sm, sm120 = config.schedule == "2sm", architecture(config) is SM120
+    epilogue, mainloop = _schedules(config)
+    tile = (config.tile.m * (2 if two_sm else 1), config.tile.n, config.tile.k)
+    cluster = "int, int"
+    if config.cluster != "dynamic":
+        cluster = f"Int<{config.cluster.m}>, Int<{config.cluster.n}>"
+    # At N of 256 CUTLASS's own choice is 128 columns, whose buffers cost a mainloop stage of FP4.
+    narrowed = not sm120 and config.store == "tma" and config.tile.n == 256
+    epilogue_tile = "Shape<_128, _64>" if narrowed else "cutlass::epilogue::collective::EpilogueTileAuto"
+    scheduler = "StaticPersistent" if sm120 else "Persistent"
+    element_a, element_b = (_operand(config, dtype) for dtype in kernel_operands(config))
+    return {
+        "two_sm": two_sm,
+        "element_a": element_a,
+        "element_b": element_b,
+        "element_c": "void" if config.c == "none" else CUTLASS_TYPES[c_type(config)],
+        "element_d": CUTLASS_TYPES[config.d],
+        "layout_d": "ColumnMajor" if swap else "RowMajor",
+        "alignment_a": aligned["b" if swap else "a"],
+        "alignment_b": aligned["a" if swap else "b"],
+        "alignment_c": aligned["c"],
+        "alignment_d": aligned["d"],
+        "tile": f"Shape<Int<{tile[0]}>, Int<{tile[1]}>, Int<{tile[2]}>>",
+        "cluster": f"Shape<{cluster}, _1>",
+        "arch_tag": "Sm103" if ultra(config) else "Sm120" if sm120 else "Sm100",
+        "epilogue_tile": epilogue_tile,
+        "epilogue_schedule": epilogue,
+        "mainloop_schedule": mainloop,
+        "stage_count": _stage_count(config),
+        "scheduler": f"{'StreamK' if config.scheduler == 'stream_k' else scheduler}Scheduler",
+        "quantizes": quantizes(config),
+        "block_d": BLOCK.get(config.d, 1),
+        "element_scale_d": _scale(config.d) if quantizes(config) else "",
+    }
+
+
+def _schedules(config: BlockscaledGemmConfig) -> tuple[str, str]:
+    """Of the epilogue and of the mainloop."""
+    pair = "2Sm" if config.schedule == "2sm" else "1Sm"
+    epilogue = f"{'Tma' if config.store == 'tma' else 'NoSmem'}WarpSpecialized{pair}"
+    kind = {"nvfp4": "Nvf4", "mxfp4": "Mxf4", "mx": "Mxf8f6f4"}[_kind(config)]
+    mainloop = f"{pair}{kind}Sm100"
+    if architecture(config) is SM120:
+        epilogue = "TmaWarpSpecialized" + "Cooperative" * (config.schedule == "cooperative")
+        mainloop = f"{'Pingpong' * (config.schedule == 'pingpong')}{kind}Sm120"
+    elif ultra(config):
+        prefetch = "TmaPrefetch" if config.prefetch == "tma" else "DisablePrefetch"
+        mainloop = f"{pair}BlockScaledMxNvf4UltraVs{BLOCK[config.a]}Sm103{prefetch}"
+    return epilogue, f"KernelTmaWarpSpecialized{mainloop}"
+
+
+def _scale(dtype: str) -> str:
+    return f"cutlass::float_u{TYPES[dtype].scale.removeprefix('u')}_t"
+
+
+def _operand(config: BlockscaledGemmConfig, dtype: str) -> str:
+    if ultra(config):  # whose builder takes data and scales apart
+        return f"cute::tuple<{CUTLASS_TYPES[dtype]}, {_scale(dtype)}>"
+    return f"cutlass::{dtype[:2]}_float{bits(dtype)}_t<{CUTLASS_TYPES[dtype]}>"
+
+
+def _stage_count(config: BlockscaledGemmConfig) -> str:
+    if config.stages != "auto":
+        return f"cutlass::gemm::collective::StageCount<{config.stages}>"
+    carved = "int(sizeof(typename CollectiveEpilogue::SharedStorage))" + f" + {ULTRA_SPARE}" * ultra(config)
+    return f"cutlass::gemm::collective::StageCountAutoCarveout<{carved}>"

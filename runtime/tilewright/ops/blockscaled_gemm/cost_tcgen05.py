@@ -21,10 +21,10 @@ and all of Thor have only the data sheets.
 from __future__ import annotations
 
 from math import ceil
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from tilewright.device import DeviceProperties
-from tilewright.ops.blockscaled_gemm.problem import Kind, Problem
+from tilewright.ops.blockscaled_gemm.problem import Problem
 from tilewright.ops.common.persistent import Loop, PersistentModel, Share, norm
 from tilewright.table import KernelRecord
 from tilewright.types import bits
@@ -76,7 +76,7 @@ class Tcgen05(PersistentModel):
         self.seconds += self.ULTRA_SECONDS * self.ultra
 
     @classmethod
-    def peak(cls, kind: Kind, device: DeviceProperties) -> float:
+    def peak(cls, kind: Any, device: DeviceProperties) -> float:
         """On sm_103 of its own MMAs, which multiply FP4 alone."""
         ultra = device.capability == (10, 3) and max(bits(kind.a), bits(kind.b)) == 4
         return super().peak(kind, device) * (cls.ULTRA_SPEEDUP if ultra else 1)

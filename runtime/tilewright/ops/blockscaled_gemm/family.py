@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from tilewright.device import DeviceProperties
 from tilewright.ops.blockscaled_gemm import hopper
@@ -12,7 +13,7 @@ from tilewright.ops.blockscaled_gemm.cost_hopper import Hopper
 from tilewright.ops.blockscaled_gemm.cost_sm120 import Sm120
 from tilewright.ops.blockscaled_gemm.cost_tcgen05 import Tcgen05
 from tilewright.ops.blockscaled_gemm.hopper import is_hopper
-from tilewright.ops.blockscaled_gemm.problem import BLOCK, Kind, Problem
+from tilewright.ops.blockscaled_gemm.problem import BLOCK, Problem
 from tilewright.ops.blockscaled_gemm.words import WORDS
 from tilewright.ops.common import fitting
 from tilewright.ops.common.estimates import Estimate
@@ -28,7 +29,7 @@ MOST_CLUSTER_SIDE = 4
 MODELS: dict[int, type[Hopper | Tcgen05 | Sm120]] = {9: Hopper, 10: Tcgen05, 11: Tcgen05, 12: Sm120}
 
 
-def misfit_options(record: KernelRecord, kind: Kind) -> str | None:
+def misfit_options(record: KernelRecord, kind: Any) -> str | None:
     """None where the kernel, whose decisive fields are those of the kind, has what else it asks; else the
     reason."""
     return "it adds no C" if kind.c and record.config["c"] == "none" else None
@@ -92,7 +93,7 @@ def idle(record: KernelRecord, problem: Problem) -> bool:
     return record.config["c"] != "none" and not problem.c
 
 
-def peak(kind: Kind, device: DeviceProperties) -> float | None:
+def peak(kind: Any, device: DeviceProperties) -> float | None:
     """Operations a second of the tensor cores for a kind of problem; None for a GPU that no model knows."""
     known = MODELS.get(device.capability[0])
     return None if known is None else known.peak(kind, device)

@@ -12,6 +12,7 @@ from tilewright import reference, scale_factors
 from tilewright.device import DeviceProperties
 from tilewright.errors import WrongResultError
 from tilewright.ops.blockscaled_gemm import op
+from tilewright.ops.blockscaled_gemm.interface import INTERFACE
 from tilewright.ops.blockscaled_gemm.problem import BLOCK, SCALE_LAYOUT, Problem
 from tilewright.ops.common import measuring
 from tilewright.ops.common.formats import dtype_of
@@ -44,27 +45,23 @@ class Operands:
     alpha: torch.Tensor
     global_scale: torch.Tensor | None = None  # of a quantised D
     c: torch.Tensor | None = None  # counts once where there is one
-    result: Any = None
+    written: tuple[torch.Tensor, ...] = ()  # by the first call: D, and of a quantised one its scale factors
 
     def poison(self) -> None:
-        """Fills D, made by the first call, with what no kernel writes."""
-        for tensor in self._written():
+        """Fills what was written with what no kernel writes."""
+        for tensor in self.written:
             measuring.poison(tensor)
 
     def call(self, tactic: Tactic | None = None) -> Any:
         """D of ours; of a quantised one its scale factors too."""
-        out, descale = (*self._written(), None, None)[:2]
-        self.result = op_of(self.problem.a, self.problem.b)(
+        out, descale = (*self.written, None, None)[:2]
+        made = op_of(self.problem.a, self.problem.b)(
             self.a, self.b, self.a_scales, self.b_scales, self.alpha, dtype_of(self.problem.d), out,
             c=self.c, beta=0.0 if self.c is None else 1.0,
             out_descale=descale, out_global_scale=self.global_scale, tactic=tactic,
         )  # fmt: skip
-        return self.result
-
-    def _written(self) -> tuple[torch.Tensor, ...]:
-        if self.result is None:
-            return ()
-        return self.result if isinstance(self.result, tuple) else (self.result,)
+        self.written = made if isinstance(made, tuple) else (made,)
+        return made
 
     def check(self) -> float:
         """The error norm of D against float64, over rows spread evenly (every batch).
@@ -79,8 +76,7 @@ class Operands:
         options: dict[str, Any] = {"format_b": problem.b, "alpha": self.alpha}
         if self.c is not None:
             options |= {"c": self.c[..., ::step, :], "beta": 1.0}
-        exact = reference.product(*call, **options)
-        size = reference.magnitude(*call, **options)
+        exact, size = reference.product(*call, **options), reference.magnitude(*call, **options)
         found = self._value()[..., ::step, :]
         compared = reference.compare(
             found, exact, size, problem.d if problem.quantizes else None,
@@ -94,8 +90,8 @@ class Operands:
     def _value(self) -> torch.Tensor:
         """What D stands for."""
         if not self.problem.quantizes:
-            return self._written()[0]
-        data, scales = self._written()
+            return self.written[0]
+        data, scales = self.written
         return reference.dequantize(data, scales, self.problem.d, global_scale=self.global_scale)
 
     @functools.cached_property
@@ -110,27 +106,21 @@ class Operands:
 def make_operands(problem: Problem, device: DeviceProperties, seed: int = 0) -> list[Operands]:
     """As many sets as keep L2 cold when they are taken in turn: copies of one, which lie elsewhere."""
     generator = torch.Generator("cuda").manual_seed(seed)
-    a, a_scales = _random(problem, problem.m, problem.a, generator)
-    b, b_scales = _random(problem, problem.n, problem.b, generator)
+    batch = (problem.batch,) if problem.batch > 1 else ()
+
+    def random(rows: int, name: str) -> tuple[torch.Tensor, torch.Tensor]:
+        value = torch.randn((*batch, rows, problem.k), generator=generator, device="cuda")
+        return reference.quantize(value, name)
+
+    (a, a_scales), (b, b_scales) = random(problem.m, problem.a), random(problem.n, problem.b)
     alpha = torch.full((1,), ALPHA, device="cuda")
-    global_scale = None
+    first = Operands(problem, a, b.mT, a_scales, b_scales, alpha)
     if problem.d == "nvfp4":  # of elements of about alpha * sqrt(k), of which few exceed six times that
-        global_scale = torch.full((1,), 448.0 / (ALPHA * problem.k**0.5), device="cuda")
-    c = None
+        first.global_scale = torch.full((1,), 448.0 / (ALPHA * problem.k**0.5), device="cuda")
     if problem.c:
-        shape = (problem.batch, problem.m, problem.n) if problem.batch > 1 else (problem.m, problem.n)
-        c = torch.randn(shape, generator=generator, device="cuda").to(dtype_of(problem.type_of_c))
+        first.c = measuring.random_matrix(INTERFACE.matrices["c"], problem, generator)
     dequantized = 2 * problem.batch * problem.k * (problem.m + problem.n)
-    first = Operands(problem, a, b.mT, a_scales, b_scales, alpha, global_scale, c)
     return measuring.copies(first, measuring.sets(problem, device, dequantized))
-
-
-def _random(
-    problem: Problem, rows: int, name: str, generator: torch.Generator
-) -> tuple[torch.Tensor, torch.Tensor]:
-    shape = (problem.batch, rows, problem.k) if problem.batch > 1 else (rows, problem.k)
-    value = torch.randn(shape, generator=generator, device="cuda")
-    return reference.quantize(value, name)
 
 
 def peer(problem: Problem) -> Peer[Operands] | None:

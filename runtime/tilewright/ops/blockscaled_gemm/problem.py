@@ -18,15 +18,6 @@ SCALE_LAYOUT: Final = "128x4"  # of the scale factors that the kernels read
 MOST_ALIGNED = 128  # elements: more than this no kernel asks for
 
 
-class Kind(NamedTuple):
-    """What of a problem decides which kernels compute it, but for extents and alignment."""
-
-    a: str
-    b: str
-    d: str
-    c: bool
-
-
 class Alignment(NamedTuple):
     """Elements that leading dimension, batch stride and address of a matrix are multiples of: a power of
     two, `MOST_ALIGNED` at most."""
@@ -46,16 +37,13 @@ class Problem(Product):
     """
 
     op_text = "blockscaled_gemm"
+    kind_fields = ("a", "b", "d", "c")
 
     a: str = "nvfp4"
     b: str = "nvfp4"
     d: str = "bf16"
     c: bool = False  # beta * C is added
     alignment: Alignment = field(default=Alignment())
-
-    @property
-    def kind(self) -> Kind:
-        return Kind(self.a, self.b, self.d, self.c)
 
     @property
     def quantizes(self) -> bool:

@@ -130,7 +130,8 @@ class Family(Generic[P]):
         return reason or self.misfit_together(tactic, record, problem)
 
     def fitting(self, records: Iterable[KernelRecord], problem: P) -> list[KernelRecord]:
-        return [record for record in records if self.misfit(record, problem) is None]
+        kind, of_kind = problem.kind, self.misfit_kind
+        return [one for one in records if not (of_kind(one, kind) or self.misfit_extents(one, problem))]
 
     def of_kind(
         self, registry: Registry, records: Sequence[KernelRecord], kind: Hashable

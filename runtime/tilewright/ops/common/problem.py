@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
+from functools import cache
+from typing import Any, ClassVar
+
 
 class Told:
-    """Base of families' problems: `str()` of one, and its parts."""
+    """Base of families' problems: `str()` of one, its parts, and its kind."""
 
     __slots__ = ()
+    kind_fields: ClassVar[tuple[str, ...]] = ()
+    """What of it decides which kernels compute it, but for extents and alignment."""
+
+    @property
+    def kind(self) -> Any:
+        """These fields: a named tuple, equal for problems of one kind."""
+        return _kinds(self.kind_fields)._make([getattr(self, name) for name in self.kind_fields])
 
     @property
     def op_text(self) -> str:
@@ -30,3 +41,8 @@ class Told:
 
     def __str__(self) -> str:
         return f"{self.op_text} {self.extents_text} {self.types_text}"
+
+
+@cache
+def _kinds(fields: tuple[str, ...]) -> Any:
+    return namedtuple("Kind", [*fields])

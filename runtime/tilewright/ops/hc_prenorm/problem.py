@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from tilewright.ops.common.problem import Told
 
 BLOCK_K = 64  # splits of k are whole blocks of so many
-
-
-class Kind(NamedTuple):
-    """What of a problem decides which kernels compute it, but for extents: nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +18,6 @@ class Problem(Told):
     k: int
     splits: int = 1
     normalize: bool = False  # D is divided by the root of its row's mean square
-
-    @property
-    def kind(self) -> Kind:
-        return Kind()
 
     @property
     def flops(self) -> int:

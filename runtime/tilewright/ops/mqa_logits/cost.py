@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import ceil
+from typing import Any
 
 from tilewright.device import DeviceProperties
 from tilewright.ops.common.estimates import Estimate
 from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.mqa_logits.problem import Kind, Problem
+from tilewright.ops.mqa_logits.problem import Problem
 from tilewright.table import KernelRecord
 
 TILE = 64  # keys
@@ -32,7 +33,7 @@ LAUNCH_SECONDS = 3.5e-6
 HBM_SHARE = 0.82  # of the rated bandwidth
 
 
-def peak(kind: Kind, device: DeviceProperties) -> float | None:
+def peak(kind: Any, device: DeviceProperties) -> float | None:
     """Operations a second of the tensor cores; None beyond sm_90, and of a schedule."""
     if device.capability != (9, 0) or kind.form == "schedule":
         return None

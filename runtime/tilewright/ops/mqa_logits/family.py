@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tilewright.ops.common.family import Family
 from tilewright.ops.common.tactics import MAX_SPLITS, Tactic, misfit_settings
 from tilewright.ops.mqa_logits.cost import TILE, estimator, peak
-from tilewright.ops.mqa_logits.problem import PAGES, Kind, Problem
+from tilewright.ops.mqa_logits.problem import PAGES, Problem
 from tilewright.ops.mqa_logits.words import WORDS
 from tilewright.table import KernelRecord
 
 SPLITS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64)
 
 
-def misfit_options(record: KernelRecord, kind: Kind) -> str | None:
+def misfit_options(record: KernelRecord, kind: Any) -> str | None:
     """None where the kernel, whose decisive fields are those of the kind, has its heads; else the reason."""
     heads, head_dim = record.config["heads"], record.config["head_dim"]
     fits = kind.form == "schedule" or (heads, head_dim) == (kind.heads, kind.head_dim)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from tilewright.ops.common.problem import Told
 from tilewright.types import bits
@@ -17,16 +16,6 @@ SCALE_BYTES = 4  # of a key, and of a head of FP4
 MOST_TOKENS = 32  # of a sequence
 
 
-class Kind(NamedTuple):
-    """What of a problem decides which kernels compute it, but for extents."""
-
-    form: str
-    q: str
-    d: str
-    heads: int
-    head_dim: int
-
-
 @dataclass(frozen=True, slots=True)
 class Problem(Told):
     """out[i,j] = scale[j] * sum over h of weight[i,h] * relu(Q[i,h,:] . K[j,:]) where query i looks at key j.
@@ -35,6 +24,8 @@ class Problem(Told):
     cache, and query i, one of `queries / sequences` of its sequence, looks at j < length[i]. The form
     `schedule` makes what each of `blocks` thread blocks is to do of a paged problem.
     """
+
+    kind_fields = ("form", "q", "d", "heads", "head_dim")
 
     queries: int
     keys: int
@@ -51,10 +42,6 @@ class Problem(Told):
     cache_pages: int = 1
     table_pages: int = 1  # of a sequence
     blocks: int = 1
-
-    @property
-    def kind(self) -> Kind:
-        return Kind(self.form, self.q, self.d, self.heads, self.head_dim)
 
     @property
     def width(self) -> int:

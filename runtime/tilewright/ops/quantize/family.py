@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import functools
 from dataclasses import replace
+from typing import Any
 
 from tilewright.ops.common.family import Family
 from tilewright.ops.common.tactics import Tactic, misfit_settings, plain
 from tilewright.ops.quantize.cost import estimator, resident
-from tilewright.ops.quantize.problem import Kind, Problem
+from tilewright.ops.quantize.problem import Problem
 from tilewright.ops.quantize.words import WORDS
 from tilewright.table import KernelRecord
 
 MOST = 2**30  # of m and of k (`takes` of tilewright/quantize/geometry.hpp)
 
 
-def misfit_options(record: KernelRecord, kind: Kind) -> str | None:
+def misfit_options(record: KernelRecord, kind: Any) -> str | None:
     """None where the kernel, whose decisive fields are those of the kind, has what else it asks; else the
     reason."""
     if kind.exact and record.config["arithmetic"] != "exact":

@@ -32,16 +32,6 @@ LAYOUT_CODES = {"128x4": 0, "8x4": 1, "linear": 2, "row_major": 3, "m_major": 4,
 MOST_ALIGNED = 32  # bytes: more than this no kernel asks for
 
 
-class Kind(NamedTuple):
-    """What of a problem decides which kernels compute it, but for extents and alignment."""
-
-    direction: str
-    format: str
-    x: str
-    fusion: str
-    exact: bool
-
-
 class Alignment(NamedTuple):
     """Bytes that address, row stride and group stride of x and of the data are multiples of."""
 
@@ -56,6 +46,8 @@ class Problem(Told):
     With the fusion silu_mul, x is [groups, m, 2k]. `exact`: bit for bit what `tilewright.reference` says.
     """
 
+    kind_fields = ("direction", "format", "x", "fusion", "exact")
+
     m: int
     k: int
     groups: int = 1
@@ -67,10 +59,6 @@ class Problem(Told):
     global_scale: str = "none"  # or one for the tensor, or one for each row
     exact: bool = True
     alignment: Alignment = field(default=Alignment())
-
-    @property
-    def kind(self) -> Kind:
-        return Kind(self.direction, self.format, self.x, self.fusion, self.exact)
 
     @property
     def elements(self) -> int:

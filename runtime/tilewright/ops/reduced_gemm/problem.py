@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from tilewright.ops.common.products import Product
 from tilewright.types import bytes_of
@@ -15,26 +14,17 @@ OUTPUTS: dict[tuple[str, ...], tuple[str, ...]] = {
 }
 
 
-class Kind(NamedTuple):
-    """What of a problem decides which kernels compute it."""
-
-    a: str
-
-
 @dataclass(frozen=True, slots=True)
 class Problem(Product):
     """D[m,n] = alpha * sum over the batch of A[m,k] B[k,n] + beta * C[m,n]."""
 
     op_text = "reduced_gemm"
+    kind_fields = ("a",)
 
     a: str = "bf16"
     b: str = "bf16"
     d: str = "bf16"
     c: bool = False  # beta * C is added
-
-    @property
-    def kind(self) -> Kind:
-        return Kind(self.a)
 
     @property
     def bytes(self) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from tilewright import blockwise_scales
 from tilewright.ops.common.problem import Told
@@ -14,15 +13,11 @@ GROUPINGS = {"none": 0, "row_ends": 1, "k_sizes": 2, "k_ends": 3}
 ALONG_K = ("k_sizes", "k_ends")
 
 
-class Kind(NamedTuple):
-    """What of a problem decides which kernels compute it."""
-
-    layout: str
-
-
 @dataclass(frozen=True, slots=True)
 class Problem(Told):
     """out[line, m]: column `line` of scales[m, columns], or four columns' exponents in a word (packed)."""
+
+    kind_fields = ("layout",)
 
     m: int
     columns: int
@@ -50,10 +45,6 @@ class Problem(Told):
     def leading(self) -> int:
         """Columns of the result: m and padding."""
         return blockwise_scales.leading(self.m)
-
-    @property
-    def kind(self) -> Kind:
-        return Kind(self.layout)
 
     @property
     def bytes(self) -> int:
