@@ -107,8 +107,3 @@ def quantizes(config: BlockscaledGemmConfig) -> bool:
 def mixes_bits(config: BlockscaledGemmConfig) -> bool:
     """Whether operands of 4 and of 8 bits meet."""
     return bits(config.a) != bits(config.b)
-
-
-def c_type(config: BlockscaledGemmConfig) -> str:
-    """The type that C has, where there is one."""
-    return "bf16" if quantizes(config) else config.d

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.ops.blockscaled_gemm.problem import BLOCK
+from tilewright.ops.blockscaled_gemm.problem import BLOCK, c_type
 from tilewright.types import TYPES, bits
 from tilewright_generator.families.blockscaled_gemm.config import (
     HOPPER,
@@ -12,7 +12,6 @@ from tilewright_generator.families.blockscaled_gemm.config import (
     TCGEN05,
     BlockscaledGemmConfig,
     architecture,
-    c_type,
     mixes_bits,
     quantizes,
     ultra,
@@ -83,7 +82,7 @@ def alignment(config: BlockscaledGemmConfig) -> dict[str, int]:
     store = 256 if config.store == "direct_256" else 128
     wide = 128 if mixes_bits(config) else 32
     a, b = (wide if bits(dtype) == 4 else 16 for dtype in (config.a, config.b))
-    return {"a": a, "b": b, "c": store // bits(c_type(config)), "d": store // bits(config.d)}
+    return {"a": a, "b": b, "c": store // bits(c_type(config.d)), "d": store // bits(config.d)}
 
 
 def facts(config: BlockscaledGemmConfig) -> dict[str, Any]:
@@ -162,7 +161,7 @@ def variables(config: BlockscaledGemmConfig) -> dict[str, str]:
         own = _blackwell(config)
         dynamic = config.cluster == "dynamic"
         where = ", run-time clusters" if dynamic else f", clusters of {config.cluster}"
-    c_and_d = "D" if config.c == "none" else f"C {c_type(config)} and D"
+    c_and_d = "D" if config.c == "none" else f"C {c_type(config.d)} and D"
     common: dict[str, Any] = {
         "formula": formula(config),
         "operands": f"A {config.a} row-major, B {config.b} column-major, {c_and_d} {config.d} row-major, "
@@ -206,7 +205,7 @@ def _blackwell(config: BlockscaledGemmConfig) -> dict[str, Any]:
         "two_sm": two_sm,
         "element_a": element_a,
         "element_b": element_b,
-        "element_c": "void" if config.c == "none" else CUTLASS_TYPES[c_type(config)],
+        "element_c": "void" if config.c == "none" else CUTLASS_TYPES[c_type(config.d)],
         "element_d": CUTLASS_TYPES[config.d],
         "layout_d": "ColumnMajor" if swap else "RowMajor",
         "alignment_a": aligned["b" if swap else "a"],

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from tilewright.ops.blockscaled_gemm.hopper import BLOCK_BYTES, SM_BYTES, resident
-from tilewright.ops.blockscaled_gemm.problem import BLOCK
+from tilewright.ops.blockscaled_gemm.problem import BLOCK, c_type
 from tilewright.types import bits
 from tilewright_generator.families.blockscaled_gemm.config import (
     HOPPER,
@@ -21,7 +21,6 @@ from tilewright_generator.families.blockscaled_gemm.config import (
     TCGEN05,
     BlockscaledGemmConfig,
     architecture,
-    c_type,
     quantizes,
     ultra,
 )
@@ -125,7 +124,7 @@ def _tcgen05_epilogue(config: BlockscaledGemmConfig) -> _Epilogue:
     if config.store != "tma":
         return _DIRECT
     n, with_c = config.tile.n, config.c == "same"
-    widest = max(bits(config.d), bits(c_type(config)) if with_c else 0)
+    widest = max(bits(config.d), bits(c_type(config.d)) if with_c else 0)
     if n == 256:  # what our template says
         columns = 64
     elif with_c:
@@ -146,11 +145,11 @@ def _sm120_epilogue(config: BlockscaledGemmConfig) -> _Epilogue:
     """`sm120_builder.inl`: 64 rows of 32 columns; a C of D's type shares D's buffers."""
     stages = stages_c = min(config.tile.m // 64 * (config.tile.n // 32), 2)
     widths = stages * bits(config.d)
-    if config.c == "same" and c_type(config) == config.d:
+    if config.c == "same" and c_type(config.d) == config.d:
         stages_c = stages + 1
         widths = stages_c * bits(config.d)
     elif config.c == "same":
-        widths += stages_c * bits(c_type(config))
+        widths += stages_c * bits(c_type(config.d))
     alignment = _alignment(config, 64, 32)
     fusion = 256 if quantizes(config) else 1  # maxima that warps exchange
     return _Epilogue(round_up(64 * 32 * widths // 8 + fusion, alignment), alignment, stages_c)
@@ -165,7 +164,7 @@ def _alignment(config: BlockscaledGemmConfig, rows: int, columns: int) -> int:
             return 512
         return 8 * swizzle((rows if config.swap_ab else columns) * width // 8)
 
-    return max(of(bits(config.d)), of(bits(c_type(config))) if config.c == "same" else 0)
+    return max(of(bits(config.d)), of(bits(c_type(config.d))) if config.c == "same" else 0)
 
 
 def _hopper(config: BlockscaledGemmConfig) -> Memory:

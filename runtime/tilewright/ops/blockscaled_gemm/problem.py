@@ -51,8 +51,7 @@ class Problem(Product):
 
     @property
     def type_of_c(self) -> str:
-        """Of a C beside D: the same, bf16 beside a quantised one."""
-        return "bf16" if self.quantizes else self.d
+        return c_type(self.d)
 
     @property
     def pads_scales(self) -> bool:
@@ -79,6 +78,11 @@ class Problem(Product):
     @property
     def types_text(self) -> str:
         return f"{self.a} x {self.b} -> {self.d}" + (" with c" if self.c else "")
+
+
+def c_type(d: str) -> str:
+    """Of a C beside a D: the same, bf16 beside a quantised one."""
+    return "bf16" if d in QUANTIZED_OUTPUTS else d
 
 
 def matrix_bytes(name: str, rows: int, columns: int) -> int:
