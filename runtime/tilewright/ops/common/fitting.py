@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from tilewright.ops.common.tactics import Tactic, extents, plain
 from tilewright.table import KernelRecord
 
+MOST_BLOCKS = 8  # of a cluster at run time, with those that split k
+# At run time, that selection weighs.
+CLUSTERS = {"": (1, 1), **{cluster: extents(cluster) for cluster in ("2x1", "1x2", "4x1", "1x4", "2x2")}}
+LEAST_TILES = 2  # of k in a part, that selection weighs
 STREAM_K_SPLITS = (2, 3, 4, 6, 8, 12, 16)  # that selection weighs
 
 
@@ -83,3 +87,37 @@ def misfit_tiles_of_k(tactic: Tactic, record: KernelRecord, k: int) -> str | Non
     if tactic.splits > -(-k // tile_k):
         return f"k of {k} has fewer than {tactic.splits} tiles of {tile_k}"
     return None
+
+
+def cluster_of(tactic: Tactic) -> tuple[int, int]:
+    """The thread blocks of the tactic's cluster in the kernel's own m and n."""
+    m, n = extents(tactic.cluster)
+    return max(m, 1), max(n, 1)
+
+
+def misfit_blocks(tactic: Tactic, record: KernelRecord) -> str | None:
+    """Why a kernel whose clusters split k does not run as the tactic says; None where it does."""
+    if tactic.splits > 1 and not record.facts["splits"]:
+        return "its sums do not fit into its stages' memory, through which the parts of a split k meet"
+    m, n = cluster_of(tactic)
+    if (blocks := m * n * tactic.splits) > MOST_BLOCKS:
+        return f"a cluster of {blocks} thread blocks, {tactic.splits} to a tile, is more than {MOST_BLOCKS}"
+    return None
+
+
+def in_clusters(
+    record: KernelRecord, grid: tuple[int, int], k: int = 0, splits: Sequence[int] = (1,)
+) -> Iterator[Tactic]:
+    """What a first selection weighs of a kernel with clusters at run time: those no larger than the grid of
+    tiles along the kernel's own m and n, and of the splits those that leave parts of `LEAST_TILES` of k."""
+    for parts in splits:
+        if parts > 1 and parts * LEAST_TILES > -(-k // record.config["tile"][2]):
+            break
+        for cluster, (m, n) in CLUSTERS.items():
+            if m <= grid[0] and n <= grid[1] and m * n * parts <= MOST_BLOCKS:
+                yield _in_clusters(record.name, cluster, parts)
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _in_clusters(kernel: str, cluster: str, splits: int) -> Tactic:
+    return Tactic(kernel, cluster=cluster, splits=splits)

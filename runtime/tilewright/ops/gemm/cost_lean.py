@@ -22,8 +22,8 @@ from typing import NamedTuple
 
 from tilewright.device import DeviceProperties
 from tilewright.ops.common.estimates import Estimate
+from tilewright.ops.common.fitting import cluster_of
 from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.gemm import lean
 from tilewright.ops.gemm.problem import Problem
 from tilewright.table import KernelRecord
 from tilewright.types import bytes_of
@@ -123,7 +123,7 @@ class _Kernel:
         self.bytes_a, self.bytes_b = rows * size, columns * size
 
     def weigh(self, tactic: Tactic) -> Estimate:
-        cluster = _Cluster(*lean.cluster_of(tactic), tactic.splits)
+        cluster = _Cluster(*cluster_of(tactic), tactic.splits)
         m, n, splits = cluster
         blocks = -(-self.down // m) * -(-self.across // n) * self.problem.batch
         at_once = self.device.clusters_at_once(cluster.size)

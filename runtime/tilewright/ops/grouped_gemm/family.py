@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
 from dataclasses import replace
 
 from tilewright.ops.common.family import Family
-from tilewright.ops.common.fitting import misfit_contiguous, misfit_tiles_of_k
-from tilewright.ops.common.tactics import RASTERS, SWIZZLES, Tactic, extents, misfit_settings
+from tilewright.ops.common.fitting import (
+    cluster_of,
+    in_clusters,
+    misfit_blocks,
+    misfit_contiguous,
+    misfit_tiles_of_k,
+)
+from tilewright.ops.common.tactics import RASTERS, SWIZZLES, Tactic, misfit_settings
 from tilewright.ops.grouped_gemm import cost
 from tilewright.ops.grouped_gemm.problem import BLOCK, GROUPED_ROWS, Kind, Problem
 from tilewright.ops.grouped_gemm.words import WORDS
 from tilewright.table import KernelRecord
 from tilewright.types import bits
 
-MOST_BLOCKS = 8  # of a cluster, with those that split k
-CLUSTERS = ("", "2x1", "1x2", "4x1", "1x4", "2x2")  # that a first selection weighs
 SPLITS = (1, 2, 4, 8)
-LEAST_STAGES = 2  # of k in a part, that a first selection weighs
 
 
 def misfit_options(record: KernelRecord, kind: Kind) -> str | None:
@@ -46,11 +48,7 @@ def misfit_arguments(tactic: Tactic, record: KernelRecord) -> str | None:
     m, n = cluster_of(tactic)
     if any(side & (side - 1) for side in (m, n, tactic.splits)):
         return f"cluster {m}x{n} of {tactic.splits} splits has a number that is not a power of two"
-    if tactic.splits > 1 and not record.facts["splits"]:
-        return "its sums do not fit into its stages' memory, through which the parts of a split k meet"
-    if (blocks := m * n * tactic.splits) > MOST_BLOCKS:
-        return f"a cluster of {blocks} thread blocks, {tactic.splits} to a tile, is more than {MOST_BLOCKS}"
-    return None
+    return misfit_blocks(tactic, record)
 
 
 def misfit_together(tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
@@ -64,41 +62,16 @@ def misfit_together(tactic: Tactic, record: KernelRecord, problem: Problem) -> s
     return misfit_tiles_of_k(tactic, record, problem.k)
 
 
-def cluster_of(tactic: Tactic) -> tuple[int, int]:
-    """The thread blocks of the tactic's cluster in the kernel's own m and n."""
-    m, n = extents(tactic.cluster)
-    return max(m, 1), max(n, 1)
-
-
 def candidates(record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
     """What a first selection weighs: clusters no larger than the grid of tiles, parts of two stages of k."""
-    return tuple(_candidates(record, problem))
-
-
-def _candidates(record: KernelRecord, problem: Problem) -> Iterator[Tactic]:
-    tile_m, tile_n, tile_k = record.config["tile"]
+    tile_m, tile_n, _ = record.config["tile"]
     swapped = record.config["swap_ab"]
     rows, columns = (tile_n, tile_m) if swapped else (tile_m, tile_n)
-    down, across = -(-problem.m // rows), -(-problem.n // columns)
-    stages = -(-problem.k // tile_k)
-    for splits in SPLITS if record.facts["splits"] and problem.grouping != "k_sizes" else (1,):
-        if splits > 1 and splits * LEAST_STAGES > stages:
-            break
-        for cluster in CLUSTERS:
-            tactic = _tactic(record.name, cluster, splits)
-            m, n = cluster_of(tactic)
-            below, beside = (n, m) if swapped else (m, n)
-            if (
-                below <= (1 if problem.grouping in GROUPED_ROWS else down)
-                and beside <= across
-                and m * n * splits <= MOST_BLOCKS
-            ):
-                yield tactic
-
-
-@functools.lru_cache(maxsize=1 << 14)
-def _tactic(kernel: str, cluster: str, splits: int) -> Tactic:
-    return Tactic(kernel, cluster=cluster, splits=splits)
+    down = 1 if problem.grouping in GROUPED_ROWS else -(-problem.m // rows)
+    across = -(-problem.n // columns)
+    grid = (across, down) if swapped else (down, across)
+    splits = SPLITS if record.facts["splits"] and problem.grouping != "k_sizes" else (1,)
+    return tuple(in_clusters(record, grid, problem.k, splits))
 
 
 def rearranged(tactic: Tactic) -> Iterator[Tactic]:
