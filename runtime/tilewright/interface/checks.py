@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from tilewright import blockwise_scales
 from tilewright.context import Context
 from tilewright.errors import ArgumentError, ArgumentTypeError
 from tilewright.interface.declaration import Combinations, Matrix, Operand, Packed
@@ -301,3 +302,5 @@ def _check_packed(operand: Packed, tensor: torch.Tensor, shape: tuple[int, ...],
     if not may_have_gaps and not symbolic(tensor) and not tensor.is_contiguous():
         message = f"its strides are {tuple(tensor.stride())}; a contiguous {dims(shape)} is wanted"
         raise ArgumentError(operand.name, message)
+    if operand.written and operand.has_gaps(problem) and not symbolic(tensor):
+        blockwise_scales.with_padding(tensor, operand.name)  # raises where it has no memory for that

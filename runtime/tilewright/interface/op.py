@@ -19,11 +19,12 @@ from typing import Any
 
 import torch
 
+from tilewright import blockwise_scales
 from tilewright.context import Context
 from tilewright.device import DeviceProperties
 from tilewright.errors import NoKernelError
 from tilewright.interface.copies import copy_of
-from tilewright.interface.declaration import Combinations, Interface, Matrix
+from tilewright.interface.declaration import Combinations, Interface, Matrix, ScaleColumns
 from tilewright.interface.placement import Arguments, Placement, as_it_lies
 from tilewright.interface.signature import Parameter
 from tilewright.ops.common.family import Family
@@ -110,13 +111,20 @@ class Op:
 
     def restored(self, arguments: Arguments, name: str, tensor: torch.Tensor, made: torch.Tensor) -> None:
         """Puts what was written elsewhere where it belongs: all but the padding."""
+        operand = self.interface.operand(name)
+        if isinstance(operand, ScaleColumns) and operand.strided(arguments.problem):
+            tensor, made = blockwise_scales.with_padding(tensor), blockwise_scales.with_padding(made)
         raw = as_bytes(made)
-        is_matrix = isinstance(self.interface.operand(name), Matrix)  # else only the number is the same
+        is_matrix = isinstance(operand, Matrix)  # else only the number is the same
         as_bytes(tensor).copy_(raw[tuple(map(slice, tensor.shape))] if is_matrix else raw.view(tensor.shape))
 
     def make(self, arguments: Arguments, index: int) -> torch.Tensor:
         """A tensor of any values for one of the results."""
+        operand = self.interface.operand(self.written[index])
         shape, dtype = arguments.results[index]
+        assert arguments.device is not None
+        if isinstance(operand, ScaleColumns) and operand.strided(arguments.problem):
+            return blockwise_scales.allocate(shape, dtype=dtype, device=arguments.device)
         return torch.empty(shape, dtype=dtype, device=arguments.device)
 
     def fills(self, arguments: Arguments) -> bool:
@@ -127,10 +135,10 @@ class Op:
         """Operands with what the call has left out and a kernel wants, of a plan that `fills`: results beside
         the first."""
         made = list(operands)
-        for name, (shape, dtype) in zip(self.written[1:], arguments.results[1:], strict=True):
+        for result, name in enumerate(self.written[1:], 1):
             index = self.interface.names.index(name)
             if made[index] is None:
-                made[index] = torch.empty(shape, dtype=dtype, device=arguments.device)
+                made[index] = self.make(arguments, result)
         return tuple(made)
 
     def room(self, values: Values) -> tuple[torch.Tensor, ...]:

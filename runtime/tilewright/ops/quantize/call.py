@@ -13,6 +13,7 @@ from tilewright import blockwise_scales, row_shuffle
 from tilewright.context import Context
 from tilewright.device import DeviceProperties
 from tilewright.errors import ArgumentError, ArgumentTypeError
+from tilewright.interface.copies import copy_of
 from tilewright.interface.declaration import Combinations
 from tilewright.interface.op import Op, Operands, Values
 from tilewright.interface.placement import Arguments, Placement, misaligned
@@ -54,9 +55,6 @@ class _Op(Op):
     family = FAMILY
     may_fill = True
 
-    matrices: Mapping[str, str]
-    """The arguments that x and the data are."""
-
     def __init__(self, format_of: str | Callable[[Values], str]) -> None:
         """The format that is made or read; of a call's values, where those say it."""
         self._format_of = format_of
@@ -85,32 +83,27 @@ class _Op(Op):
         self, context: Context, arguments: Arguments, device: DeviceProperties, addresses: Mapping[str, int]
     ) -> Placement:
         """What has no contiguous rows is copied, as is what no kernel of the problem's kind takes."""
-        copies = misaligned(self.interface, addresses)
-        copies |= arguments.noted.copies
+        copies = misaligned(self.interface, addresses) | arguments.noted.copies
         alignment = {}
-        for field, name in self.matrices.items():
-            view = arguments.matrices.get(name)
+        for field, matrix in self.interface.matrices.items():
+            view = arguments.matrices.get(matrix.name)
             if view is not None and view.columns > per_byte(view.type) and view.column_stride != 1:
-                copies.add(name)
+                copies.add(matrix.name)
             elif view is not None:
-                most = MOST_ALIGNED * 8 // bits(view.type)
-                alignment[field] = view.aligned("columns", most, addresses.get(name)) * bits(view.type) // 8
+                width, address = bits(view.type), addresses.get(matrix.name)
+                alignment[field] = view.aligned("columns", MOST_ALIGNED * 8 // width, address) * width // 8
         problem: Problem = replace(arguments.problem, alignment=Alignment(**alignment))
-        copies |= {self.matrices[field] for field in _misaligned(context, problem, device)}
+        copies |= {self.interface.matrices[field].name for field in _misaligned(context, problem, device)}
         return Placement(problem, frozenset(copies), rearranged=arguments.noted.shuffled)
 
     def alignments(self, problem: Problem, record: KernelRecord) -> Mapping[str, int]:
-        return {name: record.facts["alignment"][field] for field, name in self.matrices.items()}
+        facts = record.facts["alignment"]
+        return {matrix.name: facts[field] for field, matrix in self.interface.matrices.items()}
 
     def copied(self, arguments: Arguments, placement: Placement, given: dict[str, Any]) -> dict[str, Any]:
         """What is written is copied too: rows that do not count keep what they hold."""
-        used = dict(given)
-        for name in placement.copies:
-            if self._has_columns(name, arguments):
-                used[name] = blockwise_scales.m_major(given[name])
-            else:
-                raw = as_bytes(given[name]).clone(memory_format=torch.contiguous_format)
-                used[name] = raw.view(given[name].dtype)
+        copied = {name: self.interface.operand(name) for name in placement.copies}
+        used = given | {name: copy_of(one, given[name], placement.problem) for name, one in copied.items()}
         if arguments.noted.shuffled:
             used |= {
                 "x": row_shuffle.shuffle_rows(as_bytes(used["x"])).view(used["x"].dtype),
@@ -120,14 +113,6 @@ class _Op(Op):
                 per_row = used["global_scale"].reshape(-1, arguments.problem.m, 1)
                 used["global_scale"] = row_shuffle.shuffle_rows(per_row).reshape(-1)
         return used
-
-    def restored(self, arguments: Arguments, name: str, tensor: torch.Tensor, made: torch.Tensor) -> None:
-        if self._has_columns(name, arguments):  # with their padding
-            tensor, made = blockwise_scales.with_padding(tensor), blockwise_scales.with_padding(made)
-        as_bytes(tensor).copy_(as_bytes(made))
-
-    def _has_columns(self, name: str, arguments: Arguments) -> bool:
-        return name in ("scales", "out_scales") and arguments.problem.layout in M_MAJOR
 
     def fills(self, arguments: Arguments) -> bool:
         noted: Noted = arguments.noted
@@ -159,7 +144,6 @@ class Quantize(_Op):
     written = ("out", "out_scales")
     passed = ("x", "out", "out_scales")
     constants = MappingProxyType({"global_scale": None})  # of formats that have none
-    matrices = MappingProxyType({"x": "x", "data": "out"})
 
     def fields(self, values: Values) -> Mapping[str, Any]:
         told = {"direction": "quantize", "format": self.format_of(values), "fusion": _fusion(values)}
@@ -179,19 +163,6 @@ class Quantize(_Op):
             if isinstance(problem.m, int):
                 row_shuffle.check_rows("shuffle", problem.m)
 
-    def described(self, values: Values, problem: Problem) -> tuple[Problem, Noted]:
-        scales = values["out_scales"]
-        if scales is not None and problem.layout in M_MAJOR and not symbolic(scales):
-            blockwise_scales.with_padding(scales, "out_scales")
-        return super().described(values, problem)
-
-    def make(self, arguments: Arguments, index: int) -> torch.Tensor:
-        if index == 0 or arguments.problem.layout not in M_MAJOR:
-            return super().make(arguments, index)
-        shape, dtype = arguments.results[index]
-        assert arguments.device is not None
-        return blockwise_scales.allocate(shape, dtype=dtype, device=arguments.device)
-
     def room(self, values: Values) -> tuple[torch.Tensor, ...]:
         told = {"layout": values.get("layout"), **self.fields(values)}
         x, format, layout = values["x"], told["format"], told["layout"]
@@ -209,7 +180,6 @@ class ReadBack(_Op):
     interface = READING_BACK
     passed = ("data", "scales", "out")
     constants = MappingProxyType({"global_scale": None, "rms_weight": None, "eps": 0.0})
-    matrices = MappingProxyType({"x": "out", "data": "data"})
 
     def fields(self, values: Values) -> Mapping[str, Any]:
         told = {"direction": "dequantize"}
@@ -231,8 +201,6 @@ class ReadBack(_Op):
 def _misaligned(context: Context, problem: Problem, device: DeviceProperties) -> list[str]:
     """The matrices that no kernel of the problem's kind takes as they lie, where there is one that would take
     copies."""
-    if problem.alignment == Alignment():
-        return []
     records = context.registry.runnable(FAMILY.name, device.capability)
     if FAMILY.fitting_kept(context.registry, records, problem):
         return []
