@@ -8,7 +8,13 @@ import pytest
 from compiled_kernels import GENERATED
 
 from tilewright.build.building import build
+from tilewright.build.report import BuildReport
 from tilewright.build.store import Store
+from tilewright.interface.arguments import packed
+from tilewright.library import load
+from tilewright.ops.common.tactics import Tactic
+from tilewright.ops.mqa_logits.interface import INTERFACE
+from tilewright.ops.mqa_logits.problem import Problem
 from tilewright.table import Table
 
 TABLE = Table.read(GENERATED / "mqa_logits" / "table.json")
@@ -25,9 +31,14 @@ pytestmark = [pytest.mark.compile, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
-def reports() -> dict[str, dict[str, Any]]:
-    report = build([TABLE], frozenset(KERNELS), store=Store(), strict=True)
-    report.raise_for_failures()
+def report() -> BuildReport:
+    found = build([TABLE], frozenset(KERNELS), store=Store(), strict=True)
+    found.raise_for_failures()
+    return found
+
+
+@pytest.fixture(scope="module")
+def reports(report: BuildReport) -> dict[str, dict[str, Any]]:
     return {row["name"]: row for row in report.to_json()["kernels"]}
 
 
@@ -42,3 +53,21 @@ def test_a_kernel_is_what_its_row_says(reports: dict[str, dict[str, Any]], name:
     assert row["registers"] * row["threads"] <= 65536
     assert set(row["tensor_instructions"]) == KERNELS[name]
     assert set(row["grid_dependency"]) == {"ACQBULK", "PREEXIT"}
+
+
+@pytest.mark.parametrize("name", sorted(KERNELS))
+def test_what_a_kernel_takes(report: BuildReport, name: str) -> None:
+    """Problems of its kind, of pages of 32 and 64 keys, and no other heads."""
+    config = TABLE[name].config
+    library = load(next(one.path for one in report.libraries))
+
+    def takes(**changes: Any) -> bool:
+        given = {field: config[field] for field in ("heads", "head_dim", "form", "q", "d")}
+        problem = Problem(12, 300, **given | {"sequences": 4, "cache_pages": 40, "table_pages": 10} | changes)
+        return library.can_implement(name, packed(INTERFACE, problem, Tactic(name), 132))
+
+    assert takes()
+    assert takes(page=32)
+    assert takes(page=48) == (config["form"] == "ragged")
+    assert not takes(heads=8)
+    assert not takes(head_dim=256)

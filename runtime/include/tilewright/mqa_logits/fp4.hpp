@@ -97,6 +97,10 @@ struct Decoded {
           }
         }
       }
+#pragma unroll
+      for (int k = 0; k < kSteps; ++k) {
+        sm90::hold(elements[k]);  // written before wgmma's fence, not after it
+      }
     }
   };
 };

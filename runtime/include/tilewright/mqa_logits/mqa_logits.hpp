@@ -23,8 +23,7 @@ struct LogitsHost {
     bool const heads = args.heads == Kernel::kHeads && args.head_dim == Kernel::kHeadDim;
     bool const extents = args.queries > 0 && args.keys > 0 && args.width > 0 && args.tactic.sm_count > 0;
     constexpr int kMultiple = 16 * kPerByte;
-    bool const aligned = args.ld_q % kMultiple == 0 && args.batch_stride_q % kMultiple == 0 &&
-                         args.ld_weights % 4 == 0 && (args.q_scale != nullptr) == Kernel::Product::kQueryScales;
+    bool const aligned = args.ld_q % kMultiple == 0 && args.batch_stride_q % kMultiple == 0 && args.ld_weights % 4 == 0;
     if constexpr (kPaged) {
       bool const pages = (args.page == 32 || args.page == 64) && args.cache_pages > 0 && args.table_pages > 0;
       bool const sequences = args.next_n > 0 && args.next_n <= 32 && args.queries % args.next_n == 0;
