@@ -15,7 +15,8 @@ from generated_kernels import fixture, names, registry
 
 import tilewright
 from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.grouped_gemm import family, measuring
+from tilewright.ops.grouped_gemm import measuring
+from tilewright.ops.grouped_gemm.family import FAMILY
 from tilewright.ops.grouped_gemm.problem import Problem
 from tilewright.table import KernelRecord
 
@@ -47,7 +48,7 @@ def made(problem: Problem, seed: int = 0) -> measuring.Operands:
 def tactics(kernel: KernelRecord, problem: Problem) -> Iterator[Tactic]:
     """Each cluster and split that the model weighs, and an order of tiles that it does not."""
     yield Tactic(kernel.name, raster="along_n", swizzle=4)
-    yield from family.candidates(kernel, problem)
+    yield from FAMILY.candidates(kernel, problem)
 
 
 def spoil(operands: measuring.Operands) -> None:
@@ -77,7 +78,7 @@ def test_matrices_of_a_batch(kernel: KernelRecord, c: bool) -> None:
     problem = of(kernel, groups=2, c=c)
     if problem.a == "bf16":
         pytest.skip("tilewright.gemm computes it")
-    if family.misfit_options(kernel, problem.kind):
+    if FAMILY.misfit_options(kernel, problem.kind):
         pytest.skip("it adds no C")
     operands = made(problem)
     for tactic in tactics(kernel, problem):
@@ -99,7 +100,7 @@ def test_rows_of_groups(kernel: KernelRecord, grouping: str, row_alignment: int)
 @pytest.mark.parametrize("c", [False, True], ids=["plain", "c"])
 def test_counts_of_rows(kernel: KernelRecord, c: bool) -> None:
     problem = of(kernel, groups=5, grouping="rows_valid", expected_m=130, c=c)
-    if family.misfit_options(kernel, problem.kind):
+    if FAMILY.misfit_options(kernel, problem.kind):
         pytest.skip("it adds no C")
     operands = made(problem)
     operands.layout["rows_valid"][:3] = torch.tensor([0, 1, problem.m])
@@ -140,7 +141,7 @@ def test_edges(kernel: KernelRecord, edge: dict[str, Any], row_alignment: int, c
         start = -(-ends[-1] // row_alignment) * row_alignment
     told = {"n": edge["n"], "k": edge["k"], "groups": len(ends), "row_alignment": row_alignment, "c": c}
     problem = of(kernel, m=max(start, 1), grouping="ends", **told)
-    if family.misfit_options(kernel, problem.kind):
+    if FAMILY.misfit_options(kernel, problem.kind):
         pytest.skip("it adds no C")
     operands = made(problem)
     operands.layout["group_ends"].copy_(torch.tensor(ends))
@@ -159,7 +160,7 @@ def test_edges(kernel: KernelRecord, edge: dict[str, Any], row_alignment: int, c
 @pytest.mark.parametrize("c", ["none", "other", "out"])
 def test_parts_of_k(kernel: KernelRecord, c: str) -> None:
     problem = of(kernel, k=1664, groups=7, grouping="k_sizes", c=c != "none")
-    if reason := family.FAMILY.misfit(kernel, problem):
+    if reason := FAMILY.misfit(kernel, problem):
         pytest.skip(reason)
     operands = made(problem)
     sizes = operands.layout["group_k"]
@@ -182,7 +183,7 @@ def test_parts_of_k(kernel: KernelRecord, c: str) -> None:
 @pytest.mark.parametrize("groups", [1, 33, 512])
 def test_one_and_many_parts_of_k(kernel: KernelRecord, groups: int) -> None:
     problem = of(kernel, m=72, n=136, k=128 * groups, groups=groups, grouping="k_sizes")
-    if reason := family.FAMILY.misfit(kernel, problem):
+    if reason := FAMILY.misfit(kernel, problem):
         pytest.skip(reason)
     operands = made(problem)
     sizes = torch.full((groups,), 128)
@@ -196,7 +197,7 @@ def test_one_and_many_parts_of_k(kernel: KernelRecord, groups: int) -> None:
 
 def test_a_graph_of_parts_is_replayed_with_others(kernel: KernelRecord) -> None:
     problem = of(kernel, k=1664, groups=4, grouping="k_sizes")
-    if reason := family.FAMILY.misfit(kernel, problem):
+    if reason := FAMILY.misfit(kernel, problem):
         pytest.skip(reason)
     operands = made(problem)
     operands.call(Tactic(kernel.name))

@@ -65,7 +65,7 @@ def estimate(
     family: str, record: KernelRecord, device: str, problem: dict[str, Any], tactic: str
 ) -> Estimate:
     of = family_of(family)
-    weigh = of.model(record, of.problem(**problem), DEVICES[device])
+    weigh = of.estimator(record, of.problem(**problem), DEVICES[device])
     assert weigh is not None
     found = weigh(Tactic.parse(tactic))
     return Estimate(family, record.name, device, problem, tactic, found.seconds * 1e6, found.bound)

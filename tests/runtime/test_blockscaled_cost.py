@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from altered import altered
 
 from tilewright.device import (
     B200,
@@ -317,7 +318,7 @@ def hopper_nvfp4(registry: Registry) -> list[KernelRecord]:
 def test_an_estimate_of_one_tactic(committed: Registry) -> None:
     problem = Problem(512, 4096, 7168)
     for candidate in ranked(committed, B300, problem)[::40]:
-        weigh = FAMILY.model(candidate.record, problem, B300)
+        weigh = FAMILY.estimator(candidate.record, problem, B300)
         assert weigh is not None
         assert weigh(candidate.tactic) == candidate.estimate
 
@@ -330,7 +331,7 @@ def test_a_cluster_of_tiles_that_do_not_exist_costs(committed: Registry) -> None
         if one.name.endswith("nvfp4_nvfp4_bf16_128x128x256_dyn_2sm")
     )
     problem = Problem(128, 65536, 4096)
-    weigh = FAMILY.model(record, problem, B200)
+    weigh = FAMILY.estimator(record, problem, B200)
     assert weigh is not None
     low, high = (
         weigh(Tactic(record.name, cluster=cluster, fallback="2x1")).seconds for cluster in ("2x2", "4x2")
@@ -353,7 +354,7 @@ def test_a_selection_of_a_known_kind_weighs_each_tactic_once(
 
         return call
 
-    family = replace(
+    family = altered(
         FAMILY,
         misfit_options=counted("kinds", FAMILY.misfit_options),
         misfit_extents=counted("extents", FAMILY.misfit_extents),

@@ -14,8 +14,7 @@ import pytest
 
 from tilewright.device import B200, B300, DESCRIBED, GB10, H200, RTX_PRO_6000, THOR, DeviceProperties
 from tilewright.errors import ArgumentError, UnsupportedDeviceError
-from tilewright.ops.blockscaled_gemm import family
-from tilewright.ops.blockscaled_gemm.family import FAMILY, candidates
+from tilewright.ops.blockscaled_gemm.family import FAMILY
 from tilewright.ops.blockscaled_gemm.problem import Alignment, Problem
 from tilewright.ops.common.selection import choose
 from tilewright.ops.common.tactics import MATRIX_TACTIC, Tactic, rearranged
@@ -109,7 +108,7 @@ def test_clusters(blockscaled_record: Record) -> None:
 
     def of(**fields: Any) -> set[tuple[str, str]]:
         record = blockscaled_record("k", **fields)
-        every = candidates(record, asked)
+        every = FAMILY.candidates(record, asked)
         assert len(set(every)) == len(every)
         for tactic in every:
             assert FAMILY.misfit_tactic(tactic, record, asked) is None
@@ -132,13 +131,13 @@ def test_parts_of_k_on_hopper(blockscaled_record: Record) -> None:
     record = blockscaled_record(
         "k", arch="sm_90a", cluster=[1, 1], schedule="cooperative", tile=[64, 64, 128]
     )
-    splits = [tactic.splits for tactic in candidates(record, Problem(16, 4096, 7168))]
+    splits = [tactic.splits for tactic in FAMILY.candidates(record, Problem(16, 4096, 7168))]
     assert splits == [1, 2, 4, 8]
-    assert [tactic.splits for tactic in candidates(record, Problem(16, 4096, 256))] == [1, 2]
+    assert [tactic.splits for tactic in FAMILY.candidates(record, Problem(16, 4096, 256))] == [1, 2]
     for wrong in ("splits=3", "splits=16", "decomposition=stream_k"):
         tactic = Tactic.parse(f"k@{wrong}")
-        assert "in 1, 2, 4, 8 parts" in (family.misfit_arguments(tactic, record) or "")
-    assert "only stream-K" in (family.misfit_arguments(Tactic("k", splits=2), blockscaled_record("k")) or "")
+        assert "in 1, 2, 4, 8 parts" in (FAMILY.misfit_arguments(tactic, record) or "")
+    assert "only stream-K" in (FAMILY.misfit_arguments(Tactic("k", splits=2), blockscaled_record("k")) or "")
 
 
 def test_what_fits(blockscaled_record: Record) -> None:
@@ -230,7 +229,7 @@ def test_tactics_of_every_committed_kernel_fit_it(committed: Registry) -> None:
     for record in committed.kernels("blockscaled_gemm"):
         config = record.config
         asked = Problem(512, 512, 1536, a=config["a"], b=config["b"], d=config["d"])
-        for base in candidates(record, asked):
+        for base in FAMILY.candidates(record, asked):
             for tactic in rearranged(base):
                 assert FAMILY.misfit_tactic(tactic, record, asked) is None
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import pytest
+from altered import altered
 
 from tilewright import device as devices
 from tilewright import ops, paths
@@ -312,7 +312,7 @@ def test_a_kernel_that_no_model_knows(table: Any, blockscaled_row: Any, tmp_path
 
     table(tmp_path, "m", [blockscaled_row("new", arch="sm_100f")], family="blockscaled_gemm")
     context = Context(Registry(tmp_path, libraries=lambda module: []))
-    unknown = replace(BLOCKSCALED, estimator=None)
+    unknown = altered(BLOCKSCALED, estimator=lambda record, problem, device: None)
     found = explain(context, unknown, BLOCKSCALED.problem(512, 512, 512), B200)
     assert found.choice.source == "default"
     assert all(row.estimate is None for row in found.rows)

@@ -15,7 +15,8 @@ from tilewright.context import Context
 from tilewright.device import H200
 from tilewright.errors import AlignmentError, ArgumentError, ArgumentTypeError, WrongResultError
 from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.grouped_gemm import cost, family, measuring
+from tilewright.ops.grouped_gemm import cost, measuring
+from tilewright.ops.grouped_gemm.family import FAMILY
 from tilewright.ops.grouped_gemm.problem import Problem
 from tilewright.table import KernelRecord
 
@@ -187,10 +188,10 @@ class TestModel:
         for one in (wide, narrow):
             weigh = cost.estimator(one, self.PROBLEM, H200)
             assert weigh is not None
-            times.append(min(weigh(tactic).seconds for tactic in family.candidates(one, self.PROBLEM)))
+            times.append(min(weigh(tactic).seconds for tactic in FAMILY.candidates(one, self.PROBLEM)))
         assert times[1] < times[0]
 
     def test_clusters_of_grouped_rows_share_no_b(self) -> None:
         for swapped, legal in ((False, {"", "1x2", "1x4"}), (True, {"", "2x1", "4x1"})):
-            tactics = family.candidates(record(swap_ab=swapped), self.PROBLEM)
+            tactics = FAMILY.candidates(record(swap_ab=swapped), self.PROBLEM)
             assert {tactic.cluster for tactic in tactics} == legal

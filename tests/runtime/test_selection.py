@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import get_args, get_type_hints
 
 import pytest
+from altered import altered
 
 from tilewright.device import H200
 from tilewright.errors import ArgumentError
@@ -18,7 +19,7 @@ from tilewright.ops.common.selection import BUILT_WITHIN, choose
 from tilewright.ops.common.tactics import Tactic, rearranged
 from tilewright.ops.gemm import problem as problems
 from tilewright.ops.gemm.cost import Cutlass
-from tilewright.ops.gemm.family import FAMILY, candidates
+from tilewright.ops.gemm.family import FAMILY
 from tilewright.ops.gemm.problem import Problem
 from tilewright_generator.families.gemm import config as generator
 from tilewright_generator.families.gemm import rules
@@ -123,7 +124,7 @@ def test_being_built_does_not_change_the_order(records) -> None:
 
 def test_the_kernels_of_a_kind_are_looked_for_once(records) -> None:
     asked = []
-    family = replace(
+    family = altered(
         FAMILY, misfit_options=lambda *which: asked.append(which) or FAMILY.misfit_options(*which)
     )
     shelf = Shelf()
@@ -154,7 +155,7 @@ def test_the_model_knows_the_obvious(records) -> None:
 def test_estimates_are_possible(records, shape: tuple[int, int, int]) -> None:
     problem = Problem(*shape)
     for kernel in FAMILY.fitting(records, problem):
-        for tactic in candidates(kernel, problem):
+        for tactic in FAMILY.candidates(kernel, problem):
             seconds = Cutlass(kernel, problem, H200).weigh(tactic).seconds
             assert seconds > problem.flops / 1e15
             assert seconds > problem.bytes / 60e12
@@ -211,11 +212,11 @@ def test_what_measurements_taught(record) -> None:
 def test_tactics_are_written_and_read(record) -> None:
     kernel = record("k", scheduler="stream_k")
     problem = Problem(256, 256, 4096)
-    every = [one for base in candidates(kernel, problem) for one in rearranged(base)]
+    every = [one for base in FAMILY.candidates(kernel, problem) for one in rearranged(base)]
     assert len(set(map(str, every))) == len(every) > 50
     assert [Tactic.parse(str(tactic)) for tactic in every] == every
     assert str(Tactic("k")) == "k"
-    plain = [one for base in candidates(record("p"), problem) for one in rearranged(base)]
+    plain = [one for base in FAMILY.candidates(record("p"), problem) for one in rearranged(base)]
     assert all(FAMILY.misfit_tactic(tactic, record("p"), problem) is None for tactic in plain)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from altered import altered
 
 from tilewright import paths
 from tilewright.context import MAX_CHOICES, Context
@@ -82,7 +83,7 @@ def test_an_exact_entry_goes_before_the_model_and_ranks_nothing(place) -> None:
     def fails(*arguments: object) -> None:
         raise AssertionError("ranked")
 
-    family = replace(FAMILY, candidates=fails, estimator=fails)
+    family = altered(FAMILY, candidates=fails, estimator=fails)
     chosen = here.context.select(family, Problem(2048, N, K), H200)
     assert str(chosen.tactic) == "split@swizzle=4,decomposition=stream_k"
     assert (chosen.source, chosen.record.name) == ("tuned", "split")
@@ -119,7 +120,7 @@ def test_which_neighbour_a_bucket_takes(
 def test_a_family_says_in_which_extent_neighbours_differ(place, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the file, too, they stand together."""
     monkeypatch.setattr(selection, "BUCKET_WITHIN", 100.0)
-    here, family = place(*EVERY), replace(FAMILY, neighbour="n")
+    here, family = place(*EVERY), altered(FAMILY, neighbour="n")
     here.tune(m64="small")
     chosen = here.context.select(family, Problem(64, N - 8, K), H200)
     assert (chosen.source, chosen.why) == ("bucket", f"tuned for n of {N}, the nearest")
@@ -128,7 +129,7 @@ def test_a_family_says_in_which_extent_neighbours_differ(place, monkeypatch: pyt
     entries = [Entry(Problem(m, n, K), Tactic("small"), 1e-5) for m in (64, 32) for n in (N, 512)]
     for extent, wanted in (("n", [(32, 512), (32, N), (64, 512), (64, N)]),
                            ("m", [(32, 512), (64, 512), (32, N), (64, N)])):  # fmt: skip
-        files.update(here.path, header, replace(FAMILY, neighbour=extent), entries)
+        files.update(here.path, header, altered(FAMILY, neighbour=extent), entries)
         (section,) = files.read(here.path).sections
         assert [(row["m"], row["n"]) for row in section.rows] == wanted
 
@@ -170,7 +171,7 @@ def estimating(seconds: dict[str, float], **there: float) -> Any:
         found = Estimate(known[record.name], 1, "math", known[record.name], 0.0)
         return lambda tactic: found
 
-    return replace(FAMILY, estimator=estimator)
+    return altered(FAMILY, estimator=estimator)
 
 
 @pytest.mark.parametrize(
@@ -272,7 +273,7 @@ def test_without_jit_only_built_ones_count(place, monkeypatch: pytest.MonkeyPatc
 
 def test_without_a_model_the_tables_order_counts(place) -> None:
     def of_unknown(here: Place) -> Choice:
-        unknown = replace(FAMILY, estimator=lambda record, problem, device: None)
+        unknown = altered(FAMILY, estimator=lambda record, problem, device: None)
         records = here.context.registry.route("gemm", H200)
         return choose(unknown, here.context.registry, records, Problem(64, N, K), H200)
 
@@ -281,7 +282,7 @@ def test_without_a_model_the_tables_order_counts(place) -> None:
     only = of_unknown(place("medium"))
     assert (only.tactic, only.source) == (Tactic("medium"), "default")
     assert "built kernel" in only.why
-    none = replace(FAMILY, estimator=None)
+    none = altered(FAMILY, estimator=lambda record, problem, device: None)
     registry = place(*EVERY).context.registry
     records = registry.route("gemm", H200)
     assert choose(none, registry, records, Problem(64, N, K), H200).source == "default"
@@ -292,14 +293,14 @@ def test_without_a_model_the_tables_order_counts(place) -> None:
 
 def test_an_architecture_that_no_model_knows(blockscaled_record) -> None:
     record = blockscaled_record("new", arch="sm_140a")
-    assert BLOCKSCALED.model(record, BLOCKSCALED.problem(512, 512, 512), B200) is None
+    assert BLOCKSCALED.estimator(record, BLOCKSCALED.problem(512, 512, 512), B200) is None
     assert BLOCKSCALED.rank([record], BLOCKSCALED.problem(512, 512, 512), B200) == []
 
 
 def test_a_choice_is_made_once(place) -> None:
     here = place("small")
     asked = []
-    family = replace(FAMILY, idle=lambda *which: asked.append(which) or FAMILY.idle(*which))
+    family = altered(FAMILY, idle=lambda *which: asked.append(which) or FAMILY.idle(*which))
 
     def select() -> Choice:
         return here.context.select(family, Problem(64, N, K), H200)

@@ -50,7 +50,7 @@ class Times:
             raise found
         if found is None:
             record = self.registry.record(tactic.kernel)
-            model = FAMILY.model(record, self.problem, H200)
+            model = FAMILY.estimator(record, self.problem, H200)
             assert model is not None
             return model(Tactic(tactic.kernel)).seconds
         return found * self.unit

@@ -89,5 +89,5 @@ def points(read: Sequence[files.TunedFile], family: Family[Any], device: DeviceP
                     getattr(problem, "flops", None),
                     problem.bytes,
                     device.memory_bandwidth,
-                    None if family.peak is None else family.peak(problem.kind, device),
+                    family.peak(problem.kind, device),
                 )

@@ -29,55 +29,6 @@ MOST_CLUSTER_SIDE = 4
 MODELS: dict[int, type[Hopper | Tcgen05 | Sm120]] = {9: Hopper, 10: Tcgen05, 11: Tcgen05, 12: Sm120}
 
 
-def misfit_options(record: KernelRecord, kind: Any) -> str | None:
-    """None where the kernel, whose decisive fields are those of the kind, has what else it asks; else the
-    reason."""
-    return "it adds no C" if kind.c and record.config["c"] == "none" else None
-
-
-def misfit_extents(record: KernelRecord, problem: Problem) -> str | None:
-    """None where the kernel takes the problem's extents and alignment, else the reason."""
-    extents, alignment = problem.contiguous_extents(), record.facts["alignment"]
-    if reason := fitting.misfit_contiguous(record, extents):
-        return reason
-    for matrix in extents:
-        if (given := getattr(problem.alignment, matrix)) % alignment[matrix]:
-            return (
-                f"{matrix}'s rows begin at multiples of {given} elements (leading dimension, batch stride, "
-                f"address), not of {alignment[matrix]}"
-            )
-    if is_hopper(record):
-        return hopper.misfit_extents(record, problem)
-    if problem.quantizes:
-        if problem.n % BLOCK[problem.d]:
-            return f"n is {problem.n}, not a multiple of the {BLOCK[problem.d]} that share a scale of D"
-        # CUTLASS's epilogue has one alpha, which it reads ahead of the previous kernel's end unless it is
-        # told that there is one a batch (tilewright/blockscaled_gemm/blackwell.hpp).
-        if problem.batch > 1:
-            return f"its epilogue quantises one matrix, not a batch of {problem.batch}"
-    return None
-
-
-def misfit_arguments(tactic: Tactic, record: KernelRecord) -> str | None:
-    """None where the kernel runs as the tactic says, else the reason."""
-    splits = hopper.misfit_splits(tactic) if is_hopper(record) else fitting.misfit_splits(tactic, record)
-    reason = misfit_settings(tactic, MATRIX_SETTINGS) or splits or fitting.misfit_cluster(tactic, record)
-    for shape in (tactic.cluster, tactic.fallback):
-        if reason is None and any(int(side) > MOST_CLUSTER_SIDE for side in shape.split("x") if side):
-            reason = f"cluster {shape} has a side of more than {MOST_CLUSTER_SIDE}"
-    return reason
-
-
-def candidates(record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
-    """The tactics of a kernel that a first selection weighs."""
-    if is_hopper(record):
-        return hopper.candidates(record, problem)
-    split = fitting.splittings(record, problem.k)
-    if record.config["cluster"] != "dynamic":
-        return split
-    return _clustered(split, fitting.cluster_unit(record)[0])
-
-
 @functools.lru_cache(maxsize=4096)
 def _clustered(tactics: tuple[Tactic, ...], multiple: int) -> tuple[Tactic, ...]:
     least = CLUSTERS[multiple][0]
@@ -88,36 +39,65 @@ def _clustered(tactics: tuple[Tactic, ...], multiple: int) -> tuple[Tactic, ...]
     )
 
 
-def idle(record: KernelRecord, problem: Problem) -> bool:
-    """Whether the kernel is ready for a C that the problem has not."""
-    return record.config["c"] != "none" and not problem.c
+class _Blockscaled(Family[Problem]):
+    words = WORDS
+    decisive = ("a", "b", "d")
+    variants = staticmethod(rearranged)
+
+    def misfit_options(self, record: KernelRecord, kind: Any) -> str | None:
+        return "it adds no C" if kind.c and record.config["c"] == "none" else None
+
+    def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
+        extents, alignment = problem.contiguous_extents(), record.facts["alignment"]
+        if reason := fitting.misfit_contiguous(record, extents):
+            return reason
+        for matrix in extents:
+            if (given := getattr(problem.alignment, matrix)) % alignment[matrix]:
+                return (
+                    f"{matrix}'s rows begin at multiples of {given} elements (leading dimension, batch "
+                    f"stride, address), not of {alignment[matrix]}"
+                )
+        if is_hopper(record):
+            return hopper.misfit_extents(record, problem)
+        if problem.quantizes:
+            if problem.n % BLOCK[problem.d]:
+                return f"n is {problem.n}, not a multiple of the {BLOCK[problem.d]} that share a scale of D"
+            # CUTLASS's epilogue has one alpha, which it reads ahead of the previous kernel's end unless it is
+            # told that there is one a batch (tilewright/blockscaled_gemm/blackwell.hpp).
+            if problem.batch > 1:
+                return f"its epilogue quantises one matrix, not a batch of {problem.batch}"
+        return None
+
+    def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
+        splits = hopper.misfit_splits(tactic) if is_hopper(record) else fitting.misfit_splits(tactic, record)
+        reason = misfit_settings(tactic, MATRIX_SETTINGS) or splits or fitting.misfit_cluster(tactic, record)
+        for shape in (tactic.cluster, tactic.fallback):
+            if reason is None and any(int(side) > MOST_CLUSTER_SIDE for side in shape.split("x") if side):
+                reason = f"cluster {shape} has a side of more than {MOST_CLUSTER_SIDE}"
+        return reason
+
+    def candidates(self, record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
+        if is_hopper(record):
+            return hopper.candidates(record, problem)
+        split = fitting.splittings(record, problem.k)
+        if record.config["cluster"] != "dynamic":
+            return split
+        return _clustered(split, fitting.cluster_unit(record)[0])
+
+    def idle(self, record: KernelRecord, problem: Problem) -> bool:
+        """Whether the kernel is ready for a C that the problem has not."""
+        return record.config["c"] != "none" and not problem.c
+
+    def peak(self, kind: Any, device: DeviceProperties) -> float | None:
+        known = MODELS.get(device.capability[0])
+        return None if known is None else known.peak(kind, device)
+
+    def estimator(
+        self, record: KernelRecord, problem: Problem, device: DeviceProperties
+    ) -> Callable[[Tactic], Estimate] | None:
+        """They rank tactics, for launches that find L2 cold."""
+        known = MODELS.get(int(record.arch[3:].rstrip("af")) // 10)
+        return None if known is None else known(record, problem, device).weigh
 
 
-def peak(kind: Any, device: DeviceProperties) -> float | None:
-    """Operations a second of the tensor cores for a kind of problem; None for a GPU that no model knows."""
-    known = MODELS.get(device.capability[0])
-    return None if known is None else known.peak(kind, device)
-
-
-def estimator(
-    record: KernelRecord, problem: Problem, device: DeviceProperties
-) -> Callable[[Tactic], Estimate] | None:
-    """The cost model of a kernel; None for an architecture that no model knows. They rank tactics, for
-    launches that find L2 cold."""
-    known = MODELS.get(int(record.arch[3:].rstrip("af")) // 10)
-    return None if known is None else known(record, problem, device).weigh
-
-
-FAMILY: Family[Problem] = Family(
-    words=WORDS,
-    neighbour="m",
-    decisive=("a", "b", "d"),
-    misfit_options=misfit_options,
-    misfit_extents=misfit_extents,
-    misfit_arguments=misfit_arguments,
-    candidates=candidates,
-    estimator=estimator,
-    idle=idle,
-    peak=peak,
-    variants=rearranged,
-)
+FAMILY = _Blockscaled()

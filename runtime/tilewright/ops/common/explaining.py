@@ -134,12 +134,12 @@ def explain(
     fitting = family.fitting(records, problem)
     ranked = family.weigh(fitting, problem, device, registry.is_built)
     rows = [row(one.tactic, one.built, one.estimate) for one in ranked]
-    unknown = [one for one in fitting if family.model(one, problem, device) is None]
+    unknown = [one for one in fitting if family.estimator(one, problem, device) is None]
     rows += [row(t, registry.is_built(one), None) for one in unknown for t in family.candidates(one, problem)]
     for extra in filter(None, (choice.tactic, found and found.tactic)):
         if all(extra != one.tactic for one in rows):  # with a raster order, say, that tuning tries
             record = registry.record(extra.kernel)
-            model = family.model(record, problem, device)
+            model = family.estimator(record, problem, device)
             rows.append(row(extra, registry.is_built(record), model and model(extra)))
     rows.sort(key=lambda one: round(one.estimate.seconds * 1e9) if one.estimate else inf)
     built = registry.is_built(choice.record)

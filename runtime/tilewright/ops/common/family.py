@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from tilewright.device import DeviceProperties
 from tilewright.errors import ArgumentError
 from tilewright.ops.common.estimates import Estimate
-from tilewright.ops.common.tactics import Tactic
+from tilewright.ops.common.tactics import Tactic, misfit_settings, plain
 from tilewright.ops.common.words import Words
 from tilewright.registry import Registry
 from tilewright.table import KernelRecord, Rows
@@ -58,46 +58,67 @@ _kinds: WeakKeyDictionary[
 _kinds = WeakKeyDictionary()
 
 
-@dataclass(frozen=True)
 class Family(Generic[P]):
     """Chooses among a family's kernels: deterministic, and able to say why. Needs no torch.
 
-    A `misfit` answers None, or a reason for people.
+    A family overrides what is not the usual. A `misfit` answers None, or a reason for people.
     """
 
     words: Words[P]
     """The family's name, its problems, and how they are asked for."""
-    neighbour: str
+    neighbour: str = "m"
     """The extent in which problems differ that what is tuned for one may suit the other."""
-    decisive: tuple[str, ...]
+    decisive: tuple[str, ...] = ()
     """Fields of a kind that a kernel's configuration has too, as text, and which must be equal: by them
     kernels are passed over before their rows are parsed."""
-    misfit_options: Callable[[KernelRecord, Any], str | None]
-    """Of a kernel and a problem's kind whose decisive fields are equal: whether it computes such problems,
-    for some extents."""
-    misfit_extents: Callable[[KernelRecord, P], str | None]
-    """Of a kernel that computes the problem's kind."""
-    misfit_arguments: Callable[[Tactic, KernelRecord], str | None]
-    """Of a tactic and its kernel, whatever the problem."""
-    candidates: Callable[[KernelRecord, P], Sequence[Tactic]]
-    """The tactics of a kernel that a first selection weighs."""
-    estimator: Callable[[KernelRecord, P, DeviceProperties], Callable[[Tactic], Estimate] | None] | None
-    """The cost model of one kernel: what its tactics share is worked out once. None, as its answer, where it
-    does not know the kernel's architecture; none at all where the family has no model."""
-    idle: Callable[[KernelRecord, P], bool]
-    """Whether the kernel does more than the problem asks; it comes after one that does not."""
-    misfit_together: Callable[[Tactic, KernelRecord, P], str | None] = lambda tactic, record, problem: None
-    """Of a tactic, its kernel, and a problem that the kernel takes: what none of them says alone."""
-    variants: Callable[[Tactic], Iterable[Tactic]] = lambda tactic: (tactic,)
-    """A tactic with what a first selection leaves to the kernel: tuning tries them of the best."""
-    peak: Callable[[Any, DeviceProperties], float | None] | None = None
-    """Of a problem's kind: operations a second (`Problem.flops`) that the GPU's multipliers do at its highest
-    clock, as published; None where that is not known. None at all for a family that does not multiply."""
+    settings: tuple[str, ...] = ()
+    """What a tactic may say besides its kernel."""
     layouts: tuple[str, ...] = ()
     """The decisive fields that say how operands lie. One without elements lies in any layout."""
     placement: tuple[str, ...] = ("alignment",)
     """The fields, if there are such, that say how operands lie: they decide which kernels take a problem, and
     hardly how long one takes. Tuned files do not know them; what they know is the other fields."""
+
+    def misfit_options(self, record: KernelRecord, kind: Any) -> str | None:
+        """Of a kernel and a problem's kind whose decisive fields are equal: whether it computes such
+        problems, for some extents."""
+        return None
+
+    def misfit_extents(self, record: KernelRecord, problem: P) -> str | None:
+        """Of a kernel that computes the problem's kind."""
+        return None
+
+    def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
+        """Of a tactic and its kernel, whatever the problem."""
+        return misfit_settings(tactic, self.settings)
+
+    def misfit_together(self, tactic: Tactic, record: KernelRecord, problem: P) -> str | None:
+        """Of a tactic, its kernel, and a problem that the kernel takes: what none of them says alone."""
+        return None
+
+    def candidates(self, record: KernelRecord, problem: P) -> Sequence[Tactic]:
+        """The tactics of a kernel that a first selection weighs."""
+        return (plain(record.name),)
+
+    def estimator(
+        self, record: KernelRecord, problem: P, device: DeviceProperties
+    ) -> Callable[[Tactic], Estimate] | None:
+        """The cost model of one kernel: what its tactics share is worked out once. None where the family has
+        none for the kernel's architecture."""
+        return None
+
+    def idle(self, record: KernelRecord, problem: P) -> bool:
+        """Whether the kernel does more than the problem asks; it comes after one that does not."""
+        return False
+
+    def variants(self, tactic: Tactic) -> Iterable[Tactic]:
+        """A tactic with what a first selection leaves to the kernel: tuning tries them of the best."""
+        return (tactic,)
+
+    def peak(self, kind: Any, device: DeviceProperties) -> float | None:
+        """Of a problem's kind: operations a second (`Problem.flops`) that the GPU's multipliers do at its
+        highest clock, as published; None where that is not known, or the family does not multiply."""
+        return None
 
     @property
     def name(self) -> str:
@@ -153,12 +174,6 @@ class Family(Generic[P]):
         of_kind = self.of_kind(registry, records, problem.kind)
         return [record for record in of_kind if self.misfit_extents(record, problem) is None]
 
-    def model(
-        self, record: KernelRecord, problem: P, device: DeviceProperties
-    ) -> Callable[[Tactic], Estimate] | None:
-        """The cost model of a kernel; None where there is none that knows it."""
-        return None if self.estimator is None else self.estimator(record, problem, device)
-
     def left_out(self, records: Iterable[KernelRecord], problem: P) -> Counter[str]:
         """Why kernels do not compute the problem: each reason with the number of kernels that it excludes."""
         reasons = (self.misfit(record, problem) for record in records)
@@ -195,7 +210,7 @@ class Family(Generic[P]):
         """As `rank`, of kernels that are known to fit."""
         ranked: list[tuple[float, bool, Tactic, Candidate]] = []
         for record in fitting:
-            weigh = self.model(record, problem, device)
+            weigh = self.estimator(record, problem, device)
             if weigh is None:
                 continue
             built, idle = is_built(record), self.idle(record, problem)

@@ -21,61 +21,6 @@ from tilewright.table import KernelRecord
 BEHIND_LEAN = 1.3
 
 
-def misfit_options(record: KernelRecord, kind: Kind) -> str | None:
-    """None where the kernel, whose decisive fields are those of the kind, has what else it asks; else the
-    reason."""
-    config = record.config
-    if kind.bias and not config["bias"]:
-        return "it adds no bias"
-    if kind.c and config["c"] == "none":
-        return "it adds no C"
-    any_addend = stream.is_stream(record) or (lean.is_lean(record) and record.facts["splits"])
-    for name, type_ in (("C", kind.c_type), ("bias", kind.bias_type)):
-        if type_ and not any_addend:
-            return f"it adds no {name} of {type_}, but of {addends(kind.a, kind.d)[0]}"
-    if config["fast_accum"] and not kind.fast_accum:
-        return "it sums with fast accumulation, which the call does not allow"
-    return None
-
-
-def misfit_extents(record: KernelRecord, problem: Problem) -> str | None:
-    """None where the kernel takes the problem's extents and alignment, else the reason."""
-    if lean.is_lean(record):
-        return lean.misfit_extents(record, problem)
-    if stream.is_stream(record):
-        return stream.misfit_extents(record, problem)
-    if problem.alignment % TMA_BYTES:
-        return f"its C, D and bias are aligned to {TMA_BYTES} bytes, not {problem.alignment}"
-    return fitting.misfit_contiguous(record, problem.contiguous_extents())
-
-
-def misfit_arguments(tactic: Tactic, record: KernelRecord) -> str | None:
-    """None where the kernel runs as the tactic says, else the reason."""
-    if lean.is_lean(record):
-        return lean.misfit(tactic, record)
-    if stream.is_stream(record):
-        return stream.misfit(tactic)
-    return (
-        misfit_settings(tactic, MATRIX_SETTINGS)
-        or fitting.misfit_splits(tactic, record)
-        or fitting.misfit_cluster(tactic, record)
-    )
-
-
-def misfit_together(tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
-    """Why a tactic that the kernel takes does not do for the problem."""
-    return fitting.misfit_tiles_of_k(tactic, record, problem.k) if lean.is_lean(record) else None
-
-
-def candidates(record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
-    """The tactics of a kernel that a first selection weighs."""
-    if lean.is_lean(record):
-        return tuple(lean.candidates(record, problem))
-    if stream.is_stream(record):
-        return tuple(stream.candidates(record, problem))
-    return fitting.splittings(record, problem.k)
-
-
 def alignments(record: KernelRecord) -> dict[str, int]:
     """Bytes that a kernel asks of the addresses of what it adds and of D."""
     if stream.is_stream(record):
@@ -85,45 +30,81 @@ def alignments(record: KernelRecord) -> dict[str, int]:
     return dict.fromkeys(("c", "out", "bias"), TMA_BYTES)
 
 
-def idle(record: KernelRecord, problem: Problem) -> bool:
-    """Whether the kernel looks for a bias that the problem has not; ours are told at run time."""
-    told = lean.is_lean(record) or stream.is_stream(record)
-    return bool(record.config["bias"]) and not problem.bias and not told
+class _Gemm(Family[Problem]):
+    words = WORDS
+    decisive = ("a", "b", "d", "layout", "activation")
+    layouts = ("layout",)
+    variants = staticmethod(rearranged)
+    peak = staticmethod(cost.peak)
 
-
-def estimator(
-    record: KernelRecord, problem: Problem, device: DeviceProperties
-) -> Callable[[Tactic], Estimate] | None:
-    """The cost model of a kernel: there are three for sm_90a, of CUTLASS's, lean and stream kernels."""
-    if record.arch != "sm_90a":
+    def misfit_options(self, record: KernelRecord, kind: Kind) -> str | None:
+        config = record.config
+        if kind.bias and not config["bias"]:
+            return "it adds no bias"
+        if kind.c and config["c"] == "none":
+            return "it adds no C"
+        any_addend = stream.is_stream(record) or (lean.is_lean(record) and record.facts["splits"])
+        for name, type_ in (("C", kind.c_type), ("bias", kind.bias_type)):
+            if type_ and not any_addend:
+                return f"it adds no {name} of {type_}, but of {addends(kind.a, kind.d)[0]}"
+        if config["fast_accum"] and not kind.fast_accum:
+            return "it sums with fast accumulation, which the call does not allow"
         return None
-    if lean.is_lean(record):
-        return cost_lean.estimator(record, problem, device)
-    if stream.is_stream(record):
-        return stream.estimator(record, problem, device)
-    weigh = cost.Cutlass(record, problem, device).weigh
-    if not lean.may_be_lean(problem.a):
-        return weigh
 
-    def behind(tactic: Tactic) -> Estimate:
-        estimate = weigh(tactic)
-        return replace(estimate, seconds=estimate.seconds * BEHIND_LEAN)
+    def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
+        if lean.is_lean(record):
+            return lean.misfit_extents(record, problem)
+        if stream.is_stream(record):
+            return stream.misfit_extents(record, problem)
+        if problem.alignment % TMA_BYTES:
+            return f"its C, D and bias are aligned to {TMA_BYTES} bytes, not {problem.alignment}"
+        return fitting.misfit_contiguous(record, problem.contiguous_extents())
 
-    return behind
+    def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
+        if lean.is_lean(record):
+            return lean.misfit(tactic, record)
+        if stream.is_stream(record):
+            return stream.misfit(tactic)
+        return (
+            misfit_settings(tactic, MATRIX_SETTINGS)
+            or fitting.misfit_splits(tactic, record)
+            or fitting.misfit_cluster(tactic, record)
+        )
+
+    def misfit_together(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
+        return fitting.misfit_tiles_of_k(tactic, record, problem.k) if lean.is_lean(record) else None
+
+    def candidates(self, record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
+        if lean.is_lean(record):
+            return tuple(lean.candidates(record, problem))
+        if stream.is_stream(record):
+            return tuple(stream.candidates(record, problem))
+        return fitting.splittings(record, problem.k)
+
+    def idle(self, record: KernelRecord, problem: Problem) -> bool:
+        """Whether the kernel looks for a bias that the problem has not; ours are told at run time."""
+        told = lean.is_lean(record) or stream.is_stream(record)
+        return bool(record.config["bias"]) and not problem.bias and not told
+
+    def estimator(
+        self, record: KernelRecord, problem: Problem, device: DeviceProperties
+    ) -> Callable[[Tactic], Estimate] | None:
+        """The cost model of a kernel: there are three for sm_90a, of CUTLASS's, lean and stream kernels."""
+        if record.arch != "sm_90a":
+            return None
+        if lean.is_lean(record):
+            return cost_lean.estimator(record, problem, device)
+        if stream.is_stream(record):
+            return stream.estimator(record, problem, device)
+        weigh = cost.Cutlass(record, problem, device).weigh
+        if not lean.may_be_lean(problem.a):
+            return weigh
+
+        def behind(tactic: Tactic) -> Estimate:
+            estimate = weigh(tactic)
+            return replace(estimate, seconds=estimate.seconds * BEHIND_LEAN)
+
+        return behind
 
 
-FAMILY: Family[Problem] = Family(
-    words=WORDS,
-    neighbour="m",
-    decisive=("a", "b", "d", "layout", "activation"),
-    misfit_options=misfit_options,
-    misfit_extents=misfit_extents,
-    misfit_arguments=misfit_arguments,
-    misfit_together=misfit_together,
-    candidates=candidates,
-    estimator=estimator,
-    idle=idle,
-    peak=cost.peak,
-    layouts=("layout",),
-    variants=rearranged,
-)
+FAMILY = _Gemm()

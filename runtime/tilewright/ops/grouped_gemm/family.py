@@ -23,57 +23,6 @@ from tilewright.types import bits
 SPLITS = (1, 2, 4, 8)
 
 
-def misfit_options(record: KernelRecord, kind: Kind) -> str | None:
-    """None where the kernel, whose decisive fields are those of the kind, has what else it asks."""
-    if kind.grouping == "k_sizes":
-        if (kind.scales, kind.d) != ("1x128", "f32"):
-            return "parts of k are multiplied with scales 1x128, into f32"
-        if record.config["tile"][2] != BLOCK:
-            return f"parts of k begin at multiples of {BLOCK}, and its stages hold {record.config['tile'][2]}"
-    if kind.c and bits(kind.d) == 16 and not record.facts["splits"]:
-        return "its sums do not fit into its stages' memory, through which they go to a C of 16 bits"
-    return None
-
-
-def misfit_extents(record: KernelRecord, problem: Problem) -> str | None:
-    """None where the kernel takes the problem's extents, else the reason."""
-    return misfit_contiguous(record, problem.contiguous_extents())
-
-
-def misfit_arguments(tactic: Tactic, record: KernelRecord) -> str | None:
-    """None where the kernel runs as the tactic says, else the reason."""
-    reason = misfit_settings(tactic, ("cluster", "raster", "swizzle", "splits"))
-    if reason is not None:
-        return reason
-    m, n = cluster_of(tactic)
-    if any(side & (side - 1) for side in (m, n, tactic.splits)):
-        return f"cluster {m}x{n} of {tactic.splits} splits has a number that is not a power of two"
-    return misfit_blocks(tactic, record)
-
-
-def misfit_together(tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
-    """Why a tactic that the kernel takes does not do for the problem."""
-    m, n = cluster_of(tactic)
-    down = n if record.config["swap_ab"] else m
-    if problem.grouping == "k_sizes" and tactic.splits > 1:
-        return "k is cut by groups, which the device alone knows, and by nothing else"
-    if problem.grouping in GROUPED_ROWS and down > 1:
-        return "thread blocks of a cluster share B, and their rows may be of different groups"
-    return misfit_tiles_of_k(tactic, record, problem.k)
-
-
-def candidates(record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
-    """What a first selection weighs: clusters no larger than the grid of tiles, parts of two stages of k."""
-    tile_m, tile_n, _ = record.config["tile"]
-    swapped = record.config["swap_ab"]
-    rows, columns = (tile_n, tile_m) if swapped else (tile_m, tile_n)
-    down = 1 if problem.grouping in GROUPED_ROWS else -(-problem.m // rows)
-    across = -(-problem.n // columns)
-    grid = (across, down) if swapped else (down, across)
-    splits = SPLITS if record.facts["splits"] and problem.grouping != "k_sizes" else (1,)
-    return tuple(in_clusters(record, grid, problem.k, splits))
-
-
 def rearranged(tactic: Tactic) -> Iterator[Tactic]:
     """The tactic with every raster order and swizzle: left to the kernel by a first selection."""
     for raster in RASTERS:
@@ -81,18 +30,55 @@ def rearranged(tactic: Tactic) -> Iterator[Tactic]:
             yield replace(tactic, raster=raster, swizzle=swizzle)
 
 
-FAMILY: Family[Problem] = Family(
-    words=WORDS,
-    neighbour="m",
-    decisive=("a", "b", "d", "scales"),
-    misfit_options=misfit_options,
-    misfit_extents=misfit_extents,
-    misfit_arguments=misfit_arguments,
-    candidates=candidates,
-    estimator=cost.estimator,
-    idle=lambda record, problem: False,
-    misfit_together=misfit_together,
-    peak=cost.peak,
-    placement=("alignment", "scales_k_major"),
-    variants=rearranged,
-)
+class _Grouped(Family[Problem]):
+    words = WORDS
+    decisive = ("a", "b", "d", "scales")
+    placement = ("alignment", "scales_k_major")
+    estimator = staticmethod(cost.estimator)
+    peak = staticmethod(cost.peak)
+    variants = staticmethod(rearranged)
+
+    def misfit_options(self, record: KernelRecord, kind: Kind) -> str | None:
+        if kind.grouping == "k_sizes":
+            if (kind.scales, kind.d) != ("1x128", "f32"):
+                return "parts of k are multiplied with scales 1x128, into f32"
+            if (tile_k := record.config["tile"][2]) != BLOCK:
+                return f"parts of k begin at multiples of {BLOCK}, and its stages hold {tile_k}"
+        if kind.c and bits(kind.d) == 16 and not record.facts["splits"]:
+            return "its sums do not fit into its stages' memory, through which they go to a C of 16 bits"
+        return None
+
+    def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
+        return misfit_contiguous(record, problem.contiguous_extents())
+
+    def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
+        reason = misfit_settings(tactic, ("cluster", "raster", "swizzle", "splits"))
+        if reason is not None:
+            return reason
+        m, n = cluster_of(tactic)
+        if any(side & (side - 1) for side in (m, n, tactic.splits)):
+            return f"cluster {m}x{n} of {tactic.splits} splits has a number that is not a power of two"
+        return misfit_blocks(tactic, record)
+
+    def misfit_together(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
+        m, n = cluster_of(tactic)
+        down = n if record.config["swap_ab"] else m
+        if problem.grouping == "k_sizes" and tactic.splits > 1:
+            return "k is cut by groups, which the device alone knows, and by nothing else"
+        if problem.grouping in GROUPED_ROWS and down > 1:
+            return "thread blocks of a cluster share B, and their rows may be of different groups"
+        return misfit_tiles_of_k(tactic, record, problem.k)
+
+    def candidates(self, record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
+        """Clusters no larger than the grid of tiles, parts of two stages of k."""
+        tile_m, tile_n, _ = record.config["tile"]
+        swapped = record.config["swap_ab"]
+        rows, columns = (tile_n, tile_m) if swapped else (tile_m, tile_n)
+        down = 1 if problem.grouping in GROUPED_ROWS else -(-problem.m // rows)
+        across = -(-problem.n // columns)
+        grid = (across, down) if swapped else (down, across)
+        splits = SPLITS if record.facts["splits"] and problem.grouping != "k_sizes" else (1,)
+        return tuple(in_clusters(record, grid, problem.k, splits))
+
+
+FAMILY = _Grouped()

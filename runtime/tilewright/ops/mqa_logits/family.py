@@ -14,43 +14,33 @@ from tilewright.table import KernelRecord
 SPLITS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64)
 
 
-def misfit_options(record: KernelRecord, kind: Any) -> str | None:
-    """None where the kernel, whose decisive fields are those of the kind, has its heads; else the reason."""
-    heads, head_dim = record.config["heads"], record.config["head_dim"]
-    fits = kind.form == "schedule" or (heads, head_dim) == (kind.heads, kind.head_dim)
-    return None if fits else f"it is for {heads} heads of {head_dim}, not {kind.heads} of {kind.head_dim}"
+class _MqaLogits(Family[Problem]):
+    words = WORDS
+    neighbour = "queries"
+    decisive = ("form", "q", "d")
+    placement = ("columns", "sequences", "per_token", "page", "cache_pages", "table_pages", "blocks")
+    estimator = staticmethod(estimator)
+    peak = staticmethod(peak)
+
+    def misfit_options(self, record: KernelRecord, kind: Any) -> str | None:
+        heads, head_dim = record.config["heads"], record.config["head_dim"]
+        fits = kind.form == "schedule" or (heads, head_dim) == (kind.heads, kind.head_dim)
+        return None if fits else f"it is for {heads} heads of {head_dim}, not {kind.heads} of {kind.head_dim}"
+
+    def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
+        if problem.form == "paged" and problem.page not in PAGES:
+            return f"a page has {problem.page} keys, not {' or '.join(map(str, PAGES))}"
+        return None
+
+    def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
+        return misfit_settings(tactic, ("splits",) if record.config["form"] == "ragged" else ())
+
+    def candidates(self, record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
+        """Parts of ragged keys, at least a tile each."""
+        if problem.form != "ragged":
+            return (Tactic(record.name),)
+        most = min(MAX_SPLITS, -(-problem.keys // TILE))
+        return tuple(Tactic(record.name, splits=splits) for splits in SPLITS if splits <= most)
 
 
-def misfit_extents(record: KernelRecord, problem: Problem) -> str | None:
-    """None where the kernel takes the problem's pages, else the reason."""
-    if problem.form == "paged" and problem.page not in PAGES:
-        return f"a page has {problem.page} keys, not {' or '.join(map(str, PAGES))}"
-    return None
-
-
-def misfit_arguments(tactic: Tactic, record: KernelRecord) -> str | None:
-    """None where the kernel runs as the tactic says, else the reason."""
-    return misfit_settings(tactic, ("splits",) if record.config["form"] == "ragged" else ())
-
-
-def candidates(record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
-    """The tactics of a kernel that a first selection weighs: parts of ragged keys, at least a tile each."""
-    if problem.form != "ragged":
-        return (Tactic(record.name),)
-    most = min(MAX_SPLITS, -(-problem.keys // TILE))
-    return tuple(Tactic(record.name, splits=splits) for splits in SPLITS if splits <= most)
-
-
-FAMILY: Family[Problem] = Family(
-    words=WORDS,
-    neighbour="queries",
-    decisive=("form", "q", "d"),
-    misfit_options=misfit_options,
-    misfit_extents=misfit_extents,
-    misfit_arguments=misfit_arguments,
-    candidates=candidates,
-    estimator=estimator,
-    idle=lambda record, problem: False,
-    peak=peak,
-    placement=("columns", "sequences", "per_token", "page", "cache_pages", "table_pages", "blocks"),
-)
+FAMILY = _MqaLogits()

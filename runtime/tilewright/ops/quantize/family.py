@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tilewright.ops.common.family import Family
-from tilewright.ops.common.tactics import Tactic, misfit_settings, plain
+from tilewright.ops.common.tactics import Tactic, plain
 from tilewright.ops.quantize.cost import estimator, resident
 from tilewright.ops.quantize.problem import Problem
 from tilewright.ops.quantize.words import WORDS
@@ -16,64 +16,47 @@ from tilewright.table import KernelRecord
 MOST = 2**30  # of m and of k (`takes` of tilewright/quantize/geometry.hpp)
 
 
-def misfit_options(record: KernelRecord, kind: Any) -> str | None:
-    """None where the kernel, whose decisive fields are those of the kind, has what else it asks; else the
-    reason."""
-    if kind.exact and record.config["arithmetic"] != "exact":
-        return "its arithmetic is fast, which the call does not allow"
-    return None
-
-
-def misfit_extents(record: KernelRecord, problem: Problem) -> str | None:
-    """None where the kernel takes the problem's extents and alignment, else the reason."""
-    for name, extent in (("m", problem.m), ("k", problem.k)):
-        if extent > MOST:
-            return f"{name} is {extent:,}; the kernels count rows and columns up to {MOST:,}"
-    multiple = record.facts["k_multiple"]
-    if problem.k % multiple:
-        return f"k is {problem.k}, not a multiple of {multiple}"
-    for name, wanted in record.facts["alignment"].items():
-        given = getattr(problem.alignment, name)
-        if given % wanted:
-            return (
-                f"{name}'s rows begin at multiples of {given} bytes (address, row stride, group stride), "
-                f"not of {wanted}"
-            )
-    return None
-
-
-def misfit_arguments(tactic: Tactic, record: KernelRecord) -> str | None:
-    """None where the kernel runs as the tactic says, else the reason."""
-    return misfit_settings(tactic, ("blocks",))
-
-
-def candidates(record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
-    """The tactics of a kernel that a first selection weighs: a thread block for each task, or as many as the
-    GPU holds at once. The TMA variant's ring is worth filling only for several tasks."""
-    return _tactics(record.name, record.config["variant"], resident(record))
-
-
 @functools.lru_cache(maxsize=4096)
 def _tactics(kernel: str, variant: str, held: int) -> tuple[Tactic, ...]:
     persistent = replace(plain(kernel), blocks=held)
     return (persistent,) if variant == "tma" else (plain(kernel), persistent)
 
 
-def idle(record: KernelRecord, problem: Problem) -> bool:
-    """Whether the kernel is exact, which the problem does not ask."""
-    return record.config["arithmetic"] == "exact" and not problem.exact
+class _Quantize(Family[Problem]):
+    words = WORDS
+    decisive = ("direction", "format", "x", "fusion")
+    settings = ("blocks",)
+    estimator = staticmethod(estimator)
+
+    def misfit_options(self, record: KernelRecord, kind: Any) -> str | None:
+        if kind.exact and record.config["arithmetic"] != "exact":
+            return "its arithmetic is fast, which the call does not allow"
+        return None
+
+    def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
+        for name, extent in (("m", problem.m), ("k", problem.k)):
+            if extent > MOST:
+                return f"{name} is {extent:,}; the kernels count rows and columns up to {MOST:,}"
+        multiple = record.facts["k_multiple"]
+        if problem.k % multiple:
+            return f"k is {problem.k}, not a multiple of {multiple}"
+        for name, wanted in record.facts["alignment"].items():
+            given = getattr(problem.alignment, name)
+            if given % wanted:
+                return (
+                    f"{name}'s rows begin at multiples of {given} bytes (address, row stride, group stride), "
+                    f"not of {wanted}"
+                )
+        return None
+
+    def candidates(self, record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
+        """A thread block for each task, or as many as the GPU holds at once. The TMA variant's ring is worth
+        filling only for several tasks."""
+        return _tactics(record.name, record.config["variant"], resident(record))
+
+    def idle(self, record: KernelRecord, problem: Problem) -> bool:
+        """Whether the kernel is exact, which the problem does not ask."""
+        return record.config["arithmetic"] == "exact" and not problem.exact
 
 
-# What the family's rules know (the generator's `Arch`).
-
-FAMILY: Family[Problem] = Family(
-    words=WORDS,
-    neighbour="m",
-    decisive=("direction", "format", "x", "fusion"),
-    misfit_options=misfit_options,
-    misfit_extents=misfit_extents,
-    misfit_arguments=misfit_arguments,
-    candidates=candidates,
-    estimator=estimator,
-    idle=idle,
-)
+FAMILY = _Quantize()

@@ -11,31 +11,25 @@ from tilewright.ops.reduced_gemm.words import WORDS
 from tilewright.table import KernelRecord
 
 
-def misfit_arguments(tactic: Tactic, record: KernelRecord) -> str | None:
-    """None where the kernel runs as the tactic says, else the reason."""
-    reason = misfit_settings(tactic, ("cluster",))
-    if reason is not None:
-        return reason
-    m, n = cluster_of(tactic)
-    if any(side & (side - 1) for side in (m, n)) or m * n > MOST_BLOCKS:
-        return f"cluster {m}x{n} is no powers of two, up to {MOST_BLOCKS} thread blocks"
-    return None
+class _Reduced(Family[Problem]):
+    words = WORDS
+    neighbour = "k"
+    decisive = ("a",)
+    estimator = staticmethod(estimator)
+
+    def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
+        reason = misfit_settings(tactic, ("cluster",))
+        if reason is not None:
+            return reason
+        m, n = cluster_of(tactic)
+        if any(side & (side - 1) for side in (m, n)) or m * n > MOST_BLOCKS:
+            return f"cluster {m}x{n} is no powers of two, up to {MOST_BLOCKS} thread blocks"
+        return None
+
+    def candidates(self, record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
+        """What a first selection weighs: clusters no larger than the grid of tiles."""
+        tile_m, tile_n, _ = record.config["tile"]
+        return tuple(in_clusters(record, (-(-problem.m // tile_m), -(-problem.n // tile_n))))
 
 
-def candidates(record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
-    """What a first selection weighs: clusters no larger than the grid of tiles."""
-    tile_m, tile_n, _ = record.config["tile"]
-    return tuple(in_clusters(record, (-(-problem.m // tile_m), -(-problem.n // tile_n))))
-
-
-FAMILY: Family[Problem] = Family(
-    words=WORDS,
-    neighbour="k",
-    decisive=("a",),
-    misfit_options=lambda record, kind: None,
-    misfit_extents=lambda record, problem: None,
-    misfit_arguments=misfit_arguments,
-    candidates=candidates,
-    estimator=estimator,
-    idle=lambda record, problem: False,
-)
+FAMILY = _Reduced()
