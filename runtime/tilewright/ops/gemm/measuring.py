@@ -82,8 +82,12 @@ def make(problem: Problem, generator: torch.Generator) -> Operands:
 
 def peer(problem: Problem) -> Peer[Operands] | None:
     """The name of torch's op for the problem, and a call of it; None where torch has none."""
-    if problem.activation != "none" or problem.c or problem.bias:
+    if problem.activation != "none" or problem.bias:
         return None
+    if problem.c:
+        if problem.batch > 1 or problem.a not in ("bf16", "f16") or problem.d != problem.a or problem.c_type:
+            return None
+        return "torch.addmm", lambda x: torch.addmm(x.c, x.a, x.b, out=x.out)
     if problem.a in FP8:
         if problem.batch > 1 or (problem.a, problem.b) == ("e5m2", "e5m2"):  # cuBLAS has no such product
             return None
