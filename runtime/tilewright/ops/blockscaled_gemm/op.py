@@ -6,31 +6,36 @@ All have the arguments and the behaviour that `mm_nvfp4` describes; they differ 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from math import lcm
 from typing import Any
 
 import torch
 
 from tilewright import scale_factors
+from tilewright.context import Context
+from tilewright.device import DeviceProperties
 from tilewright.errors import ArgumentError, NoKernelError
 from tilewright.interface.declaration import Combinations
 from tilewright.interface.op import Op, Operands, Values
-from tilewright.interface.placement import Arguments, Placement
+from tilewright.interface.placement import Arguments, Placement, misaligned
 from tilewright.interface.publish import public
 from tilewright.ops.blockscaled_gemm.family import FAMILY
 from tilewright.ops.blockscaled_gemm.interface import INTERFACE
-from tilewright.ops.blockscaled_gemm.placement import place
 from tilewright.ops.blockscaled_gemm.problem import (
     BLOCK,
+    MOST_ALIGNED,
     OUTPUTS,
     QUANTIZED_OUTPUTS,
     SCALE_LAYOUT,
+    Alignment,
     Problem,
     scale_shape,
 )
 from tilewright.ops.common import custom_ops
 from tilewright.ops.common.constants import constant
 from tilewright.ops.common.formats import as_bytes, dtype_of
-from tilewright.ops.common.memory import check_aliasing
+from tilewright.ops.common.memory import check_aliasing, round_up
 from tilewright.ops.common.symbolic import certainly
 from tilewright.ops.common.tactics import Tactic
 from tilewright.table import KernelRecord
@@ -39,6 +44,18 @@ from tilewright.types import TYPES, bits, per_byte
 _FP8 = ("mxfp8", "mxfp8_e5m2")
 _MIXED = [types for fp8 in _FP8 for types in ((fp8, "mxfp4"), ("mxfp4", fp8))]
 _QUANTIZED = {dtype_of(name): name for name in QUANTIZED_OUTPUTS}
+
+
+def _wanted(context: Context, problem: Problem, device: DeviceProperties) -> Alignment:
+    """What the kernels that ask least ask of the matrices; nothing where one takes them or there are none."""
+    records = context.registry.route(FAMILY.name, device)
+    fits = FAMILY.fitting_kept(context.registry, records, problem)
+    would = [] if fits else FAMILY.of_kind(context.registry, records, problem.kind)
+    return min(
+        (Alignment(**record.facts["alignment"]) for record in would),
+        key=lambda one: (one.d, one.c, max(one.a, one.b)),
+        default=Alignment(1, 1, 1, 1),
+    )
 
 
 def _check_scales(values: Values, quantizes: bool) -> None:
@@ -52,7 +69,6 @@ def _check_scales(values: Values, quantizes: bool) -> None:
 class _Multiply(Op):
     interface = INTERFACE
     family = FAMILY
-    place = staticmethod(place)
     written = ("out", "out_descale")
     replaced = ("a_descale", "b_descale")
     may_fill = True
@@ -73,6 +89,33 @@ class _Multiply(Op):
             raise ArgumentError(
                 "out_global_scale", "it is None; NVFP4 is quantised with one float32, 448 * 6 / amax(D)"
             )
+
+    def place(
+        self, context: Context, arguments: Arguments, device: DeviceProperties, addresses: Mapping[str, int]
+    ) -> Placement:
+        """What no kernel takes is copied as some kernel of its kind wants it, padded with zeros: k in copies
+        of A and B, n in a copy of B and a D of our own. Scale factors keep their places: they are padded
+        further than any kernel wants k and n padded. Those of one matrix for every batch are repeated."""
+        views, given = arguments.matrices, {}
+        for field, one in INTERFACE.matrices.items():
+            if one.name in views:
+                view, inner = views[one.name], one.inner(arguments.problem)
+                address = addresses.get(one.name)
+                given[field] = 1 if view.overlaps(inner) else view.aligned(inner, MOST_ALIGNED, address)
+        problem: Problem = replace(arguments.problem, alignment=Alignment(**given))
+        wanted = _wanted(context, problem, device)
+        of_d = BLOCK[problem.d] if problem.quantizes else 1
+        n = round_up(problem.n, lcm(wanted.d, wanted.c if problem.c else 1, of_d))
+        k = round_up(problem.k, lcm(wanted.a, wanted.b))
+        longer = {name for name, extent in (("n", n), ("k", k)) if extent != getattr(problem, name)}
+        copies = misaligned(INTERFACE, addresses)
+        for field, one in INTERFACE.matrices.items():
+            if one.name in views or one.written:
+                lies = getattr(problem.alignment, field) % getattr(wanted, field) == 0
+                copies |= set() if lies and not longer & {one.rows, one.columns} else {one.name}
+        copies |= {f"{name}_descale" for name in ("a", "b") if views[name].batch == 1 < problem.batch}
+        placed = replace(problem, n=n, k=k, alignment=Alignment()) if copies else problem
+        return Placement(placed, frozenset(copies))
 
     def alignments(self, problem: Problem, record: KernelRecord) -> Mapping[str, int]:
         """Some ask for more than the 16 bytes of TMA, for 32-byte stores of D (`direct_256`), and for TMA's
