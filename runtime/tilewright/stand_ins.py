@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from typing import Any, NoReturn
 
+from tilewright.interface.docstrings import completed
+
 
 class _Written(str):
     """An expression as the source has it, which `repr` must not put in quotes."""
@@ -40,7 +42,8 @@ def stand_in(module: str, name: str) -> Callable[..., NoReturn]:
     signed = definitions[_like(written) or name]
     function.__name__ = function.__qualname__ = name
     function.__module__ = module
-    function.__doc__ = ast.get_docstring(written)
+    public = any(isinstance(one, ast.Call) and _text(one.func) == "public" for one in written.decorator_list)
+    function.__doc__ = (completed if public else str)(ast.get_docstring(written) or "")
     function.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         list(_parameters(signed.args)), return_annotation=_text(signed.returns)
     )

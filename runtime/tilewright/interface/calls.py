@@ -23,6 +23,7 @@ from tilewright import context as contexts
 from tilewright.errors import TilewrightError
 from tilewright.interface import checks, planning, registered
 from tilewright.interface.declaration import Operand, Packed, ScaleColumns
+from tilewright.interface.docstrings import completed
 from tilewright.ops.common import calls, custom_ops, gpus
 from tilewright.ops.common.guards import factor, refuse_gradients
 from tilewright.ops.common.plan import DirectPlan, MisalignedError, Near, Plan
@@ -50,6 +51,7 @@ def eager(op: Op, function: Callable[..., Any]) -> Callable[..., Any]:
         scope[f"_default_{parameter.name}"] = parameter.default
     exec(compile(text(op), f"<tilewright.{op.name}>", "exec"), scope)
     made: Callable[..., Any] = functools.wraps(function)(scope[op.name])
+    made.__doc__ = completed(function.__doc__)
     return made
 
 

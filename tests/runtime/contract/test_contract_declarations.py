@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from contract_cases import MODULES, ops_of
 
-from tilewright import ops, paths
+from tilewright import ops, paths, stand_ins
 from tilewright.interface.arguments import struct
 from tilewright.interface.declaration import Interface
 from tilewright.interface.headers import arguments_header, path_of
@@ -83,6 +83,17 @@ def test_docstrings_tell_of_every_argument(family: str) -> None:
         assert not lacking, f"{name}: {', '.join(lacking)}"
         assert "Returns:" in told, name
         assert "Raises:" in told, name
+
+
+@FAMILIES
+def test_docstrings_tell_of_every_error_once(family: str) -> None:
+    """Those that every op raises are added to its own; without torch help() says the same."""
+    for name, op in ops_of(family).items():
+        told = op.function.__doc__ or ""
+        for error in ("ArgumentError", "UnsupportedDeviceError", "NoKernelError", "NotBuiltError"):
+            assert told.count(f"    {error}: ") == 1, (name, error)
+        assert told.count("Raises:\n") == 1, name
+        assert stand_ins.stand_in(f"{ops.packages()[family]}.op", name).__doc__ == told
 
 
 @FAMILIES

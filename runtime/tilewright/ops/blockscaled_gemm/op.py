@@ -245,12 +245,6 @@ def mm_nvfp4(  # noqa: PLR0917 (as users of FlashInfer's mm_fp4 pass them)
         D; of a quantised D the pair (D, scale factors), the latter in the 128x4 layout, padding zeroed. An
         empty tensor where m, n or the batch is 0; beta * c, or 0, where k is 0.
 
-    Raises:
-        ArgumentError: an argument is wrong; it says which, what was given and what is wanted.
-        UnsupportedDeviceError: no kernel runs on this GPU.
-        NoKernelError: no kernel computes this problem.
-        NotBuiltError: the kernel is not built, and TILEWRIGHT_JIT=0.
-
     Operands that no kernel can read as they lie (extents, strides or addresses that TMA does not take) are
     copied, with padding, which the log says.
     """

@@ -146,12 +146,8 @@ def gemm(
         D. An empty tensor where m, n or the batch is 0; beta * c (+ bias, activation) where k is 0.
 
     Raises:
-        ArgumentError: an argument is wrong; it says which, what was given and what is wanted.
         AlignmentError: 8-bit operands that TMA cannot read: an address, a row or a matrix of a batch that
             does not begin at a multiple of 16 bytes; int8: also k, or c or out, or n of out. Others are
             copied, which the log says.
-        UnsupportedDeviceError: no kernel runs on this GPU.
-        NoKernelError: no kernel computes this problem.
-        NotBuiltError: the kernel is not built, and TILEWRIGHT_JIT=0.
     """
     raise AssertionError("the body is `interface.calls`'s")

@@ -169,11 +169,7 @@ def scaled_gemm(
         D. An empty tensor where m, n or the batch is 0; c, or 0, where k is 0.
 
     Raises:
-        ArgumentError: an argument is wrong; it says which, what was given and what is wanted.
         AlignmentError: an operand that TMA cannot read or write; none is copied.
-        UnsupportedDeviceError: no kernel runs on this GPU.
-        NoKernelError: no kernel computes this problem.
-        NotBuiltError: the kernel is not built, and TILEWRIGHT_JIT=0.
     """
     raise AssertionError("the body is `interface.calls`'s")
 
@@ -277,7 +273,5 @@ def grouped_gemm_k(
 
     Returns:
         D: c, or zeros, of a group without k.
-
-    Raises: as `scaled_gemm`.
     """
     raise AssertionError("the body is `interface.calls`'s")

@@ -92,10 +92,6 @@ def hc_prenorm(
         D and the sums of squares, as `out` and `squares`. Zeros where k is 0.
 
     Raises:
-        ArgumentError: an argument is wrong; it says which, what was given and what is wanted.
         AlignmentError: rows, or addresses, that are not multiples of 16 bytes.
-        UnsupportedDeviceError: no kernel runs on this GPU.
-        NoKernelError: no kernel computes this problem.
-        NotBuiltError: the kernel is not built, and TILEWRIGHT_JIT=0.
     """
     raise AssertionError("the body is `interface.calls`'s")

@@ -156,11 +156,7 @@ def mqa_logits(  # noqa: PLR0917 (as users of DeepGEMM pass them)
         The logits. Empty where there are no queries or no keys.
 
     Raises:
-        ArgumentError: an argument is wrong; it says which, what was given and what is wanted.
         AlignmentError: an operand that TMA cannot read: addresses and strides are multiples of 16 bytes.
-        UnsupportedDeviceError: no kernel runs on this GPU.
-        NoKernelError: no kernel computes this problem.
-        NotBuiltError: the kernel is not built, and TILEWRIGHT_JIT=0.
     """
     raise AssertionError("the body is `interface.calls`'s")
 

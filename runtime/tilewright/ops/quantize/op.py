@@ -62,12 +62,6 @@ def quantize_nvfp4(
         data: uint8 [..., m, k/2], the even element in the low four bits.
         scales: float8_e4m3fn [..., padded rows, padded columns]; the padding is 0.
 
-    Raises:
-        ArgumentError: an argument is wrong; it says which, what was given and what is wanted.
-        UnsupportedDeviceError: no kernel runs on this GPU.
-        NoKernelError: no kernel computes this problem.
-        NotBuiltError: the kernel is not built, and TILEWRIGHT_JIT=0.
-
     Tensors that no kernel reads or writes as they lie are copied, which the log says.
     """
     raise AssertionError("the body is `interface.calls`'s")
@@ -176,9 +170,6 @@ def dequantize_nvfp4(
 
     Returns:
         [..., m, k].
-
-    Raises:
-        As `quantize_nvfp4`.
     """
     raise AssertionError("the body is `interface.calls`'s")
 

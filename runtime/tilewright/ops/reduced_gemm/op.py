@@ -62,10 +62,7 @@ def reduced_gemm(
         D; beta * c where k or the batch is 0.
 
     Raises:
-        ArgumentError: an argument is wrong; it says which, what was given and what is wanted.
         AlignmentError: a or b lies so that TMA cannot read it: addresses and strides are multiples of 16
             bytes.
-        UnsupportedDeviceError: no kernel runs on this GPU.
-        NotBuiltError: the kernel is not built, and TILEWRIGHT_JIT=0.
     """
     raise AssertionError("the body is `interface.calls`'s")

@@ -108,10 +108,5 @@ def scale_columns(
         [lines, m rounded up to 4], float32 or int32, with the batch first where scales have one; beyond m,
         zeros. Lines are `columns`, or ceil(columns / 4); with groups along k that and the number of groups,
         of which those behind the last group's words are 0.
-
-    Raises:
-        ArgumentError: an argument is wrong; it says which, what was given and what is wanted.
-        UnsupportedDeviceError: no kernel runs on this GPU.
-        NotBuiltError: the kernel is not built, and TILEWRIGHT_JIT=0.
     """
     raise AssertionError("the body is `interface.calls`'s")
