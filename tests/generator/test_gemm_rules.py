@@ -28,8 +28,9 @@ FP8 = replace(BF16, a="e4m3", b="e4m3", tile=shape("128x128x128"))
 TF32 = replace(BF16, a="tf32", b="tf32", d="f32", tile=shape("128x128x32"))
 E5M2 = replace(FP8, a="e5m2")
 LEAN = replace(BF16, mainloop="lean", cluster="dynamic", bias=True)
-LEAN_TURNS = replace(LEAN, schedule="pingpong", c="none")
+LEAN_TURNS = replace(LEAN, schedule="pingpong")
 LEAN_FP8 = replace(LEAN, a="e4m3", b="e4m3", tile=shape("128x128x128"))
+LEAN_FP8_OUT = replace(LEAN_FP8, d="e4m3", fast_accum=True)
 STREAM = replace(BF16, mainloop="stream", tile=shape("16x8x128"), swap_ab=True, bias=True)
 FEW_ROWS = replace(PINGPONG, tile=shape("64x8x64"), swap_ab=True)
 S8 = replace(BF16, a="s8", b="s8", d="s32", acc="s32", tile=shape("128x128x128"))
@@ -178,10 +179,10 @@ REJECTED: list[tuple[GemmConfig, dict[str, Any], str, tuple[str, ...], dict[str,
     (STREAM, {"swap_ab": False}, "stream_schedule", ("swap_ab",), {"swap_ab": True}),
     (STREAM, {"c": "none"}, "stream_schedule", ("c of a stream kernel is same",), {"c": "same"}),
     (LEAN, {"bias": False}, "lean_epilogue", ("bias is true",), {"bias": True}),
-    (LEAN_TURNS, {"c": "same"}, "lean_epilogue", ("c is none",), {"c": "none"}),
-    (LEAN_TURNS, {"d": "f32"}, "lean_epilogue", ("f32",), {"d": "bf16"}),
+    (LEAN_TURNS, {"c": "none"}, "lean_epilogue", ("c is same",), {"c": "same"}),
+    (LEAN_TURNS, {"d": "f32", "c": "none"}, "lean_epilogue", ("f32",), {"d": "bf16", "c": "same"}),
+    (LEAN_FP8_OUT, {"schedule": "pingpong"}, "lean_epilogue", ("c is none",), {"c": "none"}),
     (LEAN, {"c": "none"}, "lean_epilogue", ("c is same",), {"c": "same"}),
-    (LEAN, tile("256x176x64"), "lean_epilogue", ("256x176x64", "3 stages: c is none"), {"c": "none"}),
     (LEAN, {"stages": 7}, "lean_memory", ("7 stages", "> 232448 B"), {"stages": 6}),
 ]
 
