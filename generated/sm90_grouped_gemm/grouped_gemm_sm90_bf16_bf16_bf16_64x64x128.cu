@@ -23,7 +23,7 @@ struct Gemm {
   static constexpr bool kSwapAB = false;
   static constexpr auto kScalesA = sm90::Scales::kNone, kScalesB = sm90::Scales::kNone;
   static constexpr auto kPromotion = sm90::Promotion::kAfter;
-  static constexpr int kStoreBuffers = 2;
+  static constexpr int kStoreBuffers = 4;
   static constexpr bool kPdl = true;
 
   using Kernel = grouped_gemm::Kernel<

@@ -5,7 +5,7 @@
 //   D[m,n] = sum over k of A[m,k] B[g,k,n] + C[m,n]
 //
 //   operands   A bf16 row-major, B bf16 column-major, C and D f32 row-major
-//   tile       64x64x128, 7 stages, 229,584 bytes of shared memory
+//   tile       64x64x128, 6 stages, 213,184 bytes of shared memory
 //   schedule   lean mainloop, groups, clusters and splits of k at run time, programmatic dependent launch
 
 #include "tilewright/grouped_gemm/adapter.hpp"
@@ -19,11 +19,11 @@ struct Gemm {
 
   static constexpr int kTileM = 64, kTileN = 64;
   static constexpr int kBoxes = 2;  // of 128 bytes of k, in a stage
-  static constexpr int kStages = 7;
+  static constexpr int kStages = 6;
   static constexpr bool kSwapAB = false;
   static constexpr auto kScalesA = sm90::Scales::kNone, kScalesB = sm90::Scales::kNone;
   static constexpr auto kPromotion = sm90::Promotion::kAfter;
-  static constexpr int kStoreBuffers = 2;
+  static constexpr int kStoreBuffers = 4;
   static constexpr bool kPdl = true;
 
   using Kernel = grouped_gemm::Kernel<
@@ -32,7 +32,7 @@ struct Gemm {
   static void const* entry();
 };
 
-static_assert(Gemm::Kernel::kSharedBytes == 229584,
+static_assert(Gemm::Kernel::kSharedBytes == 213184,
               "tilewright computed the shared memory otherwise than the kernel");
 
 }  // namespace tilewright::grouped_gemm_sm90_bf16_bf16_f32_64x64x128

@@ -31,6 +31,7 @@
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x128x128_overlapped) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x144x128) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x16x256_swap) \
+  X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x192x128) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x24x256_swap) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x32x256_swap) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x40x256_swap) \
@@ -43,8 +44,11 @@
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x16x256_swap) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x32x256_overlapped) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x32x256_swap) \
+  X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x48x256_overlapped) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x64x256_overlapped) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x64x256_swap_overlapped) \
+  X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x80x256_overlapped) \
+  X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x8x256_swap) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_1x128_128x112x128_overlapped) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_1x128_128x32x256_swap) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_1x128_64x32x256_swap) \
@@ -55,6 +59,7 @@
   X(grouped_gemm_sm90_e4m3_e4m3_f32_1x128_128x128_64x64x256_overlapped) \
   X(grouped_gemm_sm90_e4m3_e4m3_f32_1x128_1x128_128x112x128_overlapped) \
   X(grouped_gemm_sm90_e4m3_e4m3_f32_1x128_1x128_128x128x128) \
+  X(grouped_gemm_sm90_e4m3_e4m3_f32_1x128_1x128_128x160x128) \
   X(grouped_gemm_sm90_e4m3_e4m3_f32_1x128_1x128_128x32x256_swap) \
   X(grouped_gemm_sm90_e4m3_e4m3_f32_1x128_1x128_256x96x128) \
   X(grouped_gemm_sm90_e4m3_e4m3_f32_1x128_1x128_64x32x256_swap) \

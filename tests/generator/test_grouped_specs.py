@@ -8,7 +8,7 @@ import pytest
 
 from tilewright_generator import families
 from tilewright_generator.families.grouped_gemm.config import GroupedGemmConfig, own_scales
-from tilewright_generator.families.grouped_gemm.memory import memory
+from tilewright_generator.families.grouped_gemm.memory import blocks_of, buffers, memory
 from tilewright_generator.shapes import Tile
 
 FAMILY = families.get("grouped_gemm")
@@ -28,6 +28,7 @@ def reasons(config: GroupedGemmConfig) -> dict[str, str]:
         FP8,
         BF16,
         replace(FP8, tile=Tile(128, 192, 128), promotion="in_turn"),
+        replace(FP8, tile=Tile(128, 176, 128)),
         replace(FP8, promotion="overlapped"),
         replace(FP8, swap_ab=True, tile=Tile(64, 24, 256)),
         replace(BF16, tile=Tile(128, 256, 64)),
@@ -47,7 +48,6 @@ def test_legal(config: GroupedGemmConfig) -> None:
         (replace(FP8, tile=Tile(192, 128, 128)), "tile_sides", "tile M 192 is not 64, 128 or 256"),
         (replace(FP8, tile=Tile(128, 60, 128)), "tile_sides", "tile N 60 is not a multiple of 8 up to 256"),
         (replace(FP8, tile=Tile(128, 128, 64)), "tile_depth", "is 64 bytes, not 128 or 256"),
-        (replace(FP8, tile=Tile(128, 176, 128)), "scale_blocks", "may lie in three blocks of 128"),
         (replace(FP8, tile=Tile(128, 40, 128)), "pieces", ""),
         (replace(BF16, promotion="overlapped"), "promotion_of_tile", "are not promoted"),
         (
@@ -80,13 +80,27 @@ def test_scale_factors_change_places_with_their_operands() -> None:
     assert own_scales(BF16) == ("none", "none")
 
 
+def test_blocks_of_128_that_columns_lie_in() -> None:
+    for columns in range(8, 257, 8):
+        starts = range(0, 128 * columns, columns)
+        assert blocks_of(columns) == max((at + columns - 1) // 128 - at // 128 + 1 for at in starts)
+
+
 def test_shared_memory() -> None:
-    stage, scales, barriers, stores, queue = 32_768, 512, 16, 2 * 2 * 64 * 128, 96
-    assert memory(FP8) == (5, 5 * (stage + scales + barriers) + stores + queue)
+    stage, scales, blocks, barriers, stores, queue = 32_768, 512, 16, 16, 2 * 2 * 64 * 128, 96
+    assert memory(FP8) == (5, 5 * (stage + scales + blocks + barriers) + stores + queue)
     # Columns of 24 floats, one for each 128 of k, begin at multiples of 128 bytes.
     swapped = replace(FP8, swap_ab=True, tile=Tile(64, 24, 256), stages=2)
-    assert memory(swapped)[1] == 2 * (88 * 256 + 256 + barriers) + 24 * 128 + queue
+    assert memory(swapped)[1] == 2 * (88 * 256 + 256 + blocks + barriers) + 24 * 128 + queue
     assert memory(replace(FP8, store_buffers=1))[0] == 6
+    # Of four pieces of 256x128, all have room beside three stages; of six of 256x96, four beside four.
+    assert [buffers(replace(FP8, tile=Tile(256, n, 128))) for n in (128, 96)] == [4, 4]
+    assert [memory(replace(FP8, tile=Tile(256, n, 128)))[0] for n in (128, 96)] == [3, 4]
+    assert buffers(replace(FP8, tile=Tile(256, 96, 128), stages=4)) == 4
+    assert buffers(replace(FP8, tile=Tile(256, 128, 128), store_buffers=2)) == 2
+    # F32 goes by TMA in pieces of an odd number of 8 columns where there is one: 9 of 18, twice.
+    floats = replace(FP8, scales="1x128", d="f32", tile=Tile(128, 144, 128), stages=2)
+    assert memory(floats)[1] == 2 * (272 * 128 + 512 + 640 + barriers) + 2 * 2 * 64 * 9 * 32 + queue
 
 
 def test_names() -> None:

@@ -54,7 +54,7 @@ def store_buffers(warpgroups: Warpgroups, swapped: bool, most: int = 2) -> int:
     """Pieces that lie in shared memory at once, of a warpgroup."""
     _, rows, columns = warpgroups
     piece = piece_columns(columns, swapped)
-    return most if rows * (columns // piece) > 1 and (not swapped or piece <= 56) else 1
+    return min(most, rows * (columns // piece)) if not swapped or piece <= 56 else 1
 
 
 def store_bytes(warpgroups: Warpgroups, bits: int, swapped: bool, most_buffers: int = 2) -> int:

@@ -39,8 +39,9 @@ class GroupedGemmConfig:
         "of one half of the columns while the other half's are computed",
     ] = "after"
     store_buffers: Annotated[
-        Literal[1, 2], "pieces of D that a warpgroup has on their way to memory; 1 leaves room for stages"
-    ] = 2
+        Literal["auto", 1, 2, 3, 4],
+        "pieces of D that a warpgroup has on their way to memory; auto: two, or more if they cost no stage",
+    ] = "auto"
     pdl: OwnPdl = True
     stages: Stages = "auto"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tilewright.types import bits
 from tilewright_generator.families.grouped_gemm.config import GroupedGemmConfig, own_scales
-from tilewright_generator.families.grouped_gemm.memory import boxes, exchanges, memory, warpgroups
+from tilewright_generator.families.grouped_gemm.memory import boxes, buffers, exchanges, memory, warpgroups
 from tilewright_generator.families.shared import camel, kernel_operands, named, spelt, with_launch
 
 _WHEN = {
@@ -30,7 +30,7 @@ def kernel_name(config: GroupedGemmConfig) -> str:
         "grouped_gemm", config.arch, config.a, config.b, config.d, "1x128" * scaled, config.scales * scaled,
         config.tile, "swap" * config.swap_ab,
         config.promotion.replace("_", "") * (config.promotion != "after"),
-        f"{config.store_buffers}buffer" * (config.store_buffers != 2),
+        f"{config.store_buffers}buffer" * (config.store_buffers != "auto"),
         f"{config.stages}stages" * (config.stages != "auto"), "nopdl" * (not config.pdl),
     )  # fmt: skip
 
@@ -109,6 +109,6 @@ def variables(config: GroupedGemmConfig) -> dict[str, str]:
             "scales_a": scales_a.capitalize(),
             "scales_b": scales_b.capitalize(),
             "promotion": camel(config.promotion),
-            "store_buffers": config.store_buffers,
+            "store_buffers": buffers(config),
         }
     )

@@ -5,15 +5,12 @@ The comment above a rule names what it rests on.
 
 from __future__ import annotations
 
-from math import gcd
-
 from tilewright.types import bits
 from tilewright_generator.families.grouped_gemm.config import GroupedGemmConfig
 from tilewright_generator.families.grouped_gemm.memory import memory, warpgroups
 from tilewright_generator.families.lean_tiles import BOX_BYTES, SHARED_MEMORY, piece_columns
 from tilewright_generator.families.rule import HARDWARE, OURS, of_module, rule
 
-_BLOCK = 128  # of k, and of rows where those share a scale factor, too
 # Of a thread's 224 registers; beyond, the compiler spills within the loop over k.
 _REGISTERS = 192
 
@@ -50,17 +47,6 @@ def tile_depth(config: GroupedGemmConfig) -> str | None:
     size = config.tile.k * bits(config.a) // 8
     if size not in (BOX_BYTES, 2 * BOX_BYTES):
         return f"tile K {config.tile.k} of {config.a} is {size} bytes, not {BOX_BYTES} or {2 * BOX_BYTES}"
-    return None
-
-
-# sm90/scaled_mainloop.hpp: a thread holds the factors of two blocks. Tiles begin at multiples of N, so that
-# the first block has a multiple of gcd(N, 128) of the columns, at least that.
-@rule(OURS, "tile scales swap_ab")
-def scale_blocks(config: GroupedGemmConfig) -> str | None:
-    """The columns of a tile lie in at most two blocks of B's 128x128 scale factors."""
-    n = config.tile.n
-    if config.scales == "128x128" and not config.swap_ab and n > _BLOCK + gcd(n, _BLOCK):
-        return f"{n} columns from a multiple of {n} on may lie in three blocks of {_BLOCK}"
     return None
 
 

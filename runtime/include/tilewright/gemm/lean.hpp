@@ -5,11 +5,12 @@
 #include "tilewright/gemm/args.h"
 #include "tilewright/gemm/epilogue_params.hpp"
 #include "tilewright/gemm/lean_kernel.hpp"
-#include "tilewright/launch.hpp"
+#include "tilewright/sm90/clustered.hpp"
 #include "tilewright/sm90/matrices.hpp"
-#include "tilewright/sm90/residency.hpp"
 
 namespace tilewright::gemm::lean {
+
+using sm90::ceil_div;
 
 // `Traits` is what a generated file defines: Kernel, kPdl and the entry point.
 template <class Traits>
@@ -19,11 +20,6 @@ struct Adapter {
   static constexpr bool kSwapped = Kernel::kSwapped;
   static constexpr int kElementBytes = Kernel::ElementA::kBytes;
   static constexpr int kVector = 16 / kElementBytes;  // elements of A and B that TMA's alignment wants
-
-  static sm90::ClusterShape cluster_of(Args const& args) {
-    auto const side = [](int32_t given) { return given > 0 ? given : 1; };
-    return sm90::ClusterShape(side(args.tactic.cluster_m), side(args.tactic.cluster_n), args.tactic.splits);
-  }
 
   static int k_tiles(Args const& args) { return ceil_div(args.k, Kernel::kTileBytesK / kElementBytes); }
 
@@ -50,16 +46,16 @@ struct Adapter {
 
   static int32_t can_implement(void const* opaque) {
     auto const& args = *static_cast<Args const*>(opaque);
-    sm90::ClusterShape const cluster = cluster_of(args);
+    sm90::ClusterShape const cluster = sm90::cluster_of(args.tactic);
     auto const aligned = [&](int64_t leading, int64_t batch_stride) {
       return leading % kVector == 0 && (args.batch == 1 || batch_stride % kVector == 0);
     };
-    bool const sizes = args.m > 0 && args.n > 0 && args.k > 0 && args.batch > 0 && args.tactic.sm_count > 0;
-    bool const clusters = cluster.legal() && args.tactic.swizzle > 0;
+    bool const sizes = args.m > 0 && args.n > 0 && args.k > 0 && args.batch > 0;
     bool const splits = cluster.splits == 1 || cluster.splits <= k_tiles(args);
     bool const plain = cluster.splits == 1 && plain_epilogue(args, columns_in_boxes(args), c_in_boxes(args));
-    bool const fits = sizes && clusters && splits && known_addends(args) && (Kernel::kExchanges || plain) &&
-                      aligned(args.ld_a, args.batch_stride_a) && aligned(args.ld_b, args.batch_stride_b) &&
+    bool const fits = sizes && sm90::legal(args.tactic, cluster) && splits && known_addends(args) &&
+                      (Kernel::kExchanges || plain) && aligned(args.ld_a, args.batch_stride_a) &&
+                      aligned(args.ld_b, args.batch_stride_b) &&
                       int64_t(args.batch) * ceil_div(args.m, 64) * ceil_div(args.n, 8) < INT32_MAX;
     return fits ? TILEWRIGHT_OK : TILEWRIGHT_NOT_SUPPORTED;
   }
@@ -75,21 +71,13 @@ struct Adapter {
       return TILEWRIGHT_NOT_SUPPORTED;
     }
     Context context;
-    if (cudaError_t const error = current_context(context); error != cudaSuccess) {
-      return error;
-    }
-    sm90::ClusterShape const cluster = cluster_of(args);
     LaunchShape shape{};
-    shape.block = dim3(Kernel::kThreads);
-    shape.cluster = shape.preferred = dim3(cluster.size());
-    shape.smem_bytes = Kernel::kSharedBytes;
-    shape.pdl = Traits::kPdl;
-    shape.spread = true;
-    // Before the driver can say how many clusters the GPU holds.
-    if (cudaError_t const error = allow<Traits>(context, Traits::entry(), shape); error != cudaSuccess) {
+    int at_once = 0;
+    sm90::ClusterShape const cluster = sm90::cluster_of(args.tactic);
+    if (cudaError_t const error = sm90::prepare<Traits>(context, args.tactic, cluster, shape, at_once);
+        error != cudaSuccess) {
       return error;
     }
-    int const at_once = sm90::Residency::clusters(context, Traits::entry(), shape, args.tactic.sm_count);
     typename Kernel::Params params;
     if (cudaError_t const error = make_params(args, cluster, at_once, params); error != cudaSuccess) {
       return error;
@@ -105,8 +93,6 @@ struct Adapter {
   }
 
  private:
-  static constexpr int ceil_div(int x, int y) { return (x + y - 1) / y; }
-
   static cudaError_t make_params(Args const& args, sm90::ClusterShape const& cluster, int at_once,
                                  typename Kernel::Params& params) {
     constexpr int kD = Kernel::ElementD::kBytes;
@@ -117,12 +103,8 @@ struct Adapter {
     sm90::Matrices const b = kSwapped ? operand(args, args.a, columns, Kernel::kMnB, args.ld_a, args.batch_stride_a)
                                       : operand(args, args.b, columns, Kernel::kMnB, args.ld_b, args.batch_stride_b);
 
-    params.cluster = cluster;
     // Of an MN-major operand, slices of the 64 of k that a box has.
-    params.slices_a = sm90::Slices::of(Kernel::kMnA ? 64 : Kernel::TileM, cluster.n);
-    params.slices_b = sm90::Slices::of(Kernel::kMnB ? 64 : Kernel::TileN, cluster.m);
-    params.k_each = k_tiles(args) / cluster.splits;
-    params.k_more = k_tiles(args) % cluster.splits;
+    params.divide(cluster, Kernel::kMnA ? 64 : Kernel::TileM, Kernel::kMnB ? 64 : Kernel::TileN, k_tiles(args));
     params.one_a = a.one();
     params.one_b = b.one();
     int const blocks_down = ceil_div(rows, Kernel::TileM * cluster.m);
@@ -193,14 +175,4 @@ struct Adapter {
 
 }  // namespace tilewright::gemm::lean
 
-// As TILEWRIGHT_CUTLASS_KERNEL (tilewright/cutlass.hpp), for the lean kernel.
-#define TILEWRIGHT_LEAN_GEMM_KERNEL(NAME)                                                        \
-  extern "C" __global__ void __launch_bounds__(tilewright::NAME::Gemm::Kernel::kThreads, 1)      \
-      NAME(__grid_constant__ typename tilewright::NAME::Gemm::Kernel::Params const params) {     \
-    extern __shared__ __align__(1024) char tilewright_shared_memory[];                           \
-    typename tilewright::NAME::Gemm::Kernel kernel;                                              \
-    kernel(params, tilewright_shared_memory);                                                    \
-  }                                                                                              \
-  void const* tilewright::NAME::Gemm::entry() { return reinterpret_cast<void const*>(&::NAME); } \
-  extern "C" __attribute__((visibility("default"))) tilewright_kernel const tilewright_##NAME =  \
-      tilewright::gemm::lean::Adapter<tilewright::NAME::Gemm>::descriptor(#NAME);
+#define TILEWRIGHT_LEAN_GEMM_KERNEL(NAME) TILEWRIGHT_CLUSTERED_KERNEL(NAME, tilewright::gemm::lean::Adapter)

@@ -4,11 +4,12 @@
 #include "tilewright/abi.h"
 #include "tilewright/grouped_gemm/args.h"
 #include "tilewright/grouped_gemm/kernel.hpp"
-#include "tilewright/launch.hpp"
+#include "tilewright/sm90/clustered.hpp"
 #include "tilewright/sm90/matrices.hpp"
-#include "tilewright/sm90/residency.hpp"
 
 namespace tilewright::grouped_gemm {
+
+using sm90::ceil_div;
 
 // Of each group's part of k, the maps of A and B: their rows are as long as its k. One thread to a group.
 template <class Traits>
@@ -40,15 +41,6 @@ struct Adapter {
   static constexpr int kElementBytes = Kernel::ElementA::kBytes;
   static constexpr int kVector = 16 / kElementBytes;  // elements of A and B that TMA's alignment wants
   static constexpr int kVectorD = 16 / Kernel::ElementD::kBytes;
-  // Whether it multiplies parts of k: they begin with rows' factors, and are added up in F32, one stage for each 128.
-  static constexpr bool kParts = Kernel::kRowScales == Scales::kRows && Kernel::kColumnScales == Scales::kRows &&
-                                 Kernel::Boxes == 1 && Kernel::ElementD::kBytes == 4;
-
-  static sm90::ClusterShape cluster_of(Args const& args) {
-    auto const side = [](int32_t given) { return given > 0 ? given : 1; };
-    return sm90::ClusterShape(side(args.tactic.cluster_m), side(args.tactic.cluster_n), args.tactic.splits);
-  }
-
   static int k_tiles(Args const& args) { return ceil_div(args.k, Kernel::kTileBytesK / kElementBytes); }
 
   // CTAs of a cluster whose tiles lie below each other in D.
@@ -63,24 +55,24 @@ struct Adapter {
 
   static int32_t can_implement(void const* opaque) {
     auto const& args = *static_cast<Args const*>(opaque);
-    sm90::ClusterShape const cluster = cluster_of(args);
+    sm90::ClusterShape const cluster = sm90::cluster_of(args.tactic);
     auto const aligned = [&](int64_t leading, int64_t batch_stride, int vector) {
       return leading % vector == 0 && (args.groups == 1 || batch_stride % vector == 0);
     };
-    bool const sizes = args.m > 0 && args.n > 0 && args.k > 0 && args.groups > 0 && args.tactic.sm_count > 0 &&
+    bool const sizes = args.m > 0 && args.n > 0 && args.k > 0 && args.groups > 0 &&
                        args.grouping >= TILEWRIGHT_GROUPING_NONE && args.grouping <= TILEWRIGHT_GROUPING_K_SIZES &&
                        args.row_alignment > 0 && args.n % kVectorD == 0 && args.k % kVector == 0;
-    bool const clusters = cluster.legal() && args.tactic.swizzle > 0;
     // CTAs that share B must have rows of one group.
     bool const by_k = args.grouping == TILEWRIGHT_GROUPING_K_SIZES;
     bool const shares = args.grouping == TILEWRIGHT_GROUPING_NONE || by_k || down(cluster) == 1;
-    bool const parts = !by_k || (kParts && cluster.splits == 1 && args.k % sm90::kScaleBlock == 0);
+    bool const parts = !by_k || (Kernel::kParts && cluster.splits == 1 && args.k % sm90::kScaleBlock == 0);
     // TMA reads rows' factors from multiples of 16 bytes on.
     bool const begins = args.grouping != TILEWRIGHT_GROUPING_ENDS || !Kernel::kScaled || args.row_alignment % 4 == 0;
     bool const splits = cluster.splits <= k_tiles(args) && (Kernel::kSplits || !exchanges(args, cluster));
     bool const fits =
-        sizes && clusters && shares && parts && begins && splits && aligned(args.ld_a, args.batch_stride_a, kVector) &&
-        aligned(args.ld_b, args.batch_stride_b, kVector) && aligned(args.ld_d, args.batch_stride_d, kVectorD) &&
+        sizes && sm90::legal(args.tactic, cluster) && shares && parts && begins && splits &&
+        aligned(args.ld_a, args.batch_stride_a, kVector) && aligned(args.ld_b, args.batch_stride_b, kVector) &&
+        aligned(args.ld_d, args.batch_stride_d, kVectorD) &&
         (Kernel::kRowScales != Scales::kRows || aligned(args.ld_scale_a, args.batch_stride_scale_a, 4)) &&
         (Kernel::kColumnScales != Scales::kRows || aligned(args.ld_scale_b, args.batch_stride_scale_b, 4)) &&
         int64_t(args.groups) * ceil_div(args.m, Kernel::kTileRows) * ceil_div(args.n, Kernel::kTileColumns) < INT32_MAX;
@@ -105,26 +97,18 @@ struct Adapter {
       return TILEWRIGHT_WORKSPACE_MISSING;
     }
     Context context;
-    if (cudaError_t const error = current_context(context); error != cudaSuccess) {
-      return error;
-    }
-    sm90::ClusterShape const cluster = cluster_of(args);
     LaunchShape shape{};
-    shape.block = dim3(Kernel::kThreads);
-    shape.cluster = shape.preferred = dim3(cluster.size());
-    shape.smem_bytes = Kernel::kSharedBytes;
-    shape.pdl = Traits::kPdl;
-    shape.spread = true;
-    // Before the driver can say how many clusters the GPU holds.
-    if (cudaError_t const error = allow<Traits>(context, Traits::entry(), shape); error != cudaSuccess) {
+    int at_once = 0;
+    sm90::ClusterShape const cluster = sm90::cluster_of(args.tactic);
+    if (cudaError_t const error = sm90::prepare<Traits>(context, args.tactic, cluster, shape, at_once);
+        error != cudaSuccess) {
       return error;
     }
-    int const at_once = sm90::Residency::clusters(context, Traits::entry(), shape, args.tactic.sm_count);
     typename Kernel::Params params{};
     if (cudaError_t const error = make_params(args, cluster, at_once, params); error != cudaSuccess) {
       return error;
     }
-    if constexpr (kParts) {
+    if constexpr (Kernel::kParts) {
       if (cudaError_t const error = make_parts(args, params, static_cast<CUtensorMap*>(workspace), stream);
           error != cudaSuccess) {
         return error;
@@ -141,8 +125,6 @@ struct Adapter {
   }
 
  private:
-  static constexpr int ceil_div(int x, int y) { return (x + y - 1) / y; }
-
   // Blocks of tiles that there may be, whatever the groups are.
   static int64_t most_blocks(Args const& args, Groups const& groups) {
     int const rows = ceil_div(args.m, Kernel::kTileRows);
@@ -174,11 +156,7 @@ struct Adapter {
     sm90::Matrices const scales_b{args.scale_b, int64_t(args.n) * 4, k_blocks,
                                   batch_b,      args.ld_scale_b * 4, args.batch_stride_scale_b * 4};
 
-    params.cluster = cluster;
-    params.slices_a = sm90::Slices::of(Kernel::TileM, cluster.n);
-    params.slices_b = sm90::Slices::of(Kernel::TileN, cluster.m);
-    params.k_each = k_tiles(args) / cluster.splits;
-    params.k_more = k_tiles(args) % cluster.splits;
+    params.divide(cluster, Kernel::TileM, Kernel::TileN, k_tiles(args));
     params.exchanges = exchanges(args, cluster);
     params.one_a = caller_a.one();
     params.one_b = caller_b.one();
@@ -229,6 +207,12 @@ struct Adapter {
     if (Kernel::Store::kBoxes) {
       encode(params.d, d, Kernel::Store::kBoxBytes, Kernel::Store::kBoxRows, Kernel::Store::kSwizzle);
     }
+    if constexpr (Kernel::kFloats) {
+      bool const same =
+          args.c == args.d && args.ld_c == args.ld_d && (batch_d == 1 || args.batch_stride_c == args.batch_stride_d);
+      params.floats = args.c == nullptr ? Floats::kBoxes : same ? Floats::kAdded : Floats::kThreads;
+      encode(params.d, d, Kernel::FloatBoxes::kBoxBytes, Kernel::FloatBoxes::kBoxRows, Kernel::FloatBoxes::kSwizzle, 4);
+    }
     return error;
   }
 
@@ -273,14 +257,4 @@ struct Adapter {
 
 }  // namespace tilewright::grouped_gemm
 
-// As TILEWRIGHT_CUTLASS_KERNEL (tilewright/cutlass.hpp), for this kernel.
-#define TILEWRIGHT_GROUPED_GEMM_KERNEL(NAME)                                                     \
-  extern "C" __global__ void __launch_bounds__(tilewright::NAME::Gemm::Kernel::kThreads, 1)      \
-      NAME(__grid_constant__ typename tilewright::NAME::Gemm::Kernel::Params const params) {     \
-    extern __shared__ __align__(1024) char tilewright_shared_memory[];                           \
-    typename tilewright::NAME::Gemm::Kernel kernel;                                              \
-    kernel(params, tilewright_shared_memory);                                                    \
-  }                                                                                              \
-  void const* tilewright::NAME::Gemm::entry() { return reinterpret_cast<void const*>(&::NAME); } \
-  extern "C" __attribute__((visibility("default"))) tilewright_kernel const tilewright_##NAME =  \
-      tilewright::grouped_gemm::Adapter<tilewright::NAME::Gemm>::descriptor(#NAME);
+#define TILEWRIGHT_GROUPED_GEMM_KERNEL(NAME) TILEWRIGHT_CLUSTERED_KERNEL(NAME, tilewright::grouped_gemm::Adapter)

@@ -181,7 +181,8 @@ struct Epilogue {
   static constexpr int kPieces = N / kColumns;
   static constexpr int kQuads = kColumns / 8;  // of accumulators, in a piece
   static constexpr bool kBoxes = ElementD::kBytes <= 2;
-  static constexpr int kBuffers = Rows * kPieces > 1 && (!kSwapped || kColumns <= 56) ? kMostBuffers : 1;
+  static constexpr int kMost = !kSwapped || kColumns <= 56 ? kMostBuffers : 1;
+  static constexpr int kBuffers = Rows * kPieces < kMost ? Rows * kPieces : kMost;
   // Each warp stores its 16 rows; swapped, a warpgroup its 64 columns together, since 16 would make short rows.
   static constexpr int kBoxBytes = (kSwapped ? 64 : kColumns) * ElementD::kBytes;
   static constexpr int kBoxRows = kSwapped ? kColumns : 16;
@@ -564,7 +565,7 @@ struct Epilogue {
                                                int warp, int lane, RowsOf const& rows = {}) {
     static_assert(kBoxes);
     uint32_t const buffer = buffers + used * kBufferBytes;
-    used = kBuffers == 1 ? 0 : used ^ 1;
+    used = kBuffers <= 2 ? used ^ (kBuffers - 1) : used + 1 < kBuffers ? used + 1 : 0;
     if (leader) {
       wait_for_stores<kBuffers - 1>();  // the last that read this buffer has
     }

@@ -49,7 +49,7 @@ struct Producer {
   __device__ __forceinline__ void run(Load const& a, Load const& b, int first, int tiles, int a_row, int b_row,
                                       int a_matrix, int b_matrix, More const& more = {}) {
     int byte = first * Boxes * 128;  // of k
-    for (int i = 0; i < tiles; ++i) {
+    auto const load = [&](int i) {
       uint32_t const full = Layout::full(shared, at.stage);
       barrier_wait(Layout::empty(shared, at.stage), at.phase ^ 1);
       barrier_expect(full, Layout::kStageA + Layout::kStageB + More::kBytes);
@@ -61,6 +61,31 @@ struct Producer {
         count = (count + 1) & (kMostCtas - 1);  // turns are powers of two
       }
       at.next();
+    };
+    if constexpr (More::kBytes == 0) {
+      for (int i = 0; i < tiles; ++i) {
+        load(i);
+      }
+    } else {
+#pragma unroll 1  // more would take registers from what says which tile is next
+      for (int i = 0; i < tiles; ++i) {
+        load(i);
+      }
+    }
+  }
+
+  // The same, of what the CTAs of the cluster share.
+  template <class More = NothingMore>
+  __device__ __forceinline__ void run(ClusterShape const& cluster, Load const& a, Load const& b, int first, int tiles,
+                                      int a_row, int b_row, int a_matrix, int b_matrix, More const& more = {}) {
+    if (cluster.n > 1 && cluster.m > 1) {
+      run<true, true>(a, b, first, tiles, a_row, b_row, a_matrix, b_matrix, more);
+    } else if (cluster.n > 1) {
+      run<true, false>(a, b, first, tiles, a_row, b_row, a_matrix, b_matrix, more);
+    } else if (cluster.m > 1) {
+      run<false, true>(a, b, first, tiles, a_row, b_row, a_matrix, b_matrix, more);
+    } else {
+      run<false, false>(a, b, first, tiles, a_row, b_row, a_matrix, b_matrix, more);
     }
   }
 

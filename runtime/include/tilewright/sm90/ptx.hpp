@@ -70,6 +70,10 @@ __device__ __forceinline__ void store_floats(uint32_t address, float x, float y,
   asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(x), "f"(y), "f"(z), "f"(w) : "memory");
 }
 
+__device__ __forceinline__ void store_pair_shared(uint32_t address, float x, float y) {
+  asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(address), "f"(x), "f"(y) : "memory");
+}
+
 // Of accumulators, too, to global memory.
 __device__ __forceinline__ void store_pair(float* address, float x, float y) {
   asm volatile("st.global.v2.f32 [%0], {%1, %2};" ::"l"(address), "f"(x), "f"(y) : "memory");
@@ -166,6 +170,20 @@ __device__ __forceinline__ void store_box(uint32_t source, CUtensorMap const* ma
                : "memory");
 }
 
+// The same of a tensor of F32, by columns; or added to what the tensor holds.
+template <bool kAdd>
+__device__ __forceinline__ void store_float_box(uint32_t source, CUtensorMap const* map, int column, int row,
+                                                int matrix) {
+  if constexpr (kAdd) {
+    asm volatile(
+        "cp.reduce.async.bulk.tensor.3d.global.shared::cta.add.tile.bulk_group [%1, {%2, %3, %4}], [%0];" ::"r"(source),
+        "l"(map), "r"(column), "r"(row), "r"(matrix)
+        : "memory");
+  } else {
+    store_box(source, map, column, row, matrix);
+  }
+}
+
 __device__ __forceinline__ void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 
 // Waits until at most `Pending` of this thread's latest groups of stores still read their shared memory.
@@ -237,6 +255,16 @@ __device__ __forceinline__ void copy_bytes(uint32_t destination, void const* sou
       : "memory");
 }
 
+// Copies four bytes to shared memory.
+__device__ __forceinline__ void copy_word(uint32_t destination, void const* source) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(destination), "l"(source) : "memory");
+}
+
+// Arrives at the barrier, which counts on it, once this thread's copies of four bytes are done.
+__device__ __forceinline__ void barrier_arrive_copied(uint32_t barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
+}
+
 // Brings a line of 128 bytes of global memory to L2.
 __device__ __forceinline__ void prefetch_line(void const* address) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(address) : "memory");
@@ -275,6 +303,13 @@ __device__ __forceinline__ uint32_t cluster_rank() {
   uint32_t rank;
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   return rank;
+}
+
+// CTAs of this cluster. Asked each time, so that nobody keeps it.
+__device__ __forceinline__ uint32_t cluster_size() {
+  uint32_t size;
+  asm volatile("mov.u32 %0, %%cluster_nctarank;" : "=r"(size));
+  return size;
 }
 
 // The address, in the cluster, of this CTA's shared `address` in the CTA of rank `rank`.

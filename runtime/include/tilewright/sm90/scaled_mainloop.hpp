@@ -21,7 +21,7 @@ constexpr int kScaleBlock = 128;  // of k, and of rows where those share a facto
 // Which elements of an operand share a factor: none has one, 128 of k of a row, or those of 128 rows.
 enum class Scales { kNone, kRows, kBlocks };
 
-// Where factors lie of which 128 rows share one: read from global memory, a block of k ahead.
+// Where factors lie of which 128 rows share one. They come with their stage, word by word.
 struct BlockScales {
   float const* scales = nullptr;
   int64_t matrix_stride = 0;          // elements between matrices
@@ -34,32 +34,35 @@ struct BlockScales {
   }
 };
 
-// Loads that stay where they are written, so that a block's factors are on their way while the one before it is
-// multiplied.
-__device__ __forceinline__ float load_scale(float const* address) {
-  float value;
-  asm volatile("ld.global.nc.f32 %0, [%1];" : "=f"(value) : "l"(address));
-  return value;
-}
-
 __device__ __forceinline__ float2 load_pair(uint32_t address) {
   float2 value;
   asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(value.x), "=f"(value.y) : "r"(address) : "memory");
   return value;
 }
 
-// Shared memory with the factors of rows: beside each stage's boxes, a column of the tile's rows for each 128 of k.
+// Blocks of 128 that `rows` rows may lie in, which begin at a multiple of `rows`.
+constexpr int blocks_of(int rows) {
+  return (kScaleBlock - std::gcd(rows, kScaleBlock) + rows + kScaleBlock - 1) / kScaleBlock;
+}
+
+// Shared memory with scale factors: beside each stage's boxes, for each 128 of k, those of the tile's rows, or of their
+// blocks.
 template <int TileM, int TileN, int Boxes, int Stages, int StoreBytes, Scales kA, Scales kB>
 struct ScaledLayout {
   static constexpr int of(Scales scales, int rows) {
     return scales == Scales::kRows ? (Boxes * rows * 4 + 127) / 128 * 128 : 0;  // TMA wants multiples of 128
   }
   static constexpr int kScalesA = of(kA, TileM), kScalesB = of(kB, TileN);
-  using Base = Layout<TileM, TileN, Boxes, Stages, StoreBytes + Stages*(kScalesA + kScalesB)>;
+  // One operand at most has those of blocks.
+  static constexpr int kBlockRows = kA == Scales::kBlocks ? TileM : kB == Scales::kBlocks ? TileN : 0;
+  static constexpr int kBlocks = kBlockRows == 0 ? 0 : blocks_of(kBlockRows);
+  static constexpr int kBlockBytes = (Boxes * kBlocks * 4 + 15) / 16 * 16;
+  using Base = Layout<TileM, TileN, Boxes, Stages, StoreBytes + Stages*(kScalesA + kScalesB + kBlockBytes)>;
   static constexpr int kBoxA = Base::kBoxA, kBoxB = Base::kBoxB;
   static constexpr int kStageA = Base::kStageA, kStageB = Base::kStageB;
   static constexpr int kStoresAt = Base::kStoresAt, kBytes = Base::kBytes;
   static constexpr int kScalesAt = kStoresAt + StoreBytes;
+  static constexpr int kBlocksAt = kScalesAt + Stages * (kScalesA + kScalesB);
   // That TMA writes of a stage's factors.
   static constexpr int kScaleBytes =
       Boxes * 4 * ((kA == Scales::kRows ? TileM : 0) + (kB == Scales::kRows ? TileN : 0));
@@ -73,6 +76,9 @@ struct ScaledLayout {
   }
   static __device__ __forceinline__ uint32_t scales_b(uint32_t shared, int stage) {
     return scales_a(shared, stage) + kScalesA;
+  }
+  static __device__ __forceinline__ uint32_t blocks(uint32_t shared, int stage, int box) {
+    return shared + kBlocksAt + stage * kBlockBytes + box * kBlocks * 4;
   }
 };
 
@@ -88,81 +94,54 @@ struct ScaledMainloop {
   static constexpr int kHalves = kPromotion == Promotion::kHalves ? 2 : 1;
   static constexpr int kPart = kCount / kHalves;  // accumulators of one instruction
   static_assert(N % (8 * kHalves) == 0);
-  // Columns may begin in the middle of a block of 128: those before its end have one factor, the others the next.
-  static constexpr bool kOneBlock = kScaleBlock % N == 0;
-  static_assert(kB != Scales::kBlocks || N <= kScaleBlock + std::gcd(N, kScaleBlock),
-                "a tile's columns lie in two blocks of 128 at most");
+  static constexpr int kUnit = std::gcd(N / kHalves, kScaleBlock);  // columns that surely have one factor
+  static constexpr int kColumnBlocks = kB == Scales::kBlocks ? Layout::kBlocks : 1;
 
   uint32_t shared;
   int first_row, first_column;  // of this warpgroup in the tile
   Release release;
   Position<Stages> at{};
 
-  // The factors of blocks for rows and columns of D from `row` and `column` on.
-  struct Blocks {
-    float const* rows[Rows];
-    float const* columns;
-    int row_step, column_step;  // along k
-    int next;                   // from the first block of columns to the second
-    int last;                   // block of k
-    int split;                  // columns of the first block, in units of 8
-
-    __device__ __forceinline__ Blocks(BlockScales const& a, BlockScales const& b, int a_matrix, int b_matrix, int row,
-                                      int column)
-        : row_step(a.k_stride), column_step(b.k_stride), last((kA == Scales::kBlocks ? a.k : b.k) - 1) {
-      if constexpr (kA == Scales::kBlocks) {
-#pragma unroll
-        for (int r = 0; r < Rows; ++r) {
-          rows[r] = a.at(a_matrix, row + r * 64);
-        }
-      }
-      if constexpr (kB == Scales::kBlocks) {
-        columns = b.at(b_matrix, column);
-        next = static_cast<int>(b.at(b_matrix, column + N - 1) - columns);
-        split = (kScaleBlock - column % kScaleBlock) / 8;
-      }
-    }
-  };
-
+  // The factors of blocks, of one 128 of k.
   struct Factors {
-    float rows[Rows], columns[2];
+    float rows[Rows], columns[kColumnBlocks];
 
-    __device__ __forceinline__ void load(Blocks const& blocks, int block) {
-      int const k = block < blocks.last ? block : blocks.last;
+    __device__ __forceinline__ void load(uint32_t from, int first_row) {
       if constexpr (kA == Scales::kBlocks) {
 #pragma unroll
         for (int r = 0; r < Rows; ++r) {
-          rows[r] = load_scale(blocks.rows[r] + k * blocks.row_step);
+          rows[r] = load_float(from + (first_row + r * 64) / kScaleBlock * 4);
         }
       }
       if constexpr (kB == Scales::kBlocks) {
-        float const* const from = blocks.columns + k * blocks.column_step;
-        columns[0] = load_scale(from);
-        if constexpr (!kOneBlock) {
-          columns[1] = load_scale(from + blocks.next);
+#pragma unroll
+        for (int i = 0; i < kColumnBlocks; ++i) {
+          columns[i] = load_float(from + i * 4);
         }
       }
     }
   };
 
-  // `k_tiles` stages from where the ring stands; `block` is the first of k. `parts`: bits of the 64 rows that are
+  // `k_tiles` stages from where the ring stands; `column` is D's, of the first. `parts`: bits of the 64 rows that are
   // wanted.
-  __device__ __forceinline__ void run(int k_tiles, int block, Blocks const& blocks, uint32_t parts,
-                                      float (&sum)[Rows][kCount]) {
+  __device__ __forceinline__ void run(int k_tiles, int column, uint32_t parts, float (&sum)[Rows][kCount]) {
     clear(sum);
+    int const split = (kScaleBlock - column % kScaleBlock) / kUnit;  // units of the first block of columns
     if constexpr (kPromotion == Promotion::kOverlapped || kPromotion == Promotion::kHalves) {
-      overlapped(k_tiles, block, blocks, sum);
+      overlapped(k_tiles, split, sum);
     } else {
       // In turn, both warpgroups go through as many units.
       if (Rows == 2 && kPromotion == Promotion::kAfter && (parts & 2) == 0) {
-        one_by_one<1>(k_tiles, block, blocks, sum);
+        one_by_one<1>(k_tiles, split, sum);
       } else {
-        one_by_one<Rows>(k_tiles, block, blocks, sum);
+        one_by_one<Rows>(k_tiles, split, sum);
       }
     }
   }
 
-  // Stages of which this warpgroup has no rows.
+  // Stages of which this warpgroup has no rows. No instruction keeps its warps together here: one that is behind by all
+  // stages of the ring, as its stores may make it, would take a stage's next data for those it waits for, and wait
+  // forever.
   __device__ __forceinline__ void skip(int k_tiles, float (&sum)[Rows][kCount]) {
     clear(sum);
     for (int i = 0; i < k_tiles; ++i) {
@@ -171,6 +150,7 @@ struct ScaledMainloop {
         await_turn();
         pass_turn();
       }
+      meet(kSkip + static_cast<int>(threadIdx.x) / 128, 128);
       release(at.stage);
       at.next();
     }
@@ -185,7 +165,7 @@ struct ScaledMainloop {
 
  private:
   // Barriers of the CTA by which two warpgroups take turns in issuing instructions, which are done in that order.
-  static constexpr int kTurn = 5;  // and 6, of the second warpgroup
+  static constexpr int kTurn = 5, kSkip = 7;  // and 6 and 8, of the second warpgroup
 
   static __device__ __forceinline__ void await_turn() {
     if constexpr (kPromotion == Promotion::kInTurn) {
@@ -210,15 +190,14 @@ struct ScaledMainloop {
 
   // `kRows`: of 64, the first.
   template <int kRows>
-  __device__ __forceinline__ void one_by_one(int k_tiles, int block, Blocks const& blocks, float (&sum)[Rows][kCount]) {
+  __device__ __forceinline__ void one_by_one(int k_tiles, int split, float (&sum)[Rows][kCount]) {
     float part[kPart];
-    Factors next;
-    next.load(blocks, block);
     for (int i = 0; i < k_tiles; ++i) {
       barrier_wait(Layout::full(shared, at.stage), at.phase);
 #pragma unroll
       for (int box = 0; box < Boxes; ++box) {
-        Factors const now = next;
+        Factors now;
+        now.load(Layout::blocks(shared, at.stage, box), first_row);
 #pragma unroll
         for (int r = 0; r < kRows; ++r) {
           bool const last = box == Boxes - 1 && r == kRows - 1;
@@ -227,15 +206,12 @@ struct ScaledMainloop {
           await_turn();
           multiply(at.stage, box, r, 0, part);
           pass_turn();
-          if (r == 0) {
-            next.load(blocks, ++block);
-          }
           wgmma_wait<0>();
           hold(part);
           if (kB != Scales::kRows && last) {
             release(at.stage);
           }
-          promote(at.stage, now, box, 0, factors, blocks.split, part, sum[r]);
+          promote(at.stage, now, box, 0, factors, split, part, sum[r]);
           if (kB == Scales::kRows && last) {
             __syncwarp();
             release(at.stage);
@@ -251,52 +227,50 @@ struct ScaledMainloop {
   struct Parts {
     float sums[2][kPart];
     float rows[2][2];
-    Factors factors[2], next;
+    Factors factors[2];
     Position<Stages> ahead;  // the stage that is multiplied
-    int block;
   };
   static constexpr int kUnits = Boxes * Rows * kHalves;  // of a stage
 
-  __device__ __forceinline__ void overlapped(int k_tiles, int block, Blocks const& blocks, float (&sum)[Rows][kCount]) {
+  __device__ __forceinline__ void overlapped(int k_tiles, int split, float (&sum)[Rows][kCount]) {
     Parts parts;
     parts.ahead = at;
-    parts.block = block;
-    parts.next.load(blocks, block);
     barrier_wait(Layout::full(shared, at.stage), at.phase);
-    issue<0>(0, blocks, parts);
+    issue<0>(0, parts);
     int left = k_tiles;
     constexpr int kSecond = kUnits % 2;
     for (; left > 2; left -= 2) {
-      stage<0, false>(blocks, parts, sum);
-      stage<kSecond, false>(blocks, parts, sum);
+      stage<0, false>(split, parts, sum);
+      stage<kSecond, false>(split, parts, sum);
     }
     if (left == 2) {
-      stage<0, false>(blocks, parts, sum);
-      stage<kSecond, true>(blocks, parts, sum);
+      stage<0, false>(split, parts, sum);
+      stage<kSecond, true>(split, parts, sum);
     } else {
-      stage<0, true>(blocks, parts, sum);
+      stage<0, true>(split, parts, sum);
     }
   }
 
   // Starts unit `unit` of the stage ahead.
   template <int kSet>
-  __device__ __forceinline__ void issue(int unit, Blocks const& blocks, Parts& parts) {
+  __device__ __forceinline__ void issue(int unit, Parts& parts) {
     int const half = unit % kHalves, r = unit / kHalves % Rows, box = unit / (kHalves * Rows);
-    parts.factors[kSet] = unit % (kHalves * Rows) == 0 ? parts.next : parts.factors[1 - kSet];
+    if (unit % (kHalves * Rows) == 0) {
+      parts.factors[kSet].load(Layout::blocks(shared, parts.ahead.stage, box), first_row);
+    } else {
+      parts.factors[kSet] = parts.factors[1 - kSet];
+    }
     if (half == 0) {
       load_rows(parts.ahead.stage, parts.factors[kSet], box, r, parts.rows[kSet]);
     } else {
       parts.rows[kSet][0] = parts.rows[1 - kSet][0], parts.rows[kSet][1] = parts.rows[1 - kSet][1];
     }
     multiply(parts.ahead.stage, box, r, half, parts.sums[kSet]);
-    if (unit % (kHalves * Rows) == 0) {
-      parts.next.load(blocks, ++parts.block);
-    }
   }
 
   // Promotes the units of the stage, of which the first is at work in set kFirst; kLast: no stage follows.
   template <int kFirst, bool kLast>
-  __device__ __forceinline__ void stage(Blocks const& blocks, Parts& parts, float (&sum)[Rows][kCount]) {
+  __device__ __forceinline__ void stage(int split, Parts& parts, float (&sum)[Rows][kCount]) {
 #pragma unroll
     for (int unit = 0; unit < kUnits; ++unit) {
       bool const last = unit == kUnits - 1;
@@ -305,19 +279,18 @@ struct ScaledMainloop {
         barrier_wait(Layout::full(shared, parts.ahead.stage), parts.ahead.phase);
       }
       if ((kFirst + unit) % 2 == 0) {
-        finish<0>(unit, !last || !kLast, blocks, parts, sum[unit / kHalves % Rows]);
+        finish<0>(unit, !last || !kLast, split, parts, sum[unit / kHalves % Rows]);
       } else {
-        finish<1>(unit, !last || !kLast, blocks, parts, sum[unit / kHalves % Rows]);
+        finish<1>(unit, !last || !kLast, split, parts, sum[unit / kHalves % Rows]);
       }
     }
     at.next();
   }
 
   template <int kSet>
-  __device__ __forceinline__ void finish(int unit, bool more, Blocks const& blocks, Parts& parts,
-                                         float (&sum)[kCount]) {
+  __device__ __forceinline__ void finish(int unit, bool more, int split, Parts& parts, float (&sum)[kCount]) {
     if (more) {
-      issue<1 - kSet>((unit + 1) % kUnits, blocks, parts);
+      issue<1 - kSet>((unit + 1) % kUnits, parts);
       wgmma_wait<1>();
     } else {
       wgmma_wait<0>();
@@ -326,7 +299,7 @@ struct ScaledMainloop {
     if (kB != Scales::kRows && unit == kUnits - 1) {
       release(at.stage);
     }
-    promote(at.stage, parts.factors[kSet], unit / (kHalves * Rows), unit % kHalves, parts.rows[kSet], blocks.split,
+    promote(at.stage, parts.factors[kSet], unit / (kHalves * Rows), unit % kHalves, parts.rows[kSet], split,
             parts.sums[kSet], sum);
     if (kB == Scales::kRows && unit == kUnits - 1) {
       __syncwarp();
@@ -364,8 +337,11 @@ struct ScaledMainloop {
                                           int split, float const (&part)[kPart], float (&sum)[kCount]) const {
     uint32_t const columns = Layout::scales_b(shared, stage) + (box * TileN + first_column + threadIdx.x % 4 * 2) * 4;
     int const first = half * kPart / 4;  // in quads of accumulators
-    float const first_block[2] = {rows[0] * now.columns[0], rows[1] * now.columns[0]};
-    float const second_block[2] = {rows[0] * now.columns[1], rows[1] * now.columns[1]};
+    float of_block[kColumnBlocks][2], of_unit[2];
+#pragma unroll
+    for (int i = 0; i < kColumnBlocks; ++i) {
+      of_block[i][0] = rows[0] * now.columns[i], of_block[i][1] = rows[1] * now.columns[i];
+    }
 #pragma unroll
     for (int quad = 0; quad < kPart / 4; ++quad) {
       float factors[4];
@@ -374,9 +350,17 @@ struct ScaledMainloop {
         factors[0] = rows[0] * pair.x, factors[1] = rows[0] * pair.y;
         factors[2] = rows[1] * pair.x, factors[3] = rows[1] * pair.y;
       } else {
-        bool const in_first = kOneBlock || first + quad < split;
-        factors[0] = factors[1] = in_first ? first_block[0] : second_block[0];
-        factors[2] = factors[3] = in_first ? first_block[1] : second_block[1];
+        if (quad * 8 % kUnit == 0) {
+          of_unit[0] = of_block[0][0], of_unit[1] = of_block[0][1];
+#pragma unroll
+          for (int i = 1; i < kColumnBlocks; ++i) {
+            bool const beyond = (first + quad) * 8 / kUnit >= split + (i - 1) * (kScaleBlock / kUnit);
+            of_unit[0] = beyond ? of_block[i][0] : of_unit[0];
+            of_unit[1] = beyond ? of_block[i][1] : of_unit[1];
+          }
+        }
+        factors[0] = factors[1] = of_unit[0];
+        factors[2] = factors[3] = of_unit[1];
       }
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
