@@ -2,7 +2,8 @@
 distribution brings (`tilewright.outside`), which exposes `FAMILY`; no other code names it.
 
 A package here has `config`, with the dataclass of a kernel; `rules`, with RULES, if there are any; and
-`kernel` (and `source`), with the functions of a `Family` by their names there.
+`kernel`, with the functions of a `Family` by their names there. Sources are made from `kernel.cu.j2` in its
+folder of templates, unless it has a function `template`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
+from typing import Any
 
 from tilewright import ops, outside
 from tilewright.spelling import did_you_mean
@@ -48,19 +50,16 @@ def get(name: str) -> Family:
 
 @cache
 def _ours(name: str) -> Family:
-    parts = {one.name for one in iter_modules(import_module(f"{__name__}.{name}").__path__)}
-    modules = {
-        part: import_module(f"{__name__}.{name}.{part}")
-        for part in ("config", "rules", "kernel", "source")
-        if part in parts
-    }
-    own = modules.pop("config")
-    made = [one for one in vars(own).values() if isinstance(one, type) and one.__module__ == own.__name__]
-    (config,) = filter(is_dataclass, made)
-    rules = modules.pop("rules").RULES if "rules" in modules else ()
+    home = import_module(f"{__name__}.{name}")
+    config, kernel = (import_module(f"{__name__}.{name}.{part}") for part in ("config", "kernel"))
+    ruled = any(one.name == "rules" for one in iter_modules(home.__path__))
+    rules = import_module(f"{__name__}.{name}.rules").RULES if ruled else ()
+    own = [one for one in vars(config).values() if getattr(one, "__module__", "") == config.__name__]
+    (made,) = (one for one in own if isinstance(one, type) and is_dataclass(one))
+    functions: dict[str, Any] = {"template": lambda config: f"{name}/kernel.cu.j2"}
     wanted = {field.name for field in fields(Family)} - {"name", "config", "rules"}
-    functions = {key: value for one in modules.values() for key, value in vars(one).items() if key in wanted}
-    return Family(name, config, rules, **functions)
+    functions |= {key: value for key, value in vars(kernel).items() if key in wanted}
+    return Family(name, made, rules, **functions)
 
 
 def _installed() -> list[str]:

@@ -18,11 +18,6 @@ _WHEN = {
 }
 
 
-def template(config: GroupedGemmConfig) -> str:
-    """The template of the kernel's source."""
-    return "grouped_gemm/kernel.cu.j2"
-
-
 def kernel_name(config: GroupedGemmConfig) -> str:
     """See `named`."""
     scaled = config.scales != "none"

@@ -21,11 +21,6 @@ def kernel_name(config: PrenormConfig) -> str:
     )
 
 
-def template(config: PrenormConfig) -> str:
-    """The template of the kernel's source."""
-    return "hc_prenorm/kernel.cu.j2"
-
-
 def schedule_text(config: PrenormConfig) -> str:
     """How the work is done, in words."""
     how = "wgmma" if config.mma == "wgmma" else "mma.sync"

@@ -70,11 +70,6 @@ def build(config: MqaLogitsConfig) -> dict[str, Any]:
     return {"arch": config.arch, "defines": [], "instructions": found}
 
 
-def template(config: MqaLogitsConfig) -> str:
-    """The template of the kernel's source."""
-    return "mqa_logits/kernel.cu.j2"
-
-
 def variables(config: MqaLogitsConfig) -> dict[str, str]:
     """The template's variables, all of them text."""
     facts = {"threads": threads(config), "shared_memory": shared_bytes(config), "pdl": config.pdl}

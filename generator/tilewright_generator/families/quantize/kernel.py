@@ -95,11 +95,6 @@ def _instructions(config: QuantizeConfig) -> list[str]:
     return [*found, "UBLKCP"] if config.variant == "tma" else found
 
 
-def template(config: QuantizeConfig) -> str:
-    """The template of the kernel's source."""
-    return "quantize/kernel.cu.j2"
-
-
 def variables(config: QuantizeConfig) -> dict[str, str]:
     """The template's variables, all of them text."""
     scale = "FP32 or packed UE8M0" if config.format in _BLOCKWISE else TYPES[config.format].scale.upper()

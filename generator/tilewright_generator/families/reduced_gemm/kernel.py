@@ -16,11 +16,6 @@ def kernel_name(config: ReducedConfig) -> str:
     return named("reduced_gemm", config.arch, config.a, config.tile, "nopdl" * (not config.pdl))
 
 
-def template(config: ReducedConfig) -> str:
-    """The template of the kernel's source."""
-    return "reduced_gemm/kernel.cu.j2"
-
-
 def summary(config: ReducedConfig) -> str:
     """One line for lists."""
     return f"{config.a} x {config.a}, added up over a batch, tile {config.tile}, {memory(config)[0]} stages"

@@ -15,11 +15,6 @@ def kernel_name(config: ScaleColumnsConfig) -> str:
     return named("scale_columns", config.arch, "nopdl" * (not config.pdl))
 
 
-def template(config: ScaleColumnsConfig) -> str:
-    """The template of the kernel's source."""
-    return "scale_columns/kernel.cu.j2"
-
-
 def summary(config: ScaleColumnsConfig) -> str:
     """One line for lists."""
     return f"f32 scales into columns of floats, or of words of four exponents, {_THREADS} threads"

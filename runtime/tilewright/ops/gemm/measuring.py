@@ -54,8 +54,20 @@ class Operands:
 
         Raises WrongResultError where the norm of the error, or the ratio of the norms, is too far off.
         """
+        problem = self.problem
+        step = max(1, problem.m // _REFERENCE_ROWS)
+        wanted = self.a[..., ::step, :].double() @ self.b.double()
+        if self.c is not None:
+            wanted += self.c[..., ::step, :].double()
+        if self.bias is not None:
+            wanted += self.bias.double()
         scale = 1.0 if self.scale_result is None else float(self.scale_result)
-        return check(self.problem, self.a, self.b, self.out, c=self.c, bias=self.bias, scale_result=scale)
+        wanted = ACTIVATED[problem.activation](wanted) * scale
+        found = self.out[..., ::step, :].double()
+        fast = _FAST_TOLERANCE * math.sqrt(problem.k) if problem.fast_accum else 0.0
+        tolerance = _TOLERANCES[problem.d] + fast
+        # The norms' ratio is held closer, since roundings cancel out in it, so that a wrong alpha shows.
+        return measuring.check_norms(problem, found, wanted, tolerance, min(tolerance, _RATIO_TOLERANCE))
 
 
 def make_operands(problem: Problem, device: DeviceProperties, seed: int = 0) -> list[Operands]:
@@ -113,28 +125,3 @@ def peer(problem: Problem) -> Peer[Operands] | None:
     if problem.batch > 1:
         return "torch.bmm", lambda x: torch.bmm(x.a, x.b, out=x.out)
     return "torch.mm", lambda x: torch.mm(x.a, x.b, out=x.out)
-
-
-def check(
-    problem: Problem,
-    a: torch.Tensor,
-    b: torch.Tensor,
-    found: torch.Tensor,
-    *,
-    c: torch.Tensor | None = None,
-    bias: torch.Tensor | None = None,
-    scale_result: float = 1.0,
-) -> float:
-    """As `Operands.check`, of a D that is `found`."""
-    step = max(1, problem.m // _REFERENCE_ROWS)
-    wanted = a[..., ::step, :].double() @ b.double()
-    if c is not None:
-        wanted += c[..., ::step, :].double()
-    if bias is not None:
-        wanted += bias.double()
-    wanted = ACTIVATED[problem.activation](wanted) * scale_result
-    value = found[..., ::step, :].double()
-    fast = _FAST_TOLERANCE * math.sqrt(problem.k) if problem.fast_accum else 0.0
-    tolerance = _TOLERANCES[problem.d] + fast
-    # The norms' ratio is held closer, since roundings cancel out in it, so that a wrong alpha shows.
-    return measuring.check_norms(problem, value, wanted, tolerance, min(tolerance, _RATIO_TOLERANCE))
