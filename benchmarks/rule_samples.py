@@ -27,9 +27,6 @@ from tilewright_generator.families.blockscaled_gemm.config import (
     TCGEN05,
     Architecture,
     BlockscaledGemmConfig,
-    architecture,
-    mixes_bits,
-    ultra,
 )
 from tilewright_generator.families.gemm.config import GemmConfig
 from tilewright_generator.rules import verdicts
@@ -220,7 +217,7 @@ def random_config(arch: str, rng: random.Random) -> BlockscaledGemmConfig:
     values = {name: rng.choice(choices) for name, choices in FIELDS.items()} | {"arch": arch}
     if rng.random() < 0.7:
         values["b"] = values["a"]
-    usual = USUAL[architecture(BlockscaledGemmConfig(**values))]
+    usual = USUAL[BlockscaledGemmConfig(**values).architecture]
     values |= {name: rng.choice(choices) for name, choices in usual.items() if rng.random() < 0.9}
     return BlockscaledGemmConfig(**values)
 
@@ -241,7 +238,7 @@ def blockscaled(of: Family, seed: int) -> list[Candidate]:
             accepted[kind(one)].append(Candidate(of, one, "", "", render(of, one, "")))
         elif len(against) == 1 and len(rejected[against[0].rule]) < REJECTED_OF_A_RULE:
             rule, reason, _ = against[0]
-            if architecture(one) is not HOPPER or rule in HOPPER_RULES:
+            if one.architecture is not HOPPER or rule in HOPPER_RULES:
                 rejected[rule].append(Candidate(of, one, rule, reason, render(of, one, rule)))
     wanted = ACCEPTED | dict.fromkeys((rule.name for rule in of.rules), REJECTED_OF_A_RULE)
     drawn = [one for group in (*accepted.values(), *rejected.values()) for one in group]
@@ -253,7 +250,7 @@ def blockscaled(of: Family, seed: int) -> list[Candidate]:
 
 def kind(config: BlockscaledGemmConfig) -> str:
     """A key of ACCEPTED."""
-    return f"{config.arch}{' ultra' * ultra(config)}{' mixed' * mixes_bits(config)}"
+    return f"{config.arch}{' ultra' * config.ultra}{' mixed' * config.mixes_bits}"
 
 
 def render(of: Family, config: Any, rule: str) -> str:

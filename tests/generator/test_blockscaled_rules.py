@@ -11,7 +11,7 @@ import pytest
 from command_line import ROOT
 
 from tilewright_generator import families
-from tilewright_generator.families.blockscaled_gemm.config import BlockscaledGemmConfig, architecture
+from tilewright_generator.families.blockscaled_gemm.config import BlockscaledGemmConfig
 from tilewright_generator.families.blockscaled_gemm.memory import memory
 from tilewright_generator.families.blockscaled_gemm.rules import RULES
 from tilewright_generator.rules import verdicts
@@ -247,7 +247,7 @@ def test_shared_memory_is_the_compilers(name: str) -> None:
     one, expected = MEMORY[name]
     assert verdicts(FAMILY, one) == []
     assert memory(one) == expected
-    assert expected[1] <= architecture(one).shared_memory
+    assert expected[1] <= one.architecture.shared_memory
 
 
 def test_given_stages_are_taken() -> None:

@@ -22,6 +22,23 @@ from tilewright_generator.families.shared import (
 )
 from tilewright_generator.shapes import Tile
 
+ULTRA_K = 768  # the tile depth that sm_103's FP4 instructions of K 96 go with
+
+
+class Architecture(NamedTuple):
+    """What architectures with the same instructions have in common."""
+
+    name: str  # in messages
+    schedules: tuple[Schedule, ...]
+    shared_memory: int  # bytes of a thread block
+    least_stages: int  # that its kernels are written for
+
+
+HOPPER = Architecture("sm_90", ("cooperative",), SHARED_MEMORY[90], 2)  # which has no FP4 instructions
+TCGEN05 = Architecture("sm_100, sm_103 and sm_110", ("1sm", "2sm"), SHARED_MEMORY[100], 1)
+SM120 = Architecture("sm_12x", ("cooperative", "pingpong"), SHARED_MEMORY[120], 2)
+_ARCHITECTURES = {9: HOPPER, 10: TCGEN05, 11: TCGEN05, 12: SM120}
+
 
 @dataclass(frozen=True, slots=True)
 class BlockscaledGemmConfig:
@@ -65,45 +82,27 @@ class BlockscaledGemmConfig:
     stages: Stages = "auto"
     cutlass: Annotated[Literal["4.2", "4.5"], "the oldest CUTLASS release that compiles the kernel"] = "4.2"
 
+    @property
+    def architecture(self) -> Architecture:
+        """Whose instructions the kernel has."""
+        return _ARCHITECTURES[number(self.arch) // 10]
 
-ULTRA_K = 768  # the tile depth that sm_103's FP4 instructions of K 96 go with
+    @property
+    def ultra(self) -> bool:
+        """Whether the kernel is for sm_103's FP4 instructions of K 96."""
+        return self.tile.k == ULTRA_K
 
+    @property
+    def quantizes(self) -> bool:
+        """Whether the epilogue makes D's scale factors."""
+        return self.d in QUANTIZED_OUTPUTS
 
-class Architecture(NamedTuple):
-    """What architectures with the same instructions have in common."""
-
-    name: str  # in messages
-    schedules: tuple[Schedule, ...]
-    shared_memory: int  # bytes of a thread block
-    least_stages: int  # that its kernels are written for
-
-
-HOPPER = Architecture("sm_90", ("cooperative",), SHARED_MEMORY[90], 2)  # which has no FP4 instructions
-TCGEN05 = Architecture("sm_100, sm_103 and sm_110", ("1sm", "2sm"), SHARED_MEMORY[100], 1)
-SM120 = Architecture("sm_12x", ("cooperative", "pingpong"), SHARED_MEMORY[120], 2)
-_ARCHITECTURES = {9: HOPPER, 10: TCGEN05, 11: TCGEN05, 12: SM120}
-
-
-def architecture(config: BlockscaledGemmConfig) -> Architecture:
-    """Whose instructions the kernel has."""
-    return _ARCHITECTURES[number(config.arch) // 10]
+    @property
+    def mixes_bits(self) -> bool:
+        """Whether operands of 4 and of 8 bits meet."""
+        return bits(self.a) != bits(self.b)
 
 
 def on(*those: Architecture) -> Callable[[BlockscaledGemmConfig], bool]:
     """Whether a kernel is of one of those."""
-    return lambda config: architecture(config) in those
-
-
-def ultra(config: BlockscaledGemmConfig) -> bool:
-    """Whether the kernel is for sm_103's FP4 instructions of K 96."""
-    return config.tile.k == ULTRA_K
-
-
-def quantizes(config: BlockscaledGemmConfig) -> bool:
-    """Whether the epilogue makes D's scale factors."""
-    return config.d in QUANTIZED_OUTPUTS
-
-
-def mixes_bits(config: BlockscaledGemmConfig) -> bool:
-    """Whether operands of 4 and of 8 bits meet."""
-    return bits(config.a) != bits(config.b)
+    return lambda config: config.architecture in those

@@ -11,10 +11,6 @@ from tilewright_generator.families.blockscaled_gemm.config import (
     SM120,
     TCGEN05,
     BlockscaledGemmConfig,
-    architecture,
-    mixes_bits,
-    quantizes,
-    ultra,
 )
 from tilewright_generator.families.blockscaled_gemm.memory import ULTRA_SPARE, memory
 from tilewright_generator.families.shared import (
@@ -47,7 +43,7 @@ def formula(config: BlockscaledGemmConfig) -> str:
     terms = f"alpha * (A[m,k] SFA[m,k/{BLOCK[config.a]}]) (B[n,k] SFB[n,k/{BLOCK[config.b]}])"
     if config.c == "same":
         terms += " + beta * C[m,n]"
-    if quantizes(config):
+    if config.quantizes:
         return f"D[m,n], SFD[m,n/{BLOCK[config.d]}] = quantise({terms})"
     return f"D[m,n] = {terms}"
 
@@ -58,7 +54,7 @@ def schedule_text(config: BlockscaledGemmConfig) -> str:
     words = [schedule, "stream-K" if config.scheduler == "stream_k" else "data-parallel tiles"]
     if config.swap_ab:
         words.append("operands swapped")
-    if ultra(config):
+    if config.ultra:
         words.append("loads announced to L2" if config.prefetch == "tma" else "no prefetch")
     if config.store != "tma":
         words.append(f"D stored from registers, {32 if config.store == 'direct_256' else 16} bytes at a time")
@@ -77,10 +73,10 @@ def alignment(config: BlockscaledGemmConfig) -> dict[str, int]:
     TMA moves 16 bytes; FP4 beside FP8 is unpacked to bytes by TMA, 128 elements at a time. Hopper's kernels
     take whole blocks of MX formats, and their epilogue stores single elements where it must.
     """
-    if architecture(config) is HOPPER:
+    if config.architecture is HOPPER:
         return {"a": 32, "b": 32, "c": 1, "d": 1}
     store = 256 if config.store == "direct_256" else 128
-    wide = 128 if mixes_bits(config) else 32
+    wide = 128 if config.mixes_bits else 32
     a, b = (wide if bits(dtype) == 4 else 16 for dtype in (config.a, config.b))
     return {"a": a, "b": b, "c": store // bits(c_type(config.d)), "d": store // bits(config.d)}
 
@@ -93,7 +89,7 @@ def facts(config: BlockscaledGemmConfig) -> dict[str, Any]:
         "smem_bytes": total,
         # Hopper: a warpgroup for each 64 rows. tcgen05: four single warps and four of the epilogue. sm_12x: a
         # producer warpgroup and two consumers.
-        "threads": {HOPPER: 2 * config.tile.m, TCGEN05: 256, SM120: 384}[architecture(config)],
+        "threads": {HOPPER: 2 * config.tile.m, TCGEN05: 256, SM120: 384}[config.architecture],
         "block": BLOCK[config.a],
         "alignment": alignment(config),
     }
@@ -110,7 +106,7 @@ def build(config: BlockscaledGemmConfig) -> dict[str, Any]:
     pdl = "CUTLASS_GDC_ENABLED=1" if sm110 else "CUTLASS_ENABLE_GDC_FOR_SM100=1"
     found: dict[str, Any] = {
         "arch": config.arch,
-        "defines": [pdl] if config.pdl and architecture(config) is not HOPPER else [],
+        "defines": [pdl] if config.pdl and config.architecture is not HOPPER else [],
         "instructions": [_instruction(config)],
     }
     if config.cutlass != "4.2":
@@ -122,7 +118,7 @@ def build(config: BlockscaledGemmConfig) -> dict[str, Any]:
 
 def _spills(config: BlockscaledGemmConfig) -> str:
     """Why ptxas cannot keep the kernel's values in registers; empty where it must."""
-    if architecture(config) is not SM120:
+    if config.architecture is not SM120:
         return ""
     if config.tile.m * config.tile.n > 128 * 128:
         return "128 accumulators a thread, of 168 registers that 384 threads leave it"
@@ -144,18 +140,18 @@ def _instruction(config: BlockscaledGemmConfig) -> str:
         TCGEN05: {"nvfp4": f"UTCOMMA{pair}{block16}", "mxfp4": f"UTCOMMA{pair}$", "mx": f"UTCQMMA{pair}$"},
         SM120: {"nvfp4": r"OMMA\.SF.*\.UE4M3\.4X", "mxfp4": r"OMMA\.SF.*\.E8", "mx": r"QMMA\.SF"},
     }
-    return opcodes[architecture(config)][_kind(config)]
+    return opcodes[config.architecture][_kind(config)]
 
 
 def template(config: BlockscaledGemmConfig) -> str:
     """The template of the kernel's source: Hopper's kernels have a mainloop of our own."""
-    return f"blockscaled_gemm/{'hopper' if architecture(config) is HOPPER else 'blackwell'}.cu.j2"
+    return f"blockscaled_gemm/{'hopper' if config.architecture is HOPPER else 'blackwell'}.cu.j2"
 
 
 def variables(config: BlockscaledGemmConfig) -> dict[str, str]:
     """The template's variables, all of them text."""
     stages, total = memory(config)
-    if architecture(config) is HOPPER:
+    if config.architecture is HOPPER:
         own, where = _hopper(config) | {"stages": stages}, " (M along the caller's n)"
     else:
         own = _blackwell(config)
@@ -190,7 +186,7 @@ def _hopper(config: BlockscaledGemmConfig) -> dict[str, Any]:
 
 def _blackwell(config: BlockscaledGemmConfig) -> dict[str, Any]:
     aligned, swap = alignment(config), config.swap_ab
-    two_sm, sm120 = config.schedule == "2sm", architecture(config) is SM120
+    two_sm, sm120 = config.schedule == "2sm", config.architecture is SM120
     epilogue, mainloop = _schedules(config)
     tile = (config.tile.m * (2 if two_sm else 1), config.tile.n, config.tile.k)
     cluster = "int, int"
@@ -214,15 +210,15 @@ def _blackwell(config: BlockscaledGemmConfig) -> dict[str, Any]:
         "alignment_d": aligned["d"],
         "tile": f"Shape<Int<{tile[0]}>, Int<{tile[1]}>, Int<{tile[2]}>>",
         "cluster": f"Shape<{cluster}, _1>",
-        "arch_tag": "Sm103" if ultra(config) else "Sm120" if sm120 else "Sm100",
+        "arch_tag": "Sm103" if config.ultra else "Sm120" if sm120 else "Sm100",
         "epilogue_tile": epilogue_tile,
         "epilogue_schedule": epilogue,
         "mainloop_schedule": mainloop,
         "stage_count": _stage_count(config),
         "scheduler": f"{'StreamK' if config.scheduler == 'stream_k' else scheduler}Scheduler",
-        "quantizes": quantizes(config),
+        "quantizes": config.quantizes,
         "block_d": BLOCK.get(config.d, 1),
-        "element_scale_d": _scale(config.d) if quantizes(config) else "",
+        "element_scale_d": _scale(config.d) if config.quantizes else "",
     }
 
 
@@ -232,10 +228,10 @@ def _schedules(config: BlockscaledGemmConfig) -> tuple[str, str]:
     epilogue = f"{'Tma' if config.store == 'tma' else 'NoSmem'}WarpSpecialized{pair}"
     kind = {"nvfp4": "Nvf4", "mxfp4": "Mxf4", "mx": "Mxf8f6f4"}[_kind(config)]
     mainloop = f"{pair}{kind}Sm100"
-    if architecture(config) is SM120:
+    if config.architecture is SM120:
         epilogue = "TmaWarpSpecialized" + "Cooperative" * (config.schedule == "cooperative")
         mainloop = f"{'Pingpong' * (config.schedule == 'pingpong')}{kind}Sm120"
-    elif ultra(config):
+    elif config.ultra:
         prefetch = "TmaPrefetch" if config.prefetch == "tma" else "DisablePrefetch"
         mainloop = f"{pair}BlockScaledMxNvf4UltraVs{BLOCK[config.a]}Sm103{prefetch}"
     return epilogue, f"KernelTmaWarpSpecialized{mainloop}"
@@ -246,7 +242,7 @@ def _scale(dtype: str) -> str:
 
 
 def _operand(config: BlockscaledGemmConfig, dtype: str) -> str:
-    if ultra(config):  # whose builder takes data and scales apart
+    if config.ultra:  # whose builder takes data and scales apart
         return f"cute::tuple<{CUTLASS_TYPES[dtype]}, {_scale(dtype)}>"
     return f"cutlass::{dtype[:2]}_float{bits(dtype)}_t<{CUTLASS_TYPES[dtype]}>"
 
@@ -254,5 +250,5 @@ def _operand(config: BlockscaledGemmConfig, dtype: str) -> str:
 def _stage_count(config: BlockscaledGemmConfig) -> str:
     if config.stages != "auto":
         return f"cutlass::gemm::collective::StageCount<{config.stages}>"
-    carved = "int(sizeof(typename CollectiveEpilogue::SharedStorage))" + f" + {ULTRA_SPARE}" * ultra(config)
+    carved = "int(sizeof(typename CollectiveEpilogue::SharedStorage))" + f" + {ULTRA_SPARE}" * config.ultra
     return f"cutlass::gemm::collective::StageCountAutoCarveout<{carved}>"

@@ -20,9 +20,6 @@ from tilewright_generator.families.blockscaled_gemm.config import (
     SM120,
     TCGEN05,
     BlockscaledGemmConfig,
-    architecture,
-    quantizes,
-    ultra,
 )
 from tilewright_generator.families.shared import BARRIER, Memory, swizzle
 from tilewright_generator.shapes import round_up
@@ -65,9 +62,9 @@ _DIRECT = _Epilogue(8208, 16, 1)  # CUTLASS keeps a buffer although D goes past 
 @lru_cache(maxsize=1 << 12)
 def memory(config: BlockscaledGemmConfig) -> Memory:
     """Stages and bytes; what one stage would take where not even that fits."""
-    if ultra(config):
+    if config.ultra:
         return _ultra(config)
-    return {HOPPER: _hopper, TCGEN05: _tcgen05, SM120: _sm120}[architecture(config)](config)
+    return {HOPPER: _hopper, TCGEN05: _tcgen05, SM120: _sm120}[config.architecture](config)
 
 
 def _tcgen05(config: BlockscaledGemmConfig) -> Memory:
@@ -96,7 +93,7 @@ def _stages(config: BlockscaledGemmConfig, others: int) -> tuple[int, int]:
     rows_b = n // 2 if config.schedule == "2sm" else n
     scale_rows = round_up(m, _SCALE_ROWS) + round_up(n, _SCALE_ROWS)
     stage = (m + rows_b) * k * width // 8 + scale_rows * (k // BLOCK[config.a])
-    room = architecture(config).shared_memory - others
+    room = config.architecture.shared_memory - others
     fitting = room // (stage + _COUNTED_BARRIER[config.cutlass])
     stages = fitting if config.stages == "auto" else config.stages
     return stages, stages * stage
@@ -151,7 +148,7 @@ def _sm120_epilogue(config: BlockscaledGemmConfig) -> _Epilogue:
     elif config.c == "same":
         widths += stages_c * bits(c_type(config.d))
     alignment = _alignment(config, 64, 32)
-    fusion = 256 if quantizes(config) else 1  # maxima that warps exchange
+    fusion = 256 if config.quantizes else 1  # maxima that warps exchange
     return _Epilogue(round_up(64 * 32 * widths // 8 + fusion, alignment), alignment, stages_c)
 
 
@@ -160,7 +157,7 @@ def _alignment(config: BlockscaledGemmConfig, rows: int, columns: int) -> int:
     own."""
 
     def of(width: int) -> int:
-        if config.swap_ab and width == 32 and architecture(config) is TCGEN05:
+        if config.swap_ab and width == 32 and config.architecture is TCGEN05:
             return 512
         return 8 * swizzle((rows if config.swap_ab else columns) * width // 8)
 

@@ -16,18 +16,15 @@ from tilewright_generator.families.blockscaled_gemm.config import (
     TCGEN05,
     ULTRA_K,
     BlockscaledGemmConfig,
-    architecture,
     on,
-    quantizes,
-    ultra,
 )
 from tilewright_generator.families.blockscaled_gemm.memory import memory
 from tilewright_generator.families.rule import HARDWARE, OURS, among, cutlass, of_module, rule
 from tilewright_generator.families.shared import stream_k_schedule
 
 hopper_rule, tcgen05_rule, sm120_rule = (partial(rule, of=on(one)) for one in (HOPPER, TCGEN05, SM120))
-ultra_rule = partial(rule, of=ultra)
-static_rule = partial(rule, of=lambda config: on(TCGEN05)(config) and config.cluster != "dynamic")
+ultra_rule = partial(rule, of=lambda config: config.ultra)
+static_rule = partial(rule, of=lambda config: config.architecture is TCGEN05 and config.cluster != "dynamic")
 
 
 # PTX tcgen05.mma and mma .block_scale: both operands have scales of one kind. NVFP4's blocks of 16 go with
@@ -45,7 +42,7 @@ def operand_formats(config: BlockscaledGemmConfig) -> str | None:
 @hopper_rule(OURS, "d arch")
 def quantized_output(config: BlockscaledGemmConfig) -> str | None:
     """D is quantised on Blackwell alone."""
-    if quantizes(config):
+    if config.quantizes:
         return f"the kernels of sm_90 have no epilogue that quantises D to {config.d}"
     return None
 
@@ -59,7 +56,7 @@ def quantized_output(config: BlockscaledGemmConfig) -> str | None:
 )
 def quantized_swap(config: BlockscaledGemmConfig) -> str | None:
     """A quantised D has its blocks along n, so that its operands are not swapped."""
-    if quantizes(config) and config.swap_ab:
+    if config.quantizes and config.swap_ab:
         return f"D of {config.d} has its blocks along n, which swap_ab makes the kernel's m"
     return None
 
@@ -68,7 +65,7 @@ def quantized_swap(config: BlockscaledGemmConfig) -> str | None:
 @rule(OURS, "store d", compiles="it compiles, but CUTLASS's examples pair TMA alone with it")
 def quantized_store(config: BlockscaledGemmConfig) -> str | None:
     """A quantised D is stored by TMA."""
-    if quantizes(config) and config.store != "tma":
+    if config.quantizes and config.store != "tma":
         return f"D of {config.d} is stored by TMA, not {config.store}"
     return None
 
@@ -79,7 +76,7 @@ def quantized_store(config: BlockscaledGemmConfig) -> str | None:
 )
 def schedule_of_family(config: BlockscaledGemmConfig) -> str | None:
     """1sm and 2sm are schedules of sm_100, sm_103 and sm_110; cooperative and pingpong of the others."""
-    name, known, *_ = architecture(config)
+    name, known, *_ = config.architecture
     if config.schedule not in known:
         return f"{name} has the schedules {' and '.join(known)}, not {config.schedule}"
     return None
@@ -103,7 +100,7 @@ def tcgen05_tile(config: BlockscaledGemmConfig) -> str | None:
     OURS,
     "tile a b",
     compiles="shallower stages are half-used lines of shared memory, deeper ones too few",
-    of=lambda config: architecture(config) is not HOPPER and not ultra(config),
+    of=lambda config: config.architecture is not HOPPER and not config.ultra,
 )
 def tile_depth(config: BlockscaledGemmConfig) -> str | None:
     """Tile K is 128 or 256 (8-bit operands: 128), or 768 for sm_103's FP4."""
@@ -177,7 +174,7 @@ def cluster_of_pairs(config: BlockscaledGemmConfig) -> str | None:
 def store_of_family(config: BlockscaledGemmConfig) -> str | None:
     """Direct stores are a choice on sm_100, sm_103 and sm_110."""
     if config.store != "tma":
-        return f"kernels of {architecture(config).name} have one store, tma, not {config.store}"
+        return f"kernels of {config.architecture.name} have one store, tma, not {config.store}"
     return None
 
 
@@ -194,7 +191,7 @@ def shared_memory(config: BlockscaledGemmConfig) -> str | None:
     if _other_reasons(config):
         return None  # which say it better
     stages, total = memory(config)
-    _, _, limit, least = architecture(config)
+    _, _, limit, least = config.architecture
     tile = f"tile {config.tile} and D {config.d}"
     if stages < least:
         return f"shared memory of {limit} B holds {max(stages, 0)} stages of {tile}; {least} are wanted"
@@ -272,7 +269,7 @@ def ultra_stages(config: BlockscaledGemmConfig) -> str | None:
 @rule(OURS, "prefetch tile", compiles="the kernel would be the same under another name")
 def prefetch_of_ultra(config: BlockscaledGemmConfig) -> str | None:
     """Prefetch is a choice of the tiles of K 768 alone."""
-    if config.prefetch == "none" and not ultra(config):
+    if config.prefetch == "none" and not config.ultra:
         return f"prefetch is a choice of tiles of K {ULTRA_K}, not {config.tile.k}"
     return None
 

@@ -64,8 +64,8 @@ class TileModel:
     MEMORY_SHARE: float  # of the rated bandwidth
     EPILOGUE_CLOCKS: float  # latency of an epilogue apart from its bytes
     EPILOGUE_BYTES_PER_CLOCK: ClassVar[Mapping[str, float]]  # of D, and of C, an SM, by how D is stored
-    # Of L2 that holds one operand while the other one streams past it: FlashInfer 2303 on a B300, k of 28672,
-    # loses 4 percent from m of 4096 (66 MB of L2's 126) to 8192, and with k of 8192 nothing.
+    # Of L2 that holds one operand while the other one streams past it: a B300 with k of 28672 loses 4 percent
+    # from m of 4096 (66 MB of L2's 126) to 8192, and with k of 8192 nothing (FlashInfer pull request 2303).
     L2_SHARE_FOR_ONE = 0.6
 
     def __init__(self, record: KernelRecord, problem: Any, device: DeviceProperties) -> None:
