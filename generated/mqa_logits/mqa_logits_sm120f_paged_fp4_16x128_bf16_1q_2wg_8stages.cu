@@ -14,7 +14,7 @@ namespace tilewright::mqa_logits_sm120f_paged_fp4_16x128_bf16_1q_2wg_8stages {
 struct Logits {
   static constexpr bool kPdl = true;
 
-  using Kernel = mqa_logits::Kernel<mqa_logits::Paged, mqa_logits::BlockScaled, 16, 128, 1, 1, 8, 2, sm90::Bf16, kPdl>;
+  using Kernel = mqa_logits::Kernel<mqa_logits::Paged, mqa_logits::BlockScaled, 16, 128, 1, 1, 1, 8, 2, sm90::Bf16, kPdl>;
   using Host = mqa_logits::LogitsHost<Kernel>;
   static void const* entry();
 };

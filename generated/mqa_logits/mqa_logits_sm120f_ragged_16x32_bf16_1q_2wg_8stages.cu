@@ -14,7 +14,7 @@ namespace tilewright::mqa_logits_sm120f_ragged_16x32_bf16_1q_2wg_8stages {
 struct Logits {
   static constexpr bool kPdl = true;
 
-  using Kernel = mqa_logits::Kernel<mqa_logits::Ragged, mqa_logits::MmaSync, 16, 32, 1, 1, 8, 2, sm90::Bf16, kPdl>;
+  using Kernel = mqa_logits::Kernel<mqa_logits::Ragged, mqa_logits::MmaSync, 16, 32, 1, 1, 1, 8, 2, sm90::Bf16, kPdl>;
   using Host = mqa_logits::LogitsHost<Kernel>;
   static void const* entry();
 };

@@ -14,7 +14,7 @@ namespace tilewright::mqa_logits_sm90_paged_16x64_f32_4q2p_2wg_8stages {
 struct Logits {
   static constexpr bool kPdl = true;
 
-  using Kernel = mqa_logits::Kernel<mqa_logits::Paged, mqa_logits::Wgmma, 16, 64, 4, 2, 8, 2, sm90::F32, kPdl>;
+  using Kernel = mqa_logits::Kernel<mqa_logits::Paged, mqa_logits::Wgmma, 16, 64, 4, 2, 1, 8, 2, sm90::F32, kPdl>;
   using Host = mqa_logits::LogitsHost<Kernel>;
   static void const* entry();
 };

@@ -14,7 +14,7 @@ namespace tilewright::mqa_logits_sm90_paged_32x64_f32_2q2p_2wg_8stages {
 struct Logits {
   static constexpr bool kPdl = true;
 
-  using Kernel = mqa_logits::Kernel<mqa_logits::Paged, mqa_logits::Wgmma, 32, 64, 2, 2, 8, 2, sm90::F32, kPdl>;
+  using Kernel = mqa_logits::Kernel<mqa_logits::Paged, mqa_logits::Wgmma, 32, 64, 2, 2, 1, 8, 2, sm90::F32, kPdl>;
   using Host = mqa_logits::LogitsHost<Kernel>;
   static void const* entry();
 };

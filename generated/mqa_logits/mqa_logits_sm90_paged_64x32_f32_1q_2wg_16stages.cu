@@ -14,7 +14,7 @@ namespace tilewright::mqa_logits_sm90_paged_64x32_f32_1q_2wg_16stages {
 struct Logits {
   static constexpr bool kPdl = true;
 
-  using Kernel = mqa_logits::Kernel<mqa_logits::Paged, mqa_logits::Wgmma, 64, 32, 1, 1, 16, 2, sm90::F32, kPdl>;
+  using Kernel = mqa_logits::Kernel<mqa_logits::Paged, mqa_logits::Wgmma, 64, 32, 1, 1, 1, 16, 2, sm90::F32, kPdl>;
   using Host = mqa_logits::LogitsHost<Kernel>;
   static void const* entry();
 };

@@ -14,7 +14,7 @@ namespace tilewright::mqa_logits_sm90_paged_fp4_64x128_f32_1q_2wg_8stages_blocks
 struct Logits {
   static constexpr bool kPdl = true;
 
-  using Kernel = mqa_logits::Kernel<mqa_logits::Paged, mqa_logits::BlockScaled, 64, 128, 1, 1, 8, 2, sm90::F32, kPdl>;
+  using Kernel = mqa_logits::Kernel<mqa_logits::Paged, mqa_logits::BlockScaled, 64, 128, 1, 1, 1, 8, 2, sm90::F32, kPdl>;
   using Host = mqa_logits::LogitsHost<Kernel>;
   static void const* entry();
 };

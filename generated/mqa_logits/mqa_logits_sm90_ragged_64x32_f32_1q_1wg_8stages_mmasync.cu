@@ -14,7 +14,7 @@ namespace tilewright::mqa_logits_sm90_ragged_64x32_f32_1q_1wg_8stages_mmasync {
 struct Logits {
   static constexpr bool kPdl = true;
 
-  using Kernel = mqa_logits::Kernel<mqa_logits::Ragged, mqa_logits::MmaSync, 64, 32, 1, 1, 8, 1, sm90::F32, kPdl>;
+  using Kernel = mqa_logits::Kernel<mqa_logits::Ragged, mqa_logits::MmaSync, 64, 32, 1, 1, 1, 8, 1, sm90::F32, kPdl>;
   using Host = mqa_logits::LogitsHost<Kernel>;
   static void const* entry();
 };

@@ -14,7 +14,7 @@ namespace tilewright::mqa_logits_sm90_ragged_fp4_64x128_bf16_2q2p_2wg_8stages {
 struct Logits {
   static constexpr bool kPdl = true;
 
-  using Kernel = mqa_logits::Kernel<mqa_logits::Ragged, mqa_logits::DecodedWgmma, 64, 128, 2, 2, 8, 2, sm90::Bf16, kPdl>;
+  using Kernel = mqa_logits::Kernel<mqa_logits::Ragged, mqa_logits::DecodedWgmma, 64, 128, 2, 2, 1, 8, 2, sm90::Bf16, kPdl>;
   using Host = mqa_logits::LogitsHost<Kernel>;
   static void const* entry();
 };

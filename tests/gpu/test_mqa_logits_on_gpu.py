@@ -156,6 +156,27 @@ def test_sizes(kernel: KernelRecord, queries: int, keys: int) -> None:
     assert bool((wide[:, keys + 8 :] == POISON).all())
 
 
+def test_more_queries_than_thread_blocks(kernel: KernelRecord) -> None:
+    """Every thread block has several blocks of queries, one after the other, and stores to memory that nobody
+    touched before, which takes the longest. All of it thrice, with equal bits; some rows are compared."""
+    config = form(kernel, "ragged")
+    queries, keys, some = 2048, 4096, slice(0, None, 37)
+    ranges = [(i % 61, keys - queries + 1 + i) for i in range(queries)]
+    given = Ragged.random(config, ranges, keys)
+    outs = []
+    for _ in range(3):
+        torch.cuda.empty_cache()
+        outs.append(torch.empty(queries, keys + 64, dtype=dtype_of(config["d"]), device="cuda")[:, :keys])
+        given.call(out=outs[-1], clean=True, tactic=kernel.name)
+    assert bool((outs[0] == outs[1]).all())
+    assert bool((outs[0] == outs[2]).all())
+    few = given._replace(**{
+        name: getattr(given, name)[some] for name in ("q", "weights", "starts", "ends", "q_scale")
+        if getattr(given, name) is not None
+    })  # fmt: skip
+    check(outs[0][some], few.logits(), looked_at(ranges[some], keys), -INF, config["d"])
+
+
 def of_fp4(kernel: KernelRecord) -> dict[str, Any]:
     if kernel.config["q"] == "e4m3":
         pytest.skip("it is of FP8")

@@ -49,6 +49,9 @@ class MqaLogitsConfig:
     pieces: Annotated[
         Literal[1, 2, 4], "that a tile's columns are multiplied in, one reduced while the next is at work"
     ] = 2
+    run: Annotated[
+        int, Field(ge=1, le=16), "tiles of a warpgroup in a row, each begun while the one before is reduced"
+    ] = 1
     warpgroups: Annotated[Literal[1, 2, 3, 4], "that multiply and reduce, a tile of 64 keys each in turn"] = 2
     stages: Annotated[int, Field(ge=2, le=32), "tiles of keys that are loaded ahead"] = 8
     pdl: OwnPdl = True

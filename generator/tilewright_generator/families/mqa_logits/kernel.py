@@ -26,7 +26,9 @@ def kernel_name(config: MqaLogitsConfig) -> str:
         "fp4" * (config.q == "mxfp4"),
         f"{config.heads}x{config.head_dim}",
         config.d,
-        f"{config.queries}q" + f"{config.pieces}p" * (config.pieces > 1),
+        f"{config.queries}q"
+        + f"{config.pieces}p" * (config.pieces > 1)
+        + f"{config.run}r" * (config.run > 1),
         f"{config.warpgroups}wg",
         f"{config.stages}stages",
         config.mma.replace("_", "") * (config.mma != usual),
@@ -40,9 +42,10 @@ def work_text(config: MqaLogitsConfig) -> str:
     if config.form == "schedule":
         return "one thread block, two passes over the lengths"
     pieces = f" in {config.pieces} pieces" if config.pieces > 1 else ""
+    row = f"{config.run} in a row, " if config.run > 1 else ""
     return (
         f"tiles of {TILE} keys with {config.queries} queries ({columns(config)} columns){pieces}, "
-        f"{config.stages} stages, {config.warpgroups} warpgroups, {config.mma}"
+        f"{row}{config.stages} stages, {config.warpgroups} warpgroups, {config.mma}"
     )
 
 
@@ -90,7 +93,15 @@ def _logits(config: MqaLogitsConfig) -> dict[str, str]:
     keys = "start[i] <= j < end[i]" if config.form == "ragged" else "j < length[i], keys in pages"
     fp8, products = config.q == "e4m3", "Decoded" * decodes(config) + _PRODUCTS[config.mma]
     product = f"{'scale[j] * ' * fp8}sum over h of weight[i,h] * relu(Q[i,h,:] . K[j,:])"
-    numbers = (config.heads, config.head_dim, config.queries, config.pieces, config.stages, config.warpgroups)
+    numbers = (
+        config.heads,
+        config.head_dim,
+        config.queries,
+        config.pieces,
+        config.run,
+        config.stages,
+        config.warpgroups,
+    )
     return {
         "formula": f"out[i,j] = {product}, {keys}",
         "types": f"Q, K {config.q}, scales{'' if fp8 else ' words of ue8m0'}, weights f32, out {config.d}",

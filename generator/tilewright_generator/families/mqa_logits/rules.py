@@ -12,7 +12,7 @@ from tilewright_generator.families.rule import HARDWARE, OURS, of_module, rule
 from tilewright_generator.families.shared import SHARED_MEMORY, number
 
 _ACCUMULATORS = {1: 192, 2: 192, 3: 112, 4: 96}  # and weights, by warpgroups: of what setmaxnreg gives
-_OF_SCHEDULES = "form heads head_dim q d mma queries pieces warpgroups stages"
+_OF_SCHEDULES = "form heads head_dim q d mma queries pieces run warpgroups stages"
 
 
 def schedule(config: MqaLogitsConfig) -> bool:
@@ -63,7 +63,7 @@ def query_block(config: MqaLogitsConfig) -> str | None:
     return None
 
 
-# kernel.hpp: setmaxnreg gives 216, 152 or 104 registers to a thread that multiplies, of 2, 3 or 4 warpgroups.
+# kernel.hpp: setmaxnreg gives 224, 152 or 104 registers to a thread that multiplies, of 2, 3 or 4 warpgroups.
 @rule(OURS, "queries heads warpgroups pieces", compiles="the compiler would spill", of=tiles)
 def register_file(config: MqaLogitsConfig) -> str | None:
     """Products and weights fit the registers of a thread."""
@@ -71,22 +71,20 @@ def register_file(config: MqaLogitsConfig) -> str | None:
     return f"products and weights take {found} registers a thread > {limit}" if found > limit else None
 
 
-# Seen on an H200 (nvcc 13.0), not explained: with all 256 columns in one wgmma, the first tile of a block of
-# queries had now and then the scales of the tile that is loaded next into its stage. Two wgmmas are as fast.
-@rule(OURS, "pieces queries heads", compiles="some logits would have another key's scale", of=tiles)
-def wide_tiles_in_pieces(config: MqaLogitsConfig) -> str | None:
-    """256 columns are multiplied in two pieces or more."""
-    whole = columns(config) == 256 and config.pieces == 1
-    return "256 columns are multiplied in 2 pieces or 4, not in one" if whole else None
-
-
-# kernel.hpp: a warpgroup's next tile is loaded while it works.
-@rule(OURS, "stages warpgroups", of=tiles)
+# kernel.hpp: a warpgroup's next tile is loaded while it works, of tiles in a row while it works at two.
+@rule(OURS, "stages warpgroups run", of=tiles)
 def stages_of_warpgroups(config: MqaLogitsConfig) -> str | None:
-    """There are more stages than warpgroups."""
-    if config.stages <= config.warpgroups:
-        return f"{config.stages} stages are not more than {config.warpgroups} warpgroups"
-    return None
+    """There are more stages than warpgroups, of tiles in a row than twice as many."""
+    at_work = config.warpgroups * min(config.run, 2)
+    return f"{config.stages} stages are not more than {at_work}" if config.stages <= at_work else None
+
+
+# kernel.hpp: products of the next tile begin in registers of a piece that is reduced; others are not yet.
+@rule(OURS, "run mma pieces", of=lambda config: config.run > 1)
+def tiles_in_a_row(config: MqaLogitsConfig) -> str | None:
+    """Tiles in a row are multiplied by wgmma, in two pieces or more."""
+    fits = config.mma == "wgmma" and config.pieces > 1
+    return None if fits else f"tiles in a row want wgmma and pieces, not {config.mma} and {config.pieces}"
 
 
 # CUDA programming guide, "Compute Capabilities": 227 KB a thread block, 99 on sm_12x.

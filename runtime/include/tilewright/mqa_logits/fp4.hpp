@@ -44,7 +44,7 @@ struct Exponents {
 template <int HeadDim>
 struct Decoded {
   static_assert(HeadDim == 64 || HeadDim == 128);
-  static constexpr bool kQueryScales = true;
+  static constexpr bool kQueryScales = true, kBounded = false;
   static constexpr int kRowBytes = HeadDim / 2, kDecodedBytes = HeadDim * 2;
   static constexpr int kSteps = HeadDim / 16, kWords = HeadDim / 32;  // words: of a thread's elements of a row
   using Scales = Exponents<HeadDim>;
@@ -176,7 +176,7 @@ struct DecodedMmaSync : Decoded<HeadDim> {
 // 16 x 8 x 64 FP4 with their scale factors, of which step k takes bytes 2k and 2k + 1 of each word. Lane 4g of a warp
 // (and 4g + 2) has the word of row g, lane 4g + 1 (4g + 3) that of row g + 8, lanes 4g to 4g + 3 that of column g.
 struct Mxf4Mma {
-  static constexpr bool kQueryScales = true;
+  static constexpr bool kQueryScales = true, kBounded = false;
   static constexpr int kDecodedBytes = 0;
 
   static __device__ __forceinline__ float factor(uint32_t) { return 1.0f; }

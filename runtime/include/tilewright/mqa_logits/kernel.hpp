@@ -24,15 +24,16 @@ struct Params {
 };
 
 // `Pieces`: that the columns of a tile are multiplied in, each by wgmmas of its own, so that one is reduced while the
-// tensor core works at the next.
-template <class Work_, template <int> class Products, int Heads, int HeadDim, int Queries, int Pieces, int Stages,
-          int Warpgroups, class Element, bool kPdl>
+// tensor core works at the next. `Run`: tiles of a warpgroup in a row of which each begins, piece by piece, while the
+// one before is reduced. Without that, warpgroups come to wait for the tensor core together, and to reduce together.
+template <class Work_, template <int> class Products, int Heads, int HeadDim, int Queries, int Pieces, int Run,
+          int Stages, int Warpgroups, class Element, bool kPdl>
 struct Kernel {
   static constexpr int kHeads = Heads, kHeadDim = HeadDim, kQueries = Queries;
   using Work = Work_;
   using Params = mqa_logits::Params<Work>;
   using Product = Products<HeadDim>;
-  using Reduce = Reduction<Heads, Queries>;
+  using Reduce = Reduction<Heads, Queries, Product::kBounded>;
   static constexpr int kColumns = Heads * Queries;
   static constexpr int kThreads = (Warpgroups + 1) * 128;
   static constexpr int kQueryStages = 2;
@@ -57,11 +58,12 @@ struct Kernel {
   static constexpr int kBarriersAt = kScalesAt + Stages * kScaleBytes;
   static constexpr int kSharedBytes = kBarriersAt + (kQueryStages + Stages) * 16;
   static_assert(kSharedBytes <= 227 * 1024, "the stages exceed the shared memory of sm_90");
-  static_assert(Stages > Warpgroups, "a warpgroup's next tile is loaded while it works");
+  static_assert(Stages > Warpgroups * (Run > 1 ? 2 : 1), "a warpgroup's next tile is loaded while it works");
+  static_assert(Run == 1 || Product::kAsynchronous, "tiles in a row are wgmma's");
 
   // Registers of a thread, of 65536: the loading warpgroup gives up what it does not need.
-  static constexpr int kMathRegisters = Warpgroups == 2 ? 216 : Warpgroups == 3 ? 152 : 104;
-  static constexpr int kLoadRegisters = Warpgroups == 3 ? 56 : 64;
+  static constexpr int kMathRegisters = Warpgroups == 2 ? 224 : Warpgroups == 3 ? 152 : 104;
+  static constexpr int kLoadRegisters = Warpgroups <= 3 ? 56 : 64;
 
   __device__ __forceinline__ void operator()(Params const& params, char* memory) const {
     uint32_t const shared = sm90::shared_address(memory);
@@ -340,7 +342,7 @@ struct Kernel {
             if constexpr (kDecodes) {
               weight *= Product::query_factor(query_scale(first + i * Reduce::kTurn + h));
             }
-            weights_[(s * Reduce::kSetGroups + i) * 2 + h] = weight;
+            weights_[(s * Reduce::kSetGroups + i) * 2 + h] = weight * Reduce::unit(h);
           }
         }
         Range const range{__shfl_sync(~0u, item.mine.start, query), __shfl_sync(~0u, item.mine.end, query)};
@@ -352,22 +354,65 @@ struct Kernel {
     }
 
     __device__ __forceinline__ void multiply_and_reduce(Item const& item) {
-      while (share_.tile < item.tiles) {
-        Accumulators products[Pieces];
-        Tile const tile = take(item);
-        sm90::barrier_wait(full(shared_, tile.stage), tile.phase);
-        uint32_t const scales = shared_ + kScalesAt + tile.stage * kScaleBytes;
-        typename Product::Keys keys(shared_ + kKeysAt + tile.stage * kKeyBytes, scales);
-        if constexpr (Product::kAsynchronous) {
-#pragma unroll
-          for (int p = 0; p < Pieces; ++p) {
-            multiply(p, keys, products[p]);
-          }
-        }
-        float const scale = Product::factor(scales + first_row() * 4);
-        float const scale_8 = Product::factor(scales + (first_row() + 8) * 4);
-        Reduce reduction;
-        finish<0>(tile, keys, products, reduction);
+      if constexpr (Run > 1) {
+        in_a_row<Run>(item);
+      }
+      in_a_row<1>(item);
+    }
+
+    // `Tiles` at a time, as long as there are so many.
+    template <int Tiles>
+    __device__ __forceinline__ void in_a_row(Item const& item) {
+#pragma unroll 1
+      while (share_.tile + (Tiles - 1) * Warpgroups < item.tiles) {
+        row<Tiles>(item);
+      }
+    }
+
+    // Unrolled: a loop that reads products while those of the next tile are at work is more than ptxas follows (13.0,
+    // C7514: it would wait for each wgmma). A function of its own: of a loop's variables, which wgmma does not read
+    // first, the compiler would keep what they held before.
+    template <int Tiles>
+    __device__ __forceinline__ void row(Item const& item) {
+      Accumulators products[Pieces];
+      Tile const tile = take(item);
+      sm90::barrier_wait(full(shared_, tile.stage), tile.phase);
+      typename Product::Keys keys = keys_of(tile);
+      if constexpr (Product::kAsynchronous) {
+        begin<0>(keys, products);
+      }
+      finish<Tiles - 1>(item, tile, keys, products);
+    }
+
+    template <int Piece>
+    __device__ __forceinline__ void begin(typename Product::Keys const& keys, Accumulators (&products)[Pieces]) {
+      multiply(Piece, keys, products[Piece]);
+      if constexpr (Piece + 1 < Pieces) {
+        begin<Piece + 1>(keys, products);
+      }
+    }
+
+    __device__ __forceinline__ typename Product::Keys keys_of(Tile const& tile) const {
+      return {shared_ + kKeysAt + tile.stage * kKeyBytes, shared_ + kScalesAt + tile.stage * kScaleBytes};
+    }
+
+    // A tile whose products have begun, and those of `More` tiles after it.
+    template <int More>
+    __device__ __forceinline__ void finish(Item const& item, Tile const& tile, typename Product::Keys& keys,
+                                           Accumulators (&products)[Pieces]) {
+      uint32_t const scales = shared_ + kScalesAt + tile.stage * kScaleBytes;
+      float const scale = Product::factor(scales + first_row() * 4);
+      float const scale_8 = Product::factor(scales + (first_row() + 8) * 4);
+      Reduce reduction;
+      if constexpr (More > 0) {
+        Tile const next = take(item);
+        typename Product::Keys next_keys = keys_of(next);
+        Accumulators next_products[Pieces];
+        reduce<0, true>(next, keys, next_keys, products, next_products, reduction);
+        store(tile, scale, scale_8, reduction);
+        finish<More - 1>(item, next, next_keys, next_products);
+      } else {
+        reduce<0, false>(tile, keys, keys, products, products, reduction);
         store(tile, scale, scale_8, reduction);
       }
     }
@@ -379,25 +424,36 @@ struct Kernel {
       return tile;
     }
 
-    // Reduces each piece while the tensor core works at those after it.
-    template <int Piece>
-    __device__ __forceinline__ void finish(Tile const& tile, typename Product::Keys& keys,
-                                           Accumulators (&products)[Pieces], Reduce& reduction) {
-      constexpr bool kLast = Piece + 1 == Pieces;
+    // Reduces each piece while the tensor core works at those after it, and has that of the next tile begun.
+    template <int Piece, bool kNext>
+    __device__ __forceinline__ void reduce(Tile const& next, typename Product::Keys& keys,
+                                           typename Product::Keys const& next_keys, Accumulators (&products)[Pieces],
+                                           Accumulators (&next_products)[Pieces], Reduce& reduction) {
       if constexpr (Product::kAsynchronous) {
-        Product::template wait<Pieces - 1 - Piece>(products[Piece], keys);
+        Product::template wait<kNext ? Pieces - 1 : Pieces - 1 - Piece>(products[Piece], keys);
       } else {
         multiply(Piece, keys, products[Piece]);
       }
-      if constexpr (kLast) {
-        release(empty(shared_, tile.stage));
-      }
       reduction.template add<Piece * kPieceColumns / 8>(products[Piece], weights_);
-      if constexpr (!kLast) {
-        finish<Piece + 1>(tile, keys, products, reduction);
+      if constexpr (kNext) {
+        if constexpr (Piece == 0) {
+          sm90::barrier_wait(full(shared_, next.stage), next.phase);
+        }
+#pragma unroll
+        for (int i = 0; i < kPieceColumns / 2; ++i) {
+          next_products[Piece][i] = products[Piece][i];  // not read, but so they have the same registers
+        }
+        sm90::hold(next_products[Piece]);
+        multiply(Piece, next_keys, next_products[Piece]);
+      }
+      if constexpr (Piece + 1 < Pieces) {
+        reduce<Piece + 1, kNext>(next, keys, next_keys, products, next_products, reduction);
       }
     }
 
+    // Logits, then the word that the tile's stage may be overwritten. Not earlier: an arrival overtakes loads of shared
+    // memory whose values nobody has waited for. Those stand in line behind stores to global memory, for microseconds
+    // where these miss the TLB: on an H200, the first tiles of an item got the scales of the tile loaded next.
     __device__ __forceinline__ void store(Tile const& tile, float scale, float scale_8, Reduce& reduction) {
       float own[Reduce::kSets][Reduce::kRows];
       reduction.finish(own);
@@ -412,11 +468,13 @@ struct Kernel {
         for (int r = 0; r < Reduce::kRows; ++r) {
           bool const second = first + r != 0;
           int const key = tile.key + 8 * (first + r);
+          float const logit = own[s][r] * ((second ? scale_8 : scale) * Reduce::kScale);
           if (static_cast<unsigned>(key - rows_[s].start) < rows_[s].count) {
-            Element::store(rows_[s].logits, key, own[s][r] * (second ? scale_8 : scale));
+            Element::store(rows_[s].logits, key, logit);
           }
         }
       }
+      release(empty(shared_, tile.stage));
     }
 
     __device__ __forceinline__ void multiply(int piece, typename Product::Keys const& keys, Accumulators& products) {

@@ -3,7 +3,7 @@
 //
 // A way to multiply says how many bytes a row has (`kRowBytes`), whether queries have words of scale factors
 // (`kQueryScales`) and are decoded to rows of so many bytes (`kDecodedBytes`), what a thread keeps of a tile of keys
-// (`Keys`), and the factor of a key (`factor`).
+// (`Keys`), the factor of a key (`factor`), and whether products are less than 2^25 (`kBounded`).
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,7 @@ namespace tilewright::mqa_logits {
 // What FP8 has: a float to scale each key with.
 struct Fp8 {
   static constexpr bool kQueryScales = false;
+  static constexpr bool kBounded = true;  // 128 products of at most 448 each
   static constexpr int kDecodedBytes = 0;
 
   static __device__ __forceinline__ float factor(uint32_t scale) { return sm90::load_float(scale); }
