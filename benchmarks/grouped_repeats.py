@@ -33,12 +33,14 @@ PROBLEMS = [
     Problem(m=4096, n=256, k=512, groups=512, grouping="ends", row_alignment=4),
     Problem(m=512, n=512, k=2048, groups=4, grouping="k_sizes", scales="1x128", d="f32"),
     Problem(m=256, n=256, k=8192, groups=40, grouping="k_sizes", scales="1x128", d="f32", c=True),
+    Problem(m=512, n=512, k=2048, groups=4, grouping="k_sizes", d="f32", layout="nt", **BF16),
+    Problem(m=512, n=1024, k=1024, groups=8, grouping="rows_valid", layout="tt", zero_padding=True, **BF16),
 ]
 
 
 def small(problem: Problem) -> Problem:
     """The same kind, of a few tiles and at most 40 groups: beyond a warp's 32."""
-    groups, m = min(problem.groups, 40), min(problem.m, 330)
+    groups, m = min(problem.groups, 40), min(problem.m, 328)
     k = 128 * groups if problem.grouping == "k_sizes" else min(problem.k, 512)
     return replace(problem, m=m, n=min(problem.n, 264), k=k, groups=groups)
 

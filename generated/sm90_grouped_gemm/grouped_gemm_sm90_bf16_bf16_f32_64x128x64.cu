@@ -21,14 +21,15 @@ struct Gemm {
   static constexpr int kBoxes = 1;  // of 128 bytes of k, in a stage
   static constexpr int kStages = 8;
   static constexpr bool kSwapAB = false;
+  static constexpr bool kMnA = false, kMnB = false;
   static constexpr auto kScalesA = sm90::Scales::kNone, kScalesB = sm90::Scales::kNone;
   static constexpr auto kPromotion = sm90::Promotion::kAfter;
   static constexpr int kStoreBuffers = 4;
   static constexpr bool kPdl = true;
 
   using Kernel = grouped_gemm::Kernel<
-      ElementA, ElementB, ElementD, kTileM, kTileN, kBoxes, kStages, kSwapAB, kScalesA, kScalesB, kPromotion,
-      kStoreBuffers, kPdl>;
+      ElementA, ElementB, ElementD, kTileM, kTileN, kBoxes, kStages, kSwapAB, kMnA, kMnB, kScalesA, kScalesB,
+      kPromotion, kStoreBuffers, kPdl>;
   static void const* entry();
 };
 

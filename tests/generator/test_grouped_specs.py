@@ -32,6 +32,8 @@ def reasons(config: GroupedGemmConfig) -> dict[str, str]:
         replace(FP8, promotion="overlapped"),
         replace(FP8, swap_ab=True, tile=Tile(64, 24, 256)),
         replace(BF16, tile=Tile(128, 256, 64)),
+        replace(BF16, layout="tt", swap_ab=True, tile=Tile(64, 24, 128)),
+        replace(BF16, layout="nt", d="f32"),
     ],
     ids=FAMILY.kernel_name,
 )
@@ -62,6 +64,8 @@ def test_legal(config: GroupedGemmConfig) -> None:
         ),
         (replace(FP8, tile=Tile(256, 192, 128)), "registers", "288 registers a thread for sums > 192"),
         (replace(FP8, promotion="overlapped", tile=Tile(128, 160, 128)), "registers", "240 registers"),
+        (replace(FP8, layout="tt"), "layouts", "wgmma does not transpose e4m3"),
+        (replace(BF16, layout="tt", tile=Tile(128, 96, 64)), "layouts", "96 columns of a warpgroup"),
         (replace(FP8, stages=16), "shared_memory", "> 232448 B of sm_90, with 16 stages"),
     ],
 )

@@ -35,7 +35,9 @@ def test_every_kernel_is_built() -> None:
 
 def of(kernel: KernelRecord, **fields: Any) -> Problem:
     config = kernel.config
-    types = {name: config[name] for name in ("a", "b", "d", "scales")}
+    if config["layout"] == "nt" and fields.get("grouping") != "k_sizes":
+        pytest.skip("it multiplies parts of k alone")
+    types = {name: config[name] for name in ("a", "b", "d", "scales", "layout")}
     return Problem(**{"m": 300, "n": 392, "k": 656, **types, **fields})
 
 
@@ -123,6 +125,28 @@ def test_counts_of_rows(kernel: KernelRecord, c: bool) -> None:
         check(operands, tactic)
 
 
+@pytest.mark.parametrize("grouping", ["row_index", "ends", "rows_valid"])
+def test_all_padding_is_zeroed(kernel: KernelRecord, grouping: str) -> None:
+    """Where asked: also in tiles of padding alone, and behind the last group."""
+    told = {"groups": 5, "grouping": grouping, "row_alignment": 32, "expected_m": 60, "zero_padding": True}
+    problem = of(kernel, m=1100, **told)
+    operands = made(problem)
+    layout = next(iter(operands.layout.values()))
+    if grouping == "ends":
+        layout.copy_(torch.tensor([300, 300, 321, 700, 701]))
+    elif grouping == "rows_valid":
+        layout.copy_(torch.tensor([0, 1, 1100, 129, 64]))
+    else:
+        layout[200:700] = -1
+    spoil(operands)
+    counts = (operands.groups() >= 0).reshape(operands.out.shape[:-1])
+    for tactic in tactics(kernel, problem):
+        operands.out.fill_(float("nan"))
+        operands.call(tactic)
+        operands.check()
+        assert not operands.out[~counts].any(), f"{tactic}: padding is not zero"
+
+
 def test_rows_in_any_order(kernel: KernelRecord) -> None:
     operands = made(of(kernel, groups=4, grouping="row_index"))
     index = operands.layout["group_of_row"]
@@ -172,7 +196,7 @@ def test_edges(kernel: KernelRecord, edge: dict[str, Any], row_alignment: int, c
 
 @pytest.mark.parametrize("c", ["none", "other", "out"])
 def test_parts_of_k(kernel: KernelRecord, c: str) -> None:
-    problem = of(kernel, k=1664, groups=7, grouping="k_sizes", c=c != "none")
+    problem = of(kernel, m=304, k=1664, groups=7, grouping="k_sizes", c=c != "none")
     if reason := FAMILY.misfit(kernel, problem):
         pytest.skip(reason)
     operands = made(problem)
@@ -204,7 +228,7 @@ def test_one_and_many_parts_of_k(kernel: KernelRecord, groups: int) -> None:
 
 
 def test_a_graph_of_parts_is_replayed_with_others(kernel: KernelRecord) -> None:
-    problem = of(kernel, k=1664, groups=4, grouping="k_sizes")
+    problem = of(kernel, m=304, k=1664, groups=4, grouping="k_sizes")
     if reason := FAMILY.misfit(kernel, problem):
         pytest.skip(reason)
     operands = made(problem)

@@ -11,7 +11,8 @@ BITS = {"bf16": 16, "e4m3": 8, "f32": 32}
 def make_grouped_row(name: str, **fields: Any) -> dict[str, Any]:
     made: dict[str, Any] = {
         "arch": "sm_90a", "a": "e4m3", "b": "e4m3", "d": "bf16", "scales": "128x128", "tile": [128, 128, 128],
-        "swap_ab": False, "promotion": "after", "store_buffers": 2, "pdl": True, "stages": "auto",
+        "swap_ab": False, "layout": "tn", "promotion": "after", "store_buffers": 2, "pdl": True,
+        "stages": "auto",
     } | fields  # fmt: skip
     alignment = {x: 128 // BITS[made[of]] for x, of in (("a", "a"), ("b", "b"), ("c", "d"), ("d", "d"))}
     return {
@@ -33,4 +34,8 @@ HOST_GROUPED_ROWS = [
     make_grouped_row("host_fp8_rows_f32", scales="1x128", d="f32"),
     make_grouped_row("host_bf16", a="bf16", b="bf16", scales="none", tile=[128, 128, 64]),
     make_grouped_row("host_bf16_f32", a="bf16", b="bf16", d="f32", scales="none", tile=[128, 128, 64]),
+    make_grouped_row("host_bf16_tt", a="bf16", b="bf16", scales="none", tile=[128, 128, 64], layout="tt"),
+    make_grouped_row(
+        "host_bf16_f32_nt", a="bf16", b="bf16", d="f32", scales="none", tile=[128, 128, 64], layout="nt"
+    ),
 ]

@@ -66,6 +66,27 @@ double scale_b(Args const& args, int group, int block, int column) {
   return args.scale_b[group * args.batch_stride_scale_b + at];
 }
 
+// Parts of k without scales: rows of A and B, which have m and n contiguous.
+template <class Output>
+void multiply_rows(Args const& args) {
+  auto const* a = static_cast<Bf16 const*>(args.a);
+  auto const* b = static_cast<Bf16 const*>(args.b);
+  auto const* c = static_cast<Output const*>(args.c);
+  auto* d = static_cast<Output*>(args.d);
+  int64_t start = 0;
+  for (int64_t g = 0; g < args.groups; start += args.group_k[g], ++g) {
+    for (int64_t i = 0; i < args.m; ++i) {
+      for (int64_t j = 0; j < args.n; ++j) {
+        double sum = c != nullptr ? load(c[g * args.batch_stride_c + i * args.ld_c + j]) : 0;
+        for (int64_t p = start; p < start + args.group_k[g]; ++p) {
+          sum += load(a[p * args.ld_a + i]) * load(b[p * args.ld_b + j]);
+        }
+        store(d[g * args.batch_stride_d + i * args.ld_d + j], sum);
+      }
+    }
+  }
+}
+
 // Parts of k: each group's memory follows that of the one before it.
 template <class Input, class Output>
 void multiply_parts(Args const& args) {
@@ -91,11 +112,15 @@ void multiply_parts(Args const& args) {
   }
 }
 
-template <class Input, class Output, int kColumnsOfScale>
+template <class Input, class Output, int kColumnsOfScale, bool kRowMajorB = false>
 int32_t launch(void const* opaque, void*, void*) {
   auto const& args = *static_cast<Args const*>(opaque);
   if (args.grouping == TILEWRIGHT_GROUPING_K_SIZES) {
-    multiply_parts<Input, Output>(args);
+    if constexpr (kColumnsOfScale == 0) {
+      multiply_rows<Output>(args);
+    } else {
+      multiply_parts<Input, Output>(args);
+    }
     return TILEWRIGHT_OK;
   }
   auto const* a = static_cast<Input const*>(args.a);
@@ -115,7 +140,7 @@ int32_t launch(void const* opaque, void*, void*) {
                      scale_b(args, group, p / 128, j / kColumnsOfScale);
           }
           sum += factor * load(a[l * args.batch_stride_a + i * args.ld_a + p]) *
-                 load(b[group * args.batch_stride_b + j * args.ld_b + p]);
+                 load(b[group * args.batch_stride_b + (kRowMajorB ? p * args.ld_b + j : j * args.ld_b + p)]);
         }
         if (c != nullptr) {
           sum += load(c[l * args.batch_stride_c + i * args.ld_c + j]);
@@ -148,3 +173,5 @@ HOST_KERNEL(host_fp8_rows, E4m3, Bf16, 1)
 HOST_KERNEL(host_fp8_rows_f32, E4m3, float, 1)
 HOST_KERNEL(host_bf16, Bf16, Bf16, 0)
 HOST_KERNEL(host_bf16_f32, Bf16, float, 0)
+HOST_KERNEL(host_bf16_tt, Bf16, Bf16, 0, true)
+HOST_KERNEL(host_bf16_f32_nt, Bf16, float, 0)

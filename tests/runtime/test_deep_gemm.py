@@ -485,6 +485,20 @@ def ready(x: torch.Tensor) -> tuple[tuple[torch.Tensor, torch.Tensor], torch.Ten
     return (data, blockwise_scales.m_major(scales)), values
 
 
+@pytest.mark.parametrize("sizes", [[128, 0, 64], [96, 0, 40]], ids=["one launch", "a launch for each"])
+def test_groups_of_16_bits_along_k(all_hosts: Context, sizes: list[int]) -> None:
+    ks = torch.tensor(sizes, dtype=torch.int32)
+    for seed in range(2):
+        a, b = matrix(sum(sizes), 16, seed=seed).bfloat16(), matrix(sum(sizes), 24, seed=seed + 2).bfloat16()
+        d = matrix(3, 16, 24, seed=seed).to(torch.float32 if sizes[0] == 128 else torch.bfloat16)
+        parts = zip(d, a.double().split(sizes), b.double().split(sizes), strict=True)
+        wanted = torch.stack([c.double() + x.mT @ y for c, x, y in parts])
+        deep_gemm.k_grouped_bf16_gemm_tn_contiguous(a, b, d, sizes, ks, d)
+        close(d, wanted)
+    launches = [key for key in all_hosts.plans if key[0] == "grouped_gemm_k"]
+    assert len(launches) == (sizes[0] == 128)
+
+
 def test_rows_by_index(all_hosts: Context) -> None:
     a, b = matrix(40, 64).bfloat16(), matrix(2, 16, 64, seed=1).bfloat16()
     groups = torch.tensor([0] * 20 + [-1] * 12 + [1] * 32, dtype=torch.int32)

@@ -45,15 +45,33 @@ def test_every_grouping_is_what_the_definition_says(
     made.check()
 
 
+@pytest.mark.parametrize("grouping", ["row_index", "ends", "rows_valid"])
+def test_weights_of_16_bits_may_be_row_major(grouped: Context, grouping: str) -> None:
+    made = operands(grouping=grouping, layout="tt", **BF16)
+    assert made.b.is_contiguous()
+    made.poison()
+    made.call()
+    made.check()
+
+
+def test_row_major_fp8_is_refused(grouped: Context) -> None:
+    made = operands(grouping="rows_valid")
+    with pytest.raises(AlignmentError, match=r"b: .*no contiguous columns"):
+        tilewright.grouped_gemm_masked(
+            made.a, made.b.contiguous(), made.layout["rows_valid"], made.scale_a, made.scale_b
+        )
+
+
 @pytest.mark.parametrize("c", [False, True], ids=["plain", "c"])
-def test_parts_of_k(grouped: Context, c: bool) -> None:
-    made = operands(grouping="k_sizes", k=640, scales="1x128", d="f32", c=c)
+@pytest.mark.parametrize("types", [{"scales": "1x128"}, {**BF16, "layout": "nt"}], ids=["fp8", "bf16"])
+def test_parts_of_k(grouped: Context, types: dict[str, Any], c: bool) -> None:
+    made = operands(m=40, grouping="k_sizes", k=640, d="f32", c=c, **types)
     made.layout["group_k"].copy_(torch.tensor([384, 0, 256]))
     made.poison()
     assert made.call() is made.out
-    assert made.out.shape == (3, 36, 144)
+    assert made.out.shape == (3, 40, 144)
     made.check()
-    assert torch.equal(made.out[1], torch.zeros(36, 144) if made.c is None else made.c[1])
+    assert torch.equal(made.out[1], torch.zeros(40, 144) if made.c is None else made.c[1])
 
 
 def test_the_check_of_measurements_sees_a_missing_factor(grouped: Context) -> None:
@@ -113,6 +131,25 @@ def test_c_may_be_out(grouped: Context) -> None:
 
 
 class TestRefusals:
+    def test_parts_of_k_that_no_stage_divides(self, grouped: Context) -> None:
+        for k, types in ((640 + 64, {"scales": "1x128"}), (640 + 32, {**BF16, "layout": "nt"})):
+            made = operands(grouping="k_sizes", k=k, d="f32", **types)
+            with pytest.raises(ArgumentError, match=f"its k is {k}; a multiple of"):
+                made.call()
+
+    def test_rows_of_parts_that_have_k_contiguous(self, grouped: Context) -> None:
+        made = operands(grouping="k_sizes", k=640, d="f32", **BF16, layout="nt")
+        with pytest.raises(AlignmentError, match=r"a: .*no contiguous columns"):
+            tilewright.grouped_gemm_k(made.a.contiguous(), made.b, made.layout["group_k"])
+
+    def test_padding_that_is_to_be_zeroed_or_not(self, grouped: Context) -> None:
+        made = operands(grouping="row_index")
+        for zero in (1, None):
+            with pytest.raises(ArgumentError, match="zero_padding: it is"):
+                tilewright.grouped_gemm_contiguous(
+                    made.a, made.b, made.scale_a, made.scale_b, **made.layout, zero_padding=zero
+                )
+
     def test_fp8_without_scales(self, grouped: Context) -> None:
         made = operands(grouping="row_index")
         with pytest.raises(ArgumentError, match="scale_a: it is None; operands of e4m3 have scale factors"):

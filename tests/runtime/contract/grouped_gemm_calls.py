@@ -37,13 +37,20 @@ def parts() -> dict[str, Any]:
     return given
 
 
+def rows() -> dict[str, Any]:
+    given = call(groups=GROUPS, m=40, k=384, grouping="k_sizes", d="f32", layout="nt", **BF16)()
+    del given["out_dtype"]
+    return given
+
+
 BF16 = {"a": "bf16", "b": "bf16", "scales": "none"}
 CALLS = {
     "scaled_gemm": (call(groups=GROUPS), call(scales="1x128", d="f32")),
     "grouped_gemm_contiguous": (aligned(grouping="row_index"), aligned(grouping="ends", scales="1x128")),
-    "grouped_gemm_k": (parts,),
+    "grouped_gemm_k": (parts, rows),
     "grouped_gemm_masked": (
         call(groups=GROUPS, grouping="rows_valid", expected_m=9),
         call(groups=GROUPS, grouping="rows_valid", **BF16),
+        call(groups=GROUPS, grouping="rows_valid", layout="tt", **BF16),
     ),
 }

@@ -32,6 +32,11 @@ class GroupedGemmConfig:
     swap_ab: Annotated[bool, "compute D^T = B^T A^T, so that a small m meets the instruction's fine N"] = (
         False
     )
+    layout: Annotated[
+        Literal["tn", "tt", "nt"],
+        "layouts of A and B as BLAS writes them: A is t where k is contiguous (row-major), B is n where k is "
+        "(column-major)",
+    ] = "tn"
     promotion: Annotated[
         Literal["after", "in_turn", "overlapped", "halves"],
         "sums of 128 of k are scaled and added up when they are done; or so, by two "
@@ -44,6 +49,12 @@ class GroupedGemmConfig:
     ] = "auto"
     pdl: OwnPdl = True
     stages: Stages = "auto"
+
+
+def own_mn_major(config: GroupedGemmConfig) -> tuple[bool, bool]:
+    """Whether the kernel's own A, and B, is contiguous along its rows, not along k."""
+    a, b = config.layout[0] == "n", config.layout[1] == "t"
+    return (b, a) if config.swap_ab else (a, b)
 
 
 def own_scales(config: GroupedGemmConfig) -> tuple[str, str]:

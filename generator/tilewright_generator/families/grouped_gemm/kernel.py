@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.types import bits
-from tilewright_generator.families.grouped_gemm.config import GroupedGemmConfig, own_scales
+from tilewright_generator.families.grouped_gemm.config import GroupedGemmConfig, own_mn_major, own_scales
 from tilewright_generator.families.grouped_gemm.memory import boxes, buffers, exchanges, memory, warpgroups
 from tilewright_generator.families.shared import camel, kernel_operands, named, spelt, with_launch
 
@@ -23,7 +23,7 @@ def kernel_name(config: GroupedGemmConfig) -> str:
     scaled = config.scales != "none"
     return named(
         "grouped_gemm", config.arch, config.a, config.b, config.d, "1x128" * scaled, config.scales * scaled,
-        config.tile, "swap" * config.swap_ab,
+        config.layout * (config.layout != "tn"), config.tile, "swap" * config.swap_ab,
         config.promotion.replace("_", "") * (config.promotion != "after"),
         f"{config.store_buffers}buffer" * (config.store_buffers != "auto"),
         f"{config.stages}stages" * (config.stages != "auto"), "nopdl" * (not config.pdl),
@@ -36,6 +36,11 @@ def formula(config: GroupedGemmConfig) -> str:
         return "D[m,n] = sum over k of A[m,k] B[g,k,n] + C[m,n]"
     column = "n/128" if config.scales == "128x128" else "n"
     return f"D[m,n] = sum over k of A[m,k] SA[m,k/128] B[g,k,n] SB[g,k/128,{column}] + C[m,n]"
+
+
+def major(config: GroupedGemmConfig, operand: int) -> str:
+    """How the caller's A (0), or B (1), lies."""
+    return "row-major" if config.layout[operand] == "t" else "column-major"
 
 
 def schedule_text(config: GroupedGemmConfig) -> str:
@@ -85,10 +90,12 @@ def variables(config: GroupedGemmConfig) -> dict[str, str]:
     stages, total = memory(config)
     a, b = kernel_operands(config)
     scales_a, scales_b = own_scales(config)
+    mn_a, mn_b = own_mn_major(config)
     return spelt(
         {
             "formula": formula(config),
-            "operands": f"A {config.a} row-major, B {config.b} column-major, C and D {config.d} row-major",
+            "operands": f"A {config.a} {major(config, 0)}, B {config.b} {major(config, 1)}, "
+            f"C and D {config.d} row-major",
             "memory": f"{config.tile}, {stages} stages, {total:,} bytes of shared memory",
             "schedule": schedule_text(config),
             "stages": stages,
@@ -101,6 +108,8 @@ def variables(config: GroupedGemmConfig) -> dict[str, str]:
             "tile_m": config.tile.m,
             "tile_n": config.tile.n,
             "boxes": boxes(config),
+            "mn_a": mn_a,
+            "mn_b": mn_b,
             "scales_a": scales_a.capitalize(),
             "scales_b": scales_b.capitalize(),
             "promotion": camel(config.promotion),

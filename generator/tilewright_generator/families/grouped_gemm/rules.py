@@ -6,7 +6,7 @@ The comment above a rule names what it rests on.
 from __future__ import annotations
 
 from tilewright.types import bits
-from tilewright_generator.families.grouped_gemm.config import GroupedGemmConfig
+from tilewright_generator.families.grouped_gemm.config import GroupedGemmConfig, own_mn_major
 from tilewright_generator.families.grouped_gemm.memory import memory, warpgroups
 from tilewright_generator.families.lean_tiles import BOX_BYTES, SHARED_MEMORY, piece_columns
 from tilewright_generator.families.rule import HARDWARE, OURS, of_module, rule
@@ -24,6 +24,21 @@ def operand_types(config: GroupedGemmConfig) -> str | None:
     if (config.a == "bf16") != (config.scales == "none"):
         wanted = "no scale factors" if config.a == "bf16" else "scales 128x128 or 1x128"
         return f"{config.a} has {wanted}, not scales {config.scales}"
+    return None
+
+
+# wgmma.mma_async transposes 16-bit operands alone. sm90/producer.hpp: boxes of an MN-major operand have 64
+# rows, of which each warpgroup reads whole ones.
+@rule(OURS, "layout a tile swap_ab")
+def layouts(config: GroupedGemmConfig) -> str | None:
+    """Operands that are not contiguous along k are of 16 bits, and a warpgroup's columns multiples of 64."""
+    mn_a, mn_b = own_mn_major(config)
+    if not (mn_a or mn_b) or tile_sides(config):
+        return None
+    if config.a != "bf16":
+        return f"wgmma does not transpose {config.a}"
+    if mn_b and warpgroups(config).columns % 64:
+        return f"{warpgroups(config).columns} columns of a warpgroup are not a multiple of 64"
     return None
 
 

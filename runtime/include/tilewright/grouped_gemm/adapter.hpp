@@ -14,16 +14,16 @@ using sm90::ceil_div;
 // Of each group's part of k, the maps of A and B: their rows are as long as its k. One thread to a group.
 template <class Traits>
 __global__ void write_parts(CUtensorMap const a, CUtensorMap const b, char const* address_a, char const* address_b,
-                            int rows_a, int rows_b, int const* sizes, int groups, int k, CUtensorMap* maps) {
+                            int rows_a, int rows_b, int const* sizes, int groups, int k, int unit, CUtensorMap* maps) {
   int const group = blockIdx.x * blockDim.x + threadIdx.x;
   if (group >= groups) {
     return;
   }
   int start = 0;
   for (int before = 0; before < group; ++before) {
-    start += size_of_part(sizes[before], k - start);
+    start += size_of_part(sizes[before], k - start, unit);
   }
-  int const size = size_of_part(sizes[group], k - start);
+  int const size = size_of_part(sizes[group], k - start, unit);
   if (size > 0) {
     maps[group * 2] = a;
     maps[group * 2 + 1] = b;
@@ -41,7 +41,11 @@ struct Adapter {
   static constexpr int kElementBytes = Kernel::ElementA::kBytes;
   static constexpr int kVector = 16 / kElementBytes;  // elements of A and B that TMA's alignment wants
   static constexpr int kVectorD = 16 / Kernel::ElementD::kBytes;
-  static int k_tiles(Args const& args) { return ceil_div(args.k, Kernel::kTileBytesK / kElementBytes); }
+  static constexpr int kTileK = Kernel::kTileBytesK / kElementBytes;
+  // Whether the caller's operands are MN-major.
+  static constexpr bool kMnA = kSwapped ? Kernel::kMnB : Kernel::kMnA;
+  static constexpr bool kMnB = kSwapped ? Kernel::kMnA : Kernel::kMnB;
+  static int k_tiles(Args const& args) { return ceil_div(args.k, kTileK); }
 
   // CTAs of a cluster whose tiles lie below each other in D.
   static int down(sm90::ClusterShape const& cluster) { return kSwapped ? cluster.n : cluster.m; }
@@ -61,11 +65,12 @@ struct Adapter {
     };
     bool const sizes = args.m > 0 && args.n > 0 && args.k > 0 && args.groups > 0 &&
                        args.grouping >= TILEWRIGHT_GROUPING_NONE && args.grouping <= TILEWRIGHT_GROUPING_K_SIZES &&
-                       args.row_alignment > 0 && args.n % kVectorD == 0 && args.k % kVector == 0;
+                       args.row_alignment > 0 && args.n % kVectorD == 0 && (kMnA ? args.m : args.k) % kVector == 0 &&
+                       (kMnB ? args.n : args.k) % kVector == 0;
     // CTAs that share B must have rows of one group.
     bool const by_k = args.grouping == TILEWRIGHT_GROUPING_K_SIZES;
     bool const shares = args.grouping == TILEWRIGHT_GROUPING_NONE || by_k || down(cluster) == 1;
-    bool const parts = !by_k || (Kernel::kParts && cluster.splits == 1 && args.k % sm90::kScaleBlock == 0);
+    bool const parts = !by_k || (Kernel::kParts && cluster.splits == 1 && args.k % kTileK == 0);
     // TMA reads rows' factors from multiples of 16 bytes on.
     bool const begins = args.grouping != TILEWRIGHT_GROUPING_ENDS || !Kernel::kScaled || args.row_alignment % 4 == 0;
     bool const splits = cluster.splits <= k_tiles(args) && (Kernel::kSplits || !exchanges(args, cluster));
@@ -82,7 +87,8 @@ struct Adapter {
   // The maps of parts of k. Those of a split k meet in shared memory.
   static int64_t workspace_bytes(void const* opaque) {
     auto const& args = *static_cast<Args const*>(opaque);
-    return args.grouping == TILEWRIGHT_GROUPING_K_SIZES ? int64_t(args.groups) * 2 * sizeof(CUtensorMap) : 0;
+    bool const maps = Kernel::kOwnMaps && args.grouping == TILEWRIGHT_GROUPING_K_SIZES;
+    return maps ? int64_t(args.groups) * 2 * sizeof(CUtensorMap) : 0;
   }
 
   static int32_t launch(void const* args, void* workspace, void* stream) {
@@ -108,7 +114,7 @@ struct Adapter {
     if (cudaError_t const error = make_params(args, cluster, at_once, params); error != cudaSuccess) {
       return error;
     }
-    if constexpr (Kernel::kParts) {
+    if constexpr (Kernel::kOwnMaps) {
       if (cudaError_t const error = make_parts(args, params, static_cast<CUtensorMap*>(workspace), stream);
           error != cudaSuccess) {
         return error;
@@ -145,10 +151,18 @@ struct Adapter {
     bool const by_k = args.grouping == TILEWRIGHT_GROUPING_K_SIZES;
     int const batch = own ? args.groups : 1, batch_b = by_k ? 1 : args.groups, batch_d = by_k ? args.groups : batch;
     int const k_blocks = ceil_div(args.k, sm90::kScaleBlock);
-    sm90::Matrices const caller_a{args.a, int64_t(args.k) * kElementBytes, args.m,
-                                  batch,  args.ld_a * kElementBytes,       args.batch_stride_a * kElementBytes};
-    sm90::Matrices const caller_b{args.b,  int64_t(args.k) * kElementBytes, args.n,
-                                  batch_b, args.ld_b * kElementBytes,       args.batch_stride_b * kElementBytes};
+    sm90::Matrices const caller_a{args.a,
+                                  int64_t(kMnA ? args.m : args.k) * kElementBytes,
+                                  kMnA ? args.k : args.m,
+                                  batch,
+                                  args.ld_a * kElementBytes,
+                                  args.batch_stride_a * kElementBytes};
+    sm90::Matrices const caller_b{args.b,
+                                  int64_t(kMnB ? args.n : args.k) * kElementBytes,
+                                  kMnB ? args.k : args.n,
+                                  batch_b,
+                                  args.ld_b * kElementBytes,
+                                  args.batch_stride_b * kElementBytes};
     sm90::Matrices const d{args.d, int64_t(args.n) * kD, args.m, batch_d, args.ld_d * kD, args.batch_stride_d * kD};
     // Columns of factors are rows to TMA.
     sm90::Matrices const scales_a{args.scale_a, int64_t(args.m) * 4, k_blocks,
@@ -156,7 +170,8 @@ struct Adapter {
     sm90::Matrices const scales_b{args.scale_b, int64_t(args.n) * 4, k_blocks,
                                   batch_b,      args.ld_scale_b * 4, args.batch_stride_scale_b * 4};
 
-    params.divide(cluster, Kernel::TileM, Kernel::TileN, k_tiles(args));
+    // Of an MN-major operand, slices of the 64 of k that a box has.
+    params.divide(cluster, Kernel::kMnA ? 64 : Kernel::TileM, Kernel::kMnB ? 64 : Kernel::TileN, k_tiles(args));
     params.exchanges = exchanges(args, cluster);
     params.one_a = caller_a.one();
     params.one_b = caller_b.one();
@@ -226,7 +241,7 @@ struct Adapter {
     auto const *const a = static_cast<char const*>(args.a), *const b = static_cast<char const*>(args.b);
     write_parts<Traits><<<ceil_div(args.groups, kThreads), kThreads, 0, stream>>>(
         params.a, params.b, kSwapped ? b : a, kSwapped ? a : b, kSwapped ? args.n : args.m, kSwapped ? args.m : args.n,
-        args.group_k, args.groups, args.k, maps);
+        args.group_k, args.groups, args.k, params.groups.unit, maps);
     params.parts = maps;
     return cudaGetLastError();
   }
@@ -239,6 +254,8 @@ struct Adapter {
                     : args.grouping == TILEWRIGHT_GROUPING_K_SIZES ? args.group_k
                                                                    : args.rows_valid;
     groups.k = args.k;
+    groups.unit = kTileK;
+    groups.zeroes = args.zero_padding != 0;
     groups.groups = args.groups;
     groups.rows = args.m;
     groups.alignment = args.row_alignment;

@@ -30,9 +30,9 @@ typedef enum tilewright_grouping {
 typedef struct tilewright_grouped_gemm_args {
   int32_t m, n, k, groups;
 
-  // [m, k], k contiguous; a batch of such where each group has its own
+  // [m, k], k (or m, as the kernel's layout says) contiguous; a batch of such where each group has its own
   const void* a;
-  // [groups, k, n], k contiguous
+  // [groups, k, n], likewise k or n
   const void* b;
   // [m, k/128], m contiguous; null of 16-bit operands
   const float* scale_a;
@@ -48,7 +48,7 @@ typedef struct tilewright_grouped_gemm_args {
   const int32_t* group_ends;
   // [groups]: rows of each that count; or null
   const int32_t* rows_valid;
-  // [groups]: k of each, multiples of 128; or null
+  // [groups]: k of each, multiples of a stage's (64 of 16 bits, 128 of 8); or null
   const int32_t* group_k;
 
   // Elements between neighbours along the dimension that is not contiguous.
@@ -59,6 +59,8 @@ typedef struct tilewright_grouped_gemm_args {
   int32_t grouping;
   // of group_ends: groups begin at multiples of it
   int32_t row_alignment;
+  // tiles that hold padding alone are zeroed, too, else they stay as they are
+  int32_t zero_padding;
   // k is the contiguous dimension of 128x128 scales of B
   int32_t scales_k_major;
 

@@ -37,13 +37,15 @@ struct Params : sm90::ProductParams {
 
 // `A` and `B` are the kernel's own operands: the caller's B and A where they are swapped, as are their scales.
 template <class A, class B, class ElementD_, int TileM_, int TileN_, int Boxes_, int Stages_, bool kSwapped_,
-          Scales kScalesA, Scales kScalesB, sm90::Promotion kPromotion, int kStoreBuffers, bool kPdl_>
+          bool kMnA_, bool kMnB_, Scales kScalesA, Scales kScalesB, sm90::Promotion kPromotion, int kStoreBuffers,
+          bool kPdl_>
 struct Kernel {
   using ElementA = A;
   using ElementB = B;
   using ElementD = ElementD_;
   static constexpr int TileM = TileM_, TileN = TileN_, Boxes = Boxes_, Stages = Stages_;
   static constexpr bool kSwapped = kSwapped_;
+  static constexpr bool kMnA = kMnA_, kMnB = kMnB_;  // whether it is MN-major
   static constexpr bool kScaled = kScalesA != Scales::kNone;
   static constexpr Scales kRowScales = kSwapped ? kScalesB : kScalesA;     // of the caller's A
   static constexpr Scales kColumnScales = kSwapped ? kScalesA : kScalesB;  // and B
@@ -55,6 +57,8 @@ struct Kernel {
   static constexpr bool kPdl = kPdl_;
   static_assert(A::kBytes == B::kBytes);
   static_assert((kScalesA == Scales::kNone) == (kScalesB == Scales::kNone));
+  static_assert(!(kMnA || kMnB) || (A::kBytes == 2 && !kScaled), "wgmma reads FP8 with k contiguous alone");
+  static_assert(!kMnB || kColumns % 64 == 0, "boxes of an MN-major operand have 64 rows");
 
   using Store = sm90::Epilogue<ElementD, kRows, kColumns, kSwapped, sm90::Activation::kNone, kStoreBuffers>;
   static constexpr bool kFloats = ElementD::kBytes == 4 && !kSwapped;
@@ -64,9 +68,9 @@ struct Kernel {
   using Exchange = sm90::Exchange<kRows, kColumns, kConsumers * 128>;
   using Scaled =
       sm90::ScaledMainloop<A, B, Layout, kScalesA, kScalesB, kPromotion, TileM, TileN, kRows, kColumns, Boxes, Stages>;
-  using Plain = sm90::Mainloop<A, B, sm90::PlainSum, Layout, kRows, kColumns, Boxes, Stages>;
+  using Plain = sm90::Mainloop<A, B, sm90::PlainSum, Layout, kRows, kColumns, Boxes, Stages, kMnA, kMnB>;
   using Mainloop = std::conditional_t<kScaled, Scaled, Plain>;
-  using Producer = sm90::Producer<Layout, Boxes, Stages>;
+  using Producer = sm90::Producer<Layout, Boxes, Stages, kMnA ? TileM / 64 : 0, kMnB ? TileN / 64 : 0>;
   using Work = grouped_gemm::Work<kTileRows>;
   using Params = grouped_gemm::Params;
   static constexpr int kQueueAt = (Layout::kBytes + 15) / 16 * 16, kSharedBytes = kQueueAt + TileQueue::kBytes;
@@ -75,9 +79,11 @@ struct Kernel {
   static_assert(Stages >= 2 && Stages <= 32 && kSharedBytes <= 227 * 1024,
                 "the stages exceed the shared memory of sm_90");
 
-  // Whether it multiplies parts of k: they begin with rows' factors, and are added up in F32, one stage for each 128.
-  static constexpr bool kParts =
+  // Whether it multiplies parts of k, which are added up in F32, whole stages of one box. Parts that are matrices of
+  // their own have maps of their own, and begin with rows' factors; of operands that are MN-major they are rows.
+  static constexpr bool kOwnMaps =
       kScalesA == Scales::kRows && kScalesB == Scales::kRows && Boxes == 1 && ElementD::kBytes == 4;
+  static constexpr bool kParts = kOwnMaps || (kMnA && kMnB && Boxes == 1 && ElementD::kBytes == 4);
 
   // Of a thread: 65536 in all. The one that loads keeps more coordinates where both operands have rows' factors.
   static constexpr bool kBothRows = kScalesA == Scales::kRows && kScalesB == Scales::kRows;
@@ -125,13 +131,14 @@ struct Kernel {
         int const of_a = params.one_a ? 0 : tile.matrix, of_b = params.one_b ? 0 : tile.group;
         int const a_row = kSwapped ? column : tile.row, b_row = kSwapped ? tile.row : column;
         int const a_matrix = kSwapped ? of_b : of_a, b_matrix = kSwapped ? of_a : of_b;
-        int const tiles = by_k ? tile.end : params.k_tiles(place.split);
+        int const tiles = k_tiles_of(params, place, tile);
         StageScales const scales(params, shared, a_row, b_row, a_matrix, b_matrix, by_k ? tile.cleared : 0);
-        if (by_k && tiles > 0) {
+        if (kOwnMaps && by_k && tiles > 0) {
           a.map = params.parts + tile.group * 2, b.map = a.map + 1;
           sm90::acquire_map(a.map), sm90::acquire_map(b.map);
         }
-        producer.run(cluster, a, b, first, tiles, a_row, b_row, a_matrix, b_matrix, scales);
+        producer.run(cluster, a, b, by_k && !kOwnMaps ? tile.cleared : first, tiles, a_row, b_row, a_matrix, b_matrix,
+                     scales);
       }
       __syncwarp();
       if (exchanges) {
@@ -221,6 +228,15 @@ struct Kernel {
     }
   };
 
+  // What of k this CTA multiplies for a tile, in k tiles.
+  static __device__ __forceinline__ int k_tiles_of(Params const& params, sm90::ClusterPlace const& place,
+                                                   Tile const& tile) {
+    if (kParts && params.groups.grouping == TILEWRIGHT_GROUPING_K_SIZES) {
+      return tile.end;
+    }
+    return tile.is(Tile::kPadding) ? 0 : params.k_tiles(place.split);
+  }
+
   // The first column of D of this CTA's tile.
   static __device__ __forceinline__ int column_of(Params const& params, sm90::ClusterPlace const& place,
                                                   Tile const& tile) {
@@ -243,7 +259,6 @@ struct Kernel {
   static __device__ __forceinline__ void consume(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
                                                  int warpgroup) {
     sm90::ClusterShape const& cluster = params.cluster;
-    bool const by_k = kParts && params.groups.grouping == TILEWRIGHT_GROUPING_K_SIZES;
     int const first_row = kDown == 1 ? 0 : warpgroup * kRows * 64;
     int const first_column = kAcross == 1 ? 0 : warpgroup * kColumns;
     sm90::Release const release(Layout::empty(shared, 0), cluster.size(),
@@ -262,7 +277,7 @@ struct Kernel {
     }
     for (; queue.wait(tile); queue.pop()) {
       float sums[kRows][kColumns / 2];
-      int const tiles = by_k ? tile.end : params.k_tiles(place.split);
+      int const tiles = k_tiles_of(params, place, tile);
       if constexpr (kScaled) {
         if ((tile.parts & own_parts) != 0 && tiles > 0) {
           int const column = kSwapped ? tile.row : column_of(params, place, tile);  // of D, or its transpose
@@ -270,8 +285,16 @@ struct Kernel {
         } else {
           mainloop.skip(tiles, sums);
         }
-      } else {
+      } else if (tiles > 0) {
         mainloop.run(tiles, sums, [] {});
+      } else {
+#pragma unroll
+        for (int r = 0; r < kRows; ++r) {
+#pragma unroll
+          for (float& value : sums[r]) {
+            value = 0.0f;
+          }
+        }
       }
       queue.read(tile);
       // In the kernel's own plane.

@@ -23,6 +23,8 @@ struct Groups {
   int rows;             // of D; of each group's where those have their own
   int alignment;        // of group_ends
   int k;                // of all groups
+  int unit;             // of k, whose multiples parts are
+  bool zeroes;          // tiles that hold padding alone are zeroed
   int columns;          // blocks of n
   int high;             // blocks of rows that are neighbours in the order
   sm90::Raster raster;  // of groupings whose tiles the host knows
@@ -32,14 +34,14 @@ struct Groups {
 struct Tile {
   int row, column;
   int matrix, group;  // of A and D; of B
-  int end;            // rows from here on are not the group's; of a part of k: its blocks of 128
-  int cleared;        // of these, those before here are padding that may be written; the first of those blocks
+  int end;            // rows from here on are not the group's; of a part of k: its units
+  int cleared;        // of these, those before here are padding that may be written; the first of those units
   uint32_t parts;     // bits: those of the tile's 64 rows of which some are the group's
   uint32_t flags;
 
   // That all rows are the group's; that none is left as it is in D; that padding is to be written; that each row has
-  // its group in `group_of_row`; that there is no further tile.
-  static constexpr uint32_t kEvery = 1, kNoneLeft = 2, kClears = 4, kIndexed = 8, kEnd = 16;
+  // its group in `group_of_row`; that there is no further tile; that no row is a group's.
+  static constexpr uint32_t kEvery = 1, kNoneLeft = 2, kClears = 4, kIndexed = 8, kEnd = 16, kPadding = 32;
   static constexpr int kBytes = 32;
 
   __device__ __forceinline__ bool is(uint32_t flag) const { return (flags & flag) != 0; }
@@ -125,9 +127,9 @@ class TileQueue {
   sm90::Position<kSlots> at_{};
 };
 
-// A group's part of what is left of k, whole blocks of 128: nothing beyond it is read, whatever `group_k` says.
-__device__ __forceinline__ int size_of_part(int given, int left) {
-  return max(0, min(given, left)) / sm90::kScaleBlock * sm90::kScaleBlock;
+// A group's part of what is left of k, whole units: nothing beyond it is read, whatever `group_k` says.
+__device__ __forceinline__ int size_of_part(int given, int left, int unit) {
+  return max(0, min(given, left)) / unit * unit;
 }
 
 // Of tiles with `kRows` rows. Where the host knows all tiles, those of `down` CTAs of a cluster lie below each other,
@@ -166,7 +168,7 @@ class Work {
         for (; batch_ < tile.group; ++batch_) {
           start_ += part_of_k();
         }
-        tile.end = part_of_k() / sm90::kScaleBlock, tile.cleared = start_ / sm90::kScaleBlock;
+        tile.end = part_of_k() / groups_.unit, tile.cleared = start_ / groups_.unit;
       }
       return true;
     }
@@ -184,7 +186,7 @@ class Work {
 
   // The k of group `batch_`, which begins at `start_`.
   __device__ __forceinline__ int part_of_k() const {
-    return size_of_part(__ldg(groups_.layout + batch_), groups_.k - start_);
+    return size_of_part(__ldg(groups_.layout + batch_), groups_.k - start_, groups_.unit);
   }
 
   // Row indices: a tile is computed once for each group that has rows in it, the smallest first.
@@ -216,7 +218,15 @@ class Work {
       least = __reduce_min_sync(kAll, least);
       more_ = least != kAll;
       if (!more_) {
-        continue;
+        if (last_ >= 0 || !groups_.zeroes) {
+          continue;
+        }
+        tile.row = row_, tile.column = column_;
+        tile.matrix = tile.group = 0;
+        tile.end = 0, tile.cleared = groups_.rows;
+        tile.parts = 0;
+        tile.flags = Tile::kPadding | Tile::kNoneLeft;
+        return true;
       }
       bool others = false, padding = false;
       uint32_t parts = 0;
@@ -249,6 +259,7 @@ class Work {
         int const tiles = __shfl_sync(kAll, tiles_, of);
         int const before = __shfl_sync(kAll, through_, of) - tiles;
         int const start = __shfl_sync(kAll, start_, of), end = __shfl_sync(kAll, end_, of);
+        int const cleared = __shfl_sync(kAll, cleared_, of);
         int const within = index_ - base_ - before * groups_.columns;
         index_ += step_;
         // Neighbours of a row of blocks first, as sm90::Raster has it.
@@ -257,17 +268,16 @@ class Work {
         int const rest = within - first * groups_.columns;
         int const column = rest / high, block = first + rest - column * high;
         bool const own = groups_.grouping == TILEWRIGHT_GROUPING_ROWS_VALID;
-        int const aligned = (end + groups_.alignment - 1) / groups_.alignment * groups_.alignment;
         int const row = start + block * kRows;
         tile.column = column;
         tile.group = batch_ + of;
         tile.matrix = own ? tile.group : 0;
         tile.end = end;
-        tile.cleared = own ? groups_.rows : min(aligned, groups_.rows);
-        bool const every = row + kRows <= end;
+        tile.cleared = cleared;
+        bool const every = row + kRows <= end, padding = row >= end;
         bool const none_left = every || tile.cleared >= min(row + kRows, groups_.rows);
-        tile.flags = (every ? Tile::kEvery : 0) | (none_left ? Tile::kNoneLeft : 0);
-        tile.parts = (2u << (min(end - row, kRows) - 1) / 64) - 1;
+        tile.flags = (every ? Tile::kEvery : 0) | (none_left ? Tile::kNoneLeft : 0) | (padding ? Tile::kPadding : 0);
+        tile.parts = padding ? 0 : (2u << (min(end - row, kRows) - 1) / 64) - 1;
         tile.row = row;
         return true;
       }
@@ -285,12 +295,16 @@ class Work {
     int const lane = threadIdx.x % 32, group = batch_ + lane;
     bool const there = group < groups_.groups;
     int const given = there ? min(__ldg(groups_.layout + group), groups_.rows) : 0;
-    start_ = 0, end_ = given;
+    start_ = 0, end_ = given, cleared_ = groups_.rows;
     if (groups_.grouping == TILEWRIGHT_GROUPING_ENDS) {
       int const before = there && group > 0 ? min(__ldg(groups_.layout + group - 1), groups_.rows) : 0;
-      start_ = (before + groups_.alignment - 1) / groups_.alignment * groups_.alignment;
+      start_ = aligned(before);
+      // What lies behind the last group is nobody's: it is zeroed, or left as it is.
+      bool const last = groups_.zeroes && group == groups_.groups - 1;
+      cleared_ = last ? groups_.rows : min(aligned(end_), groups_.rows);
     }
-    tiles_ = there && end_ > start_ ? (end_ - start_ + kRows - 1) / kRows : 0;
+    int const upto = groups_.zeroes ? cleared_ : end_;
+    tiles_ = there && upto > start_ ? (upto - start_ + kRows - 1) / kRows : 0;
     through_ = tiles_;
 #pragma unroll
     for (int step = 1; step < 32; step *= 2) {
@@ -299,11 +313,17 @@ class Work {
     }
   }
 
+  // The next row at which a group may begin.
+  __device__ __forceinline__ int aligned(int row) const {
+    return (row + groups_.alignment - 1) / groups_.alignment * groups_.alignment;
+  }
+
   Groups const& groups_;
   int index_, step_, down_, place_;
-  // Of the 32 groups from `batch_` on, one to a lane: rows, tiles, tiles with those of the lanes before; blocks before.
+  // Of the 32 groups from `batch_` on, one to a lane: rows, where padding ends that may be written, tiles, tiles with
+  // those of the lanes before; blocks before.
   int batch_ = 0, base_ = 0;
-  int start_ = 0, end_ = 0, tiles_ = 0, through_ = 0;
+  int start_ = 0, end_ = 0, cleared_ = 0, tiles_ = 0, through_ = 0;
   // Of a tile of row indices: the group of the lane's rows, the last that was computed, whether there may be more.
   uint32_t of_row_[kLoads];
   int row_ = 0, column_ = 0, last_ = -1;

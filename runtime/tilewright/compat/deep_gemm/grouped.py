@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -14,6 +15,7 @@ from tilewright.compat.deep_gemm.scales import Recipe, granularities, lie_ready,
 from tilewright.compat.deep_gemm.settings import get_mk_alignment_for_contiguous_layout
 from tilewright.errors import ArgumentError
 
+STAGE = 64  # elements of k that a kernel of 16 bits multiplies together
 Recipes = tuple[Recipe | None, Recipe | None, Recipe | None]
 
 
@@ -113,8 +115,8 @@ def m_grouped_bf16_gemm_nt_contiguous(
     ensure_zero_padding: bool = True,
     expected_m_for_psum_layout: int | None = None,
 ) -> None:
-    """As `m_grouped_fp8_fp4_gemm_nt_contiguous`, of bfloat16. A b whose k is not contiguous is copied."""
-    pair = ((a, None), (_k_major(b), None))
+    """As `m_grouped_fp8_fp4_gemm_nt_contiguous`, of bfloat16, whose b may have n contiguous."""
+    pair = ((a, None), (b if d.dtype == b.dtype else _k_major(b), None))
     _contiguous(*pair, d, grouped_layout, use_psum_layout, ensure_zero_padding, None)
 
 
@@ -215,7 +217,20 @@ def k_grouped_bf16_gemm_tn_contiguous(
     compiled_dims: str = "mn",
     use_psum_layout: bool = False,
 ) -> None:
-    """As `k_grouped_fp8_gemm_tn_contiguous`, of bfloat16, which is read as it lies."""
+    """As `k_grouped_fp8_gemm_tn_contiguous`, of bfloat16, which is read as it lies: by one launch, of sizes
+    on the device, where the host's are none or multiples of 64, and TMA reads the operands; else by a launch
+    for each group."""
+    _refuse_ends(use_psum_layout)
+    in_stages = not ks_cpu or not any(k % STAGE for k in ks_cpu)
+    if in_stages and d.dtype == torch.float32 and not any(x.shape[1] % 8 or x.stride(0) % 8 for x in (a, b)):
+        key = ("k_grouped", type(a), a.shape, type(b), b.shape, d.shape, c is None)
+        call = (a, b, None, None, c, d, None, None, None, grouped_layout)
+        wants = a.requires_grad or b.requires_grad or d.requires_grad
+        if not warm.launched(key, call, wants or (c is not None and c.requires_grad)):
+            given = a.mT, b, grouped_layout
+            tilewright.grouped_gemm_k(*given, out=d, c=c)
+            warm.remember(key, call, tilewright.grouped_gemm_k, *given, out=d, c=c)
+        return
     sizes = _sizes(ks_cpu, use_psum_layout)
     beta = 0.0 if c is None else 1.0
     for group, (start, k) in enumerate(zip(_starts(sizes), sizes, strict=True)):
@@ -250,13 +265,11 @@ def _contiguous(
     recipes: Recipes | None,
 ) -> None:
     """`recipes`: None of operands without scales."""
-    if zero:
-        d.zero_()  # a tile of padding alone is not written
     (x, of_x), (y, of_y) = a, b
     alignment = get_mk_alignment_for_contiguous_layout()
     key = (
         "contiguous", type(x), x.shape, type(y), y.shape, None if of_y is None else of_y.shape, d.dtype,
-        alignment, ends, recipes,
+        alignment, ends, zero, recipes,
     )  # fmt: skip
     by_row, by_end = (None, layout) if ends else (layout, None)
     call = (x, y, of_x, of_y, None, d, by_row, by_end, None, None)
@@ -268,7 +281,8 @@ def _contiguous(
     scales: tuple[torch.Tensor, ...] = ()
     if of_x is not None and of_y is not None and recipes is not None:
         scales = of_rows(of_x), of_weights(of_y, granularities(*recipes)[1])
-    groups = {"group_of_row": by_row, "group_ends": by_end, "row_alignment": alignment, "out": d}
+    groups: dict[str, Any] = {"group_of_row": by_row, "group_ends": by_end, "row_alignment": alignment}
+    groups |= {"zero_padding": zero, "out": d}
     tilewright.grouped_gemm_contiguous(x, y.mT, *scales, **groups)
     if lie_ready((of_x, of_y), scales):
         warm.remember(key, call, tilewright.grouped_gemm_contiguous, x, y.mT, *scales, **groups)

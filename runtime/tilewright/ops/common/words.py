@@ -50,7 +50,7 @@ class Extent:
 
     @property
     def option(self) -> str:
-        return f"-{self.name}" if len(self.name) == 1 else f"--{self.name}"
+        return f"-{self.name}" if len(self.name) == 1 else f"--{self.name.replace('_', '-')}"
 
     def read(self, text: str) -> int:
         """Raises ArgumentError."""

@@ -15,7 +15,7 @@ from tilewright.ops.common.fitting import (
 )
 from tilewright.ops.common.tactics import RASTERS, SWIZZLES, Tactic, misfit_settings
 from tilewright.ops.grouped_gemm import cost
-from tilewright.ops.grouped_gemm.problem import BLOCK, GROUPED_ROWS, Kind, Problem
+from tilewright.ops.grouped_gemm.problem import GROUPED_ROWS, PARTS, Kind, Problem, part_multiple
 from tilewright.ops.grouped_gemm.words import WORDS
 from tilewright.table import KernelRecord
 from tilewright.types import bits
@@ -32,7 +32,8 @@ def rearranged(tactic: Tactic) -> Iterator[Tactic]:
 
 class _Grouped(Family[Problem]):
     words = WORDS
-    decisive = ("a", "b", "d", "scales")
+    decisive = ("a", "b", "d", "scales", "layout")
+    layouts = ("layout",)
     placement = ("alignment", "scales_k_major")
     estimator = staticmethod(cost.estimator)
     peak = staticmethod(cost.peak)
@@ -40,10 +41,14 @@ class _Grouped(Family[Problem]):
 
     def misfit_options(self, record: KernelRecord, kind: Kind) -> str | None:
         if kind.grouping == "k_sizes":
-            if (kind.scales, kind.d) != ("1x128", "f32"):
-                return "parts of k are multiplied with scales 1x128, into f32"
-            if (tile_k := record.config["tile"][2]) != BLOCK:
-                return f"parts of k begin at multiples of {BLOCK}, and its stages hold {tile_k}"
+            if (kind.scales, kind.layout, kind.d) not in PARTS:
+                return "parts of k are multiplied with scales 1x128, or without in layout nt, into f32"
+            if (tile_k := record.config["tile"][2]) != part_multiple(kind.a):
+                return (
+                    f"parts of k begin at multiples of {part_multiple(kind.a)}, and its stages hold {tile_k}"
+                )
+        elif kind.layout == "nt":
+            return "A has m contiguous only where parts of k are multiplied"
         if kind.c and bits(kind.d) == 16 and not record.facts["splits"]:
             return "its sums do not fit into its stages' memory, through which they go to a C of 16 bits"
         return None

@@ -51,12 +51,14 @@ typedef enum tilewright_grouping {
     types=Combinations(("a", "b"), OUTPUTS),
     operands=(
         Matrix(
-            "a", "[m, k], k contiguous; a batch of such where each group has its own",
-            rows="m", columns="k", batch=_of_a, single=True, type="a",
+            "a", "[m, k], k (or m, as the kernel's layout says) contiguous; a batch of such where each group "
+            "has its own", rows="m", columns="k", batch=_of_a, single=True, type="a",
+            contiguous=lambda problem: "columns" if problem.layout[0] == "t" else "rows",
         ),
         Matrix(
-            "b", "[groups, k, n], k contiguous",
-            rows="k", columns="n", batch=_of_b, single=True, type="b", contiguous="rows",
+            "b", "[groups, k, n], likewise k or n",
+            rows="k", columns="n", batch=_of_b, single=True, type="b",
+            contiguous=lambda problem: "rows" if problem.layout[1] == "n" else "columns",
         ),
         Matrix(
             "scale_a", "[m, k/128], m contiguous; null of 16-bit operands",
@@ -85,7 +87,7 @@ typedef enum tilewright_grouping {
             extents=("groups",), type="s32", alignment=4,
         ),
         Packed(
-            "group_k", "[groups]: k of each, multiples of 128; or null",
+            "group_k", "[groups]: k of each, multiples of a stage's (64 of 16 bits, 128 of 8); or null",
             extents=("groups",), type="s32", alignment=4, measured=True,
         ),
     ),
@@ -95,6 +97,8 @@ typedef enum tilewright_grouping {
             "row_alignment", "of group_ends: groups begin at multiples of it",
             lambda problem: problem.row_alignment,
         ),
+        Code("zero_padding", "tiles that hold padding alone are zeroed, too, else they stay as they are",
+             lambda problem: int(problem.zero_padding)),
         Code("scales_k_major", "k is the contiguous dimension of 128x128 scales of B",
              lambda problem: int(problem.scales_k_major)),
     ),

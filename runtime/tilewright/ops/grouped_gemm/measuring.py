@@ -20,7 +20,7 @@ from tilewright.ops.grouped_gemm.op import (
     grouped_gemm_masked,
     scaled_gemm,
 )
-from tilewright.ops.grouped_gemm.problem import BLOCK, Problem
+from tilewright.ops.grouped_gemm.problem import BLOCK, Problem, part_multiple
 
 ERROR = "error norm {:.2e} against float64"  # what `check` answers
 
@@ -55,9 +55,8 @@ class Operands:
             assert self.scale_b is not None
             return scaled_gemm(self.a, self.b, self.scale_a, self.scale_b, **more)
         if problem.grouping == "k_sizes":
-            assert self.scale_a is not None
-            assert self.scale_b is not None
             return grouped_gemm_k(self.a, self.b, self.layout["group_k"], self.scale_a, self.scale_b, **more)
+        more["zero_padding"] = problem.zero_padding
         if problem.grouping == "rows_valid":
             counts = self.layout["rows_valid"]
             return grouped_gemm_masked(
@@ -113,11 +112,14 @@ class Operands:
     def _product_of_parts(self) -> torch.Tensor:
         """float64 [groups, m, n]."""
         problem = self.problem
-        assert self.scale_a is not None
-        assert self.scale_b is not None
+        sizes = self.layout["group_k"].tolist()
+        if self.scale_a is None or self.scale_b is None:
+            pairs = zip(self.a.mT.split(sizes), self.b.split(sizes), strict=True)
+            made = torch.stack([x.double().mT @ y.double() for x, y in pairs])
+            return made if self.c is None else made + self.c.double()
         a, b = self.a.flatten(), self.b.mT.flatten()
         found, start = [], 0
-        for k in self.layout["group_k"].tolist():
+        for k in sizes:
             sides = []
             for flat, rows, scales in ((a, problem.m, self.scale_a), (b, problem.n, self.scale_b.mT)):
                 part = flat[start * rows : (start + k) * rows].view(rows, k).double()
@@ -155,14 +157,19 @@ def make(problem: Problem, generator: torch.Generator) -> Operands:
     def normal(*shape: int, dtype: str) -> torch.Tensor:
         return torch.randn(shape, generator=generator, device=device).to(dtype_of(dtype))
 
+    def matrices(*shape: int, dtype: str, k_major: bool) -> torch.Tensor:
+        """[..., rows, k]."""
+        *batch, rows, k = shape
+        return normal(*shape, dtype=dtype) if k_major else normal(*batch, k, rows, dtype=dtype).mT
+
     def columns(*shape: int) -> torch.Tensor:
         made = blockwise_scales.allocate(shape, dtype=torch.float32, device=device)
         return made.copy_(0.5 + torch.rand(shape, generator=generator, device=device))
 
     made = Operands(
         problem,
-        normal(*of_a, problem.m, problem.k, dtype=problem.a),
-        normal(*of_b, problem.n, problem.k, dtype=problem.b).mT,
+        matrices(*of_a, problem.m, problem.k, dtype=problem.a, k_major=problem.layout[0] == "t"),
+        matrices(*of_b, problem.n, problem.k, dtype=problem.b, k_major=problem.layout[1] == "n").mT,
         torch.empty((*of_d, problem.m, problem.n), dtype=dtype_of(problem.d), device=device),
         _layout(problem, generator),
     )
@@ -185,7 +192,8 @@ def _layout(problem: Problem, generator: torch.Generator) -> dict[str, torch.Ten
     if problem.grouping == "none":
         return {}
     if problem.grouping == "k_sizes":
-        whole = (share.cumsum(0) / share.sum() * problem.k / BLOCK).round() * BLOCK
+        unit = part_multiple(problem.a)
+        whole = (share.cumsum(0) / share.sum() * problem.k / unit).round() * unit
         return {"group_k": whole.diff(prepend=whole.new_zeros(1)).int()}
     if problem.grouping == "rows_valid":
         expected = problem.expected_m

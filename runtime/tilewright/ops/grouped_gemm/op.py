@@ -24,9 +24,10 @@ from tilewright.ops.common.symbolic import certainly
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.grouped_gemm.family import FAMILY
 from tilewright.ops.grouped_gemm.interface import INTERFACE
-from tilewright.ops.grouped_gemm.problem import BLOCK, Problem
+from tilewright.ops.grouped_gemm.problem import OUTPUTS, Problem, part_multiple
 from tilewright.table import KernelRecord
 
+_OPTIONS = ("expected_m", "row_alignment", "zero_padding")
 _LAYOUTS = ("group_of_row", "group_ends", "rows_valid", "group_k")
 _SCALES = ("scale_a", "scale_b")
 _FOUR = 16 // 4  # floats in what TMA's strides are multiples of
@@ -46,8 +47,13 @@ class _Product(Op):
 
     def fields(self, values: Values) -> Mapping[str, Any]:
         grouping = self.grouping or ("row_index" if values["group_of_row"] is not None else "ends")
-        told = {name: values[name] for name in ("expected_m", "row_alignment") if name in values}
-        return {"grouping": grouping, **told, **_scales(values["b"], values["scale_b"])}
+        told = {name: values[name] for name in _OPTIONS if name in values}
+        scales = _scales(values["b"], values["scale_b"])
+        return {"grouping": grouping, **told, **scales, "layout": self.layout(values)}
+
+    def layout(self, values: Values) -> str:
+        """As BLAS writes it. A has k contiguous; B of 16 bits may have n."""
+        return "tt" if values["scale_b"] is None and _row_major(values["b"]) else "tn"
 
     def rules(self, values: Values, problem: Problem) -> None:
         scaled = problem.a == "e4m3"
@@ -62,6 +68,8 @@ class _Product(Op):
         if scaled and problem.grouping == "ends" and problem.row_alignment % _FOUR:
             wanted = f"a multiple of {_FOUR} is wanted of operands that have scale factors"
             raise ArgumentError("row_alignment", f"it is {problem.row_alignment}; {wanted}")
+        if not isinstance(values.get("zero_padding", False), bool):
+            raise ArgumentError("zero_padding", f"it is {values['zero_padding']!r}; a bool is wanted")
         for name, least in (("expected_m", 0), ("row_alignment", 1)):
             value = values.get(name, least)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
@@ -100,7 +108,12 @@ class _ProductOfParts(_Product):
     """Of parts of k: each group has a D, of F32."""
 
     def combinations(self, values: Values) -> Combinations:
-        return Combinations(("a", "b"), {("e4m3", "e4m3"): ("f32",)})
+        return Combinations(("a", "b"), dict.fromkeys(OUTPUTS, ("f32",)))
+
+    def layout(self, values: Values) -> str:
+        """FP8's parts are matrices of their own, with k contiguous; those of 16 bits are rows of [k, m] and
+        [k, n]."""
+        return "tn" if values["scale_b"] is not None else "nt"
 
     def fields(self, values: Values) -> Mapping[str, Any]:
         sizes = values["group_k"]
@@ -109,10 +122,13 @@ class _ProductOfParts(_Product):
 
     def rules(self, values: Values, problem: Problem) -> None:
         super().rules(values, problem)
-        if problem.scales != "1x128":
+        if problem.scales == "128x128":
             raise ArgumentError("scale_b", "one for 128 of k of each n is wanted: [k/128, n], n contiguous")
-        if certainly(problem.k % BLOCK != 0):
-            raise ArgumentError("a", f"its k is {problem.k}; a multiple of {BLOCK} is wanted")
+        multiple = part_multiple(problem.a)
+        if certainly(problem.k % multiple != 0):
+            raise ArgumentError("a", f"its k is {problem.k}; a multiple of {multiple} is wanted")
+        if problem.scales == "none":
+            return
         for name, inner in (("a", -1), ("b", -2)):
             tensor = values[name]
             length = tensor.shape[inner]
@@ -132,6 +148,13 @@ def _scales(b: Any, scales: Any) -> dict[str, Any]:
     of_each = certainly(scales.shape[-1] == b.shape[-1])
     k_major = not of_each and certainly(scales.stride(-1) != 1) and certainly(scales.shape[-1] > 1)
     return {"scales": "1x128" if of_each else "128x128", "scales_k_major": k_major}
+
+
+def _row_major(b: Any) -> bool:
+    """Whether it has n contiguous, and not k."""
+    if not isinstance(b, torch.Tensor) or b.dim() < 2:
+        return False
+    return not certainly(b.stride(-2) == 1) and certainly(b.stride(-1) == 1) and certainly(b.shape[-1] > 1)
 
 
 @public(_Product("none"))
@@ -184,6 +207,7 @@ def grouped_gemm_contiguous(
     group_of_row: torch.Tensor | None = None,
     group_ends: torch.Tensor | None = None,
     row_alignment: int = 128,
+    zero_padding: bool = False,
     out: torch.Tensor | None = None,
     out_dtype: torch.dtype | None = None,
     c: torch.Tensor | None = None,
@@ -196,7 +220,7 @@ def grouped_gemm_contiguous(
     Args:
         a: [m, k], row-major. float8_e4m3fn, or bfloat16 without scale factors. What padding holds, NaN too,
             reaches no other row.
-        b: [groups, k, n], each column-major.
+        b: [groups, k, n], each column-major; of bfloat16 it may be row-major.
         scale_a: [m, ceil(k/128)], as `scaled_gemm` takes it.
         scale_b: [groups, ceil(k/128), ceil(n/128)] or [groups, ceil(k/128), n], likewise.
         group_of_row: int32 [m]: the group of each row; a number that is no group's, as -1, is padding. Any
@@ -205,7 +229,9 @@ def grouped_gemm_contiguous(
             before it ends, at the next multiple of `row_alignment`.
         row_alignment: the multiple, itself one of 4 for FP8; with group_of_row it helps to choose a kernel,
             and changes no result.
-        out: [m, n]. Rows of padding are zeroed, or stay as they are where no row near them counts.
+        zero_padding: whether all rows of padding are zeroed, those behind the last group too.
+        out: [m, n]. Without `zero_padding`, rows of padding are zeroed, or stay as they are where no row near
+            them counts.
 
     Returns, raises, and the rest: as `scaled_gemm`.
     """
@@ -221,6 +247,7 @@ def grouped_gemm_masked(
     scale_b: torch.Tensor | None = None,
     *,
     expected_m: int = 0,
+    zero_padding: bool = False,
     out: torch.Tensor | None = None,
     out_dtype: torch.dtype | None = None,
     c: torch.Tensor | None = None,
@@ -235,8 +262,9 @@ def grouped_gemm_masked(
         scale_a: [groups, m, ceil(k/128)].
         expected_m: how many rows of a group are likely to count; 0: all. It helps to choose a kernel, and
             changes no result.
-        out: [groups, m, n]. Rows that do not count are zeroed, or stay as they are where no row near them
-            counts.
+        zero_padding: whether all rows that do not count are zeroed.
+        out: [groups, m, n]. Without `zero_padding`, rows that do not count are zeroed, or stay as they are
+            where no row near them counts.
 
     Returns, raises, and the rest: as `grouped_gemm_contiguous`.
     """
@@ -248,8 +276,8 @@ def grouped_gemm_k(
     a: torch.Tensor,
     b: torch.Tensor,
     group_k: torch.Tensor,
-    scale_a: torch.Tensor,
-    scale_b: torch.Tensor,
+    scale_a: torch.Tensor | None = None,
+    scale_b: torch.Tensor | None = None,
     *,
     out: torch.Tensor | None = None,
     c: torch.Tensor | None = None,
@@ -259,14 +287,16 @@ def grouped_gemm_k(
     experts. out[g] = sum over the k of group g of (a * scale_a) @ (b * scale_b), plus c[g].
 
     Args:
-        a: float8_e4m3fn, the memory of [m, k of the group], row-major, of one group behind the other: a
-            tensor [m, k] without gaps, of whose shape m and the k of all groups are read.
-        b: likewise of [n, k of the group]: the transpose [k, n] of a tensor [n, k] without gaps.
-        group_k: int32 [groups], on the device, read when the kernel runs: multiples of 128, 0 too, which
-            add up to k.
-        scale_a: float32 [m, k/128]: those of 128 of k of a row, columns contiguous and at multiples of 4
-            rows; the columns of one group behind those of the other.
-        scale_b: float32 [k/128, n], n contiguous and rows at multiples of 4.
+        a: [m, k]. bfloat16: column-major, the transpose of [k, m], whose first rows are the first group's.
+            float8_e4m3fn: the memory of [m, k of the group], row-major, of one group behind the other: a
+            tensor without gaps, of whose shape m and the k of all groups are read.
+        b: [k, n]. bfloat16: row-major. float8_e4m3fn: likewise of [n, k of the group], the transpose of a
+            tensor [n, k] without gaps.
+        group_k: int32 [groups], on the device, read when the kernel runs: multiples of 128 (bfloat16: of
+            64), 0 too, which add up to k.
+        scale_a: of FP8, float32 [m, k/128]: those of 128 of k of a row, columns contiguous and at multiples
+            of 4 rows; the columns of one group behind those of the other.
+        scale_b: of FP8, float32 [k/128, n], n contiguous and rows at multiples of 4.
         out: float32 [groups, m, n], rows contiguous; made if absent. It may be c: then the product is added.
         c: float32 [groups, m, n].
         tactic: a kernel's name, or a tactic, instead of the one the model selects.

@@ -14,10 +14,13 @@ BLOCK = 128  # of k, that share a scale
 # Values of `tilewright_grouping` (grouped_gemm/args.h).
 GROUPING_CODES = {"none": 0, "row_index": 1, "ends": 2, "rows_valid": 3, "k_sizes": 4}
 GROUPINGS = tuple(GROUPING_CODES)
+LAYOUTS = ("tn", "tt", "nt")
 OWN_ROWS = ("none", "rows_valid")
 GROUPED_ROWS = ("row_index", "ends", "rows_valid")  # of which each has the B of its group
 # Granularities of B's scales: A's are those of rows (1x128) with either.
 SCALES = ("none", "128x128", "1x128")
+# Of parts of k: scales, layout, and D.
+PARTS = (("1x128", "tn", "f32"), ("none", "nt", "f32"))
 OUTPUTS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("bf16", "bf16"): ("bf16", "f32"),
     ("e4m3", "e4m3"): ("bf16", "f32"),
@@ -33,6 +36,12 @@ class Kind(NamedTuple):
     scales: str
     grouping: str
     c: bool
+    layout: str
+
+
+def part_multiple(type: str) -> int:
+    """Elements of k that parts are multiples of: the 128 bytes of a stage."""
+    return BLOCK * 8 // bits(type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +50,8 @@ class Problem(Told):
 
     Of grouping `none` there are `groups` matrices of m rows; of `rows_valid` each group has m rows in A and
     D, of which the device knows how many count; of `row_index` and `ends` m counts the rows of all groups. Of
-    `k_sizes` each group has a D, and k counts the k of all.
+    `k_sizes` each group has a D, and k counts the k of all. `layout` is as BLAS writes it, A then B: A is `t`
+    and B is `n` where k is contiguous.
     """
 
     m: int
@@ -54,6 +64,8 @@ class Problem(Told):
     scales: str = "128x128"  # B's
     grouping: str = "none"
     c: bool = False
+    layout: str = "tn"
+    zero_padding: bool = False  # D is 0 also where a tile holds padding alone
     scales_k_major: bool = False  # of 128x128: which dimension of B's scales is contiguous
     expected_m: int = 0  # of rows_valid: rows of a group that are expected to count; 0: all
     row_alignment: int = 128  # at multiples of which groups begin
@@ -74,7 +86,7 @@ class Problem(Told):
 
     @property
     def kind(self) -> Kind:
-        return Kind(self.a, self.b, self.d, self.scales, self.grouping, self.c)
+        return Kind(self.a, self.b, self.d, self.scales, self.grouping, self.c, self.layout)
 
     @property
     def rows(self) -> int:
@@ -99,7 +111,8 @@ class Problem(Told):
 
     def contiguous_extents(self) -> dict[str, int]:
         """Elements along the contiguous dimension of each matrix, by its argument's name."""
-        return {"a": self.k, "b": self.k, "d": self.n}
+        a = self.k if self.layout[0] == "t" else self.m
+        return {"a": a, "b": self.k if self.layout[1] == "n" else self.n, "d": self.n}
 
     @property
     def op_text(self) -> str:
@@ -112,5 +125,6 @@ class Problem(Told):
     @property
     def types_text(self) -> str:
         scaled = "" if self.scales == "none" else f", scales 1x128 and {self.scales}"
+        layout = "" if self.layout == "tn" else f", layout {self.layout}"
         tail = " with c" if self.c else ""
-        return f"{self.a} x {self.b} -> {self.d}{scaled}, grouping {self.grouping}{tail}"
+        return f"{self.a} x {self.b} -> {self.d}{scaled}{layout}, grouping {self.grouping}{tail}"

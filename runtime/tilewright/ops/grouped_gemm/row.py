@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from tilewright.ops.common.row import ALIGNMENT, SHARED_BYTES, TILE
-from tilewright.ops.grouped_gemm.problem import SCALES
+from tilewright.ops.grouped_gemm.problem import LAYOUTS, SCALES
 from tilewright.schema import Anything, Boolean, Enum, Integer, Object, fields
 
+_LAYOUT = Enum(LAYOUTS)
 _OPERAND, _RESULT = Enum(("bf16", "e4m3")), Enum(("bf16", "f32"))
 
 # That a spec of the family may name.
@@ -17,6 +18,7 @@ CONFIG = Object(
         "scales": Enum(SCALES),
         "tile": TILE,
         "swap_ab": Boolean(),
+        "layout": _LAYOUT,
         "promotion": Enum(("after", "in_turn", "overlapped", "halves")),
     },
     others=Anything(),

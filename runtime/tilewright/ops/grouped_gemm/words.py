@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.ops.common.words import Choice, Extent, Fields, Flag, Types, Words
-from tilewright.ops.grouped_gemm.problem import GROUPINGS, OUTPUTS, SCALES, Problem
+from tilewright.ops.grouped_gemm.problem import GROUPINGS, LAYOUTS, OUTPUTS, SCALES, Problem
 
 NAMES = ("fp8", "bf16")  # of pairs of types
 _PAIRS = {a: {"a": a, "b": b} for a, b in OUTPUTS}
@@ -15,6 +15,10 @@ def _outputs(fields: Fields) -> tuple[str, ...]:
 
 def _scales(fields: Fields) -> tuple[str, ...]:
     return SCALES[1:] if fields["a"] == "e4m3" else SCALES[:1]
+
+
+def _layouts(fields: Fields) -> tuple[str, ...]:
+    return LAYOUTS if fields["a"] == "bf16" else LAYOUTS[:1]
 
 
 WORDS = Words(
@@ -48,6 +52,8 @@ WORDS = Words(
         Choice("out_dtype", "Of D: bf16 (default) or f32.", _outputs, field="d"),
         Choice("scales", "Of B: 128x128 (default) or 1x128.", _scales),
         Choice("grouping", f"Which rows are of which group: {', '.join(GROUPINGS)}.", GROUPINGS),
+        Choice("layout", f"Of A and B of bf16: {', '.join(LAYOUTS)}; default tn.", _layouts),
+        Flag("zero_padding", "Zero D where tiles hold padding alone."),
         Flag("c", "Add C."),
     ),
 )

@@ -63,8 +63,8 @@ def a_fused_k_grouped_bf16_gemm_tn_contiguous_tl(
     is read by the host, which waits for it.
     """
     index, start, end = handle
-    sizes = (end - start).tolist()
-    k_grouped_bf16_gemm_tn_contiguous(_taken(a, index), b, d, sizes, end, d if acc else None)
+    sizes = (end - start).int()
+    k_grouped_bf16_gemm_tn_contiguous(_taken(a, index), b, d, sizes.tolist(), sizes, d if acc else None)
 
 
 def b_fused_k_grouped_bf16_gemm_tn_contiguous_tl(
@@ -72,8 +72,8 @@ def b_fused_k_grouped_bf16_gemm_tn_contiguous_tl(
 ) -> None:
     """As the one above, of b's rows in the order of an index."""
     index, start, end = handle
-    sizes = (end - start).tolist()
-    k_grouped_bf16_gemm_tn_contiguous(a, _taken(b, index), d, sizes, end, d if acc else None)
+    sizes = (end - start).int()
+    k_grouped_bf16_gemm_tn_contiguous(a, _taken(b, index), d, sizes.tolist(), sizes, d if acc else None)
 
 
 def _taken(rows: torch.Tensor, index: torch.Tensor) -> torch.Tensor:

@@ -1,0 +1,235 @@
+// Tries on the host which tiles the kernels of `grouped_gemm` compute, and what becomes of their rows: see
+// test_grouped_work.py.
+#include "host_threads.hpp"
+
+#define __host__
+
+namespace {
+
+template <class T>
+T __ldg(T const* address) {
+  return *address;
+}
+bool __any_sync(unsigned, bool value) { return __ballot_sync(~0u, value) != 0; }
+uint32_t __reduce_min_sync(unsigned, uint32_t value) {
+  auto const found = gather(value);
+  return uint32_t(*std::min_element(found.begin(), found.end()));
+}
+
+}  // namespace
+
+#include "tilewright/grouped_gemm/work.hpp"
+
+using namespace tilewright;
+using grouped_gemm::Groups;
+using grouped_gemm::RowsOf;
+using grouped_gemm::Tile;
+using sm90::RowFate;
+
+namespace {
+
+int failures = 0;
+char const* what_of = "";
+
+void expect(bool holds, char const* what, int a, int b, int c) {
+  if (!holds && ++failures < 10) {
+    std::printf("%s, %s: %d %d %d\n", what_of, what, a, b, c);
+  }
+}
+
+unsigned state = 1;
+int draw(int below) {
+  state = state * 1664525u + 1013904223u;
+  return int((state >> 8) % unsigned(below));
+}
+
+// What `blocks` thread blocks of one cluster each compute, block after block.
+template <int kRows>
+std::vector<Tile> tiles_of(Groups const& groups, int blocks, int down = 1) {
+  std::vector<Tile> found;
+  for (int index = 0; index < blocks; ++index) {
+    for (int place = 0; place < down; ++place) {
+      run(32, [&] {
+        grouped_gemm::Work<kRows> work(groups, index, blocks, down, place);
+        Tile tile{};
+        while (work.next(tile)) {
+          if (threadIdx.x % 32 == 0) {
+            found.push_back(tile);
+          }
+        }
+      });
+    }
+  }
+  return found;
+}
+
+// The group of each row of each matrix of D; -1 is padding.
+using Owners = std::vector<std::vector<int>>;
+
+// Each row that counts is stored once, by a tile with its group's B; padding is cleared or left, and all of it cleared
+// where that is asked; a tile says of itself what is so.
+template <int kRows>
+void check_rows(Groups const& groups, Owners const& owners, std::vector<Tile> const& tiles) {
+  int const rows = groups.rows;
+  std::vector<std::vector<int>> stored(owners.size(), std::vector<int>(size_t(rows) * groups.columns));
+  auto cleared = stored;
+  for (Tile const& tile : tiles) {
+    bool const inside = tile.matrix >= 0 && tile.matrix < int(owners.size()) && tile.column >= 0 &&
+                        tile.column < groups.columns && tile.row >= 0 && tile.row < rows;
+    expect(inside, "a tile lies outside", tile.matrix, tile.row, tile.column);
+    if (!inside) {
+      continue;
+    }
+    RowsOf const fate{tile, groups.layout, groups.groups};
+    uint32_t parts = 0;
+    bool every = true, none_left = true;
+    for (int row = tile.row; row < tile.row + kRows; ++row) {
+      if (row >= rows) {
+        every = every && groups.grouping == TILEWRIGHT_GROUPING_ROW_INDEX;  // whose tiles TMA cuts off there
+        continue;
+      }
+      RowFate const now = fate(row);
+      int const owner = owners[tile.matrix][row];
+      size_t const at = size_t(row) * groups.columns + tile.column;
+      every = every && now == RowFate::kStored;
+      none_left = none_left && now != RowFate::kLeft;
+      if (now == RowFate::kStored) {
+        parts |= 1u << (row - tile.row) / 64;
+        expect(owner == tile.group, "a row is stored for another group", row, owner, tile.group);
+        ++stored[tile.matrix][at];
+      } else if (now == RowFate::kCleared) {
+        expect(owner < 0, "a row that counts is cleared", row, owner, tile.group);
+        ++cleared[tile.matrix][at];
+      }
+    }
+    expect(!tile.is(Tile::kEvery) || every, "not every row is the group's", tile.row, tile.group, tile.end);
+    expect(!tile.is(Tile::kNoneLeft) || none_left, "some rows are left", tile.row, tile.group, tile.end);
+    expect(tile.parts == parts, "another 64 rows have work", tile.row, int(tile.parts), int(parts));
+    expect(tile.is(Tile::kPadding) == (parts == 0), "a tile of padding", tile.row, int(parts), tile.group);
+    expect(parts != 0 || groups.zeroes, "a tile of padding is computed", tile.row, tile.group, 0);
+  }
+  for (size_t matrix = 0; matrix < owners.size(); ++matrix) {
+    for (int i = 0; i < rows * groups.columns; ++i) {
+      bool const counts = owners[matrix][i / groups.columns] >= 0;
+      expect(stored[matrix][i] == (counts ? 1 : 0), "stored", int(matrix), i / groups.columns, stored[matrix][i]);
+      expect(!groups.zeroes || counts || cleared[matrix][i] > 0, "not cleared", int(matrix), i / groups.columns, 0);
+    }
+  }
+}
+
+int up(int row, int alignment) { return (row + alignment - 1) / alignment * alignment; }
+
+template <int kRows>
+void check(Groups groups, Owners const& owners) {
+  for (bool zeroes : {false, true}) {
+    for (int high : {1, 5}) {
+      groups.high = high, groups.zeroes = zeroes;
+      groups.raster = sm90::Raster((groups.rows + kRows - 1) / kRows, groups.columns, 1, high, true);
+      check_rows<kRows>(groups, owners, tiles_of<kRows>(groups, high == 1 ? 1 : 7));
+    }
+  }
+}
+
+// Rows of so many groups, of which some have none: by ends, by index and by counts.
+template <int kRows>
+void check_groups(int count, int most, int alignment, int behind) {
+  std::vector<int> ends, counts;
+  int start = 0;
+  for (int group = 0; group < count; ++group) {
+    int const taken = draw(3) == 0 ? 0 : draw(most + 1);
+    counts.push_back(taken);
+    ends.push_back(start + taken);
+    start = up(start + taken, alignment);
+  }
+  Groups groups{};
+  groups.groups = count, groups.columns = 2, groups.alignment = alignment;
+  groups.rows = std::max(1, start - draw(alignment) + behind);
+  groups.rows = std::max(groups.rows, ends.back());
+  Owners owners(1, std::vector<int>(groups.rows, -1));
+  for (int group = 0; group < count; ++group) {
+    std::fill(owners[0].begin() + (ends[group] - counts[group]), owners[0].begin() + ends[group], group);
+  }
+  what_of = "ends";
+  groups.grouping = TILEWRIGHT_GROUPING_ENDS, groups.layout = ends.data();
+  check<kRows>(groups, owners);
+
+  what_of = "index";
+  std::vector<int> index = owners[0];
+  for (int& group : index) {
+    group = group < 0 ? (draw(2) ? -1 : count + draw(5)) : group;  // a number that is no group's is padding
+  }
+  groups.grouping = TILEWRIGHT_GROUPING_ROW_INDEX, groups.layout = index.data();
+  check<kRows>(groups, owners);
+
+  if (count <= 7) {
+    what_of = "index in any order";
+    for (int i = 0; i < groups.rows; ++i) {
+      index[i] = draw(count + 1) - 1;
+    }
+    groups.layout = index.data();
+    check<kRows>(groups, Owners(1, index));
+  }
+
+  what_of = "counts";
+  groups.rows = std::max(1, most);
+  Owners own(count, std::vector<int>(groups.rows, -1));
+  for (int group = 0; group < count; ++group) {
+    std::fill(own[group].begin(), own[group].begin() + counts[group], group);
+  }
+  groups.grouping = TILEWRIGHT_GROUPING_ROWS_VALID, groups.layout = counts.data();
+  check<kRows>(groups, own);
+}
+
+// Parts of k: each tile of each group's D once, and its part as far as it goes.
+template <int kRows>
+void check_parts(int count, int unit, int down) {
+  what_of = "parts";
+  std::vector<int> sizes, starts;
+  int k = 0;
+  for (int group = 0; group < count; ++group) {
+    sizes.push_back(draw(3) == 0 ? 0 : unit * draw(5));
+    starts.push_back(k);
+    k += sizes.back();
+  }
+  Groups groups{};
+  groups.grouping = TILEWRIGHT_GROUPING_K_SIZES;
+  groups.groups = count, groups.rows = 2 * kRows * down + 1, groups.columns = 2, groups.high = 1;
+  groups.k = k, groups.unit = unit;
+  int const rows = (groups.rows + kRows * down - 1) / (kRows * down);
+  groups.raster = sm90::Raster(rows, groups.columns, count, 1, true);
+  auto given = sizes;
+  given.back() += 3 * unit + 1;  // more than there is
+  groups.layout = given.data();
+  std::vector<int> visits(size_t(count) * rows * down * groups.columns);
+  for (Tile const& tile : tiles_of<kRows>(groups, 5, down)) {
+    int const group = tile.group;
+    expect(tile.matrix == group && tile.row % kRows == 0, "matrix", tile.matrix, group, tile.row);
+    expect(tile.end * unit == sizes[group], "units", group, tile.end, sizes[group]);
+    expect(tile.cleared * unit == starts[group], "first unit", group, tile.cleared, starts[group]);
+    expect(tile.is(Tile::kEvery) && !tile.is(Tile::kPadding), "all rows", group, tile.row, 0);
+    ++visits[(size_t(group) * rows * down + tile.row / kRows) * groups.columns + tile.column];
+  }
+  for (int times : visits) {
+    expect(times == 1, "visits", count, unit, times);
+  }
+}
+
+}  // namespace
+
+int main() {
+  for (int count : {1, 2, 7, 33, 70}) {
+    int const most = count > 7 ? 1 : 2;
+    for (int behind : {0, 150}) {
+      check_groups<16>(count, 20 * most, 4, behind);
+      check_groups<64>(count, 70 * most, 1, behind);
+      check_groups<128>(count, 90 * most, 32, behind);
+      check_groups<128>(count, 140 * most, 128, behind);
+      check_groups<256>(count, 140 * most, 64, behind);
+    }
+    for (int down : {1, 2}) {
+      check_parts<64>(count, 64, down);
+      check_parts<128>(count, 128, down);
+    }
+  }
+  return failures != 0;
+}
