@@ -122,38 +122,23 @@ def estimator(
     variant = config["variant"]
     count, held = tasks(record, problem, device.sm_count), resident(record)
     task_clocks = _instructions(record, problem) * problem.elements / count / LANES / ISSUE_SHARE
-    task_bytes = problem.bytes / count
+    fill_clocks = problem.bytes / count / SM_BYTES_PER_CLOCK[variant]
     hbm = problem.bytes / (device.memory_bandwidth * HBM_SHARE[variant]) * device.clock_hz
     start, norm = LAUNCH_SECONDS[variant], OVERLAP[variant]
-    once = NORM_CLOCKS if problem.fusion == "rmsnorm" else 0
     tabled = config["format"] == "nvfp4" and config["arithmetic"] == "exact" and bits(problem.x) < 32
+    once = TABLE_CLOCKS * tabled + NORM_CLOCKS * (problem.fusion == "rmsnorm")
 
     def weigh(tactic: Tactic) -> Estimate:
         slots = device.sm_count * min(held, tactic.blocks or held)
+        waves = ceil(count / slots)
         # A grid that is as large as the work refills SM by SM; the others' SMs do whole rounds of tasks.
-        beside = (
-            count / device.sm_count if tactic.blocks == 0 and count > slots else ceil(count / device.sm_count)
-        )
-        needs = {
-            "math": beside * task_clocks,
-            "fill": beside * task_bytes / SM_BYTES_PER_CLOCK[variant],
-            "hbm": hbm,
-        }
+        beside = count / device.sm_count
+        beside = beside if tactic.blocks == 0 and count > slots else ceil(beside)
+        needs = {"math": beside * task_clocks, "fill": beside * fill_clocks, "hbm": hbm}
         clocks = sum(value**norm for value in needs.values()) ** (1 / norm)
-        clocks += (
-            EXPOSED[variant] * min(beside, held) * (task_clocks + task_bytes / SM_BYTES_PER_CLOCK[variant])
-        )
-        begun = (
-            ceil(count / slots) if tactic.blocks == 0 else 1
-        )  # thread blocks in a place, one after another
-        clocks += begun * (once + (TABLE_CLOCKS if tabled else 0))
-        main_loop = clocks / device.clock_hz
-        return Estimate(
-            seconds=start + main_loop,
-            waves=ceil(count / slots),
-            bound=max(needs, key=needs.__getitem__),
-            main_loop=main_loop,
-            overhead=start,
-        )
+        clocks += EXPOSED[variant] * min(beside, held) * (task_clocks + fill_clocks)
+        clocks += once * (waves if tactic.blocks == 0 else 1)  # thread blocks in a place, one after another
+        main_loop, bound = clocks / device.clock_hz, max(needs, key=needs.__getitem__)
+        return Estimate(start + main_loop, waves, bound, main_loop, start)
 
     return weigh
