@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.ops.quantize.problem import BLOCK
+from tilewright.ops.quantize.words import K_MULTIPLE
 from tilewright.types import TYPES, bits
 from tilewright_generator.families.quantize.config import (
     QuantizeConfig,
@@ -17,7 +18,6 @@ from tilewright_generator.families.shared import named, spelt, with_launch
 
 _BLOCKWISE = {"fp8_1x128": "Fp8", "fp8_128x128": "Fp8Square"}  # as C++ calls them, and the others:
 _FORMATS = {name: "".join(map(str.capitalize, name.split("_"))) for name in BLOCK} | _BLOCKWISE
-_K_MULTIPLE = 16  # what a thread takes, of whatever format: a block at the end of a row may be shorter
 
 
 def kernel_name(config: QuantizeConfig) -> str:
@@ -76,7 +76,7 @@ def facts(config: QuantizeConfig) -> dict[str, Any]:
         "smem_bytes": shared_bytes(config),
         "threads": threads(config),
         "block": list(block(config.format)),
-        "k_multiple": _K_MULTIPLE,
+        "k_multiple": K_MULTIPLE,
         "alignment": alignment(config),
     }
 

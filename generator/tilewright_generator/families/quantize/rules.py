@@ -5,6 +5,7 @@ The comment above a rule names what it rests on.
 
 from __future__ import annotations
 
+from tilewright.ops.quantize.problem import inputs
 from tilewright_generator.families.quantize.config import QuantizeConfig, block
 from tilewright_generator.families.quantize.memory import shared_bytes
 from tilewright_generator.families.rule import HARDWARE, OURS, of_module, rule
@@ -15,11 +16,9 @@ from tilewright_generator.families.shared import SHARED_MEMORY, number
 @rule(OURS, "x format direction", compiles="the other formats' kernels compile for it; nobody asks for them")
 def e4m3_input(config: QuantizeConfig) -> str | None:
     """x of E4M3 is quantised to NVFP4, and nothing is dequantised to it."""
-    if config.x != "e4m3":
-        return None
-    if config.direction == "dequantize":
+    if config.x == "e4m3" and config.direction == "dequantize":
         return "dequantising makes bf16, f16 or f32, not e4m3"
-    return f"x of e4m3 is for nvfp4, not {config.format}" if config.format != "nvfp4" else None
+    return None if config.x in inputs(config.format) else f"x of e4m3 is for nvfp4, not {config.format}"
 
 
 # tma.hpp copies rows of x; the other kernels have work of their own between loading and quantising.

@@ -29,9 +29,9 @@ from tilewright.ops.quantize.problem import (
     LAYOUTS,
     M_MAJOR,
     MOST_ALIGNED,
-    X_TYPES,
     Alignment,
     Problem,
+    inputs,
     scale_shape,
 )
 from tilewright.table import KernelRecord
@@ -152,8 +152,7 @@ class Quantize(_Op):
         return told | {"exact": not values.get("fast")}
 
     def combinations(self, values: Values) -> Combinations:
-        types = X_TYPES if self.format_of(values) == "nvfp4" else FLOATS
-        return Combinations(("x",), {(x,): () for x in types}, result="")
+        return Combinations(("x",), {(x,): () for x in inputs(self.format_of(values))}, result="")
 
     def rules(self, values: Values, problem: Problem) -> None:
         if values.get("shuffle"):

@@ -11,7 +11,7 @@ from tilewright.ops.common.problem import Told
 from tilewright.types import TYPES, bits
 
 FLOATS = ("bf16", "f16", "f32")
-XType = Literal["bf16", "f16", "f32", "e4m3"]  # e4m3 is made into nvfp4 alone
+XType = Literal["bf16", "f16", "f32", "e4m3"]
 X_TYPES = get_args(XType)
 Format = Literal["nvfp4", "mxfp4", "mxfp8", "mxfp8_e5m2", "fp8_1x128", "fp8_128x128"]
 FORMATS = get_args(Format)
@@ -88,6 +88,11 @@ class Problem(Told):
         scale = {"none": "", "tensor": "a global scale", "row": "a global scale a row"}[self.global_scale]
         extras = (self.fusion.replace("none", ""), scale, "fast arithmetic" * (not self.exact))
         return ", ".join([way, f"scales {self.layout}", *filter(None, extras)])
+
+
+def inputs(format: str) -> tuple[str, ...]:
+    """The types of which a format is made: FP8 of NVFP4 alone."""
+    return X_TYPES if format == "nvfp4" else FLOATS
 
 
 def scale_shape(m: int, k: int, name: str, layout: str) -> tuple[int, int]:

@@ -3,21 +3,9 @@
 from __future__ import annotations
 
 from tilewright.ops.common.words import Choice, Extent, Fields, Flag, Types, Words
-from tilewright.ops.quantize.problem import (
-    DIRECTIONS,
-    FORMATS,
-    FUSIONS,
-    LAYOUTS,
-    X_TYPES,
-    Problem,
-)
+from tilewright.ops.quantize.problem import DIRECTIONS, FORMATS, FUSIONS, LAYOUTS, Problem, inputs
 
-K_MULTIPLE = 16  # elements: what every kernel asks of k
-
-
-def _inputs(fields: Fields) -> tuple[str, ...]:
-    """The types that x may have: e4m3 is made into nvfp4 alone."""
-    return tuple(name for name in X_TYPES if name != "e4m3" or fields["format"] == "nvfp4")
+K_MULTIPLE = 16  # elements, that a thread takes: what every kernel asks of k; a last block may be shorter
 
 
 def _global_scales(fields: Fields) -> tuple[str, ...]:
@@ -41,7 +29,11 @@ WORDS = Words(
         help=f"Of the data: {', '.join(FORMATS)}; default nvfp4.",
     ),
     others=(
-        Choice("x", "The type of x: bf16 (default), f16, f32; for nvfp4 also e4m3.", _inputs),
+        Choice(
+            "x",
+            "The type of x: bf16 (default), f16, f32; for nvfp4 also e4m3.",
+            lambda fields: inputs(fields["format"]),
+        ),
         Choice(
             "layout",
             "Of the scales: 128x4 (default), 8x4, linear; of FP8's m_major (default), row_major, packed.",
