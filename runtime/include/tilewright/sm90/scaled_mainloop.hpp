@@ -309,14 +309,17 @@ struct ScaledMainloop {
 
   // 128 of k of 64 rows, and of a half of the columns where those are halved: four instructions.
   __device__ __forceinline__ void multiply(int stage, int box, int r, int half, float (&part)[kPart]) {
-    uint64_t const a = swizzled_descriptor(Layout::a(shared, stage) + box * Layout::kBoxA + (first_row + r * 64) * 128);
-    uint64_t const b =
-        swizzled_descriptor(Layout::b(shared, stage) + box * Layout::kBoxB + (first_column + half * kPart * 2) * 128);
+    // Both are so many units behind the memory's beginning, which is less to wait for than two descriptors.
+    uint64_t const begin = swizzled_descriptor(Layout::a(shared, 0));
+    uint64_t const a =
+        behind(begin, first_row * 8 + stage * (Layout::kStageA / 16) + (box * Layout::kBoxA + r * 8192) / 16);
+    uint64_t const b = behind(begin, (Stages * Layout::kStageA + box * Layout::kBoxB + half * kPart * 256) / 16 +
+                                         first_column * 8 + stage * (Layout::kStageB / 16));
     hold(part);
     wgmma_fence();
 #pragma unroll
     for (int step = 0; step < 4; ++step) {
-      wgmma<A, B, kPart * 2>(part, a + step * 2, b + step * 2, step > 0);
+      wgmma<A, B, kPart * 2>(part, behind(a, step * 2), behind(b, step * 2), step > 0);
     }
     wgmma_commit();
   }

@@ -19,6 +19,11 @@ __device__ __forceinline__ uint64_t swizzled_descriptor(uint32_t address) {
   return kSwizzle | kEightRows | kLeading | ((address & 0x3FFFF) >> 4);
 }
 
+// The descriptor of what lies so many 16-byte units behind: addresses of shared memory carry into nothing.
+__device__ __forceinline__ uint64_t behind(uint64_t descriptor, int units) {
+  return (descriptor & 0xFFFFFFFF00000000) | (static_cast<uint32_t>(descriptor) + units);
+}
+
 // The same for an MN-major operand of 16 bits: boxes of 64 of its rows (128 bytes), each with 64 of k, one after the
 // other. `address` is that of a box, but for steps of 8 of k.
 __device__ __forceinline__ uint64_t swizzled_descriptor_mn(uint32_t address) {
