@@ -155,17 +155,13 @@ class _Multiply(Op):
 
     def fill(self, arguments: Arguments, operands: Operands) -> Operands:
         """With the scale factors of a quantised D, their padding zeroed, and its global scale."""
-        given = dict(zip(INTERFACE.names, operands, strict=True))
-        problem, descale = arguments.problem, given["out_descale"]
-        if descale is None:
-            shape, dtype = arguments.results[1]
-            make = torch.zeros if problem.pads_scales else torch.empty
-            given["out_descale"] = make(shape, dtype=torch.uint8, device=arguments.device).view(dtype)
-        else:
+        given = dict(zip(INTERFACE.names, super().fill(arguments, operands), strict=True))
+        descale = given["out_descale"]
+        if operands[INTERFACE.names.index("out_descale")] is not None:
             others = {name: tensor for name, tensor in given.items() if name != "out_descale"}
             check_aliasing("out_descale", descale, others)
-            if problem.pads_scales:
-                as_bytes(descale).zero_()
+        if arguments.problem.pads_scales:
+            as_bytes(descale).zero_()
         if given["out_global_scale"] is None:
             assert arguments.device is not None
             given["out_global_scale"] = constant(1.0, arguments.device)
