@@ -105,6 +105,14 @@ struct Adapter {
 
     // Of an MN-major operand, slices of the 64 of k that a box has.
     params.divide(cluster, Kernel::kMnA ? 64 : Kernel::TileM, Kernel::kMnB ? 64 : Kernel::TileN, k_tiles(args));
+    if (!Kernel::kMnA) {
+      params.slices_a = sm90::Slices::of(Kernel::TileM, cluster.n, rows);
+    }
+    if (!Kernel::kMnB) {
+      params.slices_b = sm90::Slices::of(Kernel::TileN, cluster.m, columns);
+    }
+    params.stage_bytes = Kernel::kTileBytesK * ((Kernel::kMnA ? Kernel::TileM : params.slices_a.loaded()) +
+                                                (Kernel::kMnB ? Kernel::TileN : params.slices_b.loaded()));
     params.one_a = a.one();
     params.one_b = b.one();
     int const blocks_down = ceil_div(rows, Kernel::TileM * cluster.m);

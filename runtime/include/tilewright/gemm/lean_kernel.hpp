@@ -27,6 +27,7 @@ enum class Schedule { kCooperative, kPingpong };
 struct Params : sm90::ProductParams {
   CUtensorMap c;  // where `boxes_c`
   sm90::Raster raster;
+  int stage_bytes;  // of A and B, that arrive
   bool boxes_c;  // C, of D's type, comes as D goes: in boxes
   bool one_c;
 };
@@ -86,7 +87,7 @@ struct Kernel {
     sm90::Load const a(&params.a, params.policy_a, params.slices_a, place.n, place.sharers_of_a(cluster));
     sm90::Load const b(&params.b, params.policy_b, params.slices_b, place.m, place.sharers_of_b(cluster));
     int const first = params.first_k_tile(place.split), tiles = params.k_tiles(place.split);
-    Producer producer{shared};
+    Producer producer{shared, {}, params.stage_bytes};
     bool const loads = loading_warp && sm90::elect_one();
     for (int index = sm90::cluster_index(); index < params.raster.blocks; index += sm90::cluster_count()) {
       if (loads) {

@@ -41,7 +41,8 @@ template <class Layout, int Boxes, int Stages, int BoxesMnA = 0, int BoxesMnB = 
 struct Producer {
   uint32_t shared;
   Position<Stages> at{};
-  int count = 0;  // of k tiles, modulo the turns
+  int bytes = Layout::kStageA + Layout::kStageB;  // of both operands, that arrive in a stage
+  int count = 0;                                  // of k tiles, modulo the turns
 
   // Loads k tiles `first` to `first + tiles` of the tile whose rows begin at a_row and b_row. `more` loads what else a
   // stage holds, told the stage, its barrier and the k tile.
@@ -52,7 +53,7 @@ struct Producer {
     auto const load = [&](int i) {
       uint32_t const full = Layout::full(shared, at.stage);
       barrier_wait(Layout::empty(shared, at.stage), at.phase ^ 1);
-      barrier_expect(full, Layout::kStageA + Layout::kStageB + More::kBytes);
+      barrier_expect(full, bytes + More::kBytes);
       issue<kShareA, BoxesMnA>(a, Layout::a(shared, at.stage), Layout::kBoxA, full, byte, a_row, a_matrix);
       issue<kShareB, BoxesMnB>(b, Layout::b(shared, at.stage), Layout::kBoxB, full, byte, b_row, b_matrix);
       more(at.stage, full, first + i);
