@@ -194,10 +194,11 @@ def test_large_shapes(kernel: KernelRecord) -> None:
 
 
 def test_clusters_and_splits(kernel: KernelRecord) -> None:
-    """Of several waves of tiles, with a last one that no cluster fills, and parts of k of unequal length."""
+    """Of several waves of tiles, with a last one that no cluster fills, and parts of k of unequal length; of
+    fewer rows or columns than a tile has."""
     if not (lean.is_lean(kernel) or stream.is_stream(kernel)):
         pytest.skip("the kernel's cluster is compiled in")
-    for shape in ((1033, 1552, 2064), (72, 784, 2320)):
+    for shape in ((1033, 1552, 2064), (72, 784, 2320), (21, 784, 2064), (1033, 48, 2064)):
         for tactic in cutting(kernel):
             check(kernel, shape, tactic=tactic)
             check(kernel, shape, tactic=tactic, full=True)
