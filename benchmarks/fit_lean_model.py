@@ -2,19 +2,22 @@
 
     python benchmarks/fit_lean_model.py                     # regret with the constants as they are
     python benchmarks/fit_lean_model.py --fit               # better ones, to be written into cost_lean.py
+    python benchmarks/fit_lean_model.py --fit --seeds 21    # to one seed: the report of the other tests
     python benchmarks/fit_lean_model.py --thin RAW.csv.gz RAW.csv.gz   # makes the committed file of raw ones
 
-Times are those of tests/runtime/data/h200_lean_times.csv.gz: of each problem, the fastest tactics of kernels
-that are committed, and every sixth of the others (lean_times.py has timed all). Problems of one seed, and
-those of shapes/gemm.yaml, fit; those of the other seed test. A problem's regret is the measured time of what
-the model chooses, over that of the fastest. Problems beyond 0.3 ms fit nothing: tactics were timed at clocks
-that the GPU's power, and so the tactic before, decided.
+Times are those of tests/runtime/data/h200_lean_times.csv.gz: of each problem, the finalists, the fastest
+others of kernels that are committed, and every sixth of the rest (lean_times.py has timed all). A problem's
+regret is the measured time of what the model chooses, over that of the fastest finalist. Beyond 60 us only
+finalists count: the others were timed less often, while the GPU was cooler and its clock higher.
 
-What is made small is how far estimates of tactics within 1.3 of a problem's fastest are off, against each
-other (a problem's own error counts a third): not the regret itself, since the fastest of 150 times is one of
-those that came out lucky, and constants that choose those choose worse when both are measured again. One
-constant at a time goes up and down by ever smaller steps. BOX_NORM is not fitted: softer norms err as little,
-and chose worse.
+Two things are made small. How far estimates of tactics within 1.3 of a problem's fastest are off. And the
+regret, of a choice that is not sure: the chance that a tactic is taken falls to 1 / e for every 3 % that the
+model puts it behind, so that no single lucky time decides. One constant at a time goes up and down by ever
+smaller steps.
+
+The committed constants come from 605 problems (1.0255 in geomean). Fitted to two thirds of them, three times,
+they choose for the other third with a regret of 1.027; constants fitted to times of another day and of
+earlier kernels had 1.035, and correcting each kernel's estimates by its own mean error wins 0.1 %.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ import math
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import mul
 from pathlib import Path
 
 from times_file import FIELDS, PEER, Measured, read
@@ -37,17 +41,19 @@ from tilewright.table import KernelRecord
 from tilewright.types import bytes_of
 
 DATA = Path(__file__).parents[1] / "tests/runtime/data/h200_lean_times.csv.gz"
-FIT_SEEDS, TEST_SEED = (0, 11), 2026
+SEEDS = (21, 22)
 FITTED = (
-    "WRITTEN_CLOCKS", "STAGE_CLOCKS", "TAKEN_CLOCKS", "L2_BYTES_PER_CLOCK", "SYNC_CLOCKS", "HBM_SHARE",
-    "AGAIN_SHARE", "PAIR_BYTES_PER_CLOCK", "OVERLAP", "START_CLOCKS", "FULL_START_CLOCKS",
-    "EPILOGUE_BYTES_PER_CLOCK", "CLUSTER_CLOCKS", "EXCHANGE_CLOCKS", "LAID_BYTES_PER_CLOCK", "PIECE_CLOCKS",
-    "ADDED_BYTES_PER_CLOCK",
+    "READ_CLOCKS", "WRITTEN_CLOCKS", "STAGE_CLOCKS", "ISSUED_CLOCKS", "OUTSIDE_CLOCKS", "SYNC_CLOCKS",
+    "HBM_SHARE", "AGAIN_SHARE", "PAIR_BYTES_PER_CLOCK", "POWER_SHARE", "OVERLAP", "START_CLOCKS",
+    "FULL_START_CLOCKS", "FULL_CLUSTER_SHARE", "EPILOGUE_BYTES_PER_CLOCK", "SWAPPED_SHARE", "PARTIAL_SHARE",
+    "CLUSTER_CLOCKS", "PART_CLOCKS", "PIECE_CLOCKS", "SUMS_BYTES_PER_CLOCK",
 )  # fmt: skip
-LONGEST_SECONDS = 3e-4  # of a problem that fits
+LONG_SECONDS = 6e-5  # of a problem of which only finalists count
 NEAR = 1.3  # times the fastest: tactics whose estimates should be right
 ERROR = 0.05  # beyond which an error counts by its size, not by its square
-OWN_SHARE = 0.3  # of a problem's own error
+MOST_REGRET = 1.25  # of a tactic: beyond, it was timed once
+ERROR_SHARE = 0.03  # of the errors beside the regret
+UNSURE = 0.03  # behind the model's first, at which the chance that a tactic is taken has fallen to 1 / e
 STEPS = (0.1, 0.05, 0.02)
 KEPT, EVERY = 24, 6  # of a problem's tactics: the fastest, and of the others one in so many
 
@@ -64,9 +70,10 @@ class Case:
     def __init__(self, measured: Measured, records: Mapping[str, KernelRecord]) -> None:
         self.measured = measured
         known = usual(measured, records)
-        self.best = min(known.values())
+        finalists = {one: seconds for one, seconds in known.items() if one in measured.again}
+        self.best = min((finalists or known).values())
         self.by_kernel: dict[str, list[Tactic]] = defaultdict(list)
-        for tactic in known:
+        for tactic in finalists if self.best > LONG_SECONDS else known:
             self.by_kernel[tactic.kernel].append(tactic)
         self.records = {name: records[name] for name in self.by_kernel}
 
@@ -82,10 +89,14 @@ class Case:
         return min(self.estimates(device), key=lambda one: (one[1], one[0]))
 
     def loss(self, device: DeviceProperties) -> float:
-        near = [one for one in self.estimates(device) if one[2] < NEAR * self.best]
-        errors = [math.log(estimate / seconds) for _, estimate, seconds in near]
+        rows = [(math.log(estimate), math.log(seconds)) for _, estimate, seconds in self.estimates(device)]
+        fastest, first = math.log(self.best), min(estimate for estimate, _ in rows)
+        errors = [one - seconds for one, seconds in rows if seconds < fastest + math.log(NEAR)]
         own = statistics.fmean(errors)
-        return statistics.fmean(map(_cost, (error - own for error in errors))) + _cost(OWN_SHARE * own)
+        error = statistics.fmean(_cost(one - own) for one in errors) + _cost(own)
+        chances = [math.exp((first - estimate) / UNSURE) for estimate, _ in rows]
+        regrets = [min(seconds - fastest, math.log(MOST_REGRET)) for _, seconds in rows]
+        return ERROR_SHARE * error + sum(map(mul, chances, regrets)) / sum(chances)
 
 
 def _cost(error: float) -> float:
@@ -147,7 +158,7 @@ def report(cases: Iterable[Case], device: DeviceProperties, worst: int) -> None:
         tactic, estimate, seconds = case.chosen(device)
         regret, seed = seconds / case.best, case.measured.seed
         rows.append((regret, estimate / seconds, case, tactic))
-        length = "long" if case.best >= LONGEST_SECONDS else "short"
+        length = "long" if case.best > LONG_SECONDS else "short"
         groups[f"seed {seed}, {bytes_of(problem.a) * 8} bits, {length}"].append(regret)
         groups[f"seed {seed}, {length}"].append(regret)
     for name, regrets in sorted(groups.items()):
@@ -168,7 +179,8 @@ def thin(paths: Sequence[Path], records: Mapping[str, KernelRecord]) -> None:
         for one in read(paths):
             seconds = usual(one, records)
             order = sorted(seconds, key=seconds.__getitem__)
-            keep = [*order[:KEPT], *order[KEPT::EVERY]]
+            finalists = [tactic for tactic in order if tactic in one.again]
+            keep = dict.fromkeys([*finalists, *order[:KEPT], *order[KEPT::EVERY]])
             problem = one.problem
             dtype = {"e4m3": "fp8"}.get(problem.a, problem.a)
             head = f"{dtype},{one.seed},{problem.m},{problem.n},{problem.k}"
@@ -188,6 +200,7 @@ def main() -> None:
         "--thin", type=Path, nargs="+", metavar="RAW", help="write the committed file of these"
     )
     parser.add_argument("--fit", action="store_true")
+    parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS, help="of the problems that fit")
     parser.add_argument("--only", nargs="+", default=[], help="fit these constants alone")
     parser.add_argument("--worst", type=int, default=10, help="problems to list")
     arguments = parser.parse_args()
@@ -196,8 +209,7 @@ def main() -> None:
         thin(arguments.thin, records)
     cases = [Case(one, records) for one in read(arguments.times)]
     if arguments.fit:
-        few = [one for one in cases if one.measured.seed in FIT_SEEDS and one.best < LONGEST_SECONDS]
-        fit(few, H200, arguments.only)
+        fit([one for one in cases if one.measured.seed in arguments.seeds], H200, arguments.only)
     report(cases, H200, arguments.worst)
 
 

@@ -55,39 +55,51 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x160x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x160x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x168x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x168x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x16x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x16x64_lean_coop_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x176x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x176x64_lean_pingpong_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x184x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x192x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x200x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x208x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x216x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x224x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x240x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x256x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x64x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x80x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x80x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x88x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x8x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x96x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x96x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x144x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x160x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x176x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x192x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x32x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_256x128x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_256x160x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x104x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x112x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x112x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x128x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x144x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x160x64_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x16x128_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x16x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x16x128_lean_coop_swap_gelu) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x16x128_lean_coop_swap_relu) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x16x128_lean_coop_swap_silu) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x176x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x192x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x24x128_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x24x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x256x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x32x128_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x32x128_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x40x128_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x40x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x48x128_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x56x128_lean_coop) \
@@ -164,8 +176,10 @@
   X(gemm_sm90_bf16_bf16_f32_f32_tt_128x128x64_lean_coop_silu) \
   X(gemm_sm90_bf16_bf16_f32_f32_tt_64x16x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_f32_tt_64x64x128_lean_coop_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x104x128_lean_pingpong_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x112x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x112x128_lean_coop_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x112x128_lean_pingpong_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x120x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x120x128_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x128x128_lean_coop) \
@@ -189,16 +203,21 @@
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x160x128_lean_pingpong_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x168x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x168x128_lean_coop_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x168x128_lean_pingpong_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x16x256_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x16x256_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x176x128_lean_coop) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x176x128_lean_coop_fastacc) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x176x128_lean_pingpong_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x184x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x200x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x208x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x224x128_lean_coop_fastacc) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x240x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x256x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x72x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x72x128_lean_coop_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x80x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x80x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x80x128_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x80x128_lean_pingpong) \
@@ -226,14 +245,13 @@
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x128x128_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x144x128_lean_coop) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x144x128_lean_coop_fastacc) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x144x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x144x128_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x160x128_lean_coop) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x160x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x160x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x160x128_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x160x128_lean_pingpong) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x160x128_lean_pingpong_fastacc) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x16x256_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x16x256_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x16x256_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x16x256_lean_coop_swap_gelu) \
@@ -244,12 +262,14 @@
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x192x128_lean_pingpong_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x24x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x24x128_lean_coop_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x24x256_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x24x256_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x24x256_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x32x256_lean_coop) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x32x256_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x32x256_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x32x256_lean_coop_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x40x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x40x256_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x40x256_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x48x256_lean_coop) \
@@ -260,6 +280,7 @@
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x56x256_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x56x256_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x56x256_lean_coop_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x64x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x64x256_lean_coop) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x64x256_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x64x256_lean_coop_fastacc_swap) \
@@ -271,6 +292,7 @@
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x72x256_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x72x256_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x72x256_lean_coop_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x80x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x80x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x80x128_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x80x256_lean_coop) \
@@ -539,39 +561,51 @@
   X(gemm_sm90_f16_f16_f32_f16_tn_128x160x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x160x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x168x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_128x168x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x16x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x16x64_lean_coop_swap) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_128x176x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_128x176x64_lean_pingpong_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_128x184x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x192x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x200x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x208x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_128x216x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x224x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_128x240x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x256x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x64x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_128x80x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x80x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x88x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x8x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x96x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x96x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_192x144x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_192x160x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_192x176x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_192x192x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_192x32x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_256x128x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_256x160x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x104x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x112x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_64x112x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x128x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x144x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x160x64_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_64x16x128_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x16x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x16x128_lean_coop_swap_gelu) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x16x128_lean_coop_swap_relu) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x16x128_lean_coop_swap_silu) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x176x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_64x192x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_64x24x128_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x24x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x256x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x32x128_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x32x128_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_64x40x128_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x40x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x48x128_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x56x128_lean_coop) \

@@ -1,22 +1,22 @@
 """A model of how long a tactic of a lean kernel takes on sm_90a: to rank tactics, not to predict a clock.
 
 Clusters of persistent thread blocks, one block to an SM, work through blocks of tiles in waves. 128 bytes of
-k (a box) take about the longest of what they need: the tensor cores, what an SM takes in, L2, the barriers of
-a cluster. From tile to tile the producer runs ahead: then what it waits for and what the consumers do,
-epilogue included, go side by side, but for the last tile. A launch cannot beat HBM, of which a pair of SMs
-gets only so much. What does not overlap is added: launch, the last epilogue, the exchange of a split k's
+k (a box) take about the longest of what they need: the tensor cores or the port of the shared memory, the
+rows that a thread block asks TMA for, the barriers of a cluster. From tile to tile the producer runs ahead:
+then what it waits for and what the consumers do, epilogue included, go side by side, but for the last tile.
+A launch cannot beat HBM, of which a pair of SMs gets only so much, nor the tensor cores at the clock that the
+GPU's power sustains. What does not overlap is added: launch, the last epilogue, the exchange of a split k's
 sums.
 
-Numbers that are not the hardware's own are fitted by least squares (benchmarks/fit_lean_model.py) to the
-times of problems drawn at random, m never a power of two, and of layers that are served (bf16, e4m3 -> bf16),
-on H200s, L2 cold, launches back to back. Of problems of another seed, the model's first is 4 % slower in
-geomean than the fastest of some 150 that were timed to 3 %, so that a part of it is the fastest's luck. A
-sample of the times is in tests/runtime/data.
+Numbers that are not the hardware's own are fitted (benchmarks/fit_lean_model.py) to the times of problems
+drawn at random, m never a power of two, and of layers that are served (bf16, e4m3 -> bf16), on H200s, L2
+cold, launches back to back. A sample of the times is in tests/runtime/data.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from math import ceil
 from typing import NamedTuple
 
@@ -30,32 +30,38 @@ from tilewright.types import bytes_of
 
 # The hardware (CUDA programming guide, NVIDIA's H100 white paper).
 BOX_BYTES = 128  # of k: a row of a box of TMA
-STEPS = 4  # wgmma instructions of a box, for each 64 rows
 INSTRUCTION_M = 64
+LINE = 64  # elements of D in a line of L2
+ATOM_ROWS = 8  # of the swizzle: slices of a tile that CTAs load for each other are multiples
 CLOCK_SHARE = 0.886  # of the highest clock, at which the numbers below count: 1755 of 1980 MHz
 
 # Fitted. A box:
-WRITTEN_CLOCKS = 1.36  # a row's 128 bytes, which TMA writes and wgmma reads, of the shared memory's port
-STAGE_CLOCKS = 65  # barriers of a stage, in which the tensor cores have nothing to do
+READ_CLOCKS = 2.56  # a row of A: a wgmma of few columns waits for its 64 rows from shared memory
+WRITTEN_CLOCKS = 0.433  # a row of either operand, which TMA writes there
+STAGE_CLOCKS = 30.6  # barriers of a stage, in which the tensor cores have nothing to do
 PROMOTION_SHARE = 1.8  # of the clocks that FP8's exact accumulation takes on paper; CUTLASS's kernels have it
-TAKEN_CLOCKS = 1.62  # a row's 128 bytes on their way into an SM, shared or not
-L2_BYTES_PER_CLOCK = 6790  # L2 to all SMs, what a cluster shares once
-SYNC_CLOCKS = {"pair": 283, "four": 177, "both": 326}  # a stage, of clusters by what they share: the slowest
-BOX_NORM = 6  # in which they add up: nearly the longest of them
+ISSUED_CLOCKS = 1.85  # a row that a thread block asks TMA for, for itself or for its cluster
+OUTSIDE_CLOCKS = 3.14  # one that is not there
+SYNC_CLOCKS = {"pair": 367, "four": 236}  # a stage of clusters, by how many share an operand: the slowest
+NORM = 6  # in which the needs of a box add up, and of HBM: nearly the longest of them
 
 # One launch.
-HBM_SHARE = 0.834  # of the rated bandwidth
-AGAIN_SHARE = 0.196  # of an operand that several clusters read, which comes from HBM again: L2 has two halves
-PAIR_BYTES_PER_CLOCK = 51.6  # two SMs from HBM: few, or few more than half of all, cannot use all of it
-OVERLAP = 2.98  # the norm in which the main loop and HBM add up
-START_CLOCKS = 2950  # launch, tensor maps, the first stage's loads
-FULL_START_CLOCKS = 1970  # more, where every SM is taken: the next launch cannot prepare beside this one
-EPILOGUE_BYTES_PER_CLOCK = 26.8  # of D, an SM
-CLUSTER_CLOCKS = 326  # of two barriers of a cluster, and its start
-EXCHANGE_CLOCKS = 733
-LAID_BYTES_PER_CLOCK = 54.6  # sums that a thread block lays into its shared memory
-PIECE_CLOCKS = 236  # of a piece of a tile, whose parts are on their way from other SMs at once
-ADDED_BYTES_PER_CLOCK = 53.3  # sums read from other SMs' shared memory
+HBM_SHARE = 0.893  # of the rated bandwidth
+AGAIN_SHARE = 0.417  # of an operand that several clusters read, which comes from HBM again: L2 has two halves
+PAIR_BYTES_PER_CLOCK = 54.4  # two SMs from HBM: few, or few more than half of all, cannot use all of it
+POWER_SHARE = {2: 0.873, 1: 0.823}  # of the tensor cores' rate at 1755 MHz, by bytes of an element: sustained
+OVERLAP = 4.02  # the norm in which the main loop, HBM and power add up
+START_CLOCKS = 2490  # launch, tensor maps, the first stage's loads
+FULL_START_CLOCKS = 837  # more, where the next launch's thread blocks find no room beside this one's,
+FULL_CLUSTER_SHARE = 0.707  # and so much of that again, where they have to find it for whole clusters:
+FULL_FROM, FULL_TO = 0.45, 0.65  # of those that run at once; between them a part
+EPILOGUE_BYTES_PER_CLOCK = 17.6  # of D, a warpgroup
+SWAPPED_SHARE = 1.79  # of an epilogue's clocks, that one takes which turns its tile
+PARTIAL_SHARE = 1.42  # that one takes whose rows are no whole lines of 128 bytes
+CLUSTER_CLOCKS = 619  # of two barriers of a cluster, and its start
+PART_CLOCKS = 141  # of a part of a split k: thread blocks of a cluster wait for the last of them
+PIECE_CLOCKS = 431  # of a piece of a tile, whose parts are on their way from other SMs at once
+SUMS_BYTES_PER_CLOCK = 27  # that a warpgroup lays into shared memory, or reads from another SM's
 
 
 def estimator(
@@ -63,18 +69,6 @@ def estimator(
 ) -> Callable[[Tactic], Estimate]:
     """Estimates the tactics of one kernel: what they share is worked out once."""
     return _Kernel(record, problem, device).weigh
-
-
-class _Cluster(NamedTuple):
-    """A tactic's clusters: m x n thread blocks to as many tiles, for each of `splits` parts of k."""
-
-    m: int
-    n: int
-    splits: int
-
-    @property
-    def size(self) -> int:
-        return self.m * self.n * self.splits
 
 
 class _Waves(NamedTuple):
@@ -95,107 +89,117 @@ class _Waves(NamedTuple):
         return self.full if self.rest else self.full - 1
 
 
+class _Loads(NamedTuple):
+    """What a thread block does for an operand, in rows of a box."""
+
+    arriving: int
+    issued: float  # that are there
+    outside: float  # that it asks for, and that are not
+
+
 class _Kernel:
     """A kernel on a problem, in its own terms: where operands swap, m is n. Clocks but where said."""
 
     def __init__(self, record: KernelRecord, problem: Problem, device: DeviceProperties) -> None:
-        tile_m, tile_n, tile_k = record.config["tile"]
-        rows, columns = (problem.n, problem.m) if record.config["swap_ab"] else (problem.m, problem.n)
+        config = record.config
+        tile_m, tile_n, tile_k = config["tile"]
+        rows, columns = (problem.n, problem.m) if config["swap_ab"] else (problem.m, problem.n)
+        size = bytes_of(problem.a)
         self.problem, self.device = problem, device
-        self.pingpong = record.config["schedule"] == "pingpong"
-        self.tile_m, self.tile_n = tile_m, tile_n
+        self.pingpong = config["schedule"] == "pingpong"
+        self.extents, self.tile = (rows, columns), (tile_m, tile_n)
         self.down, self.across = ceil(rows / tile_m), ceil(columns / tile_n)  # tiles
-        # Rows that exist, of a tile that is the only one in its direction.
-        self.held_m, self.held_n = min(tile_m, rows), min(tile_n, columns)
-        self.boxes = tile_k * bytes_of(problem.a) // BOX_BYTES  # of a stage
+        self.boxes = tile_k * size // BOX_BYTES  # of a stage
         self.stages = ceil(problem.k / tile_k)
-        self.math = _math_clocks(record, bytes_of(problem.a), self.boxes)  # of a box
-        self.own_power = self.math**BOX_NORM
-        self.taken_power = (TAKEN_CLOCKS * (tile_m + tile_n)) ** BOX_NORM
+        self.wgmma = tile_m / INSTRUCTION_M * 2 * tile_n  # a box: four instructions of n / 2 clocks
+        self.math_more = STAGE_CLOCKS / self.boxes
         elements = tile_m * tile_n
+        if size == 1 and not config["fast_accum"]:  # 128 lanes add the sums of a box to a second set
+            self.math_more += PROMOTION_SHARE * elements / 128
+        warpgroups = 1 if self.pingpong or tile_m == INSTRUCTION_M else 2  # that have a tile between them
         outputs = bytes_of(problem.d) * (2 if problem.c else 1)
-        self.epilogue = elements * outputs / EPILOGUE_BYTES_PER_CLOCK
-        self.laid = EXCHANGE_CLOCKS + elements * 4 / LAID_BYTES_PER_CLOCK
+        self.epilogue = elements * outputs / EPILOGUE_BYTES_PER_CLOCK / warpgroups
+        self.epilogue *= SWAPPED_SHARE if config["swap_ab"] else PARTIAL_SHARE if tile_n % LINE else 1
+        self.sums = elements * 4 / SUMS_BYTES_PER_CLOCK / warpgroups
         self.pieces = record.facts.get("pieces", 1)
-        self.added = elements * 4 / self.pieces / ADDED_BYTES_PER_CLOCK  # of a part of a piece
         self.hertz = device.clock_hz * CLOCK_SHARE
-        size = problem.batch * problem.k * bytes_of(problem.a)
-        self.bytes_a, self.bytes_b = rows * size, columns * size
+        self.power = self.wgmma / POWER_SHARE[size] / device.sm_count  # of a box of a tile
+        k_bytes = problem.batch * problem.k * size
+        self.bytes_a, self.bytes_b = rows * k_bytes, columns * k_bytes
 
     def weigh(self, tactic: Tactic) -> Estimate:
-        cluster = _Cluster(*cluster_of(tactic), tactic.splits)
-        m, n, splits = cluster
+        (m, n), splits = cluster_of(tactic), tactic.splits
+        size = m * n * splits
         blocks = -(-self.down // m) * -(-self.across // n) * self.problem.batch
-        at_once = self.device.clusters_at_once(cluster.size)
+        at_once = self.device.clusters_at_once(size)
         waves = _Waves(at_once, *divmod(blocks, at_once))
-        exchange = self._exchange(splits) if splits > 1 else 0.0
         boxes = -(-self.stages // splits) * self.boxes
-        loop = self._loop(cluster, waves, boxes, exchange)
-        hbm = self._hbm(cluster, waves, blocks)
-        whole = (loop**OVERLAP + hbm**OVERLAP) ** (1 / OVERLAP)
-        added = START_CLOCKS + self.epilogue + exchange
-        added += FULL_START_CLOCKS * min(1.0, blocks * cluster.size / self.device.sm_count)
-        if cluster.size > 1:
-            added += CLUSTER_CLOCKS
+        exchange = self._exchange(splits) if splits > 1 else 0.0
+        loop, math = self._loop(m, n, waves, boxes, exchange)
+        hbm = self._hbm(m, n, size, waves, blocks)
+        power = self.power * boxes * blocks * size
+        whole = (loop**OVERLAP + hbm**OVERLAP + power**OVERLAP) ** (1 / OVERLAP)
+        full = min(1.0, max(0.0, (blocks / at_once - FULL_FROM) / (FULL_TO - FULL_FROM)))
+        added = START_CLOCKS + FULL_START_CLOCKS * full + self.epilogue + exchange
+        if size > 1:
+            added += CLUSTER_CLOCKS + FULL_CLUSTER_SHARE * FULL_START_CLOCKS * full
         count = waves.before + 1
-        inside = "math" if self.math * boxes * count > 0.6 * loop else "fill"
-        bound = "hbm" if hbm > loop else inside
+        bound = "hbm" if hbm > loop else "math" if math * boxes * count > 0.6 * loop else "fill"
         return Estimate((whole + added) / self.hertz, count, bound, whole / self.hertz, added / self.hertz)
 
     def _exchange(self, splits: int) -> float:
         """Of the sums of a cluster that splits k: each thread block adds up its share of the pieces."""
-        return float(self.laid + ceil(self.pieces / splits) * (PIECE_CLOCKS + splits * self.added))
+        pieces = ceil(self.pieces / splits) * (PIECE_CLOCKS + splits * self.sums / self.pieces)
+        return float(self.sums + pieces + PART_CLOCKS * splits)
 
-    def _loop(self, cluster: _Cluster, waves: _Waves, boxes: int, exchange: float) -> float:
-        """Of all tiles of the busiest thread block, but for the last one's epilogue."""
-        m, n, _ = cluster
+    def _loop(self, m: int, n: int, waves: _Waves, boxes: int, exchange: float) -> tuple[float, float]:
+        """Of all tiles of the busiest thread block, but for the last one's epilogue; and of a box's math."""
         # Multicast: thread blocks of a cluster in one row share A, in one column B.
-        l2 = (self.held_m / n + self.held_n / m) * BOX_BYTES * cluster.size / L2_BYTES_PER_CLOCK
-        sync = (_sync_clocks(m, n) / self.boxes) ** BOX_NORM
-
-        def loads(busy: int) -> float:
-            """Of a box, while so many clusters work; to the power of the norm."""
-            return float(self.taken_power + (l2 * busy) ** BOX_NORM + sync)
-
-        loop = boxes * float((self.own_power + loads(waves.last)) ** (1 / BOX_NORM))
+        a = _loads(self.tile[0], self.extents[0], n)
+        b = _loads(self.tile[1], self.extents[1], m)
+        issued = ISSUED_CLOCKS * (a.issued + b.issued) + OUTSIDE_CLOCKS * (a.outside + b.outside)
+        port = READ_CLOCKS * self.tile[0] + WRITTEN_CLOCKS * (a.arriving + b.arriving)
+        math = max(self.wgmma, port) + self.math_more
+        shared = m * n
+        sync = 0.0 if shared == 1 else SYNC_CLOCKS["four" if 4 in (m, n) else "pair"] / self.boxes
+        loads = issued**NORM + sync**NORM
+        loop = boxes * (math**NORM + loads) ** (1 / NORM)
         if waves.before:
-            produced = boxes * loads(waves.at_once) ** (1 / BOX_NORM)
-            consumed = boxes * self.math + self.epilogue + exchange
+            produced = boxes * loads ** (1 / NORM)
+            consumed = boxes * math + self.epilogue + exchange
             if self.pingpong:  # one tile is stored while the other warpgroup multiplies
-                consumed = max(boxes * self.math, consumed / 2)
+                consumed = max(boxes * math, consumed / 2)
             loop += waves.before * max(produced, consumed)
-        return loop
+        return float(loop), float(math)
 
-    def _hbm(self, cluster: _Cluster, waves: _Waves, blocks: int) -> float:
+    def _hbm(self, m: int, n: int, size: int, waves: _Waves, blocks: int) -> float:
         """Of each matrix once, and of what several clusters read a part again."""
         moved: float = self.problem.bytes
-        if self.across > cluster.n:
+        if self.across > n:
             moved += AGAIN_SHARE * self.bytes_a
-        if self.down > cluster.m:
+        if self.down > m:
             moved += AGAIN_SHARE * self.bytes_b
-        clocks = waves.last * self._byte(waves.last * cluster.size)
+        clocks = waves.last * self._byte(waves.last * size)
         if waves.before:
-            clocks += waves.before * waves.at_once * self._byte(waves.at_once * cluster.size)
+            clocks += waves.before * waves.at_once * self._byte(waves.at_once * size)
         return clocks * moved / blocks
 
     def _byte(self, busy: int) -> float:
         """Of a byte from HBM while so many thread blocks work, each alone in a pair of SMs if they can be."""
         pairs = busy if busy <= self.device.sm_count / 2 else busy / 2
         whole = self.hertz / (self.device.memory_bandwidth * HBM_SHARE)
-        return max(whole, 1 / (pairs * PAIR_BYTES_PER_CLOCK))
+        return float((whole**NORM + (pairs * PAIR_BYTES_PER_CLOCK) ** -NORM) ** (1 / NORM))
 
 
-def _sync_clocks(m: int, n: int) -> float:
-    if m * n == 1:
-        return 0.0
-    return SYNC_CLOCKS["both" if m > 1 and n > 1 else "pair" if m * n == 2 else "four"]
+@cache
+def _loads(tile: int, extent: int, sharers: int) -> _Loads:
+    """Of tiles of an operand, each loaded by so many thread blocks together; the last or only one is meant.
 
-
-def _math_clocks(record: KernelRecord, size: int, boxes: int) -> float:
-    """Of a box of a tile: of the tensor cores, or of the shared memory's port where the tile is narrow."""
-    config = record.config
-    tile_m, tile_n, _ = config["tile"]
-    math = max(STEPS * tile_m / INSTRUCTION_M * tile_n / 2, WRITTEN_CLOCKS * (tile_m + tile_n))
-    if size == 1 and not config["fast_accum"]:
-        math += PROMOTION_SHARE * tile_m * tile_n / 128  # 128 lanes add the sums of a box to a second set
-    return float(math + STAGE_CLOCKS / boxes)
+    One that is alone loads what there is, in slices of whole atoms (`Slices`, sm90/cluster.hpp).
+    """
+    arriving, there = tile, extent - (ceil(extent / tile) - 1) * tile
+    if extent <= tile:
+        slices = ceil(extent / (ATOM_ROWS * sharers)) * ATOM_ROWS * sharers
+        arriving = slices if sharers > 1 and slices <= tile else extent
+    outside = min(arriving - there, arriving / sharers)
+    return _Loads(arriving, arriving / sharers - outside, outside)

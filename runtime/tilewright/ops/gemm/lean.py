@@ -12,6 +12,9 @@ from tilewright.table import KernelRecord
 from tilewright.types import bytes_of
 
 SPLITS = tuple(range(1, fitting.MOST_BLOCKS + 1))
+# Thread blocks that a split k may come to. Of 499 problems on an H200, 164 tactics won 3 % or more by
+# splitting, and all of them had 132 at most: one on each SM.
+MOST_SPLIT_BLOCKS = 264
 
 
 def is_lean(record: KernelRecord) -> bool:
@@ -50,5 +53,6 @@ def candidates(record: KernelRecord, problem: Problem) -> Iterator[Tactic]:
     """What a first selection weighs: clusters no larger than the grid of tiles, parts of two stages of k."""
     tile_m, tile_n, _ = record.config["tile"]
     rows, columns = (problem.n, problem.m) if record.config["swap_ab"] else (problem.m, problem.n)
-    grid = -(-rows // tile_m), -(-columns // tile_n)
-    return fitting.in_clusters(record, grid, problem.k, SPLITS if record.facts["splits"] else (1,))
+    down, across = -(-rows // tile_m), -(-columns // tile_n)
+    most = MOST_SPLIT_BLOCKS // (down * across) if record.facts["splits"] else 1
+    return fitting.in_clusters(record, (down, across), problem.k, SPLITS[: max(1, most)])
