@@ -28,7 +28,7 @@ struct Params : sm90::ProductParams {
   CUtensorMap c;  // where `boxes_c`
   sm90::Raster raster;
   int stage_bytes;  // of A and B, that arrive
-  bool boxes_c;  // C, of D's type, comes as D goes: in boxes
+  bool boxes_c;     // C, of D's type, comes as D goes: in boxes
   bool one_c;
 };
 
