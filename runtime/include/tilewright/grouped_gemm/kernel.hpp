@@ -234,7 +234,8 @@ struct Kernel {
     if (kParts && params.groups.grouping == TILEWRIGHT_GROUPING_K_SIZES) {
       return tile.end;
     }
-    return tile.is(Tile::kPadding) ? 0 : params.k_tiles(place.split);
+    // Sums of padding alone are not stored: they are computed where a branch around wgmma would cost registers.
+    return kScaled && tile.is(Tile::kPadding) ? 0 : params.k_tiles(place.split);
   }
 
   // The first column of D of this CTA's tile.
@@ -285,6 +286,8 @@ struct Kernel {
         } else {
           mainloop.skip(tiles, sums);
         }
+      } else if constexpr (!kParts) {
+        mainloop.run(tiles, sums, [] {});
       } else if (tiles > 0) {
         mainloop.run(tiles, sums, [] {});
       } else {
