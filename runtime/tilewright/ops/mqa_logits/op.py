@@ -83,11 +83,11 @@ class _Schedule(_Op):
         return {"form": "schedule", "queries": tokens, "sequences": tokens // next_n, "blocks": blocks}
 
     def rules(self, values: Values, problem: Problem) -> None:
-        next_n, tokens = values["next_n"], problem.queries
+        next_n, tokens, indices = values["next_n"], problem.queries, values["indices"]
         given = f"it has {tokens} elements; a multiple of next_n, {next_n}, is wanted"
         refuse(tokens % next_n != 0, "lengths", given)
-        of_more = values["indices"] is not None and next_n != 1
-        refuse(of_more, "indices", f"it is given, and next_n is {next_n}; 1 is wanted")
+        given = f"it is given, and next_n is {next_n}; 1 is wanted"
+        refuse(indices is not None and next_n != 1, "indices", given)
 
 
 def refuse(wrong: Any, argument: str, message: str) -> None:
@@ -185,25 +185,13 @@ def paged_mqa_logits(  # noqa: PLR0917 (as users of DeepGEMM pass them)
             one sequence after the other; or, with `indices`, any.
         kv_cache: [pages, page * (head_dim + 4)], float8_e4m3fn or uint8: in each page the data of 32 or 64
             keys, then their scales, float32. Of FP4 [pages, page * (head_dim / 2 + 4)].
-        weights: [queries, heads], float32.
         lengths: int32 on the device: how many keys each query looks at; or, one for each sequence, how many
             its last query does, of which those before it have one less each.
         block_table: [sequences, pages of one], int32, rows contiguous: where the pages of each lie.
         schedule: of `paged_mqa_schedule`, from the same lengths and indices.
         keys: columns of the logits: lengths beyond that count as that.
-        q_scale: as `mqa_logits` has them, of FP4.
         indices: [queries], int32, of a batch of variable length: which sequence each query is of, those of
             one together. `block_table` then has a row for each query.
-        out: [queries, keys], rows contiguous; made if absent.
-        out_dtype: float32 (the default) or bfloat16, where `out` is absent.
-        clean: whether all else in `out` becomes -infinity; left as it is otherwise.
-        tactic: a kernel's name, instead of the one the model selects.
-
-    Returns:
-        The logits. Empty where there are no queries.
-
-    Raises:
-        What `mqa_logits` raises.
     """
     raise AssertionError("the body is `interface.calls`'s")
 
