@@ -18,6 +18,7 @@ from tilewright.ops.common.formats import as_bytes, dtype_of
 from tilewright.ops.common.measuring import Peer
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.quantize import op
+from tilewright.ops.quantize.interface import INTERFACE
 from tilewright.ops.quantize.problem import BLOCK, BLOCKWISE, M_MAJOR, X_TYPES, Problem
 
 X_DTYPES = {name: dtype_of(name) for name in X_TYPES}
@@ -196,13 +197,8 @@ def _read_back(
 def make_operands(problem: Problem, device: DeviceProperties, seed: int = 0) -> list[Operands]:
     """As many sets as keep L2 cold when they are taken in turn: copies of one, which lie elsewhere."""
     generator = torch.Generator("cuda").manual_seed(seed)
-    parts = 2 if problem.fusion == "silu_mul" else 1
-    groups = (problem.groups,) if problem.groups > 1 else ()
-    dtype = X_DTYPES[problem.x]
-    shape = (*groups, problem.m, parts * problem.k)
-    x = torch.empty(shape, dtype=torch.float16 if dtype.itemsize == 1 else dtype, device="cuda")
-    x = x.normal_(generator=generator).to(dtype)
-    weight = torch.ones(problem.k, device="cuda", dtype=dtype) if problem.fusion == "rmsnorm" else None
+    x = measuring.random_matrix(INTERFACE.matrices["x"], problem, generator)
+    weight = torch.ones(problem.k, device="cuda", dtype=x.dtype) if problem.fusion == "rmsnorm" else None
     count = {"none": 0, "tensor": 1, "row": problem.groups * problem.m}[problem.global_scale]
     scale = torch.full((count,), GLOBAL_SCALE, device="cuda") if count else None
     first = Operands(problem, x, scale, weight)
