@@ -12,10 +12,7 @@ from tilewright_generator.families.gemm.memory import memory as cutlass_memory
 from tilewright_generator.families.shared import CUTLASS_TYPES, kernel_operands, named, spelt, with_launch
 
 ACTIVATIONS = {"none": "Identity", "relu": "ReLu", "gelu": "GELU", "silu": "SiLu"}
-_SCHEDULE_NAMES = {"cooperative": "coop", "pingpong": "pingpong"}
 _INSTRUCTIONS = {"e4m3": "QGMMA", "e5m2": "QGMMA", "s8": "IGMMA"}  # the others: HGMMA
-
-
 _USUAL_COLUMNS = (8, 16, 32, 64, 96, 128, 192, 256)  # cute/arch/mma_sm90.hpp
 
 
@@ -36,7 +33,7 @@ def kernel_name(config: GemmConfig) -> str:
     own = not cutlass(config)
     return named(
         "gemm", config.arch, config.a, config.b, config.acc, config.d, config.layout, config.tile,
-        config.mainloop if own else config.cluster, _SCHEDULE_NAMES[config.schedule],
+        config.mainloop if own else config.cluster, config.schedule.replace("cooperative", "coop"),
         "fastacc" * config.fast_accum, "streamk" * (config.scheduler == "stream_k"), "swap" * config.swap_ab,
         "bias" * (config.bias and not own), config.activation.replace("none", ""),
         "noc" * (config.c == "none" and not own),
@@ -47,12 +44,9 @@ def kernel_name(config: GemmConfig) -> str:
 def formula(config: GemmConfig) -> str:
     """What the kernel computes, in the terms of its caller."""
     scales = "" if config.acc == "s32" else " * scale_a * scale_b"
-    terms = f"alpha{scales} * A[m,k] B[k,n]"
-    if config.c == "same":
-        terms += " + beta * C[m,n]"
-    if config.bias:
-        terms += " + bias[n]"
-    result = "scale_result * " if bits(config.d) == 8 else ""
+    added = " + beta * C[m,n]" * (config.c == "same") + " + bias[n]" * config.bias
+    terms = f"alpha{scales} * A[m,k] B[k,n]{added}"
+    result = "scale_result * " * (bits(config.d) == 8)
     if config.activation != "none" or result:
         terms = f"{config.activation.replace('none', '')}({terms})"
     return f"D[m,n] = {result}{terms}"
@@ -76,9 +70,7 @@ def schedule_text(config: GemmConfig) -> str:
 def summary(config: GemmConfig) -> str:
     """One line for lists."""
     stages, _ = memory(config)
-    epilogue = [
-        word for word in ("bias" if config.bias else "", config.activation) if word not in ("", "none")
-    ]
+    epilogue = filter(None, ("bias" * config.bias, config.activation.replace("none", "")))
     return (
         f"{config.a} x {config.b} -> {' + '.join([config.d, *epilogue])}, {config.layout}, "
         f"tile {config.tile}, cluster {config.cluster}, {stages} stages, {schedule_text(config)}"
@@ -95,8 +87,7 @@ def facts(config: GemmConfig) -> dict[str, Any]:
         "smem_bytes": total,
         "threads": 32 * few.WARPS if stream(config) else threads,
         "alignment": {
-            name: 128 // bits(dtype)
-            for name, dtype in {"a": config.a, "b": config.b, "c": config.d, "d": config.d}.items()
+            name: 128 // bits(config.d if name == "c" else getattr(config, name)) for name in "abcd"
         },
     }
 
@@ -106,13 +97,10 @@ def build(config: GemmConfig) -> dict[str, Any]:
     # CUTLASS 4.2's stream-K scheduler does not compile under its own switch, which also adds an early
     # launch of the dependent kernel; defining what that switch leads to keeps the wait, all PDL needs.
     pdl = "CUTLASS_GDC_ENABLED=1" if config.scheduler == "stream_k" else "CUTLASS_ENABLE_GDC_FOR_SM90=1"
-    defines = []
-    if cutlass(config):
-        defines = [pdl] if config.pdl else []
-        # CuTe multiplies other N in pieces, down to 8 columns at a time, unless it is told to include all of
-        # wgmma's shapes: on an H200 a tile of 128x160x64 at half the rate.
-        if config.tile.n not in _USUAL_COLUMNS:
-            defines.append("CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED=1")
+    # CuTe multiplies other N in pieces, down to 8 columns at a time, unless it is told to include all of
+    # wgmma's shapes: on an H200 a tile of 128x160x64 at half the rate.
+    shapes = "CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED=1" * (config.tile.n not in _USUAL_COLUMNS)
+    defines = [one for one in (pdl * config.pdl, shapes) if one and cutlass(config)]
     return {
         "arch": config.arch,
         "defines": defines,
@@ -172,8 +160,6 @@ def _cutlass_variables(config: GemmConfig) -> dict[str, Any]:
     a_k, b_k = k_contiguous(config)
     cluster = config.cluster
     assert cluster != "dynamic"  # by the rule cluster_size
-    cooperative = config.schedule == "cooperative"
-    schedule = "Cooperative" if cooperative else "Pingpong"
     # Fast accumulation is CUTLASS's plain mainloop under a name of its own.
     fp8_fast = "FP8FastAccum" if config.fast_accum else ""
     bias = "None" if not config.bias else "AlongM" if config.swap_ab else "AlongN"
@@ -193,8 +179,8 @@ def _cutlass_variables(config: GemmConfig) -> dict[str, Any]:
         "cluster": f"Shape<Int<{cluster.m}>, Int<{cluster.n}>, _1>",
         "bias": f"tilewright::Bias::{bias}",
         "activation": f"cutlass::epilogue::thread::{ACTIVATIONS[config.activation]}",
-        "epilogue_schedule": "TmaWarpSpecializedCooperative" if cooperative else "TmaWarpSpecialized",
-        "mainloop_schedule": f"KernelTmaWarpSpecialized{schedule}{fp8_fast}",
+        "epilogue_schedule": "TmaWarpSpecialized" + "Cooperative" * (config.schedule == "cooperative"),
+        "mainloop_schedule": f"KernelTmaWarpSpecialized{config.schedule.capitalize()}{fp8_fast}",
         "scheduler": "StreamKScheduler" if config.scheduler == "stream_k" else "PersistentScheduler",
     }
 
