@@ -1,0 +1,110 @@
+"""What the rules of `mqa_logits` reject, with which numbers, and what its spec makes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from command_line import ROOT
+
+from tilewright_generator import families
+from tilewright_generator.families.mqa_logits.config import MqaLogitsConfig, registers, shared_bytes, threads
+from tilewright_generator.families.mqa_logits.rules import RULES
+from tilewright_generator.rules import verdicts
+
+FAMILY = families.get("mqa_logits")
+ROWS = json.loads((ROOT / "generated/mqa_logits/table.json").read_text(encoding="utf-8"))["kernels"]
+RAGGED = MqaLogitsConfig("sm_90a", "ragged", run=8)
+PAGED = MqaLogitsConfig("sm_90a", "paged", queries=1, pieces=1, stages=16)
+SYNC = MqaLogitsConfig("sm_120f", "ragged", mma="mma_sync", queries=1, pieces=1)
+FP4 = MqaLogitsConfig("sm_90a", "paged", q="mxfp4", queries=2)
+SCHEDULE = MqaLogitsConfig("sm_100f", "schedule")
+
+# A neighbour of a legal one; the rule that alone rejects it; what its reason says; and what makes it legal.
+REJECTED: list[tuple[MqaLogitsConfig, dict[str, Any], str, str, dict[str, Any]]] = [
+    (SCHEDULE, {"heads": 32}, "schedule_alone", "no heads", {"heads": 64}),
+    (SCHEDULE, {"run": 2}, "schedule_alone", "no run", {"run": 1}),
+    (SYNC, {"mma": "wgmma"}, "instruction_arch", "sm_120f has no wgmma", {"arch": "sm_90a"}),
+    (SYNC, {"mma": "block_scaled"}, "instruction_arch", "not e4m3", {"q": "mxfp4"}),
+    (FP4, {"head_dim": 32}, "fp4_heads", "not 32", {"q": "e4m3"}),
+    (PAGED, {"queries": 3}, "query_block", "not 3", {"queries": 2}),
+    (SYNC, {"arch": "sm_90a", "queries": 8, "pieces": 4}, "query_block", "512 columns", {"heads": 32}),
+    (PAGED, {"pieces": 2}, "query_block", "1 queries do not divide", {"queries": 2}),
+    (RAGGED, {"warpgroups": 3}, "register_file", "192 registers", {"queries": 2}),
+    (PAGED, {"stages": 2}, "stages_of_warpgroups", "2 stages are not more than 2", {"stages": 3}),
+    (RAGGED, {"stages": 4}, "stages_of_warpgroups", "4 stages are not more than 4", {"run": 1}),
+    (RAGGED, {"pieces": 1}, "tiles_in_a_row", "wgmma and 1", {"pieces": 2}),
+    (
+        SYNC,
+        {"arch": "sm_90a", "queries": 2, "pieces": 2, "run": 2},
+        "tiles_in_a_row",
+        "not mma_sync",
+        {"run": 1},
+    ),
+    (RAGGED, {"stages": 30}, "shared_memory", "232,448", {"stages": 16}),
+    (SYNC, {"stages": 13}, "shared_memory", "101,376", {"stages": 8}),
+]
+
+
+@pytest.mark.parametrize("one", [RAGGED, PAGED, SYNC, FP4, SCHEDULE], ids=FAMILY.kernel_name)
+def test_the_usual_ones_are_accepted(one: MqaLogitsConfig) -> None:
+    assert verdicts(FAMILY, one) == []
+
+
+@pytest.mark.parametrize(("legal", "change", "rule", "words", "cure"), REJECTED)
+def test_what_is_rejected(
+    legal: MqaLogitsConfig, change: dict[str, Any], rule: str, words: str, cure: dict[str, Any]
+) -> None:
+    wrong = replace(legal, **change)
+    (verdict,) = verdicts(FAMILY, wrong)
+    assert verdict.rule == rule
+    assert words in verdict.reason
+    assert verdicts(FAMILY, replace(wrong, **cure)) == []
+
+
+def test_every_rule_is_shown() -> None:
+    assert {rule for _, _, rule, _, _ in REJECTED} == {rule.name for rule in RULES}
+
+
+def test_shared_memory_is_as_kernel_hpp_lays_it_out() -> None:
+    stage = 64 * (128 + 4) + 2 * 8
+    assert shared_bytes(RAGGED) == 2 * (256 * (128 + 4) + 2 * 8) + 8 * stage
+    assert shared_bytes(PAGED) == 2 * (64 * (128 + 4) + 2 * 8) + 16 * stage
+    decoded, scales = 128 * 128 * 2, 128 * 4
+    assert shared_bytes(FP4) == 2 * (128 * (64 + 4) + scales + decoded + 2 * 8) + 8 * (64 * (64 + 4) + 2 * 8)
+    assert (shared_bytes(SCHEDULE), threads(SCHEDULE), threads(RAGGED)) == (0, 1024, 384)
+
+
+def test_registers_are_those_of_products_and_weights() -> None:
+    """Of mma.sync one piece at a time; of FP4 decoded keys, too."""
+    assert [registers(one) for one in (RAGGED, PAGED, FP4)] == [192, 48, 128]
+    assert registers(replace(SYNC, queries=2, pieces=2)) == 32 + 32
+
+
+def test_names_say_what_differs() -> None:
+    assert FAMILY.kernel_name(RAGGED) == "mqa_logits_sm90_ragged_64x128_f32_4q2p8r_2wg_8stages"
+    assert FAMILY.kernel_name(replace(FP4, arch="sm_120f", mma="block_scaled", pdl=False)) == (
+        "mqa_logits_sm120f_paged_fp4_64x128_f32_2q2p_2wg_8stages_nopdl"
+    )
+    assert FAMILY.kernel_name(replace(SYNC, arch="sm_90a")).endswith("_mmasync")
+    assert FAMILY.kernel_name(SCHEDULE) == "mqa_logits_sm100f_schedule"
+
+
+def test_every_head_count_and_dimension_has_a_kernel_of_each_form() -> None:
+    for arch in ("sm_90a", "sm_100f", "sm_120f"):
+        found = {
+            tuple(row["config"][name] for name in ("form", "q", "d", "heads", "head_dim"))
+            for row in ROWS
+            if row["arch"] == arch and row["config"]["form"] != "schedule"
+        }
+        wanted = {
+            (form, q, d, heads, head_dim)
+            for form in ("ragged", "paged")
+            for q, dims in (("e4m3", (32, 64, 128)), ("mxfp4", (64, 128)))
+            for d in ("f32", "bf16")
+            for heads in (16, 32, 64)
+            for head_dim in dims
+        }
+        assert found == wanted
