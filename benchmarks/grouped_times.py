@@ -10,6 +10,10 @@ Of each problem, the tactics of built kernels that the model puts within --facto
 at least the --each best of every kernel, each by a CUDA graph of calls that take operands in turn (cold L2).
 The fastest are timed again by turns with DeepGEMM. A line of the file is a problem: microseconds by tactic,
 which of them were taken by turns, the model's first, and DeepGEMM's time.
+
+    python benchmarks/grouped_times.py --table FILE... > results/grouped_vs_deepgemm_times.md
+
+says, on any machine, what the runtime chooses for an H200 now, by the times of those files.
 """
 
 from __future__ import annotations
@@ -31,15 +35,19 @@ from grouped_problems import ALLOTTED, DENSE, shapes
 
 from tilewright import context as contexts
 from tilewright import timing
+from tilewright.device import H200
 from tilewright.errors import WrongResultError
 from tilewright.ops.common import measuring as tensors
 from tilewright.ops.common.family import Candidate
+from tilewright.ops.common.selection import choose
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.grouped_gemm import measuring
 from tilewright.ops.grouped_gemm.family import FAMILY
 from tilewright.ops.grouped_gemm.measuring import Operands
 from tilewright.ops.grouped_gemm.problem import Problem
+from tilewright.registry import Registry
 from tilewright.timing import Replays
+from tilewright.tuning.tuned import Tuned
 
 MORE_ROWS = 1.2  # expected, of those that there are, as DeepGEMM's tests have it
 SCREENED = 3  # replays of a tactic
@@ -214,6 +222,43 @@ def check(operands: Operands, tactic: Tactic) -> str:
     return ""
 
 
+def table(paths: Sequence[Path]) -> str:
+    """Ratios of DeepGEMM's time and of what is chosen now, where its time is known, and the fastest's."""
+    registry = Registry()
+    tuned = Tuned(FAMILY, registry, H200)
+    lines = [
+        "| kind | shape | DeepGEMM us | chosen us | ratio | fastest | tactic |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    ratios: dict[str, list[float]] = collections.defaultdict(list)
+    for path in paths:
+        for line in path.read_text(encoding="utf-8").splitlines():
+            row = json.loads(line)
+            problem = Problem(**row["problem"])
+            problem = replace(problem, expected_m=int(problem.expected_m * MORE_ROWS))
+            records = list(registry.kernels("grouped_gemm"))
+            chosen = str(choose(FAMILY, registry, records, problem, H200, tuned=tuned).tactic)
+            us = row["turns"].get(chosen) or row["us"].get(chosen)
+            best = row["deep_gemm"] / min(row["turns"].values())
+            shape = "x".join(str(row["problem"][name]) for name in ("groups", "m", "n", "k"))
+            own = row["deep_gemm"] / us if us else None
+            if own:
+                ratios[row["kind"]].append(own)
+            by = "by turns" if chosen in row["turns"] else "by itself"
+            lines.append(
+                f"| {row['kind']} | {shape} | {row['deep_gemm']:.1f} | {f'{us:.1f}' if us else ''} | "
+                f"{f'{own:.3f} {by}' if own else ''} | {best:.3f} | {_short(chosen)} |"
+            )
+    head = ["| kind | shapes | geomean | least |", "|---|---|---|---|"]
+    for kind, each in ratios.items():
+        head.append(f"| {kind} | {len(each)} | {statistics.geometric_mean(each):.3f} | {min(each):.3f} |")
+    return "\n".join([*head, "", *lines]) + "\n"
+
+
+def _short(tactic: str) -> str:
+    return tactic.removeprefix("grouped_gemm_sm90_")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"of {', '.join(KINDS)}; default: all")
@@ -224,7 +269,11 @@ def main() -> int:
     parser.add_argument("--part", default="1/1", help="I/N: every Nth problem, from the Ith on")
     parser.add_argument("--warm", action="store_true", help="have DeepGEMM compile, and time nothing")
     parser.add_argument("--output", type=Path, default=Path("grouped_times.json"))
+    parser.add_argument("--table", type=Path, nargs="+", metavar="FILE", help="print what is chosen now")
     given = parser.parse_args()
+    if given.table:
+        print(table(given.table), end="")
+        return 0
     import deep_gemm as theirs  # noqa: PLC0415 (--help works without it)
 
     part, parts = map(int, given.part.split("/"))

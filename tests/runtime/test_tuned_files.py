@@ -26,6 +26,7 @@ from tilewright.ops.blockscaled_gemm.family import FAMILY as BLOCKSCALED
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.gemm.family import FAMILY
 from tilewright.ops.gemm.problem import Problem
+from tilewright.ops.grouped_gemm.family import FAMILY as GROUPED
 from tilewright.registry import Registry
 from tilewright.tuning import files
 from tilewright.tuning.entries import review
@@ -400,6 +401,24 @@ def test_a_field_that_problems_got_later_has_its_default(
     assert "unknown problems" in tuned(registry).messages[0]
 
 
+def test_what_is_not_expected_is_written_and_read(tmp_path: Path) -> None:
+    """An extent that is a hint may be 0; one that is none makes no entry."""
+    path = tmp_path / "grouped_gemm.json"
+    registry = Registry()
+    record = next(iter(registry.kernels("grouped_gemm")))
+    kind = {name: record.config[name] for name in ("a", "b", "d", "scales")}
+    problem = GROUPED.problem(m=256, n=512, k=1024, **kind)
+    assert problem.expected_m == 0
+    header = Header("NVIDIA H200", "9.0", 132, DRIVER, "13.0", "4.2.0")
+    files.update(path, header, GROUPED, [Entry(problem, Tactic(record.name), 1e-5)])
+    found = review(files.read(path), GROUPED, registry)
+    assert [one.problem for one in found.standing] == [problem]
+    path.write_text(path.read_text().replace('"m": 256', '"m": 0'))
+    found = review(files.read(path), GROUPED, registry)
+    assert not found.standing
+    assert [one.reason for one in found.dropped] == ["its problem is not " + ", ".join(GROUPED.extents)]
+
+
 def damaged(text: str) -> list[str]:
     """Texts that are no tuned file, as disks, editors and merges make them."""
     cuts = [text[: len(text) * part // 10] for part in range(10)]
@@ -413,7 +432,7 @@ def damaged(text: str) -> list[str]:
         text.replace('"seconds": 1e-05', '"seconds": NaN'),
         text.replace('"seconds": 1e-05', '"seconds": 0'),
         text.replace('"seconds": 1e-05', '"seconds": -1e-05'),
-        text.replace('"m": 32', '"m": 0'),
+        text.replace('"m": 32', '"m": -1'),
         text.replace('"m": 32', '"m": [32]'),
         text.replace('"tactic": "small"', '"tactic": 3'),
         text.replace('"kinds"', '"kin"'),
@@ -526,6 +545,7 @@ from pathlib import Path
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.gemm.family import FAMILY
 from tilewright.ops.gemm.problem import Problem
+from tilewright.ops.grouped_gemm.family import FAMILY as GROUPED
 from tilewright.registry import Registry
 from tilewright.tuning import files
 from tilewright.tuning.header import Header

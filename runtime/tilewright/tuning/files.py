@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 Key = tuple[Any, ...]  # values in the order of fields, hashable
 
-_EXTENT = Integer(1, 2**31 - 1)
+_EXTENT = Integer(0, 2**31 - 1)  # 0: a hint that is not given
 SCHEMA = Object(
     {
         "format": Integer(),
@@ -128,8 +128,9 @@ def whole_kind(family: Family[Any], kind: Mapping[str, Any]) -> dict[str, Any] |
 
 
 def is_row(row: Mapping[str, Any], family: Family[Any]) -> bool:
-    """Whether an entry of a file names all extents of the family's problems, and no more."""
-    return set(row) == {*family.extents, "tactic", "seconds"}
+    """Whether an entry of a file names all extents of the family's problems, and no more, as there may be."""
+    named = set(row) == {*family.extents, "tactic", "seconds"}
+    return named and all(one.allows(row[one.name]) for one in family.words.extents)
 
 
 def frozen(kind: Mapping[str, Any]) -> Key:

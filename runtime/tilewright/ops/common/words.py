@@ -58,9 +58,13 @@ class Extent:
             return int(text)
         raise ArgumentError(self.name, f"{_short(text)}: {_NUMBER} is wanted")
 
+    def allows(self, value: int) -> bool:
+        """Whether there may be so many, whatever the types."""
+        return 0 < value <= MOST_EXTENT or (self.hint and value == self.default)
+
     def check(self, value: int, fields: Fields) -> None:
         """Raises ArgumentError."""
-        if not 0 < value <= MOST_EXTENT and not (self.hint and value == self.default):
+        if not self.allows(value):
             raise ArgumentError(self.name, f"{value}: {_NUMBER} is wanted")
         multiple = self.multiple(fields)
         if value % multiple:
