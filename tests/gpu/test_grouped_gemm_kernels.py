@@ -271,6 +271,20 @@ def test_a_graph_is_replayed_with_other_groups(kernel: KernelRecord) -> None:
             operands.check()
 
 
+def test_warpgroups_without_rows_keep_up(kernel: KernelRecord) -> None:
+    """Every eighth tile has rows for one of two warpgroups alone: the other goes round the ring of stages by
+    itself, many times round, from where its stores have let it go on."""
+    if kernel.config["swap_ab"] or kernel.config["tile"][0] == 64:
+        pytest.skip("one warpgroup has a tile's rows, or all of them")
+    operands = made(of(kernel, m=8192, n=4096, k=4096, groups=8, grouping="ends"))
+    starts = torch.arange(8, device="cuda", dtype=torch.int32) * 1024
+    operands.layout["group_ends"].copy_(starts + 1024 - 64)
+    for tactic in (Tactic(kernel.name), Tactic(kernel.name, cluster="1x2")):
+        for _ in range(20):
+            operands.call(tactic)
+        check(operands, tactic)
+
+
 def test_equal_bits_every_time(kernel: KernelRecord) -> None:
     operands = made(of(kernel, m=520, groups=3, grouping="ends", row_alignment=32))
     for tactic in tactics(kernel, operands.problem):
