@@ -174,8 +174,7 @@ def plan(op: Callable[..., Any], /, *arguments: Any, **options: Any) -> Any:
     """A prepared call of an op, for operands that lie as the given ones do.
 
     Args:
-        op: tilewright.gemm, mm_nvfp4, mm_mxfp4, mm_mxfp8, mm_mxfp8_mxfp4, quantize_nvfp4, quantize_mxfp4,
-            quantize_mxfp8, quantize_fp8_blockwise, or what dequantises their results.
+        op: one of tilewright's ops: those that torch knows, too (`torch.ops.tilewright`).
         arguments, options: what the op takes, tensors included. They say which problem it is; nothing is
             launched. The kernel is built now if need be (with TILEWRIGHT_JIT=0: NotBuiltError); that of
             operands that are copied or padded, at the first call.

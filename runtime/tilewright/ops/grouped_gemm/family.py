@@ -34,7 +34,7 @@ class _Grouped(Family[Problem]):
     words = WORDS
     decisive = ("a", "b", "d", "scales", "layout")
     layouts = ("layout",)
-    placement = ("alignment", "scales_k_major")
+    placement = ("alignment", "scales_k_major", "zero_padding")
     estimator = staticmethod(cost.estimator)
     peak = staticmethod(cost.peak)
     variants = staticmethod(rearranged)

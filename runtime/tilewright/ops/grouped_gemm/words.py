@@ -53,7 +53,6 @@ WORDS = Words(
         Choice("scales", "Of B: 128x128 (default) or 1x128.", _scales),
         Choice("grouping", f"Which rows are of which group: {', '.join(GROUPINGS)}.", GROUPINGS),
         Choice("layout", f"Of A and B of bf16: {', '.join(LAYOUTS)}; default tn.", _layouts),
-        Flag("zero_padding", "Zero D where tiles hold padding alone."),
         Flag("c", "Add C."),
     ),
 )
