@@ -423,6 +423,23 @@ class TestWarmCalls:
             close(d[4:], whole[4:].bfloat16().double() @ y[1].bfloat16().double().mT)
         assert warm_ones == [False] * 8 + [True] * 16
 
+    def test_parts_of_k(self, all_hosts: Context, warm_ones: list[bool]) -> None:
+        sizes = [256, 0, 128]
+        ks = torch.tensor(sizes, dtype=torch.int32)
+        for seed in range(2):
+            (a, x), (b, y) = ready(matrix(16, 384, seed=seed)), ready(matrix(24, 384, seed=seed + 2))
+            flat = [
+                torch.cat([part.flatten() for part in data.view(torch.uint8).split(sizes, 1)])
+                for data in (a[0], b[0])
+            ]
+            p, q = ((each.view(a[0].dtype), scales) for each, scales in zip(flat, (a[1], b[1]), strict=True))
+            d = matrix(3, 16, 24, seed=seed)
+            parts = zip(d, x.split(sizes, 1), y.split(sizes, 1), strict=True)
+            wanted = torch.stack([c.double() + left @ right.mT for c, left, right in parts])
+            deep_gemm.k_grouped_fp8_gemm_nt_contiguous(p, q, d, sizes, ks, d)
+            close(d, wanted)
+        assert warm_ones == [False, True]
+
     def test_each_einsum(self, all_hosts: Context, warm_ones: list[bool]) -> None:
         shapes = {"b": 3, "h": 2, "d": 16, "r": 24, "m": 8, "n": 16, "k": 32}
         for seed in range(3):
@@ -508,6 +525,20 @@ def test_rows_by_index(all_hosts: Context) -> None:
     deep_gemm.legacy.a_fused_m_grouped_bf16_gemm_nt_contiguous_tl(a, b, d, (groups, rows))
     wanted = torch.einsum("mk,mnk->mn", a[rows.clamp(0)].double(), b[groups.clamp(0)].double())
     close(d, wanted * (groups >= 0)[:, None])
+
+
+def test_rows_of_parts_by_index(all_hosts: Context) -> None:
+    a, b = matrix(40, 16).bfloat16(), matrix(192, 24, seed=1).bfloat16()
+    rows = torch.randint(0, 40, (192,), generator=torch.Generator().manual_seed(0))
+    start, end = torch.tensor([0, 128]), torch.tensor([128, 192])
+    d = matrix(2, 16, 24, seed=2)
+    taken, kept = a[rows].double(), d.double()
+    wanted = torch.stack([taken[i:j].mT @ b[i:j].double() for i, j in ((0, 128), (128, 192))])
+    deep_gemm.legacy.a_fused_k_grouped_bf16_gemm_tn_contiguous_tl(a, b, d, (rows, start, end), acc=True)
+    close(d, wanted + kept)
+    e = torch.empty(2, 24, 16)
+    deep_gemm.legacy.b_fused_k_grouped_bf16_gemm_tn_contiguous_tl(b, a, e, (rows, start, end), acc=False)
+    close(e, wanted.mT)
 
 
 def test_layouts_of_scales_by_recipe(monkeypatch: pytest.MonkeyPatch, all_hosts: Context) -> None:

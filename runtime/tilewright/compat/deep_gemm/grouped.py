@@ -179,11 +179,19 @@ def k_grouped_fp8_gemm_nt_contiguous(
         ArgumentError: groups are said by their ends (`use_psum_layout`), or another operand is wrong.
     """
     _refuse_ends(use_psum_layout)
+    (x, of_x), (y, of_y) = a, b
+    key = ("k_grouped", type(x), x.shape, type(y), y.shape, d.shape, c is None, recipe)
+    call = (x, y, of_x, of_y, c, d, None, None, None, grouped_layout)
+    wants = x.requires_grad or y.requires_grad or of_x.requires_grad or of_y.requires_grad or d.requires_grad
+    if warm.launched(key, call, wants or (c is not None and c.requires_grad)):
+        return
     granularities(recipe)
     m, n = d.shape[1:]
-    tilewright.grouped_gemm_k(
-        a[0].view(m, -1), b[0].view(n, -1).mT, grouped_layout, of_rows(a[1]), of_rows(b[1]).mT, out=d, c=c
-    )
+    scales = of_rows(of_x), of_rows(of_y).mT
+    given = x.view(m, -1), y.view(n, -1).mT, grouped_layout, *scales
+    tilewright.grouped_gemm_k(*given, out=d, c=c)
+    if lie_ready((of_x, of_y), scales):
+        warm.remember(key, call, tilewright.grouped_gemm_k, *given, out=d, c=c)
 
 
 def k_grouped_fp8_gemm_tn_contiguous(
