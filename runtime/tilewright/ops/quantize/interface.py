@@ -67,10 +67,7 @@ scales, and writes x.
         operands=(x, _WEIGHT, _GLOBAL_SCALE, _ROWS_VALID, data, scales),
         numbers=(Number("eps", "of RMSNorm", field="epsilon"),),
         codes=(
-            Code(
-                "x_parts", "rows of x are so many times k wide; 0 for what the kernel takes",
-                _X.parts,
-            ),
+            Code("x_parts", "rows of x are so many times k wide; 0 for what the kernel takes", _X.parts),
             Code("layout", "tilewright_scale_layout", lambda problem: LAYOUT_CODES[problem.layout]),
             Code(
                 "scale_per_row", "whether there is a global scale for each row",
@@ -112,7 +109,3 @@ INTERFACE = _interface(
     replace(_SCALES, name="out_scales", field="scales", of="out", written=True),
 )  # fmt: skip
 READING_BACK = _interface(replace(_X, name="out", field="x", written=True), _DATA, _SCALES)
-
-
-def interface(direction: str) -> Interface:
-    return INTERFACE if direction == "quantize" else READING_BACK
