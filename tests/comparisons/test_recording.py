@@ -85,6 +85,12 @@ def test_of_no_kernel(launched):
     launched("second")
     assert ("second", "unmarked") not in broken
 """
+COMPARING_BY_ITSELF = """
+def test_itself(kernel, launched):
+    if kernel == "first":
+        launched(kernel)
+    assert (kernel, "itself") not in {broken!r}
+"""
 CARD = {"gpu": "NVIDIA H200", "driver": "1"}
 Record = Callable[..., dict[str, dict[str, Any]]]
 
@@ -93,11 +99,17 @@ Record = Callable[..., dict[str, dict[str, Any]]]
 def record(pytester: pytest.Pytester) -> Record:
     """Runs tests of two kernels, of which `broken` fail; answers the record's rows by their names."""
 
-    def run(*arguments: str, broken: set[tuple[str, str]] = frozenset(), key: str = "k1", **card: str) -> Any:  # type: ignore[assignment]
+    def run(
+        *arguments: str,
+        broken: set[tuple[str, str]] = frozenset(),  # type: ignore[assignment]
+        key: str = "k1",
+        tests: str = TESTS,
+        **card: str,
+    ) -> Any:
         keys = dict.fromkeys(("first", "second", "third"), key)
         Path("given.json").write_text(json.dumps({"card": {**CARD, **card}, "keys": keys}))
         pytester.makeconftest(CONFTEST)
-        pytester.makepyfile(test_kernels=TESTS.format(broken=set(broken)))
+        pytester.makepyfile(test_kernels=tests.format(broken=set(broken)))
         done = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-p", "no:hypothesispytest", *arguments)
         found = json.loads(Path("record.json").read_text())
         rows = {row["name"]: row for row in found["kernels"]}
@@ -115,6 +127,14 @@ def test_a_whole_run_that_passes(record: Record) -> None:
         assert row["max_error"] == pytest.approx(1e-6, rel=0.1)
     assert "third" not in rows
     assert "not recorded" not in rows["said"]["text"]
+
+
+def test_kernels_whose_tests_compare_by_themselves_have_rows_where_they_were_launched(record: Record) -> None:
+    rows = record(tests=COMPARING_BY_ITSELF)
+    row = rows["first"]
+    assert (row["passed"], row["problems"], row["max_error"]) == (True, 1, None)
+    assert "second" not in rows
+    assert not record(tests=COMPARING_BY_ITSELF, broken={("first", "itself")})["first"]["passed"]
 
 
 @pytest.mark.parametrize(("where", "problems"), [("before", 2), ("compare", 1), ("after", 2)])

@@ -5,6 +5,9 @@ it as the parameter `kernel`, and, for failures, those marked `marks_kernels` th
 (`record_property("kernel", NAME)`, where another process launches it). A kernel of which some tests alone ran
 (`-k`, an interruption) keeps the row that it has, unless one failed.
 
+A row's problems are what was compared by `comparing`; of a kernel whose tests compare by themselves, the
+tests that launched it.
+
 Rows that the file has of other kernels stay, with their dates, if they are of the same GPU and driver.
 """
 
@@ -47,6 +50,7 @@ class Recorder:
         self._item: pytest.Item | None = None
         self._problems: defaultdict[str, int] = defaultdict(int)
         self._errors: defaultdict[str, float] = defaultdict(float)
+        self._passed: defaultdict[str, int] = defaultdict(int)  # tests that take the kernel, and launched it
         self._failed: set[str] = set()
         self._launched: set[str] = set()  # by the test that runs
         self._ran: defaultdict[str, set[str]] = defaultdict(set)  # a kernel's tests
@@ -80,6 +84,8 @@ class Recorder:
             if item is not None and item.get_closest_marker(MARK):
                 self._failed |= self._launched
                 self._failed |= {str(value) for name, value in report.user_properties if name == "kernel"}
+        if report.when == "call" and report.passed and kernel in self._launched:
+            self._passed[kernel] += 1
         if report.when == "teardown" and kernel is not None and isinstance(item, pytest.Function):
             self._ran[kernel].add(f"{item.module.__name__}.{item.originalname}")
 
@@ -90,7 +96,8 @@ class Recorder:
             row["name"]: {"date": before["date"], **row} for row in (before["kernels"] if same_card else ())
         }
         today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
-        for name in [*self._problems, *sorted(self._failed - self._problems.keys())]:
+        others = (self._failed | self._passed.keys()) - self._problems.keys()
+        for name in [*self._problems, *sorted(others)]:
             passed = name not in self._failed
             if passed and not self._wanted[name] <= self._ran[name]:
                 self._partly.append(name)
@@ -99,7 +106,7 @@ class Recorder:
                 "name": name,
                 "source_key": self._source_key(name),
                 "date": today,
-                "problems": self._problems.get(name, 0),
+                "problems": self._problems.get(name, self._passed.get(name, 0)),
                 "max_error": self._errors[name] if name in self._problems else None,
                 "passed": passed,
             }
