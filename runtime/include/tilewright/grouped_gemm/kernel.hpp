@@ -163,9 +163,9 @@ struct Kernel {
   }
 
  private:
-  // Who tells of a warpgroup that a stage has been read: one warp, where wgmma has read last, which all warps begin
-  // together; each, where they read factors after it.
-  static constexpr int kTellers = kScalesB == Scales::kRows ? 4 : 1;
+  // Who tells of a warpgroup that a stage has been read: one warp, where wgmma alone reads, which all warps begin
+  // together; each, where they read factors: no warp knows what others' loads are waiting for.
+  static constexpr int kTellers = kScaled ? 4 : 1;
   static constexpr int kAllConsumers = 4;  // a barrier of the CTA; 1 to 3 are the epilogues'
 
   // What a stage holds beside A and B.

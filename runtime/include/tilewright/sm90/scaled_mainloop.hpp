@@ -209,12 +209,12 @@ struct ScaledMainloop {
           wgmma_wait<0>();
           hold(part);
           if (kB != Scales::kRows && last) {
-            release(at.stage);
+            give_back(now, factors, 0.0f);
           }
           promote(at.stage, now, box, 0, factors, split, part, sum[r]);
           if (kB == Scales::kRows && last) {
             __syncwarp();
-            release(at.stage);
+            give_back(now, factors, sum[r][kCount - 1]);
           }
         }
       }
@@ -297,14 +297,31 @@ struct ScaledMainloop {
     }
     hold(parts.sums[kSet]);
     if (kB != Scales::kRows && unit == kUnits - 1) {
-      release(at.stage);
+      give_back(parts.factors[kSet], parts.rows[kSet], 0.0f);
     }
     promote(at.stage, parts.factors[kSet], unit / (kHalves * Rows), unit % kHalves, parts.rows[kSet], split,
             parts.sums[kSet], sum);
     if (kB == Scales::kRows && unit == kUnits - 1) {
       __syncwarp();
-      release(at.stage);
+      give_back(parts.factors[kSet], parts.rows[kSet], sum[kCount - 1]);
     }
+  }
+
+  // Tells that the stage has been read, once its factors are there: `rows`, those of blocks, and `product`, which the
+  // last ones of columns are part of. An arrival at a barrier does not wait for loads that the warp began before it.
+  // Loads stand in line behind stores to global memory, whose first ones may take microseconds; TMA would fill the
+  // stage with the next data in the meantime, and the loads would bring those (seen on an H200 in mqa_logits). So the
+  // barrier's address is made to depend on what was loaded: no grid has a third dimension, which the compiler does not
+  // know.
+  __device__ __forceinline__ void give_back(Factors const& of_blocks, float const (&rows)[2], float product) const {
+    uint32_t loaded = __float_as_uint(rows[0]) | __float_as_uint(rows[1]) | __float_as_uint(product);
+    if constexpr (kB == Scales::kBlocks) {
+#pragma unroll
+      for (float const factor : of_blocks.columns) {
+        loaded |= __float_as_uint(factor);
+      }
+    }
+    release(at.stage + static_cast<int>(loaded & blockIdx.z));
   }
 
   // 128 of k of 64 rows, and of a half of the columns where those are halved: four instructions.
