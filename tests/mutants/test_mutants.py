@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -29,7 +30,7 @@ def test_names_are_unique_and_tests_exist() -> None:
     for test in tests:
         path, _, name = test.partition("::")
         text = (mutation.ROOT / path).read_text(encoding="utf-8")
-        assert not name or f"def {name.partition('[')[0]}(" in text, test
+        assert not name or re.search(rf"\b(def|class) {name.partition('[')[0]}[(:]", text), test
 
 
 def test_the_results_are_of_the_list_and_nearly_all_were_killed() -> None:
