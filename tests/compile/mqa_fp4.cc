@@ -295,7 +295,7 @@ void block_scaled() {
 // Columns as TMA's box of [heads of a turn, queries of a set, turns] brings them.
 template <int Heads, int Queries>
 void columns() {
-  using Reduce = Reduction<Heads, Queries>;
+  using Reduce = Reduction<Heads, Queries, false>;
   int column = 0;
   for (int set = 0; set < Reduce::kSets; ++set) {
     for (int turn = 0; turn < Heads / Reduce::kTurn; ++turn) {

@@ -527,7 +527,7 @@ def test_a_demanded_tactic_runs(host: Context) -> None:
     split = "host_bf16_tn_streamk@decomposition=split_k,splits=2"
     torch.testing.assert_close(tilewright.gemm(A, B, tactic="host_bf16_tn"), wanted)
     torch.testing.assert_close(tilewright.gemm(A, B, tactic=split), wanted)
-    with pytest.raises(NoKernelError, match="Did you mean host_bf16_tn"):
+    with pytest.raises(NoKernelError, match=r"Did you mean .*host_bf16_tn"):
         tilewright.gemm(A, B, tactic="host_bf16_tm")
 
 
