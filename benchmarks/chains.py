@@ -14,7 +14,6 @@ OUTPUT.json and OUTPUT.md; exits with 1 where a chain loses more.
 from __future__ import annotations
 
 import argparse
-import json
 import platform
 import statistics
 import sys
@@ -22,6 +21,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import machine
 import torch
 from chain_ops import Chain, Maker, chains
 
@@ -140,11 +140,8 @@ def main() -> int:
             "python": platform.python_version(),
             "command": " ".join(["python benchmarks/chains.py", *sys.argv[1:]]),
         }
-        given.output.parent.mkdir(parents=True, exist_ok=True)
         document = {**head, "allowed_us": given.allowed, "not_measured": skipped, "rows": rows}
-        given.output.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-        made = page(head, rows, skipped, given.allowed)
-        given.output.with_suffix(".md").write_text(made, encoding="utf-8")
+        machine.record_both(given.output, document, page(head, rows, skipped, given.allowed))
     return 1 if too_slow(rows, given.allowed) else 0
 
 

@@ -180,10 +180,7 @@ def main() -> int:
     }
     print(json.dumps(summary(rows)))
     if arguments.output:
-        arguments.output.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps({**header, "rows": rows}, indent=1)
-        arguments.output.with_suffix(".json").write_text(text + "\n", encoding="utf-8")
-        arguments.output.with_suffix(".md").write_text(markdown(header, rows), encoding="utf-8")
+        machine.record_both(arguments.output, {**header, "rows": rows}, markdown(header, rows))
     return 0
 
 

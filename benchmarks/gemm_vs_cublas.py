@@ -21,6 +21,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TextIO
 
+import machine
 import torch
 import yaml
 
@@ -184,10 +185,7 @@ def main() -> int:
         if (totals := summary(rows, key)) is not None:
             print(f"{key}: geomean {totals[0]:.3f}, min {totals[1]:.3f} over {len(rows)} shapes")
     if arguments.output:
-        arguments.output.parent.mkdir(parents=True, exist_ok=True)
-        document = json.dumps({**header, "rows": rows}, indent=1)
-        arguments.output.with_suffix(".json").write_text(document + "\n", encoding="utf-8")
-        arguments.output.with_suffix(".md").write_text(markdown(header, rows), encoding="utf-8")
+        machine.record_both(arguments.output, {**header, "rows": rows}, markdown(header, rows))
     return 0
 
 

@@ -23,6 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import machine
 import torch
 from grouped_problems import KINDS, Operands, Problem
 
@@ -194,9 +195,7 @@ def main() -> int:
         torch.cuda.empty_cache()
         if given.output and rows:
             data = {"summary": summary(rows), "rows": rows, "failed": failed}
-            given.output.with_suffix(".json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-            made = text(rows, failed, theirs.__version__)
-            given.output.with_suffix(".md").write_text(made, encoding="utf-8", newline="\n")
+            machine.record_both(given.output, data, text(rows, failed, theirs.__version__))
     print(json.dumps(summary(rows), indent=1))
     return 0
 

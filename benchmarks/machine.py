@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import os
 import platform
 import resource
@@ -12,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -70,6 +72,13 @@ def describe(*distributions: str) -> dict[str, str | int]:
 def _processor() -> str:
     lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "unknown")
+
+
+def record_both(output: Path, document: Mapping[str, Any], page: str) -> None:
+    """Writes OUTPUT.json, for programs, and OUTPUT.md, for people."""
+    output.parent.mkdir(parents=True, exist_ok=True)
+    for suffix, text in ((".json", json.dumps(document, indent=1) + "\n"), (".md", page)):
+        output.with_suffix(suffix).write_text(text, encoding="utf-8", newline="\n")
 
 
 def record(name: str, text: str) -> None:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import json
 import statistics
 import sys
 from collections.abc import Callable, Iterator
@@ -24,6 +23,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import machine
 import torch
 
 from tilewright import context, timing
@@ -318,8 +318,7 @@ def main() -> None:
     for case in cases:
         rows.append(measure(case))
         print(line(rows[-1]), flush=True)
-        given.output.with_suffix(".json").write_text(json.dumps(head | {"rows": rows}, indent=1) + "\n")
-        given.output.with_suffix(".md").write_text("\n".join(markdown(head, rows)) + "\n")
+        machine.record_both(given.output, head | {"rows": rows}, "\n".join(markdown(head, rows)) + "\n")
         torch.cuda.empty_cache()
 
 

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import argparse
 import functools
-import json
 import statistics
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import machine
 import torch
 
 from tilewright import context
@@ -124,8 +124,7 @@ def main() -> None:
     for extents in (*DEEP_GEMM, *OTHERS):
         rows.append(measure(Problem(*extents), every=given.kernels))
         print(list(markdown(head, rows))[-1], flush=True)
-        given.output.with_suffix(".json").write_text(json.dumps(head | {"rows": rows}, indent=1) + "\n")
-        given.output.with_suffix(".md").write_text("\n".join(markdown(head, rows)) + "\n")
+        machine.record_both(given.output, head | {"rows": rows}, "\n".join(markdown(head, rows)) + "\n")
 
 
 if __name__ == "__main__":
