@@ -172,7 +172,7 @@ class Paged:
         queries = case.sequences * case.queries
         self.problem = Problem(
             queries, self.width, case.heads, case.head_dim, form="paged", q=case.q, d=case.d,
-            sequences=case.sequences, cache_pages=len(cache), table_pages=self.table.shape[1],
+            next_n=case.queries, cache_pages=len(cache), table_pages=self.table.shape[1],
         )  # fmt: skip
 
     def call(self, module: Any) -> torch.Tensor:

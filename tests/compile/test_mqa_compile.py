@@ -63,7 +63,7 @@ def test_what_a_kernel_takes(report: BuildReport, name: str) -> None:
 
     def takes(**changes: Any) -> bool:
         given = {field: config[field] for field in ("heads", "head_dim", "form", "q", "d")}
-        problem = Problem(12, 300, **given | {"sequences": 4, "cache_pages": 40, "table_pages": 10} | changes)
+        problem = Problem(12, 300, **given | {"next_n": 3, "cache_pages": 40, "table_pages": 10} | changes)
         return library.can_implement(name, packed(INTERFACE, problem, Tactic(name), 132))
 
     assert takes()

@@ -24,7 +24,7 @@ typedef struct tilewright_mqa_logits_tactic {
 } tilewright_mqa_logits_tactic;
 
 typedef struct tilewright_mqa_logits_args {
-  int32_t queries, keys, heads, head_dim;
+  int32_t queries, keys, heads, head_dim, next_n;
 
   // [queries, heads, head_dim]; FP4 lies two to a byte, the even index in the low nibble
   const void* q;
@@ -64,8 +64,6 @@ typedef struct tilewright_mqa_logits_args {
   int32_t compressed;
   // whether what no query looks at is -infinity
   int32_t clean;
-  // queries of a sequence
-  int32_t next_n;
   // whether there is a length for each query
   int32_t per_token;
   // keys of one

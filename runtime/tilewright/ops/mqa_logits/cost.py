@@ -62,7 +62,7 @@ def estimator(
 
     def weigh(tactic: Tactic) -> Estimate:
         if config["form"] == "paged":
-            blocks = ceil(problem.next_n / config["queries"]) * (problem.queries // problem.next_n)
+            blocks = ceil(problem.next_n / config["queries"]) * problem.sequences
             waves = ceil(ceil(problem.keys / TILE) * blocks / sms)
             items = ceil(blocks / sms) + 1
         else:

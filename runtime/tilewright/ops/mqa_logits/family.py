@@ -18,7 +18,7 @@ class _MqaLogits(Family[Problem]):
     words = WORDS
     neighbour = "queries"
     decisive = ("form", "q", "d")
-    placement = ("columns", "sequences", "per_token", "page", "cache_pages", "table_pages", "blocks")
+    placement = ("columns", "per_token", "page", "cache_pages", "table_pages", "blocks")
     estimator = staticmethod(estimator)
     peak = staticmethod(peak)
 

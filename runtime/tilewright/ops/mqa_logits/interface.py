@@ -70,7 +70,6 @@ block of a paged one begins: a sequence (with indices: a token), and a split of 
         Code("width", "columns of the logits", attrgetter("width")),
         Code("compressed", "whether a row begins with its query's first key", attrgetter("columns")),
         Code("clean", "whether what no query looks at is -infinity", attrgetter("clean")),
-        Code("next_n", "queries of a sequence", attrgetter("next_n")),
         Code("per_token", "whether there is a length for each query", attrgetter("per_token")),
         Code("page", "keys of one", attrgetter("page")),
         Code("cache_pages", "pages of the cache", attrgetter("cache_pages")),

@@ -101,7 +101,7 @@ def _make(problem: Problem, device: DeviceProperties, generator: torch.Generator
         return random(shape).to(dtype_of("e4m3")) if fp8 else whole(256, (*shape[:-1], shape[-1] // 2))
 
     queries, keys = problem.queries, problem.keys
-    sequences = queries // problem.next_n if paged else 1
+    sequences = problem.sequences if paged else 1
     q, kv = elements(queries, problem.heads, problem.head_dim), elements(sequences * keys, problem.head_dim)
     q_scale = None if fp8 else words(queries, problem.heads)
     kv_scale = random(sequences * keys).abs() + 0.1 if fp8 else words(sequences * keys)

@@ -48,7 +48,7 @@ class _Paged(_Ragged):
         return {
             "form": "paged",
             "keys": whole("keys", values["keys"], least=1),
-            "sequences": sequences,
+            "next_n": queries // max(sequences, 1),
             "table_pages": table_pages,
             "cache_pages": pages,
             "page": page_bytes // (row + SCALE_BYTES),
@@ -58,7 +58,7 @@ class _Paged(_Ragged):
 
     def rules(self, values: Values, problem: Problem) -> None:
         super().rules(values, problem)
-        sequences, queries, next_n = problem.sequences, problem.queries, problem.next_n
+        (sequences, _), queries, next_n = extents(values["block_table"]), problem.queries, problem.next_n
         uneven = certainly(sequences == 0) or certainly(queries % max(sequences, 1) != 0)
         given = f"it has {sequences} rows for {queries} queries"
         refuse(uneven, "block_table", f"{given}; one for each sequence of as many queries is wanted")
@@ -80,7 +80,7 @@ class _Schedule(_Op):
     def fields(self, values: Values) -> Mapping[str, Any]:
         tokens, next_n = count(values["lengths"]), whole("next_n", values["next_n"], least=1)
         blocks = whole("blocks", values["blocks"], least=1)
-        return {"form": "schedule", "queries": tokens, "sequences": tokens // next_n, "blocks": blocks}
+        return {"form": "schedule", "queries": tokens, "next_n": next_n, "blocks": blocks}
 
     def rules(self, values: Values, problem: Problem) -> None:
         next_n, tokens, indices = values["next_n"], problem.queries, values["indices"]

@@ -21,7 +21,7 @@ class Problem(Told):
     """out[i,j] = scale[j] * sum over h of weight[i,h] * relu(Q[i,h,:] . K[j,:]) where query i looks at key j.
 
     Ragged: keys lie in one piece, and query i looks at start[i] <= j < end[i]. Paged: they lie in pages of a
-    cache, and query i, one of `queries / sequences` of its sequence, looks at j < length[i]. The form
+    cache, and query i, one of `next_n` of its sequence, looks at j < length[i]. The form
     `schedule` makes what each of `blocks` thread blocks is to do of a paged problem.
     """
 
@@ -31,12 +31,12 @@ class Problem(Told):
     keys: int
     heads: int = 64
     head_dim: int = 128
+    next_n: int = 1  # queries of a sequence
     form: str = "ragged"
     q: str = "e4m3"
     d: str = "f32"
     clean: bool = False  # logits of keys that a query does not look at are -infinity
     columns: int = 0  # of a compressed row, which begins with the query's first key; 0: rows are not
-    sequences: int = 0  # 0: one for each query
     per_token: bool = True  # lengths are those of queries, else of a sequence's last query
     page: int = 64  # keys
     cache_pages: int = 1
@@ -49,9 +49,8 @@ class Problem(Told):
         return self.columns or self.keys
 
     @property
-    def next_n(self) -> int:
-        """Queries of a sequence."""
-        return self.queries // (self.sequences or self.queries or 1)
+    def sequences(self) -> int:
+        return self.queries // (self.next_n or 1)
 
     @property
     def key_bytes(self) -> int:
@@ -81,7 +80,7 @@ class Problem(Told):
         """Bytes that memory must move at least: each key once for its sequence, all logits."""
         if self.form == "schedule":
             return 4 * self.queries + 8 * (self.blocks + 1)
-        keys = self.keys * (self.queries // self.next_n if self.form == "paged" else 1)
+        keys = self.keys * (self.sequences if self.form == "paged" else 1)
         heads = self.queries * self.heads * (self.key_bytes + 4 * (self.q != "e4m3"))  # weights, too
         return keys * self.key_bytes + heads + self.queries * self.width * bits(self.d) // 8
 
@@ -91,7 +90,8 @@ class Problem(Told):
 
     @property
     def extents_text(self) -> str:
-        return f"{self.queries}x{self.keys}"
+        each = f", {self.next_n} of each sequence" if self.next_n > 1 else ""
+        return f"{self.queries}x{self.keys}{each}"
 
     @property
     def types_text(self) -> str:

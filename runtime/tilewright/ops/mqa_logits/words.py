@@ -14,6 +14,7 @@ WORDS = Words(
         Extent("keys", "Keys; of pages, of each sequence.", usual=4096),
         Extent("heads", "Of a query: 16, 32, 64.", usual=64, default=64),
         Extent("head_dim", "Elements of a head: 32, 64, 128.", usual=128, default=128),
+        Extent("next_n", "Queries of each sequence of pages.", usual=1, default=1),
     ),
     types=Types(
         option="--dtype",
