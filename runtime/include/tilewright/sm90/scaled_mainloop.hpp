@@ -40,6 +40,21 @@ __device__ __forceinline__ float2 load_pair(uint32_t address) {
   return value;
 }
 
+// Whether the barrier's phase is over: a wait that is asked for before its answer is needed.
+__device__ __forceinline__ bool barrier_passed(uint32_t barrier, uint32_t parity) {
+  uint32_t passed;
+  asm volatile(
+      "{\n"
+      ".reg .pred done;\n"
+      "mbarrier.test_wait.parity.shared::cta.b64 done, [%1], %2;\n"
+      "selp.u32 %0, 1, 0, done;\n"
+      "}\n"
+      : "=r"(passed)
+      : "r"(barrier), "r"(parity)
+      : "memory");
+  return passed != 0;
+}
+
 // Blocks of 128 that `rows` rows may lie in, which begin at a multiple of `rows`.
 constexpr int blocks_of(int rows) {
   return (kScaleBlock - std::gcd(rows, kScaleBlock) + rows + kScaleBlock - 1) / kScaleBlock;
@@ -192,33 +207,41 @@ struct ScaledMainloop {
   template <int kRows>
   __device__ __forceinline__ void one_by_one(int k_tiles, int split, float (&sum)[Rows][kCount]) {
     float part[kPart];
-    for (int i = 0; i < k_tiles; ++i) {
-      barrier_wait(Layout::full(shared, at.stage), at.phase);
+    barrier_wait(Layout::full(shared, at.stage), at.phase);
+    for (int left = k_tiles; left > 0; --left) {
+      int const stage = at.stage;
+      bool arrived = true;  // the next stage's data
 #pragma unroll
       for (int box = 0; box < Boxes; ++box) {
         Factors now;
-        now.load(Layout::blocks(shared, at.stage, box), first_row);
+        now.load(Layout::blocks(shared, stage, box), first_row);
 #pragma unroll
         for (int r = 0; r < kRows; ++r) {
           bool const last = box == Boxes - 1 && r == kRows - 1;
           float factors[2];
-          load_rows(at.stage, now, box, r, factors);
+          load_rows(stage, now, box, r, factors);
           await_turn();
-          multiply(at.stage, box, r, 0, part);
+          multiply(stage, box, r, 0, part);
           pass_turn();
           wgmma_wait<0>();
           hold(part);
           if (kB != Scales::kRows && last) {
-            give_back(now, factors, 0.0f);
+            give_back(stage, now, factors, 0.0f);
           }
-          promote(at.stage, now, box, 0, factors, split, part, sum[r]);
+          if (last) {
+            at.next();
+            arrived = barrier_passed(Layout::full(shared, at.stage), at.phase);  // known when this is promoted
+          }
+          promote(stage, now, box, 0, factors, split, part, sum[r]);
           if (kB == Scales::kRows && last) {
             __syncwarp();
-            give_back(now, factors, sum[r][kCount - 1]);
+            give_back(stage, now, factors, sum[r][kCount - 1]);
           }
         }
       }
-      at.next();
+      if (!arrived && left > 1) {
+        barrier_wait(Layout::full(shared, at.stage), at.phase);
+      }
     }
   }
 
@@ -297,13 +320,13 @@ struct ScaledMainloop {
     }
     hold(parts.sums[kSet]);
     if (kB != Scales::kRows && unit == kUnits - 1) {
-      give_back(parts.factors[kSet], parts.rows[kSet], 0.0f);
+      give_back(at.stage, parts.factors[kSet], parts.rows[kSet], 0.0f);
     }
     promote(at.stage, parts.factors[kSet], unit / (kHalves * Rows), unit % kHalves, parts.rows[kSet], split,
             parts.sums[kSet], sum);
     if (kB == Scales::kRows && unit == kUnits - 1) {
       __syncwarp();
-      give_back(parts.factors[kSet], parts.rows[kSet], sum[kCount - 1]);
+      give_back(at.stage, parts.factors[kSet], parts.rows[kSet], sum[kCount - 1]);
     }
   }
 
@@ -313,7 +336,8 @@ struct ScaledMainloop {
   // stage with the next data in the meantime, and the loads would bring those (seen on an H200 in mqa_logits). So the
   // barrier's address is made to depend on what was loaded: no grid has a third dimension, which the compiler does not
   // know.
-  __device__ __forceinline__ void give_back(Factors const& of_blocks, float const (&rows)[2], float product) const {
+  __device__ __forceinline__ void give_back(int stage, Factors const& of_blocks, float const (&rows)[2],
+                                            float product) const {
     uint32_t loaded = __float_as_uint(rows[0]) | __float_as_uint(rows[1]) | __float_as_uint(product);
     if constexpr (kB == Scales::kBlocks) {
 #pragma unroll
@@ -321,7 +345,7 @@ struct ScaledMainloop {
         loaded |= __float_as_uint(factor);
       }
     }
-    release(at.stage + static_cast<int>(loaded & blockIdx.z));
+    release(stage + static_cast<int>(loaded & blockIdx.z));
   }
 
   // 128 of k of 64 rows, and of a half of the columns where those are halved: four instructions.
