@@ -28,8 +28,9 @@ import torch
 import tilewright
 from tilewright import context
 from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.gemm import lean, measuring, stream
+from tilewright.ops.gemm import measuring
 from tilewright.ops.gemm.family import FAMILY
+from tilewright.ops.gemm.mainloops import MOST_ROWS, mainloop_of
 from tilewright.ops.gemm.problem import Problem
 from tilewright.table import KernelRecord
 
@@ -48,7 +49,7 @@ def kernels() -> Iterator[KernelRecord]:
         one for one in now.registry.route("gemm", now.device(0)) if one.config.get("mainloop", "") != ""
     ]
     for record in sorted(records, key=lambda one: one.config["tile"], reverse=True):
-        ours = lean.is_lean(record) or stream.is_stream(record)
+        ours = mainloop_of(record) != "cutlass"
         kind = tuple(record.config[field] for field in HOW if field in record.config)
         if ours and kind not in seen and now.registry.is_built(record):
             seen.add(kind)
@@ -56,7 +57,7 @@ def kernels() -> Iterator[KernelRecord]:
 
 
 def tactics(record: KernelRecord, problem: Problem) -> list[Tactic]:
-    if stream.is_stream(record):
+    if mainloop_of(record) == "stream":
         return [Tactic(record.name, splits=parts) for parts in (1, 4)]
     stages = -(-problem.k // record.config["tile"][2])
     ways = (("2x2", 2), ("", 8), ("", 7), ("2x1", 3)) if record.facts["splits"] else ()
@@ -68,8 +69,8 @@ def problems_of(record: KernelRecord, shape: tuple[int, int, int]) -> list[Probl
     """Of odd extents, and of aligned ones with C and a bias, where the kernel takes them."""
     config = record.config
     m, n, k = shape
-    if stream.is_stream(record):
-        m, k = min(m, stream.MOST_ROWS), -(-k // 16) * 16
+    if mainloop_of(record) == "stream":
+        m, k = min(m, MOST_ROWS), -(-k // 16) * 16
     plain = Problem(
         m, n, k, 1, config["a"], config["b"], config["d"], config["layout"],
         activation=config["activation"], fast_accum=config["fast_accum"],

@@ -35,7 +35,8 @@ from times_file import FIELDS, PEER, Measured, read
 
 from tilewright.device import H200, DeviceProperties
 from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.gemm import cost_lean, lean
+from tilewright.ops.gemm import cost_lean
+from tilewright.ops.gemm.mainloops import mainloop_of
 from tilewright.registry import Registry
 from tilewright.table import KernelRecord
 from tilewright.types import bytes_of
@@ -204,7 +205,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=[], help="fit these constants alone")
     parser.add_argument("--worst", type=int, default=10, help="problems to list")
     arguments = parser.parse_args()
-    records = {one.name: one for one in Registry().kernels("gemm") if lean.is_lean(one)}
+    records = {one.name: one for one in Registry().kernels("gemm") if mainloop_of(one) == "lean"}
     if arguments.thin:
         thin(arguments.thin, records)
     cases = [Case(one, records) for one in read(arguments.times)]

@@ -43,8 +43,9 @@ from tilewright import timing
 from tilewright.benchmarking import sizes
 from tilewright.ops.common.family import Candidate
 from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.gemm import lean, measuring, stream
+from tilewright.ops.gemm import measuring
 from tilewright.ops.gemm.family import FAMILY
+from tilewright.ops.gemm.mainloops import mainloop_of
 from tilewright.ops.gemm.problem import Problem
 from tilewright.timing import Replays
 from tilewright.tuning.search import promising
@@ -146,7 +147,7 @@ def main() -> int:
     current = contexts.current()
     device = current.device(torch.cuda.current_device())
     registry = current.registry
-    own = [one for one in registry.kernels("gemm") if lean.is_lean(one) or stream.is_stream(one)]
+    own = [one for one in registry.kernels("gemm") if mainloop_of(one) != "cutlass"]
     records = [one for one in own if registry.is_built(one)]
     print(f"{device}\n{len(records)} kernels of ours are built; clocks {clocks()}", flush=True)
     chance, until = random.Random(0), time.monotonic() + arguments.seconds

@@ -19,8 +19,8 @@ import tilewright
 from tilewright import workspace
 from tilewright.context import current
 from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.gemm import lean, stream
 from tilewright.ops.gemm.family import FAMILY
+from tilewright.ops.gemm.mainloops import MOST_ROWS, Stream, mainloop_of
 from tilewright.ops.gemm.problem import FP8, Problem, addends
 from tilewright.table import KernelRecord
 
@@ -57,7 +57,7 @@ def addend(record: KernelRecord) -> str:
 def fitted(record: KernelRecord, shape: tuple[int, int, int]) -> tuple[int, int, int]:
     """The shape, or for a kernel of few rows one that it takes."""
     m, n, k = shape
-    return (min(m, stream.MOST_ROWS), n, -(-k // 16) * 16) if stream.is_stream(record) else shape
+    return (min(m, MOST_ROWS), n, -(-k // 16) * 16) if mainloop_of(record) == "stream" else shape
 
 
 def shapes(record: KernelRecord, among: list[tuple[int, int, int]]) -> Iterator[tuple[int, int, int]]:
@@ -159,7 +159,7 @@ def check(record: KernelRecord, shape: tuple[int, int, int], **how: Any) -> None
 
 def cutting(record: KernelRecord, k: int = 4096) -> list[Tactic]:
     """The kernel as it is, and where it cuts so much k, in each way; a lean one in each kind of cluster."""
-    if lean.is_lean(record):
+    if mainloop_of(record) == "lean":
         whole = [Tactic(record.name, cluster=cluster) for cluster in ("", "2x1", "1x2", "2x2", "1x4", "8x1")]
         if record.config["schedule"] == "pingpong":
             return whole
@@ -167,8 +167,8 @@ def cutting(record: KernelRecord, k: int = 4096) -> list[Tactic]:
         ways = (("", 2), ("", 7), ("2x1", 3), ("", 8), ("2x1", 4), ("2x2", 2))
         cut = [one for one in ways if one[1] <= stages]
         return whole + [Tactic(record.name, cluster=cluster, splits=splits) for cluster, splits in cut]
-    if stream.is_stream(record):
-        return [Tactic(record.name, splits=splits) for splits in stream.SPLITS]
+    if mainloop_of(record) == "stream":
+        return [Tactic(record.name, splits=splits) for splits in Stream.SPLITS]
     if record.config["scheduler"] != "stream_k":
         return [Tactic(record.name)]
     return [
@@ -196,7 +196,7 @@ def test_large_shapes(kernel: KernelRecord) -> None:
 def test_clusters_and_splits(kernel: KernelRecord) -> None:
     """Of several waves of tiles, with a last one that no cluster fills, and parts of k of unequal length; of
     fewer rows or columns than a tile has."""
-    if not (lean.is_lean(kernel) or stream.is_stream(kernel)):
+    if mainloop_of(kernel) == "cutlass":
         pytest.skip("the kernel's cluster is compiled in")
     for shape in ((1033, 1552, 2064), (72, 784, 2320), (21, 784, 2064), (1033, 48, 2064)):
         for tactic in cutting(kernel):
@@ -206,7 +206,7 @@ def test_clusters_and_splits(kernel: KernelRecord) -> None:
 
 def test_results_that_are_not_aligned(kernel: KernelRecord) -> None:
     """Threads store them: whole ones, whose rows begin anywhere, and the ends of rows of odd lengths."""
-    if not (stream.is_stream(kernel) or (lean.is_lean(kernel) and kernel.facts["splits"])):
+    if not (mainloop_of(kernel) == "stream" or (mainloop_of(kernel) == "lean" and kernel.facts["splits"])):
         pytest.skip("the kernel stores by TMA alone")
     for shape in ((150, 264, 200), (150, 263, 199), (3, 5, 7)):
         for aligned in (False, True):
@@ -216,11 +216,11 @@ def test_results_that_are_not_aligned(kernel: KernelRecord) -> None:
 
 def test_other_types_of_c_and_bias(kernel: KernelRecord) -> None:
     """And a bias without a C, which another loop adds."""
-    if not (lean.is_lean(kernel) or stream.is_stream(kernel)):
+    if mainloop_of(kernel) == "cutlass":
         pytest.skip("the kernel's are of D's type")
     m, n, _ = shape = fitted(kernel, (150, 272, 200))
     own, *others = addends(kernel.config["a"], kernel.config["d"])
-    several = stream.is_stream(kernel) or kernel.facts["splits"]
+    several = mainloop_of(kernel) == "stream" or kernel.facts["splits"]
     for c_type, bias_type in [(None, own), *((each, each) for each in others if several)]:
         case = case_of(kernel, shape)
         wanted = 0.625 * reference.operands(kernel.config["a"], kernel.config["b"], shape)[2]
@@ -256,7 +256,7 @@ def test_batches(kernel: KernelRecord) -> None:
 
 
 def test_raster_and_swizzle(kernel: KernelRecord) -> None:
-    if stream.is_stream(kernel):
+    if mainloop_of(kernel) == "stream":
         pytest.skip("the kernel has no order of tiles")
     for raster in ("along_m", "along_n"):
         for swizzle in (1, 2, 8):
@@ -324,7 +324,7 @@ def test_decompositions(kernel: KernelRecord, filled_workspaces: list[int]) -> N
 
 
 def test_deterministic_reduction_repeats_to_the_bit(kernel: KernelRecord) -> None:
-    if stream.is_stream(kernel) or (lean.is_lean(kernel) and kernel.facts["splits"]):
+    if mainloop_of(kernel) == "stream" or (mainloop_of(kernel) == "lean" and kernel.facts["splits"]):
         cut = [Tactic(kernel.name, splits=splits) for splits in (2, 8)]
     elif kernel.config["scheduler"] == "stream_k":
         cut = [Tactic(kernel.name), Tactic(kernel.name, decomposition="split_k", splits=5)]

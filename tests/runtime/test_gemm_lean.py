@@ -9,13 +9,14 @@ import pytest
 
 from tilewright.device import H100, H200
 from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.gemm import cost_lean, lean
+from tilewright.ops.gemm import cost_lean
 from tilewright.ops.gemm.family import FAMILY
+from tilewright.ops.gemm.mainloops import mainloop_of, may_be_lean
 from tilewright.ops.gemm.problem import ACTIVATIONS, FP8, INTEGER_ACTIVATIONS, OUTPUTS, Problem, addends
 from tilewright.registry import Registry
 from tilewright.table import KernelRecord
 
-KERNELS = [record for record in Registry().kernels("gemm") if lean.is_lean(record)]
+KERNELS = [record for record in Registry().kernels("gemm") if mainloop_of(record) == "lean"]
 WIDE = "gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_coop"
 TURNS = "gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_pingpong"
 BY_NAME = {record.name: record for record in KERNELS}
@@ -83,7 +84,7 @@ def options(a: str, b: str, layout: str = "tn") -> Iterator[Problem]:
             )  # fmt: skip
 
 
-LEAN_PAIRS = [pair for pair in OUTPUTS if lean.may_be_lean(pair[0])]
+LEAN_PAIRS = [pair for pair in OUTPUTS if may_be_lean(pair[0])]
 
 
 @pytest.mark.parametrize(("a", "b"), LEAN_PAIRS)
@@ -137,7 +138,7 @@ def waves(tactic: Tactic, record: KernelRecord, problem: Problem) -> float:
 def test_tiles_are_chosen_that_fill_their_waves(m: int, n: int, k: int) -> None:
     """Where tiles of powers of two leave a wave half empty: the reason for a fine set."""
     tactic, record = first(Problem(m, n, k))
-    assert lean.is_lean(record)
+    assert mainloop_of(record) == "lean"
     taken = waves(tactic, record, Problem(m, n, k))
     assert taken % 1 == 0 or taken % 1 > 0.8, (str(tactic), taken)
 

@@ -6,12 +6,13 @@ import pytest
 
 from tilewright.device import H100, H200
 from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.gemm import stream
+from tilewright.ops.gemm import cost_stream
 from tilewright.ops.gemm.family import FAMILY
+from tilewright.ops.gemm.mainloops import mainloop_of
 from tilewright.ops.gemm.problem import Problem
 from tilewright.registry import Registry
 
-KERNELS = [record for record in Registry().kernels("gemm") if stream.is_stream(record)]
+KERNELS = [record for record in Registry().kernels("gemm") if mainloop_of(record) == "stream"]
 BF16 = next(record for record in KERNELS if record.name.endswith("bf16_f32_bf16_tn_16x8x64_stream_coop_swap"))
 
 
@@ -46,10 +47,10 @@ def test_k_is_split_where_there_is_enough_of_it() -> None:
 def test_the_model_knows_bytes(types: dict[str, str]) -> None:
     for few, many in ((Problem(1, 4096, 4096, **types), Problem(1, 8192, 4096, **types)),):
         record = next(one for one in KERNELS if FAMILY.misfit(one, few) is None)
-        times = [stream.estimator(record, one, H200)(Tactic(record.name)).seconds for one in (few, many)]
+        times = [cost_stream.estimator(record, one, H200)(Tactic(record.name)).seconds for one in (few, many)]
         assert times[0] > few.bytes / H200.memory_bandwidth
         assert times[1] > times[0]
-        assert stream.estimator(record, many, H100)(Tactic(record.name)).seconds > times[1]
+        assert cost_stream.estimator(record, many, H100)(Tactic(record.name)).seconds > times[1]
 
 
 @pytest.mark.parametrize(
@@ -68,4 +69,4 @@ def test_the_model_knows_bytes(types: dict[str, str]) -> None:
 def test_small_matrices_are_streamed(problem: Problem, few: bool) -> None:
     """As they were measured: larger ones keep TMA busy enough that its kernels are the quicker ones."""
     first = FAMILY.rank(list(Registry().kernels("gemm")), problem, H200)[0]
-    assert stream.is_stream(first.record) == few, str(first.tactic)
+    assert (mainloop_of(first.record) == "stream") == few, str(first.tactic)

@@ -6,43 +6,17 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
 from tilewright.device import DeviceProperties
 from tilewright.errors import ArgumentError
 from tilewright.ops.common.estimates import Estimate
-from tilewright.ops.common.tactics import Tactic, misfit_settings, plain
+from tilewright.ops.common.kernels import Kernels, P, Problem
+from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.common.words import Words
 from tilewright.registry import Registry
 from tilewright.table import KernelRecord, Rows
-
-
-class Problem(Protocol):
-    """What a caller asks. `str()` is what messages call it; `tilewright.ops.common.problem.Told` makes it of
-    its parts."""
-
-    @property
-    def extents_text(self) -> str: ...
-
-    @property
-    def types_text(self) -> str: ...
-
-    @property
-    def kind_text(self) -> str: ...
-
-    @property
-    def bytes(self) -> int:
-        """Bytes that memory must move at least."""
-        ...
-
-    @property
-    def kind(self) -> Hashable:
-        """What decides which kernels compute it, but for extents and alignment."""
-        ...
-
-
-P = TypeVar("P", bound=Problem)
 
 
 class Candidate(NamedTuple):
@@ -58,10 +32,10 @@ _kinds: WeakKeyDictionary[
 _kinds = WeakKeyDictionary()
 
 
-class Family(Generic[P]):
+class Family(Kernels[P]):
     """Chooses among a family's kernels: deterministic, and able to say why. Needs no torch.
 
-    A family overrides what is not the usual. A `misfit` answers None, or a reason for people.
+    A family overrides what is not the usual.
     """
 
     words: Words[P]
@@ -71,45 +45,11 @@ class Family(Generic[P]):
     decisive: tuple[str, ...] = ()
     """Fields of a kind that a kernel's configuration has too, as text, and which must be equal: by them
     kernels are passed over before their rows are parsed."""
-    settings: tuple[str, ...] = ()
-    """What a tactic may say besides its kernel."""
     layouts: tuple[str, ...] = ()
     """The decisive fields that say how operands lie. One without elements lies in any layout."""
     placement: tuple[str, ...] = ("alignment",)
     """The fields, if there are such, that say how operands lie: they decide which kernels take a problem, and
     hardly how long one takes. Tuned files do not know them; what they know is the other fields."""
-
-    def misfit_options(self, record: KernelRecord, kind: Any) -> str | None:
-        """Of a kernel and a problem's kind whose decisive fields are equal: whether it computes such
-        problems, for some extents."""
-        return None
-
-    def misfit_extents(self, record: KernelRecord, problem: P) -> str | None:
-        """Of a kernel that computes the problem's kind."""
-        return None
-
-    def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
-        """Of a tactic and its kernel, whatever the problem."""
-        return misfit_settings(tactic, self.settings)
-
-    def misfit_together(self, tactic: Tactic, record: KernelRecord, problem: P) -> str | None:
-        """Of a tactic, its kernel, and a problem that the kernel takes: what none of them says alone."""
-        return None
-
-    def candidates(self, record: KernelRecord, problem: P) -> Sequence[Tactic]:
-        """The tactics of a kernel that a first selection weighs."""
-        return (plain(record.name),)
-
-    def estimator(
-        self, record: KernelRecord, problem: P, device: DeviceProperties
-    ) -> Callable[[Tactic], Estimate] | None:
-        """The cost model of one kernel: what its tactics share is worked out once. None where the family has
-        none for the kernel's architecture."""
-        return None
-
-    def idle(self, record: KernelRecord, problem: P) -> bool:
-        """Whether the kernel does more than the problem asks; it comes after one that does not."""
-        return False
 
     def variants(self, tactic: Tactic) -> Iterable[Tactic]:
         """A tactic with what a first selection leaves to the kernel: tuning tries them of the best."""
@@ -263,6 +203,37 @@ class Family(Generic[P]):
                 "tactic", f"{tactic.kernel} is a {table.family} kernel; one of {self.name} is wanted"
             )
         return table[tactic.kernel]
+
+
+class Assorted(Family[P]):
+    """A family whose kernels are of several kinds, each of which answers for its own."""
+
+    def kernels(self, record: KernelRecord) -> Kernels[P]:
+        """The kind of a kernel."""
+        raise NotImplementedError
+
+    def misfit_options(self, record: KernelRecord, kind: Any) -> str | None:
+        return self.kernels(record).misfit_options(record, kind)
+
+    def misfit_extents(self, record: KernelRecord, problem: P) -> str | None:
+        return self.kernels(record).misfit_extents(record, problem)
+
+    def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
+        return self.kernels(record).misfit_arguments(tactic, record)
+
+    def misfit_together(self, tactic: Tactic, record: KernelRecord, problem: P) -> str | None:
+        return self.kernels(record).misfit_together(tactic, record, problem)
+
+    def candidates(self, record: KernelRecord, problem: P) -> Sequence[Tactic]:
+        return self.kernels(record).candidates(record, problem)
+
+    def estimator(
+        self, record: KernelRecord, problem: P, device: DeviceProperties
+    ) -> Callable[[Tactic], Estimate] | None:
+        return self.kernels(record).estimator(record, problem, device)
+
+    def idle(self, record: KernelRecord, problem: P) -> bool:
+        return self.kernels(record).idle(record, problem)
 
 
 def _misfit(tactic: Tactic, problem: Problem, reason: str) -> ArgumentError:

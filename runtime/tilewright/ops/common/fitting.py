@@ -95,6 +95,13 @@ def cluster_of(tactic: Tactic) -> tuple[int, int]:
     return max(m, 1), max(n, 1)
 
 
+def own_tiles(record: KernelRecord, m: int, n: int) -> tuple[int, int]:
+    """Tiles of an m by n D, down and across as the kernel sees it: where operands swap, m is across."""
+    rows, columns = (n, m) if record.config.get("swap_ab") else (m, n)
+    tile_m, tile_n, _ = record.config["tile"]
+    return -(-rows // tile_m), -(-columns // tile_n)
+
+
 def misfit_blocks(tactic: Tactic, record: KernelRecord) -> str | None:
     """Why a kernel whose clusters split k does not run as the tactic says; None where it does."""
     if tactic.splits > 1 and not record.facts["splits"]:

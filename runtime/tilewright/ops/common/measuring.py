@@ -12,8 +12,8 @@ from tilewright import timing
 from tilewright.device import DeviceProperties
 from tilewright.errors import WrongResultError
 from tilewright.interface.declaration import Interface, Matrix
-from tilewright.ops.common.family import Problem
 from tilewright.ops.common.formats import as_bytes, dtype_of
+from tilewright.ops.common.kernels import Problem
 from tilewright.ops.common.tactics import Tactic
 
 if TYPE_CHECKING:

@@ -19,8 +19,9 @@ from tilewright.interface.arguments import launchable, packed
 from tilewright.interface.declaration import Interface
 from tilewright.library import Launcher, Library
 from tilewright.ops.common import memory
-from tilewright.ops.common.family import Family, Problem
+from tilewright.ops.common.family import Family
 from tilewright.ops.common.gpus import several_devices
+from tilewright.ops.common.kernels import Problem
 from tilewright.ops.common.tactics import Tactic
 from tilewright.table import KernelRecord
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+from tilewright.device import DeviceProperties
 from tilewright.ops.common.problem import Told
 from tilewright.ops.common.words import Extent
+from tilewright.types import bits
 
 BATCH = Extent("batch", "Matrices.", usual=1, default=1)
 MATRIX_EXTENTS = (
@@ -19,6 +22,23 @@ MATRIX_EXTENTS = (
 def product_extents(m: int, n: int, k: int, batch: int) -> str:
     """The extents of a matrix product, for messages."""
     return f"{m}x{n}x{k}" + (f" batch {batch}" if batch > 1 else "")
+
+
+# Of an SM of sm_90 a clock, by the bits of an element: a wgmma of n columns takes n / 2 clocks.
+HOPPER_MULTIPLICATIONS = {32: 1024, 16: 2048, 8: 4096}
+
+
+def hopper_peak(kind: Any, device: DeviceProperties) -> float | None:
+    """Operations a second of the tensor cores for a kind of problem; None beyond sm_90."""
+    if device.capability != (9, 0):
+        return None
+    return 2 * HOPPER_MULTIPLICATIONS[bits(kind.a)] * device.sm_count * device.clock_hz
+
+
+def contiguous_extents(problem: Any, layout: str) -> dict[str, int]:
+    """Elements along the contiguous dimension of each matrix, by its name, in a layout as BLAS writes it."""
+    a = problem.k if layout[0] == "t" else problem.m
+    return {"a": a, "b": problem.k if layout[1] == "n" else problem.n, "d": problem.n}
 
 
 @dataclass(frozen=True, slots=True)

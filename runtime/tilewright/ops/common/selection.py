@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from tilewright.builds import jit_allowed
 from tilewright.errors import NoKernelError
-from tilewright.ops.common.family import Family, P
+from tilewright.ops.common.family import Family
+from tilewright.ops.common.kernels import P
 from tilewright.ops.common.tactics import Tactic
 from tilewright.table import KernelRecord
 

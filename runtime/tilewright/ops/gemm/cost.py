@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from tilewright.device import DeviceProperties
 from tilewright.ops.common.persistent import Loop, PersistentModel, Share
-from tilewright.ops.gemm.problem import FP8, Kind
+from tilewright.ops.common.products import HOPPER_MULTIPLICATIONS
+from tilewright.ops.gemm.problem import FP8
 
 
 class Cutlass(PersistentModel):
     """A kernel on a problem. What is fitted stands with the measurements that say most about it."""
 
     # The hardware (CUDA programming guide, NVIDIA's H100 white paper).
-    MULTIPLICATIONS: ClassVar = {32: 1024, 16: 2048, 8: 4096}  # a wgmma of n columns takes n / 2 clocks
+    MULTIPLICATIONS: ClassVar = HOPPER_MULTIPLICATIONS
     INSTRUCTION_M = 64
     SMEM_BYTES_PER_CLOCK = 128  # an SM's shared memory; wgmma reads both operands from it
     LANES = 128  # of an SM that add F32
@@ -66,8 +66,3 @@ class Cutlass(PersistentModel):
         """However the multiplications are spread."""
         tiles = loop.tiles * self.k_tiles / self.device.sm_count
         return float(tiles * self.multiply() / self.SUSTAINED_SHARE[self.width])
-
-
-def peak(kind: Kind, device: DeviceProperties) -> float | None:
-    """Operations a second of the tensor cores for a kind of problem; None beyond sm_90."""
-    return Cutlass.peak(kind, device) if device.capability == (9, 0) else None

@@ -8,13 +8,14 @@ from typing import Any
 import torch
 
 from tilewright.errors import ArgumentError, ArgumentTypeError
+from tilewright.interface.declaration import TMA_BYTES
 from tilewright.interface.op import Op, Values
 from tilewright.interface.publish import public
 from tilewright.ops.common import custom_ops
 from tilewright.ops.common.formats import dtype_of
 from tilewright.ops.common.guards import dtypes
 from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.gemm.family import FAMILY, alignments
+from tilewright.ops.gemm.family import FAMILY
 from tilewright.ops.gemm.interface import INTERFACE
 from tilewright.ops.gemm.placement import place
 from tilewright.ops.gemm.problem import ADDENDS, FP8, Problem, addends
@@ -69,7 +70,7 @@ class _Gemm(Op):
         return check_integer_factors if problem.integer else None
 
     def alignments(self, problem: Problem, record: KernelRecord) -> Mapping[str, int]:
-        return alignments(record)
+        return dict.fromkeys(FAMILY.kernels(record).by_tma(record), TMA_BYTES)
 
     def without_kernel(self, problem: Problem, given: Values) -> None:
         """scale_result * activation(beta * C + bias), in the kernels' compute type: k is 0."""

@@ -21,7 +21,7 @@ from tilewright.interface.placement import Arguments, Placement
 from tilewright.ops.common.memory import round_up
 from tilewright.ops.gemm.family import FAMILY
 from tilewright.ops.gemm.interface import INTERFACE
-from tilewright.ops.gemm.lean import may_be_lean
+from tilewright.ops.gemm.mainloops import may_be_lean
 from tilewright.ops.gemm.problem import Problem
 from tilewright.types import bits, bytes_of
 

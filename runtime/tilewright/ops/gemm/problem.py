@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from tilewright.ops.common.products import Product
 from tilewright.types import bits
@@ -32,21 +31,6 @@ def addends(a: str, d: str) -> tuple[str, ...]:
     return (default, *(one for one in ("bf16", "f16", "f32") if one != default))
 
 
-class Kind(NamedTuple):
-    """What of a problem decides which kernels compute it, but for alignment."""
-
-    a: str
-    b: str
-    d: str
-    layout: str
-    c: bool
-    bias: bool
-    activation: str
-    fast_accum: bool
-    c_type: str
-    bias_type: str
-
-
 @dataclass(frozen=True, slots=True)
 class Problem(Product):
     """D[m,n] = activation(alpha * scale_a * scale_b * A[m,k] B[k,n] + beta * C[m,n] + bias[n]).
@@ -58,6 +42,7 @@ class Problem(Product):
     """
 
     op_text = "gemm"
+    kind_fields = ("a", "b", "d", "layout", "added_c", "added_bias", "activation", "fast_accum")
 
     a: str = "bf16"
     b: str = "bf16"
@@ -86,6 +71,15 @@ class Problem(Product):
         return self.bias_type or addends(self.a, self.d)[0]
 
     @property
+    def added_c(self) -> str:
+        """The type of the C that is added, or "" where none is."""
+        return self.type_of_c if self.c else ""
+
+    @property
+    def added_bias(self) -> str:
+        return self.type_of_bias if self.bias else ""
+
+    @property
     def a_k_major(self) -> bool:
         return self.layout[0] == "t"
 
@@ -99,13 +93,6 @@ class Problem(Product):
         return self.d == "s32"
 
     @property
-    def kind(self) -> Kind:
-        return Kind(
-            self.a, self.b, self.d, self.layout, self.c, self.bias, self.activation, self.fast_accum,
-            self.c_type if self.c else "", self.bias_type if self.bias else "",
-        )  # fmt: skip
-
-    @property
     def operand_bytes(self) -> tuple[int, int]:
         """Of one A and one B."""
         return self.m * self.k * bits(self.a) // 8, self.n * self.k * bits(self.b) // 8
@@ -115,14 +102,6 @@ class Problem(Product):
         """Bytes that memory must move at least: each matrix once."""
         outputs = self.m * self.n * (bits(self.d) + (bits(self.type_of_c) if self.c else 0)) // 8
         return self.batch * (sum(self.operand_bytes) + outputs)
-
-    def contiguous_extents(self) -> dict[str, int]:
-        """Elements along the contiguous dimension of each matrix, by its argument's name."""
-        return {
-            "a": self.k if self.a_k_major else self.m,
-            "b": self.k if self.b_k_major else self.n,
-            "d": self.n,
-        }
 
     @property
     def types_text(self) -> str:

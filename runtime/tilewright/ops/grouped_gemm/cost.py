@@ -18,7 +18,7 @@ from typing import NamedTuple
 from tilewright.device import DeviceProperties
 from tilewright.ops.common.estimates import Estimate
 from tilewright.ops.common.tactics import Tactic, extents
-from tilewright.ops.grouped_gemm.problem import Kind, Problem
+from tilewright.ops.grouped_gemm.problem import Problem
 from tilewright.table import KernelRecord
 from tilewright.types import bits
 
@@ -71,14 +71,6 @@ class _Work(NamedTuple):
     power: float  # clocks of a tile, below which the GPU's power does not let the multiplications go
     epilogue: float  # clocks of a tile
     exchange: float  # clocks of a tile whose sums go through shared memory
-
-
-def peak(kind: Kind, device: DeviceProperties) -> float | None:
-    """Operations a second of the tensor cores for a kind of problem; None beyond sm_90."""
-    if device.capability != (9, 0):
-        return None
-    per_clock = 2 * 2 * INSTRUCTION_M * INSTRUCTION_K_BYTES * 8 / bits(kind.a)
-    return per_clock * device.sm_count * device.clock_hz
 
 
 def tiles_down(problem: Problem, rows: int) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 from tilewright.ops.common.family import Family
 from tilewright.ops.common.fitting import (
@@ -12,10 +13,12 @@ from tilewright.ops.common.fitting import (
     misfit_blocks,
     misfit_contiguous,
     misfit_tiles_of_k,
+    own_tiles,
 )
+from tilewright.ops.common.products import contiguous_extents, hopper_peak
 from tilewright.ops.common.tactics import RASTERS, SWIZZLES, Tactic, misfit_settings
 from tilewright.ops.grouped_gemm import cost
-from tilewright.ops.grouped_gemm.problem import GROUPED_ROWS, PARTS, Kind, Problem, part_multiple
+from tilewright.ops.grouped_gemm.problem import GROUPED_ROWS, PARTS, Problem, part_multiple
 from tilewright.ops.grouped_gemm.words import WORDS
 from tilewright.table import KernelRecord
 from tilewright.types import bits
@@ -36,10 +39,10 @@ class _Grouped(Family[Problem]):
     layouts = ("layout",)
     placement = ("alignment", "scales_k_major", "zero_padding")
     estimator = staticmethod(cost.estimator)
-    peak = staticmethod(cost.peak)
+    peak = staticmethod(hopper_peak)
     variants = staticmethod(rearranged)
 
-    def misfit_options(self, record: KernelRecord, kind: Kind) -> str | None:
+    def misfit_options(self, record: KernelRecord, kind: Any) -> str | None:
         if kind.grouping == "k_sizes":
             if (kind.scales, kind.layout, kind.d) not in PARTS:
                 return "parts of k are multiplied with scales 1x128, or without in layout nt, into f32"
@@ -54,7 +57,7 @@ class _Grouped(Family[Problem]):
         return None
 
     def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
-        return misfit_contiguous(record, problem.contiguous_extents())
+        return misfit_contiguous(record, contiguous_extents(problem, problem.layout))
 
     def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
         reason = misfit_settings(tactic, ("cluster", "raster", "swizzle", "splits"))
@@ -76,12 +79,8 @@ class _Grouped(Family[Problem]):
 
     def candidates(self, record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
         """Clusters no larger than the grid of tiles, parts of two stages of k."""
-        tile_m, tile_n, _ = record.config["tile"]
-        swapped = record.config["swap_ab"]
-        rows, columns = (tile_n, tile_m) if swapped else (tile_m, tile_n)
-        down = 1 if problem.grouping in GROUPED_ROWS else -(-problem.m // rows)
-        across = -(-problem.n // columns)
-        grid = (across, down) if swapped else (down, across)
+        down = 1 if problem.grouping in GROUPED_ROWS else problem.m
+        grid = own_tiles(record, down, problem.n)
         splits = SPLITS if record.facts["splits"] and problem.grouping != "k_sizes" else (1,)
         return tuple(in_clusters(record, grid, problem.k, splits))
 

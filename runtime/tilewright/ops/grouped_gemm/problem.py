@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from tilewright.ops.common.problem import Told
 from tilewright.ops.common.products import product_extents
@@ -27,18 +26,6 @@ OUTPUTS: dict[tuple[str, ...], tuple[str, ...]] = {
 }
 
 
-class Kind(NamedTuple):
-    """What of a problem decides which kernels compute it, but for alignment."""
-
-    a: str
-    b: str
-    d: str
-    scales: str
-    grouping: str
-    c: bool
-    layout: str
-
-
 def part_multiple(type: str) -> int:
     """Elements of k that parts are multiples of: the 128 bytes of a stage."""
     return BLOCK * 8 // bits(type)
@@ -53,6 +40,9 @@ class Problem(Told):
     `k_sizes` each group has a D, and k counts the k of all. `layout` is as BLAS writes it, A then B: A is `t`
     and B is `n` where k is contiguous.
     """
+
+    op_text = "grouped_gemm"
+    kind_fields = ("a", "b", "d", "scales", "grouping", "c", "layout")
 
     m: int
     n: int
@@ -85,10 +75,6 @@ class Problem(Told):
         return self.grouping in OWN_ROWS
 
     @property
-    def kind(self) -> Kind:
-        return Kind(self.a, self.b, self.d, self.scales, self.grouping, self.c, self.layout)
-
-    @property
     def rows(self) -> int:
         """Rows of A that are expected to count."""
         if self.grouping == "none":
@@ -108,15 +94,6 @@ class Problem(Told):
         of_b, of_d = (1, self.m * self.groups) if by_k else (self.groups, self.rows)
         operands = self.rows * self.k * bits(self.a) + of_b * self.n * self.k * bits(self.b)
         return (operands + of_d * self.n * bits(self.d) * (2 if self.c else 1)) // 8
-
-    def contiguous_extents(self) -> dict[str, int]:
-        """Elements along the contiguous dimension of each matrix, by its argument's name."""
-        a = self.k if self.layout[0] == "t" else self.m
-        return {"a": a, "b": self.k if self.layout[1] == "n" else self.n, "d": self.n}
-
-    @property
-    def op_text(self) -> str:
-        return "grouped_gemm"
 
     @property
     def extents_text(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.ops.common.family import Family
-from tilewright.ops.common.fitting import MOST_BLOCKS, cluster_of, in_clusters
+from tilewright.ops.common.fitting import MOST_BLOCKS, cluster_of, in_clusters, own_tiles
 from tilewright.ops.common.tactics import Tactic, misfit_settings
 from tilewright.ops.reduced_gemm.cost import estimator
 from tilewright.ops.reduced_gemm.problem import Problem
@@ -28,8 +28,7 @@ class _Reduced(Family[Problem]):
 
     def candidates(self, record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
         """What a first selection weighs: clusters no larger than the grid of tiles."""
-        tile_m, tile_n, _ = record.config["tile"]
-        return tuple(in_clusters(record, (-(-problem.m // tile_m), -(-problem.n // tile_n))))
+        return tuple(in_clusters(record, own_tiles(record, problem.m, problem.n)))
 
 
 FAMILY = _Reduced()

@@ -1,0 +1,164 @@
+"""What kernels of `gemm` take, and how a first selection runs them, by their mainloop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from tilewright.device import DeviceProperties
+from tilewright.interface.declaration import TMA_BYTES
+from tilewright.ops.common import fitting
+from tilewright.ops.common.estimates import Estimate
+from tilewright.ops.common.kernels import Kernels
+from tilewright.ops.common.products import contiguous_extents
+from tilewright.ops.common.tactics import MATRIX_SETTINGS, Tactic
+from tilewright.ops.gemm import cost, cost_lean, cost_stream
+from tilewright.ops.gemm.problem import ADDENDS, Problem, addends
+from tilewright.table import KernelRecord
+from tilewright.types import bytes_of
+
+MOST_ROWS = 8  # of a kernel of few rows
+# CUTLASS's kernels are estimated by a model fitted to powers of two, where their tiles fit; between those
+# they took 8 % longer than cuBLAS on 56 shapes, and lean kernels less. One compiles for a minute, too.
+BEHIND_LEAN = 1.3
+# Thread blocks that a split k may come to: one on each SM of an H200. Of 499 problems on one, 164 tactics won
+# 3 % or more by splitting, and none of them in a second wave, which the model puts 4 to 7 % too low.
+MOST_SPLIT_BLOCKS = 132
+
+
+class Mainloop(Kernels[Problem]):
+    """Kernels with one mainloop."""
+
+    def by_tma(self, record: KernelRecord) -> tuple[str, ...]:
+        """Of C, D and the bias what lies at multiples of TMA's 16 bytes. Where there are such, C and the bias
+        have the one type that boxes hold; else threads load them, of any type."""
+        return ()
+
+    def misfit_options(self, record: KernelRecord, kind: Any) -> str | None:
+        config = record.config
+        if kind.added_bias and not config["bias"]:
+            return "it adds no bias"
+        if kind.added_c and config["c"] == "none":
+            return "it adds no C"
+        known = addends(kind.a, kind.d)[:1] if self.by_tma(record) else ADDENDS
+        for name, given in (("C", kind.added_c), ("bias", kind.added_bias)):
+            if given and given not in known:
+                return f"it adds no {name} of {given}, but of {known[0]}"
+        if config["fast_accum"] and not kind.fast_accum:
+            return "it sums with fast accumulation, which the call does not allow"
+        return None
+
+
+class Cutlass(Mainloop):
+    """CUTLASS's, which are compiled for each cluster, and may split k through a workspace."""
+
+    settings = MATRIX_SETTINGS
+
+    def by_tma(self, record: KernelRecord) -> tuple[str, ...]:
+        return "c", "out", "bias"
+
+    def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
+        if problem.alignment % TMA_BYTES:
+            return f"its C, D and bias are aligned to {TMA_BYTES} bytes, not {problem.alignment}"
+        return fitting.misfit_contiguous(record, contiguous_extents(problem, problem.layout))
+
+    def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
+        reason = super().misfit_arguments(tactic, record) or fitting.misfit_splits(tactic, record)
+        return reason or fitting.misfit_cluster(tactic, record)
+
+    def candidates(self, record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
+        return fitting.splittings(record, problem.k)
+
+    def idle(self, record: KernelRecord, problem: Problem) -> bool:
+        """Whether the kernel looks for a bias that the problem has not; ours are told at run time."""
+        return bool(record.config["bias"]) and not problem.bias
+
+    def estimator(
+        self, record: KernelRecord, problem: Problem, device: DeviceProperties
+    ) -> Callable[[Tactic], Estimate]:
+        weigh = cost.Cutlass(record, problem, device).weigh
+        if not may_be_lean(problem.a):
+            return weigh
+
+        def behind(tactic: Tactic) -> Estimate:
+            estimate = weigh(tactic)
+            return replace(estimate, seconds=estimate.seconds * BEHIND_LEAN)
+
+        return behind
+
+
+class Lean(Mainloop):
+    """Ours for all sizes (tilewright/gemm/lean.hpp): clusters, and splits of k over them, at run time."""
+
+    settings = ("cluster", "raster", "swizzle", "splits")
+    estimator = staticmethod(cost_lean.estimator)
+
+    def by_tma(self, record: KernelRecord) -> tuple[str, ...]:
+        """Sums that fit into the stages' memory go through it to threads, and from there anywhere."""
+        return () if record.facts["splits"] else ("c", "out")
+
+    def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
+        """TMA loads any extents, and stores whole 16 bytes."""
+        row = problem.n * bytes_of(problem.d)
+        if not self.by_tma(record) or not (row % TMA_BYTES or problem.alignment % TMA_BYTES):
+            return None
+        return (
+            f"it stores D by TMA alone: rows of {row} bytes, aligned to {problem.alignment}, "
+            f"are no multiples of {TMA_BYTES}"
+        )
+
+    def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
+        reason = super().misfit_arguments(tactic, record) or fitting.misfit_cluster(tactic, record)
+        return reason or fitting.misfit_blocks(tactic, record)
+
+    def misfit_together(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
+        return fitting.misfit_tiles_of_k(tactic, record, problem.k)
+
+    def candidates(self, record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
+        """Clusters no larger than the grid of tiles, parts of two stages of k."""
+        down, across = grid = fitting.own_tiles(record, problem.m, problem.n)
+        most = MOST_SPLIT_BLOCKS // (down * across) if record.facts["splits"] else 1
+        splits = range(1, max(1, min(most, fitting.MOST_BLOCKS)) + 1)
+        return tuple(fitting.in_clusters(record, grid, problem.k, splits))
+
+
+class Stream(Mainloop):
+    """Ours for few rows (tilewright/gemm/stream_kernel.hpp). What it adds, and D, may lie anywhere."""
+
+    settings = ("splits",)
+    estimator = staticmethod(cost_stream.estimator)
+    SPLITS = range(1, fitting.MOST_BLOCKS + 1)
+
+    def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
+        if problem.m > MOST_ROWS:
+            return f"it computes {MOST_ROWS} rows at most, not {problem.m}"
+        row = problem.k * bytes_of(problem.a)
+        if row % TMA_BYTES:
+            return f"it loads {TMA_BYTES} bytes at a time: rows of {row} bytes are no multiple"
+        return None
+
+    def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
+        if tactic.splits not in self.SPLITS:
+            return f"it splits k over a cluster of 1 to {self.SPLITS[-1]}, not {tactic.splits}"
+        return super().misfit_arguments(tactic, record)
+
+    def candidates(self, record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
+        """Parts of k that leave each warp something to do."""
+        step = cost_stream.WARPS * record.config["tile"][2]
+        return tuple(
+            Tactic(record.name, splits=splits) for splits in self.SPLITS if problem.k > step * (splits - 1)
+        )
+
+
+MAINLOOPS = {"cutlass": Cutlass(), "lean": Lean(), "stream": Stream()}
+
+
+def mainloop_of(record: KernelRecord) -> str:
+    """The name of a kernel's."""
+    return str(record.config.get("mainloop", "cutlass"))
+
+
+def may_be_lean(a: str) -> bool:
+    """Whether there may be a lean kernel for operands of a type: of 16 bits, or FP8."""
+    return a in ("bf16", "f16", "e4m3", "e5m2")
