@@ -1,7 +1,6 @@
 // What a generated lean `gemm` kernel for sm_90a includes: the kernel, and what turns it into a `tilewright_kernel`.
 #pragma once
 
-#include "tilewright/abi.h"
 #include "tilewright/gemm/args.h"
 #include "tilewright/gemm/epilogue_params.hpp"
 #include "tilewright/gemm/lean_kernel.hpp"
@@ -12,9 +11,9 @@ namespace tilewright::gemm::lean {
 
 using sm90::ceil_div;
 
-// `Traits` is what a generated file defines: Kernel, kPdl and the entry point.
+// How a kernel is launched. The parts of a split k meet in shared memory: there is no workspace.
 template <class Traits>
-struct Adapter {
+struct Maker {
   using Args = tilewright_gemm_args;
   using Kernel = typename Traits::Kernel;
   static constexpr bool kSwapped = Kernel::kSwapped;
@@ -44,8 +43,7 @@ struct Adapter {
     return n_boxes == args.n && bias && (args.beta == 0.0f || boxes_c);
   }
 
-  static int32_t can_implement(void const* opaque) {
-    auto const& args = *static_cast<Args const*>(opaque);
+  static bool can_implement(Args const& args) {
     sm90::ClusterShape const cluster = sm90::cluster_of(args.tactic);
     auto const aligned = [&](int64_t leading, int64_t batch_stride) {
       return leading % kVector == 0 && (args.batch == 1 || batch_stride % kVector == 0);
@@ -53,49 +51,19 @@ struct Adapter {
     bool const sizes = args.m > 0 && args.n > 0 && args.k > 0 && args.batch > 0;
     bool const splits = cluster.splits == 1 || cluster.splits <= k_tiles(args);
     bool const plain = cluster.splits == 1 && plain_epilogue(args, columns_in_boxes(args), c_in_boxes(args));
-    bool const fits = sizes && sm90::legal(args.tactic, cluster) && splits && known_addends(args) &&
-                      (Kernel::kExchanges || plain) && aligned(args.ld_a, args.batch_stride_a) &&
-                      aligned(args.ld_b, args.batch_stride_b) &&
-                      int64_t(args.batch) * ceil_div(args.m, 64) * ceil_div(args.n, 8) < INT32_MAX;
-    return fits ? TILEWRIGHT_OK : TILEWRIGHT_NOT_SUPPORTED;
+    return sizes && sm90::legal(args.tactic, cluster) && splits && known_addends(args) &&
+           (Kernel::kExchanges || plain) && aligned(args.ld_a, args.batch_stride_a) &&
+           aligned(args.ld_b, args.batch_stride_b) &&
+           int64_t(args.batch) * ceil_div(args.m, 64) * ceil_div(args.n, 8) < INT32_MAX;
   }
 
-  static int64_t workspace_bytes(void const*) { return 0; }  // the parts of a split k meet in shared memory
+  static int64_t workspace_bytes(Args const&) { return 0; }
 
-  static int32_t launch(void const* args, void*, void* stream) {
-    return answer(enqueue(*static_cast<Args const*>(args), static_cast<cudaStream_t>(stream)));
-  }
+  static int64_t blocks(Args const&, typename Kernel::Params const& params) { return params.raster.blocks; }
 
-  static int32_t enqueue(Args const& args, cudaStream_t stream) {
-    if (can_implement(&args) != TILEWRIGHT_OK) {
-      return TILEWRIGHT_NOT_SUPPORTED;
-    }
-    Context context;
-    LaunchShape shape{};
-    int at_once = 0;
-    sm90::ClusterShape const cluster = sm90::cluster_of(args.tactic);
-    if (cudaError_t const error = sm90::prepare<Traits>(context, args.tactic, cluster, shape, at_once);
-        error != cudaSuccess) {
-      return error;
-    }
-    typename Kernel::Params params;
-    if (cudaError_t const error = make_params(args, cluster, at_once, params); error != cudaSuccess) {
-      return error;
-    }
-    int const blocks = params.raster.blocks;
-    shape.grid = dim3((blocks < at_once ? blocks : at_once) * cluster.size());
-    return tilewright::launch<Traits>(context, Traits::entry(), &params, shape, stream);
-  }
-
-  static constexpr tilewright_kernel descriptor(char const* name) {
-    return {TILEWRIGHT_ABI_VERSION, sizeof(Args),     Kernel::kThreads, Kernel::kSharedBytes, name,
-            &can_implement,         &workspace_bytes, &launch};
-  }
-
- private:
-  static cudaError_t make_params(Args const& args, sm90::ClusterShape const& cluster, int at_once,
-                                 typename Kernel::Params& params) {
+  static cudaError_t make_params(Args const& args, sm90::Launching const& launching, typename Kernel::Params& params) {
     constexpr int kD = Kernel::ElementD::kBytes;
+    sm90::ClusterShape const& cluster = launching.cluster;
     // As the kernel sees them: rows of A and of B.
     int const rows = kSwapped ? args.n : args.m, columns = kSwapped ? args.m : args.n;
     sm90::Matrices const a = kSwapped ? operand(args, args.b, rows, Kernel::kMnA, args.ld_b, args.batch_stride_b)
@@ -117,7 +85,7 @@ struct Adapter {
     params.one_b = b.one();
     int const blocks_down = ceil_div(rows, Kernel::TileM * cluster.m);
     int const blocks_across = ceil_div(columns, Kernel::TileN * cluster.n);
-    params.raster = raster(args, cluster, at_once, blocks_down, blocks_across);
+    params.raster = raster(args, cluster, launching.at_once, blocks_down, blocks_across);
     // What one column (row) of tiles reads once need not stay in L2.
     bool const a_again = blocks_across > 1 || (a.one() && args.batch > 1);
     bool const b_again = blocks_down > 1 || (b.one() && args.batch > 1);
@@ -157,6 +125,7 @@ struct Adapter {
                             : encode_stores<typename Kernel::Store>(params.d, d);
   }
 
+ private:
   template <class Store>
   static cudaError_t encode_stores(CUtensorMap& map, sm90::Matrices const& d) {
     return sm90::encode_matrices(map, d, Store::kBoxBytes, Store::kBoxRows, Store::kSwizzle);
@@ -181,6 +150,10 @@ struct Adapter {
   }
 };
 
+template <class Traits>
+using Host = sm90::ClusteredHost<Traits, Maker<Traits>>;
+
 }  // namespace tilewright::gemm::lean
 
-#define TILEWRIGHT_LEAN_GEMM_KERNEL(NAME) TILEWRIGHT_CLUSTERED_KERNEL(NAME, tilewright::gemm::lean::Adapter)
+#define TILEWRIGHT_LEAN_GEMM_KERNEL(NAME) \
+  TILEWRIGHT_KERNEL(NAME, tilewright::NAME::Gemm, tilewright::gemm::lean::Host, 1, 1024)

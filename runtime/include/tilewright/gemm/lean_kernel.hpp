@@ -74,6 +74,10 @@ struct Kernel {
   // Registers of a thread. 65536 / kThreads at launch; the producer gives up what it does not need.
   static constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;
 
+  __device__ __forceinline__ void operator()(Params const& params, char* memory) const {
+    sm90::run_product<Kernel>(params, memory);
+  }
+
   static __device__ __forceinline__ void start(Params const& params, uint32_t shared) {
     sm90::start_stages<Layout, Stages>(params, shared, params.epilogue.n_boxes > 0, 1, kPingpong ? 1 : kConsumers);
     if (int const lane = threadIdx.x; lane < kBarriersOfC) {

@@ -1,7 +1,6 @@
 // What a generated `grouped_gemm` kernel for sm_90a includes: the kernel, and what turns it into a `tilewright_kernel`.
 #pragma once
 
-#include "tilewright/abi.h"
 #include "tilewright/grouped_gemm/args.h"
 #include "tilewright/grouped_gemm/kernel.hpp"
 #include "tilewright/sm90/clustered.hpp"
@@ -32,9 +31,9 @@ __global__ void write_parts(CUtensorMap const a, CUtensorMap const b, char const
   }
 }
 
-// `Traits` is what a generated file defines: Kernel, kPdl and the entry point.
+// How a kernel is launched.
 template <class Traits>
-struct Adapter {
+struct Maker {
   using Args = tilewright_grouped_gemm_args;
   using Kernel = typename Traits::Kernel;
   static constexpr bool kSwapped = Kernel::kSwapped;
@@ -57,8 +56,7 @@ struct Adapter {
     return cluster.splits > 1 || (args.c != nullptr && Kernel::Store::kBoxes);
   }
 
-  static int32_t can_implement(void const* opaque) {
-    auto const& args = *static_cast<Args const*>(opaque);
+  static bool can_implement(Args const& args) {
     sm90::ClusterShape const cluster = sm90::cluster_of(args.tactic);
     auto const aligned = [&](int64_t leading, int64_t batch_stride, int vector) {
       return leading % vector == 0 && (args.groups == 1 || batch_stride % vector == 0);
@@ -74,65 +72,24 @@ struct Adapter {
     // TMA reads rows' factors from multiples of 16 bytes on.
     bool const begins = args.grouping != TILEWRIGHT_GROUPING_ENDS || !Kernel::kScaled || args.row_alignment % 4 == 0;
     bool const splits = cluster.splits <= k_tiles(args) && (Kernel::kSplits || !exchanges(args, cluster));
-    bool const fits =
-        sizes && sm90::legal(args.tactic, cluster) && shares && parts && begins && splits &&
-        aligned(args.ld_a, args.batch_stride_a, kVector) && aligned(args.ld_b, args.batch_stride_b, kVector) &&
-        aligned(args.ld_d, args.batch_stride_d, kVectorD) &&
-        (Kernel::kRowScales != Scales::kRows || aligned(args.ld_scale_a, args.batch_stride_scale_a, 4)) &&
-        (Kernel::kColumnScales != Scales::kRows || aligned(args.ld_scale_b, args.batch_stride_scale_b, 4)) &&
-        int64_t(args.groups) * ceil_div(args.m, Kernel::kTileRows) * ceil_div(args.n, Kernel::kTileColumns) < INT32_MAX;
-    return fits ? TILEWRIGHT_OK : TILEWRIGHT_NOT_SUPPORTED;
+    return sizes && sm90::legal(args.tactic, cluster) && shares && parts && begins && splits &&
+           aligned(args.ld_a, args.batch_stride_a, kVector) && aligned(args.ld_b, args.batch_stride_b, kVector) &&
+           aligned(args.ld_d, args.batch_stride_d, kVectorD) &&
+           (Kernel::kRowScales != Scales::kRows || aligned(args.ld_scale_a, args.batch_stride_scale_a, 4)) &&
+           (Kernel::kColumnScales != Scales::kRows || aligned(args.ld_scale_b, args.batch_stride_scale_b, 4)) &&
+           int64_t(args.groups) * ceil_div(args.m, Kernel::kTileRows) * ceil_div(args.n, Kernel::kTileColumns) <
+               INT32_MAX;
   }
 
   // The maps of parts of k. Those of a split k meet in shared memory.
-  static int64_t workspace_bytes(void const* opaque) {
-    auto const& args = *static_cast<Args const*>(opaque);
+  static int64_t workspace_bytes(Args const& args) {
     bool const maps = Kernel::kOwnMaps && args.grouping == TILEWRIGHT_GROUPING_K_SIZES;
     return maps ? int64_t(args.groups) * 2 * sizeof(CUtensorMap) : 0;
   }
 
-  static int32_t launch(void const* args, void* workspace, void* stream) {
-    return answer(enqueue(*static_cast<Args const*>(args), workspace, static_cast<cudaStream_t>(stream)));
-  }
-
-  static int32_t enqueue(Args const& args, void* workspace, cudaStream_t stream) {
-    if (can_implement(&args) != TILEWRIGHT_OK) {
-      return TILEWRIGHT_NOT_SUPPORTED;
-    }
-    if (workspace == nullptr && workspace_bytes(&args) > 0) {
-      return TILEWRIGHT_WORKSPACE_MISSING;
-    }
-    Context context;
-    LaunchShape shape{};
-    int at_once = 0;
-    sm90::ClusterShape const cluster = sm90::cluster_of(args.tactic);
-    if (cudaError_t const error = sm90::prepare<Traits>(context, args.tactic, cluster, shape, at_once);
-        error != cudaSuccess) {
-      return error;
-    }
-    typename Kernel::Params params{};
-    if (cudaError_t const error = make_params(args, cluster, at_once, params); error != cudaSuccess) {
-      return error;
-    }
-    if constexpr (Kernel::kOwnMaps) {
-      if (cudaError_t const error = make_parts(args, params, static_cast<CUtensorMap*>(workspace), stream);
-          error != cudaSuccess) {
-        return error;
-      }
-    }
-    int64_t const blocks = most_blocks(args, params.groups);
-    shape.grid = dim3(static_cast<int>(blocks < at_once ? blocks : at_once) * cluster.size());
-    return tilewright::launch<Traits>(context, Traits::entry(), &params, shape, stream);
-  }
-
-  static constexpr tilewright_kernel descriptor(char const* name) {
-    return {TILEWRIGHT_ABI_VERSION, sizeof(Args),     Kernel::kThreads, Kernel::kSharedBytes, name,
-            &can_implement,         &workspace_bytes, &launch};
-  }
-
- private:
   // Blocks of tiles that there may be, whatever the groups are.
-  static int64_t most_blocks(Args const& args, Groups const& groups) {
+  static int64_t blocks(Args const& args, typename Kernel::Params const& params) {
+    Groups const& groups = params.groups;
     int const rows = ceil_div(args.m, Kernel::kTileRows);
     switch (args.grouping) {
       case TILEWRIGHT_GROUPING_ROWS_VALID:
@@ -144,9 +101,10 @@ struct Adapter {
     }
   }
 
-  static cudaError_t make_params(Args const& args, sm90::ClusterShape const& cluster, int at_once,
-                                 typename Kernel::Params& params) {
+  static cudaError_t make_params(Args const& args, sm90::Launching const& launching, typename Kernel::Params& params) {
     constexpr int kD = Kernel::ElementD::kBytes;
+    sm90::ClusterShape const& cluster = launching.cluster;
+    params = {};
     bool const own = args.grouping == TILEWRIGHT_GROUPING_NONE || args.grouping == TILEWRIGHT_GROUPING_ROWS_VALID;
     bool const by_k = args.grouping == TILEWRIGHT_GROUPING_K_SIZES;
     int const batch = own ? args.groups : 1, batch_b = by_k ? 1 : args.groups, batch_d = by_k ? args.groups : batch;
@@ -175,7 +133,7 @@ struct Adapter {
     params.exchanges = exchanges(args, cluster);
     params.one_a = caller_a.one();
     params.one_b = caller_b.one();
-    params.groups = groups_of(args, cluster, at_once);
+    params.groups = groups_of(args, cluster, launching.at_once);
     // What one column (row) of tiles reads once need not stay in L2.
     bool const a_again = params.groups.columns > 1 || (caller_a.one() && batch > 1);
     bool const b_again = args.m > Kernel::kTileRows * down(cluster) || (caller_b.one() && batch_b > 1);
@@ -228,18 +186,24 @@ struct Adapter {
       params.floats = args.c == nullptr ? Floats::kBoxes : same ? Floats::kAdded : Floats::kThreads;
       encode(params.d, d, Kernel::FloatBoxes::kBoxBytes, Kernel::FloatBoxes::kBoxRows, Kernel::FloatBoxes::kSwizzle, 4);
     }
+    if constexpr (Kernel::kOwnMaps) {
+      if (error == cudaSuccess) {
+        error = make_parts(args, launching, params);
+      }
+    }
     return error;
   }
 
+ private:
   // The maps of each group's part, as those of all of k, which `params` has.
-  static cudaError_t make_parts(Args const& args, typename Kernel::Params& params, CUtensorMap* maps,
-                                cudaStream_t stream) {
+  static cudaError_t make_parts(Args const& args, sm90::Launching const& launching, typename Kernel::Params& params) {
     if (args.grouping != TILEWRIGHT_GROUPING_K_SIZES) {
       return cudaSuccess;
     }
     constexpr int kThreads = 32;
+    auto* const maps = static_cast<CUtensorMap*>(launching.workspace);
     auto const *const a = static_cast<char const*>(args.a), *const b = static_cast<char const*>(args.b);
-    write_parts<Traits><<<ceil_div(args.groups, kThreads), kThreads, 0, stream>>>(
+    write_parts<Traits><<<ceil_div(args.groups, kThreads), kThreads, 0, launching.stream>>>(
         params.a, params.b, kSwapped ? b : a, kSwapped ? a : b, kSwapped ? args.n : args.m, kSwapped ? args.m : args.n,
         args.group_k, args.groups, args.k, params.groups.unit, maps);
     params.parts = maps;
@@ -272,6 +236,10 @@ struct Adapter {
   }
 };
 
+template <class Traits>
+using Host = sm90::ClusteredHost<Traits, Maker<Traits>>;
+
 }  // namespace tilewright::grouped_gemm
 
-#define TILEWRIGHT_GROUPED_GEMM_KERNEL(NAME) TILEWRIGHT_CLUSTERED_KERNEL(NAME, tilewright::grouped_gemm::Adapter)
+#define TILEWRIGHT_GROUPED_GEMM_KERNEL(NAME) \
+  TILEWRIGHT_KERNEL(NAME, tilewright::NAME::Gemm, tilewright::grouped_gemm::Host, 1, 1024)

@@ -89,6 +89,10 @@ struct Kernel {
   static constexpr bool kBothRows = kScalesA == Scales::kRows && kScalesB == Scales::kRows;
   static constexpr int kProducerRegisters = kBothRows ? 72 : 56, kConsumerRegisters = kBothRows ? 216 : 224;
 
+  __device__ __forceinline__ void operator()(Params const& params, char* memory) const {
+    sm90::run_product<Kernel>(params, memory);
+  }
+
   static __device__ __forceinline__ void start(Params const& params, uint32_t shared) {
     int const lane = threadIdx.x;
     sm90::start_stages<Layout, Stages>(params, shared, params.epilogue.n_boxes > 0 || params.floats != Floats::kThreads,

@@ -1,11 +1,10 @@
 // What a generated `reduced_gemm` kernel includes: the two kernels, and what turns them into one `tilewright_kernel`.
 #pragma once
 
-#include "tilewright/adapter.hpp"
 #include "tilewright/reduced_gemm/args.h"
 #include "tilewright/reduced_gemm/kernel.hpp"
+#include "tilewright/sm90/clustered.hpp"
 #include "tilewright/sm90/matrices.hpp"
-#include "tilewright/sm90/residency.hpp"
 
 namespace tilewright::reduced_gemm {
 
@@ -36,14 +35,12 @@ struct Host {
   static cudaError_t enqueue(Context const& context, Args const& args, void* workspace, cudaStream_t stream) {
     auto* const sums = static_cast<float4*>(workspace);
     sm90::ClusterShape const cluster = cluster_of(args);
-    LaunchShape shape = launch_shape<Traits>();
-    shape.cluster = shape.preferred = dim3(cluster.size());
-    shape.spread = true;
-    // Before the driver can say how many clusters the GPU holds.
-    if (cudaError_t const error = allow<Traits>(context, Traits::entry(), shape); error != cudaSuccess) {
+    LaunchShape shape;
+    int at_once = 0;
+    if (cudaError_t const error = sm90::prepare<Traits>(context, args.tactic, cluster, shape, at_once);
+        error != cudaSuccess) {
       return error;
     }
-    int const at_once = sm90::Residency::clusters(context, Traits::entry(), shape, args.tactic.sm_count);
     int const tile_count = static_cast<int>(tiles(args)), tiles_down = static_cast<int>(blocks_down(args)) * cluster.m;
     int const part_count = static_cast<int>(parts(args, at_once));
     int const total = static_cast<int>(k_tiles(args) * args.batch);

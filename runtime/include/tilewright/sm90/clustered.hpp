@@ -1,8 +1,7 @@
 // What the host's side of persistent kernels shares whose clusters are run-time arguments.
 #pragma once
 
-#include "tilewright/abi.h"
-#include "tilewright/launch.hpp"
+#include "tilewright/adapter.hpp"
 #include "tilewright/sm90/cluster.hpp"
 #include "tilewright/sm90/residency.hpp"
 #include "tilewright/tactic.h"
@@ -24,15 +23,10 @@ inline bool legal(tilewright_tactic const& tactic, ClusterShape const& cluster) 
 // Makes ready to launch the kernel of `Traits` (what a generated file defines) in such clusters, and says how many of
 // them the GPU runs at once.
 template <class Traits>
-cudaError_t prepare(Context& context, tilewright_tactic const& tactic, ClusterShape const& cluster, LaunchShape& shape,
-                    int& at_once) {
-  if (cudaError_t const error = current_context(context); error != cudaSuccess) {
-    return error;
-  }
-  shape.block = dim3(Traits::Kernel::kThreads);
+cudaError_t prepare(Context const& context, tilewright_tactic const& tactic, ClusterShape const& cluster,
+                    LaunchShape& shape, int& at_once) {
+  shape = launch_shape<Traits>();
   shape.cluster = shape.preferred = dim3(cluster.size());
-  shape.smem_bytes = Traits::Kernel::kSharedBytes;
-  shape.pdl = Traits::kPdl;
   shape.spread = true;
   // Before the driver can say how many clusters the GPU holds.
   if (cudaError_t const error = allow<Traits>(context, Traits::entry(), shape); error != cudaSuccess) {
@@ -42,16 +36,43 @@ cudaError_t prepare(Context& context, tilewright_tactic const& tactic, ClusterSh
   return cudaSuccess;
 }
 
-}  // namespace tilewright::sm90
+// What a kernel's parameters are made for.
+struct Launching {
+  ClusterShape cluster;
+  int at_once;      // clusters that the GPU runs at once
+  void* workspace;  // of `workspace_bytes`
+  cudaStream_t stream;
+};
 
-// Defines the kernel NAME, one CTA to an SM, and its descriptor; a generated file defines tilewright::NAME::Gemm, and
-// ADAPTER is its family's.
-#define TILEWRIGHT_CLUSTERED_KERNEL(NAME, ADAPTER)                                                   \
-  extern "C" __global__ void __launch_bounds__(tilewright::NAME::Gemm::Kernel::kThreads, 1)          \
-      NAME(__grid_constant__ typename tilewright::NAME::Gemm::Kernel::Params const params) {         \
-    extern __shared__ __align__(1024) char tilewright_shared_memory[];                               \
-    tilewright::sm90::run_product<tilewright::NAME::Gemm::Kernel>(params, tilewright_shared_memory); \
-  }                                                                                                  \
-  void const* tilewright::NAME::Gemm::entry() { return reinterpret_cast<void const*>(&::NAME); }     \
-  extern "C" __attribute__((visibility("default"))) tilewright_kernel const tilewright_##NAME =      \
-      ADAPTER<tilewright::NAME::Gemm>::descriptor(#NAME);
+// The `Host` (adapter.hpp) of persistent kernels that one launch starts. `Maker` has Args, can_implement,
+// workspace_bytes, and
+//   static cudaError_t make_params(Args const&, Launching const&, Params&);
+// which sets all that the kernel reads, and may enqueue what fills the workspace, and
+//   static int64_t blocks(Args const&, Params const&);  // of tiles at most, each a cluster's
+template <class Traits, class Maker>
+struct ClusteredHost {
+  using Kernel = typename Traits::Kernel;
+  using Args = typename Maker::Args;
+
+  static bool can_implement(Args const& args) { return Maker::can_implement(args); }
+
+  static int64_t workspace_bytes(Args const& args) { return Maker::workspace_bytes(args); }
+
+  static cudaError_t enqueue(Context const& context, Args const& args, void* workspace, cudaStream_t stream) {
+    Launching launching{cluster_of(args.tactic), 0, workspace, stream};
+    LaunchShape shape;
+    if (cudaError_t const error = prepare<Traits>(context, args.tactic, launching.cluster, shape, launching.at_once);
+        error != cudaSuccess) {
+      return error;
+    }
+    typename Kernel::Params params;
+    if (cudaError_t const error = Maker::make_params(args, launching, params); error != cudaSuccess) {
+      return error;
+    }
+    int64_t const blocks = Maker::blocks(args, params), at_once = launching.at_once;
+    shape.grid = dim3(static_cast<int>(blocks < at_once ? blocks : at_once) * launching.cluster.size());
+    return tilewright::launch<Traits>(context, Traits::entry(), &params, shape, stream);
+  }
+};
+
+}  // namespace tilewright::sm90

@@ -12,7 +12,8 @@ __device__ __forceinline__ uint32_t shared_address(void const* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-// Shared memory by its 32-bit address. The loads are volatile so that none moves above the wait for its stage.
+// Shared memory by its 32-bit address. The statements are volatile, so that the compiler moves no load above the wait
+// for its stage.
 __device__ __forceinline__ uint32_t load_byte(uint32_t address) {
   uint32_t value;
   asm volatile("ld.shared.u8 %0, [%1];" : "=r"(value) : "r"(address) : "memory");
@@ -31,7 +32,9 @@ __device__ __forceinline__ uint32_t load_word(uint32_t address) {
   return value;
 }
 
-// Done before this thread arrives at a barrier, also where it is used later: a plain load may sink that far.
+// Issued where it stands, also where it is used later: ptxas lets a plain load sink behind an arrival at a barrier. It
+// is not done by then: loads stand in line behind stores to global memory, and an arrival overtakes them. Whoever gives
+// the memory back must use the value first, or make the arrival depend on it (`ScaledMainloop::give_back`).
 __device__ __forceinline__ float load_float(uint32_t address) {
   float value;
   asm volatile("ld.volatile.shared.f32 %0, [%1];" : "=f"(value) : "r"(address) : "memory");
