@@ -32,7 +32,7 @@ import torch
 from times_file import OPERANDS, described
 
 from tilewright import context
-from tilewright.ops.common.measuring import checked
+from tilewright.ops.common.measuring import checked, make_operands
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.gemm import measuring
 from tilewright.ops.gemm.family import FAMILY
@@ -73,7 +73,7 @@ def measure(problem: Problem, *, causes: bool = True) -> dict[str, Any]:
     current = context.current()
     device = current.device(torch.cuda.current_device())
     choice = current.select(FAMILY, problem, device)
-    operands = measuring.make_operands(problem, device)
+    operands = make_operands(measuring, problem, device)
     error = checked(operands[0], choice.tactic)
     peer_us, us = in_turn(problem, operands, [choice.tactic])
     row = {

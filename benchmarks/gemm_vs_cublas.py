@@ -27,7 +27,7 @@ import yaml
 
 from tilewright import context
 from tilewright.errors import TilewrightError
-from tilewright.ops.common.measuring import peer_seconds
+from tilewright.ops.common.measuring import make_operands, peer_seconds
 from tilewright.ops.common.measuring import seconds as seconds_of
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.gemm import measuring
@@ -84,7 +84,7 @@ def best_tactic(
 def measure(name: str, problem: Problem, tactics: str, times: TextIO | None) -> dict[str, Any]:
     current = context.current()
     device = current.device(torch.cuda.current_device())
-    operands = measuring.make_operands(problem, device)
+    operands = make_operands(measuring, problem, device)
     chosen = current.select(FAMILY, problem, device).tactic
     theirs = peer_seconds(measuring.peer(problem), operands)
     ours = seconds_of(operands, chosen)

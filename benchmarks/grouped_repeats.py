@@ -49,9 +49,9 @@ def differing(problem: Problem, runs: int) -> int:
     """How many of so many results differ from the first."""
     operands = measuring.make(problem, torch.Generator("cuda").manual_seed(0))
     if problem.grouping == "rows_valid":
-        operands.layout["rows_valid"][::3] = 0
+        operands.rows_valid[::3] = 0
     elif problem.grouping == "k_sizes":
-        sizes = operands.layout["group_k"]
+        sizes = operands.group_k
         sizes[-1] += sizes[0]
         sizes[0] = 0
     operands.out.zero_()

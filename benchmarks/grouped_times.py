@@ -110,13 +110,13 @@ def call_deep_gemm(module: Any, x: Operands, sizes: list[int]) -> None:
         module.fp8_gemm_nt(*one, x.out[0], **more)
     elif problem.grouping == "row_index":
         call = module.m_grouped_fp8_gemm_nt_contiguous if scaled else module.m_grouped_bf16_gemm_nt_contiguous
-        call(*sides, x.out, x.layout["group_of_row"], ensure_zero_padding=False)
+        call(*sides, x.out, x.group_of_row, ensure_zero_padding=False)
     elif problem.grouping == "rows_valid":
         call = module.m_grouped_fp8_gemm_nt_masked if scaled else module.m_grouped_bf16_gemm_nt_masked
-        call(*sides, x.out, x.layout["rows_valid"], int(problem.expected_m * MORE_ROWS))
+        call(*sides, x.out, x.rows_valid, int(problem.expected_m * MORE_ROWS))
     else:
         flat = [(data.reshape(-1), scales) for data, scales in (a, b)]
-        module.k_grouped_fp8_gemm_nt_contiguous(*flat, x.out, sizes, x.layout["group_k"], x.out)
+        module.k_grouped_fp8_gemm_nt_contiguous(*flat, x.out, sizes, x.group_k, x.out)
 
 
 class Bench:
@@ -125,7 +125,7 @@ class Bench:
     def __init__(self, problem: Problem, theirs: Any, most_sets: int) -> None:
         self.theirs = theirs
         first = measuring.make(problem, torch.Generator("cuda").manual_seed(0))
-        self.sizes = first.layout["group_k"].tolist() if "group_k" in first.layout else []
+        self.sizes = first.group_k.tolist() if problem.grouping == "k_sizes" else []
         size = sum(one.numel() * one.element_size() for one in (first.a, first.b, first.out))
         l2 = torch.cuda.get_device_properties().L2_cache_size
         count = min(most_sets, max(2, min(timing.rotations(problem.bytes, l2), MOST_BYTES // size)))
@@ -211,7 +211,7 @@ def measured(
 def check(operands: Operands, tactic: Tactic) -> str:
     """What is wrong with the tactic's result."""
     if operands.c is not None:
-        operands = replace(operands, c=torch.randn_like(operands.c))
+        operands = operands.changed(c=torch.randn_like(operands.c))
     operands.poison()
     operands.call(tactic)
     try:

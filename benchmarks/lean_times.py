@@ -42,6 +42,7 @@ from tilewright import context as contexts
 from tilewright import timing
 from tilewright.benchmarking import sizes
 from tilewright.ops.common.family import Candidate
+from tilewright.ops.common.measuring import make_operands
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.gemm import measuring
 from tilewright.ops.gemm.family import FAMILY
@@ -66,7 +67,7 @@ class Bench:
 
     def __init__(self, problem: Problem, expected: float) -> None:
         device = contexts.current().device(torch.cuda.current_device())
-        operands = measuring.make_operands(problem, device)
+        operands = make_operands(measuring, problem, device)
         if expected > LONG_SECONDS:
             operands = operands[: timing.rotations(problem.bytes, device.l2_bytes, least=2)]
         self._operands = operands

@@ -23,7 +23,7 @@ import torch
 
 from tilewright import context
 from tilewright.device import driver
-from tilewright.ops.common.measuring import checked
+from tilewright.ops.common.measuring import checked, make_operands
 from tilewright.ops.common.tactics import plain
 from tilewright.ops.hc_prenorm import measuring
 from tilewright.ops.hc_prenorm.family import FAMILY
@@ -66,7 +66,7 @@ def copy(one: measuring.Operands) -> Callable[[], None]:
 def measure(problem: Problem, *, every: bool) -> dict[str, Any]:
     here = context.current()
     device = here.device(torch.cuda.current_device())
-    operands = measuring.make_operands(problem, device)
+    operands = make_operands(measuring, problem, device)
     operands *= -(-CALLS // len(operands))
     selected = here.select(FAMILY, problem, device).tactic
     tactics = [selected]

@@ -32,7 +32,7 @@ from tilewright import context, scale_factors
 from tilewright.benchmarking.report import geomean
 from tilewright.device import driver
 from tilewright.errors import TilewrightError
-from tilewright.ops.common.measuring import checked
+from tilewright.ops.common.measuring import checked, make_operands
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.quantize import measuring
 from tilewright.ops.quantize.family import FAMILY
@@ -80,7 +80,7 @@ class Bench:
             self.peer = quantize_peer.Compiled(given.format)
 
     def measure(self, problem: Problem) -> dict[str, Any]:
-        operands = measuring.make_operands(problem, self.device)
+        operands = make_operands(measuring, problem, self.device)
         registry = self.context.registry
         kernels = FAMILY.fitting(registry.route(FAMILY.name, self.device), problem)
         times: dict[Tactic, float] = {}
@@ -122,14 +122,14 @@ class Bench:
         if self.peer is None:
             return {"peer": None, "peer_differs": None}
         try:
-            data, scales = self.peer(operands[0].x, operands[0].global_scale)
+            data, scales = self.peer(*peer_operands(operands[0]))
             operands[0].call()
             differs = [
-                _differing(data, operands[0].data),
-                _differing(scales, self._plain(problem, operands[0].scales)),
+                _differing(data, operands[0].out),
+                _differing(scales, self._plain(problem, operands[0].out_scales)),
             ]
             del data, scales
-            calls = [functools.partial(self.peer, one.x, one.global_scale) for one in operands]
+            calls = [functools.partial(self.peer, *peer_operands(one)) for one in operands]
             return {"peer": graph_seconds(calls, replays=self.replays), "peer_differs": max(differs)}
         except torch.cuda.OutOfMemoryError:
             torch.cuda.empty_cache()
@@ -140,6 +140,11 @@ class Bench:
             return scales
         block = BLOCK[problem.format][1]
         return scale_factors.unswizzle(scales, problem.m, problem.k, block, problem.layout)  # type: ignore[arg-type]
+
+
+def peer_operands(one: measuring.Operands) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """x, and the global scale of NVFP4."""
+    return one.x, vars(one).get("global_scale")
 
 
 def _differing(found: torch.Tensor, wanted: Any) -> float:

@@ -96,10 +96,10 @@ def test_what_tuning_takes_for_right(error: float, right: bool) -> None:
     found = (exact + error * noise * exact.norm() / math.sqrt(m * n)).bfloat16()
     problem = Problem(m, n, k, a="e4m3", b="e4m3", d="bf16", fast_accum=True)
     if right:
-        assert measuring.Operands(problem, a, b, found).check() == pytest.approx(error, rel=0.3)
+        assert measuring.operands(problem, a=a, b=b, out=found).check() == pytest.approx(error, rel=0.3)
         return
     with pytest.raises(WrongResultError):
-        measuring.Operands(problem, a, b, found).check()
+        measuring.operands(problem, a=a, b=b, out=found).check()
 
 
 def test_integers_are_compared_exactly() -> None:

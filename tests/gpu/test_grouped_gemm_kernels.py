@@ -118,7 +118,7 @@ def test_counts_of_rows(kernel: KernelRecord, c: bool) -> None:
     if FAMILY.misfit_options(kernel, problem.kind):
         pytest.skip("it adds no C")
     operands = made(problem)
-    operands.layout["rows_valid"][:3] = torch.tensor([0, 1, problem.m])
+    operands.rows_valid[:3] = torch.tensor([0, 1, problem.m])
     spoil(operands)
     for tactic in tactics(kernel, problem):
         operands.out.fill_(MARK)
@@ -149,7 +149,7 @@ def test_all_padding_is_zeroed(kernel: KernelRecord, grouping: str) -> None:
 
 def test_rows_in_any_order(kernel: KernelRecord) -> None:
     operands = made(of(kernel, groups=4, grouping="row_index"))
-    index = operands.layout["group_of_row"]
+    index = operands.group_of_row
     index.copy_(torch.randint(-2, 6, index.shape, device="cuda"))  # 4 and 5 are no groups
     index[index >= 4] = -1
     spoil(operands)
@@ -162,7 +162,7 @@ def test_few_and_many_groups(kernel: KernelRecord, grouping: str, groups: int) -
     m = 7 if grouping == "rows_valid" else 8 * groups
     operands = made(of(kernel, m=m, n=136, k=272, groups=groups, grouping=grouping, row_alignment=4))
     if grouping == "rows_valid":
-        operands.layout["rows_valid"].random_(0, 8)
+        operands.rows_valid.random_(0, 8)
     spoil(operands)
     check(operands, Tactic(kernel.name))
 
@@ -181,15 +181,15 @@ def test_edges(kernel: KernelRecord, edge: dict[str, Any], row_alignment: int, c
     if FAMILY.misfit_options(kernel, problem.kind):
         pytest.skip("it adds no C")
     operands = made(problem)
-    operands.layout["group_ends"].copy_(torch.tensor(ends))
+    operands.group_ends.copy_(torch.tensor(ends))
     spoil(operands)
     check(operands, Tactic(kernel.name))
-    index = replace(operands, problem=replace(problem, grouping="row_index"))
-    index.layout = {"group_of_row": operands.groups()}
+    index = operands.changed(group_ends=None, group_of_row=operands.groups())
+    index.problem = replace(problem, grouping="row_index")
     index.out.fill_(MARK)
     check(index, Tactic(kernel.name))
     masked = made(of(kernel, m=max(rows), grouping="rows_valid", **told))
-    masked.layout["rows_valid"].copy_(torch.tensor(rows))
+    masked.rows_valid.copy_(torch.tensor(rows))
     spoil(masked)
     check(masked, Tactic(kernel.name))
 
@@ -200,7 +200,7 @@ def test_parts_of_k(kernel: KernelRecord, c: str) -> None:
     if reason := FAMILY.misfit(kernel, problem):
         pytest.skip(reason)
     operands = made(problem)
-    sizes = operands.layout["group_k"]
+    sizes = operands.group_k
     for given in ([128, 0, 512, 0, 0, 896, 128], [0, 0, 0, 1664, 0, 0, 0], [256] * 6 + [128]):
         sizes.copy_(torch.tensor(given))
         for tactic in tactics(kernel, problem):
@@ -222,7 +222,7 @@ def test_one_and_many_parts_of_k(kernel: KernelRecord, groups: int) -> None:
     if groups > 1:
         sizes[: groups // 2] = 0  # half of the groups have none, and one has all of theirs
         sizes[-1] += 128 * (groups // 2)
-    operands.layout["group_k"].copy_(sizes)
+    operands.group_k.copy_(sizes)
     operands.call(Tactic(kernel.name))
     operands.check()
 
@@ -237,7 +237,7 @@ def test_a_graph_of_parts_is_replayed_with_others(kernel: KernelRecord) -> None:
     with torch.cuda.graph(graph):
         operands.call(Tactic(kernel.name))
     for given in ([0, 640, 0, 1024], [1280, 128, 128, 128]):
-        operands.layout["group_k"].copy_(torch.tensor(given))
+        operands.group_k.copy_(torch.tensor(given))
         operands.out.fill_(MARK)
         graph.replay()
         operands.check()
@@ -250,7 +250,7 @@ def test_nothing_counts(kernel: KernelRecord) -> None:
         ("rows_valid", "rows_valid"),
     ):
         operands = made(of(kernel, groups=3, grouping=grouping))
-        operands.layout[name].fill_(-1 if grouping == "row_index" else 0)
+        getattr(operands, name).fill_(-1 if grouping == "row_index" else 0)
         operands.call(Tactic(kernel.name))
         assert (operands.out == MARK).all()
 
@@ -278,7 +278,7 @@ def test_warpgroups_without_rows_keep_up(kernel: KernelRecord) -> None:
         pytest.skip("one warpgroup has a tile's rows, or all of them")
     operands = made(of(kernel, m=8192, n=4096, k=4096, groups=8, grouping="ends"))
     starts = torch.arange(8, device="cuda", dtype=torch.int32) * 1024
-    operands.layout["group_ends"].copy_(starts + 1024 - 64)
+    operands.group_ends.copy_(starts + 1024 - 64)
     for tactic in (Tactic(kernel.name), Tactic(kernel.name, cluster="1x2")):
         for _ in range(20):
             operands.call(tactic)

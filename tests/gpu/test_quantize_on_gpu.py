@@ -275,7 +275,7 @@ def test_more_than_2_to_the_32_elements(x: str) -> None:
     value = torch.empty(problem.m, problem.k, dtype=X_DTYPES[x], device="cuda")
     for part in value.split(8192):
         part.copy_(of.to_type(torch.randn(part.shape, device="cuda"), x))
-    operands = measuring.Operands(problem, value, torch.full((1,), 448.0, device="cuda"))
+    operands = measuring.operands(problem, x=value, global_scale=torch.full((1,), 448.0, device="cuda"))
     operands.call()
     registry = context.current().registry
     kernels = registry.route("quantize", context.current().device(torch.cuda.current_device()))
@@ -284,8 +284,7 @@ def test_more_than_2_to_the_32_elements(x: str) -> None:
         operands.call(FAMILY.candidates(record, problem)[-1])
         assert operands.check() < LOSS["nvfp4"]
         wanted = reference.quantize(value[-3:], "nvfp4", 448.0, "linear")
-        assert operands.data is not None
-        comparison.compare(operands.data[-3:], wanted[0], f"{record.name}: the last rows")
+        comparison.compare(operands.out[-3:], wanted[0], f"{record.name}: the last rows")
 
 
 def test_nothing_to_do() -> None:
@@ -340,8 +339,9 @@ def test_torch_compile(name: str) -> None:
 
 def test_measuring_sees_what_is_wrong() -> None:
     problem = Problem(300, 512, global_scale="tensor")
-    operands = measuring.make_operands(problem, context.current().device(torch.cuda.current_device()))[0]
+    operands = measuring.make(problem, torch.Generator("cuda"))
+    operands.call()
     assert operands.check() < LOSS["nvfp4"]
-    other = replace(operands, global_scale=torch.full((1,), 440.0, device="cuda"))
+    other = operands.changed(global_scale=torch.full((1,), 440.0, device="cuda"))
     with pytest.raises(tilewright.TilewrightError, match="differ from the reference"):
         other.check()

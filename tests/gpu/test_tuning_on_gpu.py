@@ -14,8 +14,8 @@ from tilewright import paths, timing
 from tilewright.context import Context
 from tilewright.errors import WrongResultError
 from tilewright.ops.common import measuring
+from tilewright.ops.gemm import measuring as gemm_measuring
 from tilewright.ops.gemm.family import FAMILY
-from tilewright.ops.gemm.measuring import make_operands
 from tilewright.ops.gemm.problem import Problem
 from tilewright.tuning import files
 from tilewright.tuning.clock import GpuClock
@@ -55,7 +55,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
             found = results[problem.m]
             choice = fresh.select(FAMILY, problem, device)
             assert (choice.source, str(choice.tactic)) == ("tuned", found["tactic"])
-            operands = make_operands(problem, device)
+            operands = measuring.make_operands(gemm_measuring, problem, device)
             measuring.checked(operands[0])
             again = measuring.seconds(operands) * 1e6
             assert again == pytest.approx(found["us"], rel=0.3)
@@ -106,7 +106,7 @@ def test_the_clock_agrees_with_the_benchmarks(context: Context) -> None:
         tactic = context.select(FAMILY, problem, device).tactic
         clock = GpuClock("gemm", problem, device, seed=0)
         clock.verify(tactic)
-        operands = make_operands(problem, device)
+        operands = measuring.make_operands(gemm_measuring, problem, device)
         wanted = measuring.seconds(operands, tactic)
         assert clock.quick(tactic, float("inf")) == pytest.approx(wanted, rel=0.2)
         assert clock.again(tactic) == pytest.approx(wanted, rel=0.2)
@@ -120,7 +120,7 @@ def test_what_is_measured_has_the_c_of_its_problem(context: Context) -> None:
     problem = Problem(64, 1024, 512, c=True)
     with contexts.use(context):
         device = context.device(torch.cuda.current_device())
-        operands = make_operands(problem, device)
+        operands = measuring.make_operands(gemm_measuring, problem, device)
         assert measuring.checked(operands[0]) < 4e-3
         assert operands[0].c is not None
         operands[0].c = None

@@ -40,12 +40,14 @@ class HostClock:
     def __init__(self, problem: Problem, ends: dict[str, str], seconds: float = 0.0) -> None:
         import torch  # noqa: PLC0415
 
-        from tilewright.ops.gemm.measuring import Operands  # noqa: PLC0415
+        from tilewright.ops.gemm.measuring import operands  # noqa: PLC0415
 
         torch.manual_seed(0)
         a = torch.randn(problem.m, problem.k).bfloat16()
         b = torch.randn(problem.n, problem.k).bfloat16().T
-        self._operands = Operands(problem, a, b, torch.empty(problem.m, problem.n, dtype=torch.bfloat16))
+        self._operands = operands(
+            problem, a=a, b=b, out=torch.empty(problem.m, problem.n, dtype=torch.bfloat16)
+        )
         self._ends = ends
         self._seconds = seconds
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -345,7 +344,7 @@ def test_a_measurement_sees_what_is_wrong(blackwell: Context, a: str, b: str, d:
     problem = Problem(300, 64, 256, a=a, b=b, d=d)
     call, exact = product(300, 64, 256, a, b)
     scale = reference.nvfp4_global_scale(0.5 * exact.float()).reshape(1) if d == "nvfp4" else None
-    right = measuring.Operands(problem, *call, torch.tensor([0.5]), scale)
+    right = measuring.operands(problem, *call, alpha=torch.tensor([0.5]), out_global_scale=scale)
     right.poison()
     right.call()
     first = right.check()
@@ -358,11 +357,9 @@ def test_a_measurement_sees_what_is_wrong(blackwell: Context, a: str, b: str, d:
     for wrong in (
         {"alpha": torch.tensor([0.51])},
         {"a": left.roll(1, 0)},
-        {"a_scales": as_bytes(left_scales).roll(1, 0).view(left_scales.dtype)},
-        {"b_scales": as_bytes(weight_scales).flip(1).view(weight_scales.dtype)},
+        {"a_descale": as_bytes(left_scales).roll(1, 0).view(left_scales.dtype)},
+        {"b_descale": as_bytes(weight_scales).flip(1).view(weight_scales.dtype)},
     ):
-        other = replace(right, **wrong, written=())
-        other.call()
-        right.written = other.written  # what a kernel would have written that took another operand
+        right.changed(**wrong).call()  # what a kernel would have written that took another operand
         with pytest.raises(WrongResultError, match="norm ratio"):
             right.check()

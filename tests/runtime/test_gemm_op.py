@@ -546,10 +546,10 @@ def test_a_measurement_sees_a_wrong_alpha(k: int, fast_accum: bool) -> None:
     problem = Problem(16, 64, k, a="e4m3", b="e4m3", fast_accum=fast_accum)
     a, b = matrix(16, k).to(torch.float8_e4m3fn), matrix(64, k).to(torch.float8_e4m3fn).t()
     d = (a.double() @ b.double()).bfloat16()
-    assert measuring.Operands(problem, a, b, d).check() < 4e-3
+    assert measuring.operands(problem, a=a, b=b, out=d).check() < 4e-3
     for wrong in (1.02, 0.98, float("nan")):
         with pytest.raises(WrongResultError, match="norm ratio"):
-            measuring.Operands(problem, a, b, wrong * d).check()
+            measuring.operands(problem, a=a, b=b, out=wrong * d).check()
 
 
 def test_plans_in_use_outlive_others(host: Context, monkeypatch: pytest.MonkeyPatch) -> None:

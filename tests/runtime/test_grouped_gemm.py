@@ -58,7 +58,7 @@ def test_row_major_fp8_is_refused(grouped: Context) -> None:
     made = operands(grouping="rows_valid")
     with pytest.raises(AlignmentError, match=r"b: .*no contiguous columns"):
         tilewright.grouped_gemm_masked(
-            made.a, made.b.contiguous(), made.layout["rows_valid"], made.scale_a, made.scale_b
+            made.a, made.b.contiguous(), made.rows_valid, made.scale_a, made.scale_b
         )
 
 
@@ -66,7 +66,7 @@ def test_row_major_fp8_is_refused(grouped: Context) -> None:
 @pytest.mark.parametrize("types", [{"scales": "1x128"}, {**BF16, "layout": "nt"}], ids=["fp8", "bf16"])
 def test_parts_of_k(grouped: Context, types: dict[str, Any], c: bool) -> None:
     made = operands(m=40, grouping="k_sizes", k=640, d="f32", c=c, **types)
-    made.layout["group_k"].copy_(torch.tensor([384, 0, 256]))
+    made.group_k.copy_(torch.tensor([384, 0, 256]))
     made.poison()
     assert made.call() is made.out
     assert made.out.shape == (3, 40, 144)
@@ -94,7 +94,7 @@ def test_scales_of_b_may_lie_either_way(grouped: Context) -> None:
     assert made.scale_b is not None
     made.scale_b = made.scale_b.contiguous()  # [groups, k/128, n/128] with n contiguous
     made.poison()
-    counts = made.layout["rows_valid"]
+    counts = made.rows_valid
     for group, count in enumerate(counts.tolist()):
         assert torch.equal(made.call()[group, :count], first[group, :count])
 
@@ -133,14 +133,13 @@ def test_c_may_be_out(grouped: Context) -> None:
 class TestRefusals:
     def test_parts_of_k_that_no_stage_divides(self, grouped: Context) -> None:
         for k, types in ((640 + 64, {"scales": "1x128"}), (640 + 32, {**BF16, "layout": "nt"})):
-            made = operands(grouping="k_sizes", k=k, d="f32", **types)
             with pytest.raises(ArgumentError, match=f"its k is {k}; a multiple of"):
-                made.call()
+                operands(grouping="k_sizes", k=k, d="f32", **types).call()
 
     def test_rows_of_parts_that_have_k_contiguous(self, grouped: Context) -> None:
         made = operands(grouping="k_sizes", k=640, d="f32", **BF16, layout="nt")
         with pytest.raises(AlignmentError, match=r"a: .*no contiguous columns"):
-            tilewright.grouped_gemm_k(made.a.contiguous(), made.b, made.layout["group_k"])
+            tilewright.grouped_gemm_k(made.a.contiguous(), made.b, made.group_k)
 
     def test_padding_that_is_to_be_zeroed_or_not(self, grouped: Context) -> None:
         made = operands(grouping="row_index")
@@ -169,9 +168,7 @@ class TestRefusals:
     def test_groups_of_another_type(self, grouped: Context) -> None:
         made = operands(grouping="rows_valid")
         with pytest.raises(ArgumentTypeError, match=r"rows_valid: its dtype is torch.int64; int32 is wanted"):
-            tilewright.grouped_gemm_masked(
-                made.a, made.b, made.layout["rows_valid"].long(), made.scale_a, made.scale_b
-            )
+            tilewright.grouped_gemm_masked(made.a, made.b, made.rows_valid.long(), made.scale_a, made.scale_b)
 
     def test_scales_that_tma_cannot_read(self, grouped: Context) -> None:
         made = operands(grouping="row_index", m=37)
@@ -189,9 +186,8 @@ class TestRefusals:
             )
 
     def test_groups_that_begin_where_tma_reads_no_factors(self, grouped: Context) -> None:
-        made = operands(grouping="ends", row_alignment=2)
         with pytest.raises(ArgumentError, match="row_alignment: it is 2; a multiple of 4 is wanted"):
-            made.call()
+            operands(grouping="ends", row_alignment=2).call()
         operands(grouping="ends", row_alignment=2, **BF16).call()
 
     def test_a_cluster_whose_rows_may_be_of_different_groups(self, grouped: Context) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pytest
 import torch
 from same_bits import same
@@ -43,14 +41,6 @@ def test_matrices_of_a_batch() -> None:
     assert {name: tuple(one.shape) for name, one in made.items()} == {"a": (3, 4, 8), "b": (3, 8, 6)}
 
 
-@dataclass
-class Set:
-    label: str
-    matrix: torch.Tensor
-    absent: torch.Tensor | None
-    number: torch.Tensor
-
-
 def test_copies_lie_alike_elsewhere() -> None:
     scales = blockwise_scales.allocate((5, 3), dtype=torch.float32, device="cpu")
     blockwise_scales.with_padding(scales).fill_(2)
@@ -60,14 +50,30 @@ def test_copies_lie_alike_elsewhere() -> None:
         torch.arange(24, dtype=torch.uint8).view(4, 6).view(torch.float4_e2m1fn_x2),
         scales,
     ):
-        first, *others = measuring.copies(Set("x", matrix, None, torch.ones(1)), 3)
-        assert first.matrix is matrix
-        places = {first.matrix.data_ptr()}
-        for one in others:
-            assert same(one.matrix, matrix)
-            assert one.matrix.stride() == matrix.stride()
-            assert one.number is first.number
-            places.add(one.matrix.data_ptr())
-        assert len(places) == 3
-    (copy,) = measuring.copies(Set("x", scales, None, torch.ones(1)), 2)[1:]
-    assert bool((blockwise_scales.with_padding(copy.matrix) == 2).all())
+        copy = measuring.elsewhere(matrix)
+        assert same(copy, matrix)
+        assert copy.stride() == matrix.stride()
+        assert copy.data_ptr() != matrix.data_ptr()
+    assert bool((blockwise_scales.with_padding(measuring.elsewhere(scales)) == 2).all())
+
+
+def test_sets_of_operands_share_single_numbers_alone(host: Context) -> None:
+    first, *others = measuring.copies(
+        make(Problem(4, 16, 32, a="e4m3", b="e4m3", c=True), torch.Generator()), 3
+    )
+    assert len(others) == 2
+    for name in ("a", "b", "c", "out"):
+        assert len({getattr(one, name).data_ptr() for one in (first, *others)}) == 3
+    for one in others:
+        assert one.scale_a is first.scale_a
+        assert (one.problem, one.beta, one.bias) == (first.problem, 1.0, None)
+        assert measuring.checked(one) < 4e-3
+
+
+def test_what_a_call_writes_is_made_and_poisoned_with_its_padding(host: Context) -> None:
+    made = make(Problem(4, 6, 8), torch.Generator())
+    assert made.out.shape == (4, 6)
+    made.poison()
+    assert bool(made.out.isnan().all())
+    with pytest.raises(WrongResultError):
+        made.check()

@@ -535,24 +535,22 @@ def test_a_measurement_sees_what_is_wrong(hopper: Context, problem: Problem) -> 
     wide = (2 if problem.fusion == "silu_mul" else 1) * problem.k
     x = torch.randn(*([problem.groups] if problem.groups > 1 else []), problem.m, wide).bfloat16()
     count = {"none": 0, "tensor": 1, "row": problem.groups * problem.m}[problem.global_scale]
-    right = measuring.Operands(problem, x, torch.rand(count) * 400 + 1 if count else None)
-    right.call()
+    scale = {"global_scale": torch.rand(count) * 400 + 1} if count else {}
+    right = measuring.operands(problem, x=x, **scale)
     right.poison()
     with pytest.raises(WrongResultError, match="of the elements differ"):
         right.check()
     right.call()
     assert right.check() < (0.06 if problem.format not in ("nvfp4", "mxfp4") else 0.2)
-    data, scales = right.data, right.scales
-    right.data = as_bytes(data).roll(1, -1).view(data.dtype)
+    data, scales = right.out, right.out_scales
+    right.out = as_bytes(data).roll(1, -1).view(data.dtype)
     with pytest.raises(WrongResultError, match="of the elements differ"):
         right.check()
-    right.data, right.scales = data, torch.zeros_like(scales)
+    right.out, right.out_scales = data, torch.zeros_like(scales)
     with pytest.raises(WrongResultError, match="of the scales differ"):
         right.check()
     if problem.fusion == "none":
-        back = measuring.Operands(
-            replace(problem, direction="dequantize"), None, right.global_scale, None, data, scales
-        )
+        back = measuring.operands(replace(problem, direction="dequantize"), data=data, scales=scales, **scale)
         back.call()
         assert back.check() < 2.0**-8
         back.poison()

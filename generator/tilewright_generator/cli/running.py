@@ -98,7 +98,7 @@ def _measure(current: Context, name: str, problem: Any, tactic: Tactic | None, i
     device = current.device(torch.cuda.current_device())
     (chosen, *_), _ = current.load(family_of(name), problem, device, tactic)
     of_family = ops.part(name, "measuring")
-    operands = of_family.make_operands(problem, device)
+    operands = measuring.make_operands(of_family, problem, device)
     error = measuring.checked(operands[0], chosen)
     ours = measuring.seconds(operands, chosen, iters)
     peer = of_family.peer(problem)
@@ -109,7 +109,7 @@ def _measure(current: Context, name: str, problem: Any, tactic: Tactic | None, i
         "ran": True,
         "tactic": str(chosen),
         "error_norm": error,
-        "means": of_family.ERROR,
+        "means": operands[0].error_text,
         "seconds": ours,
         "peer": peer and peer[0],
         "peer_seconds": theirs,

@@ -32,7 +32,7 @@ def on_gpu(family: str, device: DeviceProperties, iters: int, seed: int) -> Mete
 
     def timer(problem: Any) -> Timer:
         with refusals(f"operands of {problem}"):
-            operands = of_family.make_operands(problem, device, seed)
+            operands = measuring.make_operands(of_family, problem, device, seed)
 
         def seconds(tactic: Tactic) -> float:
             with refusals(str(tactic)):

@@ -35,7 +35,7 @@ class GpuClock:
         torch.cuda.empty_cache()  # what the problem before has left: its operands were of other sizes
         with refusals(f"operands of {problem}"):
             of_family = ops.part(family, "measuring")
-            self._operands = of_family.make_operands(problem, device, seed)
+            self._operands = measuring.make_operands(of_family, problem, device, seed)
             torch.cuda.synchronize()
         self._least = timing.rotations(problem.bytes, device.l2_bytes, least=2)
         self._graphs: dict[Tactic, Replays] = {}

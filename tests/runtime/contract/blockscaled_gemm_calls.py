@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from blockscaled_operands import product
 
+from tilewright.ops.blockscaled_gemm.problem import Problem
+
 HOST = "blackwell"
 M, N, K = 16, 32, 128
 
@@ -50,3 +52,4 @@ CALLS = {
     "mm_mxfp8": (plain("mxfp8", "mxfp8"), quantized("mxfp8", "mxfp8", torch.float8_e4m3fn)),
     "mm_mxfp8_mxfp4": (plain("mxfp8", "mxfp4"),),
 }
+MEASURED = (Problem(16, 32, 128, c=True), Problem(16, 32, 128, a="mxfp8", b="mxfp8", d="mxfp8"))

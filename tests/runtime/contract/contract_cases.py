@@ -3,8 +3,9 @@
 A family brings a module `<family>_calls.py`: `HOST`, the fixture whose kernels compute its calls on the CPU,
 and `CALLS`, for each of its ops the functions that make the arguments of a call, by name. Between them, the
 calls of a family bring all tensors of its ops, those that are written included. `FREE`, if it is there: the
-operands of which a call may bring any number of elements, whatever the others are. Of a family from outside
-the module is anywhere on sys.path. All else that the tests know of an op follows from its signature and its
+operands of which a call may bring any number of elements, whatever the others are. `MEASURED`, of a family
+that has a `measuring.py`: problems of which that makes operands. Of a family from outside the module is
+anywhere on sys.path. All else that the tests know of an op follows from its signature and its
 declaration.
 """
 

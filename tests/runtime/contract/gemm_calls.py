@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 
+from tilewright.ops.gemm.problem import Problem
+
 HOST = "host"
 
 
@@ -47,3 +49,4 @@ def fp8() -> dict[str, Any]:
 
 
 CALLS = {"gemm": (everything, batch, integers, padded, fp8)}
+MEASURED = (Problem(16, 24, 32, c=True), Problem(16, 16, 32, a="s8", b="s8", d="s32"))

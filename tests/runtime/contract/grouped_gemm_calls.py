@@ -54,3 +54,7 @@ CALLS = {
         call(groups=GROUPS, grouping="rows_valid", layout="tt", **BF16),
     ),
 }
+MEASURED = (
+    Problem(36, 160, 208, GROUPS, c=True),
+    Problem(36, 160, 208, GROUPS, grouping="rows_valid", scales="1x128"),
+)

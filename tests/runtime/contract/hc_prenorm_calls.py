@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 
+from tilewright.ops.hc_prenorm.problem import Problem
+
 HOST = "prenorm"
 
 
@@ -26,3 +28,4 @@ def splits() -> dict[str, Any]:
 
 
 CALLS = {"hc_prenorm": (everything, splits)}
+MEASURED = (Problem(12, 16, 136, normalize=True), Problem(12, 16, 136, splits=2))

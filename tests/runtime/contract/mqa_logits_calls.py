@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from mqa_operands import compressed, of_lengths, of_tokens, paged, paged_fp4, ragged, ragged_fp4, variable
 
+from tilewright.ops.mqa_logits.problem import Problem
+
 HOST = "mqa_host"
 FREE = ("kv_cache", "block_table", "schedule", "lengths")
 CALLS = {
@@ -11,3 +13,8 @@ CALLS = {
     "paged_mqa_logits": (paged, variable, paged_fp4),
     "paged_mqa_schedule": (of_lengths, of_tokens),
 }
+MEASURED = (
+    Problem(queries=6, keys=70, heads=16, head_dim=32),
+    Problem(queries=6, keys=70, heads=16, head_dim=64, q="mxfp4"),
+    Problem(queries=6, keys=70, heads=16, head_dim=32, form="paged", page=32, next_n=2),
+)

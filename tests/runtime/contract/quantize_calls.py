@@ -9,6 +9,7 @@ import torch
 
 import tilewright
 from tilewright import blockwise_scales
+from tilewright.ops.quantize.problem import Problem
 
 HOST = "hopper"
 GROUPS, M, K = 2, 40, 256
@@ -83,3 +84,8 @@ CALLS = {
         back("dequantize_fp8_blockwise", block=(128, 128)),
     ),
 }
+MEASURED = (
+    Problem(300, 256, global_scale="row"),
+    Problem(40, 256, 2, format="fp8_1x128", layout="m_major"),
+    Problem(40, 256, 2, format="mxfp8", direction="dequantize"),
+)

@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 
+from tilewright.ops.reduced_gemm.problem import Problem
+
 HOST = "all_hosts"
 
 
@@ -21,3 +23,4 @@ def everything() -> dict[str, Any]:
 
 
 CALLS = {"reduced_gemm": (everything,)}
+MEASURED = (Problem(16, 24, 32, 5, d="f32", c=True),)

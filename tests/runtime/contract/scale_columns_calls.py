@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 
+from tilewright.ops.scale_columns.problem import Problem
+
 HOST = "scale_columns_host"
 FREE = ("groups",)
 
@@ -26,3 +28,4 @@ def packed() -> dict[str, Any]:
 
 
 CALLS = {"scale_columns": (grouped, packed)}
+MEASURED = (Problem(37, 9), Problem(37, 9, 2, layout="packed"))

@@ -3,96 +3,64 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import Any
 
 import torch
 
-from tilewright.device import DeviceProperties
 from tilewright.ops.common import measuring
 from tilewright.ops.common.formats import dtype_of
 from tilewright.ops.common.measuring import Peer
-from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.gemm.interface import INTERFACE
 from tilewright.ops.gemm.op import ACTIVATED, gemm
 from tilewright.ops.gemm.problem import FP8, Problem
-
-ERROR = "error norm {:.2e} against float64"  # what `check` answers
 
 # What an error norm may be: D's rounding, and what sums lose (fast FP8 sums most).
 _TOLERANCES = {"bf16": 4e-3, "f16": 2e-3, "f32": 2e-3, "s32": 0.0, "e4m3": 4e-2, "e5m2": 8e-2}
 _FAST_TOLERANCE = 4e-5  # times the square root of k, of the error norm; half to two thirds is measured
 _RATIO_TOLERANCE = 0.01  # of the norms' ratio at most, so that a wrong alpha shows whatever sums lose
-_REFERENCE_ROWS = 512  # of D that are checked, spread over it
 
 
-@dataclass
-class Operands:
-    """One set of random operands, and D. C counts once where there is one."""
-
-    problem: Problem
-    a: torch.Tensor
-    b: torch.Tensor
-    out: torch.Tensor
-    scale: torch.Tensor | None = None
-    c: torch.Tensor | None = None
-    bias: torch.Tensor | None = None
-    scale_result: torch.Tensor | None = None
-
-    def poison(self) -> None:
-        measuring.poison(self.out)
-
-    def call(self, tactic: Tactic | None = None) -> torch.Tensor:
-        """D of ours."""
-        return gemm(
-            self.a, self.b, out=self.out, scale_a=self.scale, scale_b=self.scale, tactic=tactic,
-            activation=self.problem.activation, fast_accum=self.problem.fast_accum,
-            c=self.c, beta=0 if self.c is None else 1, bias=self.bias, scale_result=self.scale_result,
-        )  # fmt: skip
+class Operands(measuring.Operands):
+    """A call of `gemm`. C counts once where there is one."""
 
     def check(self) -> float:
-        """The error norm of D against float64, over rows spread evenly (every batch).
-
-        Raises WrongResultError where the norm of the error, or the ratio of the norms, is too far off.
-        """
-        problem = self.problem
-        step = max(1, problem.m // _REFERENCE_ROWS)
-        wanted = self.a[..., ::step, :].double() @ self.b.double()
+        """Over rows spread evenly (every batch): of the norm of the error, and of the ratio of the norms."""
+        problem, rows = self.problem, measuring.spread(self.problem.m)
+        wanted = self.a[..., rows, :].double() @ self.b.double()
         if self.c is not None:
-            wanted += self.c[..., ::step, :].double()
+            wanted += self.c[..., rows, :].double()
         if self.bias is not None:
             wanted += self.bias.double()
         scale = 1.0 if self.scale_result is None else float(self.scale_result)
         wanted = ACTIVATED[problem.activation](wanted) * scale
-        found = self.out[..., ::step, :].double()
+        found = self.out[..., rows, :].double()
         fast = _FAST_TOLERANCE * math.sqrt(problem.k) if problem.fast_accum else 0.0
         tolerance = _TOLERANCES[problem.d] + fast
         # The norms' ratio is held closer, since roundings cancel out in it, so that a wrong alpha shows.
         return measuring.check_norms(problem, found, wanted, tolerance, min(tolerance, _RATIO_TOLERANCE))
 
 
-def make_operands(problem: Problem, device: DeviceProperties, seed: int = 0) -> list[Operands]:
-    """As many sets as keep L2 cold when they are taken in turn: copies of one, which lie elsewhere."""
-    first = make(problem, torch.Generator("cuda").manual_seed(seed))
-    return measuring.copies(first, measuring.sets(problem, device))
-
-
 def make(problem: Problem, generator: torch.Generator) -> Operands:
     """One set, on the generator's device."""
     device = generator.device
-    matrices = measuring.random_matrices(INTERFACE, problem, generator)
-    shape = (problem.batch, problem.m, problem.n) if problem.batch > 1 else (problem.m, problem.n)
-    made = Operands(problem, out=torch.empty(shape, dtype=dtype_of(problem.d), device=device), **matrices)
+    given: dict[str, Any] = dict(measuring.random_matrices(INTERFACE, problem, generator))
     if problem.bias:
         bias = torch.randn(problem.n, generator=generator, device=device) * (8 if problem.integer else 1)
-        made.bias = bias.to(dtype_of(problem.type_of_bias))
+        given["bias"] = bias.to(dtype_of(problem.type_of_bias))
     if problem.a in FP8:
-        made.scale = torch.ones((), device=device)
+        given |= dict.fromkeys(("scale_a", "scale_b"), torch.ones((), device=device))
     if problem.d in FP8:  # so that results are about 16: FP8 holds those of five deviations
-        made.scale_result = torch.tensor(16 / math.sqrt(problem.k), device=device)
-    return made
+        given["scale_result"] = torch.tensor(16 / math.sqrt(problem.k), device=device)
+    return operands(problem, **given)
 
 
-def peer(problem: Problem) -> Peer[Operands] | None:
+def operands(problem: Problem, **given: Any) -> Operands:
+    """A call with given tensors."""
+    options = {"activation": problem.activation, "fast_accum": problem.fast_accum}
+    return Operands(problem, gemm, beta=float(problem.c), out_dtype=dtype_of(problem.d), **options, **given)
+
+
+def peer(problem: Problem) -> Peer | None:
     """The name of torch's op for the problem, and a call of it; None where torch has none."""
     if problem.activation != "none" or problem.bias:
         return None
@@ -107,8 +75,8 @@ def peer(problem: Problem) -> Peer[Operands] | None:
         return "torch._scaled_mm", lambda x: torch._scaled_mm(
             x.a,
             x.b,
-            scale_a=x.scale,
-            scale_b=x.scale,
+            scale_a=x.scale_a,
+            scale_b=x.scale_b,
             scale_result=x.scale_result,
             out_dtype=dtype,
             use_fast_accum=problem.fast_accum,

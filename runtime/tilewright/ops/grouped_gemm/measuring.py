@@ -3,17 +3,18 @@ first."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import inspect
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from tilewright import blockwise_scales, reference
-from tilewright.device import DeviceProperties
 from tilewright.ops.common import measuring
 from tilewright.ops.common.formats import dtype_of
 from tilewright.ops.common.measuring import Peer
-from tilewright.ops.common.tactics import Tactic
+from tilewright.ops.grouped_gemm.interface import INTERFACE
 from tilewright.ops.grouped_gemm.op import (
     grouped_gemm_contiguous,
     grouped_gemm_k,
@@ -22,84 +23,52 @@ from tilewright.ops.grouped_gemm.op import (
 )
 from tilewright.ops.grouped_gemm.problem import BLOCK, Problem, part_multiple
 
-ERROR = "error norm {:.2e} against float64"  # what `check` answers
-
 # What an error norm may be: D's rounding; FP8's sums of 128 of k lose bits in the tensor core.
 _TOLERANCES = {"bf16": 4e-3, "f32": 2e-3}
 _RATIO_TOLERANCE = 2e-3  # of the norms' ratio, so that a factor that is missed shows
-_REFERENCE_ROWS = 512  # of D that are checked, spread over it
+_OPS: dict[str, Callable[..., torch.Tensor]] = {
+    "none": scaled_gemm,
+    "k_sizes": grouped_gemm_k,
+    "rows_valid": grouped_gemm_masked,
+    **dict.fromkeys(("row_index", "ends"), grouped_gemm_contiguous),
+}
 
 
-@dataclass
-class Operands:
-    """One set of random operands, and D. `layout` holds what says the groups, by its argument's name."""
+class Operands(measuring.Operands):
+    """A call of one of the products, with random groups."""
 
-    problem: Problem
-    a: torch.Tensor
-    b: torch.Tensor
-    out: torch.Tensor
-    layout: dict[str, torch.Tensor]
-    scale_a: torch.Tensor | None = None
-    scale_b: torch.Tensor | None = None
-    c: torch.Tensor | None = None
-
-    def poison(self) -> None:
-        measuring.poison(self.out)
-
-    def call(self, tactic: Tactic | None = None) -> torch.Tensor:
-        """D of ours."""
-        problem = self.problem
-        more: dict[str, Any] = {"out": self.out, "c": self.c, "tactic": tactic}
-        if problem.grouping == "none":
-            assert self.scale_a is not None
-            assert self.scale_b is not None
-            return scaled_gemm(self.a, self.b, self.scale_a, self.scale_b, **more)
-        if problem.grouping == "k_sizes":
-            return grouped_gemm_k(self.a, self.b, self.layout["group_k"], self.scale_a, self.scale_b, **more)
-        more["zero_padding"] = problem.zero_padding
-        if problem.grouping == "rows_valid":
-            counts = self.layout["rows_valid"]
-            return grouped_gemm_masked(
-                self.a, self.b, counts, self.scale_a, self.scale_b, expected_m=problem.expected_m, **more
-            )
-        return grouped_gemm_contiguous(
-            self.a,
-            self.b,
-            self.scale_a,
-            self.scale_b,
-            row_alignment=problem.row_alignment,
-            **self.layout,
-            **more,
-        )
+    @property
+    def layout(self) -> dict[str, torch.Tensor]:
+        """What says the groups, by its argument's name."""
+        names = ("group_of_row", "group_ends", "rows_valid", "group_k")
+        given = {name: vars(self).get(name) for name in names}
+        return {name: tensor for name, tensor in given.items() if tensor is not None}
 
     def groups(self) -> torch.Tensor:
         """The group of each row of D, as a matrix; -1 where it is of none."""
         problem = self.problem
         if problem.grouping == "row_index":
-            return self.layout["group_of_row"]
+            group_of_row: torch.Tensor = self.group_of_row
+            return group_of_row
         if problem.grouping == "ends":
-            ends = self.layout["group_ends"]
-            return reference.groups_of_rows(ends, problem.m, problem.row_alignment)
+            return reference.groups_of_rows(self.group_ends, problem.m, problem.row_alignment)
         rows = torch.arange(problem.m, device=self.a.device).expand(problem.groups, -1)
         group = torch.arange(problem.groups, device=self.a.device)[:, None].expand_as(rows)
         if problem.grouping == "rows_valid":
-            group = group.where(rows < self.layout["rows_valid"][:, None], -1)
+            group = group.where(rows < self.rows_valid[:, None], -1)
         return group.flatten()
 
     def check(self) -> float:
-        """The error norm of D against float64, over rows that count, spread evenly.
-
-        Raises WrongResultError where the norm of the error, or the ratio of the norms, is too far off.
-        """
+        """Over rows that count, spread evenly: of the norm of the error, and of the ratio of the norms."""
         problem = self.problem
         if problem.grouping == "k_sizes":
             return self._judge(self.out.double(), self._product_of_parts())
         group = self.groups()
         rows = (group >= 0).nonzero().flatten()
-        rows = rows[:: max(1, rows.numel() // _REFERENCE_ROWS)]
+        rows = rows[measuring.spread(rows.numel())]
         a, b = self.a.reshape(-1, problem.k), self.b.reshape(-1, *self.b.shape[-2:])
         left, right = a[rows].double(), b.double()
-        if self.scale_a is not None and self.scale_b is not None:
+        if self.scale_a is not None:
             scales = self.scale_a.reshape(-1, problem.k_blocks)[rows]
             left *= scales.double().repeat_interleave(BLOCK, -1)[:, : problem.k]
             right *= spread(self.scale_b.reshape(-1, *self.scale_b.shape[-2:]), problem).double()
@@ -112,8 +81,8 @@ class Operands:
     def _product_of_parts(self) -> torch.Tensor:
         """float64 [groups, m, n]."""
         problem = self.problem
-        sizes = self.layout["group_k"].tolist()
-        if self.scale_a is None or self.scale_b is None:
+        sizes = self.group_k.tolist()
+        if self.scale_a is None:
             pairs = zip(self.a.mT.split(sizes), self.b.split(sizes), strict=True)
             made = torch.stack([x.double().mT @ y.double() for x, y in pairs])
             return made if self.c is None else made + self.c.double()
@@ -141,48 +110,35 @@ def spread(scale_b: torch.Tensor, problem: Problem) -> torch.Tensor:
     return each if problem.scales == "1x128" else each.repeat_interleave(BLOCK, -1)[..., : problem.n]
 
 
-def make_operands(problem: Problem, device: DeviceProperties, seed: int = 0) -> list[Operands]:
-    """As many sets as keep L2 cold when they are taken in turn: copies of one, which lie elsewhere."""
-    first = make(problem, torch.Generator("cuda").manual_seed(seed))
-    return measuring.copies(first, measuring.sets(problem, device))
-
-
 def make(problem: Problem, generator: torch.Generator) -> Operands:
     """One set, on the generator's device."""
     device, by_k = generator.device, problem.grouping == "k_sizes"
     groups = (problem.groups,)
     of_a, of_b = groups if problem.own_rows else (), () if by_k else groups
-    of_d = groups if by_k else of_a
 
-    def normal(*shape: int, dtype: str) -> torch.Tensor:
-        return torch.randn(shape, generator=generator, device=device).to(dtype_of(dtype))
-
-    def matrices(*shape: int, dtype: str, k_major: bool) -> torch.Tensor:
-        """[..., rows, k]."""
-        *batch, rows, k = shape
-        return normal(*shape, dtype=dtype) if k_major else normal(*batch, k, rows, dtype=dtype).mT
+    def factors(*shape: int) -> torch.Tensor:
+        return 0.5 + torch.rand(shape, generator=generator, device=device)
 
     def columns(*shape: int) -> torch.Tensor:
         made = blockwise_scales.allocate(shape, dtype=torch.float32, device=device)
-        return made.copy_(0.5 + torch.rand(shape, generator=generator, device=device))
+        return made.copy_(factors(*shape))
 
-    made = Operands(
-        problem,
-        matrices(*of_a, problem.m, problem.k, dtype=problem.a, k_major=problem.layout[0] == "t"),
-        matrices(*of_b, problem.n, problem.k, dtype=problem.b, k_major=problem.layout[1] == "n").mT,
-        torch.empty((*of_d, problem.m, problem.n), dtype=dtype_of(problem.d), device=device),
-        _layout(problem, generator),
-    )
+    given: dict[str, Any] = {}
+    for name in ("a", "b", "c") if problem.c else ("a", "b"):
+        operand = replace(INTERFACE.matrices[name], single=False)  # a batch of one has a dimension, too
+        given[name] = measuring.random_matrix(operand, problem, generator)
     if problem.scales != "none":
-        made.scale_a = columns(*of_a, problem.m, problem.k_blocks)
-        if problem.scales == "1x128":
-            made.scale_b = columns(*of_b, problem.n, problem.k_blocks).mT
-        else:
-            shape = (*of_b, problem.scale_columns, problem.k_blocks)
-            made.scale_b = (0.5 + torch.rand(shape, generator=generator, device=device)).mT
-    if problem.c:
-        made.c = normal(*of_d, problem.m, problem.n, dtype=problem.d)
-    return made
+        given["scale_a"] = columns(*of_a, problem.m, problem.k_blocks)
+        shape = (*of_b, problem.scale_columns, problem.k_blocks)
+        given["scale_b"] = (columns if problem.scales == "1x128" else factors)(*shape).mT
+    op = _OPS[problem.grouping]
+    options = {
+        "out_dtype": dtype_of(problem.d), "row_alignment": problem.row_alignment,
+        "zero_padding": problem.zero_padding, "expected_m": problem.expected_m,
+    }  # fmt: skip
+    taken = inspect.signature(op).parameters
+    given |= {name: option for name, option in options.items() if name in taken}
+    return Operands(problem, op, **given, **_layout(problem, generator))
 
 
 def _layout(problem: Problem, generator: torch.Generator) -> dict[str, torch.Tensor]:
@@ -211,21 +167,19 @@ def _layout(problem: Problem, generator: torch.Generator) -> dict[str, torch.Ten
     return {"group_of_row": reference.groups_of_rows(ends, problem.m, alignment)}
 
 
-def peer(problem: Problem) -> Peer[Operands] | None:
+def peer(problem: Problem) -> Peer | None:
     """torch's product with the same scale factors, or of the same groups; None where it has none."""
     if problem.c or problem.d != "bf16" or problem.scales == "1x128":
         return None
     if problem.grouping == "none" and problem.groups == 1 and problem.scales == "128x128":
         return "torch._scaled_mm", _scaled_mm
     if problem.grouping == "ends" and problem.a == "bf16" and problem.row_alignment == 1:
-        return "torch._grouped_mm", lambda x: torch._grouped_mm(x.a, x.b, x.layout["group_ends"])
+        return "torch._grouped_mm", lambda x: torch._grouped_mm(x.a, x.b, x.group_ends)
     return None
 
 
 def _scaled_mm(operands: Operands) -> torch.Tensor:
     x = operands
-    assert x.scale_a is not None
-    assert x.scale_b is not None
     return torch._scaled_mm(
         x.a[0],
         x.b[0],

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from tilewright.device import DeviceProperties
+from tilewright import context
 from tilewright.errors import WrongResultError
 from tilewright.ops.common import measuring
 from tilewright.ops.common.formats import dtype_of
 from tilewright.ops.common.measuring import Peer
-from tilewright.ops.common.tactics import Tactic
+from tilewright.ops.mqa_logits.interface import INTERFACE
 from tilewright.ops.mqa_logits.op import mqa_logits, paged_mqa_logits, paged_mqa_schedule
 from tilewright.ops.mqa_logits.problem import Problem
 from tilewright.reference import codes
 
-ERROR = "difference {:.2e} from float64"  # what `check` answers
-
 # Of DeepGEMM's measure of a difference, 1 - 2 sum(xy) / sum(x^2 + y^2): its own tests allow as much.
 TOLERANCES = {"f32": 5e-6, "bf16": 3e-5}
-_REFERENCE_ROWS = 64
+_CHECKED_ROWS = 64
 BLOCK = 32  # elements of FP4 that share an exponent
 
 
@@ -50,27 +46,24 @@ def difference(found: Tensor, wanted: Tensor) -> float:
     return 1 - 2 * float((x * y).sum()) / float((x * x + y * y).sum())
 
 
-@dataclass
-class Operands:
-    """One set of random operands, and logits. Ragged queries look at the keys up to their own, the last one
-    at all; those of pages at all of their sequence's."""
+class Operands(measuring.Operands):
+    """A call of `mqa_logits` or `paged_mqa_logits`. Ragged queries look at the keys up to their own, the last
+    one at all; those of pages at all of their sequence's, which `kv` and `kv_scale` hold in order, too."""
 
-    problem: Problem
-    op: Callable[..., Tensor]  # with its operands
-    row: Callable[[int], Tensor]  # of a query, float64: logits of the keys that it looks at
-    out: Tensor
+    error_text = "difference {:.2e} from float64"
 
-    def poison(self) -> None:
-        measuring.poison(self.out)
-
-    def call(self, tactic: Tactic | None = None) -> Tensor:
-        return self.op(out=self.out, clean=self.problem.clean, tactic=tactic)
+    def row(self, query: int) -> Tensor:
+        """float64: logits of the keys that a query looks at."""
+        paged, one = self.problem.form == "paged", slice(query, query + 1)
+        first = query // self.problem.next_n * self.problem.keys if paged else 0
+        mine = slice(first, first + int((self.lengths if paged else self.ends)[query]))
+        scale = None if self.q_scale is None else self.q_scale[one]
+        return reference(self.q[one], self.kv[mine], self.kv_scale[mine], self.weights[one], scale)[0]
 
     def check(self) -> float:
-        """The difference from float64, over rows spread evenly. Raises WrongResultError where it is too
-        large, or something is written that is none of a query's keys."""
+        """The difference from float64, over rows spread evenly; nothing but a query's keys is written."""
         problem, found, wanted = self.problem, [], []
-        for query in range(0, problem.queries, max(1, problem.queries // _REFERENCE_ROWS)):
+        for query in range(problem.queries)[measuring.spread(problem.queries, _CHECKED_ROWS)]:
             wanted.append(self.row(query))
             looked_at, rest = self.out[query].tensor_split([len(wanted[-1])])
             found.append(looked_at)
@@ -82,47 +75,38 @@ class Operands:
         return error
 
 
-def make_operands(problem: Problem, device: DeviceProperties, seed: int = 0) -> list[Operands]:
-    """As many sets as keep L2 cold when they are taken in turn."""
-    generator = torch.Generator("cuda").manual_seed(seed)
-    return [_make(problem, device, generator) for _ in range(measuring.sets(problem, device))]
+def make(problem: Problem, generator: torch.Generator) -> Operands:
+    """One set, on the generator's device."""
+    device, paged = generator.device, problem.form == "paged"
+    queries, keys = problem.queries, problem.keys
+    sequences = problem.sequences if paged else 1
+    all_keys = replace(problem, form="ragged", keys=sequences * keys)
 
-
-def _make(problem: Problem, device: DeviceProperties, generator: torch.Generator) -> Operands:
-    random = functools.partial(torch.randn, generator=generator, device="cuda")
-    whole = functools.partial(torch.randint, generator=generator, device="cuda", dtype=torch.uint8)
-    fp8, paged = problem.q == "e4m3", problem.form == "paged"
+    def matrix(name: str) -> Tensor:
+        return measuring.random_matrix(INTERFACE.matrices[name], all_keys, generator)
 
     def words(*shape: int) -> Tensor:
         """Exponents of 2^-3 to 2^1, four to a word."""
-        return whole(124, 129, (*shape, 4)).view(torch.int32).squeeze(-1)
+        bytes_ = torch.randint(124, 129, (*shape, 4), generator=generator, device=device, dtype=torch.uint8)
+        return bytes_.view(torch.int32).squeeze(-1)
 
-    def elements(*shape: int) -> Tensor:
-        return random(shape).to(dtype_of("e4m3")) if fp8 else whole(256, (*shape[:-1], shape[-1] // 2))
-
-    queries, keys = problem.queries, problem.keys
-    sequences = problem.sequences if paged else 1
-    q, kv = elements(queries, problem.heads, problem.head_dim), elements(sequences * keys, problem.head_dim)
-    q_scale = None if fp8 else words(queries, problem.heads)
-    kv_scale = random(sequences * keys).abs() + 0.1 if fp8 else words(sequences * keys)
-    weights = random(queries, problem.heads)
-    starts, order = torch.zeros(2, queries, dtype=torch.int32, device="cuda")
-    ends = order + keys if paged else (order + 1).cumsum(0).add(keys - queries).clamp(min=1).int()
-
-    def row(query: int) -> Tensor:
-        one, first = slice(query, query + 1), query // problem.next_n * keys if paged else 0
-        mine = slice(first, first + int(ends[query]))
-        scale = None if q_scale is None else q_scale[one]
-        return reference(q[one], kv[mine], kv_scale[mine], weights[one], scale)[0]
-
-    if paged:
-        cache, table = pages_of(kv, kv_scale, sequences, problem.page, generator)
-        schedule = paged_mqa_schedule(ends, blocks=device.sm_count, next_n=problem.next_n)
-        given = (q, cache, weights, ends, table, schedule)
-        op = functools.partial(paged_mqa_logits, *given, keys=keys, q_scale=q_scale)
+    given: dict[str, Any] = {name: matrix(name) for name in ("q", "kv", "weights")}
+    if problem.q == "e4m3":
+        scales = torch.randn(all_keys.keys, generator=generator, device=device)
+        given["kv_scale"] = scales.abs() + 0.1
     else:
-        op = functools.partial(mqa_logits, q, kv, kv_scale, weights, starts, ends, q_scale=q_scale)
-    return Operands(problem, op, row, torch.empty(queries, keys, dtype=dtype_of(problem.d), device="cuda"))
+        given |= {"q_scale": words(queries, problem.heads), "kv_scale": words(all_keys.keys)}
+    given |= {"out_dtype": dtype_of(problem.d), "clean": problem.clean}
+    starts, order = torch.zeros(2, queries, dtype=torch.int32, device=device)
+    if not paged:
+        ends = (order + 1).cumsum(0).add(keys - queries).clamp(min=1).int()
+        return Operands(problem, mqa_logits, starts=starts, ends=ends, **given)
+    lengths = order + keys
+    cache, table = pages_of(given["kv"], given["kv_scale"], sequences, problem.page, generator)
+    blocks = context.current().device(device.index or 0).sm_count
+    schedule = paged_mqa_schedule(lengths, blocks=blocks, next_n=problem.next_n)
+    given |= {"kv_cache": cache, "block_table": table, "schedule": schedule, "lengths": lengths}
+    return Operands(problem, paged_mqa_logits, keys=keys, **given)
 
 
 def pages_of(
@@ -142,6 +126,6 @@ def pages_of(
     return cache, order.view(sequences, each).to(torch.int32)
 
 
-def peer(problem: Problem) -> Peer[Operands] | None:
+def peer(problem: Problem) -> Peer | None:
     """torch has no op for it."""
     return None

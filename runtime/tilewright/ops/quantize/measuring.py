@@ -4,82 +4,32 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
 
-from tilewright import blockwise_scales, reference, scale_factors
-from tilewright.device import DeviceProperties
+from tilewright import reference, scale_factors
 from tilewright.errors import WrongResultError
 from tilewright.ops.common import measuring
 from tilewright.ops.common.formats import as_bytes, dtype_of
 from tilewright.ops.common.measuring import Peer
-from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.quantize import op
 from tilewright.ops.quantize.interface import INTERFACE
-from tilewright.ops.quantize.problem import BLOCK, BLOCKWISE, M_MAJOR, X_TYPES, Problem
+from tilewright.ops.quantize.problem import BLOCK, BLOCKWISE, X_TYPES, Problem
 
 X_DTYPES = {name: dtype_of(name) for name in X_TYPES}
-ERROR = "as the reference says; it differs from x by {:.2e} of the norm"  # what `check` answers
 # Of elements, and of scales, that fast arithmetic or a fused kernel may put one step away from the reference.
 MOST_DIFFERING = 0.002
 GLOBAL_SCALE = 448.0  # of numbers that seldom exceed 6
-EPSILON = 1e-6
 _CHECKED_ELEMENTS = 2**24
 _CHUNK = 128  # rows that are checked together: a block of 128x128 is whole
 
 
-def call_of(problem: Problem) -> Callable[..., Any]:
-    """The public op that computes the problem, with its options."""
-    name = "fp8_blockwise" if problem.format in BLOCKWISE else problem.format.removesuffix("_e5m2")
-    public = getattr(op, f"{problem.direction}_{name}")
-    options = {
-        "block": BLOCK[problem.format],
-        "layout": problem.layout,
-        "scale_layout": problem.layout,
-        "scale_type": "ue8m0" if problem.layout == "packed" else "float32",
-        "activation": "silu_mul" if problem.fusion == "silu_mul" else "none",
-        "fast": not problem.exact,
-        "dtype": dtype_of(problem.x if problem.direction == "dequantize" else problem.format),
-    }
-    taken = inspect.signature(public).parameters
-    return functools.partial(public, **{one: each for one, each in options.items() if one in taken})
+class Operands(measuring.Operands):
+    """A call of one of the ops that quantise or read back."""
 
-
-@dataclass
-class Operands:
-    """One set of operands: x, data and scales, of which two are written or one."""
-
-    problem: Problem
-    x: torch.Tensor | None
-    global_scale: torch.Tensor | None = None
-    weight: torch.Tensor | None = None
-    data: torch.Tensor | None = None
-    scales: torch.Tensor | None = None
-
-    def poison(self) -> None:
-        """Fills what is written, once it is made, with what no kernel writes."""
-        written = [self.x] if self.problem.direction == "dequantize" else [self.data, self.scales]
-        for tensor in written:
-            if tensor is not None:
-                padded = tensor is self.scales and self.problem.layout in M_MAJOR
-                measuring.poison(blockwise_scales.with_padding(tensor) if padded else tensor)
-
-    def call(self, tactic: Tactic | None = None) -> Any:
-        """Runs the op, into what its first call has made."""
-        given: dict[str, Any] = {"tactic": tactic}
-        if self.global_scale is not None:
-            given["global_scale"] = self.global_scale
-        if self.problem.direction == "dequantize":
-            self.x = call_of(self.problem)(self.data, self.scales, out=self.x, **given)
-            return self.x
-        if self.weight is not None:
-            given |= {"rms_weight": self.weight, "eps": EPSILON}
-        given |= {"out": self.data, "out_scales": self.scales}
-        self.data, self.scales = call_of(self.problem)(self.x, **given)
-        return self.data
+    error_text = "as the reference says; it differs from x by {:.2e} of the norm"
 
     def check(self) -> float:
         """The norm of what quantising lost, relative to x, over rows spread evenly.
@@ -87,17 +37,14 @@ class Operands:
         Raises WrongResultError where a bit differs from the reference; of fast and fused kernels, where more
         than `MOST_DIFFERING` of the elements or scales do.
         """
-        assert self.x is not None
-        assert self.data is not None
-        assert self.scales is not None
         problem = self.problem
         if problem.direction == "dequantize":
-            return self._check_back(self.x, self.data, self.scales)
+            return self._check_back()
         rows = self._rows(self.x.device)
         value = self._value(_take(self.x, rows))
         scale = self._scale_of(rows, self.x)
         data, scales = _reference(value, problem, scale)
-        found = _take(self.data, rows), _plain(self.scales, problem, rows)
+        found = _take(self.out, rows), _plain(self.out_scales, problem, rows)
         allowed = 0.0 if problem.exact and problem.fusion == "none" else MOST_DIFFERING
         for what, mine, wanted in (("elements", found[0], data), ("scales", found[1], scales)):
             share = _differing(mine, wanted)
@@ -108,14 +55,13 @@ class Operands:
         back = _read_back(found[0], found[1], problem, scale)
         return float((back - value.double()).norm() / value.double().norm())
 
-    def _check_back(self, x: torch.Tensor, data: torch.Tensor, scales: torch.Tensor) -> float:
-        rows = self._rows(x.device)
-        exact = _read_back(
-            _take(data, rows), _plain(scales, self.problem, rows), self.problem, self._scale_of(rows, data)
-        )
-        found = x[..., rows, :].double()
+    def _check_back(self) -> float:
+        rows, info = self._rows(self.out.device), torch.finfo(self.out.dtype)
+        data, scales = _take(self.data, rows), _plain(self.scales, self.problem, rows)
+        exact = _read_back(data, scales, self.problem, self._scale_of(rows, self.data))
+        found = self.out[..., rows, :].double()
         error = (found - exact).abs()
-        bound = exact.abs() * torch.finfo(x.dtype).eps + torch.finfo(x.dtype).smallest_normal
+        bound = exact.abs() * info.eps + info.smallest_normal
         if not bool((error <= bound).all()):
             raise WrongResultError(
                 f"{self.problem}: an element is off by {float((error / bound).amax()):.3g} steps"
@@ -124,9 +70,10 @@ class Operands:
 
     def _scale_of(self, rows: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor | None:
         """The global scale of some rows of x, or of data."""
-        if self.global_scale is None or self.problem.global_scale != "row":
-            return self.global_scale
-        return self.global_scale.reshape(matrix.shape[:-1])[..., rows]
+        scale: torch.Tensor | None = vars(self).get("global_scale")  # only NVFP4's ops have one
+        if scale is None or self.problem.global_scale != "row":
+            return scale
+        return scale.reshape(matrix.shape[:-1])[..., rows]
 
     def _rows(self, device: torch.device) -> torch.Tensor:
         problem = self.problem
@@ -139,8 +86,8 @@ class Operands:
     def _value(self, x: torch.Tensor) -> torch.Tensor:
         if self.problem.fusion == "silu_mul":
             return reference.silu_mul(x)
-        if self.weight is not None:
-            return reference.rms_norm(x, self.weight, EPSILON)
+        if self.rms_weight is not None:
+            return reference.rms_norm(x, self.rms_weight, self.eps)
         return x.float()
 
     @functools.cached_property
@@ -194,25 +141,39 @@ def _read_back(
     )
 
 
-def make_operands(problem: Problem, device: DeviceProperties, seed: int = 0) -> list[Operands]:
-    """As many sets as keep L2 cold when they are taken in turn: copies of one, which lie elsewhere."""
-    generator = torch.Generator("cuda").manual_seed(seed)
+def make(problem: Problem, generator: torch.Generator) -> Operands:
+    """One set, on the generator's device. What is read back, our op has quantised."""
+    device, given = generator.device, {}
+    if count := {"none": 0, "tensor": 1, "row": problem.groups * problem.m}[problem.global_scale]:
+        given["global_scale"] = torch.full((count,), GLOBAL_SCALE, device=device)
     x = measuring.random_matrix(INTERFACE.matrices["x"], problem, generator)
-    weight = torch.ones(problem.k, device="cuda", dtype=x.dtype) if problem.fusion == "rmsnorm" else None
-    count = {"none": 0, "tensor": 1, "row": problem.groups * problem.m}[problem.global_scale]
-    scale = torch.full((count,), GLOBAL_SCALE, device="cuda") if count else None
-    first = Operands(problem, x, scale, weight)
     if problem.direction == "dequantize":
-        made = Operands(replace(problem, direction="quantize", exact=True), x, scale)
+        made = operands(replace(problem, direction="quantize", exact=True), x=x, **given)
         made.call()
-        first = Operands(problem, None, scale, None, made.data, made.scales)
-    sets = measuring.copies(first, measuring.sets(problem, device))
-    for one in sets:
-        one.call()  # makes what is written, ahead of a capture
-    return sets
+        return operands(problem, data=made.out, scales=made.out_scales, **given)
+    if problem.fusion == "rmsnorm":
+        given["rms_weight"] = torch.ones(problem.k, device=device, dtype=x.dtype)
+    return operands(problem, x=x, **given)
 
 
-def peer(problem: Problem) -> Peer[Operands] | None:
+def operands(problem: Problem, **given: Any) -> Operands:
+    """A call on given tensors of the public op that computes the problem."""
+    name = "fp8_blockwise" if problem.format in BLOCKWISE else problem.format.removesuffix("_e5m2")
+    public = getattr(op, f"{problem.direction}_{name}")
+    options = {
+        "block": BLOCK[problem.format],
+        "layout": problem.layout,
+        "scale_layout": problem.layout,
+        "scale_type": "ue8m0" if problem.layout == "packed" else "float32",
+        "activation": "silu_mul" if problem.fusion == "silu_mul" else "none",
+        "fast": not problem.exact,
+        "dtype": dtype_of(problem.x if problem.direction == "dequantize" else problem.format),
+    }
+    taken = inspect.signature(public).parameters
+    return Operands(problem, public, **{one: each for one, each in options.items() if one in taken}, **given)
+
+
+def peer(problem: Problem) -> Peer | None:
     """A copy that moves as many bytes."""
     return "a copy of as many bytes", copy_as_much
 

@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 
 from tilewright import blockwise_scales
-from tilewright.device import DeviceProperties
 from tilewright.errors import WrongResultError
 from tilewright.ops.common import measuring
 from tilewright.ops.common.measuring import Peer
-from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.scale_columns.op import scale_columns
 from tilewright.ops.scale_columns.problem import Problem
 
-ERROR = "equal to the bit; {:.0f} differ"  # what `check` answers
 
+class Operands(measuring.Operands):
+    """A call of `scale_columns` on powers of two."""
 
-@dataclass
-class Operands:
-    """Scales, powers of two all, and what they become."""
-
-    problem: Problem
-    scales: torch.Tensor
-    out: torch.Tensor
-
-    def poison(self) -> None:
-        measuring.poison(self.out)
-
-    def call(self, tactic: Tactic | None = None) -> torch.Tensor:
-        return scale_columns(self.scales, layout=self.problem.layout, out=self.out, tactic=tactic)
+    error_text = "equal to the bit; {:.0f} differ"
 
     def check(self) -> float:
         """Raises WrongResultError where a bit differs from what torch makes."""
@@ -43,19 +28,15 @@ class Operands:
         return 0.0
 
 
-def make_operands(problem: Problem, device: DeviceProperties, seed: int = 0) -> list[Operands]:
-    """As many sets as keep L2 cold when they are taken in turn: copies of one, which lie elsewhere."""
-    generator = torch.Generator("cuda").manual_seed(seed)
+def make(problem: Problem, generator: torch.Generator) -> Operands:
+    """One set, on the generator's device."""
     batch = (problem.batch,) if problem.batch > 1 else ()
     shape = (*batch, problem.m, problem.columns)
-    scales = torch.randint(-20, 20, shape, generator=generator, device="cuda").float().exp2()
-    dtype = torch.int32 if problem.packed else torch.float32
-    lines = (*batch, problem.lines, problem.leading)
-    first = Operands(problem, scales, torch.empty(lines, dtype=dtype, device="cuda"))
-    return measuring.copies(first, measuring.sets(problem, device))
+    scales = torch.randint(-20, 20, shape, generator=generator, device=generator.device).float().exp2()
+    return Operands(problem, scale_columns, scales=scales, layout=problem.layout)
 
 
-def peer(problem: Problem) -> Peer[Operands] | None:
+def peer(problem: Problem) -> Peer | None:
     """A transposition by torch."""
     if problem.packed:
         return None
