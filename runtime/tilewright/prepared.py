@@ -219,7 +219,7 @@ def _lines(op: Op) -> Iterator[str]:
         if name in local:
             return name
         if name not in own:
-            return repr(op.constants[name])
+            return repr(op.constants.get(name))
         kept = f"self.kept_{name}"
         return f"(out if self.accumulates else {kept})" if name == "c" else kept
 

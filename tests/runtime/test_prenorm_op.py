@@ -111,7 +111,7 @@ def test_nothing_to_sum() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"splits": 0}, "splits: it is 0; 1 or more, or None, is wanted"),
+        ({"splits": 0}, "splits: it is 0; a whole number from 1 on is wanted"),
         ({"splits": True}, "splits: it is a bool"),
         ({"splits": 2, "normalize": True}, "normalize: splits is 2: a norm needs the sum of all"),
         ({"b": torch.empty(0, 64)}, "b: it has no rows"),

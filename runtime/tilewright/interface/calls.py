@@ -223,7 +223,7 @@ def _parameters(op: Op) -> str:
 def _launched(op: Op) -> list[str]:
     """The launcher's operands, as names or constants."""
     own = {one.name for one in op.parameters}
-    return [name if name in own else repr(op.constants[name]) for name in op.interface.names]
+    return [name if name in own else repr(op.constants.get(name)) for name in op.interface.names]
 
 
 def _numbers(op: Op) -> list[str]:

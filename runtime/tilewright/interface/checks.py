@@ -7,7 +7,7 @@ extents and strides may be symbols: what does not hold certainly is left to the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from types import SimpleNamespace
 from typing import Any
@@ -27,6 +27,11 @@ from tilewright.ops.common.guards import dims
 from tilewright.ops.common.symbolic import certainly, differ, symbolic
 from tilewright.ops.common.words import MOST_EXTENT, Choice
 from tilewright.types import bits, per_byte
+
+# Options that say the field of a problem that has their name, by their kind, and what they become.
+_SAID: dict[str, Callable[[Any], Any]] = {
+    "flag": bool, "word": str, "integer": lambda number: number, "optional integer": lambda number: number,
+}  # fmt: skip
 
 
 def check(op: Op, context: Context, values: Values, *, fake: bool = False) -> Arguments:
@@ -58,6 +63,9 @@ class _Check:
             guards.refuse_gradients(op.name, **tensors)
         for name in op.of(("flag",)):
             guards.check_flag(name, values[name])
+        for one in op.parameters:
+            if one.kind == "integer" or (one.kind == "optional integer" and values[one.name] is not None):
+                guards.check_whole(one.name, values[one.name], least=0 if one.default == 0 else 1)
         self.fields |= op.fields(values)
         combinations = op.combinations(values)
         if combinations is not None:
@@ -139,7 +147,8 @@ class _Check:
                 self._extent(matrix, extent, value, told, one_for_all=single and extent == batch)
             _check_contiguous(matrix, tensor)
         for extent in self.interface.extents:
-            self.fields.setdefault(extent, self.values.get(extent, 1))
+            number = self.values.get(extent)
+            self.fields.setdefault(extent, 1 if number is None else number)
         return batched
 
     def _extent(
@@ -187,8 +196,8 @@ class _Check:
                 legal = word.possible(self.fields)
                 if value not in legal:
                     raise ArgumentError(one.name, f"it is {value!r}; one of {', '.join(legal)} is wanted")
-            if one.kind in ("flag", "word") and one.name in known and value is not None:
-                self.fields.setdefault(one.name, bool(value) if one.kind == "flag" else str(value))
+            if one.kind in _SAID and one.name in known and value is not None:
+                self.fields.setdefault(one.name, _SAID[one.kind](value))
 
     def _problem(self) -> Any:
         kind = self.interface.words.problem

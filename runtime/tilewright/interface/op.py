@@ -50,7 +50,7 @@ class Op:
     may_fill: bool = False
     """Whether there are plans that `fill` a call's operands."""
     constants: Values = MappingProxyType({})
-    """Of operands and numbers that the launcher has, and the op has not."""
+    """Of numbers that the launcher has, and the op has not. Of operands it is None."""
     flops: Callable[..., int] | None = None
     """For FlopCounterMode, of the tensors' shapes."""
 

@@ -10,6 +10,7 @@ import torch
 
 from tilewright.context import Context
 from tilewright.errors import ArgumentError, ArgumentTypeError
+from tilewright.ops.common.symbolic import certainly
 
 
 def dims(shape: Any) -> str:
@@ -67,6 +68,19 @@ def factor(name: str, value: Any) -> float:
         return float(value)
     except OverflowError:
         raise ArgumentError(name, "it is beyond the range of a float") from None
+
+
+def check_whole(name: str, value: Any, least: int) -> None:
+    """A whole number, which may be a symbol."""
+    if isinstance(value, bool) or not isinstance(value, (int, torch.SymInt)):
+        raise ArgumentTypeError(name, f"it is a {type(value).__name__}; a whole number is wanted")
+    refuse(value < least, name, f"it is {value}; a whole number from {least} on is wanted")
+
+
+def refuse(wrong: Any, argument: str, message: str) -> None:
+    """Raises ArgumentError where it is certain."""
+    if certainly(wrong):
+        raise ArgumentError(argument, message)
 
 
 def check_flag(name: str, value: Any) -> None:

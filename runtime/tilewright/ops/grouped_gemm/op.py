@@ -7,7 +7,6 @@ C, where g is the group of row m. They differ in who says which rows are of whic
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -27,8 +26,6 @@ from tilewright.ops.grouped_gemm.interface import INTERFACE
 from tilewright.ops.grouped_gemm.problem import OUTPUTS, Problem, part_multiple
 from tilewright.table import KernelRecord
 
-_OPTIONS = ("expected_m", "row_alignment", "zero_padding")
-_LAYOUTS = ("group_of_row", "group_ends", "rows_valid", "group_k")
 _SCALES = ("scale_a", "scale_b")
 _FOUR = 16 // 4  # floats in what TMA's strides are multiples of
 
@@ -42,14 +39,12 @@ class _Product(Op):
 
     def __init__(self, grouping: str, *layouts: str) -> None:
         self.grouping = grouping
-        self.constants = MappingProxyType({name: None for name in _LAYOUTS if name not in layouts})
         self.replaced = tuple(layouts)
 
     def fields(self, values: Values) -> Mapping[str, Any]:
         grouping = self.grouping or ("row_index" if values["group_of_row"] is not None else "ends")
-        told = {name: values[name] for name in _OPTIONS if name in values}
         scales = _scales(values["b"], values["scale_b"])
-        return {"grouping": grouping, **told, **scales, "layout": self.layout(values)}
+        return {"grouping": grouping, **scales, "layout": self.layout(values)}
 
     def layout(self, values: Values) -> str:
         """As BLAS writes it. A has k contiguous; B of 16 bits may have n."""
@@ -70,10 +65,6 @@ class _Product(Op):
             raise ArgumentError("row_alignment", f"it is {problem.row_alignment}; {wanted}")
         if not isinstance(values.get("zero_padding", False), bool):
             raise ArgumentError("zero_padding", f"it is {values['zero_padding']!r}; a bool is wanted")
-        for name, least in (("expected_m", 0), ("row_alignment", 1)):
-            value = values.get(name, least)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise ArgumentError(name, f"it is {value!r}; a number from {least} on is wanted")
 
     def place(
         self, context: Context, arguments: Arguments, device: DeviceProperties, addresses: Mapping[str, int]

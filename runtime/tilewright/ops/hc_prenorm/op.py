@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
 
-from tilewright.errors import ArgumentError, ArgumentTypeError
+from tilewright.errors import ArgumentError
 from tilewright.interface.op import Op, Values
 from tilewright.interface.publish import public
 from tilewright.ops.common.symbolic import certainly
@@ -27,14 +26,6 @@ class _Prenorm(Op):
     @staticmethod
     def flops(a: Any, b: Any, *_: Any, **__: Any) -> int:
         return int(2 * a[0] * a[1] * b[0])
-
-    def fields(self, values: Values) -> Mapping[str, Any]:
-        splits = values["splits"]
-        if splits is not None and (not isinstance(splits, int) or isinstance(splits, bool)):
-            raise ArgumentTypeError("splits", f"it is a {type(splits).__name__}; a number or None is wanted")
-        if splits is not None and splits < 1:
-            raise ArgumentError("splits", f"it is {splits}; 1 or more, or None, is wanted")
-        return {"splits": 1 if splits is None else splits}
 
     def batched(self, values: Values) -> bool:
         return values["splits"] is not None

@@ -9,7 +9,7 @@ import torch
 
 from tilewright.context import Context
 from tilewright.device import DeviceProperties
-from tilewright.errors import ArgumentError, ArgumentTypeError
+from tilewright.errors import ArgumentError
 from tilewright.interface.op import Op, Values
 from tilewright.interface.placement import Arguments, Placement
 from tilewright.interface.publish import public
@@ -31,9 +31,6 @@ class _ScaleColumns(Op):
         for name, legal in (("layout", LAYOUTS), ("grouping", tuple(GROUPINGS))):
             if values[name] not in legal:
                 raise ArgumentError(name, f"it is {values[name]!r}; one of {', '.join(legal)} is wanted")
-        for name in ("alignment", "block"):
-            if type(values[name]) is not int or values[name] < 1:
-                raise ArgumentTypeError(name, f"it is {values[name]!r}; a positive integer is wanted")
         if not isinstance(scales, torch.Tensor) or scales.dim() < 2:  # the checks say so
             return {}
         row_major = not certainly(scales.shape[-1] > 1) or not certainly(scales.stride(-1) != 1)
