@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 import torch
 
-from tilewright.errors import ArgumentError, ArgumentTypeError
-from tilewright.interface.declaration import Combinations
 from tilewright.interface.op import Op, Values
 from tilewright.interface.publish import public
+from tilewright.ops.common.guards import refuse
 from tilewright.ops.common.symbolic import certainly
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.mqa_logits.family import FAMILY
@@ -22,43 +20,37 @@ from tilewright.ops.mqa_logits.problem import MOST_TOKENS, SCALE_BYTES, Problem
 class _Op(Op):
     interface = INTERFACE
     family = FAMILY
-    constants = MappingProxyType(dict.fromkeys(INTERFACE.names))  # of operands that an op does not name
 
 
 class _Ragged(_Op):
     passed = ("q", "kv", "out")
 
-    def fields(self, values: Values) -> Mapping[str, Any]:
-        return {"columns": whole("columns", values["columns"], least=0)}
-
     def rules(self, values: Values, problem: Problem) -> None:
         absent, fp8 = values["q_scale"] is None, problem.q == "e4m3"
         given = "is None, and q is FP4" if absent else "is given, and q is FP8"
-        wanted = "[queries, heads], int32, of FP4 alone is wanted"
-        refuse(absent != fp8, "q_scale", f"it {given}; {wanted}")
+        refuse(absent != fp8, "q_scale", f"it {given}; [queries, heads], int32, of FP4 alone is wanted")
 
 
 class _Paged(_Ragged):
     passed = ("q", "kv_cache", "out")
 
     def fields(self, values: Values) -> Mapping[str, Any]:
-        sequences, table_pages = extents(values["block_table"])
-        pages, page_bytes = extents(values["kv_cache"])
-        queries, row = extents(values["q"])
+        sequences, table_pages = _extents(values["block_table"])
+        pages, page_bytes = _extents(values["kv_cache"])
+        queries, row = _extents(values["q"])
         return {
             "form": "paged",
-            "keys": whole("keys", values["keys"], least=1),
             "next_n": queries // max(sequences, 1),
+            "per_token": certainly(queries == values["lengths"].numel()),
             "table_pages": table_pages,
             "cache_pages": pages,
             "page": page_bytes // (row + SCALE_BYTES),
-            "blocks": extents(values["schedule"])[0] - 1,
-            "per_token": certainly(queries == count(values["lengths"])),
+            "blocks": values["schedule"].numel() // 2 - 1,
         }
 
     def rules(self, values: Values, problem: Problem) -> None:
         super().rules(values, problem)
-        (sequences, _), queries, next_n = extents(values["block_table"]), problem.queries, problem.next_n
+        (sequences, _), queries, next_n = _extents(values["block_table"]), problem.queries, problem.next_n
         uneven = certainly(sequences == 0) or certainly(queries % max(sequences, 1) != 0)
         given = f"it has {sequences} rows for {queries} queries"
         refuse(uneven, "block_table", f"{given}; one for each sequence of as many queries is wanted")
@@ -74,43 +66,23 @@ class _Paged(_Ragged):
 class _Schedule(_Op):
     passed = ("lengths", "out")
 
-    def combinations(self, values: Values) -> Combinations | None:
-        return None
+    def combinations(self, values: Values) -> None:
+        """Its lengths are int32."""
 
     def fields(self, values: Values) -> Mapping[str, Any]:
-        tokens, next_n = count(values["lengths"]), whole("next_n", values["next_n"], least=1)
-        blocks = whole("blocks", values["blocks"], least=1)
-        return {"form": "schedule", "queries": tokens, "next_n": next_n, "blocks": blocks}
+        return {"form": "schedule", "queries": values["lengths"].numel()}
 
     def rules(self, values: Values, problem: Problem) -> None:
-        next_n, tokens, indices = values["next_n"], problem.queries, values["indices"]
+        next_n, tokens = problem.next_n, problem.queries
         given = f"it has {tokens} elements; a multiple of next_n, {next_n}, is wanted"
         refuse(tokens % next_n != 0, "lengths", given)
         given = f"it is given, and next_n is {next_n}; 1 is wanted"
-        refuse(indices is not None and next_n != 1, "indices", given)
+        refuse(values["indices"] is not None and next_n != 1, "indices", given)
 
 
-def refuse(wrong: Any, argument: str, message: str) -> None:
-    """Raises ArgumentError where it is certain."""
-    if certainly(wrong):
-        raise ArgumentError(argument, message)
-
-
-def whole(name: str, value: Any, least: int) -> int:
-    """A number of rows or columns. Raises ArgumentTypeError where it is none."""
-    if isinstance(value, bool) or not isinstance(value, (int, torch.SymInt)) or certainly(value < least):
-        raise ArgumentTypeError(name, f"it is {value!r}; a whole number from {least} on is wanted")
-    return value
-
-
-def extents(tensor: Any) -> tuple[int, int]:
+def _extents(tensor: torch.Tensor) -> tuple[int, int]:
     """The first extent and the last; zeros of what is no matrix, of which the checks say so."""
-    shape: tuple[int, ...] = getattr(tensor, "shape", ())
-    return (shape[0], shape[-1]) if len(shape) > 1 else (0, 0)
-
-
-def count(tensor: Any) -> int:
-    return tensor.numel() if isinstance(tensor, torch.Tensor) else 0
+    return (tensor.shape[0], tensor.shape[-1]) if tensor.dim() > 1 else (0, 0)
 
 
 @public(_Ragged())
