@@ -5,14 +5,57 @@ compiler's.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
+from tilewright.types import bytes_of
 from tilewright_generator.families import shared
+from tilewright_generator.shapes import Tile
 
 BOX_BYTES = 128  # of k: a row of a box of TMA, under the 128-byte swizzle
 SHARED_MEMORY = shared.SHARED_MEMORY[90]
 MOST_STAGES = 16  # more in flight than any load takes
 BARRIER_BYTES = shared.BARRIER  # of a stage
+
+
+class Config(Protocol):
+    """A configuration of a product whose stages hold boxes of both operands."""
+
+    @property
+    def a(self) -> str: ...
+    @property
+    def tile(self) -> Tile: ...
+
+
+def boxes(config: Config) -> int:
+    """Boxes of k in a stage."""
+    return config.tile.k * bytes_of(config.a) // BOX_BYTES
+
+
+def operand_bytes(config: Config) -> int:
+    """Bytes of A and B that one stage holds."""
+    return (config.tile.m + config.tile.n) * boxes(config) * BOX_BYTES
+
+
+def exchanges(config: Config, stages: int) -> bool:
+    """Whether the sums fit into so many stages' memory: to be added up along k, and for any epilogue."""
+    return 4 * config.tile.m * config.tile.n <= stages * operand_bytes(config)
+
+
+def variables(config: Any) -> dict[str, Any]:
+    """Of templates: operands as the kernel sees them, and its tile."""
+    a, b = shared.kernel_operands(config)
+    k_a, k_b = shared.k_contiguous(config)
+    return {
+        "element_a": a.capitalize(),
+        "element_b": b.capitalize(),
+        "element_d": config.d.capitalize(),
+        "mn_major_a": not k_a,
+        "mn_major_b": not k_b,
+        "swap_ab": config.swap_ab,
+        "tile_m": config.tile.m,
+        "tile_n": config.tile.n,
+        "boxes": boxes(config),
+    }
 
 
 class Warpgroups(NamedTuple):
@@ -55,6 +98,14 @@ def store_buffers(warpgroups: Warpgroups, swapped: bool, most: int = 2) -> int:
     _, rows, columns = warpgroups
     piece = piece_columns(columns, swapped)
     return min(most, rows * (columns // piece)) if not swapped or piece <= 56 else 1
+
+
+def misfit_pieces(columns: int, swapped: bool) -> str | None:
+    """None where what a warpgroup stores divides into pieces of at least 16 columns, else the reason: a row
+    of a piece is an odd number of 16-byte units, or 2, 4 or 8 of them; rows of one unit are stored slowly."""
+    if columns > 16 and piece_columns(columns, swapped) == 8:
+        return f"{columns} columns of a warpgroup divide only into pieces of 8"
+    return None
 
 
 def store_bytes(warpgroups: Warpgroups, bits: int, swapped: bool, most_buffers: int = 2) -> int:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 from pydantic import Field
 
+from tilewright.types import bits
 from tilewright_generator.families.rule import cutlass, rule
 from tilewright_generator.shapes import Cluster
 
@@ -75,6 +76,18 @@ def named(first: str, arch: str, *parts: object) -> str:
 def kernel_operands(config: Product) -> tuple[str, str]:
     """Types of the kernel's own A and B: the caller's, exchanged where the operands are swapped."""
     return (config.b, config.a) if config.swap_ab else (config.a, config.b)
+
+
+def k_contiguous(config: Any) -> tuple[bool, bool]:
+    """Whether k is the contiguous dimension of the kernel's own A and B: of an A that is t and a B that is n,
+    as BLAS writes the caller's layout."""
+    a, b = config.layout[0] == "t", config.layout[1] == "n"
+    return (b, a) if config.swap_ab else (a, b)
+
+
+def alignment(config: Any) -> dict[str, int]:
+    """Elements at multiples of which matrices begin: TMA's 16 bytes. C is of D's type."""
+    return {name: 128 // bits(config.d if name == "c" else getattr(config, name)) for name in "abcd"}
 
 
 def swizzle(contiguous_bytes: int) -> int:

@@ -64,24 +64,3 @@ class GemmConfig:
     ] = "none"
     pdl: Pdl = True
     stages: Stages = "auto"
-
-
-def lean(config: GemmConfig) -> bool:
-    """Whether the mainloop is ours for all sizes."""
-    return config.mainloop == "lean"
-
-
-def cutlass(config: GemmConfig) -> bool:
-    """Whether the mainloop is CUTLASS's."""
-    return config.mainloop == "cutlass"
-
-
-def stream(config: GemmConfig) -> bool:
-    """Whether the mainloop is that of few rows."""
-    return config.mainloop == "stream"
-
-
-def k_contiguous(config: GemmConfig) -> tuple[bool, bool]:
-    """Whether k is the contiguous dimension of the kernel's own A and B."""
-    a, b = config.layout[0] == "t", config.layout[1] == "n"
-    return (b, a) if config.swap_ab else (a, b)

@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 from tilewright.types import bits
-from tilewright_generator.families.gemm import lean as own
-from tilewright_generator.families.gemm import stream as few
-from tilewright_generator.families.gemm.config import GemmConfig, cutlass, k_contiguous, lean, stream
-from tilewright_generator.families.gemm.memory import memory as cutlass_memory
-from tilewright_generator.families.shared import CUTLASS_TYPES, kernel_operands, named, spelt, with_launch
+from tilewright_generator.families import lean_tiles
+from tilewright_generator.families.gemm.config import GemmConfig
+from tilewright_generator.families.gemm.memory import STREAM_WARPS, exchanges, memory, warpgroups
+from tilewright_generator.families.shared import (
+    CUTLASS_TYPES,
+    alignment,
+    k_contiguous,
+    kernel_operands,
+    named,
+    spelt,
+    with_launch,
+)
 
 ACTIVATIONS = {"none": "Identity", "relu": "ReLu", "gelu": "GELU", "silu": "SiLu"}
 _INSTRUCTIONS = {"e4m3": "QGMMA", "e5m2": "QGMMA", "s8": "IGMMA"}  # the others: HGMMA
 _USUAL_COLUMNS = (8, 16, 32, 64, 96, 128, 192, 256)  # cute/arch/mma_sm90.hpp
 
 
-def memory(config: GemmConfig) -> tuple[int, int]:
-    """Stages of the mainloop, and bytes of dynamic shared memory of a thread block."""
-    if stream(config):
-        return 1, few.SHARED_BYTES
-    return own.memory(config) if lean(config) else cutlass_memory(config)
-
-
 def template(config: GemmConfig) -> str:
     """The template that a kernel is rendered from."""
-    return "gemm/kernel.cu.j2" if cutlass(config) else f"gemm/{config.mainloop}.cu.j2"
+    return f"gemm/{_of(config).template}.cu.j2"
 
 
 def kernel_name(config: GemmConfig) -> str:
     """See `named`."""
-    own = not cutlass(config)
+    own = config.mainloop != "cutlass"
     return named(
         "gemm", config.arch, config.a, config.b, config.acc, config.d, config.layout, config.tile,
         config.mainloop if own else config.cluster, config.schedule.replace("cooperative", "coop"),
@@ -54,13 +54,8 @@ def formula(config: GemmConfig) -> str:
 
 def schedule_text(config: GemmConfig) -> str:
     """Schedule and scheduler in words, and what else shapes the main loop."""
-    if stream(config):
-        words = ["k divided over the warps of a thread block"]
-    elif lean(config):
-        words = [config.schedule, "lean mainloop", "clusters and splits of k at run time"]
-    else:
-        words = [config.schedule, "stream-K" if config.scheduler == "stream_k" else "data-parallel tiles"]
-    if config.a in ("e4m3", "e5m2") and not stream(config):
+    words = [_of(config).words(config)]
+    if config.a in ("e4m3", "e5m2") and config.mainloop != "stream":
         words.append("fast accumulation" if config.fast_accum else "promoted accumulation")
     if config.swap_ab:
         words.append("operands swapped")
@@ -79,114 +74,162 @@ def summary(config: GemmConfig) -> str:
 
 def facts(config: GemmConfig) -> dict[str, Any]:
     """Derived numbers that the runtime needs; alignments are in elements (TMA: 16 bytes)."""
-    stages, total = memory(config)
-    # Consumer warpgroups and a producer; CUTLASS has two of the former in both schedules.
-    threads = 128 * (own.warpgroups(config).consumers + 1) if lean(config) else 384
-    return (own.facts(config) if lean(config) else {}) | {
-        "stages": stages,
-        "smem_bytes": total,
-        "threads": 32 * few.WARPS if stream(config) else threads,
-        "alignment": {
-            name: 128 // bits(config.d if name == "c" else getattr(config, name)) for name in "abcd"
-        },
-    }
+    one, (stages, total) = _of(config), memory(config)
+    numbers = {"stages": stages, "smem_bytes": total, "threads": one.threads(config)}
+    return one.facts(config) | numbers | {"alignment": alignment(config)}
 
 
 def build(config: GemmConfig) -> dict[str, Any]:
     """How the kernel is compiled, and which tensor-core instruction its machine code must hold."""
-    # CUTLASS 4.2's stream-K scheduler does not compile under its own switch, which also adds an early
-    # launch of the dependent kernel; defining what that switch leads to keeps the wait, all PDL needs.
-    pdl = "CUTLASS_GDC_ENABLED=1" if config.scheduler == "stream_k" else "CUTLASS_ENABLE_GDC_FOR_SM90=1"
-    # CuTe multiplies other N in pieces, down to 8 columns at a time, unless it is told to include all of
-    # wgmma's shapes: on an H200 a tile of 128x160x64 at half the rate.
-    shapes = "CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED=1" * (config.tile.n not in _USUAL_COLUMNS)
-    defines = [one for one in (pdl * config.pdl, shapes) if one and cutlass(config)]
-    return {
-        "arch": config.arch,
-        "defines": defines,
-        "instructions": ["HMMA" if stream(config) else _INSTRUCTIONS.get(config.a, "HGMMA")],
-    }
+    one = _of(config)
+    return {"arch": config.arch, "defines": one.defines(config), "instructions": [one.instruction(config)]}
 
 
 def variables(config: GemmConfig) -> dict[str, str]:
     """The template's variables, all of them text."""
     stages, total = memory(config)
+    in_clusters = f" in clusters of {config.cluster}" if config.mainloop == "cutlass" else ""
     common: dict[str, Any] = {
         "formula": formula(config),
         "operands": _operands_text(config),
+        "memory": f"{config.tile}{in_clusters}, {stages} stages, {total:,} bytes of shared memory",
         "schedule": with_launch(schedule_text(config), config),
         "shared_memory": total,
         "pdl": config.pdl,
     }
-    in_clusters = f" in clusters of {config.cluster}" if cutlass(config) else ""
-    common["memory"] = f"{config.tile}{in_clusters}, {stages} stages, {total:,} bytes of shared memory"
-    if not stream(config):  # of a stream kernel both are always the same
-        common |= {"swap_ab": config.swap_ab, "stages": stages}
-    own_variables = {"lean": _lean_variables, "stream": _stream_variables, "cutlass": _cutlass_variables}
-    return spelt(common | own_variables[config.mainloop](config))
+    return spelt(common | _of(config).variables(config))
 
 
-def _stream_variables(config: GemmConfig) -> dict[str, Any]:
-    return {
-        "element_a": config.a.capitalize(),
-        "element_b": config.b.capitalize(),
-        "element_d": config.d.capitalize(),
-        "steps": few.steps(config),
-        "activation": config.activation.capitalize(),
-    }
+class _Mainloop(Protocol):
+    """What is written of kernels with one mainloop."""
+
+    template: ClassVar[str]
+
+    def words(self, config: GemmConfig) -> str:
+        """What shapes it."""
+
+    def threads(self, config: GemmConfig) -> int:
+        """A producer, and the consumer warpgroups, of which CUTLASS has two in both schedules."""
+        return 384
+
+    def facts(self, config: GemmConfig) -> dict[str, Any]:
+        """Beside those of any kernel."""
+        return {}
+
+    def instruction(self, config: GemmConfig) -> str:
+        return _INSTRUCTIONS.get(config.a, "HGMMA")
+
+    def defines(self, config: GemmConfig) -> list[str]:
+        return []
+
+    def variables(self, config: GemmConfig) -> dict[str, Any]:
+        """Beside those of any template."""
 
 
-def _lean_variables(config: GemmConfig) -> dict[str, Any]:
-    a, b = kernel_operands(config)
-    a_k, b_k = k_contiguous(config)
-    promotes = bits(config.a) == 8 and not config.fast_accum
-    return {
-        "element_a": a.capitalize(),
-        "element_b": b.capitalize(),
-        "element_d": config.d.capitalize(),
-        "mn_major_a": not a_k,
-        "mn_major_b": not b_k,
-        "tile_m": config.tile.m,
-        "tile_n": config.tile.n,
-        "boxes": own.boxes(config),
-        "warpgroups": config.schedule.capitalize(),
-        "sum": "PromotedSum" if promotes else "PlainSum",
-        "activation": config.activation.capitalize(),
-    }
+class _Stream(_Mainloop):
+    template = "stream"
+
+    def words(self, config: GemmConfig) -> str:
+        return "k divided over the warps of a thread block"
+
+    def threads(self, config: GemmConfig) -> int:
+        return 32 * STREAM_WARPS
+
+    def instruction(self, config: GemmConfig) -> str:
+        return "HMMA"
+
+    def variables(self, config: GemmConfig) -> dict[str, Any]:
+        step = 64  # bytes of k, that two mma.sync take
+        elements = {f"element_{one}": getattr(config, one).capitalize() for one in "abd"}
+        steps = lean_tiles.boxes(config) * lean_tiles.BOX_BYTES // step
+        return elements | {"steps": steps, "activation": config.activation.capitalize()}
 
 
-def _cutlass_variables(config: GemmConfig) -> dict[str, Any]:
-    a, b = kernel_operands(config)
-    a_k, b_k = k_contiguous(config)
-    cluster = config.cluster
-    assert cluster != "dynamic"  # by the rule cluster_size
-    # Fast accumulation is CUTLASS's plain mainloop under a name of its own.
-    fp8_fast = "FP8FastAccum" if config.fast_accum else ""
-    bias = "None" if not config.bias else "AlongM" if config.swap_ab else "AlongN"
-    return {
-        "element_a": CUTLASS_TYPES[a],
-        "element_b": CUTLASS_TYPES[b],
-        "element_c": "void" if config.c == "none" else CUTLASS_TYPES[config.d],
-        "element_d": CUTLASS_TYPES[config.d],
-        "element_accumulator": CUTLASS_TYPES[config.acc],
-        "layout_a": "RowMajor" if a_k else "ColumnMajor",
-        "layout_b": "ColumnMajor" if b_k else "RowMajor",
-        "layout_d": "ColumnMajor" if config.swap_ab else "RowMajor",
-        "alignment_a": 128 // bits(a),
-        "alignment_b": 128 // bits(b),
-        "alignment_d": 128 // bits(config.d),
-        "tile": f"Shape<Int<{config.tile.m}>, Int<{config.tile.n}>, Int<{config.tile.k}>>",
-        "cluster": f"Shape<Int<{cluster.m}>, Int<{cluster.n}>, _1>",
-        "bias": f"tilewright::Bias::{bias}",
-        "activation": f"cutlass::epilogue::thread::{ACTIVATIONS[config.activation]}",
-        "epilogue_schedule": "TmaWarpSpecialized" + "Cooperative" * (config.schedule == "cooperative"),
-        "mainloop_schedule": f"KernelTmaWarpSpecialized{config.schedule.capitalize()}{fp8_fast}",
-        "scheduler": "StreamKScheduler" if config.scheduler == "stream_k" else "PersistentScheduler",
-    }
+class _Lean(_Mainloop):
+    template = "lean"
+
+    def words(self, config: GemmConfig) -> str:
+        return f"{config.schedule}, lean mainloop, clusters and splits of k at run time"
+
+    def threads(self, config: GemmConfig) -> int:
+        return 128 * (warpgroups(config).consumers + 1)
+
+    def facts(self, config: GemmConfig) -> dict[str, Any]:
+        _, rows, columns = warpgroups(config)
+        piece = lean_tiles.shared_piece_columns(columns, config.swap_ab, bits(config.d))
+        return {
+            "cluster_multiple": [1, 1],
+            "splits": exchanges(config),
+            "pieces": rows * (columns // piece),
+        }
+
+    def variables(self, config: GemmConfig) -> dict[str, Any]:
+        promotes = bits(config.a) == 8 and not config.fast_accum
+        return lean_tiles.variables(config) | {
+            "stages": memory(config).stages,
+            "warpgroups": config.schedule.capitalize(),
+            "sum": "PromotedSum" if promotes else "PlainSum",
+            "activation": config.activation.capitalize(),
+        }
+
+
+class _Cutlass(_Mainloop):
+    template = "kernel"
+
+    def words(self, config: GemmConfig) -> str:
+        tiles = "stream-K" if config.scheduler == "stream_k" else "data-parallel tiles"
+        return f"{config.schedule}, {tiles}"
+
+    def defines(self, config: GemmConfig) -> list[str]:
+        # CUTLASS 4.2's stream-K scheduler does not compile under its own switch, which also adds an early
+        # launch of the dependent kernel; defining what that switch leads to keeps the wait, all PDL needs.
+        pdl = "CUTLASS_GDC_ENABLED=1" if config.scheduler == "stream_k" else "CUTLASS_ENABLE_GDC_FOR_SM90=1"
+        # CuTe multiplies other N in pieces, down to 8 columns at a time, unless it is told to include all of
+        # wgmma's shapes: on an H200 a tile of 128x160x64 at half the rate.
+        shapes = "CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED=1" * (config.tile.n not in _USUAL_COLUMNS)
+        return [one for one in (pdl * config.pdl, shapes) if one]
+
+    def variables(self, config: GemmConfig) -> dict[str, Any]:
+        a, b = kernel_operands(config)
+        a_k, b_k = k_contiguous(config)
+        cluster = config.cluster
+        assert cluster != "dynamic"  # by the rule cluster_size
+        # Fast accumulation is CUTLASS's plain mainloop under a name of its own.
+        fp8_fast = "FP8FastAccum" if config.fast_accum else ""
+        bias = "None" if not config.bias else "AlongM" if config.swap_ab else "AlongN"
+        return {
+            "swap_ab": config.swap_ab,
+            "stages": memory(config).stages,
+            "element_a": CUTLASS_TYPES[a],
+            "element_b": CUTLASS_TYPES[b],
+            "element_c": "void" if config.c == "none" else CUTLASS_TYPES[config.d],
+            "element_d": CUTLASS_TYPES[config.d],
+            "element_accumulator": CUTLASS_TYPES[config.acc],
+            "layout_a": "RowMajor" if a_k else "ColumnMajor",
+            "layout_b": "ColumnMajor" if b_k else "RowMajor",
+            "layout_d": "ColumnMajor" if config.swap_ab else "RowMajor",
+            "alignment_a": 128 // bits(a),
+            "alignment_b": 128 // bits(b),
+            "alignment_d": 128 // bits(config.d),
+            "tile": f"Shape<Int<{config.tile.m}>, Int<{config.tile.n}>, Int<{config.tile.k}>>",
+            "cluster": f"Shape<Int<{cluster.m}>, Int<{cluster.n}>, _1>",
+            "bias": f"tilewright::Bias::{bias}",
+            "activation": f"cutlass::epilogue::thread::{ACTIVATIONS[config.activation]}",
+            "epilogue_schedule": "TmaWarpSpecialized" + "Cooperative" * (config.schedule == "cooperative"),
+            "mainloop_schedule": f"KernelTmaWarpSpecialized{config.schedule.capitalize()}{fp8_fast}",
+            "scheduler": "StreamKScheduler" if config.scheduler == "stream_k" else "PersistentScheduler",
+        }
+
+
+_MAINLOOPS = {"cutlass": _Cutlass(), "lean": _Lean(), "stream": _Stream()}
+
+
+def _of(config: GemmConfig) -> _Mainloop:
+    return _MAINLOOPS[config.mainloop]
 
 
 def _operands_text(config: GemmConfig) -> str:
     a = "row-major" if config.layout[0] == "t" else "column-major"
     b = "column-major" if config.layout[1] == "n" else "row-major"
-    c_and_d = "C and D" if config.c == "same" and cutlass(config) else "D"
+    c_and_d = "C and D" if config.c == "same" and config.mainloop == "cutlass" else "D"
     return f"A {config.a} {a}, B {config.b} {b}, {c_and_d} {config.d} row-major, summed in {config.acc}"

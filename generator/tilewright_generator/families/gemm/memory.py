@@ -1,9 +1,9 @@
-"""Shared memory of an sm_90a kernel, byte for byte as CUTLASS 4.2 lays it out.
+"""Shared memory of a `gemm` kernel, byte for byte as CUTLASS 4.2, or a mainloop of ours, lays it out.
 
 Every generated file asserts the total against the compiler's, so a change in CUTLASS's layout stops
 the build instead of silently costing a pipeline stage. Sources: `sm90_builder.inl` (epilogue tile,
 stages, reuse), `sm90_gmma_builder.inl` (mainloop stages), `sm90_gemm_tma_warpspecialized_*.hpp`
-(the kernel's own storage).
+(the kernel's own storage); `families/lean_tiles.py`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,18 @@ from functools import lru_cache
 from math import gcd
 
 from tilewright.types import bits
+from tilewright_generator.families import lean_tiles
 from tilewright_generator.families.gemm.config import GemmConfig
 from tilewright_generator.families.shared import BARRIER, SHARED_MEMORY, Memory, kernel_operands, swizzle
 from tilewright_generator.shapes import round_up
+
+STREAM_ROWS, STREAM_COLUMNS, STREAM_WARPS = 8, 16, 8  # of D, and of a thread block, of a kernel of few rows
+
+
+@lru_cache(maxsize=1 << 15)  # rules, facts, variables and summary ask in turn
+def memory(config: GemmConfig) -> Memory:
+    """Stages of the mainloop, and bytes of dynamic shared memory of a thread block."""
+    return {"cutlass": _cutlass, "lean": _lean, "stream": _stream}[config.mainloop](config)
 
 
 def epilogue_tile(config: GemmConfig) -> tuple[int, int]:
@@ -30,9 +39,8 @@ def stage_bytes(config: GemmConfig) -> int:
     return round_up(m * k * bits(a) // 8 + n * k * bits(b) // 8, 128)
 
 
-@lru_cache(maxsize=1 << 15)  # rules, facts, variables and summary ask in turn
-def memory(config: GemmConfig) -> Memory:
-    """Stages and bytes; where even one stage does not fit, 0 stages and the bytes of two."""
+def _cutlass(config: GemmConfig) -> Memory:
+    """Where even one stage does not fit, 0 stages and the bytes of two."""
     rows, columns = epilogue_tile(config)
     d_bytes = bits(config.d) // 8
     tiles = (config.tile.m // rows) * (config.tile.n // columns)
@@ -54,3 +62,32 @@ def memory(config: GemmConfig) -> Memory:
     pipelines = (stages + stages_c) * BARRIER + (48 if config.schedule == "pingpong" else 16) + 16
     total = round_up(round_up(pipelines, alignment) + epilogue + max(stages, 2) * stage, alignment)
     return Memory(stages, total)
+
+
+def _lean(config: GemmConfig) -> Memory:
+    divided, barriers = warpgroups(config), 0
+    if bits(config.d) == 16:  # at which a C arrives, in the buffers of what TMA stores
+        warps = 1 if config.swap_ab else 4  # that store by themselves
+        barriers = 8 * divided.consumers * warps * lean_tiles.store_buffers(divided, config.swap_ab)
+    stores = lean_tiles.store_bytes(divided, bits(config.d), config.swap_ab) + barriers
+    stage = lean_tiles.operand_bytes(config) + BARRIER
+    fitting = min(lean_tiles.MOST_STAGES, (SHARED_MEMORY[90] - stores) // stage)
+    stages = fitting if config.stages == "auto" else config.stages
+    return Memory(stages, stages * stage + stores)
+
+
+def _stream(config: GemmConfig) -> Memory:
+    """Sums of the warps, and of all."""
+    return Memory(1, (STREAM_WARPS + 1) * STREAM_ROWS * STREAM_COLUMNS * 4)
+
+
+def warpgroups(config: GemmConfig) -> lean_tiles.Warpgroups:
+    """How a lean kernel's divide a tile, as gemm/lean_kernel.hpp has it: a tile each, or a part of one."""
+    m, n, _ = config.tile
+    pingpong = config.schedule == "pingpong"
+    return lean_tiles.Warpgroups(2, m // 64, n) if pingpong else lean_tiles.cooperative(m, n)
+
+
+def exchanges(config: GemmConfig) -> bool:
+    """Whether the sums of a lean kernel's warpgroups, which have one tile then, can meet in its stages."""
+    return config.schedule == "cooperative" and lean_tiles.exchanges(config, memory(config).stages)

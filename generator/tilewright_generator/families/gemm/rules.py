@@ -6,21 +6,55 @@ The comment above a rule names what it rests on. What nvcc says of all this stan
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tilewright.ops.gemm.problem import OUTPUTS
 from tilewright.types import bits
-from tilewright_generator.families.gemm.config import GemmConfig, cutlass, lean, stream
-from tilewright_generator.families.gemm.lean import LEAN_RULES
-from tilewright_generator.families.gemm.memory import memory
-from tilewright_generator.families.gemm.stream import STREAM_RULES
+from tilewright_generator.families.gemm.config import GemmConfig
+from tilewright_generator.families.gemm.memory import (
+    STREAM_COLUMNS,
+    STREAM_ROWS,
+    exchanges,
+    memory,
+    warpgroups,
+)
+from tilewright_generator.families.lean_tiles import misfit_pieces
 from tilewright_generator.families.rule import HARDWARE, OURS, Rule, of_module, rule
 from tilewright_generator.families.rule import cutlass as release
-from tilewright_generator.families.shared import SHARED_MEMORY, stream_k_schedule
+from tilewright_generator.families.shared import (
+    ONE_BLOCK,
+    SHARED_MEMORY,
+    k_contiguous,
+    stream_k_schedule,
+)
+
+OWN_OPERANDS = ("bf16", "f16", "e4m3", "e5m2")  # sm90/elements.hpp
+# Bytes of a tile's K.
+DEPTHS = {"cutlass": (32, 64, 128, 256), "lean": (128, 256), "stream": (128, 256)}
+MOST_SUMS = {"cutlass": 192, "lean": 176}  # registers of a thread
+# What kernels of ours have one value of: others would be the same kernel under another name.
+SETTLED: dict[str, dict[str, object]] = {
+    "cutlass": {},
+    "lean": {"cluster": "dynamic", "scheduler": "data_parallel", "bias": True},
+    "stream": {
+        "cluster": ONE_BLOCK, "scheduler": "data_parallel", "bias": True, "c": "same", "layout": "tn",
+        "schedule": "cooperative", "swap_ab": True, "fast_accum": False, "stages": "auto",
+    },
+}  # fmt: skip
+
+
+def having(*mainloops: str) -> Callable[[GemmConfig], bool]:
+    """Whether a kernel has one of these."""
+    return lambda config: config.mainloop in mainloops
+
+
+CUTLASS, LEAN, STREAM = map(having, ("cutlass", "lean", "stream"))
+WGMMA = having("cutlass", "lean")
 
 
 # wgmma.mma_async has these and more (PTX: its table of types): sums of f16 in f16, u8. Nobody has asked for
-# them.
-# CUTLASS multiplies by e5m2 too.
-@rule(OURS, "a b acc", compiles="nobody asks for the pair: it would be kernels to verify and tune for no one")
+# them. CUTLASS multiplies by e5m2 too.
+@rule(OURS, "a b acc mainloop", compiles="nobody asks for it: kernels to verify and tune for no one")
 def operand_types(config: GemmConfig) -> str | None:
     """A and B are a pair that the kernels here multiply, summed in the type that they sum it in."""
     if (config.a, config.b) not in OUTPUTS:
@@ -29,8 +63,10 @@ def operand_types(config: GemmConfig) -> str | None:
     sums = "s32" if config.a == "s8" else "f32"
     if config.acc != sums:
         return f"the kernels here sum {config.a} x {config.b} in {sums}, not in {config.acc}"
-    if config.b == "e5m2" and cutlass(config):
+    if config.b == "e5m2" and config.mainloop == "cutlass":
         return f"{config.a} x e5m2 is multiplied by kernels of ours alone"
+    if config.a not in OWN_OPERANDS and config.mainloop != "cutlass":
+        return f"the {config.mainloop} mainloop has no {config.a} operands, but {', '.join(OWN_OPERANDS)}"
     return None
 
 
@@ -42,7 +78,7 @@ def output_type(config: GemmConfig) -> str | None:
     outputs = OUTPUTS.get((config.a, config.b), ())
     if outputs and config.d not in outputs:
         return f"D of {config.a} x {config.b} is {' or '.join(outputs)}, not {config.d}"
-    if bits(config.d) == 8 and cutlass(config):
+    if bits(config.d) == 8 and config.mainloop == "cutlass":
         return f"D of {config.d} is made by kernels of ours alone, which scale it and find its amax"
     return None
 
@@ -62,7 +98,7 @@ def operand_layout(config: GemmConfig) -> str | None:
 
 
 # cute/arch/mma_sm90_gmma.hpp: instructions are 64 rows high and a multiple of 8 columns wide.
-@rule(HARDWARE, "tile a", of=lambda config: not stream(config))  # whose tile `stream_operands` knows
+@rule(HARDWARE, "tile a", of=WGMMA)
 def instruction_shape(config: GemmConfig) -> str | None:
     """The tile is made of whole wgmma instructions: M of 64, N of 8 (s8: of 16 above 32)."""
     m, n, _ = config.tile
@@ -88,7 +124,7 @@ def tile_size(config: GemmConfig) -> str | None:
 
 # CuTe cannot slice the stages of B: "Stride Divisibility Condition", "Shape Divisibility Condition" in
 # cute/layout.hpp, from the mainloop's tensor map. The hardware's instructions have these N.
-@rule(release("4.2"), "tile stages", of=cutlass)
+@rule(release("4.2"), "tile stages", of=CUTLASS)
 def odd_columns(config: GemmConfig) -> str | None:
     """Tile N is a multiple of 16, or 8 with an even number of stages."""
     n, stages = config.tile.n, config.stages
@@ -99,25 +135,22 @@ def odd_columns(config: GemmConfig) -> str | None:
     return None
 
 
-# One instruction's k is 32 bytes; a row of a swizzled stage is 32 to 256 bytes here (TMA boxes are
-# at most 256 elements, and a deeper stage only leaves fewer of them).
-@rule(
-    OURS,
-    "tile a",
-    compiles="stages of other widths are swizzled in narrower lines, deeper ones are too few",
-    of=cutlass,
-)
+# An instruction's k is 32 bytes; a row of a swizzled stage of CUTLASS's is 32 to 256 bytes here (TMA boxes
+# are at most 256 elements, and a deeper stage only leaves fewer of them). sm90/pipeline.hpp: of ours a stage
+# is one box of 128 bytes a row, or two.
+@rule(OURS, "tile a", compiles="stages of other widths are swizzled in narrower lines, deeper ones too few")
 def tile_depth(config: GemmConfig) -> str | None:
-    """Tile K is a power-of-two number of bytes from 32 to 256."""
-    size = config.tile.k * bits(config.a) // 8
-    if size not in (32, 64, 128, 256):
-        return f"tile K {config.tile.k} of {config.a} is {size} bytes, not 32, 64, 128 or 256"
+    """Tile K is 128 or 256 bytes, of CUTLASS's kernels also 32 or 64."""
+    size, legal = config.tile.k * bits(config.a) // 8, DEPTHS[config.mainloop]
+    if size not in legal:
+        known = f"{', '.join(map(str, legal[:-1]))} or {legal[-1]}"
+        return f"tile K {config.tile.k} of {config.a} is {size} bytes, not {known}"
     return None
 
 
 # sm90_gemm_tma_warpspecialized_cooperative.hpp: "Cooperative kernel requires Tile Size to be greater
 # than or equal to 128 along the M-dimension", and its epilogue tile of 128 rows must divide M.
-@rule(release("4.2"), "tile schedule", of=cutlass)
+@rule(release("4.2"), "tile schedule", of=CUTLASS)
 def cooperative_rows(config: GemmConfig) -> str | None:
     """A cooperative tile gives each of its two warpgroups whole instructions: M is 128 or 256."""
     if config.schedule == "cooperative" and config.tile.m % 128:
@@ -125,20 +158,22 @@ def cooperative_rows(config: GemmConfig) -> str | None:
     return None
 
 
-# A thread has at most 240 registers (setmaxnreg in the kernels' HeavyRegisterPressure branch); above
-# 192 accumulators too few are left for addresses and the epilogue, and the compiler spills.
-# FP8 without fast accumulation keeps a second set, which it promotes into (sm90_mma_..._fp8.hpp).
-@rule(OURS, "tile schedule fast_accum a", compiles="accumulators would be kept in local memory", of=cutlass)
+# setmaxnreg gives a thread 240 registers (CUTLASS's HeavyRegisterPressure branch) or 232 (ours). Beyond these
+# too few are left for addresses and the epilogue, and the compiler spills. FP8 without fast accumulation
+# keeps a second set, which it promotes into (sm90_mma_..._fp8.hpp).
+@rule(OURS, "tile schedule fast_accum a", compiles="sums would be kept in local memory", of=WGMMA)
 def accumulator_registers(config: GemmConfig) -> str | None:
-    """The accumulators fit the register file: at most 192 a thread."""
-    threads = 256 if config.schedule == "cooperative" else 128
-    per_thread = config.tile.m * config.tile.n // threads
+    """The accumulators fit the register file: at most 192 a thread, of lean kernels 176."""
+    m, n, _ = config.tile
+    one = config.schedule == "pingpong" or (config.mainloop == "lean" and m == 64)  # warpgroup has a tile
+    threads = 128 if one else 256
+    per_thread, most = m * n // threads, MOST_SUMS[config.mainloop]
     sets = 2 if bits(config.a) == 8 and config.a != "s8" and not config.fast_accum else 1
-    if per_thread * sets > 192:
+    if per_thread * sets > most:
         twice = " twice (fast_accum is off)" if sets == 2 else ""
         return (
-            f"tile {config.tile.m}x{config.tile.n} on {threads} threads takes {per_thread} accumulators "
-            f"a thread{twice}: {per_thread * sets} registers > 192"
+            f"tile {m}x{n} on {threads} threads takes {per_thread} accumulators "
+            f"a thread{twice}: {per_thread * sets} registers > {most}"
         )
     return None
 
@@ -153,9 +188,8 @@ def accumulator_registers(config: GemmConfig) -> str | None:
 def cluster_size(config: GemmConfig) -> str | None:
     """A cluster is 1, 2, 4 or 8 thread blocks, with powers of two for sides."""
     if config.cluster == "dynamic":
-        return (
-            None if lean(config) else "the cluster of a CUTLASS kernel of sm_90 is compiled in, not dynamic"
-        )
+        why = "the cluster of a CUTLASS kernel of sm_90 is compiled in, not dynamic"
+        return why if config.mainloop == "cutlass" else None
     m, n = config.cluster
     if m * n > 8:
         return f"cluster {config.cluster} has {m * n} thread blocks > 8, the largest portable size"
@@ -191,7 +225,12 @@ def fast_accumulation(config: GemmConfig) -> str | None:
 
 # sm90_mma_tma_gmma_ss_warpspecialized_fp8.hpp, can_implement: sums are promoted every 4 instructions,
 # which must be whole mainloop iterations; a deeper tile would be promoted less often. Ours promote every box.
-@rule(release("4.2"), "tile fast_accum a", compiles="its can_implement refuses every problem", of=cutlass)
+@rule(
+    release("4.2"),
+    "tile fast_accum a",
+    compiles="its can_implement refuses every problem",
+    of=CUTLASS,
+)
 def promoted_depth(config: GemmConfig) -> str | None:
     """Without fast accumulation an FP8 tile is at most 128 deep: the distance between promotions."""
     if config.a in ("e4m3", "e5m2") and not config.fast_accum and config.tile.k > 128:
@@ -208,14 +247,15 @@ def integer_epilogue(config: GemmConfig) -> str | None:
     return None
 
 
-# sm90_mma_*.hpp: "Specialization requires Stages set to value 2 or more"; and the hardware's limit.
-@rule(HARDWARE, "stages tile d c a", of=cutlass)
+# sm90_mma_*.hpp: "Specialization requires Stages set to value 2 or more", as sm90/pipeline.hpp has it of lean
+# ones; and the hardware's limit.
+@rule(HARDWARE, "stages tile d c a", of=WGMMA)
 def shared_memory(config: GemmConfig) -> str | None:
     """At least two stages, and the epilogue's buffers, fit into shared memory."""
     if tile_depth(config) or instruction_shape(config):
         return None  # their reasons say it better
     stages, total = memory(config)
-    if total > SHARED_MEMORY[90]:  # that of two stages, where fewer fit
+    if total > SHARED_MEMORY[90] or stages < 2:  # CUTLASS's: that of two stages, where fewer fit
         return (
             f"shared memory {total} B > {SHARED_MEMORY[90]} B of sm_90, with {max(stages, 2)} stages of "
             f"tile {config.tile} and D {config.d}"
@@ -223,9 +263,75 @@ def shared_memory(config: GemmConfig) -> str | None:
     return None
 
 
-RULES: tuple[Rule, ...] = (
-    *of_module(__name__),
-    stream_k_schedule,
-    *LEAN_RULES,
-    *STREAM_RULES,
+# gemm/lean.hpp: a tactic gives a lean kernel's cluster and splits, a call its bias. gemm/stream.hpp: a grid
+# of thread blocks, each of which divides k over its warps.
+@rule(
+    OURS,
+    "swap_ab schedule scheduler cluster layout fast_accum bias c stages mainloop",
+    compiles="the kernel would be the same: what differs is an argument of a launch",
 )
+def settled_fields(config: GemmConfig) -> str | None:
+    """A lean kernel has a dynamic cluster, no stream-K, and a bias; a stream kernel is swapped, cooperative
+    and exact, with k contiguous, a bias, a C, and no cluster."""
+    for field, value in SETTLED[config.mainloop].items():
+        if (given := getattr(config, field)) != value:
+            said, other = (str(one).lower() for one in (value, given))
+            return f"{field} of {config.mainloop} kernels is {said}, not {other}"
+    return None
+
+
+# gemm/lean_kernel.hpp: where 64 rows do not divide into two, the warpgroups of a cooperative kernel halve the
+# columns. sm90/epilogue.hpp: rows of 32 and 64 bytes are swizzled. sm90/wgmma.hpp: boxes have 128 bytes of
+# rows.
+@rule(OURS, "tile schedule d layout", of=LEAN)
+def lean_columns(config: GemmConfig) -> str | None:
+    """Each warpgroup of a lean kernel has a multiple of 8 columns: of 32 where it stores FP8 with n along
+    them, of 64 where the operand whose rows they are does not have k contiguous."""
+    m, n, _ = config.tile
+    if config.schedule == "cooperative" and m == 192 and n % 16:
+        return f"two warpgroups divide the columns of a tile of 192 rows: N is a multiple of 16, not {n}"
+    columns = warpgroups(config).columns
+    if bits(config.d) == 8 and not config.swap_ab and columns % 32:
+        return f"{columns} columns of a warpgroup are not a multiple of 32, as rows of {config.d} are stored"
+    if not k_contiguous(config)[1] and columns % 64:
+        return (
+            f"{columns} columns of a warpgroup are not a multiple of 64: in layout {config.layout} the "
+            "operand whose rows they are comes in boxes of so many"
+        )
+    return None
+
+
+# sm90/epilogue.hpp: a row of a piece is an odd number of 16-byte units, or 2, 4 or 8 of them.
+@rule(OURS, "tile schedule", compiles="rows of 16 bytes would be stored slowly", of=LEAN)
+def lean_pieces(config: GemmConfig) -> str | None:
+    """What a warpgroup of a lean kernel stores divides into pieces of at least 16 columns."""
+    return misfit_pieces(warpgroups(config).columns, config.swap_ab)
+
+
+# gemm/lean_kernel.hpp: a C of D's 16 bits comes in boxes, any other one goes through the stages' memory, as D
+# of F32 does.
+@rule(OURS, "c d tile", compiles="the kernel would not do what its table says", of=LEAN)
+def lean_epilogue(config: GemmConfig) -> str | None:
+    """A lean kernel takes a C: one that is pingpong, or whose sums do not fit into its stages, where D has 16
+    bits."""
+    if tile_depth(config) or accumulator_registers(config) or shared_memory(config):
+        return None  # their reasons say it better
+    if exchanges(config) or bits(config.d) == 16:
+        return None if config.c == "same" else "the kernel adds C where a call gives one: c is same"
+    stages = memory(config).stages
+    why = f"the sums of {config.schedule} tile {config.tile} do not go through its {stages} stages"
+    if config.c != "none":
+        return f"{why}: c is none"
+    return f"{why}: d is not f32" if config.d == "f32" else None
+
+
+# gemm/stream_kernel.hpp: mma.sync.m16n8, of which B is the operand of 16 rows; a lane loads 16 bytes of two.
+@rule(OURS, "tile", of=STREAM)
+def stream_tile(config: GemmConfig) -> str | None:
+    """A stream kernel's tile is 16x8."""
+    if config.tile[:2] != (STREAM_COLUMNS, STREAM_ROWS):
+        return f"a stream tile is {STREAM_COLUMNS}x{STREAM_ROWS}, not {config.tile}"
+    return None
+
+
+RULES: tuple[Rule, ...] = (*of_module(__name__), stream_k_schedule)

@@ -51,12 +51,6 @@ class GroupedGemmConfig:
     stages: Stages = "auto"
 
 
-def own_mn_major(config: GroupedGemmConfig) -> tuple[bool, bool]:
-    """Whether the kernel's own A, and B, is contiguous along its rows, not along k."""
-    a, b = config.layout[0] == "n", config.layout[1] == "t"
-    return (b, a) if config.swap_ab else (a, b)
-
-
 def own_scales(config: GroupedGemmConfig) -> tuple[str, str]:
     """What of the kernel's own A, and B, shares a scale factor: `rows`, `blocks` or `none`."""
     if config.scales == "none":

@@ -6,9 +6,10 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.types import bits
-from tilewright_generator.families.grouped_gemm.config import GroupedGemmConfig, own_mn_major, own_scales
-from tilewright_generator.families.grouped_gemm.memory import boxes, buffers, exchanges, memory, warpgroups
-from tilewright_generator.families.shared import camel, kernel_operands, named, spelt, with_launch
+from tilewright_generator.families import lean_tiles
+from tilewright_generator.families.grouped_gemm.config import GroupedGemmConfig, own_scales
+from tilewright_generator.families.grouped_gemm.memory import buffers, memory, warpgroups
+from tilewright_generator.families.shared import alignment, camel, named, spelt, with_launch
 
 _WHEN = {
     "after": "when they are done",
@@ -69,13 +70,8 @@ def facts(config: GroupedGemmConfig) -> dict[str, Any]:
         "stages": stages,
         "smem_bytes": total,
         "threads": 128 * (warpgroups(config).consumers + 1),
-        "splits": exchanges(config),
-        "alignment": {
-            "a": 128 // bits(config.a),
-            "b": 128 // bits(config.b),
-            "c": 128 // bits(config.d),
-            "d": 128 // bits(config.d),
-        },
+        "splits": lean_tiles.exchanges(config, stages),
+        "alignment": alignment(config),
     }
 
 
@@ -88,11 +84,10 @@ def build(config: GroupedGemmConfig) -> dict[str, Any]:
 def variables(config: GroupedGemmConfig) -> dict[str, str]:
     """The template's variables, all of them text."""
     stages, total = memory(config)
-    a, b = kernel_operands(config)
     scales_a, scales_b = own_scales(config)
-    mn_a, mn_b = own_mn_major(config)
     return spelt(
-        {
+        lean_tiles.variables(config)
+        | {
             "formula": formula(config),
             "operands": f"A {config.a} {major(config, 0)}, B {config.b} {major(config, 1)}, "
             f"C and D {config.d} row-major",
@@ -100,16 +95,7 @@ def variables(config: GroupedGemmConfig) -> dict[str, str]:
             "schedule": schedule_text(config),
             "stages": stages,
             "shared_memory": total,
-            "swap_ab": config.swap_ab,
             "pdl": config.pdl,
-            "element_a": a.capitalize(),
-            "element_b": b.capitalize(),
-            "element_d": config.d.capitalize(),
-            "tile_m": config.tile.m,
-            "tile_n": config.tile.n,
-            "boxes": boxes(config),
-            "mn_a": mn_a,
-            "mn_b": mn_b,
             "scales_a": scales_a.capitalize(),
             "scales_b": scales_b.capitalize(),
             "promotion": camel(config.promotion),

@@ -9,11 +9,12 @@ from tilewright.types import bits
 from tilewright_generator.families.grouped_gemm.config import GroupedGemmConfig, own_scales
 from tilewright_generator.families.lean_tiles import (
     BARRIER_BYTES,
-    BOX_BYTES,
     MOST_STAGES,
     SHARED_MEMORY,
     Warpgroups,
+    boxes,
     cooperative,
+    operand_bytes,
     store_bytes,
 )
 from tilewright_generator.shapes import round_up
@@ -27,16 +28,6 @@ _TMA_SHARED = 128  # at multiples of which TMA writes to shared memory
 def warpgroups(config: GroupedGemmConfig) -> Warpgroups:
     """How the consumers divide the tile."""
     return cooperative(config.tile.m, config.tile.n)
-
-
-def boxes(config: GroupedGemmConfig) -> int:
-    """Boxes of 128 bytes of k in a stage."""
-    return config.tile.k * bits(config.a) // 8 // BOX_BYTES
-
-
-def operand_bytes(config: GroupedGemmConfig) -> int:
-    """Bytes of A and B that one stage holds."""
-    return (config.tile.m + config.tile.n) * boxes(config) * BOX_BYTES
 
 
 def scale_bytes(config: GroupedGemmConfig) -> int:
@@ -92,8 +83,3 @@ def memory(config: GroupedGemmConfig) -> tuple[int, int]:
     stage = operand_bytes(config) + scale_bytes(config) + block_bytes(config) + BARRIER_BYTES
     stages = _stages(config, count) if config.stages == "auto" else config.stages
     return stages, stages * stage + _stored(config, count) + _QUEUE_BYTES
-
-
-def exchanges(config: GroupedGemmConfig) -> bool:
-    """Whether the sums fit into the stages' memory: to be added up along k, and to a C of 16 bits."""
-    return 4 * config.tile.m * config.tile.n <= memory(config)[0] * operand_bytes(config)

@@ -6,10 +6,11 @@ The comment above a rule names what it rests on.
 from __future__ import annotations
 
 from tilewright.types import bits
-from tilewright_generator.families.grouped_gemm.config import GroupedGemmConfig, own_mn_major
+from tilewright_generator.families.grouped_gemm.config import GroupedGemmConfig
 from tilewright_generator.families.grouped_gemm.memory import memory, warpgroups
-from tilewright_generator.families.lean_tiles import BOX_BYTES, SHARED_MEMORY, piece_columns
+from tilewright_generator.families.lean_tiles import BOX_BYTES, SHARED_MEMORY, misfit_pieces
 from tilewright_generator.families.rule import HARDWARE, OURS, of_module, rule
+from tilewright_generator.families.shared import k_contiguous
 
 # Of a thread's 224 registers; beyond, the compiler spills within the loop over k.
 _REGISTERS = 192
@@ -32,12 +33,12 @@ def operand_types(config: GroupedGemmConfig) -> str | None:
 @rule(OURS, "layout a tile swap_ab")
 def layouts(config: GroupedGemmConfig) -> str | None:
     """Operands that are not contiguous along k are of 16 bits, and a warpgroup's columns multiples of 64."""
-    mn_a, mn_b = own_mn_major(config)
-    if not (mn_a or mn_b) or tile_sides(config):
+    k_a, k_b = k_contiguous(config)
+    if (k_a and k_b) or tile_sides(config):
         return None
     if config.a != "bf16":
         return f"wgmma does not transpose {config.a}"
-    if mn_b and warpgroups(config).columns % 64:
+    if not k_b and warpgroups(config).columns % 64:
         return f"{warpgroups(config).columns} columns of a warpgroup are not a multiple of 64"
     return None
 
@@ -69,10 +70,7 @@ def tile_depth(config: GroupedGemmConfig) -> str | None:
 @rule(OURS, "tile", compiles="rows of 16 bytes would be stored slowly")
 def pieces(config: GroupedGemmConfig) -> str | None:
     """What a warpgroup stores divides into pieces of at least 16 columns."""
-    columns = config.tile.n
-    if tile_sides(config) is None and columns > 16 and piece_columns(columns, config.swap_ab) == 8:
-        return f"{columns} columns of a warpgroup divide only into pieces of 8"
-    return None
+    return None if tile_sides(config) else misfit_pieces(config.tile.n, config.swap_ab)
 
 
 # sm90/scaled_mainloop.hpp: each half of the columns is an instruction's N; turns are those of two warpgroups.
