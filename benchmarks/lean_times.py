@@ -10,12 +10,15 @@ times the kernels that the specs list and that are built. Others, to choose amon
     export TILEWRIGHT_GENERATED=tiles/generated
 
 Problems are drawn as gemm_untuned.py draws them, from each seed in turn, until the time is over: those of one
-seed fit, those of another test. Of each, the model's first tactics are timed, and others drawn at random from
-those that it puts further behind: what it is wrong about is among either. The fastest are timed again, with
-every raster order where there is more than a wave of tiles. All are timed by turns with cuBLAS, so that the
-GPU's clock drifts for all of them alike. Times are microseconds of a call, the median of what was measured,
-L2 cold, in a CUDA graph; a row's last column says whether the tactic was one of the finalists. With --sizes
-the problems are a file's, and their seed is 0.
+seed fit, those of another test. With --m, --n and --k only those between such extents are taken; with --sizes
+they are a file's, and their seed is 0.
+
+Of each problem, the model's first tactics are timed, and others drawn at random from those that it puts
+further behind: what it is wrong about is among either. Then the kernels of the fastest are timed in other
+clusters and splits, and other kernels in theirs. The fastest are timed again, with every raster order where
+there is more than a wave of tiles. All take turns with cuBLAS, so that the GPU's clock drifts for all of
+them alike. Times are microseconds of a call, the median of what was measured, L2 cold, in a CUDA graph; a
+row's last column says whether the tactic was one of the finalists.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ import random
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -51,14 +54,16 @@ from tilewright.ops.gemm.problem import Problem
 from tilewright.timing import Replays
 from tilewright.tuning.search import promising
 
-FIRST, OTHERS = 20, 40  # of the model's order, that are timed: its first, and others drawn at random
+FIRST, OTHERS = 20, 30  # of the model's order, that are timed: its first, and others drawn at random
 FACTOR = 1.6  # of the model's first: those that are drawn are not further behind
 MOST_ROUND_SECONDS = 0.15  # that one call of each of those may take together
+FASTEST, NEAR = 3, 4  # near so many, others are timed: so many each of its kernel, and in its cluster
 ROUNDS = 3
 STOP = 1.3  # behind the fastest, at which a tactic is not timed again
 FINALISTS, FINAL_ROUNDS = 6, 4
 VARIED = 2  # of which every raster order is tried
 LONGEST_SECONDS = 2e-3  # of a problem that is timed: for one of these, ten others
+EXTENTS = ("m", "n", "k")
 LONG_SECONDS = 5e-4  # of a call, that is repeated no more often than a cold L2 asks for
 
 
@@ -100,6 +105,17 @@ def worth_timing(ranked: Sequence[Candidate], chance: random.Random) -> list[Tac
     return [one.tactic for one in (*ranked[:FIRST], *chance.sample(far, min(most - FIRST, len(far))))]
 
 
+def near(fastest: Sequence[Tactic], ranked: Sequence[Candidate], timed: Container[Tactic]) -> list[Tactic]:
+    """Others of the same kernels, and of other kernels in the same clusters and splits."""
+    found: dict[Tactic, None] = {}
+    untimed = [one.tactic for one in ranked if one.tactic not in timed]
+    for tactic in fastest:
+        same_kernel = [one for one in untimed if one.kernel == tactic.kernel]
+        same_way = [one for one in untimed if replace(one, kernel=tactic.kernel) == tactic]
+        found |= dict.fromkeys([*same_kernel[:NEAR], *same_way[:NEAR]])
+    return list(found)
+
+
 def measured(
     problem: Problem, ranked: Sequence[Candidate], chance: random.Random
 ) -> dict[str, tuple[float, bool]]:
@@ -118,6 +134,7 @@ def measured(
         return sorted((one for one in found if found[one] <= limit), key=found.__getitem__)
 
     take_turns([None, *worth_timing(ranked, chance)], 1)
+    take_turns(near(fastest()[:FASTEST], ranked, samples), 1)
     take_turns([None, *fastest(STOP)], ROUNDS - 1)
     waves = {one.tactic: one.estimate.waves for one in ranked}
     varied = [one for one in fastest()[:VARIED] if waves[one] > 1]
@@ -137,6 +154,8 @@ def main() -> int:
     parser.add_argument("--dtype", choices=OPERANDS, default="bf16")
     parser.add_argument("--exact", action="store_true", help="FP8 with exact accumulation")
     parser.add_argument("--seeds", type=int, nargs="+", default=[21, 22])
+    for extent in EXTENTS:
+        parser.add_argument(f"--{extent}", type=int, nargs=2, metavar=("LEAST", "MOST"), help="of problems")
     parser.add_argument("--sizes", type=Path, help="a file of problems, as shapes/gemm.yaml, in any order")
     parser.add_argument("--skip", type=int, default=0, help="so many problems of each seed")
     parser.add_argument("--seconds", type=float, default=140)
@@ -187,7 +206,12 @@ def main() -> int:
 def of_seed(arguments: argparse.Namespace, seed: int) -> Iterator[Problem]:
     random_ones = drawn(arguments.dtype, seed, exact=arguments.exact)
     if not arguments.sizes:
-        return random_ones
+        bounds = {one: getattr(arguments, one) or (1, sys.maxsize) for one in EXTENTS}
+        return (
+            problem
+            for problem in random_ones
+            if all(least <= getattr(problem, one) <= most for one, (least, most) in bounds.items())
+        )
     kind = next(random_ones)
     listed = [replace(kind, **one.of(FAMILY.words)) for one in sizes.read(arguments.sizes)]
     return iter(random.Random(seed).sample(listed, len(listed)))
