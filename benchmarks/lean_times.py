@@ -58,7 +58,7 @@ FIRST, OTHERS = 20, 30  # of the model's order, that are timed: its first, and o
 FACTOR = 1.6  # of the model's first: those that are drawn are not further behind
 MOST_ROUND_SECONDS = 0.15  # that one call of each of those may take together
 FASTEST, NEAR = 3, 4  # near so many, others are timed: so many each of its kernel, and in its cluster
-ROUNDS = 3
+FIRST_ROUNDS, ROUNDS = 2, 4
 STOP = 1.3  # behind the fastest, at which a tactic is not timed again
 FINALISTS, FINAL_ROUNDS = 6, 4
 VARIED = 2  # of which every raster order is tried
@@ -133,9 +133,9 @@ def measured(
         limit = within * min(found.values())
         return sorted((one for one in found if found[one] <= limit), key=found.__getitem__)
 
-    take_turns([None, *worth_timing(ranked, chance)], 1)
-    take_turns(near(fastest()[:FASTEST], ranked, samples), 1)
-    take_turns([None, *fastest(STOP)], ROUNDS - 1)
+    take_turns([None, *worth_timing(ranked, chance)], FIRST_ROUNDS)
+    take_turns(near(fastest()[:FASTEST], ranked, samples), FIRST_ROUNDS)
+    take_turns([None, *fastest(STOP)], ROUNDS - FIRST_ROUNDS)
     waves = {one.tactic: one.estimate.waves for one in ranked}
     varied = [one for one in fastest()[:VARIED] if waves[one] > 1]
     take_turns([two for one in varied for two in FAMILY.variants(one) if two.raster != "heuristic"], ROUNDS)
