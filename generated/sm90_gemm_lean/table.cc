@@ -76,8 +76,8 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x96x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x144x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x160x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x176x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x176x64_lean_coop_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x192x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x32x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_256x128x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_256x160x64_lean_coop) \
@@ -582,8 +582,8 @@
   X(gemm_sm90_f16_f16_f32_f16_tn_128x96x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_192x144x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_192x160x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_192x176x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_192x176x64_lean_coop_swap) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_192x192x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_192x32x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_256x128x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_256x160x64_lean_coop) \
