@@ -32,7 +32,7 @@ from gemm_untuned import clocks
 from times_file import OPERANDS, described
 
 from tilewright import context
-from tilewright.ops.common.measuring import checked
+from tilewright.ops.common.measuring import checked, make_operands
 from tilewright.ops.gemm import measuring
 from tilewright.ops.gemm.family import FAMILY
 from tilewright.ops.gemm.problem import Problem
@@ -68,7 +68,7 @@ def measure(problem: Problem) -> dict[str, Any]:
     current = context.current()
     device = current.device(torch.cuda.current_device())
     choice = current.select(FAMILY, problem, device)
-    operands = measuring.make_operands(problem, device)
+    operands = make_operands(measuring, problem, device)
     error = checked(operands[0], choice.tactic)
     peer = measuring.peer(problem)
     assert peer is not None

@@ -64,9 +64,7 @@ FINALISTS, FINAL_ROUNDS = 6, 4
 VARIED = 2  # of which every raster order is tried
 LONGEST_SECONDS = 2e-3  # of a problem that is timed: for one of these, ten others
 EXTENTS = ("m", "n", "k")
-HEAD_START_CYCLES = (
-    200_000  # 0.1 ms, for which the GPU waits: else a busy host that launches late would count
-)
+HEAD_START_CYCLES = 200_000  # 0.1 ms, for which the GPU waits: a busy host that launches late does not count
 LONG_SECONDS = 5e-4  # of a call, that is repeated no more often than a cold L2 asks for
 
 
