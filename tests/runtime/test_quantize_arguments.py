@@ -14,7 +14,7 @@ from tilewright import blockwise_scales  # noqa: E402
 from tilewright.context import Context  # noqa: E402
 from tilewright.device import H200  # noqa: E402
 from tilewright.errors import ArgumentError, ArgumentTypeError, UnsupportedDeviceError  # noqa: E402
-from tilewright.ops.quantize.problem import Problem, scale_bytes  # noqa: E402
+from tilewright.ops.quantize.problem import Problem  # noqa: E402
 
 X = torch.zeros(40, 64, dtype=torch.bfloat16)
 STACK = torch.zeros(3, 40, 64, dtype=torch.bfloat16)
@@ -164,7 +164,7 @@ def test_bytes_of_a_problem() -> None:
     assert Problem(5, 256, format="fp8_1x128", layout="m_major").bytes == 5 * 256 * 3 + 8 * 2 * 4
     assert Problem(129, 256, format="fp8_128x128", layout="row_major").bytes == 129 * 256 * 3 + 2 * 2 * 4
     assert Problem(4, 64, fusion="silu_mul", format="mxfp8", layout="8x4").bytes == 4 * 64 * 5 + 8 * 4
-    assert scale_bytes(5, 640, "fp8_128x128", "packed") == 8 * 2 * 4
+    assert Problem(5, 640, format="fp8_128x128", layout="packed").bytes == 5 * 640 * 3 + 8 * 2 * 4
 
 
 def test_a_problem_in_words() -> None:

@@ -11,7 +11,8 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tilewright.interface.declaration import TMA_BYTES, Interface, Matrix, Operand, Packed, ScaleColumns
+from tilewright import blockwise_scales
+from tilewright.interface.declaration import TMA_BYTES, Interface, Matrix, Operand, Packed
 from tilewright.interface.matrices import lies
 from tilewright.types import TYPES, bits
 
@@ -88,8 +89,8 @@ def launchable(
             continue
         if isinstance(operand, Matrix):
             _set_strides(made, operand, tensor, problem)
-        elif isinstance(operand, ScaleColumns) and operand.strided(problem):
-            setattr(made, operand.strides()[0], _leading(operand, tensor))
+        elif isinstance(operand, Packed) and operand.has_gaps(problem):
+            setattr(made, operand.strides()[0], _leading(tensor))
         offset = getattr(kind, operand.member).offset
         alignment = max(operand.alignment, alignments.get(operand.name, 1))
         twin = _twin(interface, operand, tensors)
@@ -116,8 +117,8 @@ def _packed(interface: Interface, problem: Any, tactic: Any, sm_count: int) -> c
             leading, batch = operand.strides()
             setattr(made, leading, width)
             setattr(made, batch, width * outer)
-        elif isinstance(operand, ScaleColumns):
-            setattr(made, operand.strides()[0], operand.leading(getattr(problem, interface.extents[0])))
+        elif distances := operand.strides():
+            setattr(made, distances[0], blockwise_scales.leading(getattr(problem, interface.extents[0])))
     return made
 
 
@@ -140,8 +141,9 @@ def _dlpack(name: str) -> tuple[int, int, int]:
     return (*_DLPACK[name], _DLPACK_LANES.get(name, 1))
 
 
-def _leading(operand: ScaleColumns, tensor: torch.Tensor) -> int:
-    return int(tensor.stride(-1)) if tensor.shape[-1] > 1 else operand.leading(tensor.shape[-2])
+def _leading(tensor: torch.Tensor) -> int:
+    """Between columns, of which a single one says nothing."""
+    return int(tensor.stride(-1)) if tensor.shape[-1] > 1 else blockwise_scales.leading(tensor.shape[-2])
 
 
 def _twin(interface: Interface, operand: Operand, tensors: Sequence[torch.Tensor | None]) -> int:
@@ -159,7 +161,7 @@ def _lies(operand: Operand, tensor: torch.Tensor, problem: Any) -> tuple[int, ..
     own = TYPES[operand.type_of(problem)] if operand.raw else None
     types = (own.torch, "uint8") if own is not None and own.bits <= 8 else (name, name)
     of = (max(tensor.get_device(), 0), *(number for each in types for number in _dlpack(each)))
-    strided = isinstance(operand, ScaleColumns) and operand.strided(problem)
+    strided = isinstance(operand, Packed) and operand.has_gaps(problem)
     shaped = isinstance(operand, Packed) and operand.has_shape(problem)
     if not (isinstance(operand, Matrix) or strided or shaped):
         return (*of, -1, tensor.numel())

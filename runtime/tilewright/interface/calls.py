@@ -22,7 +22,7 @@ from torch.compiler import is_dynamo_compiling
 from tilewright import context as contexts
 from tilewright.errors import TilewrightError
 from tilewright.interface import checks, planning, registered
-from tilewright.interface.declaration import Operand, Packed, ScaleColumns
+from tilewright.interface.declaration import Operand, Packed
 from tilewright.interface.docstrings import completed
 from tilewright.ops.common import calls, custom_ops, gpus
 from tilewright.ops.common.guards import factor, refuse_gradients
@@ -272,7 +272,7 @@ def _key(op: Op) -> Iterator[str]:
 def _lies(name: str, operand: Operand) -> Iterator[str]:
     yield from (f"type({name})", f"{name}.dtype")
     # Of what is packed the launcher looks at the number of elements.
-    if not isinstance(operand, Packed) or isinstance(operand, ScaleColumns) or operand.measured:
+    if not isinstance(operand, Packed) or operand.strides() or operand.measured:
         yield from (f"{name}.shape", f"{name}.stride()")
 
 

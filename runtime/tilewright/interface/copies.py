@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from tilewright import blockwise_scales
-from tilewright.interface.declaration import Matrix, Operand, Packed, ScaleColumns
+from tilewright.interface.declaration import Matrix, Operand, Packed
 from tilewright.ops.common.formats import as_bytes
 from tilewright.ops.common.memory import padded, round_up
 
@@ -22,7 +22,7 @@ def copy_of(operand: Operand, tensor: torch.Tensor, problem: Any) -> torch.Tenso
         width = round_up(inner, max(1, operand.alignment // tensor.element_size()))
         copy = padded(tensor if by_rows else tensor.mT, outer, width)[..., :inner]
         return copy if by_rows else copy.mT
-    if isinstance(operand, ScaleColumns) and operand.strided(problem):
+    if isinstance(operand, Packed) and operand.has_gaps(problem):
         return blockwise_scales.m_major(tensor)
     if isinstance(operand, Packed) and len(operand.extents) == 1:
         return padded(tensor.unsqueeze(0), 1, *operand.shape_of(problem)).squeeze(0)

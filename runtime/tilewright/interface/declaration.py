@@ -107,7 +107,7 @@ class Matrix(Operand):
 
 @dataclass(frozen=True)
 class Packed(Operand):
-    """A vector, one number, or scale factors: elements without gaps."""
+    """A vector, one number, or scale factors (`ops.common.scaled`): elements without gaps."""
 
     extents: tuple[str, ...] = ()  # its shape's; none: it is one number, of any shape
     shape: Callable[[Any], tuple[int, ...]] | None = None
@@ -122,28 +122,11 @@ class Packed(Operand):
         return bool(self.extents)
 
     def has_gaps(self, problem: Any) -> bool:
+        """Whether its columns lie at a distance, with padding, as `blockwise_scales` says (`ld_*`)."""
         return False
 
     def shape_of(self, problem: Any) -> tuple[int, ...]:
         return self.shape(problem) if self.shape else tuple(getattr(problem, name) for name in self.extents)
-
-
-@dataclass(frozen=True)
-class ScaleColumns(Packed):
-    """Scale factors: columns at a distance (`ld_*`) where a problem's layout says so, else packed."""
-
-    shaped: Callable[[Any], bool] = lambda problem: False  # whether they have their shape, and no other
-    strided: Callable[[Any], bool] = lambda problem: False
-    leading: Callable[[int], int] = lambda rows: rows  # of so many rows, where a single column says nothing
-
-    def has_shape(self, problem: Any) -> bool:
-        return self.shaped(problem)
-
-    def has_gaps(self, problem: Any) -> bool:
-        return self.strided(problem)
-
-    def strides(self) -> tuple[str, ...]:
-        return (f"ld_{self.member}",)
 
 
 @dataclass(frozen=True)

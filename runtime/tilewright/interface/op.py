@@ -24,7 +24,7 @@ from tilewright.context import Context
 from tilewright.device import DeviceProperties
 from tilewright.errors import NoKernelError
 from tilewright.interface.copies import copy_of
-from tilewright.interface.declaration import Combinations, Interface, Matrix, ScaleColumns
+from tilewright.interface.declaration import Combinations, Interface, Matrix, Packed
 from tilewright.interface.placement import Arguments, Placement, as_it_lies
 from tilewright.interface.signature import Parameter
 from tilewright.ops.common.family import Family
@@ -112,7 +112,7 @@ class Op:
     def restored(self, arguments: Arguments, name: str, tensor: torch.Tensor, made: torch.Tensor) -> None:
         """Puts what was written elsewhere where it belongs: all but the padding."""
         operand = self.interface.operand(name)
-        if isinstance(operand, ScaleColumns) and operand.strided(arguments.problem):
+        if isinstance(operand, Packed) and operand.has_gaps(arguments.problem):
             tensor, made = blockwise_scales.with_padding(tensor), blockwise_scales.with_padding(made)
         raw = as_bytes(made)
         is_matrix = isinstance(operand, Matrix)  # else only the number is the same
@@ -123,7 +123,7 @@ class Op:
         operand = self.interface.operand(self.written[index])
         shape, dtype = arguments.results[index]
         assert arguments.device is not None
-        if isinstance(operand, ScaleColumns) and operand.strided(arguments.problem):
+        if isinstance(operand, Packed) and operand.has_gaps(arguments.problem):
             return blockwise_scales.allocate(shape, dtype=dtype, device=arguments.device)
         return torch.empty(shape, dtype=dtype, device=arguments.device)
 

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from tilewright.interface.declaration import TMA_BYTES, Interface, Matrix, Number, Packed
-from tilewright.ops.blockscaled_gemm.problem import scale_shape
+from tilewright.interface.declaration import Interface, Matrix, Number, Packed
+from tilewright.ops.blockscaled_gemm.problem import SCALE_LAYOUT
 from tilewright.ops.blockscaled_gemm.words import WORDS
+from tilewright.ops.common.scaled import ScaleFactors
 from tilewright.ops.common.tactics import MATRIX_TACTIC
-from tilewright.types import TYPES
+
+_A = Matrix(
+    "a", "[m, k], k contiguous; FP4 lies two to a byte, the even index in the low nibble",
+    rows="m", columns="k", batch="batch", single=True, type="a", raw=True,
+)  # fmt: skip
+_B = Matrix(
+    "b", "[n, k], likewise",
+    rows="k", columns="n", batch="batch", single=True, type="b", contiguous="rows", raw=True,
+)  # fmt: skip
+_OUT = Matrix(
+    "out", "[m, n]", field="d",
+    rows="m", columns="n", batch="batch", single=True, type="d", written=True, raw=True,
+)  # fmt: skip
 
 INTERFACE = Interface(
     words=WORDS,
@@ -24,38 +37,19 @@ so rows are padded to 128 and columns to 4, with zeros.
 A kernel compiled with swapped operands swaps them itself; nothing here changes for it.
 """,
     operands=(
-        Matrix(
-            "a", "[m, k], k contiguous; FP4 lies two to a byte, the even index in the low nibble",
-            rows="m", columns="k", batch="batch", single=True, type="a", raw=True,
-        ),
-        Matrix(
-            "b", "[n, k], likewise",
-            rows="k", columns="n", batch="batch", single=True, type="b", contiguous="rows", raw=True,
-        ),
-        Packed(
-            "a_descale", "of A", field="scale_a", of="a", alignment=TMA_BYTES, raw=True,
-            type=lambda problem: TYPES[problem.a].scale,
-            shape=lambda problem: scale_shape(problem.m, problem.k, problem.a),
-        ),
-        Packed(
-            "b_descale", "of B", field="scale_b", of="b", alignment=TMA_BYTES, raw=True,
-            type=lambda problem: TYPES[problem.b].scale,
-            shape=lambda problem: scale_shape(problem.n, problem.k, problem.b),
-        ),
+        _A,
+        _B,
+        ScaleFactors("a_descale", "of A", field="scale_a", matrix=_A, layout=SCALE_LAYOUT),
+        ScaleFactors("b_descale", "of B", field="scale_b", matrix=_B, layout=SCALE_LAYOUT),
         Matrix(
             "c", "[m, n]; null where beta is 0; may be d",
             rows="m", columns="n", batch="batch", single=True, type="type_of_c",
             twin="out", unread_if_zero="beta",
         ),
-        Matrix(
-            "out", "[m, n]", field="d",
-            rows="m", columns="n", batch="batch", single=True, type="d", written=True, raw=True,
-        ),
-        Packed(
+        _OUT,
+        ScaleFactors(
             "out_descale", "the scale factors of a D that the epilogue quantises, else null",
-            field="scale_d", of="out", alignment=TMA_BYTES, written=True, raw=True,
-            type=lambda problem: TYPES[problem.d].scale,
-            shape=lambda problem: scale_shape(problem.m, problem.n, problem.d),
+            field="scale_d", matrix=_OUT, layout=SCALE_LAYOUT, written=True,
         ),
         Packed("alpha", "one device float, or null for 1", type="f32"),
         Packed(

@@ -30,12 +30,12 @@ from tilewright.ops.blockscaled_gemm.problem import (
     SCALE_LAYOUT,
     Alignment,
     Problem,
-    scale_shape,
 )
 from tilewright.ops.common import custom_ops
 from tilewright.ops.common.constants import constant
 from tilewright.ops.common.formats import as_bytes, dtype_of
 from tilewright.ops.common.memory import check_aliasing, round_up
+from tilewright.ops.common.scaled import scale_shape
 from tilewright.ops.common.symbolic import certainly
 from tilewright.ops.common.tactics import Tactic
 from tilewright.table import KernelRecord

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, get_args
 
-from tilewright import scale_factors
 from tilewright.ops.common.products import Product
-from tilewright.types import TYPES, bits
+from tilewright.ops.common.scaled import matrix_bytes, scale_shape
+from tilewright.types import TYPES
 
 Format = Literal["nvfp4", "mxfp4", "mxfp8", "mxfp8_e5m2"]
 BLOCK = {name: TYPES[name].block[1] for name in get_args(Format)}  # elements that share a scale factor
@@ -61,13 +61,13 @@ class Problem(Product):
     @property
     def operand_bytes(self) -> tuple[int, int]:
         """Of one A and one B, with their scale factors."""
-        return matrix_bytes(self.a, self.m, self.k), matrix_bytes(self.b, self.n, self.k)
+        return matrix_bytes(self.m, self.k, self.a), matrix_bytes(self.n, self.k, self.b)
 
     @property
     def bytes(self) -> int:
         """Bytes that memory must move at least: each matrix and each scale factor once."""
-        outputs = matrix_bytes(self.d, self.m, self.n)
-        outputs += matrix_bytes(self.type_of_c, self.m, self.n) if self.c else 0
+        outputs = matrix_bytes(self.m, self.n, self.d)
+        outputs += matrix_bytes(self.m, self.n, self.type_of_c) if self.c else 0
         return self.batch * (sum(self.operand_bytes) + outputs)
 
     def contiguous_extents(self) -> dict[str, int]:
@@ -83,14 +83,3 @@ class Problem(Product):
 def c_type(d: str) -> str:
     """Of a C beside a D: the same, bf16 beside a quantised one."""
     return "bf16" if d in QUANTIZED_OUTPUTS else d
-
-
-def matrix_bytes(name: str, rows: int, columns: int) -> int:
-    """Bytes of a matrix with its scale factors, if it has any."""
-    padded_rows, padded_columns = scale_shape(rows, columns, name) if name in BLOCK else (0, 0)
-    return rows * columns * bits(name) // 8 + padded_rows * padded_columns
-
-
-def scale_shape(rows: int, columns: int, name: str) -> tuple[int, int]:
-    """Rows and columns of a matrix's scale factors as the kernels read them, padding and all."""
-    return scale_factors.padded(rows, columns, BLOCK[name], SCALE_LAYOUT)

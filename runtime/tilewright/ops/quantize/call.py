@@ -18,6 +18,7 @@ from tilewright.interface.declaration import Combinations
 from tilewright.interface.op import Op, Operands, Values
 from tilewright.interface.placement import Arguments, Placement, misaligned
 from tilewright.ops.common.formats import as_bytes, dtype_of
+from tilewright.ops.common.scaled import COLUMNS, scale_shape, scale_type
 from tilewright.ops.common.symbolic import symbolic
 from tilewright.ops.quantize import global_scale
 from tilewright.ops.quantize.family import FAMILY
@@ -27,15 +28,13 @@ from tilewright.ops.quantize.problem import (
     BLOCKWISE,
     FLOATS,
     LAYOUTS,
-    M_MAJOR,
     MOST_ALIGNED,
     Alignment,
     Problem,
     inputs,
-    scale_shape,
 )
 from tilewright.table import KernelRecord
-from tilewright.types import TYPES, bits, per_byte
+from tilewright.types import bits, per_byte
 
 _GLOBAL_SCALE, _SCALES = INTERFACE.names.index("global_scale"), INTERFACE.names.index("out_scales")
 _MXFP8 = {dtype_of(name): name for name in ("mxfp8", "mxfp8_e5m2")}
@@ -128,7 +127,7 @@ class _Op(Op):
             made[_GLOBAL_SCALE] = global_scale.on_device(made[_GLOBAL_SCALE], arguments.device, rows)
         if made[_SCALES] is None:
             made[_SCALES] = self.make(arguments, 1)
-        elif len(arguments.results) > 1 and problem.layout in M_MAJOR:
+        elif len(arguments.results) > 1 and problem.layout in COLUMNS:
             blockwise_scales.with_padding(made[_SCALES], "out_scales")  # else it would be overrun
         return tuple(made)
 
@@ -169,10 +168,9 @@ class Quantize(_Op):
         k = k // 2 if told["fusion"] == "silu_mul" else k
         dtype = torch.uint8 if per_byte(format) > 1 else dtype_of(format)
         shape = (*batch, *scale_shape(m, k, format, layout))
-        scale = torch.int32 if layout == "packed" else dtype_of(TYPES[format].scale)
-        make = blockwise_scales.allocate if layout in M_MAJOR else torch.empty
+        make = blockwise_scales.allocate if layout in COLUMNS else torch.empty
         data = x.new_empty((*batch, m, k // per_byte(format)), dtype=dtype)
-        return data, make(shape, dtype=scale, device=x.device)
+        return data, make(shape, dtype=dtype_of(scale_type(format, layout)), device=x.device)
 
 
 class ReadBack(_Op):
@@ -192,7 +190,7 @@ class ReadBack(_Op):
 
     def unread(self, values: Values, problem: Problem) -> frozenset[str]:
         scales = values["scales"]
-        columns = problem.layout in M_MAJOR
+        columns = problem.layout in COLUMNS
         lies = blockwise_scales.lies_m_major(scales) if columns else scales.is_contiguous()
         return frozenset() if lies else frozenset({"scales"})
 

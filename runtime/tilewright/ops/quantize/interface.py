@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
-from tilewright import blockwise_scales
 from tilewright.interface.declaration import (
     TMA_BYTES,
     Code,
@@ -12,12 +12,11 @@ from tilewright.interface.declaration import (
     Matrix,
     Number,
     Packed,
-    ScaleColumns,
     TacticStruct,
 )
-from tilewright.ops.quantize.problem import BLOCKWISE, LAYOUT_CODES, M_MAJOR, Problem, scale_shape
+from tilewright.ops.common.scaled import ScaleFactors
+from tilewright.ops.quantize.problem import LAYOUT_CODES
 from tilewright.ops.quantize.words import WORDS
-from tilewright.types import TYPES
 
 _X = Matrix(
     "x", "[group, m, k], or [group, m, 2k] where two halves are multiplied; k contiguous", pointer="void*",
@@ -43,20 +42,8 @@ _DATA = Matrix(
 )  # fmt: skip
 
 
-def _scale_type(problem: Problem) -> str:
-    return "s32" if problem.layout == "packed" else TYPES[problem.format].scale
-
-
-_SCALES = ScaleColumns(
-    "scales", "those of the groups follow each other", pointer="void*", alignment=TMA_BYTES, of="data",
-    shape=lambda problem: scale_shape(problem.m, problem.k, problem.format, problem.layout), copied=True,
-    shaped=lambda problem: problem.format in BLOCKWISE,
-    strided=lambda problem: problem.layout in M_MAJOR, leading=blockwise_scales.leading,
-    type=_scale_type, raw=True,
-)  # fmt: skip
-
-
-def _interface(x: Matrix, data: Matrix, scales: ScaleColumns) -> Interface:
+def _interface(x: Matrix, data: Matrix, **scales: Any) -> Interface:
+    """`scales`: the name of the operand that holds data's, and whether it is written."""
     return Interface(
         words=WORDS,
         text="""
@@ -64,7 +51,13 @@ Arguments of a `quantize` kernel, in the caller's terms: x[group, m, k] becomes 
 for each block of a row (FP8 in blocks of 128x128: of a square). A kernel of dequantising reads data and
 scales, and writes x.
 """,
-        operands=(x, _WEIGHT, _GLOBAL_SCALE, _ROWS_VALID, data, scales),
+        operands=(
+            x, _WEIGHT, _GLOBAL_SCALE, _ROWS_VALID, data,
+            ScaleFactors(
+                what="those of the groups follow each other", field="scales", pointer="void*",
+                matrix=data, layout="layout", copied=True, **scales,
+            ),
+        ),
         numbers=(Number("eps", "of RMSNorm", field="epsilon"),),
         codes=(
             Code("x_parts", "rows of x are so many times k wide; 0 for what the kernel takes", _X.parts),
@@ -105,7 +98,6 @@ typedef enum tilewright_scale_layout {
 
 # Operands bear the names of the op's arguments.
 INTERFACE = _interface(
-    _X, replace(_DATA, name="out", field="data", written=True),
-    replace(_SCALES, name="out_scales", field="scales", of="out", written=True),
-)  # fmt: skip
-READING_BACK = _interface(replace(_X, name="out", field="x", written=True), _DATA, _SCALES)
+    _X, replace(_DATA, name="out", field="data", written=True), name="out_scales", written=True
+)
+READING_BACK = _interface(replace(_X, name="out", field="x", written=True), _DATA, name="scales")

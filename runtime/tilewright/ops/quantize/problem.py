@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import prod
 from typing import Literal, NamedTuple, get_args
 
-from tilewright import blockwise_scales, scale_factors
+from tilewright import scale_factors
 from tilewright.ops.common.problem import Told
+from tilewright.ops.common.scaled import matrix_bytes
 from tilewright.types import TYPES, bits
 
 FLOATS = ("bf16", "f16", "f32")
@@ -24,7 +24,6 @@ LAYOUTS: dict[str, tuple[str, ...]] = {
 BLOCKWISE = ("fp8_1x128", "fp8_128x128")  # whose scales are floats, or words of four bytes
 Direction = Literal["quantize", "dequantize"]
 DIRECTIONS = get_args(Direction)
-M_MAJOR = ("m_major", "packed")  # layouts of FP8's scales: columns at multiples of four rows, with padding
 Fusion = Literal["none", "silu_mul", "rmsnorm"]
 FUSIONS = get_args(Fusion)
 # The values of tilewright_scale_layout (tilewright/quantize/args.h).
@@ -69,10 +68,8 @@ class Problem(Told):
     def bytes(self) -> int:
         """Bytes that memory must move at least: x, data and scales once."""
         parts = 2 if self.fusion == "silu_mul" else 1
-        width = parts * bits(self.x) + bits(self.format)
-        return self.elements * width // 8 + self.groups * scale_bytes(
-            self.m, self.k, self.format, self.layout
-        )
+        data = self.groups * matrix_bytes(self.m, self.k, self.format, self.layout)
+        return parts * self.elements * bits(self.x) // 8 + data
 
     @property
     def op_text(self) -> str:
@@ -93,21 +90,3 @@ class Problem(Told):
 def inputs(format: str) -> tuple[str, ...]:
     """The types of which a format is made: FP8 of NVFP4 alone."""
     return X_TYPES if format == "nvfp4" else FLOATS
-
-
-def scale_shape(m: int, k: int, name: str, layout: str) -> tuple[int, int]:
-    """Rows and columns of a matrix's scales as a tensor: padded ones of 128x4 and 8x4, words of packed."""
-    rows, columns = BLOCK[name]
-    if layout in scale_factors.LAYOUTS:
-        return scale_factors.padded(m, k, columns, layout)  # of symbols, too
-    if layout == "packed":
-        return m, blockwise_scales.words(-(-k // columns))
-    return -(-m // rows), -(-k // columns)
-
-
-def scale_bytes(m: int, k: int, name: str, layout: str) -> int:
-    """Bytes of a matrix's scales, padding included."""
-    rows, columns = scale_shape(m, k, name, layout)
-    if layout in scale_factors.LAYOUTS:
-        return rows * columns
-    return 4 * prod((rows if layout == "row_major" else blockwise_scales.leading(rows), columns))
