@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-DATA_BITS = {"nvfp4": 4, "mxfp4": 4}  # 8 of others
+from tilewright.types import bits
 
 
 def make_quantize_row(name: str, **fields: Any) -> dict[str, Any]:
@@ -18,7 +18,7 @@ def make_quantize_row(name: str, **fields: Any) -> dict[str, Any]:
         "smem_bytes": made["stages"] * stage if made["variant"] == "tma" else 1024,
         "threads": made["threads"] + (32 if made["variant"] == "tma" else 0),
         "k_multiple": 16,
-        "alignment": {"x": 16, "data": count * DATA_BITS.get(made["format"], 8) // 8},
+        "alignment": {"x": 128 // bits(made["x"]), "data": count},
     }
     return {
         "name": name,

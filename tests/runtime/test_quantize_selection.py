@@ -118,8 +118,8 @@ def test_tasks_and_thread_blocks() -> None:
 
 def test_what_does_not_fit_says_why() -> None:
     assert FAMILY.misfit(VECTOR, Problem(8, 72)) == "k is 72, not a multiple of 16"
-    low = Problem(8, 64, alignment=Problem(1, 16).alignment._replace(x=8))
-    assert "x's rows begin at multiples of 8 bytes" in (FAMILY.misfit(VECTOR, low) or "")
+    low = Problem(8, 64, alignment=Problem(1, 16).alignment._replace(x=4))
+    assert "x's rows begin at multiples of 4 elements" in (FAMILY.misfit(VECTOR, low) or "")
     assert FAMILY.misfit(VECTOR, Problem(8, 64, fusion="silu_mul")) == "its fusion is none, not silu_mul"
     assert FAMILY.misfit_arguments(Tactic("vector", swizzle=2), VECTOR) == "its family takes no swizzle"
     assert FAMILY.misfit_arguments(Tactic("vector", blocks=3), VECTOR) is None

@@ -83,6 +83,7 @@ class _Check:
             results=tuple(self._results(problem, batched)),
             device=tensors[self.required[0].name].device,
             noted=noted,
+            scattered=frozenset(one.name for one in self.interface.operands if self._scattered(one, problem)),
         )
 
     def _types(self, combinations: Combinations) -> None:
@@ -242,6 +243,17 @@ class _Check:
             _check_contiguous(operand, tensor)
             if operand.written and not symbolic(tensor) and memory.overlaps_itself(tensor):
                 raise ArgumentError(name, f"its strides are {tensor.stride()}: elements of it overlap")
+
+    def _scattered(self, operand: Operand, problem: Any) -> bool:
+        """Whether it is to be copied, because it does not lie as it is declared to."""
+        tensor = self.values.get(operand.name)
+        if tensor is None or not operand.copied or operand.written or symbolic(tensor):
+            return False
+        if isinstance(operand, Matrix):
+            *_, length, step = self.views[operand.name].along(operand.inner(problem))
+            return step != 1 and length > per_byte(operand.type_of(problem))
+        in_columns = isinstance(operand, Packed) and operand.has_gaps(problem)
+        return not (blockwise_scales.lies_m_major(tensor) if in_columns else tensor.is_contiguous())
 
     def _results(self, problem: Any, batched: bool) -> Iterator[tuple[tuple[int, ...], torch.dtype]]:
         """Shape and dtype of what the call writes."""

@@ -30,6 +30,7 @@ from tilewright.interface.signature import Parameter
 from tilewright.ops.common.family import Family
 from tilewright.ops.common.formats import as_bytes
 from tilewright.table import KernelRecord
+from tilewright.types import bits
 
 Values = Mapping[str, Any]  # of a call: each parameter's, by name
 Operands = tuple[Any, ...]  # of a call: in the launcher's order
@@ -82,8 +83,11 @@ class Op:
         return as_it_lies(self.interface, arguments, addresses)
 
     def alignments(self, problem: Any, record: KernelRecord) -> Mapping[str, int]:
-        """Bytes that a kernel asks of operands' addresses, where it asks for more than its interface."""
-        return {}
+        """Bytes that a kernel asks of operands' addresses, where it asks for more than its interface: of the
+        matrices that its table's row speaks of."""
+        asked, matrices = record.facts.get("alignment", {}), self.interface.matrices
+        there = ((matrices[field], count) for field, count in asked.items() if field in matrices)
+        return {one.name: count * bits(one.type_of(problem)) // 8 for one, count in there}
 
     def described(self, values: Values, problem: Any) -> tuple[Any, Any]:
         """The problem, with fields that its extents decide, and what `Arguments.noted` is to hold. Extents

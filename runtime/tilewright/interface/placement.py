@@ -13,6 +13,10 @@ from tilewright.interface.matrices import MatrixView
 if TYPE_CHECKING:
     import torch
 
+    from tilewright.context import Context
+    from tilewright.device import DeviceProperties
+    from tilewright.ops.common.family import Family
+
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
@@ -23,6 +27,7 @@ class Arguments:
     results: tuple[tuple[tuple[int, ...], torch.dtype], ...]  # shape and type of all that the call writes
     device: torch.device | None  # None: there are no tensors yet
     noted: Any = None  # what the op itself remembers of the call (`Op.described`)
+    scattered: frozenset[str] = frozenset()  # those that are copied wherever a kernel runs, for their strides
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -56,6 +61,32 @@ def misaligned(interface: Interface, addresses: Mapping[str, int]) -> set[str]:
     """The arguments whose addresses no kernel of the interface takes."""
     aligned = {one.name: one.alignment for one in interface.operands}
     return {name for name, address in addresses.items() if address % aligned.get(name, 1)}
+
+
+def aligned(
+    interface: Interface, arguments: Arguments, most: int, addresses: Mapping[str, int]
+) -> dict[str, int]:
+    """Elements that leading dimension, batch stride and address of each matrix are multiples of, by its name
+    in the struct: powers of two, `most` at most."""
+    there = ((field, one, arguments.matrices.get(one.name)) for field, one in interface.matrices.items())
+    return {
+        field: view.aligned(one.inner(arguments.problem), most, addresses.get(one.name))
+        for field, one, view in there
+        if view is not None
+    }
+
+
+def least_wanted(
+    context: Context, family: Family[Any], problem: Any, device: DeviceProperties
+) -> Mapping[str, int]:
+    """What `aligned` is of matrices that the kernels take which ask least; nothing where one takes them as
+    they lie, or there is none of the problem's kind."""
+    records = context.registry.runnable(family.name, device.capability)
+    if family.fitting_kept(context.registry, records, problem):
+        return {}
+    would = family.of_kind(context.registry, records, problem.kind)
+    asked: list[Mapping[str, int]] = [record.facts["alignment"] for record in would]
+    return min(asked, key=lambda one: sum(one.values()), default={})
 
 
 def as_it_lies(

@@ -65,13 +65,13 @@ def summary(config: QuantizeConfig) -> str:
 
 
 def alignment(config: QuantizeConfig) -> dict[str, int]:
-    """Bytes of which address, row stride and group stride of x and of the data are multiples."""
-    count = 8 if config.x == "f32" else 16
-    return {"x": 16, "data": count * bits(config.format) // 8}
+    """Elements of which address, row stride and group stride of x and of the data are multiples: those that
+    a thread moves at once, 16 bytes of x."""
+    return {"x": 128 // bits(config.x), "data": 8 if config.x == "f32" else 16}
 
 
 def facts(config: QuantizeConfig) -> dict[str, Any]:
-    """Derived numbers that the runtime needs; alignments are in bytes."""
+    """Derived numbers that the runtime needs; alignments are in elements."""
     return {
         "smem_bytes": shared_bytes(config),
         "threads": threads(config),

@@ -48,15 +48,11 @@ class _Blockscaled(Family[Problem]):
         return "it adds no C" if kind.c and record.config["c"] == "none" else None
 
     def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
-        extents, alignment = problem.contiguous_extents(), record.facts["alignment"]
-        if reason := fitting.misfit_contiguous(record, extents):
+        extents = problem.contiguous_extents()
+        lie = {matrix: getattr(problem.alignment, matrix) for matrix in extents}
+        reason = fitting.misfit_contiguous(record, extents) or fitting.misfit_alignment(record, lie)
+        if reason is not None:
             return reason
-        for matrix in extents:
-            if (given := getattr(problem.alignment, matrix)) % alignment[matrix]:
-                return (
-                    f"{matrix}'s rows begin at multiples of {given} elements (leading dimension, batch "
-                    f"stride, address), not of {alignment[matrix]}"
-                )
         if is_hopper(record):
             return hopper.misfit_extents(record, problem)
         if problem.quantizes:

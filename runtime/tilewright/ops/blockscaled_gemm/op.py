@@ -18,7 +18,7 @@ from tilewright.device import DeviceProperties
 from tilewright.errors import ArgumentError, NoKernelError
 from tilewright.interface.declaration import Combinations
 from tilewright.interface.op import Op, Operands, Values
-from tilewright.interface.placement import Arguments, Placement, misaligned
+from tilewright.interface.placement import Arguments, Placement, aligned, least_wanted, misaligned
 from tilewright.interface.publish import public
 from tilewright.ops.blockscaled_gemm.family import FAMILY
 from tilewright.ops.blockscaled_gemm.interface import INTERFACE
@@ -38,24 +38,11 @@ from tilewright.ops.common.memory import check_aliasing, round_up
 from tilewright.ops.common.scaled import scale_shape
 from tilewright.ops.common.symbolic import certainly
 from tilewright.ops.common.tactics import Tactic
-from tilewright.table import KernelRecord
 from tilewright.types import TYPES, bits, per_byte
 
 _FP8 = ("mxfp8", "mxfp8_e5m2")
 _MIXED = [types for fp8 in _FP8 for types in ((fp8, "mxfp4"), ("mxfp4", fp8))]
 _QUANTIZED = {dtype_of(name): name for name in QUANTIZED_OUTPUTS}
-
-
-def _wanted(context: Context, problem: Problem, device: DeviceProperties) -> Alignment:
-    """What the kernels that ask least ask of the matrices; nothing where one takes them or there are none."""
-    records = context.registry.route(FAMILY.name, device)
-    fits = FAMILY.fitting_kept(context.registry, records, problem)
-    would = [] if fits else FAMILY.of_kind(context.registry, records, problem.kind)
-    return min(
-        (Alignment(**record.facts["alignment"]) for record in would),
-        key=lambda one: (one.d, one.c, max(one.a, one.b)),
-        default=Alignment(1, 1, 1, 1),
-    )
 
 
 def _check_scales(values: Values, quantizes: bool) -> None:
@@ -96,32 +83,26 @@ class _Multiply(Op):
         """What no kernel takes is copied as some kernel of its kind wants it, padded with zeros: k in copies
         of A and B, n in a copy of B and a D of our own. Scale factors keep their places: they are padded
         further than any kernel wants k and n padded. Those of one matrix for every batch are repeated."""
-        views, given = arguments.matrices, {}
-        for field, one in INTERFACE.matrices.items():
-            if one.name in views:
-                view, inner = views[one.name], one.inner(arguments.problem)
-                address = addresses.get(one.name)
-                given[field] = 1 if view.overlaps(inner) else view.aligned(inner, MOST_ALIGNED, address)
-        problem: Problem = replace(arguments.problem, alignment=Alignment(**given))
-        wanted = _wanted(context, problem, device)
+        views, matrices = arguments.matrices, INTERFACE.matrices
+        lie = aligned(INTERFACE, arguments, MOST_ALIGNED, addresses)
+        for field in lie:
+            one = matrices[field]
+            if views[one.name].overlaps(one.inner(arguments.problem)):
+                lie[field] = 1
+        problem: Problem = replace(arguments.problem, alignment=Alignment(**lie))
+        wanted = least_wanted(context, FAMILY, problem, device) or dict.fromkeys("abcd", 1)
         of_d = BLOCK[problem.d] if problem.quantizes else 1
-        n = round_up(problem.n, lcm(wanted.d, wanted.c if problem.c else 1, of_d))
-        k = round_up(problem.k, lcm(wanted.a, wanted.b))
+        n = round_up(problem.n, lcm(wanted["d"], wanted["c"] if problem.c else 1, of_d))
+        k = round_up(problem.k, lcm(wanted["a"], wanted["b"]))
         longer = {name for name, extent in (("n", n), ("k", k)) if extent != getattr(problem, name)}
         copies = misaligned(INTERFACE, addresses)
-        for field, one in INTERFACE.matrices.items():
+        for field, one in matrices.items():
             if one.name in views or one.written:
-                lies = getattr(problem.alignment, field) % getattr(wanted, field) == 0
+                lies = getattr(problem.alignment, field) % wanted[field] == 0
                 copies |= set() if lies and not longer & {one.rows, one.columns} else {one.name}
         copies |= {f"{name}_descale" for name in ("a", "b") if views[name].batch == 1 < problem.batch}
         placed = replace(problem, n=n, k=k, alignment=Alignment()) if copies else problem
         return Placement(placed, frozenset(copies))
-
-    def alignments(self, problem: Problem, record: KernelRecord) -> Mapping[str, int]:
-        """Some ask for more than the 16 bytes of TMA, for 32-byte stores of D (`direct_256`), and for TMA's
-        4-bit type that is unpacked to bytes, beside FP8 (CUDA driver API, cuTensorMapEncodeTiled)."""
-        found = ((INTERFACE.matrices[field], count) for field, count in record.facts["alignment"].items())
-        return {one.name: count * bits(one.type_of(problem)) // 8 for one, count in found}
 
     def without_kernel(self, problem: Problem, given: Values) -> None:
         """beta * C, for k is 0; a quantised D is 0 with scale factors of 0."""

@@ -60,6 +60,18 @@ def misfit_contiguous(record: KernelRecord, extents: Mapping[str, int]) -> str |
     return None
 
 
+def misfit_alignment(record: KernelRecord, alignment: Mapping[str, int]) -> str | None:
+    """Why the kernel does not take matrices that lie so (`interface.placement.aligned`); None where it
+    does."""
+    for matrix, given in alignment.items():
+        if given % (wanted := record.facts["alignment"][matrix]):
+            return (
+                f"{matrix}'s rows begin at multiples of {given} elements (leading dimension, batch stride, "
+                f"address), not of {wanted}"
+            )
+    return None
+
+
 def cluster_unit(record: KernelRecord) -> tuple[int, int]:
     """What a kernel's run-time clusters are made of, in thread blocks along its own m and n."""
     m, n = record.facts.get("cluster_multiple", (1, 1))

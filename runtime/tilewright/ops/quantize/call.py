@@ -16,7 +16,7 @@ from tilewright.errors import ArgumentError, ArgumentTypeError
 from tilewright.interface.copies import copy_of
 from tilewright.interface.declaration import Combinations
 from tilewright.interface.op import Op, Operands, Values
-from tilewright.interface.placement import Arguments, Placement, misaligned
+from tilewright.interface.placement import Arguments, Placement, aligned, least_wanted, misaligned
 from tilewright.ops.common.formats import as_bytes, dtype_of
 from tilewright.ops.common.scaled import COLUMNS, scale_shape, scale_type
 from tilewright.ops.common.symbolic import symbolic
@@ -33,8 +33,7 @@ from tilewright.ops.quantize.problem import (
     Problem,
     inputs,
 )
-from tilewright.table import KernelRecord
-from tilewright.types import bits, per_byte
+from tilewright.types import per_byte
 
 _GLOBAL_SCALE, _SCALES = INTERFACE.names.index("global_scale"), INTERFACE.names.index("out_scales")
 _MXFP8 = {dtype_of(name): name for name in ("mxfp8", "mxfp8_e5m2")}
@@ -46,7 +45,6 @@ class Noted(NamedTuple):
 
     one_for: str  # what there is a global scale for: none, tensor, row, group
     scale_lies: bool  # the global scale that is given is as kernels read it
-    copies: frozenset[str]  # the scales, where they are read and do not lie as their layout says
     shuffled: bool  # whether the call asks for another order of rows
 
 
@@ -67,37 +65,24 @@ class _Op(Op):
         if tensor is not None and tensor.is_meta and not first.is_meta:
             raise ArgumentError("global_scale", "it is on meta; a tensor with memory is wanted")
         if symbolic(first) or (tensor is not None and symbolic(tensor)):  # fake ones: the call says
-            return problem, Noted("none", False, frozenset(), False)
+            return problem, Noted("none", False, False)
         one_for = global_scale.what_of(given, problem.m, first.shape[:-2])
         here = tensor is not None and (tensor.device, tensor.dtype) == (first.device, torch.float32)
         lies, shuffled = here and one_for != "group", bool(values.get("shuffle"))
-        noted = Noted(one_for, lies, self.unread(values, problem), shuffled)
+        noted = Noted(one_for, lies, shuffled)
         return replace(problem, global_scale="row" if one_for == "group" else one_for), noted
-
-    def unread(self, values: Values, problem: Problem) -> frozenset[str]:
-        """The scales, where they are read and do not lie as their layout says."""
-        return frozenset()
 
     def place(
         self, context: Context, arguments: Arguments, device: DeviceProperties, addresses: Mapping[str, int]
     ) -> Placement:
         """What has no contiguous rows is copied, as is what no kernel of the problem's kind takes."""
-        copies = misaligned(self.interface, addresses) | arguments.noted.copies
-        alignment = {}
-        for field, matrix in self.interface.matrices.items():
-            view = arguments.matrices.get(matrix.name)
-            if view is not None and view.columns > per_byte(view.type) and view.column_stride != 1:
-                copies.add(matrix.name)
-            elif view is not None:
-                width, address = bits(view.type), addresses.get(matrix.name)
-                alignment[field] = view.aligned("columns", MOST_ALIGNED * 8 // width, address) * width // 8
-        problem: Problem = replace(arguments.problem, alignment=Alignment(**alignment))
-        copies |= {self.interface.matrices[field].name for field in _misaligned(context, problem, device)}
-        return Placement(problem, frozenset(copies), rearranged=arguments.noted.shuffled)
-
-    def alignments(self, problem: Problem, record: KernelRecord) -> Mapping[str, int]:
-        facts = record.facts["alignment"]
-        return {matrix.name: facts[field] for field, matrix in self.interface.matrices.items()}
+        lies = Alignment(**aligned(self.interface, arguments, MOST_ALIGNED, addresses))
+        problem = replace(arguments.problem, alignment=lies)
+        wanted = least_wanted(context, FAMILY, problem, device)
+        wrong = {field for field, count in wanted.items() if getattr(lies, field) % count}
+        copies = arguments.scattered | {self.interface.matrices[field].name for field in wrong}
+        copies |= misaligned(self.interface, addresses)
+        return Placement(problem, copies, rearranged=arguments.noted.shuffled)
 
     def copied(self, arguments: Arguments, placement: Placement, given: dict[str, Any]) -> dict[str, Any]:
         """What is written is copied too: rows that do not count keep what they hold."""
@@ -187,25 +172,6 @@ class ReadBack(_Op):
     def combinations(self, values: Values) -> Combinations:
         formats = tuple(_MXFP8.values()) if self.name.endswith("mxfp8") else (self.format_of(values),)
         return Combinations(("format",), {(one,): FLOATS for one in formats}, result="x", option="dtype")
-
-    def unread(self, values: Values, problem: Problem) -> frozenset[str]:
-        scales = values["scales"]
-        columns = problem.layout in COLUMNS
-        lies = blockwise_scales.lies_m_major(scales) if columns else scales.is_contiguous()
-        return frozenset() if lies else frozenset({"scales"})
-
-
-def _misaligned(context: Context, problem: Problem, device: DeviceProperties) -> list[str]:
-    """The matrices that no kernel of the problem's kind takes as they lie, where there is one that would take
-    copies."""
-    records = context.registry.runnable(FAMILY.name, device.capability)
-    if FAMILY.fitting_kept(context.registry, records, problem):
-        return []
-    would = FAMILY.fitting_kept(context.registry, records, replace(problem, alignment=Alignment()))
-    given = problem.alignment._asdict()
-    return [
-        name for name in given if would and all(given[name] % one.facts["alignment"][name] for one in would)
-    ]
 
 
 def mxfp8(values: Values) -> str:

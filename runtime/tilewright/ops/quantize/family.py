@@ -6,6 +6,7 @@ import functools
 from dataclasses import replace
 from typing import Any
 
+from tilewright.ops.common import fitting
 from tilewright.ops.common.family import Family
 from tilewright.ops.common.tactics import Tactic, plain
 from tilewright.ops.quantize.cost import estimator, resident
@@ -40,14 +41,7 @@ class _Quantize(Family[Problem]):
         multiple = record.facts["k_multiple"]
         if problem.k % multiple:
             return f"k is {problem.k}, not a multiple of {multiple}"
-        for name, wanted in record.facts["alignment"].items():
-            given = getattr(problem.alignment, name)
-            if given % wanted:
-                return (
-                    f"{name}'s rows begin at multiples of {given} bytes (address, row stride, group stride), "
-                    f"not of {wanted}"
-                )
-        return None
+        return fitting.misfit_alignment(record, problem.alignment._asdict())
 
     def candidates(self, record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
         """A thread block for each task, or as many as the GPU holds at once. The TMA variant's ring is worth

@@ -28,11 +28,11 @@ Fusion = Literal["none", "silu_mul", "rmsnorm"]
 FUSIONS = get_args(Fusion)
 # The values of tilewright_scale_layout (tilewright/quantize/args.h).
 LAYOUT_CODES = {"128x4": 0, "8x4": 1, "linear": 2, "row_major": 3, "m_major": 4, "packed": 5}
-MOST_ALIGNED = 32  # bytes: more than this no kernel asks for
+MOST_ALIGNED = 32  # elements: more than this no kernel asks for
 
 
 class Alignment(NamedTuple):
-    """Bytes that address, row stride and group stride of x and of the data are multiples of."""
+    """Elements that address, row stride and group stride of x and of the data are multiples of."""
 
     x: int = MOST_ALIGNED
     data: int = MOST_ALIGNED
