@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-KERNEL := gemm_sm90_bf16_bf16_f32_bf16_tn_64x32x128_1x1_pingpong_swap
+KERNEL := gemm_sm90_bf16_bf16_f32_bf16_tn_64x32x128_lean_coop_swap
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 GPU := $(shell command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi --list-gpus 2>/dev/null | grep -c GPU)
 
@@ -19,7 +19,7 @@ help:
 run: $(VENV)/.run
 	$(BIN)/tilewright generate
 	$(BIN)/tilewright check
-	$(BIN)/tilewright build sm90_gemm --filter $(KERNEL)
+	$(BIN)/tilewright build sm90_gemm_lean --filter $(KERNEL)
 	@if [ -n "$(GPU)" ] && [ "$(GPU)" != 0 ]; then $(PIP) --editable '.[torch]' && \
 	  $(BIN)/tilewright run gemm -m 32 -n 5120 -k 4096 --dtype bf16 --kernel $(KERNEL); \
 	else echo "no NVIDIA GPU here: built, not run"; fi

@@ -3,9 +3,10 @@
     python benchmarks/compile_unit.py [--runs N] [--write]
     python benchmarks/compile_unit.py --trace       # where the device compiler's time goes
 
-A unit is compiled as `tilewright build` compiles it; its peer, peers/plain_cutlass_gemm.cu, with the same
-flags and CUTLASS's whole headers. The two take turns. Seconds are of processor time (the phases': of the
-clock), medians of the runs; memory is that of the largest process.
+A unit, two with mainloops of ours and one with CUTLASS's, is compiled as `tilewright build` compiles it; its
+peer, peers/plain_cutlass_gemm.cu, with the same flags and CUTLASS's whole headers. The two take turns.
+Seconds are of processor time (the phases': of the clock), medians of the runs; memory is that of the largest
+process.
 """
 
 from __future__ import annotations
@@ -30,18 +31,21 @@ from tilewright.build.toolchain import Toolchain, find_toolchain
 from tilewright.table import Table, find_tables
 
 PEER = Path(__file__).parent / "peers" / "plain_cutlass_gemm.cu"
-TRACED = "gemm_sm90_bf16_bf16_f32_bf16_tn_128x256x64_2x1_coop_bias_gelu"
+TRACED = "gemm_sm90_tf32_tf32_f32_f32_tn_128x128x32_1x1_coop_bias_gelu"
 FP8 = {"OPERAND": "cutlass::float_e4m3_t"}
 SHOWN = ("cicc", "cudafe++", "host compiler", "ptxas")  # phases of ours, in seconds of the clock
 PINGPONG = {"MAINLOOP": "KernelTmaWarpSpecializedPingpong", "EPILOGUE": "TmaWarpSpecialized"}
 UNITS: dict[str, dict[str, str]] = {
-    "gemm_sm90_bf16_bf16_f32_bf16_tn_128x256x64_2x1_coop": {},
-    "gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_1x1_coop_streamk": {
+    "gemm_sm90_bf16_bf16_f32_bf16_tn_128x256x64_lean_coop": {},
+    "gemm_sm90_tf32_tf32_f32_f32_tn_128x128x32_1x1_coop_streamk": {
+        "OPERAND": "cutlass::tfloat32_t",
+        "OUTPUT": "float",
         "TILE_N": "128",
+        "TILE_K": "32",
         "CLUSTER_M": "1",
         "SCHEDULER": "StreamKScheduler",
     },
-    "gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x128x128_2x1_pingpong_fastacc": {
+    "gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x128x128_lean_pingpong_fastacc": {
         **FP8,
         **PINGPONG,
         "MAINLOOP": "KernelTmaWarpSpecializedPingpongFP8FastAccum",

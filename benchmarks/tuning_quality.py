@@ -1,4 +1,4 @@
-"""What selection and tuning leave on the table; for the machine with the GPU, with `sm90_gemm` built.
+"""What selection and tuning leave on the table; for the machine with the GPU, with `sm90_gemm_lean` built.
 
     python benchmarks/tuning_quality.py [--seed N] [--problems N] [--budget SECONDS] [--write]
 

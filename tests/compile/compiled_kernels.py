@@ -13,12 +13,12 @@ TABLES = [Table.read(path) for path in find_tables(GENERATED)]
 TWO_SM = "blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x128x256_dyn_2sm"
 ULTRA = "blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x128x768_dyn_1sm_direct256"
 STREAM_K = "blockscaled_gemm_sm120f_nvfp4_nvfp4_bf16_128x128x128_1x1_coop_streamk"
+CUTLASS = "gemm_sm90_tf32_tf32_f32_f32_tn_128x128x32_1x1_coop_streamk"
+LEAN = "gemm_sm90_bf16_bf16_f32_bf16_tn_128x160x64_lean_coop"
 HOPPER = "blockscaled_gemm_sm90_nvfp4_nvfp4_bf16_128x32x256_1x1_coop_swap"
 KERNELS = {  # with what every tensor-core instruction of theirs begins with
-    "gemm_sm90_bf16_bf16_f32_bf16_tn_128x256x64_2x1_coop": "HGMMA",
-    "gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_1x1_coop_streamk": "HGMMA",
-    "gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x32x256_1x1_pingpong_fastacc_swap": "QGMMA",
-    "gemm_sm90_bf16_bf16_f32_bf16_tn_128x160x64_lean_coop": "HGMMA",
+    CUTLASS: "HGMMA",
+    LEAN: "HGMMA",
     "gemm_sm90_bf16_bf16_f32_f32_tn_64x64x128_lean_coop_swap_gelu": "HGMMA",
     "gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x160x128_lean_pingpong": "QGMMA",
     HOPPER: "HGMMA",

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from compiled_kernels import GENERATED, HOPPER, Compiled
+from compiled_kernels import CUTLASS, GENERATED, HOPPER, LEAN, Compiled
 
 from tilewright import paths
 from tilewright.build.building import build
@@ -19,8 +19,6 @@ from tilewright.table import Table
 pytestmark = [pytest.mark.compile, pytest.mark.timeout(1800)]
 
 SMS, SHARED, RESERVED, MOST = 132, 233472, 1024, 232448  # of an H200, as launching.cc says
-GEMM = "gemm_sm90_bf16_bf16_f32_bf16_tn_128x256x64_2x1_coop"
-STREAM_K = "gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_1x1_coop_streamk"
 QUANTIZE = "quantize_sm90_nvfp4_bf16_vector"
 INVALID_VALUE, INVALID_CONFIGURATION, INSUFFICIENT_DRIVER, UNAVAILABLE = 1, 9, 35, 46
 NOT_SUPPORTED = -1
@@ -74,7 +72,7 @@ def launch(
     return run
 
 
-@pytest.fixture(params=[HOPPER, GEMM, STREAM_K, QUANTIZE])
+@pytest.fixture(params=[HOPPER, CUTLASS, LEAN, QUANTIZE])
 def cases(request: pytest.FixtureRequest, launch: Launch) -> dict[str, Case]:
     return {name: rows[0] for name, rows in launch(request.param).items()}
 

@@ -156,7 +156,7 @@ def test_what_status_and_cache_answer(
     monkeypatch.chdir(ROOT)
     answer = json.loads(tilewright("status", "--json").out)
     assert answer["in_step"] is True
-    assert {"name", "compiled", "run"} <= answer["modules"]["sm90_gemm"][0].keys()
+    assert {"name", "compiled", "run"} <= answer["modules"]["sm90_gemm_lean"][0].keys()
     answer = json.loads(tilewright("cache", "--json", "--cache", tmp_path / "none").out)
     assert (answer["removed"], answer["not_needed"]) == (False, [])
 
@@ -165,7 +165,7 @@ def test_what_status_and_cache_answer(
     "words",
     [
         "list", "list --long", "explain gemm", "explain blockscaled_gemm", "explain quantize",
-        "explain tile=128x256x64", "explain gemm_sm90_bf16_bf16_f32_bf16_tn_128x256x64_2x1_coop",
+        "explain tile=128x256x64", "explain gemm_sm90_bf16_bf16_f32_bf16_tn_128x256x64_lean_coop",
         "explain gemm arch=sm_90a a=bf16 b=bf16 d=bf16 tile=256x256x64", "explain operand_layout",
         "check", "cache --cache CACHE", "explain --help", "tune --help",
     ],

@@ -147,30 +147,30 @@ def test_a_tile_more_is_one_line_and_the_plan_shows_exactly_its_kernels(
     for folder in ("specs", "templates"):
         shutil.copytree(ROOT / folder, tmp_path / folder)
     tilewright("generate", "--root", tmp_path)
-    spec = tmp_path / "specs/sm90_gemm.yaml"
-    new = {"gemm_sm90_bf16_bf16_f32_bf16_tn_192x128x64_1x1_pingpong"}
-    line = "  - {a: bf16, b: bf16, d: bf16, tile: 192x128x64, schedule: pingpong}\n"
-    assert "192x128x64" not in spec.read_text()
+    spec = tmp_path / "specs/sm90_gemm_lean.yaml"
+    new = {"gemm_sm90_bf16_bf16_f32_bf16_tn_128x120x64_lean_coop"}
+    line = "  - {<<: *bf16, tile: 128x120x64}\n"
+    assert "128x120x64" not in spec.read_text()
     spec.write_text(spec.read_text() + line)
     plan = json.loads(tilewright("generate", "--root", tmp_path, "--json").out)
     added = {Path(each["path"]).stem for each in plan["actions"] if each["change"] == "add"}
     assert added == new
     changed = {each["path"] for each in plan["actions"] if each["change"] == "change"}
     assert changed == {
-        "sm90_gemm/table.json",
-        "sm90_gemm/table.cc",
-        "sm90_gemm/README.md",
-        "sm90_gemm/manifest.txt",
+        "sm90_gemm_lean/table.json",
+        "sm90_gemm_lean/table.cc",
+        "sm90_gemm_lean/README.md",
+        "sm90_gemm_lean/manifest.txt",
     }
     assert not [each for each in plan["actions"] if each["change"] == "remove"]
-    assert plan["modules"]["sm90_gemm"]["units"] == 1
+    assert plan["modules"]["sm90_gemm_lean"]["units"] == 1
     (name,) = new
-    table = json.loads((tmp_path / "generated/sm90_gemm/table.json").read_text())
+    table = json.loads((tmp_path / "generated/sm90_gemm_lean/table.json").read_text())
     assert name in {kernel["name"] for kernel in table["kernels"]}
-    assert name in (tmp_path / "generated/sm90_gemm/table.cc").read_text()
+    assert name in (tmp_path / "generated/sm90_gemm_lean/table.cc").read_text()
     assert name in tilewright("list", "--root", tmp_path).out
     line_number = len(spec.read_text().splitlines())
-    assert f"specs/sm90_gemm.yaml:{line_number}:5" in tilewright("explain", name, "--root", tmp_path).out
+    assert f"specs/sm90_gemm_lean.yaml:{line_number}:5" in tilewright("explain", name, "--root", tmp_path).out
 
 
 def test_the_committed_files_are_what_the_specs_make(tilewright: Command) -> None:
@@ -188,18 +188,18 @@ def test_a_hook_in_another_repository_needs_only_specs(tmp_path: Path) -> None:
     (tmp_path / "specs").mkdir()
     (tmp_path / "templates").mkdir()
     (tmp_path / "templates/page.html").write_text("not ours\n")
-    shutil.copy(ROOT / "specs/sm90_gemm.yaml", tmp_path / "specs")
+    shutil.copy(ROOT / "specs/sm90_gemm_tf32_s8.yaml", tmp_path / "specs")
     assert run_in_a_process("generate", cwd=tmp_path).code == 0
     assert run_in_a_process("check", cwd=tmp_path).code == 0
-    ours = ROOT / "generated/sm90_gemm"
-    made = tmp_path / "generated/sm90_gemm"
+    ours = ROOT / "generated/sm90_gemm_tf32_s8"
+    made = tmp_path / "generated/sm90_gemm_tf32_s8"
     assert {path.name: path.read_bytes() for path in made.iterdir()} == {
         path.name: path.read_bytes() for path in ours.iterdir()
     }
 
 
 def test_generated_files_are_marked_for_git() -> None:
-    command = ["git", "check-attr", "--all", "--", "generated/sm90_gemm/table.json"]
+    command = ["git", "check-attr", "--all", "--", "generated/sm90_gemm_lean/table.json"]
     attributes = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert "linguist-generated: true" in attributes
     assert "eol: lf" in attributes

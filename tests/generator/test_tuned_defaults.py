@@ -23,17 +23,17 @@ from tilewright.tuning.header import Header
 
 ROOT = Path(__file__).parents[2]
 PROBLEM = Problem(32, 5120, 25600)
-NEW = "gemm_sm90_bf16_bf16_f32_bf16_tn_128x160x64_2x1_coop"
+NEW = "gemm_sm90_bf16_bf16_f32_bf16_tn_128x120x64_lean_coop"
 
 Command = Callable[..., Result]
 
 
 @pytest.fixture
 def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of sm90_gemm in a project of its own."""
+    """A copy of sm90_gemm_lean in a project of its own."""
     (tmp_path / "specs").mkdir()
-    shutil.copy(ROOT / "specs" / "sm90_gemm.yaml", tmp_path / "specs")
-    shutil.copytree(ROOT / "generated" / "sm90_gemm", tmp_path / "generated" / "sm90_gemm")
+    shutil.copy(ROOT / "specs" / "sm90_gemm_lean.yaml", tmp_path / "specs")
+    shutil.copytree(ROOT / "generated" / "sm90_gemm_lean", tmp_path / "generated" / "sm90_gemm_lean")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TILEWRIGHT_TUNED", "")
     monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "cache"))
@@ -43,7 +43,7 @@ def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def tuned(there: Path) -> Entry:
-    """The project's one default: a stream-K kernel that the model would not take."""
+    """The project's one default: a kernel that splits k, and that the model would not take."""
     registry = Registry(there / "generated")
     records = registry.route("gemm", H200)
     of_kind = frozenset(record.name for record in FAMILY.of_kind(registry, records, PROBLEM.kind))
@@ -62,8 +62,8 @@ def chosen(there: Path) -> tuple[str, Tactic]:
 
 def add_tile(there: Path) -> None:
     """The README's own line."""
-    with (there / "specs" / "sm90_gemm.yaml").open("a", encoding="utf-8") as spec:
-        spec.write("  - {<<: *bf16, tile: 128x160x64, cluster: 2x1}\n")
+    with (there / "specs" / "sm90_gemm_lean.yaml").open("a", encoding="utf-8") as spec:
+        spec.write("  - {<<: *bf16, tile: 128x120x64}\n")
 
 
 def test_where_all_is_seen_nothing_is_said(tilewright: Command, tuned: Entry) -> None:

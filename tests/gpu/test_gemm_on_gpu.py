@@ -15,7 +15,7 @@ from tilewright.errors import AlignmentError, ArgumentError, NoKernelError, NotB
 from tilewright.registry import Registry
 
 ODD = [(1, 8, 16), (31, 256, 256), (127, 129, 136), (1000, 1000, 1000), (4097, 264, 72), (17, 33, 5)]
-BF16 = ("bf16", "bf16")
+BF16, TF32 = ("bf16", "bf16"), ("tf32", "f32")
 pytestmark = pytest.mark.marks_kernels
 
 CONFIG = {"fast_accum": False, "activation": "none"}
@@ -184,19 +184,20 @@ def stream_k_kernel() -> str:
     for record in Registry().kernels("gemm"):
         config = record.config
         kind = (config["a"], config["d"], config["layout"], config["scheduler"], config["activation"])
-        if kind == ("bf16", "bf16", "tn", "stream_k", "none") and not config["swap_ab"]:
+        if kind == (*TF32, "tn", "stream_k", "none") and not config["swap_ab"]:
             return record.name
-    pytest.skip("no stream-K kernel of bf16 in the tables")
+    pytest.skip("no stream-K kernel of tf32 in the tables")
     return ""
 
 
 @pytest.mark.parametrize("how", ["selected", "stream_k", "copied"])
 def test_cuda_graph_with_changed_data(how: str) -> None:
     shape = (200, 512, 4096) if how != "copied" else (100, 300, 500)
-    a, b, _ = reference.operands("bf16", "bf16", shape)
+    types = TF32 if how == "stream_k" else BF16
+    a, b, _ = reference.operands(types[0], types[0], shape)
     a, b = a.clone(), column_major(b)
     tactic = stream_k_kernel() + "@decomposition=split_k,splits=3" if how == "stream_k" else None
-    out = torch.zeros(shape[:2], device="cuda", dtype=torch.bfloat16)
+    out = torch.zeros(shape[:2], device="cuda", dtype=reference.DTYPES[types[1]])
     gemm(a, b, out=out, tactic=tactic)
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
@@ -205,15 +206,15 @@ def test_cuda_graph_with_changed_data(how: str) -> None:
             gemm(a, b, out=out, tactic=tactic)
         made = gemm(a, b, tactic=tactic)
     for seed in range(3):
-        a.copy_(reference.random(tuple(a.shape), "bf16", seed=100 + seed))
+        a.copy_(reference.random(tuple(a.shape), types[0], seed=100 + seed))
         out.fill_(float("nan"))
         made.fill_(float("nan"))
         # A launch of another size between replays must not disturb the graph's workspace.
         gemm(a, b, tactic=tactic and tactic.replace("splits=3", "splits=4"))
         graph.replay()
         wanted = a.double() @ b.double()
-        compare(out, wanted, BF16, shape[2])
-        compare(made, wanted, BF16, shape[2])
+        compare(out, wanted, types, shape[2])
+        compare(made, wanted, types, shape[2])
 
 
 CAPTURE = """
@@ -221,8 +222,9 @@ import sys, torch, tilewright
 from tilewright.errors import NotBuiltError
 tactic = sys.argv[1] or None
 torch.manual_seed(0)
-a = torch.randn(72, 1024, device="cuda").bfloat16()
-b = torch.randn(648, 1024, device="cuda").bfloat16().t()
+dtype = torch.float32 if tactic else torch.bfloat16
+a = torch.randn(72, 1024, device="cuda").to(dtype)
+b = torch.randn(648, 1024, device="cuda").to(dtype).t()
 want = a.double() @ b.double()
 torch.cuda.synchronize()
 graph = torch.cuda.CUDAGraph()
@@ -250,9 +252,9 @@ import sys, torch, tilewright
 tactic = sys.argv[1]
 torch.manual_seed(0)
 # Many tiles, so that both kernels want every SM at once.
-a = torch.randn(2048, 4096, device="cuda").bfloat16()
-b = torch.randn(4096, 2000, device="cuda").bfloat16().t().contiguous().t()
-want = a.float() @ b.float()
+a = torch.randn(2048, 4096, device="cuda")
+b = torch.randn(4096, 2000, device="cuda").t().contiguous().t()
+want = a @ b
 streams = [torch.cuda.Stream() for _ in range(3)]
 torch.cuda.synchronize()
 outs = []
@@ -262,7 +264,7 @@ for round in range(50):
             outs.append(tilewright.gemm(a, b, tactic=tactic))
 torch.cuda.synchronize()
 for out in outs:
-    assert ((out.float() - want).norm() / want.norm()) < 1e-2
+    assert ((out - want).norm() / want.norm()) < 1e-2
 print("done")
 """
 
@@ -279,7 +281,7 @@ def test_streams_do_not_share_a_workspace(settings: str, run_apart: RunApart) ->
 def test_threads_on_one_stream() -> None:
     """Each thread is fresh: no CUDA context is current in it until it calls."""
     tactic = stream_k_kernel() + "@decomposition=split_k,splits=3"
-    a, b, product = reference.operands("bf16", "bf16", (256, 512, 4096))
+    a, b, product = reference.operands("tf32", "tf32", (256, 512, 4096))
     b = column_major(b)
     outs: list[Any] = []
 
@@ -300,7 +302,7 @@ def test_threads_on_one_stream() -> None:
         pytest.skip("not built")
     for out in outs:
         assert isinstance(out, torch.Tensor), repr(out)
-        compare(out, product, BF16, 4096)
+        compare(out, product, TF32, 4096)
 
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="fewer than two GPUs here")

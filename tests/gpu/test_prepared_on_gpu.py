@@ -23,12 +23,13 @@ NAN = float("nan")
 def plans() -> list[tuple[str, Any, tuple[torch.Tensor, ...]]]:
     a, b = random(48, 512), weight(256, 512)
     fp8 = (random(48, 512, dtype="e4m3"), weight(256, 512, "e4m3"))
+    tf32 = (random(48, 512, dtype="tf32"), weight(256, 512, "tf32"))
     of = blockscaled.of_pair("nvfp4", (48, 256, 512))
     tactic = stream_k_tactic()
     scale = torch.full((1,), 0.5, device="cuda")
     return [
         ("bf16", built(lambda: tilewright.plan(tilewright.gemm, a, b)), (a, b)),
-        ("stream_k", built(lambda: tilewright.plan(tilewright.gemm, a, b, tactic=tactic)), (a, b)),
+        ("stream_k", built(lambda: tilewright.plan(tilewright.gemm, *tf32, tactic=tactic)), tf32),
         ("fp8", built(lambda: tilewright.plan(tilewright.gemm, *fp8, scale_a=scale)), fp8),
         ("nvfp4", built(lambda: tilewright.plan(tilewright.mm_nvfp4, *of.call)), of.call[:2]),
     ]
@@ -132,9 +133,9 @@ import sys, torch, tilewright
 tactic, how = sys.argv[1:]
 torch.manual_seed(0)
 # Many tiles, so that both graphs want every SM at once.
-a = [torch.randn(2048, 4096, device="cuda").bfloat16() for _ in range(2)]
-b = [torch.randn(2000, 4096, device="cuda").bfloat16().t() for _ in range(2)]
-inputs = [[torch.randn_like(x.float()).bfloat16() for _ in range(3)] for x in a]
+a = [torch.randn(2048, 4096, device="cuda") for _ in range(2)]
+b = [torch.randn(2000, 4096, device="cuda").t() for _ in range(2)]
+inputs = [[torch.randn_like(x) for _ in range(3)] for x in a]
 want = [[tilewright.gemm(x, y, tactic=tactic) for x in xs] for xs, y in zip(inputs, b)]
 outs = [[torch.empty_like(w[0]) for _ in range(4)] for w in want]
 torch.cuda.synchronize()

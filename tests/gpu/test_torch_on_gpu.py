@@ -34,11 +34,12 @@ def fresh_dynamo() -> None:
 def cases() -> dict[str, tuple[tuple[torch.Tensor, ...], dict[str, Any]]]:
     a, b = random(48, 256), weight(128, 256)
     fp8 = (random(48, 256, dtype="e4m3"), weight(128, 256, "e4m3"))
+    tf32 = (random(48, 256, dtype="tf32"), weight(128, 256, "tf32"))
     scale, c, bias = torch.full((1,), 0.5, device="cuda"), random(48, 128, seed=3), random(128, seed=4)
     return {
         "bf16": ((a, b), {}),
         "row_major_b": ((a, random(256, 128)), {}),
-        "stream_k": ((a, b), {"tactic": stream_k_tactic()}),
+        "stream_k": (tf32, {"tactic": stream_k_tactic()}),
         "c": ((a, b), {"c": c, "alpha": 2.0, "beta": -0.5}),
         "bias": ((a, b), {"bias": bias, "activation": "silu"}),
         "batch": ((random(3, 48, 256), b), {}),
@@ -204,7 +205,7 @@ def test_a_transformer_block(fp8: bool, backend: str, tolerance: float) -> None:
 def test_reduce_overhead_with_workspaces() -> None:
     """Its warm-up and its graphs allocate from one pool, of which the kernels' workspaces must be part."""
     tactic = stream_k_tactic()
-    first, second = weight(512, 1024), weight(1024, 512, seed=5)
+    first, second = weight(512, 1024, "tf32"), weight(1024, 512, "tf32", seed=5)
 
     def f(x: torch.Tensor) -> torch.Tensor:
         return tilewright.gemm(tilewright.gemm(x, first, tactic=tactic), second, tactic=tactic)
@@ -213,11 +214,12 @@ def test_reduce_overhead_with_workspaces() -> None:
     with torch.no_grad():
         for m in (64, 128, 64):
             for seed in range(10):
-                x = random(m, 1024, seed=seed)
+                x = random(m, 1024, dtype="tf32", seed=seed)
                 wanted = f(x)
                 torch.compiler.cudagraph_mark_step_begin()
                 assert torch.equal(compiled(x).clone(), wanted)
-                f(random(256, 1024, seed=seed))  # an eager call between replays, with a larger workspace
+                # An eager call between replays, with a larger workspace.
+                f(random(256, 1024, dtype="tf32", seed=seed))
 
 
 def test_reduce_overhead_with_a_number_as_global_scale() -> None:

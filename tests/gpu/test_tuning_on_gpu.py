@@ -37,7 +37,7 @@ def context() -> Context:
     device = context.device(torch.cuda.current_device())
     fitting = FAMILY.fitting(context.registry.route("gemm", device), PROBLEMS[0])
     if sum(map(context.registry.is_built, fitting)) < 2:
-        pytest.skip("too few bf16 kernels are built for this GPU: run `tilewright build sm90_gemm`")
+        pytest.skip("too few bf16 kernels are built for this GPU: run `tilewright build sm90_gemm_lean`")
     return context
 
 

@@ -54,7 +54,7 @@ LABELS = ("ultra", "rest")
         ("arch=sm_100f", "arch=sm100f", ("sm_100f", "sm100f")),
         ("*coop", "coop*", ("a", "b")),
         ("*", "rest", ("a", "rest")),
-        ("gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_1x1_pingpong", "rest", ("a", "rest")),
+        ("gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_pingpong", "rest", ("a", "rest")),
     ],
 )
 def test_labels_come_from_filters(first: str, second: str, wanted: tuple[str, str]) -> None:

@@ -192,7 +192,7 @@ def test_what_schemas_take(schema: Schema, value: Any) -> None:
 
 
 FAMILIES = {
-    "gemm": "sm90_gemm",
+    "gemm": "sm90_gemm_lean",
     "blockscaled_gemm": "sm100_nvfp4_gemm",
     "quantize": "quantize",
 }
