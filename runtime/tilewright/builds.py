@@ -76,7 +76,9 @@ class Builds:
         if reason := self.refusal(table, record):
             raise UncompilableError(reason, hint=f"`{command(table, record)}` tries it again.")
         log.warning(
-            "compiling %s (about a minute; `%s` does it ahead of time)", record.name, command(table, record)
+            "compiling %s (seconds, or about a minute where CUTLASS is in it; `%s` does it ahead of time)",
+            record.name,
+            command(table, record),
         )
         try:
             self._build(table, record.name)

@@ -26,14 +26,20 @@ def test_jobs_fit_cores_and_memory(cores: int, memory: int, jobs: int) -> None:
 )
 def test_units_of_blackwell_fit(cores: int, memory: int, jobs: int, arch: str) -> None:
     """What is free of a machine's 128 GiB, and of 24; a unit takes up to 5.6 GB."""
-    assert bounded_jobs(cores, memory, unit_bytes([arch])) == jobs
+    assert bounded_jobs(cores, memory, unit_bytes([(arch, True)])) == jobs
     assert jobs * 5.6e9 < memory
 
 
 def test_the_largest_unit_decides() -> None:
-    assert unit_bytes(["sm_90a"]) == 4 * GIB
-    assert unit_bytes(["sm_90a", "sm_120a"]) == unit_bytes(["sm_100f"]) == 6 * GIB
+    hopper, blackwell, own = ("sm_90a", True), ("sm_120a", True), ("sm_90a", False)
+    assert unit_bytes([hopper]) == unit_bytes([own, hopper]) == 4 * GIB
+    assert unit_bytes([hopper, blackwell]) == unit_bytes([("sm_100f", True)]) == 6 * GIB
     assert unit_bytes([]) == 4 * GIB
+
+
+def test_units_without_cutlass_take_every_core() -> None:
+    """So that Hopper's dense kernels are compiled by 16 cores with 16 GiB as fast as with 64."""
+    assert bounded_jobs(16, 16 * GIB, unit_bytes([("sm_90a", False)] * 600)) == 16
 
 
 def machine(root: Path, cgroup: str, **files: str) -> Path:

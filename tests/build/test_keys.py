@@ -43,6 +43,17 @@ def test_headers_are_followed(include: Path) -> None:
     assert HeaderSet(include).reached(b"#include <vector>\n") == {}
 
 
+def test_what_includes_cutlass_is_known(include: Path) -> None:
+    (include / "tilewright" / "cutlass.hpp").write_text('#include "cutlass/gemm/gemm.h"\n')
+    (include / "tilewright" / "layout.hpp").write_text("#include <cute/layout.hpp>\n")
+    (include / "tilewright" / "over.hpp").write_text('#include "tilewright/cutlass.hpp"\n')
+    headers = HeaderSet(include)
+    own = b'#include "tilewright/gemm/adapter.hpp"\n// #include "cutlass/cutlass.h"\n'
+    assert not headers.cutlass(own)
+    assert headers.cutlass(own + b'# include "cutlass/cutlass.h"\n')
+    assert all(headers.cutlass(b'#include "tilewright/%s.hpp"\n' % name) for name in (b"over", b"layout"))
+
+
 def test_a_missing_header_is_named(include: Path) -> None:
     with pytest.raises(BuildError, match=r"tilewright/gone\.h: No such file"):
         HeaderSet(include).reached(b'#include "tilewright/gone.h"\n')

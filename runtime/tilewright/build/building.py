@@ -123,7 +123,7 @@ def _refuse(modules: Sequence[Module], select: Select) -> None:
 
 
 def _machine_limit(missing: Sequence[Unit]) -> int:
-    each = unit_bytes(unit.record.arch for unit in missing)
+    each = unit_bytes((unit.record.arch, unit.cutlass) for unit in missing)
     return bounded_jobs(available_cores(), available_memory(), each)
 
 

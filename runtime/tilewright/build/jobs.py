@@ -12,13 +12,19 @@ _GIB = 1 << 30
 # sm_90, to 5.6 GB on sm_100 to sm_121), rounded up.
 _UNIT_BYTES = {9: 4 * _GIB, 10: 6 * _GIB, 11: 6 * _GIB, 12: 6 * _GIB}
 _OTHER_UNIT_BYTES = 4 * _GIB
+_OWN_UNIT_BYTES = _GIB // 2  # of a unit without CUTLASS's headers: a lean kernel's takes 220 MB
 _RESERVE_BYTES = _GIB // 2  # for everything else on the machine
 
 
-def unit_bytes(archs: Iterable[str]) -> int:
-    """The memory to allow for one unit when `archs` ("sm_90a") are compiled together."""
-    majors = (int("".join(filter(str.isdigit, arch))) // 10 for arch in archs if arch)
-    return max((_UNIT_BYTES.get(major, _OTHER_UNIT_BYTES) for major in majors), default=_OTHER_UNIT_BYTES)
+def unit_bytes(units: Iterable[tuple[str, bool]]) -> int:
+    """The memory to allow for one unit when these are compiled together: each one's target ("sm_90a"), and
+    whether it includes CUTLASS's headers."""
+    return max((_bytes_of(arch, cutlass) for arch, cutlass in units), default=_OTHER_UNIT_BYTES)
+
+
+def _bytes_of(arch: str, cutlass: bool) -> int:
+    major = int("".join(filter(str.isdigit, arch)) or 0) // 10
+    return _UNIT_BYTES.get(major, _OTHER_UNIT_BYTES) if cutlass else _OWN_UNIT_BYTES
 
 
 def bounded_jobs(cores: int, memory: int, each: int) -> int:

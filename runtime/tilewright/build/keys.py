@@ -21,6 +21,7 @@ from tilewright.schema import Anything, Object, String, fields
 
 _NOTE = Object(fields(("signature", "digest"), String()), others=Anything())  # of a digest
 KEY_FORMAT = 1  # raised when the meaning of a key or of an entry changes
+_CUTLASS = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*[<"](?:cutlass|cute)/', re.MULTILINE)
 _INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*[<"](tilewright/[^">]+)[">]', re.MULTILINE)
 
 
@@ -51,7 +52,8 @@ class HeaderSet:
 
     def __init__(self, include: Path) -> None:
         self._folders = (include, *outside.folders("include"))
-        self._files: dict[str, tuple[str, frozenset[str]]] = {}  # name -> sha256, names it includes
+        # By name: sha256, names that it includes, and whether it includes a header of CUTLASS's.
+        self._files: dict[str, tuple[str, frozenset[str], bool]] = {}
 
     def reached(self, source: bytes) -> dict[str, str]:
         """sha256 by name ("tilewright/abi.h") of each header that `source` reaches, sorted."""
@@ -63,6 +65,10 @@ class HeaderSet:
                 names.add(name)
                 pending |= self._file(name)[1]
         return {name: self._file(name)[0] for name in sorted(names)}
+
+    def cutlass(self, source: bytes) -> bool:
+        """Whether a source includes CUTLASS's headers, or one of tilewright's that it reaches does."""
+        return bool(_CUTLASS.search(source)) or any(self._file(name)[2] for name in self.reached(source))
 
     def stand(self, reached: Mapping[str, str]) -> bool:
         """Whether headers that were reached once are all as they were.
@@ -83,7 +89,7 @@ class HeaderSet:
         found = (folder / name for folder in self._folders if (folder / name).exists())
         return next(found, self._folders[0] / name)
 
-    def _file(self, name: str) -> tuple[str, frozenset[str]]:
+    def _file(self, name: str) -> tuple[str, frozenset[str], bool]:
         if name not in self._files:
             path = self.path(name)
             try:
@@ -92,7 +98,8 @@ class HeaderSet:
                 raise BuildError(f"{path}: No such file or directory") from None
             except UnreadableFileError as error:
                 raise BuildError(error.message) from None
-            self._files[name] = hashlib.sha256(data).hexdigest(), frozenset(_included(data))
+            sha256, cutlass = hashlib.sha256(data).hexdigest(), _CUTLASS.search(data) is not None
+            self._files[name] = sha256, frozenset(_included(data)), cutlass
         return self._files[name]
 
 

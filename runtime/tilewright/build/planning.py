@@ -40,6 +40,7 @@ class Unit:
     command: str = ""
     source_key: str = ""
     headers: dict[str, str] = field(default_factory=dict)  # that the source reaches: sha256 by name
+    cutlass: bool = True  # whether it includes CUTLASS's headers
 
     @property
     def to_compile(self) -> bool:
@@ -144,6 +145,7 @@ class Planner:
         )
         unit = Unit(table, record, key, self._inputs(source, sha256, headers), None, headers=headers)
         unit.source_key = self._source_keys.of(table, record)
+        unit.cutlass = self._headers.cutlass(data)
         if sha256 != record.sha256:
             unit.problem = (
                 f"{source} is not what {table.path.name} lists; `tilewright check` says how they differ"
