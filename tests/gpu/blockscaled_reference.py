@@ -14,7 +14,7 @@ import torch
 
 from tilewright import context, reference, scale_factors
 from tilewright.errors import NotBuiltError
-from tilewright.ops.blockscaled_gemm.hopper import is_hopper
+from tilewright.ops.blockscaled_gemm.mainloops import is_hopper
 from tilewright.ops.blockscaled_gemm.measuring import op_of
 from tilewright.ops.blockscaled_gemm.problem import OUTPUTS
 from tilewright.ops.common.formats import dtype_of

@@ -15,7 +15,7 @@ from late_writes import check_waits
 from tilewright import reference as exact_reference
 from tilewright import scale_factors
 from tilewright.ops.blockscaled_gemm.family import FAMILY
-from tilewright.ops.blockscaled_gemm.hopper import SPLITS, is_hopper
+from tilewright.ops.blockscaled_gemm.mainloops import HOPPER, is_hopper
 from tilewright.ops.blockscaled_gemm.problem import BLOCK, QUANTIZED_OUTPUTS, Problem
 from tilewright.ops.common.tactics import Tactic
 from tilewright.table import KernelRecord
@@ -57,7 +57,7 @@ def operands_of(record: KernelRecord, shape: tuple[int, int, int], batch: int = 
 def tactics_of(record: KernelRecord, shape: tuple[int, int, int]) -> list[Tactic]:
     """All that cut k, or run in clusters, in all the ways that the kernel knows."""
     if is_hopper(record):
-        return [Tactic(record.name, splits=splits) for splits in SPLITS]
+        return [Tactic(record.name, splits=splits) for splits in HOPPER.SPLITS]
     return list(FAMILY.candidates(record, problem_of(record, shape)))
 
 

@@ -9,7 +9,7 @@ import torch
 from tilewright import reference as exact_reference
 from tilewright import scale_factors
 from tilewright.errors import ArgumentError, NoKernelError
-from tilewright.ops.blockscaled_gemm.hopper import is_hopper
+from tilewright.ops.blockscaled_gemm.mainloops import is_hopper
 from tilewright.ops.blockscaled_gemm.problem import BLOCK
 
 pytestmark = pytest.mark.marks_kernels

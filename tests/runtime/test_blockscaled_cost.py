@@ -28,9 +28,9 @@ from tilewright.device import (
     THOR,
     DeviceProperties,
 )
+from tilewright.ops.blockscaled_gemm.cost_hopper import resident
 from tilewright.ops.blockscaled_gemm.cost_tcgen05 import is_ultra
 from tilewright.ops.blockscaled_gemm.family import FAMILY
-from tilewright.ops.blockscaled_gemm.hopper import resident
 from tilewright.ops.blockscaled_gemm.problem import Alignment, Problem
 from tilewright.ops.common.family import Candidate
 from tilewright.ops.common.selection import choose

@@ -12,8 +12,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from tilewright.ops.blockscaled_gemm.hopper import BLOCK_BYTES, SM_BYTES, resident
+from tilewright.ops.blockscaled_gemm.cost_hopper import resident
 from tilewright.ops.blockscaled_gemm.problem import BLOCK, c_type
+from tilewright.ops.common.estimates import BLOCK_SHARED_BYTES, SM_SHARED_BYTES, held_by_memory
 from tilewright.types import bits
 from tilewright_generator.families.blockscaled_gemm.config import (
     HOPPER,
@@ -178,10 +179,9 @@ def _hopper(config: BlockscaledGemmConfig) -> Memory:
     def total(stages: int, buffers: int) -> int:
         return max(buffers * decoded + stages * stage, stored) + stages * _BARRIER
 
-    room = SM_BYTES // _AIM.get(m, 1) - BLOCK_BYTES
+    room = SM_SHARED_BYTES // _AIM.get(m, 1) - BLOCK_SHARED_BYTES
     fitting = ((buffers, (room - buffers * decoded) // (stage + _BARRIER)) for buffers in (3, 2))
     most = next((min(stages, _MOST_STAGES) for buffers, stages in fitting if stages >= buffers), 2)
     stages = most if config.stages == "auto" else config.stages
     two, three = total(stages, 2), total(stages, 3)
-    beside = SM_BYTES // (three + BLOCK_BYTES)
-    return Memory(stages, three if beside >= resident(config.tile, two) else two)
+    return Memory(stages, three if held_by_memory(three) >= resident(config.tile, two) else two)

@@ -12,16 +12,24 @@ is 1.4 % slower than the best in geomean, 24 % at worst. A sample of the times i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import ceil
 from typing import ClassVar
 
 from tilewright.device import DeviceProperties
-from tilewright.ops.blockscaled_gemm.hopper import resident
 from tilewright.ops.blockscaled_gemm.problem import Problem
-from tilewright.ops.common.estimates import Estimate
+from tilewright.ops.common.estimates import Estimate, held_by_memory
 from tilewright.ops.common.persistent import SUM_BYTES, TileModel, norm
 from tilewright.ops.common.tactics import Tactic
 from tilewright.table import KernelRecord
+
+
+def resident(tile: Sequence[int], shared_bytes: int) -> int:
+    """Thread blocks that an SM holds at once: by its memory, and by registers, of which a thread takes about
+    100, and more where N is 128."""
+    m, n, _ = tile
+    most = max(1, 128 // m) if n == 128 else {64: 4, 128: 2}.get(m, 1)
+    return max(1, min(most, held_by_memory(shared_bytes)))
 
 
 class Hopper(TileModel):

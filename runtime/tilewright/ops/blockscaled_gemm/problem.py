@@ -70,11 +70,6 @@ class Problem(Product):
         outputs += matrix_bytes(self.m, self.n, self.type_of_c) if self.c else 0
         return self.batch * (sum(self.operand_bytes) + outputs)
 
-    def contiguous_extents(self) -> dict[str, int]:
-        """Elements along the contiguous dimension of each matrix there is."""
-        extents = {"a": self.k, "b": self.k, "d": self.n}
-        return extents | {"c": self.n} if self.c else extents
-
     @property
     def types_text(self) -> str:
         return f"{self.a} x {self.b} -> {self.d}" + (" with c" if self.c else "")

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from math import ceil
 
 from tilewright.device import DeviceProperties
-from tilewright.ops.common.estimates import Estimate
+from tilewright.ops.common.estimates import Estimate, held_by_memory
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.quantize.problem import BLOCK, Problem
 from tilewright.table import KernelRecord
@@ -25,8 +25,6 @@ from tilewright.types import bits
 
 # The hardware (NVIDIA's H100 white paper).
 LANES = 128  # of an SM
-SM_SHARED_BYTES = 228 * 1024
-BLOCK_SHARED_BYTES = 1024  # that the system takes of each thread block's
 
 # The kernels (tilewright/quantize): threads of an SM that their registers allow, by kMinBlocks.
 HELD_THREADS = {
@@ -69,8 +67,7 @@ def _way(record: KernelRecord) -> str:
 def resident(record: KernelRecord) -> int:
     """Thread blocks that an SM holds at once."""
     by_threads = HELD_THREADS[_way(record)] // record.config["threads"]
-    by_memory = SM_SHARED_BYTES // (record.facts["smem_bytes"] + BLOCK_SHARED_BYTES)
-    return int(max(1, min(by_threads, by_memory)))
+    return max(1, min(int(by_threads), held_by_memory(record.facts["smem_bytes"])))
 
 
 def tasks(record: KernelRecord, problem: Problem, sm_count: int) -> int:

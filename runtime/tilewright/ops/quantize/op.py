@@ -7,6 +7,7 @@ that read back; the others say what is different.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -189,20 +190,10 @@ def dequantize_mxfp4(
     raise AssertionError("the body is `interface.calls`'s")
 
 
-@public(_ReadBack("mxfp8"))
-def dequantize_mxfp8(
-    data: torch.Tensor,
-    scales: torch.Tensor,
-    *,
-    layout: str = "128x4",
-    dtype: torch.dtype | None = None,
-    rows_valid: torch.Tensor | None = None,
-    out: torch.Tensor | None = None,
-    tactic: Tactic | str | None = None,
-) -> torch.Tensor:
+@public(_ReadBack("mxfp8"), like=dequantize_mxfp4)
+def dequantize_mxfp8(*_: Any, **__: Any) -> Any:
     """As `dequantize_nvfp4`, of MXFP8: float8_e4m3fn or float8_e5m2 data [..., m, k], float8_e8m0fnu or uint8
     scales, and no global scale."""
-    raise AssertionError("the body is `interface.calls`'s")
 
 
 @public(_ReadBack(fp8_blockwise))
