@@ -114,7 +114,7 @@ def test_the_struct_follows_from_the_declaration(family: str) -> None:
     problem = words.make(words.example, PROBLEMS[family])
     made = struct(found).from_buffer_copy(packed(found, problem, Tactic("kernel", splits=4), 132))
     wanted = {name: getattr(problem, name) for name in found.extents}
-    wanted |= {code.name: code.of(problem) for code in found.codes}
+    wanted |= {code.name: code.value(problem) for code in found.codes}
     for one in (one for one in found.operands if isinstance(one, Matrix)):
         rows, columns = one.shape(problem)
         inner = columns if one.inner(problem) == "columns" else rows

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 from pydantic import Field
 
 from tilewright.types import bits
-from tilewright_generator.families.rule import cutlass, rule
+from tilewright_generator.families.rule import HARDWARE, Rule, cutlass, rule
 from tilewright_generator.shapes import Cluster
 
 BARRIER = 16  # bytes of a full and an empty mbarrier
@@ -108,6 +109,19 @@ def with_launch(words: str, config: Any) -> str:
 def spelt(values: dict[str, str | int | bool]) -> dict[str, str]:
     """A template's variables as C++ spells them."""
     return {name: str(one).lower() if isinstance(one, bool) else str(one) for name, one in values.items()}
+
+
+def shared_memory(bytes_of: Callable[[Any], int], fields: str) -> Rule:
+    """The rule that dynamic shared memory is no more than there is."""
+
+    # CUDA programming guide, "Compute Capabilities": 227 KB a thread block, 99 on sm_12x.
+    def shared_memory(config: Any) -> str | None:
+        """A thread block's shared memory is at most 227 KB, on sm_12x 99 KB."""
+        total, limit = bytes_of(config), SHARED_MEMORY[number(config.arch)]
+        wanted = f"{total:,} bytes of shared memory, of {limit:,} that {config.arch} has"
+        return wanted if total > limit else None
+
+    return rule(HARDWARE, fields)(shared_memory)
 
 
 # sm90_gemm_tma_warpspecialized_pingpong.hpp: "Ping-pong kernel does not currently support stream-K".

@@ -105,8 +105,8 @@ def _packed(interface: Interface, problem: Any, tactic: Any, sm_count: int) -> c
     for name in interface.extents:
         setattr(made, name, getattr(problem, name))
     for code in interface.codes:
-        setattr(made, code.name, code.of(problem))
-    for name, value in interface.tactic.values(tactic, sm_count).items():
+        setattr(made, code.name, code.value(problem))
+    for name, value in interface.tactic.value(tactic, sm_count).items():
         setattr(made.tactic, name, value)
     for operand in interface.operands:
         if isinstance(operand, Matrix):

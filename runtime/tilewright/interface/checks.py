@@ -147,9 +147,10 @@ class _Check:
             for extent, value in read.items():
                 self._extent(matrix, extent, value, told, one_for_all=single and extent == batch)
             _check_contiguous(matrix, tensor)
-        for extent in self.interface.extents:
-            number = self.values.get(extent)
-            self.fields.setdefault(extent, 1 if number is None else number)
+        for one in self.interface.words.extents:
+            if not one.hint:
+                number = self.values.get(one.name)
+                self.fields.setdefault(one.name, one.default or 1 if number is None else number)
         return batched
 
     def _extent(

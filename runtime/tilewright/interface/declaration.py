@@ -148,7 +148,10 @@ class Code:
 
     name: str
     what: str
-    of: Callable[[Any], int]  # of a problem
+    of: Callable[[Any], int] | None = None  # of a problem; None: its field of this name
+
+    def value(self, problem: Any) -> int:
+        return int(getattr(problem, self.name) if self.of is None else self.of(problem))
 
 
 @dataclass(frozen=True)
@@ -157,9 +160,16 @@ class TacticStruct:
 
     name: str
     members: tuple[str, ...]
-    values: Callable[[Any, int], Mapping[str, int]]  # of a tactic, on a GPU of so many multiprocessors
+    values: Callable[[Any, int], Mapping[str, int]] | None = None
+    """Of a tactic, on a GPU of so many multiprocessors. None: its fields, and `sm_count`."""
     header: str = ""  # where the struct is written by hand, else
     text: str = ""  # what stands above it in the family's own header
+
+    def value(self, tactic: Any, sm_count: int) -> Mapping[str, int]:
+        if self.values is not None:
+            return self.values(tactic, sm_count)
+        own = {name: getattr(tactic, name) for name in self.members if name != "sm_count"}
+        return own | {"sm_count": sm_count}
 
 
 @dataclass(frozen=True, eq=False)

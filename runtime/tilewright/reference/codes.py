@@ -127,6 +127,14 @@ def encode_ue8m0(x: torch.Tensor) -> torch.Tensor:
     return code.to(torch.uint8).view(torch.float8_e8m0fnu)
 
 
+def decode_mx_words(data: torch.Tensor, words: torch.Tensor, block: int = 32) -> torch.Tensor:
+    """float64 [..., n] of packed E2M1 [..., n/2] with an int32 word for each row [...]: the exponents (UE8M0)
+    of its blocks, the first in the lowest byte; bytes beyond the last block are not read."""
+    values = decode_e2m1(unpack_e2m1(data))
+    scales = decode_ue8m0(words.unsqueeze(-1).contiguous().view(torch.uint8))
+    return values * scales.repeat_interleave(block, dim=-1)[..., : values.shape[-1]]
+
+
 def decode_ue8m0(codes: torch.Tensor, dtype: torch.dtype = torch.float64) -> torch.Tensor:
     """2^(byte - 127) of UE8M0 codes (float8_e8m0fnu, or any 1-byte dtype that carries them); 255 is NaN."""
     values = [*(2.0 ** (byte - 127) for byte in range(_UE8M0_NAN)), math.nan]

@@ -8,8 +8,8 @@ from __future__ import annotations
 from tilewright.ops.quantize.problem import inputs
 from tilewright_generator.families.quantize.config import QuantizeConfig, block
 from tilewright_generator.families.quantize.memory import shared_bytes
-from tilewright_generator.families.rule import HARDWARE, OURS, of_module, rule
-from tilewright_generator.families.shared import SHARED_MEMORY, number
+from tilewright_generator.families.rule import OURS, of_module, rule
+from tilewright_generator.families.shared import shared_memory
 
 
 # FP8 is quantised again where it comes from an all-to-all or a cache; the others have no such source.
@@ -88,14 +88,4 @@ def fast_arithmetic(config: QuantizeConfig) -> str | None:
     return None
 
 
-# CUDA programming guide, "Compute Capabilities": 227 KB a thread block, 99 on sm_12x.
-@rule(HARDWARE, "stages x threads")
-def shared_memory(config: QuantizeConfig) -> str | None:
-    """A thread block's shared memory is at most 227 KB, on sm_12x 99 KB."""
-    total, limit = shared_bytes(config), SHARED_MEMORY[number(config.arch)]
-    if total > limit:
-        return f"{total:,} bytes of shared memory, of {limit:,} that {config.arch} has"
-    return None
-
-
-RULES = of_module(__name__)
+RULES = (*of_module(__name__), shared_memory(shared_bytes, "stages x threads"))

@@ -93,14 +93,9 @@ typedef enum tilewright_grouping {
     ),
     codes=(
         Code("grouping", "tilewright_grouping", lambda problem: GROUPING_CODES[problem.grouping]),
-        Code(
-            "row_alignment", "of group_ends: groups begin at multiples of it",
-            lambda problem: problem.row_alignment,
-        ),
-        Code("zero_padding", "tiles that hold padding alone are zeroed, too, else they stay as they are",
-             lambda problem: int(problem.zero_padding)),
-        Code("scales_k_major", "k is the contiguous dimension of 128x128 scales of B",
-             lambda problem: int(problem.scales_k_major)),
+        Code("row_alignment", "of group_ends: groups begin at multiples of it"),
+        Code("zero_padding", "tiles that hold padding alone are zeroed, too, else they stay as they are"),
+        Code("scales_k_major", "k is the contiguous dimension of 128x128 scales of B"),
     ),
     tactic=MATRIX_TACTIC,
 )  # fmt: skip

@@ -9,7 +9,6 @@ TACTIC = TacticStruct(
     name="tilewright_hc_prenorm_tactic",
     text="Multiprocessors to use; at most the device's.",
     members=("sm_count",),
-    values=lambda tactic, sm_count: {"sm_count": sm_count},
 )
 
 INTERFACE = Interface(

@@ -70,7 +70,6 @@ scales, and writes x.
         tactic=TacticStruct(
             "tilewright_quantize_tactic",
             members=("sm_count", "blocks"),
-            values=lambda tactic, sm_count: {"sm_count": sm_count, "blocks": tactic.blocks},
             text="What tuning chooses: multiprocessors to use (at most the device's), and thread blocks on "
             "each; 0 for as many as there is work.",
         ),

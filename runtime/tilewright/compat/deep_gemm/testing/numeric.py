@@ -6,12 +6,9 @@ from typing import Any
 
 import torch
 
+from tilewright.reference.comparison import difference as calc_diff
 
-def calc_diff(x: torch.Tensor, y: torch.Tensor) -> float | torch.Tensor:
-    """1 - 2 sum(x y) / sum(x^2 + y^2) in float64: 0 of equal tensors, half the relative error's square."""
-    x, y = x.double(), y.double()
-    energy = (x.square() + y.square()).sum()
-    return 0.0 if energy == 0 else 1 - 2 * (x * y).sum() / energy
+__all__ = ["assert_bitwise_equal", "calc_diff", "count_bytes"]
 
 
 def count_bytes(*tensors: Any) -> int:
