@@ -30,8 +30,9 @@ from tilewright import context, timing
 from tilewright.compat import deep_gemm as ours
 from tilewright.device import driver
 from tilewright.ops.mqa_logits.family import FAMILY
-from tilewright.ops.mqa_logits.measuring import difference, pages_of, reference
+from tilewright.ops.mqa_logits.measuring import pages_of, reference
 from tilewright.ops.mqa_logits.problem import Problem
+from tilewright.reference.comparison import difference
 
 try:
     import deep_gemm

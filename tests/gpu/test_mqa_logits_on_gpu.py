@@ -12,7 +12,8 @@ from generated_kernels import fixture, registry
 import tilewright
 from tilewright.compat.deep_gemm import utils
 from tilewright.ops.common.formats import dtype_of
-from tilewright.ops.mqa_logits.measuring import TOLERANCES, difference, pages_of, reference
+from tilewright.ops.mqa_logits.measuring import TOLERANCES, pages_of, reference
+from tilewright.reference.comparison import difference
 from tilewright.table import KernelRecord
 
 pytestmark = pytest.mark.marks_kernels

@@ -154,9 +154,10 @@ HOST_SCALE_COLUMNS_ROWS = [
 
 
 def _mqa_row(name: str, form: str, d: str = "f32", q: str = "e4m3") -> dict[str, Any]:
+    heads, head_dim = (64, 128) if form == "schedule" else (16, 32 if q == "e4m3" else 64)
     config = {
-        "arch": "sm_90a", "form": form, "heads": 16, "head_dim": 32 if q == "e4m3" else 64,
-        "q": q, "d": d, "mma": "wgmma", "queries": 4, "pieces": 1, "warpgroups": 2, "stages": 8, "pdl": True,
+        "arch": "sm_90a", "form": form, "heads": heads, "head_dim": head_dim, "q": q,
+        "d": d, "mma": "wgmma", "queries": 4, "pieces": 1, "warpgroups": 2, "stages": 8, "pdl": True,
     }  # fmt: skip
     return {
         "name": name, "source": "host.cu", "sha256": f"sha of {name}", "arch": "sm_90a", "defines": [],

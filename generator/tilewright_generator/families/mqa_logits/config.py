@@ -57,6 +57,11 @@ class MqaLogitsConfig:
     pdl: OwnPdl = True
 
 
+def tiled(config: MqaLogitsConfig) -> bool:
+    """Whether it computes logits, tile by tile, and no schedule."""
+    return config.form != "schedule"
+
+
 def columns(config: MqaLogitsConfig) -> int:
     """Of a tile: heads of queries."""
     return config.heads * config.queries
@@ -64,20 +69,18 @@ def columns(config: MqaLogitsConfig) -> int:
 
 def threads(config: MqaLogitsConfig) -> int:
     """Of a thread block: a warpgroup loads."""
-    return 1024 if config.form == "schedule" else (config.warpgroups + 1) * 128
+    return (config.warpgroups + 1) * 128 if tiled(config) else 1024
 
 
 def shared_bytes(config: MqaLogitsConfig) -> int:
     """Bytes of dynamic shared memory of a thread block, as `mqa_logits/kernel.hpp` lays it out (every source
-    asserts it): queries with weights, keys with scales, barriers."""
-    if config.form == "schedule":
-        return 0
-    weights = -(-columns(config) * 4 // _ALIGNMENT) * _ALIGNMENT
-    row = config.head_dim * bits(config.q) // 8
-    queries = columns(config) * row + weights * (1 if config.q == "e4m3" else 2)  # their scales, too
-    if decodes(config):
-        queries += columns(config) * config.head_dim * 2
-    return _QUERY_STAGES * (queries + BARRIER) + config.stages * (TILE * (row + 4) + BARRIER)
+    asserts it): queries with weights and scales, as they are decoded, too; keys with scales; barriers."""
+    row, of_each = config.head_dim * bits(config.q) // 8, columns(config)
+    weights = -(-of_each * 4 // _ALIGNMENT) * _ALIGNMENT
+    decoded = of_each * config.head_dim * 2 * decodes(config)
+    queries = of_each * row + weights * (1 if config.q == "e4m3" else 2) + decoded + BARRIER
+    keys = TILE * (row + 4) + BARRIER
+    return tiled(config) * (_QUERY_STAGES * queries + config.stages * keys)
 
 
 def decodes(config: MqaLogitsConfig) -> bool:

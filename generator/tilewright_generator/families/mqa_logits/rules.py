@@ -7,33 +7,31 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from tilewright_generator.families.mqa_logits.config import MqaLogitsConfig, columns, registers, shared_bytes
+from tilewright_generator.families.mqa_logits.config import (
+    MqaLogitsConfig,
+    columns,
+    registers,
+    shared_bytes,
+    tiled,
+)
 from tilewright_generator.families.rule import HARDWARE, OURS, of_module, rule
-from tilewright_generator.families.shared import SHARED_MEMORY, number
+from tilewright_generator.families.shared import shared_memory
 
 _ACCUMULATORS = {1: 192, 2: 192, 3: 112, 4: 96}  # and weights, by warpgroups: of what setmaxnreg gives
 _OF_SCHEDULES = "form heads head_dim q d mma queries pieces run warpgroups stages"
 
 
-def schedule(config: MqaLogitsConfig) -> bool:
-    return config.form == "schedule"
-
-
-def tiles(config: MqaLogitsConfig) -> bool:
-    return config.form != "schedule"
-
-
 # schedule.hpp knows of lengths alone.
-@rule(OURS, _OF_SCHEDULES, compiles="they would mean nothing", of=schedule)
+@rule(OURS, _OF_SCHEDULES, compiles="they would mean nothing", of=lambda config: not tiled(config))
 def schedule_alone(config: MqaLogitsConfig) -> str | None:
     """A schedule has no heads, tiles or types."""
-    plain = MqaLogitsConfig(arch=config.arch, form="schedule", pdl=config.pdl)
+    plain = MqaLogitsConfig(config.arch, config.form, pdl=config.pdl)
     given = [one.name for one in fields(config) if getattr(config, one.name) != getattr(plain, one.name)]
     return f"a schedule has no {', '.join(given)}" if given else None
 
 
 # PTX ISA, "wgmma.mma_async": sm_90a; "mma.sync" with block scales: sm_12x. fp4.hpp emulates it on sm_90a.
-@rule(HARDWARE, "mma q arch", of=tiles)
+@rule(HARDWARE, "mma q arch", of=tiled)
 def instruction_arch(config: MqaLogitsConfig) -> str | None:
     """wgmma is sm_90a's; block scales are FP4's, on sm_12x (emulated on sm_90a)."""
     if config.mma == "wgmma" and config.arch != "sm_90a":
@@ -64,7 +62,7 @@ def query_block(config: MqaLogitsConfig) -> str | None:
 
 
 # kernel.hpp: setmaxnreg gives 224, 152 or 104 registers to a thread that multiplies, of 2, 3 or 4 warpgroups.
-@rule(OURS, "queries heads warpgroups pieces", compiles="the compiler would spill", of=tiles)
+@rule(OURS, "queries heads warpgroups pieces", compiles="the compiler would spill", of=tiled)
 def register_file(config: MqaLogitsConfig) -> str | None:
     """Products and weights fit the registers of a thread."""
     found, limit = registers(config), _ACCUMULATORS[config.warpgroups]
@@ -72,7 +70,7 @@ def register_file(config: MqaLogitsConfig) -> str | None:
 
 
 # kernel.hpp: a warpgroup's next tile is loaded while it works, of tiles in a row while it works at two.
-@rule(OURS, "stages warpgroups run", of=tiles)
+@rule(OURS, "stages warpgroups run", of=tiled)
 def stages_of_warpgroups(config: MqaLogitsConfig) -> str | None:
     """There are more stages than warpgroups, of tiles in a row than twice as many."""
     at_work = config.warpgroups * min(config.run, 2)
@@ -87,13 +85,4 @@ def tiles_in_a_row(config: MqaLogitsConfig) -> str | None:
     return None if fits else f"tiles in a row want wgmma and pieces, not {config.mma} and {config.pieces}"
 
 
-# CUDA programming guide, "Compute Capabilities": 227 KB a thread block, 99 on sm_12x.
-@rule(HARDWARE, "stages queries heads head_dim")
-def shared_memory(config: MqaLogitsConfig) -> str | None:
-    """A thread block's shared memory is at most 227 KB, on sm_12x 99 KB."""
-    total, limit = shared_bytes(config), SHARED_MEMORY[number(config.arch)]
-    wanted = f"{total:,} bytes of shared memory, of {limit:,} that {config.arch} has"
-    return wanted if total > limit else None
-
-
-RULES = of_module(__name__)
+RULES = (*of_module(__name__), shared_memory(shared_bytes, "stages queries heads head_dim"))

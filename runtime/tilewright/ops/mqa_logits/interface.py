@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
-
 from tilewright.interface.declaration import TMA_BYTES as TMA
 from tilewright.interface.declaration import Code, Combinations, Interface, Matrix, Packed, TacticStruct
 from tilewright.ops.mqa_logits.problem import OUTPUTS
@@ -62,24 +60,23 @@ block of a paged one begins: a sequence (with indices: a token), and a split of 
         ),
         Matrix(
             "out", "[queries, columns], or a schedule",
-            rows="out_rows", columns="out_columns", alignment=1, written=True,
+            rows="out_rows", columns="width", alignment=1, written=True,
             type=lambda problem: "s32" if problem.form == "schedule" else problem.d,
         ),
     ),
     codes=(
-        Code("width", "columns of the logits", attrgetter("width")),
-        Code("compressed", "whether a row begins with its query's first key", attrgetter("columns")),
-        Code("clean", "whether what no query looks at is -infinity", attrgetter("clean")),
-        Code("per_token", "whether there is a length for each query", attrgetter("per_token")),
-        Code("page", "keys of one", attrgetter("page")),
-        Code("cache_pages", "pages of the cache", attrgetter("cache_pages")),
-        Code("table_pages", "pages of a sequence", attrgetter("table_pages")),
-        Code("blocks", "thread blocks that a schedule is for", attrgetter("blocks")),
+        Code("width", "columns of the logits"),
+        Code("compressed", "whether a row begins with its query's first key", lambda one: one.columns),
+        Code("clean", "whether what no query looks at is -infinity"),
+        Code("per_token", "whether there is a length for each query"),
+        Code("page", "keys of one"),
+        Code("cache_pages", "pages of the cache"),
+        Code("table_pages", "pages of a sequence"),
+        Code("blocks", "thread blocks that a schedule is for"),
     ),
     tactic=TacticStruct(
         "tilewright_mqa_logits_tactic",
         members=("splits", "sm_count"),
-        values=lambda tactic, sm_count: {"splits": tactic.splits, "sm_count": sm_count},
         text="What tuning chooses: parts that ragged keys of a block of queries are cut into, and "
         "multiprocessors to use (at most the device's).",
     ),

@@ -14,7 +14,7 @@ from tilewright.ops.common.symbolic import certainly
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.mqa_logits.family import FAMILY
 from tilewright.ops.mqa_logits.interface import INTERFACE
-from tilewright.ops.mqa_logits.problem import MOST_TOKENS, SCALE_BYTES, Problem
+from tilewright.ops.mqa_logits.problem import MOST_TOKENS, PAGES, SCALE_BYTES, Problem
 
 
 class _Op(Op):
@@ -61,6 +61,8 @@ class _Paged(_Ragged):
         refuse(others, "indices", f"{given}; one for each query is wanted")
         empty = "it is of no thread block; that of paged_mqa_schedule is wanted"
         refuse(problem.blocks < 1, "schedule", empty)
+        pages = f"a page has {problem.page} keys; one of {', '.join(map(str, PAGES))} is wanted"
+        refuse(problem.page not in PAGES, "kv_cache", pages)
 
 
 class _Schedule(_Op):
@@ -70,7 +72,7 @@ class _Schedule(_Op):
         """Its lengths are int32."""
 
     def fields(self, values: Values) -> Mapping[str, Any]:
-        return {"form": "schedule", "queries": values["lengths"].numel()}
+        return {"form": "schedule", "queries": values["lengths"].numel(), "columns": 2}
 
     def rules(self, values: Values, problem: Problem) -> None:
         next_n, tokens = problem.next_n, problem.queries

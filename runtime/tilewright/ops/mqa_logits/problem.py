@@ -36,7 +36,7 @@ class Problem(Told):
     q: str = "e4m3"
     d: str = "f32"
     clean: bool = False  # logits of keys that a query does not look at are -infinity
-    columns: int = 0  # of a compressed row, which begins with the query's first key; 0: rows are not
+    columns: int = 0  # of a compressed row, which begins with the query's first key; 0: keys
     per_token: bool = True  # lengths are those of queries, else of a sequence's last query
     page: int = 64  # keys
     cache_pages: int = 1
@@ -45,7 +45,7 @@ class Problem(Told):
 
     @property
     def width(self) -> int:
-        """Columns of the logits."""
+        """Columns of what is written."""
         return self.columns or self.keys
 
     @property
@@ -67,22 +67,20 @@ class Problem(Told):
         return self.blocks + 1 if self.form == "schedule" else self.queries
 
     @property
-    def out_columns(self) -> int:
-        return 2 if self.form == "schedule" else self.width
-
-    @property
     def flops(self) -> int:
         """Where every query looks at every key."""
         return 2 * self.queries * self.keys * self.heads * self.head_dim
 
     @property
     def bytes(self) -> int:
-        """Bytes that memory must move at least: each key once for its sequence, all logits."""
+        """Bytes that memory must move at least: each key once for its sequence, all logits; of a schedule
+        lengths, too."""
+        out = self.out_rows * self.width * bits(self.d) // 8
         if self.form == "schedule":
-            return 4 * self.queries + 8 * (self.blocks + 1)
+            return out + 4 * self.queries
         keys = self.keys * (self.sequences if self.form == "paged" else 1)
         heads = self.queries * self.heads * (self.key_bytes + 4 * (self.q != "e4m3"))  # weights, too
-        return keys * self.key_bytes + heads + self.queries * self.width * bits(self.d) // 8
+        return keys * self.key_bytes + heads + out
 
     @property
     def op_text(self) -> str:
