@@ -95,7 +95,7 @@ def _lines(op: Op) -> Iterator[str]:  # noqa: PLR0915 (a text reads best in one 
     yield f"        if ({wants}) and _grad():"
     yield f"            _refuse({', '.join(f'{one.name}={one.name}' for one in tensors)})"
     for name, number in _unread(op):
-        yield f"    if {number} == 0:"
+        yield f"    if not {number}:"
         yield f"        {name} = None"
     if op.numbers:
         yield "    if _plan.recheck is not None:"
@@ -155,7 +155,7 @@ def _by_near_plan(op: Op, wants: str) -> Iterator[str]:
     plain += [f"({name} is None or type({name}) is _Tensor)" for name in others]
     unread = dict(_unread(op))
     given = [
-        f"(None if {unread[name]} == 0 else {name})" if name in unread else name for name in _launched(op)
+        f"({name} if {unread[name]} else None)" if name in unread else name for name in _launched(op)
     ]
     given[op.interface.names.index("out")] = "_made"
     yield f"    if {' and '.join(plain)}:"
@@ -186,7 +186,7 @@ def _near_key(op: Op, out: str) -> Iterator[str]:
     yield from (
         one.name for one in op.parameters if not one.is_tensor and one.kind not in ("number", "integers")
     )
-    yield from (f"{number} == 0" for _, number in _unread(op))
+    yield from (f"not {number}" for _, number in _unread(op))
 
 
 def _add_near(context: Context, key: Any, plan: DirectPlan) -> None:
@@ -266,7 +266,7 @@ def _key(op: Op) -> Iterator[str]:
         absent = " and ".join(f"{name} is None" for name, _ in several)
         yield f"None if {absent} else ({', '.join(outline for _, outline in several)},)"
     for _, number in _unread(op):
-        yield f"{number} == 0"
+        yield f"not {number}"
 
 
 def _lies(name: str, operand: Operand) -> Iterator[str]:
