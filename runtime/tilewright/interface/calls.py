@@ -154,9 +154,7 @@ def _by_near_plan(op: Op, wants: str) -> Iterator[str]:
     plain = [f"type({name}) is _Tensor" for name in op.required]
     plain += [f"({name} is None or type({name}) is _Tensor)" for name in others]
     unread = dict(_unread(op))
-    given = [
-        f"({name} if {unread[name]} else None)" if name in unread else name for name in _launched(op)
-    ]
+    given = [f"({name} if {unread[name]} else None)" if name in unread else name for name in _launched(op)]
     given[op.interface.names.index("out")] = "_made"
     yield f"    if {' and '.join(plain)}:"
     yield "        try:"
