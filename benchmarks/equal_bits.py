@@ -62,7 +62,13 @@ def tactics(record: KernelRecord, problem: Problem) -> list[Tactic]:
     stages = -(-problem.k // record.config["tile"][2])
     ways = (("2x2", 2), ("", 8), ("", 7), ("2x1", 3)) if record.facts["splits"] else ()
     cuts = [one for one in ways if one[1] <= stages]
-    return [Tactic(record.name, cluster=each, splits=parts) for each, parts in [("", 1), ("4x1", 1), *cuts]]
+    clustered = [
+        Tactic(record.name, cluster=each, splits=parts) for each, parts in [("", 1), ("4x1", 1), *cuts]
+    ]
+    if not record.facts["splits"]:
+        return clustered
+    in_memory = [one for one in (("", 5), ("2x1", 2)) if one[1] <= stages]
+    return clustered + [Tactic(record.name, each, decomposition="split_k", splits=n) for each, n in in_memory]
 
 
 def problems_of(record: KernelRecord, shape: tuple[int, int, int]) -> list[Problem]:

@@ -31,6 +31,7 @@ struct Gemm {
       ElementA, ElementB, kMnMajorA, kMnMajorB, ElementD, kTileM, kTileN, kBoxes, kStages, kSchedule, kSwapAB,
       sm90::PlainSum, kActivation, kPdl>;
   static void const* entry();
+  static void const* combining_entry();
 };
 
 static_assert(Gemm::Kernel::kSharedBytes == 229488,

@@ -165,8 +165,16 @@ def cutting(record: KernelRecord, k: int = 4096) -> list[Tactic]:
             return whole
         stages = -(-k // record.config["tile"][2])
         ways = (("", 2), ("", 7), ("2x1", 3), ("", 8), ("2x1", 4), ("2x2", 2))
-        cut = [one for one in ways if one[1] <= stages]
-        return whole + [Tactic(record.name, cluster=cluster, splits=splits) for cluster, splits in cut]
+        in_memory = (("", 3), ("2x1", 5), ("", 18))
+        return (
+            whole
+            + [
+                Tactic(record.name, cluster, decomposition="split_k", splits=n)
+                for cluster, n in in_memory
+                if n <= stages
+            ]
+            + [Tactic(record.name, cluster, splits=n) for cluster, n in ways if n <= stages]
+        )
     if mainloop_of(record) == "stream":
         return [Tactic(record.name, splits=splits) for splits in Stream.SPLITS]
     if record.config["scheduler"] != "stream_k":
@@ -307,6 +315,13 @@ def filled_workspaces(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 
 def test_decompositions(kernel: KernelRecord, filled_workspaces: list[int]) -> None:
     """Whatever a workspace held before."""
+    if mainloop_of(kernel) == "lean" and kernel.facts["splits"]:
+        in_memory = [tactic for tactic in cutting(kernel) if tactic.decomposition == "split_k"]
+        for shape in ((1033, 272, 4104), (256, 512, 4096), (72, 131, 4096)):
+            for tactic in in_memory:
+                check(kernel, shape, tactic=tactic, full=tactic.splits == 5)
+        assert len(filled_workspaces) >= 9, "so many launches had none"
+        return
     if kernel.config["scheduler"] != "stream_k":
         pytest.skip("the kernel does not split k")
     for shape in [*list(shapes(kernel, ODD))[-1:], (256, 512, 16384), (2048, 4096, 7168)]:
@@ -326,6 +341,8 @@ def test_decompositions(kernel: KernelRecord, filled_workspaces: list[int]) -> N
 def test_deterministic_reduction_repeats_to_the_bit(kernel: KernelRecord) -> None:
     if mainloop_of(kernel) == "stream" or (mainloop_of(kernel) == "lean" and kernel.facts["splits"]):
         cut = [Tactic(kernel.name, splits=splits) for splits in (2, 8)]
+        if mainloop_of(kernel) == "lean":
+            cut.append(Tactic(kernel.name, "2x1", decomposition="split_k", splits=11))
     elif kernel.config["scheduler"] == "stream_k":
         cut = [Tactic(kernel.name), Tactic(kernel.name, decomposition="split_k", splits=5)]
     else:

@@ -11,13 +11,15 @@ namespace tilewright::gemm::lean {
 
 using sm90::ceil_div;
 
-// How a kernel is launched. The parts of a split k meet in shared memory: there is no workspace.
+// How a kernel is launched. The parts of a split k meet in the shared memory of a cluster, or in a workspace.
 template <class Traits>
 struct Maker {
   using Args = tilewright_gemm_args;
   using Kernel = typename Traits::Kernel;
   static constexpr bool kSwapped = Kernel::kSwapped;
   static constexpr int kElementBytes = Kernel::ElementA::kBytes;
+  using Sums = sm90::TileSums<typename Kernel::Warpgroups>;
+  static constexpr int kMostParts = 64;               // of k, in memory
   static constexpr int kVector = 16 / kElementBytes;  // elements of A and B that TMA's alignment wants
 
   static int k_tiles(Args const& args) { return ceil_div(args.k, Kernel::kTileBytesK / kElementBytes); }
@@ -49,15 +51,33 @@ struct Maker {
       return leading % kVector == 0 && (args.batch == 1 || batch_stride % kVector == 0);
     };
     bool const sizes = args.m > 0 && args.n > 0 && args.k > 0 && args.batch > 0;
-    bool const splits = cluster.splits == 1 || cluster.splits <= k_tiles(args);
-    bool const plain = cluster.splits == 1 && plain_epilogue(args, columns_in_boxes(args), c_in_boxes(args));
-    return sizes && sm90::legal(args.tactic, cluster) && splits && known_addends(args) &&
-           (Kernel::kExchanges || plain) && aligned(args.ld_a, args.batch_stride_a) &&
-           aligned(args.ld_b, args.batch_stride_b) &&
-           int64_t(args.batch) * ceil_div(args.m, 64) * ceil_div(args.n, 8) < INT32_MAX;
+    int const splits = args.tactic.splits, parts = sm90::parts_of(args.tactic);
+    bool const cuts = splits <= k_tiles(args);
+    bool const plain = splits == 1 && plain_epilogue(args, columns_in_boxes(args), c_in_boxes(args));
+    return sizes && sm90::legal(args.tactic, cluster) && cuts && known_addends(args) && (Kernel::kExchanges || plain) &&
+           aligned(args.ld_a, args.batch_stride_a) && aligned(args.ld_b, args.batch_stride_b) &&
+           int64_t(args.batch) * parts * ceil_div(args.m, 64) * ceil_div(args.n, 8) < INT32_MAX &&
+           (parts == 1 || combining_blocks(args) < INT32_MAX);
   }
 
-  static int64_t workspace_bytes(Args const&) { return 0; }
+  static int64_t workspace_bytes(Args const& args) {
+    int const count = sm90::parts_of(args.tactic);
+    return count > 1 ? int64_t(count) * parts(args, nullptr).tiles() * Sums::kCount * int64_t(sizeof(float4)) : 0;
+  }
+
+  // Thread blocks of the second kernel.
+  static int64_t combining_blocks(Args const& args) {
+    return int64_t(parts(args, nullptr).tiles()) * sm90::Combine<Kernel>::kBlocksOfTile;
+  }
+
+  // As many of k as the tactic says. Tiles are those of whole clusters.
+  static sm90::Parts parts(Args const& args, void* workspace) {
+    sm90::ClusterShape const cluster = sm90::cluster_of(args.tactic);
+    int const rows = kSwapped ? args.n : args.m, columns = kSwapped ? args.m : args.n;
+    int const down = ceil_div(rows, Kernel::TileM * cluster.m), across = ceil_div(columns, Kernel::TileN * cluster.n);
+    return {sm90::parts_of(args.tactic),     args.batch,       sm90::Divisor(down * across * args.batch),
+            static_cast<float4*>(workspace), down * cluster.m, across * cluster.n};
+  }
 
   static int64_t blocks(Args const&, typename Kernel::Params const& params) { return params.raster.blocks; }
 
@@ -79,6 +99,9 @@ struct Maker {
     if (!Kernel::kMnB) {
       params.slices_b = sm90::Slices::of(Kernel::TileN, cluster.m, columns);
     }
+    params.parts = parts(args, launching.workspace);
+    params.k_each = k_tiles(args) / args.tactic.splits;
+    params.k_more = k_tiles(args) % args.tactic.splits;
     params.stage_bytes = Kernel::kTileBytesK * ((Kernel::kMnA ? Kernel::TileM : params.slices_a.loaded()) +
                                                 (Kernel::kMnB ? Kernel::TileN : params.slices_b.loaded()));
     params.one_a = a.one();
@@ -95,13 +118,16 @@ struct Maker {
     sm90::Matrices const c{const_cast<void*>(args.c), int64_t(args.n) * kD, args.m, args.batch, args.ld_c * kD,
                            args.batch_stride_c * kD};
     bool const boxes_c = c_in_boxes(args) && c.aligned();
-    params.exchanges = cluster.splits > 1 || !plain_epilogue(args, n_boxes, boxes_c);
+    params.exchanges = args.tactic.splits > 1 || !plain_epilogue(args, n_boxes, boxes_c);
     params.boxes_c = !params.exchanges && args.beta != 0.0f;
     params.one_c = c.one();
     if (params.exchanges && !Kernel::kExchanges) {
       return cudaErrorInvalidValue;
     }
     params.epilogue = epilogue_params(args, n_boxes);
+    if (params.parts.count > 1) {
+      params.epilogue.c = nullptr;  // the second kernel's
+    }
     if (cudaError_t const error =
             sm90::encode_matrices(params.a, a, 128, params.slices_a.rows, CU_TENSOR_MAP_SWIZZLE_128B);
         error != cudaSuccess) {
@@ -141,19 +167,48 @@ struct Maker {
 
   // The tactic's order: `swizzle` tiles of the direction that the raster goes along; else what reads the least.
   static sm90::Raster raster(Args const& args, sm90::ClusterShape const& cluster, int at_once, int rows, int columns) {
+    int const matrices = args.batch * sm90::parts_of(args.tactic);  // parts of k follow one another as they do
     int64_t const high = int64_t(Kernel::TileM) * cluster.m, wide = int64_t(Kernel::TileN) * cluster.n;
     if (args.tactic.raster == TILEWRIGHT_RASTER_HEURISTIC) {
-      return {rows, columns, args.batch, sm90::Raster::best_group(rows, at_once, high, wide), true};
+      return {rows, columns, matrices, sm90::Raster::best_group(rows, at_once, high, wide), true};
     }
     bool const down = (args.tactic.raster == TILEWRIGHT_RASTER_ALONG_M) != kSwapped;
-    return {rows, columns, args.batch, args.tactic.swizzle, down};
+    return {rows, columns, matrices, args.tactic.swizzle, down};
   }
 };
 
+// One kernel, and where parts of k meet in memory, a second one (`Traits::combining_entry`).
 template <class Traits>
-using Host = sm90::ClusteredHost<Traits, Maker<Traits>>;
+struct Host : sm90::ClusteredHost<Traits, Maker<Traits>> {
+  using Base = sm90::ClusteredHost<Traits, Maker<Traits>>;
+  using Args = typename Base::Args;
+
+  static cudaError_t enqueue(Context const& context, Args const& args, void* workspace, cudaStream_t stream) {
+    cudaError_t const error = Base::enqueue(context, args, workspace, stream);
+    if (error != cudaSuccess || sm90::parts_of(args.tactic) == 1) {
+      return error;
+    }
+    using Combine = sm90::Combine<typename Traits::Kernel>;
+    sm90::CombineParams params{Maker<Traits>::parts(args, workspace), epilogue_params(args, 0)};
+    LaunchShape shape{};
+    shape.grid = dim3(static_cast<unsigned>(Maker<Traits>::combining_blocks(args)));
+    shape.block = dim3(Combine::kThreads);
+    shape.cluster = shape.preferred = dim3(1);
+    shape.pdl = Traits::kPdl;
+    return tilewright::launch<Combining>(context, Traits::combining_entry(), &params, shape, stream);
+  }
+
+ private:
+  struct Combining {};  // a name for what is remembered of the second kernel
+};
 
 }  // namespace tilewright::gemm::lean
 
-#define TILEWRIGHT_LEAN_GEMM_KERNEL(NAME) \
+#define TILEWRIGHT_LEAN_GEMM_KERNEL(NAME)                                                                            \
+  extern "C" __global__ void __launch_bounds__(128)                                                                  \
+      NAME##_combine(__grid_constant__ tilewright::sm90::CombineParams const params) {                               \
+    tilewright::sm90::Combine<typename tilewright::NAME::Gemm::Kernel> kernel;                                       \
+    kernel(params);                                                                                                  \
+  }                                                                                                                  \
+  void const* tilewright::NAME::Gemm::combining_entry() { return reinterpret_cast<void const*>(&::NAME##_combine); } \
   TILEWRIGHT_KERNEL(NAME, tilewright::NAME::Gemm, tilewright::gemm::lean::Host, 1, 1024)

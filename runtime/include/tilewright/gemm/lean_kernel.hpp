@@ -13,6 +13,7 @@
 #include "tilewright/sm90/epilogue.hpp"
 #include "tilewright/sm90/exchange.hpp"
 #include "tilewright/sm90/mainloop.hpp"
+#include "tilewright/sm90/parts.hpp"
 #include "tilewright/sm90/pipeline.hpp"
 #include "tilewright/sm90/producer.hpp"
 #include "tilewright/sm90/product.hpp"
@@ -25,8 +26,9 @@ using sm90::Activation;
 enum class Schedule { kCooperative, kPingpong };
 
 struct Params : sm90::ProductParams {
-  CUtensorMap c;  // where `boxes_c`
-  sm90::Raster raster;
+  CUtensorMap c;        // where `boxes_c`
+  sm90::Raster raster;  // of the blocks of every part of k
+  sm90::Parts parts;
   int stage_bytes;  // of A and B, that arrive
   bool boxes_c;     // C, of D's type, comes as D goes: in boxes
   bool one_c;
@@ -35,7 +37,7 @@ struct Params : sm90::ProductParams {
 // `A` and `B` are the kernel's own operands: the caller's B and A where they are swapped. `Boxes` of 128 bytes of k
 // make a stage. An operand that does not have k contiguous is MN-major.
 template <class A, class B, bool kMnA_, bool kMnB_, class ElementD_, int TileM_, int TileN_, int Boxes_, int Stages_,
-          Schedule kSchedule, bool kSwapped_, class Sum, Activation kActivation, bool kPdl_>
+          Schedule kSchedule, bool kSwapped_, class Sum, Activation kActivation_, bool kPdl_>
 struct Kernel {
   using ElementA = A;
   using ElementB = B;
@@ -43,6 +45,7 @@ struct Kernel {
   static constexpr int TileM = TileM_, TileN = TileN_, Boxes = Boxes_, Stages = Stages_;
   static constexpr bool kMnA = kMnA_, kMnB = kMnB_;
   static constexpr bool kSwapped = kSwapped_;
+  static constexpr Activation kActivation = kActivation_;
   static constexpr int kTileBytesK = Boxes * 128;
   static constexpr bool kPingpong = kSchedule == Schedule::kPingpong;
   using Warpgroups = sm90::Warpgroups<TileM, TileN, kPingpong>;
@@ -59,6 +62,7 @@ struct Kernel {
   static_assert(SharedStore::kBytes <= Store::kBytes);
   using Layout = sm90::Layout<TileM, TileN, Boxes, Stages, kConsumers * Store::kBytes>;
   using Exchange = sm90::Exchange<kRows, kColumns, kConsumers * 128>;
+  using TileSums = sm90::TileSums<Warpgroups>;  // in memory as `Exchange` lays them down
   using Mainloop = sm90::Mainloop<A, B, Sum, Layout, kRows, kColumns, Boxes, Stages, kMnA, kMnB>;
   using Producer = sm90::Producer<Layout, Boxes, Stages, kMnA ? TileM / 64 : 0, kMnB ? TileN / 64 : 0>;
   using Params = lean::Params;
@@ -90,7 +94,6 @@ struct Kernel {
     sm90::ClusterShape const& cluster = params.cluster;
     sm90::Load const a(&params.a, params.policy_a, params.slices_a, place.n, place.sharers_of_a(cluster));
     sm90::Load const b(&params.b, params.policy_b, params.slices_b, place.m, place.sharers_of_b(cluster));
-    int const first = params.first_k_tile(place.split), tiles = params.k_tiles(place.split);
     Producer producer{shared, {}, params.stage_bytes};
     bool const loads = loading_warp && sm90::elect_one();
     for (int index = sm90::cluster_index(); index < params.raster.blocks; index += sm90::cluster_count()) {
@@ -98,13 +101,19 @@ struct Kernel {
         sm90::Block const block(params.raster, index);
         int const a_row = (block.row * cluster.m + place.m) * TileM;
         int const b_row = (block.column * cluster.n + place.n) * TileN;
-        int const a_matrix = params.one_a ? 0 : block.matrix, b_matrix = params.one_b ? 0 : block.matrix;
-        producer.run(cluster, a, b, first, tiles, a_row, b_row, a_matrix, b_matrix);
+        int const part = params.parts.of(index), matrix = block.matrix - part * params.parts.matrices;
+        int const a_matrix = params.one_a ? 0 : matrix, b_matrix = params.one_b ? 0 : matrix;
+        int const number = part_number(params, part, place), first = params.first_k_tile(number);
+        producer.run(cluster, a, b, first, params.k_tiles(number), a_row, b_row, a_matrix, b_matrix);
       }
       if (kExchanges && params.exchanges) {
         __syncwarp();
-        sm90::cluster_barrier();
-        sm90::cluster_barrier();  // the stages' memory holds sums in between
+        if (params.parts.count == 1) {
+          sm90::cluster_barrier();
+          sm90::cluster_barrier();  // the stages' memory holds sums in between
+        } else if (stages_wait(params, index)) {
+          sm90::cluster_barrier();
+        }
       }
     }
   }
@@ -124,13 +133,22 @@ struct Kernel {
   // The CTA's barriers. 1 to 3 are the epilogues'.
   static constexpr int kAllConsumers = 4, kTurn = 5;  // and 6, of the second warpgroup
 
-  // `kExchange`: sums go through shared memory. Two loops, because ptxas would serialise the wgmmas of one that has
-  // both ways out (C7511).
+  // Whether the cluster has another block, whose loads wait until sums have left the stages' memory.
+  static __device__ __forceinline__ bool stages_wait(Params const& params, int index) {
+    return index + sm90::cluster_count() < params.raster.blocks;
+  }
+
+  // Of the parts of k that meet in memory, or of those that a cluster has.
+  static __device__ __forceinline__ int part_number(Params const& params, int part, sm90::ClusterPlace const& place) {
+    return params.parts.count > 1 ? part : place.split;
+  }
+
+  // `kExchange`: sums go through shared memory, or to the parts' place. Two loops, because ptxas would serialise the
+  // wgmmas of one that has both ways out (C7511).
   template <bool kExchange>
   static __device__ __forceinline__ void consume(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
                                                  int warpgroup) {
     sm90::ClusterShape const& cluster = params.cluster;
-    int const tiles = params.k_tiles(place.split);
     int const first_row = kDown == 1 ? 0 : warpgroup * kRows * 64;
     int const first_column = kAcross == 1 ? 0 : warpgroup * kColumns;
     sm90::Release const release(Layout::empty(shared, 0), cluster.size(),
@@ -144,6 +162,7 @@ struct Kernel {
       sm90::let_go(kTurn, 256);  // the first tile is the other's
     }
     for (int index = sm90::cluster_index(); index < params.raster.blocks; index += sm90::cluster_count()) {
+      int const tiles = params.k_tiles(part_number(params, kExchange ? params.parts.of(index) : 0, place));
       if (kPingpong && turn++ % 2 != warpgroup) {
         mainloop.at.skip(tiles);
         continue;
@@ -174,6 +193,19 @@ struct Kernel {
       if constexpr (kExchange) {
         sm90::meet(kAllConsumers, kConsumers * 128);  // nobody reads the stages any more
         Exchange::lay_down(shared, sums);
+        if (params.parts.count > 1) {
+          sm90::fence_async_proxy();
+          sm90::meet(kAllConsumers, kConsumers * 128);
+          if (threadIdx.x == 0) {
+            TileSums::leave(params.parts, shared, block.row * cluster.m + place.m, block.column * cluster.n + place.n,
+                            block.matrix);
+          }
+          if (stages_wait(params, index)) {
+            __syncwarp();
+            sm90::cluster_barrier();
+          }
+          continue;
+        }
         sm90::cluster_barrier();
 #pragma unroll 1
         for (int piece = place.split; piece < kRows * Way::kPieces; piece += cluster.splits) {

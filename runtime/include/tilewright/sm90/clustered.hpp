@@ -10,9 +10,14 @@ namespace tilewright::sm90 {
 
 constexpr int ceil_div(int x, int y) { return (x + y - 1) / y; }
 
+// Of k, that meet in memory (parts.hpp): 1 where those of a cluster meet in its own, or there is one.
+inline int parts_of(tilewright_tactic const& tactic) {
+  return tactic.decomposition == TILEWRIGHT_DECOMPOSE_SPLIT_K ? tactic.splits : 1;
+}
+
 inline ClusterShape cluster_of(tilewright_tactic const& tactic) {
   auto const side = [](int32_t given) { return given > 0 ? given : 1; };
-  return ClusterShape(side(tactic.cluster_m), side(tactic.cluster_n), tactic.splits);
+  return ClusterShape(side(tactic.cluster_m), side(tactic.cluster_n), parts_of(tactic) > 1 ? 1 : tactic.splits);
 }
 
 // Whether a kernel takes such a cluster, and such an order of tiles.

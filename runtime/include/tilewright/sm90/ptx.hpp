@@ -187,6 +187,12 @@ __device__ __forceinline__ void store_float_box(uint32_t source, CUtensorMap con
   }
 }
 
+// Copies contiguous bytes, a multiple of 16 at addresses that are, from shared memory.
+__device__ __forceinline__ void store_bytes(void* destination, uint32_t source, uint32_t bytes) {
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(destination), "r"(source), "r"(bytes)
+               : "memory");
+}
+
 __device__ __forceinline__ void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 
 // Waits until at most `Pending` of this thread's latest groups of stores still read their shared memory.

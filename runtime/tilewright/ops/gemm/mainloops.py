@@ -89,9 +89,10 @@ class Cutlass(Mainloop):
 
 
 class Lean(Mainloop):
-    """Ours for all sizes (tilewright/gemm/lean.hpp): clusters, and splits of k over them, at run time."""
+    """Ours for all sizes (tilewright/gemm/lean.hpp): clusters, and splits of k, at run time. The parts of k
+    are thread blocks of a cluster; those of the decomposition split_k are not, and meet in memory."""
 
-    settings = ("cluster", "raster", "swizzle", "splits")
+    settings = ("cluster", "raster", "swizzle", "splits", "decomposition")
     estimator = staticmethod(cost_lean.estimator)
 
     def by_tma(self, record: KernelRecord) -> tuple[str, ...]:
@@ -110,7 +111,11 @@ class Lean(Mainloop):
 
     def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
         reason = super().misfit_arguments(tactic, record) or fitting.misfit_cluster(tactic, record)
-        return reason or fitting.misfit_blocks(tactic, record)
+        if reason is not None or tactic.decomposition == "heuristic":
+            return reason or fitting.misfit_blocks(tactic, record)
+        if tactic.decomposition != "split_k":
+            return f"it has no decomposition {tactic.decomposition}"
+        return fitting.misfit_blocks(replace(tactic, splits=1 if record.facts["splits"] else 2), record)
 
     def misfit_together(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
         return fitting.misfit_tiles_of_k(tactic, record, problem.k)

@@ -1,0 +1,116 @@
+// Split k whose parts meet in memory, because a tile has more of them than a cluster holds. A CTA leaves its part's
+// sums in the workspace, as the threads hold them; a second kernel adds them up in the order of k, so that the same
+// bits come out every time, and stores D. No CTA waits for another: the sums are complete when the first kernel is
+// done.
+#pragma once
+
+#include <cstdint>
+
+#include "tilewright/sm90/divisor.hpp"
+#include "tilewright/sm90/epilogue.hpp"
+#include "tilewright/sm90/ptx.hpp"
+
+namespace tilewright::sm90 {
+
+struct Parts {
+  int count;       // of k; 1: nothing goes to memory
+  int matrices;    // of the batch. Blocks of all of them for the first part come first, then those for the next
+  Divisor blocks;  // of a part
+  float4* sums;
+  int tiles_down, tiles_across;  // of a matrix, with those of the last clusters that do not exist
+
+  // Which part of k a block is of.
+  __device__ __forceinline__ int of(int block) const { return count > 1 ? blocks.divide(block) : 0; }
+
+  // Tiles of all matrices, of one part.
+  __host__ __device__ int tiles() const { return matrices * tiles_down * tiles_across; }
+};
+
+// A tile's sums in memory: float4s, each four accumulators of a thread, two neighbours of a row and those 8 rows below.
+// `Warpgroups` says how the consumers divide the tile.
+template <class Warpgroups>
+struct TileSums {
+  static constexpr int kThreads = Warpgroups::kConsumers * 128;
+  static constexpr int kQuads = Warpgroups::kColumns / 8;  // of 64 rows of a warpgroup
+  static constexpr int kCount = Warpgroups::kRows * kQuads * kThreads;
+
+  // By one thread, sums that threads have laid into shared memory in this order. Returns when that may be written
+  // again.
+  static __device__ __forceinline__ void leave(Parts const& parts, uint32_t shared, int tile_row, int tile_column,
+                                               int matrix) {
+    int const tile = (matrix * parts.tiles_across + tile_column) * parts.tiles_down + tile_row;
+    store_bytes(parts.sums + int64_t(tile) * kCount, shared, kCount * sizeof(float4));
+    commit_stores();
+    wait_for_stores<0>();
+  }
+
+  // Of float4 `place`: its first accumulator's row and column in the tile.
+  static __device__ __forceinline__ int row(int place) {
+    int const thread = place % kThreads, r = place / kThreads / kQuads;
+    int const first = Warpgroups::kDown == 1 ? 0 : thread / 128 * Warpgroups::kRows * 64;
+    return first + r * 64 + thread % 128 / 32 * 16 + thread % 32 / 4;
+  }
+  static __device__ __forceinline__ int column(int place) {
+    int const thread = place % kThreads, quad = place / kThreads % kQuads;
+    return (Warpgroups::kAcross == 1 ? 0 : thread / 128 * Warpgroups::kColumns) + quad * 8 + thread % 4 * 2;
+  }
+};
+
+struct CombineParams {
+  Parts parts;
+  EpilogueParams epilogue;
+};
+
+// The second kernel. `Kernel` is the first.
+template <class Kernel>
+struct Combine {
+  using Sums = TileSums<typename Kernel::Warpgroups>;
+  using ElementD = typename Kernel::ElementD;
+  static constexpr int kThreads = 128;
+  static_assert(Sums::kCount % kThreads == 0);
+  static constexpr int kBlocksOfTile = Sums::kCount / kThreads;
+  static constexpr int kAtOnce = 16;  // parts whose sums are on their way together: L2 answers after hundreds of clocks
+
+  __device__ __forceinline__ void operator()(CombineParams const& params) const {
+    Parts const& parts = params.parts;
+    int const tile = blockIdx.x / kBlocksOfTile, place = blockIdx.x % kBlocksOfTile * kThreads + threadIdx.x;
+    int const tile_row = tile % parts.tiles_down, rest = tile / parts.tiles_down;
+    int const matrix = rest / parts.tiles_across, tile_column = rest - matrix * parts.tiles_across;
+    int const row = tile_row * Kernel::TileM + Sums::row(place);
+    int const column = tile_column * Kernel::TileN + Sums::column(place);
+    EpilogueParams const& epilogue = params.epilogue;
+    bool const there = Kernel::kSwapped ? row < epilogue.n && column < epilogue.m  //
+                                        : row < epilogue.m && column < epilogue.n;
+    int const end = there ? parts.count : 0;
+    float4 const* const from = parts.sums + int64_t(tile) * Sums::kCount + place;
+    int64_t const step = int64_t(parts.tiles()) * Sums::kCount;
+    if constexpr (Kernel::kPdl) {
+      wait_for_previous_kernel();
+      allow_next_kernel();
+    }
+    float values[4] = {};
+    for (int first = 0; first < end; first += kAtOnce) {
+      float4 more[kAtOnce];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        if (first + i < end) {
+          more[i] = __ldcg(from + (first + i) * step);
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        if (first + i < end) {
+          values[0] += more[i].x, values[1] += more[i].y, values[2] += more[i].z, values[3] += more[i].w;
+        }
+      }
+    }
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      int const r = row + e / 2 * 8, c = column + e % 2;
+      store_element<ElementD, Kernel::kActivation>(epilogue, values[e], Kernel::kSwapped ? c : r,
+                                                   Kernel::kSwapped ? r : c, matrix);
+    }
+  }
+};
+
+}  // namespace tilewright::sm90
