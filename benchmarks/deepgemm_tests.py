@@ -1,14 +1,15 @@
 """Runs DeepGEMM's own tests against `tilewright.compat.deep_gemm`, and says which pass.
 
     python benchmarks/deepgemm_tests.py DEEPGEMM/tests [test_bf16.test_gemm ...] [--profile] [--output FILE]
-        [--part 2/4] [--seconds N]
+        [--part 2/4 [--after 30]] [--seconds N]
 
 The tests are read from a checkout of DeepGEMM and are not part of this repository. Without `--profile`
 nothing is timed (DG_USE_NVIDIA_TOOLS=1), which leaves what they assert.
 
 Its tests of MQA logits go through a list of cases (`sample_mqa_cases`), for minutes: the table says how many
 of them a test has passed. `--part I/N` is every N-th of them, in an order of chance that is always the same,
-so that N processes beside each other take all of them; with `--seconds` no case is begun later than that.
+so that N processes beside each other take all of them; `--after` leaves out the first ones of a part; with
+`--seconds` no case is begun later than that.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class Cases:
 
     part: int = 1
     parts: int = 1
+    after: int = 0
     seconds: float = float("inf")
     passed: int = 0
     taken: int = 0
@@ -55,7 +57,7 @@ class Cases:
 
     def take(self, name: str, cases: list[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
         """In place of `sample_mqa_cases`."""
-        mine = random.Random(0).sample(cases, len(cases))[self.part - 1 :: self.parts]
+        mine = random.Random(0).sample(cases, len(cases))[self.part - 1 :: self.parts][self.after :]
         self.passed, self.taken, self.all = 0, len(mine), len(cases)
         started = time.perf_counter()
         for case in mine:
@@ -123,7 +125,8 @@ def run(name: str, test: Callable[[], None], calls: Counter[str], cases: Cases) 
         traceback.print_exc()
         error = f"{type(raised).__name__}: {str(raised).splitlines()[0] if str(raised) else ''}"[:200]
     torch.cuda.synchronize()
-    part = f"; part {cases.part} of {cases.parts}" if cases.parts > 1 else ""
+    after = f" after {cases.after}" if cases.after else ""
+    part = f"; part {cases.part} of {cases.parts}{after}" if cases.parts > 1 else ""
     passed = f": {cases.passed} of {cases.taken} cases{part} of all {cases.all}" if cases.all else ""
     return Outcome(name, calls.total() - before, time.perf_counter() - started, error, passed)
 
@@ -135,13 +138,14 @@ def main() -> int:
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--output", type=Path)
     parser.add_argument("--part", default="1/1", help="I/N: every N-th case of tests that have many")
+    parser.add_argument("--after", type=int, default=0, help="so many cases of the part are left out")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="no case is begun later")
     given = parser.parse_args()
     if not given.profile:
         os.environ["DG_USE_NVIDIA_TOOLS"] = "1"
     deep_gemm.install()
     part, parts = map(int, given.part.split("/"))
-    cases = Cases(part, parts, given.seconds)
+    cases = Cases(part, parts, given.after, given.seconds)
     calls: Counter[str] = Counter()
     counted(calls)
     lines = [

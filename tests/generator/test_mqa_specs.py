@@ -32,8 +32,10 @@ REJECTED: list[tuple[MqaLogitsConfig, dict[str, Any], str, str, dict[str, Any]]]
     (PAGED, {"queries": 3}, "query_block", "not 3", {"queries": 2}),
     (SYNC, {"arch": "sm_90a", "queries": 8, "pieces": 4}, "query_block", "512 columns", {"heads": 32}),
     (PAGED, {"pieces": 2}, "query_block", "1 queries do not divide", {"queries": 2}),
-    (RAGGED, {"warpgroups": 3}, "register_file", "192 registers", {"queries": 2}),
-    (PAGED, {"stages": 2}, "stages_of_warpgroups", "2 stages are not more than 2", {"stages": 3}),
+    (RAGGED, {"warpgroups": 3, "stages": 12}, "register_file", "192 registers", {"queries": 2}),
+    (PAGED, {"stages": 2}, "stages_of_warpgroups", "2 stages are not more than 2", {"stages": 4}),
+    (PAGED, {"stages": 15}, "stages_of_warpgroups", "no multiple of 2", {"stages": 14}),
+    (PAGED, {"warpgroups": 3}, "stages_of_warpgroups", "no multiple of 6", {"stages": 18}),
     (RAGGED, {"stages": 4}, "stages_of_warpgroups", "4 stages are not more than 4", {"run": 1}),
     (RAGGED, {"pieces": 1}, "tiles_in_a_row", "wgmma and 1", {"pieces": 2}),
     (
@@ -44,7 +46,7 @@ REJECTED: list[tuple[MqaLogitsConfig, dict[str, Any], str, str, dict[str, Any]]]
         {"run": 1},
     ),
     (RAGGED, {"stages": 30}, "shared_memory", "232,448", {"stages": 16}),
-    (SYNC, {"stages": 13}, "shared_memory", "101,376", {"stages": 8}),
+    (SYNC, {"stages": 14}, "shared_memory", "101,376", {"stages": 8}),
 ]
 
 

@@ -354,7 +354,7 @@ def test_schedules(kernel: KernelRecord) -> None:
     for sequences, next_n, blocks in ((1, 1, 1), (5, 3, 132), (1023, 1, 132), (2500, 2, 78)):
         lengths = torch.randint(0, 5000, (sequences, next_n), generator=torch.Generator().manual_seed(8))
         lengths[::3] = 0
-        splits = [-(-max(row) // 256) for row in lengths.tolist()]
+        splits = [-(-max(row) // 64) for row in lengths.tolist()]
         ends = torch.tensor(splits).cumsum(0).tolist()
         wanted = []
         for block in range(blocks + 1):

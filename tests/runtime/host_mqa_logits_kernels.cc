@@ -10,7 +10,7 @@
 namespace {
 
 using Args = tilewright_mqa_logits_args;
-constexpr int kSplit = 256;
+constexpr int kSplit = 64;
 
 float e4m3(uint8_t bits) {
   int const exponent = bits >> 3 & 15, mantissa = bits & 7;

@@ -118,12 +118,12 @@ def test_a_batch_of_variable_length() -> None:
     assert same(tilewright.paged_mqa_logits(**given), expected)
 
 
-def test_a_schedule_gives_equally_many_splits() -> None:
-    lengths = torch.tensor([7000, 0, 300, 256], dtype=torch.int32)  # 28, 0, 2 and 1 splits of 256 keys
+def test_a_schedule_gives_equally_many_tiles() -> None:
+    lengths = torch.tensor([7000, 0, 300, 256], dtype=torch.int32)  # 110, 0, 5 and 4 tiles of 64 keys
     schedule = tilewright.paged_mqa_schedule(lengths, blocks=3)
-    assert schedule.tolist() == [[0, 0], [0, 10], [0, 20], [4, 0]]
+    assert schedule.tolist() == [[0, 0], [0, 39], [0, 79], [4, 0]]
     of_two = tilewright.paged_mqa_schedule(lengths, blocks=3, next_n=2)  # the longer one of each two counts
-    assert of_two.tolist() == [[0, 0], [0, 10], [0, 20], [2, 0]]
+    assert of_two.tolist() == [[0, 0], [0, 38], [0, 76], [2, 0]]
 
 
 REFUSED = [

@@ -6,6 +6,7 @@ The comment above a rule names what it rests on.
 from __future__ import annotations
 
 from dataclasses import fields
+from math import lcm
 
 from tilewright_generator.families.mqa_logits.config import (
     MqaLogitsConfig,
@@ -69,11 +70,14 @@ def register_file(config: MqaLogitsConfig) -> str | None:
     return f"products and weights take {found} registers a thread > {limit}" if found > limit else None
 
 
-# kernel.hpp: a warpgroup's next tile is loaded while it works, of tiles in a row while it works at two.
+# kernel.hpp: a warpgroup's next tile is loaded while it works, of tiles in a row while it works at two. A
+# barrier tells a phase from the next one only: whoever waits for a stage waits for all its tiles.
 @rule(OURS, "stages warpgroups run", of=tiled)
 def stages_of_warpgroups(config: MqaLogitsConfig) -> str | None:
-    """There are more stages than warpgroups, of tiles in a row than twice as many."""
-    at_work = config.warpgroups * min(config.run, 2)
+    """There are more stages than warpgroups, of tiles in a row than twice as many, and as many for each."""
+    at_work, each = config.warpgroups * min(config.run, 2), lcm(config.warpgroups, 2)
+    if config.stages % each:
+        return f"{config.stages} stages are no multiple of {each}: one warpgroup's, one loader's each"
     return f"{config.stages} stages are not more than {at_work}" if config.stages <= at_work else None
 
 

@@ -59,6 +59,8 @@ struct Kernel {
   static constexpr int kSharedBytes = kBarriersAt + (kQueryStages + Stages) * 16;
   static_assert(kSharedBytes <= 227 * 1024, "the stages exceed the shared memory of sm_90");
   static_assert(Stages > Warpgroups * (Run > 1 ? 2 : 1), "a warpgroup's next tile is loaded while it works");
+  // A barrier tells a phase from the next one only: whoever waits for a stage waits for all of its tiles.
+  static_assert(Stages % Warpgroups == 0 && Stages % kLoaders == 0, "a stage is one warpgroup's, and one loader's");
   static_assert(Run == 1 || Product::kAsynchronous, "tiles in a row are wgmma's");
 
   // Registers of a thread, of 65536: the loading warpgroup gives up what it does not need.

@@ -8,9 +8,9 @@
 
 namespace tilewright::mqa_logits {
 
-constexpr int kTile = 64;    // keys of a tile
-constexpr int kSplit = 256;  // keys that a schedule of pages counts as one
-constexpr int kGroup = 4;    // tokens of a sequence that a batch of variable length puts together
+constexpr int kTile = 64;      // keys of a tile
+constexpr int kSplit = kTile;  // keys that a schedule of pages counts as one: thread blocks differ by a tile at most
+constexpr int kGroup = 4;      // tokens of a sequence that a batch of variable length puts together
 
 struct Range {
   int start, end;  // keys

@@ -180,7 +180,8 @@ def paged_mqa_schedule(
     out: torch.Tensor | None = None,
     tactic: Tactic | str | None = None,
 ) -> torch.Tensor:
-    """What each thread block of `paged_mqa_logits` is to do: equally many keys each, to 256.
+    """What each thread block of `paged_mqa_logits` is to do: equally many tiles of 64 keys each, but
+    for one.
 
     Args:
         lengths: int32 on the device, contiguous: of each sequence, or of each of its `next_n` queries.
@@ -192,7 +193,7 @@ def paged_mqa_schedule(
 
     Returns:
         [blocks + 1, 2]: where each block begins, and the last one ends: a sequence (with indices, a query),
-        and how many times 256 of its keys come before.
+        and how many tiles of 64 of its keys come before.
 
     Raises:
         What `mqa_logits` raises, but for alignment.
