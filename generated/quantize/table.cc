@@ -9,6 +9,9 @@
   X(dequantize_sm100f_fp8_128x128_bf16) \
   X(dequantize_sm100f_fp8_128x128_f16) \
   X(dequantize_sm100f_fp8_128x128_f32) \
+  X(dequantize_sm100f_fp8_128x1_bf16) \
+  X(dequantize_sm100f_fp8_128x1_f16) \
+  X(dequantize_sm100f_fp8_128x1_f32) \
   X(dequantize_sm100f_fp8_1x128_bf16) \
   X(dequantize_sm100f_fp8_1x128_f16) \
   X(dequantize_sm100f_fp8_1x128_f32) \
@@ -27,6 +30,9 @@
   X(dequantize_sm120f_fp8_128x128_bf16) \
   X(dequantize_sm120f_fp8_128x128_f16) \
   X(dequantize_sm120f_fp8_128x128_f32) \
+  X(dequantize_sm120f_fp8_128x1_bf16) \
+  X(dequantize_sm120f_fp8_128x1_f16) \
+  X(dequantize_sm120f_fp8_128x1_f32) \
   X(dequantize_sm120f_fp8_1x128_bf16) \
   X(dequantize_sm120f_fp8_1x128_f16) \
   X(dequantize_sm120f_fp8_1x128_f32) \
@@ -45,6 +51,9 @@
   X(dequantize_sm90_fp8_128x128_bf16) \
   X(dequantize_sm90_fp8_128x128_f16) \
   X(dequantize_sm90_fp8_128x128_f32) \
+  X(dequantize_sm90_fp8_128x1_bf16) \
+  X(dequantize_sm90_fp8_128x1_f16) \
+  X(dequantize_sm90_fp8_128x1_f32) \
   X(dequantize_sm90_fp8_1x128_bf16) \
   X(dequantize_sm90_fp8_1x128_f16) \
   X(dequantize_sm90_fp8_1x128_f32) \
@@ -63,6 +72,9 @@
   X(quantize_sm100f_fp8_128x128_bf16_vector) \
   X(quantize_sm100f_fp8_128x128_f16_vector) \
   X(quantize_sm100f_fp8_128x128_f32_vector) \
+  X(quantize_sm100f_fp8_128x1_bf16_vector) \
+  X(quantize_sm100f_fp8_128x1_f16_vector) \
+  X(quantize_sm100f_fp8_128x1_f32_vector) \
   X(quantize_sm100f_fp8_1x128_bf16_rmsnorm_vector) \
   X(quantize_sm100f_fp8_1x128_bf16_silumul_vector) \
   X(quantize_sm100f_fp8_1x128_bf16_tma_2stages) \
@@ -109,6 +121,9 @@
   X(quantize_sm120f_fp8_128x128_bf16_vector) \
   X(quantize_sm120f_fp8_128x128_f16_vector) \
   X(quantize_sm120f_fp8_128x128_f32_vector) \
+  X(quantize_sm120f_fp8_128x1_bf16_vector) \
+  X(quantize_sm120f_fp8_128x1_f16_vector) \
+  X(quantize_sm120f_fp8_128x1_f32_vector) \
   X(quantize_sm120f_fp8_1x128_bf16_rmsnorm_vector) \
   X(quantize_sm120f_fp8_1x128_bf16_silumul_vector) \
   X(quantize_sm120f_fp8_1x128_bf16_tma_2stages) \
@@ -155,6 +170,9 @@
   X(quantize_sm90_fp8_128x128_bf16_vector) \
   X(quantize_sm90_fp8_128x128_f16_vector) \
   X(quantize_sm90_fp8_128x128_f32_vector) \
+  X(quantize_sm90_fp8_128x1_bf16_vector) \
+  X(quantize_sm90_fp8_128x1_f16_vector) \
+  X(quantize_sm90_fp8_128x1_f32_vector) \
   X(quantize_sm90_fp8_1x128_bf16_rmsnorm_vector) \
   X(quantize_sm90_fp8_1x128_bf16_silumul_vector) \
   X(quantize_sm90_fp8_1x128_bf16_tma_2stages) \

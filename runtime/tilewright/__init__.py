@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from tilewright.ops.quantize.op import quantize_nvfp4 as quantize_nvfp4
     from tilewright.ops.reduced_gemm.op import reduced_gemm as reduced_gemm
     from tilewright.ops.scale_columns.op import scale_columns as scale_columns
+    from tilewright.ops.transpose.op import transpose_fp8 as transpose_fp8
     from tilewright.prepared import plan as plan
     from tilewright.registry import Registry as Registry
     from tilewright.tuning.session import tune as tune
@@ -59,7 +60,7 @@ __all__ = [
     "kernels", "mm_mxfp4", "mm_mxfp8", "mm_mxfp8_mxfp4", "mm_nvfp4", "mqa_logits",
     "paged_mqa_logits", "paged_mqa_schedule", "plan", "quantize_fp8_blockwise",
     "quantize_mxfp4", "quantize_mxfp8", "quantize_nvfp4", "reduced_gemm", "reference", "row_shuffle",
-    "scale_columns", "scale_factors", "scaled_gemm", "tune",
+    "scale_columns", "scale_factors", "scaled_gemm", "transpose_fp8", "tune",
 ]  # fmt: skip
 
 if _log := os.environ.get("TILEWRIGHT_LOG"):

@@ -30,6 +30,7 @@ TYPES = {
     "mxfp8": Type(8, "float8_e4m3fn", (1, 32), "ue8m0"),
     "mxfp8_e5m2": Type(8, "float8_e5m2", (1, 32), "ue8m0"),
     "fp8_1x128": Type(8, "float8_e4m3fn", (1, 128), "f32"),
+    "fp8_128x1": Type(8, "float8_e4m3fn", (128, 1), "f32"),
     "fp8_128x128": Type(8, "float8_e4m3fn", (128, 128), "f32"),
 }
 

@@ -259,6 +259,9 @@ def boundaries(format: str, x: str, width: int) -> torch.Tensor:
     A block's amax makes its factor a power of two, so that products are exact; that of other blocks is where
     the scale rounds, or next to it.
     """
+    if BLOCK[format][1] == 1:  # blocks of rows, turned
+        turned = boundaries("fp8_1x128", x, BLOCK[format][0]).mT
+        return torch.nn.functional.pad(turned, (0, -turned.shape[1] % 16))
     element = ELEMENTS.get(format, "e4m3")
     largest, block = LARGEST[element], BLOCK[format][1]
     points = neighbours(element_boundaries(element), x)

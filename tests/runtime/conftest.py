@@ -15,6 +15,7 @@ from host_modules import (
     HOST_REDUCED_ROWS,
     HOST_ROWS,
     HOST_SCALE_COLUMNS_ROWS,
+    HOST_TRANSPOSE_FP8_ROWS,
     Built,
     build_host_library,
     host_context,
@@ -119,6 +120,7 @@ def host_generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_table(folder, "host_grouped_gemm", HOST_GROUPED_ROWS, "grouped_gemm")
     write_table(folder, "host_reduced", HOST_REDUCED_ROWS, "reduced_gemm")
     write_table(folder, "host_scale_columns", HOST_SCALE_COLUMNS_ROWS, "scale_columns")
+    write_table(folder, "host_transpose_fp8", HOST_TRANSPOSE_FP8_ROWS, "transpose_fp8")
     write_table(folder, "host_prenorm", HOST_PRENORM_ROWS, "hc_prenorm")
     write_table(folder, "host_mqa_logits", HOST_MQA_ROWS, "mqa_logits")
     return folder
@@ -164,6 +166,22 @@ def scale_columns_host(
 
 
 @pytest.fixture(scope="session")
+def host_transpose_fp8_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("host_transpose_fp8")
+    return build_host_library(
+        folder, "transpose_fp8", HOST_TRANSPOSE_FP8_ROWS, "host_transpose_fp8_kernels.cc"
+    )
+
+
+@pytest.fixture
+def transpose_fp8_host(
+    host_transpose_fp8_library: Path, host_generated: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Context]:
+    """For `tilewright.transpose_fp8`, as if on an H200."""
+    yield from host_context(host_generated, host_transpose_fp8_library, monkeypatch)
+
+
+@pytest.fixture(scope="session")
 def host_grouped_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("host_grouped")
     return build_host_library(folder, "grouped_gemm", HOST_GROUPED_ROWS, "host_grouped_kernels.cc")
@@ -197,6 +215,7 @@ def product_libraries(
     host_grouped_library: Path,
     host_reduced_library: Path,
     host_scale_columns_library: Path,
+    host_transpose_fp8_library: Path,
 ) -> dict[str, Path]:
     """Those of products of every kind and of their scales, by module."""
     return {
@@ -204,6 +223,7 @@ def product_libraries(
         "host_grouped_gemm": host_grouped_library,
         "host_reduced": host_reduced_library,
         "host_scale_columns": host_scale_columns_library,
+        "host_transpose_fp8": host_transpose_fp8_library,
     }
 
 

@@ -152,6 +152,14 @@ HOST_SCALE_COLUMNS_ROWS = [
     }
 ]  # fmt: skip
 
+HOST_TRANSPOSE_FP8_ROWS = [
+    {
+        "name": "host_transpose_fp8", "source": "host.cu", "sha256": "sha of host_transpose_fp8",
+        "arch": "sm_90a", "defines": [], "instructions": [], "config": {"arch": "sm_90a", "pdl": True},
+        "facts": {"threads": 256},
+    }
+]  # fmt: skip
+
 
 def _mqa_row(name: str, form: str, d: str = "f32", q: str = "e4m3") -> dict[str, Any]:
     heads, head_dim = (64, 128) if form == "schedule" else (16, 32 if q == "e4m3" else 64)

@@ -115,10 +115,10 @@ struct Nvfp4 : Mx<E2m1, 6> {
     return {uint32_t(code), amax == 0 ? 0.0f : 1.0f / (E4m3::decode(code) / global)};
   }
 };
-template <int kHeight>
+template <int kHeight, int kWidth = 128>
 struct Fp8 {
   using Of = E4m3;
-  static constexpr int kRows = kHeight, kColumns = 128, kBits = 8;
+  static constexpr int kRows = kHeight, kColumns = kWidth, kBits = 8;
   static constexpr bool kFloats = true;
   static Scale encode(float amax, float, bool packed) {
     float const share = (amax < 1e-4f ? 1e-4f : amax) / 448.0f;
@@ -334,6 +334,7 @@ HOST_KERNEL(host_to_mxfp8_e5m2_bf16, Quantize<Mxfp8E5m2, Bf16, kPlain>)
 HOST_KERNEL(host_to_rows_bf16, Quantize<Fp8<1>, Bf16, kPlain>)
 HOST_KERNEL(host_to_rows_f32, Quantize<Fp8<1>, F32, kPlain>)
 HOST_KERNEL(host_to_rows_silu, Quantize<Fp8<1>, Bf16, kSiluMul>)
+HOST_KERNEL(host_to_columns_bf16, Quantize<Fp8<128, 1>, Bf16, kPlain>)
 HOST_KERNEL(host_to_squares_bf16, Quantize<Fp8<128>, Bf16, kPlain>)
 HOST_KERNEL(host_back_nvfp4_bf16, Dequantize<Nvfp4, Bf16>)
 HOST_KERNEL(host_back_nvfp4_f32, Dequantize<Nvfp4, F32>)
@@ -341,4 +342,5 @@ HOST_KERNEL(host_back_mxfp4_bf16, Dequantize<Mxfp4, Bf16>)
 HOST_KERNEL(host_back_mxfp8_bf16, Dequantize<Mxfp8, Bf16>)
 HOST_KERNEL(host_back_mxfp8_e5m2_bf16, Dequantize<Mxfp8E5m2, Bf16>)
 HOST_KERNEL(host_back_rows_bf16, Dequantize<Fp8<1>, Bf16>)
+HOST_KERNEL(host_back_columns_bf16, Dequantize<Fp8<128, 1>, Bf16>)
 HOST_KERNEL(host_back_squares_bf16, Dequantize<Fp8<128>, Bf16>)

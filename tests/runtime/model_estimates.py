@@ -39,7 +39,7 @@ _NARROW = [
 _SHAPES = {
     "gemm": _PRODUCTS, "blockscaled_gemm": _PRODUCTS, "quantize": _MATRICES, "hc_prenorm": _NARROW,
 }  # fmt: skip
-_LAYOUTS = {"fp8_1x128": "m_major", "fp8_128x128": "row_major"}  # of scales
+_LAYOUTS = {"fp8_1x128": "m_major", "fp8_128x1": "row_major", "fp8_128x128": "row_major"}  # of scales
 _SORT = (
     "a", "b", "schedule", "scheduler", "fast_accum", "swap_ab", "store", "prefetch", "direction", "format",
     "x", "variant", "arithmetic", "fusion",

@@ -52,6 +52,7 @@ HOST_QUANTIZE_ROWS = [
     make_quantize_row("host_to_rows_bf16", format="fp8_1x128"),
     make_quantize_row("host_to_rows_f32", format="fp8_1x128", x="f32"),
     make_quantize_row("host_to_rows_silu", format="fp8_1x128", fusion="silu_mul"),
+    make_quantize_row("host_to_columns_bf16", format="fp8_128x1"),
     make_quantize_row("host_to_squares_bf16", format="fp8_128x128"),
     _back("host_back_nvfp4_bf16", "nvfp4"),
     _back("host_back_nvfp4_f32", "nvfp4", "f32"),
@@ -59,5 +60,6 @@ HOST_QUANTIZE_ROWS = [
     _back("host_back_mxfp8_bf16", "mxfp8"),
     _back("host_back_mxfp8_e5m2_bf16", "mxfp8_e5m2"),
     _back("host_back_rows_bf16", "fp8_1x128"),
+    _back("host_back_columns_bf16", "fp8_128x1"),
     _back("host_back_squares_bf16", "fp8_128x128"),
 ]

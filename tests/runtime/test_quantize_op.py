@@ -39,6 +39,7 @@ FP8 = [
     ((1, 128), "float32", "m_major"),
     ((1, 128), "float32", "row_major"),
     ((1, 128), "ue8m0", "packed"),
+    ((128, 1), "float32", "row_major"),
     ((128, 128), "float32", "row_major"),
     ((128, 128), "ue8m0", "packed"),
 ]
@@ -524,6 +525,7 @@ def test_problems_that_no_kernel_computes(hopper: Context, caplog: pytest.LogCap
         Problem(300, 192, format="mxfp8", layout="linear"),
         Problem(300, 272, format="fp8_1x128", layout="m_major"),
         Problem(301, 272, format="fp8_1x128", layout="packed"),
+        Problem(300, 272, format="fp8_128x1", layout="row_major"),
         Problem(300, 272, format="fp8_128x128", layout="row_major"),
         Problem(300, 272, 2, format="fp8_128x128", layout="packed"),
         Problem(300, 96, fusion="silu_mul"),

@@ -1,4 +1,4 @@
-"""FP8 (E4M3) in blocks of 1x128 or 128x128 elements, as DeepGEMM's operands are quantised.
+"""FP8 (E4M3) in blocks of 1x128, 128x1 or 128x128 elements, as DeepGEMM's operands are quantised.
 
 Defined by these FP32 operations, each rounded to nearest as IEEE 754 has it and none fused. With amax the
 largest magnitude in a block, and 1e-4 the float32 nearest to that:
@@ -29,7 +29,7 @@ from tilewright.reference import codes
 from tilewright.reference.quantization import blocks_of, valid_rows
 
 ScaleType = Literal["float32", "ue8m0"]
-BLOCKS = ((1, BLOCK), (BLOCK, BLOCK))
+BLOCKS = ((1, BLOCK), (BLOCK, 1), (BLOCK, BLOCK))
 LEAST_AMAX = 1e-4
 
 
@@ -55,7 +55,8 @@ def quantize_fp8_blockwise(
 
     Returns:
         data: float8_e4m3fn [..., m, k].
-        scales: float32 [..., m, ceil(k/128)], of blocks 128x128 [..., ceil(m/128), ceil(k/128)]; or packed,
+        scales: float32 [..., m, ceil(k/128)], of blocks 128x128 [..., ceil(m/128), ceil(k/128)], of blocks
+            128x1, which have float32 row_major ones alone, [..., ceil(m/128), k]; or packed,
             int32 [..., m, ceil(k/512)]. See `tilewright.blockwise_scales` for their layouts; a packed scale
             of a 128x128 block stands in each of its rows.
 
@@ -63,6 +64,8 @@ def quantize_fp8_blockwise(
         ArgumentError, ArgumentTypeError: of the shape, dtype, block, type or layout.
     """
     layout = check(block, scale_type, scale_layout)
+    if block == (BLOCK, 1):
+        return _columns(x, rows_valid)
     value = codes.as_float32("x", x)
     if value.ndim < 2:
         raise ArgumentError("x", f"shape {tuple(x.shape)}, wanted [..., m, k]")
@@ -95,6 +98,17 @@ def quantize_fp8_blockwise(
     return codes.encode_e4m3(scaled), stored
 
 
+def _columns(x: torch.Tensor, rows_valid: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
+    """Blocks of 128x1: those of 1x128 of the transposed matrix."""
+    if rows_valid is not None:
+        x = torch.where(valid_rows(rows_valid, x.shape[-2])[..., None], x.float(), 0.0)
+    data, scales = quantize_fp8_blockwise(x.mT, (1, BLOCK), "float32", "row_major")
+    if rows_valid is not None:
+        first = torch.arange(scales.shape[-1], device=x.device) * BLOCK
+        scales = torch.where(first < rows_valid[..., None, None], scales, 0.0)
+    return data.view(torch.uint8).mT.contiguous().view(data.dtype), scales.mT.contiguous()
+
+
 def dequantize_fp8_blockwise(
     data: torch.Tensor,
     scales: torch.Tensor,
@@ -109,7 +123,8 @@ def dequantize_fp8_blockwise(
         ArgumentError: a shape or the block is wrong.
     """
     *batch, rows, k = data.shape
-    columns, height = -(-k // BLOCK), block[0]
+    height, width = block
+    columns = -(-k // width)
     if scales.dtype == torch.int32:
         scale, height = codes.decode_ue8m0(blockwise_scales.unpack(scales, columns)), 1
     else:
@@ -118,16 +133,18 @@ def dequantize_fp8_blockwise(
     wanted = (*batch, -(-rows // height), columns)
     if tuple(scale.shape) != wanted:
         raise ArgumentError("scales", f"shape {tuple(scales.shape)}, wanted {wanted}")
-    each = _each_row(scale, height, rows).repeat_interleave(BLOCK, dim=-1)[..., :k]
+    each = _each_row(scale, height, rows).repeat_interleave(width, dim=-1)[..., :k]
     return (codes.decode_e4m3(data) * each).to(dtype)
 
 
 def check(block: tuple[int, int], scale_type: str, layout: str | None) -> LayoutName:
     """The layout of the scales. Raises ArgumentError for what does not go together."""
     if block not in BLOCKS:
-        raise ArgumentError("block", f"{block}, wanted (1, {BLOCK}) or ({BLOCK}, {BLOCK})")
+        raise ArgumentError("block", f"{block}, wanted (1, {BLOCK}), ({BLOCK}, 1) or ({BLOCK}, {BLOCK})")
     if scale_type not in ("float32", "ue8m0"):
         raise ArgumentError("scale_type", f"{scale_type!r}, wanted 'float32' or 'ue8m0'")
+    if block == (BLOCK, 1) and scale_type != "float32":
+        raise ArgumentError("scale_type", f"{scale_type!r}, wanted 'float32' for blocks of {BLOCK}x1")
     default = default_layout(block, scale_type)
     floats_of_rows = scale_type == "float32" and block == (1, BLOCK)
     known: tuple[LayoutName, ...] = ("m_major", "row_major") if floats_of_rows else (default,)

@@ -25,8 +25,8 @@ class QuantizeConfig:
     format: Annotated[
         Format,
         "nvfp4 is E2M1 in blocks of 16 with E4M3 scales; mxfp4 (E2M1), mxfp8 (E4M3) and "
-        "mxfp8_e5m2 have blocks of 32 with UE8M0 scales; fp8_1x128 and fp8_128x128 are E4M3 with FP32 "
-        "scales, or UE8M0 packed four to a word, as the launch says",
+        "mxfp8_e5m2 have blocks of 32 with UE8M0 scales; fp8_1x128, fp8_128x1 and fp8_128x128 are E4M3 with "
+        "FP32 scales, the first and the last or UE8M0 packed four to a word, as the launch says",
     ]
     x: Annotated[XType, "type of x, which is quantised; dequantize: of the result"]
     direction: Annotated[Direction, "from x to data and scales, or back"] = "quantize"

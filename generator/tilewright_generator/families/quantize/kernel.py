@@ -16,7 +16,11 @@ from tilewright_generator.families.quantize.config import (
 from tilewright_generator.families.quantize.memory import shared_bytes, threads
 from tilewright_generator.families.shared import named, spelt, with_launch
 
-_BLOCKWISE = {"fp8_1x128": "Fp8", "fp8_128x128": "Fp8Square"}  # as C++ calls them, and the others:
+_BLOCKWISE = {
+    "fp8_1x128": "Fp8",
+    "fp8_128x1": "Fp8Column",
+    "fp8_128x128": "Fp8Square",
+}  # as C++ calls them, and the others:
 _FORMATS = {name: "".join(map(str.capitalize, name.split("_"))) for name in BLOCK} | _BLOCKWISE
 
 
@@ -124,8 +128,8 @@ def _kernel(config: QuantizeConfig) -> str:
     ends = [str(config.threads), "kPdl"]
     if config.direction == "dequantize":
         return _type("DequantizeKernel", f"{prefix}Stored{_FORMATS[config.format]}", x, *ends)
-    if config.format == "fp8_128x128":
-        return _type("SquareKernel", x, *ends)
+    if config.format in ("fp8_128x1", "fp8_128x128"):
+        return _type("ColumnKernel" if config.format == "fp8_128x1" else "SquareKernel", x, *ends)
     # A fused silu's arithmetic is its source's; NVFP4's that of its scales.
     kind = f"Nvfp4<{exact}>" if config.format == "nvfp4" else _FORMATS[config.format]
     format = f"{prefix}{'Nvfp4OfE4m3' if by_thresholds(config) else kind}"

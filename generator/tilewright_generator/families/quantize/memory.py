@@ -1,4 +1,4 @@
-"""Threads and shared memory of a thread block, as `quantize/{vector,tma,fused_norm,square}.hpp` lay them out.
+"""Threads and shared memory of a thread block, as quantize/*.hpp lay them out.
 
 Every generated file asserts both against the compiler's.
 """
@@ -10,6 +10,7 @@ from tilewright_generator.families.quantize.config import QuantizeConfig, block,
 
 ROWS = 4  # that a warp takes at a time
 _BARRIER = 8
+_COLUMNS = 128  # of a tile of column.hpp
 _FACTORS = 256 * 4  # of NVFP4's scales
 _THRESHOLDS = 128 * 32  # of E4M3's magnitudes
 
@@ -29,8 +30,8 @@ def shared_bytes(config: QuantizeConfig) -> int:
     warps = config.threads // 32
     if config.direction == "dequantize":
         return 0
-    if block(config.format)[0] > 1:
-        return warps * 4
+    if block(config.format)[0] > 1:  # an amax of each warp, or column, and of that a factor
+        return 2 * _COLUMNS * 4 if block(config.format)[1] == 1 else warps * 4
     table = 0
     if config.format == "nvfp4" and config.arithmetic == "exact":
         table = _THRESHOLDS if by_thresholds(config) else _FACTORS

@@ -21,7 +21,7 @@ __device__ __forceinline__ uint32_t round_pair(F16, float low, float high) {
   return pair;
 }
 
-// kMantissa: of the elements. kSide rows share a scale (of FP8 in blocks of 128x128), else one.
+// kMantissa: of the elements. kSide rows share a scale (of FP8 in blocks of 128x128 and 128x1), else one.
 template <int kBits_, int kMantissa, int kBlock_, bool kByteScales_, int kSide_ = 1>
 struct Stored {
   static constexpr int kBits = kBits_, kBlock = kBlock_, kSide = kSide_;
@@ -57,6 +57,7 @@ using StoredMxfp4 = Stored<4, 1, 32, true>;
 using StoredMxfp8 = Stored<8, 3, 32, true>;
 using StoredMxfp8E5m2 = Stored<8, 2, 32, true>;
 using StoredFp8 = Stored<8, 3, 128, false>;
+using StoredFp8Column = Stored<8, 3, 1, false, 128>;
 using StoredFp8Square = Stored<8, 3, 128, false, 128>;
 
 template <class Format, class Type, int kThreads_, bool kPdl>
@@ -133,7 +134,8 @@ struct DequantizeKernel {
     for (int i = 0; i < kCount; ++i) {
       constexpr int kPerWord = 32 / Format::kBits;
       uint32_t const code = words[i / kPerWord] >> (i % kPerWord * Format::kBits) & ((1 << Format::kBits) - 1);
-      values[i] = multiply(Format::element(code), scale);  // exact but for scales of 24 bits
+      float const own = Format::kBlock > 1 ? scale : Format::scale(params, group, row, column + i);
+      values[i] = multiply(Format::element(code), own);  // exact but for scales of 24 bits
       if (Format::kGlobal && params.global_scale != nullptr) {
         values[i] = divide(values[i], global);
       }

@@ -3,6 +3,7 @@
 
 #include "tilewright/adapter.hpp"
 #include "tilewright/quantize/args.h"
+#include "tilewright/quantize/column.hpp"
 #include "tilewright/quantize/dequantize.hpp"
 #include "tilewright/quantize/fused_norm.hpp"
 #include "tilewright/quantize/square.hpp"

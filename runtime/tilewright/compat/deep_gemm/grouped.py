@@ -206,12 +206,11 @@ def k_grouped_fp8_gemm_tn_contiguous(
     use_psum_layout: bool = False,
 ) -> None:
     """As `k_grouped_fp8_gemm_nt_contiguous`, of a [k of all groups, m] and b [k of all groups, n], scales
-    [k of all groups / 128, .]; FP8 operands are transposed by a copy."""
-    sizes = _sizes(ks_cpu, use_psum_layout)
-    turned = []
-    for data, scales in (a, b):
-        parts = [part.mT.contiguous().flatten() for part in data.view(torch.uint8).split(list(sizes))]
-        turned.append((torch.cat(parts).view(data.dtype), scales.mT))
+    [k of all groups / 128, .]; a kernel transposes the groups, by their sizes on the device."""
+    _refuse_ends(use_psum_layout)
+    turned = [
+        (tilewright.transpose_fp8(data, grouped_layout).flatten(), scales.mT) for data, scales in (a, b)
+    ]
     k_grouped_fp8_gemm_nt_contiguous(turned[0], turned[1], d, ks_cpu, grouped_layout, c, recipe)
 
 

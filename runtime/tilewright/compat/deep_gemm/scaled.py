@@ -31,8 +31,8 @@ def fp8_fp4_gemm_nt(
 ) -> None:
     """d [m, n] = a [m, k] b [n, k]^T + c; d and c bfloat16 or float32, c may be d.
 
-    Raises ArgumentError: as `tilewright.scaled_gemm`; FP4, blocks of 32, and operands that do not have k
-    contiguous have no kernel on Hopper.
+    Operands that have m or n contiguous are transposed by a kernel (`tilewright.transpose_fp8`). Raises
+    ArgumentError: as `tilewright.scaled_gemm`; FP4 and blocks of 32 have no kernel on Hopper.
     """
     (x, of_x), (y, of_y) = a, b
     key = (
@@ -44,9 +44,10 @@ def fp8_fp4_gemm_nt(
     if warm.launched(key, call, wants or (c is not None and c.requires_grad)):
         return
     _, of_b = granularities(recipe, recipe_a, recipe_b)
+    left, right = k_major(x), k_major(y)
     rows, weights = of_rows(of_x), of_weights(of_y, of_b)
-    tilewright.scaled_gemm(x, y.mT, rows, weights, out=d, c=c)
-    if lie_ready((of_x, of_y), (rows, weights)):
+    tilewright.scaled_gemm(left, right.mT, rows, weights, out=d, c=c)
+    if lie_ready((x, y, of_x, of_y), (left, right, rows, weights)):
         warm.remember(key, call, tilewright.scaled_gemm, x, y.mT, rows, weights, out=d, c=c)
 
 
@@ -131,7 +132,7 @@ def fp8_einsum(
     else:
         known = "bhr,hdr->bhd, bhd,hdr->bhr, bhd,bhr->hdr"
         raise ArgumentError("expr", f"it is {expr!r}; one of {known} is wanted")
-    x, y = _k_major(x), _k_major(y)
+    x, y = k_major(x), k_major(y)
     tilewright.scaled_gemm(x, y.mT, of_rows(of_x), of_weights(of_y, of_b), out=d, c=c)
 
 
@@ -177,6 +178,9 @@ def _turned(pair: Pair) -> Pair:
     return pair[0].mT, pair[1].mT
 
 
-def _k_major(operand: torch.Tensor) -> torch.Tensor:
-    """[..., rows, k] with k contiguous: FP8's wgmma reads no other. A copy where it lies otherwise."""
-    return operand if operand.stride(-1) == 1 else operand.contiguous()
+def k_major(operand: torch.Tensor) -> torch.Tensor:
+    """[..., rows, k] with k contiguous: FP8's wgmma reads no other. What has its rows contiguous is
+    transposed by a kernel."""
+    if operand.stride(-1) == 1 or operand.shape[-1] == 1:
+        return operand
+    return tilewright.transpose_fp8(operand.mT)

@@ -187,7 +187,7 @@ def fp8_blockwise(values: Values) -> str:
     try:
         return _BLOCKWISE[tuple(values["block"])]
     except (TypeError, KeyError):
-        message = f"it is {values['block']!r}; (1, 128) or (128, 128) is wanted"
+        message = f"it is {values['block']!r}; (1, 128), (128, 1) or (128, 128) is wanted"
         raise ArgumentError("block", message) from None
 
 
@@ -207,6 +207,8 @@ def _columns_layout(format: str, scale_type: Any, layout: Any) -> str:
     if scale_type not in ("float32", "ue8m0"):
         raise ArgumentError("scale_type", f"it is {scale_type!r}; float32 or ue8m0 is wanted")
     packed = scale_type == "ue8m0"
+    if packed and "packed" not in LAYOUTS[format]:
+        raise ArgumentError("scale_type", f"it is {scale_type!r}; float32 is wanted for {format}")
     if layout is None:
         return "packed" if packed else LAYOUTS[format][0]
     if (layout == "packed") != packed:
@@ -224,4 +226,4 @@ def _layout_of(format: str, scales: torch.Tensor) -> str:
     if scales.dtype == torch.int32:
         return "packed"
     contiguous = symbolic(scales) or scales.is_contiguous()
-    return "row_major" if format == "fp8_128x128" or contiguous else "m_major"
+    return "row_major" if BLOCK[format][0] > 1 or contiguous else "m_major"

@@ -28,7 +28,7 @@ LANES = 128  # of an SM
 
 # The kernels (tilewright/quantize): threads of an SM that their registers allow, by kMinBlocks.
 HELD_THREADS = {
-    "vector": 768, "tma": 1024, "silu_mul": 512, "rmsnorm": 512, "squares": 512, "dequantize": 1024,
+    "vector": 768, "tma": 1024, "silu_mul": 512, "rmsnorm": 512, "squares": 512, "columns": 768, "dequantize": 1024,
 }  # fmt: skip
 ROWS = 4  # of a warp
 THREAD_ELEMENTS = {"bf16": 16, "f16": 16, "f32": 8, "e4m3": 16}
@@ -61,7 +61,9 @@ def _way(record: KernelRecord) -> str:
         return "dequantize"
     if config["fusion"] != "none":
         return str(config["fusion"])
-    return "squares" if config["format"] == "fp8_128x128" else str(config["variant"])
+    if BLOCK[config["format"]][0] > 1:
+        return "columns" if BLOCK[config["format"]][1] == 1 else "squares"
+    return str(config["variant"])
 
 
 def resident(record: KernelRecord) -> int:
@@ -75,7 +77,7 @@ def tasks(record: KernelRecord, problem: Problem, sm_count: int) -> int:
     config, way = record.config, _way(record)
     columns = 32 * (BACK_ELEMENTS if way == "dequantize" else THREAD_ELEMENTS[config["x"]])
     rows = config["threads"] // 32 * ROWS
-    if way == "squares":
+    if way in ("squares", "columns"):
         rows = columns = BLOCK["fp8_128x128"][0]
     elif way == "rmsnorm":
         rows, columns = ROWS, problem.k

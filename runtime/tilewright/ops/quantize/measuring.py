@@ -114,7 +114,7 @@ def _reference(
 
 def _plain(scales: torch.Tensor, problem: Problem, rows: torch.Tensor) -> torch.Tensor:
     """The scales of some rows, as `_reference` has them."""
-    if problem.format == "fp8_128x128" and problem.layout == "row_major":
+    if BLOCK[problem.format][0] > 1 and problem.layout == "row_major":
         return scales[..., rows[::_CHUNK] // _CHUNK, :]
     if problem.format.startswith("fp8"):
         return scales[..., rows, :]

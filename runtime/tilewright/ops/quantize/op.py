@@ -127,10 +127,11 @@ def quantize_fp8_blockwise(
     kernels read it; exactly `tilewright.reference.quantize_fp8_blockwise`.
 
     Args:
-        block: (1, 128), or (128, 128).
-        scale_type: float32; or ue8m0: rounded up to powers of two, four packed into an int32.
+        block: (1, 128), (128, 1): per channel, or (128, 128).
+        scale_type: float32; or (not of (128, 1)) ue8m0: rounded up to powers of two, four packed into an
+            int32.
         scale_layout: of float32 scales of (1, 128), m_major (columns at multiples of 4 rows, as TMA reads
-            them; the default) or row_major; (128, 128) is row_major; ue8m0 is packed, which is m_major too.
+            them; the default) or row_major; the others are row_major; ue8m0 is packed, which is m_major too.
             See `tilewright.blockwise_scales`.
         out_scales: the scales' tensor; an m_major one with memory for its padding
             (`blockwise_scales.allocate`).
@@ -138,7 +139,8 @@ def quantize_fp8_blockwise(
     Returns:
         data: float8_e4m3fn [..., m, k].
         scales: [..., m, ceil(k/128)], of strides (1, ld) where m_major; of (128, 128) [..., ceil(m/128),
-            ceil(k/128)]; packed int32 [..., m, ceil(k/512)], which repeat a (128, 128) block's for its rows.
+            ceil(k/128)], of (128, 1) [..., ceil(m/128), k]; packed int32 [..., m, ceil(k/512)], which repeat
+            a (128, 128) block's for its rows.
     """
     raise AssertionError("the body is `interface.calls`'s")
 

@@ -13,15 +13,16 @@ from tilewright.types import TYPES, bits
 FLOATS = ("bf16", "f16", "f32")
 XType = Literal["bf16", "f16", "f32", "e4m3"]
 X_TYPES = get_args(XType)
-Format = Literal["nvfp4", "mxfp4", "mxfp8", "mxfp8_e5m2", "fp8_1x128", "fp8_128x128"]
+Format = Literal["nvfp4", "mxfp4", "mxfp8", "mxfp8_e5m2", "fp8_1x128", "fp8_128x1", "fp8_128x128"]
 FORMATS = get_args(Format)
 BLOCK = {name: TYPES[name].block for name in FORMATS}  # rows and columns that share a scale
 LAYOUTS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("nvfp4", "mxfp4", "mxfp8", "mxfp8_e5m2"), scale_factors.LAYOUTS),
     "fp8_1x128": ("m_major", "row_major", "packed"),
+    "fp8_128x1": ("row_major",),
     "fp8_128x128": ("row_major", "packed"),
 }
-BLOCKWISE = ("fp8_1x128", "fp8_128x128")  # whose scales are floats, or words of four bytes
+BLOCKWISE = ("fp8_1x128", "fp8_128x1", "fp8_128x128")  # whose scales are floats, or words of four bytes
 Direction = Literal["quantize", "dequantize"]
 DIRECTIONS = get_args(Direction)
 Fusion = Literal["none", "silu_mul", "rmsnorm"]

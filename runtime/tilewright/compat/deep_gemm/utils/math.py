@@ -1,6 +1,7 @@
 """Casts to FP8 and FP4 with a scale to a block, and back.
 
-FP8 in blocks of 128 is quantised by a kernel; what no kernel does (other blocks, other types) by torch. A
+FP8 in blocks of 128 is quantised by a kernel; what no kernel does (other blocks, other types, powers of two
+for channels) by torch. A
 scale is max(amax, 1e-4) / 448 (FP4: / 6), which `use_ue8m0` rounds up to a power of two.
 """
 
@@ -95,9 +96,8 @@ def per_channel_cast_to_fp8(x: torch.Tensor, use_ue8m0: bool, gran_k: int = 128)
     m, n = x.shape
     if m % gran_k:
         raise ArgumentError("x", f"it has {m} rows; a multiple of {gran_k} is wanted")
-    if gran_k == KERNEL_BLOCK and _kernel_takes(x):
-        turned, scales = _quantized(x.mT.contiguous(), (1, KERNEL_BLOCK), use_ue8m0)
-        return turned.view(torch.uint8).mT.contiguous().view(turned.dtype), scales.mT.contiguous()
+    if gran_k == KERNEL_BLOCK and not use_ue8m0 and _kernel_takes(x):
+        return _quantized(x, (KERNEL_BLOCK, 1), use_ue8m0)
     data, scales = _scaled(x.view(-1, gran_k, n), (1,), use_ue8m0)
     return data.view(m, n), scales.view(-1, n)
 

@@ -1,0 +1,1 @@
+"""Matrices of bytes, transposed: kernels of our own."""

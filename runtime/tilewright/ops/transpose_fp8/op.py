@@ -1,0 +1,74 @@
+"""The public op."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from tilewright.context import Context
+from tilewright.device import DeviceProperties
+from tilewright.errors import ArgumentError
+from tilewright.interface.op import Op, Values
+from tilewright.interface.placement import Arguments, Placement
+from tilewright.interface.publish import public
+from tilewright.ops.common.guards import dims
+from tilewright.ops.common.symbolic import certainly
+from tilewright.ops.common.tactics import Tactic
+from tilewright.ops.transpose_fp8.family import FAMILY
+from tilewright.ops.transpose_fp8.interface import INTERFACE
+from tilewright.ops.transpose_fp8.problem import Problem
+
+
+class _Transpose(Op):
+    interface = INTERFACE
+    family = FAMILY
+    passed = ("x", "out")
+
+    def fields(self, values: Values) -> Mapping[str, Any]:
+        sizes = values["group_rows"]
+        return {"groups": sizes.numel() if isinstance(sizes, torch.Tensor) else 0}
+
+    def rules(self, values: Values, problem: Problem) -> None:
+        x, out = values["x"], values["out"]
+        if values["group_rows"] is None:
+            return
+        if certainly(problem.groups == 0):
+            raise ArgumentError("group_rows", "it is empty; one number for each group is wanted")
+        if x.dim() != 2:
+            raise ArgumentError("x", f"its shape is {dims(x.shape)}; groups want two dimensions")
+        if out is not None and certainly(out.stride(0) != problem.rows) and certainly(problem.columns > 1):
+            raise ArgumentError("out", f"its strides are {out.stride()}; groups want memory without gaps")
+
+    def place(
+        self, context: Context, arguments: Arguments, device: DeviceProperties, addresses: Mapping[str, int]
+    ) -> Placement:
+        """The kernel moves single bytes where it must: any stride and address will do."""
+        return Placement(arguments.problem)
+
+
+@public(_Transpose())
+def transpose_fp8(
+    x: torch.Tensor,
+    group_rows: torch.Tensor | None = None,
+    *,
+    out: torch.Tensor | None = None,
+    tactic: Tactic | str | None = None,
+) -> torch.Tensor:
+    """x with columns for rows, on the current stream: FP8 operands that have m or n contiguous as the tensor
+    cores read them, with k contiguous.
+
+    Args:
+        x: [rows, columns] or [batch, rows, columns], columns contiguous. float8_e4m3fn or float8_e5m2.
+        group_rows: int32 on the device, how many rows each group has: multiples of 128, 0 too, which add up
+            to `rows`; read when the kernel runs.
+        out: the result's tensor, rows contiguous; made if absent.
+        tactic: a kernel's name, instead of the one selected.
+
+    Returns:
+        [columns, rows], with the batch first where x has one. With groups, memory of that shape in which the
+        matrices [columns, rows of a group] lie one behind the other, as `grouped_gemm_k` reads them; of rows
+        behind the last group, it stays as it is.
+    """
+    raise AssertionError("the body is `interface.calls`'s")

@@ -1,0 +1,39 @@
+"""What a caller of `transpose_fp8` asks, apart from where the tensors lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.ops.common.problem import Told
+
+TYPES = ("e4m3", "e5m2")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem(Told):
+    """out[columns, rows] of x[rows, columns]; with groups, of the rows of each by themselves."""
+
+    kind_fields = ("type",)
+
+    rows: int
+    columns: int
+    batch: int = 1
+    type: str = "e4m3"
+    groups: int = 0  # of rows
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that memory must move at least: the matrix twice."""
+        return 2 * self.batch * self.rows * self.columns
+
+    @property
+    def op_text(self) -> str:
+        return "transpose_fp8"
+
+    @property
+    def extents_text(self) -> str:
+        return f"{self.rows}x{self.columns}" + (f" batch {self.batch}" if self.batch > 1 else "")
+
+    @property
+    def types_text(self) -> str:
+        return self.type + (f", {self.groups} groups of rows" if self.groups else "")
