@@ -15,7 +15,7 @@ struct ColumnKernel {
   using Source = Plain<Type>;
   static constexpr int kSide = 128;
   static constexpr int kThreads = kThreads_;
-  static constexpr int kMinBlocks = 768 / kThreads;
+  static constexpr int kMinBlocks = (Elements<Type>::kBytes == 4 ? 512 : 768) / kThreads;
   static constexpr int kSharedBytes = 2 * kSide * 4;  // of each column its amax, and what elements are multiplied by
   static constexpr int kCount = Elements<Type>::kCount;
   static constexpr int kWords = kCount / 4;        // of data

@@ -28,7 +28,8 @@ LANES = 128  # of an SM
 
 # The kernels (tilewright/quantize): threads of an SM that their registers allow, by kMinBlocks.
 HELD_THREADS = {
-    "vector": 768, "tma": 1024, "silu_mul": 512, "rmsnorm": 512, "squares": 512, "columns": 768, "dequantize": 1024,
+    "vector": 768, "tma": 1024, "silu_mul": 512, "rmsnorm": 512, "squares": 512, "columns": 768,
+    "dequantize": 1024,
 }  # fmt: skip
 ROWS = 4  # of a warp
 THREAD_ELEMENTS = {"bf16": 16, "f16": 16, "f32": 8, "e4m3": 16}
@@ -62,7 +63,7 @@ def _way(record: KernelRecord) -> str:
     if config["fusion"] != "none":
         return str(config["fusion"])
     if BLOCK[config["format"]][0] > 1:
-        return "columns" if BLOCK[config["format"]][1] == 1 else "squares"
+        return "columns" if BLOCK[config["format"]][1] == 1 and config["x"] != "f32" else "squares"
     return str(config["variant"])
 
 
