@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from tilewright.ops.quantize.op import quantize_nvfp4 as quantize_nvfp4
     from tilewright.ops.reduced_gemm.op import reduced_gemm as reduced_gemm
     from tilewright.ops.scale_columns.op import scale_columns as scale_columns
-    from tilewright.ops.transpose.op import transpose_fp8 as transpose_fp8
+    from tilewright.ops.transpose_fp8.op import transpose_fp8 as transpose_fp8
     from tilewright.prepared import plan as plan
     from tilewright.registry import Registry as Registry
     from tilewright.tuning.session import tune as tune
