@@ -7,9 +7,10 @@ the cost model is fitted to, and what the set of tiles is chosen by.
     python benchmarks/grouped_times.py [KIND ...] --seconds 200 --output grouped_times.json
 
 Of each problem, the tactics of built kernels that the model puts within --factor of its first are timed, and
-at least the --each best of every kernel, each by a CUDA graph of calls that take operands in turn (cold L2).
-The fastest are timed again by turns with DeepGEMM. A line of the file is a problem: microseconds by tactic,
-which of them were taken by turns, the model's first, and DeepGEMM's time.
+at least the --each best of every kernel, each by a CUDA graph of calls that take operands in turn (cold L2);
+of the two fastest every order of tiles, too. The fastest are timed again by turns with DeepGEMM. A line of
+the file is a problem: microseconds by tactic, which of them were taken by turns, the model's first, and
+DeepGEMM's time.
 
     python benchmarks/grouped_times.py --table FILE... > results/grouped_vs_deepgemm_times.md
 
@@ -51,6 +52,7 @@ from tilewright.tuning.tuned import Tuned
 MORE_ROWS = 1.2  # expected, of those that there are, as DeepGEMM's tests have it
 SCREENED = 3  # replays of a tactic
 STOP, FORGET = 1.2, 1.5  # behind the fastest, at which a time is not taken again, and its graph is let go
+FAR = 3  # behind the model's first, beyond which no kernel is tried
 FINALISTS, ROUNDS = 6, 5
 MOST_BYTES = 8 * 10**9  # of all sets of operands
 MOST_SETS = 32
@@ -123,7 +125,7 @@ class Bench:
     """One problem's operands, and graphs of calls on them."""
 
     def __init__(self, problem: Problem, theirs: Any, most_sets: int) -> None:
-        self.theirs = theirs
+        self.theirs, self.pause = theirs, 0.0
         first = measuring.make(problem, torch.Generator("cuda").manual_seed(0))
         self.sizes = first.group_k.tolist() if problem.grouping == "k_sizes" else []
         size = sum(one.numel() * one.element_size() for one in (first.a, first.b, first.out))
@@ -143,6 +145,9 @@ class Bench:
             calls = [lambda x=x: self.call(x, tactic) for x in self.operands]
             found = self.graphs[tactic] = Replays(calls, warm_up=1, pool=pool)
             found.replay()
+        if self.pause:
+            torch.cuda.synchronize()
+            time.sleep(self.pause)
         return found.seconds()
 
     def call(self, x: Operands, tactic: Tactic | None) -> None:
@@ -159,7 +164,7 @@ def worth_timing(ranked: Sequence[Candidate], factor: float, each: int) -> list[
     limit = ranked[0].estimate.seconds * factor
     for one in ranked:
         taken[one.record.name] += 1
-        if taken[one.record.name] <= each:
+        if taken[one.record.name] <= each and one.estimate.seconds <= FAR * ranked[0].estimate.seconds:
             best.append(one.tactic)
         elif one.estimate.seconds <= limit:
             near.append(one.tactic)
@@ -184,10 +189,20 @@ def screened(bench: Bench, tactics: Sequence[Tactic], until: float) -> dict[Tact
 
 
 def measured(
-    problem: Problem, ranked: Sequence[Candidate], theirs: Any, tactics: list[Tactic], seconds: float
+    problem: Problem,
+    ranked: Sequence[Candidate],
+    theirs: Any,
+    tactics: list[Tactic],
+    *,
+    seconds: float,
+    pause: float,
 ) -> dict[str, Any]:
     bench = Bench(problem, theirs, MOST_SETS)
     found = screened(bench, tactics, time.monotonic() + seconds)
+    best = sorted(found, key=found.__getitem__)[:2]
+    more = [one for each in best for one in FAMILY.variants(each) if one not in found]
+    found |= screened(bench, more, time.monotonic() + seconds)
+    bench.pause = pause
     fastest = sorted(found, key=found.__getitem__)
     wrong = check(bench.operands[0], fastest[0])
     finalists: list[Tactic | None] = [
@@ -265,6 +280,7 @@ def main() -> int:
     parser.add_argument("--each", type=int, default=2)
     parser.add_argument("--each-seconds", type=float, default=3, help="of a problem's tactics")
     parser.add_argument("--seconds", type=float, default=200)
+    parser.add_argument("--pause", type=float, default=0, help="seconds before each replay by turns")
     parser.add_argument("--part", default="1/1", help="I/N: every Nth problem, from the Ith on")
     parser.add_argument("--warm", action="store_true", help="have DeepGEMM compile, and time nothing")
     parser.add_argument("--output", type=Path, default=Path("grouped_times.json"))
@@ -300,7 +316,8 @@ def main() -> int:
             if not ranked:
                 continue
             tactics = worth_timing(ranked, given.factor, given.each)
-            row = {"kind": kind, **measured(problem, ranked, theirs, tactics, given.each_seconds)}
+            times = measured(problem, ranked, theirs, tactics, seconds=given.each_seconds, pause=given.pause)
+            row = {"kind": kind, **times}
             torch.cuda.empty_cache()
             file.write(json.dumps(row) + "\n")
             file.flush()

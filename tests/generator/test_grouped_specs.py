@@ -91,7 +91,7 @@ def test_blocks_of_128_that_columns_lie_in() -> None:
 
 
 def test_shared_memory() -> None:
-    stage, scales, blocks, barriers, stores, queue = 32_768, 512, 16, 16, 2 * 2 * 64 * 128, 96
+    stage, scales, blocks, barriers, stores, queue = 32_768, 512, 16, 16, 2 * 2 * 64 * 128, 384
     assert memory(FP8) == (5, 5 * (stage + scales + blocks + barriers) + stores + queue)
     # Columns of 24 floats, one for each 128 of k, begin at multiples of 128 bytes.
     swapped = replace(FP8, swap_ab=True, tile=Tile(64, 24, 256), stages=2)

@@ -19,7 +19,7 @@ from tilewright_generator.families.lean_tiles import (
 )
 from tilewright_generator.shapes import round_up
 
-_QUEUE_BYTES = 96  # two tiles of 32 bytes on their way to the consumers, each with two barriers
+_QUEUE_BYTES = 384  # eight tiles of 32 bytes on their way to the consumers, each with two barriers
 _MORE_BUFFERS = (3, 4)
 _BLOCK = 128  # of rows that share a scale factor
 _TMA_SHARED = 128  # at multiples of which TMA writes to shared memory

@@ -104,57 +104,21 @@ struct Kernel {
       sm90::prefetch_map(&params.scales_b);
     }
     if (lane < TileQueue::kSlots) {
-      TileQueue::start(shared + kQueueAt, lane, kConsumers * 4 + (kSplits && params.exchanges ? 3 : 0));
+      TileQueue::start(shared + kQueueAt, lane, kConsumers * 4 + 1 + (kSplits && params.exchanges ? 2 : 0));
     }
   }
 
+  // One warp loads. Another finds out which tiles there are, so that no load waits for it.
   static __device__ __forceinline__ void produce(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
                                                  bool loading_warp) {
-    sm90::ClusterShape const& cluster = params.cluster;
     bool const exchanges = kSplits && params.exchanges;
-    if (!loading_warp) {
-      if (exchanges) {
-        idle(shared);
-      }
-      return;
+    if (loading_warp) {
+      load(params, shared, place, exchanges);
+    } else if (threadIdx.x / 32 == kConsumers * 4 + 1) {
+      decide(params, shared, place, exchanges);
+    } else if (exchanges) {
+      idle(shared);
     }
-    sm90::Load a(&params.a, params.policy_a, params.slices_a, place.n, place.sharers_of_a(cluster));
-    sm90::Load b(&params.b, params.policy_b, params.slices_b, place.m, place.sharers_of_b(cluster));
-    bool const by_k = kParts && params.groups.grouping == TILEWRIGHT_GROUPING_K_SIZES;
-    int const first = params.first_k_tile(place.split);
-    Producer producer{shared};
-    bool const loads = sm90::elect_one();
-    Work work(params.groups, sm90::cluster_index(), sm90::cluster_count(), kSwapped ? cluster.n : cluster.m,
-              kSwapped ? place.n : place.m);
-    TileQueue queue(shared + kQueueAt);
-    Tile tile;
-    while (work.next(tile)) {
-      if (loads) {
-        queue.push(tile);
-        int const column = column_of(params, place, tile);
-        int const of_a = params.one_a ? 0 : tile.matrix, of_b = params.one_b ? 0 : tile.group;
-        int const a_row = kSwapped ? column : tile.row, b_row = kSwapped ? tile.row : column;
-        int const a_matrix = kSwapped ? of_b : of_a, b_matrix = kSwapped ? of_a : of_b;
-        int const tiles = k_tiles_of(params, place, tile);
-        StageScales const scales(params, shared, a_row, b_row, a_matrix, b_matrix, by_k ? tile.cleared : 0);
-        if (kOwnMaps && by_k && tiles > 0) {
-          a.map = params.parts + tile.group * 2, b.map = a.map + 1;
-          sm90::acquire_map(a.map), sm90::acquire_map(b.map);
-        }
-        producer.run(cluster, a, b, by_k && !kOwnMaps ? tile.cleared : first, tiles, a_row, b_row, a_matrix, b_matrix,
-                     scales);
-      }
-      __syncwarp();
-      if (exchanges) {
-        sm90::cluster_barrier();
-        sm90::cluster_barrier();  // the stages' memory holds sums in between
-      }
-    }
-    if (loads) {
-      tile.flags = Tile::kEnd;
-      queue.push(tile);
-    }
-    __syncwarp();
   }
 
   static __device__ __forceinline__ void multiply(Params const& params, uint32_t shared,
@@ -172,18 +136,76 @@ struct Kernel {
   static constexpr int kTellers = kScaled ? 4 : 1;
   static constexpr int kAllConsumers = 4;  // a barrier of the CTA; 1 to 3 are the epilogues'
 
-  // What a stage holds beside A and B.
+  static __device__ __forceinline__ void decide(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
+                                                bool exchanges) {
+    Work work(params.groups, sm90::cluster_index(), sm90::cluster_count(),
+              kSwapped ? params.cluster.n : params.cluster.m, kSwapped ? place.n : place.m);
+    TileQueue queue(shared + kQueueAt);
+    bool const tells = sm90::elect_one();
+    Tile tile;
+    while (work.next(tile)) {
+      if (tells) {
+        queue.push(tile);
+      }
+      __syncwarp();
+      if (exchanges) {
+        sm90::cluster_barrier();
+        sm90::cluster_barrier();
+      }
+    }
+    if (tells) {
+      tile.flags = Tile::kEnd;
+      queue.push(tile);
+    }
+    __syncwarp();
+  }
+
+  static __device__ __forceinline__ void load(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
+                                              bool exchanges) {
+    sm90::ClusterShape const& cluster = params.cluster;
+    sm90::Load a(&params.a, params.policy_a, params.slices_a, place.n, place.sharers_of_a(cluster));
+    sm90::Load b(&params.b, params.policy_b, params.slices_b, place.m, place.sharers_of_b(cluster));
+    bool const by_k = kParts && params.groups.grouping == TILEWRIGHT_GROUPING_K_SIZES;
+    int const first = params.first_k_tile(place.split);
+    Producer producer{shared};
+    TileQueue queue(shared + kQueueAt);
+    Tile tile;
+    for (; queue.wait(tile); queue.pop()) {
+      if (sm90::elect_one()) {
+        int const column = column_of(params, place, tile);
+        int const of_a = params.one_a ? 0 : tile.matrix, of_b = params.one_b ? 0 : tile.group;
+        int const a_row = kSwapped ? column : tile.row, b_row = kSwapped ? tile.row : column;
+        int const a_matrix = kSwapped ? of_b : of_a, b_matrix = kSwapped ? of_a : of_b;
+        int const tiles = k_tiles_of(params, place, tile);
+        StageScales const scales(params, shared, a_row, b_row, a_matrix, b_matrix, by_k ? tile.cleared : 0, first);
+        if (kOwnMaps && by_k && tiles > 0) {
+          a.map = params.parts + tile.group * 2, b.map = a.map + 1;
+          sm90::acquire_map(a.map), sm90::acquire_map(b.map);
+        }
+        producer.run(cluster, a, b, by_k && !kOwnMaps ? tile.cleared : first, tiles, a_row, b_row, a_matrix, b_matrix,
+                     scales);
+      }
+      __syncwarp();
+      if (exchanges) {
+        sm90::cluster_barrier();
+        sm90::cluster_barrier();  // the stages' memory holds sums in between
+      }
+    }
+  }
+
+  // What a stage holds beside A and B: for one tile, stage by stage.
   struct StageScales {
     static constexpr int kBytes = Layout::kScaleBytes;
     Params const& params;
     uint32_t shared;
     int a_row, b_row, a_matrix, b_matrix;
     int first;                       // block of k
-    float const* blocks;             // the first block's
-    int apart[Layout::kBlocks + 1];  // from there to the others
+    float const mutable* next;       // of the first block of rows, of the next of k
+    int mutable left;                // of k, that there are
+    int apart[Layout::kBlocks + 1];  // from the first block of rows to the others
 
     __device__ __forceinline__ StageScales(Params const& product, uint32_t memory, int row_of_a, int row_of_b,
-                                           int matrix_of_a, int matrix_of_b, int first_block)
+                                           int matrix_of_a, int matrix_of_b, int first_block, int first_k_tile)
         : params(product),
           shared(memory),
           a_row(row_of_a),
@@ -194,11 +216,14 @@ struct Kernel {
       constexpr bool kOfA = kScalesA == Scales::kBlocks;
       int const row = kOfA ? a_row : b_row, matrix = kOfA ? a_matrix : b_matrix;
       if constexpr (Layout::kBlocks > 0) {
-        blocks = of_blocks().at(matrix, row);
-      }
+        float const* const blocks = of_blocks().at(matrix, row);
 #pragma unroll
-      for (int i = 1; i < Layout::kBlocks; ++i) {
-        apart[i] = static_cast<int>(of_blocks().at(matrix, row + i * sm90::kScaleBlock) - blocks);
+        for (int i = 1; i < Layout::kBlocks; ++i) {
+          apart[i] = static_cast<int>(of_blocks().at(matrix, row + i * sm90::kScaleBlock) - blocks);
+        }
+        int const k = first + first_k_tile * Boxes;
+        next = blocks + static_cast<int64_t>(k) * of_blocks().k_stride;
+        left = of_blocks().k - k;
       }
     }
 
@@ -210,13 +235,15 @@ struct Kernel {
       if constexpr (Layout::kBlocks > 0) {
 #pragma unroll
         for (int box = 0; box < Boxes; ++box) {
-          int const k = min(first + k_tile * Boxes + box, of_blocks().k - 1);
-          float const* const from = blocks + k * of_blocks().k_stride;
           uint32_t const to = Layout::blocks(shared, stage, box);
-          sm90::copy_word(to, from);
+          sm90::copy_word(to, next);
 #pragma unroll
           for (int i = 1; i < Layout::kBlocks; ++i) {
-            sm90::copy_word(to + i * 4, from + apart[i]);
+            sm90::copy_word(to + i * 4, next + apart[i]);
+          }
+          // The last stage may reach beyond k.
+          if (Boxes == 1 || --left > 0) {
+            next += of_blocks().k_stride;
           }
         }
         sm90::barrier_arrive_copied(full);

@@ -66,10 +66,11 @@ struct RowsOf {
   }
 };
 
-// Tiles on their way from the warp that decides to the warps that multiply.
+// Tiles on their way from the warp that decides to those that load and multiply. As many as may be ahead of what is
+// multiplied: a tile may have less k than the ring has stages.
 class TileQueue {
  public:
-  static constexpr int kSlots = 2, kBytes = kSlots * (Tile::kBytes + 16);
+  static constexpr int kSlots = 8, kBytes = kSlots * (Tile::kBytes + 16);
 
   __device__ __forceinline__ explicit TileQueue(uint32_t memory) : memory_(memory) {}
 

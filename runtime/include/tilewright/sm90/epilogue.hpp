@@ -290,6 +290,12 @@ struct Epilogue {
         clear(sums[r], row + r * 64 + warp * 16 + lane / 4, column + lane % 4 * 2, rows);
       }
     }
+    if constexpr (ElementD::kBytes == 2 && Rows * kPieces == kBuffers && kBuffers > 1) {
+      if (rows.none_left()) {
+        store_at_once(sums, row, column, matrix, warp, lane);
+        return;
+      }
+    }
 #pragma unroll
     for (int r = 0; r < Rows; ++r) {
 #pragma unroll
@@ -589,6 +595,36 @@ struct Epilogue {
         store_box(buffer, map, column * ElementD::kBytes, row + warp * 16, matrix);
       }
       commit_stores();
+    }
+  }
+
+  // Where each piece has a buffer of its own: all are laid down before TMA is told, once. Of each it is told by itself,
+  // because pieces that are stored one by one wait for as many as there are buffers.
+  __device__ __forceinline__ void store_at_once(float const (&sums)[Rows][N / 2], int row, int column, int matrix,
+                                                int warp, int lane) const {
+    if (leader) {
+      wait_for_stores<0>();
+    }
+    gather();
+#pragma unroll
+    for (int i = 0; i < kBuffers; ++i) {
+      float values[kQuads * 4];
+#pragma unroll
+      for (int j = 0; j < kQuads * 4; ++j) {
+        values[j] = sums[i / kPieces][i % kPieces * kQuads * 4 + j];
+      }
+      lay_halves(values, buffers + i * kBufferBytes, warp, lane);
+    }
+    fence_async_proxy();
+    gather();
+    if (leader) {
+#pragma unroll
+      for (int i = 0; i < kBuffers; ++i) {
+        int const piece_row = row + i / kPieces * 64, piece_column = column + i % kPieces * kColumns;
+        store_box(buffers + i * kBufferBytes, map, (kSwapped ? piece_row : piece_column) * ElementD::kBytes,
+                  kSwapped ? piece_column : piece_row + warp * 16, matrix);
+        commit_stores();
+      }
     }
   }
 

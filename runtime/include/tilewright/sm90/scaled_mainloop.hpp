@@ -161,10 +161,8 @@ struct ScaledMainloop {
     clear(sum);
     for (int i = 0; i < k_tiles; ++i) {
       barrier_wait(Layout::full(shared, at.stage), at.phase);
-      for (int unit = 0; unit < Boxes * Rows; ++unit) {
-        await_turn();
-        pass_turn();
-      }
+      await_turn();
+      pass_turn();
       meet(kSkip + static_cast<int>(threadIdx.x) / 128, 128);
       release(at.stage);
       at.next();
@@ -220,9 +218,15 @@ struct ScaledMainloop {
           bool const last = box == Boxes - 1 && r == kRows - 1;
           float factors[2];
           load_rows(stage, now, box, r, factors);
-          await_turn();
-          multiply(stage, box, r, 0, part);
-          pass_turn();
+          bool const turn = kPromotion == Promotion::kInTurn && box == 0 && r == 0;
+          if (turn) {
+            await_turn();
+          }
+          multiply(stage, box, r, 0, part, turn);
+          if (turn) {
+            wgmma_wait<1>();
+            pass_turn();
+          }
           wgmma_wait<0>();
           hold(part);
           if (kB != Scales::kRows && last) {
@@ -349,7 +353,8 @@ struct ScaledMainloop {
   }
 
   // 128 of k of 64 rows, and of a half of the columns where those are halved: four instructions.
-  __device__ __forceinline__ void multiply(int stage, int box, int r, int half, float (&part)[kPart]) {
+  __device__ __forceinline__ void multiply(int stage, int box, int r, int half, float (&part)[kPart],
+                                           bool halves = false) {
     // Both are so many units behind the memory's beginning, which is less to wait for than two descriptors.
     uint64_t const begin = swizzled_descriptor(Layout::a(shared, 0));
     uint64_t const a =
@@ -361,6 +366,9 @@ struct ScaledMainloop {
 #pragma unroll
     for (int step = 0; step < 4; ++step) {
       wgmma<A, B, kPart * 2>(part, behind(a, step * 2), behind(b, step * 2), step > 0);
+      if (halves && step == 1) {
+        wgmma_commit();
+      }
     }
     wgmma_commit();
   }
