@@ -74,7 +74,7 @@ class Case:
         finalists = {one: seconds for one, seconds in known.items() if one in measured.again}
         self.best = min((finalists or known).values())
         self.by_kernel: dict[str, list[Tactic]] = defaultdict(list)
-        for tactic in finalists if self.best > LONG_SECONDS else known:
+        for tactic in (finalists or known) if self.best > LONG_SECONDS else known:
             self.by_kernel[tactic.kernel].append(tactic)
         self.records = {name: records[name] for name in self.by_kernel}
 
