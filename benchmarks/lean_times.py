@@ -139,9 +139,11 @@ def measured(
     take_turns([None, *worth_timing(ranked, chance)], FIRST_ROUNDS)
     take_turns(near(fastest()[:FASTEST], ranked, samples), FIRST_ROUNDS)
     take_turns([None, *fastest(STOP)], ROUNDS - FIRST_ROUNDS)
-    waves = {one.tactic: one.estimate.waves for one in ranked}
-    varied = [one for one in fastest()[:VARIED] if waves[one] > 1]
-    take_turns([two for one in varied for two in FAMILY.variants(one) if two.raster != "heuristic"], ROUNDS)
+    known = {one.tactic: one for one in ranked}
+    varied = [known[one] for one in fastest()[:VARIED] if known[one].estimate.waves > 1]
+    orders = [(one.record, two) for one in varied for two in FAMILY.variants(one.tactic)]
+    legal = [two for record, two in orders if FAMILY.misfit_tactic(two, record, problem) is None]
+    take_turns([one for one in legal if one.raster != "heuristic"], ROUNDS)
     finalists = dict.fromkeys([None, ranked[0].tactic, *fastest()[:FINALISTS]])
     take_turns(finalists, FINAL_ROUNDS)
     return {
