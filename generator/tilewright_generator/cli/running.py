@@ -101,7 +101,7 @@ def _measure(current: Context, name: str, problem: Any, tactic: Tactic | None, i
     operands = measuring.make_operands(of_family, problem, device)
     error = measuring.checked(operands[0], chosen)
     ours = measuring.seconds(operands, chosen, iters)
-    peer = of_family.peer(problem)
+    peer = measuring.peer_of(of_family, problem)
     theirs = measuring.peer_seconds(peer, operands, iters)
     return {
         "problem": asdict(problem),

@@ -60,8 +60,10 @@ class Op:
     parameters: tuple[Parameter, ...]
 
     def combinations(self, values: Values) -> Combinations | None:
-        """The types that the call may have."""
-        return self.interface.types
+        """The types that the call may have; None where the op lacks an operand that tells one."""
+        types = self.interface.types
+        told = {one.type for one in self.interface.operands if one.name in self.required}
+        return types if types and told.issuperset(types.read) else None
 
     def fields(self, values: Values) -> Mapping[str, Any]:
         """Fields of the problem that the op, or its options, say. Tensors are such, of one device, and flags

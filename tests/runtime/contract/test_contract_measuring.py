@@ -27,7 +27,7 @@ def test_operands_are_made_computed_and_checked(
     first.poison()
     with pytest.raises(WrongResultError):
         first.check()
-    peer = of_family.peer(problem)
+    peer = measuring.peer_of(of_family, problem)
     assert peer is None or callable(peer[1])
 
 

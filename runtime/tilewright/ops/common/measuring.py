@@ -83,13 +83,16 @@ Peer: TypeAlias = tuple[str, Callable[[Any], Any]]
 
 
 class Measured(Protocol):
-    """A family's `measuring.py`."""
+    """A family's `measuring.py`; `peer`, too, where another library has such an op."""
 
     def make(self, problem: Any, generator: torch.Generator) -> Operands:
         """One set, of random values, on the generator's device."""
 
-    def peer(self, problem: Any) -> Peer | None:
-        """None where no other library has such an op."""
+
+def peer_of(of_family: Any, problem: Any) -> Peer | None:
+    """What else computes the problem: None where no other library has such an op."""
+    peer: Peer | None = getattr(of_family, "peer", lambda problem: None)(problem)
+    return peer
 
 
 def make_operands(
