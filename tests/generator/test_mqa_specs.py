@@ -10,7 +10,7 @@ import pytest
 from command_line import ROOT
 
 from tilewright_generator import families
-from tilewright_generator.families.mqa_logits.config import MqaLogitsConfig, registers, shared_bytes, threads
+from tilewright_generator.families.mqa_logits.config import MqaLogitsConfig
 from tilewright_generator.families.mqa_logits.rules import RULES
 from tilewright_generator.rules import verdicts
 
@@ -72,17 +72,17 @@ def test_every_rule_is_shown() -> None:
 
 def test_shared_memory_is_as_kernel_hpp_lays_it_out() -> None:
     stage = 64 * (128 + 4) + 2 * 8
-    assert shared_bytes(RAGGED) == 2 * (256 * (128 + 4) + 2 * 8) + 8 * stage
-    assert shared_bytes(PAGED) == 2 * (64 * (128 + 4) + 2 * 8) + 16 * stage
+    assert RAGGED.shared_bytes == 2 * (256 * (128 + 4) + 2 * 8) + 8 * stage
+    assert PAGED.shared_bytes == 2 * (64 * (128 + 4) + 2 * 8) + 16 * stage
     decoded, scales = 128 * 128 * 2, 128 * 4
-    assert shared_bytes(FP4) == 2 * (128 * (64 + 4) + scales + decoded + 2 * 8) + 8 * (64 * (64 + 4) + 2 * 8)
-    assert (shared_bytes(SCHEDULE), threads(SCHEDULE), threads(RAGGED)) == (0, 1024, 384)
+    assert FP4.shared_bytes == 2 * (128 * (64 + 4) + scales + decoded + 2 * 8) + 8 * (64 * (64 + 4) + 2 * 8)
+    assert (SCHEDULE.shared_bytes, SCHEDULE.threads, RAGGED.threads) == (0, 1024, 384)
 
 
 def test_registers_are_those_of_products_and_weights() -> None:
     """Of mma.sync one piece at a time; of FP4 decoded keys, too."""
-    assert [registers(one) for one in (RAGGED, PAGED, FP4)] == [192, 48, 128]
-    assert registers(replace(SYNC, queries=2, pieces=2)) == 32 + 32
+    assert [one.registers for one in (RAGGED, PAGED, FP4)] == [192, 48, 128]
+    assert replace(SYNC, queries=2, pieces=2).registers == 32 + 32
 
 
 def test_names_say_what_differs() -> None:

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
-from tilewright_generator.families.mqa_logits.config import (
-    TILE,
-    MqaLogitsConfig,
-    columns,
-    decodes,
-    shared_bytes,
-    threads,
-    tiled,
-)
+from tilewright_generator.families.mqa_logits.config import TILE, MqaLogitsConfig
 from tilewright_generator.families.shared import camel, named, number, spelt, with_launch
 
 # Of sm_90a and sm_12x. All else is multiplied as 16 bits, by HMMA.
@@ -32,18 +25,17 @@ def kernel_name(config: MqaLogitsConfig) -> str:
         f"{config.queries}q{pieces}{run}", f"{config.warpgroups}wg", f"{config.stages}stages",
         config.mma.replace("_", "") * (config.mma != usual),
     )  # fmt: skip
-    of_form = own if tiled(config) else ()
-    return named("mqa_logits", config.arch, config.form, *of_form, "nopdl" * (not config.pdl))
+    return named("mqa_logits", config.arch, config.form, *own[: 7 * config.tiled], "nopdl" * (not config.pdl))
 
 
 def work_text(config: MqaLogitsConfig) -> str:
     """How the work is done, in words."""
-    if not tiled(config):
+    if not config.tiled:
         return "one thread block, two passes over the lengths"
     pieces = f" in {config.pieces} pieces" * (config.pieces > 1)
     row = f"{config.run} in a row, " * (config.run > 1)
     return (
-        f"tiles of {TILE} keys with {config.queries} queries ({columns(config)} columns){pieces}, "
+        f"tiles of {TILE} keys with {config.queries} queries ({config.columns} columns){pieces}, "
         f"{row}{config.stages} stages, {config.warpgroups} warpgroups, {config.mma}"
     )
 
@@ -51,40 +43,24 @@ def work_text(config: MqaLogitsConfig) -> str:
 def summary(config: MqaLogitsConfig) -> str:
     """One line for lists."""
     logits = f"{config.form}, {config.heads} heads of {config.head_dim}, {config.q} -> {config.d}"
-    return f"{logits if tiled(config) else 'schedule of pages'}, {work_text(config)}"
+    return f"{logits if config.tiled else 'schedule of pages'}, {work_text(config)}"
 
 
 def facts(config: MqaLogitsConfig) -> dict[str, Any]:
     """Derived numbers that the runtime needs."""
-    return {"smem_bytes": shared_bytes(config), "threads": threads(config)}
+    return {"smem_bytes": config.shared_bytes, "threads": config.threads}
 
 
 def build(config: MqaLogitsConfig) -> dict[str, Any]:
     """How the kernel is compiled, and which instructions its machine code must hold."""
-    multiplies = config.mma == "wgmma" or number(config.arch) >= 120
-    found = _INSTRUCTIONS.get((config.mma, config.q), "HMMA") if multiplies else "HMMA"
-    return {"arch": config.arch, "defines": [], "instructions": [found] if tiled(config) else []}
+    own = config.mma == "wgmma" or number(config.arch) >= 120
+    found = _INSTRUCTIONS.get((config.mma, config.q), "HMMA") if own else "HMMA"
+    return {"arch": config.arch, "defines": [], "instructions": [found] * config.tiled}
 
 
 def variables(config: MqaLogitsConfig) -> dict[str, str]:
-    """The template's variables, all of them text."""
-    texts = {
-        "formula": "schedule[b] = the sequence and the split of its keys at which thread block b begins",
-        "types": "lengths",
-        "host": "ScheduleHost",
-        "kernel": f"ScheduleKernel<{threads(config)}, kPdl>",
-    }
-    if tiled(config):
-        scale, words = ("scale[j] * ", "") if config.q == "e4m3" else ("", " words of ue8m0")
-        keys = "start[i] <= j < end[i]" if config.form == "ragged" else "j < length[i], keys in pages"
-        products = "Decoded" * decodes(config) + camel(config.mma)
-        tile = f"{config.heads}, {config.head_dim}, {config.queries}, {config.pieces}, {config.run}"
-        texts = {
-            "formula": f"out[i,j] = {scale}sum over h of weight[i,h] * relu(Q[i,h,:] . K[j,:]), {keys}",
-            "types": f"Q, K {config.q}, scales{words}, weights f32, out {config.d}",
-            "host": "LogitsHost",
-            "kernel": f"Kernel<mqa_logits::{camel(config.form)}, mqa_logits::{products}, {tile}, "
-            f"{config.stages}, {config.warpgroups}, sm90::{camel(config.d)}, kPdl>",
-        }
+    """The template's variables, all of them text: the configuration, and what follows from it."""
+    own = {one.name: getattr(config, one.name) for one in fields(config)}
+    products = "Decoded" * config.decodes + camel(config.mma)
     work = with_launch(work_text(config), config)
-    return spelt({**texts, **facts(config), "pdl": config.pdl, "work": work})
+    return spelt({**own, **facts(config), "products": products, "element": camel(config.d), "work": work})

@@ -2,12 +2,12 @@
 //
 // Arguments of an `mqa_logits` kernel, in the caller's terms:
 //
-//   out[i,j] = scale[j] * sum over h of weight[i,h] * relu(Q[i,h,:] . K[j,:])
+//   out[i,j] = scale[j] * sum over h of weight[i,h] * relu(Q[i,h,:] . K[j,:]) where query i looks at key j
 //
-// where query i looks at key j. Of FP4, elements count times 2^(e - 127), e the exponent of their 32 in the word
-// of their row, and scale is 1. Ragged: keys lie in one piece, start[i] <= j < end[i]. Paged: keys lie in pages
-// of a cache, j < length[i]. A kernel of schedules reads lengths, and writes where in the batch each thread
-// block of a paged one begins: a sequence (with indices: a token), and a split of its keys.
+// Of FP4, elements count times 2^(e - 127), e the exponent of their 32 in the word of their row; scale is 1.
+// Ragged: keys lie in one piece, start[i] <= j < end[i]. Paged: they lie in pages of a cache, j < length[i]. A
+// kernel of schedules reads lengths, and writes where in the batch each thread block of a paged one begins: a
+// sequence (with indices: a token), and a tile of its keys.
 #ifndef TILEWRIGHT_MQA_LOGITS_ARGS_H_
 #define TILEWRIGHT_MQA_LOGITS_ARGS_H_
 

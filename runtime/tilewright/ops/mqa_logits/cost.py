@@ -2,15 +2,14 @@
 
 Tiles of 64 keys go to warpgroups in turn. A tile takes the tensor core `columns / 2` clocks for 32 bytes of a
 head as it is multiplied (FP4 as BF16), and each of the SM's four schedulers two instructions for a product
-(relu, multiply and add) and some for the tile. A warpgroup does the one after the other; several overlap.
-What the ranges of ragged queries are, nobody knows before the launch: all keys are taken.
-
-Constants are fitted to times on one H200.
+(relu, multiply and add) and some for the tile. A warpgroup does the one after the other; several overlap. Of
+ragged queries all keys are taken: nobody knows the ranges before the launch. Constants are fitted to times on
+one H200.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import ceil
 from typing import Any
 
@@ -40,12 +39,11 @@ def peak(kind: Any, device: DeviceProperties) -> float | None:
     return 2 * MULTIPLICATIONS * STEP[kind.q] * device.sm_count * device.clock_hz
 
 
-def tile_clocks(record: KernelRecord) -> float:
+def tile_clocks(config: Mapping[str, Any]) -> float:
     """Of an SM for a tile of keys, where there are always some."""
-    config = record.config
-    columns = config["heads"] * config["queries"]
-    math = columns / 2 * config["head_dim"] / STEP[config["q"]]
-    decoding = DECODING_INSTRUCTIONS * config["head_dim"] * (config["q"] != "e4m3")
+    columns, head_dim = config["heads"] * config["queries"], config["head_dim"]
+    math = columns / 2 * head_dim / STEP[config["q"]]
+    decoding = DECODING_INSTRUCTIONS * head_dim * (config["q"] != "e4m3")
     reducing = (columns + TILE_INSTRUCTIONS + decoding) / ISSUE_SHARE
     return float(max(math, reducing, (math + reducing + TILE_LATENCY_CLOCKS) / config["warpgroups"]))
 
@@ -54,11 +52,10 @@ def estimator(
     record: KernelRecord, problem: Problem, device: DeviceProperties
 ) -> Callable[[Tactic], Estimate] | None:
     """The cost model of a kernel; None of those that it does not know."""
-    config = record.config
+    config, sms = record.config, device.sm_count
     if record.arch != "sm_90a" or config["form"] == "schedule" or config["mma"] != "wgmma":
         return None
-    clocks, sms = tile_clocks(record), device.sm_count
-    moved = problem.bytes / (HBM_SHARE * device.memory_bandwidth)
+    clocks, moved = tile_clocks(config), problem.bytes / (HBM_SHARE * device.memory_bandwidth)
 
     def weigh(tactic: Tactic) -> Estimate:
         if config["form"] == "paged":

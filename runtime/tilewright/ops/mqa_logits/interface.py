@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tilewright.interface.declaration import TMA_BYTES as TMA
 from tilewright.interface.declaration import Code, Combinations, Interface, Matrix, Packed, TacticStruct
 from tilewright.ops.mqa_logits.problem import OUTPUTS
 from tilewright.ops.mqa_logits.words import WORDS
+
+_INT: dict[str, Any] = {"type": "s32", "alignment": 4}
 
 INTERFACE = Interface(
     words=WORDS,
     text="""
 Arguments of an `mqa_logits` kernel, in the caller's terms:
 
-  out[i,j] = scale[j] * sum over h of weight[i,h] * relu(Q[i,h,:] . K[j,:])
+  out[i,j] = scale[j] * sum over h of weight[i,h] * relu(Q[i,h,:] . K[j,:]) where query i looks at key j
 
-where query i looks at key j. Of FP4, elements count times 2^(e - 127), e the exponent of their 32 in the word
-of their row, and scale is 1. Ragged: keys lie in one piece, start[i] <= j < end[i]. Paged: keys lie in pages
-of a cache, j < length[i]. A kernel of schedules reads lengths, and writes where in the batch each thread
-block of a paged one begins: a sequence (with indices: a token), and a split of its keys.
+Of FP4, elements count times 2^(e - 127), e the exponent of their 32 in the word of their row; scale is 1.
+Ragged: keys lie in one piece, start[i] <= j < end[i]. Paged: they lie in pages of a cache, j < length[i]. A
+kernel of schedules reads lengths, and writes where in the batch each thread block of a paged one begins: a
+sequence (with indices: a token), and a tile of its keys.
 """,
     types=Combinations(("q",), OUTPUTS),
     operands=(
@@ -39,25 +43,21 @@ block of a paged one begins: a sequence (with indices: a token), and a split of 
             rows="cache_pages", columns="page_bytes", type="e4m3", raw=True,
         ),
         Matrix("weights", "[queries, heads]", rows="queries", columns="heads", type="f32"),
-        Packed("starts", "[queries]: of ragged", extents=("queries",), type="s32", alignment=4),
-        Packed("ends", "[queries]: of ragged", extents=("queries",), type="s32", alignment=4),
+        Packed("starts", "[queries]: of ragged", extents=("queries",), **_INT),
+        Packed("ends", "[queries]: of ragged", extents=("queries",), **_INT),
         Packed(
-            "lengths", "of each context: [queries], or of the last query of each sequence",
-            shape=lambda problem: (problem.queries if problem.per_token else problem.sequences,),
-            type="s32", alignment=4, measured=True,
+            "lengths", "of each context: [queries], or of the last query of each sequence", measured=True,
+            shape=lambda problem: (problem.queries if problem.per_token else problem.sequences,), **_INT,
         ),
         Matrix(
             "block_table", "[sequences, pages of one]: where each page lies in the cache",
-            rows="sequences", columns="table_pages", type="s32", alignment=4,
+            rows="sequences", columns="table_pages", **_INT,
         ),
         Packed(
-            "schedule", "[blocks + 1, 2]: of pages",
-            shape=lambda problem: (2 * (problem.blocks + 1),), type="s32", alignment=8, measured=True,
+            "schedule", "[blocks + 1, 2]: of pages", measured=True,
+            shape=lambda problem: (2 * (problem.blocks + 1),), **_INT | {"alignment": 8},
         ),
-        Packed(
-            "indices", "[queries]: of which sequence each is; or null",
-            extents=("queries",), type="s32", alignment=4,
-        ),
+        Packed("indices", "[queries]: of which sequence each is; or null", extents=("queries",), **_INT),
         Matrix(
             "out", "[queries, columns], or a schedule",
             rows="out_rows", columns="width", alignment=1, written=True,

@@ -12,15 +12,13 @@ from tilewright import context
 from tilewright.errors import WrongResultError
 from tilewright.ops.common import measuring
 from tilewright.ops.common.formats import dtype_of
-from tilewright.ops.common.measuring import Peer
 from tilewright.ops.mqa_logits.interface import INTERFACE
 from tilewright.ops.mqa_logits.op import mqa_logits, paged_mqa_logits, paged_mqa_schedule
 from tilewright.ops.mqa_logits.problem import Problem
 from tilewright.reference.codes import decode_mx_words
 from tilewright.reference.comparison import difference
 
-# Of DeepGEMM's measure of a difference, 1 - 2 sum(xy) / sum(x^2 + y^2): its own tests allow as much.
-TOLERANCES = {"f32": 5e-6, "bf16": 3e-5}
+TOLERANCES = {"f32": 5e-6, "bf16": 3e-5}  # of a difference: DeepGEMM's own tests allow as much
 _CHECKED_ROWS = 64
 
 
@@ -65,8 +63,7 @@ class Operands(measuring.Operands):
 def make(problem: Problem, generator: torch.Generator) -> Operands:
     """One set, on the generator's device."""
     device, paged, queries = generator.device, problem.form == "paged", problem.queries
-    sequences = problem.sequences if paged else 1
-    ragged = replace(problem, form="ragged", keys=sequences * problem.keys)
+    ragged = replace(problem, form="ragged", keys=problem.keys * (problem.sequences if paged else 1))
 
     def words(*shape: int) -> Tensor:
         """Exponents of 2^-3 to 2^1, four to a word."""
@@ -85,7 +82,7 @@ def make(problem: Problem, generator: torch.Generator) -> Operands:
         ends = (order + 1).cumsum(0).add(problem.keys - queries).clamp(min=1).int()
         return Operands(problem, mqa_logits, starts=starts, ends=ends, **given)
     lengths = order + problem.keys
-    cache, table = pages_of(given["kv"], given["kv_scale"], sequences, problem.page, generator)
+    cache, table = pages_of(given["kv"], given["kv_scale"], problem.sequences, problem.page, generator)
     blocks = context.current().device(device.index or 0).sm_count
     schedule = paged_mqa_schedule(lengths, blocks=blocks, next_n=problem.next_n)
     given |= {"kv_cache": cache, "block_table": table, "schedule": schedule, "lengths": lengths}
@@ -96,18 +93,9 @@ def pages_of(
     kv: Tensor, kv_scale: Tensor, sequences: int, page: int, generator: torch.Generator | None = None
 ) -> tuple[Tensor, Tensor]:
     """A cache of the keys of equally long sequences, its pages in random order, and its block table."""
-    each, rest = divmod(len(kv) // sequences, page)
-    missing = (0, 0, 0, page - rest if rest else 0)
-
-    def lines(of_keys: Tensor) -> Tensor:
-        one = of_keys.view(torch.uint8).view(sequences, len(kv) // sequences, -1)
-        return torch.nn.functional.pad(one, missing).view(sequences * (each + (rest > 0)), -1)
-
-    pages = torch.cat([lines(kv), lines(kv_scale)], dim=1)
+    missing = -(len(kv) // sequences) % page
+    lines = (one.view(torch.uint8).view(sequences, len(kv) // sequences, -1) for one in (kv, kv_scale))
+    padded = [torch.nn.functional.pad(one, (0, 0, 0, missing)) for one in lines]
+    pages = torch.cat([one.view(-1, page * one.shape[-1]) for one in padded], dim=1)
     order = torch.randperm(len(pages), generator=generator, device=kv.device)
     return pages[order.argsort()], order.view(sequences, -1).to(torch.int32)
-
-
-def peer(problem: Problem) -> Peer | None:
-    """torch has no op for it."""
-    return None

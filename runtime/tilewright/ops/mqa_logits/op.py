@@ -17,12 +17,9 @@ from tilewright.ops.mqa_logits.interface import INTERFACE
 from tilewright.ops.mqa_logits.problem import MOST_TOKENS, PAGES, SCALE_BYTES, Problem
 
 
-class _Op(Op):
+class _Ragged(Op):
     interface = INTERFACE
     family = FAMILY
-
-
-class _Ragged(_Op):
     passed = ("q", "kv", "out")
 
     def rules(self, values: Values, problem: Problem) -> None:
@@ -35,56 +32,48 @@ class _Paged(_Ragged):
     passed = ("q", "kv_cache", "out")
 
     def fields(self, values: Values) -> Mapping[str, Any]:
-        sequences, table_pages = _extents(values["block_table"])
-        pages, page_bytes = _extents(values["kv_cache"])
-        queries, row = _extents(values["q"])
+        tensors = (values["block_table"], values["kv_cache"], values["q"])
+        (sequences, table_pages), (pages, page_bytes), (queries, row) = (  # what is no matrix, the checks say
+            (one.shape[0], one.shape[-1]) if one.dim() > 1 else (0, 0) for one in tensors
+        )
         return {
-            "form": "paged",
-            "next_n": queries // max(sequences, 1),
+            "form": "paged", "next_n": queries // max(sequences, 1),
             "per_token": certainly(queries == values["lengths"].numel()),
-            "table_pages": table_pages,
-            "cache_pages": pages,
-            "page": page_bytes // (row + SCALE_BYTES),
+            "table_pages": table_pages, "cache_pages": pages, "page": page_bytes // (row + SCALE_BYTES),
             "blocks": values["schedule"].numel() // 2 - 1,
-        }
+        }  # fmt: skip
 
     def rules(self, values: Values, problem: Problem) -> None:
         super().rules(values, problem)
-        (sequences, _), queries, next_n = _extents(values["block_table"]), problem.queries, problem.next_n
+        sequences, queries = next(iter(values["block_table"].shape), 0), problem.queries
         uneven = certainly(sequences == 0) or certainly(queries % max(sequences, 1) != 0)
-        given = f"it has {sequences} rows for {queries} queries"
-        refuse(uneven, "block_table", f"{given}; one for each sequence of as many queries is wanted")
-        given = f"it has {next_n} queries for each sequence"
-        refuse(next_n > MOST_TOKENS, "q", f"{given}; at most {MOST_TOKENS} are possible")
+        wanted = f"for {queries} queries; one for each sequence of as many queries is wanted"
+        refuse(uneven, "block_table", f"it has {sequences} rows {wanted}")
+        wanted = f"for each sequence; at most {MOST_TOKENS} are possible"
+        refuse(problem.next_n > MOST_TOKENS, "q", f"it has {problem.next_n} queries {wanted}")
         others = values["indices"] is not None and certainly(sequences != queries)
-        given = f"it is given, and block_table has {sequences} rows"
-        refuse(others, "indices", f"{given}; one for each query is wanted")
+        wanted = f"block_table has {sequences} rows; one for each query is wanted"
+        refuse(others, "indices", f"it is given, and {wanted}")
         empty = "it is of no thread block; that of paged_mqa_schedule is wanted"
         refuse(problem.blocks < 1, "schedule", empty)
-        pages = f"a page has {problem.page} keys; one of {', '.join(map(str, PAGES))} is wanted"
-        refuse(problem.page not in PAGES, "kv_cache", pages)
+        wanted = f"one of {', '.join(map(str, PAGES))} is wanted"
+        refuse(problem.page not in PAGES, "kv_cache", f"a page has {problem.page} keys; {wanted}")
 
 
-class _Schedule(_Op):
+class _Schedule(Op):
+    interface = INTERFACE
+    family = FAMILY
     passed = ("lengths", "out")
-
-    def combinations(self, values: Values) -> None:
-        """Its lengths are int32."""
 
     def fields(self, values: Values) -> Mapping[str, Any]:
         return {"form": "schedule", "queries": values["lengths"].numel(), "columns": 2}
 
     def rules(self, values: Values, problem: Problem) -> None:
         next_n, tokens = problem.next_n, problem.queries
-        given = f"it has {tokens} elements; a multiple of next_n, {next_n}, is wanted"
-        refuse(tokens % next_n != 0, "lengths", given)
-        given = f"it is given, and next_n is {next_n}; 1 is wanted"
-        refuse(values["indices"] is not None and next_n != 1, "indices", given)
-
-
-def _extents(tensor: torch.Tensor) -> tuple[int, int]:
-    """The first extent and the last; zeros of what is no matrix, of which the checks say so."""
-    return (tensor.shape[0], tensor.shape[-1]) if tensor.dim() > 1 else (0, 0)
+        wanted = f"elements; a multiple of next_n, {next_n}, is wanted"
+        refuse(tokens % next_n != 0, "lengths", f"it has {tokens} {wanted}")
+        more = values["indices"] is not None and next_n != 1
+        refuse(more, "indices", f"it is given, and next_n is {next_n}; 1 is wanted")
 
 
 @public(_Ragged())
@@ -104,9 +93,8 @@ def mqa_logits(  # noqa: PLR0917 (as users of DeepGEMM pass them)
     tactic: Tactic | str | None = None,
 ) -> torch.Tensor:
     """Logits of an indexer: out[i, j] = kv_scale[j] * sum over h of weights[i, h] * relu(q[i, h] . kv[j]) for
-    starts[i] <= j < ends[i], on the current stream.
-
-    Sums are F32. What a query does not look at, it does not read.
+    starts[i] <= j < ends[i], on the current stream. Sums are F32. What a query does not look at, it does not
+    read.
 
     Args:
         q: [queries, heads, head_dim], float8_e4m3fn; 16, 32 or 64 heads of 32, 64 or 128 elements. FP4 is
@@ -115,8 +103,8 @@ def mqa_logits(  # noqa: PLR0917 (as users of DeepGEMM pass them)
         kv_scale: [keys], float32, contiguous. Of FP4 int32: the exponents (UE8M0) of each 32 elements of a
             key, the first in the lowest byte; those of 64 elements have two, and other bytes are not read.
         weights: [queries, heads], float32.
-        starts, ends: [queries], int32 on the device: the keys that each query looks at; none where the end
-            is not beyond the start. What is beyond kv is left out.
+        starts, ends: [queries], int32 on the device: the keys that each query looks at, as far as there are
+            such; none where the end is not beyond the start.
         q_scale: [queries, heads], int32, contiguous: of FP4 alone, as kv_scale.
         out: [queries, keys], rows contiguous; made if absent.
         out_dtype: float32 (the default) or bfloat16, where `out` is absent.
@@ -180,8 +168,7 @@ def paged_mqa_schedule(
     out: torch.Tensor | None = None,
     tactic: Tactic | str | None = None,
 ) -> torch.Tensor:
-    """What each thread block of `paged_mqa_logits` is to do: equally many tiles of 64 keys each, but
-    for one.
+    """What each thread block of `paged_mqa_logits` is to do: equally many tiles of 64 keys each, but for one.
 
     Args:
         lengths: int32 on the device, contiguous: of each sequence, or of each of its `next_n` queries.
@@ -192,10 +179,7 @@ def paged_mqa_schedule(
         tactic: a kernel's name, instead of the one selected.
 
     Returns:
-        [blocks + 1, 2]: where each block begins, and the last one ends: a sequence (with indices, a query),
-        and how many tiles of 64 of its keys come before.
-
-    Raises:
-        What `mqa_logits` raises, but for alignment.
+        [blocks + 1, 2]: where each block begins, and the last one ends: a sequence (with indices, a
+        query), and how many tiles of its keys come before.
     """
     raise AssertionError("the body is `interface.calls`'s")

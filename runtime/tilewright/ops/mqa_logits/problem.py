@@ -21,8 +21,8 @@ class Problem(Told):
     """out[i,j] = scale[j] * sum over h of weight[i,h] * relu(Q[i,h,:] . K[j,:]) where query i looks at key j.
 
     Ragged: keys lie in one piece, and query i looks at start[i] <= j < end[i]. Paged: they lie in pages of a
-    cache, and query i, one of `next_n` of its sequence, looks at j < length[i]. The form
-    `schedule` makes what each of `blocks` thread blocks is to do of a paged problem.
+    cache, and query i, one of `next_n` of its sequence, looks at j < length[i]. A schedule is what each of
+    `blocks` thread blocks is to do of a paged problem.
     """
 
     kind_fields = ("form", "q", "d", "heads", "head_dim")
@@ -49,6 +49,10 @@ class Problem(Told):
         return self.columns or self.keys
 
     @property
+    def out_rows(self) -> int:
+        return self.blocks + 1 if self.form == "schedule" else self.queries
+
+    @property
     def sequences(self) -> int:
         return self.queries // (self.next_n or 1)
 
@@ -63,35 +67,27 @@ class Problem(Told):
         return self.page * self.key_bytes
 
     @property
-    def out_rows(self) -> int:
-        return self.blocks + 1 if self.form == "schedule" else self.queries
-
-    @property
     def flops(self) -> int:
         """Where every query looks at every key."""
         return 2 * self.queries * self.keys * self.heads * self.head_dim
 
     @property
     def bytes(self) -> int:
-        """Bytes that memory must move at least: each key once for its sequence, all logits; of a schedule
-        lengths, too."""
-        out = self.out_rows * self.width * bits(self.d) // 8
-        if self.form == "schedule":
-            return out + 4 * self.queries
-        keys = self.keys * (self.sequences if self.form == "paged" else 1)
+        """That memory must move at least: each key once for its sequence, lengths, all that is written."""
+        keys = self.keys * {"ragged": 1, "paged": self.sequences, "schedule": 0}[self.form]
         heads = self.queries * self.heads * (self.key_bytes + 4 * (self.q != "e4m3"))  # weights, too
-        return keys * self.key_bytes + heads + out
+        out = 4 * self.queries + self.out_rows * self.width * bits(self.d) // 8
+        return keys * self.key_bytes + heads * (self.form != "schedule") + out
 
     @property
     def op_text(self) -> str:
-        return "schedule MQA" if self.form == "schedule" else f"{self.form} MQA logits"
+        return f"{self.form} MQA logits"
 
     @property
     def extents_text(self) -> str:
-        each = f", {self.next_n} of each sequence" if self.next_n > 1 else ""
-        return f"{self.queries}x{self.keys}{each}"
+        return f"{self.queries}x{self.keys}" + f", {self.next_n} of each sequence" * (self.next_n > 1)
 
     @property
     def types_text(self) -> str:
-        logits = f"{self.heads} heads of {self.head_dim}, {self.q} -> {self.d}{', clean' * self.clean}"
-        return "of lengths" if self.form == "schedule" else logits
+        clean = ", clean" * self.clean
+        return f"{self.heads} heads of {self.head_dim}, {self.q} -> {self.d}{clean}"

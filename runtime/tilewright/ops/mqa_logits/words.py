@@ -17,15 +17,12 @@ WORDS = Words(
         Extent("next_n", "Queries of each sequence of pages.", usual=1, default=1),
     ),
     types=Types(
-        option="--dtype",
-        default="fp8",
-        fields={"fp8": {"q": "e4m3"}, "fp4": {"q": "mxfp4"}},
-        wanted="fp8 or fp4 is",
-        help="Of queries and keys: fp8 (e4m3; default), fp4 (MXFP4).",
+        option="--dtype", default="fp8", fields={"fp8": {"q": "e4m3"}, "fp4": {"q": "mxfp4"}},
+        wanted="fp8 or fp4 is", help="Of queries and keys: fp8 (e4m3; default), fp4 (MXFP4).",
     ),
     others=(
         Choice("out_dtype", "Of the logits: f32 (default), bf16.", LOGITS, field="d"),
         Choice("form", "Keys in one piece, ragged (default), or paged.", FORMS[:2]),
         Flag("clean", "Write -infinity where a query does not look."),
     ),
-)
+)  # fmt: skip
