@@ -60,7 +60,7 @@ def test_options_that_no_public_call_has() -> None:
     for name, options, said in (
         ("quantize_nvfp4", {"activation": "gelu"}, "activation: it is 'gelu'; none or silu_mul"),
         ("quantize_mxfp4", {"layout": "zz"}, "layout: it is 'zz'; one of 128x4"),
-        ("quantize_fp8_blockwise", {"block": [2, 3]}, r"block: it is \[2, 3\]; \(1, 128\) or"),
+        ("quantize_fp8_blockwise", {"block": [2, 3]}, r"block: it is \[2, 3\]; \(1, 128\), \(128, 1\) or"),
         (
             "quantize_nvfp4",
             {"activation": "silu_mul", "rms_weight": x[0]},
@@ -93,8 +93,11 @@ def into(x: Any, scale: Any) -> Any:
     own = blockwise_scales.allocate((x.shape[0], 4), dtype=torch.float32, device="cpu")
     data, scales = tilewright.quantize_nvfp4(x, scale, out=out)
     fp8, _ = tilewright.quantize_fp8_blockwise(x, out_scales=own)
+    # Scales that have padding in memory, made beside data that are given.
+    _, columns = tilewright.quantize_fp8_blockwise(x, out=torch.zeros(x.shape, dtype=torch.float8_e4m3fn))
     result = tilewright.dequantize_nvfp4(data, scales, scale, out=torch.zeros_like(x))
-    return out + 1, scales.view(torch.uint8) + 0, fp8.view(torch.uint8) + 0, own * 2, result + 0
+    made = (out + 1, scales.view(torch.uint8) + 0, fp8.view(torch.uint8) + 0)
+    return *made, own * 2, columns * 2, result + 0
 
 
 @pytest.mark.parametrize("function", [nvfp4, numbers, blockwise, into])

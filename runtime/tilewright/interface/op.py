@@ -149,7 +149,8 @@ class Op:
 
     def room(self, values: Values) -> tuple[torch.Tensor, ...]:
         """What a call writes, of any values, without a check: of a call that torch sees, and that brings a
-        part of it."""
+        part of it. torch traces this, and not an op that would make it: copies of what an op has made lose
+        padding behind their elements (`blockwise_scales`), copies of `torch.empty`'s memory keep it."""
         raise NotImplementedError
 
     def variants(self) -> Mapping[str, tuple[str, ...]]:
