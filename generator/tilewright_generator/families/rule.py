@@ -8,7 +8,8 @@ A rule is a function of a configuration that answers None, or the reason with it
         \"""Stream-K needs the cooperative schedule.\"""
 
 The docstring is what it demands, the comment above it what that rests on. With `of` it is asked of some
-kernels alone: those with a mainloop of ours, of one architecture.
+kernels alone: those with a mainloop of ours, of one architecture; with `unless`, of none that other rules
+reject.
 """
 
 from __future__ import annotations
@@ -53,10 +54,14 @@ class Rule:
     """Why what it rejects is refused although it compiles; empty where it does not compile."""
     of: Callable[[Any], bool]
     """Whether it is about a configuration at all."""
+    unless: tuple[Rule, ...]
+    """Those that say it better: where one of them rejects a configuration, this one is not asked."""
 
     def __call__(self, config: Any) -> str | None:
         """Ask it."""
-        return self.check(config) if self.of(config) else None
+        if not self.of(config) or any(one(config) for one in self.unless):
+            return None
+        return self.check(config)
 
     @property
     def statement(self) -> str:
@@ -89,11 +94,16 @@ def _all(config: Any) -> bool:
 
 
 def rule(
-    limit: Limit, fields: str, compiles: str = "", *, of: Callable[[Any], bool] = _all
+    limit: Limit,
+    fields: str,
+    compiles: str = "",
+    *,
+    of: Callable[[Any], bool] = _all,
+    unless: tuple[Rule, ...] = (),
 ) -> Callable[[Callable[[Config], str | None]], Rule]:
     """Makes a rule of a function; `fields` are names with spaces between."""
 
     def made(check: Callable[[Config], str | None]) -> Rule:
-        return Rule(check.__name__, check, limit, tuple(fields.split()), compiles, of)
+        return Rule(check.__name__, check, limit, tuple(fields.split()), compiles, of, unless)
 
     return made

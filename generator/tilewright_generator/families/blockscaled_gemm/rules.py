@@ -178,48 +178,6 @@ def store_of_family(config: BlockscaledGemmConfig) -> str | None:
     return None
 
 
-# sm_100's kernels: "SMEM usage exceeded capacity"; the builders: "Smem usage is too high", and on sm_12x
-# "Specialization requires Stages set to value 2 or more"; sm90/config.hpp. The limits are the hardware's. The
-# kernels of sm_12x do not compare: with stages given they compile, and do not launch.
-@rule(
-    HARDWARE,
-    "stages tile d c",
-    compiles="sm_12x has not so much: with stages given the kernel compiles, and no GPU launches it",
-)
-def shared_memory(config: BlockscaledGemmConfig) -> str | None:
-    """The stages (on sm_12x and sm_90 at least two) and the epilogue's buffers fit into shared memory."""
-    if _other_reasons(config):
-        return None  # which say it better
-    stages, total = memory(config)
-    _, _, limit, least = config.architecture
-    tile = f"tile {config.tile} and D {config.d}"
-    if stages < least:
-        return f"shared memory of {limit} B holds {max(stages, 0)} stages of {tile}; {least} are wanted"
-    if total > limit:
-        return f"shared memory {total} B > {limit} B of {config.arch}, with {stages} stages of {tile}"
-    return None
-
-
-# CUTLASS's collectives of sm_100 compile with one stage, and load and multiply in turns then.
-@tcgen05_rule(OURS, "stages tile d c", compiles="loads and the tensor cores would take turns")
-def two_stages(config: BlockscaledGemmConfig) -> str | None:
-    """Loads overlap with the tensor cores' work: there are two stages at least."""
-    if _other_reasons(config) or shared_memory(config):
-        return None
-    stages = memory(config).stages
-    if stages < 2:
-        tile = f"tile {config.tile} and D {config.d}"
-        return f"shared memory of {TCGEN05.shared_memory} B holds {stages} stage of {tile}; two are wanted"
-    return None
-
-
-def _other_reasons(config: BlockscaledGemmConfig) -> bool:
-    """Whether the tile itself is none, so that the model of its memory means nothing."""
-    tiles = (tcgen05_tile, tile_depth, ultra_tile, ultra_store, sm120_tile, hopper_tile, hopper_depth,
-             quantized_output, quantized_store, schedule_of_family)  # fmt: skip
-    return any(one(config) for one in tiles)
-
-
 # nvcc compiles it for sm_100f too; but PTX has tcgen05.mma of K 96 for sm_103 alone.
 @ultra_rule(
     HARDWARE,
@@ -313,6 +271,48 @@ def hopper_swap(config: BlockscaledGemmConfig) -> str | None:
     """On sm_90 the operands are swapped: B's rows are the tile's rows."""
     if not config.swap_ab:
         return "kernels of sm_90 are written for swapped operands: swap_ab is true"
+    return None
+
+
+# Where one of these rejects the tile, the model of its shared memory means nothing.
+TILES = (tcgen05_tile, tile_depth, ultra_tile, ultra_store, sm120_tile, hopper_tile, hopper_depth,
+         quantized_output, quantized_store, schedule_of_family)  # fmt: skip
+
+
+# sm_100's kernels: "SMEM usage exceeded capacity"; the builders: "Smem usage is too high", and on sm_12x
+# "Specialization requires Stages set to value 2 or more"; sm90/config.hpp. The limits are the hardware's. The
+# kernels of sm_12x do not compare: with stages given they compile, and do not launch.
+@rule(
+    HARDWARE,
+    "stages tile d c",
+    compiles="sm_12x has not so much: with stages given the kernel compiles, and no GPU launches it",
+    unless=TILES,
+)
+def shared_memory(config: BlockscaledGemmConfig) -> str | None:
+    """The stages (on sm_12x and sm_90 at least two) and the epilogue's buffers fit into shared memory."""
+    stages, total = memory(config)
+    _, _, limit, least = config.architecture
+    tile = f"tile {config.tile} and D {config.d}"
+    if stages < least:
+        return f"shared memory of {limit} B holds {max(stages, 0)} stages of {tile}; {least} are wanted"
+    if total > limit:
+        return f"shared memory {total} B > {limit} B of {config.arch}, with {stages} stages of {tile}"
+    return None
+
+
+# CUTLASS's collectives of sm_100 compile with one stage, and load and multiply in turns then.
+@tcgen05_rule(
+    OURS,
+    "stages tile d c",
+    compiles="loads and the tensor cores would take turns",
+    unless=(*TILES, shared_memory),
+)
+def two_stages(config: BlockscaledGemmConfig) -> str | None:
+    """Loads overlap with the tensor cores' work: there are two stages at least."""
+    stages = memory(config).stages
+    if stages < 2:
+        tile = f"tile {config.tile} and D {config.d}"
+        return f"shared memory of {TCGEN05.shared_memory} B holds {stages} stage of {tile}; two are wanted"
     return None
 
 

@@ -249,11 +249,9 @@ def integer_epilogue(config: GemmConfig) -> str | None:
 
 # sm90_mma_*.hpp: "Specialization requires Stages set to value 2 or more", as sm90/pipeline.hpp has it of lean
 # ones; and the hardware's limit.
-@rule(HARDWARE, "stages tile d c a", of=WGMMA)
+@rule(HARDWARE, "stages tile d c a", of=WGMMA, unless=(tile_depth, instruction_shape))
 def shared_memory(config: GemmConfig) -> str | None:
     """At least two stages, and the epilogue's buffers, fit into shared memory."""
-    if tile_depth(config) or instruction_shape(config):
-        return None  # their reasons say it better
     stages, total = memory(config)
     if total > SHARED_MEMORY[90] or stages < 2:  # CUTLASS's: that of two stages, where fewer fit
         return (
@@ -310,12 +308,16 @@ def lean_pieces(config: GemmConfig) -> str | None:
 
 # gemm/lean_kernel.hpp: a C of D's 16 bits comes in boxes, any other one goes through the stages' memory, as D
 # of F32 does.
-@rule(OURS, "c d tile", compiles="the kernel would not do what its table says", of=LEAN)
+@rule(
+    OURS,
+    "c d tile",
+    compiles="the kernel would not do what its table says",
+    of=LEAN,
+    unless=(tile_depth, accumulator_registers, shared_memory),
+)
 def lean_epilogue(config: GemmConfig) -> str | None:
     """A lean kernel takes a C: one that is pingpong, or whose sums do not fit into its stages, where D has 16
     bits."""
-    if tile_depth(config) or accumulator_registers(config) or shared_memory(config):
-        return None  # their reasons say it better
     if exchanges(config) or bits(config.d) == 16:
         return None if config.c == "same" else "the kernel adds C where a call gives one: c is same"
     stages = memory(config).stages
