@@ -35,7 +35,7 @@ struct Host {
   static cudaError_t enqueue(Context const& context, Args const& args, void* workspace, cudaStream_t stream) {
     auto* const sums = static_cast<float4*>(workspace);
     sm90::ClusterShape const cluster = cluster_of(args);
-    LaunchShape shape;
+    LaunchShape shape = launch_shape<Traits>();
     int at_once = 0;
     if (cudaError_t const error = sm90::prepare<Traits>(context, args.tactic, cluster, shape, at_once);
         error != cudaSuccess) {
