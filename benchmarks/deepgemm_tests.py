@@ -40,6 +40,7 @@ MODULES = (
     "test_layout",
     "test_hyperconnection",
     "test_attention",
+    "test_legacy",
 )
 
 
