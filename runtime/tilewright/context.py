@@ -30,15 +30,15 @@ MAX_CHOICES = 16384  # of some 1 KB
 MAX_REFUSED = 3  # kernels that one call compiles in vain, at a minute each
 
 
-class Plan(Protocol):
-    """What is remembered. An op sets `used` at every hit: of `near` (`ops.common.plan.Near`), if the plan has
-    it, where it hits that."""
+class Remembered(Protocol):
+    """A plan, or launchers of calls that are alike. Whoever finds it sets `used`."""
 
     used: bool
 
 
 class Plans(dict[Any, Any]):
-    """Plans by key, of all ops: a key begins with the op's name. `near`: what is found by less than that."""
+    """Plans by key, of all ops: a key begins with the op's name. `near`: launchers (`ops.common.plan.Near`)
+    by less than that."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,14 +47,6 @@ class Plans(dict[Any, Any]):
     def clear(self) -> None:
         self.near.clear()
         super().clear()
-
-    def forget(self, plan: Plan) -> None:
-        """Forgets what is near a plan, which is forgotten itself; the other plans of it are added anew."""
-        near = getattr(plan, "near", None)
-        if near is not None:
-            self.near = {key: found for key, found in self.near.items() if found is not near}
-            for one in near.plans:
-                one.near = None
 
 
 class Context:
@@ -143,24 +135,21 @@ class Context:
     def device(self, index: int) -> DeviceProperties:
         return device.read(index) if self.described is None else self.described
 
-    def remember(self, key: Any, plan: Plan) -> None:
-        """Keeps a plan; where there are too many, the oldest that was not used of late gives way.
+    def remember(self, key: Any, one: Remembered, *, near: bool = False) -> None:
+        """Keeps a plan, or (`near`) launchers; where there are too many, the oldest that were not used of
+        late give way.
 
-        A hit only sets a flag; a plan that has it is passed over once (the clock algorithm).
+        A hit only sets a flag; what has it is passed over once (the clock algorithm).
         """
         with self._lock:
-            while len(self.plans) >= MAX_PLANS:
-                oldest = next(iter(self.plans))
-                found = self.plans.pop(oldest)
-                near = getattr(found, "near", None)
-                if found.used or (near is not None and near.used):
+            kept = self.plans.near if near else self.plans
+            while len(kept) >= MAX_PLANS:
+                oldest = next(iter(kept))
+                found = kept.pop(oldest)
+                if found.used:
                     found.used = False
-                    self.plans[oldest] = found
-                    if near is not None:
-                        near.used = False
-                else:
-                    self.plans.forget(found)
-            self.plans[key] = plan
+                    kept[oldest] = found
+            kept[key] = one
 
 
 class _State:

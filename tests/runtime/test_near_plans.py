@@ -29,8 +29,8 @@ def operands(m: int, n: int, k: int, dtype: torch.dtype = torch.bfloat16) -> tup
     return a.to(dtype), b.to(dtype).t(), torch.full((m, n), float("nan")).to(dtype)
 
 
-def warm(a: torch.Tensor, b: torch.Tensor, **options: Any) -> None:
-    for _ in range(WARM):
+def warm(a: torch.Tensor, b: torch.Tensor, calls: int = WARM, **options: Any) -> None:
+    for _ in range(calls):
         tilewright.gemm(a, b, **options)
 
 
@@ -115,18 +115,21 @@ def test_what_has_no_memory_goes_through_torch(host: Context) -> None:
     assert tilewright.gemm(a.to("meta"), b.to("meta")).is_meta
 
 
-def test_near_plans_are_forgotten_with_plans(host: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_launchers_that_are_not_used_give_way(host: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contexts, "MAX_PLANS", 5)
     used = operands(16, 24, 32)
     warm(*used[:2], out=used[2])
     ((key, near),) = host.plans.near.items()
     for m in range(1, 20):
         tilewright.gemm(*used[:2], out=used[2])
-        tilewright.gemm(*operands(m, 8, 40)[:2])
+        warm(*operands(m, 8, 40)[:2], calls=2)
     assert host.plans.near[key] is near, "it is in use"
     for m in range(1, 20):
-        tilewright.gemm(*operands(m, 8, 48)[:2])
+        warm(*operands(m, 8, 48)[:2])
     assert near not in host.plans.near.values()
-    assert all(plan.near is None for plan in near.plans)
+    assert len(host.plans.near) == len(host.plans) == 5
+    used[2].fill_(float("nan"))
+    warm(*used[:2], out=used[2])
+    torch.testing.assert_close(used[2], (used[0].double() @ used[1].double()).bfloat16())
     host.plans.clear()
     assert not host.plans.near

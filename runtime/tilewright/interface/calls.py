@@ -188,12 +188,12 @@ def _near_key(op: Op, out: str) -> Iterator[str]:
 
 
 def _add_near(context: Context, key: Any, plan: DirectPlan) -> None:
-    near, launcher = context.plans.near.get(key), plan.quick
-    assert launcher is not None
+    near = context.plans.near.get(key)
     if near is None:
-        context.plans.near[key] = Near(plan, launcher)
-    else:
-        near.add(plan, launcher)
+        near = Near(plan)
+        context.remember(key, near, near=True)
+    near.add(plan.quick, plan.bound.library)
+    plan.near = near
 
 
 def _always(op: Op) -> bool:

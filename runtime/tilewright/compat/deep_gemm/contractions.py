@@ -40,7 +40,7 @@ def einsum(
         d.copy_(by_torch if c is None else by_torch + c)
         return
     beta = 0.0 if c is None else 1.0
-    key = ("einsum", expr, type(a), a.shape, type(b), b.shape, d.dtype, None if c is None else c.dtype)
+    key = ("einsum", expr, type(a), a.shape, type(b), b.shape, beta)
     wants = a.requires_grad or b.requires_grad or d.requires_grad or (c is not None and c.requires_grad)
     if not warm.launched(key, (a, b, c, d), wants):
         tilewright.einsum(expr, a, b, out=d, c=c, beta=beta)

@@ -17,7 +17,7 @@ def bf16_gemm_nt(
 ) -> None:
     """d [m, n] = a [m, k] b [n, k]^T + c, of bfloat16; d and c bfloat16 or float32, c may be d."""
     beta = 0.0 if c is None else 1.0
-    key = ("bf16_gemm_nt", type(a), a.shape, type(b), b.shape, d.dtype, None if c is None else c.dtype)
+    key = ("bf16_gemm_nt", type(a), a.shape, type(b), b.shape, beta)
     call = (a, b, c, d, None, None, None, None, None, 1.0, beta)
     wants = a.requires_grad or b.requires_grad or d.requires_grad or (c is not None and c.requires_grad)
     if not warm.launched(key, call, wants):

@@ -84,10 +84,7 @@ def m_grouped_fp8_fp4_gemm_nt_masked(
         expected_m: how many rows of a group are likely to count: it helps to choose a kernel.
     """
     (x, of_x), (y, of_y) = a, b
-    key = (
-        "masked", type(x), x.shape, type(y), y.shape, of_y.shape, d.dtype, expected_m, recipe, recipe_a,
-        recipe_b,
-    )  # fmt: skip
+    key = ("masked", type(x), x.shape, type(y), y.shape, expected_m, recipe, recipe_a, recipe_b)
     call = (x, y, of_x, of_y, None, d, None, None, masked_m, None)
     wants = x.requires_grad or y.requires_grad or of_x.requires_grad or of_y.requires_grad or d.requires_grad
     if warm.launched(key, call, wants):
@@ -144,7 +141,7 @@ def m_grouped_bf16_gemm_nt_masked(
     compiled_dims: str = "nk",
 ) -> None:
     """As `m_grouped_fp8_fp4_gemm_nt_masked`, of bfloat16."""
-    key = ("masked", type(a), a.shape, type(b), b.shape, d.dtype, expected_m)
+    key = ("masked", type(a), a.shape, type(b), b.shape, expected_m)
     call = (a, b, None, None, None, d, None, None, masked_m, None)
     if not warm.launched(key, call, a.requires_grad or b.requires_grad or d.requires_grad):
         given = a, b.mT, masked_m
@@ -180,7 +177,7 @@ def k_grouped_fp8_gemm_nt_contiguous(
     """
     _refuse_ends(use_psum_layout)
     (x, of_x), (y, of_y) = a, b
-    key = ("k_grouped", type(x), x.shape, type(y), y.shape, d.shape, c is None, recipe)
+    key = ("k_grouped", type(x), x.shape, type(y), y.shape, recipe)
     call = (x, y, of_x, of_y, c, d, None, None, None, grouped_layout)
     wants = x.requires_grad or y.requires_grad or of_x.requires_grad or of_y.requires_grad or d.requires_grad
     if warm.launched(key, call, wants or (c is not None and c.requires_grad)):
@@ -230,7 +227,7 @@ def k_grouped_bf16_gemm_tn_contiguous(
     _refuse_ends(use_psum_layout)
     in_stages = not ks_cpu or not any(k % STAGE for k in ks_cpu)
     if in_stages and d.dtype == torch.float32 and not any(x.shape[1] % 8 or x.stride(0) % 8 for x in (a, b)):
-        key = ("k_grouped", type(a), a.shape, type(b), b.shape, d.shape, c is None)
+        key = ("k_grouped", type(a), a.shape, type(b), b.shape)
         call = (a, b, None, None, c, d, None, None, None, grouped_layout)
         wants = a.requires_grad or b.requires_grad or d.requires_grad
         if not warm.launched(key, call, wants or (c is not None and c.requires_grad)):
@@ -274,10 +271,7 @@ def _contiguous(
     """`recipes`: None of operands without scales."""
     (x, of_x), (y, of_y) = a, b
     alignment = get_mk_alignment_for_contiguous_layout()
-    key = (
-        "contiguous", type(x), x.shape, type(y), y.shape, None if of_y is None else of_y.shape, d.dtype,
-        alignment, ends, zero, recipes,
-    )  # fmt: skip
+    key = ("contiguous", type(x), x.shape, type(y), y.shape, alignment, zero, recipes)
     by_row, by_end = (None, layout) if ends else (layout, None)
     call = (x, y, of_x, of_y, None, d, by_row, by_end, None, None)
     wants = x.requires_grad or y.requires_grad or d.requires_grad

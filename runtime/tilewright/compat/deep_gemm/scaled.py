@@ -35,10 +35,7 @@ def fp8_fp4_gemm_nt(
     ArgumentError: as `tilewright.scaled_gemm`; FP4 and blocks of 32 have no kernel on Hopper.
     """
     (x, of_x), (y, of_y) = a, b
-    key = (
-        "fp8_gemm_nt", type(x), x.shape, type(y), y.shape, of_y.shape, d.dtype, c is None, recipe, recipe_a,
-        recipe_b,
-    )  # fmt: skip
+    key = ("fp8_gemm_nt", type(x), x.shape, type(y), y.shape, recipe, recipe_a, recipe_b)
     call = (x, y, of_x, of_y, c, d, None, None, None, None)
     wants = x.requires_grad or y.requires_grad or of_x.requires_grad or of_y.requires_grad or d.requires_grad
     if warm.launched(key, call, wants or (c is not None and c.requires_grad)):

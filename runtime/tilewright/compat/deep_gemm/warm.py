@@ -18,43 +18,28 @@ from tilewright import context as contexts
 from tilewright import planned
 from tilewright.interface.publish import published
 from tilewright.library import Launcher
-
-MOST_LAYOUTS = 4  # of one kind of call; further ones run the op
-
-
-class _Layouts:
-    """Launchers of a kind of call, each for tensors that lie in one way; a `context.Plan`."""
-
-    __slots__ = ("launchers", "seen", "used")
-
-    def __init__(self) -> None:
-        self.launchers: list[Launcher] = []
-        self.seen = 0  # layouts, with those for which no launcher does
-        self.used = True
+from tilewright.ops.common.plan import Near
 
 
 def launched(key: tuple[Any, ...], call: tuple[Any, ...], wants_gradients: bool) -> bool:
     """Carries a call out if one like it is remembered.
 
     Args:
-        key: begins with the name of the function; types and shapes, and what else decides about the launch
-            beside how tensors lie.
+        key: begins with the name of the function; what decides about the launch beside how tensors lie and
+            their elements' types, and shapes of two, so that few launchers are tried.
         call: the launcher's operands, as the caller has them, and its numbers.
         wants_gradients: whether an operand does. Ops refuse that while gradients are recorded.
     """
     if is_dynamo_compiling() or modes() or (wants_gradients and torch.is_grad_enabled()):
         return False
-    found = contexts.current().plans.get(key)
-    if found is None:
+    near = contexts.current().plans.near.get(key)
+    if near is None:
         return False
-    found.used = True
-    for launcher in found.launchers:
-        try:
-            if launcher(*call, None) == 0:
-                return True
-        except (AttributeError, RuntimeError, TypeError, ValueError):
-            return False  # the op says what is wrong
-    return False
+    near.used = True
+    try:
+        return bool(near.launch(*call, None) == 0)
+    except (AttributeError, RuntimeError, TypeError, ValueError):
+        return False  # the op says what is wrong
 
 
 def remember(
@@ -72,13 +57,9 @@ def keep(key: tuple[Any, ...], make: Callable[[], Launcher | None]) -> None:
     if is_dynamo_compiling() or modes():
         return
     context = contexts.current()
-    found = context.plans.get(key)
-    if found is None:
-        found = _Layouts()
-        context.remember(key, found)
-    elif found.seen >= MOST_LAYOUTS:
-        return
-    found.seen += 1
-    launcher = make()
-    if launcher is not None:
-        found.launchers.append(launcher)
+    near = context.plans.near.get(key)
+    if near is None:
+        near = Near()
+        context.remember(key, near, near=True)
+    if near.seen < Near.MOST:
+        near.add(make())

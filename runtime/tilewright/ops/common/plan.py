@@ -43,7 +43,7 @@ class Plan:
     fills: bool = False
     """Whether the op completes a call's operands (`Op.fill`)."""
     near: Near | None = None
-    """Where its launcher is tried before a key is made; None as long as it has none."""
+    """Where its launcher is tried before a key is made; None until it is added there."""
 
     def __init__(self, arguments: Any, operands: tuple[str, ...]) -> None:
         """`operands`: names of the op's arguments, in the launcher's order."""
@@ -73,26 +73,45 @@ class Plan:
 
 
 class Near:
-    """Launchers of plans whose calls differ in how operands lie alone. Each looks at that itself, so that a
-    call that finds one needs no key of all that a plan depends on: half of the host's time."""
+    """Launchers of calls that differ in how operands lie alone. Each looks at that itself, so that a call
+    that finds one needs neither a key of all that a plan depends on nor checks: half of the host's time."""
 
-    __slots__ = ("launch", "launchers", "plan", "plans", "used")
+    __slots__ = ("launch", "launchers", "plan", "seen", "used")
     MOST = 8  # that are tried in turn, 40 ns each
 
-    def __init__(self, plan: DirectPlan, launcher: Launcher) -> None:
-        self.launch = launcher
-        self.launchers = [launcher]
+    def __init__(self, plan: DirectPlan | None = None) -> None:
+        self.launch: Launcher = _unplanned
+        self.launchers: list[Launcher] = []
         self.plan = plan  # which says what a result is, where a call brings none
-        self.plans: list[Plan] = [plan]
-        self.used = False  # since the context last looked for a plan to forget
-        plan.near = self
+        self.seen = 0  # layouts, with those for which no launcher does
+        self.used = False  # since the context last looked for what to forget
 
-    def add(self, plan: DirectPlan, launcher: Launcher) -> None:
-        self.plans.append(plan)
-        plan.near = self
-        if len(self.launchers) < self.MOST:
-            self.launchers.append(launcher)
-            self.launch = plan.bound.library.first_planned(self.launchers)
+    def add(self, launcher: Launcher | None, library: Library | None = None) -> None:
+        """`library`: of all the launchers, where they are a library's own and no functions of Python."""
+        self.seen += 1
+        if launcher is None or len(self.launchers) == self.MOST:
+            return
+        self.launchers.append(launcher)
+        if len(self.launchers) == 1:
+            self.launch = launcher
+        elif library is not None:
+            self.launch = library.first_planned(self.launchers)
+        else:
+            self.launch = functools.partial(_in_turn, self.launchers)
+
+
+def _unplanned(*call: Any) -> int:
+    return UNPLANNED
+
+
+def _in_turn(launchers: Sequence[Launcher], *call: Any) -> int:
+    """The status of the first for which a call's operands lie right."""
+    status = UNPLANNED
+    for launch in launchers:
+        status = launch(*call)
+        if not UNPLANNED >= status > UNPLANNED - _MOST_OPERANDS:
+            break
+    return status
 
 
 class EmptyPlan(Plan):
