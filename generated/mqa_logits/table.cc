@@ -242,7 +242,7 @@
   X(mqa_logits_sm90_ragged_32x128_f32_1q_2wg_16stages) \
   X(mqa_logits_sm90_ragged_32x128_f32_8q2p8r_2wg_8stages) \
   X(mqa_logits_sm90_ragged_32x32_bf16_1q_2wg_16stages) \
-  X(mqa_logits_sm90_ragged_32x32_bf16_8q2p8r_2wg_8stages) \
+  X(mqa_logits_sm90_ragged_32x32_bf16_8q4p8r_2wg_8stages) \
   X(mqa_logits_sm90_ragged_32x32_f32_1q_2wg_16stages) \
   X(mqa_logits_sm90_ragged_32x32_f32_8q2p8r_2wg_8stages) \
   X(mqa_logits_sm90_ragged_32x64_bf16_1q_2wg_16stages) \
