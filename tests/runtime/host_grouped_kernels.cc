@@ -145,7 +145,9 @@ int32_t launch(void const* opaque, void*, void*) {
         if (c != nullptr) {
           sum += load(c[l * args.batch_stride_c + i * args.ld_c + j]);
         }
-        store(d[l * args.batch_stride_d + i * args.ld_d + j], group < 0 ? 0 : sum);
+        int const head = args.head_left + args.head_right;
+        int const column = head == 0 ? j : j + (j + args.head_right) / head * args.head_gap;
+        store(d[l * args.batch_stride_d + i * args.ld_d + column], group < 0 ? 0 : sum);
       }
     }
   }

@@ -270,7 +270,7 @@ def test_fp8_products_of_rows_scales_add_to_c(all_hosts: Context) -> None:
 
 
 def test_a_gap_in_each_head_stays_as_it_is(all_hosts: Context) -> None:
-    heads, left, mid, right = 2, 128, 64, 256
+    heads, left, mid, right = 3, 40, 64, 88
     n = heads * (left + right)
     (a, x), (b, y) = quantised(matrix(12, 256)), quantised(matrix(n, 256, seed=1), (128, 128))
     d = torch.full((12, heads * (left + mid + right)), 7.0, dtype=torch.bfloat16)
@@ -279,10 +279,12 @@ def test_a_gap_in_each_head_stays_as_it_is(all_hosts: Context) -> None:
     close(whole[..., :left], product[..., :left])
     close(whole[..., left + mid :], product[..., left:])
     assert (whole[..., left : left + mid] == 7.0).all()
-    with pytest.raises(ArgumentError, match="multiples of 128 beside the gap"):
-        deep_gemm.fp8_gemm_nt_skip_head_mid(a, b, d, (64, 64, 64))
+    with pytest.raises(ArgumentError, match="head_gap: it is 12; a multiple of 8"):
+        deep_gemm.fp8_gemm_nt_skip_head_mid(a, b, d, (40, 12, 88))
     with pytest.raises(ArgumentError, match="whole heads of"):
-        deep_gemm.fp8_gemm_nt_skip_head_mid(a, b, d, (128, 128, 256))
+        deep_gemm.fp8_gemm_nt_skip_head_mid(a, b, d, (128, 64, 128))
+    with pytest.raises(ArgumentError, match=r"out: its shape is \[12, 576\]; \[12, 432\] is wanted"):
+        deep_gemm.fp8_gemm_nt_skip_head_mid(a, b, d, (40, 16, 88))
 
 
 @pytest.mark.parametrize("expr", ["bhr,hdr->bhd", "bhd,hdr->bhr"])

@@ -13,21 +13,22 @@ FREE = ("group_rows",)
 
 
 def fp8(*shape: int, dtype: torch.dtype = torch.float8_e4m3fn) -> torch.Tensor:
-    x = torch.randint(256, shape, generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
-    return x.view(dtype)
+    return torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(dtype)
+
+
+def matrix() -> dict[str, Any]:
+    return {"x": fp8(37, 24), "out": fp8(24, 37)}
 
 
 def batched() -> dict[str, Any]:
-    return {"x": fp8(2, 37, 24), "out": fp8(2, 24, 37)}
+    given = fp8(2, 37, 24, dtype=torch.float8_e5m2), fp8(2, 24, 37, dtype=torch.float8_e5m2)
+    return dict(zip(("x", "out"), given, strict=True))
 
 
 def grouped() -> dict[str, Any]:
-    return {
-        "x": fp8(384, 24),
-        "group_rows": torch.tensor([128, 0, 256], dtype=torch.int32),
-        "out": fp8(24, 384),
-    }
+    sizes = torch.tensor([128, 0, 256], dtype=torch.int32)
+    return {"x": fp8(384, 24), "group_rows": sizes, "out": fp8(24, 384)}
 
 
-CALLS = {"transpose_fp8": (batched, grouped)}
+CALLS = {"transpose_fp8": (matrix, batched, grouped)}
 MEASURED = (Problem(37, 24), Problem(37, 24, 2, type="e5m2"))

@@ -72,7 +72,13 @@ struct Maker {
     // TMA reads rows' factors from multiples of 16 bytes on.
     bool const begins = args.grouping != TILEWRIGHT_GROUPING_ENDS || !Kernel::kScaled || args.row_alignment % 4 == 0;
     bool const splits = cluster.splits <= k_tiles(args) && (Kernel::kSplits || !exchanges(args, cluster));
-    return sizes && sm90::legal(args.tactic, cluster) && shares && parts && begins && splits &&
+    // Threads store whole 16 bytes, on one side of what is skipped.
+    int const head = args.head_left + args.head_right;
+    bool const heads =
+        args.head_gap == 0 || (args.head_gap > 0 && Kernel::Store::kBoxes && args.c == nullptr && args.head_left >= 0 &&
+                               args.head_right >= 0 && head > 0 && args.n % head == 0 &&
+                               (args.head_left | args.head_right | args.head_gap) % kVectorD == 0);
+    return sizes && heads && sm90::legal(args.tactic, cluster) && shares && parts && begins && splits &&
            aligned(args.ld_a, args.batch_stride_a, kVector) && aligned(args.ld_b, args.batch_stride_b, kVector) &&
            aligned(args.ld_d, args.batch_stride_d, kVectorD) &&
            (Kernel::kRowScales != Scales::kRows || aligned(args.ld_scale_a, args.batch_stride_scale_a, 4)) &&
@@ -134,6 +140,8 @@ struct Maker {
     params.one_a = caller_a.one();
     params.one_b = caller_b.one();
     params.groups = groups_of(args, cluster, launching.at_once);
+    params.heads = {sm90::Divisor(args.head_gap > 0 ? args.head_left + args.head_right : 1), args.head_right,
+                    args.head_gap, args.head_gap > 0};
     // What one column (row) of tiles reads once need not stay in L2.
     bool const a_again = params.groups.columns > 1 || (caller_a.one() && batch > 1);
     bool const b_again = args.m > Kernel::kTileRows * down(cluster) || (caller_b.one() && batch_b > 1);

@@ -40,7 +40,7 @@ typedef struct tilewright_grouped_gemm_args {
   const float* scale_b;
   // [m, n], n contiguous; or null; may be d
   const void* c;
-  // [m, n], n contiguous
+  // [m, n], n contiguous; columns of n and those that are skipped
   void* d;
   // [m]: -1 is padding; or null
   const int32_t* group_of_row;
@@ -63,6 +63,12 @@ typedef struct tilewright_grouped_gemm_args {
   int32_t zero_padding;
   // k is the contiguous dimension of 128x128 scales of B
   int32_t scales_k_major;
+  // columns of a head of D, before those that are skipped; 0: none are
+  int32_t head_left;
+  // columns of D that are skipped in each head
+  int32_t head_gap;
+  // columns of a head behind them
+  int32_t head_right;
 
   tilewright_tactic tactic;
 } tilewright_grouped_gemm_args;

@@ -32,6 +32,7 @@ struct Params : sm90::ProductParams {
   sm90::BlockScales blocks_a, blocks_b;
   Groups groups;
   CUtensorMap const* parts;  // of k: A's and B's map of each group
+  Heads heads;
   Floats floats;
 };
 
@@ -369,7 +370,7 @@ struct Kernel {
       int const d_column = column_of(params, place, tile);
       int const row = (kSwapped ? d_column : tile.row) + first_row;
       int const column = (kSwapped ? tile.row : d_column) + first_column;
-      RowsOf const rows{tile, params.groups.layout, params.groups.groups};
+      RowsOf const rows{tile, params.groups.layout, params.groups.groups, params.heads};
       if constexpr (kExchange) {
         sm90::meet(kAllConsumers, kConsumers * 128);  // nobody reads the stages any more
         Exchange::lay_down(shared, sums);

@@ -30,6 +30,15 @@ struct Groups {
   sm90::Raster raster;  // of groupings whose tiles the host knows
 };
 
+// Columns of D that are skipped: `gap` of them behind the first `left` of each head of left + right columns.
+struct Heads {
+  sm90::Divisor head;
+  int right, gap;
+  bool skipped;  // whether there are such
+
+  __device__ __forceinline__ int column(int n) const { return skipped ? n + head.divide(n + right) * gap : n; }
+};
+
 // A tile of D, in the caller's terms: rows of A, columns of B.
 struct Tile {
   int row, column;
@@ -52,9 +61,11 @@ struct RowsOf {
   Tile const& tile;
   int const* index;
   int groups;
+  Heads const& heads;
 
   __device__ __forceinline__ bool every() const { return tile.is(Tile::kEvery); }
-  __device__ __forceinline__ bool none_left() const { return tile.is(Tile::kNoneLeft); }
+  __device__ __forceinline__ bool none_left() const { return tile.is(Tile::kNoneLeft) && !heads.skipped; }
+  __device__ __forceinline__ int column(int n) const { return heads.column(n); }
   __device__ __forceinline__ sm90::RowFate operator()(int row) const {
     bool own = row < tile.end, padding = row < tile.cleared;
     if (tile.is(Tile::kIndexed)) {

@@ -53,9 +53,10 @@ enum class RowFate { kStored, kCleared, kLeft };
 
 // A tile whose rows all are stored, as far as D has them.
 struct EveryRow {
-  __device__ __forceinline__ bool every() const { return true; }  // none is cleared
-  __device__ __forceinline__ bool none_left() const { return true; }
+  __device__ __forceinline__ bool every() const { return true; }      // none is cleared
+  __device__ __forceinline__ bool none_left() const { return true; }  // all can go to D by TMA
   __device__ __forceinline__ RowFate operator()(int) const { return RowFate::kStored; }
+  __device__ __forceinline__ int column(int n) const { return n; }  // of D, in which a column of the product lies
 };
 
 // Raises a float to the largest of a warp's magnitudes, which are the bits of floats: in their order, NaN above all.
@@ -687,8 +688,8 @@ struct Epilogue {
       if (m < params.m && n < params.n && rows(m) != RowFate::kLeft) {
         uint32_t words[4];
         load_words(buffer + place(i / kUnits, i % kUnits), words);
-        char* const to =
-            static_cast<char*>(params.d) + (matrix * params.batch_stride_d + m * params.ld_d + n) * ElementD::kBytes;
+        char* const to = static_cast<char*>(params.d) +
+                         (matrix * params.batch_stride_d + m * params.ld_d + rows.column(n)) * ElementD::kBytes;
         *reinterpret_cast<uint4*>(to) = make_uint4(words[0], words[1], words[2], words[3]);
       }
     }

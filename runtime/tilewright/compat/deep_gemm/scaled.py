@@ -15,8 +15,6 @@ from tilewright.errors import ArgumentError
 
 Pair = tuple[torch.Tensor, torch.Tensor]
 
-BLOCK = 128
-
 
 def fp8_fp4_gemm_nt(
     a: Pair,
@@ -143,32 +141,12 @@ def fp8_gemm_nt_skip_head_mid(
     disable_ue8m0_cast: bool = False,
 ) -> None:
     """As `fp8_fp4_gemm_nt`, into a d [m, heads * (left + mid + right)] of b [heads * (left + right), k]: each
-    head's first `left` columns, then a gap of `mid` that is not written, then its `right` ones.
-
-    Raises:
-        ArgumentError: left or right is no multiple of 128 (blocks of b's scales would cross the gap), or the
-            columns of b and d are not those of whole heads.
-    """
+    head's first `left` columns, then a gap of `mid` that is not written, then its `right` ones: multiples
+    of 8."""
     left, mid, right = head_splits
-    if left % BLOCK or right % BLOCK:
-        message = f"it is {head_splits}; multiples of {BLOCK} beside the gap are wanted"
-        raise ArgumentError("head_splits", message)
-    if granularities(recipe)[1][0] != BLOCK:
-        raise ArgumentError("recipe", f"it is {recipe}; (1, 128, 128) is wanted")
-    n, columns = b[0].shape[0], d.shape[1]
-    heads = n // (left + right)
-    if n % (left + right) or columns != heads * (left + mid + right):
-        message = f"it has {columns} columns, b {n} rows; whole heads of {head_splits} are wanted"
-        raise ArgumentError("d", message)
-    rows = of_rows(a[1])
-    weights = b[0].unflatten(0, (heads, left + right))
-    scales = b[1].unflatten(0, (heads, (left + right) // BLOCK))
-    result = d.unflatten(1, (heads, left + mid + right)).transpose(0, 1)
-    for first, size, to in ((0, left, 0), (left, right, left + mid)):
-        if size:
-            part = scales[:, first // BLOCK : (first + size) // BLOCK]
-            out = result[:, :, to : to + size]
-            tilewright.scaled_gemm(a[0], weights[:, first : first + size].mT, rows, part.mT, out=out)
+    gap = {"head_left": left, "head_gap": mid, "head_right": right}
+    scales = of_rows(a[1]), of_weights(b[1], granularities(recipe)[1])
+    tilewright.scaled_gemm(k_major(a[0]), k_major(b[0]).mT, *scales, out=d, **gap)
 
 
 def _turned(pair: Pair) -> Pair:

@@ -74,8 +74,8 @@ typedef enum tilewright_grouping {
             rows="m", columns="n", batch=_of_d, single=_one_d, type="d", twin="out",
         ),
         Matrix(
-            "out", "[m, n], n contiguous", field="d",
-            rows="m", columns="n", batch=_of_d, single=_one_d, type="d", written=True,
+            "out", "[m, n], n contiguous; columns of n and those that are skipped", field="d",
+            rows="m", columns="d_columns", batch=_of_d, single=_one_d, type="d", written=True,
         ),
         Packed("group_of_row", "[m]: -1 is padding; or null", extents=("m",), type="s32", alignment=4),
         Packed(
@@ -96,6 +96,9 @@ typedef enum tilewright_grouping {
         Code("row_alignment", "of group_ends: groups begin at multiples of it"),
         Code("zero_padding", "tiles that hold padding alone are zeroed, too, else they stay as they are"),
         Code("scales_k_major", "k is the contiguous dimension of 128x128 scales of B"),
+        Code("head_left", "columns of a head of D, before those that are skipped; 0: none are"),
+        Code("head_gap", "columns of D that are skipped in each head"),
+        Code("head_right", "columns of a head behind them"),
     ),
     tactic=MATRIX_TACTIC,
 )  # fmt: skip

@@ -28,6 +28,7 @@ from tilewright.table import KernelRecord
 
 _SCALES = ("scale_a", "scale_b")
 _FOUR = 16 // 4  # floats in what TMA's strides are multiples of
+_EIGHT = 16 // 2  # elements of D that are stored at once, where columns are skipped
 
 
 class _Product(Op):
@@ -95,6 +96,40 @@ class _Product(Op):
         out.zero_() if c is None else out.copy_(c)
 
 
+class _ProductOfHeads(_Product):
+    """A batch, whose columns of D may come in heads with gaps."""
+
+    def rules(self, values: Values, problem: Problem) -> None:
+        super().rules(values, problem)
+        sizes = {name: values[name] for name in ("head_left", "head_gap", "head_right")}
+        head = problem.head_left + problem.head_right
+        if not any(sizes.values()):
+            return
+        for name, size in sizes.items():
+            if size % _EIGHT:
+                raise ArgumentError(name, f"it is {size}; a multiple of {_EIGHT} is wanted")
+        if not head or certainly(problem.n % head != 0):
+            wanted = f"{problem.n} columns are wanted to be whole heads of head_left + head_right"
+            raise ArgumentError(
+                "head_left", f"it is {problem.head_left}, head_right {problem.head_right}; {wanted}"
+            )
+        if problem.d != "bf16":
+            raise ArgumentError(
+                "head_gap", f"it is {problem.head_gap}; D of bfloat16 is wanted, not {problem.d}"
+            )
+        if problem.c:
+            raise ArgumentError("c", "it is given; where columns are skipped none is added")
+
+    def without_kernel(self, problem: Problem, given: Values) -> None:
+        if not problem.head_gap:
+            super().without_kernel(problem, given)
+            return
+        head = problem.head_left + problem.head_gap + problem.head_right
+        heads = given["out"].unflatten(-1, (-1, head))
+        for part in (heads[..., : problem.head_left], heads[..., head - problem.head_right :]):
+            part.zero_()
+
+
 class _ProductOfParts(_Product):
     """Of parts of k: each group has a D, of F32."""
 
@@ -148,7 +183,7 @@ def _row_major(b: Any) -> bool:
     return not certainly(b.stride(-2) == 1) and certainly(b.stride(-1) == 1) and certainly(b.shape[-1] > 1)
 
 
-@public(_Product("none"))
+@public(_ProductOfHeads("none"))
 def scaled_gemm(
     a: torch.Tensor,
     b: torch.Tensor,
@@ -158,6 +193,9 @@ def scaled_gemm(
     out: torch.Tensor | None = None,
     out_dtype: torch.dtype | None = None,
     c: torch.Tensor | None = None,
+    head_left: int = 0,
+    head_gap: int = 0,
+    head_right: int = 0,
     tactic: Tactic | str | None = None,
 ) -> torch.Tensor:
     """(a * scale_a) @ (b * scale_b) + c, on the current stream: FP8 whose elements share F32 scale factors
@@ -177,6 +215,9 @@ def scaled_gemm(
         out: [m, n] or [batch, m, n], rows contiguous; made if absent. It may be c, and overlaps nothing else.
         out_dtype: D's type where `out` is absent: bfloat16 (the default) or float32.
         c: D's type and shape, added to it.
+        head_left, head_gap, head_right: D's columns come in heads of head_left + head_right, and behind the
+            first `head_left` of each head D has `head_gap` columns more, which are not written: multiples of
+            8, of D of bfloat16, without c. 0: none are skipped.
         tactic: a kernel's name, or a tactic (`NAME@splits=4`), instead of the one the model selects.
 
     Returns:

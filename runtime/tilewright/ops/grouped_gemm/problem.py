@@ -59,6 +59,9 @@ class Problem(Told):
     scales_k_major: bool = False  # of 128x128: which dimension of B's scales is contiguous
     expected_m: int = 0  # of rows_valid: rows of a group that are expected to count; 0: all
     row_alignment: int = 128  # at multiples of which groups begin
+    head_left: int = 0  # D's columns come in heads, in each of which, behind `head_left`,
+    head_gap: int = 0  # so many are skipped,
+    head_right: int = 0  # before so many more
 
     @property
     def k_blocks(self) -> int:
@@ -68,6 +71,12 @@ class Problem(Told):
     def scale_columns(self) -> int:
         """Of B's scales."""
         return self.n if self.scales == "1x128" else -(-self.n // BLOCK)
+
+    @property
+    def d_columns(self) -> int:
+        """Of D, with those that are skipped."""
+        head = self.head_left + self.head_right
+        return self.n + self.n // head * self.head_gap if head else self.n
 
     @property
     def own_rows(self) -> bool:
@@ -104,4 +113,6 @@ class Problem(Told):
         scaled = "" if self.scales == "none" else f", scales 1x128 and {self.scales}"
         layout = "" if self.layout == "tn" else f", layout {self.layout}"
         tail = " with c" if self.c else ""
+        if self.head_gap:
+            tail += f", {self.head_gap} columns skipped between {self.head_left} and {self.head_right}"
         return f"{self.a} x {self.b} -> {self.d}{scaled}{layout}, grouping {self.grouping}{tail}"

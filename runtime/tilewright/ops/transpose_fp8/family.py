@@ -10,6 +10,7 @@ from tilewright.ops.transpose_fp8.words import WORDS
 class _Transpose(Family[Problem]):
     words = WORDS
     placement = ("groups",)
+    neighbour = "rows"
 
 
 FAMILY = _Transpose()

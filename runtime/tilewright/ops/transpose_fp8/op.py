@@ -31,21 +31,22 @@ class _Transpose(Op):
         return {"groups": sizes.numel() if isinstance(sizes, torch.Tensor) else 0}
 
     def rules(self, values: Values, problem: Problem) -> None:
-        x, out = values["x"], values["out"]
+        x = values["x"]
         if values["group_rows"] is None:
             return
         if certainly(problem.groups == 0):
             raise ArgumentError("group_rows", "it is empty; one number for each group is wanted")
         if x.dim() != 2:
             raise ArgumentError("x", f"its shape is {dims(x.shape)}; groups want two dimensions")
-        if out is not None and certainly(out.stride(0) != problem.rows) and certainly(problem.columns > 1):
-            raise ArgumentError("out", f"its strides are {out.stride()}; groups want memory without gaps")
 
     def place(
         self, context: Context, arguments: Arguments, device: DeviceProperties, addresses: Mapping[str, int]
     ) -> Placement:
-        """The kernel moves single bytes where it must: any stride and address will do."""
-        return Placement(arguments.problem)
+        """The kernel moves single bytes where it must: any stride and address will do. Groups want
+        memory without gaps."""
+        problem, out = arguments.problem, arguments.matrices.get("out")
+        gaps = out is not None and out.rows > 1 and out.row_stride != out.columns
+        return Placement(problem, frozenset({"out"} if problem.groups and gaps else ()))
 
 
 @public(_Transpose())
@@ -69,6 +70,6 @@ def transpose_fp8(
     Returns:
         [columns, rows], with the batch first where x has one. With groups, memory of that shape in which the
         matrices [columns, rows of a group] lie one behind the other, as `grouped_gemm_k` reads them; of rows
-        behind the last group, it stays as it is.
+        behind the last group, it stays as it is. A tensor with gaps is written by a copy then.
     """
     raise AssertionError("the body is `interface.calls`'s")

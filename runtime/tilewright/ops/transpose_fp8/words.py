@@ -15,7 +15,7 @@ WORDS = Words(
         Extent("batch", "Matrices.", usual=1, default=1),
     ),
     types=Types(
-        option="--types",
+        option="--dtype",
         default="e4m3",
         fields={name: {"type": name} for name in TYPES},
         wanted=f"one of {', '.join(TYPES)} is",
