@@ -144,9 +144,9 @@ def fp8_gemm_nt_skip_head_mid(
     head's first `left` columns, then a gap of `mid` that is not written, then its `right` ones: multiples
     of 8."""
     left, mid, right = head_splits
-    gap = {"head_left": left, "head_gap": mid, "head_right": right}
-    scales = of_rows(a[1]), of_weights(b[1], granularities(recipe)[1])
-    tilewright.scaled_gemm(k_major(a[0]), k_major(b[0]).mT, *scales, out=d, **gap)
+    rows, weights = of_rows(a[1]), of_weights(b[1], granularities(recipe)[1])
+    x, y = k_major(a[0]), k_major(b[0]).mT
+    tilewright.scaled_gemm(x, y, rows, weights, out=d, head_left=left, head_gap=mid, head_right=right)
 
 
 def _turned(pair: Pair) -> Pair:
