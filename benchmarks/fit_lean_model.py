@@ -81,16 +81,23 @@ class Case:
     def estimates(self, device: DeviceProperties) -> Iterator[tuple[Tactic, float, float]]:
         """Each tactic with the model's seconds and the measured ones."""
         for name, tactics in self.by_kernel.items():
-            weigh = cost_lean.estimator(self.records[name], self.measured.problem, device)
+            weigh = cost_lean.finer(self.records[name], self.measured.problem, device)
             for tactic in tactics:
                 yield tactic, weigh(tactic).seconds, self.measured.seconds[tactic]
+
+    def by_mechanisms(self, device: DeviceProperties) -> Iterator[tuple[float, float]]:
+        """As `estimates`, without what is learnt (learn_lean_model.py)."""
+        for name, tactics in self.by_kernel.items():
+            weigh = cost_lean.estimator(self.records[name], self.measured.problem, device)
+            for tactic in tactics:
+                yield weigh(tactic).seconds, self.measured.seconds[tactic]
 
     def chosen(self, device: DeviceProperties) -> tuple[Tactic, float, float]:
         """The model's first: its estimate and its time."""
         return min(self.estimates(device), key=lambda one: (one[1], one[0]))
 
     def loss(self, device: DeviceProperties) -> float:
-        rows = [(math.log(estimate), math.log(seconds)) for _, estimate, seconds in self.estimates(device)]
+        rows = [(math.log(estimate), math.log(seconds)) for estimate, seconds in self.by_mechanisms(device)]
         fastest, first = math.log(self.best), min(estimate for estimate, _ in rows)
         errors = [one - seconds for one, seconds in rows if seconds < fastest + math.log(NEAR)]
         own = statistics.fmean(errors)

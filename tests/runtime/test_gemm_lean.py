@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 
 import pytest
 
 from tilewright.device import H100, H200
+from tilewright.ops.common.family import NEAREST
 from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.gemm import cost_lean
+from tilewright.ops.gemm import cost_lean, learnt
 from tilewright.ops.gemm.family import FAMILY
 from tilewright.ops.gemm.mainloops import mainloop_of, may_be_lean
 from tilewright.ops.gemm.problem import ACTIVATIONS, FP8, INTEGER_ACTIVATIONS, OUTPUTS, Problem, addends
@@ -158,3 +160,49 @@ def test_a_slower_memory_makes_a_longer_time() -> None:
 
 def test_no_bias_is_no_reason_to_take_another_kernel() -> None:
     assert not any(FAMILY.idle(record, Problem(100, 1024, 512)) for record in KERNELS)
+
+
+def test_what_is_learnt_orders_the_first_anew() -> None:
+    """And those alone; each estimate of theirs is the finer model's."""
+    problem = Problem(195, 704, 13056)
+    ranked = FAMILY.rank(KERNELS, problem, H200)
+    assert len(ranked) > 2 * NEAREST
+    for index, one in enumerate(ranked):
+        model = cost_lean.finer if index < NEAREST else cost_lean.estimator
+        assert one.estimate == model(one.record, problem, H200)(one.tactic)
+    for part in (ranked[:NEAREST], ranked[NEAREST:]):
+        seconds = [round(one.estimate.seconds * 1e9) for one in part]
+        assert seconds == sorted(seconds)
+    coarse = [cost_lean.estimator(one.record, problem, H200)(one.tactic).seconds for one in ranked]
+    assert coarse[:NEAREST] != sorted(coarse[:NEAREST])
+    assert max(coarse[:NEAREST]) <= min(coarse[NEAREST:]) + 1e-9
+
+
+def test_what_is_learnt_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a problem is like; and it multiplies an estimate with all that it is made of."""
+    problem, record = Problem(8000, 32768, 64), BY_NAME[WIDE]
+    kernel = cost_lean.Kernel(record, problem, H200)
+    parts = kernel.parts(Tactic(WIDE, cluster="2x1"))
+    facts, of_tactic = kernel.facts(), kernel.facts_of(parts)
+    assert {len(row) for row in learnt.OF_KERNEL} == {len(facts)}
+    assert {len(row) for row in learnt.OF_TACTIC} == {len(of_tactic)}
+    assert len(learnt.OUT) == len(learnt.BIAS) == len(learnt.OF_KERNEL) == len(learnt.OF_TACTIC) > 8
+    plain, by = kernel.estimate(parts), learnt.Share(facts).of(of_tactic)
+    finer = cost_lean.finer(record, problem, H200)(Tactic(WIDE, cluster="2x1"))
+    assert 1 != by == pytest.approx(finer.seconds / plain.seconds)
+    assert finer.seconds == pytest.approx(finer.main_loop + finer.overhead)
+    assert finer.overhead == pytest.approx(by * plain.overhead)
+    for sign in (-1, 1):
+        monkeypatch.setattr(learnt, "OUT", (sign * 100.0,) * len(learnt.OUT))
+        monkeypatch.setattr(learnt, "BIAS", (100.0,) * len(learnt.BIAS))
+        assert learnt.Share(facts).of(of_tactic) == pytest.approx(math.exp(sign * learnt.MOST))
+
+
+def test_an_answer_is_that_of_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learnt, "BIAS", (0.5, -0.25))
+    monkeypatch.setattr(learnt, "OF_KERNEL", ((1.0, 2.0), (0.0, -1.0)))
+    monkeypatch.setattr(learnt, "OF_TACTIC", ((0.5,), (0.25,)))
+    monkeypatch.setattr(learnt, "OUT", (0.1, -0.2))
+    share = learnt.Share((0.2, 0.1)).of((0.4,))
+    wanted = 0.1 * math.tanh(0.5 + 0.2 + 0.2 + 0.2) - 0.2 * math.tanh(-0.25 - 0.1 + 0.1)
+    assert share == pytest.approx(math.exp(wanted))

@@ -139,9 +139,9 @@ def explain(
     for extra in filter(None, (choice.tactic, found and found.tactic)):
         if all(extra != one.tactic for one in rows):  # with a raster order, say, that tuning tries
             record = registry.record(extra.kernel)
-            model = family.estimator(record, problem, device)
-            rows.append(row(extra, registry.is_built(record), model and model(extra)))
-    rows.sort(key=lambda one: round(one.estimate.seconds * 1e9) if one.estimate else inf)
+            model = family.model(record, problem, device)
+            added = row(extra, registry.is_built(record), model and model(extra))
+            rows.insert(sum(_seconds(one) <= _seconds(added) for one in rows), added)
     built = registry.is_built(choice.record)
     return Explanation(
         problem=asked,
@@ -154,6 +154,10 @@ def explain(
         left_out=family.left_out(records, problem).most_common(),
         messages=tuned.messages if tuned else [],
     )
+
+
+def _seconds(row: Row) -> float:
+    return row.estimate.seconds if row.estimate else inf
 
 
 def _raises(registry: Registry, record: KernelRecord) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 from weakref import WeakKeyDictionary
@@ -18,12 +18,19 @@ from tilewright.ops.common.words import Words
 from tilewright.registry import Registry
 from tilewright.table import KernelRecord, Rows
 
+# Tactics that a finer model orders anew. Of 200 dense products, the fastest that was timed, or one within 1 %
+# of it, was among the first 48.
+NEAREST = 64
+
 
 class Candidate(NamedTuple):
     tactic: Tactic
     record: KernelRecord
     estimate: Estimate
     built: bool
+
+
+_Weighed = tuple[float, bool, Tactic, Candidate]  # nanoseconds, whether it idles, then by name
 
 
 _kinds: WeakKeyDictionary[
@@ -147,8 +154,9 @@ class Family(Kernels[P]):
         device: DeviceProperties,
         is_built: Callable[[KernelRecord], bool],
     ) -> list[Candidate]:
-        """As `rank`, of kernels that are known to fit."""
-        ranked: list[tuple[float, bool, Tactic, Candidate]] = []
+        """As `rank`, of kernels that are known to fit. The first `NEAREST` are ordered by finer models, where
+        there are such."""
+        ranked: list[_Weighed] = []
         for record in fitting:
             weigh = self.estimator(record, problem, device)
             if weigh is None:
@@ -159,7 +167,31 @@ class Family(Kernels[P]):
                 candidate = Candidate(tactic, record, estimate, built)
                 ranked.append((round(estimate.seconds * 1e9), idle, tactic, candidate))
         ranked.sort(key=lambda one: one[:3])
-        return [candidate for *_, candidate in ranked]
+        nearest = sorted(self._weighed_again(ranked[:NEAREST], problem, device), key=lambda one: one[:3])
+        return [candidate for *_, candidate in (*nearest, *ranked[NEAREST:])]
+
+    def _weighed_again(
+        self, nearest: Iterable[_Weighed], problem: P, device: DeviceProperties
+    ) -> Iterator[_Weighed]:
+        """By the finer models, of the kernels that have one."""
+        models: dict[str, Callable[[Tactic], Estimate] | None] = {}
+        for one in nearest:
+            _, idle, tactic, candidate = one
+            record = candidate.record
+            if record.name not in models:
+                models[record.name] = self.finer(record, problem, device)
+            finer = models[record.name]
+            if finer is None:
+                yield one
+                continue
+            estimate = finer(tactic)
+            yield round(estimate.seconds * 1e9), idle, tactic, candidate._replace(estimate=estimate)
+
+    def model(
+        self, record: KernelRecord, problem: P, device: DeviceProperties
+    ) -> Callable[[Tactic], Estimate] | None:
+        """The finest model of a kernel; None where there is none."""
+        return self.finer(record, problem, device) or self.estimator(record, problem, device)
 
     def legal(
         self,
@@ -231,6 +263,11 @@ class Assorted(Family[P]):
         self, record: KernelRecord, problem: P, device: DeviceProperties
     ) -> Callable[[Tactic], Estimate] | None:
         return self.kernels(record).estimator(record, problem, device)
+
+    def finer(
+        self, record: KernelRecord, problem: P, device: DeviceProperties
+    ) -> Callable[[Tactic], Estimate] | None:
+        return self.kernels(record).finer(record, problem, device)
 
     def idle(self, record: KernelRecord, problem: P) -> bool:
         return self.kernels(record).idle(record, problem)

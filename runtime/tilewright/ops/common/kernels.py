@@ -72,6 +72,13 @@ class Kernels(Generic[P]):
         for the kernel's architecture."""
         return None
 
+    def finer(
+        self, record: KernelRecord, problem: P, device: DeviceProperties
+    ) -> Callable[[Tactic], Estimate] | None:
+        """A model that errs less than `estimator`, and takes longer: it orders the first of the other's
+        order anew. None where there is none."""
+        return None
+
     def idle(self, record: KernelRecord, problem: P) -> bool:
         """Whether the kernel does more than the problem asks; it comes after one that does not."""
         return False

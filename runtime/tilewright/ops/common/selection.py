@@ -163,7 +163,7 @@ class _Selection:
         one of them not."""
         seconds = []
         for tactic, record in (one, (first.tactic, first.record)):
-            weigh = self._family.estimator(record, problem, self._device)
+            weigh = self._family.model(record, problem, self._device)
             if weigh is None:
                 return 0.0
             seconds.append(weigh(tactic).seconds)
@@ -234,7 +234,7 @@ class _Selection:
         return Choice(self._family.candidates(record, self._problem)[0], record, "default", why)
 
     def _estimate(self, tactic: Tactic, record: KernelRecord) -> Estimate | None:
-        weigh = self._family.estimator(record, self._problem, self._device)
+        weigh = self._family.model(record, self._problem, self._device)
         return None if weigh is None else weigh(tactic)
 
     def _say_what_is_left_out(self, fitting: Sequence[KernelRecord]) -> None:

@@ -17,13 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from math import ceil
+from math import ceil, log
 from typing import NamedTuple
 
 from tilewright.device import DeviceProperties
 from tilewright.ops.common.estimates import Estimate
 from tilewright.ops.common.fitting import cluster_of
 from tilewright.ops.common.tactics import Tactic
+from tilewright.ops.gemm import learnt
 from tilewright.ops.gemm.problem import Problem
 from tilewright.table import KernelRecord
 from tilewright.types import bytes_of
@@ -55,6 +56,7 @@ START_CLOCKS = 2490  # launch, tensor maps, the first stage's loads
 FULL_START_CLOCKS = 837  # more, where the next launch's thread blocks find no room beside this one's,
 FULL_CLUSTER_SHARE = 0.707  # and so much of that again, where they have to find it for whole clusters:
 FULL_FROM, FULL_TO = 0.45, 0.65  # of those that run at once; between them a part
+FULL = 0.96  # of those: a wave that leaves hardly an SM to the next launch
 EPILOGUE_BYTES_PER_CLOCK = 17.6  # of D, a warpgroup
 SWAPPED_SHARE = 1.79  # of an epilogue's clocks, that one takes which turns its tile
 PARTIAL_SHARE = 1.42  # that one takes whose rows are no whole lines of 128 bytes
@@ -67,8 +69,21 @@ SUMS_BYTES_PER_CLOCK = 27  # that a warpgroup lays into shared memory, or reads 
 def estimator(
     record: KernelRecord, problem: Problem, device: DeviceProperties
 ) -> Callable[[Tactic], Estimate]:
-    """Estimates the tactics of one kernel: what they share is worked out once."""
-    return _Kernel(record, problem, device).weigh
+    """Estimates the tactics of one kernel, by the mechanisms: what they share is worked out once."""
+    kernel = Kernel(record, problem, device)
+    return lambda tactic: kernel.estimate(kernel.parts(tactic))
+
+
+def finer(record: KernelRecord, problem: Problem, device: DeviceProperties) -> Callable[[Tactic], Estimate]:
+    """As `estimator`, with what is learnt besides."""
+    kernel = Kernel(record, problem, device)
+    share = learnt.Share(kernel.facts())
+
+    def weigh(tactic: Tactic) -> Estimate:
+        parts = kernel.parts(tactic)
+        return kernel.estimate(parts, share.of(kernel.facts_of(parts)))
+
+    return weigh
 
 
 class _Waves(NamedTuple):
@@ -89,6 +104,23 @@ class _Waves(NamedTuple):
         return self.full if self.rest else self.full - 1
 
 
+class Parts(NamedTuple):
+    """Of a tactic's time. Clocks but where said."""
+
+    m: int  # thread blocks of a cluster that have tiles of their own, down and across
+    n: int
+    splits: int  # and that have parts of one tile's k
+    blocks: int  # of tiles
+    waves: _Waves
+    boxes: int  # of k, that a thread block goes through for a tile
+    math: float  # of a box
+    loop: float  # of all tiles of the busiest thread block
+    hbm: float
+    power: float
+    whole: float  # these three together
+    added: float
+
+
 class _Loads(NamedTuple):
     """What a thread block does for an operand, in rows of a box."""
 
@@ -97,19 +129,21 @@ class _Loads(NamedTuple):
     outside: float  # that it asks for, and that are not
 
 
-class _Kernel:
+class Kernel:
     """A kernel on a problem, in its own terms: where operands swap, m is n. Clocks but where said."""
 
     def __init__(self, record: KernelRecord, problem: Problem, device: DeviceProperties) -> None:
         config = record.config
         tile_m, tile_n, tile_k = config["tile"]
         rows, columns = (problem.n, problem.m) if config["swap_ab"] else (problem.m, problem.n)
-        size = bytes_of(problem.a)
+        size = self.size = bytes_of(problem.a)
         self.problem, self.device = problem, device
+        self.swapped = bool(config["swap_ab"])
         self.pingpong = config["schedule"] == "pingpong"
         self.extents, self.tile = (rows, columns), (tile_m, tile_n)
         self.down, self.across = ceil(rows / tile_m), ceil(columns / tile_n)  # tiles
         self.boxes = tile_k * size // BOX_BYTES  # of a stage
+        self.depth = self.boxes * record.facts.get("stages", 1)  # of the ring of stages, in boxes
         self.stages = ceil(problem.k / tile_k)
         self.wgmma = tile_m / INSTRUCTION_M * 2 * tile_n  # a box: four instructions of n / 2 clocks
         self.math_more = STAGE_CLOCKS / self.boxes
@@ -127,7 +161,8 @@ class _Kernel:
         k_bytes = problem.batch * problem.k * size
         self.bytes_a, self.bytes_b = rows * k_bytes, columns * k_bytes
 
-    def weigh(self, tactic: Tactic) -> Estimate:
+    def parts(self, tactic: Tactic) -> Parts:
+        """What a tactic's time is made of."""
         (m, n), splits = cluster_of(tactic), tactic.splits
         size = m * n * splits
         blocks = -(-self.down // m) * -(-self.across // n) * self.problem.batch
@@ -143,9 +178,38 @@ class _Kernel:
         added = START_CLOCKS + FULL_START_CLOCKS * full + self.epilogue + exchange
         if size > 1:
             added += CLUSTER_CLOCKS + FULL_CLUSTER_SHARE * FULL_START_CLOCKS * full
-        count = waves.before + 1
-        bound = "hbm" if hbm > loop else "math" if math * boxes * count > 0.6 * loop else "fill"
-        return Estimate((whole + added) / self.hertz, count, bound, whole / self.hertz, added / self.hertz)
+        return Parts(m, n, splits, blocks, waves, boxes, math, loop, hbm, power, whole, added)
+
+    def estimate(self, parts: Parts, by: float = 1.0) -> Estimate:
+        """Seconds of what the mechanisms say, multiplied by a number."""
+        count, loop = parts.waves.before + 1, parts.loop
+        math = parts.math * parts.boxes * count
+        bound = "hbm" if parts.hbm > loop else "math" if math > 0.6 * loop else "fill"
+        whole, added = parts.whole / self.hertz * by, parts.added / self.hertz * by
+        return Estimate(whole + added, count, bound, whole, added)
+
+    def facts(self) -> tuple[float, ...]:
+        """Of the kernel on the problem, whatever the tactic: `learnt` knows them by their places."""
+        (tile_m, tile_n), (rows, columns) = self.tile, self.extents
+        return (
+            log(tile_m / 64), tile_m / 128, log(tile_n / 64), tile_n / 128, float(self.boxes),
+            log(self.depth), float(self.swapped), float(self.pingpong), float(self.size),
+            float(tile_n % LINE > 0), log(self.down), log(self.across), rows / (self.down * tile_m),
+            columns / (self.across * tile_n),
+        )  # fmt: skip
+
+    def facts_of(self, parts: Parts) -> tuple[float, ...]:
+        """Of a tactic."""
+        m, n, splits, blocks, waves, boxes, math, loop, hbm, power, whole, added = parts
+        size = m * n * splits
+        taken, last = blocks / waves.at_once, waves.last / waves.at_once
+        busy = waves.last * size / self.device.sm_count
+        return (
+            log(splits), float(splits > 1), log(m), log(n), log(size), log(boxes), log(taken),
+            min(taken, 2.0), float(waves.before > 0), last, float(last > FULL), busy, log(busy),
+            log(math / self.wgmma), log(loop / whole), log(hbm / whole), log(power / whole),
+            added / (whole + added),
+        )  # fmt: skip
 
     def _exchange(self, splits: int) -> float:
         """Of the sums of a cluster that splits k: each thread block adds up its share of the pieces."""

@@ -83,6 +83,7 @@ class Lean(Mainloop):
 
     settings = ("cluster", "raster", "swizzle", "splits", "decomposition")
     estimator = staticmethod(cost_lean.estimator)
+    finer = staticmethod(cost_lean.finer)
 
     def by_tma(self, record: KernelRecord) -> tuple[str, ...]:
         """Sums that fit into the stages' memory go through it to threads, and from there anywhere."""
