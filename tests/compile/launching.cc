@@ -25,12 +25,13 @@ int clusters_at_once(unsigned size) { return size <= 2 ? kSms / int(size) : size
 
 struct Script {
   CUcontext context = reinterpret_cast<CUcontext>(0x1000);  // that is current; null for none
-  cudaError_t get_device = cudaSuccess, set_device = cudaSuccess, set_attribute = cudaSuccess, launch = cudaSuccess;
-  CUresult encode = CUDA_SUCCESS;
+  cudaError_t get_device = cudaSuccess, set_device = cudaSuccess, set_attribute = cudaSuccess;
+  CUresult encode = CUDA_SUCCESS, launch = CUDA_SUCCESS;
 } script;
 
 struct Seen {
-  int bound = 0, allowed = 0, encoded = 0, encoded_without_context = 0, launched = 0, most_bytes = 0, cleared = 0;
+  int bound = 0, allowed = 0, encoded = 0, encoded_without_context = 0, launched = 0, unknown = 0, most_bytes = 0,
+      cleared = 0;
   unsigned smem = 0, cluster = 0;
   dim3 grid;
   bool pdl = false;
@@ -57,6 +58,22 @@ CUresult encode(CUtensorMap* map, CUtensorMapDataType, cuuint32_t, void*, cuuint
   seen.encoded_without_context += script.context == nullptr;
   std::memset(map, script.encode == CUDA_SUCCESS ? 1 : 0, sizeof *map);
   return script.encode;
+}
+
+CUresult launch_kernel(CUlaunchConfig const* config, CUfunction function, void**, void**) {
+  ++seen.launched;
+  seen.unknown += function != reinterpret_cast<CUfunction>(script.context);
+  seen.smem = config->sharedMemBytes;
+  seen.grid = dim3(config->gridDimX, config->gridDimY, config->gridDimZ);
+  seen.pdl = false;
+  for (unsigned i = 0; i < config->numAttrs; ++i) {
+    auto const& attribute = config->attrs[i];
+    if (attribute.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
+      seen.cluster = attribute.value.clusterDim.x * attribute.value.clusterDim.y * attribute.value.clusterDim.z;
+    }
+    seen.pdl |= attribute.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+  }
+  return script.launch;
 }
 
 }  // namespace
@@ -104,6 +121,12 @@ cudaError_t cudaFuncSetAttribute(void const*, cudaFuncAttribute attribute, int v
   return fail(script.set_attribute);
 }
 
+// A kernel is another one in each context.
+cudaError_t cudaGetFuncBySymbol(cudaFunction_t* function, void const*) {
+  *function = reinterpret_cast<cudaFunction_t>(script.context);
+  return cudaSuccess;
+}
+
 cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, void const*, cudaLaunchConfig_t const* config) {
   auto const& size = config->attrs[0].val.clusterDim;
   *clusters = clusters_at_once(size.x * size.y * size.z);
@@ -117,25 +140,12 @@ cudaError_t cudaGetDriverEntryPointByVersion(char const* name, void** entry, uns
     *entry = reinterpret_cast<void*>(&get_current);
   } else if (std::strcmp(name, "cuTensorMapEncodeTiled") == 0) {
     *entry = reinterpret_cast<void*>(&encode);
+  } else if (std::strcmp(name, "cuLaunchKernelEx") == 0) {
+    *entry = reinterpret_cast<void*>(&launch_kernel);
   } else {
     *result = cudaDriverEntryPointSymbolNotFound;
   }
   return cudaSuccess;
-}
-
-cudaError_t cudaLaunchKernelExC(cudaLaunchConfig_t const* config, void const*, void**) {
-  ++seen.launched;
-  seen.smem = config->dynamicSmemBytes;
-  seen.grid = config->gridDim;
-  seen.pdl = false;
-  for (unsigned i = 0; i < config->numAttrs; ++i) {
-    auto const& attribute = config->attrs[i];
-    if (attribute.id == cudaLaunchAttributeClusterDimension) {
-      seen.cluster = attribute.val.clusterDim.x * attribute.val.clusterDim.y * attribute.val.clusterDim.z;
-    }
-    seen.pdl |= attribute.id == cudaLaunchAttributeProgrammaticStreamSerialization;
-  }
-  return fail(script.launch);
 }
 
 cudaError_t cudaGetLastError() {
@@ -215,11 +225,12 @@ void run(char const* name, Args const& args) {
   seen = {};
   int const status = KERNEL.launch(&args, workspace, nullptr);
   std::printf(
-      "%s status=%d left=%d bound=%d allowed=%d most=%d encoded=%d homeless=%d launched=%d smem=%u cluster=%u "
+      "%s status=%d left=%d bound=%d allowed=%d most=%d encoded=%d homeless=%d launched=%d unknown=%d smem=%u "
+      "cluster=%u "
       "blocks=%u pdl=%d\n",
       name, status, int(last_error), seen.bound, seen.allowed, seen.most_bytes, seen.encoded,
-      seen.encoded_without_context, seen.launched, seen.smem, seen.cluster, seen.grid.x * seen.grid.y * seen.grid.z,
-      int(seen.pdl));
+      seen.encoded_without_context, seen.launched, seen.unknown, seen.smem, seen.cluster,
+      seen.grid.x * seen.grid.y * seen.grid.z, int(seen.pdl));
   script = {};
   last_error = cudaSuccess;
 }
@@ -242,7 +253,7 @@ int main(int count, char** words) {
   run("no_context_to_be_had", good);
   script.context = reinterpret_cast<CUcontext>(0x2000);
   run("another_context", good);
-  script.launch = cudaErrorInvalidConfiguration;
+  script.launch = CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
   run("launch_refused", good);
   script.encode = CUDA_ERROR_INVALID_VALUE;
   run("map_refused", good);

@@ -33,7 +33,8 @@ cudaError_t prepare(Context const& context, tilewright_tactic const& tactic, Clu
   shape.cluster = shape.preferred = dim3(cluster.size());
   shape.spread = true;
   // Before the driver can say how many clusters the GPU holds.
-  if (cudaError_t const error = allow<Traits>(context, Traits::entry(), shape); error != cudaSuccess) {
+  CUfunction function;
+  if (cudaError_t const error = allow<Traits>(context, Traits::entry(), shape, function); error != cudaSuccess) {
     return error;
   }
   at_once = Residency::clusters(context, Traits::entry(), shape, tactic.sm_count);
