@@ -17,7 +17,7 @@ from tilewright.ops.common.selection import choose
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.quantize.cost import estimator, resident, tasks
 from tilewright.ops.quantize.family import FAMILY
-from tilewright.ops.quantize.problem import LAYOUTS, Problem
+from tilewright.ops.quantize.problem import FORMATS, LAYOUTS, Problem
 from tilewright.registry import Registry
 from tilewright.table import KernelRecord
 
@@ -123,6 +123,19 @@ def test_what_does_not_fit_says_why() -> None:
     assert FAMILY.misfit(VECTOR, Problem(8, 64, fusion="silu_mul")) == "its fusion is none, not silu_mul"
     assert FAMILY.misfit_arguments(Tactic("vector", swizzle=2), VECTOR) == "its family takes no swizzle"
     assert FAMILY.misfit_arguments(Tactic("vector", blocks=3), VECTOR) is None
+
+
+def test_what_kernels_of_the_kind_say_comes_first() -> None:
+    """However many others there are, and however many reasons theirs."""
+    kinds = [(format, x) for format in ("mxfp4", "mxfp8", "fp8_1x128") for x in ("bf16", "f16", "f32")]
+    rows = [make_quantize_row(f"{format}_{x}", format=format, x=x) for format, x in kinds]
+    others = [
+        make_quantize_row(f"back_{format}", format=format, direction="dequantize") for format in FORMATS
+    ]
+    records = [KernelRecord.parse(row) for row in (*rows, *others)]
+    first, *rest = FAMILY.explain([*records, VECTOR], Problem(8, 40)).splitlines()
+    assert first == "  1 kernels: k is 40, not a multiple of 16"
+    assert rest[0] == f"  {len(others)} kernels: its direction is dequantize, not quantize"
 
 
 def test_extents_beyond_what_kernels_count() -> None:

@@ -126,9 +126,11 @@ class Family(Kernels[P]):
         reasons = (self.misfit(record, problem) for record in records)
         return Counter(reason for reason in reasons if reason is not None)
 
-    def explain(self, records: Iterable[KernelRecord], problem: P) -> str:
-        """`left_out` as lines, the commonest reasons first."""
-        reasons = self.left_out(records, problem).most_common(8)
+    def explain(self, records: Sequence[KernelRecord], problem: P) -> str:
+        """`left_out` as lines: first what kernels of the problem's kind say, then the commonest reasons."""
+        of_kind = [one for one in records if self.misfit_kind(one, problem.kind) is None]
+        near, every = self.left_out(of_kind, problem), self.left_out(records, problem)
+        reasons = [*near.most_common(), *(every - near).most_common()][:8]
         return "\n".join(f"  {count} kernels: {reason}" for reason, count in reasons)
 
     def rank(
