@@ -165,7 +165,7 @@ def cutting(record: KernelRecord, k: int = 4096) -> list[Tactic]:
             return whole
         stages = -(-k // record.config["tile"][2])
         ways = (("", 2), ("", 7), ("2x1", 3), ("", 8), ("2x1", 4), ("2x2", 2))
-        in_memory = (("", 3), ("2x1", 5), ("", 18))
+        in_memory = (("", 3), ("2x1", 5), ("", 9))
         return (
             whole
             + [

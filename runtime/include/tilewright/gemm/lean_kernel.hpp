@@ -109,10 +109,10 @@ struct Kernel {
       if (kExchanges && params.exchanges) {
         __syncwarp();
         if (params.parts.count == 1) {
-          sm90::cluster_barrier();
-          sm90::cluster_barrier();  // the stages' memory holds sums in between
-        } else if (stages_wait(params, index)) {
-          sm90::cluster_barrier();
+          sm90::cluster_barrier();  // all sums lie in the stages' memory
+        }
+        if (stages_wait(params, index)) {
+          sm90::cluster_barrier();  // nobody reads them any more
         }
       }
     }
@@ -207,18 +207,28 @@ struct Kernel {
           continue;
         }
         sm90::cluster_barrier();
+        constexpr int kPieces = kRows * Way::kPieces;
+        constexpr int kTogether = Exchange::together(Way::kQuads);
 #pragma unroll 1
-        for (int piece = place.split; piece < kRows * Way::kPieces; piece += cluster.splits) {
-          int const r = piece / Way::kPieces, i = piece % Way::kPieces;
-          int const piece_row = row + r * 64, piece_column = column + i * Way::kColumns;
-          typename Way::Addends c;
-          store.fetch_c(c, piece_row, piece_column, block.matrix);
-          float values[Way::kQuads * 4];
-          Exchange::template add<Way::kQuads>(shared, r, i * Way::kQuads, cluster, place, values);
-          store.store_any(values, c, piece_row, piece_column, block.matrix);
+        for (int first = place.split; first < kPieces; first += kTogether * cluster.splits) {
+          float values[kTogether][Way::kQuads * 4];
+          Exchange::template add<kTogether, Way::kQuads>(shared, first, cluster.splits, cluster, place, values);
+#pragma unroll
+          for (int i = 0; i < kTogether; ++i) {
+            int const piece = first + i * cluster.splits;
+            if (piece < kPieces) {
+              int const piece_row = row + piece / Way::kPieces * 64;
+              int const piece_column = column + piece % Way::kPieces * Way::kColumns;
+              typename Way::Addends c;
+              store.fetch_c(c, piece_row, piece_column, block.matrix);
+              store.store_any(values[i], c, piece_row, piece_column, block.matrix);
+            }
+          }
         }
-        sm90::fence_async_proxy();  // TMA writes there next
-        sm90::cluster_barrier();
+        if (stages_wait(params, index)) {
+          sm90::fence_async_proxy();  // TMA writes there next
+          sm90::cluster_barrier();
+        }
       } else {
         store.store(sums, row, column, block.matrix);
       }

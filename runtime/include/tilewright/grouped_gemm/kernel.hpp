@@ -378,9 +378,9 @@ struct Kernel {
 #pragma unroll 1
         for (int piece = place.split; piece < kRows * Store::kPieces; piece += cluster.splits) {
           int const r = piece / Store::kPieces, i = piece % Store::kPieces;
-          float values[Store::kQuads * 4];
-          Exchange::template add<Store::kQuads>(shared, r, i * Store::kQuads, cluster, place, values);
-          store.store_any(values, row + r * 64, column + i * Store::kColumns, tile.matrix, rows);
+          float values[1][Store::kQuads * 4];
+          Exchange::template add<1, Store::kQuads>(shared, piece, cluster.splits, cluster, place, values);
+          store.store_any(values[0], row + r * 64, column + i * Store::kColumns, tile.matrix, rows);
         }
         sm90::fence_async_proxy();  // TMA writes there next
         sm90::cluster_barrier();

@@ -85,8 +85,8 @@ struct Combine {
     float4 const* const from = parts.sums + int64_t(tile) * Sums::kCount + place;
     int64_t const step = int64_t(parts.tiles()) * Sums::kCount;
     if constexpr (Kernel::kPdl) {
+      allow_next_kernel();  // which waits for this one: its launch goes beside the end of the first
       wait_for_previous_kernel();
-      allow_next_kernel();
     }
     float values[4] = {};
     for (int first = 0; first < end; first += kAtOnce) {
