@@ -377,8 +377,48 @@ def test_groups_along_k(all_hosts: Context, layout: str) -> None:
         ]
         deep_gemm.k_grouped_fp8_gemm_tn_contiguous(*turned, d, sizes, ks, d)
     close(d, wanted)
-    with pytest.raises(ArgumentError, match="use_psum_layout: groups along k are told by their sizes"):
-        deep_gemm.k_grouped_fp8_gemm_nt_contiguous(a, b, d, None, ks, d, use_psum_layout=True)
+
+
+@pytest.mark.parametrize("sixteen", [False, True])
+@pytest.mark.parametrize("alignment", [128, 64, 96])
+def test_groups_along_k_by_their_ends(all_hosts: Context, sixteen: bool, alignment: int) -> None:
+    """Between a group's end and where the next one begins, k is 0."""
+    sizes, m, n = [200, 0, 100], 16, 24
+    padded = [-(-size // alignment) * alignment for size in sizes]
+    values = matrix(sum(padded), m), matrix(sum(padded), n, seed=1)
+    ends, start = [], 0
+    for size, whole in zip(sizes, padded, strict=True):
+        ends.append(start + size)
+        for each in values:
+            each[ends[-1] : start + whole] = 0
+        start += whole
+    layout, d = torch.tensor(ends, dtype=torch.int32), matrix(3, m, n, seed=2)
+    deep_gemm.set_mk_alignment_for_contiguous_layout(alignment)
+    try:
+        if sixteen:
+            a, b = (each.bfloat16() for each in values)
+            x, y = a.double(), b.double()
+            call = lambda: deep_gemm.k_grouped_bf16_gemm_tn_contiguous(  # noqa: E731
+                a, b, d, padded, layout, d, use_psum_layout=True
+            )
+        else:
+            (p, x), (q, y) = (
+                (each, values.mT) for each, values in (quantised(v.mT.contiguous()) for v in values)
+            )
+            turned = [(data.view(torch.uint8).mT.contiguous().view(data.dtype), s.mT) for data, s in (p, q)]
+            call = lambda: deep_gemm.k_grouped_fp8_gemm_tn_contiguous(  # noqa: E731
+                *turned, d, None, layout, d, use_psum_layout=True
+            )
+        if alignment % 64 or (alignment != 128 and not sixteen):
+            with pytest.raises(ArgumentError, match=f"use_psum_layout: .* at multiples of {alignment}"):
+                call()
+            return
+        parts = zip(d, x.double().split(padded), y.double().split(padded), strict=True)
+        wanted = torch.stack([c.double() + left.mT @ right for c, left, right in parts])
+        call()
+        close(d, wanted)
+    finally:
+        deep_gemm.set_mk_alignment_for_contiguous_layout(128)
 
 
 class TestWarmCalls:

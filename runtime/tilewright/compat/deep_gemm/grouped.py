@@ -16,6 +16,7 @@ from tilewright.compat.deep_gemm.settings import get_mk_alignment_for_contiguous
 from tilewright.errors import ArgumentError
 
 STAGE = 64  # elements of k that a kernel of 16 bits multiplies together
+BLOCK = 128  # that share a scale
 Recipes = tuple[Recipe | None, Recipe | None, Recipe | None]
 
 
@@ -169,13 +170,16 @@ def k_grouped_fp8_gemm_nt_contiguous(
         a: each group's [m, k_g], one behind the other in one dimension; scales [m, k of all groups / 128].
         b: likewise, of n.
         ks_cpu: not needed.
-        grouped_layout: int32 [groups], on the device: each group's k, a multiple of 128, 0 too; read when the
-            kernel runs.
+        grouped_layout: int32 [groups], on the device: each group's k, a multiple of 128, 0 too; or
+            (`use_psum_layout`) each group's end, of groups that begin at multiples of 128, between which k is
+            0. Read when the kernel runs.
 
     Raises:
-        ArgumentError: groups are said by their ends (`use_psum_layout`), or another operand is wrong.
+        ArgumentError: an operand is wrong; or, of ends, the alignment
+            (`set_mk_alignment_for_contiguous_layout`) is not 128.
     """
-    _refuse_ends(use_psum_layout)
+    if use_psum_layout:
+        grouped_layout = _sizes_of_ends(grouped_layout, BLOCK, scaled=True)
     (x, of_x), (y, of_y) = a, b
     key = ("k_grouped", type(x), x.shape, type(y), y.shape, recipe)
     call = (x, y, of_x, of_y, c, d, None, None, None, grouped_layout)
@@ -204,7 +208,8 @@ def k_grouped_fp8_gemm_tn_contiguous(
 ) -> None:
     """As `k_grouped_fp8_gemm_nt_contiguous`, of a [k of all groups, m] and b [k of all groups, n], scales
     [k of all groups / 128, .]; a kernel transposes the groups, by their sizes on the device."""
-    _refuse_ends(use_psum_layout)
+    if use_psum_layout:
+        grouped_layout = _sizes_of_ends(grouped_layout, BLOCK, scaled=True)
     turned = [
         (tilewright.transpose_fp8(data, grouped_layout).flatten(), scales.mT) for data, scales in (a, b)
     ]
@@ -223,8 +228,9 @@ def k_grouped_bf16_gemm_tn_contiguous(
 ) -> None:
     """As `k_grouped_fp8_gemm_tn_contiguous`, of bfloat16, which is read as it lies: by one launch, of sizes
     on the device, where the host's are none or multiples of 64, and TMA reads the operands; else by a launch
-    for each group."""
-    _refuse_ends(use_psum_layout)
+    for each group. The alignment of ends is a multiple of 64."""
+    if use_psum_layout:
+        ks_cpu, grouped_layout = None, _sizes_of_ends(grouped_layout, STAGE)
     in_stages = not ks_cpu or not any(k % STAGE for k in ks_cpu)
     if in_stages and d.dtype == torch.float32 and not any(x.shape[1] % 8 or x.stride(0) % 8 for x in (a, b)):
         key = ("k_grouped", type(a), a.shape, type(b), b.shape)
@@ -235,24 +241,24 @@ def k_grouped_bf16_gemm_tn_contiguous(
             tilewright.grouped_gemm_k(*given, out=d, c=c)
             warm.remember(key, call, tilewright.grouped_gemm_k, *given, out=d, c=c)
         return
-    sizes = _sizes(ks_cpu, use_psum_layout)
+    if not ks_cpu:
+        raise ArgumentError("ks_cpu", "each group's k is wanted on the host")
     beta = 0.0 if c is None else 1.0
-    for group, (start, k) in enumerate(zip(_starts(sizes), sizes, strict=True)):
+    for group, (start, k) in enumerate(zip(_starts(ks_cpu), ks_cpu, strict=True)):
         added = None if c is None else c[group]
         left, right = a[start : start + k].mT, b[start : start + k]
         tilewright.gemm(left, right, out=d[group], c=added, beta=beta)
 
 
-def _sizes(ks_cpu: Sequence[int] | None, ends: bool) -> Sequence[int]:
-    _refuse_ends(ends)
-    if not ks_cpu:
-        raise ArgumentError("ks_cpu", "each group's k is wanted on the host")
-    return ks_cpu
-
-
-def _refuse_ends(ends: bool) -> None:
-    if ends:
-        raise ArgumentError("use_psum_layout", "groups along k are told by their sizes; ends have no kernel")
+def _sizes_of_ends(ends: torch.Tensor, unit: int, *, scaled: bool = False) -> torch.Tensor:
+    """Each group's k and the zeros behind it, on the device. Scales of a group's blocks follow those of the
+    one before it, so that no block lies between two."""
+    alignment = get_mk_alignment_for_contiguous_layout()
+    if alignment % unit or (scaled and alignment != unit):
+        wanted = f"{unit} is wanted" if scaled else f"a multiple of {unit} is wanted"
+        raise ArgumentError("use_psum_layout", f"groups along k begin at multiples of {alignment}; {wanted}")
+    behind = (ends + (alignment - 1)) // alignment * alignment
+    return behind.diff(prepend=behind.new_zeros(1))
 
 
 def _starts(sizes: Sequence[int]) -> list[int]:
