@@ -31,7 +31,7 @@ from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.gemm import measuring
 from tilewright.ops.gemm.family import FAMILY
 from tilewright.ops.gemm.mainloops import MOST_ROWS, mainloop_of
-from tilewright.ops.gemm.problem import Problem
+from tilewright.ops.gemm.problem import GIVEN, Problem
 from tilewright.table import KernelRecord
 
 SHAPE, SMALL = (333, 1001, 2056), (72, 137, 528)
@@ -79,7 +79,7 @@ def problems_of(record: KernelRecord, shape: tuple[int, int, int]) -> list[Probl
         m, k = min(m, MOST_ROWS), -(-k // 16) * 16
     plain = Problem(
         m, n, k, 1, config["a"], config["b"], config["d"], config["layout"],
-        activation=config["activation"], fast_accum=config["fast_accum"],
+        activation=config["activation"].replace(GIVEN, "gelu"), fast_accum=config["fast_accum"],
     )  # fmt: skip
     aligned = replace(plain, n=-(-n // 16) * 16)
     both = (plain, replace(aligned, c=True, bias=True), replace(aligned, bias=True))

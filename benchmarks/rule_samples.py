@@ -189,6 +189,8 @@ GEMM_REJECTED: tuple[GemmConfig, ...] = (  # two of each rule
     replace(LEAN, a="e4m3", b="e4m3", tile=Tile(128, 192, 128)),
     replace(LEAN, tile=Tile(128, 160, 64), bias=False),
     replace(LEAN, tile=Tile(128, 176, 64), c="none"),
+    replace(LEAN, activation="gelu"),
+    replace(BF16, activation="given"),
     replace(LEAN, stages=7),
     replace(LEAN, tile=Tile(256, 128, 64), stages=5),
     replace(STREAM, layout="nn"),

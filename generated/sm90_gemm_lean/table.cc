@@ -7,9 +7,7 @@
 
 #define TILEWRIGHT_KERNELS(X) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x128x64_lean_coop) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x128x64_lean_coop_gelu) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x128x64_lean_coop_relu) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x128x64_lean_coop_silu) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x128x64_lean_coop_act) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x128x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x144x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x160x64_lean_coop) \
@@ -27,9 +25,7 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x64x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x64x128_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x128x64_lean_coop) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x128x64_lean_coop_gelu) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x128x64_lean_coop_relu) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x128x64_lean_coop_silu) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x128x64_lean_coop_act) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x128x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x192x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x256x64_lean_coop) \
@@ -44,9 +40,7 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x112x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x112x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_coop) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_coop_gelu) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_coop_relu) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_coop_silu) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_coop_act) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x144x64_lean_coop_swap) \
@@ -89,9 +83,7 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x160x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x16x128_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x16x128_lean_coop_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x16x128_lean_coop_swap_gelu) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x16x128_lean_coop_swap_relu) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x16x128_lean_coop_swap_silu) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x16x128_lean_coop_swap_act) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x176x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x192x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x24x128_lean_coop) \
@@ -104,9 +96,7 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x48x128_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x56x128_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x64x128_lean_coop) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x64x128_lean_coop_swap_gelu) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x64x128_lean_coop_swap_relu) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x64x128_lean_coop_swap_silu) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x64x128_lean_coop_swap_act) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x72x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x80x128_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x80x128_lean_coop_swap) \
@@ -117,9 +107,7 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x96x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x112x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x128x64_lean_coop) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x128x64_lean_coop_gelu) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x128x64_lean_coop_relu) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x128x64_lean_coop_silu) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x128x64_lean_coop_act) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x128x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x144x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x160x64_lean_coop_swap) \
@@ -135,45 +123,29 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x128x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x128x128_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x16x128_lean_coop_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x16x128_lean_coop_swap_gelu) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x16x128_lean_coop_swap_relu) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x16x128_lean_coop_swap_silu) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x16x128_lean_coop_swap_act) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x24x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x256x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x32x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x48x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x64x128_lean_coop_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x64x128_lean_coop_swap_gelu) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x64x128_lean_coop_swap_relu) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x64x128_lean_coop_swap_silu) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x64x128_lean_coop_swap_act) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x64x128_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x80x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x8x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x96x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_f32_nn_128x128x64_lean_coop) \
-  X(gemm_sm90_bf16_bf16_f32_f32_nn_128x128x64_lean_coop_gelu) \
-  X(gemm_sm90_bf16_bf16_f32_f32_nn_128x128x64_lean_coop_relu) \
-  X(gemm_sm90_bf16_bf16_f32_f32_nn_128x128x64_lean_coop_silu) \
+  X(gemm_sm90_bf16_bf16_f32_f32_nn_128x128x64_lean_coop_act) \
   X(gemm_sm90_bf16_bf16_f32_f32_nt_128x128x64_lean_coop) \
-  X(gemm_sm90_bf16_bf16_f32_f32_nt_128x128x64_lean_coop_gelu) \
-  X(gemm_sm90_bf16_bf16_f32_f32_nt_128x128x64_lean_coop_relu) \
-  X(gemm_sm90_bf16_bf16_f32_f32_nt_128x128x64_lean_coop_silu) \
+  X(gemm_sm90_bf16_bf16_f32_f32_nt_128x128x64_lean_coop_act) \
   X(gemm_sm90_bf16_bf16_f32_f32_tn_128x128x64_lean_coop) \
-  X(gemm_sm90_bf16_bf16_f32_f32_tn_128x128x64_lean_coop_gelu) \
-  X(gemm_sm90_bf16_bf16_f32_f32_tn_128x128x64_lean_coop_relu) \
-  X(gemm_sm90_bf16_bf16_f32_f32_tn_128x128x64_lean_coop_silu) \
+  X(gemm_sm90_bf16_bf16_f32_f32_tn_128x128x64_lean_coop_act) \
   X(gemm_sm90_bf16_bf16_f32_f32_tn_64x16x128_lean_coop_swap) \
-  X(gemm_sm90_bf16_bf16_f32_f32_tn_64x16x128_lean_coop_swap_gelu) \
-  X(gemm_sm90_bf16_bf16_f32_f32_tn_64x16x128_lean_coop_swap_relu) \
-  X(gemm_sm90_bf16_bf16_f32_f32_tn_64x16x128_lean_coop_swap_silu) \
+  X(gemm_sm90_bf16_bf16_f32_f32_tn_64x16x128_lean_coop_swap_act) \
   X(gemm_sm90_bf16_bf16_f32_f32_tn_64x64x128_lean_coop_swap) \
-  X(gemm_sm90_bf16_bf16_f32_f32_tn_64x64x128_lean_coop_swap_gelu) \
-  X(gemm_sm90_bf16_bf16_f32_f32_tn_64x64x128_lean_coop_swap_relu) \
-  X(gemm_sm90_bf16_bf16_f32_f32_tn_64x64x128_lean_coop_swap_silu) \
+  X(gemm_sm90_bf16_bf16_f32_f32_tn_64x64x128_lean_coop_swap_act) \
   X(gemm_sm90_bf16_bf16_f32_f32_tt_128x128x64_lean_coop) \
-  X(gemm_sm90_bf16_bf16_f32_f32_tt_128x128x64_lean_coop_gelu) \
-  X(gemm_sm90_bf16_bf16_f32_f32_tt_128x128x64_lean_coop_relu) \
-  X(gemm_sm90_bf16_bf16_f32_f32_tt_128x128x64_lean_coop_silu) \
+  X(gemm_sm90_bf16_bf16_f32_f32_tt_128x128x64_lean_coop_act) \
   X(gemm_sm90_bf16_bf16_f32_f32_tt_64x16x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_f32_tt_64x64x128_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x104x128_lean_pingpong_fastacc) \
@@ -183,10 +155,8 @@
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x120x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x120x128_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x128x128_lean_coop) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x128x128_lean_coop_act) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x128x128_lean_coop_fastacc) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x128x128_lean_coop_gelu) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x128x128_lean_coop_relu) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x128x128_lean_coop_silu) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x128x128_lean_pingpong_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x136x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x136x128_lean_coop_swap) \
@@ -254,9 +224,7 @@
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x16x256_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x16x256_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x16x256_lean_coop_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x16x256_lean_coop_swap_gelu) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x16x256_lean_coop_swap_relu) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x16x256_lean_coop_swap_silu) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x16x256_lean_coop_swap_act) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x176x128_lean_coop) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x176x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x192x128_lean_pingpong_fastacc) \
@@ -285,9 +253,7 @@
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x64x256_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x64x256_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x64x256_lean_coop_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x64x256_lean_coop_swap_gelu) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x64x256_lean_coop_swap_relu) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x64x256_lean_coop_swap_silu) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x64x256_lean_coop_swap_act) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x72x256_lean_coop) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x72x256_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x72x256_lean_coop_fastacc_swap) \
@@ -307,11 +273,9 @@
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x96x256_lean_pingpong) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x96x256_lean_pingpong_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_e4m3_tn_128x128x128_lean_coop) \
+  X(gemm_sm90_e4m3_e4m3_f32_e4m3_tn_128x128x128_lean_coop_act) \
   X(gemm_sm90_e4m3_e4m3_f32_e4m3_tn_128x128x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_e4m3_tn_128x128x128_lean_coop_fastacc_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_e4m3_tn_128x128x128_lean_coop_gelu) \
-  X(gemm_sm90_e4m3_e4m3_f32_e4m3_tn_128x128x128_lean_coop_relu) \
-  X(gemm_sm90_e4m3_e4m3_f32_e4m3_tn_128x128x128_lean_coop_silu) \
   X(gemm_sm90_e4m3_e4m3_f32_e4m3_tn_128x128x128_lean_pingpong_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_e4m3_tn_128x192x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_e4m3_tn_128x192x128_lean_coop_fastacc_swap) \
@@ -324,203 +288,117 @@
   X(gemm_sm90_e4m3_e4m3_f32_e4m3_tn_64x32x256_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_e4m3_tn_64x64x256_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_e4m3_tn_64x64x256_lean_coop_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_e4m3_tn_64x64x256_lean_coop_swap_gelu) \
-  X(gemm_sm90_e4m3_e4m3_f32_e4m3_tn_64x64x256_lean_coop_swap_relu) \
-  X(gemm_sm90_e4m3_e4m3_f32_e4m3_tn_64x64x256_lean_coop_swap_silu) \
+  X(gemm_sm90_e4m3_e4m3_f32_e4m3_tn_64x64x256_lean_coop_swap_act) \
   X(gemm_sm90_e4m3_e4m3_f32_e5m2_tn_128x128x128_lean_coop) \
+  X(gemm_sm90_e4m3_e4m3_f32_e5m2_tn_128x128x128_lean_coop_act) \
   X(gemm_sm90_e4m3_e4m3_f32_e5m2_tn_128x128x128_lean_coop_fastacc) \
-  X(gemm_sm90_e4m3_e4m3_f32_e5m2_tn_128x128x128_lean_coop_gelu) \
-  X(gemm_sm90_e4m3_e4m3_f32_e5m2_tn_128x128x128_lean_coop_relu) \
-  X(gemm_sm90_e4m3_e4m3_f32_e5m2_tn_128x128x128_lean_coop_silu) \
   X(gemm_sm90_e4m3_e4m3_f32_e5m2_tn_64x16x256_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_e5m2_tn_64x64x256_lean_coop_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_e5m2_tn_64x64x256_lean_coop_swap_gelu) \
-  X(gemm_sm90_e4m3_e4m3_f32_e5m2_tn_64x64x256_lean_coop_swap_relu) \
-  X(gemm_sm90_e4m3_e4m3_f32_e5m2_tn_64x64x256_lean_coop_swap_silu) \
+  X(gemm_sm90_e4m3_e4m3_f32_e5m2_tn_64x64x256_lean_coop_swap_act) \
   X(gemm_sm90_e4m3_e4m3_f32_f16_tn_128x128x128_lean_coop) \
+  X(gemm_sm90_e4m3_e4m3_f32_f16_tn_128x128x128_lean_coop_act) \
   X(gemm_sm90_e4m3_e4m3_f32_f16_tn_128x128x128_lean_coop_fastacc) \
-  X(gemm_sm90_e4m3_e4m3_f32_f16_tn_128x128x128_lean_coop_gelu) \
-  X(gemm_sm90_e4m3_e4m3_f32_f16_tn_128x128x128_lean_coop_relu) \
-  X(gemm_sm90_e4m3_e4m3_f32_f16_tn_128x128x128_lean_coop_silu) \
   X(gemm_sm90_e4m3_e4m3_f32_f16_tn_64x16x256_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_f16_tn_64x16x256_lean_coop_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_f16_tn_64x16x256_lean_coop_swap_gelu) \
-  X(gemm_sm90_e4m3_e4m3_f32_f16_tn_64x16x256_lean_coop_swap_relu) \
-  X(gemm_sm90_e4m3_e4m3_f32_f16_tn_64x16x256_lean_coop_swap_silu) \
+  X(gemm_sm90_e4m3_e4m3_f32_f16_tn_64x16x256_lean_coop_swap_act) \
   X(gemm_sm90_e4m3_e4m3_f32_f16_tn_64x64x256_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_f16_tn_64x64x256_lean_coop_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_f16_tn_64x64x256_lean_coop_swap_gelu) \
-  X(gemm_sm90_e4m3_e4m3_f32_f16_tn_64x64x256_lean_coop_swap_relu) \
-  X(gemm_sm90_e4m3_e4m3_f32_f16_tn_64x64x256_lean_coop_swap_silu) \
+  X(gemm_sm90_e4m3_e4m3_f32_f16_tn_64x64x256_lean_coop_swap_act) \
   X(gemm_sm90_e4m3_e4m3_f32_f32_tn_128x128x128_lean_coop) \
+  X(gemm_sm90_e4m3_e4m3_f32_f32_tn_128x128x128_lean_coop_act) \
   X(gemm_sm90_e4m3_e4m3_f32_f32_tn_128x128x128_lean_coop_fastacc) \
-  X(gemm_sm90_e4m3_e4m3_f32_f32_tn_128x128x128_lean_coop_gelu) \
-  X(gemm_sm90_e4m3_e4m3_f32_f32_tn_128x128x128_lean_coop_relu) \
-  X(gemm_sm90_e4m3_e4m3_f32_f32_tn_128x128x128_lean_coop_silu) \
   X(gemm_sm90_e4m3_e4m3_f32_f32_tn_64x16x256_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_f32_tn_64x16x256_lean_coop_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_f32_tn_64x16x256_lean_coop_swap_gelu) \
-  X(gemm_sm90_e4m3_e4m3_f32_f32_tn_64x16x256_lean_coop_swap_relu) \
-  X(gemm_sm90_e4m3_e4m3_f32_f32_tn_64x16x256_lean_coop_swap_silu) \
+  X(gemm_sm90_e4m3_e4m3_f32_f32_tn_64x16x256_lean_coop_swap_act) \
   X(gemm_sm90_e4m3_e4m3_f32_f32_tn_64x64x256_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_f32_tn_64x64x256_lean_coop_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_f32_tn_64x64x256_lean_coop_swap_gelu) \
-  X(gemm_sm90_e4m3_e4m3_f32_f32_tn_64x64x256_lean_coop_swap_relu) \
-  X(gemm_sm90_e4m3_e4m3_f32_f32_tn_64x64x256_lean_coop_swap_silu) \
+  X(gemm_sm90_e4m3_e4m3_f32_f32_tn_64x64x256_lean_coop_swap_act) \
   X(gemm_sm90_e4m3_e5m2_f32_bf16_tn_128x128x128_lean_coop) \
+  X(gemm_sm90_e4m3_e5m2_f32_bf16_tn_128x128x128_lean_coop_act) \
   X(gemm_sm90_e4m3_e5m2_f32_bf16_tn_128x128x128_lean_coop_fastacc) \
-  X(gemm_sm90_e4m3_e5m2_f32_bf16_tn_128x128x128_lean_coop_gelu) \
-  X(gemm_sm90_e4m3_e5m2_f32_bf16_tn_128x128x128_lean_coop_relu) \
-  X(gemm_sm90_e4m3_e5m2_f32_bf16_tn_128x128x128_lean_coop_silu) \
   X(gemm_sm90_e4m3_e5m2_f32_bf16_tn_64x16x256_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e5m2_f32_bf16_tn_64x64x256_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e5m2_f32_bf16_tn_64x64x256_lean_coop_swap) \
-  X(gemm_sm90_e4m3_e5m2_f32_bf16_tn_64x64x256_lean_coop_swap_gelu) \
-  X(gemm_sm90_e4m3_e5m2_f32_bf16_tn_64x64x256_lean_coop_swap_relu) \
-  X(gemm_sm90_e4m3_e5m2_f32_bf16_tn_64x64x256_lean_coop_swap_silu) \
+  X(gemm_sm90_e4m3_e5m2_f32_bf16_tn_64x64x256_lean_coop_swap_act) \
   X(gemm_sm90_e4m3_e5m2_f32_e4m3_tn_128x128x128_lean_coop) \
-  X(gemm_sm90_e4m3_e5m2_f32_e4m3_tn_128x128x128_lean_coop_gelu) \
-  X(gemm_sm90_e4m3_e5m2_f32_e4m3_tn_128x128x128_lean_coop_relu) \
-  X(gemm_sm90_e4m3_e5m2_f32_e4m3_tn_128x128x128_lean_coop_silu) \
+  X(gemm_sm90_e4m3_e5m2_f32_e4m3_tn_128x128x128_lean_coop_act) \
   X(gemm_sm90_e4m3_e5m2_f32_e4m3_tn_64x64x256_lean_coop_swap) \
-  X(gemm_sm90_e4m3_e5m2_f32_e4m3_tn_64x64x256_lean_coop_swap_gelu) \
-  X(gemm_sm90_e4m3_e5m2_f32_e4m3_tn_64x64x256_lean_coop_swap_relu) \
-  X(gemm_sm90_e4m3_e5m2_f32_e4m3_tn_64x64x256_lean_coop_swap_silu) \
+  X(gemm_sm90_e4m3_e5m2_f32_e4m3_tn_64x64x256_lean_coop_swap_act) \
   X(gemm_sm90_e4m3_e5m2_f32_e5m2_tn_128x128x128_lean_coop) \
-  X(gemm_sm90_e4m3_e5m2_f32_e5m2_tn_128x128x128_lean_coop_gelu) \
-  X(gemm_sm90_e4m3_e5m2_f32_e5m2_tn_128x128x128_lean_coop_relu) \
-  X(gemm_sm90_e4m3_e5m2_f32_e5m2_tn_128x128x128_lean_coop_silu) \
+  X(gemm_sm90_e4m3_e5m2_f32_e5m2_tn_128x128x128_lean_coop_act) \
   X(gemm_sm90_e4m3_e5m2_f32_e5m2_tn_64x64x256_lean_coop_swap) \
-  X(gemm_sm90_e4m3_e5m2_f32_e5m2_tn_64x64x256_lean_coop_swap_gelu) \
-  X(gemm_sm90_e4m3_e5m2_f32_e5m2_tn_64x64x256_lean_coop_swap_relu) \
-  X(gemm_sm90_e4m3_e5m2_f32_e5m2_tn_64x64x256_lean_coop_swap_silu) \
+  X(gemm_sm90_e4m3_e5m2_f32_e5m2_tn_64x64x256_lean_coop_swap_act) \
   X(gemm_sm90_e4m3_e5m2_f32_f16_tn_128x128x128_lean_coop) \
-  X(gemm_sm90_e4m3_e5m2_f32_f16_tn_128x128x128_lean_coop_gelu) \
-  X(gemm_sm90_e4m3_e5m2_f32_f16_tn_128x128x128_lean_coop_relu) \
-  X(gemm_sm90_e4m3_e5m2_f32_f16_tn_128x128x128_lean_coop_silu) \
+  X(gemm_sm90_e4m3_e5m2_f32_f16_tn_128x128x128_lean_coop_act) \
   X(gemm_sm90_e4m3_e5m2_f32_f16_tn_64x64x256_lean_coop_swap) \
-  X(gemm_sm90_e4m3_e5m2_f32_f16_tn_64x64x256_lean_coop_swap_gelu) \
-  X(gemm_sm90_e4m3_e5m2_f32_f16_tn_64x64x256_lean_coop_swap_relu) \
-  X(gemm_sm90_e4m3_e5m2_f32_f16_tn_64x64x256_lean_coop_swap_silu) \
+  X(gemm_sm90_e4m3_e5m2_f32_f16_tn_64x64x256_lean_coop_swap_act) \
   X(gemm_sm90_e4m3_e5m2_f32_f32_tn_128x128x128_lean_coop) \
-  X(gemm_sm90_e4m3_e5m2_f32_f32_tn_128x128x128_lean_coop_gelu) \
-  X(gemm_sm90_e4m3_e5m2_f32_f32_tn_128x128x128_lean_coop_relu) \
-  X(gemm_sm90_e4m3_e5m2_f32_f32_tn_128x128x128_lean_coop_silu) \
+  X(gemm_sm90_e4m3_e5m2_f32_f32_tn_128x128x128_lean_coop_act) \
   X(gemm_sm90_e4m3_e5m2_f32_f32_tn_64x64x256_lean_coop_swap) \
-  X(gemm_sm90_e4m3_e5m2_f32_f32_tn_64x64x256_lean_coop_swap_gelu) \
-  X(gemm_sm90_e4m3_e5m2_f32_f32_tn_64x64x256_lean_coop_swap_relu) \
-  X(gemm_sm90_e4m3_e5m2_f32_f32_tn_64x64x256_lean_coop_swap_silu) \
+  X(gemm_sm90_e4m3_e5m2_f32_f32_tn_64x64x256_lean_coop_swap_act) \
   X(gemm_sm90_e5m2_e4m3_f32_bf16_tn_128x128x128_lean_coop) \
+  X(gemm_sm90_e5m2_e4m3_f32_bf16_tn_128x128x128_lean_coop_act) \
   X(gemm_sm90_e5m2_e4m3_f32_bf16_tn_128x128x128_lean_coop_fastacc) \
-  X(gemm_sm90_e5m2_e4m3_f32_bf16_tn_128x128x128_lean_coop_gelu) \
-  X(gemm_sm90_e5m2_e4m3_f32_bf16_tn_128x128x128_lean_coop_relu) \
-  X(gemm_sm90_e5m2_e4m3_f32_bf16_tn_128x128x128_lean_coop_silu) \
   X(gemm_sm90_e5m2_e4m3_f32_bf16_tn_64x16x256_lean_coop_fastacc_swap) \
   X(gemm_sm90_e5m2_e4m3_f32_bf16_tn_64x16x256_lean_coop_swap) \
-  X(gemm_sm90_e5m2_e4m3_f32_bf16_tn_64x16x256_lean_coop_swap_gelu) \
-  X(gemm_sm90_e5m2_e4m3_f32_bf16_tn_64x16x256_lean_coop_swap_relu) \
-  X(gemm_sm90_e5m2_e4m3_f32_bf16_tn_64x16x256_lean_coop_swap_silu) \
+  X(gemm_sm90_e5m2_e4m3_f32_bf16_tn_64x16x256_lean_coop_swap_act) \
   X(gemm_sm90_e5m2_e4m3_f32_bf16_tn_64x64x256_lean_coop_fastacc_swap) \
   X(gemm_sm90_e5m2_e4m3_f32_bf16_tn_64x64x256_lean_coop_swap) \
-  X(gemm_sm90_e5m2_e4m3_f32_bf16_tn_64x64x256_lean_coop_swap_gelu) \
-  X(gemm_sm90_e5m2_e4m3_f32_bf16_tn_64x64x256_lean_coop_swap_relu) \
-  X(gemm_sm90_e5m2_e4m3_f32_bf16_tn_64x64x256_lean_coop_swap_silu) \
+  X(gemm_sm90_e5m2_e4m3_f32_bf16_tn_64x64x256_lean_coop_swap_act) \
   X(gemm_sm90_e5m2_e4m3_f32_e4m3_tn_128x128x128_lean_coop) \
-  X(gemm_sm90_e5m2_e4m3_f32_e4m3_tn_128x128x128_lean_coop_gelu) \
-  X(gemm_sm90_e5m2_e4m3_f32_e4m3_tn_128x128x128_lean_coop_relu) \
-  X(gemm_sm90_e5m2_e4m3_f32_e4m3_tn_128x128x128_lean_coop_silu) \
+  X(gemm_sm90_e5m2_e4m3_f32_e4m3_tn_128x128x128_lean_coop_act) \
   X(gemm_sm90_e5m2_e4m3_f32_e4m3_tn_64x16x256_lean_coop_swap) \
   X(gemm_sm90_e5m2_e4m3_f32_e4m3_tn_64x64x256_lean_coop_swap) \
-  X(gemm_sm90_e5m2_e4m3_f32_e4m3_tn_64x64x256_lean_coop_swap_gelu) \
-  X(gemm_sm90_e5m2_e4m3_f32_e4m3_tn_64x64x256_lean_coop_swap_relu) \
-  X(gemm_sm90_e5m2_e4m3_f32_e4m3_tn_64x64x256_lean_coop_swap_silu) \
+  X(gemm_sm90_e5m2_e4m3_f32_e4m3_tn_64x64x256_lean_coop_swap_act) \
   X(gemm_sm90_e5m2_e4m3_f32_e5m2_tn_128x128x128_lean_coop) \
+  X(gemm_sm90_e5m2_e4m3_f32_e5m2_tn_128x128x128_lean_coop_act) \
   X(gemm_sm90_e5m2_e4m3_f32_e5m2_tn_128x128x128_lean_coop_fastacc) \
-  X(gemm_sm90_e5m2_e4m3_f32_e5m2_tn_128x128x128_lean_coop_gelu) \
-  X(gemm_sm90_e5m2_e4m3_f32_e5m2_tn_128x128x128_lean_coop_relu) \
-  X(gemm_sm90_e5m2_e4m3_f32_e5m2_tn_128x128x128_lean_coop_silu) \
   X(gemm_sm90_e5m2_e4m3_f32_e5m2_tn_64x16x256_lean_coop_swap) \
   X(gemm_sm90_e5m2_e4m3_f32_e5m2_tn_64x64x256_lean_coop_swap) \
-  X(gemm_sm90_e5m2_e4m3_f32_e5m2_tn_64x64x256_lean_coop_swap_gelu) \
-  X(gemm_sm90_e5m2_e4m3_f32_e5m2_tn_64x64x256_lean_coop_swap_relu) \
-  X(gemm_sm90_e5m2_e4m3_f32_e5m2_tn_64x64x256_lean_coop_swap_silu) \
+  X(gemm_sm90_e5m2_e4m3_f32_e5m2_tn_64x64x256_lean_coop_swap_act) \
   X(gemm_sm90_e5m2_e4m3_f32_f16_tn_128x128x128_lean_coop) \
+  X(gemm_sm90_e5m2_e4m3_f32_f16_tn_128x128x128_lean_coop_act) \
   X(gemm_sm90_e5m2_e4m3_f32_f16_tn_128x128x128_lean_coop_fastacc) \
-  X(gemm_sm90_e5m2_e4m3_f32_f16_tn_128x128x128_lean_coop_gelu) \
-  X(gemm_sm90_e5m2_e4m3_f32_f16_tn_128x128x128_lean_coop_relu) \
-  X(gemm_sm90_e5m2_e4m3_f32_f16_tn_128x128x128_lean_coop_silu) \
   X(gemm_sm90_e5m2_e4m3_f32_f16_tn_64x16x256_lean_coop_fastacc_swap) \
   X(gemm_sm90_e5m2_e4m3_f32_f16_tn_64x16x256_lean_coop_swap) \
-  X(gemm_sm90_e5m2_e4m3_f32_f16_tn_64x16x256_lean_coop_swap_gelu) \
-  X(gemm_sm90_e5m2_e4m3_f32_f16_tn_64x16x256_lean_coop_swap_relu) \
-  X(gemm_sm90_e5m2_e4m3_f32_f16_tn_64x16x256_lean_coop_swap_silu) \
+  X(gemm_sm90_e5m2_e4m3_f32_f16_tn_64x16x256_lean_coop_swap_act) \
   X(gemm_sm90_e5m2_e4m3_f32_f16_tn_64x64x256_lean_coop_fastacc_swap) \
   X(gemm_sm90_e5m2_e4m3_f32_f16_tn_64x64x256_lean_coop_swap) \
-  X(gemm_sm90_e5m2_e4m3_f32_f16_tn_64x64x256_lean_coop_swap_gelu) \
-  X(gemm_sm90_e5m2_e4m3_f32_f16_tn_64x64x256_lean_coop_swap_relu) \
-  X(gemm_sm90_e5m2_e4m3_f32_f16_tn_64x64x256_lean_coop_swap_silu) \
+  X(gemm_sm90_e5m2_e4m3_f32_f16_tn_64x64x256_lean_coop_swap_act) \
   X(gemm_sm90_e5m2_e4m3_f32_f32_tn_128x128x128_lean_coop) \
+  X(gemm_sm90_e5m2_e4m3_f32_f32_tn_128x128x128_lean_coop_act) \
   X(gemm_sm90_e5m2_e4m3_f32_f32_tn_128x128x128_lean_coop_fastacc) \
-  X(gemm_sm90_e5m2_e4m3_f32_f32_tn_128x128x128_lean_coop_gelu) \
-  X(gemm_sm90_e5m2_e4m3_f32_f32_tn_128x128x128_lean_coop_relu) \
-  X(gemm_sm90_e5m2_e4m3_f32_f32_tn_128x128x128_lean_coop_silu) \
   X(gemm_sm90_e5m2_e4m3_f32_f32_tn_64x16x256_lean_coop_fastacc_swap) \
   X(gemm_sm90_e5m2_e4m3_f32_f32_tn_64x16x256_lean_coop_swap) \
-  X(gemm_sm90_e5m2_e4m3_f32_f32_tn_64x16x256_lean_coop_swap_gelu) \
-  X(gemm_sm90_e5m2_e4m3_f32_f32_tn_64x16x256_lean_coop_swap_relu) \
-  X(gemm_sm90_e5m2_e4m3_f32_f32_tn_64x16x256_lean_coop_swap_silu) \
+  X(gemm_sm90_e5m2_e4m3_f32_f32_tn_64x16x256_lean_coop_swap_act) \
   X(gemm_sm90_e5m2_e4m3_f32_f32_tn_64x64x256_lean_coop_fastacc_swap) \
   X(gemm_sm90_e5m2_e4m3_f32_f32_tn_64x64x256_lean_coop_swap) \
-  X(gemm_sm90_e5m2_e4m3_f32_f32_tn_64x64x256_lean_coop_swap_gelu) \
-  X(gemm_sm90_e5m2_e4m3_f32_f32_tn_64x64x256_lean_coop_swap_relu) \
-  X(gemm_sm90_e5m2_e4m3_f32_f32_tn_64x64x256_lean_coop_swap_silu) \
+  X(gemm_sm90_e5m2_e4m3_f32_f32_tn_64x64x256_lean_coop_swap_act) \
   X(gemm_sm90_e5m2_e5m2_f32_bf16_tn_128x128x128_lean_coop) \
+  X(gemm_sm90_e5m2_e5m2_f32_bf16_tn_128x128x128_lean_coop_act) \
   X(gemm_sm90_e5m2_e5m2_f32_bf16_tn_128x128x128_lean_coop_fastacc) \
-  X(gemm_sm90_e5m2_e5m2_f32_bf16_tn_128x128x128_lean_coop_gelu) \
-  X(gemm_sm90_e5m2_e5m2_f32_bf16_tn_128x128x128_lean_coop_relu) \
-  X(gemm_sm90_e5m2_e5m2_f32_bf16_tn_128x128x128_lean_coop_silu) \
   X(gemm_sm90_e5m2_e5m2_f32_bf16_tn_64x16x256_lean_coop_fastacc_swap) \
   X(gemm_sm90_e5m2_e5m2_f32_bf16_tn_64x64x256_lean_coop_fastacc_swap) \
   X(gemm_sm90_e5m2_e5m2_f32_bf16_tn_64x64x256_lean_coop_swap) \
-  X(gemm_sm90_e5m2_e5m2_f32_bf16_tn_64x64x256_lean_coop_swap_gelu) \
-  X(gemm_sm90_e5m2_e5m2_f32_bf16_tn_64x64x256_lean_coop_swap_relu) \
-  X(gemm_sm90_e5m2_e5m2_f32_bf16_tn_64x64x256_lean_coop_swap_silu) \
+  X(gemm_sm90_e5m2_e5m2_f32_bf16_tn_64x64x256_lean_coop_swap_act) \
   X(gemm_sm90_e5m2_e5m2_f32_e4m3_tn_128x128x128_lean_coop) \
-  X(gemm_sm90_e5m2_e5m2_f32_e4m3_tn_128x128x128_lean_coop_gelu) \
-  X(gemm_sm90_e5m2_e5m2_f32_e4m3_tn_128x128x128_lean_coop_relu) \
-  X(gemm_sm90_e5m2_e5m2_f32_e4m3_tn_128x128x128_lean_coop_silu) \
+  X(gemm_sm90_e5m2_e5m2_f32_e4m3_tn_128x128x128_lean_coop_act) \
   X(gemm_sm90_e5m2_e5m2_f32_e4m3_tn_64x64x256_lean_coop_swap) \
-  X(gemm_sm90_e5m2_e5m2_f32_e4m3_tn_64x64x256_lean_coop_swap_gelu) \
-  X(gemm_sm90_e5m2_e5m2_f32_e4m3_tn_64x64x256_lean_coop_swap_relu) \
-  X(gemm_sm90_e5m2_e5m2_f32_e4m3_tn_64x64x256_lean_coop_swap_silu) \
+  X(gemm_sm90_e5m2_e5m2_f32_e4m3_tn_64x64x256_lean_coop_swap_act) \
   X(gemm_sm90_e5m2_e5m2_f32_e5m2_tn_128x128x128_lean_coop) \
-  X(gemm_sm90_e5m2_e5m2_f32_e5m2_tn_128x128x128_lean_coop_gelu) \
-  X(gemm_sm90_e5m2_e5m2_f32_e5m2_tn_128x128x128_lean_coop_relu) \
-  X(gemm_sm90_e5m2_e5m2_f32_e5m2_tn_128x128x128_lean_coop_silu) \
+  X(gemm_sm90_e5m2_e5m2_f32_e5m2_tn_128x128x128_lean_coop_act) \
   X(gemm_sm90_e5m2_e5m2_f32_e5m2_tn_64x64x256_lean_coop_swap) \
-  X(gemm_sm90_e5m2_e5m2_f32_e5m2_tn_64x64x256_lean_coop_swap_gelu) \
-  X(gemm_sm90_e5m2_e5m2_f32_e5m2_tn_64x64x256_lean_coop_swap_relu) \
-  X(gemm_sm90_e5m2_e5m2_f32_e5m2_tn_64x64x256_lean_coop_swap_silu) \
+  X(gemm_sm90_e5m2_e5m2_f32_e5m2_tn_64x64x256_lean_coop_swap_act) \
   X(gemm_sm90_e5m2_e5m2_f32_f16_tn_128x128x128_lean_coop) \
-  X(gemm_sm90_e5m2_e5m2_f32_f16_tn_128x128x128_lean_coop_gelu) \
-  X(gemm_sm90_e5m2_e5m2_f32_f16_tn_128x128x128_lean_coop_relu) \
-  X(gemm_sm90_e5m2_e5m2_f32_f16_tn_128x128x128_lean_coop_silu) \
+  X(gemm_sm90_e5m2_e5m2_f32_f16_tn_128x128x128_lean_coop_act) \
   X(gemm_sm90_e5m2_e5m2_f32_f16_tn_64x64x256_lean_coop_swap) \
-  X(gemm_sm90_e5m2_e5m2_f32_f16_tn_64x64x256_lean_coop_swap_gelu) \
-  X(gemm_sm90_e5m2_e5m2_f32_f16_tn_64x64x256_lean_coop_swap_relu) \
-  X(gemm_sm90_e5m2_e5m2_f32_f16_tn_64x64x256_lean_coop_swap_silu) \
+  X(gemm_sm90_e5m2_e5m2_f32_f16_tn_64x64x256_lean_coop_swap_act) \
   X(gemm_sm90_e5m2_e5m2_f32_f32_tn_128x128x128_lean_coop) \
-  X(gemm_sm90_e5m2_e5m2_f32_f32_tn_128x128x128_lean_coop_gelu) \
-  X(gemm_sm90_e5m2_e5m2_f32_f32_tn_128x128x128_lean_coop_relu) \
-  X(gemm_sm90_e5m2_e5m2_f32_f32_tn_128x128x128_lean_coop_silu) \
+  X(gemm_sm90_e5m2_e5m2_f32_f32_tn_128x128x128_lean_coop_act) \
   X(gemm_sm90_e5m2_e5m2_f32_f32_tn_64x64x256_lean_coop_swap) \
-  X(gemm_sm90_e5m2_e5m2_f32_f32_tn_64x64x256_lean_coop_swap_gelu) \
-  X(gemm_sm90_e5m2_e5m2_f32_f32_tn_64x64x256_lean_coop_swap_relu) \
-  X(gemm_sm90_e5m2_e5m2_f32_f32_tn_64x64x256_lean_coop_swap_silu) \
+  X(gemm_sm90_e5m2_e5m2_f32_f32_tn_64x64x256_lean_coop_swap_act) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x128x64_lean_coop) \
-  X(gemm_sm90_f16_f16_f32_f16_nn_128x128x64_lean_coop_gelu) \
-  X(gemm_sm90_f16_f16_f32_f16_nn_128x128x64_lean_coop_relu) \
-  X(gemm_sm90_f16_f16_f32_f16_nn_128x128x64_lean_coop_silu) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_128x128x64_lean_coop_act) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x128x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x192x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x256x64_lean_coop) \
@@ -533,9 +411,7 @@
   X(gemm_sm90_f16_f16_f32_f16_nn_64x64x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nn_64x64x128_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_nt_128x128x64_lean_coop) \
-  X(gemm_sm90_f16_f16_f32_f16_nt_128x128x64_lean_coop_gelu) \
-  X(gemm_sm90_f16_f16_f32_f16_nt_128x128x64_lean_coop_relu) \
-  X(gemm_sm90_f16_f16_f32_f16_nt_128x128x64_lean_coop_silu) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_128x128x64_lean_coop_act) \
   X(gemm_sm90_f16_f16_f32_f16_nt_128x128x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_nt_128x192x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nt_128x256x64_lean_coop) \
@@ -550,9 +426,7 @@
   X(gemm_sm90_f16_f16_f32_f16_tn_128x112x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x112x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x128x64_lean_coop) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_128x128x64_lean_coop_gelu) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_128x128x64_lean_coop_relu) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_128x128x64_lean_coop_silu) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_128x128x64_lean_coop_act) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x128x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x128x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x144x64_lean_coop_swap) \
@@ -595,9 +469,7 @@
   X(gemm_sm90_f16_f16_f32_f16_tn_64x160x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x16x128_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x16x128_lean_coop_swap) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_64x16x128_lean_coop_swap_gelu) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_64x16x128_lean_coop_swap_relu) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_64x16x128_lean_coop_swap_silu) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_64x16x128_lean_coop_swap_act) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x176x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x192x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x24x128_lean_coop) \
@@ -610,9 +482,7 @@
   X(gemm_sm90_f16_f16_f32_f16_tn_64x48x128_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x56x128_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x64x128_lean_coop) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_64x64x128_lean_coop_swap_gelu) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_64x64x128_lean_coop_swap_relu) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_64x64x128_lean_coop_swap_silu) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_64x64x128_lean_coop_swap_act) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x72x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x80x128_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x80x128_lean_coop_swap) \
@@ -622,9 +492,7 @@
   X(gemm_sm90_f16_f16_f32_f16_tn_64x96x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x96x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_128x128x64_lean_coop) \
-  X(gemm_sm90_f16_f16_f32_f16_tt_128x128x64_lean_coop_gelu) \
-  X(gemm_sm90_f16_f16_f32_f16_tt_128x128x64_lean_coop_relu) \
-  X(gemm_sm90_f16_f16_f32_f16_tt_128x128x64_lean_coop_silu) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_128x128x64_lean_coop_act) \
   X(gemm_sm90_f16_f16_f32_f16_tt_128x128x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_tt_128x160x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_128x192x64_lean_coop) \
@@ -635,43 +503,27 @@
   X(gemm_sm90_f16_f16_f32_f16_tt_64x128x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x128x128_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x16x128_lean_coop_swap) \
-  X(gemm_sm90_f16_f16_f32_f16_tt_64x16x128_lean_coop_swap_gelu) \
-  X(gemm_sm90_f16_f16_f32_f16_tt_64x16x128_lean_coop_swap_relu) \
-  X(gemm_sm90_f16_f16_f32_f16_tt_64x16x128_lean_coop_swap_silu) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_64x16x128_lean_coop_swap_act) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x256x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x32x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x48x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x64x128_lean_coop_swap) \
-  X(gemm_sm90_f16_f16_f32_f16_tt_64x64x128_lean_coop_swap_gelu) \
-  X(gemm_sm90_f16_f16_f32_f16_tt_64x64x128_lean_coop_swap_relu) \
-  X(gemm_sm90_f16_f16_f32_f16_tt_64x64x128_lean_coop_swap_silu) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_64x64x128_lean_coop_swap_act) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x64x128_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x8x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x96x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f32_nn_128x128x64_lean_coop) \
-  X(gemm_sm90_f16_f16_f32_f32_nn_128x128x64_lean_coop_gelu) \
-  X(gemm_sm90_f16_f16_f32_f32_nn_128x128x64_lean_coop_relu) \
-  X(gemm_sm90_f16_f16_f32_f32_nn_128x128x64_lean_coop_silu) \
+  X(gemm_sm90_f16_f16_f32_f32_nn_128x128x64_lean_coop_act) \
   X(gemm_sm90_f16_f16_f32_f32_nt_128x128x64_lean_coop) \
-  X(gemm_sm90_f16_f16_f32_f32_nt_128x128x64_lean_coop_gelu) \
-  X(gemm_sm90_f16_f16_f32_f32_nt_128x128x64_lean_coop_relu) \
-  X(gemm_sm90_f16_f16_f32_f32_nt_128x128x64_lean_coop_silu) \
+  X(gemm_sm90_f16_f16_f32_f32_nt_128x128x64_lean_coop_act) \
   X(gemm_sm90_f16_f16_f32_f32_tn_128x128x64_lean_coop) \
-  X(gemm_sm90_f16_f16_f32_f32_tn_128x128x64_lean_coop_gelu) \
-  X(gemm_sm90_f16_f16_f32_f32_tn_128x128x64_lean_coop_relu) \
-  X(gemm_sm90_f16_f16_f32_f32_tn_128x128x64_lean_coop_silu) \
+  X(gemm_sm90_f16_f16_f32_f32_tn_128x128x64_lean_coop_act) \
   X(gemm_sm90_f16_f16_f32_f32_tn_64x16x128_lean_coop_swap) \
-  X(gemm_sm90_f16_f16_f32_f32_tn_64x16x128_lean_coop_swap_gelu) \
-  X(gemm_sm90_f16_f16_f32_f32_tn_64x16x128_lean_coop_swap_relu) \
-  X(gemm_sm90_f16_f16_f32_f32_tn_64x16x128_lean_coop_swap_silu) \
+  X(gemm_sm90_f16_f16_f32_f32_tn_64x16x128_lean_coop_swap_act) \
   X(gemm_sm90_f16_f16_f32_f32_tn_64x64x128_lean_coop_swap) \
-  X(gemm_sm90_f16_f16_f32_f32_tn_64x64x128_lean_coop_swap_gelu) \
-  X(gemm_sm90_f16_f16_f32_f32_tn_64x64x128_lean_coop_swap_relu) \
-  X(gemm_sm90_f16_f16_f32_f32_tn_64x64x128_lean_coop_swap_silu) \
+  X(gemm_sm90_f16_f16_f32_f32_tn_64x64x128_lean_coop_swap_act) \
   X(gemm_sm90_f16_f16_f32_f32_tt_128x128x64_lean_coop) \
-  X(gemm_sm90_f16_f16_f32_f32_tt_128x128x64_lean_coop_gelu) \
-  X(gemm_sm90_f16_f16_f32_f32_tt_128x128x64_lean_coop_relu) \
-  X(gemm_sm90_f16_f16_f32_f32_tt_128x128x64_lean_coop_silu) \
+  X(gemm_sm90_f16_f16_f32_f32_tt_128x128x64_lean_coop_act) \
   X(gemm_sm90_f16_f16_f32_f32_tt_64x16x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f32_tt_64x64x128_lean_coop_swap)
 

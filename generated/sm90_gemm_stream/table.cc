@@ -7,17 +7,11 @@
 
 #define TILEWRIGHT_KERNELS(X) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_16x8x64_stream_coop_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_16x8x64_stream_coop_swap_gelu) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_16x8x64_stream_coop_swap_relu) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_16x8x64_stream_coop_swap_silu) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_16x8x64_stream_coop_swap_act) \
   X(gemm_sm90_bf16_bf16_f32_f32_tn_16x8x64_stream_coop_swap) \
-  X(gemm_sm90_bf16_bf16_f32_f32_tn_16x8x64_stream_coop_swap_gelu) \
-  X(gemm_sm90_bf16_bf16_f32_f32_tn_16x8x64_stream_coop_swap_relu) \
-  X(gemm_sm90_bf16_bf16_f32_f32_tn_16x8x64_stream_coop_swap_silu) \
+  X(gemm_sm90_bf16_bf16_f32_f32_tn_16x8x64_stream_coop_swap_act) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_16x8x128_stream_coop_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_16x8x128_stream_coop_swap_gelu) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_16x8x128_stream_coop_swap_relu) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_16x8x128_stream_coop_swap_silu) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_16x8x128_stream_coop_swap_act) \
   X(gemm_sm90_e4m3_e4m3_f32_e4m3_tn_16x8x128_stream_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_e5m2_tn_16x8x128_stream_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_f16_tn_16x8x128_stream_coop_swap) \
@@ -28,12 +22,8 @@
   X(gemm_sm90_e5m2_e4m3_f32_f32_tn_16x8x128_stream_coop_swap) \
   X(gemm_sm90_e5m2_e5m2_f32_bf16_tn_16x8x128_stream_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_16x8x64_stream_coop_swap) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_16x8x64_stream_coop_swap_gelu) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_16x8x64_stream_coop_swap_relu) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_16x8x64_stream_coop_swap_silu) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_16x8x64_stream_coop_swap_act) \
   X(gemm_sm90_f16_f16_f32_f32_tn_16x8x64_stream_coop_swap) \
-  X(gemm_sm90_f16_f16_f32_f32_tn_16x8x64_stream_coop_swap_gelu) \
-  X(gemm_sm90_f16_f16_f32_f32_tn_16x8x64_stream_coop_swap_relu) \
-  X(gemm_sm90_f16_f16_f32_f32_tn_16x8x64_stream_coop_swap_silu)
+  X(gemm_sm90_f16_f16_f32_f32_tn_16x8x64_stream_coop_swap_act)
 
 TILEWRIGHT_TABLE(sm90_gemm_stream, TILEWRIGHT_KERNELS, tilewright_gemm_args)

@@ -19,7 +19,7 @@ HOPPER = "blockscaled_gemm_sm90_nvfp4_nvfp4_bf16_128x32x256_1x1_coop_swap"
 KERNELS = {  # with what every tensor-core instruction of theirs begins with
     CUTLASS: "HGMMA",
     LEAN: "HGMMA",
-    "gemm_sm90_bf16_bf16_f32_f32_tn_64x64x128_lean_coop_swap_gelu": "HGMMA",
+    "gemm_sm90_bf16_bf16_f32_f32_tn_64x64x128_lean_coop_swap_act": "HGMMA",
     "gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x160x128_lean_pingpong": "QGMMA",
     HOPPER: "HGMMA",
     TWO_SM: "UTCOMMA.2CTA.4X",

@@ -122,6 +122,8 @@ def _kinds(family: str, config: dict[str, Any]) -> list[dict[str, Any]]:
         return [{}]
     names = ("a", "b", "d", "layout", "fast_accum", "bias", "activation")
     kind = {name: config[name] for name in names if name in config}
+    if kind.get("activation") == "given":
+        kind["activation"] = "gelu"
     return [kind | {"c": c} for c in ((False, True) if config["c"] == "same" else (False,))]
 
 

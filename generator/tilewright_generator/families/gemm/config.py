@@ -60,7 +60,8 @@ class GemmConfig:
     )
     bias: Annotated[bool, "add bias[n]; a call may leave it out"] = False
     activation: Annotated[
-        Literal["none", "relu", "gelu", "silu"], "applied last; gelu is the exact one (erf)"
+        Literal["none", "relu", "gelu", "silu", "given"],
+        "applied last; gelu is the exact one (erf); given: of kernels of ours, whichever a call asks for",
     ] = "none"
     pdl: Pdl = True
     stages: Stages = "auto"

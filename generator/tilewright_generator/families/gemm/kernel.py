@@ -35,7 +35,7 @@ def kernel_name(config: GemmConfig) -> str:
         "gemm", config.arch, config.a, config.b, config.acc, config.d, config.layout, config.tile,
         config.mainloop if own else config.cluster, config.schedule.replace("cooperative", "coop"),
         "fastacc" * config.fast_accum, "streamk" * (config.scheduler == "stream_k"), "swap" * config.swap_ab,
-        "bias" * (config.bias and not own), config.activation.replace("none", ""),
+        "bias" * (config.bias and not own), config.activation.replace("none", "").replace("given", "act"),
         "noc" * (config.c == "none" and not own),
         f"{config.stages}stages" * (config.stages != "auto"), "nopdl" * (not config.pdl),
     )  # fmt: skip
@@ -48,8 +48,13 @@ def formula(config: GemmConfig) -> str:
     terms = f"alpha{scales} * A[m,k] B[k,n]{added}"
     result = "scale_result * " * (bits(config.d) == 8)
     if config.activation != "none" or result:
-        terms = f"{config.activation.replace('none', '')}({terms})"
+        terms = f"{activation_text(config)}({terms})"
     return f"D[m,n] = {result}{terms}"
+
+
+def activation_text(config: GemmConfig) -> str:
+    """What is applied last; empty for nothing."""
+    return config.activation.replace("none", "").replace("given", "activation")
 
 
 def schedule_text(config: GemmConfig) -> str:
@@ -65,7 +70,7 @@ def schedule_text(config: GemmConfig) -> str:
 def summary(config: GemmConfig) -> str:
     """One line for lists."""
     stages, _ = memory(config)
-    epilogue = filter(None, ("bias" * config.bias, config.activation.replace("none", "")))
+    epilogue = filter(None, ("bias" * config.bias, activation_text(config)))
     return (
         f"{config.a} x {config.b} -> {' + '.join([config.d, *epilogue])}, {config.layout}, "
         f"tile {config.tile}, cluster {config.cluster}, {stages} stages, {schedule_text(config)}"

@@ -278,6 +278,17 @@ def settled_fields(config: GemmConfig) -> str | None:
     return None
 
 
+# sm90/epilogue.hpp: a launch says which activation, and each is a loop of its own. CUTLASS's are types.
+@rule(OURS, "activation mainloop", compiles="three kernels would do what one does")
+def given_activation(config: GemmConfig) -> str | None:
+    """The activation of a kernel of ours is none or given; that of CUTLASS's is one."""
+    own = config.mainloop != "cutlass"
+    if config.activation != "none" and own != (config.activation == "given"):
+        legal = "none or given" if own else "none, relu, gelu or silu"
+        return f"the activation of {config.mainloop} kernels is {legal}, not {config.activation}"
+    return None
+
+
 # gemm/lean_kernel.hpp: where 64 rows do not divide into two, the warpgroups of a cooperative kernel halve the
 # columns. sm90/epilogue.hpp: rows of 32 and 64 bytes are swizzled. sm90/wgmma.hpp: boxes have 128 bytes of
 # rows.

@@ -24,6 +24,14 @@ typedef enum tilewright_addend {
   TILEWRIGHT_ADDEND_S32 = 3,  // of CUTLASS's kernels alone, of which all are D's
 } tilewright_addend;
 
+// Of a kernel that is compiled for any; one that is compiled with its own does not look.
+typedef enum tilewright_activation {
+  TILEWRIGHT_ACTIVATION_NONE = 0,
+  TILEWRIGHT_ACTIVATION_RELU = 1,
+  TILEWRIGHT_ACTIVATION_GELU = 2,
+  TILEWRIGHT_ACTIVATION_SILU = 3,
+} tilewright_activation;
+
 typedef struct tilewright_gemm_args {
   int32_t m, n, k, batch;
 
@@ -58,6 +66,8 @@ typedef struct tilewright_gemm_args {
   int32_t type_c;
   // tilewright_addend
   int32_t type_bias;
+  // tilewright_activation
+  int32_t activation;
 
   tilewright_tactic tactic;
 } tilewright_gemm_args;

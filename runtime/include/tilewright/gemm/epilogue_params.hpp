@@ -6,9 +6,13 @@
 
 namespace tilewright::gemm {
 
-inline bool known_addends(tilewright_gemm_args const& args) {
+// Whether a kernel can do what the arguments ask of its epilogue.
+template <sm90::Activation kActivation>
+bool known_epilogue(tilewright_gemm_args const& args) {
   auto const known = [](int32_t type) { return type >= TILEWRIGHT_ADDEND_F32 && type <= TILEWRIGHT_ADDEND_BF16; };
-  return known(args.type_c) && known(args.type_bias);
+  int32_t const last = kActivation == sm90::Activation::kNone ? TILEWRIGHT_ACTIVATION_NONE : TILEWRIGHT_ACTIVATION_SILU;
+  return known(args.type_c) && known(args.type_bias) && args.activation >= TILEWRIGHT_ACTIVATION_NONE &&
+         args.activation <= last;
 }
 
 // `n_boxes`: columns of D that TMA stores.
@@ -30,7 +34,8 @@ inline sm90::EpilogueParams epilogue_params(tilewright_gemm_args const& args, in
           args.n,
           n_boxes,
           static_cast<sm90::Addend>(args.type_c),
-          static_cast<sm90::Addend>(args.type_bias)};
+          static_cast<sm90::Addend>(args.type_bias),
+          static_cast<sm90::Activation>(args.activation)};
 }
 
 }  // namespace tilewright::gemm

@@ -54,8 +54,9 @@ struct Maker {
     int const splits = args.tactic.splits, parts = sm90::parts_of(args.tactic);
     bool const cuts = splits <= k_tiles(args);
     bool const plain = splits == 1 && plain_epilogue(args, columns_in_boxes(args), c_in_boxes(args));
-    return sizes && sm90::legal(args.tactic, cluster) && cuts && known_addends(args) && (Kernel::kExchanges || plain) &&
-           aligned(args.ld_a, args.batch_stride_a) && aligned(args.ld_b, args.batch_stride_b) &&
+    return sizes && sm90::legal(args.tactic, cluster) && cuts && known_epilogue<Kernel::kActivation>(args) &&
+           (Kernel::kExchanges || plain) && aligned(args.ld_a, args.batch_stride_a) &&
+           aligned(args.ld_b, args.batch_stride_b) &&
            int64_t(args.batch) * parts * ceil_div(args.m, 64) * ceil_div(args.n, 8) < INT32_MAX &&
            (parts == 1 || combining_blocks(args) < INT32_MAX);
   }

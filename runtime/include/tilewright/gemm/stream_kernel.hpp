@@ -62,12 +62,13 @@ __device__ __forceinline__ uint4 load_again(char const* from) {
 }  // namespace detail
 
 // `ElementA` and `ElementB` are the caller's.
-template <class ElementA_, class ElementB_, class ElementD_, int Steps, Activation kActivation, bool kPdl>
+template <class ElementA_, class ElementB_, class ElementD_, int Steps, Activation kActivation_, bool kPdl>
 struct Kernel {
   using ElementA = ElementA_;
   using ElementB = ElementB_;
   using ElementD = ElementD_;
   using Params = stream::Params;
+  static constexpr Activation kActivation = kActivation_;
   static constexpr int kRows = 8, kColumns = 16;  // of D
   static constexpr int kWarps = 8, kThreads = kWarps * 32;
   static constexpr int kUnits = Steps * 4;  // of a row, that a warp takes at a time

@@ -17,18 +17,27 @@
 
 namespace tilewright::sm90 {
 
-enum class Activation { kNone, kRelu, kGelu, kSilu };
+// A launch says which one; a kernel is compiled with one of the first and the last: without any, or for any.
+enum class Activation { kNone, kRelu, kGelu, kSilu, kGiven };
 
-template <Activation kActivation>
-__device__ __forceinline__ float activate(float x) {
-  if constexpr (kActivation == Activation::kRelu) {
-    return x > 0.0f || x != x ? x : 0.0f;  // NaN stays
-  } else if constexpr (kActivation == Activation::kGelu) {
-    return 0.5f * x * (1.0f + erff(x * 0.70710678f));
-  } else if constexpr (kActivation == Activation::kSilu) {
-    return x / (1.0f + __expf(-x));
-  } else {
-    return x;
+// Activates values by the one that all threads are given: a loop for each, not a choice for each value.
+template <Activation kActivation, int Count>
+__device__ __forceinline__ void activate(float (&values)[Count], Activation given) {
+  static_assert(kActivation == Activation::kNone || kActivation == Activation::kGiven);
+  auto const each = [&values](auto const& one) {
+#pragma unroll
+    for (float& value : values) {
+      value = one(value);
+    }
+  };
+  if constexpr (kActivation == Activation::kGiven) {
+    if (given == Activation::kRelu) {
+      each([](float x) { return x > 0.0f || x != x ? x : 0.0f; });  // NaN stays
+    } else if (given == Activation::kGelu) {
+      each([](float x) { return 0.5f * x * (1.0f + erff(x * 0.70710678f)); });
+    } else if (given == Activation::kSilu) {
+      each([](float x) { return x / (1.0f + __expf(-x)); });
+    }
   }
 }
 
@@ -46,6 +55,7 @@ struct EpilogueParams {
   int m, n;
   int n_boxes;  // columns that TMA stores: whole 16 bytes; 0 where D is not aligned for it
   Addend type_c, type_bias;
+  Activation activation;
 };
 
 // What a tile does to a row of D: its sums are stored, or zeros, or nothing is.
@@ -86,7 +96,9 @@ __device__ __forceinline__ void store_element(EpilogueParams const& params, floa
   if (there && params.c != nullptr) {
     value += params.beta * load(params.type_c, params.c, matrix * params.batch_stride_c + row * params.ld_c + column);
   }
-  value = activate<kActivation>(value);
+  float one[1] = {value};
+  activate<kActivation>(one, params.activation);
+  value = one[0];
   if constexpr (ElementD::kBytes == 1) {
     if (params.amax != nullptr) {
       raise(params.amax, there ? __float_as_uint(value) & 0x7FFFFFFFu : 0);
@@ -265,7 +277,7 @@ struct Epilogue {
         add_box(values, buffers + used * kBufferBytes, warp, lane);
       }
     }
-    activate_all(values);
+    activate<kActivation>(values, params.activation);
     scale_result(values, own_row, own_column);
     store_box_of(values, row, column, matrix, warp, lane);
     if constexpr (kBarriers > 0 && Rows * kPieces > kBuffers) {
@@ -457,7 +469,7 @@ struct Epilogue {
                                                  RowsOf const& rows) {
     int const lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
     int const own_row = row + warp * 16 + lane / 4, own_column = column + lane % 4 * 2;
-    activate_all(values);
+    activate<kActivation>(values, params.activation);
     if (!rows.every()) {
       clear(values, own_row, own_column, rows);
     }
@@ -479,15 +491,6 @@ struct Epilogue {
       int const m = row_of(row, column, i / 4, i % 4), n = column_of(row, column, i / 4, i % 4);
       if (m < params.m && n < params.n) {
         values[i] += params.beta * load(params.type_c, params.c, first + m * params.ld_c + n);
-      }
-    }
-  }
-
-  static __device__ __forceinline__ void activate_all(float (&values)[kQuads * 4]) {
-    if constexpr (kActivation != Activation::kNone) {
-#pragma unroll
-      for (float& value : values) {
-        value = activate<kActivation>(value);
       }
     }
   }

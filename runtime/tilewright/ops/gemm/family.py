@@ -13,7 +13,7 @@ from tilewright.table import KernelRecord
 
 class _Gemm(Assorted[Problem]):
     words = WORDS
-    decisive = ("a", "b", "d", "layout", "activation")
+    decisive = ("a", "b", "d", "layout")
     layouts = ("layout",)
     variants = staticmethod(rearranged)
     peak = staticmethod(hopper_peak)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.interface.declaration import Code, Combinations, Interface, Matrix, Number, Packed
 from tilewright.ops.common.tactics import MATRIX_TACTIC
-from tilewright.ops.gemm.problem import ADDENDS, OUTPUTS
+from tilewright.ops.gemm.problem import ACTIVATIONS, ADDENDS, OUTPUTS
 from tilewright.ops.gemm.words import WORDS
 
 _ENUMS = """
@@ -15,6 +15,14 @@ typedef enum tilewright_addend {
   TILEWRIGHT_ADDEND_BF16 = 2,
   TILEWRIGHT_ADDEND_S32 = 3,  // of CUTLASS's kernels alone, of which all are D's
 } tilewright_addend;
+
+// Of a kernel that is compiled for any; one that is compiled with its own does not look.
+typedef enum tilewright_activation {
+  TILEWRIGHT_ACTIVATION_NONE = 0,
+  TILEWRIGHT_ACTIVATION_RELU = 1,
+  TILEWRIGHT_ACTIVATION_GELU = 2,
+  TILEWRIGHT_ACTIVATION_SILU = 3,
+} tilewright_activation;
 """
 
 INTERFACE = Interface(
@@ -61,6 +69,7 @@ A kernel compiled with swapped operands swaps them itself; nothing here changes 
     codes=(
         Code("type_c", "tilewright_addend", lambda problem: ADDENDS.index(problem.type_of_c)),
         Code("type_bias", "tilewright_addend", lambda problem: ADDENDS.index(problem.type_of_bias)),
+        Code("activation", "tilewright_activation", lambda problem: ACTIVATIONS.index(problem.activation)),
     ),
     enums=_ENUMS,
     tactic=MATRIX_TACTIC,

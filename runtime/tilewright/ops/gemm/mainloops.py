@@ -14,7 +14,7 @@ from tilewright.ops.common.kernels import Kernels
 from tilewright.ops.common.products import contiguous_extents
 from tilewright.ops.common.tactics import MATRIX_SETTINGS, Tactic
 from tilewright.ops.gemm import cost, cost_lean, cost_stream
-from tilewright.ops.gemm.problem import ADDENDS, Problem, addends
+from tilewright.ops.gemm.problem import ADDENDS, GIVEN, Problem, addends
 from tilewright.table import KernelRecord
 from tilewright.types import bytes_of
 
@@ -34,6 +34,8 @@ class Mainloop(Kernels[Problem]):
 
     def misfit_options(self, record: KernelRecord, kind: Any) -> str | None:
         config = record.config
+        if config["activation"] not in ((kind.activation, GIVEN) if kind.activation != "none" else ("none",)):
+            return f"its activation is {config['activation']}, not {kind.activation}"
         if kind.added_bias and not config["bias"]:
             return "it adds no bias"
         if kind.added_c and config["c"] == "none":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.ops.common.row import ALIGNMENT, CLUSTER, SCHEDULER, SHARED_BYTES, TILE, C
-from tilewright.ops.gemm.problem import ACTIVATIONS, OUTPUTS
+from tilewright.ops.gemm.problem import ACTIVATIONS, GIVEN, OUTPUTS
 from tilewright.schema import Anything, Array, Boolean, Enum, Integer, Object, Union, fields
 
 _TYPE = Enum(tuple(sorted({name for types, d in OUTPUTS.items() for name in (*types, *d)})))
@@ -20,7 +20,7 @@ CONFIG = Object(
         "cluster": Union((Enum(("dynamic",)), CLUSTER)),
         "schedule": Enum(("cooperative", "pingpong")),
         "scheduler": SCHEDULER,
-        "activation": Enum(ACTIVATIONS),
+        "activation": Enum((*ACTIVATIONS, GIVEN)),
         **fields(("fast_accum", "swap_ab", "bias"), Boolean()),
     },
     optional={"mainloop": Enum(("cutlass", "lean", "stream"))},
