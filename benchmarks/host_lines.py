@@ -4,8 +4,8 @@
 
 Python of a family: its op's package and the generator's. C++: what binds its kernels and its argument struct.
 What calls the ops of several families has a row of its own (`contractions`: `tilewright.einsum`).
-Files that are written from a declaration do not count. The core is what no family owns: `interface/`,
-`ops/common/`, what the generator's families share, and the common bindings. Cost models have a
+Files that a program writes (args.h, a model's weights) do not count. The core is what no family owns:
+`interface/`, `ops/common/`, what the generator's families share, and the common bindings. Cost models have a
 column of their own.
 """
 

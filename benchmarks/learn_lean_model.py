@@ -150,7 +150,9 @@ def write(weights: Weights, of_kernel: int) -> None:
     def table(parts: Iterable[Sequence[float]]) -> str:
         return "(\n" + "".join(f"    {line(part)},\n" for part in parts) + ")"
 
-    text = '"""Written by `python benchmarks/learn_lean_model.py --write`: the weights of `learnt`."""\n\n'
+    text = (
+        '"""The weights of `learnt`. Written by `benchmarks/learn_lean_model.py --write`. DO NOT EDIT."""\n\n'
+    )
     text += f"# fmt: off\n# ruff: noqa: E501\nBIAS = {line(weights.bias.tolist())}\n"
     text += f"OUT = {line(weights.out.tolist())}\n"
     text += f"OF_KERNEL = {table(row[:of_kernel] for row in rows)}\n"

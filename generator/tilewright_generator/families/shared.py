@@ -9,7 +9,7 @@ from pydantic import Field
 
 from tilewright.types import bits
 from tilewright_generator.families.rule import HARDWARE, Rule, cutlass, rule
-from tilewright_generator.shapes import Cluster
+from tilewright_generator.shapes import Cluster, Tile
 
 BARRIER = 16  # bytes of a full and an empty mbarrier
 # Bytes of shared memory that one thread block may use, by the architecture's number (CUDA programming guide,
@@ -29,6 +29,10 @@ CUTLASS_TYPES = {
     **dict.fromkeys(("nvfp4", "mxfp4"), "cutlass::float_e2m1_t"),
 }
 
+OwnTile = Annotated[
+    Tile, "tile of one thread block, MxNxK elements; with swap_ab its M is along the caller's n"
+]
+SwapAB = Annotated[bool, "compute D^T = B^T A^T, so that a small m meets the instruction's fine N"]
 ONE_BLOCK = Cluster(1, 1)
 Clusters = Annotated[
     Literal["dynamic"] | Cluster, "thread blocks that share their loads, MxN; dynamic: a run-time argument"

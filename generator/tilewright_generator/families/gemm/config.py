@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from tilewright_generator.families.shared import ONE_BLOCK, Clusters, Pdl, Stages
-from tilewright_generator.shapes import Tile
+from tilewright_generator.families.shared import ONE_BLOCK, Clusters, OwnTile, Pdl, Stages, SwapAB
 
 Arch = Literal["sm_90a"]
 Operand = Literal["bf16", "f16", "e4m3", "e5m2", "tf32", "s8"]
@@ -29,9 +28,7 @@ class GemmConfig:
         "type of D; with a CUTLASS mainloop of C and the bias too, which a lean one takes in "
         "bf16, f16 or f32, as a call gives them",
     ]
-    tile: Annotated[
-        Tile, "tile of one thread block, MxNxK elements; with swap_ab its M is along the caller's n"
-    ]
+    tile: OwnTile
     mainloop: Annotated[
         Literal["cutlass", "lean", "stream"],
         "CUTLASS's collectives; or mainloops of ours, which compile in a second or two: lean "
@@ -55,9 +52,7 @@ class GemmConfig:
         "how tiles are given to persistent thread blocks; stream_k also splits k",
     ] = "data_parallel"
     fast_accum: Annotated[bool, "FP8 sums stay in the tensor core, which keeps about 14 bits of them"] = False
-    swap_ab: Annotated[bool, "compute D^T = B^T A^T, so that a small m meets the instruction's fine N"] = (
-        False
-    )
+    swap_ab: SwapAB = False
     bias: Annotated[bool, "add bias[n]; a call may leave it out"] = False
     activation: Annotated[
         Literal["none", "relu", "gelu", "silu", "given"],

@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from tilewright_generator.families.shared import OwnPdl, Stages
-from tilewright_generator.shapes import Tile
+from tilewright_generator.families.shared import OwnPdl, OwnTile, Stages, SwapAB
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +25,8 @@ class GroupedGemmConfig:
         "what of B shares an F32 scale factor: blocks of 128 of n and k, or 128 of k of each "
         "n; of A it is 128 of k of each m. 16-bit operands have none",
     ]
-    tile: Annotated[
-        Tile, "tile of one thread block, MxNxK elements; with swap_ab its M is along the caller's n"
-    ]
-    swap_ab: Annotated[bool, "compute D^T = B^T A^T, so that a small m meets the instruction's fine N"] = (
-        False
-    )
+    tile: OwnTile
+    swap_ab: SwapAB = False
     layout: Annotated[
         Literal["tn", "tt", "nt"],
         "layouts of A and B as BLAS writes them: A is t where k is contiguous (row-major), B is n where k is "

@@ -1,4 +1,4 @@
-"""Written by `python benchmarks/learn_lean_model.py --write`: the weights of `learnt`."""
+"""The weights of `learnt`. Written by `benchmarks/learn_lean_model.py --write`. DO NOT EDIT."""
 
 # fmt: off
 # ruff: noqa: E501

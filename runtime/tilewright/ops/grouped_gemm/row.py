@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.ops.common.row import ALIGNMENT, SHARED_BYTES, TILE
+from tilewright.ops.common.row import PRODUCT_FACTS, TILE
 from tilewright.ops.grouped_gemm.problem import LAYOUTS, SCALES
 from tilewright.schema import Anything, Boolean, Enum, Integer, Object, fields
 
@@ -23,12 +23,5 @@ CONFIG = Object(
     },
     others=Anything(),
 )
-FACTS = Object(
-    {
-        "stages": Integer(1, 32),
-        "smem_bytes": SHARED_BYTES,
-        "splits": Boolean(),  # whether sums fit into the stages: to be added up along k, or to a 16-bit C
-        "alignment": Object(fields("abcd", ALIGNMENT)),
-    },
-    others=Anything(),
-)
+# `splits`: whether sums fit into the stages: to be added up along k, or to a 16-bit C.
+FACTS = Object(PRODUCT_FACTS | {"stages": Integer(1, 32), "splits": Boolean()}, others=Anything())
