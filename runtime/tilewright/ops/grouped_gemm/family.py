@@ -37,7 +37,7 @@ class _Grouped(Family[Problem]):
     words = WORDS
     decisive = ("a", "b", "d", "scales", "layout")
     layouts = ("layout",)
-    placement = ("alignment", "scales_k_major", "zero_padding")
+    placement = ("scales_k_major", "zero_padding", "head_left", "head_gap", "head_right")
     estimator = staticmethod(cost.estimator)
     peak = staticmethod(hopper_peak)
     variants = staticmethod(rearranged)

@@ -40,9 +40,6 @@ WORDS = Words(
         Extent(
             "row_alignment", "Groups begin at multiples of so many rows.", usual=128, default=128, hint=True
         ),
-        Extent("head_left", "Columns of a head of D before a gap.", usual=0, default=0, hint=True),
-        Extent("head_gap", "Columns of D that are skipped in each head.", usual=0, default=0, hint=True),
-        Extent("head_right", "Columns of a head behind the gap.", usual=0, default=0, hint=True),
     ),
     types=Types(
         option="--dtype",
