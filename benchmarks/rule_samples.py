@@ -48,7 +48,7 @@ ACCEPTED = {
     "sm_120f mixed": 3,
 }
 REJECTED_OF_A_RULE = 2
-HOPPER_RULES = {"quantized_output", "hopper_tile", "hopper_depth", "hopper_grid", "hopper_swap"}
+HOPPER_RULES = {"quantized_output", "hopper_tile", "hopper_depth", "settled_fields"}
 CHOICES: dict[str, tuple[Any, ...]] = {
     "tile": tuple(
         Tile(m, n, k)

@@ -57,14 +57,14 @@ REJECTED: list[tuple[BlockscaledGemmConfig, dict[str, Any], str, tuple[str, ...]
         SM100,
         {"schedule": "cooperative"},
         "schedule_of_family",
-        ("1sm and 2sm", "cooperative"),
+        ("1sm or 2sm", "cooperative"),
         {"schedule": "1sm"},
     ),
     (
         SM120,
         {"schedule": "2sm"},
         "schedule_of_family",
-        ("cooperative and pingpong",),
+        ("cooperative or pingpong",),
         {"schedule": "pingpong"},
     ),
     (SM100, {"tile": shape("64x128x256")}, "tcgen05_tile", ("128", "64"), {"tile": shape("128x128x128")}),
@@ -103,7 +103,7 @@ REJECTED: list[tuple[BlockscaledGemmConfig, dict[str, Any], str, tuple[str, ...]
     ),
     (ULTRA, {"store": "tma"}, "ultra_store", ("768",), {"store": "direct"}),
     (ULTRA, {"stages": 6}, "ultra_stages", ("not 6",), {"stages": "auto"}),
-    (SM100, {"prefetch": "none"}, "prefetch_of_ultra", ("768", "256"), {"prefetch": "tma"}),
+    (SM100, {"prefetch": "none"}, "settled_fields", ("prefetch", "256"), {"prefetch": "tma"}),
     (
         SM120,
         {"tile": shape("64x128x128")},
@@ -146,7 +146,7 @@ REJECTED: list[tuple[BlockscaledGemmConfig, dict[str, Any], str, tuple[str, ...]
         ("pingpong",),
         {"schedule": "cooperative"},
     ),
-    (SM120, {"store": "direct"}, "store_of_family", ("sm_12x", "direct"), {"store": "tma"}),
+    (SM120, {"store": "direct"}, "settled_fields", ("sm_12x", "direct"), {"store": "tma"}),
     (
         HOPPER,
         {"tile": shape("192x16x256")},
@@ -162,9 +162,9 @@ REJECTED: list[tuple[BlockscaledGemmConfig, dict[str, Any], str, tuple[str, ...]
         ("128, 256 or 512, not 64",),
         {"tile": shape("64x16x128")},
     ),
-    (HOPPER, {"cluster": Cluster(2, 1)}, "hopper_grid", ("2x1",), {"cluster": ONE}),
-    (HOPPER, {"scheduler": "stream_k"}, "hopper_grid", ("stream_k",), {"scheduler": "data_parallel"}),
-    (HOPPER, {"swap_ab": False}, "hopper_swap", ("swap_ab is true",), {"swap_ab": True}),
+    (HOPPER, {"cluster": Cluster(2, 1)}, "settled_fields", ("2x1",), {"cluster": ONE}),
+    (HOPPER, {"scheduler": "stream_k"}, "settled_fields", ("stream_k",), {"scheduler": "data_parallel"}),
+    (HOPPER, {"swap_ab": False}, "settled_fields", ("swap_ab", "is true"), {"swap_ab": True}),
     # Seven stages of 28,672 bytes fit beside the epilogue.
     (SM100, {"stages": 8}, "shared_memory", ("B > 232448 B", "8 stages"), {"stages": 7}),
     (

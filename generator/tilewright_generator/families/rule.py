@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -81,6 +81,15 @@ def among(what: str, given: object, legal: Sequence[object]) -> str | None:
         return None
     *most, last = map(str, legal)
     return f"{what} is {', '.join(most)}{' or ' * bool(most)}{last}, not {given}"
+
+
+def unsettled(config: object, kernels: str, settled: Mapping[str, object]) -> str | None:
+    """None where fields have the one value that such kernels are written for, else the reason."""
+    for field, value in settled.items():
+        if (given := getattr(config, field)) != value:
+            said, other = (str(one).lower() for one in (value, given))
+            return f"{field} of {kernels} is {said}, not {other}"
+    return None
 
 
 def of_module(name: str) -> tuple[Rule, ...]:

@@ -15,12 +15,20 @@ from tilewright_generator.families.blockscaled_gemm.config import (
     SM120,
     TCGEN05,
     ULTRA_K,
+    Architecture,
     BlockscaledGemmConfig,
     on,
 )
 from tilewright_generator.families.blockscaled_gemm.memory import memory
-from tilewright_generator.families.rule import HARDWARE, OURS, among, cutlass, of_module, rule
-from tilewright_generator.families.shared import stream_k_schedule
+from tilewright_generator.families.rule import HARDWARE, OURS, among, cutlass, of_module, rule, unsettled
+from tilewright_generator.families.shared import ONE_BLOCK, stream_k_schedule
+
+# What kernels of an architecture have one value of.
+SETTLED: dict[Architecture, dict[str, object]] = {
+    HOPPER: {"cluster": ONE_BLOCK, "scheduler": "data_parallel", "swap_ab": True, "store": "tma"},
+    TCGEN05: {},
+    SM120: {"store": "tma"},
+}
 
 hopper_rule, tcgen05_rule, sm120_rule = (partial(rule, of=on(one)) for one in (HOPPER, TCGEN05, SM120))
 ultra_rule = partial(rule, of=lambda config: config.ultra)
@@ -65,9 +73,7 @@ def quantized_swap(config: BlockscaledGemmConfig) -> str | None:
 @rule(OURS, "store d", compiles="it compiles, but CUTLASS's examples pair TMA alone with it")
 def quantized_store(config: BlockscaledGemmConfig) -> str | None:
     """A quantised D is stored by TMA."""
-    if config.quantizes and config.store != "tma":
-        return f"D of {config.d} is stored by TMA, not {config.store}"
-    return None
+    return among(f"store of D of {config.d}", config.store, ("tma",)) if config.quantizes else None
 
 
 # Our template takes an unknown schedule for the first of its architecture.
@@ -77,9 +83,7 @@ def quantized_store(config: BlockscaledGemmConfig) -> str | None:
 def schedule_of_family(config: BlockscaledGemmConfig) -> str | None:
     """1sm and 2sm are schedules of sm_100, sm_103 and sm_110; cooperative and pingpong of the others."""
     name, known, *_ = config.architecture
-    if config.schedule not in known:
-        return f"{name} has the schedules {' and '.join(known)}, not {config.schedule}"
-    return None
+    return among(f"schedule of {name}", config.schedule, known)
 
 
 # sm100_blockscaled_umma_builder.inl: block-scaled MMAs have M of 128 (one SM) or 256 (two), N of 64, 128, 192
@@ -143,9 +147,7 @@ def sm120_accumulators(config: BlockscaledGemmConfig) -> str | None:
 @sm120_rule(cutlass("4.2"), "cluster")
 def cluster_of_one(config: BlockscaledGemmConfig) -> str | None:
     """On sm_12x a cluster is one thread block."""
-    if config.cluster != (1, 1):
-        return f"kernels of sm_12x have cluster 1x1, not {config.cluster}"
-    return None
+    return unsettled(config, "kernels of sm_12x", {"cluster": ONE_BLOCK})
 
 
 # 8x1 compiles; scale factors are multicast to 4 thread blocks at most (can_implement of
@@ -168,16 +170,6 @@ def cluster_of_pairs(config: BlockscaledGemmConfig) -> str | None:
     return None
 
 
-# The field is read nowhere else. The NoSmem epilogues of CUTLASS are sm_100's; ours of Hopper has
-# one way.
-@rule(OURS, "store arch", compiles="the kernel would be the same under another name", of=on(HOPPER, SM120))
-def store_of_family(config: BlockscaledGemmConfig) -> str | None:
-    """Direct stores are a choice on sm_100, sm_103 and sm_110."""
-    if config.store != "tma":
-        return f"kernels of {config.architecture.name} have one store, tma, not {config.store}"
-    return None
-
-
 # nvcc compiles it for sm_100f too; but PTX has tcgen05.mma of K 96 for sm_103 alone.
 @ultra_rule(
     HARDWARE,
@@ -186,9 +178,7 @@ def store_of_family(config: BlockscaledGemmConfig) -> str | None:
 )
 def ultra_arch(config: BlockscaledGemmConfig) -> str | None:
     """Tiles of K 768 are for sm_103a."""
-    if config.arch != "sm_103a":
-        return f"tile K {ULTRA_K} is for sm_103a, not {config.arch}"
-    return None
+    return among(f"arch of tile K {ULTRA_K}", config.arch, ("sm_103a",))
 
 
 # sm103_blockscaled_umma_builder.inl: FP4 alone ("Could not build a collective");
@@ -198,9 +188,7 @@ def ultra_tile(config: BlockscaledGemmConfig) -> str | None:
     """Tiles of K 768 are for FP4, with N of 128, 192 or 256."""
     if bits(config.a) != 4 or bits(config.b) != 4:
         return f"tile K {ULTRA_K} is for FP4 operands, not {config.a} x {config.b}"
-    if config.tile.n not in (128, 192, 256):
-        return f"tiles of K {ULTRA_K} have N of 128, 192 or 256, not {config.tile.n}"
-    return None
+    return among(f"N of tiles of K {ULTRA_K}", config.tile.n, (128, 192, 256))
 
 
 # It compiles, with a stage less; CUTLASS's generator and example 89 pair ultra tiles with NoSmem
@@ -218,18 +206,7 @@ def ultra_store(config: BlockscaledGemmConfig) -> str | None:
 @ultra_rule(cutlass("4.2"), "stages tile")
 def ultra_stages(config: BlockscaledGemmConfig) -> str | None:
     """Tiles of K 768 have as many stages as fit."""
-    if config.stages != "auto":
-        return f"stages of tiles of K {ULTRA_K} are auto, not {config.stages}"
-    return None
-
-
-# It is read nowhere else.
-@rule(OURS, "prefetch tile", compiles="the kernel would be the same under another name")
-def prefetch_of_ultra(config: BlockscaledGemmConfig) -> str | None:
-    """Prefetch is a choice of the tiles of K 768 alone."""
-    if config.prefetch == "none" and not config.ultra:
-        return f"prefetch is a choice of tiles of K {ULTRA_K}, not {config.tile.k}"
-    return None
+    return among(f"stages of tiles of K {ULTRA_K}", config.stages, ("auto",))
 
 
 # sm90/mainloop.hpp: a warpgroup has 64 rows of weights; wgmma's N is the tile's.
@@ -247,31 +224,21 @@ def hopper_depth(config: BlockscaledGemmConfig) -> str | None:
     return among("tile K", config.tile.k, (128, 256, 512))
 
 
-# The fields are not read: thread blocks that split k make a cluster, at run time.
-@hopper_rule(
+# The fields are read nowhere else. sm_90: thread blocks that split k make a cluster, at run time; the kernel
+# decodes its A operand (many rows: weights) in registers, its B operand once a thread block. CUTLASS's NoSmem
+# epilogues are sm_100's, and loads that are announced to L2 those of ultra tiles.
+@rule(
     OURS,
-    "cluster scheduler",
-    compiles="the kernel would be the same: a tactic's splits decide its grid and cluster",
+    "swap_ab scheduler cluster store prefetch arch tile",
+    compiles="the kernel would be the same under another name",
 )
-def hopper_grid(config: BlockscaledGemmConfig) -> str | None:
-    """On sm_90 a spec gives cluster 1x1 and no stream-K: kernels split k over a cluster, at run time."""
-    if config.cluster != (1, 1):
-        return f"kernels of sm_90 have cluster 1x1, not {config.cluster}"
-    if config.scheduler == "stream_k":
-        return "kernels of sm_90 split k over a cluster, at run time: they have no stream_k"
-    return None
-
-
-# The kernel decodes its A operand (many rows: weights) in registers, its B operand once a thread
-# block.
-@hopper_rule(
-    OURS, "swap_ab", compiles="the kernel would be the same; swap_ab says what its tile's M lies along"
-)
-def hopper_swap(config: BlockscaledGemmConfig) -> str | None:
-    """On sm_90 the operands are swapped: B's rows are the tile's rows."""
-    if not config.swap_ab:
-        return "kernels of sm_90 are written for swapped operands: swap_ab is true"
-    return None
+def settled_fields(config: BlockscaledGemmConfig) -> str | None:
+    """Kernels of sm_90 swap their operands, and have cluster 1x1 and no stream-K; on sm_90 and sm_12x D is
+    stored by TMA; prefetch is a choice of tiles of K 768."""
+    prefetch = unsettled(config, f"tiles of K {config.tile.k}", {} if config.ultra else {"prefetch": "tma"})
+    return prefetch or unsettled(
+        config, f"kernels of {config.architecture.name}", SETTLED[config.architecture]
+    )
 
 
 # Where one of these rejects the tile, the model of its shared memory means nothing.

@@ -19,7 +19,7 @@ from tilewright_generator.families.gemm.memory import (
     warpgroups,
 )
 from tilewright_generator.families.lean_tiles import misfit_pieces
-from tilewright_generator.families.rule import HARDWARE, OURS, Rule, of_module, rule
+from tilewright_generator.families.rule import HARDWARE, OURS, Rule, of_module, rule, unsettled
 from tilewright_generator.families.rule import cutlass as release
 from tilewright_generator.families.shared import (
     ONE_BLOCK,
@@ -271,11 +271,7 @@ def shared_memory(config: GemmConfig) -> str | None:
 def settled_fields(config: GemmConfig) -> str | None:
     """A lean kernel has a dynamic cluster, no stream-K, and a bias; a stream kernel is swapped, cooperative
     and exact, with k contiguous, a bias, a C, and no cluster."""
-    for field, value in SETTLED[config.mainloop].items():
-        if (given := getattr(config, field)) != value:
-            said, other = (str(one).lower() for one in (value, given))
-            return f"{field} of {config.mainloop} kernels is {said}, not {other}"
-    return None
+    return unsettled(config, f"{config.mainloop} kernels", SETTLED[config.mainloop])
 
 
 # sm90/epilogue.hpp: a launch says which activation, and each is a loop of its own. CUTLASS's are types.
