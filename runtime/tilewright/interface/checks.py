@@ -220,6 +220,9 @@ class _Check:
         """Checks what is not read yet."""
         name = operand.name
         tensor = self.values.get(name)
+        if name in self.op.tensors and operand.wanted and operand.wanted(problem) == (tensor is None):
+            given, wanted = ("None", "one is") if tensor is None else ("given", "None is")
+            raise ArgumentError(name, f"it is {given}; {wanted} wanted of {problem.types_text}")
         if tensor is None:
             if operand.unread_if_zero and name in self.op.tensors and self._is_read(name):
                 number, twin = operand.unread_if_zero, operand.twin

@@ -43,6 +43,8 @@ class Operand:
     written: bool = False
     twin: str = ""  # the written operand that it may be: same address, same strides
     unread_if_zero: str = ""  # the number of a call with which it is multiplied
+    wanted: Callable[[Any], bool] | None = None
+    """Of a problem: whether its calls bring one. None: as the signature says."""
 
     @property
     def member(self) -> str:

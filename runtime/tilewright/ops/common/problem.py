@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import namedtuple
+from dataclasses import MISSING, fields
 from functools import cache
 from typing import Any, ClassVar
 
@@ -13,6 +14,8 @@ class Told:
     __slots__ = ()
     kind_fields: ClassVar[tuple[str, ...]] = ()
     """What of it decides which kernels compute it, but for extents and alignment."""
+    told_beyond_1: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """Numbers that messages tell where they are more than 1, and how: " batch {}"."""
 
     @property
     def kind(self) -> Any:
@@ -26,8 +29,11 @@ class Told:
 
     @property
     def extents_text(self) -> str:
-        """`32x5120x25600 batch 3`."""
-        raise NotImplementedError
+        """`32x5120x25600 batch 3`: those that every problem has, and others of more than 1."""
+        own = fields(self)  # type: ignore[arg-type]
+        least = "x".join(str(getattr(self, one.name)) for one in own if one.default is MISSING)
+        more = ((text, getattr(self, name)) for name, text in self.told_beyond_1)
+        return least + "".join(text.format(number) for text, number in more if number > 1)
 
     @property
     def types_text(self) -> str:

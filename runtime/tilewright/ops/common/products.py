@@ -29,10 +29,15 @@ HOPPER_MULTIPLICATIONS = {32: 1024, 16: 2048, 8: 4096}
 
 
 def hopper_peak(kind: Any, device: DeviceProperties) -> float | None:
-    """Operations a second of the tensor cores for a kind of problem; None beyond sm_90."""
+    """Operations a second of the tensor cores for a kind of problem, of A's type; None beyond sm_90."""
+    return hopper_rate(bits(kind.a), device)
+
+
+def hopper_rate(wide: int, device: DeviceProperties) -> float | None:
+    """Operations a second of the tensor cores on elements of so many bits; None beyond sm_90."""
     if device.capability != (9, 0):
         return None
-    return 2 * HOPPER_MULTIPLICATIONS[bits(kind.a)] * device.sm_count * device.clock_hz
+    return 2 * HOPPER_MULTIPLICATIONS[wide] * device.sm_count * device.clock_hz
 
 
 def contiguous_extents(problem: Any, layout: str) -> dict[str, int]:

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any, Literal, get_args
 
 from tilewright.ops.common.words import Flag, Words
-from tilewright.schema import Array, Boolean, Enum, Integer, Object, Schema, Union, fields
+from tilewright.schema import Anything, Array, Boolean, Enum, Integer, Object, Schema, Union, fields
 
 # Of a family whose kernels need nothing that one architecture alone has.
 AnyTarget = Literal["sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_110f", "sm_120a", "sm_120f", "sm_121a"]
@@ -28,6 +28,12 @@ PRODUCT_FACTS: dict[str, Schema] = {
     "alignment": Object(fields("abcd", ALIGNMENT)),
 }
 PRODUCT_MAY: dict[str, Schema] = {"stages": Integer(1, 32), "cluster_multiple": Array(Integer(1, 2), 2)}
+
+
+def config(**said: int | tuple[str, ...]) -> Object:
+    """A kernel's configuration, as far as this runtime asks: words, and numbers from 1 to the most."""
+    values = {name: Integer(1, one) if isinstance(one, int) else Enum(one) for name, one in said.items()}
+    return Object(values, others=Anything())
 
 
 def kind(words: Words[Any]) -> Object:

@@ -63,11 +63,13 @@ typedef enum tilewright_grouping {
         Matrix(
             "scale_a", "[m, k/128], m contiguous; null of 16-bit operands",
             rows="m", columns="k_blocks", batch=_of_a, single=True, type="f32", contiguous="rows",
+            wanted=lambda problem: problem.a == "e4m3",
         ),
         Matrix(
             "scale_b", "[groups, k/128, n/128], either contiguous, or [groups, k/128, n], n contiguous",
             rows="k_blocks", columns="scale_columns", batch=_of_b, single=True, type="f32", alignment=4,
             contiguous=lambda problem: "rows" if problem.scales_k_major else "columns",
+            wanted=lambda problem: problem.a == "e4m3",
         ),
         Matrix(
             "c", "[m, n], n contiguous; or null; may be d",

@@ -53,11 +53,6 @@ class _Product(Op):
 
     def rules(self, values: Values, problem: Problem) -> None:
         scaled = problem.a == "e4m3"
-        for name in _SCALES:
-            if scaled and values[name] is None:
-                raise ArgumentError(name, f"it is None; operands of {problem.a} have scale factors")
-            if not scaled and values[name] is not None:
-                raise ArgumentError(name, f"operands of {problem.a} take no scale factors")
         if not self.grouping and (values["group_of_row"] is None) == (values["group_ends"] is None):
             raise ArgumentError("group_of_row", "one of group_of_row and group_ends is wanted")
         # TMA reads factors from multiples of 16 bytes on, and tiles begin with their group.

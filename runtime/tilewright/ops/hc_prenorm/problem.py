@@ -13,6 +13,8 @@ BLOCK_K = 64  # splits of k are whole blocks of so many
 class Problem(Told):
     """D[s,m,n] = sum over the k of split s of A[m,k] B[n,k]; squares[s,m] = that of A[m,k]^2."""
 
+    told_beyond_1 = (("splits", " in {} splits"),)
+
     m: int
     n: int
     k: int
@@ -31,10 +33,6 @@ class Problem(Told):
     @property
     def op_text(self) -> str:
         return "hc_prenorm"
-
-    @property
-    def extents_text(self) -> str:
-        return f"{self.m}x{self.n}x{self.k}" + (f" in {self.splits} splits" if self.splits > 1 else "")
 
     @property
     def types_text(self) -> str:

@@ -47,6 +47,7 @@ class Problem(Told):
     """
 
     kind_fields = ("direction", "format", "x", "fusion", "exact")
+    told_beyond_1 = (("groups", " in {} groups"),)
 
     m: int
     k: int
@@ -75,10 +76,6 @@ class Problem(Told):
     @property
     def op_text(self) -> str:
         return self.direction
-
-    @property
-    def extents_text(self) -> str:
-        return f"{self.m}x{self.k}" + (f" in {self.groups} groups" if self.groups > 1 else "")
 
     @property
     def types_text(self) -> str:

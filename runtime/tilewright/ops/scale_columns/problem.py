@@ -18,6 +18,7 @@ class Problem(Told):
     """out[line, m]: column `line` of scales[m, columns], or four columns' exponents in a word (packed)."""
 
     kind_fields = ("layout",)
+    told_beyond_1 = (("batch", " batch {}"),)
 
     m: int
     columns: int
@@ -54,10 +55,6 @@ class Problem(Told):
     @property
     def op_text(self) -> str:
         return "scale_columns"
-
-    @property
-    def extents_text(self) -> str:
-        return f"{self.m}x{self.columns}" + (f" batch {self.batch}" if self.batch > 1 else "")
 
     @property
     def types_text(self) -> str:

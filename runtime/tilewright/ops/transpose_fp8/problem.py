@@ -14,6 +14,7 @@ class Problem(Told):
     """out[columns, rows] of x[rows, columns]; with groups, of the rows of each by themselves."""
 
     kind_fields = ("type",)
+    told_beyond_1 = (("batch", " batch {}"),)
 
     rows: int
     columns: int
@@ -29,10 +30,6 @@ class Problem(Told):
     @property
     def op_text(self) -> str:
         return "transpose_fp8"
-
-    @property
-    def extents_text(self) -> str:
-        return f"{self.rows}x{self.columns}" + (f" batch {self.batch}" if self.batch > 1 else "")
 
     @property
     def types_text(self) -> str:
