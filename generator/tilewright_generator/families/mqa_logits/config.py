@@ -1,7 +1,5 @@
-"""One `mqa_logits` kernel: logits of queries with a range of keys each, or with the pages of a cache; or the
-schedule of the latter. How keys are split over thread blocks, how large pages are, and whether logits out of
-range are cleaned or rows compressed, a launch says.
-"""
+"""One `mqa_logits` kernel. How keys are split over thread blocks, how large pages are, and whether logits out
+of range are cleaned or rows compressed, a launch says."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ _Few = Annotated[int, Field(ge=1, le=16)]
 
 @dataclass(frozen=True, slots=True)
 class MqaLogitsConfig:
-    """Everything that is decided when an `mqa_logits` kernel is compiled."""
+    """Everything that is decided when one is compiled."""
 
     arch: Annotated[Literal["sm_90a", "sm_100f", "sm_120f"], "architecture the kernel is compiled for"]
     form: Annotated[
@@ -46,7 +44,6 @@ class MqaLogitsConfig:
 
     @property
     def tiled(self) -> bool:
-        """Whether it computes logits, tile by tile, and no schedule."""
         return self.form != "schedule"
 
     @property
@@ -55,14 +52,8 @@ class MqaLogitsConfig:
         return self.q == "mxfp4" and self.mma != "block_scaled"
 
     @property
-    def columns(self) -> int:
-        """Of a tile: heads of queries."""
+    def columns(self) -> int:  # of a tile
         return self.heads * self.queries
-
-    @property
-    def threads(self) -> int:
-        """Of a thread block: a warpgroup loads."""
-        return (self.warpgroups + 1) * 128 if self.tiled else 1024
 
     @property
     def shared_bytes(self) -> int:

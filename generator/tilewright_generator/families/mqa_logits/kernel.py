@@ -48,7 +48,8 @@ def summary(config: MqaLogitsConfig) -> str:
 
 def facts(config: MqaLogitsConfig) -> dict[str, Any]:
     """Derived numbers that the runtime needs."""
-    return {"smem_bytes": config.shared_bytes, "threads": config.threads}
+    threads = (config.warpgroups + 1) * 128 if config.tiled else 1024  # a warpgroup loads
+    return {"smem_bytes": config.shared_bytes, "threads": threads}
 
 
 def build(config: MqaLogitsConfig) -> dict[str, Any]:

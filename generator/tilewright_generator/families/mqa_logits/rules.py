@@ -1,7 +1,4 @@
-"""What is legal for an `mqa_logits` kernel: the single statement, asked by all that need to know.
-
-The comment above a rule names what it rests on.
-"""
+"""What is legal for an `mqa_logits` kernel. The comment above a rule names what it rests on."""
 
 from __future__ import annotations
 

@@ -5,9 +5,8 @@
 //   out[i,j] = scale[j] * sum over h of weight[i,h] * relu(Q[i,h,:] . K[j,:]) where query i looks at key j
 //
 // Of FP4, elements count times 2^(e - 127), e the exponent of their 32 in the word of their row; scale is 1.
-// Ragged: keys lie in one piece, start[i] <= j < end[i]. Paged: they lie in pages of a cache, j < length[i]. A
-// kernel of schedules reads lengths, and writes where in the batch each thread block of a paged one begins: a
-// sequence (with indices: a token), and a tile of its keys.
+// Ragged: start[i] <= j < end[i]. Paged: keys lie in pages of a cache, j < length[i]. A kernel of schedules
+// writes where thread blocks of a paged one begin: a sequence (with indices: a token), and a tile of its keys.
 #ifndef TILEWRIGHT_MQA_LOGITS_ARGS_H_
 #define TILEWRIGHT_MQA_LOGITS_ARGS_H_
 
@@ -17,8 +16,7 @@
 extern "C" {
 #endif
 
-// What tuning chooses: parts that ragged keys of a block of queries are cut into, and multiprocessors to use (at most
-// the device's).
+// Parts that ragged keys of a block of queries are cut into; multiprocessors to use, at most.
 typedef struct tilewright_mqa_logits_tactic {
   int32_t splits, sm_count;
 } tilewright_mqa_logits_tactic;
@@ -53,7 +51,7 @@ typedef struct tilewright_mqa_logits_args {
   // [queries, columns], or a schedule
   void* out;
 
-  // Elements between rows, and between queries.
+  // Elements between neighbours along the dimension that is not contiguous.
   int64_t ld_q, ld_kv, ld_kv_cache, ld_weights, ld_block_table, ld_out;
   int64_t batch_stride_q, batch_stride_kv, batch_stride_kv_cache, batch_stride_weights, batch_stride_block_table,
       batch_stride_out;

@@ -3,25 +3,23 @@
 Tiles of 64 keys go to warpgroups in turn. A tile takes the tensor core `columns / 2` clocks for 32 bytes of a
 head as it is multiplied (FP4 as BF16), and each of the SM's four schedulers two instructions for a product
 (relu, multiply and add) and some for the tile. A warpgroup does the one after the other; several overlap. Of
-ragged queries all keys are taken: nobody knows the ranges before the launch. Constants are fitted to times on
-one H200.
+ragged queries all keys are taken, for nobody knows the ranges. Constants are fitted to times on an H200.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from math import ceil
-from typing import Any
 
 from tilewright.device import DeviceProperties
 from tilewright.ops.common.estimates import Estimate
+from tilewright.ops.common.products import HOPPER_MULTIPLICATIONS
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.mqa_logits.problem import Problem
 from tilewright.table import KernelRecord
 
 TILE = 64  # keys
-STEP = {"e4m3": 32, "mxfp4": 16}  # elements of a head that an instruction takes
-MULTIPLICATIONS = 128  # of an SM a clock, for each element of a step
+MULTIPLIED_BITS = {"e4m3": 8, "mxfp4": 16}  # of an element, as it is multiplied
 CLOCK_SHARE = 0.886  # of the highest clock
 TILE_INSTRUCTIONS = 110  # of a warp, beside its products'
 ISSUE_SHARE = 0.75  # of the issue slots that are used at best
@@ -32,22 +30,6 @@ LAUNCH_SECONDS = 3.5e-6
 HBM_SHARE = 0.82  # of the rated bandwidth
 
 
-def peak(kind: Any, device: DeviceProperties) -> float | None:
-    """Operations a second of the tensor cores; None beyond sm_90, and of a schedule."""
-    if device.capability != (9, 0) or kind.form == "schedule":
-        return None
-    return 2 * MULTIPLICATIONS * STEP[kind.q] * device.sm_count * device.clock_hz
-
-
-def tile_clocks(config: Mapping[str, Any]) -> float:
-    """Of an SM for a tile of keys, where there are always some."""
-    columns, head_dim = config["heads"] * config["queries"], config["head_dim"]
-    math = columns / 2 * head_dim / STEP[config["q"]]
-    decoding = DECODING_INSTRUCTIONS * head_dim * (config["q"] != "e4m3")
-    reducing = (columns + TILE_INSTRUCTIONS + decoding) / ISSUE_SHARE
-    return float(max(math, reducing, (math + reducing + TILE_LATENCY_CLOCKS) / config["warpgroups"]))
-
-
 def estimator(
     record: KernelRecord, problem: Problem, device: DeviceProperties
 ) -> Callable[[Tactic], Estimate] | None:
@@ -55,7 +37,12 @@ def estimator(
     config, sms = record.config, device.sm_count
     if record.arch != "sm_90a" or config["form"] == "schedule" or config["mma"] != "wgmma":
         return None
-    clocks, moved = tile_clocks(config), problem.bytes / (HBM_SHARE * device.memory_bandwidth)
+    moved = problem.bytes / (HBM_SHARE * device.memory_bandwidth)
+    columns, head_dim = config["heads"] * config["queries"], config["head_dim"]
+    math = TILE * columns * head_dim / HOPPER_MULTIPLICATIONS[MULTIPLIED_BITS[config["q"]]]
+    decoding = DECODING_INSTRUCTIONS * head_dim * (config["q"] != "e4m3")
+    reducing = (columns + TILE_INSTRUCTIONS + decoding) / ISSUE_SHARE
+    clocks = max(math, reducing, (math + reducing + TILE_LATENCY_CLOCKS) / config["warpgroups"])
 
     def weigh(tactic: Tactic) -> Estimate:
         if config["form"] == "paged":

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from tilewright.device import DeviceProperties
 from tilewright.ops.common.family import Family
+from tilewright.ops.common.products import hopper_rate
 from tilewright.ops.common.tactics import MAX_SPLITS, Tactic, misfit_settings
-from tilewright.ops.mqa_logits.cost import TILE, estimator, peak
+from tilewright.ops.mqa_logits.cost import MULTIPLIED_BITS, TILE, estimator
 from tilewright.ops.mqa_logits.problem import Problem
 from tilewright.ops.mqa_logits.words import WORDS
 from tilewright.table import KernelRecord
@@ -18,7 +22,9 @@ class _MqaLogits(Family[Problem]):
     decisive = Problem.kind_fields
     placement = ("columns", "per_token", "page", "cache_pages", "table_pages", "blocks")
     estimator = staticmethod(estimator)
-    peak = staticmethod(peak)
+
+    def peak(self, kind: Any, device: DeviceProperties) -> float | None:
+        return hopper_rate(MULTIPLIED_BITS[kind.q], device)
 
     def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
         return misfit_settings(tactic, ("splits",) if record.config["form"] == "ragged" else ())

@@ -19,9 +19,8 @@ Arguments of an `mqa_logits` kernel, in the caller's terms:
   out[i,j] = scale[j] * sum over h of weight[i,h] * relu(Q[i,h,:] . K[j,:]) where query i looks at key j
 
 Of FP4, elements count times 2^(e - 127), e the exponent of their 32 in the word of their row; scale is 1.
-Ragged: keys lie in one piece, start[i] <= j < end[i]. Paged: they lie in pages of a cache, j < length[i]. A
-kernel of schedules reads lengths, and writes where in the batch each thread block of a paged one begins: a
-sequence (with indices: a token), and a tile of its keys.
+Ragged: start[i] <= j < end[i]. Paged: keys lie in pages of a cache, j < length[i]. A kernel of schedules
+writes where thread blocks of a paged one begin: a sequence (with indices: a token), and a tile of its keys.
 """,
     types=Combinations(("q",), OUTPUTS),
     operands=(
@@ -31,7 +30,7 @@ sequence (with indices: a token), and a tile of its keys.
         ),
         Packed(
             "q_scale", "[queries, heads]: of FP4, a word of exponents; or null",
-            extents=("queries", "heads"), type="s32", alignment=TMA,
+            extents=("queries", "heads"), type="s32", alignment=TMA, wanted=lambda one: one.q != "e4m3",
         ),
         Matrix("kv", "[keys, head_dim]: of ragged", rows="keys", columns="head_dim", type="q", raw=True),
         Packed(
@@ -69,16 +68,10 @@ sequence (with indices: a token), and a tile of its keys.
         Code("compressed", "whether a row begins with its query's first key", lambda one: one.columns),
         Code("clean", "whether what no query looks at is -infinity"),
         Code("per_token", "whether there is a length for each query"),
-        Code("page", "keys of one"),
-        Code("cache_pages", "pages of the cache"),
-        Code("table_pages", "pages of a sequence"),
-        Code("blocks", "thread blocks that a schedule is for"),
+        Code("page", "keys of one"), Code("cache_pages", "pages of the cache"),
+        Code("table_pages", "pages of a sequence"), Code("blocks", "thread blocks that a schedule is for"),
     ),
     tactic=TacticStruct(
-        "tilewright_mqa_logits_tactic",
-        members=("splits", "sm_count"),
-        text="What tuning chooses: parts that ragged keys of a block of queries are cut into, and "
-        "multiprocessors to use (at most the device's).",
-    ),
-    strides_text="Elements between rows, and between queries.",
+        "tilewright_mqa_logits_tactic", members=("splits", "sm_count"),
+        text="Parts that ragged keys of a block of queries are cut into; multiprocessors to use, at most."),
 )  # fmt: skip

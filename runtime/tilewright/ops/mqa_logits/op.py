@@ -22,20 +22,14 @@ class _Ragged(Op):
     family = FAMILY
     passed = ("q", "kv", "out")
 
-    def rules(self, values: Values, problem: Problem) -> None:
-        absent, fp8 = values["q_scale"] is None, problem.q == "e4m3"
-        given = "is None, and q is FP4" if absent else "is given, and q is FP8"
-        refuse(absent != fp8, "q_scale", f"it {given}; [queries, heads], int32, of FP4 alone is wanted")
-
 
 class _Paged(_Ragged):
     passed = ("q", "kv_cache", "out")
 
     def fields(self, values: Values) -> Mapping[str, Any]:
-        tensors = (values["block_table"], values["kv_cache"], values["q"])
-        (sequences, table_pages), (pages, page_bytes), (queries, row) = (  # what is no matrix, the checks say
-            (one.shape[0], one.shape[-1]) if one.dim() > 1 else (0, 0) for one in tensors
-        )
+        shapes = (values[name].shape for name in ("block_table", "kv_cache", "q"))
+        ends = ((one[0], one[-1]) if len(one) > 1 else (0, 0) for one in shapes)  # else the checks refuse it
+        (sequences, table_pages), (pages, page_bytes), (queries, row) = ends
         return {
             "form": "paged", "next_n": queries // max(sequences, 1),
             "per_token": certainly(queries == values["lengths"].numel()),
@@ -44,20 +38,16 @@ class _Paged(_Ragged):
         }  # fmt: skip
 
     def rules(self, values: Values, problem: Problem) -> None:
-        super().rules(values, problem)
         sequences, queries = next(iter(values["block_table"].shape), 0), problem.queries
-        uneven = certainly(sequences == 0) or certainly(queries % max(sequences, 1) != 0)
-        wanted = f"for {queries} queries; one for each sequence of as many queries is wanted"
-        refuse(uneven, "block_table", f"it has {sequences} rows {wanted}")
-        wanted = f"for each sequence; at most {MOST_TOKENS} are possible"
-        refuse(problem.next_n > MOST_TOKENS, "q", f"it has {problem.next_n} queries {wanted}")
-        others = values["indices"] is not None and certainly(sequences != queries)
-        wanted = f"block_table has {sequences} rows; one for each query is wanted"
-        refuse(others, "indices", f"it is given, and {wanted}")
-        empty = "it is of no thread block; that of paged_mqa_schedule is wanted"
-        refuse(problem.blocks < 1, "schedule", empty)
-        wanted = f"one of {', '.join(map(str, PAGES))} is wanted"
-        refuse(problem.page not in PAGES, "kv_cache", f"a page has {problem.page} keys; {wanted}")
+        uneven, each = queries % max(sequences, 1) != 0, "sequence of as many queries"
+        if values["indices"] is not None:
+            uneven, each = sequences != queries, "query"
+        wanted = f"rows for {queries} queries; one for each {each} is wanted"
+        refuse(certainly(sequences == 0) or uneven, "block_table", f"it has {sequences} {wanted}")
+        next_n, page = problem.next_n, problem.page
+        refuse(next_n > MOST_TOKENS, "q", f"a sequence has {next_n} queries; at most {MOST_TOKENS} may be")
+        refuse(problem.blocks < 1, "schedule", "it is of no thread block; paged_mqa_schedule's is wanted")
+        refuse(page not in PAGES, "kv_cache", f"a page has {page} keys; one of {PAGES} is wanted")
 
 
 class _Schedule(Op):
@@ -70,10 +60,9 @@ class _Schedule(Op):
 
     def rules(self, values: Values, problem: Problem) -> None:
         next_n, tokens = problem.next_n, problem.queries
-        wanted = f"elements; a multiple of next_n, {next_n}, is wanted"
-        refuse(tokens % next_n != 0, "lengths", f"it has {tokens} {wanted}")
-        more = values["indices"] is not None and next_n != 1
-        refuse(more, "indices", f"it is given, and next_n is {next_n}; 1 is wanted")
+        refuse(tokens % next_n != 0, "lengths", f"it has {tokens} elements; a multiple of {next_n} is wanted")
+        indexed = values["indices"] is not None
+        refuse(indexed and next_n != 1, "indices", f"it is given, and next_n is {next_n}; 1 is wanted")
 
 
 @public(_Ragged())
@@ -93,8 +82,7 @@ def mqa_logits(  # noqa: PLR0917 (as users of DeepGEMM pass them)
     tactic: Tactic | str | None = None,
 ) -> torch.Tensor:
     """Logits of an indexer: out[i, j] = kv_scale[j] * sum over h of weights[i, h] * relu(q[i, h] . kv[j]) for
-    starts[i] <= j < ends[i], on the current stream. Sums are F32. What a query does not look at, it does not
-    read.
+    starts[i] <= j < ends[i], on the current stream. Sums are F32. What no query looks at is not read.
 
     Args:
         q: [queries, heads, head_dim], float8_e4m3fn; 16, 32 or 64 heads of 32, 64 or 128 elements. FP4 is

@@ -26,6 +26,7 @@ class Problem(Told):
     """
 
     kind_fields = ("form", "q", "d", "heads", "head_dim")
+    told_beyond_1 = (("next_n", ", {} of each sequence"),)
 
     queries: int
     keys: int
@@ -45,7 +46,6 @@ class Problem(Told):
 
     @property
     def width(self) -> int:
-        """Columns of what is written."""
         return self.columns or self.keys
 
     @property
@@ -58,17 +58,14 @@ class Problem(Told):
 
     @property
     def key_bytes(self) -> int:
-        """Of a key with its scale."""
         return self.head_dim * bits(self.q) // 8 + SCALE_BYTES
 
     @property
     def page_bytes(self) -> int:
-        """All data of a page, then all scales."""
-        return self.page * self.key_bytes
+        return self.page * self.key_bytes  # all data of a page, then all scales
 
     @property
     def flops(self) -> int:
-        """Where every query looks at every key."""
         return 2 * self.queries * self.keys * self.heads * self.head_dim
 
     @property
@@ -84,10 +81,5 @@ class Problem(Told):
         return f"{self.form} MQA logits"
 
     @property
-    def extents_text(self) -> str:
-        return f"{self.queries}x{self.keys}" + f", {self.next_n} of each sequence" * (self.next_n > 1)
-
-    @property
     def types_text(self) -> str:
-        clean = ", clean" * self.clean
-        return f"{self.heads} heads of {self.head_dim}, {self.q} -> {self.d}{clean}"
+        return f"{self.heads} heads of {self.head_dim}, {self.q} -> {self.d}{', clean' * self.clean}"

@@ -6,9 +6,7 @@ from tilewright.ops.common.words import Choice, Extent, Flag, Types, Words
 from tilewright.ops.mqa_logits.problem import FORMS, LOGITS, Problem
 
 WORDS = Words(
-    family="mqa_logits",
-    summary="Weighted sums over heads of relu(Q[i,h] . K[j]).",
-    problem=Problem,
+    family="mqa_logits", problem=Problem, summary="Weighted sums over heads of relu(Q[i,h] . K[j]).",
     extents=(
         Extent("queries", "Queries: rows of the logits.", usual=2048),
         Extent("keys", "Keys; of pages, of each sequence.", usual=4096),
