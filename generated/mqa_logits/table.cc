@@ -128,99 +128,103 @@
   X(mqa_logits_sm120f_ragged_fp4_64x64_bf16_1q_2wg_8stages) \
   X(mqa_logits_sm120f_ragged_fp4_64x64_f32_1q_2wg_8stages) \
   X(mqa_logits_sm120f_schedule) \
-  X(mqa_logits_sm90_paged_16x128_bf16_1q_2wg_16stages) \
+  X(mqa_logits_sm90_paged_16x128_bf16_1q_3wg_12stages) \
   X(mqa_logits_sm90_paged_16x128_bf16_4q2p_2wg_8stages) \
   X(mqa_logits_sm90_paged_16x128_bf16_8q2p_2wg_8stages) \
   X(mqa_logits_sm90_paged_16x128_f32_1q_1wg_8stages_mmasync) \
-  X(mqa_logits_sm90_paged_16x128_f32_1q_2wg_16stages) \
+  X(mqa_logits_sm90_paged_16x128_f32_1q_3wg_12stages) \
   X(mqa_logits_sm90_paged_16x128_f32_4q2p_2wg_8stages) \
   X(mqa_logits_sm90_paged_16x128_f32_8q2p_2wg_8stages) \
-  X(mqa_logits_sm90_paged_16x32_bf16_1q_2wg_16stages) \
+  X(mqa_logits_sm90_paged_16x32_bf16_1q_3wg_12stages) \
   X(mqa_logits_sm90_paged_16x32_bf16_4q2p_2wg_8stages) \
   X(mqa_logits_sm90_paged_16x32_bf16_8q2p_2wg_8stages) \
   X(mqa_logits_sm90_paged_16x32_f32_1q_1wg_8stages_mmasync) \
-  X(mqa_logits_sm90_paged_16x32_f32_1q_2wg_16stages) \
+  X(mqa_logits_sm90_paged_16x32_f32_1q_3wg_12stages) \
   X(mqa_logits_sm90_paged_16x32_f32_4q2p_2wg_8stages) \
   X(mqa_logits_sm90_paged_16x32_f32_8q2p_2wg_8stages) \
-  X(mqa_logits_sm90_paged_16x64_bf16_1q_2wg_16stages) \
+  X(mqa_logits_sm90_paged_16x64_bf16_1q_3wg_12stages) \
   X(mqa_logits_sm90_paged_16x64_bf16_4q2p_2wg_8stages) \
   X(mqa_logits_sm90_paged_16x64_bf16_8q2p_2wg_8stages) \
   X(mqa_logits_sm90_paged_16x64_f32_1q_1wg_8stages_mmasync) \
-  X(mqa_logits_sm90_paged_16x64_f32_1q_2wg_16stages) \
+  X(mqa_logits_sm90_paged_16x64_f32_1q_3wg_12stages) \
   X(mqa_logits_sm90_paged_16x64_f32_4q2p_2wg_8stages) \
   X(mqa_logits_sm90_paged_16x64_f32_8q2p_2wg_8stages) \
-  X(mqa_logits_sm90_paged_32x128_bf16_1q_2wg_16stages) \
-  X(mqa_logits_sm90_paged_32x128_bf16_2q2p_2wg_8stages) \
+  X(mqa_logits_sm90_paged_32x128_bf16_1q_3wg_12stages) \
+  X(mqa_logits_sm90_paged_32x128_bf16_2q2p_3wg_12stages) \
   X(mqa_logits_sm90_paged_32x128_bf16_4q2p_2wg_8stages) \
   X(mqa_logits_sm90_paged_32x128_bf16_8q2p_2wg_8stages) \
-  X(mqa_logits_sm90_paged_32x128_f32_1q_2wg_16stages) \
-  X(mqa_logits_sm90_paged_32x128_f32_2q2p_2wg_8stages) \
+  X(mqa_logits_sm90_paged_32x128_f32_1q_3wg_12stages) \
+  X(mqa_logits_sm90_paged_32x128_f32_2q2p_3wg_12stages) \
   X(mqa_logits_sm90_paged_32x128_f32_4q2p_2wg_8stages) \
   X(mqa_logits_sm90_paged_32x128_f32_8q2p_2wg_8stages) \
-  X(mqa_logits_sm90_paged_32x32_bf16_1q_2wg_16stages) \
-  X(mqa_logits_sm90_paged_32x32_bf16_2q2p_2wg_8stages) \
+  X(mqa_logits_sm90_paged_32x32_bf16_1q_3wg_12stages) \
+  X(mqa_logits_sm90_paged_32x32_bf16_2q2p_3wg_12stages) \
   X(mqa_logits_sm90_paged_32x32_bf16_4q2p_2wg_8stages) \
   X(mqa_logits_sm90_paged_32x32_bf16_8q2p_2wg_8stages) \
-  X(mqa_logits_sm90_paged_32x32_f32_1q_2wg_16stages) \
-  X(mqa_logits_sm90_paged_32x32_f32_2q2p_2wg_8stages) \
+  X(mqa_logits_sm90_paged_32x32_f32_1q_3wg_12stages) \
+  X(mqa_logits_sm90_paged_32x32_f32_2q2p_3wg_12stages) \
   X(mqa_logits_sm90_paged_32x32_f32_4q2p_2wg_8stages) \
   X(mqa_logits_sm90_paged_32x32_f32_8q2p_2wg_8stages) \
-  X(mqa_logits_sm90_paged_32x64_bf16_1q_2wg_16stages) \
-  X(mqa_logits_sm90_paged_32x64_bf16_2q2p_2wg_8stages) \
+  X(mqa_logits_sm90_paged_32x64_bf16_1q_3wg_12stages) \
+  X(mqa_logits_sm90_paged_32x64_bf16_2q2p_3wg_12stages) \
   X(mqa_logits_sm90_paged_32x64_bf16_4q2p_2wg_8stages) \
   X(mqa_logits_sm90_paged_32x64_bf16_8q2p_2wg_8stages) \
-  X(mqa_logits_sm90_paged_32x64_f32_1q_2wg_16stages) \
-  X(mqa_logits_sm90_paged_32x64_f32_2q2p_2wg_8stages) \
+  X(mqa_logits_sm90_paged_32x64_f32_1q_3wg_12stages) \
+  X(mqa_logits_sm90_paged_32x64_f32_2q2p_3wg_12stages) \
   X(mqa_logits_sm90_paged_32x64_f32_4q2p_2wg_8stages) \
   X(mqa_logits_sm90_paged_32x64_f32_8q2p_2wg_8stages) \
-  X(mqa_logits_sm90_paged_64x128_bf16_1q_2wg_16stages) \
-  X(mqa_logits_sm90_paged_64x128_bf16_2q2p_2wg_8stages) \
+  X(mqa_logits_sm90_paged_64x128_bf16_1q_3wg_12stages) \
+  X(mqa_logits_sm90_paged_64x128_bf16_2q2p_3wg_12stages) \
   X(mqa_logits_sm90_paged_64x128_bf16_4q2p_2wg_8stages) \
   X(mqa_logits_sm90_paged_64x128_f32_1q_1wg_8stages_mmasync) \
-  X(mqa_logits_sm90_paged_64x128_f32_1q_2wg_16stages) \
-  X(mqa_logits_sm90_paged_64x128_f32_2q2p_2wg_8stages) \
+  X(mqa_logits_sm90_paged_64x128_f32_1q_3wg_12stages) \
+  X(mqa_logits_sm90_paged_64x128_f32_2q2p_3wg_12stages) \
   X(mqa_logits_sm90_paged_64x128_f32_4q2p_2wg_8stages) \
-  X(mqa_logits_sm90_paged_64x32_bf16_1q_2wg_16stages) \
-  X(mqa_logits_sm90_paged_64x32_bf16_2q2p_2wg_8stages) \
+  X(mqa_logits_sm90_paged_64x32_bf16_1q_3wg_12stages) \
+  X(mqa_logits_sm90_paged_64x32_bf16_2q2p_3wg_12stages) \
   X(mqa_logits_sm90_paged_64x32_bf16_4q2p_2wg_8stages) \
   X(mqa_logits_sm90_paged_64x32_f32_1q_1wg_8stages_mmasync) \
-  X(mqa_logits_sm90_paged_64x32_f32_1q_2wg_16stages) \
-  X(mqa_logits_sm90_paged_64x32_f32_2q2p_2wg_8stages) \
+  X(mqa_logits_sm90_paged_64x32_f32_1q_3wg_12stages) \
+  X(mqa_logits_sm90_paged_64x32_f32_2q2p_3wg_12stages) \
   X(mqa_logits_sm90_paged_64x32_f32_4q2p_2wg_8stages) \
-  X(mqa_logits_sm90_paged_64x64_bf16_1q_2wg_16stages) \
-  X(mqa_logits_sm90_paged_64x64_bf16_2q2p_2wg_8stages) \
+  X(mqa_logits_sm90_paged_64x64_bf16_1q_3wg_12stages) \
+  X(mqa_logits_sm90_paged_64x64_bf16_2q2p_3wg_12stages) \
   X(mqa_logits_sm90_paged_64x64_bf16_4q2p_2wg_8stages) \
   X(mqa_logits_sm90_paged_64x64_f32_1q_1wg_8stages_mmasync) \
-  X(mqa_logits_sm90_paged_64x64_f32_1q_2wg_16stages) \
-  X(mqa_logits_sm90_paged_64x64_f32_2q2p_2wg_8stages) \
+  X(mqa_logits_sm90_paged_64x64_f32_1q_3wg_12stages) \
+  X(mqa_logits_sm90_paged_64x64_f32_2q2p_3wg_12stages) \
   X(mqa_logits_sm90_paged_64x64_f32_4q2p_2wg_8stages) \
-  X(mqa_logits_sm90_paged_fp4_16x128_bf16_1q_2wg_8stages) \
-  X(mqa_logits_sm90_paged_fp4_16x128_f32_1q_2wg_8stages) \
+  X(mqa_logits_sm90_paged_fp4_16x128_bf16_1q_3wg_18stages) \
   X(mqa_logits_sm90_paged_fp4_16x128_f32_1q_2wg_8stages_blockscaled) \
   X(mqa_logits_sm90_paged_fp4_16x128_f32_1q_2wg_8stages_mmasync) \
-  X(mqa_logits_sm90_paged_fp4_16x64_bf16_1q_2wg_8stages) \
-  X(mqa_logits_sm90_paged_fp4_16x64_f32_1q_2wg_8stages) \
+  X(mqa_logits_sm90_paged_fp4_16x128_f32_1q_3wg_18stages) \
+  X(mqa_logits_sm90_paged_fp4_16x64_bf16_1q_3wg_18stages) \
   X(mqa_logits_sm90_paged_fp4_16x64_f32_1q_2wg_8stages_blockscaled) \
   X(mqa_logits_sm90_paged_fp4_16x64_f32_1q_2wg_8stages_mmasync) \
-  X(mqa_logits_sm90_paged_fp4_32x128_bf16_1q_2wg_8stages) \
+  X(mqa_logits_sm90_paged_fp4_16x64_f32_1q_3wg_18stages) \
+  X(mqa_logits_sm90_paged_fp4_32x128_bf16_1q_3wg_18stages) \
+  X(mqa_logits_sm90_paged_fp4_32x128_bf16_2q2p_3wg_12stages) \
   X(mqa_logits_sm90_paged_fp4_32x128_bf16_4q2p_2wg_8stages) \
-  X(mqa_logits_sm90_paged_fp4_32x128_f32_1q_2wg_8stages) \
+  X(mqa_logits_sm90_paged_fp4_32x128_f32_1q_3wg_18stages) \
+  X(mqa_logits_sm90_paged_fp4_32x128_f32_2q2p_3wg_12stages) \
   X(mqa_logits_sm90_paged_fp4_32x128_f32_4q2p_2wg_8stages) \
-  X(mqa_logits_sm90_paged_fp4_32x64_bf16_1q_2wg_8stages) \
+  X(mqa_logits_sm90_paged_fp4_32x64_bf16_1q_3wg_18stages) \
+  X(mqa_logits_sm90_paged_fp4_32x64_bf16_2q2p_3wg_12stages) \
   X(mqa_logits_sm90_paged_fp4_32x64_bf16_4q2p_2wg_8stages) \
-  X(mqa_logits_sm90_paged_fp4_32x64_f32_1q_2wg_8stages) \
+  X(mqa_logits_sm90_paged_fp4_32x64_f32_1q_3wg_18stages) \
+  X(mqa_logits_sm90_paged_fp4_32x64_f32_2q2p_3wg_12stages) \
   X(mqa_logits_sm90_paged_fp4_32x64_f32_4q2p_2wg_8stages) \
-  X(mqa_logits_sm90_paged_fp4_64x128_bf16_1q_2wg_8stages) \
+  X(mqa_logits_sm90_paged_fp4_64x128_bf16_1q_3wg_18stages) \
   X(mqa_logits_sm90_paged_fp4_64x128_bf16_2q2p_2wg_8stages) \
-  X(mqa_logits_sm90_paged_fp4_64x128_f32_1q_2wg_8stages) \
   X(mqa_logits_sm90_paged_fp4_64x128_f32_1q_2wg_8stages_blockscaled) \
   X(mqa_logits_sm90_paged_fp4_64x128_f32_1q_2wg_8stages_mmasync) \
+  X(mqa_logits_sm90_paged_fp4_64x128_f32_1q_3wg_18stages) \
   X(mqa_logits_sm90_paged_fp4_64x128_f32_2q2p_2wg_8stages) \
-  X(mqa_logits_sm90_paged_fp4_64x64_bf16_1q_2wg_8stages) \
+  X(mqa_logits_sm90_paged_fp4_64x64_bf16_1q_3wg_18stages) \
   X(mqa_logits_sm90_paged_fp4_64x64_bf16_2q2p_2wg_8stages) \
-  X(mqa_logits_sm90_paged_fp4_64x64_f32_1q_2wg_8stages) \
   X(mqa_logits_sm90_paged_fp4_64x64_f32_1q_2wg_8stages_blockscaled) \
   X(mqa_logits_sm90_paged_fp4_64x64_f32_1q_2wg_8stages_mmasync) \
+  X(mqa_logits_sm90_paged_fp4_64x64_f32_1q_3wg_18stages) \
   X(mqa_logits_sm90_paged_fp4_64x64_f32_2q2p_2wg_8stages) \
   X(mqa_logits_sm90_ragged_16x128_bf16_1q_2wg_16stages) \
   X(mqa_logits_sm90_ragged_16x128_bf16_8q2p8r_2wg_8stages) \
@@ -264,37 +268,37 @@
   X(mqa_logits_sm90_ragged_64x64_f32_1q_1wg_8stages_mmasync) \
   X(mqa_logits_sm90_ragged_64x64_f32_1q_2wg_16stages) \
   X(mqa_logits_sm90_ragged_64x64_f32_4q2p8r_2wg_8stages) \
-  X(mqa_logits_sm90_ragged_fp4_16x128_bf16_1q_2wg_8stages) \
+  X(mqa_logits_sm90_ragged_fp4_16x128_bf16_1q_3wg_18stages) \
   X(mqa_logits_sm90_ragged_fp4_16x128_bf16_8q2p_2wg_8stages) \
-  X(mqa_logits_sm90_ragged_fp4_16x128_f32_1q_2wg_8stages) \
   X(mqa_logits_sm90_ragged_fp4_16x128_f32_1q_2wg_8stages_blockscaled) \
   X(mqa_logits_sm90_ragged_fp4_16x128_f32_1q_2wg_8stages_mmasync) \
+  X(mqa_logits_sm90_ragged_fp4_16x128_f32_1q_3wg_18stages) \
   X(mqa_logits_sm90_ragged_fp4_16x128_f32_8q2p_2wg_8stages) \
-  X(mqa_logits_sm90_ragged_fp4_16x64_bf16_1q_2wg_8stages) \
+  X(mqa_logits_sm90_ragged_fp4_16x64_bf16_1q_3wg_18stages) \
   X(mqa_logits_sm90_ragged_fp4_16x64_bf16_8q2p_2wg_8stages) \
-  X(mqa_logits_sm90_ragged_fp4_16x64_f32_1q_2wg_8stages) \
   X(mqa_logits_sm90_ragged_fp4_16x64_f32_1q_2wg_8stages_blockscaled) \
   X(mqa_logits_sm90_ragged_fp4_16x64_f32_1q_2wg_8stages_mmasync) \
+  X(mqa_logits_sm90_ragged_fp4_16x64_f32_1q_3wg_18stages) \
   X(mqa_logits_sm90_ragged_fp4_16x64_f32_8q2p_2wg_8stages) \
-  X(mqa_logits_sm90_ragged_fp4_32x128_bf16_1q_2wg_8stages) \
+  X(mqa_logits_sm90_ragged_fp4_32x128_bf16_1q_3wg_18stages) \
   X(mqa_logits_sm90_ragged_fp4_32x128_bf16_4q2p_2wg_8stages) \
-  X(mqa_logits_sm90_ragged_fp4_32x128_f32_1q_2wg_8stages) \
+  X(mqa_logits_sm90_ragged_fp4_32x128_f32_1q_3wg_18stages) \
   X(mqa_logits_sm90_ragged_fp4_32x128_f32_4q2p_2wg_8stages) \
-  X(mqa_logits_sm90_ragged_fp4_32x64_bf16_1q_2wg_8stages) \
+  X(mqa_logits_sm90_ragged_fp4_32x64_bf16_1q_3wg_18stages) \
   X(mqa_logits_sm90_ragged_fp4_32x64_bf16_4q2p_2wg_8stages) \
-  X(mqa_logits_sm90_ragged_fp4_32x64_f32_1q_2wg_8stages) \
+  X(mqa_logits_sm90_ragged_fp4_32x64_f32_1q_3wg_18stages) \
   X(mqa_logits_sm90_ragged_fp4_32x64_f32_4q2p_2wg_8stages) \
-  X(mqa_logits_sm90_ragged_fp4_64x128_bf16_1q_2wg_8stages) \
+  X(mqa_logits_sm90_ragged_fp4_64x128_bf16_1q_3wg_18stages) \
   X(mqa_logits_sm90_ragged_fp4_64x128_bf16_2q2p_2wg_8stages) \
-  X(mqa_logits_sm90_ragged_fp4_64x128_f32_1q_2wg_8stages) \
   X(mqa_logits_sm90_ragged_fp4_64x128_f32_1q_2wg_8stages_blockscaled) \
   X(mqa_logits_sm90_ragged_fp4_64x128_f32_1q_2wg_8stages_mmasync) \
+  X(mqa_logits_sm90_ragged_fp4_64x128_f32_1q_3wg_18stages) \
   X(mqa_logits_sm90_ragged_fp4_64x128_f32_2q2p_2wg_8stages) \
-  X(mqa_logits_sm90_ragged_fp4_64x64_bf16_1q_2wg_8stages) \
+  X(mqa_logits_sm90_ragged_fp4_64x64_bf16_1q_3wg_18stages) \
   X(mqa_logits_sm90_ragged_fp4_64x64_bf16_2q2p_2wg_8stages) \
-  X(mqa_logits_sm90_ragged_fp4_64x64_f32_1q_2wg_8stages) \
   X(mqa_logits_sm90_ragged_fp4_64x64_f32_1q_2wg_8stages_blockscaled) \
   X(mqa_logits_sm90_ragged_fp4_64x64_f32_1q_2wg_8stages_mmasync) \
+  X(mqa_logits_sm90_ragged_fp4_64x64_f32_1q_3wg_18stages) \
   X(mqa_logits_sm90_ragged_fp4_64x64_f32_2q2p_2wg_8stages) \
   X(mqa_logits_sm90_schedule)
 

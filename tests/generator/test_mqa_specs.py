@@ -37,7 +37,8 @@ REJECTED: list[tuple[MqaLogitsConfig, dict[str, Any], str, str, dict[str, Any]]]
     (PAGED, {"stages": 15}, "stages_of_warpgroups", "no multiple of 2", {"stages": 14}),
     (PAGED, {"warpgroups": 3}, "stages_of_warpgroups", "no multiple of 6", {"stages": 18}),
     (RAGGED, {"stages": 4}, "stages_of_warpgroups", "4 stages are not more than 4", {"run": 1}),
-    (RAGGED, {"pieces": 1}, "tiles_in_a_row", "wgmma and 1", {"pieces": 2}),
+    (RAGGED, {"pieces": 1}, "tiles_in_a_row", "e4m3 in 1", {"pieces": 2}),
+    (FP4, {"run": 2}, "tiles_in_a_row", "not wgmma of mxfp4 in 2", {"run": 1}),
     (
         SYNC,
         {"arch": "sm_90a", "queries": 2, "pieces": 2, "run": 2},

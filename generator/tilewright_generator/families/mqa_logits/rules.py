@@ -74,12 +74,13 @@ def stages_of_warpgroups(config: MqaLogitsConfig) -> str | None:
     return f"{stages} stages are not more than {at_work}" if stages <= at_work else None
 
 
-# kernel.hpp: products of the next tile begin in registers of a piece that is reduced; others are not yet.
-@rule(OURS, "run mma pieces", of=lambda config: config.run > 1)
+# kernel.hpp: the next tile's products begin in registers of a piece; FP4's logits were wrong so, on an H200.
+@rule(OURS, "run mma q pieces", of=lambda config: config.run > 1)
 def tiles_in_a_row(config: MqaLogitsConfig) -> str | None:
-    """Tiles in a row are multiplied by wgmma, in two pieces or more."""
-    fits = config.mma == "wgmma" and config.pieces > 1
-    return None if fits else f"tiles in a row want wgmma and pieces, not {config.mma} and {config.pieces}"
+    """Tiles in a row are FP8's, multiplied by wgmma in two pieces or more."""
+    if config.mma == "wgmma" and config.q == "e4m3" and config.pieces > 1:
+        return None
+    return f"tiles in a row want wgmma of e4m3 in pieces, not {config.mma} of {config.q} in {config.pieces}"
 
 
 RULES = (*of_module(__name__), shared_memory(attrgetter("shared_bytes"), "stages queries heads head_dim"))

@@ -23,8 +23,8 @@ MULTIPLIED_BITS = {"e4m3": 8, "mxfp4": 16}  # of an element, as it is multiplied
 CLOCK_SHARE = 0.886  # of the highest clock
 TILE_INSTRUCTIONS = 110  # of a warp, beside its products'
 ISSUE_SHARE = 0.75  # of the issue slots that are used at best
-DECODING_INSTRUCTIONS = 1.5  # of a warp, for an element of a key of FP4
-TILE_LATENCY_CLOCKS = 350  # of a warpgroup's tile: barriers, the tensor core's pipeline, dependent sums
+DECODING_INSTRUCTIONS = 2.5  # of a warp, for an element of a key of FP4
+TILE_LATENCY_CLOCKS = {"e4m3": 350, "mxfp4": 600}  # of a warpgroup's tile: barriers, what waits for results
 ITEM_CLOCKS = 1500  # of a block of queries with its part of the keys: weights, ranges, an empty pipeline
 LAUNCH_SECONDS = 3.5e-6
 HBM_SHARE = 0.82  # of the rated bandwidth
@@ -37,18 +37,18 @@ def estimator(
     config, sms = record.config, device.sm_count
     if record.arch != "sm_90a" or config["form"] == "schedule" or config["mma"] != "wgmma":
         return None
-    moved = problem.bytes / (HBM_SHARE * device.memory_bandwidth)
+    passes = ceil(problem.next_n / config["queries"])  # over a sequence's keys: L2 has not kept them
+    moved = passes * problem.bytes / (HBM_SHARE * device.memory_bandwidth)
     columns, head_dim = config["heads"] * config["queries"], config["head_dim"]
     math = TILE * columns * head_dim / HOPPER_MULTIPLICATIONS[MULTIPLIED_BITS[config["q"]]]
     decoding = DECODING_INSTRUCTIONS * head_dim * (config["q"] != "e4m3")
     reducing = (columns + TILE_INSTRUCTIONS + decoding) / ISSUE_SHARE
-    clocks = max(math, reducing, (math + reducing + TILE_LATENCY_CLOCKS) / config["warpgroups"])
+    clocks = max(math, reducing, (math + reducing + TILE_LATENCY_CLOCKS[config["q"]]) / config["warpgroups"])
 
     def weigh(tactic: Tactic) -> Estimate:
         if config["form"] == "paged":
-            blocks = ceil(problem.next_n / config["queries"]) * problem.sequences
-            waves = ceil(ceil(problem.keys / TILE) * blocks / sms)
-            items = ceil(blocks / sms) + 1
+            waves = ceil(ceil(problem.keys / TILE) * passes * problem.sequences / sms)
+            items = ceil(passes * problem.sequences / sms) + 1
         else:
             items = ceil(ceil(problem.queries / config["queries"]) * tactic.splits / sms)
             waves = items * ceil(problem.keys / TILE / tactic.splits)

@@ -20,7 +20,7 @@ class _MqaLogits(Family[Problem]):
     words = WORDS
     neighbour = "queries"
     decisive = Problem.kind_fields
-    placement = ("columns", "per_token", "page", "cache_pages", "table_pages", "blocks")
+    placement = ("clean", "columns", "per_token", "page", "cache_pages", "table_pages", "blocks")
     estimator = staticmethod(estimator)
 
     def peak(self, kind: Any, device: DeviceProperties) -> float | None:
