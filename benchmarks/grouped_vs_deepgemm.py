@@ -7,7 +7,8 @@
 operands in turn (cold L2), random data, medians. Scales of rows lie as kernels read them, so that neither
 side converts any. A ratio is DeepGEMM's time over ours. Results are compared with products of what was
 quantised. `host`: microseconds of a call until it returns, the least mean of 100 calls, of operands that
-take the GPU less. Writes OUTPUT.json and OUTPUT.md.
+take the GPU less. Writes OUTPUT.json and OUTPUT.md. With --check first, which also has DeepGEMM compile, and
+--checked then, a GPU that is asked for to time alone is asked for no longer than that takes.
 """
 
 from __future__ import annotations
@@ -65,11 +66,23 @@ def host_microseconds(call: Callable[[], Any]) -> float:
     return round(best * 1e6, 2)
 
 
-def measure(problem: Problem, theirs: Any) -> dict[str, Any]:
-    """One row. Raises ValueError where a result is wrong."""
+def checked(problem: Problem, theirs: Any) -> dict[str, float]:
+    """Both sides' differences, without times. Raises ValueError where a result is wrong."""
+    torch.manual_seed(0)
+    operands = problem.make()
+    return {
+        "diff": difference(problem, operands, ours),
+        "deep_gemm_diff": difference(problem, operands, theirs),
+    }
+
+
+def measure(problem: Problem, theirs: Any, diffs: dict[str, float] | None) -> dict[str, Any]:
+    """One row. Raises ValueError where a result is wrong, unless `diffs` says what has been checked."""
     torch.manual_seed(0)
     first = problem.make()
-    diffs = [difference(problem, first, module) for module in (ours, theirs)]
+    if diffs is None:
+        pair = [difference(problem, first, module) for module in (ours, theirs)]
+        diffs = dict(zip(("diff", "deep_gemm_diff"), pair, strict=True))
     size = sum(_bytes(each) for each in (*first.tensors, first.d))
     l2 = torch.cuda.get_device_properties().L2_cache_size
     count = max(2, min(timing.rotations(size, l2), MOST_BYTES // size))
@@ -88,7 +101,7 @@ def measure(problem: Problem, theirs: Any) -> dict[str, Any]:
         **{"kind": problem.kind, "shape": problem.shape, "us": us[0], "deep_gemm_us": us[1]},
         **{"ratio": round(us[1] / us[0], 4), "torch_us": us[2] if len(us) > 2 else None},
         **{"torch_op": problem.torch_name if len(us) > 2 else None},
-        **{"tflops": round(problem.flops / us[0] / 1e6, 1), "diff": diffs[0], "deep_gemm_diff": diffs[1]},
+        **{"tflops": round(problem.flops / us[0] / 1e6, 1), **diffs},
     }
     if us[0] < 30:
         row["host_us"] = host_microseconds(lambda: problem.call(ours, first))
@@ -177,6 +190,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"of {', '.join(KINDS)}; default: all")
     parser.add_argument("--part", default="1/1", help="I/N: every Nth problem, from the Ith on")
+    parser.add_argument("--check", type=Path, metavar="FILE", help="compare results alone, and write that")
+    parser.add_argument("--checked", type=Path, nargs="+", metavar="FILE", help="of --check: time alone")
     parser.add_argument("--output", type=Path)
     given = parser.parse_args()
     import deep_gemm as theirs  # noqa: PLC0415 (--help works without it)
@@ -185,19 +200,29 @@ def main() -> int:
     problems = [problem for kind in given.kinds or KINDS for problem in KINDS[kind]()]
     rows: list[dict[str, Any]] = []
     failed: list[str] = []
+    known: dict[str, dict[str, float]] = {}
+    for path in given.checked or ():
+        known |= json.loads(path.read_text(encoding="utf-8"))
     for problem in problems[part - 1 :: parts]:
+        name = f"{problem.kind} {problem.shape}"
         try:
-            rows.append(measure(problem, theirs))
+            if given.check:
+                known[name] = checked(problem, theirs)
+                print(name, known[name], flush=True)
+                given.check.write_text(json.dumps(known), encoding="utf-8")
+                continue
+            rows.append(measure(problem, theirs, known.get(name)))
             print({name: value for name, value in rows[-1].items() if value is not None}, flush=True)
         except (TilewrightError, ValueError, RuntimeError) as error:
-            failed.append(f"{problem.kind} {problem.shape}: {str(error).splitlines()[0][:200]}")
+            failed.append(f"{name}: {str(error).splitlines()[0][:200]}")
             print(failed[-1], flush=True)
-        torch.cuda.empty_cache()
+        finally:
+            torch.cuda.empty_cache()
         if given.output and rows:
             data = {"summary": summary(rows), "rows": rows, "failed": failed}
             machine.record_both(given.output, data, text(rows, failed, theirs.__version__))
     print(json.dumps(summary(rows), indent=1))
-    return 0
+    return 1 if given.check and failed else 0
 
 
 if __name__ == "__main__":
