@@ -97,7 +97,7 @@ struct Kernel {
   static __device__ __forceinline__ void start(Params const& params, uint32_t shared) {
     int const lane = threadIdx.x;
     sm90::start_stages<Layout, Stages>(params, shared, params.epilogue.n_boxes > 0 || params.floats != Floats::kThreads,
-                                       Layout::kBlocks > 0 ? 2 : 1, kConsumers * kTellers);
+                                       1 + (Layout::kScaleBytes > 0) + (Layout::kBlocks > 0), kConsumers * kTellers);
     if (kScalesA == Scales::kRows && lane == 0) {
       sm90::prefetch_map(&params.scales_a);
     }
@@ -105,21 +105,26 @@ struct Kernel {
       sm90::prefetch_map(&params.scales_b);
     }
     if (lane < TileQueue::kSlots) {
-      TileQueue::start(shared + kQueueAt, lane, kConsumers * 4 + 1 + (kSplits && params.exchanges ? 2 : 0));
+      TileQueue::start(shared + kQueueAt, lane,
+                       kConsumers * 4 + 1 + (kScaled || exchanges_of(params)) + exchanges_of(params));
     }
     if constexpr (kPdl && !(kSwapped ? kMnA : kMnB)) {
       ask_for_weights(params);
     }
   }
 
-  // One warp loads. Another finds out which tiles there are, so that no load waits for it.
+  // One warp loads operands, one their scale factors, and another finds out which tiles there are, so that no load
+  // waits for another's addresses.
   static __device__ __forceinline__ void produce(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
                                                  bool loading_warp) {
-    bool const exchanges = kSplits && params.exchanges;
+    bool const exchanges = exchanges_of(params);
+    int const warp = threadIdx.x / 32 - kConsumers * 4;
     if (loading_warp) {
       load(params, shared, place, exchanges);
-    } else if (threadIdx.x / 32 == kConsumers * 4 + 1) {
+    } else if (warp == 1) {
       decide(params, shared, place, exchanges);
+    } else if (kScaled && warp == 2) {
+      load_scales(params, shared, place, exchanges);
     } else if (exchanges) {
       idle(shared);
     }
@@ -139,6 +144,8 @@ struct Kernel {
   // together; each, where they read factors: no warp knows what others' loads are waiting for.
   static constexpr int kTellers = kScaled ? 4 : 1;
   static constexpr int kAllConsumers = 4;  // a barrier of the CTA; 1 to 3 are the epilogues'
+
+  static __device__ __forceinline__ bool exchanges_of(Params const& params) { return kSplits && params.exchanges; }
 
   // While the kernel before this one may still run: asks L2 for what this CTA reads first of the caller's B, a k tile
   // by each lane. Whatever that kernel writes there passes through L2 as well, so that nothing old is read.
@@ -212,13 +219,11 @@ struct Kernel {
         int const a_row = kSwapped ? column : tile.row, b_row = kSwapped ? tile.row : column;
         int const a_matrix = kSwapped ? of_b : of_a, b_matrix = kSwapped ? of_a : of_b;
         int const tiles = k_tiles_of(params, place, tile);
-        StageScales const scales(params, shared, a_row, b_row, a_matrix, b_matrix, by_k ? tile.cleared : 0, first);
         if (kOwnMaps && by_k && tiles > 0) {
           a.map = params.parts + tile.group * 2, b.map = a.map + 1;
           sm90::acquire_map(a.map), sm90::acquire_map(b.map);
         }
-        producer.run(cluster, a, b, by_k && !kOwnMaps ? tile.cleared : first, tiles, a_row, b_row, a_matrix, b_matrix,
-                     scales);
+        producer.run(cluster, a, b, by_k && !kOwnMaps ? tile.cleared : first, tiles, a_row, b_row, a_matrix, b_matrix);
       }
       __syncwarp();
       if (exchanges) {
@@ -228,9 +233,42 @@ struct Kernel {
     }
   }
 
+  // A stage's scale factors, which are on their way beside its operands.
+  static __device__ __forceinline__ void load_scales(Params const& params, uint32_t shared,
+                                                     sm90::ClusterPlace const& place, bool exchanges) {
+    bool const by_k = kParts && params.groups.grouping == TILEWRIGHT_GROUPING_K_SIZES;
+    int const first = params.first_k_tile(place.split);
+    sm90::Position<Stages> at{};
+    TileQueue queue(shared + kQueueAt);
+    Tile tile;
+    for (; queue.wait(tile); queue.pop()) {
+      if (sm90::elect_one()) {
+        int const column = column_of(params, place, tile);
+        int const of_a = params.one_a ? 0 : tile.matrix, of_b = params.one_b ? 0 : tile.group;
+        StageScales const scales(params, shared, kSwapped ? column : tile.row, kSwapped ? tile.row : column,
+                                 kSwapped ? of_b : of_a, kSwapped ? of_a : of_b, by_k ? tile.cleared : 0, first);
+        int const tiles = k_tiles_of(params, place, tile);
+#pragma unroll 1
+        for (int i = 0; i < tiles; ++i) {
+          uint32_t const full = Layout::full(shared, at.stage);
+          sm90::barrier_wait(Layout::empty(shared, at.stage), at.phase ^ 1);
+          if constexpr (Layout::kScaleBytes > 0) {
+            sm90::barrier_expect(full, Layout::kScaleBytes);
+          }
+          scales(at.stage, full, first + i);
+          at.next();
+        }
+      }
+      __syncwarp();
+      if (exchanges) {
+        sm90::cluster_barrier();
+        sm90::cluster_barrier();
+      }
+    }
+  }
+
   // What a stage holds beside A and B: for one tile, stage by stage.
   struct StageScales {
-    static constexpr int kBytes = Layout::kScaleBytes;
     Params const& params;
     uint32_t shared;
     int a_row, b_row, a_matrix, b_matrix;

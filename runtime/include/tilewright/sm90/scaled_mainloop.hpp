@@ -40,19 +40,29 @@ __device__ __forceinline__ float2 load_pair(uint32_t address) {
   return value;
 }
 
-// Whether the barrier's phase is over: a wait that is asked for before its answer is needed.
-__device__ __forceinline__ bool barrier_passed(uint32_t barrier, uint32_t parity) {
+// Whether the barrier's phase is over, asked before the answer is needed, while other instructions go on; true where
+// nobody `asks`, or the warp would wait for what may never come.
+__device__ __forceinline__ bool barrier_passed(uint32_t barrier, uint32_t parity, bool asks) {
   uint32_t passed;
   asm volatile(
       "{\n"
-      ".reg .pred done;\n"
-      "mbarrier.test_wait.parity.shared::cta.b64 done, [%1], %2;\n"
+      ".reg .pred asks, done;\n"
+      "setp.ne.b32 asks, %3, 0;\n"
+      "setp.eq.b32 done, %3, 0;\n"
+      "@asks mbarrier.try_wait.parity.shared::cta.b64 done, [%1], %2;\n"
       "selp.u32 %0, 1, 0, done;\n"
       "}\n"
       : "=r"(passed)
-      : "r"(barrier), "r"(parity)
+      : "r"(barrier), "r"(parity), "r"(static_cast<uint32_t>(asks))
       : "memory");
   return passed != 0;
+}
+
+// The same value, by whole warps, that ptxas keeps: where registers are short it would work addresses out anew, between
+// the wait for a stage and its first instruction (of 128x192, ten instructions, each of which waits for the one
+// before).
+__device__ __forceinline__ uint32_t kept(uint32_t value) {
+  return __shfl_sync(~0u, value, static_cast<int>(threadIdx.x % 32));
 }
 
 // Blocks of 128 that `rows` rows may lie in, which begin at a multiple of `rows`.
@@ -116,6 +126,9 @@ struct ScaledMainloop {
   int first_row, first_column;  // of this warpgroup in the tile
   Release release;
   Position<Stages> at{};
+  // Where this thread's first row's factor, and its first columns', lie in those of a box.
+  uint32_t own_row = kept((first_row + static_cast<int>(threadIdx.x) / 32 % 4 * 16 + threadIdx.x % 32 / 4) * 4);
+  uint32_t own_columns = (first_column + threadIdx.x % 4 * 2) * 4;
 
   // The factors of blocks, of one 128 of k.
   struct Factors {
@@ -234,7 +247,8 @@ struct ScaledMainloop {
           }
           if (last) {
             at.next();
-            arrived = barrier_passed(Layout::full(shared, at.stage), at.phase);  // known when this is promoted
+            arrived =
+                barrier_passed(Layout::full(shared, at.stage), at.phase, left > 1);  // known when this is promoted
           }
           promote(stage, now, box, 0, factors, split, part, sum[r]);
           if (kB == Scales::kRows && last) {
@@ -243,7 +257,7 @@ struct ScaledMainloop {
           }
         }
       }
-      if (!arrived && left > 1) {
+      if (!arrived) {
         barrier_wait(Layout::full(shared, at.stage), at.phase);
       }
     }
@@ -376,8 +390,7 @@ struct ScaledMainloop {
   // The factors of this thread's two rows.
   __device__ __forceinline__ void load_rows(int stage, Factors const& now, int box, int r, float (&factors)[2]) const {
     if constexpr (kA == Scales::kRows) {
-      int const row = first_row + r * 64 + static_cast<int>(threadIdx.x) / 32 % 4 * 16 + threadIdx.x % 32 / 4;
-      uint32_t const from = Layout::scales_a(shared, stage) + (box * TileM + row) * 4;
+      uint32_t const from = Layout::scales_a(shared, stage) + own_row + (box * TileM + r * 64) * 4;
       factors[0] = load_float(from);
       factors[1] = load_float(from + 32);
     } else {
@@ -387,7 +400,7 @@ struct ScaledMainloop {
 
   __device__ __forceinline__ void promote(int stage, Factors const& now, int box, int half, float const (&rows)[2],
                                           int split, float const (&part)[kPart], float (&sum)[kCount]) const {
-    uint32_t const columns = Layout::scales_b(shared, stage) + (box * TileN + first_column + threadIdx.x % 4 * 2) * 4;
+    uint32_t const columns = Layout::scales_b(shared, stage) + own_columns + box * TileN * 4;
     int const first = half * kPart / 4;  // in quads of accumulators
     float of_block[kColumnBlocks][2], of_unit[2];
 #pragma unroll
