@@ -36,6 +36,7 @@ from times_file import FIELDS, PEER, Measured, read
 from tilewright.device import H200, DeviceProperties
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.gemm import cost_lean
+from tilewright.ops.gemm.family import FAMILY
 from tilewright.ops.gemm.mainloops import mainloop_of
 from tilewright.registry import Registry
 from tilewright.table import KernelRecord
@@ -81,7 +82,9 @@ class Case:
     def estimates(self, device: DeviceProperties) -> Iterator[tuple[Tactic, float, float]]:
         """Each tactic with the model's seconds and the measured ones."""
         for name, tactics in self.by_kernel.items():
-            weigh = cost_lean.finer(self.records[name], self.measured.problem, device)
+            record, problem = self.records[name], self.measured.problem
+            weigh = FAMILY.model(record, problem, device)
+            assert weigh is not None
             for tactic in tactics:
                 yield tactic, weigh(tactic).seconds, self.measured.seconds[tactic]
 

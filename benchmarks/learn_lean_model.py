@@ -30,7 +30,8 @@ from tilewright.ops.gemm.mainloops import mainloop_of
 from tilewright.registry import Registry
 
 WEIGHTS = Path(learnt.__file__).with_name("learnt_weights.py")
-UNITS = 24
+UNITS = 40
+FAR = 1.5  # times the fastest: tactics that teach nothing
 STEPS, RATE, DECAY = 600, 0.02, 0.3
 NEAR = 0.15  # behind the fastest, at which what a tactic counts has fallen to 1 / e
 COMMON_SHARE = 0.1
@@ -66,6 +67,8 @@ def lesson(case: Case) -> Lesson:
     for name, tactics in case.by_kernel.items():
         kernel = cost_lean.Kernel(case.records[name], problem, H200)
         for tactic in tactics:
+            if case.measured.seconds[tactic] > FAR * case.best:
+                continue
             parts = kernel.parts(tactic)
             of_kernel = len(kernel.facts())
             facts.append([*kernel.facts(), *kernel.facts_of(parts)])
@@ -75,6 +78,11 @@ def lesson(case: Case) -> Lesson:
     known = (torch.tensor(facts), torch.tensor(estimates), torch.tensor(times))
     shape = (problem.m, problem.n, problem.k)
     return Lesson(shape, of_kernel, *known, math.log(case.best), math.log(peer))
+
+
+def enough(case: Case) -> bool:
+    """Rows and columns, for what is learnt to count."""
+    return min(case.measured.problem.m, case.measured.problem.n) >= learnt.LEAST_EXTENT
 
 
 def learn(lessons: Sequence[Lesson], seed: int = 0) -> Weights:
@@ -170,7 +178,7 @@ def main() -> None:
     torch.set_num_threads(1)  # small matrices
     records = {one.name: one for one in Registry().kernels("gemm") if mainloop_of(one) == "lean"}
     cases = [Case(one, records) for one in read(arguments.times)]
-    lessons = [lesson(one) for one in cases if one.by_kernel]
+    lessons = [lesson(one) for one in cases if one.by_kernel and enough(one)]
     report("the mechanisms", lessons, [regret(one, None) for one in lessons])
     folds = dealt(lessons)
     pairs = list(zip(lessons, folds, strict=True))

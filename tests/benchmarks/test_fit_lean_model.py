@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import runpy
 import statistics
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from tilewright.device import H200
 from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.gemm import cost_lean
+from tilewright.ops.gemm import cost_lean, learnt
 from tilewright.ops.gemm.problem import Problem
 from tilewright.registry import Registry
 
@@ -39,11 +40,11 @@ def test_the_models_first_is_nearly_the_fastest(cases: list[Any]) -> None:
         _, estimate, seconds = case.chosen(H200)
         regrets.append(seconds / case.best)
         errors.append(math.log(estimate / seconds))
-    assert len(regrets) > 600
-    assert math.exp(statistics.fmean(map(math.log, regrets))) < 1.028
-    assert sum(regret > 1.1 for regret in regrets) < 0.09 * len(regrets)
+    assert len(regrets) > 800
+    assert math.exp(statistics.fmean(map(math.log, regrets))) < 1.013
+    assert sum(regret > 1.1 for regret in regrets) < 0.03 * len(regrets)
     assert sorted(regrets)[-2] < 1.35  # one problem's tactics were timed in a bad moment, 1.9 times as long
-    assert statistics.fmean(map(abs, errors)) < 0.07
+    assert statistics.fmean(map(abs, errors)) < 0.05
 
 
 def test_a_fit_makes_what_it_is_given_better(benchmark: Any, cases: list[Any], monkeypatch: Any) -> None:
@@ -69,3 +70,47 @@ def test_clusters_that_the_gpu_holds_decide_the_waves() -> None:
     few, many = (replace(H200, clusters=(132, 66, 43, fours, 23, 20, 15, 15)) for fours in (30, 31))
     waves = [cost_lean.estimator(record, problem, device)(tactic).waves for device in (few, many)]
     assert waves == [2, 1]
+
+
+def test_what_is_learnt_helps_problems_that_taught_nothing(
+    cases: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of other shapes: the choice is nearer to the fastest than by the mechanisms."""
+    import learn_lean_model as program  # noqa: PLC0415
+
+    monkeypatch.setattr(program, "STEPS", 120)
+    monkeypatch.setattr(program, "UNITS", 12)
+    lessons = [program.lesson(one) for one in cases if one.by_kernel and program.enough(one)]
+    folds = program.dealt(lessons)
+    shapes = {(one.shape, fold) for one, fold in zip(lessons, folds, strict=True)}
+    assert len({shape for shape, _ in shapes}) == len(shapes) < len(lessons)
+    weights = program.learn([one for one, fold in zip(lessons, folds, strict=True) if fold])
+    others = [one for one, fold in zip(lessons, folds, strict=True) if not fold]
+
+    def geomean(given: Any) -> float:
+        return math.exp(statistics.fmean(math.log(program.regret(one, given)) for one in others))
+
+    assert len(others) > 100
+    assert geomean(weights) - 1 < 0.75 * (geomean(None) - 1)
+
+
+def test_weights_are_written_as_they_are_read(
+    cases: list[Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """And answer alike: the network's answer is that of the runtime."""
+    import learn_lean_model as program  # noqa: PLC0415
+    import torch  # noqa: PLC0415
+
+    monkeypatch.setattr(program, "STEPS", 5)
+    monkeypatch.setattr(program, "UNITS", 3)
+    monkeypatch.setattr(program, "WEIGHTS", tmp_path / "learnt_weights.py")
+    lessons = [program.lesson(one) for one in cases[:40] if program.enough(one)]
+    weights = program.learn(lessons)
+    program.write(weights, lessons[0].of_kernel)
+    found = runpy.run_path(str(tmp_path / "learnt_weights.py"))
+    for name in ("BIAS", "OUT", "OF_KERNEL", "OF_TACTIC"):
+        monkeypatch.setattr(learnt, name, found[name])
+    facts = lessons[0].facts[0]
+    of_kernel, of_tactic = facts[: lessons[0].of_kernel].tolist(), facts[lessons[0].of_kernel :].tolist()
+    wanted = math.exp(float(torch.clamp(weights.answer(facts), -learnt.MOST, learnt.MOST)))
+    assert learnt.Share(of_kernel).of(of_tactic) == pytest.approx(wanted, rel=1e-2)

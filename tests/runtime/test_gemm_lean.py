@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from tilewright.device import H100, H200
+from tilewright.ops.common import fitting
 from tilewright.ops.common.family import NEAREST
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.gemm import cost_lean, learnt
@@ -57,7 +59,15 @@ def test_each_part_of_a_split_k_has_a_tile() -> None:
 
 
 def problems() -> Iterator[Problem]:
-    for m, n, k in ((3, 512, 512), (100, 5120, 2880), (384, 6144, 4096), (4100, 4096, 64), (1, 8, 16)):
+    few_tiles = (195, 704, 13056)
+    for m, n, k in (
+        (3, 512, 512),
+        (100, 5120, 2880),
+        (384, 6144, 4096),
+        (4100, 4096, 64),
+        (1, 8, 16),
+        few_tiles,
+    ):
         yield Problem(m, n, k)
         yield Problem(m, n, k, a="e4m3", b="e4m3", fast_accum=True)
 
@@ -206,3 +216,22 @@ def test_an_answer_is_that_of_a_network(monkeypatch: pytest.MonkeyPatch) -> None
     share = learnt.Share((0.2, 0.1)).of((0.4,))
     wanted = 0.1 * math.tanh(0.5 + 0.2 + 0.2 + 0.2) - 0.2 * math.tanh(-0.25 - 0.1 + 0.1)
     assert share == pytest.approx(math.exp(wanted))
+
+
+def test_parts_of_a_long_k_that_meet_in_memory_are_weighed() -> None:
+    """As many as fill the SMs, where a cluster would hold too few; a second kernel's time is added."""
+    problem = Problem(195, 704, 13056)
+    tactic, record = first(problem)
+    assert tactic.decomposition == "split_k"
+    m, n = fitting.cluster_of(tactic)
+    taken = waves(tactic, record, problem)
+    assert 0.6 < taken <= 1, (str(tactic), taken)
+    kernel = cost_lean.Kernel(record, problem, H200)
+    parts, whole = kernel.parts(tactic), kernel.parts(replace(tactic, decomposition="heuristic", splits=1))
+    assert parts.blocks == tactic.splits * whole.blocks
+    assert parts.boxes < 1.1 * whole.boxes / tactic.splits
+    assert parts.added > whole.added + cost_lean.COMBINE_CLOCKS
+    assert m * n * parts.blocks <= 132
+    for other in (Problem(195, 704, 448), Problem(195, 704, 13056, batch=2), Problem(2900, 2900, 13056)):
+        weighed = [one for kernel in KERNELS for one in FAMILY.candidates(kernel, other)]
+        assert not any(one.decomposition == "split_k" for one in weighed)

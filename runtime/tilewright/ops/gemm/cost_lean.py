@@ -63,6 +63,8 @@ PARTIAL_SHARE = 1.42  # that one takes whose rows are no whole lines of 128 byte
 CLUSTER_CLOCKS = 619  # of two barriers of a cluster, and its start
 PART_CLOCKS = 141  # of a part of a split k: thread blocks of a cluster wait for the last of them
 PIECE_CLOCKS = 431  # of a piece of a tile, whose parts are on their way from other SMs at once
+COMBINE_CLOCKS = 3500  # of a second kernel, which adds up what parts of a split k have left in memory
+COMBINE_BYTES_PER_CLOCK = 1500  # of those sums
 SUMS_BYTES_PER_CLOCK = 27  # that a warpgroup lays into shared memory, or reads from another SM's
 
 
@@ -74,8 +76,13 @@ def estimator(
     return lambda tactic: kernel.estimate(kernel.parts(tactic))
 
 
-def finer(record: KernelRecord, problem: Problem, device: DeviceProperties) -> Callable[[Tactic], Estimate]:
-    """As `estimator`, with what is learnt besides."""
+def finer(
+    record: KernelRecord, problem: Problem, device: DeviceProperties
+) -> Callable[[Tactic], Estimate] | None:
+    """As `estimator`, with what is learnt besides. None of few rows, where memory decides: the mechanisms
+    choose there within 1 % of the fastest, and nothing better was learnt."""
+    if min(problem.m, problem.n) < learnt.LEAST_EXTENT:
+        return None
     kernel = Kernel(record, problem, device)
     share = learnt.Share(kernel.facts())
 
@@ -109,7 +116,8 @@ class Parts(NamedTuple):
 
     m: int  # thread blocks of a cluster that have tiles of their own, down and across
     n: int
-    splits: int  # and that have parts of one tile's k
+    splits: int  # parts of a tile's k, of the cluster too
+    in_memory: bool  # or not: then a second kernel adds them up
     blocks: int  # of tiles
     waves: _Waves
     boxes: int  # of k, that a thread block goes through for a tile
@@ -164,12 +172,13 @@ class Kernel:
     def parts(self, tactic: Tactic) -> Parts:
         """What a tactic's time is made of."""
         (m, n), splits = cluster_of(tactic), tactic.splits
-        size = m * n * splits
-        blocks = -(-self.down // m) * -(-self.across // n) * self.problem.batch
+        in_memory = tactic.decomposition == "split_k"  # the parts of a tile meet there, not in a cluster
+        size = m * n * (1 if in_memory else splits)
+        blocks = -(-self.down // m) * -(-self.across // n) * self.problem.batch * (splits if in_memory else 1)
         at_once = self.device.clusters_at_once(size)
         waves = _Waves(at_once, *divmod(blocks, at_once))
         boxes = -(-self.stages // splits) * self.boxes
-        exchange = self._exchange(splits) if splits > 1 else 0.0
+        exchange = self._exchange(splits) if splits > 1 and not in_memory else 0.0
         loop, math = self._loop(m, n, waves, boxes, exchange)
         hbm = self._hbm(m, n, size, waves, blocks)
         power = self.power * boxes * blocks * size
@@ -178,7 +187,10 @@ class Kernel:
         added = START_CLOCKS + FULL_START_CLOCKS * full + self.epilogue + exchange
         if size > 1:
             added += CLUSTER_CLOCKS + FULL_CLUSTER_SHARE * FULL_START_CLOCKS * full
-        return Parts(m, n, splits, blocks, waves, boxes, math, loop, hbm, power, whole, added)
+        if in_memory:
+            sums = splits * self.problem.batch * self.problem.m * self.problem.n * 4
+            added += COMBINE_CLOCKS + sums / COMBINE_BYTES_PER_CLOCK
+        return Parts(m, n, splits, in_memory, blocks, waves, boxes, math, loop, hbm, power, whole, added)
 
     def estimate(self, parts: Parts, by: float = 1.0) -> Estimate:
         """Seconds of what the mechanisms say, multiplied by a number."""
@@ -200,13 +212,13 @@ class Kernel:
 
     def facts_of(self, parts: Parts) -> tuple[float, ...]:
         """Of a tactic."""
-        m, n, splits, blocks, waves, boxes, math, loop, hbm, power, whole, added = parts
-        size = m * n * splits
+        m, n, splits, in_memory, blocks, waves, boxes, math, loop, hbm, power, whole, added = parts
+        size = m * n * (1 if in_memory else splits)
         taken, last = blocks / waves.at_once, waves.last / waves.at_once
         busy = waves.last * size / self.device.sm_count
         return (
-            log(splits), float(splits > 1), log(m), log(n), log(size), log(boxes), log(taken),
-            min(taken, 2.0), float(waves.before > 0), last, float(last > FULL), busy, log(busy),
+            log(splits), float(splits > 1), float(in_memory), log(m), log(n), log(size), log(boxes),
+            log(taken), min(taken, 2.0), float(waves.before > 0), last, float(last > FULL), busy, log(busy),
             log(math / self.wgmma), log(loop / whole), log(hbm / whole), log(power / whole),
             added / (whole + added),
         )  # fmt: skip

@@ -19,12 +19,14 @@ from tilewright.table import KernelRecord
 from tilewright.types import bytes_of
 
 MOST_ROWS = 8  # of a kernel of few rows
-# CUTLASS's model is fitted to powers of two, where its tiles fit: beside lean kernels it promises too much.
-# Those of its kernels that are quicker are tuned.
-BEHIND_LEAN = 1.3
 # Thread blocks that a split k may come to: one on each SM of an H200. Of 499 problems on one, 164 tactics won
 # 3 % or more by splitting, and none of them in a second wave, which the model puts 4 to 7 % too low.
 MOST_SPLIT_BLOCKS = 132
+# Where the parts of a tile meet in memory: clusters that share operands, and how many run at once on an H200;
+# parts at most; tiles of k that each has at least (a second kernel is worth no fewer).
+CLUSTERS_AT_ONCE = {"": 132, "2x1": 66, "1x2": 66, "2x2": 30}
+MOST_PARTS = 16
+LEAST_TILES_IN_MEMORY = 4
 
 
 class Mainloop(Kernels[Problem]):
@@ -79,15 +81,7 @@ class Cutlass(Mainloop):
     def estimator(
         self, record: KernelRecord, problem: Problem, device: DeviceProperties
     ) -> Callable[[Tactic], Estimate]:
-        weigh = cost.Cutlass(record, problem, device).weigh
-        if not may_be_lean(problem.a):
-            return weigh
-
-        def behind(tactic: Tactic) -> Estimate:
-            estimate = weigh(tactic)
-            return replace(estimate, seconds=estimate.seconds * BEHIND_LEAN)
-
-        return behind
+        return cost.Cutlass(record, problem, device).weigh
 
 
 class Lean(Mainloop):
@@ -124,11 +118,25 @@ class Lean(Mainloop):
         return fitting.misfit_tiles_of_k(tactic, record, problem.k)
 
     def candidates(self, record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
-        """Clusters no larger than the grid of tiles, parts of two stages of k."""
+        """Clusters no larger than the grid of tiles, parts of two stages of k; and parts that meet in memory,
+        as many as fill the SMs."""
         down, across = grid = fitting.own_tiles(record, problem.m, problem.n)
         most = MOST_SPLIT_BLOCKS // (down * across) if record.facts["splits"] else 1
         splits = range(1, max(1, min(most, fitting.MOST_BLOCKS)) + 1)
-        return tuple(fitting.in_clusters(record, grid, problem.k, splits))
+        found = tuple(fitting.in_clusters(record, grid, problem.k, splits))
+        if most < 2 or problem.batch > 1:
+            return found
+        in_memory = []
+        for cluster, at_once in CLUSTERS_AT_ONCE.items():
+            m, n = fitting.CLUSTERS[cluster]
+            parts = min(at_once // (-(-down // m) * -(-across // n)), MOST_PARTS)
+            if (
+                m <= down
+                and n <= across
+                and 1 < parts <= problem.k // (LEAST_TILES_IN_MEMORY * record.config["tile"][2])
+            ):
+                in_memory.append(Tactic(record.name, cluster=cluster, decomposition="split_k", splits=parts))
+        return (*found, *in_memory)
 
 
 class Stream(Mainloop):
