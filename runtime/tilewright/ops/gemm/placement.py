@@ -36,16 +36,11 @@ def place(
     problem would need a copy of more than a bias.
     """
     records = context.registry.route(FAMILY.name, device)
-
-    def fits(placement: Placement) -> bool:
-        return bool(FAMILY.fitting_kept(context.registry, records, placement.problem))
-
-    if may_be_lean(arguments.problem.a) and fits(placement := _place(arguments, addresses, lean=True)):
-        return placement
-    placement = _place(arguments, addresses)
-    unread = placement.problem.layout != "tn" and not placement.copies
-    if unread and not fits(placement):
-        return _place(arguments, addresses, k_major=True)
+    ways: list[dict[str, bool]] = [{"lean": True}] if may_be_lean(arguments.problem.a) else []
+    for way in (*ways, {}, {"k_major": True}):
+        placement = _place(arguments, addresses, **way)
+        if FAMILY.fitting_kept(context.registry, records, placement.problem):
+            break
     return placement
 
 
