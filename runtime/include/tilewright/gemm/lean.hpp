@@ -58,17 +58,12 @@ struct Maker {
            (Kernel::kExchanges || plain) && aligned(args.ld_a, args.batch_stride_a) &&
            aligned(args.ld_b, args.batch_stride_b) &&
            int64_t(args.batch) * parts * ceil_div(args.m, 64) * ceil_div(args.n, 8) < INT32_MAX &&
-           (parts == 1 || combining_blocks(args) < INT32_MAX);
+           (parts == 1 || sm90::Combine<Kernel>::blocks(Maker::parts(args, nullptr)) < INT32_MAX);
   }
 
   static int64_t workspace_bytes(Args const& args) {
     int const count = sm90::parts_of(args.tactic);
     return count > 1 ? int64_t(count) * parts(args, nullptr).tiles() * Sums::kCount * int64_t(sizeof(float4)) : 0;
-  }
-
-  // Thread blocks of the second kernel.
-  static int64_t combining_blocks(Args const& args) {
-    return int64_t(parts(args, nullptr).tiles()) * sm90::Combine<Kernel>::kBlocksOfTile;
   }
 
   // As many of k as the tactic says. Tiles are those of whole clusters.
@@ -190,9 +185,10 @@ struct Host : sm90::ClusteredHost<Traits, Maker<Traits>> {
       return error;
     }
     using Combine = sm90::Combine<typename Traits::Kernel>;
-    sm90::CombineParams params{Maker<Traits>::parts(args, workspace), epilogue_params(args, 0)};
+    sm90::Parts const parts = Maker<Traits>::parts(args, workspace);
+    sm90::CombineParams params{parts, Combine::shares(parts.count), epilogue_params(args, 0)};
     LaunchShape shape{};
-    shape.grid = dim3(static_cast<unsigned>(Maker<Traits>::combining_blocks(args)));
+    shape.grid = dim3(static_cast<unsigned>(Combine::blocks(parts)));
     shape.block = dim3(Combine::kThreads);
     shape.cluster = shape.preferred = dim3(1);
     shape.pdl = Traits::kPdl;
@@ -206,7 +202,7 @@ struct Host : sm90::ClusteredHost<Traits, Maker<Traits>> {
 }  // namespace tilewright::gemm::lean
 
 #define TILEWRIGHT_LEAN_GEMM_KERNEL(NAME)                                                                            \
-  extern "C" __global__ void __launch_bounds__(128)                                                                  \
+  extern "C" __global__ void __launch_bounds__(tilewright::sm90::kCombineThreads, tilewright::sm90::kCombineBlocks)  \
       NAME##_combine(__grid_constant__ tilewright::sm90::CombineParams const params) {                               \
     tilewright::sm90::Combine<typename tilewright::NAME::Gemm::Kernel> kernel;                                       \
     kernel(params);                                                                                                  \

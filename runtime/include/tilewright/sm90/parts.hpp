@@ -56,24 +56,38 @@ struct TileSums {
   }
 };
 
+constexpr int kCombineThreads = 128, kCombineBlocks = 12;  // of a thread block of the second kernel; of an SM at least
+
 struct CombineParams {
   Parts parts;
+  int shares;  // of the parts: warps that add some of them up each, for the same float4s
   EpilogueParams epilogue;
 };
 
-// The second kernel. `Kernel` is the first.
+// The second kernel. `Kernel` is the first. L2 answers after a microsecond, and what hides it are many warps that have
+// a few parts on their way each.
 template <class Kernel>
 struct Combine {
   using Sums = TileSums<typename Kernel::Warpgroups>;
   using ElementD = typename Kernel::ElementD;
-  static constexpr int kThreads = 128;
+  static constexpr int kThreads = kCombineThreads, kWarps = kThreads / 32;
+  static constexpr int kAtOnce = 4;  // parts of a share, on their way together
   static_assert(Sums::kCount % kThreads == 0);
-  static constexpr int kBlocksOfTile = Sums::kCount / kThreads;
-  static constexpr int kAtOnce = 16;  // parts whose sums are on their way together: L2 answers after hundreds of clocks
+
+  // 1, 2 or 4.
+  static int shares(int parts) { return parts <= kAtOnce ? 1 : parts <= 2 * kAtOnce ? 2 : kWarps; }
+  static int64_t blocks(Parts const& parts) {
+    return int64_t(parts.tiles()) * (Sums::kCount / kThreads) * shares(parts.count);
+  }
 
   __device__ __forceinline__ void operator()(CombineParams const& params) const {
+    __shared__ float4 shared[kWarps][32];
     Parts const& parts = params.parts;
-    int const tile = blockIdx.x / kBlocksOfTile, place = blockIdx.x % kBlocksOfTile * kThreads + threadIdx.x;
+    int const lane = threadIdx.x % 32, warp = threadIdx.x / 32, share = warp % params.shares;
+    int const groups = kWarps / params.shares;  // of 32 float4s, in a thread block
+    int const blocks_of_tile = Sums::kCount / 32 / groups;
+    int const tile = blockIdx.x / blocks_of_tile;
+    int const place = (blockIdx.x % blocks_of_tile * groups + warp / params.shares) * 32 + lane;
     int const tile_row = tile % parts.tiles_down, rest = tile / parts.tiles_down;
     int const matrix = rest / parts.tiles_across, tile_column = rest - matrix * parts.tiles_across;
     int const row = tile_row * Kernel::TileM + Sums::row(place);
@@ -81,15 +95,16 @@ struct Combine {
     EpilogueParams const& epilogue = params.epilogue;
     bool const there = Kernel::kSwapped ? row < epilogue.n && column < epilogue.m  //
                                         : row < epilogue.m && column < epilogue.n;
-    int const end = there ? parts.count : 0;
+    int const each = (parts.count + params.shares - 1) / params.shares, begin = share * each;
+    int const end = there ? min(parts.count, begin + each) : begin;
     float4 const* const from = parts.sums + int64_t(tile) * Sums::kCount + place;
     int64_t const step = int64_t(parts.tiles()) * Sums::kCount;
     if constexpr (Kernel::kPdl) {
       allow_next_kernel();  // which waits for this one: its launch goes beside the end of the first
       wait_for_previous_kernel();
     }
-    float values[4] = {};
-    for (int first = 0; first < end; first += kAtOnce) {
+    float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    for (int first = begin; first < end; first += kAtOnce) {
       float4 more[kAtOnce];
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
@@ -100,16 +115,32 @@ struct Combine {
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
         if (first + i < end) {
-          values[0] += more[i].x, values[1] += more[i].y, values[2] += more[i].z, values[3] += more[i].w;
+          add(sum, more[i]);
         }
       }
     }
+    if (params.shares > 1) {
+      shared[warp][lane] = sum;
+      __syncthreads();
+      if (share != 0) {
+        return;
+      }
+      for (int other = 1; other < params.shares; ++other) {
+        add(sum, shared[warp + other][lane]);
+      }
+    }
+    float const values[4] = {sum.x, sum.y, sum.z, sum.w};
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
       int const r = row + e / 2 * 8, c = column + e % 2;
       store_element<ElementD, Kernel::kActivation>(epilogue, values[e], Kernel::kSwapped ? c : r,
                                                    Kernel::kSwapped ? r : c, matrix);
     }
+  }
+
+ private:
+  static __device__ __forceinline__ void add(float4& sum, float4 const& more) {
+    sum.x += more.x, sum.y += more.y, sum.z += more.z, sum.w += more.w;
   }
 };
 
