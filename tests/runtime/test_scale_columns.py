@@ -54,8 +54,8 @@ def test_shape_and_type_of_the_result(
         ({"groups": GROUPS[:0], "grouping": "row_ends"}, "groups", "it is empty"),
         ({"groups": GROUPS.long(), "grouping": "row_ends"}, "groups", "int32 is wanted"),
         ({"groups": GROUPS, "grouping": "k_sizes"}, "grouping", "is for layout packed"),
-        ({"groups": GROUPS, "grouping": "row_ends", "alignment": 0}, "alignment", "a positive integer"),
-        ({"groups": GROUPS, "grouping": "row_ends", "block": 1.5}, "block", "a positive integer"),
+        ({"groups": GROUPS, "grouping": "row_ends", "alignment": 0}, "alignment", "from 1 on is wanted"),
+        ({"groups": GROUPS, "grouping": "row_ends", "block": 1.5}, "block", "it is a float; a whole number"),
         (
             {"scales": torch.zeros(2, 5, 3), "groups": GROUPS, "grouping": "row_ends"},
             "scales",
@@ -73,5 +73,5 @@ def test_what_is_refused(host: Context, options: dict[str, Any], argument: str, 
 
 
 def test_numbers_are_no_texts(host: Context) -> None:
-    with pytest.raises(ArgumentTypeError, match="alignment: it is '128'"):
+    with pytest.raises(ArgumentTypeError, match="alignment: it is a str; a whole number"):
         tilewright.scale_columns(torch.zeros(5, 3), alignment="128")  # type: ignore[arg-type]
