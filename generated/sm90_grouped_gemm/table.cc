@@ -39,9 +39,6 @@
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x144x128) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x16x256_swap) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x192x128) \
-  X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x192x128_1buffer_5stages) \
-  X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x192x128_inturn) \
-  X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x192x128_inturn_1buffer_5stages) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x24x256_swap) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x32x256_swap) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x40x256_swap) \
@@ -49,8 +46,6 @@
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x64x128_swap_overlapped) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_256x128x128) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_256x128x128_1buffer_4stages) \
-  X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_256x128x128_inturn) \
-  X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_256x128x128_inturn_1buffer_4stages) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_256x64x128) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_256x96x128) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x128x128_overlapped) \

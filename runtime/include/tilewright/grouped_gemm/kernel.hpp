@@ -108,9 +108,6 @@ struct Kernel {
       TileQueue::start(shared + kQueueAt, lane,
                        kConsumers * 4 + 1 + (kScaled || exchanges_of(params)) + exchanges_of(params));
     }
-    if constexpr (kPdl && !(kSwapped ? kMnA : kMnB)) {
-      ask_for_weights(params);
-    }
   }
 
   // One warp loads operands, one their scale factors, and another finds out which tiles there are, so that no load
@@ -146,37 +143,6 @@ struct Kernel {
   static constexpr int kAllConsumers = 4;  // a barrier of the CTA; 1 to 3 are the epilogues'
 
   static __device__ __forceinline__ bool exchanges_of(Params const& params) { return kSplits && params.exchanges; }
-
-  // While the kernel before this one may still run: asks L2 for what this CTA reads first of the caller's B, a k tile
-  // by each lane. Whatever that kernel writes there passes through L2 as well, so that nothing old is read.
-  static __device__ __forceinline__ void ask_for_weights(Params const& params) {
-    constexpr int kAsked = 8;  // k tiles
-    int const lane = threadIdx.x;
-    sm90::ClusterShape const& cluster = params.cluster;
-    sm90::ClusterPlace const place(cluster);
-    if (params.groups.grouping != TILEWRIGHT_GROUPING_NONE || lane >= min(kAsked, params.k_tiles(place.split))) {
-      return;
-    }
-    sm90::Block const block(params.groups.raster, sm90::cluster_index());
-    Tile tile;
-    tile.column = block.column;
-    CUtensorMap const* const map = kSwapped ? &params.a : &params.b;
-    sm90::Slices const& slices = kSwapped ? params.slices_a : params.slices_b;
-    int const part = kSwapped ? place.n : place.m;
-    int const row = column_of(params, place, tile) + (slices.turns == 1 ? part * slices.rows : 0);
-#pragma unroll
-    for (int box = 0; box < Boxes; ++box) {
-      prefetch_box(map, ((params.first_k_tile(place.split) + lane) * Boxes + box) * 128, row,
-                   params.one_b ? 0 : block.matrix);
-    }
-  }
-
-  // Brings a box of a tensor map to L2.
-  static __device__ __forceinline__ void prefetch_box(CUtensorMap const* map, int byte, int row, int matrix) {
-    asm volatile("cp.async.bulk.prefetch.tensor.3d.L2.global.tile [%0, {%1, %2, %3}];" ::"l"(map), "r"(byte), "r"(row),
-                 "r"(matrix)
-                 : "memory");
-  }
 
   static __device__ __forceinline__ void decide(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
                                                 bool exchanges) {
