@@ -235,3 +235,31 @@ def test_parts_of_a_long_k_that_meet_in_memory_are_weighed() -> None:
     for other in (Problem(195, 704, 448), Problem(195, 704, 13056, batch=2), Problem(2900, 2900, 13056)):
         weighed = [one for kernel in KERNELS for one in FAMILY.candidates(kernel, other)]
         assert not any(one.decomposition == "split_k" for one in weighed)
+
+
+@pytest.mark.parametrize(
+    ("problem", "in_memory"),
+    [
+        (Problem(375, 512, 29888), True),  # on an H200 26.2 us, 31.7 in clusters
+        (Problem(195, 704, 13056), True),  # 13.6, 15.9
+        (Problem(253, 832, 15296), True),  # 18.1, 20.6
+        (Problem(242, 1280, 3520), False),  # 11.8, 10.0
+        (Problem(711, 896, 15232), False),  # 38.9, 36.1
+    ],
+    ids=str,
+)
+def test_parts_meet_where_they_were_quicker(problem: Problem, in_memory: bool) -> None:
+    tactic, _ = first(problem)
+    assert tactic.splits > 1
+    assert (tactic.decomposition == "split_k") == in_memory, str(tactic)
+
+
+def test_parts_in_memory_share_what_they_load() -> None:
+    """All SMs ask L2 for rows then: 64x104 in 6 parts takes 13.6 us in pairs."""
+
+    def weighed(problem: Problem) -> set[str]:
+        found = FAMILY.candidates(BY_NAME[WIDE], problem)
+        return {one.cluster for one in found if one.decomposition == "split_k"}
+
+    assert weighed(Problem(375, 512, 29888)) == {"2x1", "1x2", "2x2", "1x4"}
+    assert weighed(Problem(100, 100, 29888)) == {""}

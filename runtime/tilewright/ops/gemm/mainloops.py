@@ -27,7 +27,7 @@ BEHIND_LEAN = 1.3
 MOST_SPLIT_BLOCKS = 132
 # Where the parts of a tile meet in memory: clusters that share operands, and how many run at once on an H200;
 # parts at most; tiles of k that each has at least (a second kernel is worth no fewer).
-CLUSTERS_AT_ONCE = {"": 132, "2x1": 66, "1x2": 66, "2x2": 30}
+CLUSTERS_AT_ONCE = {"": 132, "2x1": 66, "1x2": 66, "2x2": 30, "4x1": 30, "1x4": 30}
 MOST_PARTS = 16
 LEAST_TILES_IN_MEMORY = 4
 
@@ -142,7 +142,8 @@ class Lean(Mainloop):
             m, n = fitting.CLUSTERS[cluster]
             parts = min(at_once // (-(-down // m) * -(-across // n)), MOST_PARTS)
             if (
-                m <= down
+                (m * n > 1 or down * across == 1)  # all SMs ask L2 for rows then: they share what they can
+                and m <= down
                 and n <= across
                 and 1 < parts <= problem.k // (LEAST_TILES_IN_MEMORY * record.config["tile"][2])
             ):
