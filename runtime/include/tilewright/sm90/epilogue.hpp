@@ -304,6 +304,9 @@ struct Epilogue {
       }
     }
     if constexpr (ElementD::kBytes == 2 && Rows * kPieces == kBuffers && kBuffers > 1) {
+      if (leader) {
+        wait_for_stores<0>();
+      }
       if (rows.none_left()) {
         store_at_once(sums, row, column, matrix, warp, lane);
         return;
@@ -602,13 +605,9 @@ struct Epilogue {
     }
   }
 
-  // Where each piece has a buffer of its own: all are laid down before TMA is told, once. Of each it is told by itself,
-  // because pieces that are stored one by one wait for as many as there are buffers.
+  // Where each piece has a buffer of its own, none of which is read any more: all are laid down before TMA is told.
   __device__ __forceinline__ void store_at_once(float const (&sums)[Rows][N / 2], int row, int column, int matrix,
                                                 int warp, int lane) const {
-    if (leader) {
-      wait_for_stores<0>();
-    }
     gather();
 #pragma unroll
     for (int i = 0; i < kBuffers; ++i) {
@@ -627,8 +626,8 @@ struct Epilogue {
         int const piece_row = row + i / kPieces * 64, piece_column = column + i % kPieces * kColumns;
         store_box(buffers + i * kBufferBytes, map, (kSwapped ? piece_row : piece_column) * ElementD::kBytes,
                   kSwapped ? piece_column : piece_row + warp * 16, matrix);
-        commit_stores();
       }
+      commit_stores();
     }
   }
 
