@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import mqa_operands as calls
@@ -11,9 +12,17 @@ import torch
 import tilewright
 from tilewright.compat import deep_gemm
 from tilewright.context import Context
+from tilewright.device import H200
 from tilewright.errors import ArgumentError, NoKernelError
+from tilewright.ops.mqa_logits.family import FAMILY
 from tilewright.ops.mqa_logits.measuring import reference
+from tilewright.ops.mqa_logits.problem import Problem
 from tilewright.reference.comparison import difference
+from tilewright.registry import Registry
+from tilewright.tuning import files
+from tilewright.tuning.entries import review
+
+ROOT = Path(__file__).resolve().parents[2]
 
 pytestmark = pytest.mark.usefixtures("mqa_host")
 INF = float("inf")
@@ -241,3 +250,22 @@ def test_deep_gemms_names_of_fp4() -> None:
         (q, q_scale), cache, given["weights"], lengths, given["block_table"], given["schedule"], 80, True
     )
     assert torch.equal(found, tilewright.paged_mqa_logits(**given | {"lengths": lengths}))
+
+
+def test_the_models_first_kernel_is_the_one_that_was_the_fastest() -> None:
+    registry = Registry()
+    found = review(files.read(ROOT / "tuned/nvidia_h200/mqa_logits.json"), FAMILY, registry)
+    assert found.standing
+    assert not found.dropped
+    records = registry.runnable("mqa_logits", H200.capability)
+    for problem, tactic, seconds, _ in found.standing:
+        ranked = FAMILY.rank(records, problem, H200)
+        assert ranked[0].tactic.kernel == tactic.kernel, str(problem)
+        (estimate,) = (one.estimate.seconds for one in ranked if one.tactic == tactic)
+        assert 0.8 < estimate / seconds < 1.8, str(problem)  # ragged ranges are not known: all keys count
+
+
+def test_tuned_entries_tell_how_many_queries_a_sequence_has() -> None:
+    one, two = (Problem(512, 8192, next_n=next_n, form="paged") for next_n in (1, 2))
+    assert files.extents_of(FAMILY, one) != files.extents_of(FAMILY, two)
+    assert files.kind_of(FAMILY, one) == files.kind_of(FAMILY, Problem(9, 9, form="paged", clean=True))
