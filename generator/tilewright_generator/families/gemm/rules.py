@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tilewright.ops.gemm.problem import OUTPUTS
+from tilewright.ops.gemm.problem import OUTPUTS, OWN_OPERANDS
 from tilewright.types import bits
 from tilewright_generator.families.gemm.config import GemmConfig
 from tilewright_generator.families.gemm.memory import (
@@ -28,7 +28,6 @@ from tilewright_generator.families.shared import (
     stream_k_schedule,
 )
 
-OWN_OPERANDS = ("bf16", "f16", "e4m3", "e5m2")  # sm90/elements.hpp
 # Bytes of a tile's K.
 DEPTHS = {"cutlass": (32, 64, 128, 256), "lean": (128, 256), "stream": (128, 256)}
 MOST_SUMS = {"cutlass": 192, "lean": 176}  # registers of a thread

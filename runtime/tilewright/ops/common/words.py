@@ -72,6 +72,10 @@ class Extent:
             raise ArgumentError(self.name, f"{value}: a multiple of {multiple} is wanted{why}")
 
 
+def _one_of(values: Sequence[str]) -> str:
+    return values[0] if len(values) == 1 else f"one of {', '.join(values)}"
+
+
 @dataclass(frozen=True)
 class Types:
     """The word for the types of operands, as `fp8` or `mxfp8xmxfp4`."""
@@ -80,13 +84,15 @@ class Types:
     default: str
     fields: Mapping[str, Fields | str]
     """What each word stands for; a text says why one stands for nothing."""
-    wanted: str  # "one of bf16, f16 is"
     help: str
+    wanted: str = ""  # where it is not one of them: "one or two of nvfp4, mxfp8 are"
 
     def read(self, word: str | None) -> Fields:
         """Raises ArgumentError."""
         word = self.default if word is None else word
-        found = self.fields.get(word, f"{self.wanted} wanted{did_you_mean(word, self.fields)}")
+        legal = [one for one, meant in self.fields.items() if not isinstance(meant, str)]
+        wanted = self.wanted or f"{_one_of(legal)} is"
+        found = self.fields.get(word, f"{wanted} wanted{did_you_mean(word, self.fields)}")
         if isinstance(found, str):
             raise ArgumentError(TYPES, f"{_short(word)}: {found}")
         return found
@@ -125,7 +131,7 @@ class Choice:
         if given is None:
             return values[0]
         if given not in values:
-            wanted = values[0] if len(values) == 1 else f"one of {', '.join(values)}"
+            wanted = _one_of(values)
             only = f" for {of}" if callable(self.values) else ""
             message = f"{_short(given)}: {wanted} is wanted{only}{did_you_mean(given, values)}"
             raise ArgumentError(self.name, message)

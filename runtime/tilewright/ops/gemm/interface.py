@@ -39,12 +39,12 @@ A kernel compiled with swapped operands swaps them itself; nothing here changes 
         Matrix(
             "a", "[m, k], k or m contiguous as the kernel's layout says",
             rows="m", columns="k", batch="batch", single=True, type="a",
-            contiguous=lambda problem: "columns" if problem.a_k_major else "rows",
+            contiguous=lambda problem: "columns" if problem.layout[0] == "t" else "rows",
         ),
         Matrix(
             "b", "[k, n], likewise",
             rows="k", columns="n", batch="batch", single=True, type="b",
-            contiguous=lambda problem: "rows" if problem.b_k_major else "columns",
+            contiguous=lambda problem: "rows" if problem.layout[1] == "n" else "columns",
         ),
         Matrix(
             "c", "[m, n], n contiguous; null where beta is 0; may be d",

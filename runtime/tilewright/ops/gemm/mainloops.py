@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from tilewright.device import DeviceProperties
 from tilewright.interface.declaration import TMA_BYTES
 from tilewright.ops.common import fitting
-from tilewright.ops.common.estimates import Estimate
 from tilewright.ops.common.kernels import Kernels
 from tilewright.ops.common.products import contiguous_extents
 from tilewright.ops.common.tactics import MATRIX_SETTINGS, Tactic
@@ -19,9 +16,6 @@ from tilewright.table import KernelRecord
 from tilewright.types import bytes_of
 
 MOST_ROWS = 8  # of a kernel of few rows
-# CUTLASS's model is fitted to powers of two, where its tiles fit: beside lean kernels it promises too much.
-# Those of its kernels that are quicker are tuned.
-BEHIND_LEAN = 1.3
 # Thread blocks that a split k may come to: one on each SM of an H200. Of 499 problems on one, 164 tactics won
 # 3 % or more by splitting, and none of them in a second wave, which the model puts 4 to 7 % too low.
 MOST_SPLIT_BLOCKS = 132
@@ -61,6 +55,7 @@ class Cutlass(Mainloop):
     """CUTLASS's, which are compiled for each cluster, and may split k through a workspace."""
 
     settings = MATRIX_SETTINGS
+    estimator = staticmethod(cost.estimator)
 
     def by_tma(self, record: KernelRecord) -> tuple[str, ...]:
         return "c", "out", "bias"
@@ -80,19 +75,6 @@ class Cutlass(Mainloop):
     def idle(self, record: KernelRecord, problem: Problem) -> bool:
         """Whether the kernel looks for a bias that the problem has not; ours are told at run time."""
         return bool(record.config["bias"]) and not problem.bias
-
-    def estimator(
-        self, record: KernelRecord, problem: Problem, device: DeviceProperties
-    ) -> Callable[[Tactic], Estimate]:
-        weigh = cost.Cutlass(record, problem, device).weigh
-        if not may_be_lean(problem.a):
-            return weigh
-
-        def behind(tactic: Tactic) -> Estimate:
-            estimate = weigh(tactic)
-            return replace(estimate, seconds=estimate.seconds * BEHIND_LEAN)
-
-        return behind
 
 
 class Lean(Mainloop):
@@ -185,8 +167,3 @@ MAINLOOPS = {"cutlass": Cutlass(), "lean": Lean(), "stream": Stream()}
 def mainloop_of(record: KernelRecord) -> str:
     """The name of a kernel's."""
     return str(record.config.get("mainloop", "cutlass"))
-
-
-def may_be_lean(a: str) -> bool:
-    """Whether there may be a lean kernel for operands of a type: of 16 bits, or FP8."""
-    return a in ("bf16", "f16", "e4m3", "e5m2")

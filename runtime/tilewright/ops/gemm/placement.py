@@ -21,8 +21,7 @@ from tilewright.interface.placement import Arguments, Placement
 from tilewright.ops.common.memory import round_up
 from tilewright.ops.gemm.family import FAMILY
 from tilewright.ops.gemm.interface import INTERFACE
-from tilewright.ops.gemm.mainloops import may_be_lean
-from tilewright.ops.gemm.problem import Problem
+from tilewright.ops.gemm.problem import OWN_OPERANDS, Problem
 from tilewright.types import bits, bytes_of
 
 _OUT = cast(Matrix, INTERFACE.operand("out"))
@@ -36,7 +35,7 @@ def place(
     problem would need a copy of more than a bias.
     """
     records = context.registry.route(FAMILY.name, device)
-    ways: list[dict[str, bool]] = [{"lean": True}] if may_be_lean(arguments.problem.a) else []
+    ways: list[dict[str, bool]] = [{"lean": True}] if arguments.problem.a in OWN_OPERANDS else []
     for way in (*ways, {}, {"k_major": True}):
         placement = _place(arguments, addresses, **way)
         if FAMILY.fitting_kept(context.registry, records, placement.problem):

@@ -8,6 +8,7 @@ from tilewright.ops.common.products import Product
 from tilewright.types import bits
 
 FP8 = ("e4m3", "e5m2")
+OWN_OPERANDS = ("bf16", "f16", *FP8)  # that mainloops of ours multiply; the others CUTLASS's do alone
 _OF_FP8 = ("bf16", "f16", "f32", *FP8)
 # A and B, and the types that D may have: the first is the default.
 OUTPUTS: dict[tuple[str, ...], tuple[str, ...]] = {
@@ -26,7 +27,7 @@ INTEGER_ACTIVATIONS = ("none", "relu")  # of D of s32
 def addends(a: str, d: str) -> tuple[str, ...]:
     """The types that C and the bias may have, the first by default: D's, or any floating-point one of more
     than 8 bits where the operands are of 16 bits or FP8."""
-    if a in ("tf32", "s8"):
+    if a not in OWN_OPERANDS:
         return (d,)
     default = "bf16" if d in FP8 else d
     return (default, *(one for one in ("bf16", "f16", "f32") if one != default))
@@ -79,14 +80,6 @@ class Problem(Product):
     @property
     def added_bias(self) -> str:
         return self.type_of_bias if self.bias else ""
-
-    @property
-    def a_k_major(self) -> bool:
-        return self.layout[0] == "t"
-
-    @property
-    def b_k_major(self) -> bool:
-        return self.layout[1] == "n"
 
     @property
     def integer(self) -> bool:

@@ -6,7 +6,6 @@ from tilewright.ops.common.products import MATRIX_EXTENTS
 from tilewright.ops.common.words import Choice, Fields, Flag, Types, Words
 from tilewright.ops.gemm.problem import ACTIVATIONS, FP8, INTEGER_ACTIVATIONS, OUTPUTS, Problem, addends
 
-NAMES = ("bf16", "f16", "fp8", "e5m2", "e4m3xe5m2", "e5m2xe5m2", "tf32", "s8")  # of pairs of types
 _PAIRS = {a: {"a": a, "b": b} for a, b in OUTPUTS if b != "e5m2"}
 _BY_E5M2 = {f"{a}x{b}": {"a": a, "b": b} for a, b in OUTPUTS if b == "e5m2"}
 
@@ -39,7 +38,6 @@ WORDS = Words(
             "f32": _PAIRS["tf32"],
             "int8": _PAIRS["s8"],
         },
-        wanted=f"one of {', '.join(NAMES)} is",
         help="Of A and B: bf16 (default), f16, fp8 (e4m3), e5m2 (B is e4m3), e4m3xe5m2, e5m2xe5m2, tf32, s8.",
     ),
     others=(

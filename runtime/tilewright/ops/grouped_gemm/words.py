@@ -5,7 +5,6 @@ from __future__ import annotations
 from tilewright.ops.common.words import Choice, Extent, Fields, Flag, Types, Words
 from tilewright.ops.grouped_gemm.problem import GROUPINGS, LAYOUTS, OUTPUTS, SCALES, Problem
 
-NAMES = ("fp8", "bf16")  # of pairs of types
 _PAIRS = {a: {"a": a, "b": b} for a, b in OUTPUTS}
 
 
@@ -45,7 +44,6 @@ WORDS = Words(
         option="--dtype",
         default="fp8",
         fields={**_PAIRS, "fp8": _PAIRS["e4m3"]},
-        wanted=f"one of {', '.join(NAMES)} is",
         help="Of A and B: fp8 (e4m3, default) or bf16.",
     ),
     others=(

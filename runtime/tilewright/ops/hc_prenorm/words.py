@@ -25,7 +25,6 @@ WORDS = Words(
         option="--dtype",
         default="bf16",
         fields={"bf16": {}},
-        wanted="bf16 is",
         help="Of A: bf16; B is f32.",
     ),
     others=(Flag("normalize", "Divide D by the root of its rows' mean squares."),),

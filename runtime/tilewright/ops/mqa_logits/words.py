@@ -16,7 +16,7 @@ WORDS = Words(
     ),
     types=Types(
         option="--dtype", default="fp8", fields={"fp8": {"q": "e4m3"}, "fp4": {"q": "mxfp4"}},
-        wanted="fp8 or fp4 is", help="Of queries and keys: fp8 (e4m3; default), fp4 (MXFP4).",
+        help="Of queries and keys: fp8 (e4m3; default), fp4 (MXFP4).",
     ),
     others=(
         Choice("out_dtype", "Of the logits: f32 (default), bf16.", LOGITS, field="d"),

@@ -25,7 +25,6 @@ WORDS = Words(
         option="--formats",
         default="nvfp4",
         fields={name: {"format": name} for name in FORMATS},
-        wanted=f"one of {', '.join(FORMATS)} is",
         help=f"Of the data: {', '.join(FORMATS)}; default nvfp4.",
     ),
     others=(

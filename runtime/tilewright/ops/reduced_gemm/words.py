@@ -15,7 +15,6 @@ WORDS = Words(
         option="--dtype",
         default="bf16",
         fields={a: {"a": a, "b": b} for a, b in OUTPUTS},
-        wanted="one of bf16, f16 is",
         help="Of A and B: bf16 (default), f16.",
     ),
     others=(

@@ -18,7 +18,6 @@ WORDS = Words(
         option="--formats",
         default="m_major",
         fields={name: {"layout": name} for name in LAYOUTS},
-        wanted=f"one of {', '.join(LAYOUTS)} is",
         help="What they become: m_major (default), floats; packed, words of four exponents.",
     ),
 )

@@ -18,7 +18,6 @@ WORDS = Words(
         option="--dtype",
         default="e4m3",
         fields={name: {"type": name} for name in TYPES},
-        wanted=f"one of {', '.join(TYPES)} is",
         help="Of the elements: e4m3 (default), e5m2.",
     ),
 )
