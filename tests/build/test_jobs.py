@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tilewright.build.building import longest_first
 from tilewright.build.jobs import available_cores, available_memory, bounded_jobs, unit_bytes
+from tilewright.build.planning import Unit
 
 GIB = 1 << 30
 
@@ -40,6 +43,14 @@ def test_the_largest_unit_decides() -> None:
 def test_units_without_cutlass_take_every_core() -> None:
     """So that Hopper's dense kernels are compiled by 16 cores with 16 GiB as fast as with 64."""
     assert bounded_jobs(16, 16 * GIB, unit_bytes([("sm_90a", False)] * 600)) == 16
+
+
+def test_units_with_cutlass_begin_first() -> None:
+    """Each takes as long as twenty others: begun last, it would keep one core busy and the others idle."""
+    nothing: Any = None
+    kinds = (("a", False), ("b", True), ("c", False), ("d", True))
+    units = [Unit(nothing, nothing, key, {}, None, cutlass=cutlass) for key, cutlass in kinds]
+    assert [unit.key for unit in longest_first(units)] == ["b", "d", "a", "c"]
 
 
 def machine(root: Path, cgroup: str, **files: str) -> Path:

@@ -64,7 +64,7 @@ def build(
     planner = Planner(toolchain, store, paths.include_dir() if include is None else include)
     modules = [Module.plan(table, select, planner) for table in tables]
     _refuse(modules, select)
-    missing = [unit for module in modules for unit in module.units if unit.to_compile]
+    missing = longest_first(unit for module in modules for unit in module.units if unit.to_compile)
     for arch in sorted({unit.record.arch for unit in missing}):
         toolchain.require(arch)
     limit = jobs or _machine_limit(missing)
@@ -105,6 +105,11 @@ def build(
         report.seconds,
     )
     return report
+
+
+def longest_first(units: Iterable[Unit]) -> list[Unit]:
+    """Units with CUTLASS take a minute, others seconds: begun last, they would be waited for alone."""
+    return sorted(units, key=lambda unit: not unit.cutlass)
 
 
 def _refuse(modules: Sequence[Module], select: Select) -> None:
