@@ -128,6 +128,50 @@ def test_fp8_products(m: int, n: int, k: int) -> None:
     compare(out, wanted + c)
 
 
+@pytest.mark.parametrize("layout", ["nn", "tn", "tt"])
+@pytest.mark.parametrize("m", [1, 77, 600])
+def test_fp8_products_of_operands_that_lie_otherwise(m: int, layout: str) -> None:
+    torch.manual_seed(0)
+    n, k = 576, 1536
+    a, b = random(m, k), random(1, n, k)
+    d = torch.full((m, n), float("nan"), device="cuda", dtype=torch.bfloat16)
+    data, scales = by_blocks(b)
+    x, y = by_rows(a), (data[0], scales[0])
+    if layout[0] == "t":
+        x = x[0].view(torch.uint8).mT.contiguous().view(x[0].dtype), x[1].mT
+    if layout[1] == "n":
+        y = y[0].view(torch.uint8).mT.contiguous().view(y[0].dtype), y[1].mT
+    for _ in range(3):
+        d.fill_(float("nan"))
+        try:
+            getattr(deep_gemm, f"fp8_gemm_{layout}")(x, y, d)
+        except NotBuiltError as error:
+            pytest.skip(error.message)
+        compare(d, a.double() @ b[0].double().mT)
+
+
+@pytest.mark.parametrize("b", [128, 384])
+def test_fp8_einsums_of_operands_that_lie_otherwise(b: int) -> None:
+    torch.manual_seed(0)
+    h, r, d = 3, 256, 128
+    x, y, z = random(b, h, d), random(h, d, r), torch.empty(b, h, r, device="cuda", dtype=torch.bfloat16)
+    try:
+        deep_gemm.fp8_einsum("bhd,hdr->bhr", by_rows(x), by_blocks(y), z)
+    except NotBuiltError as error:
+        pytest.skip(error.message)
+    compare(z, torch.einsum("bhd,hdr->bhr", x.double(), y.double()))
+    other = random(b, h, r)
+    pairs = [deep_gemm.per_channel_cast_to_fp8(each.flatten(1), False) for each in (x, other)]
+    (p, s), (q, t) = (
+        (data.view(each.shape), scales.view(b // 128, *each.shape[1:]))
+        for (data, scales), each in zip(pairs, (x, other), strict=True)
+    )
+    added = torch.randn(h, d, r, device="cuda")
+    out = added.clone()
+    deep_gemm.fp8_einsum("bhd,bhr->hdr", (p, s), (q, t), out, out, recipe=(1, 1, 128))
+    compare(out, added + torch.einsum("bhd,bhr->hdr", x.double(), other.double()))
+
+
 def test_a_gap_in_each_head() -> None:
     torch.manual_seed(0)
     a, b = random(200, 512), random(1, 4 * 256, 512)
@@ -201,5 +245,17 @@ def test_masked_groups_and_groups_along_k() -> None:
     cast = [deep_gemm.per_channel_cast_to_fp8(each, False) for each in (x, y)]
     deep_gemm.k_grouped_fp8_gemm_tn_contiguous(cast[0], cast[1], fp8, sizes, ks, fp8)
     deep_gemm.k_grouped_bf16_gemm_tn_contiguous(x, y, bf16, sizes, ks, bf16)
+    compare(fp8, wanted)
+    compare(bf16, wanted, 1e-5)
+    ends = torch.tensor([256, 256, 356], device="cuda", dtype=torch.int32)  # the last group's end is 28 short
+    for each in (x, y):
+        each[356:] = 0
+    wanted = c.double() + torch.stack(
+        [p.double().mT @ q.double() for p, q in zip(x.split(sizes), y.split(sizes), strict=True)]
+    )
+    fp8, bf16 = c.clone(), c.clone()
+    cast = [deep_gemm.per_channel_cast_to_fp8(each, False) for each in (x, y)]
+    deep_gemm.k_grouped_fp8_gemm_tn_contiguous(cast[0], cast[1], fp8, None, ends, fp8, use_psum_layout=True)
+    deep_gemm.k_grouped_bf16_gemm_tn_contiguous(x, y, bf16, None, ends, bf16, use_psum_layout=True)
     compare(fp8, wanted)
     compare(bf16, wanted, 1e-5)
