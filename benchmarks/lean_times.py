@@ -38,7 +38,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from gemm_untuned import clocks, drawn
+from gemm_untuned import clocks, drawn, seconds_of
 from times_file import FIELDS, OPERANDS, PEER
 
 from tilewright import context as contexts
@@ -64,7 +64,6 @@ FINALISTS, FINAL_ROUNDS = 6, 4
 VARIED = 2  # of which every raster order is tried
 LONGEST_SECONDS = 2e-3  # of a problem that is timed: for one of these, ten others
 EXTENTS = ("m", "n", "k")
-HEAD_START_CYCLES = 200_000  # 0.1 ms, for which the GPU waits: a busy host that launches late does not count
 LONG_SECONDS = 5e-4  # of a call, that is repeated no more often than a cold L2 asks for
 
 
@@ -82,9 +81,7 @@ class Bench:
 
     def seconds(self, tactic: Tactic | None) -> float:
         """Of a call, by one replay; of cuBLAS's without a tactic."""
-        graph = self._graph(tactic)
-        torch.cuda._sleep(HEAD_START_CYCLES)
-        return graph.seconds()
+        return seconds_of(self._graph(tactic))
 
     def _graph(self, tactic: Tactic | None) -> Replays:
         found = self._graphs.get(tactic)
