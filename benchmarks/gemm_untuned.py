@@ -108,7 +108,7 @@ def in_turn(problem: Problem, operands: list[measuring.Operands], tactics: list[
 
 
 def seconds_of(graph: Replays) -> float:
-    """Of a call, by one replay. The GPU waits before, so that a busy host, which launches late, does not count."""
+    """Of a call, by one replay. The GPU waits before: a busy host, which launches late, does not count."""
     torch.cuda._sleep(HEAD_START_CYCLES)
     return graph.seconds()
 
