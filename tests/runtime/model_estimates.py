@@ -3,7 +3,8 @@
     PYTHONPATH=generator:runtime python tests/runtime/model_estimates.py
 
 writes data/model_estimates.json anew. That is for a change of a model that is meant: its review sees what the
-change does. Kernels stand in the file whole, because those that are committed may come and go.
+change does. Kernels stand in the file whole, because those that are committed may come and go: those that are
+gone stay in it, as examples of what a spec may still name.
 """
 
 from __future__ import annotations
@@ -136,10 +137,25 @@ def read() -> tuple[dict[str, KernelRecord], list[Estimate]]:
     return kernels, [Estimate(*row) for row in data["estimates"]]
 
 
+def gone() -> Iterator[tuple[KernelRecord, Estimate]]:
+    """Of the kernels in the file those that no table lists any more, with what the models say now."""
+    listed = {
+        one.name
+        for name in FAMILIES
+        for record in Registry().kernels(name)
+        for one in (record, *_kin(record))
+    }
+    kernels, rows = read()
+    for one in rows:
+        if one.kernel not in listed:
+            record = kernels[one.kernel]
+            yield record, estimate(one.family, record, one.device, one.problem, one.tactic)
+
+
 def write() -> None:
     kernels: dict[str, str] = {}
     rows = []
-    for record, found in sample():
+    for record, found in [*gone(), *sample()]:
         facts = {name: record.facts[name] for name in _FACTS if name in record.facts}
         kernels[record.name] = json.dumps([record.name, record.arch, record.config, facts])
         rows.append(json.dumps(found._replace(us=float(f"{found.us:.9g}"))))

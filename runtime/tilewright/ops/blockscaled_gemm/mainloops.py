@@ -17,7 +17,7 @@ from tilewright.ops.common import fitting
 from tilewright.ops.common.estimates import Estimate
 from tilewright.ops.common.kernels import Kernels
 from tilewright.ops.common.products import contiguous_extents
-from tilewright.ops.common.tactics import MATRIX_SETTINGS, Tactic, plain
+from tilewright.ops.common.tactics import MATRIX_SETTINGS, Tactic, in_parts
 from tilewright.table import KernelRecord
 
 # Clusters that selection weighs, by the M that a kernel's clusters are multiples of (2: two SMs share an
@@ -87,12 +87,7 @@ class Hopper(Mainloop):
     def candidates(self, record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
         """Every split that leaves each part a tile of k."""
         k_tiles = -(-problem.k // record.config["tile"][2])
-        return self._split(record.name, min(k_tiles, self.SPLITS[-1]))
-
-    @classmethod
-    @functools.lru_cache(maxsize=4096)
-    def _split(cls, kernel: str, most: int) -> tuple[Tactic, ...]:
-        return tuple(replace(plain(kernel), splits=splits) for splits in cls.SPLITS if splits <= most)
+        return in_parts(record.name, self.SPLITS, min(k_tiles, self.SPLITS[-1]))
 
 
 class Blackwell(Mainloop):

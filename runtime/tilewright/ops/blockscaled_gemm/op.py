@@ -15,7 +15,7 @@ import torch
 from tilewright import scale_factors
 from tilewright.context import Context
 from tilewright.device import DeviceProperties
-from tilewright.errors import ArgumentError, NoKernelError
+from tilewright.errors import NoKernelError
 from tilewright.interface.declaration import Combinations
 from tilewright.interface.op import Op, Operands, Values
 from tilewright.interface.placement import Arguments, Placement, aligned, least_wanted, misaligned
@@ -34,9 +34,9 @@ from tilewright.ops.blockscaled_gemm.problem import (
 from tilewright.ops.common import custom_ops
 from tilewright.ops.common.constants import constant
 from tilewright.ops.common.formats import as_bytes, dtype_of
+from tilewright.ops.common.guards import refuse
 from tilewright.ops.common.memory import check_aliasing, round_up
 from tilewright.ops.common.scaled import scale_shape
-from tilewright.ops.common.symbolic import certainly
 from tilewright.ops.common.tactics import Tactic
 from tilewright.types import TYPES, bits, per_byte
 
@@ -47,10 +47,9 @@ _QUANTIZED = {dtype_of(name): name for name in QUANTIZED_OUTPUTS}
 
 def _check_scales(values: Values, quantizes: bool) -> None:
     """Raises ArgumentError for scales of a D that is not quantised."""
+    wanted = "it goes with a quantised D: an out_dtype of float4_e2m1fn_x2 (NVFP4) or float8_e4m3fn"
     for name in ("out_descale", "out_global_scale"):
-        if values[name] is not None and not quantizes:
-            wanted = "an out_dtype of float4_e2m1fn_x2 (NVFP4) or float8_e4m3fn"
-            raise ArgumentError(name, f"it goes with a quantised D: {wanted}")
+        refuse(values[name] is not None and not quantizes, name, wanted)
 
 
 class _Multiply(Op):
@@ -69,13 +68,11 @@ class _Multiply(Op):
 
     def rules(self, values: Values, problem: Problem) -> None:
         _check_scales(values, problem.quantizes)
-        if certainly(problem.n % per_byte(problem.d) != 0):
-            given = values["out_dtype"]
-            raise ArgumentError("out_dtype", f"it is {given}, two elements to a byte, and n is {problem.n}")
-        if problem.d == "nvfp4" and values["out_global_scale"] is None:
-            raise ArgumentError(
-                "out_global_scale", "it is None; NVFP4 is quantised with one float32, 448 * 6 / amax(D)"
-            )
+        uneven = f"it is {values['out_dtype']}, two elements to a byte, and n is {problem.n}"
+        refuse(problem.n % per_byte(problem.d) != 0, "out_dtype", uneven)
+        without = problem.d == "nvfp4" and values["out_global_scale"] is None
+        message = "it is None; NVFP4 is quantised with one float32, 448 * 6 / amax(D)"
+        refuse(without, "out_global_scale", message)
 
     def place(
         self, context: Context, arguments: Arguments, device: DeviceProperties, addresses: Mapping[str, int]

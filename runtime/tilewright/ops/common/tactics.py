@@ -151,6 +151,12 @@ def plain(kernel: str) -> Tactic:
     return Tactic(kernel)
 
 
+@functools.lru_cache(maxsize=4096)
+def in_parts(kernel: str, splits: tuple[int, ...], most: int) -> tuple[Tactic, ...]:
+    """The kernel with k, or keys, cut into each of these numbers of parts, `most` at most."""
+    return tuple(Tactic(kernel, splits=parts) for parts in splits if parts <= most)
+
+
 def rearranged(tactic: Tactic) -> Iterator[Tactic]:
     """The tactic with every raster order and swizzle: left to CUTLASS's heuristic by a first selection, and
     tried by tuning."""

@@ -7,7 +7,7 @@ from typing import Any
 from tilewright.device import DeviceProperties
 from tilewright.ops.common.family import Family
 from tilewright.ops.common.products import hopper_rate
-from tilewright.ops.common.tactics import MAX_SPLITS, Tactic, misfit_settings
+from tilewright.ops.common.tactics import MAX_SPLITS, Tactic, in_parts, misfit_settings
 from tilewright.ops.mqa_logits.cost import MULTIPLIED_BITS, TILE, estimator
 from tilewright.ops.mqa_logits.problem import Problem
 from tilewright.ops.mqa_logits.words import WORDS
@@ -32,7 +32,7 @@ class _MqaLogits(Family[Problem]):
     def candidates(self, record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
         """Parts of ragged keys, at least a tile each."""
         most = min(MAX_SPLITS, -(-problem.keys // TILE)) if problem.form == "ragged" else 1
-        return tuple(Tactic(record.name, splits=splits) for splits in SPLITS if splits <= most)
+        return in_parts(record.name, SPLITS, most)
 
 
 FAMILY = _MqaLogits()

@@ -18,6 +18,7 @@ from tilewright.interface.declaration import Combinations
 from tilewright.interface.op import Op, Operands, Values
 from tilewright.interface.placement import Arguments, Placement, aligned, least_wanted, misaligned
 from tilewright.ops.common.formats import as_bytes, dtype_of
+from tilewright.ops.common.guards import refuse
 from tilewright.ops.common.scaled import COLUMNS, scale_shape, scale_type
 from tilewright.ops.common.symbolic import symbolic
 from tilewright.ops.quantize import global_scale
@@ -62,8 +63,8 @@ class _Op(Op):
     def described(self, values: Values, problem: Problem) -> tuple[Problem, Noted]:
         first, given = values[self.required[0]], values.get("global_scale")
         tensor = given if isinstance(given, torch.Tensor) else None
-        if tensor is not None and tensor.is_meta and not first.is_meta:
-            raise ArgumentError("global_scale", "it is on meta; a tensor with memory is wanted")
+        nowhere = tensor is not None and tensor.is_meta and not first.is_meta
+        refuse(nowhere, "global_scale", "it is on meta; a tensor with memory is wanted")
         if symbolic(first) or (tensor is not None and symbolic(tensor)):  # fake ones: the call says
             return problem, Noted("none", False, False)
         one_for = global_scale.what_of(given, problem.m, first.shape[:-2])
@@ -140,9 +141,8 @@ class Quantize(_Op):
 
     def rules(self, values: Values, problem: Problem) -> None:
         if values.get("shuffle"):
-            if values["rows_valid"] is not None:
-                message = "it is True beside rows_valid; rows that are shuffled all count"
-                raise ArgumentError("shuffle", message)
+            message = "it is True beside rows_valid; rows that are shuffled all count"
+            refuse(values["rows_valid"] is not None, "shuffle", message)
             if isinstance(problem.m, int):
                 row_shuffle.check_rows("shuffle", problem.m)
 
@@ -193,30 +193,24 @@ def fp8_blockwise(values: Values) -> str:
 
 def _fusion(values: Values) -> str:
     activation, weight = values["activation"], values["rms_weight"]
-    if activation not in ("none", "silu_mul"):
-        raise ArgumentError("activation", f"it is {activation!r}; none or silu_mul is wanted")
-    if weight is None:
-        return str(activation)
-    if activation != "none":
-        raise ArgumentError("rms_weight", f"it is given beside {activation}; one of the two is possible")
-    return "rmsnorm"
+    wanted = f"it is {activation!r}; none or silu_mul is wanted"
+    refuse(activation not in ("none", "silu_mul"), "activation", wanted)
+    both = f"it is given beside {activation}; one of the two is possible"
+    refuse(weight is not None and activation != "none", "rms_weight", both)
+    return str(activation) if weight is None else "rmsnorm"
 
 
 def _columns_layout(format: str, scale_type: Any, layout: Any) -> str:
     """Where scales of FP8 lie that are written."""
-    if scale_type not in ("float32", "ue8m0"):
-        raise ArgumentError("scale_type", f"it is {scale_type!r}; float32 or ue8m0 is wanted")
-    packed = scale_type == "ue8m0"
-    if packed and "packed" not in LAYOUTS[format]:
-        raise ArgumentError("scale_type", f"it is {scale_type!r}; float32 is wanted for {format}")
+    packed, known, given = scale_type == "ue8m0", LAYOUTS[format], f"it is {scale_type!r}"
+    refuse(scale_type not in ("float32", "ue8m0"), "scale_type", f"{given}; float32 or ue8m0 is wanted")
+    refuse(packed and "packed" not in known, "scale_type", f"{given}; float32 is wanted for {format}")
     if layout is None:
-        return "packed" if packed else LAYOUTS[format][0]
-    if (layout == "packed") != packed:
-        message = f"it is {layout!r} beside scales of {scale_type}; ue8m0 are packed, and no other"
-        raise ArgumentError("scale_layout", message)
-    if layout not in LAYOUTS[format]:
-        known = ", ".join(LAYOUTS[format])
-        raise ArgumentError("scale_layout", f"it is {layout!r}; one of {known} is wanted for {format}")
+        return "packed" if packed else known[0]
+    beside = f"it is {layout!r} beside scales of {scale_type}; ue8m0 are packed, and no other"
+    refuse((layout == "packed") != packed, "scale_layout", beside)
+    wanted = f"it is {layout!r}; one of {', '.join(known)} is wanted for {format}"
+    refuse(layout not in known, "scale_layout", wanted)
     return str(layout)
 
 
