@@ -202,7 +202,7 @@ struct Host : sm90::ClusteredHost<Traits, Maker<Traits>> {
 }  // namespace tilewright::gemm::lean
 
 #define TILEWRIGHT_LEAN_GEMM_KERNEL(NAME)                                                                            \
-  extern "C" __global__ void __launch_bounds__(tilewright::sm90::kCombineThreads, tilewright::sm90::kCombineBlocks)  \
+  extern "C" __global__ void __launch_bounds__(tilewright::sm90::kCombineThreads)                                    \
       NAME##_combine(__grid_constant__ tilewright::sm90::CombineParams const params) {                               \
     tilewright::sm90::Combine<typename tilewright::NAME::Gemm::Kernel> kernel;                                       \
     kernel(params);                                                                                                  \

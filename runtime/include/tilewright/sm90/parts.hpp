@@ -56,7 +56,7 @@ struct TileSums {
   }
 };
 
-constexpr int kCombineThreads = 128, kCombineBlocks = 12;  // of a thread block of the second kernel; of an SM at least
+constexpr int kCombineThreads = 128;
 
 struct CombineParams {
   Parts parts;
