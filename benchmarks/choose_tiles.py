@@ -34,11 +34,20 @@ GROUPS = {
 }
 
 
+def group_of(name: str) -> tuple[str, tuple[int, ...]] | None:
+    """The spec's group of a kernel, and its tile; None of one that has no tile to choose."""
+    _, _, rest = name.partition("_tn_")
+    tile, _, kind = rest.partition("_")
+    group = GROUPS.get(kind.replace("_fastacc", ""))
+    return group and (group, tuple(map(int, tile.split("x"))))
+
+
 def fastest_by_kernel(measured: Measured) -> dict[str, float]:
-    """Seconds of each kernel's best tactic."""
+    """Seconds of the best tactic of each kernel that has a tile to choose."""
     found: dict[str, float] = {}
     for tactic, seconds in measured.seconds.items():
-        found[tactic.kernel] = min(seconds, found.get(tactic.kernel, math.inf))
+        if group_of(tactic.kernel):
+            found[tactic.kernel] = min(seconds, found.get(tactic.kernel, math.inf))
     return found
 
 
@@ -77,11 +86,8 @@ def losses(problems: Iterable[Mapping[str, float]], names: Collection[str]) -> l
 def groups(names: Iterable[str]) -> dict[str, list[str]]:
     """Tiles by the spec's group."""
     found: dict[str, list[tuple[int, ...]]] = defaultdict(list)
-    for name in names:
-        _, _, rest = name.partition("_tn_")
-        tile, _, kind = rest.partition("_")
-        group = GROUPS[kind.replace("_fastacc", "")]
-        found[group].append(tuple(map(int, tile.split("x"))))
+    for group, tile in filter(None, map(group_of, names)):
+        found[group].append(tile)
     return {group: ["x".join(map(str, tile)) for tile in sorted(tiles)] for group, tiles in found.items()}
 
 
