@@ -80,7 +80,8 @@ void check_rows(Groups const& groups, Owners const& owners, std::vector<Tile> co
     if (!inside) {
       continue;
     }
-    RowsOf const fate{tile, groups.layout, groups.groups};
+    tilewright::grouped_gemm::Heads const heads{};  // no columns are skipped
+    RowsOf const fate{tile, groups.layout, groups.groups, heads};
     uint32_t parts = 0;
     bool every = true, none_left = true;
     for (int row = tile.row; row < tile.row + kRows; ++row) {
