@@ -319,10 +319,10 @@ def test_equal_bits_every_time(kernel: KernelRecord) -> None:
 def test_extents_that_no_tile_divides(kernel: KernelRecord) -> None:
     unit = kernel.facts["alignment"]
     for m, n, k in ((1, unit["d"], unit["a"]), (5, 24, 48), (129, 264, 144), (65, 136, 4112)):
-        operands = made(of(kernel, m=m, n=n, k=k))
-        if operands.problem.a == "bf16":
-            continue
-        check(operands, Tactic(kernel.name))
+        problem = of(kernel, m=m, n=n, k=k)
+        if problem.a == "bf16":
+            pytest.skip("tilewright.gemm computes it")
+        check(made(problem), Tactic(kernel.name))
 
 
 def test_what_is_selected_is_right() -> None:
