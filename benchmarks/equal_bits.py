@@ -88,7 +88,8 @@ def problems_of(record: KernelRecord, shape: tuple[int, int, int]) -> list[Probl
 
 def aligned(operands: measuring.Operands) -> None:
     """Puts operands into wider tensors, whose rows begin at multiples of 16 bytes."""
-    for name, by_rows in (("a", operands.problem.a_k_major), ("b", not operands.problem.b_k_major)):
+    a, b = operands.problem.layout
+    for name, by_rows in (("a", a == "t"), ("b", b == "t")):
         matrix = getattr(operands, name)
         rows = matrix if by_rows else matrix.mT
         width = -(-rows.shape[1] // 16) * 16

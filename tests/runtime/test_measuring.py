@@ -28,8 +28,8 @@ from tilewright.ops.gemm.problem import Problem
 def test_operands_are_those_that_the_problem_says(host: Context, problem: Problem) -> None:
     operands = make(problem, torch.Generator().manual_seed(0))
     assert (operands.c is not None, operands.bias is not None) == (problem.c, problem.bias)
-    assert (operands.a.stride(-1) == 1) == problem.a_k_major
-    assert (operands.b.stride(-2) == 1) == problem.b_k_major
+    assert (operands.a.stride(-1) == 1) == (problem.layout[0] == "t")
+    assert (operands.b.stride(-2) == 1) == (problem.layout[1] == "n")
     assert measuring.checked(operands) < 4e-3
     operands.out.mul_(2)
     with pytest.raises(WrongResultError, match="norm ratio"):

@@ -79,14 +79,14 @@ def test_without_torch_help_is_the_same() -> None:
 
 
 def test_kernels() -> None:
-    found = tilewright.kernels("gemm", a="bf16", tile="128x256x*", bias=False, arch="sm90")
+    found = tilewright.kernels("gemm", a="bf16", tile="128x128x*", swap_ab=False, arch="sm90")
     assert found.names == [record.name for record in found]
     assert len(found) > 3
-    assert all(record.config["tile"][:2] == [128, 256] and not record.config["bias"] for record in found)
+    assert all(record.config["tile"][:2] == [128, 128] and not record.config["swap_ab"] for record in found)
     said = repr(found).splitlines()
     assert said[0] == f"{len(found)} kernels of gemm:"
     assert said[1] == f"  {found[0].name}"
-    assert any(line.startswith("  cluster: 1x1, ") for line in said)
+    assert any(line.startswith("  layout: nn, ") for line in said)
     assert repr(found[:1]).splitlines() == ["1 kernel of gemm:", f"  {found[0].name}"]
     assert "  ... and " in repr(tilewright.kernels("quantize"))
     assert repr(tilewright.kernels("gemm", tile="1x1x1")) == "0 kernels of gemm"

@@ -228,7 +228,7 @@ def test_fp8_blockwise_is_read_back(block: tuple[int, int], scale_type: str) -> 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"block": (128, 1)}, "block"),
+        ({"block": (64, 128)}, "block"),
         ({"scale_type": "bf16"}, "scale_type"),
         ({"scale_layout": "packed"}, "scale_layout"),
         ({"block": (128, 128), "scale_layout": "m_major"}, "scale_layout"),
