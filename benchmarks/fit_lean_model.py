@@ -71,13 +71,13 @@ class Case:
 
     def __init__(self, measured: Measured, records: Mapping[str, KernelRecord]) -> None:
         self.measured = measured
-        known = usual(measured, records)
+        known = self.known = usual(measured, records)
         finalists = {one: seconds for one, seconds in known.items() if one in measured.again}
         self.best = min((finalists or known).values())
         self.by_kernel: dict[str, list[Tactic]] = defaultdict(list)
         for tactic in (finalists or known) if self.best > LONG_SECONDS else known:
             self.by_kernel[tactic.kernel].append(tactic)
-        self.records = {name: records[name] for name in self.by_kernel}
+        self.records = {one.kernel: records[one.kernel] for one in known}
 
     def estimates(self, device: DeviceProperties) -> Iterator[tuple[Tactic, float, float]]:
         """Each tactic with the model's seconds and the measured ones."""

@@ -64,9 +64,9 @@ class Weights(NamedTuple):
 def lesson(case: Case) -> Lesson:
     problem = case.measured.problem
     facts, estimates, times, of_kernel = [], [], [], 0
-    for name, tactics in case.by_kernel.items():
-        kernel = cost_lean.Kernel(case.records[name], problem, H200)
-        for tactic in tactics:
+    for name, record in case.records.items():
+        kernel = cost_lean.Kernel(record, problem, H200)
+        for tactic in (one for one in case.known if one.kernel == name):
             if case.measured.seconds[tactic] > FAR * case.best:
                 continue
             parts = kernel.parts(tactic)
@@ -80,16 +80,12 @@ def lesson(case: Case) -> Lesson:
     return Lesson(shape, of_kernel, *known, math.log(case.best), math.log(peer))
 
 
-def enough(case: Case) -> bool:
-    """Rows and columns, for what is learnt to count."""
-    return min(case.measured.problem.m, case.measured.problem.n) >= learnt.LEAST_EXTENT
-
-
 def learn(lessons: Sequence[Lesson], seed: int = 0) -> Weights:
     torch.manual_seed(seed)
     facts = torch.cat([one.facts for one in lessons])
     # The network sees facts of mean 0 and deviation 1; what it answers with takes them as they are.
-    mean, deviation = facts.mean(0), facts.std(0) + 1e-6
+    mean, deviation = facts.mean(0), facts.std(0)
+    deviation = torch.where(deviation < 1e-3, 1.0, deviation)  # of a fact that is the same for all
     facts = (facts - mean) / deviation
     wanted = torch.cat([one.times - one.estimates for one in lessons])
     counts = torch.cat([torch.exp((one.fastest - one.times).clamp_max(0) / NEAR) for one in lessons])
@@ -178,7 +174,9 @@ def main() -> None:
     torch.set_num_threads(1)  # small matrices
     records = {one.name: one for one in Registry().kernels("gemm") if mainloop_of(one) == "lean"}
     cases = [Case(one, records) for one in read(arguments.times)]
-    lessons = [lesson(one) for one in cases if one.by_kernel and enough(one)]
+    lessons = [
+        lesson(one) for one in cases if one.by_kernel and cost_lean.is_learnt(one.measured.problem, H200)
+    ]
     report("the mechanisms", lessons, [regret(one, None) for one in lessons])
     folds = dealt(lessons)
     pairs = list(zip(lessons, folds, strict=True))

@@ -41,7 +41,7 @@ def test_the_models_first_is_nearly_the_fastest(cases: list[Any]) -> None:
         regrets.append(seconds / case.best)
         errors.append(math.log(estimate / seconds))
     assert len(regrets) > 800
-    assert math.exp(statistics.fmean(map(math.log, regrets))) < 1.013
+    assert math.exp(statistics.fmean(map(math.log, regrets))) < 1.014
     assert sum(regret > 1.1 for regret in regrets) < 0.03 * len(regrets)
     assert sorted(regrets)[-2] < 1.35  # one problem's tactics were timed in a bad moment, 1.9 times as long
     assert statistics.fmean(map(abs, errors)) < 0.05
@@ -80,7 +80,7 @@ def test_what_is_learnt_helps_problems_that_taught_nothing(
 
     monkeypatch.setattr(program, "STEPS", 120)
     monkeypatch.setattr(program, "UNITS", 12)
-    lessons = [program.lesson(one) for one in cases if one.by_kernel and program.enough(one)]
+    lessons = [program.lesson(one) for one in cases if cost_lean.is_learnt(one.measured.problem, H200)]
     folds = program.dealt(lessons)
     shapes = {(one.shape, fold) for one, fold in zip(lessons, folds, strict=True)}
     assert len({shape for shape, _ in shapes}) == len(shapes) < len(lessons)
@@ -104,7 +104,7 @@ def test_weights_are_written_as_they_are_read(
     monkeypatch.setattr(program, "STEPS", 5)
     monkeypatch.setattr(program, "UNITS", 3)
     monkeypatch.setattr(program, "WEIGHTS", tmp_path / "learnt_weights.py")
-    lessons = [program.lesson(one) for one in cases[:40] if program.enough(one)]
+    lessons = [program.lesson(one) for one in cases[:40] if cost_lean.is_learnt(one.measured.problem, H200)]
     weights = program.learn(lessons)
     program.write(weights, lessons[0].of_kernel)
     found = runpy.run_path(str(tmp_path / "learnt_weights.py"))

@@ -82,9 +82,8 @@ def estimator(
 def finer(
     record: KernelRecord, problem: Problem, device: DeviceProperties
 ) -> Callable[[Tactic], Estimate] | None:
-    """As `estimator`, with what is learnt besides. None of few rows, where memory decides: the mechanisms
-    choose there within 1 % of the fastest, and nothing better was learnt."""
-    if min(problem.m, problem.n) < learnt.LEAST_EXTENT:
+    """As `estimator`, with what is learnt besides; None where nothing is."""
+    if not is_learnt(problem, device):
         return None
     kernel = Kernel(record, problem, device)
     share = learnt.Share(kernel.facts())
@@ -94,6 +93,14 @@ def finer(
         return kernel.estimate(parts, share.of(kernel.facts_of(parts)))
 
     return weigh
+
+
+def is_learnt(problem: Problem, device: DeviceProperties) -> bool:
+    """Not of few rows, where memory decides and the mechanisms choose within 1 % of the fastest; nor of long
+    products, of which too few slow tactics were timed for anything to be learnt."""
+    clocks = problem.batch * problem.m * problem.n * problem.k * bytes_of(problem.a) / 4096 / device.sm_count
+    least = max(clocks / (device.clock_hz * CLOCK_SHARE), problem.bytes / device.memory_bandwidth)
+    return min(problem.m, problem.n) >= learnt.LEAST_EXTENT and least < learnt.MOST_SECONDS
 
 
 class _Waves(NamedTuple):

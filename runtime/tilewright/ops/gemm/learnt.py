@@ -17,6 +17,7 @@ from operator import mul
 from tilewright.ops.gemm.learnt_weights import BIAS, OF_KERNEL, OF_TACTIC, OUT
 
 LEAST_EXTENT = 64  # of m and n, where anything was learnt
+MOST_SECONDS = 4.5e-5  # that tensor cores or memory take at least
 MOST = 0.25  # of the logarithm of what an estimate is multiplied by
 
 
