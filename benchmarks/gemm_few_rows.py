@@ -9,7 +9,8 @@ that L2 does not hold, medians. A copy on the device reads half of a product's b
 half.
 
 What is wanted: of more than 128 MB, 90 % of the copy's bandwidth; of less, the time of the bytes at the
-bandwidth of the largest copies, and 4 us. Writes OUTPUT.json and OUTPUT.md.
+highest rate that any call of the run reached (reading alone is quicker than a copy), and 4 us. Writes
+OUTPUT.json and OUTPUT.md.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ SEED = 2027
 LARGE_BYTES = 128 << 20
 LARGE_SHARE = 0.9
 SMALL_SECONDS = 4e-6
+SIDES = ("us", "copy us", "peer us")
 REPLAYS = 9
 WARM_SECONDS = 0.02
 
@@ -93,10 +95,10 @@ def measure(problem: Problem) -> dict[str, Any]:
 
 
 def judge(rows: list[dict[str, Any]]) -> float:
-    """Adds what is asked of each row and whether it has it; bytes a second of the largest copies."""
-    large = [row for row in rows if row["bytes"] > LARGE_BYTES] or rows
-    bandwidth = statistics.median(row["bytes"] / row["copy us"] * 1e6 for row in large)
+    """Adds what is asked of each row and whether it has it; the highest bytes a second of any call."""
+    bandwidth = max(row["bytes"] / min(row[side] for side in SIDES) * 1e6 for row in rows)
     for row in rows:
+        row["TB/s"] = round(row["bytes"] / row["us"] * 1e-6, 3)
         row["of copy"] = round(row["copy us"] / row["us"], 3)
         row["over bytes us"] = round(row["us"] - row["bytes"] / bandwidth * 1e6, 2)
         row["ratio"] = round(row["peer us"] / row["us"], 3)
@@ -111,7 +113,7 @@ def judge(rows: list[dict[str, Any]]) -> float:
 def summary(rows: list[dict[str, Any]], bandwidth: float) -> dict[str, Any]:
     large = [row for row in rows if row["bytes"] > LARGE_BYTES]
     small = [row for row in rows if row["bytes"] <= LARGE_BYTES]
-    found: dict[str, Any] = {"bandwidth of large copies": f"{bandwidth * 1e-12:.3f} TB/s"}
+    found: dict[str, Any] = {"highest rate": f"{bandwidth * 1e-12:.3f} TB/s"}
     if large:
         held, least = sum(row["held"] for row in large), min(row["of copy"] for row in large)
         found["beyond 128 MB"] = (
@@ -125,7 +127,20 @@ def summary(rows: list[dict[str, Any]], bandwidth: float) -> dict[str, Any]:
     return found | {"of cuBLAS's speed": f"{geomean:.3f} in geomean, {min(ratios):.3f} at least"}
 
 
-COLUMNS = ("m", "n", "k", "us", "copy us", "of copy", "over bytes us", "peer us", "ratio", "held", "tactic")
+COLUMNS = (
+    "m",
+    "n",
+    "k",
+    "us",
+    "TB/s",
+    "copy us",
+    "of copy",
+    "over bytes us",
+    "peer us",
+    "ratio",
+    "held",
+    "tactic",
+)
 
 
 def markdown(header: dict[str, Any], rows: list[dict[str, Any]]) -> str:
