@@ -8,8 +8,8 @@ A rule is a function of a configuration that answers None, or the reason with it
         \"""Stream-K needs the cooperative schedule.\"""
 
 The docstring is what it demands, the comment above it what that rests on. With `of` it is asked of some
-kernels alone: those with a mainloop of ours, of one architecture; with `unless`, of none that other rules
-reject.
+kernels alone: those with a mainloop of ours, of one architecture; with `unless`, what it says of those that
+other rules reject is not said.
 """
 
 from __future__ import annotations
@@ -55,13 +55,15 @@ class Rule:
     of: Callable[[Any], bool]
     """Whether it is about a configuration at all."""
     unless: tuple[Rule, ...]
-    """Those that say it better: where one of them rejects a configuration, this one is not asked."""
+    """Those that say it better: where one of them rejects a configuration, this one says nothing. It is asked
+    all the same, so it must not fail on what they reject."""
 
     def __call__(self, config: Any) -> str | None:
         """Ask it."""
-        if not self.of(config) or any(one(config) for one in self.unless):
+        if (self.of is not _all and not self.of(config)) or (reason := self.check(config)) is None:
             return None
-        return self.check(config)
+        # Last, as nearly every configuration is legal.
+        return None if any(one(config) for one in self.unless) else reason
 
     @property
     def statement(self) -> str:
