@@ -22,7 +22,8 @@ from typing import NamedTuple
 
 from tilewright.device import DeviceProperties
 from tilewright.ops.common.estimates import Estimate
-from tilewright.ops.common.fitting import cluster_of
+from tilewright.ops.common.fitting import cluster_of, own_tiles
+from tilewright.ops.common.products import hopper_peak
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.gemm import learnt
 from tilewright.ops.gemm.problem import Problem
@@ -98,8 +99,10 @@ def finer(
 def is_learnt(problem: Problem, device: DeviceProperties) -> bool:
     """Not of few rows, where memory decides and the mechanisms choose within 1 % of the fastest; nor of long
     products, of which too few slow tactics were timed for anything to be learnt."""
-    clocks = problem.batch * problem.m * problem.n * problem.k * bytes_of(problem.a) / 4096 / device.sm_count
-    least = max(clocks / (device.clock_hz * CLOCK_SHARE), problem.bytes / device.memory_bandwidth)
+    peak = hopper_peak(problem, device)
+    if peak is None:
+        return False
+    least = max(problem.flops / (peak * CLOCK_SHARE), problem.bytes / device.memory_bandwidth)
     return min(problem.m, problem.n) >= learnt.LEAST_EXTENT and least < learnt.MOST_SECONDS
 
 
@@ -128,6 +131,7 @@ class Parts(NamedTuple):
     n: int
     splits: int  # parts of a tile's k, of the cluster too
     in_memory: bool  # or not: then a second kernel adds them up
+    size: int  # thread blocks of a cluster
     blocks: int  # of tiles
     waves: _Waves
     boxes: int  # of k, that a thread block goes through for a tile
@@ -159,7 +163,7 @@ class Kernel:
         self.swapped = bool(config["swap_ab"])
         self.pingpong = config["schedule"] == "pingpong"
         self.extents, self.tile = (rows, columns), (tile_m, tile_n)
-        self.down, self.across = ceil(rows / tile_m), ceil(columns / tile_n)  # tiles
+        self.down, self.across = own_tiles(record, problem.m, problem.n)
         self.boxes = tile_k * size // BOX_BYTES  # of a stage
         self.depth = self.boxes * record.facts.get("stages", 1)  # of the ring of stages, in boxes
         self.stages = ceil(problem.k / tile_k)
@@ -201,7 +205,9 @@ class Kernel:
         if in_memory:
             sums = splits * self.problem.batch * self.problem.m * self.problem.n * 4
             added += COMBINE_CLOCKS + sums / COMBINE_BYTES_PER_CLOCK
-        return Parts(m, n, splits, in_memory, blocks, waves, boxes, math, loop, hbm, power, whole, added)
+        return Parts(
+            m, n, splits, in_memory, size, blocks, waves, boxes, math, loop, hbm, power, whole, added
+        )
 
     def estimate(self, parts: Parts, by: float = 1.0) -> Estimate:
         """Seconds of what the mechanisms say, multiplied by a number."""
@@ -223,8 +229,7 @@ class Kernel:
 
     def facts_of(self, parts: Parts) -> tuple[float, ...]:
         """Of a tactic."""
-        m, n, splits, in_memory, blocks, waves, boxes, math, loop, hbm, power, whole, added = parts
-        size = m * n * (1 if in_memory else splits)
+        m, n, splits, in_memory, size, blocks, waves, boxes, math, loop, hbm, power, whole, added = parts
         taken, last = blocks / waves.at_once, waves.last / waves.at_once
         busy = waves.last * size / self.device.sm_count
         return (
