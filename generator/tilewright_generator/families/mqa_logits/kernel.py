@@ -15,9 +15,6 @@ _INSTRUCTIONS = {
 }  # fmt: skip
 
 
-_UNWRITTEN = ("arch", "mma")  # `build` and `products` say them
-
-
 def kernel_name(config: MqaLogitsConfig) -> str:
     """See `named`. How kernels of an architecture usually multiply, their names do not say."""
     native = number(config.arch) >= 120 and config.q == "mxfp4"
@@ -63,8 +60,8 @@ def build(config: MqaLogitsConfig) -> dict[str, Any]:
 
 
 def variables(config: MqaLogitsConfig) -> dict[str, str]:
-    """The template's variables, all of them text: the configuration, and what follows from it."""
-    own = {one.name: getattr(config, one.name) for one in fields(config) if one.name not in _UNWRITTEN}
+    """The template's variables, all of them text: the configuration but what others say, and what follows."""
+    own = {one.name: getattr(config, one.name) for one in fields(config) if one.name not in ("arch", "mma")}
     products = "Decoded" * config.decodes + camel(config.mma)
     work = with_launch(work_text(config), config)
     return spelt({**own, **facts(config), "products": products, "element": camel(config.d), "work": work})
