@@ -222,6 +222,22 @@ def test_records_merge_and_forget_kernels_that_went(project: Path) -> None:
     assert path.read_text().count("\n") == len(table) + 2
 
 
+def test_rows_of_another_host_compiler_stay_and_say_it(project: Path) -> None:
+    path = project / "benchmarks/results/compile" / f"{MODULE}.json"
+    table = Table.read(project / "generated" / MODULE / "table.json")
+    before = records.read(path)
+    assert before["toolchain"]["host"] == "g++ 12"
+    there = {**before["toolchain"], "host": "g++ 13"}
+    records.merge(path, {"toolchain": there}, before["kernels"][:1], table)
+    after = records.read(path)
+    assert after["toolchain"] == there
+    assert [row.get("host") for row in after["kernels"]] == [None, *["g++ 12"] * (len(table) - 1)]
+    records.merge(path, {"toolchain": before["toolchain"]}, before["kernels"][:1], table)
+    assert records.read(path) == before
+    records.merge(path, {"toolchain": {**there, "nvcc": "13.1.0"}}, before["kernels"][:1], table)
+    assert [row["name"] for row in records.read(path)["kernels"]] == [before["kernels"][0]["name"]]
+
+
 NEEDY = 2  # kernels of `mixed` that need CUTLASS 4.5
 
 

@@ -4,8 +4,9 @@ A row is of a *source key*: the source, the tilewright headers it reaches, the f
 no machine, no path, no host compiler. So any machine can tell whether a row is of the kernel as it stands,
 also where the kernel needs a newer CUTLASS than the one that the project is pinned to (`keyed_release`).
 
-The head of a record says with what its rows were compiled. A row that was compiled with another CUTLASS
-release, because its kernel needs that, says so itself, in `cutlass`.
+The head of a record says with what its rows were compiled. A row says itself where that differs: in `cutlass`
+the release that its kernel needs, in `host` another host compiler (which a source key does not hold, since
+the machine code that is recorded is nvcc's).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from tilewright.errors import BuildError, UnreadableFileError
 from tilewright.table import KernelRecord, Table
 
 FORMAT = 1
+_OWN = ("cutlass", "host")  # words of the toolchain that a row may say instead of the head
 _KEPT = ("registers", "smem_bytes", "spill_store_bytes", "spill_load_bytes", "stack_bytes", "code_bytes")
 _KEPT_LAST = ("grid_dependency", "seconds", "peak_memory_bytes")
 
@@ -112,30 +114,31 @@ def _compiled(report: Mapping[str, Any], table: Table) -> Iterator[Mapping[str, 
 def merge(path: Path, head: Mapping[str, Any], rows: Iterable[Mapping[str, Any]], table: Table) -> None:
     """Writes a module's record: these rows, and those the file holds of the table's other kernels.
 
-    Rows of other compilers than `head` names are not kept, nor those of another CUTLASS release, but for
-    kernels that need a certain one: the head speaks for all rows, and those say their release themselves.
+    Rows of another nvcc than `head` names are not kept, nor those of another CUTLASS release, but for kernels
+    that need a certain one. What of the toolchain may differ from the head, a row says itself (`_OWN`).
     """
     before, added = read(path), list(rows)
     toolchain, old = dict(head["toolchain"]), before.get("toolchain", {})
-    kept = before["kernels"] if {**old, "cutlass": ""} == {**toolchain, "cutlass": ""} else []
+    kept = before["kernels"] if old.get("nvcc") == toolchain["nvcc"] else []
     merged: dict[str, dict[str, Any]] = {}
-    for release, given in ((old.get("cutlass"), kept), (toolchain["cutlass"], added)):
-        merged |= {row["name"]: {"cutlass": release, **row} for row in given if row["name"] in table}
+    for words, given in ((old, kept), (toolchain, added)):
+        own = {word: words.get(word, "") for word in _OWN}
+        merged |= {row["name"]: {**own, **row} for row in given if row["name"] in table}
     free = [name for name in merged if not table[name].cutlass]  # that any release compiles
     if free and not any(row["name"] in free for row in added):
         toolchain["cutlass"] = old["cutlass"]
     found = [
-        _under(merged[name], toolchain["cutlass"])
+        _under(merged[name], toolchain)
         for name in sorted(merged)
         if table[name].cutlass or merged[name]["cutlass"] == toolchain["cutlass"]
     ]
     write(path, {"format": FORMAT, "module": table.module, **head, "toolchain": toolchain}, found)
 
 
-def _under(row: Mapping[str, Any], release: str) -> dict[str, Any]:
-    """The row as it stands under a head of this CUTLASS release."""
-    rest = {name: value for name, value in row.items() if name != "cutlass"}
-    return rest if row["cutlass"] == release else {**rest, "cutlass": row["cutlass"]}
+def _under(row: Mapping[str, Any], toolchain: Mapping[str, str]) -> dict[str, Any]:
+    """The row as it stands under a head of this toolchain, which it does not repeat."""
+    own = {word: row[word] for word in _OWN if row[word] != toolchain[word]}
+    return {name: value for name, value in row.items() if name not in _OWN} | own
 
 
 def write(path: Path, head: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> None:

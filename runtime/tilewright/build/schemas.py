@@ -72,7 +72,7 @@ COMPILED_RECORD = Object(
         "kernels": Array(
             Object(
                 {**_RECORDED, **_MEASURED},
-                optional={"cutlass": String(), "findings": Array(String())},
+                optional={**fields(("cutlass", "host"), String()), "findings": Array(String())},
                 others=Anything(),
             )
         ),
