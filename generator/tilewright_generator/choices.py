@@ -88,7 +88,11 @@ class Reader:
             return ""
         others = (name for name in families.names() if name != self._family.name)
         found = [name for name in others if _takes(families.get(name), field.name, value)]
-        return f"; {' and '.join(found)} {'has' if len(found) == 1 else 'have'} it" if found else ""
+        return (
+            f"; of other families {', '.join(found)} {'has' if len(found) == 1 else 'have'} it"
+            if found
+            else ""
+        )
 
 
 def described(node: load.Node) -> str:

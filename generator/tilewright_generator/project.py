@@ -104,4 +104,7 @@ def _nearest(start: Path) -> Path:
     for folder in (start, *start.parents):
         if (folder / "specs").is_dir():
             return folder
-    raise UsageError(f"no project here: neither {start} nor a folder above it holds specs/; give --root")
+    raise UsageError(
+        f"no project here: neither {start} nor a folder above it holds specs/; give --root, or begin one "
+        "with a file specs/NAME.yaml (docs/specs.md)"
+    )

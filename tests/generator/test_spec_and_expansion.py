@@ -444,7 +444,7 @@ def test_a_value_of_other_families_is_a_fault_that_names_them() -> None:
     assert {"blockscaled_gemm", "quantize"} < {*others}
     assert fault == (
         "5:28: arch: 'sm_120f' should be one of sm_90a, sm_100a; did you mean 'sm_100a'?; "
-        f"{' and '.join(others)} have it"
+        f"of other families {', '.join(others)} have it"
     )
 
 

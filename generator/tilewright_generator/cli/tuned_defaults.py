@@ -12,7 +12,7 @@ from tilewright_generator.cli import report
 from tilewright_generator.project import Project
 from tilewright_generator.words import counted
 
-_NAMED = 3  # kernels that are printed; --json has all
+_NAMED = 3  # tactics without a kernel that are printed; --json has all
 
 
 @dataclass(frozen=True)
@@ -31,25 +31,20 @@ class Defaults:
     def lines(self) -> Iterator[str]:
         """For people; none where every problem has seen every kernel."""
         name = report.shown(self.path)
-        for kernels, count in self.unseen.items():
-            have = "has" if count == 1 else "have"
-            yield f"{name}: {counted(count, 'problem')} {have} not seen {counted(len(kernels), 'kernel')}:"
-            yield from _some(kernels)
         if self.unseen:
+            yield f"{name}: tuned before there were these kernels, which may be faster:"
+            for kernels, count in sorted(self.unseen.items(), key=lambda one: len(one[0])):
+                more = f" and {len(kernels) - 1:,} more" if len(kernels) > 1 else ""
+                yield f"  {counted(count, 'problem')}: {kernels[0]}{more}"
             folder = report.shown(self.path.parents[1])
             yield "tune them beside what is tuned with:"
             yield f"  tilewright tune --only-new --family {self.family} --out {folder}"
         if self.lost:
             lack = "lacks its kernel" if len(self.lost) == 1 else "lack their kernels"
             yield f"{name}: {counted(len(self.lost), 'problem')} {lack}:"
-            yield from _some(self.lost)
-
-
-def _some(names: Sequence[str]) -> Iterator[str]:
-    """The first names, each on a line of its own, because names are long; and how many there are besides."""
-    yield from (f"  {name}" for name in names[:_NAMED])
-    if len(names) > _NAMED:
-        yield f"  and {len(names) - _NAMED:,} more"
+            yield from (f"  {tactic}" for tactic in self.lost[:_NAMED])
+            if len(self.lost) > _NAMED:
+                yield f"  and {len(self.lost) - _NAMED:,} more"
 
 
 def read(project: Project) -> Sequence[Defaults]:

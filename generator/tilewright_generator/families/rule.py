@@ -86,12 +86,13 @@ def among(what: str, given: object, legal: Sequence[object]) -> str | None:
 
 
 def unsettled(config: object, kernels: str, settled: Mapping[str, object]) -> str | None:
-    """None where fields have the one value that such kernels are written for, else the reason."""
+    """None where fields have the one value that such kernels are written for, else all that differ."""
+    reasons = []
     for field, value in settled.items():
         if (given := getattr(config, field)) != value:
             said, other = (str(one).lower() for one in (value, given))
-            return f"{field} of {kernels} is {said}, not {other}"
-    return None
+            reasons.append(f"{field} of {kernels} is {said}, not {other}")
+    return "; ".join(reasons) or None
 
 
 def of_module(name: str) -> tuple[Rule, ...]:
