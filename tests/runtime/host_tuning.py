@@ -61,6 +61,9 @@ class HostClock:
         self._operands.call(tactic)
         return time.perf_counter() - started
 
+    def peer(self) -> float | None:
+        return None
+
     def verify(self, tactic: Tactic) -> None:
         self._operands.poison()
         self._operands.call(tactic)

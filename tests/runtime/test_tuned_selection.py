@@ -90,6 +90,30 @@ def test_an_exact_entry_goes_before_the_model_and_ranks_nothing(place) -> None:
     assert "10.00 us were measured" in chosen.why
 
 
+def test_what_won_for_problems_like_one(place, row, table) -> None:
+    """Of half to twice the m, the nearest first, and of another type by the kernel that is the same."""
+    here = place(*EVERY)
+    folder = here.context.registry.generated
+    others = [row("half", tile=[128, 128, 64], schedule="pingpong", a="f16", b="f16", d="f16")]
+    table(folder, "sm90_f16", others)
+    here = Place(here.path.parents[1], Registry(folder, libraries=here.context.registry._find_libraries))
+    here.tune(
+        m32="small@splits=1,swizzle=2", m100="big", m128="medium@raster=along_m", m64="medium", m257="big"
+    )
+    tuned = here.context.tuned(FAMILY, H200)
+    assert tuned is not None
+    of = {m: list(map(str, tuned.near(Problem(m, N, K)))) for m in (128, 64, 8)}
+    assert of == {
+        128: ["medium@raster=along_m", "big", "medium"],
+        64: ["medium", "big", "small@swizzle=2", "medium@raster=along_m"],
+        8: [],
+    }
+    assert tuned.near(Problem(128, N, 2 * K)) == []
+    half = tuned.near(Problem(128, N, K, a="f16", b="f16", d="f16"))
+    assert list(map(str, half)) == ["half@raster=along_m", "half"]
+    assert tuned.near(Problem(128, N, K, layout="nn")) == []
+
+
 @pytest.mark.parametrize(
     ("tuned", "m", "wanted"),
     [

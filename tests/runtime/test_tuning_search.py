@@ -37,6 +37,7 @@ class Times:
         self.quicks: list[tuple[str, float]] = []
         self.agains: list[str] = []
         self.verified: list[str] = []
+        self.peers: Iterator[float | Exception] = iter(())
 
     def __call__(self, problem: Any) -> Times:
         self.problem = problem
@@ -62,6 +63,12 @@ class Times:
     def again(self, tactic: Tactic) -> float:
         self.agains.append(str(tactic))
         return self.seconds(tactic) * (1 + self.drift * len(self.agains))
+
+    def peer(self) -> float | None:
+        found = next(self.peers, None)
+        if isinstance(found, Exception):
+            raise found
+        return found
 
     def verify(self, tactic: Tactic) -> None:
         self.verified.append(str(tactic))
@@ -92,7 +99,7 @@ def order(registry: Registry, problem: Problem = PROBLEM) -> list[str]:
 
 
 def run(registry: Registry, clock: Times, **options: Any) -> Result:
-    given = {name: options.pop(name) for name in ("excluded", "incumbent") if name in options}
+    given = {name: options.pop(name) for name in ("excluded", "incumbent", "near") if name in options}
     return search(FAMILY, registry, PROBLEM, H200, make_clock=clock, options=Options(**options), **given)
 
 
@@ -171,6 +178,37 @@ def test_the_fastest_are_varied(registry: Registry) -> None:
     assert found.rank == 1, "that of the tactic it is a variant of"
     varied = {one.tactic.kernel for one in found.timings if one.tactic.swizzle > 1}
     assert len(varied) == searching.VARIED
+
+
+def test_where_tiles_are_computed_at_once_their_order_is_not_varied(registry: Registry) -> None:
+    small = Problem(256, 256, 4096)
+    clock = Times(registry, {})
+    found = search(FAMILY, registry, small, H200, make_clock=clock)
+    assert found.tactic is not None
+    assert {one.tactic.raster for one in found.timings} == {"heuristic"}
+
+
+def test_what_is_tuned_near_is_timed_whatever_the_model_says(registry: Registry) -> None:
+    names = order(registry)
+    near = [Tactic(names[-1], raster="along_m"), Tactic("unbuilt"), Tactic(names[1])]
+    clock = Times(registry, {str(near[0]): 0.3})
+    found = run(registry, clock, keep=4, near=near)
+    timed = list(dict.fromkeys(name for name, _ in clock.quicks))
+    assert timed[:5] == [names[0], str(near[0]), names[1], names[2], names[3]]
+    assert (found.tactic, found.rank) == (near[0], len(names) - 1)
+    assert "unbuilt" not in timed
+
+
+def test_another_library_takes_turns_with_the_finalists(registry: Registry) -> None:
+    clock = Times(registry, {}, drift=0.001)
+    clock.peers = iter([7.0, *[5.0] * (searching.FINAL_ROUNDS - 2), 9.0])
+    found = run(registry, clock)
+    assert found.peer == 5.0, "the median"
+    assert next(clock.peers, None) is None, "once a round"
+    assert found.as_json()["peer_us"] == 5e6
+    assert found.as_json()["times"][str(found.tactic)] == pytest.approx(found.seconds * 1e6, rel=1e-3)
+    clock.peers = iter([MeasureError("it takes no such extents")])
+    assert run(registry, clock).peer is None
 
 
 def test_a_drift_of_the_clocks_favours_nobody(registry: Registry) -> None:

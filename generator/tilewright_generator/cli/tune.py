@@ -37,6 +37,11 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--built-only", is_flag=True, help="Tune without the kernels that are not built.")
 @click.option("--gpus", metavar="0,1", help="GPUs to spread over. Default: all of the first one's kind.")
 @click.option("--keep", type=click.IntRange(min=1), help="Tactics that the cost model leaves to be timed.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    help="That a problem's first times may take: long ones are left to the model's first tactics.",
+)
 @click.option("--exhaustive", is_flag=True, help="Time every legal tactic in full.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the random operands.")
 @click.option("--dry-run", is_flag=True, help="Only say which problems and how many tactics; needs no GPU.")

@@ -32,7 +32,7 @@ class Lines:
         if result.tactic is None:
             said = f"no result: {_one_line(result.reason or '')}"
         else:
-            said = f"{(result.seconds or 0) * 1e6:.2f} us {result.tactic}{_ahead(result)}"
+            said = f"{(result.seconds or 0) * 1e6:.2f} us {result.tactic}{_ahead(result)}{_beside(result)}"
         failed = f", {len(result.failures)} failed" if result.failures else ""
         timed = f"{result.legal} tactics fit, {result.tried} timed with variants{failed}"
         self._told(f"[{self._done}/{self._total}] {result.problem}: {said} ({timed}, {result.elapsed:.1f} s)")
@@ -109,6 +109,15 @@ def _ahead(result: Result) -> str:
     if result.model_seconds is None or not result.seconds:
         return ""
     return f", {result.model_seconds / result.seconds:.3f} times as fast as the model's first"
+
+
+def _beside(result: Result) -> str:
+    """What another library takes."""
+    return (
+        ""
+        if result.peer is None or not result.seconds
+        else f", {result.peer / result.seconds:.3f} of its peer"
+    )
 
 
 def _clock(seconds: float) -> str:

@@ -28,6 +28,7 @@ class Settings:
     built_only: bool
     gpus: str | None
     keep: int | None
+    seconds: float | None
     exhaustive: bool
     seed: int
     dry_run: bool
@@ -55,7 +56,8 @@ class Settings:
     def check(self, files: Sequence[Path]) -> None:
         """What needs to be known before anything is measured for minutes."""
         for first, second in (
-            ("build", "built_only"), ("keep", "exhaustive"), ("on_ray", "gpus"), ("again", "only_new"),
+            ("build", "built_only"), ("keep", "exhaustive"), ("seconds", "exhaustive"), ("on_ray", "gpus"),
+            ("again", "only_new"),
         ):  # fmt: skip
             if getattr(self, first) not in (None, False) and getattr(self, second) not in (None, False):
                 names = [f"--{name.removeprefix('on_').replace('_', '-')}" for name in (first, second)]
@@ -81,6 +83,8 @@ class Settings:
                 raise UsageError(f"{path}: there is no folder {path.parent}")
 
     def options(self) -> Options:
-        from tilewright.tuning.search import KEEP, Options  # noqa: PLC0415 (`--help` needs no runtime)
+        from tilewright.tuning.search import KEEP, MOST_SECONDS, Options  # noqa: PLC0415 (`--help` needs none)
 
-        return Options.exhaustive() if self.exhaustive else Options(keep=self.keep or KEEP)
+        if self.exhaustive:
+            return Options.exhaustive()
+        return Options(keep=self.keep or KEEP, seconds=self.seconds or MOST_SECONDS)

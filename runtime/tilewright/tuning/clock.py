@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -17,7 +16,7 @@ from tilewright.ops.common.tactics import Tactic
 from tilewright.timing import Replays
 
 QUICK_REPLAYS = 3
-SAMPLE_SECONDS = 1e-3  # of GPU work that one sample takes at least: events err by a microsecond
+SAMPLE_SECONDS = 3e-4  # of GPU work that one sample takes at least: events err by a microsecond
 MOST_REPLAYS = 8  # of a sample
 # A replay of this length is timed at once: what the first one does beside (the graph's upload) is little.
 LONG_SECONDS = 5e-3
@@ -38,7 +37,9 @@ class GpuClock:
             self._operands = measuring.make_operands(of_family, problem, device, seed)
             torch.cuda.synchronize()
         self._least = timing.rotations(problem.bytes, device.l2_bytes, least=2)
-        self._graphs: dict[Tactic, Replays] = {}
+        self._peer = measuring.peer_of(of_family, problem)
+        self._graphs: dict[Tactic | None, Replays] = {}  # of the peer, by None
+        self._taken: dict[Tactic | None, float] = {}  # seconds of a replay
         self._anchor: Replays | None = None  # whose memory the others use, too
 
     def quick(self, tactic: Tactic, limit: float) -> float:
@@ -47,40 +48,60 @@ class GpuClock:
             graph = self._graph(tactic)
             if limit * graph.calls < LONG_SECONDS or limit == float("inf"):
                 graph.replay()
-            found = [graph.seconds()]
+            found = [graph.seconds(ahead=True)]
             while found[-1] <= limit and len(found) < QUICK_REPLAYS:
                 if sum(found) * graph.calls > LONG_SECONDS:
                     break
-                found.append(graph.seconds())
+                found.append(graph.seconds(ahead=True))
         seconds = min(found)
+        self._taken[tactic] = seconds * graph.calls
         if seconds > LONG_CALL_SECONDS and self._least < len(self._operands):
             self._operands = self._operands[: self._least]
         return seconds
 
     def again(self, tactic: Tactic) -> float:
-        """The median of replays that take a millisecond together, after one that is not timed."""
+        """The mean of replays in a row that take a third of a millisecond together."""
         with refusals(str(tactic)):
-            graph = self._graph(tactic)
-            first = graph.seconds()
-            if first * graph.calls > LONG_SECONDS:
-                return first
-            count = max(1, min(MOST_REPLAYS, round(SAMPLE_SECONDS / (first * graph.calls))))
-            return statistics.median(graph.seconds() for _ in range(count))
+            return self._sample(tactic)
+
+    def peer(self) -> float | None:
+        if self._peer is None:
+            return None
+        name, call = self._peer
+        with refusals(name):
+            if None not in self._graphs:
+                for one in self._operands:  # it may make operands of its own, ahead of its timing
+                    call(one)
+            return self._sample(None)
+
+    def _sample(self, tactic: Tactic | None) -> float:
+        graph = self._graph(tactic)
+        if tactic not in self._taken:
+            graph.replay()
+            self._taken[tactic] = graph.seconds() * graph.calls
+        count = max(1, min(MOST_REPLAYS, round(SAMPLE_SECONDS / self._taken[tactic])))
+        return graph.seconds(count, ahead=True)
 
     def verify(self, tactic: Tactic) -> None:
         with refusals(str(tactic)):
             measuring.checked(self._operands[0], tactic)
 
-    def _graph(self, tactic: Tactic) -> Replays:
+    def _graph(self, tactic: Tactic | None) -> Replays:
         found = self._graphs.get(tactic)
         # Where calls proved to be long, graphs that were made before hold more of them than the others; times
         # of a call are the same but for the replay's own cost, which is little against them.
         if found is None:
-            calls = [partial(one.call, tactic) for one in self._operands]
+            calls = [self._call(one, tactic) for one in self._operands]
             pool = None if self._anchor is None else self._anchor.pool
             found = self._graphs[tactic] = Replays(calls, warm_up=1, pool=pool)
             self._anchor = self._anchor or found
         return found
+
+    def _call(self, operands: measuring.Operands, tactic: Tactic | None) -> Callable[[], Any]:
+        if tactic is not None:
+            return partial(operands.call, tactic)
+        assert self._peer is not None
+        return partial(self._peer[1], operands)
 
 
 def on_gpu(family: str, device: DeviceProperties, seed: int = 0) -> Callable[[Any], GpuClock]:

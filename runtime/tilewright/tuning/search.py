@@ -6,8 +6,9 @@ This module needs no GPU and no torch: times come through a `Clock`.
 
 from __future__ import annotations
 
+import statistics
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Any, Protocol
@@ -50,6 +51,10 @@ class Clock(Protocol):
 
     def again(self, tactic: Tactic) -> float:
         """One more sample of the seconds of a call, more precise than the quick one."""
+        ...
+
+    def peer(self) -> float | None:
+        """A sample of another library's call for the problem; None where none computes it."""
         ...
 
     def verify(self, tactic: Tactic) -> None:
@@ -98,6 +103,7 @@ class Result:
     )  # of all that were tried, in that order, as they were known at last
     reason: str | None = None  # why there is no tactic
     elapsed: float = 0.0  # seconds that the search took
+    peer: float | None = None  # seconds of another library's call, by turns with the finalists
     notes: tuple[str, ...] = ()
     seen: frozenset[str] = field(default=frozenset(), repr=False)
     """The kernels that there were to choose from: all of the problem's kind that were built."""
@@ -117,9 +123,15 @@ class Result:
             "us": None if self.seconds is None else round(self.seconds * 1e6, 4),
             "model": None if self.model is None else str(self.model),
             "model_us": None if self.model_seconds is None else round(self.model_seconds * 1e6, 4),
+            "peer_us": None if self.peer is None else round(self.peer * 1e6, 4),
             "rank": self.rank,
             "legal": self.legal,
             "tried": self.tried,
+            "times": {
+                str(one.tactic): round(one.seconds * 1e6, 3)
+                for one in self.timings
+                if one.seconds is not None
+            },
             "failures": failures,
             "reason": self.reason,
             "notes": list(self.notes),
@@ -143,10 +155,12 @@ def candidates(
     unknown: Sequence[Tactic],
     options: Options,
     incumbent: Entry | None = None,
+    near: Iterable[Tactic] = (),
 ) -> list[Tactic]:
-    """What is timed of them; what no model knows is. With an incumbent: that, and what it has not seen."""
-    kept = promising(ranked, options.factor, options.keep, KEEP_LEAST)
-    tactics = [*(one.tactic for one in kept), *unknown]
+    """What is timed of them; what no model knows is, and what is tuned `near`. With an incumbent: that, and
+    what it has not seen."""
+    kept = [one.tactic for one in promising(ranked, options.factor, options.keep, KEEP_LEAST)]
+    tactics = list(dict.fromkeys([*kept[:1], *near, *kept[1:], *unknown]))
     if incumbent is None:
         return tactics
     unseen = [one for one in tactics if one.kernel not in incumbent.seen and one != incumbent.tactic]
@@ -163,26 +177,30 @@ def search(
     options: Options | None = None,
     excluded: Collection[Timing] = (),
     incumbent: Entry | None = None,
+    near: Iterable[Tactic] = (),
 ) -> Result:
     """The fastest tactic of the kernels that are built. What fails is passed over, and is in the result.
 
     `excluded` are failures that are known, as of what broke another process. Beside an incumbent (what is
-    tuned for the problem) only kernels that it has not seen are tried: the others have lost to it. Raises
-    GpuLostError, and UnsupportedDeviceError where no kernel of the family runs on the GPU.
+    tuned for the problem) only kernels that it has not seen are tried: the others have lost to it. `near` are
+    tactics that fit, and won for problems like this one: they are tried whatever the model says.
+
+    Raises GpuLostError, and UnsupportedDeviceError where no kernel of the family runs on the GPU.
     """
     started = time.monotonic()
     options = Options() if options is None else options
     records = registry.route(family.name, device)
     fitting = [one for one in family.fitting_kept(registry, records, problem) if registry.is_built(one)]
     ranked, unknown = weighed(family, fitting, problem, device)
-    kept = candidates(ranked, unknown, options, incumbent)
+    names = {one.name for one in fitting}
+    kept = candidates(ranked, unknown, options, incumbent, [one for one in near if one.kernel in names])
     everything = len(ranked) + len(unknown)
     seen = frozenset(
         one.name for one in family.of_kind(registry, records, problem.kind) if registry.is_built(one)
     )
     if incumbent is not None:
         seen |= incumbent.seen
-        if not any(one.name == incumbent.tactic.kernel for one in fitting):
+        if incumbent.tactic.kernel not in names:
             return Result(problem, None, None, everything, reason=f"{incumbent.tactic}, tuned, is not built")
         if kept == [incumbent.tactic]:
             note = "by the cost model no other kernel comes near what is tuned: nothing was timed"
@@ -198,7 +216,8 @@ def search(
     except TilewrightError as error:  # as operands that do not fit into memory
         return Result(problem, None, None, everything, reason=str(error))
     hunt = _Hunt(family, registry.record, clock, options, excluded)
-    best = hunt.run(kept)
+    one_wave = {one.tactic for one in ranked if one.estimate.waves == 1}
+    best = hunt.run(kept, one_wave)
     order = [one.tactic for one in ranked]
     return Result(
         problem,
@@ -214,6 +233,7 @@ def search(
         elapsed=time.monotonic() - started,
         notes=tuple(hunt.notes),
         seen=seen,
+        peer=hunt.peer,
     )
 
 
@@ -233,11 +253,17 @@ class _Hunt:
         self._clock = clock
         self._options = options
         self.notes: list[str] = []
+        self._peers: list[float] = []
         self.trials = Trials()
         for timing in excluded:
             self.trials.timed[timing.tactic] = timing
 
-    def run(self, tactics: Sequence[Tactic]) -> Tactic | None:
+    @property
+    def peer(self) -> float | None:
+        return statistics.median(self._peers) if self._peers else None
+
+    def run(self, tactics: Sequence[Tactic], one_wave: Collection[Tactic] = ()) -> Tactic | None:
+        """The fastest that is right. Tiles of `one_wave` are computed at once, in whatever order."""
         trials = self.trials
         self._screen(tactics)
         # The first is timed while the GPU's clocks still rise; its quick time says least.
@@ -246,11 +272,12 @@ class _Hunt:
         varied = [
             variant
             for tactic in best
+            if tactic not in one_wave
             for variant in self._family.variants(tactic)
             if self._family.misfit_arguments(variant, self._record(tactic.kernel)) is None
         ]
         self._screen(varied)
-        ranked = self._play(trials.fastest([*best, *varied], FINALISTS), FINAL_ROUNDS)
+        ranked = self._play(trials.fastest([*best, *varied], FINALISTS), FINAL_ROUNDS, self._time_peer)
         # Where all finalists are wrong, the next of those that were timed take their place.
         for tactic in [*ranked, *trials.fastest([*tactics, *varied], len(trials.timed))]:
             if trials.seconds(tactic) is not None and self._is_right(tactic):
@@ -272,18 +299,30 @@ class _Hunt:
             trials.measure([tactic], lambda one, limit=limit: self._clock.quick(one, limit))  # type: ignore[misc]
             best = min(best, trials.seconds(tactic) or inf)
 
-    def _play(self, tactics: Sequence[Tactic], rounds: int) -> list[Tactic]:
+    def _play(
+        self, tactics: Sequence[Tactic], rounds: int, begin: Callable[[], None] = lambda: None
+    ) -> list[Tactic]:
         """Times by turns; answers the order, the fastest first."""
         if not tactics:
             return []
-        first = SEMIFINAL_ROUNDS
+        first, again = SEMIFINAL_ROUNDS, self._clock.again
         started = time.monotonic()
-        self.trials.by_turns(tactics, self._clock.again, first)
+        samples = self.trials.by_turns(tactics, again, first, begin=begin)
         taken = (time.monotonic() - started) / first
-        more = min(rounds, int(ROUNDS_SECONDS / max(taken, 1e-9)))
-        if more > first:
-            self.trials.by_turns(tactics, self._clock.again, more)
+        more = min(rounds, int(min(ROUNDS_SECONDS, self._options.seconds) / max(taken, 1e-9)))
+        self.trials.by_turns(tactics, again, max(0, more - first), begin=begin, earlier=samples)
         return self.trials.fastest(tactics, len(tactics))
+
+    def _time_peer(self) -> None:
+        """What it cannot compute, as of extents that it does not take, has no peer."""
+        try:
+            seconds = self._clock.peer()
+        except GpuLostError:
+            raise
+        except TilewrightError:
+            seconds = None
+        if seconds is not None:
+            self._peers.append(seconds)
 
     def _is_right(self, tactic: Tactic) -> bool:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -43,11 +43,23 @@ class Trials:
             self.timed.pop(tactic, None)
         self.measure(wanted, timer)
 
-    def by_turns(self, tactics: Iterable[Tactic], timer: Timer, rounds: int) -> None:
+    def by_turns(
+        self,
+        tactics: Iterable[Tactic],
+        timer: Timer,
+        rounds: int,
+        *,
+        begin: Callable[[], None] = lambda: None,
+        earlier: Mapping[Tactic, Sequence[float]] | None = None,
+    ) -> dict[Tactic, list[float]]:
         """Times these `rounds` times by turns, so that a drift of the clocks is the same to all; what is
-        known of them becomes the median. What fails is not tried again."""
-        samples: dict[Tactic, list[float]] = {tactic: [] for tactic in tactics}
+        known of them becomes the median. What fails is not tried again.
+
+        `begin` is called before each round; `earlier` samples, as this answers them, count too.
+        """
+        samples = {tactic: list((earlier or {}).get(tactic, ())) for tactic in tactics}
         for _ in range(rounds):
+            begin()
             for tactic, found in samples.items():
                 if tactic in self.timed and self.timed[tactic].seconds is None:
                     continue
@@ -57,6 +69,7 @@ class Trials:
         for tactic, found in samples.items():
             if self.timed[tactic].seconds is not None:
                 self.timed[tactic] = Timing(tactic, statistics.median(found))
+        return samples
 
     def fail(self, tactic: Tactic, failure: str, *, wrong: bool = False) -> None:
         """Takes a tactic out, and says why."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from math import log2
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from tilewright.device import DeviceProperties
     from tilewright.ops.common.family import Family
     from tilewright.registry import Registry
+    from tilewright.table import KernelRecord
 
 log = logging.getLogger("tilewright")
 
@@ -99,6 +101,39 @@ class Tuned:
             if self._legal(tactic, problem):
                 return tactic, replace(problem, **{family.neighbour: extent})
         return None
+
+    def near(self, problem: Any) -> list[Tactic]:
+        """Tactics that are legal for the problem and won for one like it: of its extents, or of half to twice
+        its `neighbour` extent, the nearest first; of another kind (FP16 for BF16) by the kernel that is the
+        same in all else."""
+        self._judge_all()
+        family = self._family
+        place = family.extents.index(family.neighbour)
+        key = files.extents_of(family, problem)
+        found: list[tuple[float, Tactic]] = []
+        for by_extents in self._found.values():
+            for extents, one in by_extents.items():
+                apart = abs(log2(max(1, extents[place]) / max(1, key[place])))
+                if apart <= 1 and (*extents[:place], *extents[place + 1 :]) == (
+                    *key[:place], *key[place + 1 :],
+                ):  # fmt: skip
+                    found += [(apart, tactic) for tactic in self._alike(one.tactic, problem)]
+        return list(dict.fromkeys(tactic for _, tactic in sorted(found, key=lambda one: one[0])))
+
+    def _alike(self, tactic: Tactic, problem: Any) -> Iterator[Tactic]:
+        """The tactic by kernels of the problem's kind that are as its own is, but for what the kind says."""
+        family, registry = self._family, self._registry
+
+        def rest(record: KernelRecord) -> dict[str, Any]:
+            return {name: value for name, value in record.config.items() if name not in family.decisive}
+
+        own = registry.record(tactic.kernel)
+        records = registry.route(family.name, self._device)
+        for record in family.of_kind(registry, records, problem.kind):
+            if record.name == own.name or rest(record) == rest(own):
+                other = replace(tactic, kernel=record.name)
+                if self._legal(other, problem):
+                    yield other
 
     def prefer(self, entries: Iterable[Entry]) -> None:
         """Puts entries of this process before those of files."""

@@ -20,6 +20,7 @@ from tilewright.tuning.engine import Say
 from tilewright.tuning.files import Entry
 from tilewright.tuning.search import Clock, Options, Result, search
 from tilewright.tuning.trials import Timing
+from tilewright.tuning.tuned import Tuned
 
 
 class Site(NamedTuple):
@@ -82,10 +83,12 @@ def tune_shard(shard: Shard, gpu: int, say: Say) -> Iterator[Result | Lost]:
     from tilewright.benchmarking.measuring import no_compiling  # noqa: PLC0415 (it imports torch)
 
     site = _opened(shard.site, gpu)
+    tuned = _tuned(site)
     with contexts.use(site.context), no_compiling():
         for problem in shard.problems:
             try:
-                yield search(
+                incumbent = shard.incumbents.get(problem)
+                found = search(
                     site.family,
                     site.context.registry,
                     problem,
@@ -93,8 +96,12 @@ def tune_shard(shard: Shard, gpu: int, say: Say) -> Iterator[Result | Lost]:
                     make_clock=lambda one: _Telling(site.make_clock(one), say),
                     options=shard.options,
                     excluded=shard.excluded.get(problem, ()),
-                    incumbent=shard.incumbents.get(problem),
+                    incumbent=incumbent,
+                    near=tuned.near(problem) if incumbent is None else (),
                 )
+                if found.tactic is not None and found.seconds is not None:
+                    tuned.prefer([Entry(problem, found.tactic, found.seconds, found.seen)])
+                yield found
             except GpuLostError as error:
                 tactic = None if error.under_way is None else Tactic.parse(error.under_way)
                 yield Lost(problem, tactic, error.message)
@@ -102,6 +109,8 @@ def tune_shard(shard: Shard, gpu: int, say: Say) -> Iterator[Result | Lost]:
 
 
 _opened = functools.cache(lambda site, gpu: site(gpu))
+# With what the process has found itself: each shard goes on from there.
+_tuned = functools.cache(lambda site: Tuned(site.family, site.context.registry, site.device))
 
 
 class _Telling:
@@ -118,6 +127,9 @@ class _Telling:
     def again(self, tactic: Tactic) -> float:
         self._say(str(tactic))
         return self._clock.again(tactic)
+
+    def peer(self) -> float | None:
+        return self._clock.peer()
 
     def verify(self, tactic: Tactic) -> None:
         self._say(str(tactic))
