@@ -17,7 +17,6 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = {"tilewright": ROOT / "runtime", "tilewright_generator": ROOT / "generator"}
 
 
-# Circles that are still there; nobody may add one.
 def modules(packages: Mapping[str, Path] = PACKAGES) -> dict[str, Path]:
     """The files of all modules, by name."""
     found = {}

@@ -63,8 +63,9 @@ _UNREADABLE = "\ue000"  # a private-use character: begins what replaces a broken
 _NO_TAG = {f"tag:yaml.org,2002:{kind}" for kind in ("str", "seq", "map")}
 _LEADING_TAB = re.compile(r"^ *\t[ \t]*", re.MULTILINE)
 _NOT_PRINTABLE = yaml.reader.Reader.NON_PRINTABLE
-_SKELETON = re.compile(r"(?P<item>[ ]*(?:-[ ]+)*)(?P<key>[A-Za-z_][\w-]*:(?=\s|$))?")
-_UNSPACED = re.compile(r" *(?:- +)*(?P<key>[A-Za-z_]\w*:)(?=[^\s:/])")
+# Texts: only what is wrong is matched with these, and to compile them takes 2 ms.
+_SKELETON = r"(?P<item>[ ]*(?:-[ ]+)*)(?P<key>[A-Za-z_][\w-]*:(?=\s|$))?"
+_UNSPACED = r" *(?:- +)*(?P<key>[A-Za-z_]\w*:)(?=[^\s:/])"
 # In these the fault is where the construct opens; elsewhere it is where the parser stopped.
 _OPENED = ("while parsing a flow", "while scanning a quoted", "while scanning a simple key")
 
@@ -124,7 +125,7 @@ def _locate(text: str, offset: int, label: str) -> Position:
 def _aligned(before: list[str], body: str) -> str:
     """The text of a tabbed line where it is likely meant, so that the tab brings no other faults with it."""
     above = [line for line in reversed(before) if line.strip()]
-    items = [match["item"] if (match := _SKELETON.match(line)) else "" for line in above]
+    items = [match["item"] if (match := re.match(_SKELETON, line)) else "" for line in above]
     if above and above[0].rstrip().endswith(":"):
         return " " * (len(items[0]) + 2) + body
     if body.startswith("- "):
@@ -180,14 +181,14 @@ def _unspaced(lines: list[str], line: int, error: yaml.MarkedYAMLError) -> tuple
     """Where `key:value`, which is one word to YAML, makes the fault: here, or in the line before."""
     runs_on = (error.problem or "").startswith("mapping values") and line > 0
     for at in (line, line - 1) if runs_on else (line,):
-        if match := _UNSPACED.match(lines[at]):
+        if match := re.match(_UNSPACED, lines[at]):
             return at, match
     return None
 
 
 def _skeleton(line: str) -> str:
     """The line with its dashes and its key, so that what follows keeps its place, but without its value."""
-    match = _SKELETON.match(line)
+    match = re.match(_SKELETON, line)
     item, key = (match["item"], match["key"]) if match else ("", None)
     if key:
         return f"{item}{key} {_UNREADABLE}"

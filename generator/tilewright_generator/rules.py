@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 from tilewright_generator.errors import InternalError
 from tilewright_generator.families.family import Family
+from tilewright_generator.families.rule import Rule
 
 
 class Verdict(NamedTuple):
@@ -27,15 +30,28 @@ class Verdict(NamedTuple):
 def verdicts(family: Family, candidate: Any, *, first: bool = False) -> list[Verdict]:
     """The rules that reject the candidate (`first`: only the first), in the family's order."""
     found: list[Verdict] = []
-    name = ""
+    rule: Rule | None = None
     try:
-        for rule in family.rules:
-            name = rule.name
-            reason = rule(candidate)
-            if reason is not None:
-                found.append(Verdict(name, reason, rule.limit.whose))
+        for rule in _rules_where(family, tuple([of(candidate) for of in _conditions(family)])):
+            reason = rule.check(candidate)
+            if reason is not None and not rule.said_better(candidate):
+                found.append(Verdict(rule.name, reason, rule.limit.whose))
                 if first:
                     break
     except Exception as error:
-        raise InternalError(f"the rule {name} of {family.name} fails on {candidate}: {error!r}") from error
+        which = f"the rule {rule.name}" if rule else "the `of` of a rule"
+        raise InternalError(f"{which} of {family.name} fails on {candidate}: {error!r}") from error
     return found
+
+
+@cache
+def _conditions(family: Family) -> tuple[Callable[[Any], bool], ...]:
+    """What rules ask of a candidate before they are about it; several rules ask the same."""
+    return tuple(dict.fromkeys(rule.of for rule in family.rules))
+
+
+@cache
+def _rules_where(family: Family, answers: tuple[bool, ...]) -> tuple[Rule, ...]:
+    """The rules that are about candidates of which `_conditions` has these answers."""
+    met = {of for of, answer in zip(_conditions(family), answers, strict=True) if answer}
+    return tuple(rule for rule in family.rules if rule.of in met)

@@ -11,10 +11,12 @@ import json
 import os
 import stat
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tilewright.errors import UnreadableFileError
-from tilewright.schema import Mismatch, Schema
+
+if TYPE_CHECKING:
+    from tilewright.schema import Schema
 
 MOST_BYTES = 256 << 20  # 20,000 kernels are a table of 14 MB
 MOST_YAML_BYTES = 8 << 20
@@ -89,6 +91,8 @@ def loads(path: Path | str, text: str) -> Any:
 
 def check(path: Path | str, value: Any, schema: Schema) -> None:
     """Raises UnreadableFileError where the schema does not take what the file holds."""
+    from tilewright.schema import Mismatch  # noqa: PLC0415 (4 ms, and who reads specs has no schema)
+
     try:
         schema.check(value)
     except Mismatch as mismatch:

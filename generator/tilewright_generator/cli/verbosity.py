@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import click
 
 from tilewright_generator.errors import UsageError
 
 _KEY = f"{__name__}.level"  # in the context's meta: -1 quiet, 0, 1 info, 2 debug
-_LEVELS = {-1: logging.ERROR, 1: logging.INFO, 2: logging.DEBUG}
+_LEVELS = {-1: "ERROR", 1: "INFO", 2: "DEBUG"}
+_before: list[
+    tuple[int, list[Any]]
+] = []  # the log's level and handlers, each time that an option changed them
 
 
 @contextmanager
 def restored() -> Iterator[None]:
     """Puts the log's level and handlers back: a program that runs a command in its own process has its own. A
     context's callbacks would not do, which click leaves out where a command line is wrong."""
-    log = logging.getLogger("tilewright")
-    level, handlers = log.level, list(log.handlers)
+    earlier = len(_before)
     try:
         yield
     finally:
-        log.setLevel(level)
-        log.handlers[:] = handlers
+        if len(_before) > earlier:
+            from tilewright import logs  # noqa: PLC0415 (as below)
+
+            level, logs.log.handlers[:] = _before[earlier]
+            logs.log.setLevel(level)
+            del _before[earlier:]
 
 
 def quiet() -> bool:
@@ -66,11 +72,12 @@ def _set_verbose(context: click.Context, option: click.Parameter, count: int) ->
 
 
 def _set(context: click.Context, level: int) -> None:
-    from tilewright import logs  # noqa: PLC0415 (most calls need none)
+    from tilewright import logs  # noqa: PLC0415 (3 ms, and most calls need none)
 
     if context.meta.get(_KEY, level) * level < 0:
         raise UsageError("-q and -v exclude each other")
     context.meta[_KEY] = level
+    _before.append((logs.log.level, list(logs.log.handlers)))
     if level > 0 and not logs.log.handlers:  # else TILEWRIGHT_LOG has said where to
-        logs.set_up(logging.getLevelName(_LEVELS[level]).lower())
+        logs.set_up(_LEVELS[level].lower())
     logs.log.setLevel(_LEVELS[level])

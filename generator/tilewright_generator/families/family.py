@@ -9,7 +9,7 @@ from typing import Any
 from tilewright_generator.families.rule import Rule
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)  # there is one of a name, and caches look it up often
 class Family:
     """A kind of kernel: the shape of its configurations, what is legal, and how one becomes a source."""
 

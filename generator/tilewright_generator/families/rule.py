@@ -39,7 +39,7 @@ def cutlass(release: str) -> Limit:
     return Limit(f"CUTLASS {release}'s")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Rule:
     """One statement of what is legal."""
 
@@ -59,11 +59,13 @@ class Rule:
     all the same, so it must not fail on what they reject."""
 
     def __call__(self, config: Any) -> str | None:
-        """Ask it."""
-        if (self.of is not _all and not self.of(config)) or (reason := self.check(config)) is None:
-            return None
-        # Last, as nearly every configuration is legal.
-        return None if any(one(config) for one in self.unless) else reason
+        """Ask it, of any configuration."""
+        reason = self.check(config) if self.of(config) else None
+        return None if reason is None or self.said_better(config) else reason
+
+    def said_better(self, config: Any) -> bool:
+        """Whether others say what is wrong with a configuration that the check rejects."""
+        return any(one(config) for one in self.unless)
 
     @property
     def statement(self) -> str:

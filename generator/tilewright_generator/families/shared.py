@@ -112,7 +112,7 @@ def with_launch(words: str, config: Any) -> str:
 
 def spelt(values: dict[str, str | int | bool]) -> dict[str, str]:
     """A template's variables as C++ spells them."""
-    return {name: str(one).lower() if isinstance(one, bool) else str(one) for name, one in values.items()}
+    return {name: one if type(one) is str else str(one).lower() for name, one in values.items()}
 
 
 def shared_memory(bytes_of: Callable[[Any], int], fields: str) -> Rule:

@@ -342,4 +342,4 @@ def stream_tile(config: GemmConfig) -> str | None:
     return None
 
 
-RULES: tuple[Rule, ...] = (*of_module(__name__), stream_k_schedule)
+RULES: tuple[Rule, ...] = (stream_k_schedule, *of_module(__name__))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilewright.ops.blockscaled_gemm.problem import BLOCK, OUTPUTS, Problem
-from tilewright.ops.common.products import MATRIX_EXTENTS
-from tilewright.ops.common.words import Choice, Fields, Flag, Types, Words
+from tilewright.ops.common.words import MATRIX_EXTENTS, Choice, Fields, Flag, Types, Words
 from tilewright.types import bits
 
 

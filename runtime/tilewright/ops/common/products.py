@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tilewright.device import DeviceProperties
 from tilewright.ops.common.problem import Told
-from tilewright.ops.common.words import Extent
 from tilewright.types import bits
 
-BATCH = Extent("batch", "Matrices.", usual=1, default=1)
-MATRIX_EXTENTS = (
-    Extent("m", "Rows of A and D.", usual=64),
-    Extent("n", "Columns of B and D.", usual=4096),
-    Extent("k", "Columns of A, rows of B.", usual=4096),
-    BATCH,
-)
+if TYPE_CHECKING:
+    from tilewright.device import DeviceProperties
 
 
 def product_extents(m: int, n: int, k: int, batch: int) -> str:

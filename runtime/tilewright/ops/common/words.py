@@ -72,6 +72,15 @@ class Extent:
             raise ArgumentError(self.name, f"{value}: a multiple of {multiple} is wanted{why}")
 
 
+MATRIX_EXTENTS = (
+    Extent("m", "Rows of A and D.", usual=64),
+    Extent("n", "Columns of B and D.", usual=4096),
+    Extent("k", "Columns of A, rows of B.", usual=4096),
+    Extent("batch", "Matrices.", usual=1, default=1),
+)
+"""Of a matrix product."""
+
+
 def _one_of(values: Sequence[str]) -> str:
     return values[0] if len(values) == 1 else f"one of {', '.join(values)}"
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.ops.common.products import MATRIX_EXTENTS
-from tilewright.ops.common.words import Choice, Fields, Flag, Types, Words
+from tilewright.ops.common.words import MATRIX_EXTENTS, Choice, Fields, Flag, Types, Words
 from tilewright.ops.gemm.problem import ACTIVATIONS, FP8, INTEGER_ACTIVATIONS, OUTPUTS, Problem, addends
 
 _PAIRS = {a: {"a": a, "b": b} for a, b in OUTPUTS if b != "e5m2"}

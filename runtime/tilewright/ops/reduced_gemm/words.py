@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.ops.common.products import MATRIX_EXTENTS
-from tilewright.ops.common.words import Choice, Flag, Types, Words
+from tilewright.ops.common.words import MATRIX_EXTENTS, Choice, Flag, Types, Words
 from tilewright.ops.reduced_gemm.problem import OUTPUTS, Problem
 
 WORDS = Words(
