@@ -133,6 +133,18 @@ inline int64_t element_count(DLTensor const& tensor) {
   return count;
 }
 
+// Whether its elements lie in order and without gaps.
+inline bool contiguous(DLTensor const& tensor) {
+  int64_t packed = 1;
+  for (int dim = tensor.ndim - 1; dim >= 0; --dim) {
+    if (tensor.shape[dim] != 1 && stride(tensor, dim) != packed) {
+      return false;
+    }
+    packed *= std::max<int64_t>(tensor.shape[dim], 1);
+  }
+  return true;
+}
+
 // Bytes from a tensor's first element to the end of its last.
 inline int64_t span_bytes(DLTensor const& tensor) {
   int64_t last = 0;

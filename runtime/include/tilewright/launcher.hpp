@@ -35,8 +35,8 @@ constexpr int64_t kMostOperands = 64;
 //
 // `offset`: of its pointer in the struct. `twin`: the operand, one that is written, that it may be; or -1. There are
 // two types that it may have, as DLPack has them: its own, and uint8 where that may stand for it. After
-// the dimensions come the extent and the stride of each; after -1 a number of elements that lie without gaps, in
-// any shape. No numbers: the operand is left out.
+// the dimensions come the extent and the stride of each; after -1 a number of elements, of any shape, that lie in
+// order and without gaps. No numbers: the operand is left out.
 class Operand {
  public:
   explicit Operand(ffi::Array<int64_t> const& given) {
@@ -77,7 +77,7 @@ class Operand {
       return false;
     }
     if (dimensions_ < 0) {
-      return element_count(*tensor) == layout_[0] && span_bytes(*tensor) == layout_[0] * element_bytes(*tensor);
+      return element_count(*tensor) == layout_[0] && contiguous(*tensor);
     }
     if (tensor->ndim != dimensions_) {
       return false;

@@ -127,6 +127,29 @@ def shapes_beside(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
     yield tensor.expand(2, 2, *tensor.shape)
 
 
+def test_elements_that_lie_in_another_order(case: Case) -> None:
+    """The same values, with neighbours along another dimension: a warm call refuses them, or computes with
+    them as what they are."""
+    wanted = all_of(case.call())
+    for name, tensor in case.tensors.items():
+        for other in lying_otherwise(tensor):
+            try:
+                found = all_of(case.call(**{name: other}))
+            except ArgumentError:
+                continue
+            assert all(map(same, found, wanted)), name
+
+
+def lying_otherwise(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+    """The tensor's values, with the strides of two dimensions exchanged; of a vector, as two rows."""
+    shaped = [tensor.unflatten(0, (2, -1))] if tensor.dim() == 1 and len(tensor) % 2 == 0 else []
+    for one in (tensor, *shaped):
+        for dimension in range(1, one.dim()):
+            if min(one.shape[dimension - 1 : dimension + 1]) > 1:
+                turned = raw(one).transpose(dimension - 1, dimension).contiguous()
+                yield turned.transpose(dimension - 1, dimension).view(one.dtype)
+
+
 @remembered
 def test_operands_of_another_device(case: Case, remembered: bool) -> None:
     prepare(case, remembered)
