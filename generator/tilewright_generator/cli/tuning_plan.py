@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tilewright.ops.common.family import Family
     from tilewright.registry import Registry
     from tilewright.tuning.files import Entry
-    from tilewright.tuning.search import Options
+    from tilewright.tuning.hunt import Options
 
 
 @dataclass(frozen=True)
