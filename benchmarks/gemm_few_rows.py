@@ -41,6 +41,7 @@ from tilewright.timing import Replays
 
 ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)
 SEED = 2027
+COPIED = 1 << 16  # bytes: copies of no multiple of a large power of two have two thirds of the bandwidth
 LARGE_BYTES = 128 << 20
 LARGE_SHARE = 0.9
 SMALL_SECONDS = 4e-6
@@ -59,10 +60,8 @@ def problems(dtype: str, each: int) -> Iterator[Problem]:
 
 def copies(problem: Problem, count: int) -> list[Any]:
     """Calls, each of which moves as many bytes as the problem, in memory of its own."""
-    pairs = [
-        [torch.empty(problem.bytes // 2, dtype=torch.uint8, device="cuda") for _ in range(2)]
-        for _ in range(count)
-    ]
+    size = max(1, problem.bytes // 2 // COPIED) * COPIED
+    pairs = [[torch.empty(size, dtype=torch.uint8, device="cuda") for _ in range(2)] for _ in range(count)]
     return [functools.partial(to.copy_, source) for to, source in pairs]
 
 
