@@ -12,6 +12,7 @@ from typing import Any
 import torch
 import yaml
 
+import tilewright
 from tilewright.compat import deep_gemm as ours
 
 SHAPES = Path(__file__).parent / "shapes" / "grouped.yaml"
@@ -48,6 +49,7 @@ class Problem:
     most: float = 1e-3  # what the results may differ by (`calc_diff`)
     torch: Callable[[Operands], Callable[[], Any]] | None = None
     torch_name: str = ""
+    ours_alone: bool = False  # DeepGEMM does not have it
 
 
 def _cloned(value: Any) -> Any:
@@ -263,7 +265,14 @@ def k_grouped(fp8: bool) -> Iterator[Problem]:
 
     def by_torch(sizes: list[int], x: Operands) -> Callable[[], Any]:
         ends = torch.tensor(sizes, device="cuda").cumsum(0).int()
-        return functools.partial(torch._grouped_mm, x.tensors[0].mT, x.tensors[1], offs=ends)
+        if not fp8:
+            return functools.partial(torch._grouped_mm, x.tensors[0].mT, x.tensors[1], offs=ends)
+        # Its groups lie side by side, and each has a scale for a row: the same bytes, other numbers.
+        left, right = (one[0].view(-1, sum(sizes)) for one in x.tensors[:2])
+        scales = (torch.ones(len(sizes) * len(one), device="cuda") for one in (left, right))
+        return functools.partial(
+            torch._scaled_grouped_mm, left, right.mT, *scales, offs=ends, out_dtype=torch.bfloat16
+        )
 
     for shape in shapes("k_grouped"):
         draw = random.Random(0)
@@ -276,8 +285,9 @@ def k_grouped(fp8: bool) -> Iterator[Problem]:
             functools.partial(make, sizes, m, n),
             functools.partial(call, sizes),
             most=1e-3 if fp8 else 1e-5,
-            torch=None if fp8 else functools.partial(by_torch, sizes),
-            torch_name="" if fp8 else "torch._grouped_mm, to BF16, without C",
+            torch=functools.partial(by_torch, sizes),
+            torch_name=f"torch._{'scaled_' if fp8 else ''}grouped_mm"
+            f"{', a scale for a row' if fp8 else ''}, to BF16, without C",
         )
 
 
@@ -310,6 +320,19 @@ def einsum() -> Iterator[Problem]:
                     torch=lambda x: functools.partial(torch.einsum, *x.tensors),
                     torch_name="torch.einsum",
                 )
+            # The gradient of what lies in h, d and r, as the others read it.
+            equation = "bhd,bhr->hdr"
+            yield Problem(
+                f"einsum {equation}",
+                f"b={b} h={h} r={r} d={d}",
+                2.0 * b * h * r * d,
+                functools.partial(make, equation, (b, h, d), (b, h, r), (h, d, r)),
+                lambda module, x: tilewright.einsum(*x.tensors, out=x.d),
+                most=1e-5,
+                torch=lambda x: functools.partial(torch.einsum, *x.tensors),
+                torch_name="torch.einsum",
+                ours_alone=True,
+            )
 
 
 def fp8_einsum() -> Iterator[Problem]:

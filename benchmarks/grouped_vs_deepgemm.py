@@ -69,11 +69,14 @@ def host_microseconds(call: Callable[[], Any]) -> float:
 def checked(problem: Problem, theirs: Any) -> dict[str, float]:
     """Both sides' differences, without times. Raises ValueError where a result is wrong."""
     torch.manual_seed(0)
-    operands = problem.make()
-    return {
-        "diff": difference(problem, operands, ours),
-        "deep_gemm_diff": difference(problem, operands, theirs),
-    }
+    return differences(problem, problem.make(), theirs)
+
+
+def differences(problem: Problem, operands: Operands, theirs: Any) -> dict[str, float]:
+    found = {"diff": difference(problem, operands, ours)}
+    if not problem.ours_alone:
+        found["deep_gemm_diff"] = difference(problem, operands, theirs)
+    return found
 
 
 def measure(problem: Problem, theirs: Any, diffs: dict[str, float] | None) -> dict[str, Any]:
@@ -81,31 +84,34 @@ def measure(problem: Problem, theirs: Any, diffs: dict[str, float] | None) -> di
     torch.manual_seed(0)
     first = problem.make()
     if diffs is None:
-        pair = [difference(problem, first, module) for module in (ours, theirs)]
-        diffs = dict(zip(("diff", "deep_gemm_diff"), pair, strict=True))
+        diffs = differences(problem, first, theirs)
     size = sum(_bytes(each) for each in (*first.tensors, first.d))
     l2 = torch.cuda.get_device_properties().L2_cache_size
     count = max(2, min(timing.rotations(size, l2), MOST_BYTES // size))
     sets = [first, *(first.copy() for _ in range(count - 1))]
-    calls: list[list[Callable[[], Any]]] = [
-        [functools.partial(problem.call, module, one) for one in sets] for module in (ours, theirs)
-    ]
-    if problem.torch is not None and _works(problem.torch, first):
-        calls.append([problem.torch(one) for one in sets])
-    graphs = [timing.Replays(each) for each in calls]
-    for graph in graphs:
-        graph.replay()
-    rounds = [[graph.seconds() for graph in graphs] for _ in range(REPLAYS)]
-    us = [round(statistics.median(seconds) * 1e6, 3) for seconds in zip(*rounds, strict=True)]
-    row = {
-        **{"kind": problem.kind, "shape": problem.shape, "us": us[0], "deep_gemm_us": us[1]},
-        **{"ratio": round(us[1] / us[0], 4), "torch_us": us[2] if len(us) > 2 else None},
-        **{"torch_op": problem.torch_name if len(us) > 2 else None},
-        **{"tflops": round(problem.flops / us[0] / 1e6, 1), **diffs},
+    modules = {"": ours} if problem.ours_alone else {"": ours, "deep_gemm_": theirs}
+    calls: dict[str, list[Callable[[], Any]]] = {
+        side: [functools.partial(problem.call, module, one) for one in sets]
+        for side, module in modules.items()
     }
-    if us[0] < 30:
-        row["host_us"] = host_microseconds(lambda: problem.call(ours, first))
-        row["deep_gemm_host_us"] = host_microseconds(lambda: problem.call(theirs, first))
+    if problem.torch is not None and _works(problem.torch, first):
+        calls["torch_"] = [problem.torch(one) for one in sets]
+    graphs = {side: timing.Replays(each) for side, each in calls.items()}
+    for graph in graphs.values():
+        graph.replay()
+    rounds = [[graph.seconds() for graph in graphs.values()] for _ in range(REPLAYS)]
+    medians = [round(statistics.median(seconds) * 1e6, 3) for seconds in zip(*rounds, strict=True)]
+    us = dict(zip(graphs, medians, strict=True))
+    peer = us.get("deep_gemm_", us.get("torch_", us[""]))  # torch alone has what DeepGEMM has not
+    row = {
+        **{"kind": problem.kind, "shape": problem.shape, "us": us[""], "deep_gemm_us": us.get("deep_gemm_")},
+        **{"ratio": round(peer / us[""], 4), "torch_us": us.get("torch_")},
+        **{"torch_op": problem.torch_name if "torch_" in us else None},
+        **{"tflops": round(problem.flops / us[""] / 1e6, 1), **diffs},
+    }
+    if us[""] < 30:
+        for side, module in modules.items():
+            row[f"{side}host_us"] = host_microseconds(lambda module=module: problem.call(module, first))
     return row
 
 
@@ -147,7 +153,7 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
                 round(geomean(by_torch), 4),
                 round(geomean(better), 4),
             )
-        host = [row["host_us"] / row["deep_gemm_host_us"] for row in of_kind if "host_us" in row]
+        host = [row["host_us"] / row["deep_gemm_host_us"] for row in of_kind if "deep_gemm_host_us" in row]
         if host:
             found[kind]["host"] = round(statistics.median(host), 3)
     return found
@@ -160,7 +166,8 @@ def text(rows: list[dict[str, Any]], failed: list[str], version: str) -> str:
         "",
         f"`python benchmarks/grouped_vs_deepgemm.py {' '.join(sys.argv[1:])}`; "
         f"{torch.cuda.get_device_name()}, torch {torch.__version__}, DeepGEMM {version}. A ratio is "
-        "DeepGEMM's time over ours; TFLOP/s and the difference (1 - 2xy/(xx+yy), from the product before "
+        "DeepGEMM's time over ours, torch's where it alone has the product; TFLOP/s and the "
+        "difference (1 - 2xy/(xx+yy), from the product before "
         "quantising) are ours.",
         "",
         *(f"- {kind}: torch is {name}." for kind, name in peers.items()),
@@ -176,7 +183,7 @@ def text(rows: list[dict[str, Any]], failed: list[str], version: str) -> str:
         "| kind | shape | us | DeepGEMM | torch | ratio | TFLOP/s | difference | host us | DeepGEMM's |",
         "|---|---|---|---|---|---|---|---|---|---|",
         *(
-            f"| {row['kind']} | {row['shape']} | {row['us']:.1f} | {row['deep_gemm_us']:.1f} | "
+            f"| {row['kind']} | {row['shape']} | {row['us']:.1f} | {row['deep_gemm_us'] or ''} | "
             f"{row['torch_us'] or ''} | {row['ratio']:.3f} | {row['tflops']:.0f} | {row['diff']:.1e} | "
             f"{row.get('host_us', '')} | {row.get('deep_gemm_host_us', '')} |"
             for row in rows
