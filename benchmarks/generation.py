@@ -190,7 +190,7 @@ def main() -> int:
         "command": "python benchmarks/generation.py --write",
         "runs": arguments.runs,
         "files": "memory (tmpfs)" if _MEMORY else "a disk",
-        **describe("tilewright", "nvidia-cutlass", "pydantic", "jinja2", "pyyaml"),
+        **describe("tilewright", "nvidia-cutlass", "jinja2", "pyyaml"),
         "specs": {name: {**cold(name, arguments.runs), **again(name, arguments.runs)} for name in PEERS},
     }
     result["met"] = verdicts(result)

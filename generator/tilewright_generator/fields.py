@@ -11,9 +11,8 @@ import re
 from functools import cache
 from typing import Any, get_args, get_type_hints
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
-
 from tilewright.spelling import did_you_mean, text
+from tilewright_generator import kinds
 from tilewright_generator.families.family import Family
 from tilewright_generator.scalars import Trap, resolve
 from tilewright_generator.words import quoted
@@ -33,16 +32,19 @@ class Field:
     description: str
     required: bool
     default: Any
-    adapter: TypeAdapter[Any]
-    shape: bool
-    """Whether its values are shapes, such as 128x256x64."""
+    kinds: tuple[kinds.Kind, ...]
+
+    @property
+    def shape(self) -> bool:
+        """Whether its values are shapes, such as 128x256x64, and nothing else."""
+        return all(isinstance(kind, kinds.Shape) for kind in self.kinds)
 
     def parse(self, given: object) -> Any:
         """The value that `given`, a scalar of YAML, stands for; raises `InvalidValueError`."""
-        try:
-            return self.adapter.validate_python(given, strict=True)
-        except ValidationError as error:
-            raise InvalidValueError(self._complaint(given, error)) from None
+        for kind in self.kinds:
+            if (value := kind.read(given)) is not kinds.NO:
+                return value
+        raise InvalidValueError(self._complaint(given))
 
     def parse_text(self, text: str) -> Any:
         """The value of a word of the command line, where nothing is quoted; raises `InvalidValueError`."""
@@ -51,39 +53,27 @@ class Field:
 
     def takes(self, given: object) -> bool:
         """Whether `given` stands for one of its values."""
-        try:
-            self.adapter.validate_python(given, strict=True)
-        except ValidationError:
-            return False
-        return True
+        return any(kind.read(given) is not kinds.NO for kind in self.kinds)
 
     @property
     def values(self) -> str:
         """What it takes, in a few words: `true|false`, `auto|2..8`, `e.g. 128x256x64`."""
-        schema = self.json_schema()
-        return "|".join(map(_in_words, schema.get("anyOf", [schema])))
+        return "|".join(_in_words(kind.json_schema()) for kind in self.kinds)
 
     def json_schema(self) -> dict[str, Any]:
         """The JSON Schema of one value."""
-        return self.adapter.json_schema()
+        members = [kind.json_schema() for kind in self.kinds]
+        return {"anyOf": members} if len(members) > 1 else members[0]
 
-    def _complaint(self, given: object, error: ValidationError) -> str:
-        """One sentence from pydantic's details, of which a union gives one per member."""
+    def _complaint(self, given: object) -> str:
+        """What is wrong with a scalar that is none of its values, in one sentence."""
         if slip := self._slip(given):
             return f"{self.name}: {show(given)} {slip}"
-        wanted: list[str] = []
-        choices: list[str] = []
-        for detail in error.errors(include_url=False):
-            if detail["type"] == "literal_error":
-                expected = re.findall(r"'[^']*'|[0-9]+", detail["ctx"]["expected"])
-                choices += [choice.strip("'") for choice in expected]
-            elif detail["type"] == "bool_type":
-                choices += ["true", "false"]
-            elif detail["msg"].startswith("Input should be "):
-                wanted.append(detail["msg"].removeprefix("Input should be "))
-            else:
-                return f"{self.name}: {detail['msg']}"
-        choices = list(dict.fromkeys(choices))
+        shapes = [kind.wanted(given) for kind in self.kinds if isinstance(kind, kinds.Shape)]
+        if shapes:
+            return f"{self.name}: {shapes[0]}"
+        choices = [word for kind in self.kinds for word in kind.words()]
+        wanted = [said for kind in self.kinds if (said := kind.wanted(given))]
         if choices:
             wanted.insert(0, f"one of {', '.join(choices)}" if len(choices) > 1 else choices[0])
         hint = did_you_mean(str(given), choices) if len(choices) > 1 else ""
@@ -109,16 +99,13 @@ def fields_of(family: Family) -> dict[str, Field]:
 
 
 def _field(field: dataclasses.Field[Any], annotation: Any) -> Field:
-    kind = get_args(annotation)[0] if get_args(annotation) else annotation
     notes = (extra for extra in get_args(annotation)[1:] if isinstance(extra, str))
     return Field(
         name=field.name,
         description=next(notes, ""),  # of `Annotated[bool, "what it means"]`
         required=field.default is dataclasses.MISSING,
         default=field.default,
-        # Built when the first value is parsed: most specs leave most fields at their defaults.
-        adapter=TypeAdapter(annotation, config=ConfigDict(defer_build=True)),
-        shape=isinstance(kind, type) and issubclass(kind, tuple),
+        kinds=kinds.of(annotation),
     )
 
 

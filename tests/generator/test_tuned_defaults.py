@@ -78,7 +78,7 @@ def test_adding_a_tile_keeps_what_is_tuned_and_says_what_has_not_seen_it(
     assert chosen(there) == ("tuned", tuned.tactic)
     add_tile(there)
     lines = [
-        "tuned/nvidia_h200/gemm.json: tuned before there were these kernels, which may be faster:",
+        "tuned/nvidia_h200/gemm.json was tuned without these kernels:",
         f"  1 problem: {NEW}",
         "tune them beside what is tuned with:",
         "  tilewright tune --only-new --family gemm --out tuned",

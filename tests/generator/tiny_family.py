@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
-
 from tilewright_generator import families
 from tilewright_generator.families.family import Family
 from tilewright_generator.families.rule import HARDWARE, OURS, rule
+from tilewright_generator.kinds import Bounds
 from tilewright_generator.shapes import Cluster, Tile
 
 SPEC = """\
@@ -47,7 +46,7 @@ class TinyConfig:
     tile: Annotated[Tile, "tile of a thread block"]
     cluster: Annotated[Cluster, "thread blocks"] = Cluster(1, 1)  # noqa: RUF009 - immutable
     fast: Annotated[bool, "fewer bits"] = False
-    stages: Annotated[Literal["auto"] | Annotated[int, Field(ge=2, le=8)], "depth"] = "auto"
+    stages: Annotated[Literal["auto"] | Annotated[int, Bounds(2, 8)], "depth"] = "auto"
     note: Annotated[str, "free text, not in the name"] = ""
 
 

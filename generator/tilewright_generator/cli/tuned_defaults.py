@@ -32,7 +32,7 @@ class Defaults:
         """For people; none where every problem has seen every kernel."""
         name = report.shown(self.path)
         if self.unseen:
-            yield f"{name}: tuned before there were these kernels, which may be faster:"
+            yield f"{name} was tuned without these kernels:"
             for kernels, count in sorted(self.unseen.items(), key=lambda one: len(one[0])):
                 more = f" and {len(kernels) - 1:,} more" if len(kernels) > 1 else ""
                 yield f"  {counted(count, 'problem')}: {kernels[0]}{more}"

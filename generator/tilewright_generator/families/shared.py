@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
-from pydantic import Field
-
 from tilewright.types import bits
 from tilewright_generator.families.rule import HARDWARE, Rule, cutlass, rule
+from tilewright_generator.kinds import Bounds
 from tilewright_generator.shapes import Cluster, Tile
 
 BARRIER = 16  # bytes of a full and an empty mbarrier
@@ -38,7 +37,7 @@ Clusters = Annotated[
     Literal["dynamic"] | Cluster, "thread blocks that share their loads, MxN; dynamic: a run-time argument"
 ]
 Stages = Annotated[
-    Literal["auto"] | Annotated[int, Field(ge=2, le=32)],
+    Literal["auto"] | Annotated[int, Bounds(2, 32)],
     "depth of the mainloop's pipeline; auto takes what shared memory holds",
 ]
 Pdl = Annotated[

@@ -2,7 +2,7 @@
 
 The C struct (`arguments`), its header (`headers`), the launcher's order of operands, the checks of a call's
 arguments (`checks`) and what is copied of them (`copying`) follow from a declaration; nothing else knows
-them. It needs neither torch nor pydantic.
+them. It does not need torch.
 """
 
 from __future__ import annotations

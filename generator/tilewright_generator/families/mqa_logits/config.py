@@ -6,15 +6,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import Field
-
 from tilewright.types import bits
 from tilewright_generator.families.shared import BARRIER, OwnPdl
+from tilewright_generator.kinds import Bounds
 
 TILE = 64  # keys
 _QUERY_STAGES = 2
 _ALIGNMENT = 128  # bytes, of where TMA writes
-_Few = Annotated[int, Field(ge=1, le=16)]
+_Few = Annotated[int, Bounds(1, 16)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,7 @@ class MqaLogitsConfig:
     pieces: Annotated[Literal[1, 2, 4], "of a tile's columns, one reduced while the next is multiplied"] = 2
     run: Annotated[_Few, "tiles of a warpgroup in a row, each begun while the one before is reduced"] = 1
     warpgroups: Annotated[Literal[1, 2, 3, 4], "that multiply and reduce, a tile of 64 keys each in turn"] = 2
-    stages: Annotated[int, Field(ge=2, le=32), "tiles of keys that are loaded ahead"] = 8
+    stages: Annotated[int, Bounds(2, 32), "tiles of keys that are loaded ahead"] = 8
     pdl: OwnPdl = True
 
     @property

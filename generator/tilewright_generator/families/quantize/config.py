@@ -8,13 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import Field
-
 from tilewright.ops.common.row import AnyTarget
 from tilewright.ops.quantize.problem import Direction, Format, Fusion, XType
 from tilewright.ops.quantize.row import Arithmetic, Variant
 from tilewright.types import TYPES
 from tilewright_generator.families.shared import OwnPdl
+from tilewright_generator.kinds import Bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +43,11 @@ class QuantizeConfig:
     ] = "none"
     threads: Annotated[
         int,
-        Field(ge=32, le=1024, multiple_of=32),
+        Bounds(32, 1024, multiple=32),
         "threads of a thread block that quantise: 128, 256 or 512; tma: 256, 512 or 768. "
         "Each warp takes four rows at a time",
     ] = 256
-    stages: Annotated[int, Field(ge=1, le=16), "depth of the tma variant's ring, 2 or more; 1 for vector"] = 1
+    stages: Annotated[int, Bounds(1, 16), "depth of the tma variant's ring, 2 or more; 1 for vector"] = 1
     pdl: OwnPdl = True
 
 
