@@ -57,4 +57,5 @@ CALLS = {
 MEASURED = (
     Problem(36, 160, 208, GROUPS, c=True),
     Problem(36, 160, 208, GROUPS, grouping="rows_valid", scales="1x128"),
+    Problem(36, 160, 208, GROUPS, grouping="ends"),  # fewer rows than a group's multiple
 )

@@ -159,9 +159,11 @@ def _layout(problem: Problem, generator: torch.Generator) -> dict[str, torch.Ten
         return {"rows_valid": counts.int()}
     alignment = problem.row_alignment
     starts = (share.cumsum(0) / share.sum() * problem.m / alignment).round().int() * alignment
-    padding = (torch.rand(groups, generator=generator, device=device) * alignment).int()
+    starts[-1] = -(-problem.m // alignment) * alignment  # some rows count, however few there are
     begins = torch.cat((starts.new_zeros(1), starts[:-1]))
-    ends = torch.maximum(begins, torch.minimum(starts, starts.new_tensor(problem.m)) - padding)
+    room = torch.minimum(starts, starts.new_tensor(problem.m)) - begins
+    padding = torch.rand(groups, generator=generator, device=device) * room.clamp(max=alignment)
+    ends = begins + room - padding.int()
     if problem.grouping == "ends":
         return {"group_ends": ends}
     return {"group_of_row": reference.groups_of_rows(ends, problem.m, alignment)}

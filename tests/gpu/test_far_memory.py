@@ -1,0 +1,101 @@
+"""Operands whose rows, or matrices, lie more than 2^31 elements apart: what a caller cuts out of large
+tensors, and where an address that is computed in 32 bits leads elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from tilewright import ops
+from tilewright.errors import ArgumentError, NotBuiltError
+from tilewright.ops.blockscaled_gemm.problem import Problem as Blockscaled
+from tilewright.ops.common import measuring
+from tilewright.ops.common.formats import as_bytes
+from tilewright.ops.gemm.problem import Problem as Gemm
+from tilewright.ops.grouped_gemm.problem import Problem as Grouped
+from tilewright.ops.hc_prenorm.problem import Problem as Prenorm
+from tilewright.ops.mqa_logits.problem import Problem as Mqa
+from tilewright.ops.quantize.problem import Problem as Quantize
+from tilewright.ops.reduced_gemm.problem import Problem as Reduced
+from tilewright.ops.scale_columns.problem import Problem as Columns
+from tilewright.ops.transpose_fp8.problem import Problem as Transpose
+
+FAR = 2**31  # elements from the first row, or matrix, to the last
+_UNIT = 256  # elements of which distances are multiples
+_FREE = 24 * 2**30  # bytes of the GPU that the largest case wants
+BF16 = {"a": "bf16", "b": "bf16", "scales": "none"}
+FP8 = {"a": "e4m3", "b": "e4m3"}
+PROBLEMS = [
+    ("gemm", Gemm(40, 72, 64, c=True)),
+    ("gemm", Gemm(40, 71, 64)),  # threads store D
+    ("gemm", Gemm(3, 72, 128, c=True)),
+    ("gemm", Gemm(40, 72, 128, 3, **FP8)),
+    ("gemm", Gemm(40, 72, 64, d="f32", c=True)),
+    ("gemm", Gemm(40, 72, 64, a="tf32", b="tf32", d="f32")),
+    ("blockscaled_gemm", Blockscaled(40, 64, 128, 2)),
+    ("blockscaled_gemm", Blockscaled(40, 64, 128, a="mxfp8", b="mxfp8")),
+    ("grouped_gemm", Grouped(36, 160, 256, 3, c=True)),
+    ("grouped_gemm", Grouped(36, 160, 256, 3, c=True, scales="1x128", d="f32")),
+    ("grouped_gemm", Grouped(36, 160, 256, 3, grouping="rows_valid")),
+    ("grouped_gemm", Grouped(300, 160, 256, 3, grouping="row_index", **BF16)),
+    ("grouped_gemm", Grouped(40, 160, 384, 3, grouping="k_sizes", layout="nt", d="f32", **BF16)),
+    ("hc_prenorm", Prenorm(12, 24, 1024, splits=2)),
+    ("mqa_logits", Mqa(queries=6, keys=70)),
+    ("mqa_logits", Mqa(queries=6, keys=70, form="paged", next_n=2)),
+    ("quantize", Quantize(40, 256, 2)),
+    ("quantize", Quantize(40, 256, 2, format="fp8_1x128", layout="m_major")),
+    ("quantize", Quantize(40, 256, 2, format="fp8_128x128", layout="row_major")),
+    ("quantize", Quantize(40, 256, 2, format="mxfp8", direction="dequantize")),
+    ("reduced_gemm", Reduced(16, 24, 64, 5, d="f32", c=True)),
+    ("scale_columns", Columns(37, 9, 2)),
+    ("transpose_fp8", Transpose(37, 24, 2)),
+]
+
+
+def far_apart(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+    """Copies in which the first and the last of one dimension lie `FAR` apart; not of that whose neighbours
+    touch."""
+    raw = as_bytes(tensor)
+    for far in range(tensor.dim()):
+        if raw.shape[far] < 2 or raw.stride(far) == 1 or raw.numel() == raw.shape[far]:
+            continue
+        strides, step = [0] * raw.dim(), 1
+        for dimension in sorted(range(raw.dim()), key=raw.stride):
+            if dimension != far:
+                strides[dimension] = step
+                step = -(-step * raw.shape[dimension] // _UNIT) * _UNIT
+        strides[far] = -(-FAR // (raw.shape[far] - 1) // _UNIT) * _UNIT
+        count = 1 + sum((n - 1) * stride for n, stride in zip(raw.shape, strides, strict=True)) + _UNIT
+        room = torch.empty(count, dtype=raw.dtype, device=raw.device)
+        yield room.as_strided(raw.shape, strides).copy_(raw).view(tensor.dtype)
+
+
+@pytest.mark.parametrize(("family", "problem"), PROBLEMS, ids=[str(problem) for _, problem in PROBLEMS])
+def test_rows_that_lie_far_apart(family: str, problem: Any) -> None:
+    if torch.cuda.mem_get_info()[0] < _FREE:
+        pytest.skip(f"less than {_FREE >> 30} GiB of the GPU's memory are free")
+    check(family, problem, "cuda")
+
+
+def check(family: str, problem: Any, device: str) -> None:
+    """Each operand in turn, D too; what an op refuses, it may."""
+    made = ops.part(family, "measuring").make(problem, torch.Generator(device).manual_seed(0))
+    computed = []
+    try:
+        measuring.checked(made)
+        for name, tensor in vars(made).items():
+            if not isinstance(tensor, torch.Tensor) or name not in made._names or tensor.dim() < 2:
+                continue
+            for other in far_apart(tensor):
+                try:
+                    measuring.checked(made.changed(**{name: other}))
+                except ArgumentError:
+                    continue
+                computed.append(name)
+    except NotBuiltError as error:
+        pytest.skip(error.message)
+    assert computed, "every operand is refused"
+    assert {"out", "data"} & {*computed}, "no result lay far apart"
