@@ -227,7 +227,7 @@ struct Epilogue {
     addends.barriers += (consumer * kBarriers + (kSwapped ? 0 : static_cast<int>(threadIdx.x) / 32 % 4 * kBuffers)) * 8;
     int const warp = threadIdx.x / 32 % 4;
     buffers = shared + consumer * kBytes + (kSwapped ? 0 : warp * kBuffers * kBufferBytes);
-    leader = (!kSwapped || warp == 0) && elect_one();
+    leader = elect_one() && (!kSwapped || warp == 0);  // elected in a branch, warps would count as split ever after
     factor = factor_of(params);
     if constexpr (kEightBits) {
       result_factor = params.scale_result != nullptr ? *params.scale_result : 1.0f;
