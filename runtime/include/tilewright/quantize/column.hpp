@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "tilewright/sm90/ptx.hpp"
-#include "tilewright/quantize/rows.hpp"
+#include "tilewright/quantize/block.hpp"
 
 namespace tilewright::quantize {
 
@@ -12,26 +12,20 @@ template <class Type, int kThreads_, bool kPdl>
 struct ColumnKernel {
   using Args = tilewright_quantize_args;
   using Params = quantize::Params;
-  using Source = Plain<Type>;
-  static constexpr int kSide = 128;
+  using Block = quantize::Block<Type, kThreads_>;
+  using Source = typename Block::Source;
+  static constexpr int kSide = Block::kSide, kCount = Block::kCount, kLanes = Block::kLanes, kParts = Block::kParts;
   static constexpr int kThreads = kThreads_;
   static constexpr int kMinBlocks = (Elements<Type>::kBytes == 4 ? 512 : 768) / kThreads;
   static constexpr int kSharedBytes = 2 * kSide * 4;  // of each column its amax, and what elements are multiplied by
-  static constexpr int kCount = Elements<Type>::kCount;
-  static constexpr int kWords = kCount / 4;        // of data
-  static constexpr int kLanes = kSide / kCount;    // of a row
-  static constexpr int kStep = kThreads / kLanes;  // rows that the thread block takes at a time
-  static constexpr int kParts = kSide / kStep;     // of a thread
   static_assert(kThreads >= kSide && 32 % kLanes == 0);
 
   static bool can_implement(Args const& args) {
-    return args.layout == TILEWRIGHT_SCALES_ROW_MAJOR &&
-           takes(args, Elements<Type>::kBytes * 8, 8, kCount, false, kSide);
+    return args.layout == TILEWRIGHT_SCALES_ROW_MAJOR && Block::takes(args);
   }
 
   static cudaError_t make_params(Args const& args, Params& params, LaunchShape& shape) {
-    set_params(args, params, Elements<Type>::kBytes * 8, 8, 1, false, kSide / kRows, kSide, kSide);
-    shape.grid = dim3(set_grid(args, params));
+    Block::make_params(args, params, shape, 1);
     return cudaSuccess;
   }
 
@@ -40,7 +34,7 @@ struct ColumnKernel {
     // Bits of the columns' amax: of floats that are not negative they are in order, NaN above all.
     auto* const amax = reinterpret_cast<uint32_t*>(memory);
     auto* const factors = reinterpret_cast<float*>(memory + kSide * 4);
-    Task<kSide / kRows> task(params, blockIdx.x);
+    typename Block::Task task(params, blockIdx.x);
     if constexpr (kPdl) {
       ptx::wait_for_previous_kernel();
       ptx::allow_next_kernel();
@@ -48,21 +42,13 @@ struct ColumnKernel {
     int const lane = threadIdx.x % kLanes;
 #pragma unroll 1
     do {
-      int const tile = task.row_task - task.group * params.row_tasks, first = tile * kSide;
-      int const limit = Quad(params, task.group, 0).limit;
-      int const column = task.column_task * kSide + lane * kCount, own = first + threadIdx.x / kLanes;
-      char const* const x = params.x + task.group * params.group_x + int64_t(column) * Elements<Type>::kBytes;
-      uint32_t words[kParts][Source::kWords];
-#pragma unroll
-      for (int i = 0; i < kParts; ++i) {
-        int const row = own + i * kStep;
-        Source::read(params, x + row * params.row_x, words[i], row < limit && column < params.k);
-      }
+      Block const block(params, task);
+      int const tile = Block::tile(params, task);
       if (threadIdx.x < kSide) {
         amax[threadIdx.x] = 0;
       }
       __syncthreads();
-      raise(amax, words, lane);
+      raise(amax, block.words, lane);
       __syncthreads();
       if (threadIdx.x < kSide) {
         float const scale = fp8_scale(float_of(amax[threadIdx.x]));
@@ -70,7 +56,7 @@ struct ColumnKernel {
         int const of = task.column_task * kSide + column_at(threadIdx.x);
         if (of < params.k) {
           auto* const scales = reinterpret_cast<float*>(params.scales + task.group * params.group_scales);
-          scales[int64_t(tile) * params.columns + of] = first < limit ? scale : 0.0f;
+          scales[int64_t(tile) * params.columns + of] = tile * kSide < block.limit ? scale : 0.0f;
         }
       }
       __syncthreads();
@@ -81,12 +67,9 @@ struct ColumnKernel {
       }
 #pragma unroll
       for (int i = 0; i < kParts; ++i) {
-        int const row = own + i * kStep;
-        uint32_t data[kWords];
-        encode(Source::values(words[i]), factor, data);
-        if (row < limit && column < params.k) {
-          store(params.data + task.group * params.group_data + row * params.row_data + column, data);
-        }
+        uint32_t data[Block::kWords];
+        encode(block.values(i), factor, data);
+        block.store(params, task.group, i, data);
       }
     } while (task.next(params));
   }
@@ -139,7 +122,7 @@ struct ColumnKernel {
 
   template <class Values>
   static __device__ __forceinline__ void encode(Values const& values, float const (&factor)[kCount],
-                                                uint32_t (&data)[kWords]) {
+                                                uint32_t (&data)[Block::kWords]) {
 #pragma unroll
     for (int part = 0; part < kCount / 8; ++part) {
       float x[8];

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "tilewright/sm90/ptx.hpp"
-#include "tilewright/quantize/rows.hpp"
+#include "tilewright/quantize/block.hpp"
 
 namespace tilewright::quantize {
 
@@ -12,25 +12,17 @@ template <class Type, int kThreads_, bool kPdl>
 struct SquareKernel {
   using Args = tilewright_quantize_args;
   using Params = quantize::Params;
-  using Source = Plain<Type>;
-  static constexpr int kSide = 128;
+  using Block = quantize::Block<Type, kThreads_>;
+  static constexpr int kSide = Block::kSide, kParts = Block::kParts;
   static constexpr int kThreads = kThreads_;
   static constexpr int kWarps = kThreads / 32;
   static constexpr int kMinBlocks = 512 / kThreads;
   static constexpr int kSharedBytes = kWarps * 4;
-  static constexpr int kCount = Elements<Type>::kCount;
-  static constexpr int kWords = kCount / 4;        // of data
-  static constexpr int kLanes = kSide / kCount;    // of a row
-  static constexpr int kStep = kThreads / kLanes;  // rows that the thread block takes at a time
-  static constexpr int kParts = kSide / kStep;     // of a thread
 
-  static bool can_implement(Args const& args) {
-    return takes(args, Elements<Type>::kBytes * 8, 8, kCount, false, kSide);
-  }
+  static bool can_implement(Args const& args) { return Block::takes(args); }
 
   static cudaError_t make_params(Args const& args, Params& params, LaunchShape& shape) {
-    set_params(args, params, Elements<Type>::kBytes * 8, 8, kSide, false, kSide / kRows, kSide, kSide);
-    shape.grid = dim3(set_grid(args, params));
+    Block::make_params(args, params, shape, kSide);
     return cudaSuccess;
   }
 
@@ -38,28 +30,18 @@ struct SquareKernel {
     namespace ptx = sm90;
     Fp8::Scales const scales(params, memory);
     auto* const shared = reinterpret_cast<float*>(memory);
-    Task<kSide / kRows> task(params, blockIdx.x);
+    typename Block::Task task(params, blockIdx.x);
     if constexpr (kPdl) {
       ptx::wait_for_previous_kernel();
       ptx::allow_next_kernel();
     }
 #pragma unroll 1
     do {
-      int const tile = task.row_task - task.group * params.row_tasks, first = tile * kSide;
-      int const limit = Quad(params, task.group, 0).limit;
-      int const column = task.column_task * kSide + threadIdx.x % kLanes * kCount;
-      int const own = first + threadIdx.x / kLanes;
-      char const* const x = params.x + task.group * params.group_x + int64_t(column) * Elements<Type>::kBytes;
-      uint32_t words[kParts][Source::kWords];
-#pragma unroll
-      for (int i = 0; i < kParts; ++i) {
-        int const row = own + i * kStep;
-        Source::read(params, x + row * params.row_x, words[i], row < limit && column < params.k);
-      }
+      Block const block(params, task);
       float amax = 0.0f;
 #pragma unroll
       for (int i = 0; i < kParts; ++i) {
-        amax = larger(amax, Source::values(words[i]).amax());
+        amax = larger(amax, block.values(i).amax());
       }
       amax = amax_of_lanes<32>(amax);
       if (threadIdx.x % 32 == 0) {
@@ -75,14 +57,11 @@ struct SquareKernel {
       uint32_t scale = 0;
 #pragma unroll
       for (int i = 0; i < kParts; ++i) {
-        int const row = own + i * kStep;
-        uint32_t data[kWords];
-        scale = scales.encode(Source::values(words[i]), amax, 1.0f, data);
-        if (row < limit && column < params.k) {
-          store(params.data + task.group * params.group_data + row * params.row_data + column, data);
-        }
+        uint32_t data[Block::kWords];
+        scale = scales.encode(block.values(i), amax, 1.0f, data);
+        block.store(params, task.group, i, data);
       }
-      store_scale(params, task.group, task.column_task, tile, limit, scale);
+      store_scale(params, task.group, task.column_task, Block::tile(params, task), block.limit, scale);
     } while (task.next(params));
   }
 
