@@ -5,7 +5,7 @@
 #include "tilewright/gemm/epilogue_params.hpp"
 #include "tilewright/gemm/lean_kernel.hpp"
 #include "tilewright/sm90/clustered.hpp"
-#include "tilewright/sm90/matrices.hpp"
+#include "tilewright/sm90/operands.hpp"
 
 namespace tilewright::gemm::lean {
 
@@ -100,16 +100,15 @@ struct Maker {
     params.k_more = k_tiles(args) % args.tactic.splits;
     params.stage_bytes = Kernel::kTileBytesK * ((Kernel::kMnA ? Kernel::TileM : params.slices_a.loaded()) +
                                                 (Kernel::kMnB ? Kernel::TileN : params.slices_b.loaded()));
-    params.one_a = a.one();
-    params.one_b = b.one();
     int const blocks_down = ceil_div(rows, Kernel::TileM * cluster.m);
     int const blocks_across = ceil_div(columns, Kernel::TileN * cluster.n);
     params.raster = raster(args, cluster, launching.at_once, blocks_down, blocks_across);
-    // What one column (row) of tiles reads once need not stay in L2.
+    // One column (row) of tiles reads it once.
     bool const a_again = blocks_across > 1 || (a.one() && args.batch > 1);
     bool const b_again = blocks_down > 1 || (b.one() && args.batch > 1);
-    params.policy_a = a_again ? sm90::kKeepNormal : sm90::kEvictFirst;
-    params.policy_b = b_again ? sm90::kKeepNormal : sm90::kEvictFirst;
+    if (cudaError_t const error = sm90::encode_operands(params, a, b, a_again, b_again); error != cudaSuccess) {
+      return error;
+    }
     int const n_boxes = reinterpret_cast<uintptr_t>(args.d) % 16 == 0 ? columns_in_boxes(args) : 0;
     sm90::Matrices const c{const_cast<void*>(args.c), int64_t(args.n) * kD, args.m, args.batch, args.ld_c * kD,
                            args.batch_stride_c * kD};
@@ -123,16 +122,6 @@ struct Maker {
     params.epilogue = epilogue_params(args, n_boxes);
     if (params.parts.count > 1) {
       params.epilogue.c = nullptr;  // the second kernel's
-    }
-    if (cudaError_t const error =
-            sm90::encode_matrices(params.a, a, 128, params.slices_a.rows, CU_TENSOR_MAP_SWIZZLE_128B);
-        error != cudaSuccess) {
-      return error;
-    }
-    if (cudaError_t const error =
-            sm90::encode_matrices(params.b, b, 128, params.slices_b.rows, CU_TENSOR_MAP_SWIZZLE_128B);
-        error != cudaSuccess) {
-      return error;
     }
     if (params.boxes_c) {
       if (cudaError_t const error = encode_stores<typename Kernel::Store>(params.c, c); error != cudaSuccess) {

@@ -4,7 +4,7 @@
 #include "tilewright/reduced_gemm/args.h"
 #include "tilewright/reduced_gemm/kernel.hpp"
 #include "tilewright/sm90/clustered.hpp"
-#include "tilewright/sm90/matrices.hpp"
+#include "tilewright/sm90/operands.hpp"
 
 namespace tilewright::reduced_gemm {
 
@@ -60,17 +60,10 @@ struct Host {
     params.k_tiles = static_cast<int>(k_tiles(args));
     params.each = total / part_count;
     params.more = total % part_count;
-    params.one_a = a.one();
-    params.one_b = b.one();
-    // What one tile reads once need not stay in L2.
+    // One tile reads it once.
     bool const a_again = args.n > Kernel::TileN * cluster.n || a.one();
     bool const b_again = args.m > Kernel::TileM * cluster.m || b.one();
-    params.policy_a = a_again ? sm90::kKeepNormal : sm90::kEvictFirst;
-    params.policy_b = b_again ? sm90::kKeepNormal : sm90::kEvictFirst;
-    cudaError_t error = sm90::encode_matrices(params.a, a, 128, params.slices_a.rows, CU_TENSOR_MAP_SWIZZLE_128B);
-    if (error == cudaSuccess) {
-      error = sm90::encode_matrices(params.b, b, 128, params.slices_b.rows, CU_TENSOR_MAP_SWIZZLE_128B);
-    }
+    cudaError_t error = sm90::encode_operands(params, a, b, a_again, b_again);
     if (error != cudaSuccess) {
       return error;
     }
