@@ -7,6 +7,7 @@
 //   types      lengths
 //   work       one thread block, two passes over the lengths, programmatic dependent launch
 
+#include "tilewright/mqa_logits/schedule.hpp"
 #include "tilewright/mqa_logits/mqa_logits.hpp"
 
 namespace tilewright::mqa_logits_sm100f_schedule {

@@ -7,6 +7,7 @@
 //   types      Q, K e4m3, scales, weights f32, out bf16
 //   work       tiles of 64 keys with 1 queries (16 columns), 8 stages, 2 warpgroups, mma_sync, programmatic dependent launch
 
+#include "tilewright/mqa_logits/kernel.hpp"
 #include "tilewright/mqa_logits/mqa_logits.hpp"
 
 namespace tilewright::mqa_logits_sm120f_paged_16x64_bf16_1q_2wg_8stages {

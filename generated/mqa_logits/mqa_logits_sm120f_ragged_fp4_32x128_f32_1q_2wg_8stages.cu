@@ -7,6 +7,7 @@
 //   types      Q, K mxfp4, scales words of ue8m0, weights f32, out f32
 //   work       tiles of 64 keys with 1 queries (32 columns), 8 stages, 2 warpgroups, block_scaled, programmatic dependent launch
 
+#include "tilewright/mqa_logits/kernel.hpp"
 #include "tilewright/mqa_logits/mqa_logits.hpp"
 
 namespace tilewright::mqa_logits_sm120f_ragged_fp4_32x128_f32_1q_2wg_8stages {

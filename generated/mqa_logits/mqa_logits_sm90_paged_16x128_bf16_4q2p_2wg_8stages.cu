@@ -7,6 +7,7 @@
 //   types      Q, K e4m3, scales, weights f32, out bf16
 //   work       tiles of 64 keys with 4 queries (64 columns) in 2 pieces, 8 stages, 2 warpgroups, wgmma, programmatic dependent launch
 
+#include "tilewright/mqa_logits/kernel.hpp"
 #include "tilewright/mqa_logits/mqa_logits.hpp"
 
 namespace tilewright::mqa_logits_sm90_paged_16x128_bf16_4q2p_2wg_8stages {

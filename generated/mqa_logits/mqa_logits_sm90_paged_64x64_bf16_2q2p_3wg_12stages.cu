@@ -7,6 +7,7 @@
 //   types      Q, K e4m3, scales, weights f32, out bf16
 //   work       tiles of 64 keys with 2 queries (128 columns) in 2 pieces, 12 stages, 3 warpgroups, wgmma, programmatic dependent launch
 
+#include "tilewright/mqa_logits/kernel.hpp"
 #include "tilewright/mqa_logits/mqa_logits.hpp"
 
 namespace tilewright::mqa_logits_sm90_paged_64x64_bf16_2q2p_3wg_12stages {

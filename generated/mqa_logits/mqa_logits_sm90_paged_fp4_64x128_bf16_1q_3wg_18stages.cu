@@ -7,6 +7,7 @@
 //   types      Q, K mxfp4, scales words of ue8m0, weights f32, out bf16
 //   work       tiles of 64 keys with 1 queries (64 columns), 18 stages, 3 warpgroups, wgmma, programmatic dependent launch
 
+#include "tilewright/mqa_logits/kernel.hpp"
 #include "tilewright/mqa_logits/mqa_logits.hpp"
 
 namespace tilewright::mqa_logits_sm90_paged_fp4_64x128_bf16_1q_3wg_18stages {

@@ -7,6 +7,7 @@
 //   types      Q, K e4m3, scales, weights f32, out f32
 //   work       tiles of 64 keys with 8 queries (128 columns) in 2 pieces, 8 in a row, 8 stages, 2 warpgroups, wgmma, programmatic dependent launch
 
+#include "tilewright/mqa_logits/kernel.hpp"
 #include "tilewright/mqa_logits/mqa_logits.hpp"
 
 namespace tilewright::mqa_logits_sm90_ragged_16x128_f32_8q2p8r_2wg_8stages {

@@ -7,6 +7,7 @@
 //   types      Q, K e4m3, scales, weights f32, out f32
 //   work       tiles of 64 keys with 1 queries (64 columns), 8 stages, 1 warpgroups, mma_sync, programmatic dependent launch
 
+#include "tilewright/mqa_logits/kernel.hpp"
 #include "tilewright/mqa_logits/mqa_logits.hpp"
 
 namespace tilewright::mqa_logits_sm90_ragged_64x32_f32_1q_1wg_8stages_mmasync {

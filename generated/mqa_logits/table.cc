@@ -6,66 +6,66 @@
 #include "tilewright/launcher.hpp"
 
 #define TILEWRIGHT_KERNELS(X) \
-  X(mqa_logits_sm100f_paged_16x128_bf16_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_paged_16x128_f32_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_paged_16x32_bf16_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_paged_16x32_f32_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_paged_16x64_bf16_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_paged_16x64_f32_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_paged_32x128_bf16_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_paged_32x128_f32_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_paged_32x32_bf16_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_paged_32x32_f32_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_paged_32x64_bf16_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_paged_32x64_f32_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_paged_64x128_bf16_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_paged_64x128_f32_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_paged_64x32_bf16_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_paged_64x32_f32_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_paged_64x64_bf16_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_paged_64x64_f32_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_paged_fp4_16x128_bf16_1q_2wg_8stages) \
-  X(mqa_logits_sm100f_paged_fp4_16x128_f32_1q_2wg_8stages) \
-  X(mqa_logits_sm100f_paged_fp4_16x64_bf16_1q_2wg_8stages) \
-  X(mqa_logits_sm100f_paged_fp4_16x64_f32_1q_2wg_8stages) \
-  X(mqa_logits_sm100f_paged_fp4_32x128_bf16_1q_2wg_8stages) \
-  X(mqa_logits_sm100f_paged_fp4_32x128_f32_1q_2wg_8stages) \
-  X(mqa_logits_sm100f_paged_fp4_32x64_bf16_1q_2wg_8stages) \
-  X(mqa_logits_sm100f_paged_fp4_32x64_f32_1q_2wg_8stages) \
-  X(mqa_logits_sm100f_paged_fp4_64x128_bf16_1q_2wg_8stages) \
-  X(mqa_logits_sm100f_paged_fp4_64x128_f32_1q_2wg_8stages) \
-  X(mqa_logits_sm100f_paged_fp4_64x64_bf16_1q_2wg_8stages) \
-  X(mqa_logits_sm100f_paged_fp4_64x64_f32_1q_2wg_8stages) \
-  X(mqa_logits_sm100f_ragged_16x128_bf16_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_ragged_16x128_f32_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_ragged_16x32_bf16_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_ragged_16x32_f32_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_ragged_16x64_bf16_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_ragged_16x64_f32_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_ragged_32x128_bf16_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_ragged_32x128_f32_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_ragged_32x32_bf16_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_ragged_32x32_f32_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_ragged_32x64_bf16_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_ragged_32x64_f32_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_ragged_64x128_bf16_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_ragged_64x128_f32_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_ragged_64x32_bf16_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_ragged_64x32_f32_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_ragged_64x64_bf16_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_ragged_64x64_f32_1q_1wg_8stages) \
-  X(mqa_logits_sm100f_ragged_fp4_16x128_bf16_1q_2wg_8stages) \
-  X(mqa_logits_sm100f_ragged_fp4_16x128_f32_1q_2wg_8stages) \
-  X(mqa_logits_sm100f_ragged_fp4_16x64_bf16_1q_2wg_8stages) \
-  X(mqa_logits_sm100f_ragged_fp4_16x64_f32_1q_2wg_8stages) \
-  X(mqa_logits_sm100f_ragged_fp4_32x128_bf16_1q_2wg_8stages) \
-  X(mqa_logits_sm100f_ragged_fp4_32x128_f32_1q_2wg_8stages) \
-  X(mqa_logits_sm100f_ragged_fp4_32x64_bf16_1q_2wg_8stages) \
-  X(mqa_logits_sm100f_ragged_fp4_32x64_f32_1q_2wg_8stages) \
-  X(mqa_logits_sm100f_ragged_fp4_64x128_bf16_1q_2wg_8stages) \
-  X(mqa_logits_sm100f_ragged_fp4_64x128_f32_1q_2wg_8stages) \
-  X(mqa_logits_sm100f_ragged_fp4_64x64_bf16_1q_2wg_8stages) \
-  X(mqa_logits_sm100f_ragged_fp4_64x64_f32_1q_2wg_8stages) \
+  X(mqa_logits_sm100f_paged_16x128_bf16_8q_2wg_8stages) \
+  X(mqa_logits_sm100f_paged_16x128_f32_8q_2wg_8stages) \
+  X(mqa_logits_sm100f_paged_16x32_bf16_8q_2wg_16stages) \
+  X(mqa_logits_sm100f_paged_16x32_f32_8q_2wg_16stages) \
+  X(mqa_logits_sm100f_paged_16x64_bf16_8q_2wg_16stages) \
+  X(mqa_logits_sm100f_paged_16x64_f32_8q_2wg_16stages) \
+  X(mqa_logits_sm100f_paged_32x128_bf16_4q_2wg_8stages) \
+  X(mqa_logits_sm100f_paged_32x128_f32_4q_2wg_8stages) \
+  X(mqa_logits_sm100f_paged_32x32_bf16_4q_2wg_16stages) \
+  X(mqa_logits_sm100f_paged_32x32_f32_4q_2wg_16stages) \
+  X(mqa_logits_sm100f_paged_32x64_bf16_4q_2wg_16stages) \
+  X(mqa_logits_sm100f_paged_32x64_f32_4q_2wg_16stages) \
+  X(mqa_logits_sm100f_paged_64x128_bf16_2q_2wg_8stages) \
+  X(mqa_logits_sm100f_paged_64x128_f32_2q_2wg_8stages) \
+  X(mqa_logits_sm100f_paged_64x32_bf16_2q_2wg_16stages) \
+  X(mqa_logits_sm100f_paged_64x32_f32_2q_2wg_16stages) \
+  X(mqa_logits_sm100f_paged_64x64_bf16_2q_2wg_16stages) \
+  X(mqa_logits_sm100f_paged_64x64_f32_2q_2wg_16stages) \
+  X(mqa_logits_sm100f_paged_fp4_16x128_bf16_8q_2wg_16stages) \
+  X(mqa_logits_sm100f_paged_fp4_16x128_f32_8q_2wg_16stages) \
+  X(mqa_logits_sm100f_paged_fp4_16x64_bf16_8q_2wg_16stages) \
+  X(mqa_logits_sm100f_paged_fp4_16x64_f32_8q_2wg_16stages) \
+  X(mqa_logits_sm100f_paged_fp4_32x128_bf16_4q_2wg_16stages) \
+  X(mqa_logits_sm100f_paged_fp4_32x128_f32_4q_2wg_16stages) \
+  X(mqa_logits_sm100f_paged_fp4_32x64_bf16_4q_2wg_16stages) \
+  X(mqa_logits_sm100f_paged_fp4_32x64_f32_4q_2wg_16stages) \
+  X(mqa_logits_sm100f_paged_fp4_64x128_bf16_2q_2wg_16stages) \
+  X(mqa_logits_sm100f_paged_fp4_64x128_f32_2q_2wg_16stages) \
+  X(mqa_logits_sm100f_paged_fp4_64x64_bf16_2q_2wg_16stages) \
+  X(mqa_logits_sm100f_paged_fp4_64x64_f32_2q_2wg_16stages) \
+  X(mqa_logits_sm100f_ragged_16x128_bf16_8q_2wg_8stages) \
+  X(mqa_logits_sm100f_ragged_16x128_f32_8q_2wg_8stages) \
+  X(mqa_logits_sm100f_ragged_16x32_bf16_8q_2wg_16stages) \
+  X(mqa_logits_sm100f_ragged_16x32_f32_8q_2wg_16stages) \
+  X(mqa_logits_sm100f_ragged_16x64_bf16_8q_2wg_16stages) \
+  X(mqa_logits_sm100f_ragged_16x64_f32_8q_2wg_16stages) \
+  X(mqa_logits_sm100f_ragged_32x128_bf16_4q_2wg_8stages) \
+  X(mqa_logits_sm100f_ragged_32x128_f32_4q_2wg_8stages) \
+  X(mqa_logits_sm100f_ragged_32x32_bf16_4q_2wg_16stages) \
+  X(mqa_logits_sm100f_ragged_32x32_f32_4q_2wg_16stages) \
+  X(mqa_logits_sm100f_ragged_32x64_bf16_4q_2wg_16stages) \
+  X(mqa_logits_sm100f_ragged_32x64_f32_4q_2wg_16stages) \
+  X(mqa_logits_sm100f_ragged_64x128_bf16_2q_2wg_8stages) \
+  X(mqa_logits_sm100f_ragged_64x128_f32_2q_2wg_8stages) \
+  X(mqa_logits_sm100f_ragged_64x32_bf16_2q_2wg_16stages) \
+  X(mqa_logits_sm100f_ragged_64x32_f32_2q_2wg_16stages) \
+  X(mqa_logits_sm100f_ragged_64x64_bf16_2q_2wg_16stages) \
+  X(mqa_logits_sm100f_ragged_64x64_f32_2q_2wg_16stages) \
+  X(mqa_logits_sm100f_ragged_fp4_16x128_bf16_8q_2wg_16stages) \
+  X(mqa_logits_sm100f_ragged_fp4_16x128_f32_8q_2wg_16stages) \
+  X(mqa_logits_sm100f_ragged_fp4_16x64_bf16_8q_2wg_16stages) \
+  X(mqa_logits_sm100f_ragged_fp4_16x64_f32_8q_2wg_16stages) \
+  X(mqa_logits_sm100f_ragged_fp4_32x128_bf16_4q_2wg_16stages) \
+  X(mqa_logits_sm100f_ragged_fp4_32x128_f32_4q_2wg_16stages) \
+  X(mqa_logits_sm100f_ragged_fp4_32x64_bf16_4q_2wg_16stages) \
+  X(mqa_logits_sm100f_ragged_fp4_32x64_f32_4q_2wg_16stages) \
+  X(mqa_logits_sm100f_ragged_fp4_64x128_bf16_2q_2wg_16stages) \
+  X(mqa_logits_sm100f_ragged_fp4_64x128_f32_2q_2wg_16stages) \
+  X(mqa_logits_sm100f_ragged_fp4_64x64_bf16_2q_2wg_16stages) \
+  X(mqa_logits_sm100f_ragged_fp4_64x64_f32_2q_2wg_16stages) \
   X(mqa_logits_sm100f_schedule) \
   X(mqa_logits_sm120f_paged_16x128_bf16_1q_2wg_8stages) \
   X(mqa_logits_sm120f_paged_16x128_f32_1q_2wg_8stages) \
@@ -134,6 +134,7 @@
   X(mqa_logits_sm90_paged_16x128_f32_1q_1wg_8stages_mmasync) \
   X(mqa_logits_sm90_paged_16x128_f32_1q_3wg_12stages) \
   X(mqa_logits_sm90_paged_16x128_f32_4q2p_2wg_8stages) \
+  X(mqa_logits_sm90_paged_16x128_f32_4q_2wg_4stages_tcgen05) \
   X(mqa_logits_sm90_paged_16x128_f32_8q2p_2wg_8stages) \
   X(mqa_logits_sm90_paged_16x32_bf16_1q_3wg_12stages) \
   X(mqa_logits_sm90_paged_16x32_bf16_4q2p_2wg_8stages) \
@@ -141,6 +142,7 @@
   X(mqa_logits_sm90_paged_16x32_f32_1q_1wg_8stages_mmasync) \
   X(mqa_logits_sm90_paged_16x32_f32_1q_3wg_12stages) \
   X(mqa_logits_sm90_paged_16x32_f32_4q2p_2wg_8stages) \
+  X(mqa_logits_sm90_paged_16x32_f32_4q_2wg_4stages_tcgen05) \
   X(mqa_logits_sm90_paged_16x32_f32_8q2p_2wg_8stages) \
   X(mqa_logits_sm90_paged_16x64_bf16_1q_3wg_12stages) \
   X(mqa_logits_sm90_paged_16x64_bf16_4q2p_2wg_8stages) \
@@ -148,6 +150,7 @@
   X(mqa_logits_sm90_paged_16x64_f32_1q_1wg_8stages_mmasync) \
   X(mqa_logits_sm90_paged_16x64_f32_1q_3wg_12stages) \
   X(mqa_logits_sm90_paged_16x64_f32_4q2p_2wg_8stages) \
+  X(mqa_logits_sm90_paged_16x64_f32_4q_2wg_4stages_tcgen05) \
   X(mqa_logits_sm90_paged_16x64_f32_8q2p_2wg_8stages) \
   X(mqa_logits_sm90_paged_32x128_bf16_1q_3wg_12stages) \
   X(mqa_logits_sm90_paged_32x128_bf16_2q2p_3wg_12stages) \
@@ -177,6 +180,7 @@
   X(mqa_logits_sm90_paged_64x128_bf16_2q2p_3wg_12stages) \
   X(mqa_logits_sm90_paged_64x128_bf16_4q2p_2wg_8stages) \
   X(mqa_logits_sm90_paged_64x128_f32_1q_1wg_8stages_mmasync) \
+  X(mqa_logits_sm90_paged_64x128_f32_1q_2wg_4stages_tcgen05) \
   X(mqa_logits_sm90_paged_64x128_f32_1q_3wg_12stages) \
   X(mqa_logits_sm90_paged_64x128_f32_2q2p_3wg_12stages) \
   X(mqa_logits_sm90_paged_64x128_f32_4q2p_2wg_8stages) \
@@ -184,6 +188,7 @@
   X(mqa_logits_sm90_paged_64x32_bf16_2q2p_3wg_12stages) \
   X(mqa_logits_sm90_paged_64x32_bf16_4q2p_2wg_8stages) \
   X(mqa_logits_sm90_paged_64x32_f32_1q_1wg_8stages_mmasync) \
+  X(mqa_logits_sm90_paged_64x32_f32_1q_2wg_4stages_tcgen05) \
   X(mqa_logits_sm90_paged_64x32_f32_1q_3wg_12stages) \
   X(mqa_logits_sm90_paged_64x32_f32_2q2p_3wg_12stages) \
   X(mqa_logits_sm90_paged_64x32_f32_4q2p_2wg_8stages) \
@@ -191,17 +196,18 @@
   X(mqa_logits_sm90_paged_64x64_bf16_2q2p_3wg_12stages) \
   X(mqa_logits_sm90_paged_64x64_bf16_4q2p_2wg_8stages) \
   X(mqa_logits_sm90_paged_64x64_f32_1q_1wg_8stages_mmasync) \
+  X(mqa_logits_sm90_paged_64x64_f32_1q_2wg_4stages_tcgen05) \
   X(mqa_logits_sm90_paged_64x64_f32_1q_3wg_12stages) \
   X(mqa_logits_sm90_paged_64x64_f32_2q2p_3wg_12stages) \
   X(mqa_logits_sm90_paged_64x64_f32_4q2p_2wg_8stages) \
   X(mqa_logits_sm90_paged_fp4_16x128_bf16_1q_3wg_18stages) \
   X(mqa_logits_sm90_paged_fp4_16x128_f32_1q_2wg_8stages_blockscaled) \
-  X(mqa_logits_sm90_paged_fp4_16x128_f32_1q_2wg_8stages_mmasync) \
   X(mqa_logits_sm90_paged_fp4_16x128_f32_1q_3wg_18stages) \
+  X(mqa_logits_sm90_paged_fp4_16x128_f32_8q_2wg_4stages_tcgen05) \
   X(mqa_logits_sm90_paged_fp4_16x64_bf16_1q_3wg_18stages) \
   X(mqa_logits_sm90_paged_fp4_16x64_f32_1q_2wg_8stages_blockscaled) \
-  X(mqa_logits_sm90_paged_fp4_16x64_f32_1q_2wg_8stages_mmasync) \
   X(mqa_logits_sm90_paged_fp4_16x64_f32_1q_3wg_18stages) \
+  X(mqa_logits_sm90_paged_fp4_16x64_f32_8q_2wg_4stages_tcgen05) \
   X(mqa_logits_sm90_paged_fp4_32x128_bf16_1q_3wg_18stages) \
   X(mqa_logits_sm90_paged_fp4_32x128_bf16_2q2p_3wg_12stages) \
   X(mqa_logits_sm90_paged_fp4_32x128_bf16_4q2p_2wg_8stages) \
@@ -217,29 +223,32 @@
   X(mqa_logits_sm90_paged_fp4_64x128_bf16_1q_3wg_18stages) \
   X(mqa_logits_sm90_paged_fp4_64x128_bf16_2q2p_2wg_8stages) \
   X(mqa_logits_sm90_paged_fp4_64x128_f32_1q_2wg_8stages_blockscaled) \
-  X(mqa_logits_sm90_paged_fp4_64x128_f32_1q_2wg_8stages_mmasync) \
   X(mqa_logits_sm90_paged_fp4_64x128_f32_1q_3wg_18stages) \
   X(mqa_logits_sm90_paged_fp4_64x128_f32_2q2p_2wg_8stages) \
+  X(mqa_logits_sm90_paged_fp4_64x128_f32_2q_2wg_4stages_tcgen05) \
   X(mqa_logits_sm90_paged_fp4_64x64_bf16_1q_3wg_18stages) \
   X(mqa_logits_sm90_paged_fp4_64x64_bf16_2q2p_2wg_8stages) \
   X(mqa_logits_sm90_paged_fp4_64x64_f32_1q_2wg_8stages_blockscaled) \
-  X(mqa_logits_sm90_paged_fp4_64x64_f32_1q_2wg_8stages_mmasync) \
   X(mqa_logits_sm90_paged_fp4_64x64_f32_1q_3wg_18stages) \
   X(mqa_logits_sm90_paged_fp4_64x64_f32_2q2p_2wg_8stages) \
+  X(mqa_logits_sm90_paged_fp4_64x64_f32_2q_2wg_4stages_tcgen05) \
   X(mqa_logits_sm90_ragged_16x128_bf16_1q_2wg_16stages) \
   X(mqa_logits_sm90_ragged_16x128_bf16_8q2p8r_2wg_8stages) \
   X(mqa_logits_sm90_ragged_16x128_f32_1q_1wg_8stages_mmasync) \
   X(mqa_logits_sm90_ragged_16x128_f32_1q_2wg_16stages) \
+  X(mqa_logits_sm90_ragged_16x128_f32_4q_2wg_4stages_tcgen05) \
   X(mqa_logits_sm90_ragged_16x128_f32_8q2p8r_2wg_8stages) \
   X(mqa_logits_sm90_ragged_16x32_bf16_1q_2wg_16stages) \
   X(mqa_logits_sm90_ragged_16x32_bf16_8q2p8r_2wg_8stages) \
   X(mqa_logits_sm90_ragged_16x32_f32_1q_1wg_8stages_mmasync) \
   X(mqa_logits_sm90_ragged_16x32_f32_1q_2wg_16stages) \
+  X(mqa_logits_sm90_ragged_16x32_f32_4q_2wg_4stages_tcgen05) \
   X(mqa_logits_sm90_ragged_16x32_f32_8q2p8r_2wg_8stages) \
   X(mqa_logits_sm90_ragged_16x64_bf16_1q_2wg_16stages) \
   X(mqa_logits_sm90_ragged_16x64_bf16_8q2p8r_2wg_8stages) \
   X(mqa_logits_sm90_ragged_16x64_f32_1q_1wg_8stages_mmasync) \
   X(mqa_logits_sm90_ragged_16x64_f32_1q_2wg_16stages) \
+  X(mqa_logits_sm90_ragged_16x64_f32_4q_2wg_4stages_tcgen05) \
   X(mqa_logits_sm90_ragged_16x64_f32_8q2p8r_2wg_8stages) \
   X(mqa_logits_sm90_ragged_32x128_bf16_1q_2wg_16stages) \
   X(mqa_logits_sm90_ragged_32x128_bf16_8q2p8r_2wg_8stages) \
@@ -257,29 +266,32 @@
   X(mqa_logits_sm90_ragged_64x128_bf16_4q2p8r_2wg_8stages) \
   X(mqa_logits_sm90_ragged_64x128_f32_1q_1wg_8stages_mmasync) \
   X(mqa_logits_sm90_ragged_64x128_f32_1q_2wg_16stages) \
+  X(mqa_logits_sm90_ragged_64x128_f32_1q_2wg_4stages_tcgen05) \
   X(mqa_logits_sm90_ragged_64x128_f32_4q2p8r_2wg_8stages) \
   X(mqa_logits_sm90_ragged_64x32_bf16_1q_2wg_16stages) \
   X(mqa_logits_sm90_ragged_64x32_bf16_4q2p8r_2wg_8stages) \
   X(mqa_logits_sm90_ragged_64x32_f32_1q_1wg_8stages_mmasync) \
   X(mqa_logits_sm90_ragged_64x32_f32_1q_2wg_16stages) \
+  X(mqa_logits_sm90_ragged_64x32_f32_1q_2wg_4stages_tcgen05) \
   X(mqa_logits_sm90_ragged_64x32_f32_4q2p8r_2wg_8stages) \
   X(mqa_logits_sm90_ragged_64x64_bf16_1q_2wg_16stages) \
   X(mqa_logits_sm90_ragged_64x64_bf16_4q2p8r_2wg_8stages) \
   X(mqa_logits_sm90_ragged_64x64_f32_1q_1wg_8stages_mmasync) \
   X(mqa_logits_sm90_ragged_64x64_f32_1q_2wg_16stages) \
+  X(mqa_logits_sm90_ragged_64x64_f32_1q_2wg_4stages_tcgen05) \
   X(mqa_logits_sm90_ragged_64x64_f32_4q2p8r_2wg_8stages) \
   X(mqa_logits_sm90_ragged_fp4_16x128_bf16_1q_3wg_18stages) \
   X(mqa_logits_sm90_ragged_fp4_16x128_bf16_8q2p_2wg_8stages) \
   X(mqa_logits_sm90_ragged_fp4_16x128_f32_1q_2wg_8stages_blockscaled) \
-  X(mqa_logits_sm90_ragged_fp4_16x128_f32_1q_2wg_8stages_mmasync) \
   X(mqa_logits_sm90_ragged_fp4_16x128_f32_1q_3wg_18stages) \
   X(mqa_logits_sm90_ragged_fp4_16x128_f32_8q2p_2wg_8stages) \
+  X(mqa_logits_sm90_ragged_fp4_16x128_f32_8q_2wg_4stages_tcgen05) \
   X(mqa_logits_sm90_ragged_fp4_16x64_bf16_1q_3wg_18stages) \
   X(mqa_logits_sm90_ragged_fp4_16x64_bf16_8q2p_2wg_8stages) \
   X(mqa_logits_sm90_ragged_fp4_16x64_f32_1q_2wg_8stages_blockscaled) \
-  X(mqa_logits_sm90_ragged_fp4_16x64_f32_1q_2wg_8stages_mmasync) \
   X(mqa_logits_sm90_ragged_fp4_16x64_f32_1q_3wg_18stages) \
   X(mqa_logits_sm90_ragged_fp4_16x64_f32_8q2p_2wg_8stages) \
+  X(mqa_logits_sm90_ragged_fp4_16x64_f32_8q_2wg_4stages_tcgen05) \
   X(mqa_logits_sm90_ragged_fp4_32x128_bf16_1q_3wg_18stages) \
   X(mqa_logits_sm90_ragged_fp4_32x128_bf16_4q2p_2wg_8stages) \
   X(mqa_logits_sm90_ragged_fp4_32x128_f32_1q_3wg_18stages) \
@@ -291,15 +303,15 @@
   X(mqa_logits_sm90_ragged_fp4_64x128_bf16_1q_3wg_18stages) \
   X(mqa_logits_sm90_ragged_fp4_64x128_bf16_2q2p_2wg_8stages) \
   X(mqa_logits_sm90_ragged_fp4_64x128_f32_1q_2wg_8stages_blockscaled) \
-  X(mqa_logits_sm90_ragged_fp4_64x128_f32_1q_2wg_8stages_mmasync) \
   X(mqa_logits_sm90_ragged_fp4_64x128_f32_1q_3wg_18stages) \
   X(mqa_logits_sm90_ragged_fp4_64x128_f32_2q2p_2wg_8stages) \
+  X(mqa_logits_sm90_ragged_fp4_64x128_f32_2q_2wg_4stages_tcgen05) \
   X(mqa_logits_sm90_ragged_fp4_64x64_bf16_1q_3wg_18stages) \
   X(mqa_logits_sm90_ragged_fp4_64x64_bf16_2q2p_2wg_8stages) \
   X(mqa_logits_sm90_ragged_fp4_64x64_f32_1q_2wg_8stages_blockscaled) \
-  X(mqa_logits_sm90_ragged_fp4_64x64_f32_1q_2wg_8stages_mmasync) \
   X(mqa_logits_sm90_ragged_fp4_64x64_f32_1q_3wg_18stages) \
   X(mqa_logits_sm90_ragged_fp4_64x64_f32_2q2p_2wg_8stages) \
+  X(mqa_logits_sm90_ragged_fp4_64x64_f32_2q_2wg_4stages_tcgen05) \
   X(mqa_logits_sm90_schedule)
 
 TILEWRIGHT_TABLE(mqa_logits, TILEWRIGHT_KERNELS, tilewright_mqa_logits_args)

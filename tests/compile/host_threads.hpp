@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <vector>
 
 #define __device__
@@ -42,6 +43,7 @@ std::vector<std::unique_ptr<Fiber>> fibers;
 std::function<void()> body;
 Group block, warps[32];
 long slots[32][32];
+unsigned disorder = 0;  // threads run in order of their numbers; else in another, which changes
 
 void yield() {
   int const mine = threadIdx.x;
@@ -79,9 +81,16 @@ void run(int threads, std::function<void()> what) {
     fiber.context.uc_stack.ss_size = fiber.stack.size();
     makecontext(&fiber.context, run_fiber, 0);
   }
+  std::vector<int> order(threads);
+  std::iota(order.begin(), order.end(), 0);
   for (bool some = true; some;) {
     some = false;
-    for (int i = 0; i < threads; ++i) {
+    if (disorder != 0) {
+      disorder = disorder * 1664525u + 1013904223u;
+      std::rotate(order.begin(), order.begin() + int((disorder >> 8) % unsigned(threads)), order.end());
+      std::swap(order[0], order[(disorder >> 16) % unsigned(threads)]);
+    }
+    for (int const i : order) {
       if (!fibers[i]->done) {
         threadIdx.x = i, some = true;
         swapcontext(&home, &fibers[i]->context);

@@ -80,7 +80,7 @@ void schedules_are_even(Batch const& batch, int blocks) {
 }
 
 // `visits[query][key]`, of the keys of an item that its queries look at; every lane has to agree on the item.
-template <int Queries>
+template <int Queries, int Tile>
 void visit(Item const& item, std::vector<std::vector<int>>& visits) {
   for (long value : {long(item.query), long(item.key), long(item.tiles), long(item.table_row)}) {
     auto const found = gather(value);
@@ -90,7 +90,7 @@ void visit(Item const& item, std::vector<std::vector<int>>& visits) {
   auto const starts = gather(item.mine.start), ends = gather(item.mine.end);
   expect(starts[lane] == starts[lane % Queries], "ranges of lanes", item.query, lane, Queries);
   if (lane < Queries) {
-    int const end = std::min(item.mine.end, item.key + item.tiles * kTile);
+    int const end = std::min(item.mine.end, item.key + item.tiles * Tile);
     for (int key = std::max(item.mine.start, item.key); key < end; ++key) {
       if (item.query + lane < int(visits.size())) {
         ++visits[item.query + lane][key];
@@ -101,7 +101,7 @@ void visit(Item const& item, std::vector<std::vector<int>>& visits) {
   }
 }
 
-template <int Queries>
+template <int Queries, int Tile>
 void pages_are_read_once(Batch const& batch, int blocks, bool per_token) {
   int const width = 1000, keys = 64 * 15;  // columns of the logits, and what the table has room for
   auto const plan = schedule(batch, blocks);
@@ -124,13 +124,13 @@ void pages_are_read_once(Batch const& batch, int blocks, bool per_token) {
   for (int b = 0; b < blocks; ++b) {
     blockIdx.x = b;
     run(32, [&] {
-      work.for_each<Queries>(logits, [&](Item const& item) {
+      work.for_each<Queries, Tile>(logits, [&](Item const& item) {
         int const row = batch.indices.empty() ? item.query / batch.next_n : item.query;
         bool const own =
             batch.indices.empty() ? item.table_row == row : batch.indices[item.table_row] == batch.indices[item.query];
         expect(own, "row of the table", item.query, item.table_row, row);
         expect(item.key % kSplit == 0 && item.tiles > 0, "item", item.query, item.key, item.tiles);
-        visit<Queries>(item, visits);
+        visit<Queries, Tile>(item, visits);
       });
     });
   }
@@ -142,7 +142,7 @@ void pages_are_read_once(Batch const& batch, int blocks, bool per_token) {
   }
 }
 
-template <int Queries>
+template <int Queries, int Tile>
 void ranges_are_read_once(int queries, int keys, int parts, int blocks, bool compressed) {
   std::vector<int> starts, ends;
   for (int i = 0; i < queries; ++i) {
@@ -157,9 +157,9 @@ void ranges_are_read_once(int queries, int keys, int parts, int blocks, bool com
   for (int b = 0; b < blocks; ++b) {
     blockIdx.x = b;
     run(32, [&] {
-      work.for_each<Queries>(logits, [&](Item const& item) {
+      work.for_each<Queries, Tile>(logits, [&](Item const& item) {
         expect(item.tiles > 0 && item.key % 8 == 0, "item", item.query, item.key, item.tiles);
-        visit<Queries>(item, visits);
+        visit<Queries, Tile>(item, visits);
       });
     });
   }
@@ -207,20 +207,20 @@ int main() {
   for (int blocks : {1, 5, 33}) {
     for (int next_n : {1, 2, 3, 6}) {
       Batch const batch = batch_of(9, next_n, 1200);
-      pages_are_read_once<1>(batch, blocks, true);
-      pages_are_read_once<4>(batch, blocks, false);
-      pages_are_read_once<8>(batch, blocks, next_n % 2 == 0);
+      pages_are_read_once<1, kTile>(batch, blocks, true);
+      pages_are_read_once<4, 2 * kTile>(batch, blocks, false);
+      pages_are_read_once<8, kTile>(batch, blocks, next_n % 2 == 0);
     }
     Batch const runs = runs_of(9, 1200);
-    pages_are_read_once<1>(runs, blocks, true);
-    pages_are_read_once<2>(runs, blocks, true);
-    pages_are_read_once<8>(runs, blocks, true);
+    pages_are_read_once<1, kTile>(runs, blocks, true);
+    pages_are_read_once<2, 2 * kTile>(runs, blocks, true);
+    pages_are_read_once<8, kTile>(runs, blocks, true);
   }
   for (int blocks : {1, 4}) {
     for (int parts : {1, 3}) {
-      ranges_are_read_once<1>(23, 700, parts, blocks, false);
-      ranges_are_read_once<4>(23, 700, parts, blocks, true);
-      ranges_are_read_once<8>(23, 65, parts, blocks, false);
+      ranges_are_read_once<1, kTile>(23, 700, parts, blocks, false);
+      ranges_are_read_once<4, 2 * kTile>(23, 700, parts, blocks, true);
+      ranges_are_read_once<8, kTile>(23, 65, parts, blocks, false);
     }
   }
   return failures != 0;

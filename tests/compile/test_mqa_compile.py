@@ -20,9 +20,12 @@ from tilewright.table import Table
 TABLE = Table.read(GENERATED / "mqa_logits" / "table.json")
 KERNELS = {
     "mqa_logits_sm90_ragged_fp4_64x128_f32_2q2p_2wg_8stages": {"HGMMA.64x64x16.F32.BF16"},
-    "mqa_logits_sm90_paged_fp4_64x128_f32_1q_2wg_8stages_mmasync": {"HMMA.16816.F32.BF16"},
     "mqa_logits_sm90_ragged_fp4_16x64_f32_1q_2wg_8stages_blockscaled": {"HMMA.16816.F32.BF16"},
-    "mqa_logits_sm100f_paged_fp4_64x128_f32_1q_2wg_8stages": {"HMMA.16816.F32.BF16"},
+    "mqa_logits_sm90_ragged_64x32_f32_1q_2wg_4stages_tcgen05": set(),
+    "mqa_logits_sm100f_ragged_16x32_bf16_8q_2wg_16stages": {"UTCQMMA"},
+    "mqa_logits_sm100f_paged_64x128_f32_2q_2wg_8stages": {"UTCQMMA"},
+    "mqa_logits_sm100f_ragged_fp4_32x64_bf16_4q_2wg_16stages": {"UTCOMMA"},
+    "mqa_logits_sm100f_paged_fp4_64x128_f32_2q_2wg_16stages": {"UTCOMMA"},
     "mqa_logits_sm120f_ragged_fp4_64x128_f32_1q_2wg_8stages": {"OMMA.SF.16864.F32.E2M1.E2M1.E8"},
     "mqa_logits_sm120f_paged_64x128_f32_1q_2wg_8stages": {"QMMA.16832.F32.E4M3.E4M3"},
 }

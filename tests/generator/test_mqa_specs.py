@@ -20,14 +20,29 @@ RAGGED = MqaLogitsConfig("sm_90a", "ragged", run=8)
 PAGED = MqaLogitsConfig("sm_90a", "paged", queries=1, pieces=1, stages=16)
 SYNC = MqaLogitsConfig("sm_120f", "ragged", mma="mma_sync", queries=1, pieces=1)
 FP4 = MqaLogitsConfig("sm_90a", "paged", q="mxfp4", queries=2)
+TENSOR = MqaLogitsConfig("sm_100f", "ragged", mma="tcgen05", queries=2, pieces=1)
+TENSOR_FP4 = replace(TENSOR, form="paged", q="mxfp4", stages=16)
 SCHEDULE = MqaLogitsConfig("sm_100f", "schedule")
 
 # A neighbour of a legal one; the rule that alone rejects it; what its reason says; and what makes it legal.
 REJECTED: list[tuple[MqaLogitsConfig, dict[str, Any], str, str, dict[str, Any]]] = [
     (SCHEDULE, {"heads": 32}, "schedule_alone", "no heads", {"heads": 64}),
     (SCHEDULE, {"run": 2}, "schedule_alone", "no run", {"run": 1}),
-    (SYNC, {"mma": "wgmma"}, "instruction_arch", "sm_120f has no wgmma", {"arch": "sm_90a"}),
-    (SYNC, {"mma": "block_scaled"}, "instruction_arch", "not e4m3", {"q": "mxfp4"}),
+    (SYNC, {"mma": "wgmma"}, "instruction_arch", "is sm_90a's, not sm_120f's", {"arch": "sm_90a"}),
+    (SYNC, {"mma": "block_scaled"}, "instruction_arch", "of e4m3 is no GPU's", {"q": "mxfp4"}),
+    (SYNC, {"q": "mxfp4"}, "instruction_arch", "of mxfp4 is no GPU's", {"mma": "block_scaled"}),
+    (SYNC, {"arch": "sm_100f"}, "instruction_arch", "is sm_120f's, not sm_100f's", {"arch": "sm_90a"}),
+    (
+        TENSOR,
+        {"arch": "sm_120f", "head_dim": 32},
+        "instruction_arch",
+        "is sm_100f's",
+        {"arch": "sm_100f"},
+    ),
+    (TENSOR, {"warpgroups": 1}, "tensor_tiles", "warpgroups of tcgen05 is 2, not 1", {"warpgroups": 2}),
+    (TENSOR, {"pieces": 2}, "tensor_tiles", "pieces of tcgen05 is 1, not 2", {"pieces": 1}),
+    (TENSOR, {"queries": 4}, "register_file", "320 registers a thread > 192", {"heads": 32}),
+    (TENSOR_FP4, {"queries": 1}, "tensor_tiles", "64 columns, not 128", {"q": "e4m3", "stages": 8}),
     (FP4, {"head_dim": 32}, "fp4_heads", "not 32", {"q": "e4m3"}),
     (PAGED, {"queries": 3}, "query_block", "not 3", {"queries": 2}),
     (SYNC, {"arch": "sm_90a", "queries": 8, "pieces": 4}, "query_block", "512 columns", {"heads": 32}),
@@ -48,10 +63,14 @@ REJECTED: list[tuple[MqaLogitsConfig, dict[str, Any], str, str, dict[str, Any]]]
     ),
     (RAGGED, {"stages": 30}, "shared_memory", "232,448", {"stages": 16}),
     (SYNC, {"stages": 14}, "shared_memory", "101,376", {"stages": 8}),
+    (TENSOR, {"stages": 12}, "shared_memory", "232,448", {"stages": 10}),
+    (TENSOR, {"arch": "sm_90a"}, "shared_memory", "sm_90a has", {"queries": 1, "stages": 4}),
 ]
 
 
-@pytest.mark.parametrize("one", [RAGGED, PAGED, SYNC, FP4, SCHEDULE], ids=FAMILY.kernel_name)
+@pytest.mark.parametrize(
+    "one", [RAGGED, PAGED, SYNC, FP4, TENSOR, TENSOR_FP4, SCHEDULE], ids=FAMILY.kernel_name
+)
 def test_the_usual_ones_are_accepted(one: MqaLogitsConfig) -> None:
     assert verdicts(FAMILY, one) == []
 
@@ -77,14 +96,45 @@ def test_shared_memory_is_as_kernel_hpp_lays_it_out() -> None:
     assert PAGED.shared_bytes == 2 * (64 * (128 + 4) + 2 * 8) + 16 * stage
     decoded, scales = 128 * 128 * 2, 128 * 4
     assert FP4.shared_bytes == 2 * (128 * (64 + 4) + scales + decoded + 2 * 8) + 8 * (64 * (64 + 4) + 2 * 8)
+    tensor_stage = 128 * (128 + 4) + 2 * 8  # barriers of four tiles, and where tensor memory begins
+    assert TENSOR.shared_bytes == 2 * (128 * (128 + 4) + 2 * 8) + 8 * tensor_stage + 4 * 16 + 16
+    queries, keys = 128 * (64 + 4) + scales + 2 * 8, 128 * (64 + 4) + 2 * 8
+    words_in_order = 8
+    assert TENSOR_FP4.shared_bytes == (
+        2 * (queries + words_in_order) + 16 * (keys + words_in_order) + 2 * 16 + 16
+    )
     assert FAMILY.facts(SCHEDULE) == {"smem_bytes": 0, "threads": 1024}
     assert FAMILY.facts(RAGGED)["threads"] == 384
+
+
+def test_tensor_memory_has_tiles_for_both_warpgroups() -> None:
+    """512 columns: of FP8 two tiles each; of FP4 one, with words of 128 keys in four columns, those of two
+    blocks of queries. Emulated, a column is 128 words of shared memory."""
+    assert TENSOR.tensor == (4, 4 * 128)
+    assert TENSOR_FP4.tensor == (2, 2 * (128 + 4) + 2 * 4)
+    assert replace(TENSOR, queries=1).tensor == (4, 4 * 64)
+    emulated = replace(TENSOR_FP4, arch="sm_90a", stages=4)
+    assert emulated.shared_bytes - replace(emulated, arch="sm_100f").shared_bytes == 272 * 128 * 4
+    for row in ROWS:
+        config = MqaLogitsConfig(**row["config"])
+        assert config.tensor[1] <= 512
+        assert (config.tensor[0] > 0) == (config.mma == "tcgen05")
+
+
+def test_what_sm_100_multiplies_by() -> None:
+    """By its own tensor core, and nothing else; what emulates that has no tensor core's instruction."""
+    found = {(row["config"]["q"], *row["instructions"]) for row in ROWS if row["arch"] == "sm_100f"}
+    assert found == {("e4m3", "UTCQMMA"), ("mxfp4", "UTCOMMA"), ("e4m3",)}  # a schedule has none
+    emulated = [row for row in ROWS if row["name"].endswith("_tcgen05")]
+    assert len(emulated) == 20
+    assert {(row["arch"], *row["instructions"]) for row in emulated} == {("sm_90a",)}
 
 
 def test_registers_are_those_of_products_and_weights() -> None:
     """Of mma.sync one piece at a time; of FP4 decoded keys, too."""
     assert [one.registers for one in (RAGGED, PAGED, FP4)] == [192, 48, 128]
     assert replace(SYNC, queries=2, pieces=2).registers == 32 + 32
+    assert (TENSOR.registers, replace(TENSOR, heads=16, queries=8).registers) == (128 + 64, 128 + 32)
 
 
 def test_names_say_what_differs() -> None:
@@ -93,6 +143,8 @@ def test_names_say_what_differs() -> None:
         "mqa_logits_sm120f_paged_fp4_64x128_f32_2q2p_2wg_8stages_nopdl"
     )
     assert FAMILY.kernel_name(replace(SYNC, arch="sm_90a")).endswith("_mmasync")
+    assert FAMILY.kernel_name(TENSOR) == "mqa_logits_sm100f_ragged_64x128_f32_2q_2wg_8stages"
+    assert FAMILY.kernel_name(replace(TENSOR_FP4, arch="sm_90a", stages=4)).endswith("_4stages_tcgen05")
     assert FAMILY.kernel_name(SCHEDULE) == "mqa_logits_sm100f_schedule"
 
 

@@ -1,29 +1,19 @@
 """What is written of a kernel: its name, its summary, its table row and its template's variables."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from typing import Any
 
-from tilewright_generator.families.mqa_logits.config import TILE, MqaLogitsConfig
-from tilewright_generator.families.shared import camel, named, number, spelt, with_launch
-
-# Of sm_90a and sm_12x. All else is multiplied as 16 bits, by HMMA.
-_INSTRUCTIONS = {
-    ("wgmma", "e4m3"): "QGMMA", ("wgmma", "mxfp4"): "HGMMA",
-    ("mma_sync", "e4m3"): "QMMA", ("block_scaled", "mxfp4"): "OMMA",
-}  # fmt: skip
+from tilewright_generator.families.mqa_logits.config import MULTIPLIERS, MqaLogitsConfig
+from tilewright_generator.families.shared import camel, named, spelt, with_launch
 
 
 def kernel_name(config: MqaLogitsConfig) -> str:
-    """See `named`. How kernels of an architecture usually multiply, their names do not say."""
-    native = number(config.arch) >= 120 and config.q == "mxfp4"
-    usual = "wgmma" if config.arch == "sm_90a" else "block_scaled" if native else "mma_sync"
+    """See `named`. How kernels of an architecture multiply, only names of those that emulate say."""
     pieces, run = f"{config.pieces}p" * (config.pieces > 1), f"{config.run}r" * (config.run > 1)
     own = (
         "fp4" * (config.q == "mxfp4"), f"{config.heads}x{config.head_dim}", config.d,
         f"{config.queries}q{pieces}{run}", f"{config.warpgroups}wg", f"{config.stages}stages",
-        config.mma.replace("_", "") * (config.mma != usual),
+        config.mma.replace("_", "") * config.emulates,
     )  # fmt: skip
     return named("mqa_logits", config.arch, config.form, *own[: 7 * config.tiled], "nopdl" * (not config.pdl))
 
@@ -32,12 +22,10 @@ def work_text(config: MqaLogitsConfig) -> str:
     """How the work is done, in words."""
     if not config.tiled:
         return "one thread block, two passes over the lengths"
+    tile = f"tiles of {config.tile} keys with {config.queries} queries ({config.columns} columns)"
     pieces = f" in {config.pieces} pieces" * (config.pieces > 1)
-    row = f"{config.run} in a row, " * (config.run > 1)
-    return (
-        f"tiles of {TILE} keys with {config.queries} queries ({config.columns} columns){pieces}, "
-        f"{row}{config.stages} stages, {config.warpgroups} warpgroups, {config.mma}"
-    )
+    row = f", {config.run} in a row" * (config.run > 1)
+    return f"{tile}{pieces}{row}, {config.stages} stages, {config.warpgroups} warpgroups, {config.mma}"
 
 
 def summary(config: MqaLogitsConfig) -> str:
@@ -54,14 +42,16 @@ def facts(config: MqaLogitsConfig) -> dict[str, Any]:
 
 def build(config: MqaLogitsConfig) -> dict[str, Any]:
     """How the kernel is compiled, and which instructions its machine code must hold."""
-    own = config.mma == "wgmma" or number(config.arch) >= 120
-    found = _INSTRUCTIONS.get((config.mma, config.q), "HMMA") if own else "HMMA"
-    return {"arch": config.arch, "defines": [], "instructions": [found] * config.tiled}
+    name = MULTIPLIERS[config.mma, config.q][1 + config.emulates]
+    return {"arch": config.arch, "defines": [], "instructions": [name] * (config.tiled and name != "")}
 
 
 def variables(config: MqaLogitsConfig) -> dict[str, str]:
     """The template's variables, all of them text: the configuration but what others say, and what follows."""
     own = {one.name: getattr(config, one.name) for one in fields(config) if one.name not in ("arch", "mma")}
-    products = "Decoded" * config.decodes + camel(config.mma)
+    tensor = config.mma == "tcgen05"
+    products = "Emulated" * (tensor and config.emulates) + "Decoded" * config.decodes + camel(config.mma)
+    products += "Fp4" * (tensor and config.q == "mxfp4")
+    own |= {"kernel": "Tensor" * tensor + "Kernel", "products": products}
     work = with_launch(work_text(config), config)
-    return spelt({**own, **facts(config), "products": products, "element": camel(config.d), "work": work})
+    return spelt({**own, **facts(config), "element": camel(config.d), "work": work})

@@ -1,18 +1,15 @@
 """What is legal for an `mqa_logits` kernel. The comment above a rule names what it rests on."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from math import lcm
 from operator import attrgetter
 
-from tilewright_generator.families.mqa_logits.config import MqaLogitsConfig
-from tilewright_generator.families.rule import HARDWARE, OURS, of_module, rule
+from tilewright_generator.families.mqa_logits.config import MULTIPLIERS, TENSOR_TILE, MqaLogitsConfig
+from tilewright_generator.families.rule import HARDWARE, OURS, of_module, rule, unsettled
 from tilewright_generator.families.shared import shared_memory
 
 _ACCUMULATORS = {1: 192, 2: 192, 3: 112, 4: 96}  # and weights, by warpgroups: of what setmaxnreg gives
 _OF_SCHEDULES = "form heads head_dim q d mma queries pieces run warpgroups stages"
-_tiled = attrgetter("tiled")
 
 
 # schedule.hpp knows of lengths alone.
@@ -24,15 +21,23 @@ def schedule_alone(config: MqaLogitsConfig) -> str | None:
     return f"a schedule has no {', '.join(given)}" if given else None
 
 
-# PTX ISA, "wgmma.mma_async": sm_90a; "mma.sync" with block scales: sm_12x. fp4.hpp emulates it on sm_90a.
-@rule(HARDWARE, "mma q arch", of=_tiled)
+# PTX ISA: "wgmma.mma_async" is sm_90a's, "tcgen05.mma" sm_100f's, "mma.sync" with block scales sm_12x's; that
+# of FP8 is emulated elsewhere. On sm_100f it would be a second way, without its tensor core's rate.
+@rule(HARDWARE, "mma q arch", of=attrgetter("tiled"))
 def instruction_arch(config: MqaLogitsConfig) -> str | None:
-    """wgmma is sm_90a's; block scales are FP4's, on sm_12x (emulated on sm_90a)."""
-    if config.mma == "wgmma" and config.arch != "sm_90a":
-        return f"{config.arch} has no wgmma; mma is mma_sync, or block_scaled of FP4 on sm_120f"
-    wrong = config.mma == "block_scaled" and (config.q != "mxfp4" or config.arch == "sm_100f")
-    given = f"{config.q} on {config.arch}"
-    return f"block_scaled multiplies mxfp4, on sm_120f and sm_90a, not {given}" if wrong else None
+    """FP8 and FP4 have one instruction each on an architecture; sm_90a emulates those of others."""
+    arch = MULTIPLIERS.get((config.mma, config.q), ("no GPU",))[0]
+    given = f"{config.mma} of {config.q} is {arch}'s, not {config.arch}'s"
+    return given if arch == "no GPU" or config.arch not in (arch, "sm_90a") else None
+
+
+# tensor_kernel.hpp: its registers are shared out so; `tcgen05.cp` copies 128 words at once.
+@rule(OURS, "q queries heads warpgroups pieces", of=lambda config: config.mma == "tcgen05")
+def tensor_tiles(config: MqaLogitsConfig) -> str | None:
+    """By tcgen05 two warpgroups reduce tiles that are whole pieces; of FP4 they have 128 columns."""
+    if config.q == "mxfp4" and config.columns != TENSOR_TILE:
+        return f"{config.queries} queries of {config.heads} heads are {config.columns} columns, not 128"
+    return unsettled(config, "tcgen05", {"warpgroups": 2, "pieces": 1})
 
 
 # fp4.hpp: a thread decodes 16 elements of a key at least.
@@ -51,12 +56,11 @@ def query_block(config: MqaLogitsConfig) -> str | None:
         return f"queries are a power of two, not {queries}"
     if columns > 256:
         return f"{queries} queries of {config.heads} heads are {columns} columns > 256"
-    fits = config.pieces <= queries
-    return None if fits else f"{queries} queries do not divide into {config.pieces} pieces"
+    return f"{queries} queries do not divide into {config.pieces} pieces" if config.pieces > queries else None
 
 
 # kernel.hpp: setmaxnreg gives 224, 152 or 104 registers to a thread that multiplies, of 2, 3 or 4 warpgroups.
-@rule(OURS, "queries heads warpgroups pieces", compiles="the compiler would spill", of=_tiled)
+@rule(OURS, "queries heads warpgroups pieces", compiles="the compiler would spill", of=attrgetter("tiled"))
 def register_file(config: MqaLogitsConfig) -> str | None:
     """Products and weights fit the registers of a thread."""
     found, limit = config.registers, _ACCUMULATORS[config.warpgroups]
@@ -65,7 +69,7 @@ def register_file(config: MqaLogitsConfig) -> str | None:
 
 # kernel.hpp: a warpgroup's next tile is loaded while it works, of tiles in a row while it works at two. A
 # barrier tells a phase from the next one only: whoever waits for a stage waits for all its tiles.
-@rule(OURS, "stages warpgroups run", of=_tiled)
+@rule(OURS, "stages warpgroups run", of=attrgetter("tiled"))
 def stages_of_warpgroups(config: MqaLogitsConfig) -> str | None:
     """There are more stages than warpgroups, of tiles in a row than twice as many, and as many for each."""
     stages, at_work, each = config.stages, config.warpgroups * min(config.run, 2), lcm(config.warpgroups, 2)

@@ -1,7 +1,7 @@
 // Products of FP4 keys with FP4 queries: E2M1, and for each row a word of UE8M0 exponents, one for every 32 elements,
 // the first in the lowest byte.
 //
-// `BlockScaled` multiplies them as they are (sm_120f). Elsewhere they are decoded to BF16, exactly: an element times
+// `BlockScaled` multiplies them as they are (sm_120f). On sm_90a they are decoded to BF16, exactly: an element times
 // 2^(its block's exponent - the row's largest), so that any exponents will do whose blocks lie within 2^132 of the
 // row's largest; a row's largest is a factor of its sums, in FP32. Keys are decoded in registers, tile by tile,
 // queries once, to shared memory.
@@ -141,37 +141,6 @@ __device__ __forceinline__ void mma_bf16(float (&d)[4], uint32_t const (&a)[4], 
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-
-template <int HeadDim>
-struct DecodedMmaSync : Decoded<HeadDim> {
-  static constexpr bool kAsynchronous = false;
-  using Base = Decoded<HeadDim>;
-  using Keys = typename Base::Keys;
-
-  template <int N, int Columns>
-  static __device__ __forceinline__ void multiply(float (&products)[N / 2], Keys const& keys, uint32_t queries,
-                                                  uint32_t const*) {
-    int const lane = threadIdx.x % 32;
-#pragma unroll
-    for (int n = 0; n < N / 8; ++n) {
-      float d[4] = {};
-#pragma unroll
-      for (int k = 0; k < Base::kSteps; k += 2) {
-        uint32_t b[4];
-        sm90::load_matrices(queries + n * 8 * 128 + Base::template chunk<Columns>(lane % 8, k * 2 + lane / 8), b);
-        mma_bf16(d, keys.elements[k], b[0], b[1]);
-        mma_bf16(d, keys.elements[k + 1], b[2], b[3]);
-      }
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        products[n * 4 + i] = d[i];
-      }
-    }
-  }
-
-  template <int Pending, int Count>
-  static __device__ __forceinline__ void wait(float (&)[Count], Keys&) {}
-};
 
 // 16 x 8 x 64 FP4 with their scale factors, of which step k takes bytes 2k and 2k + 1 of each word. Lane 4g of a warp
 // (and 4g + 2) has the word of row g, lane 4g + 1 (4g + 3) that of row g + 8, lanes 4g to 4g + 3 that of column g.

@@ -1,4 +1,4 @@
-// The `mqa_logits` kernel: TMA, mbarriers and wgmma (or mma.sync) in plain PTX.
+// The `mqa_logits` kernel of sm_90a and sm_120f: TMA, mbarriers and wgmma (or mma.sync) in plain PTX.
 //
 // Keys are rows of the product and the heads of a block of queries its columns, so that the sum over heads stays within
 // the four threads of a quad. The queries of an item stay in shared memory while its keys come by, 64 at a time; each
@@ -8,59 +8,39 @@
 #include <cstdint>
 
 #include "tilewright/mqa_logits/fp4.hpp"
+#include "tilewright/mqa_logits/loader.hpp"
 #include "tilewright/mqa_logits/products.hpp"
 #include "tilewright/mqa_logits/reduction.hpp"
 #include "tilewright/mqa_logits/work.hpp"
-#include "tilewright/sm90/pipeline.hpp"
 #include "tilewright/sm90/ptx.hpp"
 
 namespace tilewright::mqa_logits {
-
-template <class Work>
-struct Params {
-  CUtensorMap q, weights, query_scales, keys, scales;
-  Work work;
-  Logits logits;
-};
 
 // `Pieces`: that the columns of a tile are multiplied in, each by wgmmas of its own, so that one is reduced while the
 // tensor core works at the next. `Run`: tiles of a warpgroup in a row of which each begins, piece by piece, while the
 // one before is reduced. Without that, warpgroups come to wait for the tensor core together, and to reduce together.
 template <class Work_, template <int> class Products, int Heads, int HeadDim, int Queries, int Pieces, int Run,
           int Stages, int Warpgroups, class Element, bool kPdl>
-struct Kernel {
-  static constexpr int kHeads = Heads, kHeadDim = HeadDim, kQueries = Queries;
+struct Kernel : Loader<Work_, Products<HeadDim>, Reduction<Heads, Queries, Products<HeadDim>::kBounded>, kTile, Stages,
+                       Warpgroups, Work_::kPaged ? 2 : 1, Work_::kPaged ? 2 : 3, Element> {
+  static constexpr int kHeads = Heads, kHeadDim = HeadDim;
+  static constexpr int kLoaders = Work_::kPaged ? 2 : 1;  // warps: pages are looked up
   using Work = Work_;
-  using Params = mqa_logits::Params<Work>;
   using Product = Products<HeadDim>;
   using Reduce = Reduction<Heads, Queries, Product::kBounded>;
-  static constexpr int kColumns = Heads * Queries;
+  using Base = Loader<Work, Product, Reduce, kTile, Stages, Warpgroups, kLoaders, 4 - kLoaders, Element>;
+  using Base::kColumns, Base::kQueryStages, Base::kRowBytes, Base::kDecodedBytes, Base::kQueryBytes, Base::kKeyBytes;
+  using Base::kScalesAt, Base::full, Base::empty, Base::full_queries, Base::empty_queries, Base::release;
+  using Base::kWeightBytes, Base::kScaleBytes, Base::kQueriesAt, Base::kKeysAt, Base::kWeightsAt, Base::kQueryScalesAt;
+  using typename Base::Params;
   static constexpr int kThreads = (Warpgroups + 1) * 128;
-  static constexpr int kQueryStages = 2;
-  static constexpr int kLoaders = Work::kPaged ? 2 : 1;  // warps: pages are looked up
+  static constexpr int kSharedBytes = Base::kLoadedBytes;
 
   static constexpr bool kDecodes = Product::kDecodedBytes > 0;
   static constexpr bool kScaledColumns = Product::kQueryScales && !kDecodes;  // products take scales of queries
 
-  // Shared memory: queries as they are decoded, the queries and the tiles of keys as they come, in swizzled rows; what
-  // belongs to them; barriers.
-  static constexpr int kRowBytes = Product::kRowBytes;
-  static constexpr int kDecodedBytes = kColumns * Product::kDecodedBytes;
-  static constexpr int kQueryBytes = kColumns * kRowBytes, kKeyBytes = kTile * kRowBytes;
-  static constexpr int kSetBytes = kQueryBytes / Reduce::kSets;
-  static constexpr int kWeightBytes = (kColumns * 4 + 127) / 128 * 128;  // where TMA writes
-  static constexpr int kScaleBytes = kTile * 4;
-  static constexpr int kQueriesAt = kQueryStages * kDecodedBytes;
-  static constexpr int kKeysAt = kQueriesAt + kQueryStages * kQueryBytes;
-  static constexpr int kWeightsAt = kKeysAt + Stages * kKeyBytes;
-  static constexpr int kQueryScalesAt = kWeightsAt + kQueryStages * kWeightBytes;
-  static constexpr int kScalesAt = kQueryScalesAt + Product::kQueryScales * kQueryStages * kWeightBytes;
-  static constexpr int kBarriersAt = kScalesAt + Stages * kScaleBytes;
-  static constexpr int kSharedBytes = kBarriersAt + (kQueryStages + Stages) * 16;
   static_assert(kSharedBytes <= 227 * 1024, "the stages exceed the shared memory of sm_90");
   static_assert(Stages > Warpgroups * (Run > 1 ? 2 : 1), "a warpgroup's next tile is loaded while it works");
-  // A barrier tells a phase from the next one only: whoever waits for a stage waits for all of its tiles.
-  static_assert(Stages % Warpgroups == 0 && Stages % kLoaders == 0, "a stage is one warpgroup's, and one loader's");
   static_assert(Run == 1 || Product::kAsynchronous, "tiles in a row are wgmma's");
 
   // Registers of a thread, of 65536: the loading warpgroup gives up what it does not need.
@@ -75,7 +55,7 @@ struct Kernel {
       __trap();  // the swizzles count on it; there is no static shared memory to get in the way
     }
     if (warp == 0) {
-      start(params, shared);
+      Base::start(params, shared);
     }
     __syncthreads();
     if constexpr (kPdl) {
@@ -88,9 +68,9 @@ struct Kernel {
       }
       int const loader = warp - Warpgroups * 4;
       if (loader < kLoaders) {
-        load(params, shared, loader);
+        Base::load(params, shared, loader);
       } else if (params.logits.clean) {
-        clean(params, loader - kLoaders);
+        Base::clean(params, loader - kLoaders);
       }
     } else {
       if constexpr (Product::kAsynchronous) {
@@ -101,160 +81,6 @@ struct Kernel {
   }
 
  private:
-  static __device__ __forceinline__ uint32_t full(uint32_t shared, int stage) {
-    return shared + kBarriersAt + stage * 16;
-  }
-  static __device__ __forceinline__ uint32_t empty(uint32_t shared, int stage) { return full(shared, stage) + 8; }
-  static __device__ __forceinline__ uint32_t full_queries(uint32_t shared, int stage) {
-    return full(shared, Stages + stage);
-  }
-  static __device__ __forceinline__ uint32_t empty_queries(uint32_t shared, int stage) {
-    return full_queries(shared, stage) + 8;
-  }
-
-  static __device__ __forceinline__ void start(Params const& params, uint32_t shared) {
-    int const lane = threadIdx.x;
-    if (lane == 0) {
-      sm90::prefetch_map(&params.q);
-      sm90::prefetch_map(&params.weights);
-      if constexpr (Product::kQueryScales) {
-        sm90::prefetch_map(&params.query_scales);
-      }
-      sm90::prefetch_map(&params.keys);
-      sm90::prefetch_map(&params.scales);
-    }
-    if (lane < Stages + kQueryStages) {
-      sm90::barrier_init(full(shared, lane), 1);
-      // Every warp that reads a stage tells: tiles are one warpgroup's, queries everybody's.
-      sm90::barrier_init(empty(shared, lane), lane < Stages ? 4 : 4 * Warpgroups);
-    }
-    sm90::fence_barrier_init();
-    __syncwarp();
-  }
-
-  // A warp's tiles of the ring: every `Count`-th.
-  template <int Count>
-  struct Share {
-    int tile;  // of the item at hand; or of one of the next
-    sm90::Position<Stages> at{};
-
-    __device__ __forceinline__ explicit Share(int first) : tile(first) { at.skip(first); }
-
-    __device__ __forceinline__ void next() {
-      tile += Count;
-      at.stage += Count;
-      if (at.stage >= Stages) {
-        at.stage -= Stages, at.phase ^= 1;
-      }
-    }
-  };
-
-  // Of `kLoaders` warps the one of number `loader`.
-  static __device__ __forceinline__ void load(Params const& params, uint32_t shared, int loader) {
-    sm90::Position<kQueryStages> queries{};
-    Share<kLoaders> share(loader);
-    bool const loads = sm90::elect_one();
-    params.work.template for_each<Queries>(params.logits, [&](Item const& item) {
-      if (loads && loader == 0) {
-        load_queries(params, shared, item, queries);
-      }
-      __syncwarp();
-      queries.next();
-      if constexpr (Work::kPaged) {
-        load_pages(params, shared, item, share, loads);
-      } else {
-        load_keys(params, shared, item, share, loads);
-      }
-      share.tile -= item.tiles;
-    });
-  }
-
-  static __device__ __forceinline__ void load_queries(Params const& params, uint32_t shared, Item const& item,
-                                                      sm90::Position<kQueryStages> const& at) {
-    uint32_t const barrier = full_queries(shared, at.stage);
-    sm90::barrier_wait(empty_queries(shared, at.stage), at.phase ^ 1);
-    sm90::barrier_expect(barrier, kQueryBytes + (1 + Product::kQueryScales) * kColumns * 4);
-#pragma unroll
-    for (int set = 0; set < Reduce::kSets; ++set) {
-      sm90::copy_box(shared + kQueriesAt + at.stage * kQueryBytes + set * kSetBytes, &params.q, barrier, 0, 0,
-                     item.query + set * Reduce::kSetQueries, 0, sm90::kKeepNormal);
-    }
-    if constexpr (Product::kQueryScales) {
-      sm90::copy_box(shared + kQueryScalesAt + at.stage * kWeightBytes, &params.query_scales, barrier, 0, item.query, 0,
-                     sm90::kKeepNormal);
-    }
-    sm90::copy_box(shared + kWeightsAt + at.stage * kWeightBytes, &params.weights, barrier, 0, item.query, 0,
-                   sm90::kKeepNormal);
-  }
-
-  static __device__ __forceinline__ void load_keys(Params const& params, uint32_t shared, Item const& item,
-                                                   Share<kLoaders>& share, bool loads) {
-    for (; share.tile < item.tiles; share.next()) {
-      if (loads) {
-        uint32_t const barrier = acquire(shared, share.at);
-        int const key = item.key + share.tile * kTile;
-        sm90::copy_box(shared + kKeysAt + share.at.stage * kKeyBytes, &params.keys, barrier, 0, key, 0,
-                       sm90::kKeepNormal);
-        sm90::copy_box(shared + kScalesAt + share.at.stage * kScaleBytes, &params.scales, barrier, key * 4, 0, 0,
-                       sm90::kKeepNormal);
-      }
-    }
-    __syncwarp();
-  }
-
-  static __device__ __forceinline__ void load_pages(Params const& params, uint32_t shared, Item const& item,
-                                                    Share<kLoaders>& share, bool loads) {
-    int const page = params.work.page, each = kTile / page;  // pages of a tile
-    int const first = item.key / page;
-    Pages pages(params.work, item.table_row, first + share.tile * each);
-    for (; share.tile < item.tiles; share.next()) {
-      int const next = first + share.tile * each;
-      int const where = pages.at(next), second = each == 2 ? pages.at(next + 1) : 0;
-      if (loads) {
-        uint32_t const barrier = acquire(shared, share.at);
-        load_page(params, shared, share.at.stage, 0, where, barrier);
-        if (each == 2) {
-          load_page(params, shared, share.at.stage, page, second, barrier);
-        }
-      }
-      __syncwarp();
-    }
-  }
-
-  // To the tile's keys from `key` on.
-  static __device__ __forceinline__ void load_page(Params const& params, uint32_t shared, int stage, int key, int page,
-                                                   uint32_t barrier) {
-    sm90::copy_box(shared + kKeysAt + stage * kKeyBytes + key * kRowBytes, &params.keys, barrier, 0, 0, page,
-                   sm90::kKeepNormal);
-    sm90::copy_box(shared + kScalesAt + stage * kScaleBytes + key * 4, &params.scales, barrier, 0, page, 0,
-                   sm90::kKeepNormal);
-  }
-
-  static __device__ __forceinline__ uint32_t acquire(uint32_t shared, sm90::Position<Stages> const& at) {
-    sm90::barrier_wait(empty(shared, at.stage), at.phase ^ 1);
-    uint32_t const barrier = full(shared, at.stage);
-    sm90::barrier_expect(barrier, kKeyBytes + kScaleBytes);
-    return barrier;
-  }
-
-  // -infinity where no query looks, by the warps that have nothing to load.
-  static __device__ __forceinline__ void clean(Params const& params, int warp) {
-    Logits const& logits = params.logits;
-    constexpr int kThreadsThere = (4 - kLoaders) * 32, kColumnsAtOnce = 64 * kThreadsThere;
-    int const across = (logits.width + kColumnsAtOnce - 1) / kColumnsAtOnce;
-    int const thread = warp * 32 + threadIdx.x % 32;
-    for (int64_t unit = blockIdx.x; unit < int64_t{across} * logits.rows; unit += gridDim.x) {
-      int const row = static_cast<int>(unit / across), column = static_cast<int>(unit % across) * kColumnsAtOnce;
-      Range const range = params.work.range(logits, row);
-      int const origin = params.work.origin(range), end = min(column + kColumnsAtOnce, logits.width);
-      for (int j = column + thread; j < end; j += kThreadsThere) {
-        if (j < range.start - origin || j >= range.end - origin) {
-          Element::store(logits.out, row * logits.ld + j, -INFINITY);
-        }
-      }
-    }
-  }
-
   // A warpgroup that multiplies and reduces.
   class Math {
    public:
@@ -262,7 +88,7 @@ struct Kernel {
         : params_(params), shared_(shared), warpgroup_(warpgroup), share_(warpgroup) {}
 
     __device__ __forceinline__ void run() {
-      params_.work.template for_each<Queries>(params_.logits, [this](Item const& item) {
+      params_.work.template for_each<Queries, kTile>(params_.logits, [this](Item const& item) {
         sm90::barrier_wait(full_queries(shared_, queries_.stage), queries_.phase);
         if constexpr (kDecodes) {
           decode();
@@ -295,7 +121,7 @@ struct Kernel {
     uint32_t shared_;
     int warpgroup_;
     sm90::Position<kQueryStages> queries_{};
-    Share<Warpgroups> share_;
+    Share<Warpgroups, Stages> share_;
     float weights_[kColumns / 4];
     uint32_t column_scales_[kScaledColumns ? kColumns / 8 : 1];
     Row rows_[Reduce::kSets];
@@ -487,13 +313,6 @@ struct Kernel {
       Product::template multiply<kPieceColumns, kColumns>(
           products, keys, queries + piece * kPieceColumns * kBytes,
           column_scales_ + (kScaledColumns ? piece * kPieceColumns / 8 : 0));
-    }
-
-    static __device__ __forceinline__ void release(uint32_t barrier) {
-      __syncwarp();
-      if (threadIdx.x % 32 == 0) {
-        sm90::barrier_arrive(barrier);
-      }
     }
   };
 };

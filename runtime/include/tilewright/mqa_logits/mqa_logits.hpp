@@ -1,9 +1,10 @@
-// What a generated `mqa_logits` kernel includes: the kernels, and what turns one into a `tilewright_kernel`.
+// What every generated `mqa_logits` kernel includes beside its own algorithm (`kernel.hpp`, `tensor_kernel.hpp` or
+// `schedule.hpp`): what turns one into a `tilewright_kernel`.
 #pragma once
 
 #include "tilewright/adapter.hpp"
 #include "tilewright/mqa_logits/args.h"
-#include "tilewright/mqa_logits/kernel.hpp"
+#include "tilewright/mqa_logits/loader.hpp"
 #include "tilewright/mqa_logits/schedule.hpp"
 #include "tilewright/sm90/matrices.hpp"
 
@@ -14,10 +15,10 @@ struct LogitsHost {
   using Args = tilewright_mqa_logits_args;
   static constexpr bool kPaged = Kernel::Work::kPaged;
   static constexpr int kRowBytes = Kernel::kRowBytes, kPerByte = Kernel::kHeadDim / kRowBytes;
-  static constexpr CUtensorMapSwizzle kSwizzle = Kernel::kDecodes   ? CU_TENSOR_MAP_SWIZZLE_NONE
-                                                 : kRowBytes == 128 ? CU_TENSOR_MAP_SWIZZLE_128B
-                                                 : kRowBytes == 64  ? CU_TENSOR_MAP_SWIZZLE_64B
-                                                                    : CU_TENSOR_MAP_SWIZZLE_32B;
+  static constexpr CUtensorMapSwizzle kSwizzle = Kernel::Product::kDecodedBytes > 0 ? CU_TENSOR_MAP_SWIZZLE_NONE
+                                                 : kRowBytes == 128                 ? CU_TENSOR_MAP_SWIZZLE_128B
+                                                 : kRowBytes == 64                  ? CU_TENSOR_MAP_SWIZZLE_64B
+                                                                                    : CU_TENSOR_MAP_SWIZZLE_32B;
 
   static bool can_implement(Args const& args) {
     bool const heads = args.heads == Kernel::kHeads && args.head_dim == Kernel::kHeadDim;
@@ -29,7 +30,7 @@ struct LogitsHost {
       bool const sequences = args.next_n > 0 && args.next_n <= 32 && args.queries % args.next_n == 0;
       return heads && extents && aligned && pages && sequences && args.ld_kv_cache % 16 == 0 && args.blocks > 0;
     }
-    return heads && extents && aligned && args.ld_kv % kMultiple == 0 && args.keys <= INT32_MAX / 4 - kTile &&
+    return heads && extents && aligned && args.ld_kv % kMultiple == 0 && args.keys <= INT32_MAX / 4 - Kernel::kTile &&
            args.tactic.splits > 0 && int64_t(args.queries) * args.tactic.splits < INT32_MAX;
   }
 
@@ -49,7 +50,7 @@ struct LogitsHost {
                      args.per_token != 0};
       shape.grid = dim3(args.blocks);
     } else {
-      rows = kTile;
+      rows = Kernel::kTile;
       int64_t const scale_bytes = int64_t(args.keys) * 4;
       keys = {args.kv, kRowBytes, args.keys, 1, args.ld_kv / kPerByte, 0};
       scales = {args.kv_scale, scale_bytes, 1, 1, (scale_bytes + 15) / 16 * 16, 0};
@@ -80,7 +81,7 @@ struct LogitsHost {
       error = sm90::encode_matrices(params.keys, keys, kRowBytes, rows, kSwizzle);
     }
     if (error == cudaSuccess) {
-      error = sm90::encode_matrices(params.scales, scales, rows * 4, 1, CU_TENSOR_MAP_SWIZZLE_NONE);
+      error = sm90::encode_matrices(params.scales, scales, rows * 4, 1, CU_TENSOR_MAP_SWIZZLE_NONE, 4);
     }
     return error;
   }

@@ -1,4 +1,4 @@
-// Products of 64 keys with N (query, head) rows in shared memory: by wgmma on sm_90a, by mma.sync elsewhere. All leave
+// Products of 64 keys with N (query, head) rows in shared memory: by wgmma on sm_90a, by mma.sync on sm_120f. All leave
 // a thread the same elements.
 //
 // A way to multiply says how many bytes a row has (`kRowBytes`), whether queries have words of scale factors

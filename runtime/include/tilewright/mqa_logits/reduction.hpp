@@ -14,9 +14,39 @@ namespace tilewright::mqa_logits {
 
 // `kBounded`: products are less than 2^25. Then half of them are clamped by the multiplier (times 2^-25, saturated,
 // which is exact), half by the unit that takes maxima, which is half as fast (H200).
+template <bool kBounded>
+struct Relu {
+  // What weights of even and odd heads are multiplied by, and what makes up for it.
+  static constexpr float kUnit = 1.0f / (1 << 25), kScale = kBounded ? float{1 << 25} : 1.0f;
+  static __device__ __forceinline__ float unit(int head) { return kBounded && head % 2 != 0 ? kUnit : 1.0f; }
+
+  static __device__ __forceinline__ float relu(float product, int head) {
+    float found = fmaxf(product, 0.0f);
+    if (kBounded && head % 2 == 0) {
+      asm("mul.sat.f32 %0, %1, %2;" : "=f"(found) : "f"(product), "f"(kUnit));
+    }
+    return found;
+  }
+
+  // Adds an even and an odd head, each to a sum of its own: by one instruction where there is one (sm_100).
+  static __device__ __forceinline__ void add(float (&sums)[2], float even, float odd, float const* weights) {
+    float const terms[2] = {relu(even, 0), relu(odd, 1)};
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000 && __CUDA_ARCH__ < 1200
+    asm("{\n.reg .b64 x, w, s;\n"
+        "mov.b64 x, {%2, %3};\nmov.b64 w, {%4, %5};\nmov.b64 s, {%0, %1};\n"
+        "fma.rn.f32x2 s, x, w, s;\nmov.b64 {%0, %1}, s;\n}"
+        : "+f"(sums[0]), "+f"(sums[1])
+        : "f"(terms[0]), "f"(terms[1]), "f"(weights[0]), "f"(weights[1]));
+#else
+    sums[0] = fmaf(terms[0], weights[0], sums[0]), sums[1] = fmaf(terms[1], weights[1], sums[1]);
+#endif
+  }
+};
+
 template <int Heads, int Queries, bool kBounded>
-struct Reduction {
-  static constexpr int kColumns = Heads * Queries;
+struct Reduction : Relu<kBounded> {
+  using Relu<kBounded>::relu;
+  static constexpr int kHeads = Heads, kQueries = Queries, kColumns = Heads * Queries;
   static constexpr int kLanes = Queries >= 4 ? 1 : 4 / Queries;  // threads of a quad that have the same query
   static constexpr int kSetQueries = 4 / kLanes, kSets = Queries / kSetQueries;
   static constexpr int kSetGroups = Heads * kSetQueries / 8;  // of 8 columns
@@ -34,18 +64,6 @@ struct Reduction {
   static __device__ __forceinline__ int head_of(int column) {
     int const set = column / (kSetGroups * 8), query = set * kSetQueries + column % 8 / kTurn;
     return query * Heads + column / 8 % kSetGroups * kTurn + column % kTurn;
-  }
-
-  // What weights of even and odd heads are multiplied by, and what makes up for it.
-  static constexpr float kUnit = 1.0f / (1 << 25), kScale = kBounded ? float{1 << 25} : 1.0f;
-  static __device__ __forceinline__ float unit(int head) { return kBounded && head % 2 != 0 ? kUnit : 1.0f; }
-
-  static __device__ __forceinline__ float relu(float product, int head) {
-    float found = fmaxf(product, 0.0f);
-    if (kBounded && head % 2 == 0) {
-      asm("mul.sat.f32 %0, %1, %2;" : "=f"(found) : "f"(product), "f"(kUnit));
-    }
-    return found;
   }
 
   // Of even and odd heads apart: chains of additions that do not wait for each other.

@@ -56,7 +56,7 @@ struct Ragged {
     return round * gridDim.x + (round % 2 == 0 ? blockIdx.x : gridDim.x - 1 - blockIdx.x);
   }
 
-  template <int Queries, class Body>
+  template <int Queries, int Tile, class Body>
   __device__ __forceinline__ void for_each(Logits const& logits, Body const& body) const {
     int const items = (queries + Queries - 1) / Queries * parts;
     int const within = threadIdx.x % 32 % Queries;
@@ -76,9 +76,9 @@ struct Ragged {
       // At a multiple of 8, so that rows of logits are written in whole sectors of 32 bytes.
       int const start = __reduce_min_sync(~0u, empty ? keys : item.mine.start) / 8 * 8;
       int const end = __reduce_max_sync(~0u, empty ? 0 : item.mine.end);
-      int const tiles = max(0, end - start + kTile - 1) / kTile;
+      int const tiles = max(0, end - start + Tile - 1) / Tile;
       int const first = tiles * part / parts;
-      item.key = start + first * kTile;
+      item.key = start + first * Tile;
       item.tiles = tiles * (part + 1) / parts - first;
       if (item.tiles > 0) {
         body(item);
@@ -106,7 +106,7 @@ struct Paged {
 
   static __device__ __forceinline__ int origin(Range const&) { return 0; }
 
-  template <int Queries, class Body>
+  template <int Queries, int Tile, class Body>
   __device__ __forceinline__ void for_each(Logits const& logits, Body const& body) const {
     int const lane = threadIdx.x % 32;
     int2 const first = schedule[blockIdx.x], end = schedule[blockIdx.x + 1];
@@ -123,10 +123,11 @@ struct Paged {
       Item item{};
       item.table_row = group;
       item.key = split * kSplit;
-      item.tiles = max(0, last - item.key + kTile - 1) / kTile;
+      item.tiles = max(0, last - item.key + Tile - 1) / Tile;
       for (int query = 0; query < count && item.tiles > 0; query += Queries) {
         item.query = token + query;
-        item.mine = {0, __shfl_sync(~0u, length, query + lane % Queries)};  // 0 beyond `count`, which is at most 32
+        // 0 beyond `count`, which is at most 32. A last tile that is longer than a split has keys of others, too.
+        item.mine = {0, __shfl_sync(~0u, min(length, last), query + lane % Queries)};
         body(item);
       }
       group += indices != nullptr ? count : 1;

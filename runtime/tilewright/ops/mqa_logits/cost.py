@@ -6,8 +6,6 @@ head as it is multiplied (FP4 as BF16), and each of the SM's four schedulers two
 ragged queries all keys are taken, for nobody knows the ranges. Constants are fitted to times on an H200.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from math import ceil
 

@@ -1,7 +1,5 @@
 """The `mqa_logits` family as selection sees it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tilewright.device import DeviceProperties
@@ -30,8 +28,7 @@ class _MqaLogits(Family[Problem]):
         return misfit_settings(tactic, ("splits",) if record.config["form"] == "ragged" else ())
 
     def candidates(self, record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
-        """Parts of ragged keys, at least a tile each."""
-        most = min(MAX_SPLITS, -(-problem.keys // TILE)) if problem.form == "ragged" else 1
+        most = min(MAX_SPLITS, -(-problem.keys // TILE)) if problem.form == "ragged" else 1  # parts of keys
         return in_parts(record.name, SPLITS, most)
 
 

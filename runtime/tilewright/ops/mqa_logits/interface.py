@@ -1,7 +1,5 @@
 """What the kernels of `mqa_logits` take: those of ragged keys, of pages, and those that make a schedule."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tilewright.interface.declaration import TMA_BYTES as TMA

@@ -1,7 +1,5 @@
 """Operands and checks with which the MQA ops are measured: on random data, correct first."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -63,8 +61,7 @@ def make(problem: Problem, generator: torch.Generator) -> Operands:
     device, paged, queries = generator.device, problem.form == "paged", problem.queries
     ragged = replace(problem, form="ragged", keys=problem.keys * (problem.sequences if paged else 1))
 
-    def words(*shape: int) -> Tensor:
-        """Exponents of 2^-3 to 2^1, four to a word."""
+    def words(*shape: int) -> Tensor:  # exponents of 2^-3 to 2^1, four to each
         each = torch.randint(124, 129, (*shape, 4), generator=generator, device=device, dtype=torch.uint8)
         return each.view(torch.int32).squeeze(-1)
 

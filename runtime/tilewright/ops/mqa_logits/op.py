@@ -20,7 +20,7 @@ from tilewright.ops.mqa_logits.problem import MOST_TOKENS, PAGES, SCALE_BYTES, P
 class _Ragged(Op):
     interface = INTERFACE
     family = FAMILY
-    passed = ("q", "kv", "out")
+    passed: tuple[str, ...] = ("q", "kv", "out")
 
 
 class _Paged(_Ragged):
@@ -50,9 +50,7 @@ class _Paged(_Ragged):
         refuse(page not in PAGES, "kv_cache", f"a page has {page} keys; one of {PAGES} is wanted")
 
 
-class _Schedule(Op):
-    interface = INTERFACE
-    family = FAMILY
+class _Schedule(_Ragged):
     passed = ("lengths", "out")
 
     def fields(self, values: Values) -> Mapping[str, Any]:

@@ -1,7 +1,5 @@
 """What a caller of the MQA ops asks, apart from where the tensors lie."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from tilewright.ops.common.problem import Told

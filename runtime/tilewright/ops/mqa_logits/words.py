@@ -1,7 +1,5 @@
 """The words of MQA problems."""
 
-from __future__ import annotations
-
 from tilewright.ops.common.words import Choice, Extent, Flag, Types, Words
 from tilewright.ops.mqa_logits.problem import FORMS, LOGITS, Problem
 

@@ -1,0 +1,115 @@
+"""The kernel of `mqa_logits` for sm_100, on the host: what it tells the tensor core, and all around that.
+
+No GPU of sm_100 has run it. Its descriptors are compared, field by field, with the PTX ISA's tables. Then the
+whole kernel runs (`host_gpu.hpp`: every thread, TMA, mbarriers, in changing orders) with a tensor core that
+reads descriptors and tensor memory as the ISA says (`tcgen05_emulated.hpp`), against what double yields.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+INCLUDE = HERE.parents[1] / "runtime/include"
+# What host_gpu.hpp stands for.
+REPLACED = (
+    "cuda.h",
+    "cuda_runtime_api.h",
+    "tilewright/adapter.hpp",
+    "tilewright/launch.hpp",
+    "tilewright/sm90/elements.hpp",
+    "tilewright/sm90/ptx.hpp",
+    "tilewright/sm90/wgmma.hpp",
+)
+SATURATE = 'asm("mul.sat.f32 %0, %1, %2;" : "=f"(found) : "f"(product), "f"(kUnit));'
+
+# PTX ISA 9.0, "Shared memory descriptor" and "Instruction descriptor": first bit, bits, value.
+Fields = dict[str, tuple[int, int, int]]
+
+
+def of_shared(stride: int, swizzle: int) -> Fields:
+    """Of a matrix at 0x2A400, 8 rows of which are `stride` bytes from the next."""
+    return {
+        "matrix start address": (0, 14, (0x2A400 & 0x3FFFF) >> 4),
+        "leading dimension byte offset": (16, 14, 0),  # not used: rows are no wider than the swizzle
+        "stride dimension byte offset": (32, 14, stride >> 4),
+        "fixed": (46, 3, 0b001),
+        "matrix base offset": (49, 3, 0),
+        "leading dimension stride mode": (52, 1, 0),
+        "fixed too": (53, 8, 0),
+        "swizzling mode": (61, 3, swizzle),
+    }
+
+
+def of_fp8(columns: int) -> Fields:
+    """.kind::f8f6f4."""
+    return {
+        "sparsity": (2, 1, 0), "dtype F32": (4, 2, 1), "atype E4M3": (7, 3, 0), "btype E4M3": (10, 3, 0),
+        "transpose A": (15, 1, 0), "transpose B": (16, 1, 0), "N >> 3": (17, 6, columns >> 3),
+        "M >> 4": (24, 5, 128 >> 4), "shift": (30, 2, 0),
+    }  # fmt: skip
+
+
+def of_fp4(columns: int, first: int) -> Fields:
+    """.kind::mxf4."""
+    return {
+        "sparsity": (2, 1, 0), "B scale factor data ID": (4, 2, first), "atype E2M1": (7, 3, 1),
+        "btype E2M1": (10, 2, 1), "transpose A": (15, 1, 0), "transpose B": (16, 1, 0),
+        "N >> 3": (17, 6, columns >> 3), "scale type UE8M0": (23, 1, 1), "M >> 7": (27, 2, 128 >> 7),
+        "A scale factor data ID": (29, 2, first), "K dimension 64": (31, 1, 0),
+    }  # fmt: skip
+
+
+DESCRIPTORS: dict[str, Fields] = {
+    "rows128": of_shared(8 * 128, 2),
+    "rows64": of_shared(8 * 64, 4),
+    "rows32": of_shared(8 * 32, 6),
+    "words": of_shared(8 * 16, 0),
+    "fp8_16": of_fp8(16),
+    "fp8_128": of_fp8(128),
+    "fp8_256": of_fp8(256),
+    "fp4_128_0": of_fp4(128, 0),
+    "fp4_128_2": of_fp4(128, 2),
+}
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    compiler = shutil.which("c++") or shutil.which("g++")
+    if compiler is None:
+        pytest.skip("no C++ compiler")
+    folder = tmp_path_factory.mktemp("tcgen05")
+    for name in REPLACED:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("#pragma once\n")
+    text = (INCLUDE / "tilewright/mqa_logits/reduction.hpp").read_text()
+    assert text.count(SATURATE) == 1
+    (folder / "tilewright/mqa_logits").mkdir()
+    (folder / "tilewright/mqa_logits/reduction.hpp").write_text(
+        text.replace(SATURATE, "found = std::min(std::max(product * kUnit, 0.0f), 1.0f);")
+    )
+    command = [compiler, "-std=c++17", "-O2", f"-I{folder}", f"-I{HERE}", f"-I{INCLUDE}"]
+    subprocess.run([*command, str(HERE / "mqa_tcgen05.cc"), "-o", str(folder / "program")], check=True)
+    return folder / "program"
+
+
+def test_descriptors_are_the_isas(program: Path) -> None:
+    printed = subprocess.run([program, "descriptors"], check=True, capture_output=True, text=True).stdout
+    found = {name: int(value, 16) for name, value in map(str.split, printed.splitlines())}
+    wanted = {}
+    for name, fields in DESCRIPTORS.items():
+        assert all(value < 1 << bits for _, bits, value in fields.values()), name
+        taken = [first + i for first, bits, _ in fields.values() for i in range(bits)]
+        assert len(taken) == len(set(taken)), name
+        wanted[name] = sum(value << first for first, _, value in fields.values())
+    assert found == wanted
+
+
+def test_the_kernel_computes_logits(program: Path) -> None:
+    """FP8 and FP4, ragged and paged, rings that wrap, early and late copies: no fault, every logit."""
+    found = subprocess.run([program], check=False, capture_output=True, text=True)
+    assert (found.returncode, found.stdout) == (0, "")
