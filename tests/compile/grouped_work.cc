@@ -43,21 +43,32 @@ int draw(int below) {
   return int((state >> 8) % unsigned(below));
 }
 
-// What `blocks` thread blocks of one cluster each compute, block after block.
+// What `clusters` of `down` thread blocks each compute, cluster after cluster. Those of one compute tiles below each other
+// for the same group, whose B they share.
 template <int kRows>
-std::vector<Tile> tiles_of(Groups const& groups, int blocks, int down = 1) {
+std::vector<Tile> tiles_of(Groups const& groups, int clusters, int down = 1) {
   std::vector<Tile> found;
-  for (int index = 0; index < blocks; ++index) {
+  for (int index = 0; index < clusters; ++index) {
+    std::vector<std::vector<Tile>> of(down);
     for (int place = 0; place < down; ++place) {
       run(32, [&] {
-        grouped_gemm::Work<kRows> work(groups, index, blocks, down, place);
+        grouped_gemm::Work<kRows> work(groups, index, clusters, down, place);
         Tile tile{};
         while (work.next(tile)) {
           if (threadIdx.x % 32 == 0) {
-            found.push_back(tile);
+            of[place].push_back(tile);
           }
         }
       });
+      expect(of[place].size() == of[0].size(), "tiles of a cluster", place, int(of[place].size()), int(of[0].size()));
+      for (size_t i = 0; i < of[place].size() && i < of[0].size(); ++i) {
+        Tile const &own = of[place][i], &first = of[0][i];
+        expect(own.group == first.group && own.column == first.column && own.matrix == first.matrix, "another's B",
+               own.row, own.group, first.group);
+        expect(own.row == first.row + place * kRows, "not below", own.row, first.row, place);
+        expect(own.is(Tile::kPadding) == first.is(Tile::kPadding), "multiplied by some alone", own.row, place, 0);
+      }
+      found.insert(found.end(), of[place].begin(), of[place].end());
     }
   }
   return found;
@@ -69,13 +80,13 @@ using Owners = std::vector<std::vector<int>>;
 // Each row that counts is stored once, by a tile with its group's B; padding is cleared or left, and all of it cleared
 // where that is asked; a tile says of itself what is so.
 template <int kRows>
-void check_rows(Groups const& groups, Owners const& owners, std::vector<Tile> const& tiles) {
+void check_rows(Groups const& groups, Owners const& owners, std::vector<Tile> const& tiles, int down) {
   int const rows = groups.rows;
   std::vector<std::vector<int>> stored(owners.size(), std::vector<int>(size_t(rows) * groups.columns));
   auto cleared = stored;
   for (Tile const& tile : tiles) {
     bool const inside = tile.matrix >= 0 && tile.matrix < int(owners.size()) && tile.column >= 0 &&
-                        tile.column < groups.columns && tile.row >= 0 && tile.row < rows;
+                        tile.column < groups.columns && tile.row >= 0 && (tile.row < rows || down > 1);
     expect(inside, "a tile lies outside", tile.matrix, tile.row, tile.column);
     if (!inside) {
       continue;
@@ -106,8 +117,10 @@ void check_rows(Groups const& groups, Owners const& owners, std::vector<Tile> co
     expect(!tile.is(Tile::kEvery) || every, "not every row is the group's", tile.row, tile.group, tile.end);
     expect(!tile.is(Tile::kNoneLeft) || none_left, "some rows are left", tile.row, tile.group, tile.end);
     expect(tile.parts == parts, "another 64 rows have work", tile.row, int(tile.parts), int(parts));
-    expect(tile.is(Tile::kPadding) == (parts == 0), "a tile of padding", tile.row, int(parts), tile.group);
-    expect(parts != 0 || groups.zeroes, "a tile of padding is computed", tile.row, tile.group, 0);
+    // Another thread block of the cluster may have rows of the group.
+    expect(tile.is(Tile::kPadding) ? parts == 0 : parts != 0 || down > 1, "a tile of padding", tile.row, int(parts),
+           tile.group);
+    expect(parts != 0 || groups.zeroes || down > 1, "a tile of padding is computed", tile.row, tile.group, 0);
   }
   for (size_t matrix = 0; matrix < owners.size(); ++matrix) {
     for (int i = 0; i < rows * groups.columns; ++i) {
@@ -125,8 +138,11 @@ void check(Groups groups, Owners const& owners) {
   for (bool zeroes : {false, true}) {
     for (int high : {1, 5}) {
       groups.high = high, groups.zeroes = zeroes;
-      groups.raster = sm90::Raster((groups.rows + kRows - 1) / kRows, groups.columns, 1, high, true);
-      check_rows<kRows>(groups, owners, tiles_of<kRows>(groups, high == 1 ? 1 : 7));
+      for (int down : {1, 2, 4}) {
+        int const rows = kRows * down;
+        groups.raster = sm90::Raster((groups.rows + rows - 1) / rows, groups.columns, 1, high, true);
+        check_rows<kRows>(groups, owners, tiles_of<kRows>(groups, high == 1 ? 1 : 7, down), down);
+      }
     }
   }
 }

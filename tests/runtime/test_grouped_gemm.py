@@ -190,12 +190,6 @@ class TestRefusals:
             operands(grouping="ends", row_alignment=2).call()
         operands(grouping="ends", row_alignment=2, **BF16).call()
 
-    def test_a_cluster_whose_rows_may_be_of_different_groups(self, grouped: Context) -> None:
-        made = operands(grouping="ends")
-        with pytest.raises(ArgumentError, match="their rows may be of different groups"):
-            made.call(Tactic("host_fp8_blocks", cluster="2x1"))
-        made.call(Tactic("host_fp8_blocks", cluster="1x2"))
-
 
 def record(**fields: Any) -> KernelRecord:
     return KernelRecord.parse(make_grouped_row("some", **fields))

@@ -65,9 +65,7 @@ struct Maker {
                        args.grouping >= TILEWRIGHT_GROUPING_NONE && args.grouping <= TILEWRIGHT_GROUPING_K_SIZES &&
                        args.row_alignment > 0 && args.n % kVectorD == 0 && (kMnA ? args.m : args.k) % kVector == 0 &&
                        (kMnB ? args.n : args.k) % kVector == 0;
-    // CTAs that share B must have rows of one group.
     bool const by_k = args.grouping == TILEWRIGHT_GROUPING_K_SIZES;
-    bool const shares = args.grouping == TILEWRIGHT_GROUPING_NONE || by_k || down(cluster) == 1;
     bool const parts = !by_k || (Kernel::kParts && cluster.splits == 1 && args.k % kTileK == 0);
     // TMA reads rows' factors from multiples of 16 bytes on.
     bool const begins = args.grouping != TILEWRIGHT_GROUPING_ENDS || !Kernel::kScaled || args.row_alignment % 4 == 0;
@@ -78,7 +76,7 @@ struct Maker {
         args.head_gap == 0 || (args.head_gap > 0 && Kernel::Store::kBoxes && args.c == nullptr && args.head_left >= 0 &&
                                args.head_right >= 0 && head > 0 && args.n % head == 0 &&
                                (args.head_left | args.head_right | args.head_gap) % kVectorD == 0);
-    return sizes && heads && sm90::legal(args.tactic, cluster) && shares && parts && begins && splits &&
+    return sizes && heads && sm90::legal(args.tactic, cluster) && parts && begins && splits &&
            aligned(args.ld_a, args.batch_stride_a, kVector) && aligned(args.ld_b, args.batch_stride_b, kVector) &&
            aligned(args.ld_d, args.batch_stride_d, kVectorD) &&
            (Kernel::kRowScales != Scales::kRows || aligned(args.ld_scale_a, args.batch_stride_scale_a, 4)) &&
@@ -96,7 +94,7 @@ struct Maker {
   // Blocks of tiles that there may be, whatever the groups are.
   static int64_t blocks(Args const& args, typename Kernel::Params const& params) {
     Groups const& groups = params.groups;
-    int const rows = ceil_div(args.m, Kernel::kTileRows);
+    int const rows = ceil_div(args.m, Kernel::kTileRows * down(params.cluster));
     switch (args.grouping) {
       case TILEWRIGHT_GROUPING_ROWS_VALID:
         return int64_t(args.groups) * rows * groups.columns;

@@ -61,7 +61,9 @@ struct Kernel {
   static_assert(!(kMnA || kMnB) || (A::kBytes == 2 && !kScaled), "wgmma reads FP8 with k contiguous alone");
   static_assert(!kMnB || kColumns % 64 == 0, "boxes of an MN-major operand have 64 rows");
 
-  using Store = sm90::Epilogue<ElementD, kRows, kColumns, kSwapped, sm90::Activation::kNone, kStoreBuffers>;
+  // A thread of a warpgroup tells TMA of 64 rows at a time: of 16, by each warp, a tile of 256x128 took 1,000 cycles.
+  using Store = sm90::Epilogue<ElementD, kRows, kColumns, kSwapped, sm90::Activation::kNone, kStoreBuffers,
+                               sm90::piece_columns(kColumns, kSwapped), kSwapped || ElementD::kBytes == 2>;
   static constexpr bool kFloats = ElementD::kBytes == 4 && !kSwapped;
   using FloatBoxes = sm90::FloatBoxes<kRows, kColumns, kStoreBuffers>;
   static constexpr int kStoreBytes = kConsumers * (kFloats ? FloatBoxes::kBytes : Store::kBytes);
@@ -168,28 +170,43 @@ struct Kernel {
     __syncwarp();
   }
 
+  // Where a tile's operands and their factors begin, of the kernel's own A and B, and how much of k there is.
+  struct Begin {
+    int a_row, b_row, a_matrix, b_matrix;
+    int k, tiles;  // in k tiles
+
+    __device__ __forceinline__ Begin(Params const& params, sm90::ClusterPlace const& place, Tile const& tile) {
+      int const column = column_of(params, place, tile);
+      int const of_a = params.one_a ? 0 : tile.matrix, of_b = params.one_b ? 0 : tile.group;
+      a_row = kSwapped ? column : tile.row, b_row = kSwapped ? tile.row : column;
+      a_matrix = kSwapped ? of_b : of_a, b_matrix = kSwapped ? of_a : of_b;
+      k = by_k(params) ? tile.cleared : params.first_k_tile(place.split);
+      tiles = k_tiles_of(params, place, tile);
+    }
+  };
+
+  static __device__ __forceinline__ bool by_k(Params const& params) {
+    return kParts && params.groups.grouping == TILEWRIGHT_GROUPING_K_SIZES;
+  }
+
   static __device__ __forceinline__ void load(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
                                               bool exchanges) {
     sm90::ClusterShape const& cluster = params.cluster;
     sm90::Load a(&params.a, params.policy_a, params.slices_a, place.n, place.sharers_of_a(cluster));
     sm90::Load b(&params.b, params.policy_b, params.slices_b, place.m, place.sharers_of_b(cluster));
-    bool const by_k = kParts && params.groups.grouping == TILEWRIGHT_GROUPING_K_SIZES;
-    int const first = params.first_k_tile(place.split);
     Producer producer{shared};
     TileQueue queue(shared + kQueueAt);
     Tile tile;
     for (; queue.wait(tile); queue.pop()) {
       if (sm90::elect_one()) {
-        int const column = column_of(params, place, tile);
-        int const of_a = params.one_a ? 0 : tile.matrix, of_b = params.one_b ? 0 : tile.group;
-        int const a_row = kSwapped ? column : tile.row, b_row = kSwapped ? tile.row : column;
-        int const a_matrix = kSwapped ? of_b : of_a, b_matrix = kSwapped ? of_a : of_b;
-        int const tiles = k_tiles_of(params, place, tile);
-        if (kOwnMaps && by_k && tiles > 0) {
+        Begin const begin(params, place, tile);
+        bool const own_maps = kOwnMaps && by_k(params);
+        if (own_maps && begin.tiles > 0) {
           a.map = params.parts + tile.group * 2, b.map = a.map + 1;
           sm90::acquire_map(a.map), sm90::acquire_map(b.map);
         }
-        producer.run(cluster, a, b, by_k && !kOwnMaps ? tile.cleared : first, tiles, a_row, b_row, a_matrix, b_matrix);
+        producer.run(cluster, a, b, own_maps ? 0 : begin.k, begin.tiles, begin.a_row, begin.b_row, begin.a_matrix,
+                     begin.b_matrix);
       }
       __syncwarp();
       if (exchanges) {
@@ -202,28 +219,31 @@ struct Kernel {
   // A stage's scale factors, which are on their way beside its operands.
   static __device__ __forceinline__ void load_scales(Params const& params, uint32_t shared,
                                                      sm90::ClusterPlace const& place, bool exchanges) {
-    bool const by_k = kParts && params.groups.grouping == TILEWRIGHT_GROUPING_K_SIZES;
-    int const first = params.first_k_tile(place.split);
+    bool const leads = sm90::elect_one();
     sm90::Position<Stages> at{};
     TileQueue queue(shared + kQueueAt);
     Tile tile;
     for (; queue.wait(tile); queue.pop()) {
-      if (sm90::elect_one()) {
-        int const column = column_of(params, place, tile);
-        int const of_a = params.one_a ? 0 : tile.matrix, of_b = params.one_b ? 0 : tile.group;
-        StageScales const scales(params, shared, kSwapped ? column : tile.row, kSwapped ? tile.row : column,
-                                 kSwapped ? of_b : of_a, kSwapped ? of_a : of_b, by_k ? tile.cleared : 0, first);
-        int const tiles = k_tiles_of(params, place, tile);
+      Begin const begin(params, place, tile);
+      BlockFactors blocks(kScalesA == Scales::kBlocks ? params.blocks_a : params.blocks_b,
+                          kScalesA == Scales::kBlocks ? begin.a_matrix : begin.b_matrix,
+                          kScalesA == Scales::kBlocks ? begin.a_row : begin.b_row, begin.k * Boxes);
 #pragma unroll 1
-        for (int i = 0; i < tiles; ++i) {
-          uint32_t const full = Layout::full(shared, at.stage);
-          sm90::barrier_wait(Layout::empty(shared, at.stage), at.phase ^ 1);
-          if constexpr (Layout::kScaleBytes > 0) {
-            sm90::barrier_expect(full, Layout::kScaleBytes);
-          }
-          scales(at.stage, full, first + i);
-          at.next();
+      for (int i = 0; i < begin.tiles; ++i) {
+        uint32_t const full = Layout::full(shared, at.stage);
+        sm90::barrier_wait(Layout::empty(shared, at.stage), at.phase ^ 1);
+        if (Layout::kScaleBytes > 0 && leads) {
+          sm90::barrier_expect(full, Layout::kScaleBytes);
+          load_rows(params, shared, begin, at.stage, full, (begin.k + i) * Boxes);
         }
+        if constexpr (Layout::kBlocks > 0) {
+          blocks.store(shared, at.stage, i * Boxes);
+          __syncwarp();
+          if (leads) {
+            sm90::barrier_arrive(full);
+          }
+        }
+        at.next();
       }
       __syncwarp();
       if (exchanges) {
@@ -233,67 +253,58 @@ struct Kernel {
     }
   }
 
-  // What a stage holds beside A and B: for one tile, stage by stage.
-  struct StageScales {
-    Params const& params;
-    uint32_t shared;
-    int a_row, b_row, a_matrix, b_matrix;
-    int first;                       // block of k
-    float const mutable* next;       // of the first block of rows, of the next of k
-    int mutable left;                // of k, that there are
-    int apart[Layout::kBlocks + 1];  // from the first block of rows to the others
+  // The factors of rows of a stage, whose first block of k is `k`.
+  static __device__ __forceinline__ void load_rows(Params const& params, uint32_t shared, Begin const& begin, int stage,
+                                                   uint32_t full, int k) {
+    if constexpr (kScalesA == Scales::kRows) {
+      sm90::copy_box(Layout::scales_a(shared, stage), &params.scales_a, full, begin.a_row, k, begin.a_matrix,
+                     params.policy_a);
+    }
+    if constexpr (kScalesB == Scales::kRows) {
+      sm90::copy_box(Layout::scales_b(shared, stage), &params.scales_b, full, begin.b_row, k, begin.b_matrix,
+                     params.policy_b);
+    }
+  }
 
-    __device__ __forceinline__ StageScales(Params const& product, uint32_t memory, int row_of_a, int row_of_b,
-                                           int matrix_of_a, int matrix_of_b, int first_block, int first_k_tile)
-        : params(product),
-          shared(memory),
-          a_row(row_of_a),
-          b_row(row_of_b),
-          a_matrix(matrix_of_a),
-          b_matrix(matrix_of_b),
-          first(first_block) {
-      constexpr bool kOfA = kScalesA == Scales::kBlocks;
-      int const row = kOfA ? a_row : b_row, matrix = kOfA ? a_matrix : b_matrix;
+  // The factors of a tile's blocks, of 32 blocks of k at a time: each lane of a warp holds one's, and has asked for
+  // that of 32 further on. A stage waits for no memory but its own.
+  struct BlockFactors {
+    static_assert(32 % Boxes == 0);
+    sm90::BlockScales const& blocks;
+    int matrix, row, k;  // block of k, of the first stage
+    float held[Layout::kBlocks + 1], next[Layout::kBlocks + 1];
+
+    __device__ __forceinline__ BlockFactors(sm90::BlockScales const& scales, int of_matrix, int first_row, int first_k)
+        : blocks(scales), matrix(of_matrix), row(first_row), k(first_k) {
       if constexpr (Layout::kBlocks > 0) {
-        float const* const blocks = of_blocks().at(matrix, row);
-#pragma unroll
-        for (int i = 1; i < Layout::kBlocks; ++i) {
-          apart[i] = static_cast<int>(of_blocks().at(matrix, row + i * sm90::kScaleBlock) - blocks);
-        }
-        int const k = first + first_k_tile * Boxes;
-        next = blocks + static_cast<int64_t>(k) * of_blocks().k_stride;
-        left = of_blocks().k - k;
+        ask(0);
       }
     }
 
-    __device__ __forceinline__ sm90::BlockScales const& of_blocks() const {
-      return kScalesA == Scales::kBlocks ? params.blocks_a : params.blocks_b;
+    // Of 32 blocks, from `from` on, behind the first stage's. The last stage may reach beyond k.
+    __device__ __forceinline__ void ask(int from) {
+      int64_t const block = min(k + from + static_cast<int>(threadIdx.x) % 32, blocks.k - 1);
+#pragma unroll
+      for (int i = 0; i < Layout::kBlocks; ++i) {
+        next[i] = __ldg(blocks.at(matrix, row + i * sm90::kScaleBlock) + block * blocks.k_stride);
+      }
     }
 
-    __device__ __forceinline__ void operator()(int stage, uint32_t full, int k_tile) const {
-      if constexpr (Layout::kBlocks > 0) {
+    // Those of a stage whose first block is number `from`, to its memory.
+    __device__ __forceinline__ void store(uint32_t shared, int stage, int from) {
+      if (from % 32 == 0) {
 #pragma unroll
-        for (int box = 0; box < Boxes; ++box) {
-          uint32_t const to = Layout::blocks(shared, stage, box);
-          sm90::copy_word(to, next);
-#pragma unroll
-          for (int i = 1; i < Layout::kBlocks; ++i) {
-            sm90::copy_word(to + i * 4, next + apart[i]);
-          }
-          // The last stage may reach beyond k.
-          if (Boxes == 1 || --left > 0) {
-            next += of_blocks().k_stride;
-          }
+        for (int i = 0; i < Layout::kBlocks; ++i) {
+          held[i] = next[i];
         }
-        sm90::barrier_arrive_copied(full);
+        ask(from + 32);
       }
-      if constexpr (kScalesA == Scales::kRows) {
-        sm90::copy_box(Layout::scales_a(shared, stage), &params.scales_a, full, a_row, first + k_tile * Boxes, a_matrix,
-                       params.policy_a);
-      }
-      if constexpr (kScalesB == Scales::kRows) {
-        sm90::copy_box(Layout::scales_b(shared, stage), &params.scales_b, full, b_row, first + k_tile * Boxes, b_matrix,
-                       params.policy_b);
+      int const lane = threadIdx.x % 32, box = lane - from % 32;
+      if (box >= 0 && box < Boxes) {
+#pragma unroll
+        for (int i = 0; i < Layout::kBlocks; ++i) {
+          sm90::store_float(Layout::blocks(shared, stage, box) + i * 4, held[i]);
+        }
       }
     }
   };
@@ -301,7 +312,7 @@ struct Kernel {
   // What of k this CTA multiplies for a tile, in k tiles.
   static __device__ __forceinline__ int k_tiles_of(Params const& params, sm90::ClusterPlace const& place,
                                                    Tile const& tile) {
-    if (kParts && params.groups.grouping == TILEWRIGHT_GROUPING_K_SIZES) {
+    if (by_k(params)) {
       return tile.end;
     }
     // Sums of padding alone are not stored: they are computed where a branch around wgmma would cost registers.

@@ -144,8 +144,8 @@ __device__ __forceinline__ int size_of_part(int given, int left, int unit) {
   return max(0, min(given, left)) / unit * unit;
 }
 
-// Of tiles with `kRows` rows. Where the host knows all tiles, those of `down` CTAs of a cluster lie below each other,
-// and this one's is that of number `place`.
+// Of tiles with `kRows` rows. Those of `down` CTAs of a cluster lie below each other, and this one's is that of number
+// `place`: all of them compute for one group at a time, whose B they share, also those that have no row of it.
 template <int kRows>
 class Work {
  public:
@@ -201,7 +201,8 @@ class Work {
     return size_of_part(__ldg(groups_.layout + batch_), groups_.k - start_, groups_.unit);
   }
 
-  // Row indices: a tile is computed once for each group that has rows in it, the smallest first.
+  // Row indices: the tiles of a cluster are computed once for each group that has rows in any of them, the smallest
+  // first.
   __device__ __forceinline__ bool next_of_rows(Tile& tile) {
     int const lane = threadIdx.x % 32;
     while (true) {
@@ -211,21 +212,24 @@ class Work {
           return false;
         }
         sm90::Block const block(groups_.raster, index_);
-        row_ = block.row * kRows, column_ = block.column;
+        row_ = (block.row * down_ + place_) * kRows, column_ = block.column;
 #pragma unroll
         for (int i = 0; i < kLoads; ++i) {
-          int const row = i * 32 + lane;
-          bool const there = row < kRows && row_ + row < groups_.rows;
-          uint32_t const group = there ? static_cast<uint32_t>(__ldg(groups_.layout + row_ + row)) : kAll;
-          of_row_[i] = group < static_cast<uint32_t>(groups_.groups) ? group : kAll;
+          of_row_[i] = i * 32 + lane < kRows ? group_of(i * 32 + lane) : kAll;
         }
         last_ = -1;
       }
-      uint32_t least = kAll;
+      uint32_t own = kAll;
 #pragma unroll
       for (int i = 0; i < kLoads; ++i) {
-        bool const later = of_row_[i] != kAll && static_cast<int>(of_row_[i]) > last_;
-        least = later && of_row_[i] < least ? of_row_[i] : least;
+        own = min(own, behind_last(of_row_[i]));
+      }
+      uint32_t least = own;
+#pragma unroll 1
+      for (int row = lane - place_ * kRows; row < (down_ - place_) * kRows; row += 32) {
+        if (row < 0 || row >= kRows) {
+          least = min(least, behind_last(group_of(row)));  // another CTA's
+        }
       }
       least = __reduce_min_sync(kAll, least);
       more_ = least != kAll;
@@ -251,15 +255,30 @@ class Work {
       }
       others = __any_sync(kAll, others);
       padding = __any_sync(kAll, padding);
+      // Padding is written with the first group; where none of the tile's rows is anyone's, if that is asked.
+      bool const clears = last_ < 0 && (parts != 0 || others || groups_.zeroes);
+      bool const none_left = !others && (clears || !padding);
       tile.row = row_, tile.column = column_;
       tile.matrix = 0, tile.group = static_cast<int>(least);
       tile.end = groups_.rows, tile.cleared = 0;
       tile.parts = parts;
-      tile.flags = Tile::kIndexed | (others ? 0 : Tile::kNoneLeft) | (others || padding ? 0 : Tile::kEvery) |
-                   (last_ < 0 ? Tile::kClears : 0);
+      tile.flags = Tile::kIndexed | (none_left ? Tile::kNoneLeft : 0) | (others || padding ? 0 : Tile::kEvery) |
+                   (clears ? Tile::kClears : 0);
       last_ = static_cast<int>(least);
       return true;
     }
+  }
+
+  // The group of a row, so many behind the first of this CTA's tile; kAll where it has none.
+  __device__ __forceinline__ uint32_t group_of(int row) const {
+    bool const there = row_ + row < groups_.rows;
+    uint32_t const group = there ? static_cast<uint32_t>(__ldg(groups_.layout + row_ + row)) : kAll;
+    return group < static_cast<uint32_t>(groups_.groups) ? group : kAll;
+  }
+
+  // A group that is yet to be computed, or kAll.
+  __device__ __forceinline__ uint32_t behind_last(uint32_t group) const {
+    return group != kAll && static_cast<int>(group) > last_ ? group : kAll;
   }
 
   // Ends, or counts, of groups: tiles begin with their group.
@@ -280,16 +299,16 @@ class Work {
         int const rest = within - first * groups_.columns;
         int const column = rest / high, block = first + rest - column * high;
         bool const own = groups_.grouping == TILEWRIGHT_GROUPING_ROWS_VALID;
-        int const row = start + block * kRows;
+        int const row_of_all = start + block * down_ * kRows, row = row_of_all + place_ * kRows;
         tile.column = column;
         tile.group = batch_ + of;
         tile.matrix = own ? tile.group : 0;
         tile.end = end;
         tile.cleared = cleared;
-        bool const every = row + kRows <= end, padding = row >= end;
+        bool const every = row + kRows <= end, padding = row_of_all >= end;
         bool const none_left = every || tile.cleared >= min(row + kRows, groups_.rows);
         tile.flags = (every ? Tile::kEvery : 0) | (none_left ? Tile::kNoneLeft : 0) | (padding ? Tile::kPadding : 0);
-        tile.parts = padding ? 0 : (2u << (min(end - row, kRows) - 1) / 64) - 1;
+        tile.parts = row >= end ? 0 : (2u << (min(end - row, kRows) - 1) / 64) - 1;
         tile.row = row;
         return true;
       }
@@ -316,7 +335,8 @@ class Work {
       cleared_ = last ? groups_.rows : min(aligned(end_), groups_.rows);
     }
     int const upto = groups_.zeroes ? cleared_ : end_;
-    tiles_ = there && upto > start_ ? (upto - start_ + kRows - 1) / kRows : 0;
+    int const rows = kRows * down_;  // of a block
+    tiles_ = there && upto > start_ ? (upto - start_ + rows - 1) / rows : 0;
     through_ = tiles_;
 #pragma unroll
     for (int step = 1; step < 32; step *= 2) {
@@ -332,8 +352,8 @@ class Work {
 
   Groups const& groups_;
   int index_, step_, down_, place_;
-  // Of the 32 groups from `batch_` on, one to a lane: rows, where padding ends that may be written, tiles, tiles with
-  // those of the lanes before; blocks before.
+  // Of the 32 groups from `batch_` on, one to a lane: rows, where padding ends that may be written, blocks of tiles
+  // below each other, with those of the lanes before; blocks before.
   int batch_ = 0, base_ = 0;
   int start_ = 0, end_ = 0, cleared_ = 0, tiles_ = 0, through_ = 0;
   // Of a tile of row indices: the group of the lane's rows, the last that was computed, whether there may be more.

@@ -184,10 +184,12 @@ constexpr int shared_piece_columns(int n, bool swapped, bool eight_bits) {
 }
 
 // Of the tile of a warpgroup: 64 * Rows rows, N columns, `PieceColumns` at a time. Swapped: the accumulators' rows are
-// D's columns.
+// D's columns. `kTogether`: the warpgroup's warps meet for each piece, which is one box of TMA's; else each warp stores
+// its own 16 rows.
 template <class ElementD, int Rows, int N, bool kSwapped, Activation kActivation, int kMostBuffers = 2,
-          int PieceColumns = piece_columns(N, kSwapped)>
+          int PieceColumns = piece_columns(N, kSwapped), bool kTogether = kSwapped>
 struct Epilogue {
+  static_assert(kTogether || !kSwapped, "16 of D's columns would make short rows");
   static constexpr bool kEightBits = ElementD::kBytes == 1;
   static constexpr int kColumns = PieceColumns;
   static_assert(!kEightBits || kSwapped || kColumns % 32 == 0, "rows of 32 or 64 bytes are swizzled");
@@ -196,11 +198,10 @@ struct Epilogue {
   static constexpr bool kBoxes = ElementD::kBytes <= 2;
   static constexpr int kMost = !kSwapped || kColumns <= 56 ? kMostBuffers : 1;
   static constexpr int kBuffers = Rows * kPieces < kMost ? Rows * kPieces : kMost;
-  // Each warp stores its 16 rows; swapped, a warpgroup its 64 columns together, since 16 would make short rows.
   static constexpr int kBoxBytes = (kSwapped ? 64 : kColumns) * ElementD::kBytes;
-  static constexpr int kBoxRows = kSwapped ? kColumns : 16;
+  static constexpr int kBoxRows = kSwapped ? kColumns : kTogether ? 64 : 16;
   static constexpr int kBufferBytes = kBoxBytes * kBoxRows;
-  static constexpr int kBytes = kBoxes ? kBuffers * kBufferBytes * (kSwapped ? 1 : 4) : 0;  // of a warpgroup
+  static constexpr int kBytes = kBoxes ? kBuffers * kBufferBytes * (kTogether ? 1 : 4) : 0;  // of a warpgroup
   static constexpr CUtensorMapSwizzle kSwizzle = kBoxBytes == 128  ? CU_TENSOR_MAP_SWIZZLE_128B
                                                  : kBoxBytes == 64 ? CU_TENSOR_MAP_SWIZZLE_64B
                                                  : kBoxBytes == 32 ? CU_TENSOR_MAP_SWIZZLE_32B
@@ -208,7 +209,7 @@ struct Epilogue {
 
   EpilogueParams const& params;
   CUtensorMap const* map;
-  uint32_t buffers;  // shared memory of the warp, or (swapped) of the warpgroup
+  uint32_t buffers;  // shared memory of the warp, or (together) of the warpgroup
   int warpgroup;     // names its barrier
   float factor;
   float result_factor = 1.0f;
@@ -219,15 +220,16 @@ struct Epilogue {
   uint32_t phases = 0;  // of the buffers' barriers, a bit each
 
   // Barriers of C's boxes, of a warpgroup.
-  static constexpr int kBarriers = ElementD::kBytes == 2 ? kBuffers * (kSwapped ? 1 : 4) : 0;
+  static constexpr int kBarriers = ElementD::kBytes == 2 ? kBuffers * (kTogether ? 1 : 4) : 0;
 
   __device__ __forceinline__ Epilogue(EpilogueParams const& epilogue, CUtensorMap const* d, uint32_t shared,
                                       int consumer, AddendBoxes const& c = {})
       : params(epilogue), map(d), warpgroup(consumer), addends(c) {
-    addends.barriers += (consumer * kBarriers + (kSwapped ? 0 : static_cast<int>(threadIdx.x) / 32 % 4 * kBuffers)) * 8;
+    addends.barriers +=
+        (consumer * kBarriers + (kTogether ? 0 : static_cast<int>(threadIdx.x) / 32 % 4 * kBuffers)) * 8;
     int const warp = threadIdx.x / 32 % 4;
-    buffers = shared + consumer * kBytes + (kSwapped ? 0 : warp * kBuffers * kBufferBytes);
-    leader = elect_one() && (!kSwapped || warp == 0);  // elected in a branch, warps would count as split ever after
+    buffers = shared + consumer * kBytes + (kTogether ? 0 : warp * kBuffers * kBufferBytes);
+    leader = elect_one() && (!kTogether || warp == 0);  // elected in a branch, warps would count as split ever after
     factor = factor_of(params);
     if constexpr (kEightBits) {
       result_factor = params.scale_result != nullptr ? *params.scale_result : 1.0f;
@@ -429,17 +431,9 @@ struct Epilogue {
     }
     if (params.bias != nullptr) {
 #pragma unroll
-      for (int quad = 0; quad < kQuads; quad += kSwapped ? kQuads : 1) {
-        float bias[2];  // of the two columns of D that a thread has in a quad; swapped, in all of them
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          int const at = column_of(row, column, quad, kSwapped ? i * 2 : i);
-          bias[i] = at < params.n ? load(type_bias, params.bias, at) : 0.0f;
-        }
-#pragma unroll
-        for (int i = 0; i < (kSwapped ? kQuads : 1) * 4; ++i) {
-          values[quad * 4 + i] += bias[kSwapped ? i / 2 % 2 : i % 2];
-        }
+      for (int i = 0; i < kQuads * 4; ++i) {
+        int const at = column_of(row, column, i / 4, i % 4);
+        values[i] += at < params.n ? load(type_bias, params.bias, at) : 0.0f;
       }
     }
   }
@@ -451,7 +445,7 @@ struct Epilogue {
     uint32_t const barrier = addends.barriers + buffer * 8;
     barrier_expect(barrier, kBufferBytes);
     copy_box(buffers + buffer * kBufferBytes, addends.map, barrier, (kSwapped ? row : column) * ElementD::kBytes,
-             kSwapped ? column : row + warp * 16, addends.one ? 0 : matrix, kEvictFirst);
+             kSwapped ? column : row + first_row_of(warp), addends.one ? 0 : matrix, kEvictFirst);
   }
 
   // Adds the C of a piece, which lies as D will.
@@ -460,7 +454,7 @@ struct Epilogue {
 #pragma unroll
     for (int quad = 0; quad < kQuads; quad += 2) {
       uint32_t const from = buffer + (kSwapped ? place((quad + next) * 8 + in_matrix, warp * 2 + half)
-                                               : place(half * 8 + in_matrix, quad + next));
+                                               : place(own_rows(warp) + half * 8 + in_matrix, quad + next));
       uint32_t pairs[4];
       if (quad + 1 < kQuads) {
         load_matrices<kSwapped>(from, pairs[0], pairs[1], pairs[2], pairs[3]);
@@ -598,7 +592,7 @@ struct Epilogue {
     }
     if (!rows.none_left()) {
       gather();
-      copy_rows(buffer, kSwapped ? column : row + warp * 16, kSwapped ? row : column, matrix, rows);
+      copy_rows(buffer, kSwapped ? column : row + first_row_of(warp), kSwapped ? row : column, matrix, rows);
       return;  // nobody writes to the buffer again before all have gathered
     }
     fence_async_proxy();
@@ -607,7 +601,7 @@ struct Epilogue {
       if constexpr (kSwapped) {
         store_box(buffer, map, row * ElementD::kBytes, column, matrix);
       } else {
-        store_box(buffer, map, column * ElementD::kBytes, row + warp * 16, matrix);
+        store_box(buffer, map, column * ElementD::kBytes, row + first_row_of(warp), matrix);
       }
       commit_stores();
     }
@@ -633,7 +627,7 @@ struct Epilogue {
       for (int i = 0; i < kBuffers; ++i) {
         int const piece_row = row + i / kPieces * 64, piece_column = column + i % kPieces * kColumns;
         store_box(buffers + i * kBufferBytes, map, (kSwapped ? piece_row : piece_column) * ElementD::kBytes,
-                  kSwapped ? piece_column : piece_row + warp * 16, matrix);
+                  kSwapped ? piece_column : piece_row + first_row_of(warp), matrix);
       }
       commit_stores();
     }
@@ -648,7 +642,7 @@ struct Epilogue {
 #pragma unroll
     for (int quad = 0; quad < kQuads; quad += 2) {
       uint32_t const to = buffer + (kSwapped ? place((quad + next) * 8 + in_matrix, warp * 2 + half)
-                                             : place(half * 8 + in_matrix, quad + next));
+                                             : place(own_rows(warp) + half * 8 + in_matrix, quad + next));
       uint32_t const x = ElementD::pack(values[quad * 4], values[quad * 4 + 1]);
       uint32_t const y = ElementD::pack(values[quad * 4 + 2], values[quad * 4 + 3]);
       if (quad + 1 < kQuads) {
@@ -680,8 +674,9 @@ struct Epilogue {
         store_short(buffer + place(row, warp) + byte + 8, pairs >> 16);
       } else {
         int const byte = quad % 2 * 8 + t * 2;
-        store_short(buffer + place(group, quad / 2) + byte, ElementD::pack(v[0], v[1]));
-        store_short(buffer + place(group + 8, quad / 2) + byte, ElementD::pack(v[2], v[3]));
+        int const row = own_rows(warp) + group;
+        store_short(buffer + place(row, quad / 2) + byte, ElementD::pack(v[0], v[1]));
+        store_short(buffer + place(row + 8, quad / 2) + byte, ElementD::pack(v[2], v[3]));
       }
     }
   }
@@ -691,7 +686,7 @@ struct Epilogue {
   __device__ __forceinline__ void copy_rows(uint32_t buffer, int row, int column, int matrix,
                                             RowsOf const& rows) const {
     constexpr int kUnits = kBoxBytes / 16, kElements = 16 / ElementD::kBytes;
-    constexpr int kThreads = kSwapped ? 128 : 32;
+    constexpr int kThreads = kTogether ? 128 : 32;
 #pragma unroll 1
     for (int i = threadIdx.x % kThreads; i < kBoxRows * kUnits; i += kThreads) {
       int const m = row + i / kUnits, n = column + i % kUnits * kElements;
@@ -705,9 +700,13 @@ struct Epilogue {
     }
   }
 
+  // Of a warp that fills a box with others, its rows in the box; of one that does not, the box's in the 64.
+  static __device__ __forceinline__ int own_rows(int warp) { return kTogether && !kSwapped ? warp * 16 : 0; }
+  static __device__ __forceinline__ int first_row_of(int warp) { return kTogether ? 0 : warp * 16; }
+
   // The threads that fill a buffer together meet.
   __device__ __forceinline__ void gather() const {
-    if constexpr (kSwapped) {
+    if constexpr (kTogether) {
       meet(1 + warpgroup, 128);
     } else {
       __syncwarp();

@@ -264,16 +264,6 @@ __device__ __forceinline__ void copy_bytes(uint32_t destination, void const* sou
       : "memory");
 }
 
-// Copies four bytes to shared memory.
-__device__ __forceinline__ void copy_word(uint32_t destination, void const* source) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(destination), "l"(source) : "memory");
-}
-
-// Arrives at the barrier, which counts on it, once this thread's copies of four bytes are done.
-__device__ __forceinline__ void barrier_arrive_copied(uint32_t barrier) {
-  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
-}
-
 // Brings a line of 128 bytes of global memory to L2.
 __device__ __forceinline__ void prefetch_line(void const* address) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(address) : "memory");

@@ -12,6 +12,7 @@ are taken to have the same number of rows but for 30 % more or less.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from math import ceil
 from typing import NamedTuple
 
@@ -66,14 +67,20 @@ _SPREAD = (0.7, 0.85, 1.0, 1.15, 1.3)  # rows of a group, of the expected ones
 class _Work(NamedTuple):
     """A problem as a kernel's tiles cut it, as far as no tactic changes it."""
 
-    down: float  # tiles, of all groups
-    across: int
+    across: int  # tiles
     boxes: int  # of k
     math: float  # clocks of a box, of the tensor cores and of what does not overlap them
     latency: float  # clocks of a box, while all stages are in flight
     power: float  # clocks of a tile, below which the GPU's power does not let the multiplications go
     epilogue: float  # clocks of a tile
     exchange: float  # clocks of a tile whose sums go through shared memory
+
+
+def group_rows(problem: Problem) -> int:
+    """Of a group, about."""
+    if problem.grouping == "rows_valid":
+        return min(problem.expected_m or problem.m, problem.m)
+    return ceil(problem.m / problem.groups)
 
 
 def tiles_down(problem: Problem, rows: int) -> float:
@@ -96,7 +103,7 @@ def tiles_down(problem: Problem, rows: int) -> float:
 def _work(record: KernelRecord, problem: Problem) -> _Work:
     config = record.config
     tile_m, tile_n, tile_k = config["tile"]
-    rows, columns = (tile_n, tile_m) if config["swap_ab"] else (tile_m, tile_n)
+    columns = tile_m if config["swap_ab"] else tile_n
     stage_boxes = tile_k * bits(problem.a) // 8 // BOX_BYTES
     instructions = STEPS * tile_m / INSTRUCTION_M
     halves = 2 if config["promotion"] == "halves" else 1
@@ -116,7 +123,6 @@ def _work(record: KernelRecord, problem: Problem) -> _Work:
     power = (1 - TRAFFIC_SHARE + TRAFFIC_SHARE * traffic) / SUSTAINED_SHARE
     outputs = bits(problem.d) / 16 * (2 if problem.c else 1)
     return _Work(
-        tiles_down(problem, rows),
         ceil(problem.n / columns),
         boxes,
         math,
@@ -140,6 +146,11 @@ def estimator(
     clock = device.clock_hz * CLOCK_SHARE
     undisturbed = work.math**DISTURBANCE + work.latency**DISTURBANCE
     hbm = problem.bytes * clock / device.memory_bandwidth
+    rows = tile_n if config["swap_ab"] else tile_m
+
+    @cache
+    def blocks_down(ctas: int) -> int:
+        return ceil(tiles_down(problem, rows * ctas))
 
     def weigh(tactic: Tactic) -> Estimate:
         m, n = (max(side, 1) for side in extents(tactic.cluster))
@@ -147,7 +158,7 @@ def estimator(
         size = m * n * splits
         at_once = device.clusters_at_once(size)
         down, across = (n, m) if config["swap_ab"] else (m, n)  # thread blocks of a cluster in D
-        blocks = max(1.0, ceil(work.down / down) * ceil(work.across / across))
+        blocks = max(1.0, blocks_down(down) * ceil(work.across / across))
         full, rest = divmod(blocks, at_once)
         boxes = -(-work.boxes // (splits * stage_boxes)) * stage_boxes
         # Multicast: CTAs of a cluster in one row share A, in one column B.

@@ -69,18 +69,14 @@ class _Grouped(Family[Problem]):
         return misfit_blocks(tactic, record)
 
     def misfit_together(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
-        m, n = cluster_of(tactic)
-        down = n if record.config["swap_ab"] else m
         if problem.grouping == "k_sizes" and tactic.splits > 1:
             return "k is cut by groups, which the device alone knows, and by nothing else"
-        if problem.grouping in GROUPED_ROWS and down > 1:
-            return "thread blocks of a cluster share B, and their rows may be of different groups"
         return misfit_tiles_of_k(tactic, record, problem.k)
 
     def candidates(self, record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
         """Clusters no larger than the grid of tiles, parts of two stages of k."""
-        down = 1 if problem.grouping in GROUPED_ROWS else problem.m
-        grid = own_tiles(record, down, problem.n)
+        rows = problem.m if problem.grouping not in GROUPED_ROWS else cost.group_rows(problem)
+        grid = own_tiles(record, rows, problem.n)
         splits = SPLITS if record.facts["splits"] and problem.grouping != "k_sizes" else (1,)
         return tuple(in_clusters(record, grid, problem.k, splits))
 
