@@ -120,7 +120,7 @@ void check_rows(Groups const& groups, Owners const& owners, std::vector<Tile> co
     // Another thread block of the cluster may have rows of the group.
     expect(tile.is(Tile::kPadding) ? parts == 0 : parts != 0 || down > 1, "a tile of padding", tile.row, int(parts),
            tile.group);
-    expect(parts != 0 || groups.zeroes || down > 1, "a tile of padding is computed", tile.row, tile.group, 0);
+    expect(groups.zeroes || !tile.is(Tile::kPadding), "a tile of padding is computed", tile.row, tile.group, 0);
   }
   for (size_t matrix = 0; matrix < owners.size(); ++matrix) {
     for (int i = 0; i < rows * groups.columns; ++i) {

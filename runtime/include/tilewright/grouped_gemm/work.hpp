@@ -255,8 +255,7 @@ class Work {
       }
       others = __any_sync(kAll, others);
       padding = __any_sync(kAll, padding);
-      // Padding is written with the first group; where none of the tile's rows is anyone's, if that is asked.
-      bool const clears = last_ < 0 && (parts != 0 || others || groups_.zeroes);
+      bool const clears = last_ < 0;  // padding is written with the first group
       bool const none_left = !others && (clears || !padding);
       tile.row = row_, tile.column = column_;
       tile.matrix = 0, tile.group = static_cast<int>(least);

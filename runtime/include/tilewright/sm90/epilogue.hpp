@@ -431,9 +431,17 @@ struct Epilogue {
     }
     if (params.bias != nullptr) {
 #pragma unroll
-      for (int i = 0; i < kQuads * 4; ++i) {
-        int const at = column_of(row, column, i / 4, i % 4);
-        values[i] += at < params.n ? load(type_bias, params.bias, at) : 0.0f;
+      for (int quad = 0; quad < kQuads; quad += kSwapped ? kQuads : 1) {
+        float bias[2];  // of the two columns of D that a thread has in a quad; swapped, in all of them
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          int const at = column_of(row, column, quad, kSwapped ? i * 2 : i);
+          bias[i] = at < params.n ? load(type_bias, params.bias, at) : 0.0f;
+        }
+#pragma unroll
+        for (int i = 0; i < (kSwapped ? kQuads : 1) * 4; ++i) {
+          values[quad * 4 + i] += bias[kSwapped ? i / 2 % 2 : i % 2];
+        }
       }
     }
   }
