@@ -14,7 +14,6 @@ from tilewright import reference
 from tilewright.context import Context
 from tilewright.device import H200
 from tilewright.errors import AlignmentError, ArgumentError, ArgumentTypeError, WrongResultError
-from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.grouped_gemm import cost, measuring
 from tilewright.ops.grouped_gemm.family import FAMILY
 from tilewright.ops.grouped_gemm.problem import Problem
