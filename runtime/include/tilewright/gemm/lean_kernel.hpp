@@ -95,9 +95,8 @@ struct Kernel {
     sm90::Load const a(&params.a, params.policy_a, params.slices_a, place.n, place.sharers_of_a(cluster));
     sm90::Load const b(&params.b, params.policy_b, params.slices_b, place.m, place.sharers_of_b(cluster));
     Producer producer{shared, {}, params.stage_bytes};
-    bool const loads = loading_warp && sm90::elect_one();
     for (int index = sm90::cluster_index(); index < params.raster.blocks; index += sm90::cluster_count()) {
-      if (loads) {
+      if (loading_warp) {
         sm90::Block const block(params.raster, index);
         int const a_row = (block.row * cluster.m + place.m) * TileM;
         int const b_row = (block.column * cluster.n + place.n) * TileN;

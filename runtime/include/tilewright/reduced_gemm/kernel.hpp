@@ -100,7 +100,7 @@ struct Kernel {
         sm90::wait_for_previous_kernel();
         sm90::allow_next_kernel();
       }
-      if (warp == kConsumers * 4 && sm90::elect_one()) {
+      if (warp == kConsumers * 4) {
         load(params, shared, place, first, tiles, tile_row * TileM, tile_column * TileN);
       }
     } else {
@@ -145,15 +145,7 @@ struct Kernel {
     while (tiles > 0) {
       int const taken = min(tiles, params.k_tiles - k);
       int const of_a = params.one_a ? 0 : matrix, of_b = params.one_b ? 0 : matrix;
-      if (cluster.m > 1 && cluster.n > 1) {
-        producer.template run<true, true>(a, b, k, taken, row, column, of_a, of_b);
-      } else if (cluster.n > 1) {
-        producer.template run<true, false>(a, b, k, taken, row, column, of_a, of_b);
-      } else if (cluster.m > 1) {
-        producer.template run<false, true>(a, b, k, taken, row, column, of_a, of_b);
-      } else {
-        producer.template run<false, false>(a, b, k, taken, row, column, of_a, of_b);
-      }
+      producer.run(cluster, a, b, k, taken, row, column, of_a, of_b);
       tiles -= taken;
       ++matrix;
       k = 0;

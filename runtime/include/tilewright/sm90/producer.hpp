@@ -1,4 +1,4 @@
-// The thread that loads. It is the first to limit small tiles, so it does nothing but wait for a stage, say what will
+// The warp that loads. It is the first to limit small tiles, so it does nothing but wait for a stage, say what will
 // come, and issue the boxes of both operands.
 #pragma once
 
@@ -30,12 +30,6 @@ struct Load {
         sharers(ctas) {}
 };
 
-// What a stage holds beside A and B: nothing.
-struct NothingMore {
-  static constexpr int kBytes = 0;
-  __device__ __forceinline__ void operator()(int, uint32_t, int) const {}
-};
-
 // `BoxesMnA`, `BoxesMnB`: boxes of 64 rows in an MN-major operand's tile; 0 where it is K-major.
 template <class Layout, int Boxes, int Stages, int BoxesMnA = 0, int BoxesMnB = 0>
 struct Producer {
@@ -43,50 +37,49 @@ struct Producer {
   Position<Stages> at{};
   int bytes = Layout::kStageA + Layout::kStageB;  // of both operands, that arrive in a stage
   int count = 0;                                  // of k tiles, modulo the turns
+  bool loads = elect_one();                       // the thread of the warp that does
 
-  // Loads k tiles `first` to `first + tiles` of the tile whose rows begin at a_row and b_row. `more` loads what else a
-  // stage holds, told the stage, its barrier and the k tile.
-  template <bool kShareA, bool kShareB, class More = NothingMore>
+  // Loads k tiles `first` to `first + tiles` of the tile whose rows begin at a_row and b_row. By the whole warp, whose
+  // threads differ in nothing but in which one loads: where ptxas cannot see that, it makes a loop of each copy, over
+  // the threads whose operands might differ, and a stage of a cluster takes 240 clocks more.
+  template <bool kShareA, bool kShareB>
   __device__ __forceinline__ void run(Load const& a, Load const& b, int first, int tiles, int a_row, int b_row,
-                                      int a_matrix, int b_matrix, More const& more = {}) {
+                                      int a_matrix, int b_matrix) {
     int byte = first * Boxes * 128;  // of k
-    auto const load = [&](int i) {
+#pragma unroll 1
+    for (int i = 0; i < tiles; ++i) {
       uint32_t const full = Layout::full(shared, at.stage);
+      bool const own_a = !kShareA || (count & (a.turns - 1)) == a.turn;
+      bool const own_b = !kShareB || (count & (b.turns - 1)) == b.turn;
       barrier_wait(Layout::empty(shared, at.stage), at.phase ^ 1);
-      barrier_expect(full, bytes + More::kBytes);
-      issue<kShareA, BoxesMnA>(a, Layout::a(shared, at.stage), Layout::kBoxA, full, byte, a_row, a_matrix);
-      issue<kShareB, BoxesMnB>(b, Layout::b(shared, at.stage), Layout::kBoxB, full, byte, b_row, b_matrix);
-      more(at.stage, full, first + i);
+      if (loads) {
+        barrier_expect(full, bytes);
+      }
+      if (own_a && loads) {
+        issue<kShareA, BoxesMnA>(a, Layout::a(shared, at.stage), Layout::kBoxA, full, byte, a_row, a_matrix);
+      }
+      if (own_b && loads) {
+        issue<kShareB, BoxesMnB>(b, Layout::b(shared, at.stage), Layout::kBoxB, full, byte, b_row, b_matrix);
+      }
       byte += Boxes * 128;
       if constexpr (kShareA || kShareB) {
         count = (count + 1) & (kMostCtas - 1);  // turns are powers of two
       }
       at.next();
-    };
-    if constexpr (More::kBytes == 0) {
-      for (int i = 0; i < tiles; ++i) {
-        load(i);
-      }
-    } else {
-#pragma unroll 1  // more would take registers from what says which tile is next
-      for (int i = 0; i < tiles; ++i) {
-        load(i);
-      }
     }
   }
 
   // The same, of what the CTAs of the cluster share.
-  template <class More = NothingMore>
   __device__ __forceinline__ void run(ClusterShape const& cluster, Load const& a, Load const& b, int first, int tiles,
-                                      int a_row, int b_row, int a_matrix, int b_matrix, More const& more = {}) {
+                                      int a_row, int b_row, int a_matrix, int b_matrix) {
     if (cluster.n > 1 && cluster.m > 1) {
-      run<true, true>(a, b, first, tiles, a_row, b_row, a_matrix, b_matrix, more);
+      run<true, true>(a, b, first, tiles, a_row, b_row, a_matrix, b_matrix);
     } else if (cluster.n > 1) {
-      run<true, false>(a, b, first, tiles, a_row, b_row, a_matrix, b_matrix, more);
+      run<true, false>(a, b, first, tiles, a_row, b_row, a_matrix, b_matrix);
     } else if (cluster.m > 1) {
-      run<false, true>(a, b, first, tiles, a_row, b_row, a_matrix, b_matrix, more);
+      run<false, true>(a, b, first, tiles, a_row, b_row, a_matrix, b_matrix);
     } else {
-      run<false, false>(a, b, first, tiles, a_row, b_row, a_matrix, b_matrix, more);
+      run<false, false>(a, b, first, tiles, a_row, b_row, a_matrix, b_matrix);
     }
   }
 
@@ -94,11 +87,6 @@ struct Producer {
   template <bool kShare, int BoxesMn>
   __device__ __forceinline__ void issue(Load const& load, uint32_t stage, int box_bytes, uint32_t full, int byte,
                                         int row, int matrix) {
-    if constexpr (kShare) {
-      if ((count & (load.turns - 1)) != load.turn) {
-        return;
-      }
-    }
 #pragma unroll
     for (int box = 0; box < Boxes; ++box) {
       uint32_t const to = stage + box * box_bytes + load.offset;
