@@ -5,7 +5,7 @@
 //   D[m,n] = sum over k of A[m,k] B[g,k,n] + C[m,n]
 //
 //   operands   A bf16 row-major, B bf16 column-major, C and D f32 row-major
-//   tile       128x192x64, 5 stages, 229,840 bytes of shared memory
+//   tile       128x192x64, 4 stages, 229,824 bytes of shared memory
 //   schedule   lean mainloop, groups, clusters and splits of k at run time, programmatic dependent launch
 
 #include "tilewright/grouped_gemm/adapter.hpp"
@@ -19,12 +19,12 @@ struct Gemm {
 
   static constexpr int kTileM = 128, kTileN = 192;
   static constexpr int kBoxes = 1;  // of 128 bytes of k, in a stage
-  static constexpr int kStages = 5;
+  static constexpr int kStages = 4;
   static constexpr bool kSwapAB = false;
   static constexpr bool kMnA = false, kMnB = false;
   static constexpr auto kScalesA = sm90::Scales::kNone, kScalesB = sm90::Scales::kNone;
   static constexpr auto kPromotion = sm90::Promotion::kAfter;
-  static constexpr int kStoreBuffers = 2;
+  static constexpr int kStoreBuffers = 4;
   static constexpr bool kPdl = true;
 
   using Kernel = grouped_gemm::Kernel<
@@ -33,7 +33,7 @@ struct Gemm {
   static void const* entry();
 };
 
-static_assert(Gemm::Kernel::kSharedBytes == 229840,
+static_assert(Gemm::Kernel::kSharedBytes == 229824,
               "tilewright computed the shared memory otherwise than the kernel");
 
 }  // namespace tilewright::grouped_gemm_sm90_bf16_bf16_f32_128x192x64

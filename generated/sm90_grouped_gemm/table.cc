@@ -68,6 +68,7 @@
   X(grouped_gemm_sm90_e4m3_e4m3_f32_1x128_128x128_64x32x256_swap) \
   X(grouped_gemm_sm90_e4m3_e4m3_f32_1x128_128x128_64x64x256_overlapped) \
   X(grouped_gemm_sm90_e4m3_e4m3_f32_1x128_1x128_128x128x128) \
+  X(grouped_gemm_sm90_e4m3_e4m3_f32_1x128_1x128_128x144x128) \
   X(grouped_gemm_sm90_e4m3_e4m3_f32_1x128_1x128_128x160x128) \
   X(grouped_gemm_sm90_e4m3_e4m3_f32_1x128_1x128_128x32x256_swap) \
   X(grouped_gemm_sm90_e4m3_e4m3_f32_1x128_1x128_256x96x128) \

@@ -39,7 +39,7 @@ def scale_bytes(config: GroupedGemmConfig) -> int:
 def float_bytes(divided: Warpgroups, most_buffers: int) -> int:
     """Bytes from which TMA stores F32 (sm90/float_boxes.hpp)."""
     quads = divided.columns // 8
-    piece = next((odd for odd in range(11, 1, -2) if quads % odd == 0), 4 if quads % 4 == 0 else quads)
+    piece = 4 if quads % 4 == 0 else next((odd for odd in range(11, 1, -2) if quads % odd == 0), quads)
     return divided.consumers * min(most_buffers, divided.rows * (quads // piece)) * 64 * piece * 32
 
 

@@ -88,9 +88,8 @@ struct Kernel {
       kScalesA == Scales::kRows && kScalesB == Scales::kRows && Boxes == 1 && ElementD::kBytes == 4;
   static constexpr bool kParts = kOwnMaps || (kMnA && kMnB && Boxes == 1 && ElementD::kBytes == 4);
 
-  // Of a thread: 65536 in all. The one that loads keeps more coordinates where both operands have rows' factors.
-  static constexpr bool kBothRows = kScalesA == Scales::kRows && kScalesB == Scales::kRows;
-  static constexpr int kProducerRegisters = kBothRows ? 72 : 56, kConsumerRegisters = kBothRows ? 216 : 224;
+  // Of a thread: 65536 in all.
+  static constexpr int kProducerRegisters = 56, kConsumerRegisters = 224;
 
   __device__ __forceinline__ void operator()(Params const& params, char* memory) const {
     sm90::run_product<Kernel>(params, memory);

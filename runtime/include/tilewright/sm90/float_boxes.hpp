@@ -12,15 +12,19 @@ namespace tilewright::sm90 {
 // rows.
 template <int Rows, int N, int kMostBuffers = 2>
 struct FloatBoxes {
-  // Accumulators, 8 columns each, of a piece: an odd number, so that the 32 bytes of a row that four threads write lie
-  // in other banks than those of the next rows; else 4, a swizzled row of 128 bytes.
+  // Accumulators, 8 columns each, of a piece: 4, a swizzled row of 128 bytes, which is one line of L2, so that no line
+  // is written, or added to, twice; else an odd number, so that the 32 bytes of a row that four threads write lie in
+  // other banks than those of the next rows.
   static constexpr int quads_of_piece() {
+    if (N % 32 == 0) {
+      return 4;
+    }
     for (int quads = 11; quads >= 3; quads -= 2) {
       if (N / 8 % quads == 0) {
         return quads;
       }
     }
-    return N % 32 == 0 ? 4 : N / 8;
+    return N / 8;
   }
   static constexpr int kQuads = quads_of_piece(), kPieces = N / 8 / kQuads;
   static constexpr bool kSwizzled = kQuads == 4;

@@ -118,9 +118,19 @@ struct ScaledMainloop {
   static constexpr int kCount = N / 2;  // accumulators of 64 rows
   static constexpr int kHalves = kPromotion == Promotion::kHalves ? 2 : 1;
   static constexpr int kPart = kCount / kHalves;  // accumulators of one instruction
+  static constexpr int kSums = 176;               // registers of a thread for sums, and factors that are kept
   static_assert(N % (8 * kHalves) == 0);
   static constexpr int kUnit = std::gcd(N / kHalves, kScaleBlock);  // columns that surely have one factor
   static constexpr int kColumnBlocks = kB == Scales::kBlocks ? Layout::kBlocks : 1;
+  // Quads of columns whose own factors are loaded before a stage's instructions begin, and stay in registers for all of
+  // the warpgroup's rows, as many as there is room for. Each load takes two of the shared memory's clocks and stands in
+  // line behind what wgmma reads: loaded after the instructions, for each 64 rows, they were 26 % of a loop's cycles.
+  static constexpr bool kKeeps = kA == Scales::kRows && kB == Scales::kRows &&
+                                 (kPromotion == Promotion::kAfter || kPromotion == Promotion::kInTurn);
+  static constexpr int kTaken = Rows * kCount + kPart, kFree = kKeeps && kSums > kTaken ? kSums - kTaken : 0;
+  static constexpr int kKept = kFree / 2 < kPart / 4 ? kFree / 2 : kPart / 4, kMostKept = kKept > 0 ? kKept : 1;
+  // Whether nothing of a stage's factors is read once its instructions are done.
+  static constexpr bool kAllKept = kB != Scales::kRows || kKept == kPart / 4;
 
   uint32_t shared;
   int first_row, first_column;  // of this warpgroup in the tile
@@ -226,6 +236,8 @@ struct ScaledMainloop {
       for (int box = 0; box < Boxes; ++box) {
         Factors now;
         now.load(Layout::blocks(shared, stage, box), first_row);
+        float2 kept[kMostKept];
+        load_columns(stage, box, kept);
 #pragma unroll
         for (int r = 0; r < kRows; ++r) {
           bool const last = box == Boxes - 1 && r == kRows - 1;
@@ -242,16 +254,16 @@ struct ScaledMainloop {
           }
           wgmma_wait<0>();
           hold(part);
-          if (kB != Scales::kRows && last) {
-            give_back(stage, now, factors, 0.0f);
+          if (kAllKept && last) {
+            give_back(stage, now, factors, kB == Scales::kRows ? kept[kMostKept - 1].y : 0.0f);
           }
           if (last) {
             at.next();
             arrived =
                 barrier_passed(Layout::full(shared, at.stage), at.phase, left > 1);  // known when this is promoted
           }
-          promote(stage, now, box, 0, factors, split, part, sum[r]);
-          if (kB == Scales::kRows && last) {
+          promote(stage, now, box, 0, factors, kept, split, part, sum[r]);
+          if (!kAllKept && last) {
             __syncwarp();
             give_back(stage, now, factors, sum[r][kCount - 1]);
           }
@@ -340,7 +352,8 @@ struct ScaledMainloop {
     if (kB != Scales::kRows && unit == kUnits - 1) {
       give_back(at.stage, parts.factors[kSet], parts.rows[kSet], 0.0f);
     }
-    promote(at.stage, parts.factors[kSet], unit / (kHalves * Rows), unit % kHalves, parts.rows[kSet], split,
+    float2 const none[kMostKept] = {};
+    promote(at.stage, parts.factors[kSet], unit / (kHalves * Rows), unit % kHalves, parts.rows[kSet], none, split,
             parts.sums[kSet], sum);
     if (kB == Scales::kRows && unit == kUnits - 1) {
       __syncwarp();
@@ -398,9 +411,22 @@ struct ScaledMainloop {
     }
   }
 
+  // Where this thread's columns have their factors, of one 128 of k.
+  __device__ __forceinline__ uint32_t columns_at(int stage, int box) const {
+    return Layout::scales_b(shared, stage) + own_columns + box * TileN * 4;
+  }
+
+  __device__ __forceinline__ void load_columns(int stage, int box, float2 (&kept)[kMostKept]) const {
+#pragma unroll
+    for (int quad = 0; quad < kKept; ++quad) {
+      kept[quad] = load_pair(columns_at(stage, box) + quad * 32);
+    }
+  }
+
   __device__ __forceinline__ void promote(int stage, Factors const& now, int box, int half, float const (&rows)[2],
-                                          int split, float const (&part)[kPart], float (&sum)[kCount]) const {
-    uint32_t const columns = Layout::scales_b(shared, stage) + own_columns + box * TileN * 4;
+                                          float2 const (&kept)[kMostKept], int split, float const (&part)[kPart],
+                                          float (&sum)[kCount]) const {
+    uint32_t const columns = columns_at(stage, box);
     int const first = half * kPart / 4;  // in quads of accumulators
     float of_block[kColumnBlocks][2], of_unit[2];
 #pragma unroll
@@ -411,7 +437,7 @@ struct ScaledMainloop {
     for (int quad = 0; quad < kPart / 4; ++quad) {
       float factors[4];
       if constexpr (kB == Scales::kRows) {
-        float2 const pair = load_pair(columns + (first + quad) * 32);
+        float2 const pair = quad < kKept ? kept[quad < kKept ? quad : 0] : load_pair(columns + (first + quad) * 32);
         factors[0] = rows[0] * pair.x, factors[1] = rows[0] * pair.y;
         factors[2] = rows[1] * pair.x, factors[3] = rows[1] * pair.y;
       } else {
