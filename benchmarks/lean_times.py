@@ -13,12 +13,16 @@ Problems are drawn as gemm_untuned.py draws them, from each seed in turn, until 
 seed fit, those of another test. With --m, --n and --k only those between such extents are taken; with --sizes
 they are a file's, and their seed is 0.
 
-Of each problem, the model's first tactics are timed, and others drawn at random from those that it puts
-further behind: what it is wrong about is among either. Then the kernels of the fastest are timed in other
-clusters and splits, and other kernels in theirs. The fastest are timed again, with every raster order where
-there is more than a wave of tiles. All take turns with cuBLAS, so that the GPU's clock drifts for all of
-them alike. Times are microseconds of a call, the median of what was measured, L2 cold, in a CUDA graph; a
-row's last column says whether the tactic was one of the finalists.
+Of each problem, the model's first tactics are timed, the first of the mechanisms alone, and others drawn at
+random from those that these put further behind: what the model is wrong about is among either. Then the
+kernels of the fastest are timed in other clusters and splits, and other kernels in theirs. What comes near
+the fastest is timed again, and the finalists, by turns with cuBLAS, once more. Times are microseconds of a
+call, the median of what was measured, L2 cold, in a CUDA graph; a row's last column says whether the tactic
+was one of the finalists.
+
+The number of problems is what counts: other processes rank tactics ahead, graphs are captured while the GPU
+works on earlier ones, and a graph holds no more calls than `GRAPH_SECONDS` take. Each takes the operands
+after those of the graph before, so that L2 holds none of its own.
 """
 
 from __future__ import annotations
@@ -32,83 +36,149 @@ import random
 import statistics
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from gemm_untuned import clocks, drawn, seconds_of
+from gemm_untuned import clocks, drawn
 from times_file import FIELDS, OPERANDS, PEER
 
 from tilewright import context as contexts
-from tilewright import timing
 from tilewright.benchmarking import sizes
-from tilewright.ops.common.family import Candidate
+from tilewright.device import DeviceProperties
+from tilewright.errors import TilewrightError
 from tilewright.ops.common.measuring import make_operands
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.gemm import measuring
 from tilewright.ops.gemm.family import FAMILY
 from tilewright.ops.gemm.mainloops import mainloop_of
 from tilewright.ops.gemm.problem import Problem
+from tilewright.table import KernelRecord
 from tilewright.timing import Replays
-from tilewright.tuning.search import promising
 
-FIRST, OTHERS = 20, 30  # of the model's order, that are timed: its first, and others drawn at random
-FACTOR = 1.6  # of the model's first: those that are drawn are not further behind
-MOST_ROUND_SECONDS = 0.15  # that one call of each of those may take together
-FASTEST, NEAR = 3, 4  # near so many, others are timed: so many each of its kernel, and in its cluster
-FIRST_ROUNDS, ROUNDS = 2, 4
-STOP = 1.3  # behind the fastest, at which a tactic is not timed again
-FINALISTS, FINAL_ROUNDS = 6, 4
-VARIED = 2  # of which every raster order is tried
-LONGEST_SECONDS = 2e-3  # of a problem that is timed: for one of these, ten others
+# Of the model's order: its first, the first of the mechanisms alone, and others drawn at random.
+FIRST, BY_MECHANISMS, OTHERS = 22, 8, 14
+FACTOR = 1.5  # of the mechanisms' first: those that are drawn are not further behind
+MOST_ROUND_SECONDS = 0.015  # that one call of each of those may take together
+FASTEST, NEAR = 3, 3  # near so many, others are timed: so many each of its kernel, and in its cluster
+NEAR_AMONG = 200  # of the model's first
+ROUNDS, MORE_ROUNDS, FINAL_ROUNDS = 2, 1, 3
+STOP = 1.12  # behind the fastest, at which a tactic is not timed again
+FINALISTS = 6
+LONGEST_SECONDS = 6e-4  # of a problem that is timed: for one of these, ten others
 EXTENTS = ("m", "n", "k")
-LONG_SECONDS = 5e-4  # of a call, that is repeated no more often than a cold L2 asks for
+GRAPH_SECONDS, LEAST_CALLS = 1.2e-4, 4  # of a replay
+HEAD_START_CYCLES = 60_000  # 30 us: events and graph are enqueued before the GPU comes to them
+MOST_RESERVED = 60 * 2**30  # bytes that torch keeps from problem to problem
+AHEAD, PROCESSES = 48, 6  # problems that are ranked ahead
+
+
+class Ranked(NamedTuple):
+    """A problem, and which of its tactics to time: at first, and near the fastest of those."""
+
+    seed: int
+    problem: Problem
+    seconds: float  # of a call, by the model
+    first: list[Tactic]
+    others: list[Tactic]  # the model's next
+
+
+def ranked(seed: int, problem: Problem, device: DeviceProperties) -> Ranked:
+    """By the model, of the kernels that are built."""
+    order = FAMILY.rank(built(), problem, device)
+    seconds = order[0].estimate.seconds
+    by_mechanisms = sorted(
+        (weigh(tactic).seconds, tactic)
+        for record in FAMILY.fitting(built(), problem)
+        if (weigh := FAMILY.estimator(record, problem, device)) is not None
+        for tactic in FAMILY.candidates(record, problem)
+    )
+    most = max(FIRST, min(FIRST + BY_MECHANISMS + OTHERS, int(MOST_ROUND_SECONDS / seconds)))
+    first = dict.fromkeys(one.tactic for one in order[:FIRST])
+    first |= dict.fromkeys(tactic for _, tactic in by_mechanisms[:BY_MECHANISMS])
+    far = [one for time, one in by_mechanisms if time < FACTOR * by_mechanisms[0][0] and one not in first]
+    chance = random.Random(str(problem))
+    drawn_ones = chance.sample(far, max(0, min(most - len(first), len(far))))
+    timed = [*first, *drawn_ones]
+    others = [one.tactic for one in order[:NEAR_AMONG] if one.tactic not in timed]
+    return Ranked(seed, problem, seconds, timed, others)
+
+
+@cache
+def built() -> list[KernelRecord]:
+    """Of ours."""
+    registry = contexts.current().registry
+    own = [one for one in registry.kernels("gemm") if mainloop_of(one) != "cutlass"]
+    return [one for one in own if registry.is_built(one)]
 
 
 class Bench:
-    """One problem's operands, and graphs of calls on them."""
+    """One problem's operands, and graphs of calls on them. What is measured is known after `read`."""
 
     def __init__(self, problem: Problem, expected: float) -> None:
         device = contexts.current().device(torch.cuda.current_device())
-        operands = make_operands(measuring, problem, device)
-        if expected > LONG_SECONDS:
-            operands = operands[: timing.rotations(problem.bytes, device.l2_bytes, least=2)]
-        self._operands = operands
+        self.samples: dict[Tactic | None, list[float]] = {}
+        self._calls = max(LEAST_CALLS, math.ceil(GRAPH_SECONDS / expected))
+        self._operands = itertools.cycle(make_operands(measuring, problem, device))
         self._graphs: dict[Tactic | None, Replays] = {}
+        self._waiting: list[tuple[Tactic | None, torch.cuda.Event, torch.cuda.Event]] = []
         self._peer = measuring.peer(problem)
 
-    def seconds(self, tactic: Tactic | None) -> float:
-        """Of a call, by one replay; of cuBLAS's without a tactic."""
-        return seconds_of(self._graph(tactic))
+    def take_turns(self, tactics: Iterable[Tactic | None], rounds: int) -> None:
+        """One sample of each, cuBLAS's without a tactic; then again. A tactic that is refused is left out."""
+        for _ in range(rounds):
+            for tactic in tactics:
+                graph = self._graph(tactic)
+                if graph is None:
+                    continue
+                start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+                torch.cuda._sleep(HEAD_START_CYCLES)
+                start.record()
+                graph.replay()
+                end.record()
+                self._waiting.append((tactic, start, end))
 
-    def _graph(self, tactic: Tactic | None) -> Replays:
-        found = self._graphs.get(tactic)
-        if found is None:
+    def read(self) -> None:
+        torch.cuda.synchronize()
+        for tactic, start, end in self._waiting:
+            seconds = start.elapsed_time(end) * 1e-3 / self._calls
+            self.samples.setdefault(tactic, []).append(seconds)
+        self._waiting.clear()
+
+    def fastest(self, within: float = math.inf) -> list[Tactic]:
+        self.read()
+        found = {one: statistics.median(seconds) for one, seconds in self.samples.items() if one is not None}
+        limit = within * min(found.values())
+        return sorted((one for one in found if found[one] <= limit), key=found.__getitem__)
+
+    def _graph(self, tactic: Tactic | None) -> Replays | None:
+        if tactic not in self._graphs:
             pool = next(iter(self._graphs.values())).pool if self._graphs else None
-            found = self._graphs[tactic] = Replays(list(self._calls(tactic)), warm_up=1, pool=pool)
-            found.replay()  # the first uploads the graph
-        return found
+            try:
+                graph = Replays([*self._made(tactic)], warm_up=1, pool=pool, wait=False)
+            except TilewrightError as error:
+                print(f"{tactic}: {error}", flush=True)
+                return None
+            graph.replay()  # the first uploads the graph
+            self._graphs[tactic] = graph
+        return self._graphs[tactic]
 
-    def _calls(self, tactic: Tactic | None) -> Iterator[Callable[[], Any]]:
+    def _made(self, tactic: Tactic | None) -> Iterator[Callable[[], Any]]:
         assert self._peer is not None
         _, call_peer = self._peer
-        for one in self._operands:
+        for one in itertools.islice(self._operands, self._calls):
             yield (lambda x=one: call_peer(x)) if tactic is None else (lambda x=one: x.call(tactic))  # type: ignore[misc]
 
 
-def worth_timing(ranked: Sequence[Candidate], chance: random.Random) -> list[Tactic]:
-    first = ranked[0].estimate.seconds
-    most = max(FIRST, min(FIRST + OTHERS, int(MOST_ROUND_SECONDS / first)))
-    far = promising(ranked, FACTOR)[FIRST:]
-    return [one.tactic for one in (*ranked[:FIRST], *chance.sample(far, min(most - FIRST, len(far))))]
-
-
-def near(fastest: Sequence[Tactic], ranked: Sequence[Candidate], timed: Container[Tactic]) -> list[Tactic]:
+def near(fastest: Sequence[Tactic], others: Sequence[Tactic], timed: Container[Tactic]) -> list[Tactic]:
     """Others of the same kernels, and of other kernels in the same clusters and splits."""
     found: dict[Tactic, None] = {}
-    untimed = [one.tactic for one in ranked if one.tactic not in timed]
+    untimed = [one for one in others if one not in timed]
     for tactic in fastest:
         same_kernel = [one for one in untimed if one.kernel == tactic.kernel]
         same_way = [one for one in untimed if replace(one, kernel=tactic.kernel) == tactic]
@@ -116,44 +186,40 @@ def near(fastest: Sequence[Tactic], ranked: Sequence[Candidate], timed: Containe
     return list(found)
 
 
-def measured(
-    problem: Problem, ranked: Sequence[Candidate], chance: random.Random
-) -> dict[str, tuple[float, bool]]:
+def measured(one: Ranked) -> dict[str, tuple[float, bool]]:
     """Seconds by tactic, and whether it was a finalist."""
-    bench = Bench(problem, ranked[0].estimate.seconds)
-    samples: dict[Tactic | None, list[float]] = {}
-
-    def take_turns(tactics: Iterable[Tactic | None], rounds: int) -> None:
-        for _ in range(rounds):
-            for tactic in tactics:
-                samples.setdefault(tactic, []).append(bench.seconds(tactic))
-
-    def fastest(within: float = math.inf) -> list[Tactic]:
-        found = {one: statistics.median(seconds) for one, seconds in samples.items() if one is not None}
-        limit = within * min(found.values())
-        return sorted((one for one in found if found[one] <= limit), key=found.__getitem__)
-
-    take_turns([None, *worth_timing(ranked, chance)], FIRST_ROUNDS)
-    take_turns(near(fastest()[:FASTEST], ranked, samples), FIRST_ROUNDS)
-    take_turns([None, *fastest(STOP)], ROUNDS - FIRST_ROUNDS)
-    known = {one.tactic: one for one in ranked}
-    varied = [known[one] for one in fastest()[:VARIED] if known[one].estimate.waves > 1]
-    orders = [(one.record, two) for one in varied for two in FAMILY.variants(one.tactic)]
-    legal = [two for record, two in orders if FAMILY.misfit_tactic(two, record, problem) is None]
-    take_turns([one for one in legal if one.raster != "heuristic"], ROUNDS)
-    finalists = dict.fromkeys([None, ranked[0].tactic, *fastest()[:FINALISTS]])
-    take_turns(finalists, FINAL_ROUNDS)
+    bench = Bench(one.problem, one.seconds)
+    bench.take_turns([None, *one.first], ROUNDS)
+    bench.take_turns(near(bench.fastest()[:FASTEST], one.others, bench.samples), ROUNDS)
+    bench.take_turns([None, *bench.fastest(STOP)], MORE_ROUNDS)
+    finalists = dict.fromkeys([None, one.first[0], *bench.fastest()[:FINALISTS]])
+    bench.take_turns(finalists, FINAL_ROUNDS)
+    bench.read()
     return {
         PEER if one is None else str(one): (statistics.median(seconds), one in finalists)
-        for one, seconds in samples.items()
+        for one, seconds in bench.samples.items()
     }
+
+
+def load(kernels: Iterable[KernelRecord]) -> None:
+    """Calls each kernel once: its first call loads it, which takes its time and stops the GPU."""
+    for record in kernels:
+        kind = {name: record.config[name] for name in ("a", "b", "d", "layout", "fast_accum")}
+        problem, whole = Problem(8, 512, 2048, **kind), Tactic(record.name)
+        in_parts = replace(whole, decomposition="split_k", splits=2)
+        legal = [one for one in (whole, in_parts) if FAMILY.misfit_tactic(one, record, problem) is None]
+        if legal:
+            operands = measuring.make(problem, torch.Generator("cuda").manual_seed(0))
+            for tactic in legal:
+                operands.call(tactic)
+    torch.cuda.synchronize()
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--dtype", choices=OPERANDS, default="bf16")
+    parser.add_argument("--dtype", choices=OPERANDS, nargs="+", default=["bf16"], help="each shape in all")
     parser.add_argument("--exact", action="store_true", help="FP8 with exact accumulation")
     parser.add_argument("--seeds", type=int, nargs="+", default=[21, 22])
     for extent in EXTENTS:
@@ -163,50 +229,81 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=140)
     parser.add_argument("--output", type=Path, required=True, help="a .csv.gz")
     arguments = parser.parse_args()
-    if not torch.cuda.is_available():
-        print("this benchmark needs a GPU", file=sys.stderr)
-        return 1
-    current = contexts.current()
-    device = current.device(torch.cuda.current_device())
-    registry = current.registry
-    own = [one for one in registry.kernels("gemm") if mainloop_of(one) != "cutlass"]
-    records = [one for one in own if registry.is_built(one)]
-    print(f"{device}\n{len(records)} kernels of ours are built; clocks {clocks()}", flush=True)
-    chance, until = random.Random(0), time.monotonic() + arguments.seconds
-    count, seeds = 0, [0] if arguments.sizes else arguments.seeds
-    problems = [itertools.islice(of_seed(arguments, seed), arguments.skip, None) for seed in seeds]
-    with gzip.open(arguments.output, "wt", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(FIELDS)
-        for turn in zip(*problems, strict=False):
-            for seed, problem in zip(seeds, turn, strict=True):
-                if time.monotonic() > until:
-                    print(f"{count} problems; clocks {clocks()}")
-                    return 0
-                ranked = FAMILY.rank(records, problem, device)
-                if ranked[0].estimate.seconds > LONGEST_SECONDS:
-                    continue
-                found = measured(problem, ranked, chance)
-                torch.cuda.empty_cache()
-                shape = (problem.m, problem.n, problem.k)
-                for tactic, (seconds, again) in found.items():
-                    row = (arguments.dtype, seed, *shape, tactic, f"{seconds * 1e6:.3f}", int(again))
-                    writer.writerow(row)
-                file.flush()
-                count += 1
-                ours, peer = min(s for t, (s, _) in found.items() if t != PEER), found[PEER][0]
-                first = found[str(ranked[0].tactic)][0]
-                print(
-                    f"{shape} peer {peer * 1e6:.2f} best {peer / ours:.3f} chosen {peer / first:.3f} "
-                    f"of {len(found)}, {until - time.monotonic():.0f} s left",
-                    flush=True,
-                )
-    print(f"all {count} problems; clocks {clocks()}")
+    with ProcessPoolExecutor(PROCESSES) as processes:
+        list(processes.map(len, [[]] * PROCESSES))  # forked before CUDA is there
+        if not torch.cuda.is_available():
+            print("this benchmark needs a GPU", file=sys.stderr)
+            return 1
+        count = timed(arguments, processes)
+        processes.shutdown(cancel_futures=True)
+    print(f"{count} problems; clocks {clocks()}")
     return 0
 
 
-def of_seed(arguments: argparse.Namespace, seed: int) -> Iterator[Problem]:
-    random_ones = drawn(arguments.dtype, seed, exact=arguments.exact)
+def timed(arguments: argparse.Namespace, processes: Executor) -> int:
+    """How many problems."""
+    until = time.monotonic() + arguments.seconds
+    device = contexts.current().device(torch.cuda.current_device())
+    of_type = [one for one in built() if one.config["a"] in map(OPERANDS.get, arguments.dtype)]
+    waiting = ahead(arguments, device, processes)
+    load(of_type)
+    print(f"{device}\n{len(of_type)} kernels of ours are built; clocks {clocks()}", flush=True)
+    count = 0
+    with gzip.open(arguments.output, "wt", newline="", compresslevel=3) as file:
+        writer = csv.writer(file)
+        writer.writerow(FIELDS)
+        for one in waiting:
+            if time.monotonic() > until:
+                break
+            if one.seconds > LONGEST_SECONDS:
+                continue
+            found = measured(one)
+            if torch.cuda.memory_reserved() > MOST_RESERVED:
+                torch.cuda.empty_cache()
+            problem = one.problem
+            dtype = next(name for name, a in OPERANDS.items() if a == problem.a)
+            head = (dtype, one.seed, problem.m, problem.n, problem.k)
+            writer.writerows(
+                (*head, tactic, f"{seconds * 1e6:.3f}", int(again))
+                for tactic, (seconds, again) in found.items()
+            )
+            count += 1
+            ours, peer = min(s for t, (s, _) in found.items() if t != PEER), found[PEER][0]
+            first = found[str(one.first[0])][0]
+            print(
+                f"{' '.join(map(str, head))} peer {peer * 1e6:.2f} best {peer / ours:.3f} chosen "
+                f"{peer / first:.3f} of {len(found)}, {until - time.monotonic():.1f} s left",
+                flush=True,
+            )
+    return count
+
+
+def ahead(arguments: argparse.Namespace, device: DeviceProperties, processes: Executor) -> Iterator[Ranked]:
+    """Problems in their order, ranked by other processes."""
+    problems, waiting = asked(arguments), deque[Future[Ranked]]()
+    for seed, problem in problems:
+        waiting.append(processes.submit(ranked, seed, problem, device))
+        if len(waiting) >= AHEAD:
+            yield waiting.popleft().result()
+    while waiting:
+        yield waiting.popleft().result()
+
+
+def asked(arguments: argparse.Namespace) -> Iterator[tuple[int, Problem]]:
+    """With their seeds, which take turns; each shape in all types."""
+    seeds = [0] if arguments.sizes else arguments.seeds
+    each = [
+        itertools.islice(of_seed(arguments, dtype, seed), arguments.skip, None)
+        for seed in seeds
+        for dtype in arguments.dtype
+    ]
+    of_each = [seed for seed in seeds for _ in arguments.dtype]
+    for turn in zip(*each, strict=False):
+        yield from zip(of_each, turn, strict=True)
+
+
+def of_seed(arguments: argparse.Namespace, dtype: str, seed: int) -> Iterator[Problem]:
+    random_ones = drawn(dtype, seed, exact=arguments.exact)
     if not arguments.sizes:
         bounds = {one: getattr(arguments, one) or (1, sys.maxsize) for one in EXTENTS}
         return (

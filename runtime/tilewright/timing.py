@@ -47,11 +47,17 @@ class Replays:
 
     What is captured is what runs: give each call operands of its own (`rotations`), or the second finds them
     in L2. A kernel's first call loads it, which a capture must not: `warm_up` calls are made before.
-    `pool` is the memory of another graph (`Replays.pool`) that is not replayed at the same time.
+    `pool` is the memory of another graph (`Replays.pool`) that is not replayed at the same time. With
+    `wait=False` the GPU may still work on what came before while calls are captured.
     """
 
     def __init__(
-        self, calls: Sequence[Callable[[], Any]], *, warm_up: int = WARM_UP, pool: Any = None
+        self,
+        calls: Sequence[Callable[[], Any]],
+        *,
+        warm_up: int = WARM_UP,
+        pool: Any = None,
+        wait: bool = True,
     ) -> None:
         self._count = len(calls)
         self._graph = torch.cuda.CUDAGraph()
@@ -60,7 +66,8 @@ class Replays:
         with torch.cuda.stream(stream):
             for call in calls[:warm_up]:
                 call()
-            torch.cuda.synchronize()
+            if wait:
+                torch.cuda.synchronize()
             with _no_collecting():
                 # Not `torch.cuda.graph`: it gives all free memory back to the driver first, which costs more
                 # than the capture does.
