@@ -127,6 +127,7 @@ def fitted() -> dict[str, float]:
 
 
 def put(name: str, value: float) -> None:
+    cost_lean._byte.cache_clear()
     table, bracket, rest = name.partition("[")
     if not bracket:
         setattr(cost_lean, name, value)

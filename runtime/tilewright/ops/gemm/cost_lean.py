@@ -124,6 +124,18 @@ class _Waves(NamedTuple):
         return self.full if self.rest else self.full - 1
 
 
+class _Cluster(NamedTuple):
+    """What tactics of one cluster share, of a kernel on a problem."""
+
+    m: int
+    n: int
+    blocks: int  # of tiles
+    math: float  # of a box
+    loads: float
+    box: float  # these two together
+    moved: float  # bytes from HBM
+
+
 class Parts(NamedTuple):
     """Of a tactic's time. Clocks but where said."""
 
@@ -160,6 +172,7 @@ class Kernel:
         rows, columns = (problem.n, problem.m) if config["swap_ab"] else (problem.m, problem.n)
         size = self.size = bytes_of(problem.a)
         self.problem, self.device = problem, device
+        self._clusters: dict[str, _Cluster] = {}
         self.swapped = bool(config["swap_ab"])
         self.pingpong = config["schedule"] == "pingpong"
         self.extents, self.tile = (rows, columns), (tile_m, tile_n)
@@ -186,16 +199,25 @@ class Kernel:
 
     def parts(self, tactic: Tactic) -> Parts:
         """What a tactic's time is made of."""
-        (m, n), splits = cluster_of(tactic), tactic.splits
-        in_memory = tactic.decomposition == "split_k"  # the parts of a tile meet there, not in a cluster
-        size = m * n * (1 if in_memory else splits)
-        blocks = -(-self.down // m) * -(-self.across // n) * self.problem.batch * (splits if in_memory else 1)
+        cluster = self._clusters.get(tactic.cluster) or self._cluster(tactic)
+        m, n, blocks = cluster.m, cluster.n, cluster.blocks
+        splits, in_memory = tactic.splits, tactic.decomposition == "split_k"
+        size = m * n
+        if in_memory:  # the parts of a tile meet there, not in a cluster
+            blocks *= splits
+        else:
+            size *= splits
         at_once = self.device.clusters_at_once(size)
         waves = _Waves(at_once, *divmod(blocks, at_once))
         boxes = -(-self.stages // splits) * self.boxes
         exchange = self._exchange(splits) if splits > 1 and not in_memory else 0.0
-        loop, math = self._loop(m, n, waves, boxes, exchange)
-        hbm = self._hbm(m, n, size, waves, blocks)
+        loop = boxes * cluster.box
+        if waves.before:
+            consumed = boxes * cluster.math + self.epilogue + exchange
+            if self.pingpong:  # one tile is stored while the other warpgroup multiplies
+                consumed = max(boxes * cluster.math, consumed / 2)
+            loop += waves.before * max(boxes * cluster.loads, consumed)
+        hbm = cluster.moved / blocks * self._bytes(waves, size)
         power = self.power * boxes * blocks * size
         whole = (loop**OVERLAP + hbm**OVERLAP + power**OVERLAP) ** (1 / OVERLAP)
         full = min(1.0, max(0.0, (blocks / at_once - FULL_FROM) / (FULL_TO - FULL_FROM)))
@@ -206,7 +228,7 @@ class Kernel:
             sums = splits * self.problem.batch * self.problem.m * self.problem.n * 4
             added += COMBINE_CLOCKS + sums / COMBINE_BYTES_PER_CLOCK
         return Parts(
-            m, n, splits, in_memory, size, blocks, waves, boxes, math, loop, hbm, power, whole, added
+            m, n, splits, in_memory, size, blocks, waves, boxes, cluster.math, loop, hbm, power, whole, added
         )
 
     def estimate(self, parts: Parts, by: float = 1.0) -> Estimate:
@@ -244,43 +266,42 @@ class Kernel:
         pieces = ceil(self.pieces / splits) * (PIECE_CLOCKS + splits * self.sums / self.pieces)
         return float(self.sums + pieces + PART_CLOCKS * splits)
 
-    def _loop(self, m: int, n: int, waves: _Waves, boxes: int, exchange: float) -> tuple[float, float]:
-        """Of all tiles of the busiest thread block, but for the last one's epilogue; and of a box's math."""
+    def _cluster(self, tactic: Tactic) -> _Cluster:
+        """What tactics of one cluster share."""
+        m, n = cluster_of(tactic)
         # Multicast: thread blocks of a cluster in one row share A, in one column B.
         a = _loads(self.tile[0], self.extents[0], n)
         b = _loads(self.tile[1], self.extents[1], m)
         issued = ISSUED_CLOCKS * (a.issued + b.issued) + OUTSIDE_CLOCKS * (a.outside + b.outside)
         port = READ_CLOCKS * self.tile[0] + WRITTEN_CLOCKS * (a.arriving + b.arriving)
         math = max(self.wgmma, port) + self.math_more
-        shared = m * n
-        sync = 0.0 if shared == 1 else SYNC_CLOCKS["four" if 4 in (m, n) else "pair"] / self.boxes
+        sync = 0.0 if m * n == 1 else SYNC_CLOCKS["four" if 4 in (m, n) else "pair"] / self.boxes
         loads = issued**NORM + sync**NORM
-        loop = boxes * (math**NORM + loads) ** (1 / NORM)
-        if waves.before:
-            produced = boxes * loads ** (1 / NORM)
-            consumed = boxes * math + self.epilogue + exchange
-            if self.pingpong:  # one tile is stored while the other warpgroup multiplies
-                consumed = max(boxes * math, consumed / 2)
-            loop += waves.before * max(produced, consumed)
-        return float(loop), float(math)
-
-    def _hbm(self, m: int, n: int, size: int, waves: _Waves, blocks: int) -> float:
-        """Of each matrix once, and of what several clusters read a part again."""
         moved: float = self.problem.bytes
         if self.across > n:
             moved += AGAIN_SHARE * self.bytes_a
         if self.down > m:
             moved += AGAIN_SHARE * self.bytes_b
-        clocks = waves.last * self._byte(waves.last * size)
-        if waves.before:
-            clocks += waves.before * waves.at_once * self._byte(waves.at_once * size)
-        return clocks * moved / blocks
+        blocks = -(-self.down // m) * -(-self.across // n) * self.problem.batch
+        box = (math**NORM + loads) ** (1 / NORM)
+        found = _Cluster(m, n, blocks, math, loads ** (1 / NORM), box, moved)
+        return self._clusters.setdefault(tactic.cluster, found)
 
-    def _byte(self, busy: int) -> float:
-        """Of a byte from HBM while so many thread blocks work, each alone in a pair of SMs if they can be."""
-        pairs = busy if busy <= self.device.sm_count / 2 else busy / 2
-        whole = self.hertz / (self.device.memory_bandwidth * HBM_SHARE)
-        return float((whole**NORM + (pairs * PAIR_BYTES_PER_CLOCK) ** -NORM) ** (1 / NORM))
+    def _bytes(self, waves: _Waves, size: int) -> float:
+        """Of as many bytes from HBM as a cluster each, for all of them."""
+        device = self.device
+        known = self.hertz / (device.memory_bandwidth * HBM_SHARE), device.sm_count
+        clocks = waves.last * _byte(waves.last * size, *known)
+        if waves.before:
+            clocks += waves.before * waves.at_once * _byte(waves.at_once * size, *known)
+        return clocks
+
+
+@cache
+def _byte(busy: int, whole: float, sm_count: int) -> float:
+    """Of a byte from HBM while so many thread blocks work, each alone in a pair of SMs if they can be."""
+    pairs = busy if busy <= sm_count / 2 else busy / 2
+    return float((whole**NORM + (pairs * PAIR_BYTES_PER_CLOCK) ** -NORM) ** (1 / NORM))
 
 
 @cache
