@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import itertools
 import math
 import statistics
 from collections import defaultdict
@@ -81,12 +82,13 @@ class Case:
 
     def estimates(self, device: DeviceProperties) -> Iterator[tuple[Tactic, float, float]]:
         """Each tactic with the model's seconds and the measured ones."""
-        for name, tactics in self.by_kernel.items():
-            record, problem = self.records[name], self.measured.problem
-            weigh = FAMILY.model(record, problem, device)
-            assert weigh is not None
-            for tactic in tactics:
-                yield tactic, weigh(tactic).seconds, self.measured.seconds[tactic]
+        tactics = list(itertools.chain(*self.by_kernel.values()))
+        pairs = [(self.records[one.kernel], one) for one in tactics]
+        finer = FAMILY.finer(pairs, self.measured.problem, device)
+        for tactic, estimate, (coarse, seconds) in zip(
+            tactics, finer, self.by_mechanisms(device), strict=True
+        ):
+            yield tactic, estimate.seconds if estimate else coarse, seconds
 
     def by_mechanisms(self, device: DeviceProperties) -> Iterator[tuple[float, float]]:
         """As `estimates`, without what is learnt (learn_lean_model.py)."""

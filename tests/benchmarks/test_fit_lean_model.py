@@ -13,6 +13,7 @@ import pytest
 
 from tilewright.device import H200
 from tilewright.ops.common.tactics import Tactic
+from tilewright.ops.common.trees import Trees
 from tilewright.ops.gemm import cost_lean, learnt
 from tilewright.ops.gemm.problem import Problem
 from tilewright.registry import Registry
@@ -76,41 +77,38 @@ def test_what_is_learnt_helps_problems_that_taught_nothing(
     cases: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of other shapes: the choice is nearer to the fastest than by the mechanisms."""
+    import boosting  # noqa: PLC0415
     import learn_lean_model as program  # noqa: PLC0415
 
-    monkeypatch.setattr(program, "STEPS", 120)
-    monkeypatch.setattr(program, "UNITS", 12)
-    lessons = [program.lesson(one) for one in cases if cost_lean.is_learnt(one.measured.problem, H200)]
+    monkeypatch.setattr(boosting, "TREES", 50)
+    monkeypatch.setattr(boosting, "RATE", 0.2)
+    lessons = list(program.taught(cases))
     folds = program.dealt(lessons)
     shapes = {(one.shape, fold) for one, fold in zip(lessons, folds, strict=True)}
     assert len({shape for shape, _ in shapes}) == len(shapes) < len(lessons)
-    weights = program.learn([one for one, fold in zip(lessons, folds, strict=True) if fold])
+    trees = program.learn([one for one, fold in zip(lessons, folds, strict=True) if fold])
     others = [one for one, fold in zip(lessons, folds, strict=True) if not fold]
 
     def geomean(given: Any) -> float:
         return math.exp(statistics.fmean(math.log(program.regret(one, given)) for one in others))
 
     assert len(others) > 100
-    assert geomean(weights) - 1 < 0.75 * (geomean(None) - 1)
+    assert geomean(trees) - 1 < 0.75 * (geomean(()) - 1)
 
 
-def test_weights_are_written_as_they_are_read(
+def test_trees_are_written_as_they_are_read(
     cases: list[Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """And answer alike: the network's answer is that of the runtime."""
+    """And answer alike: the trees' answer is that of the runtime."""
+    import boosting  # noqa: PLC0415
     import learn_lean_model as program  # noqa: PLC0415
-    import torch  # noqa: PLC0415
 
-    monkeypatch.setattr(program, "STEPS", 5)
-    monkeypatch.setattr(program, "UNITS", 3)
+    monkeypatch.setattr(boosting, "TREES", 5)
     monkeypatch.setattr(program, "WEIGHTS", tmp_path / "learnt_weights.py")
-    lessons = [program.lesson(one) for one in cases[:40] if cost_lean.is_learnt(one.measured.problem, H200)]
-    weights = program.learn(lessons)
-    program.write(weights, lessons[0].of_kernel)
-    found = runpy.run_path(str(tmp_path / "learnt_weights.py"))
-    for name in ("BIAS", "OUT", "OF_KERNEL", "OF_TACTIC"):
-        monkeypatch.setattr(learnt, name, found[name])
-    facts = lessons[0].facts[0]
-    of_kernel, of_tactic = facts[: lessons[0].of_kernel].tolist(), facts[lessons[0].of_kernel :].tolist()
-    wanted = math.exp(float(torch.clamp(weights.answer(facts), -learnt.MOST, learnt.MOST)))
-    assert learnt.Share(of_kernel).of(of_tactic) == pytest.approx(wanted, rel=1e-2)
+    lessons = list(program.taught(cases[:40]))
+    trees = program.learn(lessons)
+    program.write(trees)
+    found = Trees(runpy.run_path(str(tmp_path / "learnt_weights.py"))["TREES"])
+    facts = lessons[0].facts
+    wanted = sum(boosting.answers(tree, facts) for tree in trees) / learnt.UNIT
+    assert found.answers(facts.tolist()) == pytest.approx(wanted, abs=5)

@@ -13,8 +13,10 @@ from tilewright.device import H100, H200
 from tilewright.ops.common import fitting
 from tilewright.ops.common.family import NEAREST
 from tilewright.ops.common.tactics import Tactic
+from tilewright.ops.common.trees import Trees
 from tilewright.ops.gemm import cost_lean, learnt
 from tilewright.ops.gemm.family import FAMILY
+from tilewright.ops.gemm.learnt_weights import TREES
 from tilewright.ops.gemm.mainloops import mainloop_of
 from tilewright.ops.gemm.problem import (
     ACTIVATIONS,
@@ -185,9 +187,10 @@ def test_what_is_learnt_orders_the_first_anew() -> None:
     problem = Problem(195, 704, 13056)
     ranked = FAMILY.rank(KERNELS, problem, H200)
     assert len(ranked) > 2 * NEAREST
-    for index, one in enumerate(ranked):
-        model = (cost_lean.finer if index < NEAREST else cost_lean.estimator)(one.record, problem, H200)
-        assert model
+    finer = FAMILY.finer([(one.record, one.tactic) for one in ranked[:NEAREST]], problem, H200)
+    assert [one.estimate for one in ranked[:NEAREST]] == finer
+    for one in ranked[NEAREST:]:
+        model = cost_lean.estimator(one.record, problem, H200)
         assert one.estimate == model(one.tactic)
     for part in (ranked[:NEAREST], ranked[NEAREST:]):
         seconds = [round(one.estimate.seconds * 1e9) for one in part]
@@ -199,34 +202,29 @@ def test_what_is_learnt_orders_the_first_anew() -> None:
 
 def test_what_is_learnt_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever a problem is like; and it multiplies an estimate with all that it is made of."""
-    problem, record = Problem(800, 8192, 64), BY_NAME[WIDE]
+    problem, record, tactic = Problem(800, 8192, 64), BY_NAME[WIDE], Tactic(WIDE, cluster="2x1")
     kernel = cost_lean.Kernel(record, problem, H200)
-    parts = kernel.parts(Tactic(WIDE, cluster="2x1"))
-    facts, of_tactic = kernel.facts(), kernel.facts_of(parts)
-    assert {len(row) for row in learnt.OF_KERNEL} == {len(facts)}
-    assert {len(row) for row in learnt.OF_TACTIC} == {len(of_tactic)}
-    assert len(learnt.OUT) == len(learnt.BIAS) == len(learnt.OF_KERNEL) == len(learnt.OF_TACTIC) > 8
-    plain, by = kernel.estimate(parts), learnt.Share(facts).of(of_tactic)
-    model = cost_lean.finer(record, problem, H200)
-    assert model
-    finer = model(Tactic(WIDE, cluster="2x1"))
+    plain = kernel.estimate(parts := kernel.parts(tactic))
+    (by,) = learnt.shares([kernel.facts(parts)])
+    (finer,) = cost_lean.finer([(record, tactic)], problem, H200)
+    assert finer
     assert 1 != by == pytest.approx(finer.seconds / plain.seconds)
     assert finer.seconds == pytest.approx(finer.main_loop + finer.overhead)
     assert finer.overhead == pytest.approx(by * plain.overhead)
     for sign in (-1, 1):
-        monkeypatch.setattr(learnt, "OUT", (sign * 100.0,) * len(learnt.OUT))
-        monkeypatch.setattr(learnt, "BIAS", (100.0,) * len(learnt.BIAS))
-        assert learnt.Share(facts).of(of_tactic) == pytest.approx(math.exp(sign * learnt.MOST))
+        monkeypatch.setattr(learnt, "_trees", lambda sign=sign: Trees(f"0<9999 {sign * 30000} 0"))
+        (bounded,) = cost_lean.finer([(record, tactic)], problem, H200)
+        assert bounded
+        assert bounded.seconds == pytest.approx(plain.seconds * math.exp(sign * learnt.MOST))
 
 
-def test_an_answer_is_that_of_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(learnt, "BIAS", (0.5, -0.25))
-    monkeypatch.setattr(learnt, "OF_KERNEL", ((1.0, 2.0), (0.0, -1.0)))
-    monkeypatch.setattr(learnt, "OF_TACTIC", ((0.5,), (0.25,)))
-    monkeypatch.setattr(learnt, "OUT", (0.1, -0.2))
-    share = learnt.Share((0.2, 0.1)).of((0.4,))
-    wanted = 0.1 * math.tanh(0.5 + 0.2 + 0.2 + 0.2) - 0.2 * math.tanh(-0.25 - 0.1 + 0.1)
-    assert share == pytest.approx(math.exp(wanted))
+def test_trees_ask_for_facts_that_there_are() -> None:
+    """Of all kernels and tactics alike; and for nearly every one."""
+    kernel = cost_lean.Kernel(BY_NAME[WIDE], Problem(800, 8192, 640), H200)
+    facts = kernel.facts(kernel.parts(Tactic(WIDE)))
+    asked = {int(word.partition("<")[0]) for word in TREES.split() if "<" in word}
+    assert asked <= set(range(len(facts)))
+    assert len(asked) > 0.9 * len(facts)
 
 
 def test_parts_of_a_long_k_that_meet_in_memory_are_weighed() -> None:
@@ -292,16 +290,17 @@ def test_exact_sums_cost_most_where_warpgroups_take_turns() -> None:
     ("problem", "learnt_of"),
     [
         (Problem(195, 704, 13056), True),
-        (Problem(64, 6144, 4096), True),
-        (Problem(63, 6144, 4096), False),  # memory decides
-        (Problem(6164, 7040, 3200), False),  # 363 us: with too few slow tactics timed, 17 % were lost
+        (Problem(17, 6144, 4096), True),
+        (Problem(16, 6144, 4096), False),  # memory decides
+        (Problem(6164, 7040, 3200), True),
         (Problem(6164, 7040, 3200, a="e4m3", b="e4m3"), False),
+        (Problem(6164, 7040, 3200, a="e4m3", b="e4m3", fast_accum=True), True),
         (Problem(195, 704, 13056, batch=64), False),
     ],
     ids=str,
 )
 def test_where_anything_is_learnt(problem: Problem, learnt_of: bool) -> None:
-    assert cost_lean.is_learnt(problem, H200) == learnt_of
+    assert cost_lean.is_learnt(problem) == learnt_of
     ranked = FAMILY.rank(KERNELS, problem, H200)[:NEAREST]
     mechanisms = [cost_lean.estimator(one.record, problem, H200)(one.tactic) for one in ranked]
     assert ([one.estimate for one in ranked] != mechanisms) == learnt_of

@@ -173,27 +173,23 @@ class Family(Kernels[P]):
         return [candidate for *_, candidate in (*nearest, *ranked[NEAREST:])]
 
     def _weighed_again(
-        self, nearest: Iterable[_Weighed], problem: P, device: DeviceProperties
+        self, nearest: Sequence[_Weighed], problem: P, device: DeviceProperties
     ) -> Iterator[_Weighed]:
         """By the finer models, of the kernels that have one."""
-        models: dict[str, Callable[[Tactic], Estimate] | None] = {}
-        for one in nearest:
-            _, idle, tactic, candidate = one
-            record = candidate.record
-            if record.name not in models:
-                models[record.name] = self.finer(record, problem, device)
-            finer = models[record.name]
-            if finer is None:
+        found = self.finer([(one.record, one.tactic) for *_, one in nearest], problem, device)
+        for one, estimate in zip(nearest, found, strict=True):
+            if estimate is None:
                 yield one
                 continue
-            estimate = finer(tactic)
+            _, idle, tactic, candidate = one
             yield round(estimate.seconds * 1e9), idle, tactic, candidate._replace(estimate=estimate)
 
     def model(
         self, record: KernelRecord, problem: P, device: DeviceProperties
     ) -> Callable[[Tactic], Estimate] | None:
         """The finest model of a kernel; None where there is none."""
-        return self.finer(record, problem, device) or self.estimator(record, problem, device)
+        weigh = self.estimator(record, problem, device)
+        return weigh and (lambda tactic: self.finer([(record, tactic)], problem, device)[0] or weigh(tactic))
 
     def legal(
         self,
@@ -267,9 +263,17 @@ class Assorted(Family[P]):
         return self.kernels(record).estimator(record, problem, device)
 
     def finer(
-        self, record: KernelRecord, problem: P, device: DeviceProperties
-    ) -> Callable[[Tactic], Estimate] | None:
-        return self.kernels(record).finer(record, problem, device)
+        self, nearest: Sequence[tuple[KernelRecord, Tactic]], problem: P, device: DeviceProperties
+    ) -> Sequence[Estimate | None]:
+        of_kinds: dict[Kernels[P], list[int]] = {}
+        for index, (record, _) in enumerate(nearest):
+            of_kinds.setdefault(self.kernels(record), []).append(index)
+        found: list[Estimate | None] = [None] * len(nearest)
+        for kernels, places in of_kinds.items():
+            weighed = kernels.finer([nearest[place] for place in places], problem, device)
+            for place, estimate in zip(places, weighed, strict=True):
+                found[place] = estimate
+        return found
 
     def idle(self, record: KernelRecord, problem: P) -> bool:
         return self.kernels(record).idle(record, problem)

@@ -73,11 +73,11 @@ class Kernels(Generic[P]):
         return None
 
     def finer(
-        self, record: KernelRecord, problem: P, device: DeviceProperties
-    ) -> Callable[[Tactic], Estimate] | None:
-        """A model that errs less than `estimator`, and takes longer: it orders the first of the other's
-        order anew. None where there is none."""
-        return None
+        self, nearest: Sequence[tuple[KernelRecord, Tactic]], problem: P, device: DeviceProperties
+    ) -> Sequence[Estimate | None]:
+        """By a model that errs less than `estimator`, and takes longer: it orders the first of the other's
+        order anew. None of a tactic that it does not know."""
+        return [None] * len(nearest)
 
     def idle(self, record: KernelRecord, problem: P) -> bool:
         """Whether the kernel does more than the problem asks; it comes after one that does not."""

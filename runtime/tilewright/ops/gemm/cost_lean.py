@@ -15,18 +15,17 @@ cold, launches back to back. A sample of the times is in tests/runtime/data.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
-from math import ceil, log
+from collections.abc import Callable, Sequence
+from functools import cache, cached_property
+from math import ceil
 from typing import NamedTuple
 
 from tilewright.device import DeviceProperties
 from tilewright.ops.common.estimates import Estimate
 from tilewright.ops.common.fitting import cluster_of, own_tiles
-from tilewright.ops.common.products import hopper_peak
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.gemm import learnt
-from tilewright.ops.gemm.problem import Problem
+from tilewright.ops.gemm.problem import FP8, Problem
 from tilewright.table import KernelRecord
 from tilewright.types import bytes_of
 
@@ -81,29 +80,23 @@ def estimator(
 
 
 def finer(
-    record: KernelRecord, problem: Problem, device: DeviceProperties
-) -> Callable[[Tactic], Estimate] | None:
+    nearest: Sequence[tuple[KernelRecord, Tactic]], problem: Problem, device: DeviceProperties
+) -> Sequence[Estimate | None]:
     """As `estimator`, with what is learnt besides; None where nothing is."""
-    if not is_learnt(problem, device):
-        return None
-    kernel = Kernel(record, problem, device)
-    share = learnt.Share(kernel.facts())
-
-    def weigh(tactic: Tactic) -> Estimate:
-        parts = kernel.parts(tactic)
-        return kernel.estimate(parts, share.of(kernel.facts_of(parts)))
-
-    return weigh
+    if not is_learnt(problem):
+        return [None] * len(nearest)
+    records = {record.name: record for record, _ in nearest}
+    kernels = {name: Kernel(record, problem, device) for name, record in records.items()}
+    pairs = [(kernel := kernels[record.name], kernel.parts(tactic)) for record, tactic in nearest]
+    shares = learnt.shares([kernel.facts(parts) for kernel, parts in pairs])
+    return [kernel.estimate(parts, by) for (kernel, parts), by in zip(pairs, shares, strict=True)]
 
 
-def is_learnt(problem: Problem, device: DeviceProperties) -> bool:
-    """Not of few rows, where memory decides and the mechanisms choose within 1 % of the fastest; nor of long
-    products, of which too few slow tactics were timed for anything to be learnt."""
-    peak = hopper_peak(problem, device)
-    if peak is None:
-        return False
-    least = max(problem.flops / (peak * CLOCK_SHARE), problem.bytes / device.memory_bandwidth)
-    return min(problem.m, problem.n) >= learnt.LEAST_EXTENT and least < learnt.MOST_SECONDS
+def is_learnt(problem: Problem) -> bool:
+    """Not of few rows, where memory decides and the mechanisms choose within 1 % of the fastest; nor of FP8
+    with exact accumulation, and batches, of which nothing was timed."""
+    few = min(problem.m, problem.n) < learnt.LEAST_EXTENT
+    return not few and problem.batch == 1 and (problem.fast_accum or problem.a not in FP8)
 
 
 class _Waves(NamedTuple):
@@ -239,26 +232,29 @@ class Kernel:
         whole, added = parts.whole / self.hertz * by, parts.added / self.hertz * by
         return Estimate(whole + added, count, bound, whole, added)
 
-    def facts(self) -> tuple[float, ...]:
-        """Of the kernel on the problem, whatever the tactic: `learnt` knows them by their places."""
+    @cached_property
+    def _facts(self) -> tuple[float, ...]:
+        """Whatever the tactic."""
         (tile_m, tile_n), (rows, columns) = self.tile, self.extents
+        rows_share, columns_share = rows / (self.down * tile_m), columns / (self.across * tile_n)
         return (
-            log(tile_m / 64), tile_m / 128, log(tile_n / 64), tile_n / 128, float(self.boxes),
-            log(self.depth), float(self.swapped), float(self.pingpong), float(self.size),
-            float(tile_n % LINE > 0), log(self.down), log(self.across), rows / (self.down * tile_m),
-            columns / (self.across * tile_n),
+            tile_m, tile_n, tile_m * tile_n, self.boxes, self.depth, self.swapped, self.pingpong, self.size,
+            self.pieces, self.epilogue, rows, columns, self.stages, self.down, self.across,
+            rows_share, columns_share, rows_share * columns_share,
         )  # fmt: skip
 
-    def facts_of(self, parts: Parts) -> tuple[float, ...]:
-        """Of a tactic."""
+    def facts(self, parts: Parts) -> tuple[float, ...]:
+        """Of the kernel on the problem and of a tactic: `learnt` knows them by their places."""
         m, n, splits, in_memory, size, blocks, waves, boxes, math, loop, hbm, power, whole, added = parts
-        taken, last = blocks / waves.at_once, waves.last / waves.at_once
-        busy = waves.last * size / self.device.sm_count
+        (tile_m, tile_n), last = self.tile, waves.last / waves.at_once
+        asked = tile_m / n + tile_n / m
+        there = self.down * self.across / (-(-self.down // m) * m * (-(-self.across // n) * n))
         return (
-            log(splits), float(splits > 1), float(in_memory), log(m), log(n), log(size), log(boxes),
-            log(taken), min(taken, 2.0), float(waves.before > 0), last, float(last > FULL), busy, log(busy),
-            log(math / self.wgmma), log(loop / whole), log(hbm / whole), log(power / whole),
-            added / (whole + added),
+            *self._facts, m, n, splits, in_memory, size,
+            blocks * size, blocks / waves.at_once, last, waves.last * size, boxes, boxes / self.boxes,
+            math / self.wgmma, math * boxes, asked, asked / math,
+            (tile_m + tile_n) / math, there, loop, hbm, power, whole, added,
+            loop / whole, hbm / whole, power / whole, added / (whole + added),
         )  # fmt: skip
 
     def _exchange(self, splits: int) -> float:

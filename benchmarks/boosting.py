@@ -1,0 +1,165 @@
+"""Learns regression trees by gradient boosting, to be asked by `tilewright.ops.common.trees`. Needs numpy.
+
+Examples come in groups: what all of one group have in common is not learnt, since only the order within a
+group counts. Each tree is grown where it explains most, from a part of the groups and of the facts, of which
+some dozens of values are told apart.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+Numbers: TypeAlias = np.ndarray[Any, Any]
+LEAVES, TREES, RATE = 31, 200, 0.1
+MOST_VALUES = 64  # of a fact, that are told apart
+LEAST_WEIGHT = 20.0  # of the examples of a leaf; a group's weigh this much together
+FACTS_SHARE, GROUPS_SHARE = 0.5, 0.7  # that a tree sees
+SHRINKING = 1.0  # weight that each leaf has besides, of examples that are as they should
+WRITTEN = ".5g"  # limits between values
+MOST_ERROR = 0.1  # of an example, that counts
+
+
+class Examples(NamedTuple):
+    facts: Numbers  # [examples, facts]
+    wanted: Numbers  # [examples]
+    weights: Numbers  # [examples]
+    groups: Numbers  # [examples], from 0
+
+
+class Split(NamedTuple):
+    """The examples whose fact is at most so much go on to one node, the others to another."""
+
+    fact: int
+    most: float
+    places: tuple[int, int]
+
+
+Tree: TypeAlias = list[Split | float]  # the first node is where all begin
+
+
+def learn(examples: Examples, seed: int = 0) -> list[Tree]:
+    chance = np.random.default_rng(seed)
+    count = int(examples.groups.max()) + 1
+    added = np.bincount(examples.groups, examples.weights, count)
+    weights = examples.weights * (LEAST_WEIGHT / added)[examples.groups]
+    grower = _Grower(examples.facts, weights)
+    found, trees = np.zeros(len(weights)), []
+    for _ in range(TREES):
+        errors = examples.wanted - found
+        errors -= (np.bincount(examples.groups, errors * weights, count) / LEAST_WEIGHT)[examples.groups]
+        rows = np.flatnonzero((chance.random(count) < GROUPS_SHARE)[examples.groups])
+        width = examples.facts.shape[1]
+        facts = chance.permutation(width)[: max(1, round(width * FACTS_SHARE))]
+        tree = grower.tree(np.clip(errors, -MOST_ERROR, MOST_ERROR) * weights, rows, facts)
+        found += answers(tree, examples.facts)
+        trees.append(tree)
+    return trees
+
+
+def answers(tree: Tree, facts: Numbers) -> Numbers:
+    """[examples]"""
+    found, waiting = np.empty(len(facts)), [(0, np.arange(len(facts)))]
+    while waiting:
+        place, rows = waiting.pop()
+        node = tree[place]
+        if isinstance(node, Split):
+            low = facts[rows, node.fact] <= node.most
+            waiting += [(node.places[0], rows[low]), (node.places[1], rows[~low])]
+        else:
+            found[rows] = node
+    return found
+
+
+def text(tree: Tree, unit: float) -> str:
+    """As `tilewright.ops.common.trees` reads it: answers are whole numbers of units."""
+
+    def words(place: int) -> Iterator[str]:
+        node = tree[place]
+        if isinstance(node, Split):
+            yield f"{node.fact}<{node.most:{WRITTEN}}"
+            for each in node.places:
+                yield from words(each)
+        else:
+            yield f"{node / unit:.0f}"
+
+    return " ".join(words(0))
+
+
+class _Sums(NamedTuple):
+    """Of a node's examples, by fact and value: [facts, values]."""
+
+    errors: Numbers
+    weights: Numbers
+
+    def without(self, other: _Sums) -> _Sums:
+        return _Sums(self.errors - other.errors, self.weights - other.weights)
+
+    def answer(self) -> float:
+        return float(self.errors[0].sum() / (self.weights[0].sum() + SHRINKING) * RATE)
+
+    def best(self) -> tuple[float, int, int]:
+        """What a split explains at most, and its place."""
+        low, weight = self.errors.cumsum(1), self.weights.cumsum(1)
+        all_, whole = low[:, -1:], weight[:, -1:]
+        gain = low**2 / (weight + SHRINKING) + (all_ - low) ** 2 / (whole - weight + SHRINKING)
+        legal = (weight >= LEAST_WEIGHT) & (whole - weight >= LEAST_WEIGHT)
+        gain = np.where(legal, gain - all_**2 / (whole + SHRINKING), 0.0)
+        place = int(gain.argmax())
+        return float(gain.flat[place]), *divmod(place, gain.shape[1])
+
+
+class _Grower:
+    """Makes trees of one set of examples."""
+
+    def __init__(self, facts: Numbers, weights: Numbers) -> None:
+        self._limits = [_limits(column) for column in facts.T]
+        # Between two limits all values are alike.
+        self._values = np.stack([np.searchsorted(*each) for each in zip(self._limits, facts.T, strict=True)])
+        self._count = 1 + max(map(len, self._limits))
+        self._weights = weights
+
+    def tree(self, errors: Numbers, rows: Numbers, facts: Sequence[int]) -> Tree:
+        """`errors` are weighted. The leaf whose best split explains most is split first."""
+        sums = self._sums(errors, rows, facts)
+        tree: Tree = [sums.answer()]
+        leaves = [(-sums.best()[0], 0, rows, sums)]
+        while len(tree) < 2 * LEAVES - 1 and leaves[0][0] < 0:
+            _, place, rows, sums = heapq.heappop(leaves)
+            _, index, value = sums.best()
+            fact = facts[index]
+            low = self._values[fact, rows] <= value
+            parts = [rows[low], rows[~low]]
+            fewer = int(len(parts[1]) < len(parts[0]))  # whose sums are made; the others' is what is left
+            made = self._sums(errors, parts[fewer], facts)
+            both = [made, sums.without(made)][:: -1 if fewer else 1]
+            places = len(tree), len(tree) + 1
+            tree[place] = Split(int(fact), float(self._limits[fact][value]), places)
+            for each, its_rows, its_sums in zip(places, parts, both, strict=True):
+                tree.append(its_sums.answer())
+                heapq.heappush(leaves, (-its_sums.best()[0], each, its_rows, its_sums))
+        return tree
+
+    def _sums(self, errors: Numbers, rows: Numbers, facts: Sequence[int]) -> _Sums:
+        shape = len(facts), self._count
+        places = (
+            self._values[np.asarray(facts)[:, None], rows] + np.arange(shape[0])[:, None] * shape[1]
+        ).ravel()
+
+        def added(values: Numbers) -> Numbers:
+            return np.bincount(places, np.tile(values[rows], shape[0]), shape[0] * shape[1]).reshape(shape)
+
+        return _Sums(added(errors), added(self._weights))
+
+
+def _limits(column: Numbers) -> Numbers:
+    """Between a fact's values: in the middle, or so that as many examples lie between two as between others.
+    As they are written."""
+    values = np.unique(column)
+    found = (values[1:] + values[:-1]) / 2
+    if len(values) > MOST_VALUES:
+        found = np.quantile(column, np.linspace(0, 1, MOST_VALUES + 1)[1:-1])
+    return np.unique([float(f"{one:{WRITTEN}}") for one in found])
