@@ -37,21 +37,30 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x256x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x64x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x64x128_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x104x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x104x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x104x64_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x104x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x112x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x112x64_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x120x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_coop_act) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x136x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x144x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x144x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x152x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x160x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x160x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x160x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x160x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x168x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x168x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x16x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x16x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x176x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x176x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x184x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x192x64_lean_coop) \
@@ -69,23 +78,33 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x96x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x96x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x144x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x160x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x160x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x176x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x176x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x32x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_256x120x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_256x128x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_256x144x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_256x160x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x104x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x112x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x112x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x128x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x136x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x136x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x144x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x152x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x160x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x16x128_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x16x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x16x128_lean_coop_swap_act) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x176x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x176x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x184x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x192x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x200x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x200x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x24x128_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x24x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x256x64_lean_pingpong_swap) \
@@ -93,14 +112,21 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x32x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x40x128_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x40x128_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x48x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x48x128_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x48x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x56x128_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x56x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x64x128_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x64x128_lean_coop_swap_act) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x64x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x72x128_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x72x128_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x72x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x80x128_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x80x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x80x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x80x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x8x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x96x128_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x96x64_lean_coop) \
@@ -148,10 +174,15 @@
   X(gemm_sm90_bf16_bf16_f32_f32_tt_128x128x64_lean_coop_act) \
   X(gemm_sm90_bf16_bf16_f32_f32_tt_64x16x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_f32_tt_64x64x128_lean_coop_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x104x128_lean_coop_fastacc) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x104x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x104x128_lean_pingpong_fastacc) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x104x128_lean_pingpong_fastacc_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x112x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x112x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x112x128_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x112x128_lean_pingpong_fastacc) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x120x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x120x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x120x128_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x128x128_lean_coop) \
@@ -182,6 +213,7 @@
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x184x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x200x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x208x128_lean_coop_fastacc) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x216x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x224x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x240x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x256x128_lean_coop_fastacc) \
@@ -197,11 +229,15 @@
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x8x256_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x96x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x96x128_lean_coop_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x128x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x128x128_lean_coop_fastacc_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x144x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x144x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x160x128_lean_coop_fastacc_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x192x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x80x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x80x128_lean_coop_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_256x120x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_256x128x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_256x160x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_256x160x128_lean_coop_fastacc_swap) \
@@ -213,6 +249,8 @@
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x128x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x128x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x128x128_lean_coop_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x136x128_lean_coop_fastacc_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x136x128_lean_pingpong_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x144x128_lean_coop) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x144x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x144x128_lean_coop_swap) \
@@ -227,7 +265,9 @@
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x16x256_lean_coop_swap_act) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x176x128_lean_coop) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x176x128_lean_coop_fastacc) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x184x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x192x128_lean_pingpong_fastacc) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x200x128_lean_pingpong_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x24x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x24x128_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x24x256_lean_coop_fastacc) \
@@ -240,6 +280,7 @@
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x40x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x40x256_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x40x256_lean_coop_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x48x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x48x256_lean_coop) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x48x256_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x48x256_lean_coop_fastacc_swap) \
@@ -254,6 +295,7 @@
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x64x256_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x64x256_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x64x256_lean_coop_swap_act) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x72x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x72x256_lean_coop) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x72x256_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x72x256_lean_coop_fastacc_swap) \
@@ -423,21 +465,30 @@
   X(gemm_sm90_f16_f16_f32_f16_nt_64x256x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_nt_64x64x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nt_64x64x128_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_128x104x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_128x104x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_128x104x64_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_128x104x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x112x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x112x64_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_128x120x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x128x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x128x64_lean_coop_act) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x128x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x128x64_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_128x136x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_128x144x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x144x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x152x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x160x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_128x160x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x160x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x160x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x168x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x168x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x16x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x16x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_128x176x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x176x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x184x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x192x64_lean_coop) \
@@ -455,23 +506,33 @@
   X(gemm_sm90_f16_f16_f32_f16_tn_128x96x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x96x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_192x144x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_192x160x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_192x160x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_192x176x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_192x176x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_192x32x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_256x120x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_256x128x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_256x144x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_256x160x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x104x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x112x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x112x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x128x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_64x136x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_64x136x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x144x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_64x152x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x160x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x16x128_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x16x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x16x128_lean_coop_swap_act) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x176x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_64x176x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_64x184x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x192x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_64x200x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_64x200x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x24x128_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x24x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x256x64_lean_pingpong_swap) \
@@ -479,14 +540,21 @@
   X(gemm_sm90_f16_f16_f32_f16_tn_64x32x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x40x128_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x40x128_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_64x48x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x48x128_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_64x48x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x56x128_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_64x56x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x64x128_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x64x128_lean_coop_swap_act) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_64x64x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_64x72x128_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x72x128_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_64x72x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x80x128_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x80x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x80x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_64x80x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x8x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x96x128_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x96x64_lean_coop) \
