@@ -60,12 +60,19 @@ class Operands(measuring.Operands):
 
     def check(self) -> float:
         """Over rows that count, spread evenly: of the norm of the error, and of the ratio of the norms."""
+        found, wanted = self.compared(every=False)
+        return measuring.check_norms(
+            self.problem, found, wanted, _TOLERANCES[self.problem.d], _RATIO_TOLERANCE
+        )
+
+    def compared(self, *, every: bool) -> tuple[torch.Tensor, torch.Tensor]:
+        """float64: rows of D that count, every one or some, and what they are to be."""
         problem = self.problem
         if problem.grouping == "k_sizes":
-            return self._judge(self.out.double(), self._product_of_parts())
+            return self.out.double(), self._product_of_parts()
         group = self.groups()
         rows = (group >= 0).nonzero().flatten()
-        rows = rows[measuring.spread(rows.numel())]
+        rows = rows if every else rows[measuring.spread(rows.numel())]
         a, b = self.a.reshape(-1, problem.k), self.b.reshape(-1, *self.b.shape[-2:])
         left, right = a[rows].double(), b.double()
         if self.scale_a is not None:
@@ -75,8 +82,7 @@ class Operands(measuring.Operands):
         wanted = reference.grouped_product(left, right, group[rows])
         if self.c is not None:
             wanted += self.c.reshape(-1, problem.n)[rows].double()
-        found = self.out.reshape(-1, problem.n)[rows].double()
-        return self._judge(found, wanted)
+        return self.out.reshape(-1, problem.n)[rows].double(), wanted
 
     def _product_of_parts(self) -> torch.Tensor:
         """float64 [groups, m, n]."""
@@ -98,10 +104,6 @@ class Operands(measuring.Operands):
             start += k
         made = torch.stack(found)
         return made if self.c is None else made + self.c.double()
-
-    def _judge(self, found: torch.Tensor, wanted: torch.Tensor) -> float:
-        tolerance = _TOLERANCES[self.problem.d]
-        return measuring.check_norms(self.problem, found, wanted, tolerance, _RATIO_TOLERANCE)
 
 
 def spread(scale_b: torch.Tensor, problem: Problem) -> torch.Tensor:
