@@ -79,15 +79,16 @@ def test_adding_a_tile_keeps_what_is_tuned_and_says_what_has_not_seen_it(
     add_tile(there)
     lines = [
         "tuned/nvidia_h200/gemm.json was tuned without these kernels:",
-        f"  1 problem: {NEW}",
+        "  1 problem, 1 kernel:",
+        f"    {NEW}",
         "tune them beside what is tuned with:",
         "  tilewright tune --only-new --family gemm --out tuned",
     ]
     assert not set(lines) & set(tilewright("generate", "--dry-run").out.splitlines())
-    assert tilewright("generate").out.splitlines()[-4:] == lines
+    assert tilewright("generate").out.splitlines()[-5:] == lines
     assert chosen(there) == ("tuned", tuned.tactic)
     found = tilewright("check")
-    assert (found.code, found.out.splitlines()[-4:]) == (0, lines)
+    assert (found.code, found.out.splitlines()[-5:]) == (0, lines)
     (said,) = json.loads(tilewright("check", "--json").out)["tuned"]
     assert said["unseen"] == [{"kernels": [NEW], "problems": 1}]
     assert said["lost"] == []

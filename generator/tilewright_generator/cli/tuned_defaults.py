@@ -34,8 +34,8 @@ class Defaults:
         if self.unseen:
             yield f"{name} was tuned without these kernels:"
             for kernels, count in sorted(self.unseen.items(), key=lambda one: len(one[0])):
-                more = f" and {len(kernels) - 1:,} more" if len(kernels) > 1 else ""
-                yield f"  {counted(count, 'problem')}: {kernels[0]}{more}"
+                yield f"  {counted(count, 'problem')}, {counted(len(kernels), 'kernel')}:"
+                yield f"    {kernels[0]}{' ...' * (len(kernels) > 1)}"
             folder = report.shown(self.path.parents[1])
             yield "tune them beside what is tuned with:"
             yield f"  tilewright tune --only-new --family {self.family} --out {folder}"
