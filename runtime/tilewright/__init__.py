@@ -81,7 +81,7 @@ _MODULES = ("blockwise_scales", "errors", "reference", "row_shuffle", "scale_fac
 
 def __getattr__(name: str) -> Any:
     home = f"tilewright.{name}" if name in _MODULES else _HOMES.get(name)
-    if home is None and not name.startswith("_"):
+    if home is None and not name.startswith("_") and not _is_module(name):
         home = _ops().get(name)
     if home is None:
         here = sys.modules[__name__]
@@ -105,6 +105,13 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
+def _is_module(name: str) -> bool:
+    """Whether a module here has the name: `from tilewright import paths` asks for the attribute before it
+    imports the module, and must not wait until all families have been asked for their ops."""
+    ends = (f"{name}.py", f"{name}/__init__.py")
+    return any(os.path.exists(f"{folder}/{end}") for folder in __path__ for end in ends)  # noqa: PTH110
+
+
 def _ops() -> dict[str, str]:
     """The module of each op: a family's package lists among its OPS which are its own."""
     ops = importlib.import_module("tilewright.ops")
@@ -113,7 +120,7 @@ def _ops() -> dict[str, str]:
 
 def _ops_of(name: str) -> str:
     """What to call instead, where `name` is a family's and its ops have other names."""
-    if name.startswith("_"):
+    if name.startswith("_") or _is_module(name):
         return ""
     ops = [op for op, home in _ops().items() if home.split(".")[-2] == name]
     return f": the ops of that family are {', '.join(f'{__name__}.{op}' for op in ops)}" if ops else ""

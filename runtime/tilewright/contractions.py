@@ -13,12 +13,12 @@ import torch
 from torch.compiler import is_dynamo_compiling
 
 from tilewright.errors import ArgumentError
-from tilewright.interface.declaration import TMA_BYTES
 from tilewright.ops.common.formats import dtype_of
 from tilewright.ops.common.guards import dims
 from tilewright.ops.gemm.op import gemm
 from tilewright.ops.gemm.problem import OUTPUTS
 from tilewright.ops.reduced_gemm.op import reduced_gemm
+from tilewright.types import TMA_BYTES
 
 log = logging.getLogger("tilewright")
 

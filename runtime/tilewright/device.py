@@ -13,7 +13,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from tilewright import occupancy
 from tilewright.routing import Capability
 
 log = logging.getLogger("tilewright")
@@ -134,6 +133,8 @@ def read(index: int) -> DeviceProperties:
     device = from_torch(torch.cuda.get_device_properties(index))
     if device.capability < CAPABILITY_OF_CLUSTERS:
         return device
+    from tilewright import occupancy  # noqa: PLC0415 (ctypes: a millisecond of the first lookup)
+
     return replace(device, clusters=occupancy.clusters_at_once(index, device.shared_memory))
 
 

@@ -6,11 +6,13 @@ import functools
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright import paths
 from tilewright.errors import NotBuiltError
-from tilewright.interface.arguments import Launchable
+
+if TYPE_CHECKING:
+    from tilewright.interface.arguments import Launchable
 
 log = logging.getLogger("tilewright")
 

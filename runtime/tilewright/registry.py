@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -27,6 +26,13 @@ from tilewright.routing import Capability
 from tilewright.table import KernelRecord, Rows, Table, find_tables
 
 log = logging.getLogger("tilewright")
+
+
+def _close(word: str, known: Iterable[str], most: int) -> list[str]:
+    """What may have been meant."""
+    from difflib import get_close_matches  # noqa: PLC0415 (a millisecond, and most words are right)
+
+    return get_close_matches(word, known, most)
 
 
 class BuiltLibrary(Protocol):
@@ -98,7 +104,7 @@ class Registry:
         """The table that lists a kernel. Raises NoKernelError, with what may have been meant."""
         tables = self.tables
         if kernel not in self._home:
-            close = difflib.get_close_matches(kernel, self._home, n=3)
+            close = _close(kernel, self._home, 3)
             hint = f"Did you mean {', '.join(close)}?" if close else "`tilewright list` shows what there is."
             modules = ", ".join(tables) or "none"
             raise NoKernelError(f"no table lists a kernel named {kernel} (modules: {modules})", hint=hint)
@@ -129,7 +135,7 @@ class Registry:
             raise TableError(f"{self._generated} {what}: there is no <module>/table.json in it", hint=meant)
         known = {table.family for table in self.tables.values()} | set(ops.names())
         if family not in known:
-            close = difflib.get_close_matches(family, known, n=1)
+            close = _close(family, known, 1)
             hint = f"Did you mean {close[0]}?" if close else f"There are {', '.join(sorted(known))}."
             raise NoKernelError(f"there is no family named {family}", hint=hint)
 

@@ -33,8 +33,6 @@ FAMILIES: dict[int, str] = {
 CHIPS: tuple[Capability, ...] = ((9, 0), (10, 0), (10, 3), (11, 0), (12, 0), (12, 1))
 FAMILY_TARGETS = (10, 11, 12)
 
-_TARGET = re.compile(r"sm_(\d+)(\d)([af]?)")
-
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -48,7 +46,7 @@ class Target:
     @classmethod
     def parse(cls, name: str) -> Target:
         """Raises ValueError where `name` is not a target's name."""
-        match = _TARGET.fullmatch(name)
+        match = re.fullmatch(r"sm_(\d+)(\d)([af]?)", name)
         if match is None:
             raise ValueError(f"{name!r} is not a target such as sm_90a, sm_100f or sm_120")
         return cls(name, int(match[1]), int(match[2]), match[3])

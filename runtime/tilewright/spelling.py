@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 
 # What others call types, and we do.
 _OTHER_NAMES = {
@@ -38,6 +37,8 @@ def nearest(wrong: str, candidates: Iterable[str]) -> str | None:
     if known in candidates:
         return known
     folded = {candidate.lower(): candidate for candidate in candidates}
+    from difflib import get_close_matches  # noqa: PLC0415 (a millisecond, and most words are right)
+
     near = get_close_matches(wrong.lower(), folded, n=1, cutoff=0.6)
     return folded[near[0]] if near else None
 

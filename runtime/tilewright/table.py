@@ -6,6 +6,7 @@ kernels in some 30 ms); a row is parsed when it is asked for.
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections import Counter
@@ -19,6 +20,7 @@ from tilewright.errors import TableError, UnreadableFileError
 from tilewright.schema import Anything, Array, Integer, Map, Object, Pattern, Schema, String, shown
 
 FORMAT = 1
+_TARGET = r"sm_\d{2,3}[af]?"
 NAME = String(r"[A-Za-z_]\w*", "a name of letters, digits and _")
 HEAD = Object(
     {
@@ -34,7 +36,7 @@ ROW: dict[str, Schema] = {
     "name": NAME,
     "source": String(r"[\w.-]+", "a file's name"),
     "sha256": String(),
-    "arch": String(r"sm_\d{2,3}[af]?", "a target such as sm_90a"),
+    "arch": String(_TARGET, "a target such as sm_90a"),
     "defines": Array(String()),
     "instructions": Array(Pattern()),
     "config": Map(Anything()),
@@ -44,7 +46,8 @@ OPTIONAL: dict[str, Schema] = {
     "cutlass": String(r"\d+\.\d+(\.\d+)?", "a release such as 4.5"),
     "spills": String(),
 }
-_ARCH = re.compile(r'"arch": "(sm_\d{2,3}[af]?)"')
+_START = '{"name": "'
+_ARCH = '"arch": "'
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +114,14 @@ class Table(Mapping[str, KernelRecord]):
     def arch(self, name: str) -> str:
         """A kernel's target, without its row being parsed."""
         row = self._rows[name]
-        found = _ARCH.search(row) if isinstance(row, str) else None
-        return found[1] if found else self[name].arch
+        at = row.find(_ARCH) if isinstance(row, str) else -1
+        found = row[at + len(_ARCH) : row.find('"', at + len(_ARCH))] if at >= 0 else ""
+        return found if _is_target(found) else self[name].arch
 
-    def may_contain(self, name: str, texts: Sequence[str]) -> bool:
-        """False where the text of a kernel's row lacks one of these; one that is parsed may have had any."""
+    def may_contain(self, name: str, text: str) -> bool:
+        """False where the text of a kernel's row lacks this; one that is parsed may have had any."""
         row = self._rows[name]
-        return not isinstance(row, str) or all(text in row for text in texts)
+        return not isinstance(row, str) or text in row
 
     def __getitem__(self, name: str) -> KernelRecord:
         row = self._rows[name]
@@ -190,8 +194,11 @@ class Rows(Sequence[KernelRecord]):
 
         To parse 2,000 rows takes a process 25 ms, and a problem is of a few dozen.
         """
-        texts = [f'"{field}": {json.dumps(value)}' for field, value in values.items()]
-        return [table[name] for table, name in self.places if table.may_contain(name, texts)]
+        left = self.places
+        for field, value in values.items():
+            text = f'"{field}": {json.dumps(value)}'
+            left = [(table, name) for table, name in left if table.may_contain(name, text)]
+        return [table[name] for table, name in left]
 
     def __len__(self) -> int:
         return len(self.places)
@@ -212,8 +219,15 @@ class Rows(Sequence[KernelRecord]):
         return self._home[record.name][record.name] == record
 
 
+@functools.cache
+def _is_target(text: str) -> bool:
+    return re.fullmatch(_TARGET, text) is not None
+
+
 def _leading_name(line: str) -> str:
     """The X of `{"name": "X", ...`; empty where the line is not a row."""
+    if line.startswith(_START) and line.endswith(("},", "}")):  # as the generator writes it
+        return line[len(_START) : line.find('"', len(_START))]
     opening, key, colon, name, _ = (line.split('"', 4) + [""] * 4)[:5]
     is_row = (
         opening.strip() == "{" and key == "name" and colon.strip() == ":" and line.rstrip(", \r")[-1] == "}"

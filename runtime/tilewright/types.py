@@ -35,6 +35,10 @@ TYPES = {
 }
 
 
+TMA_BYTES = 16
+"""Of which TMA wants addresses, leading dimensions and batch strides to be multiples."""
+
+
 def bits(name: str) -> int:
     """Of one element."""
     return TYPES[name].bits

@@ -16,8 +16,9 @@ from tilewright.device import B200, B300, DESCRIBED, GB10, H200, RTX_PRO_6000, T
 from tilewright.errors import ArgumentError, UnsupportedDeviceError
 from tilewright.ops.blockscaled_gemm.family import FAMILY
 from tilewright.ops.blockscaled_gemm.problem import Alignment, Problem
+from tilewright.ops.common.matrix_tactic import MATRIX_TACTIC
 from tilewright.ops.common.selection import choose
-from tilewright.ops.common.tactics import MATRIX_TACTIC, Tactic, rearranged
+from tilewright.ops.common.tactics import Tactic, rearranged
 from tilewright.registry import Registry
 from tilewright.table import KernelRecord
 

@@ -19,7 +19,7 @@ from tilewright.interface.declaration import Combinations, Interface, Matrix, Pa
 from tilewright.interface.op import Op, Values
 from tilewright.interface.placement import Arguments, as_it_lies
 from tilewright.interface.signature import parameters
-from tilewright.ops.common.tactics import MATRIX_TACTIC
+from tilewright.ops.common.matrix_tactic import MATRIX_TACTIC
 from tilewright.ops.common.words import Choice, Extent, Flag, Types, Words
 
 BF16, FP4 = torch.bfloat16, torch.float4_e2m1fn_x2

@@ -21,8 +21,8 @@ from tilewright.schema import Anything, Object, String, fields
 
 _NOTE = Object(fields(("signature", "digest"), String()), others=Anything())  # of a digest
 KEY_FORMAT = 1  # raised when the meaning of a key or of an entry changes
-_CUTLASS = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*[<"](?:cutlass|cute)/', re.MULTILINE)
-_INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*[<"](tilewright/[^">]+)[">]', re.MULTILINE)
+_CUTLASS = rb'(?m)^[ \t]*#[ \t]*include[ \t]*[<"](?:cutlass|cute)/'
+_INCLUDE = rb'(?m)^[ \t]*#[ \t]*include[ \t]*[<"](tilewright/[^">]+)[">]'
 
 
 def digest(*parts: str) -> str:
@@ -68,7 +68,7 @@ class HeaderSet:
 
     def cutlass(self, source: bytes) -> bool:
         """Whether a source includes CUTLASS's headers, or one of tilewright's that it reaches does."""
-        return bool(_CUTLASS.search(source)) or any(self._file(name)[2] for name in self.reached(source))
+        return bool(re.search(_CUTLASS, source)) or any(self._file(name)[2] for name in self.reached(source))
 
     def stand(self, reached: Mapping[str, str]) -> bool:
         """Whether headers that were reached once are all as they were.
@@ -98,13 +98,13 @@ class HeaderSet:
                 raise BuildError(f"{path}: No such file or directory") from None
             except UnreadableFileError as error:
                 raise BuildError(error.message) from None
-            sha256, cutlass = hashlib.sha256(data).hexdigest(), _CUTLASS.search(data) is not None
+            sha256, cutlass = hashlib.sha256(data).hexdigest(), re.search(_CUTLASS, data) is not None
             self._files[name] = sha256, frozenset(_included(data)), cutlass
         return self._files[name]
 
 
 def _included(text: bytes) -> set[str]:
-    return {name.decode(errors="backslashreplace") for name in _INCLUDE.findall(text)}
+    return {name.decode(errors="backslashreplace") for name in re.findall(_INCLUDE, text)}
 
 
 def tree_digest(root: Path, memory: Path | None) -> str:

@@ -180,10 +180,11 @@ def _parse(path: Path) -> dict[str, Any]:
     Raises BuildError where it is damaged, FileNotFoundError where there is none.
     """
     try:
-        data: dict[str, Any] = reading.load_json(path, _ANY_FORMAT)
-        if data["format"] == FORMAT:
+        data: dict[str, Any] = reading.loads(path, reading.text(path))
+        if isinstance(data, dict) and data.get("format") == FORMAT:
             reading.check(path, data, SCHEMA)
             return data
+        reading.check(path, data, _ANY_FORMAT)
     except UnreadableFileError as error:
         raise BuildError(f"{path} is damaged: {error.reason}") from None
     return {"format": data["format"]}

@@ -17,7 +17,7 @@ from typing import Any
 from tilewright.build.commands import shell
 from tilewright.build.keys import HeaderSet, digest, file_sha256
 from tilewright.build.library import FORMAT, LibraryRecord, libraries, read
-from tilewright.build.store import DISK_FULL, Entry, Store
+from tilewright.build.store import Entry, Store, says_full
 from tilewright.build.system import run_bounded, shortened, tvm_ffi_folder
 from tilewright.build.toolchain import Toolchain
 from tilewright.errors import BuildError
@@ -117,7 +117,7 @@ def _link(draft: Path, module: str, objects: Sequence[Path], toolchain: Toolchai
         listing.unlink()
     if status == 0 and output.is_file():
         return
-    if DISK_FULL.search(said) or status == -signal.SIGBUS:  # ld maps what it writes
+    if says_full(said) or status == -signal.SIGBUS:  # ld maps what it writes
         raise OSError(errno.ENOSPC, "No space left on device")
     what = f"exits {status}{'' if status else f' and wrote no {output.name}'}"
     errors = "".join(f"{shortened(line)}\n" for line in said.strip().splitlines()[:12])

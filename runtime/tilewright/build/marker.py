@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import uuid
 from contextlib import suppress
 from pathlib import Path
 
@@ -74,7 +73,7 @@ def _hint(folder: Path) -> str:
 
 def mark(root: Path) -> None:
     """Writes the tag, all at once: a reader finds it whole or not at all. Raises OSError."""
-    draft = root / f"{TAG}.{uuid.uuid4().hex[:12]}"
+    draft = root / f"{TAG}.{os.urandom(6).hex()}"
     try:
         draft.write_bytes(_SIGNATURE + _OURS)
         draft.replace(root / TAG)

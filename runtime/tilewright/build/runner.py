@@ -9,7 +9,6 @@ import select
 import shutil
 import subprocess
 import sys
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,7 +16,7 @@ from pathlib import Path
 from tilewright import paths, reading
 from tilewright.build import schemas
 from tilewright.build.progress import Progress
-from tilewright.build.store import DISK_FULL, Store
+from tilewright.build.store import Store, says_full
 from tilewright.build.system import shortened
 from tilewright.build.unit import Job, Outcome
 from tilewright.errors import ToolchainError, UnreadableFileError
@@ -49,7 +48,7 @@ def run_jobs(store: Store, jobs: Sequence[Job], parallel: int, progress: Progres
 
 def work_folder(store: Store) -> Path:
     """A fresh folder for the files of one build."""
-    folder = store.folder("work") / f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
+    folder = store.folder("work") / f"{os.getpid()}-{os.urandom(4).hex()}"
     try:
         folder.mkdir()
     except OSError as error:
@@ -65,7 +64,7 @@ def _run_ninja(store: Store, jobs: Sequence[Job], parallel: int, progress: Progr
         names = {path: job.name for path, job in zip(results.values(), jobs, strict=True)}
         status, output = _execute(folder, parallel, progress, names)
         never = sum(not path.exists() for path in results.values())  # a unit that starts makes its result
-        if never and DISK_FULL.search(output):
+        if never and says_full(output):
             raise store.failure(OSError(errno.ENOSPC, "No space left on device"))
         if never:
             raise ToolchainError(
@@ -174,7 +173,7 @@ def _outcome(store: Store, result: Path, output: str) -> Outcome:
     try:
         return Outcome(**reading.load_json(result, schemas.OUTCOME))
     except (OSError, UnreadableFileError):
-        if DISK_FULL.search(output):
+        if says_full(output):
             return Outcome("failed", str(store.failure(OSError(errno.ENOSPC, "No space left on device"))))
         # The unit's own process died: nothing else leaves an empty result.
         message = "the process that compiled it was killed"

@@ -17,9 +17,7 @@ import errno
 import logging
 import os
 import re
-import shutil
 import time
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -39,10 +37,9 @@ _STALE_SECONDS = 24 * 3600
 _QUARANTINED = 20  # entries kept for whoever wants to know
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk, a quota, a limit on the size of files
 # What compilers and linkers say then; after "when writing output to", gcc often names another reason.
-DISK_FULL = re.compile(
+_SAID_FULL = (
     r"No space left on device|Disk quota exceeded|File too large|File size limit exceeded"
-    r"|fatal error: when writing output to",
-    re.IGNORECASE,
+    r"|fatal error: when writing output to"
 )
 
 # nvcc keeps some five forms of a unit's text while it compiles; with CUTLASS 4.2 or 4.5, that has 12 MiB.
@@ -171,7 +168,7 @@ class Store:
         except OSError as error:
             raise self.failure(error) from None
         for old in self.listed("quarantine")[:-_QUARANTINED]:
-            shutil.rmtree(old, ignore_errors=True)
+            _remove_all(old)
         return target
 
     def listed(self, name: str) -> list[Path]:
@@ -182,11 +179,11 @@ class Store:
 
     def remove(self, path: Path) -> None:
         """Removes what `listed` names; a reader sees all of an entry or a library, or nothing."""
-        debris = self.folder("tmp") / f"removed-{uuid.uuid4().hex[:12]}"
+        debris = self.folder("tmp") / f"removed-{os.urandom(6).hex()}"
         with suppress(OSError):  # another process was faster, or the cache cannot be written
             path.rename(debris)
         if debris.is_dir() and not debris.is_symlink():
-            shutil.rmtree(debris, ignore_errors=True)
+            _remove_all(debris)
         else:
             debris.unlink(missing_ok=True)
 
@@ -195,8 +192,8 @@ class Store:
         tmp = self.folder("tmp")
         for debris in self.listed("tmp"):
             if debris.name.startswith(f"{key}."):
-                shutil.rmtree(debris, ignore_errors=True)
-        path = tmp / f"{key}.{uuid.uuid4().hex[:12]}"
+                _remove_all(debris)
+        path = tmp / f"{key}.{os.urandom(6).hex()}"
         try:
             path.mkdir(_MODE)
         except OSError as error:
@@ -246,7 +243,7 @@ class Store:
             with suppress(OSError):
                 if path.name.startswith("removed-") or path.lstat().st_mtime < limit:
                     log.info("removing %s, left behind by a build that was killed", path)
-                    shutil.rmtree(path, ignore_errors=True)
+                    _remove_all(path)
 
     def sizes(self) -> dict[str, int]:
         """Bytes on disk by subfolder ("objects", "libraries", ...). Raises CacheRefusedError where the folder
@@ -279,9 +276,22 @@ class Store:
         """What is left; a limit on the size of files, and quotas, may allow less."""
         present = next(folder for folder in (self.root, *self.root.parents) if folder.is_dir())
         try:
-            return f"{shutil.disk_usage(present).free / (1 << 20):.1f} MiB are free"
+            left = os.statvfs(present)
+            return f"{left.f_bavail * left.f_frsize / (1 << 20):.1f} MiB are free"
         except OSError:
             return "it is not known how much is free"
+
+
+def says_full(text: str) -> bool:
+    """Whether compilers or linkers say that the disk is full, or a quota."""
+    return re.search(_SAID_FULL, text, re.IGNORECASE) is not None
+
+
+def _remove_all(folder: Path) -> None:
+    """Removes a folder as far as it can be."""
+    import shutil  # noqa: PLC0415 (1.5 ms, that whoever only looks for libraries need not wait)
+
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _sync(path: Path) -> None:

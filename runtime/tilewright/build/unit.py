@@ -23,7 +23,7 @@ from tilewright.build import launching
 from tilewright.build.commands import DEPFILE, OBJECT, shell
 from tilewright.build.keys import KEY_FORMAT, file_sha256, unhashed_inputs
 from tilewright.build.machine_code import inspect
-from tilewright.build.store import DISK_FULL, Store
+from tilewright.build.store import Store, says_full
 from tilewright.build.system import run_bounded, shortened
 from tilewright.errors import BuildError, StoreError, TilewrightError
 
@@ -153,7 +153,7 @@ def _has_content(path: Path) -> bool:
 
 def _failure(job: Job, store: Store, status: int, log: str, absent: Sequence[str]) -> Outcome:
     """What to say of a compiler that fails, or that exits 0 and leaves files `absent`."""
-    if DISK_FULL.search(log):
+    if says_full(log):
         full = store.failure(OSError(errno.ENOSPC, "No space left on device"))
         return Outcome("failed", str(full))
     killed = status in (-9, 137) or (status != 0 and _KILLED.search(log) is not None)

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilewright import blockwise_scales
-from tilewright.interface.declaration import TMA_BYTES, Interface, Matrix, Operand, Packed
+from tilewright.interface.declaration import Interface, Matrix, Operand, Packed
 from tilewright.interface.matrices import lies
-from tilewright.types import TYPES, bits
+from tilewright.types import TMA_BYTES, TYPES, bits
 
 if TYPE_CHECKING:
     import torch

@@ -13,14 +13,13 @@ from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 from tilewright.ops.common.words import Words
-from tilewright.types import TYPES, per_byte
+from tilewright.types import TMA_BYTES, TYPES, per_byte
 
-TMA_BYTES = 16  # of which TMA wants addresses, leading dimensions and batch strides to be multiples
 Axis: TypeAlias = Literal["rows", "columns"]
 _POINTED = {"f32": "float", "s32": "int32_t"}  # in C; of other types, and of those that differ, void
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Operand:
     """A tensor of a call, of which the struct holds the address. Absent ones are null.
 
@@ -67,7 +66,7 @@ class Operand:
         return ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Matrix(Operand):
     """[rows, columns], or [batch, rows, columns]. The struct holds, in elements, what lies between neighbours
     along the dimension that is not contiguous (`ld_*`), and between those of a batch (`batch_stride_*`)."""
@@ -107,7 +106,7 @@ class Matrix(Operand):
         return (rows, columns // packed) if self.inner(problem) == "columns" else (rows // packed, columns)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Packed(Operand):
     """A vector, one number, or scale factors (`ops.common.scaled`): elements without gaps."""
 
@@ -131,7 +130,7 @@ class Packed(Operand):
         return self.shape(problem) if self.shape else tuple(getattr(problem, name) for name in self.extents)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Number:
     """A float of a call."""
 
@@ -144,7 +143,7 @@ class Number:
         return self.field or self.name
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Code:
     """An int32 that a plan fixes: an enum, a flag."""
 
@@ -156,7 +155,7 @@ class Code:
         return int(getattr(problem, self.name) if self.of is None else self.of(problem))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class TacticStruct:
     """The struct with which a kernel gets what tuning chooses: int32 all."""
 
@@ -174,7 +173,7 @@ class TacticStruct:
         return own | {"sm_count": sm_count}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Combinations:
     """Which types go together."""
 
@@ -186,7 +185,7 @@ class Combinations:
     option: str = "out_dtype"  # the op's argument that asks for one
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Interface:
     """What a family's kernels take, in the order in which their struct and their launchers have it."""
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from tilewright.interface.declaration import TMA_BYTES, Axis, Matrix
-from tilewright.types import bits, per_byte
+from tilewright.interface.declaration import Axis, Matrix
+from tilewright.types import TMA_BYTES, bits, per_byte
 
 if TYPE_CHECKING:
     import torch

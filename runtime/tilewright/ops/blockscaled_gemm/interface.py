@@ -5,8 +5,8 @@ from __future__ import annotations
 from tilewright.interface.declaration import Interface, Matrix, Number, Packed
 from tilewright.ops.blockscaled_gemm.problem import SCALE_LAYOUT
 from tilewright.ops.blockscaled_gemm.words import WORDS
+from tilewright.ops.common.matrix_tactic import MATRIX_TACTIC
 from tilewright.ops.common.scaled import ScaleFactors
-from tilewright.ops.common.tactics import MATRIX_TACTIC
 
 _A = Matrix(
     "a", "[m, k], k contiguous; FP4 lies two to a byte, the even index in the low nibble",

@@ -65,7 +65,7 @@ class Explanation:
                     "tactic": str(row.tactic),
                     "built": row.built,
                     "tuned_seconds": row.tuned_seconds,
-                    **({} if row.estimate is None else asdict(row.estimate)),
+                    **({} if row.estimate is None else row.estimate._asdict()),
                 }
                 for row in self.rows
             ],

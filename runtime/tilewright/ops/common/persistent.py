@@ -55,6 +55,14 @@ class Loop(NamedTuple):
     memory: float  # clocks of all of memory
 
 
+class FullWave(NamedTuple):
+    """A loop on all SMs that its clusters cover."""
+
+    loop: Loop
+    needs: tuple[float, float, float]  # clocks of a k tile's instructions, of its loads and of memory
+    clocks: float  # of a k tile
+
+
 class TileModel:
     """A kernel on a problem: its tiles, what they load and store. Where operands swap, its rows are the
     caller's columns. Clocks where nothing else is said."""
@@ -159,7 +167,8 @@ class PersistentModel(TileModel):
         sums = self.tile_m * self.tile_n * SUM_BYTES
         self.exchange = EXCHANGE_CLOCKS + 2 * sums / EXCHANGE_BYTES_PER_CLOCK
         self.l2 = self.L2_BYTES_PER_CLOCK or self.L2_SM_BYTES_PER_CLOCK * device.sm_count
-        self.loops: dict[tuple[int, int], Loop] = {}
+        self.slower = 1.0  # a launch takes so many times as long as the rest says
+        self.waves: dict[tuple[int, int], FullWave] = {}
 
     def math(self, cluster: tuple[int, int]) -> float:
         """Clocks of a k tile's instructions, and of what they do not hide."""
@@ -185,15 +194,16 @@ class PersistentModel(TileModel):
     def weigh(self, tactic: Tactic) -> Estimate:
         """Seconds that one launch takes, from the first block's start to the last store."""
         cluster = self._cluster(tactic)
-        loop = self.loops.get(cluster) or self.loops.setdefault(cluster, self._loop(cluster))
-        part = share(tactic, loop.tiles, self.k_tiles, loop.sms)
-        clocks, bound = self._main_loop(loop, part)
+        wave = self.waves.get(cluster) or self.waves.setdefault(cluster, self._full_wave(cluster))
+        part = share(tactic, wave.loop.tiles, self.k_tiles, wave.loop.sms)
+        clocks, bound = self._main_loop(wave, part)
         added = self.FIRST_STAGE_CLOCKS + (self.CLUSTER_CLOCKS if cluster != (1, 1) else 0)
         added += self.shown(part.epilogues) * self.epilogue + part.epilogues * self.each
         # A deterministic reduction goes from part to part: each reads and writes the sums so far.
         added += (part.parts - 1) * self.exchange
         main_loop, overhead = clocks / self.device.clock_hz, self.seconds + added / self.device.clock_hz
-        return Estimate(main_loop + overhead, ceil(part.epilogues), bound, main_loop, overhead)
+        seconds = (main_loop + overhead) * self.slower
+        return Estimate(seconds, ceil(part.epilogues), bound, main_loop, overhead)
 
     def _cluster(self, tactic: Tactic) -> tuple[int, int]:
         if tactic.cluster:
@@ -201,24 +211,26 @@ class PersistentModel(TileModel):
         m, n = cluster_unit(self.record) if self.config["cluster"] == "dynamic" else self.config["cluster"]
         return m, n
 
-    def _loop(self, cluster: tuple[int, int]) -> Loop:
+    def _full_wave(self, cluster: tuple[int, int]) -> FullWave:
         down, across = self.tiles(cluster)
         tiles, sms = down * across * self.problem.batch, self.sms(cluster)
-        return Loop(tiles, sms, self.math(cluster), *self.loaded(cluster), self.memory_clocks(tiles, sms))
+        loop = Loop(tiles, sms, self.math(cluster), *self.loaded(cluster), self.memory_clocks(tiles, sms))
+        needs = self._needs(loop, sms)
+        return FullWave(loop, needs, self.together(*needs))
 
     def _needs(self, loop: Loop, busy: int) -> tuple[float, float, float]:
         """Clocks of a k tile's instructions, of its loads and of memory while `busy` SMs work."""
         fill = loop.loaded * max(1 / self.SM_FILL_BYTES_PER_CLOCK, busy / self.l2)
         return loop.math, fill + loop.zeros, loop.memory * busy
 
-    def _main_loop(self, loop: Loop, part: Share) -> tuple[float, str]:
+    def _main_loop(self, wave: FullWave, part: Share) -> tuple[float, str]:
         """Clocks of all k tiles of the busiest SM, and what bounds them."""
-        most = needs = self._needs(loop, loop.sms if part.full_waves else part.busy)
-        clocks = part.full_waves * part.full_k_tiles * self.together(*needs)
+        clocks, most = part.full_waves * part.full_k_tiles * wave.clocks, wave.needs
         if part.busy:
-            needs = self._needs(loop, part.busy)
+            needs = self._needs(wave.loop, part.busy)
             clocks += part.last_k_tiles * self.together(*needs)
-        power = self.power(loop, part)
+            most = most if part.full_waves else needs
+        power = self.power(wave.loop, part)
         _, bound = max(zip(most, ("math", "fill", "hbm"), strict=True))
         return norm(self.SUSTAINED_NORM, clocks, power), "power" if power > clocks else bound
 
@@ -243,4 +255,4 @@ def share(tactic: Tactic, tiles: int, tile_depth: int, sms: int) -> Share:
 
 def norm(power: float, *terms: float) -> float:
     """What takes the longest where `power` is high, the sum where it is 1."""
-    return float(sum(term**power for term in terms) ** (1 / power))
+    return float(sum([term**power for term in terms]) ** (1 / power))

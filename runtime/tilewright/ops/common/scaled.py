@@ -11,8 +11,8 @@ from math import prod
 from typing import Any
 
 from tilewright import blockwise_scales, scale_factors
-from tilewright.interface.declaration import TMA_BYTES, Matrix, Packed
-from tilewright.types import TYPES, bits
+from tilewright.interface.declaration import Matrix, Packed
+from tilewright.types import TMA_BYTES, TYPES, bits
 
 COLUMNS = ("m_major", "packed")  # layouts whose columns begin at multiples of four rows, with padding
 

@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterator
 from dataclasses import MISSING, dataclass, fields, replace
 
 from tilewright.errors import ArgumentError, ArgumentTypeError
-from tilewright.interface.declaration import TacticStruct
 
 # Values of the enums in tilewright/tactic.h.
 RASTERS = {"heuristic": 0, "along_m": 1, "along_n": 2}
@@ -21,8 +20,9 @@ MATRIX_SETTINGS = ("cluster", "fallback", "raster", "swizzle", "decomposition", 
 # Thread blocks to a cluster: 8 on any GPU of sm_90 and later, 16 where a kernel asks for it. sm_100 does.
 MAX_CLUSTER = 16
 
-_NUMBER = re.compile(r"[0-9]{1,6}")
-_CLUSTER = re.compile(r"([1-9]\d?)x([1-9]\d?)")
+# Texts: a first lookup parses no tactic, and would wait until these are compiled.
+_NUMBER = r"[0-9]{1,6}"
+_CLUSTER = r"[1-9]\d?x[1-9]\d?"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -55,7 +55,7 @@ class Tactic:
         if not 0 <= self.blocks <= MAX_BLOCKS:
             raise ArgumentError("tactic", f"blocks is {self.blocks}; 0 to {MAX_BLOCKS} is wanted")
         for what, shape in (("cluster", self.cluster), ("fallback", self.fallback)):
-            m, n = extents(shape) if not shape or _CLUSTER.fullmatch(shape) else (MAX_CLUSTER, 2)
+            m, n = extents(shape) if not shape or re.fullmatch(_CLUSTER, shape) else (MAX_CLUSTER, 2)
             if m * n > MAX_CLUSTER:
                 raise ArgumentError(
                     "tactic",
@@ -73,7 +73,7 @@ class Tactic:
                     "tactic",
                     f"{setting!r} is not NAME=VALUE with a NAME of {', '.join(_SETTINGS)}",
                 )
-            if _SETTINGS[name] is int and not _NUMBER.fullmatch(value):
+            if _SETTINGS[name] is int and not re.fullmatch(_NUMBER, value):
                 raise ArgumentError("tactic", f"{name} is {value[:20]!r}; a number is wanted")
             given[name] = _SETTINGS[name](value)
         return cls(kernel, **given)  # type: ignore[arg-type]
@@ -85,34 +85,6 @@ class Tactic:
             if getattr(self, field.name) != field.default
         ]
         return f"{self.kernel}@{','.join(settings)}" if settings else self.kernel
-
-
-def _matrix_values(tactic: Tactic, sm_count: int) -> dict[str, int]:
-    cluster, fallback = extents(tactic.cluster), extents(tactic.fallback)
-    return {
-        "raster": RASTERS[tactic.raster],
-        "swizzle": tactic.swizzle,
-        "decomposition": DECOMPOSITIONS[tactic.decomposition],
-        "splits": tactic.splits,
-        "reduction": REDUCTIONS[tactic.reduction],
-        "cluster_m": cluster[0],
-        "cluster_n": cluster[1],
-        "fallback_m": fallback[0],
-        "fallback_n": fallback[1],
-        "sm_count": sm_count,
-    }
-
-
-# What kernels of products take of a tactic (tilewright/tactic.h).
-MATRIX_TACTIC = TacticStruct(
-    name="tilewright_tactic",
-    header="tilewright/tactic.h",
-    members=(
-        "raster", "swizzle", "decomposition", "splits", "reduction",
-        "cluster_m", "cluster_n", "fallback_m", "fallback_n", "sm_count",
-    ),
-    values=_matrix_values,
-)  # fmt: skip
 
 
 _SETTINGS: dict[str, type] = {

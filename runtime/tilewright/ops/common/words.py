@@ -3,7 +3,8 @@
 A family's `words.py` says which extents its problems have, which words stand for types, and which other words
 there are, each with the field of a problem that it sets, the values that it may have, and its option on a
 command line. From that alone follow NAME=VALUE of `explain --problem`, the options of `run`, `bench compare`
-and `tune`, and which sizes these take. Plain data: it imports neither torch nor a command line.
+and `tune`, and which sizes these take. Plain data: it imports neither torch nor a command line. Nobody
+compares or prints it: methods for that would take every first lookup a millisecond.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def _always(_: Fields) -> bool:
     return True
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Extent:
     """A number of a problem: elements along a dimension, or matrices."""
 
@@ -85,7 +86,7 @@ def _one_of(values: Sequence[str]) -> str:
     return values[0] if len(values) == 1 else f"one of {', '.join(values)}"
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Types:
     """The word for the types of operands, as `fp8` or `mxfp8xmxfp4`."""
 
@@ -107,7 +108,7 @@ class Types:
         return found
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Choice:
     """A word that is one of some texts; the first is the default."""
 
@@ -147,7 +148,7 @@ class Choice:
         return given
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Flag:
     """A word that is true or false."""
 
@@ -188,7 +189,7 @@ class Flag:
 Word: TypeAlias = Choice | Flag
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Words(Generic[P]):
     """All words of a family."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.interface.declaration import Code, Combinations, Interface, Matrix, Number, Packed
-from tilewright.ops.common.tactics import MATRIX_TACTIC
+from tilewright.ops.common.matrix_tactic import MATRIX_TACTIC
 from tilewright.ops.gemm.problem import ACTIVATIONS, ADDENDS, OUTPUTS
 from tilewright.ops.gemm.words import WORDS
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tilewright.interface.declaration import TMA_BYTES
 from tilewright.ops.common import fitting
 from tilewright.ops.common.kernels import Kernels
 from tilewright.ops.common.products import contiguous_extents
@@ -13,7 +12,7 @@ from tilewright.ops.common.tactics import MATRIX_SETTINGS, Tactic
 from tilewright.ops.gemm import cost, cost_lean, cost_stream
 from tilewright.ops.gemm.problem import ADDENDS, GIVEN, Problem, addends
 from tilewright.table import KernelRecord
-from tilewright.types import bytes_of
+from tilewright.types import TMA_BYTES, bytes_of
 
 MOST_ROWS = 8  # of a kernel of few rows
 # Thread blocks that a split k may come to: one on each SM of an H200. Of 499 problems on one, 164 tactics won

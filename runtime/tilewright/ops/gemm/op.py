@@ -8,7 +8,6 @@ from typing import Any
 import torch
 
 from tilewright.errors import ArgumentError, ArgumentTypeError
-from tilewright.interface.declaration import TMA_BYTES
 from tilewright.interface.op import Op, Values
 from tilewright.interface.publish import public
 from tilewright.ops.common import custom_ops
@@ -20,6 +19,7 @@ from tilewright.ops.gemm.interface import INTERFACE
 from tilewright.ops.gemm.placement import place
 from tilewright.ops.gemm.problem import ADDENDS, FP8, Problem, addends
 from tilewright.table import KernelRecord
+from tilewright.types import TMA_BYTES
 
 _ADDENDS = {dtype_of(name): name for name in ADDENDS}
 

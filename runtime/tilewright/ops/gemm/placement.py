@@ -15,14 +15,14 @@ from typing import cast
 from tilewright.context import Context
 from tilewright.device import DeviceProperties
 from tilewright.errors import AlignmentError
-from tilewright.interface.declaration import TMA_BYTES, Axis, Matrix
+from tilewright.interface.declaration import Axis, Matrix
 from tilewright.interface.matrices import MatrixView, alignment_of
 from tilewright.interface.placement import Arguments, Placement
 from tilewright.ops.common.memory import round_up
 from tilewright.ops.gemm.family import FAMILY
 from tilewright.ops.gemm.interface import INTERFACE
 from tilewright.ops.gemm.problem import OWN_OPERANDS, Problem
-from tilewright.types import bits, bytes_of
+from tilewright.types import TMA_BYTES, bits, bytes_of
 
 _OUT = cast(Matrix, INTERFACE.operand("out"))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.interface.declaration import Code, Combinations, Interface, Matrix, Packed
-from tilewright.ops.common.tactics import MATRIX_TACTIC
+from tilewright.ops.common.matrix_tactic import MATRIX_TACTIC
 from tilewright.ops.grouped_gemm.problem import GROUPING_CODES, OUTPUTS, OWN_ROWS
 from tilewright.ops.grouped_gemm.words import WORDS
 

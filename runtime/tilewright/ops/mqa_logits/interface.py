@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from tilewright.interface.declaration import TMA_BYTES as TMA
 from tilewright.interface.declaration import Code, Combinations, Interface, Matrix, Packed, TacticStruct
 from tilewright.ops.mqa_logits.problem import OUTPUTS
 from tilewright.ops.mqa_logits.words import WORDS
+from tilewright.types import TMA_BYTES as TMA
 
 _INT: dict[str, Any] = {"type": "s32", "alignment": 4}
 

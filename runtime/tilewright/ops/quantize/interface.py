@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 from tilewright.interface.declaration import (
-    TMA_BYTES,
     Code,
     Interface,
     Matrix,
@@ -17,6 +16,7 @@ from tilewright.interface.declaration import (
 from tilewright.ops.common.scaled import ScaleFactors
 from tilewright.ops.quantize.problem import LAYOUT_CODES
 from tilewright.ops.quantize.words import WORDS
+from tilewright.types import TMA_BYTES
 
 _X = Matrix(
     "x", "[group, m, k], or [group, m, 2k] where two halves are multiplied; k contiguous", pointer="void*",

@@ -9,7 +9,7 @@ from tilewright.interface.declaration import (
     Matrix,
     Number,
 )
-from tilewright.ops.common.tactics import MATRIX_TACTIC
+from tilewright.ops.common.matrix_tactic import MATRIX_TACTIC
 from tilewright.ops.reduced_gemm.problem import OUTPUTS
 from tilewright.ops.reduced_gemm.words import WORDS
 
