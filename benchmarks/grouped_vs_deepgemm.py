@@ -79,6 +79,19 @@ def differences(problem: Problem, operands: Operands, theirs: Any) -> dict[str, 
     return found
 
 
+def in_turn(graphs: dict[str, timing.Replays]) -> dict[str, float]:
+    """Median seconds of a call of each. Who comes first changes with each round: large products run at the
+    clock that their power leaves, and take over the heat of what ran before them."""
+    sides = list(graphs)
+    times: dict[str, list[float]] = {side: [] for side in sides}
+    for turn in range(REPLAYS):
+        first = turn % len(sides)
+        order = sides[first:] + sides[:first]
+        for side in order if turn // len(sides) % 2 == 0 else reversed(order):
+            times[side].append(graphs[side].seconds())
+    return {side: statistics.median(seconds) for side, seconds in times.items()}
+
+
 def measure(problem: Problem, theirs: Any, diffs: dict[str, float] | None) -> dict[str, Any]:
     """One row. Raises ValueError where a result is wrong, unless `diffs` says what has been checked."""
     torch.manual_seed(0)
@@ -99,9 +112,7 @@ def measure(problem: Problem, theirs: Any, diffs: dict[str, float] | None) -> di
     graphs = {side: timing.Replays(each) for side, each in calls.items()}
     for graph in graphs.values():
         graph.replay()
-    rounds = [[graph.seconds() for graph in graphs.values()] for _ in range(REPLAYS)]
-    medians = [round(statistics.median(seconds) * 1e6, 3) for seconds in zip(*rounds, strict=True)]
-    us = dict(zip(graphs, medians, strict=True))
+    us = {side: round(seconds * 1e6, 3) for side, seconds in in_turn(graphs).items()}
     peer = us.get("deep_gemm_", us.get("torch_", us[""]))  # torch alone has what DeepGEMM has not
     row = {
         **{"kind": problem.kind, "shape": problem.shape, "us": us[""], "deep_gemm_us": us.get("deep_gemm_")},
