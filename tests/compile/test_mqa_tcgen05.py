@@ -1,8 +1,9 @@
 """The kernel of `mqa_logits` for sm_100, on the host: what it tells the tensor core, and all around that.
 
-No GPU of sm_100 has run it. Its descriptors are compared, field by field, with the PTX ISA's tables. Then the
-whole kernel runs (`host_gpu.hpp`: every thread, TMA, mbarriers, in changing orders) with a tensor core that
-reads descriptors and tensor memory as the ISA says (`tcgen05_emulated.hpp`), against what double yields.
+No GPU of sm_100 has run it. Its descriptors are compared, field by field, with the PTX ISA's tables, and with
+CUTLASS's. Then the whole kernel runs (`host_gpu.hpp`: every thread, TMA, mbarriers, in changing orders) with
+a tensor core that reads descriptors and tensor memory as the ISA says (`tcgen05_emulated.hpp`), against what
+double yields.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
+from tilewright.build.toolchain import find_toolchain
 
 HERE = Path(__file__).parent
 INCLUDE = HERE.parents[1] / "runtime/include"
@@ -98,8 +101,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_descriptors_are_the_isas(program: Path) -> None:
-    printed = subprocess.run([program, "descriptors"], check=True, capture_output=True, text=True).stdout
-    found = {name: int(value, 16) for name, value in map(str.split, printed.splitlines())}
+    found = values(program, "descriptors")
     wanted = {}
     for name, fields in DESCRIPTORS.items():
         assert all(value < 1 << bits for _, bits, value in fields.values()), name
@@ -113,3 +115,38 @@ def test_the_kernel_computes_logits(program: Path) -> None:
     """FP8 and FP4, ragged and paged, rings that wrap, early and late copies: no fault, every logit."""
     found = subprocess.run([program], check=False, capture_output=True, text=True)
     assert (found.returncode, found.stdout) == (0, "")
+
+
+@pytest.mark.compile
+@pytest.mark.timeout(900)
+def test_cutlass_says_the_same(program: Path, tmp_path: Path) -> None:
+    """Of descriptors all but where a matrix begins, and the distance that is not used (CUTLASS writes 1); of
+    scale factors where each stands in tensor memory: four bytes to a column, lanes 2^18 apart."""
+    toolchain = find_toolchain()
+    source, output = HERE / "mqa_tcgen05_cutlass.cu", tmp_path / "cutlass"
+    options = [
+        "-std=c++17",
+        "-arch=sm_100a",
+        "--expt-relaxed-constexpr",
+        "-DNDEBUG",
+        f"-ccbin={toolchain.host[0]}",
+    ]
+    folders = [f"-I{toolchain.cutlass}", f"-L{toolchain.lib}"]
+    subprocess.run([toolchain.nvcc, *options, *folders, source, "-o", output], check=True)
+    ours, theirs = values(program, "descriptors"), values(output)
+    unused = (1 << 14) - 1 | ((1 << 14) - 1) << 16
+    for name in DESCRIPTORS.keys() - {"words"}:
+        mask = ~unused if name.startswith("rows") else -1
+        assert theirs[name] & mask == ours[name] & mask, name
+    for row in range(128):
+        for quarter in range(4):
+            for block in range(4):
+                lane, column = row % 32 + 32 * quarter, row // 32
+                assert theirs[f"scale_{row}_{quarter}_{block}"] == lane << 18 | column << 2 | block
+
+
+def values(*command: object) -> dict[str, int]:
+    """The names and hexadecimal numbers that a program prints."""
+    text = subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True).stdout
+    lines = [line.split() for line in text.splitlines()]
+    return {line[0]: int(line[1], 16) for line in lines if len(line) == 2}  # CUTLASS complains of the host

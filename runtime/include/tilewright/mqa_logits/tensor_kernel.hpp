@@ -12,45 +12,10 @@
 #include <cstdint>
 
 #include "tilewright/mqa_logits/loader.hpp"
-#include "tilewright/mqa_logits/products.hpp"
-#include "tilewright/mqa_logits/reduction.hpp"
-#include "tilewright/mqa_logits/tcgen05.hpp"
-#include "tilewright/mqa_logits/tcgen05_emulated.hpp"
+#include "tilewright/mqa_logits/tensor_products.hpp"
 #include "tilewright/mqa_logits/work.hpp"
 
 namespace tilewright::mqa_logits {
-
-// FP8, and FP4 with its scale factors: 32 bytes of a row are a step of k.
-template <class Core_, int HeadDim>
-struct TensorFp8 : Fp8 {
-  using Core = Core_;
-  static constexpr int kRowBytes = HeadDim;
-};
-
-template <class Core_, int HeadDim>
-struct TensorFp4 {
-  using Core = Core_;
-  static constexpr bool kQueryScales = true, kBounded = false;
-  static constexpr int kRowBytes = HeadDim / 2, kDecodedBytes = 0;
-
-  static __device__ __forceinline__ float factor(uint32_t) { return 1.0f; }
-};
-
-template <int HeadDim>
-using Tcgen05 = TensorFp8<tcgen05::Native, HeadDim>;
-template <int HeadDim>
-using Tcgen05Fp4 = TensorFp4<tcgen05::Native, HeadDim>;
-template <int HeadDim>
-using EmulatedTcgen05 = TensorFp8<tcgen05::Emulated, HeadDim>;
-template <int HeadDim>
-using EmulatedTcgen05Fp4 = TensorFp4<tcgen05::Emulated, HeadDim>;
-
-// Heads of a query follow each other; a thread has all of all queries.
-template <int Heads, int Queries, bool kBounded_>
-struct RowReduction : Relu<kBounded_> {
-  static constexpr int kHeads = Heads, kQueries = Queries, kColumns = Heads * Queries;
-  static constexpr int kTurn = Heads, kSets = 1, kSetQueries = Queries;
-};
 
 template <class Work_, template <int> class Products, int Heads, int HeadDim, int Queries, int Stages, int Warpgroups,
           class Element, bool kPdl>
@@ -178,6 +143,7 @@ struct TensorKernel : Loader<Work_, Products<HeadDim>, RowReduction<Heads, Queri
       if (kScales && gives) {
         copy_scales<kColumns>(core, query_scales, shared + kQueryScalesAt + queries.stage * kWeightBytes);
       }
+#pragma unroll 1
       for (int tile = 0; tile < item.tiles; ++tile) {
         sm90::barrier_wait(ready(shared, keys.stage), keys.phase);
         sm90::barrier_wait(empty_slot(shared, slots.stage), slots.phase ^ 1);
@@ -187,8 +153,9 @@ struct TensorKernel : Loader<Work_, Products<HeadDim>, RowReduction<Heads, Queri
           if constexpr (kScales) {
             copy_scales<kTile>(core, key_scales, shared + kScalesAt + keys.stage * kScaleBytes);
           }
-          multiply(core, tensor + slots.stage * kColumns, shared + kKeysAt + keys.stage * kKeyBytes,
-                   shared + kQueriesAt + queries.stage * kQueryBytes, key_scales, query_scales);
+          Product::template multiply<kColumns>(
+              core, tensor + slots.stage * kColumns, shared + kKeysAt + keys.stage * kKeyBytes,
+              shared + kQueriesAt + queries.stage * kQueryBytes, key_scales, query_scales);
           core.commit(full_slot(shared, slots.stage));
         }
         __syncwarp();
@@ -206,21 +173,6 @@ struct TensorKernel : Loader<Work_, Products<HeadDim>, RowReduction<Heads, Queri
     }
   }
 
-  static __device__ __forceinline__ void multiply(Core const& core, uint32_t products, uint32_t keys, uint32_t queries,
-                                                  uint32_t key_scales, uint32_t query_scales) {
-    uint64_t const a = tcgen05::shared_descriptor<kRowBytes>(keys), b = tcgen05::shared_descriptor<kRowBytes>(queries);
-#pragma unroll
-    for (int k = 0; k < kRowBytes / 32; ++k) {
-      // 32 bytes in units of 16
-      if constexpr (kScales) {
-        core.multiply(products, a + k * 2, b + k * 2, tcgen05::fp4_instruction<kColumns>(k * 2), k > 0, key_scales,
-                      query_scales);
-      } else {
-        core.multiply(products, a + k * 2, b + k * 2, tcgen05::fp8_instruction<kColumns>(), k > 0);
-      }
-    }
-  }
-
   // The warp that puts words of scale factors in order.
   static __device__ __forceinline__ void order_scales(Params const& params, uint32_t shared) {
     sm90::Position<kQueryStages> queries{};
@@ -229,6 +181,7 @@ struct TensorKernel : Loader<Work_, Products<HeadDim>, RowReduction<Heads, Queri
       sm90::barrier_wait(full_queries(shared, queries.stage), queries.phase);
       order<kColumns>(shared + kQueryScalesAt + queries.stage * kWeightBytes);
       release(ready_queries(shared, queries.stage));
+#pragma unroll 1
       for (int tile = 0; tile < item.tiles; ++tile) {
         sm90::barrier_wait(full(shared, keys.stage), keys.phase);
         order<kTile>(shared + kScalesAt + keys.stage * kScaleBytes);
