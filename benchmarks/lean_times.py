@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import gc
 import gzip
 import itertools
 import math
@@ -62,7 +63,7 @@ from tilewright.table import KernelRecord
 from tilewright.timing import Replays
 
 # Of the model's order: its first, the first of the mechanisms alone, and others drawn at random.
-FIRST, BY_MECHANISMS, OTHERS = 22, 8, 14
+FIRST, BY_MECHANISMS, OTHERS = 18, 12, 10
 FACTOR = 1.5  # of the mechanisms' first: those that are drawn are not further behind
 MOST_ROUND_SECONDS = 0.015  # that one call of each of those may take together
 FASTEST, NEAR = 3, 3  # near so many, others are timed: so many each of its kernel, and in its cluster
@@ -70,9 +71,10 @@ NEAR_AMONG = 200  # of the model's first
 ROUNDS, MORE_ROUNDS, FINAL_ROUNDS = 2, 1, 3
 STOP = 1.12  # behind the fastest, at which a tactic is not timed again
 FINALISTS = 6
-LONGEST_SECONDS = 6e-4  # of a problem that is timed: for one of these, ten others
+LONGEST_SECONDS = 1e-3  # of a problem that is timed: for one of these, ten others
 EXTENTS = ("m", "n", "k")
-GRAPH_SECONDS, LEAST_CALLS = 1.2e-4, 4  # of a replay
+GRAPH_SECONDS, LEAST_CALLS = 1e-4, 2  # of a replay
+UPLOADED_SECONDS = 3e-4  # of a replay, that need not be the second: its upload does not count
 HEAD_START_CYCLES = 60_000  # 30 us: events and graph are enqueued before the GPU comes to them
 MOST_RESERVED = 60 * 2**30  # bytes that torch keeps from problem to problem
 AHEAD, PROCESSES = 48, 6  # problems that are ranked ahead
@@ -123,6 +125,7 @@ class Bench:
     def __init__(self, problem: Problem, expected: float) -> None:
         device = contexts.current().device(torch.cuda.current_device())
         self.samples: dict[Tactic | None, list[float]] = {}
+        self._expected = expected
         self._calls = max(LEAST_CALLS, math.ceil(GRAPH_SECONDS / expected))
         self._operands = itertools.cycle(make_operands(measuring, problem, device))
         self._graphs: dict[Tactic | None, Replays] = {}
@@ -164,7 +167,8 @@ class Bench:
             except TilewrightError as error:
                 print(f"{tactic}: {error}", flush=True)
                 return None
-            graph.replay()  # the first uploads the graph
+            if self._calls * self._expected < UPLOADED_SECONDS:
+                graph.replay()  # the first uploads the graph
             self._graphs[tactic] = graph
         return self._graphs[tactic]
 
@@ -247,6 +251,7 @@ def timed(arguments: argparse.Namespace, processes: Executor) -> int:
     of_type = [one for one in built() if one.config["a"] in map(OPERANDS.get, arguments.dtype)]
     waiting = ahead(arguments, device, processes)
     load(of_type)
+    gc.freeze()  # registry and plans: what is collected is what problems leave
     print(f"{device}\n{len(of_type)} kernels of ours are built; clocks {clocks()}", flush=True)
     count = 0
     with gzip.open(arguments.output, "wt", newline="", compresslevel=3) as file:

@@ -125,14 +125,18 @@ def misfit_blocks(tactic: Tactic, record: KernelRecord) -> str | None:
 
 
 def in_clusters(
-    record: KernelRecord, grid: tuple[int, int], k: int = 0, splits: Sequence[int] = (1,)
+    record: KernelRecord,
+    grid: tuple[int, int],
+    k: int = 0,
+    splits: Sequence[int] = (1,),
+    clusters: Mapping[str, tuple[int, int]] = CLUSTERS,
 ) -> Iterator[Tactic]:
     """What a first selection weighs of a kernel with clusters at run time: those no larger than the grid of
     tiles along the kernel's own m and n, and of the splits those that leave parts of `LEAST_TILES` of k."""
     for parts in splits:
         if parts > 1 and parts * LEAST_TILES > -(-k // record.config["tile"][2]):
             break
-        for cluster, (m, n) in CLUSTERS.items():
+        for cluster, (m, n) in clusters.items():
             if m <= grid[0] and n <= grid[1] and m * n * parts <= MOST_BLOCKS:
                 yield _in_clusters(record.name, cluster, parts)
 
