@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from tilewright.ops.common.tactics import Tactic, extents, plain
 from tilewright.table import KernelRecord
@@ -128,19 +128,29 @@ def in_clusters(
     record: KernelRecord,
     grid: tuple[int, int],
     k: int = 0,
-    splits: Sequence[int] = (1,),
-    clusters: Mapping[str, tuple[int, int]] = CLUSTERS,
-) -> Iterator[Tactic]:
+    splits: Iterable[int] = (1,),
+    clusters: tuple[str, ...] = tuple(CLUSTERS),
+) -> tuple[Tactic, ...]:
     """What a first selection weighs of a kernel with clusters at run time: those no larger than the grid of
     tiles along the kernel's own m and n, and of the splits those that leave parts of `LEAST_TILES` of k."""
-    for parts in splits:
-        if parts > 1 and parts * LEAST_TILES > -(-k // record.config["tile"][2]):
-            break
-        for cluster, (m, n) in clusters.items():
-            if m <= grid[0] and n <= grid[1] and m * n * parts <= MOST_BLOCKS:
-                yield _in_clusters(record.name, cluster, parts)
+    most = max(1, -(-k // record.config["tile"][2]) // LEAST_TILES)
+    down, across = (min(side, MOST_BLOCKS) for side in grid)
+    return _in_clusters(record.name, down, across, tuple(one for one in splits if one <= most), clusters)
 
 
 @functools.lru_cache(maxsize=1 << 14)
-def _in_clusters(kernel: str, cluster: str, splits: int) -> Tactic:
-    return Tactic(kernel, cluster=cluster, splits=splits)
+def _in_clusters(
+    kernel: str, down: int, across: int, splits: tuple[int, ...], clusters: tuple[str, ...]
+) -> tuple[Tactic, ...]:
+    sides = {cluster: extents(cluster) if cluster else (1, 1) for cluster in clusters}
+    return tuple(
+        with_splits(kernel, cluster, parts)
+        for parts in splits
+        for cluster, (m, n) in sides.items()
+        if m <= down and n <= across and m * n * parts <= MOST_BLOCKS
+    )
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def with_splits(kernel: str, cluster: str, splits: int, decomposition: str = "heuristic") -> Tactic:
+    return Tactic(kernel, cluster=cluster, splits=splits, decomposition=decomposition)

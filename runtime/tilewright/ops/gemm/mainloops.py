@@ -18,7 +18,7 @@ MOST_ROWS = 8  # of a kernel of few rows
 # Thread blocks that a split k may come to: one on each SM of an H200. Of 499 problems on one, 164 tactics won
 # 3 % or more by splitting, and none of them in a second wave, which the model puts 4 to 7 % too low.
 MOST_SPLIT_BLOCKS = 132
-CLUSTERS = {**fitting.CLUSTERS, "4x2": (4, 2), "2x4": (2, 4)}  # that selection weighs
+CLUSTERS = (*fitting.CLUSTERS, "4x2", "2x4")  # that selection weighs
 # Where the parts of a tile meet in memory: clusters that share operands, and how many run at once on an H200;
 # parts at most; tiles of k that each has at least (a second kernel is worth no fewer).
 CLUSTERS_AT_ONCE = {"": 132, "2x1": 66, "1x2": 66, "2x2": 30, "4x1": 30, "1x4": 30}
@@ -116,7 +116,7 @@ class Lean(Mainloop):
         down, across = grid = fitting.own_tiles(record, problem.m, problem.n)
         most = MOST_SPLIT_BLOCKS // (down * across) if record.facts["splits"] else 1
         splits = range(1, max(1, min(most, fitting.MOST_BLOCKS)) + 1)
-        found = tuple(fitting.in_clusters(record, grid, problem.k, splits, CLUSTERS))
+        found = fitting.in_clusters(record, grid, problem.k, splits, CLUSTERS)
         if most < 2 or problem.batch > 1:
             return found
         in_memory = []
@@ -129,7 +129,7 @@ class Lean(Mainloop):
                 and n <= across
                 and 1 < parts <= problem.k // (LEAST_TILES_IN_MEMORY * record.config["tile"][2])
             ):
-                in_memory.append(Tactic(record.name, cluster=cluster, decomposition="split_k", splits=parts))
+                in_memory.append(fitting.with_splits(record.name, cluster, parts, "split_k"))
         return (*found, *in_memory)
 
 

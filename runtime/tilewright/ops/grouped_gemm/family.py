@@ -78,7 +78,7 @@ class _Grouped(Family[Problem]):
         rows = problem.m if problem.grouping not in GROUPED_ROWS else cost.group_rows(problem)
         grid = own_tiles(record, rows, problem.n)
         splits = SPLITS if record.facts["splits"] and problem.grouping != "k_sizes" else (1,)
-        return tuple(in_clusters(record, grid, problem.k, splits))
+        return in_clusters(record, grid, problem.k, splits)
 
 
 FAMILY = _Grouped()

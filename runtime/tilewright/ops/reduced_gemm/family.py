@@ -28,7 +28,7 @@ class _Reduced(Family[Problem]):
 
     def candidates(self, record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
         """What a first selection weighs: clusters no larger than the grid of tiles."""
-        return tuple(in_clusters(record, own_tiles(record, problem.m, problem.n)))
+        return in_clusters(record, own_tiles(record, problem.m, problem.n))
 
 
 FAMILY = _Reduced()
