@@ -165,7 +165,7 @@ class Family(Kernels[P]):
         there are such. Candidates of a kernel follow one another by how they cut k: where the first of these
         is far behind (`FAR`), the others, which differ in their clusters, are left out."""
         ranked: list[_Weighed] = []
-        others: list[tuple[int, _Weigh, list[Tactic]]] = []
+        others: list[tuple[float, _Weigh, list[Tactic]]] = []
         for record in fitting:
             weigh = self._weigher(record, problem, device, is_built)
             if weigh is None:
