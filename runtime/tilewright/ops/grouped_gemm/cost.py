@@ -57,6 +57,7 @@ EXCHANGE_BYTES_PER_CLOCK = 16.8  # sums written, and read from other SMs' shared
 # Of a multiplication of each sum of 128 of k, 128 lanes at a time:
 PROMOTION_CLOCKS = {"after": 0.8, "in_turn": 0.8, "overlapped": 1.3, "halves": 1.3}
 VECTOR_PROMOTION = 1.5  # times that, where each column has its own factor
+TALL = 256  # rows of a tile whose warpgroups load a column's factor once for 128: as if there were one
 SUSTAINED_SHARE = 0.80  # of the peak at the clock above, that the GPU's power sustains of tiles of 128x128
 WEIGHTS_SHARE = 0.15  # of B's bytes, that they take longer than A's, which more tiles have read before
 TRAFFIC_SHARE = 0.3  # of the power, that goes with the bytes of operands a multiplication takes
@@ -112,7 +113,7 @@ def _work(record: KernelRecord, problem: Problem) -> _Work:
     math = max(instructions * tile_n / 2, PORT_SHARE * port)
     if problem.scales != "none":
         promotion = PROMOTION_CLOCKS[config["promotion"]] * tile_m * tile_n / LANES
-        vector = problem.scales == "1x128" or config["swap_ab"]
+        vector = (problem.scales == "1x128" and tile_m < TALL) or config["swap_ab"]
         math += promotion * (VECTOR_PROMOTION if vector else 1.0)
     math += STAGE_CLOCKS / stage_boxes
     in_flight = max(1.0, (record.facts["stages"] - STAGES_BEHIND) * stage_boxes)
