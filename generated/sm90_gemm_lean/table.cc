@@ -41,6 +41,7 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x104x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x104x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x104x64_lean_pingpong_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x112x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x112x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x112x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x120x64_lean_coop) \
@@ -227,6 +228,7 @@
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x88x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x88x128_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x8x256_lean_coop_fastacc_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x96x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x96x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x96x128_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x128x128_lean_coop_fastacc) \
@@ -469,6 +471,7 @@
   X(gemm_sm90_f16_f16_f32_f16_tn_128x104x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x104x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x104x64_lean_pingpong_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_128x112x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x112x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x112x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x120x64_lean_coop) \

@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from altered import altered
 
 from tilewright.device import H200
 from tilewright.errors import GpuLostError, LaunchError, MeasureError, TilewrightError, WrongResultError
@@ -187,6 +189,25 @@ def test_where_tiles_are_computed_at_once_their_order_is_not_varied(registry: Re
     found = search(FAMILY, registry, small, H200, make_clock=clock)
     assert found.tactic is not None
     assert {one.tactic.raster for one in found.timings} == {"heuristic"}
+
+
+def test_of_the_best_clusters_are_tried_that_no_selection_weighs(registry: Registry) -> None:
+    names = order(registry)
+    family = altered(FAMILY, wider=lambda tactic: [replace(tactic, swizzle=8), replace(tactic, splits=2)])
+    of = dict.fromkeys(names, 2.0) | {
+        names[0]: 1.0,
+        names[1]: 0.9,
+        names[2]: 0.8,
+        f"{names[1]}@swizzle=8": 0.3,
+    }
+    clock = Times(registry, of)
+    found = search(family, registry, PROBLEM, H200, make_clock=clock)
+    assert str(found.tactic) == f"{names[1]}@swizzle=8"
+    timed = [name for name, _ in clock.quicks]
+    wider = [f"{name}@swizzle=8" for name in names[2::-1]]
+    assert [name for name in timed if name in wider] == wider
+    assert timed.index(wider[0]) < min(timed.index(name) for name in timed if "raster" in name)
+    assert not any("splits" in name for name in timed), "the kernels do not split k"
 
 
 def test_what_is_tuned_near_is_timed_whatever_the_model_says(registry: Registry) -> None:

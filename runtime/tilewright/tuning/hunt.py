@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any, Protocol
@@ -102,16 +102,13 @@ class Hunt:
         """The fastest that is right. Tiles of `one_wave` are computed at once, in whatever order."""
         trials = self.trials
         self._screen(tactics)
+        wider = self._legal(self._family.wider, trials.fastest(tactics, VARIED))
+        self._screen(wider)
+        tactics = [*tactics, *wider]
         # The first is timed while the GPU's clocks still rise; its quick time says least.
         semifinalists = dict.fromkeys([*trials.fastest(tactics, SEMIFINALISTS), tactics[0]])
         best = self._play(list(semifinalists), SEMIFINAL_ROUNDS)[:VARIED]
-        varied = [
-            variant
-            for tactic in best
-            if tactic not in one_wave
-            for variant in self._family.variants(tactic)
-            if self._family.misfit_arguments(variant, self._record(tactic.kernel)) is None
-        ]
+        varied = self._legal(self._family.variants, [one for one in best if one not in one_wave])
         self._screen(varied)
         ranked = self._play(trials.fastest([*best, *varied], FINALISTS), FINAL_ROUNDS, self._time_peer)
         # Where all finalists are wrong, the next of those that were timed take their place.
@@ -119,6 +116,15 @@ class Hunt:
             if trials.seconds(tactic) is not None and self._is_right(tactic):
                 return tactic
         return None
+
+    def _legal(self, others: Callable[[Tactic], Iterable[Tactic]], tactics: Iterable[Tactic]) -> list[Tactic]:
+        """What the family makes of each that its kernel takes."""
+        return [
+            other
+            for tactic in tactics
+            for other in others(tactic)
+            if self._family.misfit_arguments(other, self._record(tactic.kernel)) is None
+        ]
 
     def _screen(self, tactics: Sequence[Tactic]) -> None:
         """Quick times; what is hopeless against the fastest so far is cut short."""

@@ -67,6 +67,11 @@ class Family(Kernels[P]):
         """A tactic with what a first selection leaves to the kernel: tuning tries them of the best."""
         return (tactic,)
 
+    def wider(self, tactic: Tactic) -> Iterable[Tactic]:
+        """A tactic in clusters that no selection weighs, of eight that share both operands as cuBLAS has them
+        where tiles are few: tuning tries them of the best, where the kernel takes them."""
+        return (replace(tactic, cluster=cluster) for cluster in ("2x4", "4x2") if tactic.splits == 1)
+
     def peak(self, kind: Any, device: DeviceProperties) -> float | None:
         """Of a problem's kind: operations a second (`Problem.flops`) that the GPU's multipliers do at its
         highest clock, as published; None where that is not known, or the family does not multiply."""
