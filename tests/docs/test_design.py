@@ -25,7 +25,7 @@ ALIKE = {  # files that each of them has, by hand
     },
     "generator/tilewright_generator/families": {"config.py", "kernel.py", "rules.py"},
 }  # fmt: skip
-OTHERS = {"hc_prenorm": {"reference.py"}, "grouped_gemm": {"memory.py"}, "mqa_logits": set()}
+OTHERS = {"hc_prenorm": {"reference.py"}, "grouped_gemm": {"call.py", "memory.py"}, "mqa_logits": set()}
 
 
 def section() -> str:

@@ -20,6 +20,7 @@ from tilewright.errors import ArgumentError, ArgumentTypeError
 from tilewright.interface.declaration import Combinations, Matrix, Operand, Packed
 from tilewright.interface.matrices import MatrixView
 from tilewright.interface.op import Op, Values
+from tilewright.interface.operands import check_contiguous, check_packed, told_by
 from tilewright.interface.placement import Arguments
 from tilewright.ops.common import guards, memory
 from tilewright.ops.common.formats import dtype_of
@@ -92,7 +93,7 @@ class _Check:
             operand = next(one for one in self.required if one.type == field)
             possible = dict.fromkeys(types[position] for types in combinations.legal)
             dtype = self.values[operand.name].dtype
-            told = {name: _told_by(name, operand, only=len(possible) == 1) for name in possible}
+            told = {name: told_by(name, operand, only=len(possible) == 1) for name in possible}
             name = next((name for name in possible if dtype in told[name]), None)
             if name is None:
                 known = dict.fromkeys(dtype for dtypes in told.values() for dtype in dtypes)
@@ -146,7 +147,7 @@ class _Check:
                 read |= {batch: view.batch}
             for extent, value in read.items():
                 self._extent(matrix, extent, value, told, one_for_all=single and extent == batch)
-            _check_contiguous(matrix, tensor)
+            check_contiguous(matrix, tensor)
         for one in self.interface.words.extents:
             if not one.hint:
                 number = self.values.get(one.name)
@@ -237,14 +238,14 @@ class _Check:
             wanted = f"{guards.dtypes(legal)} is wanted"
             raise ArgumentTypeError(name, f"its dtype is {tensor.dtype}; {wanted}")
         if isinstance(operand, Packed):
-            _check_packed(operand, tensor, self._shape(operand, problem, batched), problem)
+            check_packed(operand, tensor, self._shape(operand, problem, batched), problem)
         elif isinstance(operand, Matrix) and operand not in self.read:
             shape = self._shape(operand, problem, batched)
             possible = [shape] if operand.written or not operand.single_of(problem) else [shape, shape[-2:]]
             if all(differ(tensor.shape, one) for one in possible):
                 raise ArgumentError(name, f"its shape is {dims(tensor.shape)}; {dims(shape)} is wanted")
             self._view(operand, type, operand.batch_of(problem), operand.single_of(problem))
-            _check_contiguous(operand, tensor)
+            check_contiguous(operand, tensor)
             if operand.written and not symbolic(tensor) and memory.overlaps_itself(tensor):
                 raise ArgumentError(name, f"its strides are {tensor.stride()}: elements of it overlap")
 
@@ -285,47 +286,3 @@ class _Check:
             if batch and (batched or not operand.single_of(problem))
             else shape
         )
-
-
-def _told_by(name: str, operand: Operand, *, only: bool) -> list[torch.dtype]:
-    """The dtypes that tell a type. Bytes are FP4 where that is possible, and FP8 of the `only` type."""
-    raw = operand.raw and (per_byte(name) > 1 or (only and bits(name) == 8))
-    return [dtype_of(name), *([torch.uint8] if raw else [])]
-
-
-def _check_contiguous(matrix: Matrix, tensor: torch.Tensor) -> None:
-    if callable(matrix.contiguous) or (matrix.copied and not matrix.written):
-        return
-    inner = -1 if matrix.contiguous == "columns" else -2
-    if certainly(tensor.shape[inner] > 1) and certainly(tensor.stride(inner) != 1) and not _empty(tensor):
-        wanted = "contiguous rows are wanted (the last stride is 1)"
-        if inner == -2:
-            wanted = (
-                "contiguous columns are wanted: the transpose of a row-major "
-                f"[{matrix.columns}, {matrix.rows}]"
-            )
-        raise ArgumentError(matrix.name, f"its strides are {tuple(tensor.stride())}; {wanted}")
-
-
-def _empty(tensor: torch.Tensor) -> bool:
-    return any(certainly(extent == 0) for extent in tensor.shape)
-
-
-def _check_packed(operand: Packed, tensor: torch.Tensor, shape: tuple[int, ...], problem: Any) -> None:
-    """One without a shape of its own may have any of as many elements."""
-    count = 1
-    for extent in shape:
-        count *= extent
-    shaped = operand.has_shape(problem)
-    wrong = differ(tensor.shape, shape) if shaped else certainly(tensor.numel() != count)
-    if wrong:
-        wanted = f"{dims(shape)} is wanted"
-        if not shaped:
-            wanted = f"{count} elements, as of {dims(shape)}, are wanted" if shape else "one number is wanted"
-        raise ArgumentError(operand.name, f"its shape is {dims(tensor.shape)}; {wanted}")
-    may_have_gaps = operand.has_gaps(problem) or (operand.copied and not operand.written)
-    if not may_have_gaps and not symbolic(tensor) and not tensor.is_contiguous():
-        message = f"its strides are {tuple(tensor.stride())}; a contiguous {dims(shape)} is wanted"
-        raise ArgumentError(operand.name, message)
-    if operand.written and operand.has_gaps(problem) and not symbolic(tensor):
-        blockwise_scales.with_padding(tensor, operand.name)  # raises where it has no memory for that
