@@ -19,27 +19,30 @@ from typing import Any, TypeAlias
 LANE = 32  # bits: sums of thousands of answers
 LEAST = -(1 << 16)  # of answers: lanes hold what is added to it
 
-# The place of a fact, the most with which the first of two nodes follows, and these; or an answer over LEAST.
-Node: TypeAlias = tuple[int, float, Any, Any] | int
+# The number of a question, and the nodes that follow a yes and a no; or an answer over LEAST.
+Node: TypeAlias = tuple[int, Any, Any] | int
 
 
 class Trees:
     """Trees whose answers are added."""
 
     def __init__(self, text: str) -> None:
-        self._trees = [_node(iter(line.split())) for line in text.splitlines()]
+        self._questions: dict[str, int] = {}
+        self._trees = [self._node(iter(line.split())) for line in text.splitlines()]
+        pairs = (one.split("<") for one in self._questions)
+        self._asked = [(int(fact), float(most)) for fact, most in pairs]
 
     def answers(self, rows: Sequence[Sequence[float]]) -> list[int]:
         """The sum for each row of facts, in the unit in which they were written."""
         lanes = [1 << LANE * index for index in range(len(rows))]
         facts = [_column(column, lanes) for column in zip(*rows, strict=True)]
+        yes = [facts[fact][1][bisect_right(facts[fact][0], most)] for fact, most in self._asked]
         total, waiting = 0, [(tree, sum(lanes)) for tree in self._trees]
         while waiting:
             node, there = waiting.pop()
             while type(node) is tuple:
-                fact, most, low, high = node
-                values, to = facts[fact]
-                first = there & to[bisect_right(values, most)]
+                question, low, high = node
+                first = there & yes[question]
                 if first == there:
                     node = low
                 elif not first:
@@ -51,14 +54,15 @@ class Trees:
         mask, least = (1 << LANE) - 1, LEAST * len(self._trees)
         return [(total >> LANE * index & mask) + least for index in range(len(rows))]
 
+    def _node(self, words: Iterator[str]) -> Node:
+        word = next(words)
+        if "<" not in word:
+            return int(word) - LEAST
+        question = self._questions.setdefault(word, len(self._questions))
+        return question, self._node(words), self._node(words)
+
 
 def _column(values: Sequence[float], lanes: Sequence[int]) -> tuple[list[float], list[int]]:
     """A fact's values in order, and for each number of them the lanes of the first so many."""
     order = sorted(range(len(values)), key=values.__getitem__)
     return [values[one] for one in order], list(accumulate((lanes[one] for one in order), or_, initial=0))
-
-
-def _node(words: Iterator[str]) -> Node:
-    word = next(words)
-    fact, asked, most = word.partition("<")
-    return (int(fact), float(most), _node(words), _node(words)) if asked else int(word) - LEAST
