@@ -69,7 +69,7 @@ def drawn(dtype: str, seed: int, *, exact: bool = False) -> Iterator[Problem]:
         yield described(dtype, m, n, k, exact=exact)
 
 
-def measure(problem: Problem, *, causes: bool = True) -> dict[str, Any]:
+def measure(problem: Problem) -> dict[str, Any]:
     """One row: seconds of both, measured in turn. D of ours is checked first."""
     current = context.current()
     device = current.device(torch.cuda.current_device())
@@ -77,18 +77,23 @@ def measure(problem: Problem, *, causes: bool = True) -> dict[str, Any]:
     operands = make_operands(measuring, problem, device)
     error = checked(operands[0], choice.tactic)
     peer_us, us = in_turn(problem, operands, [choice.tactic])
-    row = {
+    return {
         **{"m": problem.m, "n": problem.n, "k": problem.k, "tactic": str(choice.tactic)},
         **{"source": choice.source, "us": us, "peer_us": peer_us, "ratio": round(peer_us / us, 4)},
         **{"error": error},
     }
-    if row["ratio"] >= ENOUGH or not causes:
-        return row
+
+
+def cause(problem: Problem, row: dict[str, Any]) -> dict[str, Any]:
+    """What tuning finds for a row's problem, measured in turn with both."""
+    current = context.current()
+    device = current.device(torch.cuda.current_device())
     found = search(FAMILY, current.registry, problem, device, make_clock=on_gpu(FAMILY.name, device))
     assert found.tactic is not None, found.reason
-    peer_us, us, best_us = in_turn(problem, operands, [choice.tactic, found.tactic])
-    cause = "choice" if best_us * CHOSEN_WRONG < us else "kernels"
-    return row | {"best_tactic": str(found.tactic), "best_ratio": round(peer_us / best_us, 4), "cause": cause}
+    operands = make_operands(measuring, problem, device)
+    peer_us, us, best_us = in_turn(problem, operands, [Tactic.parse(row["tactic"]), found.tactic])
+    why = "choice" if best_us * CHOSEN_WRONG < us else "kernels"
+    return {"best_tactic": str(found.tactic), "best_ratio": round(peer_us / best_us, 4), "cause": why}
 
 
 def in_turn(problem: Problem, operands: list[measuring.Operands], tactics: list[Tactic]) -> list[float]:
@@ -160,7 +165,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=20271)
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--skip", type=int, default=0, help="so many shapes of the seed")
-    parser.add_argument("--seconds", type=float, default=math.inf, help="begin no shape after so many")
+    parser.add_argument(
+        "--seconds", type=float, default=math.inf, help="begin no shape, and look for no cause, after"
+    )
     parser.add_argument("--no-causes", action="store_true", help="search for nothing better")
     parser.add_argument("--output", type=Path, help="without extension")
     arguments = parser.parse_args()
@@ -173,11 +180,18 @@ def main() -> int:
     ):
         if rows and time.monotonic() > until:
             break
-        rows.append(measure(problem, causes=not arguments.no_causes))
+        rows.append(measure(problem))
         print(json.dumps(rows[-1]), flush=True)
         before = before or clocks()  # after the first, so that they are warm
         torch.cuda.empty_cache()
     after, peer = clocks(), measuring.peer(problem)
+    for row in sorted(rows, key=lambda row: row["ratio"]):
+        if row["ratio"] >= ENOUGH or arguments.no_causes or time.monotonic() > until:
+            break
+        asked = described(arguments.dtype, row["m"], row["n"], row["k"])
+        row |= cause(asked, row)  # noqa: PLW2901 (the row of `rows`)
+        print(json.dumps(row), flush=True)
+        torch.cuda.empty_cache()
     header = {
         **{"dtype": arguments.dtype, "seed": arguments.seed, "peer": peer[0] if peer else "nothing"},
         **{"gpu": torch.cuda.get_device_name(), "clocks before": before, "clocks after": after},
