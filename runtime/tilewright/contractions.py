@@ -104,8 +104,8 @@ def einsum(
         The product.
 
     Raises:
-        ArgumentError: the equation is no such product, extents differ, or letters of `out` or `c` cannot be
-            one extent.
+        ArgumentError: the equation is no such product, extents differ, or letters of the product, of `out`
+            or of `c` cannot be one extent.
         As `gemm`.
     """
     found = product(equation, a, b, out=out, c=c, out_dtype=out_dtype)
@@ -201,6 +201,10 @@ def _way(
         views.append(view)
     if written[0] is None and "".join(groups) != terms.out:
         views[0] = _grouped(terms.out, groups, (shape, _dense(shape)))
+        if views[0] is None:
+            apart = next(one for one in groups if len(one) > 1 and one not in terms.out)
+            reason = f"{apart!r} are one extent, whose letters are wanted side by side in the product"
+            raise _wrong(equation, f"{reason}: write '->{''.join(groups)}', and permute what comes of it")
     left, right = (b, a) if terms.swapped else (a, b)
     batches = _batches(terms, left, right) if sixteen else None
     if batches is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import random
 
 import pytest
 import torch
@@ -101,6 +102,19 @@ def test_nothing_is_copied_of_what_lies_strided(host: Context, caplog: pytest.Lo
     assert out[:, h].isnan().all()
 
 
+@pytest.mark.parametrize("equation", ["b,mn->mbn", "hm,bn->hbmn", "bmk,bhkn->hbmn"])
+def test_letters_that_stand_apart_in_the_product(all_hosts: Context, equation: str) -> None:
+    """They cannot be one extent of what a kernel writes: the error says an equation that can."""
+    term_a, term_b, _ = terms(equation)
+    with pytest.raises(ArgumentError, match="are wanted side by side in the product: write '->") as error:
+        tilewright.einsum(equation, operand(term_a, 0), operand(term_b, 1))
+    proposed = str(error.value).partition("'->")[2].partition("'")[0]
+    found = tilewright.einsum(
+        f"{equation.partition('->')[0]}->{proposed}", operand(term_a, 0), operand(term_b, 1)
+    )
+    assert found.shape == tuple(EXTENTS[letter] for letter in proposed)
+
+
 @pytest.mark.parametrize("equation", ["bmk,bnk->mn", "bnk,bmk->mn", "bkm,bkn->mn", "bmdk,bndk->mn"])
 def test_sums_of_several_letters(all_hosts: Context, equation: str) -> None:
     term_a, term_b, term = terms(equation)
@@ -154,3 +168,52 @@ def test_extents_that_differ_are_named(host: Context, change: dict[str, torch.Te
 def test_the_type_is_that_of_a_product(host: Context) -> None:
     a, b = operand("bhr", 0, torch.int8), operand("hdr", 1, torch.int8)
     assert tilewright.einsum("bhr,hdr->bhd", a, b).dtype == torch.int32
+
+
+def term_at_random(chance: random.Random, kinds: dict[str, str], wanted: str) -> list[str]:
+    letters = [letter for letter, kind in kinds.items() if kind in wanted]
+    chance.shuffle(letters)
+    return letters
+
+
+def lying_at_random(chance: random.Random, shape: list[int]) -> torch.Tensor:
+    """A tensor whose dimensions lie in any order in memory, some with gaps behind them."""
+    order = list(range(len(shape)))
+    chance.shuffle(order)
+    room = [shape[i] + chance.choice((0, 0, 3)) for i in order]
+    made = torch.randn(room).bfloat16().permute([order.index(i) for i in range(len(shape))])
+    return made[tuple(slice(extent) for extent in shape)]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_equations_at_random(all_hosts: Context, seed: int) -> None:
+    """Each is computed as torch computes it, or refused: letters of batch, rows, columns and sum in any
+    order, of tensors that lie anyhow."""
+    chance, computed = random.Random(seed), 0
+    torch.manual_seed(seed)
+    for _ in range(25):
+        kinds = {letter: chance.choice("brcs") for letter in "abcde"[: chance.randint(2, 5)]}
+        extents = {letter: chance.choice((1, 2, 3, 5, 8, 16, 17)) for letter in kinds}
+        terms = [term_at_random(chance, kinds, wanted) for wanted in ("brs", "bcs", "brc")]
+        if not terms[0] or not terms[1]:
+            continue
+        equation = f"{''.join(terms[0])},{''.join(terms[1])}->{''.join(terms[2])}"
+        a, b = (lying_at_random(chance, [extents[letter] for letter in term]) for term in terms[:2])
+        options = {"alpha": 0.3}
+        wanted = 0.3 * torch.einsum(equation, a.double(), b.double())
+        if chance.random() < 0.4:
+            c = lying_at_random(chance, list(wanted.shape))
+            options |= {"c": c, "beta": -0.7}
+            wanted = wanted - 0.7 * c.double()
+        if wanted.dim() and chance.random() < 0.4:
+            options["out"] = torch.full((*wanted.shape[:-1], wanted.shape[-1] + 8), float("nan")).bfloat16()
+            options["out"] = options["out"][..., : wanted.shape[-1]]
+        try:
+            found = tilewright.einsum(equation, a, b, **options)
+        except ArgumentError:
+            continue
+        computed += 1
+        assert found.shape == wanted.shape, equation
+        error = (found.double() - wanted).norm() / wanted.norm()
+        assert error < 5e-3, f"{equation}, {extents}: error {error:.1e}"
+    assert computed > 5
