@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache, cached_property
 from math import inf
 from typing import Any, Protocol
 
@@ -23,17 +24,22 @@ _MOST_DEPTH = 8  # of what `Anything` takes
 
 
 class Mismatch(Exception):  # noqa: N818 (no error of its own: `reading` makes one of it)
-    """A value that is not what a schema wants; `fault` says what there is instead."""
+    """A value that is not what a schema wants."""
 
-    def __init__(self, fault: str) -> None:
+    def __init__(self, fault: str, *wrong: object) -> None:
         super().__init__(fault)
-        self.fault = fault
+        self._fault, self._wrong = fault, wrong
         self._steps: list[str] = []  # that lead to the value, the innermost first
 
     @classmethod
     def wants(cls, wanted: str, given: object) -> Mismatch:
         """Something is wanted in the place of `given`."""
-        return cls(f"{wanted} is wanted, not {shown(given)}")
+        return cls(f"{wanted} is wanted, not ", given)
+
+    @property
+    def fault(self) -> str:
+        """What there is instead; put together where it is told, as a union drops that of most members."""
+        return self._fault + "".join(map(shown, self._wrong))
 
     def within(self, step: str) -> Mismatch:
         """The same, one level further out."""
@@ -77,11 +83,15 @@ class String:
     pattern: str = ""
     wanted: str = "text"
 
+    @cached_property
+    def _matches(self) -> Callable[[str], object]:
+        return re.compile(self.pattern, re.ASCII).fullmatch
+
     def check(self, value: Any) -> None:
         if (
             type(value) is not str
             or len(value) > _MOST_TEXT
-            or (self.pattern and not re.fullmatch(self.pattern, value, re.ASCII))
+            or (self.pattern and not self._matches(value))
             or not (value.isascii() or _encodable(value))
         ):
             raise Mismatch.wants(self.wanted, value)
@@ -94,10 +104,8 @@ class Pattern:
 
     def check(self, value: Any) -> None:
         _TEXT.check(value)
-        try:
-            re.compile(value)
-        except (re.error, OverflowError, RecursionError):
-            raise Mismatch.wants(self.wanted, value) from None
+        if not _is_pattern(value):
+            raise Mismatch.wants(self.wanted, value)
 
 
 @dataclass(eq=False, repr=False)
@@ -196,9 +204,14 @@ class Map:
     name: Schema = field(default_factory=String)
     wanted: str = "a mapping"
 
+    def __post_init__(self) -> None:
+        self._plain = _any_text(self.name) and _any_text(self.value)
+
     def check(self, value: Any) -> None:
         if type(value) is not dict:
             raise Mismatch.wants(self.wanted, value)
+        if self._plain and _short_ascii(value) and _short_ascii(value.values()):
+            return
         name: object = None
         try:
             for name, one in value.items():
@@ -219,6 +232,7 @@ class Object:
 
     def __post_init__(self) -> None:
         self._known = {**self.required, **self.optional}
+        self._plain = _any_text(self.others) and all(map(_any_text, self._known.values()))
 
     def check(self, value: Any) -> None:
         if type(value) is not dict:
@@ -226,6 +240,8 @@ class Object:
         for name in self.required:
             if name not in value:
                 raise Mismatch(f"there is no {name!r}")
+        if self._plain and _short_ascii(value.values()):
+            return
         try:
             for name, one in value.items():
                 schema = self._known.get(name, self.others)
@@ -281,6 +297,29 @@ class Anything:
 
 _TEXT = String()
 _NUMBER = Integer(-MOST_INTEGER)
+
+
+def _any_text(schema: Schema | None) -> bool:
+    """Whether it takes every text, and nothing else."""
+    return type(schema) is String and not schema.pattern
+
+
+def _short_ascii(values: Collection[Any]) -> bool:
+    """Whether these are texts that `String` takes, as far as that is seen at once."""
+    try:
+        whole = "".join(values)
+    except TypeError:  # something else is among them
+        return False
+    return len(whole) <= _MOST_TEXT and whole.isascii()
+
+
+@cache
+def _is_pattern(text: str) -> bool:
+    try:
+        re.compile(text)
+    except (re.error, OverflowError, RecursionError):
+        return False
+    return True
 
 
 def _encodable(text: str) -> bool:

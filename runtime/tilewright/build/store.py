@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright import paths, reading
-from tilewright.build import marker, schemas, trust
+from tilewright.build import marker, trust
 from tilewright.build.keys import KEY_FORMAT, file_sha256
 from tilewright.errors import BuildError, CacheRefusedError, StoreError, UnreadableFileError
 
@@ -120,6 +120,8 @@ class Store:
     def read_entry(self, key: str) -> Entry:
         """The entry of `key`. Raises BuildError that says why it is none, CacheRefusedError where others may
         have put it there."""
+        from tilewright.build import schemas  # noqa: PLC0415 (whoever looks for libraries needs none)
+
         folder = self.root / "objects" / key
         trust.check(folder / "kernel.o", self.root)
         try:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import ceil, sqrt
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from tilewright.device import DeviceProperties
 from tilewright.ops.common.estimates import Estimate
@@ -55,12 +55,8 @@ class Loop(NamedTuple):
     memory: float  # clocks of all of memory
 
 
-class FullWave(NamedTuple):
-    """A loop on all SMs that its clusters cover."""
-
-    loop: Loop
-    needs: tuple[float, float, float]  # clocks of a k tile's instructions, of its loads and of memory
-    clocks: float  # of a k tile
+Needs: TypeAlias = tuple[float, float, float]
+"""Clocks of a k tile's instructions, of its loads and of memory."""
 
 
 class TileModel:
@@ -168,7 +164,7 @@ class PersistentModel(TileModel):
         self.exchange = EXCHANGE_CLOCKS + 2 * sums / EXCHANGE_BYTES_PER_CLOCK
         self.l2 = self.L2_BYTES_PER_CLOCK or self.L2_SM_BYTES_PER_CLOCK * device.sm_count
         self.slower = 1.0  # a launch takes so many times as long as the rest says
-        self.waves: dict[tuple[int, int], FullWave] = {}
+        self.loops: dict[tuple[int, int], tuple[Loop, Needs, float]] = {}
 
     def math(self, cluster: tuple[int, int]) -> float:
         """Clocks of a k tile's instructions, and of what they do not hide."""
@@ -194,9 +190,9 @@ class PersistentModel(TileModel):
     def weigh(self, tactic: Tactic) -> Estimate:
         """Seconds that one launch takes, from the first block's start to the last store."""
         cluster = self._cluster(tactic)
-        wave = self.waves.get(cluster) or self.waves.setdefault(cluster, self._full_wave(cluster))
-        part = share(tactic, wave.loop.tiles, self.k_tiles, wave.loop.sms)
-        clocks, bound = self._main_loop(wave, part)
+        found = self.loops.get(cluster) or self.loops.setdefault(cluster, self._loop(cluster))
+        part = share(tactic, found[0].tiles, self.k_tiles, found[0].sms)
+        clocks, bound = self._main_loop(*found, part)
         added = self.FIRST_STAGE_CLOCKS + (self.CLUSTER_CLOCKS if cluster != (1, 1) else 0)
         added += self.shown(part.epilogues) * self.epilogue + part.epilogues * self.each
         # A deterministic reduction goes from part to part: each reads and writes the sums so far.
@@ -211,26 +207,28 @@ class PersistentModel(TileModel):
         m, n = cluster_unit(self.record) if self.config["cluster"] == "dynamic" else self.config["cluster"]
         return m, n
 
-    def _full_wave(self, cluster: tuple[int, int]) -> FullWave:
+    def _loop(self, cluster: tuple[int, int]) -> tuple[Loop, Needs, float]:
+        """And on all SMs that clusters cover what a k tile needs, and its clocks."""
         down, across = self.tiles(cluster)
         tiles, sms = down * across * self.problem.batch, self.sms(cluster)
         loop = Loop(tiles, sms, self.math(cluster), *self.loaded(cluster), self.memory_clocks(tiles, sms))
         needs = self._needs(loop, sms)
-        return FullWave(loop, needs, self.together(*needs))
+        return loop, needs, self.together(*needs)
 
-    def _needs(self, loop: Loop, busy: int) -> tuple[float, float, float]:
+    def _needs(self, loop: Loop, busy: int) -> Needs:
         """Clocks of a k tile's instructions, of its loads and of memory while `busy` SMs work."""
         fill = loop.loaded * max(1 / self.SM_FILL_BYTES_PER_CLOCK, busy / self.l2)
         return loop.math, fill + loop.zeros, loop.memory * busy
 
-    def _main_loop(self, wave: FullWave, part: Share) -> tuple[float, str]:
-        """Clocks of all k tiles of the busiest SM, and what bounds them."""
-        clocks, most = part.full_waves * part.full_k_tiles * wave.clocks, wave.needs
+    def _main_loop(self, loop: Loop, most: Needs, whole: float, part: Share) -> tuple[float, str]:
+        """Clocks of all k tiles of the busiest SM, and what bounds them, by what a k tile needs and takes on
+        all SMs."""
+        clocks = part.full_waves * part.full_k_tiles * whole
         if part.busy:
-            needs = self._needs(wave.loop, part.busy)
+            needs = self._needs(loop, part.busy)
             clocks += part.last_k_tiles * self.together(*needs)
             most = most if part.full_waves else needs
-        power = self.power(wave.loop, part)
+        power = self.power(loop, part)
         _, bound = max(zip(most, ("math", "fill", "hbm"), strict=True))
         return norm(self.SUSTAINED_NORM, clocks, power), "power" if power > clocks else bound
 

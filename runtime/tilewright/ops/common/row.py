@@ -19,7 +19,7 @@ ALIGNMENT = Integer(1, 4096)  # elements or bytes that something is a multiple o
 CUTLASS_CONFIG: dict[str, Schema] = {
     "c": Enum(("none", "same")),
     "tile": TILE,
-    "cluster": Union((Enum(("dynamic",)), Array(Integer(1, 16), 2))),
+    "cluster": Union((Array(Integer(1, 16), 2), Enum(("dynamic",)))),
     "scheduler": Enum(("data_parallel", "stream_k")),
     "swap_ab": Boolean(),
 }

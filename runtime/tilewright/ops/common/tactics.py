@@ -6,6 +6,7 @@ import functools
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import MISSING, dataclass, fields, replace
+from operator import attrgetter
 
 from tilewright.errors import ArgumentError, ArgumentTypeError
 
@@ -25,7 +26,7 @@ _NUMBER = r"[0-9]{1,6}"
 _CLUSTER = r"[1-9]\d?x[1-9]\d?"
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class Tactic:
     """`str()` and `parse` are inverse: `gemm_sm90_...@raster=along_n,swizzle=4`."""
 
@@ -38,6 +39,10 @@ class Tactic:
     splits: int = 1
     reduction: str = "deterministic"
     blocks: int = 0  # thread blocks on an SM that work goes through; 0: as many as there is work
+
+    def __lt__(self, other: Tactic) -> bool:
+        """By name, then by the settings in their order."""
+        return _fields_of(self) < _fields_of(other)
 
     def __post_init__(self) -> None:
         for what, value, known in (
@@ -87,6 +92,7 @@ class Tactic:
         return f"{self.kernel}@{','.join(settings)}" if settings else self.kernel
 
 
+_fields_of = attrgetter(*(field.name for field in fields(Tactic)))
 _SETTINGS: dict[str, type] = {
     field.name: type(field.default) for field in fields(Tactic) if field.default is not MISSING
 }
