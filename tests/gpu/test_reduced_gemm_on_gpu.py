@@ -98,3 +98,24 @@ def test_in_a_graph_and_a_dependent_chain() -> None:
     d.zero_()
     graph.replay()
     compare(d, 20 * product)
+
+
+def test_streams_and_replays_at_once() -> None:
+    """Thread blocks of a launch wait for each other: also beside other such launches, on other streams."""
+    problems = [operands(256, 256, 256, 64), operands(128, 384, 128, 129), operands(64, 64, 64, 4096)]
+    wanted = [run(a, b.mT, out_dtype=torch.float32) for a, b, _ in problems]
+    outs = [torch.empty_like(one) for one in wanted]
+    streams = [torch.cuda.Stream() for _ in problems]
+    (a, b, _), replayed, graph = problems[0], torch.empty_like(wanted[0]), torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(4):
+            tilewright.reduced_gemm(a, b.mT, out=replayed)
+    torch.cuda.synchronize()
+    for _ in range(200):
+        for stream, (left, right, _), out in zip(streams, problems, outs, strict=True):
+            with torch.cuda.stream(stream):
+                tilewright.reduced_gemm(left, right.mT, out=out)
+        graph.replay()
+    torch.cuda.synchronize()
+    assert replayed.equal(wanted[0])
+    assert all(out.equal(one) for out, one in zip(outs, wanted, strict=True))
