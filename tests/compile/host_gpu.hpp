@@ -163,6 +163,9 @@ void copy(Copy const& one) {
   late ? copies.push_back(one) : one.run();
 }
 
+// What goes on beside the threads, some of it each time that it is called; whether there was any.
+std::function<bool()> beside = [] { return false; };
+
 void start(int shared_bytes) {
   std::memset(memory, 0xFF, sizeof memory);
   shared_end = kSharedAt + uint32_t(shared_bytes);
@@ -222,6 +225,8 @@ inline void barrier_wait(uint32_t barrier, uint32_t parity) {
       host::Copy const one = host::copies[which];
       host::copies.erase(host::copies.begin() + long(which));
       one.run();
+    } else if (host::random(1024) == 0 && host::beside()) {
+      host::idle = 0;
     } else if (++host::idle > 1'000'000) {
       host::fault("all stand still", threadIdx.x, barrier);
       std::exit(1);

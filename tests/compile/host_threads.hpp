@@ -110,8 +110,13 @@ std::array<long, 32> gather(long value) {
   return found;
 }
 
+bool alone = false;  // whether a thread does the work of its warp, lane by lane
 void __syncthreads() { meet(block); }
-[[maybe_unused]] void __syncwarp() { meet(warps[threadIdx.x / 32]); }
+[[maybe_unused]] void __syncwarp() {
+  if (!alone) {
+    meet(warps[threadIdx.x / 32]);
+  }
+}
 int __shfl_sync(unsigned, int value, int lane) { return int(gather(value)[lane % 32]); }
 int __shfl_up_sync(unsigned, int value, int by) {
   int const lane = threadIdx.x % 32;

@@ -4,11 +4,71 @@
 #include "tilewright/mqa_logits/mqa_logits.hpp"
 #include "tilewright/mqa_logits/tensor_kernel.hpp"
 
+#include <deque>
+
 using namespace tilewright::mqa_logits;
 using host::fault;
 using host::random;
 
 namespace {
+
+// The emulated tensor core, told by one thread. Where copies are late, so is it: PTX ISA, "Implicitly pipelined
+// instructions": products and commits are done in their order, a copy to tensor memory at any time before the product
+// that follows it, also while earlier ones are at work.
+struct Told {
+  bool copies;
+  std::function<void()> run;
+};
+std::deque<Told> told;
+
+struct Beside : tcgen05::Emulated {
+  using Emulated::Emulated;
+  static bool gives_instructions() { return threadIdx.x % 32 == 0; }
+
+  void copy_scales(uint32_t to, uint64_t from) const {
+    tell(true, [=] { as_warp([&] { Emulated::copy_scales(to, from); }); });
+  }
+  template <class... Scales>
+  void multiply(uint32_t products, uint64_t a, uint64_t b, uint32_t instruction, bool add, Scales... scales) const {
+    tell(false, [=] { as_warp([&] { Emulated::multiply(products, a, b, instruction, add, scales...); }); });
+  }
+  void commit(uint32_t barrier) const {
+    tell(false, [=] { tilewright::sm90::barrier_arrive(barrier); });
+  }
+
+  static bool go_on() {
+    if (told.empty()) {
+      return false;
+    }
+    size_t which = random(unsigned(told.size()));
+    which = told[which].copies ? which : 0;
+    Told const one = told[which];
+    told.erase(told.begin() + long(which));
+    one.run();
+    return true;
+  }
+
+ private:
+  static void tell(bool copies, std::function<void()> const& run) {
+    host::late ? told.push_back({copies, run}) : run();
+  }
+
+  template <class Body>
+  static void as_warp(Body const& body) {
+    int const mine = threadIdx.x;
+    alone = true;
+    for (int lane = 0; lane < 32; ++lane) {
+      threadIdx.x = lane;
+      body();
+    }
+    alone = false, threadIdx.x = mine;
+  }
+};
+
+template <int HeadDim>
+using BesideFp8 = TensorFp8<Beside, HeadDim>;
+template <int HeadDim>
+using BesideFp4 = TensorFp4<Beside, HeadDim>;
 
 constexpr float kPoison = 7.5f;
 
@@ -121,8 +181,8 @@ void launch(tilewright_mqa_logits_args const& args) {
     host::start(Kernel::kSharedBytes);
     disorder = random(1 << 20) + 1;
     run(Kernel::kThreads, [&] { Kernel{}(params, reinterpret_cast<char*>(host::memory + host::kSharedAt)); });
-    if (!host::copies.empty()) {
-      fault("nobody waits for a copy");
+    if (!host::copies.empty() || !told.empty()) {
+      fault("nobody waits for a copy, or a product");
     }
   }
 }
@@ -227,17 +287,19 @@ int main(int argc, char**) {
     print("fp4_128_2", tcgen05::fp4_instruction<128>(2));
     return 0;
   }
+  host::beside = Beside::go_on;
   for (bool late : {false, true}) {
     host::late = late;
     ragged<EmulatedTcgen05, 64, 128, 1, 4>(false, false, !late);
-    ragged<EmulatedTcgen05, 16, 64, 4, 4>(false, true, late);
-    ragged<EmulatedTcgen05, 32, 32, 2, 6>(false, false, late);
-    ragged<EmulatedTcgen05Fp4, 64, 128, 2, 4>(true, true, !late);
     ragged<EmulatedTcgen05Fp4, 16, 64, 8, 4>(true, false, late);
-    ragged<EmulatedTcgen05, 16, 32, 4, 8>(false, false, late, true);
-    paged<EmulatedTcgen05, 16, 128, 4, 4>(false, late ? 32 : 64, late);
-    paged<EmulatedTcgen05Fp4, 32, 128, 4, 4>(true, late ? 64 : 32, !late);
-    paged<EmulatedTcgen05Fp4, 64, 64, 2, 6>(true, late ? 32 : 64, late);
+    ragged<BesideFp8, 16, 64, 4, 4>(false, true, late);
+    ragged<BesideFp8, 32, 32, 2, 6>(false, false, late);
+    ragged<BesideFp8, 16, 32, 4, 8>(false, false, late, true);
+    ragged<BesideFp4, 64, 128, 2, 4>(true, true, !late);
+    ragged<BesideFp4, 32, 64, 4, 8>(true, false, !late, true);
+    paged<BesideFp8, 16, 128, 4, 4>(false, late ? 32 : 64, late);
+    paged<BesideFp4, 32, 128, 4, 4>(true, late ? 64 : 32, !late);
+    paged<BesideFp4, 64, 64, 2, 6>(true, late ? 32 : 64, late);
   }
   return host::faults != 0;
 }

@@ -112,7 +112,8 @@ def test_descriptors_are_the_isas(program: Path) -> None:
 
 
 def test_the_kernel_computes_logits(program: Path) -> None:
-    """FP8 and FP4, ragged and paged, rings that wrap, early and late copies: no fault, every logit."""
+    """FP8 and FP4, ragged and paged, rings that wrap, copies and products early and late: no fault, every
+    logit."""
     found = subprocess.run([program], check=False, capture_output=True, text=True)
     assert (found.returncode, found.stdout) == (0, "")
 
