@@ -57,6 +57,7 @@ __host__ __device__ constexpr uint32_t fp4_instruction(int first) {
 // The tensor core itself. Addresses of tensor memory have the lane in their upper half, the column in the lower.
 struct Native {
   static constexpr int kSharedBytes = 0;  // for a column of tensor memory
+  static constexpr int kArrivals = 1;     // threads of a warp that arrive for it
 
   __device__ __forceinline__ explicit Native(uint32_t) {}
 

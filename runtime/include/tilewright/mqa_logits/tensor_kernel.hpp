@@ -120,14 +120,23 @@ struct TensorKernel : Loader<Work_, Products<HeadDim>, RowReduction<Heads, Queri
   static __device__ __forceinline__ void start_own(uint32_t shared) {
     int const lane = threadIdx.x;
     if (lane < kSlots) {
-      sm90::barrier_init(full_slot(shared, lane), 1);
-      sm90::barrier_init(empty_slot(shared, lane), 4);  // warps that read it
+      sm90::barrier_init(full_slot(shared, lane), Core::kArrivals);
+      sm90::barrier_init(empty_slot(shared, lane), 4 * Core::kArrivals);  // by warps that read it
     }
     if (kScales && lane < Stages + kQueryStages) {
-      sm90::barrier_init(ready(shared, lane), 1);
+      sm90::barrier_init(ready(shared, lane), Core::kArrivals);
     }
     sm90::fence_barrier_init();
     __syncwarp();
+  }
+
+  // By a warp.
+  static __device__ __forceinline__ void tell(uint32_t barrier) {
+    if constexpr (Core::kArrivals == 1) {
+      release(barrier);
+    } else {
+      sm90::barrier_arrive(barrier);
+    }
   }
 
   // The warp that has the tensor core multiply.
@@ -180,12 +189,12 @@ struct TensorKernel : Loader<Work_, Products<HeadDim>, RowReduction<Heads, Queri
     params.work.template for_each<Queries, kTile>(params.logits, [&](Item const& item) {
       sm90::barrier_wait(full_queries(shared, queries.stage), queries.phase);
       order<kColumns>(shared + kQueryScalesAt + queries.stage * kWeightBytes);
-      release(ready_queries(shared, queries.stage));
+      tell(ready_queries(shared, queries.stage));
 #pragma unroll 1
       for (int tile = 0; tile < item.tiles; ++tile) {
         sm90::barrier_wait(full(shared, keys.stage), keys.phase);
         order<kTile>(shared + kScalesAt + keys.stage * kScaleBytes);
-        release(ready(shared, keys.stage));
+        tell(ready(shared, keys.stage));
         keys.next();
       }
       queries.next();
@@ -279,7 +288,7 @@ struct TensorKernel : Loader<Work_, Products<HeadDim>, RowReduction<Heads, Queri
       float logits[Queries];
       sum(tensor_ + slot * kColumns, logits);
       core_.before_barrier();
-      release(empty_slot(shared_, slot));
+      tell(empty_slot(shared_, slot));
       store(item, item.key + share_.tile * kTile + row, scale, logits);
       release(empty(shared_, stage));  // not before its scales are used: see `Kernel::Math::store`
     }
