@@ -333,9 +333,6 @@ __device__ __forceinline__ float load_float_cluster(uint32_t address) {
   return value;
 }
 
-// Orders what this thread wrote and read of the cluster's shared memory before and after it.
-__device__ __forceinline__ void fence_cluster() { asm volatile("fence.acq_rel.cluster;" ::: "memory"); }
-
 // Programmatic dependent launch: until the stream's previous kernel is done and its writes are visible, and
 // the word that the next one may start.
 __device__ __forceinline__ void wait_for_previous_kernel() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
