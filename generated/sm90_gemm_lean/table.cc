@@ -44,7 +44,7 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x112x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x112x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x112x64_lean_pingpong) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x120x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x120x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_coop_act) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_coop_swap) \
@@ -57,6 +57,7 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x160x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x160x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x160x64_lean_pingpong_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x168x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x168x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x168x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x16x128_lean_coop_swap) \
@@ -83,7 +84,9 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x160x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x176x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x176x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x192x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x32x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x96x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_256x120x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_256x128x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_256x144x64_lean_coop_swap) \
@@ -115,7 +118,6 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x40x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x48x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x48x128_lean_pingpong) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x48x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x56x128_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x56x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x64x128_lean_coop) \
@@ -183,7 +185,6 @@
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x112x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x112x128_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x112x128_lean_pingpong_fastacc) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x120x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x120x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x120x128_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x128x128_lean_coop) \
@@ -192,6 +193,7 @@
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x128x128_lean_pingpong_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x136x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x136x128_lean_coop_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x144x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x144x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x144x128_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x144x128_lean_pingpong_fastacc) \
@@ -239,6 +241,7 @@
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x192x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x80x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x80x128_lean_coop_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x96x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_256x120x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_256x128x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_256x160x128_lean_coop_fastacc) \
@@ -282,7 +285,6 @@
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x40x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x40x256_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x40x256_lean_coop_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x48x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x48x256_lean_coop) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x48x256_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x48x256_lean_coop_fastacc_swap) \
@@ -474,7 +476,7 @@
   X(gemm_sm90_f16_f16_f32_f16_tn_128x112x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x112x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x112x64_lean_pingpong) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_128x120x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_128x120x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x128x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x128x64_lean_coop_act) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x128x64_lean_coop_swap) \
@@ -487,6 +489,7 @@
   X(gemm_sm90_f16_f16_f32_f16_tn_128x160x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x160x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x160x64_lean_pingpong_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_128x168x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x168x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x168x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x16x128_lean_coop_swap) \
@@ -513,7 +516,9 @@
   X(gemm_sm90_f16_f16_f32_f16_tn_192x160x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_192x176x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_192x176x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_192x192x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_192x32x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_192x96x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_256x120x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_256x128x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_256x144x64_lean_coop_swap) \
@@ -545,7 +550,6 @@
   X(gemm_sm90_f16_f16_f32_f16_tn_64x40x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x48x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x48x128_lean_pingpong) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_64x48x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x56x128_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x56x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x64x128_lean_coop) \

@@ -19,7 +19,6 @@ struct Maker {
   static constexpr bool kSwapped = Kernel::kSwapped;
   static constexpr int kElementBytes = Kernel::ElementA::kBytes;
   using Sums = sm90::TileSums<typename Kernel::Warpgroups>;
-  static constexpr int kMostParts = 64;               // of k, in memory
   static constexpr int kVector = 16 / kElementBytes;  // elements of A and B that TMA's alignment wants
 
   static int k_tiles(Args const& args) { return ceil_div(args.k, Kernel::kTileBytesK / kElementBytes); }
