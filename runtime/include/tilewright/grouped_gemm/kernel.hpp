@@ -98,7 +98,8 @@ struct Kernel {
   static __device__ __forceinline__ void start(Params const& params, uint32_t shared) {
     int const lane = threadIdx.x;
     sm90::start_stages<Layout, Stages>(params, shared, params.epilogue.n_boxes > 0 || params.floats != Floats::kThreads,
-                                       1 + (Layout::kScaleBytes > 0) + (Layout::kBlocks > 0), kConsumers * kTellers);
+                                       1 + (Layout::kScaleBytes > 0) + (Layout::kBlocks > 0 ? Boxes : 0),
+                                       kConsumers * kTellers);
     if (kScalesA == Scales::kRows && lane == 0) {
       sm90::prefetch_map(&params.scales_a);
     }
@@ -236,11 +237,7 @@ struct Kernel {
           load_rows(params, shared, begin, at.stage, full, (begin.k + i) * Boxes);
         }
         if constexpr (Layout::kBlocks > 0) {
-          blocks.store(shared, at.stage, i * Boxes);
-          __syncwarp();
-          if (leads) {
-            sm90::barrier_arrive(full);
-          }
+          blocks.store(shared, at.stage, full, i * Boxes);
         }
         at.next();
       }
@@ -289,8 +286,8 @@ struct Kernel {
       }
     }
 
-    // Those of a stage whose first block is number `from`, to its memory.
-    __device__ __forceinline__ void store(uint32_t shared, int stage, int from) {
+    // Those of a stage whose first block is number `from`, to its memory: each box by a lane, which tells the barrier.
+    __device__ __forceinline__ void store(uint32_t shared, int stage, uint32_t full, int from) {
       if (from % 32 == 0) {
 #pragma unroll
         for (int i = 0; i < Layout::kBlocks; ++i) {
@@ -304,6 +301,7 @@ struct Kernel {
         for (int i = 0; i < Layout::kBlocks; ++i) {
           sm90::store_float(Layout::blocks(shared, stage, box) + i * 4, held[i]);
         }
+        sm90::barrier_arrive(full);
       }
     }
   };
