@@ -48,6 +48,7 @@ TWO_AT_ONCE_CLOCKS = 1000  # that it starts earlier then
 FULL_START_CLOCKS = 2870  # more, where every SM is taken
 EPILOGUE_CLOCKS = 50  # beside its bytes
 EPILOGUE_BYTES_PER_CLOCK = 22.7  # of D, an SM
+ONE_BUFFER = 1.4  # times that, where pieces of D wait for each other
 CLUSTER_CLOCKS = 2010  # of two barriers of a cluster, and its start
 EXCHANGE_CLOCKS = 146
 EXCHANGE_BYTES_PER_CLOCK = 16.8  # sums written, and read from other SMs' shared memory
@@ -123,13 +124,14 @@ def _work(record: KernelRecord, problem: Problem) -> _Work:
     traffic = (128 / tile_m + 128 / tile_n) / 2
     power = (1 - TRAFFIC_SHARE + TRAFFIC_SHARE * traffic) / SUSTAINED_SHARE
     outputs = bits(problem.d) / 16 * (2 if problem.c else 1)
+    in_turn = ONE_BUFFER if config.get("store_buffers") == 1 else 1.0
     return _Work(
         ceil(problem.n / columns),
         boxes,
         math,
         LATENCY_CLOCKS / in_flight,
         instructions * tile_n / 2 * boxes * power,
-        EPILOGUE_CLOCKS + tile * 2 * outputs / EPILOGUE_BYTES_PER_CLOCK,
+        EPILOGUE_CLOCKS + tile * 2 * outputs / EPILOGUE_BYTES_PER_CLOCK * in_turn,
         EXCHANGE_CLOCKS + tile * 4 / EXCHANGE_BYTES_PER_CLOCK,
     )
 
