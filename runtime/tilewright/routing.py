@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 Capability = tuple[int, int]
 
@@ -34,8 +34,7 @@ CHIPS: tuple[Capability, ...] = ((9, 0), (10, 0), (10, 3), (11, 0), (12, 0), (12
 FAMILY_TARGETS = (10, 11, 12)
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """A target of nvcc, for example `sm_90a`."""
 
     name: str

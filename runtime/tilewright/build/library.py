@@ -41,7 +41,7 @@ _ANY_FORMAT = Object({"format": Integer()}, others=Anything())
 _said: set[str] = set()  # warnings of damage: each is logged once
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class LibraryRecord:
     """A library that fits this tilewright's headers, so its ABI too."""
 

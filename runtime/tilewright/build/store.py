@@ -20,9 +20,8 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilewright import paths, reading
 from tilewright.build import marker, trust
@@ -46,8 +45,7 @@ _SAID_FULL = (
 UNIT_DISK_BYTES = 64 << 20
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """A complete compiled unit."""
 
     key: str

@@ -80,6 +80,7 @@ class TileModel:
         if self.config["swap_ab"]:
             self.rows, self.columns = self.columns, self.rows
             self.row_bits, self.column_bits = self.column_bits, self.row_bits
+        self.width = max(self.row_bits, self.column_bits)  # bits of the wider operand
         self.k_tiles = ceil(problem.k / self.tile_k)
         block = record.facts.get("block")
         self.scale_bytes = 1 / block if block else 0  # of an element's
@@ -92,11 +93,6 @@ class TileModel:
     def peak(cls, kind: Any, device: DeviceProperties) -> float:
         """Operations a second of the tensor cores for a kind of problem."""
         return 2 * cls.MULTIPLICATIONS[max(bits(kind.a), bits(kind.b))] * device.sm_count * device.clock_hz
-
-    @property
-    def width(self) -> int:
-        """Bits of the wider operand."""
-        return max(self.row_bits, self.column_bits)
 
     def multiply(self) -> float:
         """Clocks of a k tile's multiplications, at the full rate."""

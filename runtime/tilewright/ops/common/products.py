@@ -39,7 +39,7 @@ def contiguous_extents(problem: Any, layout: str) -> dict[str, int]:
     return {"a": a, "b": problem.k if layout[1] == "n" else problem.n, "d": problem.n}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)  # its subclasses have their own
 class Product(Told):
     """A[m,k] B[k,n], of each of a batch."""
 
