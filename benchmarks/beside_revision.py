@@ -29,6 +29,7 @@ from typing import Any
 
 import host_calls
 import selection
+from generation import MEMORY
 from machine import describe, record_both, run
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -89,7 +90,7 @@ def compared(revision: str, rounds: int) -> tuple[dict[str, list[float]], dict[s
     """What each round measures: of the revision, and of this tree."""
     before: dict[str, list[float]] = {}
     now: dict[str, list[float]] = {}
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as name:
         folder = Path(name)
         trees = [Tree(unpacked(revision, folder / "code"), folder / "before"), Tree(ROOT, folder / "now")]
         pairs = [*zip(trees, (before, now), strict=True)]

@@ -31,7 +31,7 @@ PEERS = {
 ONE_MORE = "  - {a: bf16, b: bf16, d: bf16, tile: 128x160x64}\n"
 # A disk takes from 15 to 250 us to make a file, depending on what was deleted before: what both generators
 # write goes into memory where there is a tmpfs, and is kept until the end.
-_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 TARGETS = {"ratio": 5.0, "unchanged_2000_s": 1.0, "one_more_line_s": 5.0, "one_more_line_mb": 500.0}
 
 
@@ -72,7 +72,7 @@ def cold(name: str, runs: int) -> dict[str, Any]:
     ours: list[Run] = []
     theirs: list[Run] = []
     kernels = peers_kernels = 0
-    with tempfile.TemporaryDirectory(dir=_MEMORY) as temporary:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as temporary:
         for turn in range(runs):
             project = OurProject(Path(temporary) / f"ours-{turn}", name)
             os.sync()
@@ -100,7 +100,7 @@ def _row(runs: list[Run], kernels: int) -> dict[str, Any]:
 
 def again(name: str, runs: int) -> dict[str, Any]:
     """A run with nothing changed, and one with one more line in the spec: time, memory, files touched."""
-    with tempfile.TemporaryDirectory(dir=_MEMORY) as temporary:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as temporary:
         project = OurProject(Path(temporary), name)
         project.generate()
         before = project.times()
@@ -189,7 +189,7 @@ def main() -> int:
     result: dict[str, Any] = {
         "command": "python benchmarks/generation.py --write",
         "runs": arguments.runs,
-        "files": "memory (tmpfs)" if _MEMORY else "a disk",
+        "files": "memory (tmpfs)" if MEMORY else "a disk",
         **describe("tilewright", "nvidia-cutlass", "jinja2", "pyyaml"),
         "specs": {name: {**cold(name, arguments.runs), **again(name, arguments.runs)} for name in PEERS},
     }

@@ -152,12 +152,16 @@ def _place(mark: Any) -> str:
 
 
 def _read(descriptor: int, path: Path, most: int) -> bytes:
-    parts, length = [], 0
+    size = min(os.fstat(descriptor).st_size, most)
+    parts = [os.read(descriptor, size + 1)]  # all of it, as a rule: nothing is put together then
+    length = len(parts[0])
     while part := os.read(descriptor, 1 << 20):
         parts.append(part)
         length += len(part)
         if length > most:
-            raise UnreadableFileError(path, f"more than {most} bytes")
+            break
+    if length > most:
+        raise UnreadableFileError(path, f"more than {most} bytes")
     return b"".join(parts)
 
 

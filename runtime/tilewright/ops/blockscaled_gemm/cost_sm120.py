@@ -52,7 +52,7 @@ class Sm120(PersistentModel):
         hidden_not: float = self.TILE_CLOCKS + self.FRAGMENT_CLOCKS * self.tile_k
         if self.config["schedule"] == "pingpong":
             hidden_not *= self.PINGPONG_SHARE
-        return self.multiply() / self.MATH_SHARE + hidden_not
+        return self.multiplied / self.MATH_SHARE + hidden_not
 
     def memory_share(self) -> float:
         return self.MEMORY_SHARE_12_1 if self.device.capability == (12, 1) else self.MEMORY_SHARE

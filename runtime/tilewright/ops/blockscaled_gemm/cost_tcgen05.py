@@ -72,7 +72,7 @@ class Tcgen05(PersistentModel):
     def __init__(self, record: KernelRecord, problem: Problem, device: DeviceProperties) -> None:
         super().__init__(record, problem, device)
         self.ultra, self.pairs = is_ultra(record), self.config["schedule"] == "2sm"
-        self.mma = self.multiply() / (self.ULTRA_SPEEDUP if self.ultra else 1)
+        self.mma = self.multiplied / (self.ULTRA_SPEEDUP if self.ultra else 1)
         self.seconds += self.ULTRA_SECONDS * self.ultra
 
     @classmethod

@@ -94,10 +94,6 @@ class TileModel:
         """Operations a second of the tensor cores for a kind of problem."""
         return 2 * cls.MULTIPLICATIONS[max(bits(kind.a), bits(kind.b))] * device.sm_count * device.clock_hz
 
-    def multiply(self) -> float:
-        """Clocks of a k tile's multiplications, at the full rate."""
-        return float(self.tile_m * self.tile_n * self.tile_k / self.MULTIPLICATIONS[self.width])
-
     def tiles(self, cluster: tuple[int, int] = (1, 1)) -> tuple[int, int]:
         """Down and across, of one matrix."""
         m, n = cluster
@@ -153,6 +149,10 @@ class PersistentModel(TileModel):
 
     def __init__(self, record: KernelRecord, problem: Any, device: DeviceProperties) -> None:
         super().__init__(record, problem, device)
+        tile = self.tile_m * self.tile_n * self.tile_k
+        self.multiplied = float(
+            tile / self.MULTIPLICATIONS[self.width]
+        )  # clocks of a k tile, at the full rate
         stream_k = self.config["scheduler"] == "stream_k"
         self.seconds = self.LAUNCH_SECONDS + (STREAM_K_SECONDS if stream_k else 0)
         self.each = STREAM_K_TILE_CLOCKS if stream_k else 0

@@ -56,7 +56,7 @@ class Cutlass(PersistentModel):
     def math(self, cluster: tuple[int, int]) -> float:
         """wgmma, by the tensor core or by its shared-memory port where the tile is narrow, and barriers."""
         eight = self.width == 8
-        multiplied = self.multiply() / (self.EIGHT_BIT_MATH_SHARE if eight else 1)
+        multiplied = self.multiplied / (self.EIGHT_BIT_MATH_SHARE if eight else 1)
         read = self.tile_m / self.INSTRUCTION_M * (self.INSTRUCTION_M + self.tile_n) * self.tile_k
         port = read * self.width / 8 / self.SMEM_BYTES_PER_CLOCK
         clocks = max(multiplied, port) + self.ITERATION_CLOCKS[self.config["schedule"]]
@@ -74,7 +74,7 @@ class Cutlass(PersistentModel):
     def power(self, loop: Loop, part: Share) -> float:
         """However the multiplications are spread."""
         tiles = loop.tiles * self.k_tiles / self.device.sm_count
-        return float(tiles * self.multiply() / self.SUSTAINED_SHARE[self.width])
+        return float(tiles * self.multiplied / self.SUSTAINED_SHARE[self.width])
 
 
 def estimator(
