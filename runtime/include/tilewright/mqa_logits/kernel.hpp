@@ -16,20 +16,24 @@
 
 namespace tilewright::mqa_logits {
 
+// Two warps load pages, which are looked up, one loads keys in one piece; the others of their warpgroup clean.
+template <class Work, class Product, int Heads, int Queries, int Stages, int Warpgroups, class Element>
+using WarpgroupLoader = Loader<Work, Product, Reduction<Heads, Queries, Product::kBounded>, kTile, Stages, Warpgroups,
+                               Work::kPaged ? 2 : 1, Work::kPaged ? 2 : 3, Element>;
+
 // `Pieces`: that the columns of a tile are multiplied in, each by wgmmas of its own, so that one is reduced while the
 // tensor core works at the next. `Run`: tiles of a warpgroup in a row of which each begins, piece by piece, while the
 // one before is reduced. Without that, warpgroups come to wait for the tensor core together, and to reduce together.
 template <class Work_, template <int> class Products, int Heads, int HeadDim, int Queries, int Pieces, int Run,
           int Stages, int Warpgroups, class Element, bool kPdl>
-struct Kernel : Loader<Work_, Products<HeadDim>, Reduction<Heads, Queries, Products<HeadDim>::kBounded>, kTile, Stages,
-                       Warpgroups, Work_::kPaged ? 2 : 1, Work_::kPaged ? 2 : 3, Element> {
+struct Kernel : WarpgroupLoader<Work_, Products<HeadDim>, Heads, Queries, Stages, Warpgroups, Element> {
   static constexpr int kHeads = Heads, kHeadDim = HeadDim;
-  static constexpr int kLoaders = Work_::kPaged ? 2 : 1;  // warps: pages are looked up
   using Work = Work_;
   using Product = Products<HeadDim>;
-  using Reduce = Reduction<Heads, Queries, Product::kBounded>;
-  using Base = Loader<Work, Product, Reduce, kTile, Stages, Warpgroups, kLoaders, 4 - kLoaders, Element>;
+  using Base = WarpgroupLoader<Work, Product, Heads, Queries, Stages, Warpgroups, Element>;
+  using Reduce = typename Base::Reduce;
   using Base::kColumns, Base::kQueryStages, Base::kRowBytes, Base::kDecodedBytes, Base::kQueryBytes, Base::kKeyBytes;
+  using Base::kLoaders;
   using Base::kScalesAt, Base::full, Base::empty, Base::full_queries, Base::empty_queries, Base::release;
   using Base::kWeightBytes, Base::kScaleBytes, Base::kQueriesAt, Base::kKeysAt, Base::kWeightsAt, Base::kQueryScalesAt;
   using typename Base::Params;

@@ -36,11 +36,12 @@ struct Share {
 
 // `Tile` keys at a time, each tile one of `Warpgroups`'s. `Reduce` says how heads are laid out. Of the warps of one
 // more warpgroup the first `Loaders` load, the last `Cleaners` clean.
-template <class Work, class Product, class Reduce, int Tile, int Stages, int Warpgroups, int Loaders, int Cleaners,
+template <class Work, class Product, class Reduce_, int Tile, int Stages, int Warpgroups, int Loaders, int Cleaners,
           class Element>
 struct Loader {
   using Params = mqa_logits::Params<Work>;
-  static constexpr int kTile = Tile, kQueryStages = 2;
+  using Reduce = Reduce_;
+  static constexpr int kTile = Tile, kQueryStages = 2, kLoaders = Loaders, kCleaners = Cleaners;
   static constexpr int kQueries = Reduce::kQueries, kColumns = Reduce::kColumns;
 
   // Shared memory: queries as they are decoded, the queries and the tiles of keys as they come, in swizzled rows; what

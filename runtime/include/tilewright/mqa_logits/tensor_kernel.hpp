@@ -17,22 +17,25 @@
 
 namespace tilewright::mqa_logits {
 
+// One warp loads; one, or two without scale factors, clean.
+template <class Work, class Product, int Heads, int Queries, int Stages, int Warpgroups, class Element>
+using TensorLoader = Loader<Work, Product, RowReduction<Heads, Queries, Product::kBounded>, tcgen05::kLanes, Stages,
+                            Warpgroups, 1, Product::kQueryScales ? 1 : 2, Element>;
+
 template <class Work_, template <int> class Products, int Heads, int HeadDim, int Queries, int Stages, int Warpgroups,
           class Element, bool kPdl>
-struct TensorKernel : Loader<Work_, Products<HeadDim>, RowReduction<Heads, Queries, Products<HeadDim>::kBounded>,
-                             tcgen05::kLanes, Stages, Warpgroups, 1, Products<HeadDim>::kQueryScales ? 1 : 2, Element> {
+struct TensorKernel : TensorLoader<Work_, Products<HeadDim>, Heads, Queries, Stages, Warpgroups, Element> {
   static constexpr int kHeads = Heads, kHeadDim = HeadDim;
   using Work = Work_;
   using Product = Products<HeadDim>;
   using Core = typename Product::Core;
-  using Reduce = RowReduction<Heads, Queries, Product::kBounded>;
+  using Base = TensorLoader<Work, Product, Heads, Queries, Stages, Warpgroups, Element>;
+  using Reduce = typename Base::Reduce;
   static constexpr bool kScales = Product::kQueryScales;
-  static constexpr int kCleaners = kScales ? 1 : 2;
-  using Base = Loader<Work, Product, Reduce, tcgen05::kLanes, Stages, Warpgroups, 1, kCleaners, Element>;
-  using Base::full, Base::empty, Base::full_queries, Base::empty_queries, Base::release, Base::kTile,
-      Base::kLoadedBytes;
+  using Base::full, Base::empty, Base::full_queries, Base::empty_queries, Base::release;
   using Base::kColumns, Base::kQueryStages, Base::kRowBytes, Base::kQueryBytes, Base::kKeyBytes, Base::kWeightBytes;
   using Base::kScaleBytes, Base::kQueriesAt, Base::kKeysAt, Base::kWeightsAt, Base::kQueryScalesAt, Base::kScalesAt;
+  using Base::kTile, Base::kLoadedBytes, Base::kCleaners;
   using typename Base::Params;
   static constexpr int kThreads = (Warpgroups + 1) * 128;
 
@@ -245,8 +248,8 @@ struct TensorKernel : Loader<Work_, Products<HeadDim>, RowReduction<Heads, Queri
     }
 
    private:
-    static constexpr int kPiece = Heads < 32 ? Heads : 32,
-                         kPieces = kColumns / kPiece;  // columns that are read at once
+    static constexpr int kPiece = Heads < 32 ? Heads : 32;  // columns that are read at once
+    static constexpr int kPieces = kColumns / kPiece;
 
     Params const& params_;
     uint32_t shared_;
