@@ -260,3 +260,10 @@ def test_the_schema_takes_what_the_generator_takes_and_refuses_slips() -> None:
 def test_the_committed_specs_meet_their_schema(path: Path) -> None:
     text = path.read_text()
     assert valid(yaml.safe_load(text)["family"], text)
+
+
+def test_explain_without_a_word_says_of_what(tilewright: Command) -> None:
+    for command in (["explain"], ["explain", "--problem"]):
+        found = tilewright(*command)
+        assert found.code == 2
+        assert "A kernel's name, FIELD=VALUE..., a rule, or a family: blockscaled_gemm, gemm," in found.err

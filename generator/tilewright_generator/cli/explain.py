@@ -26,7 +26,7 @@ _SHOWN = 10  # combinations of a kind that are printed; --json has all
 
 
 @click.command("explain")
-@click.argument("what", nargs=-1, required=True, metavar="NAME | FAMILY | RULE | [FAMILY] FIELD=VALUE...")
+@click.argument("what", nargs=-1, metavar="NAME | FAMILY | RULE | [FAMILY] FIELD=VALUE...")
 @click.option("--problem", is_flag=True, help="The words are a problem: which tactic computes it, and why.")
 @click.option(
     "--device",
@@ -68,6 +68,9 @@ def command(
     tilewright explain --problem FAMILY bf16 m=32 n=5120 k=25600
         which tactic computes it, and why; for another GPU: --device b200
     """
+    if not what:
+        known = ", ".join(families.names())
+        raise UsageError(f"of what? A kernel's name, FIELD=VALUE..., a rule, or a family: {known}")
     if problem:
         if specs:
             raise UsageError("--spec says nothing of a problem: it is computed by kernels that are generated")
