@@ -264,7 +264,6 @@ struct ScaledMainloop {
           }
           promote(stage, now, box, 0, factors, kept, split, part, sum[r]);
           if (!kAllKept && last) {
-            __syncwarp();
             give_back(stage, now, factors, sum[r][kCount - 1]);
           }
         }
@@ -356,7 +355,6 @@ struct ScaledMainloop {
     promote(at.stage, parts.factors[kSet], unit / (kHalves * Rows), unit % kHalves, parts.rows[kSet], none, split,
             parts.sums[kSet], sum);
     if (kB == Scales::kRows && unit == kUnits - 1) {
-      __syncwarp();
       give_back(at.stage, parts.factors[kSet], parts.rows[kSet], sum[kCount - 1]);
     }
   }
@@ -376,6 +374,7 @@ struct ScaledMainloop {
         loaded |= __float_as_uint(factor);
       }
     }
+    __syncwarp();  // those of the other lanes, too
     release(stage + static_cast<int>(loaded & blockIdx.z));
   }
 
