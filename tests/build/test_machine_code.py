@@ -1,4 +1,4 @@
-"""Reads the words of nvcc 13.0 and cuobjdump 13.2."""
+"""Reads the words of nvcc 13.0 and nvdisasm 13.2."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ptxas info    : Function properties for _Z5otherPf
     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
 """
 SASS = """
-		Function : gemm_a
+.text.gemm_a:
 	.headerflags	@"EF_CUDA_ACCELERATORS EF_CUDA_SM90 EF_CUDA_VIRTUAL_SM(EF_CUDA_SM90)"
         /*0000*/                   LDC R1, c[0x0][0x28] ;                  /* 0x00000a00ff017b82 */
                                                                            /* 0x000fe20000000800 */

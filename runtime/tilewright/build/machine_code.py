@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import struct
 import subprocess
+import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ _TENSOR = re.compile(r"^(?:UTC)?[A-Z]*MMA(?:\.|$)")
 _DATA = re.compile(r"^(?:F2FP\.SATFINITE\.E|UBLKCP(?:\.|$))")
 _GRID_DEPENDENCY = re.compile(r"^(?:ACQBULK|PREEXIT)$")
 _SASS_LINE = re.compile(r"^\s+/\*([0-9a-f]{4,})\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Za-z0-9_.]*)")
-_SASS_FUNCTION = re.compile(r"^\s*Function : (\S+)")
+_SASS_FUNCTION = re.compile(r"^\.text\.(\S+):$")
 _SASS_STEP = 16  # bytes of an instruction since sm_70
 
 
@@ -80,7 +82,7 @@ class SassFunction:
 
 
 def parse_sass(text: str) -> dict[str, SassFunction]:
-    """Reads the output of cuobjdump --dump-sass."""
+    """Reads the output of nvdisasm -c."""
     functions: dict[str, SassFunction] = {}
     current = SassFunction()
     for line in text.splitlines():
@@ -99,11 +101,25 @@ def parse_sass(text: str) -> dict[str, SassFunction]:
 
 
 def dump_sass(cuobjdump: str, path: Path) -> str:
+    """The machine code of an object's kernels, by nvdisasm, which cuobjdump needs beside it or on PATH.
+
+    `cuobjdump --dump-sass` runs it, too, but has it follow the flow of control and print encodings, in 1.5
+    times the processor time.
+    """
+    beside = Path(cuobjdump).with_name("nvdisasm")
+    nvdisasm = str(beside) if beside.is_file() else beside.name
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        _said([cuobjdump, "--extract-elf", "all", str(path.resolve())], folder)
+        cubins = sorted(str(one) for one in Path(folder).iterdir())
+        return "".join(_said([nvdisasm, "--no-dataflow", "--print-code", cubin], folder) for cubin in cubins)
+
+
+def _said(command: Sequence[str], folder: str) -> str:
     result = subprocess.run(
-        [cuobjdump, "--dump-sass", str(path)], capture_output=True, text=True, errors="replace", check=False
+        command, cwd=folder, capture_output=True, text=True, errors="replace", check=False
     )
     if result.returncode != 0:
-        raise BuildError(f"{cuobjdump} --dump-sass exits {result.returncode}: {result.stderr.strip()[:500]}")
+        raise BuildError(f"{' '.join(command)} exits {result.returncode}: {result.stderr.strip()[:500]}")
     return result.stdout
 
 
