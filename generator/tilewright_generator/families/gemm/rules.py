@@ -128,7 +128,8 @@ def odd_columns(config: GemmConfig) -> str | None:
     """Tile N is a multiple of 16, or 8 with an even number of stages."""
     n, stages = config.tile.n, config.stages
     if n > 8 and n % 16 == 8:
-        return f"tile N {n} is an odd multiple of 8 above 8; N may be {n - 8} or {n + 8}"
+        lean = ", or the mainloop lean, whose N are multiples of 8" * (config.a in OWN_OPERANDS)
+        return f"tile N {n} is an odd multiple of 8 above 8; N may be {n - 8} or {n + 8}{lean}"
     if n == 8 and stages != "auto" and stages % 2:
         return f"tile N 8 goes with an even number of stages, not {stages}"
     return None

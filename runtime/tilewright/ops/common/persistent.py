@@ -172,7 +172,8 @@ class PersistentModel(TileModel):
 
     def together(self, math: float, fill: float, memory: float) -> float:
         """Clocks of a k tile that needs these."""
-        return norm(self.DISTURBANCE, math, fill, memory)
+        power = self.DISTURBANCE  # `norm`, without calls for each of hundreds of tactics
+        return float((math**power + fill**power + memory**power) ** (1 / power))
 
     def power(self, loop: Loop, part: Share) -> float:
         """Clocks below which the GPU's power does not let a launch's multiplications go."""
@@ -226,7 +227,9 @@ class PersistentModel(TileModel):
             most = most if part.full_waves else needs
         power = self.power(loop, part)
         _, bound = max(zip(most, ("math", "fill", "hbm"), strict=True))
-        return norm(self.SUSTAINED_NORM, clocks, power), "power" if power > clocks else bound
+        norm = self.SUSTAINED_NORM
+        clocks_by_power = float((clocks**norm + power**norm) ** (1 / norm))
+        return clocks_by_power, "power" if power > clocks else bound
 
 
 def share(tactic: Tactic, tiles: int, tile_depth: int, sms: int) -> Share:
