@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, get_args, get_type_hints
 
 from tilewright.spelling import did_you_mean, text
-from tilewright_generator import kinds
+from tilewright_generator import value_kinds
 from tilewright_generator.families.family import Family
 from tilewright_generator.scalars import Trap, resolve
 from tilewright_generator.words import quoted
@@ -32,17 +32,17 @@ class Field:
     description: str
     required: bool
     default: Any
-    kinds: tuple[kinds.Kind, ...]
+    kinds: tuple[value_kinds.ValueKind, ...]
 
     @property
     def shape(self) -> bool:
         """Whether its values are shapes, such as 128x256x64, and nothing else."""
-        return all(isinstance(kind, kinds.Shape) for kind in self.kinds)
+        return all(isinstance(kind, value_kinds.Shape) for kind in self.kinds)
 
     def parse(self, given: object) -> Any:
         """The value that `given`, a scalar of YAML, stands for; raises `InvalidValueError`."""
         for kind in self.kinds:
-            if (value := kind.read(given)) is not kinds.NO:
+            if (value := kind.read(given)) is not value_kinds.NO:
                 return value
         raise InvalidValueError(self._complaint(given))
 
@@ -53,7 +53,7 @@ class Field:
 
     def takes(self, given: object) -> bool:
         """Whether `given` stands for one of its values."""
-        return any(kind.read(given) is not kinds.NO for kind in self.kinds)
+        return any(kind.read(given) is not value_kinds.NO for kind in self.kinds)
 
     @property
     def values(self) -> str:
@@ -69,7 +69,7 @@ class Field:
         """What is wrong with a scalar that is none of its values, in one sentence."""
         if slip := self._slip(given):
             return f"{self.name}: {show(given)} {slip}"
-        shapes = [kind.wanted(given) for kind in self.kinds if isinstance(kind, kinds.Shape)]
+        shapes = [kind.wanted(given) for kind in self.kinds if isinstance(kind, value_kinds.Shape)]
         if shapes:
             return f"{self.name}: {shapes[0]}"
         choices = [word for kind in self.kinds for word in kind.words()]
@@ -105,7 +105,7 @@ def _field(field: dataclasses.Field[Any], annotation: Any) -> Field:
         description=next(notes, ""),  # of `Annotated[bool, "what it means"]`
         required=field.default is dataclasses.MISSING,
         default=field.default,
-        kinds=kinds.of(annotation),
+        kinds=value_kinds.of(annotation),
     )
 
 

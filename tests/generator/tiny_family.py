@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 from tilewright_generator import families
 from tilewright_generator.families.family import Family
 from tilewright_generator.families.rule import HARDWARE, OURS, rule
-from tilewright_generator.kinds import Bounds
 from tilewright_generator.shapes import Cluster, Tile
+from tilewright_generator.value_kinds import Bounds
 
 SPEC = """\
 family: tiny

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 from tilewright.types import bits
 from tilewright_generator.families.rule import HARDWARE, Rule, cutlass, rule
-from tilewright_generator.kinds import Bounds
 from tilewright_generator.shapes import Cluster, Tile
+from tilewright_generator.value_kinds import Bounds
 
 BARRIER = 16  # bytes of a full and an empty mbarrier
 # Bytes of shared memory that one thread block may use, by the architecture's number (CUDA programming guide,

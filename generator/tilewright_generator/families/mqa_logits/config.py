@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from tilewright.types import bits
 from tilewright_generator.families.shared import BARRIER, OwnPdl
-from tilewright_generator.kinds import Bounds
+from tilewright_generator.value_kinds import Bounds
 
 TENSOR_TILE, TENSOR_COLUMNS = 128, 512  # keys of a tile of tcgen05; of tensor memory
 _QUERY_STAGES = 2

@@ -13,7 +13,7 @@ from tilewright.ops.quantize.problem import Direction, Format, Fusion, XType
 from tilewright.ops.quantize.row import Arithmetic, Variant
 from tilewright.types import TYPES
 from tilewright_generator.families.shared import OwnPdl
-from tilewright_generator.kinds import Bounds
+from tilewright_generator.value_kinds import Bounds
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ class Bounds(NamedTuple):
     multiple: int = 1
 
 
-class Kind:
+class ValueKind:
     """One kind of values."""
 
     def read(self, given: object) -> Any:
@@ -54,7 +54,7 @@ class Kind:
 
 
 @dataclass(frozen=True)
-class OneOf(Kind):
+class OneOf(ValueKind):
     """One of these texts and numbers, or of true and false."""
 
     values: tuple[Any, ...]
@@ -75,7 +75,7 @@ class OneOf(Kind):
 
 
 @dataclass(frozen=True)
-class Whole(Kind):
+class Whole(ValueKind):
     """A whole number within bounds."""
 
     bounds: Bounds
@@ -100,7 +100,7 @@ class Whole(Kind):
 
 
 @dataclass(frozen=True)
-class Text(Kind):
+class Text(ValueKind):
     """Any text."""
 
     def read(self, given: object) -> Any:
@@ -114,7 +114,7 @@ class Text(Kind):
 
 
 @dataclass(frozen=True)
-class Shape(Kind):
+class Shape(ValueKind):
     """A tile or a cluster: `128x256x64`."""
 
     made: type[Tile] | type[Cluster]
@@ -140,7 +140,7 @@ class Shape(Kind):
         return {"examples": _SHAPES[self.made], "pattern": f"^{self._pattern}$", "type": "string"}
 
 
-def of(annotation: Any) -> tuple[Kind, ...]:
+def of(annotation: Any) -> tuple[ValueKind, ...]:
     """The kinds that an annotation names: a value is one of any. InternalError for any other annotation."""
     base, *notes = get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
     notes = [one for one in notes if not isinstance(one, str)]
@@ -150,7 +150,9 @@ def of(annotation: Any) -> tuple[Kind, ...]:
         return tuple(kind for one in get_args(base) for kind in of(one))
     if not notes and get_origin(base) is Literal:
         return (OneOf(get_args(base)),)
-    known: dict[Any, Kind] = {bool: OneOf((True, False)), str: Text()} | {one: Shape(one) for one in _SHAPES}
+    known: dict[Any, ValueKind] = {bool: OneOf((True, False)), str: Text()} | {
+        one: Shape(one) for one in _SHAPES
+    }
     if notes or base not in known:
-        raise InternalError(f"a field has no values of {annotation}; see tilewright_generator.kinds")
+        raise InternalError(f"a field has no values of {annotation}; see tilewright_generator.value_kinds")
     return (known[base],)

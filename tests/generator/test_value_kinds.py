@@ -1,4 +1,4 @@
-"""What annotations of fields stand for: `tilewright_generator.kinds`."""
+"""What annotations of fields stand for: `tilewright_generator.value_kinds`."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilewright_generator import kinds
+from tilewright_generator import value_kinds
 from tilewright_generator.errors import InternalError
-from tilewright_generator.kinds import NO, Bounds, Kind
 from tilewright_generator.shapes import Cluster, Tile
+from tilewright_generator.value_kinds import NO, Bounds, ValueKind
 
 extents = st.integers(1, 999_999)
 
 
-def only(annotation: Any) -> Kind:
-    (kind,) = kinds.of(annotation)
+def only(annotation: Any) -> ValueKind:
+    (kind,) = value_kinds.of(annotation)
     return kind
 
 
@@ -62,7 +62,7 @@ def test_json_schema_completes_shapes() -> None:
 def test_a_scalar_is_a_value_by_its_type_too(
     annotation: Any, taken: list[object], refused: list[object]
 ) -> None:
-    of = kinds.of(annotation)
+    of = value_kinds.of(annotation)
 
     def found(scalar: object) -> list[Any]:
         return [value for kind in of if (value := kind.read(scalar)) is not NO]
@@ -94,4 +94,4 @@ def test_what_is_wrong_with_a_number_is_said(scalar: object, wanted: str) -> Non
 )
 def test_an_annotation_that_is_not_known_is_refused(annotation: Any) -> None:
     with pytest.raises(InternalError, match="a field has no values of"):
-        kinds.of(annotation)
+        value_kinds.of(annotation)
