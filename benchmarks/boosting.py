@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 Numbers: TypeAlias = np.ndarray[Any, Any]
-LEAVES, TREES, RATE = 31, 200, 0.1
-MOST_VALUES = 64  # of a fact, that are told apart
-LEAST_WEIGHT = 20.0  # of the examples of a leaf; a group's weigh this much together
+LEAVES, TREES, RATE = 63, 250, 0.07
+MOST_VALUES = 64  # of a fact, that are told apart: fewer than a byte has
+LEAST_WEIGHT = 10.0  # of the examples of a leaf; a group's weigh this much together
 FACTS_SHARE, GROUPS_SHARE = 0.5, 0.7  # that a tree sees
 SHRINKING = 1.0  # weight that each leaf has besides, of examples that are as they should
 WRITTEN = ".5g"  # limits between values
@@ -102,14 +102,14 @@ class _Sums(NamedTuple):
         return float(self.errors[0].sum() / (self.weights[0].sum() + SHRINKING) * RATE)
 
     def best(self) -> tuple[float, int, int]:
-        """What a split explains at most, and its place."""
+        """What a split explains at most, below 0, and its place."""
         low, weight = self.errors.cumsum(1), self.weights.cumsum(1)
         all_, whole = low[:, -1:], weight[:, -1:]
         gain = low**2 / (weight + SHRINKING) + (all_ - low) ** 2 / (whole - weight + SHRINKING)
         legal = (weight >= LEAST_WEIGHT) & (whole - weight >= LEAST_WEIGHT)
         gain = np.where(legal, gain - all_**2 / (whole + SHRINKING), 0.0)
         place = int(gain.argmax())
-        return float(gain.flat[place]), *divmod(place, gain.shape[1])
+        return -float(gain.flat[place]), *divmod(place, gain.shape[1])
 
 
 class _Grower:
@@ -118,7 +118,8 @@ class _Grower:
     def __init__(self, facts: Numbers, weights: Numbers) -> None:
         self._limits = [_limits(column) for column in facts.T]
         # Between two limits all values are alike.
-        self._values = np.stack([np.searchsorted(*each) for each in zip(self._limits, facts.T, strict=True)])
+        pairs = zip(self._limits, facts.T, strict=True)
+        self._values = np.stack([np.searchsorted(*each) for each in pairs]).astype(np.uint8)
         self._count = 1 + max(map(len, self._limits))
         self._weights = weights
 
@@ -126,10 +127,9 @@ class _Grower:
         """`errors` are weighted. The leaf whose best split explains most is split first."""
         sums = self._sums(errors, rows, facts)
         tree: Tree = [sums.answer()]
-        leaves = [(-sums.best()[0], 0, rows, sums)]
+        leaves = [(*sums.best(), 0, rows, sums)]
         while len(tree) < 2 * LEAVES - 1 and leaves[0][0] < 0:
-            _, place, rows, sums = heapq.heappop(leaves)
-            _, index, value = sums.best()
+            _, index, value, place, rows, sums = heapq.heappop(leaves)
             fact = facts[index]
             low = self._values[fact, rows] <= value
             parts = [rows[low], rows[~low]]
@@ -140,19 +140,17 @@ class _Grower:
             tree[place] = Split(int(fact), float(self._limits[fact][value]), places)
             for each, its_rows, its_sums in zip(places, parts, both, strict=True):
                 tree.append(its_sums.answer())
-                heapq.heappush(leaves, (-its_sums.best()[0], each, its_rows, its_sums))
+                heapq.heappush(leaves, (*its_sums.best(), each, its_rows, its_sums))
         return tree
 
     def _sums(self, errors: Numbers, rows: Numbers, facts: Sequence[int]) -> _Sums:
-        shape = len(facts), self._count
-        places = (
-            self._values[np.asarray(facts)[:, None], rows] + np.arange(shape[0])[:, None] * shape[1]
-        ).ravel()
-
-        def added(values: Numbers) -> Numbers:
-            return np.bincount(places, np.tile(values[rows], shape[0]), shape[0] * shape[1]).reshape(shape)
-
-        return _Sums(added(errors), added(self._weights))
+        found = _Sums(*np.empty((2, len(facts), self._count)))
+        its_errors, its_weights = errors[rows], self._weights[rows]
+        for index, fact in enumerate(facts):
+            values = self._values[fact][rows]
+            found.errors[index] = np.bincount(values, its_errors, self._count)
+            found.weights[index] = np.bincount(values, its_weights, self._count)
+        return found
 
 
 def _limits(column: Numbers) -> Numbers:

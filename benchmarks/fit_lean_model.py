@@ -58,7 +58,7 @@ MOST_REGRET = 1.25  # of a tactic: beyond, it was timed once
 ERROR_SHARE = 0.03  # of the errors beside the regret
 UNSURE = 0.03  # behind the model's first, at which the chance that a tactic is taken has fallen to 1 / e
 STEPS = (0.1, 0.05, 0.02)
-KEPT, EVERY = 24, 6  # of a problem's tactics: the fastest, and of the others one in so many
+KEPT, EVERY = 40, 3  # of a problem's tactics: the fastest, and of the others one in so many
 
 
 def usual(measured: Measured, records: Mapping[str, KernelRecord]) -> dict[Tactic, float]:

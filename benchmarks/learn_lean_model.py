@@ -31,8 +31,8 @@ from tilewright.ops.gemm.mainloops import mainloop_of
 from tilewright.registry import Registry
 
 WEIGHTS = Path(learnt.__file__).with_name("learnt_weights.py")
-FAR = 1.5  # times the fastest: tactics that teach nothing
-NEAR = 0.15  # behind the fastest, at which what a tactic counts has fallen to 1 / e
+FAR = 2.0  # times the fastest: tactics that teach nothing
+NEAR = 0.3  # behind the fastest, at which what a tactic counts has fallen to 1 / e
 FOLDS = 4
 BANDS = ((17, 63), (64, 127), (128, 511), (512, 2047), (2048, 8192))  # of m
 
@@ -52,13 +52,13 @@ class Lesson(NamedTuple):
 def lesson(case: Case) -> Lesson:
     problem = case.measured.problem
     facts, estimates, times = [], [], []
-    for name, tactics in case.by_kernel.items():
-        kernel = cost_lean.Kernel(case.records[name], problem, H200)
-        for tactic in tactics:
-            parts = kernel.parts(tactic)
-            facts.append(kernel.facts(parts))
-            estimates.append(math.log(kernel.estimate(parts).seconds))
-            times.append(math.log(case.measured.seconds[tactic]))
+    kernels = {name: cost_lean.Kernel(record, problem, H200) for name, record in case.records.items()}
+    for tactic, seconds in case.known.items():
+        kernel = kernels[tactic.kernel]
+        parts = kernel.parts(tactic)
+        facts.append(kernel.facts(parts))
+        estimates.append(math.log(kernel.estimate(parts).seconds))
+        times.append(math.log(seconds))
     known = (np.array(facts, float), np.array(estimates), np.array(times))
     shape = (problem.m, problem.n, problem.k)
     return Lesson(shape, problem.a, *known, math.log(case.best), math.log(case.measured.peer))

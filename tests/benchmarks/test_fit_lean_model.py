@@ -41,7 +41,7 @@ def test_the_models_first_is_nearly_the_fastest(cases: list[Any]) -> None:
         _, estimate, seconds = case.chosen(H200)
         regrets.append(seconds / case.best)
         errors.append(math.log(estimate / seconds))
-    assert len(regrets) > 800
+    assert len(regrets) > 700
     assert math.exp(statistics.fmean(map(math.log, regrets))) < 1.014
     assert sum(regret > 1.1 for regret in regrets) < 0.03 * len(regrets)
     assert sorted(regrets)[-2] < 1.35  # one problem's tactics were timed in a bad moment, 1.9 times as long

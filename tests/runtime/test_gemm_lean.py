@@ -252,15 +252,15 @@ def test_parts_of_a_long_k_that_meet_in_memory_are_weighed() -> None:
         (Problem(375, 512, 29888), True),  # on an H200 26.2 us, 31.7 in clusters
         (Problem(195, 704, 13056), True),  # 13.6, 15.9
         (Problem(253, 832, 15296), True),  # 18.1, 20.6
-        (Problem(242, 1280, 3520), False),  # 11.8, 10.0
+        (Problem(242, 1280, 3520), False),  # 11.8, 10.0 in parts
         (Problem(711, 896, 15232), False),  # 38.9, 36.1
     ],
     ids=str,
 )
 def test_parts_meet_where_they_were_quicker(problem: Problem, in_memory: bool) -> None:
     tactic, _ = first(problem)
-    assert tactic.splits > 1
-    assert (tactic.decomposition == "split_k") == in_memory, str(tactic)
+    assert (tactic.decomposition == "split_k") == in_memory
+    assert tactic.splits > 1 or not in_memory, str(tactic)
 
 
 def test_parts_in_memory_share_what_they_load() -> None:
