@@ -98,7 +98,7 @@ def test_an_entry_whose_kernel_is_gone_is_said(tilewright: Command, there: Path,
     path = paths.tuned_file(there / "tuned", H200.name, "gemm")
     gone = str(tuned.tactic).replace("_sm90_", "_sm89_")
     path.write_text(path.read_text().replace(f'"tactic": "{tuned.tactic}"', f'"tactic": "{gone}"'))
-    said = f"tuned/nvidia_h200/gemm.json: 1 problem lacks its kernel:\n  {gone} (no such kernel)\n"
+    said = f"tuned/nvidia_h200/gemm.json: 1 problem lacks its kernel:\n  {gone}\n    (no such kernel)\n"
     assert said in tilewright("generate").out
     assert said in tilewright("check").out
     assert chosen(there)[0] == "model"

@@ -42,7 +42,9 @@ class Defaults:
         if self.lost:
             lack = "lacks its kernel" if len(self.lost) == 1 else "lack their kernels"
             yield f"{name}: {counted(len(self.lost), 'problem')} {lack}:"
-            yield from (f"  {tactic}" for tactic in self.lost[:_NAMED])
+            for tactic, why in (one.split(" ", 1) for one in self.lost[:_NAMED]):
+                yield f"  {tactic}"
+                yield f"    {why}"
             if len(self.lost) > _NAMED:
                 yield f"  and {len(self.lost) - _NAMED:,} more"
 
