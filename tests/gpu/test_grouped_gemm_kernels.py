@@ -66,7 +66,7 @@ def spoil(operands: measuring.Operands) -> None:
         operands.a[padding] = float("nan")
 
 
-def right(operands: measuring.Operands, what: object = "") -> None:
+def elements_right(operands: measuring.Operands, what: object = "") -> None:
     """Norms, and each element of every row that counts: norms do not see a wrong one among many."""
     operands.check()
     found, wanted = operands.compared(every=True)
@@ -89,7 +89,7 @@ def check(operands: measuring.Operands, tactic: Tactic | None = None) -> None:
 def judge(operands: measuring.Operands, tactic: Tactic | None) -> None:
     counts = (operands.groups() >= 0).reshape(operands.out.shape[:-1])
     if counts.any():
-        right(operands, tactic)
+        elements_right(operands, tactic)
     rest = operands.out[~counts]
     assert ((rest == 0) | (rest == MARK)).all(), f"{tactic}: padding leaks"
 
@@ -105,7 +105,7 @@ def test_matrices_of_a_batch(kernel: KernelRecord, c: str) -> None:
     for tactic in tactics(kernel, problem):
         if c == "out":
             call_in_place(operands, tactic)
-            right(operands, tactic)
+            elements_right(operands, tactic)
             continue
         operands.out.fill_(MARK)
         check(operands, tactic)
@@ -129,7 +129,7 @@ def test_columns_that_are_skipped_stay(kernel: KernelRecord, head: tuple[int, in
         heads = wide.unflatten(-1, (3, left + gap + right))
         assert (heads[..., left : left + gap] == MARK).all(), tactic
         operands.out.copy_(torch.cat([heads[..., :left], heads[..., left + gap :]], -1).flatten(-2))
-        right(operands, tactic)
+        elements_right(operands, tactic)
 
 
 def call_in_place(operands: measuring.Operands, tactic: Tactic) -> None:
@@ -183,7 +183,7 @@ def test_all_padding_is_zeroed(kernel: KernelRecord, grouping: str) -> None:
     for tactic in tactics(kernel, problem):
         operands.out.fill_(float("nan"))
         operands.call(tactic)
-        right(operands, tactic)
+        elements_right(operands, tactic)
         assert not operands.out[~counts].any(), f"{tactic}: padding is not zero"
 
 
@@ -255,7 +255,7 @@ def test_parts_of_k(kernel: KernelRecord, c: str) -> None:
                 call_in_place(operands, tactic)
             else:
                 operands.call(tactic)
-            right(operands, tactic)
+            elements_right(operands, tactic)
 
 
 @pytest.mark.parametrize("groups", [1, 33, 512])
@@ -270,7 +270,7 @@ def test_one_and_many_parts_of_k(kernel: KernelRecord, groups: int) -> None:
         sizes[-1] += 128 * (groups // 2)
     operands.group_k.copy_(sizes)
     operands.call(Tactic(kernel.name))
-    right(operands)
+    elements_right(operands)
 
 
 def test_a_graph_of_parts_is_replayed_with_others(kernel: KernelRecord) -> None:
@@ -286,7 +286,7 @@ def test_a_graph_of_parts_is_replayed_with_others(kernel: KernelRecord) -> None:
         operands.group_k.copy_(torch.tensor(given))
         operands.out.fill_(MARK)
         graph.replay()
-        right(operands)
+        elements_right(operands)
 
 
 def test_nothing_counts(kernel: KernelRecord) -> None:
@@ -314,7 +314,7 @@ def test_a_graph_is_replayed_with_other_groups(kernel: KernelRecord) -> None:
                 tensor.copy_(layout[name])
             operands.out.fill_(MARK)
             graph.replay()
-            right(operands)
+            elements_right(operands)
 
 
 def test_warpgroups_without_rows_keep_up(kernel: KernelRecord) -> None:
