@@ -114,8 +114,8 @@ def test_matrices_of_a_batch(kernel: KernelRecord, c: str) -> None:
 @pytest.mark.parametrize("head", [(128, 64, 128), (40, 8, 56), (0, 16, 96), (192, 32, 0)])
 def test_columns_that_are_skipped_stay(kernel: KernelRecord, head: tuple[int, int, int]) -> None:
     """In each head of D, whatever tiles there are."""
-    left, gap, right = head
-    problem = of(kernel, groups=2, n=3 * (left + right))
+    left, gap, rest = head
+    problem = of(kernel, groups=2, n=3 * (left + rest))
     if problem.a == "bf16" or problem.d == "f32":
         pytest.skip("of FP8 and a D of 16 bits alone")
     operands = made(problem)
@@ -124,9 +124,9 @@ def test_columns_that_are_skipped_stay(kernel: KernelRecord, head: tuple[int, in
         wide.fill_(MARK)
         tilewright.scaled_gemm(
             operands.a, operands.b, operands.scale_a, operands.scale_b,
-            out=wide, head_left=left, head_gap=gap, head_right=right, tactic=tactic,
+            out=wide, head_left=left, head_gap=gap, head_right=rest, tactic=tactic,
         )  # fmt: skip
-        heads = wide.unflatten(-1, (3, left + gap + right))
+        heads = wide.unflatten(-1, (3, left + gap + rest))
         assert (heads[..., left : left + gap] == MARK).all(), tactic
         operands.out.copy_(torch.cat([heads[..., :left], heads[..., left + gap :]], -1).flatten(-2))
         elements_right(operands, tactic)
