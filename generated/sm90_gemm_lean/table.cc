@@ -86,7 +86,6 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x176x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x192x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x32x64_lean_coop_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x96x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_256x120x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_256x128x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_256x144x64_lean_coop_swap) \
@@ -241,7 +240,6 @@
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x192x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x80x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x80x128_lean_coop_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x96x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_256x120x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_256x128x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_256x160x128_lean_coop_fastacc) \
@@ -518,7 +516,6 @@
   X(gemm_sm90_f16_f16_f32_f16_tn_192x176x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_192x192x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_192x32x64_lean_coop_swap) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_192x96x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_256x120x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_256x128x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_256x144x64_lean_coop_swap) \
