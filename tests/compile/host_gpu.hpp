@@ -13,6 +13,7 @@
 
 #define __host__
 #include "host_threads.hpp"
+#include "host_wgmma.hpp"
 
 // cuda.h
 using cuuint32_t = uint32_t;
@@ -253,22 +254,10 @@ void take_registers() {}
 inline void wait_for_previous_kernel() {}
 inline void allow_next_kernel() {}
 
-// elements.hpp, wgmma.hpp
-struct E4m3;
-struct Bf16;
+// elements.hpp
 struct F32 {
   using Stored = float;
   static void store(void* array, int64_t i, float value) { static_cast<float*>(array)[i] = value; }
 };
-template <class A, class B, int N>
-void wgmma(float (&)[N / 2], uint64_t, uint64_t, bool);
-template <int RowBytes = 128>
-uint64_t swizzled_descriptor(uint32_t);
-void wgmma_fence();
-void wgmma_commit();
-template <int Pending>
-void wgmma_wait();
-template <class Registers>
-void hold(Registers&) {}
 
 }  // namespace tilewright::sm90

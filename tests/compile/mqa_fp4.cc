@@ -10,6 +10,8 @@
 #include <random>
 #include <vector>
 
+#include "host_wgmma.hpp"
+
 #define __device__
 #define __forceinline__ inline
 #define __CUDA_ARCH__ 1200
@@ -89,20 +91,8 @@ float __shfl_xor_sync(uint32_t, float, int) { std::abort(); }
 
 namespace tilewright::sm90 {
 
-struct E4m3 {};
-struct Bf16 {};
 template <class Type, int N>
 struct WgmmaRegisters;
-template <class A, class B, int N>
-void wgmma(float (&)[N / 2], uint64_t, uint64_t, bool);
-template <int RowBytes = 128>
-uint64_t swizzled_descriptor(uint32_t);
-void wgmma_fence();
-void wgmma_commit();
-template <int Pending>
-void wgmma_wait();
-template <class Registers>
-void hold(Registers&) {}
 
 float load_float(uint32_t address) { return __uint_as_float(word_at(address)); }
 uint32_t load_word(uint32_t address) { return word_at(address); }
