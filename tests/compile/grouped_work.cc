@@ -43,8 +43,8 @@ int draw(int below) {
   return int((state >> 8) % unsigned(below));
 }
 
-// What `clusters` of `down` thread blocks each compute, cluster after cluster. Those of one compute tiles below each other
-// for the same group, whose B they share.
+// What `clusters` of `down` thread blocks each compute, cluster after cluster. Those of one compute tiles below each
+// other for the same group, whose B they share.
 template <int kRows>
 std::vector<Tile> tiles_of(Groups const& groups, int clusters, int down = 1) {
   std::vector<Tile> found;

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import threading
@@ -10,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tilewright import ops
+from tilewright import ops, table
 from tilewright.device import H200
 from tilewright.errors import (
     NoKernelError,
@@ -208,3 +209,23 @@ def test_importing_is_light() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["tilewright"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sm_90a",
+        "sm_100f",
+        "sm_80",
+        "sm_9a",
+        "sm_1200a",
+        "sm_90af",
+        "sm_9oa",
+        "sm_",
+        "sm_\u0669\u0660a",
+        "m_90a",
+        "",
+    ],
+)
+def test_a_target_is_told_as_the_schema_of_tables_tells_it(text: str) -> None:
+    assert table._is_target(text) == bool(re.fullmatch(table._TARGET, text, re.ASCII))
