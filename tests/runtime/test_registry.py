@@ -224,6 +224,7 @@ def test_importing_is_light() -> None:
         "sm_",
         "sm_\u0669\u0660a",
         "m_90a",
+        "sx_90a",
         "",
     ],
 )
