@@ -68,8 +68,10 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x192x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x200x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x208x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x208x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x216x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x224x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x224x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x240x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x256x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x64x64_lean_coop) \
@@ -79,17 +81,20 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x8x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x96x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x96x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x128x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x144x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x160x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x160x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x176x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x176x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x192x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x208x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x32x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_256x120x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_256x128x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_256x144x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_256x160x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_256x160x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x104x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x112x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x112x64_lean_coop_swap) \
@@ -216,6 +221,7 @@
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x200x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x208x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x216x128_lean_coop_fastacc) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x216x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x224x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x240x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x256x128_lean_coop_fastacc) \
@@ -238,6 +244,7 @@
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x144x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x160x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x192x128_lean_coop_fastacc) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x208x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x80x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x80x128_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_256x120x128_lean_coop_fastacc_swap) \
@@ -498,8 +505,10 @@
   X(gemm_sm90_f16_f16_f32_f16_tn_128x192x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x200x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x208x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_128x208x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x216x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x224x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_128x224x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x240x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x256x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x64x64_lean_coop) \
@@ -509,17 +518,20 @@
   X(gemm_sm90_f16_f16_f32_f16_tn_128x8x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x96x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x96x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_192x128x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_192x144x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_192x160x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_192x160x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_192x176x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_192x176x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_192x192x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_192x208x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_192x32x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_256x120x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_256x128x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_256x144x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_256x160x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_256x160x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x104x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x112x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x112x64_lean_coop_swap) \
