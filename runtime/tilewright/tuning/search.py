@@ -91,7 +91,7 @@ def weighed(
 ) -> tuple[list[Candidate], list[Tactic]]:
     """The tactics of kernels that compute the problem: in the model's order, and those of kernels that no
     model knows."""
-    ranked = family.weigh(fitting, problem, device, lambda _: True)
+    ranked = family.weigh(fitting, problem, device)
     names = {one.record.name for one in ranked}
     others = (one for one in fitting if one.name not in names)
     return ranked, [tactic for record in others for tactic in family.candidates(record, problem)]

@@ -132,8 +132,8 @@ def explain(
         return Row(of, built, estimate, found.seconds if found and found.tactic == of else None)
 
     fitting = family.fitting(records, problem)
-    ranked = family.weigh(fitting, problem, device, registry.is_built)
-    rows = [row(one.tactic, one.built, one.estimate) for one in ranked]
+    ranked = family.weigh(fitting, problem, device)
+    rows = [row(one.tactic, registry.is_built(one.record), one.estimate) for one in ranked]
     unknown = [one for one in fitting if family.estimator(one, problem, device) is None]
     rows += [row(t, registry.is_built(one), None) for one in unknown for t in family.candidates(one, problem)]
     for extra in filter(None, (choice.tactic, found and found.tactic)):

@@ -31,7 +31,6 @@ class Candidate(NamedTuple):
     tactic: Tactic
     record: KernelRecord
     estimate: Estimate
-    built: bool
 
 
 _Weighed = tuple[float, bool, Tactic, Candidate]  # nanoseconds, whether it idles, then by name
@@ -148,23 +147,21 @@ class Family(Kernels[P]):
         records: Iterable[KernelRecord],
         problem: P,
         device: DeviceProperties,
-        is_built: Callable[[KernelRecord], bool] = lambda record: True,
     ) -> list[Candidate]:
         """The legal tactics, the best first: by estimate, then those that do nothing beyond the problem,
-        then by name. Whether a kernel is built does not matter here; `choose` weighs it. A kernel that no
-        cost model knows is left out.
+        then by name. Whether a kernel is built does not matter here; `choose` asks. A kernel that no cost
+        model knows is left out.
 
         `records` are kernels that run on the device. Estimates are compared to the nanosecond, so that
         the order does not hang on the last bit of a float.
         """
-        return self.weigh(self.fitting(records, problem), problem, device, is_built)
+        return self.weigh(self.fitting(records, problem), problem, device)
 
     def weigh(
         self,
         fitting: Iterable[KernelRecord],
         problem: P,
         device: DeviceProperties,
-        is_built: Callable[[KernelRecord], bool],
     ) -> list[Candidate]:
         """As `rank`, of kernels that are known to fit. The first `NEAREST` are ordered by finer models, where
         there are such. Candidates of a kernel follow one another by how they cut k: where the first of these
@@ -172,7 +169,7 @@ class Family(Kernels[P]):
         ranked: list[_Weighed] = []
         others: list[tuple[float, _Weigh, list[Tactic]]] = []
         for record in fitting:
-            weigh = self._weigher(record, problem, device, is_built)
+            weigh = self._weigher(record, problem, device)
             if weigh is None:
                 continue
             for _, alike in itertools.groupby(self.candidates(record, problem), _in_parts):
@@ -192,17 +189,16 @@ class Family(Kernels[P]):
         record: KernelRecord,
         problem: P,
         device: DeviceProperties,
-        is_built: Callable[[KernelRecord], bool],
     ) -> _Weigh | None:
         """Of one kernel; None where there is no model of it."""
         estimate_of = self.estimator(record, problem, device)
         if estimate_of is None:
             return None
-        built, idle = is_built(record), self.idle(record, problem)
+        idle = self.idle(record, problem)
 
         def weigh(tactic: Tactic) -> _Weighed:
             estimate = estimate_of(tactic)
-            return round(estimate.seconds * 1e9), idle, tactic, Candidate(tactic, record, estimate, built)
+            return round(estimate.seconds * 1e9), idle, tactic, Candidate(tactic, record, estimate)
 
         return weigh
 

@@ -4,8 +4,9 @@ it, else the cost model's first, else the first kernel of the table. Determinist
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from tilewright.builds import jit_allowed
@@ -115,19 +116,28 @@ class _Selection:
         return fitting
 
     @cached_property
-    def _possible(self) -> list[Candidate]:
-        """The model's order of what is built or can be; where nothing is, the registry says why."""
-        return [
-            one for one in self._ranked if one.built or self._registry.buildable(one.record)
-        ] or self._ranked
+    def _ranked(self) -> list[Candidate]:
+        return self._family.weigh(self.fitting, self._problem, self._device)
+
+    def _possible(self) -> Iterator[Candidate]:
+        """The model's order of what is built or can be; where nothing is, of all: the registry says why.
+
+        Each is asked about when its turn comes, because a choice looks at the first few of hundreds.
+        """
+        runs = filter(self._runs, self._ranked)
+        first = next(runs, None)
+        return iter(self._ranked) if first is None else chain([first], runs)
+
+    def _runs(self, one: Candidate) -> bool:
+        return self._registry.is_built(one.record) or self._registry.buildable(one.record)
 
     @cached_property
-    def _ranked(self) -> list[Candidate]:
-        return self._family.weigh(self.fitting, self._problem, self._device, self._registry.is_built)
+    def _first(self) -> Candidate | None:
+        return next(self._possible(), None)
 
     @cached_property
     def _first_built(self) -> Candidate | None:
-        return next((one for one in self._possible if one.built), None)
+        return next((one for one in self._ranked if self._registry.is_built(one.record)), None)
 
     def _exact(self, tuned: Tuned) -> Choice | None:
         found = tuned.found(self._problem)
@@ -142,8 +152,8 @@ class _Selection:
             return None
         tactic, other = near
         record = self._registry.record(tactic.kernel)
-        if self._possible:
-            first = self._possible[0] if jit_allowed() else self._first_built or self._possible[0]
+        if self._first:
+            first = self._first if jit_allowed() else self._first_built or self._first
             here, there = (self._behind((tactic, record), first, one) for one in (self._problem, other))
             found = tuned.found(other)
             # What was not there when the neighbour was tuned is not known to be behind.
@@ -191,9 +201,9 @@ class _Selection:
         return Choice(built.tactic, built.record, "model", why)
 
     def _by_model(self) -> Choice | None:
-        if not self._possible:
+        best, built = self._first, self._first_built
+        if best is None:
             return None
-        best, built = self._possible[0], self._first_built
         if built is None or built is best:  # where it may not be built, the registry says so
             return Choice(best.tactic, best.record, "model", f"the model's first{self._ahead()}")
         behind = built.estimate.seconds / best.estimate.seconds - 1
@@ -208,18 +218,20 @@ class _Selection:
         """How far the model's first leads, as part of a sentence."""
         first = self._ranked[0]
         passed = ""
-        if first is not self._possible[0]:
+        if first is not self._first:
             passed = f"; passed over {first.tactic}: {self._registry.obstacle(first.record)}"
         return self._lead() + passed
 
     def _lead(self) -> str:
-        best, *others = (round(one.estimate.seconds * 1e9) for one in self._possible)
-        equal = others.count(best)
-        lead = f" among {equal + 1} as fast" if equal else ""
-        if equal == len(others):
+        by_time = groupby(self._possible(), lambda one: round(one.estimate.seconds * 1e9))
+        best, alike = next(by_time)
+        count = sum(1 for _ in alike)
+        lead = f" among {count} as fast" if count > 1 else ""
+        behind = next(by_time, None)
+        if behind is None:
             return lead or ", and the only one"
-        lead += f", {others[equal] / best - 1:.1%} ahead of {self._possible[1 + equal].tactic}"
-        return lead
+        nanoseconds, others = behind
+        return f"{lead}, {nanoseconds / best - 1:.1%} ahead of {next(others).tactic}"
 
     def _by_default(self) -> Choice:
         """Where no model knows the kernels: the first that is built, else the first that can be."""
