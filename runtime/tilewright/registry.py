@@ -133,7 +133,8 @@ class Registry:
             meant = f"Did you mean {inner}?" if find_tables(inner) else "`tilewright generate` writes them."
             what = "holds no module" if self._generated.is_dir() else "is no folder"
             raise TableError(f"{self._generated} {what}: there is no <module>/table.json in it", hint=meant)
-        known = {table.family for table in self.tables.values()} | set(ops.names())
+        families = {table.family for table in self.tables.values()}
+        known = families if family in families else families.union(ops.names())
         if family not in known:
             close = _close(family, known, 1)
             hint = f"Did you mean {close[0]}?" if close else f"There are {', '.join(sorted(known))}."

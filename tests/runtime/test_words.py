@@ -32,6 +32,7 @@ def test_words_set_every_field_of_a_problem(family: str) -> None:
     words, of_family = ops.words_of(family), family_of(family)
     assert words.family == family
     assert words is of_family.words
+    assert words.problem is of_family.problem
     assert of_family.neighbour in words.size
     sets = {*words.types.fields[words.types.default], *(one.name for one in words.extents)}
     sets |= {one.field or one.name for one in words.others if one.field is not None}

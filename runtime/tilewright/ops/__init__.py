@@ -34,9 +34,13 @@ def names() -> list[str]:
 
 def part(name: str, module: str) -> Any:
     """A module of a family's package. Raises ModuleNotFoundError where there is none."""
-    package = packages().get(name, f"{__name__}.{name}")
-    found = ".".join((package, module))
-    return import_module(found)
+    own = f"{__name__}.{name}"
+    try:
+        return import_module(".".join((own, module)))
+    except ModuleNotFoundError as error:
+        if error.name != own:
+            raise
+    return import_module(".".join((outside.NAMESPACE, name, module)))
 
 
 def words_of(name: str) -> Words[Any]:
@@ -60,7 +64,7 @@ def targets_of(name: str) -> tuple[str, ...]:
 def kind_of(name: str) -> Schema:
     """What tuned files hold of a family's kinds of problems: any of the problem's fields but extents and
     alignment. A family whose words do not tell all of it says it in its `row`."""
-    from tilewright.ops.common.row import kind  # noqa: PLC0415 (whoever has no tuned file goes without)
+    from tilewright.ops.common.kind import kind  # noqa: PLC0415 (whoever has no tuned file goes without)
 
     own: Schema | None = getattr(part(name, "row"), "KIND", None)
     return own or kind(words_of(name))

@@ -7,14 +7,14 @@ from typing import Any
 from tilewright.device import DeviceProperties
 from tilewright.ops.blockscaled_gemm.mainloops import BLACKWELL, HOPPER, MODELS, Mainloop, is_hopper
 from tilewright.ops.blockscaled_gemm.problem import Problem
-from tilewright.ops.blockscaled_gemm.words import WORDS
 from tilewright.ops.common.family import Assorted
 from tilewright.ops.common.tactics import rearranged
 from tilewright.table import KernelRecord
 
 
 class _Blockscaled(Assorted[Problem]):
-    words = WORDS
+    name = "blockscaled_gemm"
+    problem = Problem
     decisive = ("a", "b", "d")
     variants = staticmethod(rearranged)
 

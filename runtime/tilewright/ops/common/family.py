@@ -7,17 +7,20 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
+from tilewright import ops
 from tilewright.device import DeviceProperties
 from tilewright.errors import ArgumentError
 from tilewright.ops.common.estimates import Estimate
 from tilewright.ops.common.kernels import Kernels, P, Problem
 from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.common.words import Words
 from tilewright.registry import Registry
 from tilewright.table import KernelRecord, Rows
+
+if TYPE_CHECKING:
+    from tilewright.ops.common.words import Words
 
 # Tactics that a finer model orders anew. Of 759 dense products, the fastest that was timed was among the
 # first 48 of 95 %, and the choice among these was as good as among the first 96.
@@ -49,8 +52,10 @@ class Family(Kernels[P]):
     A family overrides what is not the usual.
     """
 
-    words: Words[P]
-    """The family's name, its problems, and how they are asked for."""
+    name: str
+    """As its package is called."""
+    problem: type[P]
+    """A frozen dataclass: the extents, and what tuned files know a kind of problem by."""
     neighbour: str = "m"
     """The extent in which problems differ that what is tuned for one may suit the other."""
     decisive: tuple[str, ...] = ()
@@ -77,13 +82,9 @@ class Family(Kernels[P]):
         return None
 
     @property
-    def name(self) -> str:
-        return self.words.family
-
-    @property
-    def problem(self) -> type[P]:
-        """A frozen dataclass: the extents, and what tuned files know a kind of problem by."""
-        return self.words.problem
+    def words(self) -> Words[P]:
+        """How its problems are asked for; a selection does not need it."""
+        return ops.words_of(self.name)
 
     @functools.cached_property
     def extents(self) -> tuple[str, ...]:

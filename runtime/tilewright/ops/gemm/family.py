@@ -7,12 +7,12 @@ from tilewright.ops.common.products import hopper_peak
 from tilewright.ops.common.tactics import rearranged
 from tilewright.ops.gemm.mainloops import MAINLOOPS, Mainloop, mainloop_of
 from tilewright.ops.gemm.problem import Problem
-from tilewright.ops.gemm.words import WORDS
 from tilewright.table import KernelRecord
 
 
 class _Gemm(Assorted[Problem]):
-    words = WORDS
+    name = "gemm"
+    problem = Problem
     decisive = ("a", "b", "d", "layout")
     layouts = ("layout",)
     variants = staticmethod(rearranged)

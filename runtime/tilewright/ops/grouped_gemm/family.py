@@ -19,7 +19,6 @@ from tilewright.ops.common.products import contiguous_extents, hopper_peak
 from tilewright.ops.common.tactics import RASTERS, SWIZZLES, Tactic, misfit_settings
 from tilewright.ops.grouped_gemm import cost
 from tilewright.ops.grouped_gemm.problem import GROUPED_ROWS, PARTS, Problem, part_multiple
-from tilewright.ops.grouped_gemm.words import WORDS
 from tilewright.table import KernelRecord
 from tilewright.types import bits
 
@@ -34,7 +33,8 @@ def rearranged(tactic: Tactic) -> Iterator[Tactic]:
 
 
 class _Grouped(Family[Problem]):
-    words = WORDS
+    name = "grouped_gemm"
+    problem = Problem
     decisive = ("a", "b", "d", "scales", "layout")
     layouts = ("layout",)
     placement = ("scales_k_major", "zero_padding", "head_left", "head_gap", "head_right")

@@ -5,14 +5,14 @@ from __future__ import annotations
 from tilewright.ops.common.family import Family
 from tilewright.ops.hc_prenorm.cost import estimator
 from tilewright.ops.hc_prenorm.problem import Problem
-from tilewright.ops.hc_prenorm.words import WORDS
 from tilewright.table import KernelRecord
 
 UNIT = 8  # elements of n, of an instruction; of k, 16 bytes of A
 
 
 class _Prenorm(Family[Problem]):
-    words = WORDS
+    name = "hc_prenorm"
+    problem = Problem
     estimator = staticmethod(estimator)
 
     def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:

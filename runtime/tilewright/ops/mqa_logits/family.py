@@ -8,14 +8,14 @@ from tilewright.ops.common.products import hopper_rate
 from tilewright.ops.common.tactics import MAX_SPLITS, Tactic, in_parts, misfit_settings
 from tilewright.ops.mqa_logits.cost import MULTIPLIED_BITS, TILE, estimator
 from tilewright.ops.mqa_logits.problem import Problem
-from tilewright.ops.mqa_logits.words import WORDS
 from tilewright.table import KernelRecord
 
 SPLITS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64)
 
 
 class _MqaLogits(Family[Problem]):
-    words = WORDS
+    name = "mqa_logits"
+    problem = Problem
     neighbour = "queries"
     decisive = Problem.kind_fields
     placement = ("clean", "columns", "per_token", "page", "cache_pages", "table_pages", "blocks")

@@ -11,7 +11,6 @@ from tilewright.ops.common.family import Family
 from tilewright.ops.common.tactics import Tactic, plain
 from tilewright.ops.quantize.cost import estimator, resident
 from tilewright.ops.quantize.problem import Problem
-from tilewright.ops.quantize.words import WORDS
 from tilewright.table import KernelRecord
 
 MOST = 2**30  # of m and of k (`takes` of tilewright/quantize/geometry.hpp)
@@ -24,7 +23,8 @@ def _tactics(kernel: str, variant: str, held: int) -> tuple[Tactic, ...]:
 
 
 class _Quantize(Family[Problem]):
-    words = WORDS
+    name = "quantize"
+    problem = Problem
     decisive = ("direction", "format", "x", "fusion")
     settings = ("blocks",)
     estimator = staticmethod(estimator)

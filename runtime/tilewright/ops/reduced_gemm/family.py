@@ -7,12 +7,12 @@ from tilewright.ops.common.fitting import MOST_BLOCKS, cluster_of, in_clusters, 
 from tilewright.ops.common.tactics import Tactic, misfit_settings
 from tilewright.ops.reduced_gemm.cost import estimator
 from tilewright.ops.reduced_gemm.problem import Problem
-from tilewright.ops.reduced_gemm.words import WORDS
 from tilewright.table import KernelRecord
 
 
 class _Reduced(Family[Problem]):
-    words = WORDS
+    name = "reduced_gemm"
+    problem = Problem
     neighbour = "k"
     decisive = ("a",)
     estimator = staticmethod(estimator)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tilewright.ops.common.family import Family
 from tilewright.ops.scale_columns.problem import Problem
-from tilewright.ops.scale_columns.words import WORDS
 
 
 class _ScaleColumns(Family[Problem]):
-    words = WORDS
+    name = "scale_columns"
+    problem = Problem
     placement = ("grouping", "group_count", "alignment", "block", "row_major")
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tilewright.ops.common.family import Family
 from tilewright.ops.transpose_fp8.problem import Problem
-from tilewright.ops.transpose_fp8.words import WORDS
 
 
 class _Transpose(Family[Problem]):
-    words = WORDS
+    name = "transpose_fp8"
+    problem = Problem
     placement = ("groups",)
     neighbour = "rows"
 
