@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.spelling import did_you_mean
+from tilewright_generator import families
 from tilewright_generator.choices import Choices
 from tilewright_generator.errors import Position, UsageError
 from tilewright_generator.expand import Expansion
@@ -69,8 +70,10 @@ def named(name: str, expansions: Sequence[Expansion]) -> Candidate:
         for candidate in candidates(expansion):
             if not candidate.made and candidate.name == name:
                 return candidate
-    hint = did_you_mean(name, (kernel.name for each in expansions for kernel in each.kernels))
-    raise UsageError(f"no spec names a kernel {name!r}{hint}")
+    kernels = [kernel.name for each in expansions for kernel in each.kernels]
+    known = [*families.names(), *(rule.name for one in families.names() for rule in families.get(one).rules)]
+    hint = did_you_mean(name, known) or did_you_mean(name, kernels)
+    raise UsageError(f"no family, no rule and no kernel of a spec is called {name!r}{hint}")
 
 
 def matching(expansion: Expansion, wanted: Mapping[str, Any]) -> list[Candidate]:

@@ -96,6 +96,23 @@ def test_usage_errors_exit_2_and_help(
         assert said in capsys.readouterr().err
 
 
+def test_what_the_specs_make_and_nobody_has_generated_is_told(
+    project: Path, toolchain: Toolchain, capsys: pytest.CaptureFixture[str]
+) -> None:
+    two_modules(project)
+    group = "configs:\n  - {a: bf16, b: bf16, d: bf16, tile: 128x128x64}\n"
+    (project / "specs" / "mine.yaml").write_text(f"family: gemm\narch: sm_90a\n{group}")
+    for arguments, made in (
+        (["--filter", "*_128x128x64_*"], True),
+        (["--filter", "*_64x64x64_*"], False),
+        (["mine"], True),
+        (["yours"], False),
+    ):
+        assert cli.invoke(["build", *arguments]) == 2
+        said = capsys.readouterr().err
+        assert ("the specs make it: run `tilewright generate` first" in said) == made, said
+
+
 def test_a_dry_run_lists_what_it_would_compile(project: Path, toolchain: Toolchain, tmp_path: Path) -> None:
     two_modules(project)
     result = run("--dry-run", "--root", project)

@@ -235,6 +235,14 @@ def test_as_many_stages_are_legal_as_fit(base: GemmConfig) -> None:
     assert memory(base).total <= SHARED_MEMORY[90] < memory(replace(base, stages=auto + 1)).total
 
 
+@pytest.mark.parametrize("base", [BF16, LEAN, LEAN_FP8, LEAN_TURNS], ids=FAMILY.kernel_name)
+def test_where_not_even_two_stages_fit_the_bytes_of_two_are_told(base: GemmConfig) -> None:
+    """A message that compares two numbers is true."""
+    for side in (256, 512, 1024):
+        found = memory(large := replace(base, tile=Tile(side, side, 2 * base.tile.k)))
+        assert (found.total > SHARED_MEMORY[90]) == (found.stages < 2), large
+
+
 def test_tiles_of_eight_columns_have_an_even_number_of_stages() -> None:
     """Of which 24, 48 and 98 fit, where 24, 49 and 98 would."""
     for k, stages in ((64, 24), (32, 48), (16, 98)):

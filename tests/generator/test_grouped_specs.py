@@ -9,6 +9,7 @@ import pytest
 from tilewright_generator import families
 from tilewright_generator.families.grouped_gemm.config import GroupedGemmConfig, own_scales
 from tilewright_generator.families.grouped_gemm.memory import blocks_of, buffers, memory
+from tilewright_generator.families.shared import SHARED_MEMORY
 from tilewright_generator.shapes import Tile
 
 FAMILY = families.get("grouped_gemm")
@@ -105,6 +106,13 @@ def test_shared_memory() -> None:
     # F32 goes by TMA in pieces of an odd number of 8 columns where there is one: 9 of 18, twice.
     floats = replace(FP8, scales="1x128", d="f32", tile=Tile(128, 144, 128), stages=2)
     assert memory(floats)[1] == 2 * (272 * 128 + 512 + 640 + barriers) + 2 * 2 * 64 * 9 * 32 + queue
+
+
+def test_where_not_even_two_stages_fit_the_bytes_of_two_are_told() -> None:
+    """A message that compares two numbers is true."""
+    for side in (256, 512):
+        stages, total = memory(replace(FP8, tile=Tile(side, side, 256)))
+        assert (total > SHARED_MEMORY[90]) == (stages < 2)
 
 
 def test_names() -> None:

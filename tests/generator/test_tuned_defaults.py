@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from tilewright.registry import Registry
 from tilewright.tuning import files
 from tilewright.tuning.files import Entry
 from tilewright.tuning.header import Header
+from tilewright_generator.cli.tuned_defaults import Defaults
 
 ROOT = Path(__file__).parents[2]
 PROBLEM = Problem(32, 5120, 25600)
@@ -78,20 +80,26 @@ def test_adding_a_tile_keeps_what_is_tuned_and_says_what_has_not_seen_it(
     assert chosen(there) == ("tuned", tuned.tactic)
     add_tile(there)
     lines = [
-        "tuned/nvidia_h200/gemm.json was tuned without these kernels:",
-        "  1 problem, 1 kernel:",
-        f"    {NEW}",
-        "tune them beside what is tuned with:",
+        "tuned/nvidia_h200/gemm.json: 1 problem was tuned without 1 kernel:",
+        f"  {NEW}",
+        "tune new kernels beside what is tuned with:",
         "  tilewright tune --only-new --family gemm --out tuned",
     ]
     assert not set(lines) & set(tilewright("generate", "--dry-run").out.splitlines())
-    assert tilewright("generate").out.splitlines()[-5:] == lines
+    assert tilewright("generate").out.splitlines()[-4:] == lines
     assert chosen(there) == ("tuned", tuned.tactic)
     found = tilewright("check")
-    assert (found.code, found.out.splitlines()[-5:]) == (0, lines)
+    assert (found.code, found.out.splitlines()[-4:]) == (0, lines)
     (said,) = json.loads(tilewright("check", "--json").out)["tuned"]
     assert said["unseen"] == [{"kernels": [NEW], "problems": 1}]
     assert said["lost"] == []
+
+
+def test_of_many_kernels_the_one_that_most_problems_have_not_seen_is_named() -> None:
+    unseen = Counter({("old", "older"): 2, ("old", "new"): 3, ("new",): 1})
+    lines = list(Defaults(Path("tuned/gpu/gemm.json"), "gemm", unseen, ()).lines())
+    assert lines[0].endswith("gemm.json: 6 problems were tuned without some of 3 kernels:")
+    assert lines[1] == "  old ..."
 
 
 def test_an_entry_whose_kernel_is_gone_is_said(tilewright: Command, there: Path, tuned: Entry) -> None:

@@ -11,7 +11,7 @@ import click
 
 from tilewright.filters import Filter, why_nothing
 from tilewright.spelling import did_you_mean
-from tilewright_generator.cli import answers
+from tilewright_generator.cli import answers, common
 from tilewright_generator.cli.ray_options import ray_options
 from tilewright_generator.cli.verbosity import note, quiet
 from tilewright_generator.errors import DriftError, UsageError
@@ -86,8 +86,12 @@ def command(
         raise UsageError(f"--report {report_file}: there is no folder {report_file.parent}")
     generated = _generated(root, shipped)
     note(f"kernels of {generated}")
-    tables = _tables(generated, modules)
-    select, toolchain, store = _selection(tables, modules, terms), find_toolchain(nvcc, cutlass), Store(cache)
+    try:
+        tables = _tables(generated, modules)
+        select = _selection(tables, modules, terms)
+    except UsageError as error:
+        raise UsageError(error.message + ("" if shipped else _made(root, modules, terms))) from None
+    toolchain, store = find_toolchain(nvcc, cutlass), Store(cache)
     words = None if launcher is None else words_of(launcher, "--launcher")
     if (ray or ray_address) and not dry_run:
         _compile_on_ray(ray_address, tables, select, toolchain, store=store, launcher=words)
@@ -196,6 +200,17 @@ def _selected(tables: Sequence[Table], terms: Sequence[str]) -> frozenset[str] |
         )
         raise UsageError(f"no kernel meets --filter {' --filter '.join(terms)}{why}")
     return names
+
+
+def _made(root: Path | None, modules: Sequence[str], terms: Sequence[str]) -> str:
+    """What to run first, where the project's specs make what is asked for and no table lists it."""
+    from tilewright.errors import ArgumentError  # noqa: PLC0415
+
+    try:
+        common.read(root, None, tuple(map(Path, modules)), tuple(terms))
+    except (UsageError, ArgumentError):
+        return ""
+    return "; the specs make it: run `tilewright generate` first"
 
 
 def _show(report: BuildReport, dry_run: bool) -> None:

@@ -67,7 +67,7 @@ def command(
 
 
 def _print_tuned(project: Project) -> None:
-    """Which kernels the tuned defaults have not seen: few first, since these were just added."""
+    """How many problems of the tuned defaults have not seen a kernel that there is now."""
     for line in (line for one in tuned_defaults.read(project) for line in one.lines()):
         click.echo(line)
 

@@ -21,7 +21,7 @@ class Defaults:
 
     path: Path
     family: str
-    unseen: dict[tuple[str, ...], int]  # by kernels: how many problems were tuned without them
+    unseen: Counter[tuple[str, ...]]  # by kernels: how many problems were tuned without them
     lost: tuple[str, ...]  # what is tuned and does not stand any more: "TACTIC (why)"
 
     def as_json(self) -> dict[str, Any]:
@@ -32,12 +32,14 @@ class Defaults:
         """For people; none where every problem has seen every kernel."""
         name = report.shown(self.path)
         if self.unseen:
-            yield f"{name} was tuned without these kernels:"
-            for kernels, count in sorted(self.unseen.items(), key=lambda one: len(one[0])):
-                yield f"  {counted(count, 'problem')}, {counted(len(kernels), 'kernel')}:"
-                yield f"    {kernels[0]}{' ...' * (len(kernels) > 1)}"
+            newest, kernels = self._least_seen()
+            problems = counted(self.unseen.total(), "problem")
+            were = "was" if self.unseen.total() == 1 else "were"
+            some = "some of " * (kernels > 1) + counted(kernels, "kernel")
+            yield f"{name}: {problems} {were} tuned without {some}:"
+            yield f"  {newest}{' ...' * (kernels > 1)}"
             folder = report.shown(self.path.parents[1])
-            yield "tune them beside what is tuned with:"
+            yield "tune new kernels beside what is tuned with:"
             yield f"  tilewright tune --only-new --family {self.family} --out {folder}"
         if self.lost:
             lack = "lacks its kernel" if len(self.lost) == 1 else "lack their kernels"
@@ -47,6 +49,14 @@ class Defaults:
                 yield f"    {why}"
             if len(self.lost) > _NAMED:
                 yield f"  and {len(self.lost) - _NAMED:,} more"
+
+    def _least_seen(self) -> tuple[str, int]:
+        """The kernel that most problems have not seen, since it was added last; and how many kernels there
+        are that some problem has not seen."""
+        problems: Counter[str] = Counter()
+        for kernels, count in self.unseen.items():
+            problems.update(dict.fromkeys(kernels, count))
+        return problems.most_common(1)[0][0], len(problems)
 
 
 def read(project: Project) -> Sequence[Defaults]:
@@ -81,4 +91,4 @@ def _review(path: Path, registry: Any) -> Defaults:
     reviewed = review(file, family, registry)
     unseen = Counter(one.kernels for one in reviewed.unseen)
     lost = tuple(f"{one.tactic} ({one.reason})" for one in reviewed.dropped)
-    return Defaults(path, family.name, dict(unseen), lost)
+    return Defaults(path, family.name, unseen, lost)

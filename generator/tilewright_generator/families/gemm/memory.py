@@ -22,7 +22,7 @@ STREAM_ROWS, STREAM_COLUMNS, STREAM_WARPS = 8, 16, 8  # of D, and of a thread bl
 
 @lru_cache(maxsize=1 << 15)  # rules, facts, variables and summary ask in turn
 def memory(config: GemmConfig) -> Memory:
-    """Stages of the mainloop, and bytes of dynamic shared memory of a thread block."""
+    """Stages that fit, and bytes of a thread block's dynamic shared memory: of two stages where fewer fit."""
     return {"cutlass": _cutlass, "lean": _lean, "stream": _stream}[config.mainloop](config)
 
 
@@ -40,7 +40,6 @@ def stage_bytes(config: GemmConfig) -> int:
 
 
 def _cutlass(config: GemmConfig) -> Memory:
-    """Where even one stage does not fit, 0 stages and the bytes of two."""
     rows, columns = epilogue_tile(config)
     d_bytes = bits(config.d) // 8
     tiles = (config.tile.m // rows) * (config.tile.n // columns)
@@ -73,7 +72,7 @@ def _lean(config: GemmConfig) -> Memory:
     stage = lean_tiles.operand_bytes(config) + BARRIER
     fitting = min(lean_tiles.MOST_STAGES, (SHARED_MEMORY[90] - stores) // stage)
     stages = fitting if config.stages == "auto" else config.stages
-    return Memory(stages, stages * stage + stores)
+    return Memory(stages, max(stages, 2) * stage + stores)
 
 
 def _stream(config: GemmConfig) -> Memory:

@@ -253,7 +253,7 @@ def integer_epilogue(config: GemmConfig) -> str | None:
 def shared_memory(config: GemmConfig) -> str | None:
     """At least two stages, and the epilogue's buffers, fit into shared memory."""
     stages, total = memory(config)
-    if total > SHARED_MEMORY[90] or stages < 2:  # CUTLASS's: that of two stages, where fewer fit
+    if total > SHARED_MEMORY[90] or stages < 2:
         return (
             f"shared memory {total} B > {SHARED_MEMORY[90]} B of sm_90, with {max(stages, 2)} stages of "
             f"tile {config.tile} and D {config.d}"
@@ -280,7 +280,7 @@ def given_activation(config: GemmConfig) -> str | None:
     """The activation of a kernel of ours is none or given; that of CUTLASS's is one."""
     own = config.mainloop != "cutlass"
     if config.activation != "none" and own != (config.activation == "given"):
-        legal = "none or given" if own else "none, relu, gelu or silu"
+        legal = "none or given (each call says which)" if own else "none, relu, gelu or silu"
         return f"the activation of {config.mainloop} kernels is {legal}, not {config.activation}"
     return None
 

@@ -78,8 +78,8 @@ def buffers(config: GroupedGemmConfig) -> int:
 
 @lru_cache(maxsize=1 << 12)
 def memory(config: GroupedGemmConfig) -> tuple[int, int]:
-    """Stages, and bytes of dynamic shared memory of a thread block."""
+    """Stages that fit, and bytes of a thread block's dynamic shared memory: of two stages where fewer fit."""
     count = buffers(config)
     stage = operand_bytes(config) + scale_bytes(config) + block_bytes(config) + BARRIER_BYTES
     stages = _stages(config, count) if config.stages == "auto" else config.stages
-    return stages, stages * stage + _stored(config, count) + _QUEUE_BYTES
+    return stages, max(stages, 2) * stage + _stored(config, count) + _QUEUE_BYTES
