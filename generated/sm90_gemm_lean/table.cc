@@ -44,6 +44,7 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x112x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x112x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x112x64_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x112x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x120x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_coop_act) \
@@ -52,7 +53,10 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x136x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x144x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x144x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x144x64_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x144x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x152x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x152x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x160x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x160x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x160x64_lean_pingpong) \
@@ -81,6 +85,10 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x8x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x96x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x96x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x96x64_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x104x64_lean_pingpong_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x112x64_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x112x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x128x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x144x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x160x64_lean_coop) \
@@ -90,6 +98,18 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x192x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x208x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x32x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x48x64_lean_pingpong_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x56x64_lean_pingpong_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x64x64_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x64x64_lean_pingpong_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x72x64_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x72x64_lean_pingpong_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x80x64_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x80x64_lean_pingpong_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x88x64_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x88x64_lean_pingpong_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x96x64_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x96x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_256x120x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_256x128x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_256x144x64_lean_coop_swap) \
@@ -189,6 +209,7 @@
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x112x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x112x128_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x112x128_lean_pingpong_fastacc) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x112x128_lean_pingpong_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x120x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x120x128_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x128x128_lean_coop) \
@@ -201,8 +222,10 @@
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x144x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x144x128_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x144x128_lean_pingpong_fastacc) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x144x128_lean_pingpong_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x152x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x152x128_lean_coop_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x152x128_lean_pingpong_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x160x128_lean_coop) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x160x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x160x128_lean_coop_fastacc_swap) \
@@ -238,6 +261,10 @@
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x96x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x96x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x96x128_lean_coop_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x96x128_lean_pingpong_fastacc) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x104x128_lean_pingpong_fastacc_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x112x128_lean_pingpong_fastacc) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x112x128_lean_pingpong_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x128x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x128x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x144x128_lean_coop_fastacc) \
@@ -245,8 +272,20 @@
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x160x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x192x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x208x128_lean_coop_fastacc_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x48x128_lean_pingpong_fastacc_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x56x128_lean_pingpong_fastacc_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x64x128_lean_pingpong_fastacc) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x64x128_lean_pingpong_fastacc_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x72x128_lean_pingpong_fastacc) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x72x128_lean_pingpong_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x80x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x80x128_lean_coop_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x80x128_lean_pingpong_fastacc) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x80x128_lean_pingpong_fastacc_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x88x128_lean_pingpong_fastacc) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x88x128_lean_pingpong_fastacc_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x96x128_lean_pingpong_fastacc) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x96x128_lean_pingpong_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_256x120x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_256x128x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_256x160x128_lean_coop_fastacc) \

@@ -148,9 +148,9 @@ def test_a_tile_more_is_one_line_and_the_plan_shows_exactly_its_kernels(
         shutil.copytree(ROOT / folder, tmp_path / folder)
     tilewright("generate", "--root", tmp_path)
     spec = tmp_path / "specs/sm90_gemm_lean.yaml"
-    new = {"gemm_sm90_bf16_bf16_f32_bf16_tn_192x112x64_lean_coop"}
-    line = "  - {<<: *bf16, tile: 192x112x64}\n"
-    assert "192x112x64" not in spec.read_text()
+    new = {"gemm_sm90_bf16_bf16_f32_bf16_tn_256x96x64_lean_coop"}
+    line = "  - {<<: *bf16, tile: 256x96x64}\n"
+    assert "256x96x64" not in spec.read_text()
     spec.write_text(spec.read_text() + line)
     plan = json.loads(tilewright("generate", "--root", tmp_path, "--json").out)
     added = {Path(each["path"]).stem for each in plan["actions"] if each["change"] == "add"}
