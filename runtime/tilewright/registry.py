@@ -23,7 +23,7 @@ from tilewright.errors import (
 from tilewright.forking import fork_safe_lock
 from tilewright.library import Library
 from tilewright.routing import Capability
-from tilewright.table import KernelRecord, Rows, Table, find_tables
+from tilewright.table import KernelRecord, Rows, Table, find_tables, modules_without_table
 
 log = logging.getLogger("tilewright")
 
@@ -94,6 +94,10 @@ class Registry:
         with self._lock:
             if self._tables is None:
                 tables = [Table.read(path) for path in find_tables(self._generated)]
+                for folder in modules_without_table(self._generated):
+                    log.warning(
+                        "%s has no table.json: its kernels are passed over (tilewright generate)", folder
+                    )
                 for table in tables:
                     for name in table:
                         self._home.setdefault(name, table)

@@ -101,7 +101,10 @@ class Table(Mapping[str, KernelRecord]):
         except FileNotFoundError:
             raise TableError(f"{path}: no such file", hint="Run `tilewright generate` to write it.") from None
         except UnreadableFileError as error:
-            raise TableError(f"{path}: not a dispatch table: {error.reason}") from None
+            raise TableError(
+                f"{path}: not a dispatch table: {error.reason}",
+                hint="`tilewright generate` writes it again, with --force if somebody has edited it.",
+            ) from None
 
     @property
     def folder(self) -> Path:
@@ -244,3 +247,9 @@ def find_tables(generated: Path | None = None) -> list[Path]:
     """The table.json of every module below `generated` (default: `paths.generated_dir()`), sorted."""
     root = paths.generated_dir() if generated is None else generated
     return sorted(root.glob("*/table.json"))
+
+
+def modules_without_table(generated: Path) -> list[Path]:
+    """Folders that the generator has written to (they hold a manifest), and that have lost their table."""
+    folders = (path.parent for path in generated.glob("*/manifest.txt"))
+    return sorted(folder for folder in folders if not (folder / "table.json").exists())

@@ -276,6 +276,13 @@ WRONG: list[tuple[str, type[ArgumentError], str, dict[str, Any]]] = [
     ("b", ArgumentTypeError, "a is torch.bfloat16 and b is torch.float16", {"b": B.half()}),
     ("a", ArgumentError, r"its shape is \[16\]", {"a": A[:, 0]}),
     ("b", ArgumentError, r"its shape is \[31, 24\], k of 31, and a's \[16, 32\], k of 32", {"b": B[:31]}),
+    # A byte of whose rows is none that TMA's coordinates could name.
+    (
+        "a",
+        ArgumentError,
+        r"\[1, 1073741825\]; at most 1073741824",
+        {"a": A[:1, :1].expand(1, 2**30 + 1), "b": B[:1, :1].expand(2**30 + 1, 1)},
+    ),
     (
         "b",
         ArgumentError,

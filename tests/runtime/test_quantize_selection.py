@@ -138,14 +138,6 @@ def test_what_kernels_of_the_kind_say_comes_first() -> None:
     assert rest[0] == f"  {len(others)} kernels: its direction is dequantize, not quantize"
 
 
-def test_extents_beyond_what_kernels_count() -> None:
-    for m, k in ((2**30 + 1, 16), (1, 2**30 + 16)):
-        reason = FAMILY.misfit(VECTOR, Problem(m, k))
-        assert reason is not None
-        assert "up to 1,073,741,824" in reason
-    assert FAMILY.misfit(VECTOR, Problem(2**30, 2**30)) is None
-
-
 def test_tasks_of_dequantising() -> None:
     """As `DequantizeKernel` has them: eight elements a thread."""
     row = make_quantize_row("back", direction="dequantize")

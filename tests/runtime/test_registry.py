@@ -79,6 +79,22 @@ def test_a_folder_without_modules_is_no_empty_list(generated: Path, tmp_path: Pa
         Registry(project).kernels("gemm")
 
 
+def test_a_module_that_has_lost_its_table_is_told(
+    generated: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its kernels would be passed over, and a call run another, maybe far slower one."""
+    project = tmp_path / "project"
+    project.mkdir()
+    for module in generated.iterdir():
+        (project / module.name).symlink_to(module)
+    (project / "lost").mkdir()
+    (project / "lost" / "manifest.txt").touch()
+    Registry(project).kernels("gemm")
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{project}/lost has no table.json: its kernels are passed over (tilewright generate)"
+    ]
+
+
 def test_an_unknown_family_is_no_empty_list(generated: Path) -> None:
     registry = Registry(generated, libraries=lambda module: [])
     with pytest.raises(NoKernelError, match="no family named gem\nDid you mean gemm"):

@@ -51,7 +51,7 @@ def test_a_tactic_of_ones_own(capsys: pytest.CaptureFixture[str]) -> None:
         (["--layout", "tq"], "--layout tq: one of tn, tt, nn, nt is wanted"),
         (["-m", "0"], "-m 0: a number from 1"),
         (["-m", "x"], "'-m': 'x' is not a valid integer"),
-        (["--batch", str(2**31)], "--batch 2147483648: a number from 1 to 2147483647 is wanted"),
+        (["--batch", str(2**31)], "--batch 2147483648: a number from 1 to 1073741824 is wanted"),
         (["--fast-accum"], "--fast-accum not for bf16"),
         (["--x", "bf16"], "No such option '--x'"),
         (["--n", "8"], "No such option '--n'"),

@@ -119,7 +119,7 @@ def test_values_may_hang_on_types() -> None:
     [
         ({}, "rows: not given"),
         ({"rows": 3}, "rows: 3: a multiple of 2 is wanted; it fits"),
-        ({"rows": 2, "turns": 0}, "turns: 0: a number from 1 to 2147483647 is wanted"),
+        ({"rows": 2, "turns": 0}, "turns: 0: a number from 1 to 1073741824 is wanted"),
         ({"rows": 2, "types": "no"}, "types: no: not yet"),
         ({"rows": 2, "types": "abcd"}, "types: abcd: one of ab, abc is wanted; did you mean 'abc'?"),
         ({"rows": 3, "types": "abc", "sharp": False}, "sharp: not for abc: why"),

@@ -22,7 +22,9 @@ Fields: TypeAlias = "Mapping[str, Any]"
 
 TYPES = "types"  # under this name a caller gives the word for types, and an error is about it
 TYPES_OPTIONS = ("--formats", "--dtype", "--format")  # every command takes each of them, of every family
-MOST_EXTENT = 2**31 - 1  # what kernels take
+# What kernels take: TMA's coordinates, of bytes along a row (sm90/producer.hpp), are signed numbers of 32
+# bits, and what an extent is rounded up to is an int.
+MOST_EXTENT = 2**30
 _NUMBER = f"a number from 1 to {MOST_EXTENT}"
 
 

@@ -13,8 +13,6 @@ from tilewright.ops.quantize.cost import estimator, resident
 from tilewright.ops.quantize.problem import Problem
 from tilewright.table import KernelRecord
 
-MOST = 2**30  # of m and of k (`takes` of tilewright/quantize/geometry.hpp)
-
 
 @functools.lru_cache(maxsize=4096)
 def _tactics(kernel: str, variant: str, held: int) -> tuple[Tactic, ...]:
@@ -35,9 +33,6 @@ class _Quantize(Family[Problem]):
         return None
 
     def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
-        for name, extent in (("m", problem.m), ("k", problem.k)):
-            if extent > MOST:
-                return f"{name} is {extent:,}; the kernels count rows and columns up to {MOST:,}"
         multiple = record.facts["k_multiple"]
         if problem.k % multiple:
             return f"k is {problem.k}, not a multiple of {multiple}"
