@@ -71,7 +71,7 @@ NEAR_AMONG = 200  # of the model's first
 ROUNDS, MORE_ROUNDS, FINAL_ROUNDS = 2, 1, 3
 STOP = 1.12  # behind the fastest, at which a tactic is not timed again
 FINALISTS = 6
-LONGEST_SECONDS = 1e-3  # of a problem that is timed: for one of these, ten others
+LONGEST_SECONDS = 1e-3  # of a problem that is timed unless told: for one of these, ten others
 EXTENTS = ("m", "n", "k")
 GRAPH_SECONDS, LEAST_CALLS = 1e-4, 2  # of a replay
 UPLOADED_SECONDS = 3e-4  # of a replay, that need not be the second: its upload does not count
@@ -230,6 +230,7 @@ def main() -> int:
         parser.add_argument(f"--{extent}", type=int, nargs=2, metavar=("LEAST", "MOST"), help="of problems")
     parser.add_argument("--sizes", type=Path, help="a file of problems, as shapes/gemm.yaml, in any order")
     parser.add_argument("--skip", type=int, default=0, help="so many problems of each seed")
+    parser.add_argument("--longest", type=float, default=LONGEST_SECONDS, help="seconds that a call may take")
     parser.add_argument("--seconds", type=float, default=140)
     parser.add_argument("--output", type=Path, required=True, help="a .csv.gz")
     arguments = parser.parse_args()
@@ -260,7 +261,7 @@ def timed(arguments: argparse.Namespace, processes: Executor) -> int:
         for one in waiting:
             if time.monotonic() > until:
                 break
-            if one.seconds > LONGEST_SECONDS:
+            if one.seconds > arguments.longest:
                 continue
             found = measured(one)
             if torch.cuda.memory_reserved() > MOST_RESERVED:
