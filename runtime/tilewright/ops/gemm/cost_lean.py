@@ -59,7 +59,6 @@ START_CLOCKS = 2490  # launch, tensor maps, the first stage's loads
 FULL_START_CLOCKS = 837  # more, where the next launch's thread blocks find no room beside this one's,
 FULL_CLUSTER_SHARE = 0.707  # and so much of that again, where they have to find it for whole clusters:
 FULL_FROM, FULL_TO = 0.45, 0.65  # of those that run at once; between them a part
-FULL = 0.96  # of those: a wave that leaves hardly an SM to the next launch
 EPILOGUE_BYTES_PER_CLOCK = 17.6  # of D, a warpgroup
 SWAPPED_SHARE = 1.79  # of an epilogue's clocks, that one takes which turns its tile
 PARTIAL_SHARE = 1.42  # that one takes whose rows are no whole lines of 128 bytes
