@@ -31,6 +31,19 @@ class Project:
             raise UsageError(f"--root {root}: no such directory")
         return cls(found, Path(out).absolute() if out is not None else found / "generated")
 
+    @classmethod
+    def seen(cls, root: str | Path | None = None) -> Project:
+        """As `find`, for commands that change nothing: outside of any project, what comes with tilewright."""
+        from tilewright import paths  # noqa: PLC0415 (generating needs no runtime)
+
+        try:
+            return cls.find(root)
+        except UsageError:
+            if root is not None:
+                raise
+            generated = paths.shipped_generated_dir()
+            return cls(generated.parent, generated)
+
     @property
     def templates(self) -> list[Path]:
         """Where templates are looked for: the project's own first, then those that come with tilewright, and
@@ -85,7 +98,8 @@ class Project:
 
 
 def tables_folder(root: str | Path | None = None) -> Path:
-    """The folder of modules: of the project, or outside any project that of what comes with tilewright."""
+    """The folder of modules: of the project, or outside any project that of what comes with tilewright, or
+    that TILEWRIGHT_GENERATED names."""
     from tilewright import paths  # noqa: PLC0415 (generating needs no runtime)
 
     try:

@@ -193,6 +193,18 @@ def test_explain_a_family_anywhere(
     assert "legal; no spec names it" in answer.out
 
 
+def test_what_comes_with_tilewright_can_be_seen_outside_of_a_project(
+    tmp_path: Path, tilewright: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    one = "gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_coop"
+    assert one in tilewright("list", "--filter", one).out
+    assert "made by specs/sm90_gemm_lean.yaml:" in tilewright("explain", one).out
+    there = tilewright("list", "--root", ".")
+    assert (there.code, "holds no *.yaml" in there.err) == (2, True)
+    assert tilewright("check").code == 2
+
+
 def test_explain_a_rule(tilewright: Command) -> None:
     found = tilewright("explain", "operand_layout").out
     assert found.startswith(

@@ -80,7 +80,7 @@ def test_adding_a_tile_keeps_what_is_tuned_and_says_what_has_not_seen_it(
     assert chosen(there) == ("tuned", tuned.tactic)
     add_tile(there)
     lines = [
-        "tuned/nvidia_h200/gemm.json: 1 problem was tuned without 1 kernel:",
+        "tuned/nvidia_h200/gemm.json: 1 problem tuned without 1 kernel:",
         f"  {NEW}",
         "tune new kernels beside what is tuned with:",
         "  tilewright tune --only-new --family gemm --out tuned",
@@ -98,7 +98,7 @@ def test_adding_a_tile_keeps_what_is_tuned_and_says_what_has_not_seen_it(
 def test_of_many_kernels_the_one_that_most_problems_have_not_seen_is_named() -> None:
     unseen = Counter({("old", "older"): 2, ("old", "new"): 3, ("new",): 1})
     lines = list(Defaults(Path("tuned/gpu/gemm.json"), "gemm", unseen, ()).lines())
-    assert lines[0].endswith("gemm.json: 6 problems were tuned without some of 3 kernels:")
+    assert lines[0].endswith("gemm.json: 6 problems tuned without some of 3 kernels:")
     assert lines[1] == "  old ..."
 
 

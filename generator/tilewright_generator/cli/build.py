@@ -207,7 +207,7 @@ def _made(root: Path | None, modules: Sequence[str], terms: Sequence[str]) -> st
     from tilewright.errors import ArgumentError  # noqa: PLC0415
 
     try:
-        common.read(root, None, tuple(map(Path, modules)), tuple(terms))
+        common.read(Project.find(root), tuple(map(Path, modules)), tuple(terms))
     except (UsageError, ArgumentError):
         return ""
     return "; the specs make it: run `tilewright generate` first"

@@ -42,7 +42,7 @@ def command(
     Exits with 1 if a file is changed, missing or extra, and says which command mends it. Also says which
     kernels the project's tuned defaults have not seen; that is no fault.
     """
-    inputs = common.read(root, out, specs, filters)
+    inputs = common.read(Project.find(root, out), specs, filters)
     plan = generation.make_plan(inputs.project, inputs.expansions, inputs.only, inputs.everything)
     drift = [*_drift(plan)]
     if as_json:

@@ -54,9 +54,8 @@ class Inputs:
     """Whether these are all the project's specs."""
 
 
-def read(root: Path | None, out: Path | None, specs: tuple[Path, ...], filters: tuple[str, ...]) -> Inputs:
+def read(project: Project, specs: tuple[Path, ...], filters: tuple[str, ...]) -> Inputs:
     """Read the specs that were named, by their paths or modules, or all of the project's."""
-    project = Project.find(root, out)
     for path in () if specs else project.ignored_specs():
         note(f"{project.label(path)} is ignored: specs are specs/*.yaml")
     expansions = generation.read(project, [project.spec(path) for path in specs] or project.specs())

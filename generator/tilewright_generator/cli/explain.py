@@ -130,7 +130,7 @@ def _describe(word: str, as_json: bool) -> bool:
 
 def _read(root: Path | None, specs: tuple[Path, ...]) -> tuple[Expansion, ...]:
     """The specs, but for those that are wrong: a question is rarely about these, and a note says so."""
-    project = Project.find(root)
+    project = Project.seen(root)
     sound, faults = generation.read_sound(project, [project.spec(path) for path in specs] or project.specs())
     for file, count in Counter(fault.position.file for fault in faults).items():
         click.echo(f"left out {file}: {counted(count, 'problem')} (`tilewright check` says which)", err=True)
@@ -141,11 +141,6 @@ def _of_family(name: str, terms: list[str], root: Path | None, specs: tuple[Path
     """The combination as the specs make it, else as it would be made."""
     family = families.get(name)
     found = combination(family, parse_terms(family, terms))
-    if root is None and not specs:
-        try:
-            Project.find()
-        except UsageError:  # a family can be asked about anywhere
-            return found
     return made_of(found.config, _read(root, specs)) or found
 
 

@@ -49,10 +49,11 @@ def command(
     kept, and the exit code is 1. With --filter, only the sources of those kernels are written, beside the
     tables, and nothing is removed.
     """
-    folder = Project.find(root, out).out
+    project = Project.find(root, out)
+    folder = project.out
     # Specs are read while others are kept away, so that the last to write is not the first who read.
     with nullcontext() if dry_run else exclusive(folder, lambda: _say_waiting(folder)):
-        inputs = common.read(root, out, specs, filters)
+        inputs = common.read(project, specs, filters)
         plan = generation.make_plan(inputs.project, inputs.expansions, inputs.only, inputs.everything, force)
         if as_json:
             answer = {"applied": not dry_run} | report.as_json(plan, inputs.expansions)

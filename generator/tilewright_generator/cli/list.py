@@ -14,6 +14,7 @@ from tilewright_generator.errors import UsageError
 from tilewright_generator.expand import Expansion, Kernel
 from tilewright_generator.fields import fields_of
 from tilewright_generator.module import selects
+from tilewright_generator.project import Project
 from tilewright_generator.standing import Standing, standings
 from tilewright_generator.status import CURRENT, FAILED, NEVER, STALE
 from tilewright_generator.words import counted
@@ -60,8 +61,9 @@ def command(
     as_json: bool,
 ) -> None:
     """List the kernels that the specs name (default: specs/*.yaml), and what there is of each: built here,
-    tuned, and, by the committed records, compiled and run on a GPU."""
-    inputs = common.read(root, None, specs, filters)
+    tuned, and, by the committed records, compiled and run on a GPU. Outside of a project, those that come
+    with tilewright."""
+    inputs = common.read(Project.seen(root), specs, filters)
     gpu = _device(device)
     if tuned and gpu is None:
         raise UsageError("--tuned: there is no GPU here; --device names one")

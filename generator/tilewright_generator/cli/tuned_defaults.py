@@ -33,10 +33,8 @@ class Defaults:
         name = report.shown(self.path)
         if self.unseen:
             newest, kernels = self._least_seen()
-            problems = counted(self.unseen.total(), "problem")
-            were = "was" if self.unseen.total() == 1 else "were"
-            some = "some of " * (kernels > 1) + counted(kernels, "kernel")
-            yield f"{name}: {problems} {were} tuned without {some}:"
+            problems, some = counted(self.unseen.total(), "problem"), "some of " * (kernels > 1)
+            yield f"{name}: {problems} tuned without {some}{counted(kernels, 'kernel')}:"
             yield f"  {newest}{' ...' * (kernels > 1)}"
             folder = report.shown(self.path.parents[1])
             yield "tune new kernels beside what is tuned with:"

@@ -12,11 +12,6 @@ import torch
 from tilewright.errors import ArgumentError
 from tilewright.reference.codes import as_float32
 
-# Of the fused FP32 value, relative: exp, division and product; and of RMSNorm a sum of squares in any order
-# (2^-24 for each of up to log2(k) + k/1024 additions of positive numbers), the square root and two products.
-SILU_MUL_TOLERANCE = 2.0**-20
-RMSNORM_TOLERANCE = 2.0**-19
-
 
 def silu_mul(x: torch.Tensor) -> torch.Tensor:
     """silu(gate) * up of [..., 2k], its halves gate and up: gate / (1 + exp(-gate)) * up, float32 [..., k].
