@@ -11,9 +11,8 @@ import pytest
 import torch
 
 import tilewright
-from tilewright import blockwise_scales
+from tilewright import blockwise_scales, warm
 from tilewright.compat import deep_gemm
-from tilewright.compat.deep_gemm import warm
 from tilewright.compat.deep_gemm.testing import timing
 from tilewright.context import Context
 from tilewright.errors import ArgumentError, ArgumentTypeError

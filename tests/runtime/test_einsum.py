@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import tilewright
+from tilewright import contractions
 from tilewright.context import Context
 from tilewright.contractions import contraction
 from tilewright.errors import ArgumentError
@@ -217,3 +218,37 @@ def test_equations_at_random(all_hosts: Context, seed: int) -> None:
         error = (found.double() - wanted).norm() / wanted.norm()
         assert error < 5e-3, f"{equation}, {extents}: error {error:.1e}"
     assert computed > 5
+
+
+def test_like_an_earlier_call_nothing_is_looked_at_again(
+    host: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither letters nor views, while operands lie as before and numbers are floats; each call's count."""
+    looked: list[str] = []
+    product = contractions.product
+
+    def look(equation: str, *operands: torch.Tensor, **options: object) -> contractions.Product:
+        looked.append(equation)
+        return product(equation, *operands, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(contractions, "product", look)
+    equations = ("mk,nk->mn", "mk,nk->nm")  # in order, and with operands that change places
+    for seed in range(3):
+        for equation in equations:
+            a, b, c = (operand(term, seed + i) for i, term in enumerate(terms(equation)))
+            wanted = torch.einsum(equation, a.double(), b.double())
+            out = torch.full_like(c, float("nan"))
+            for alpha, beta in ((1.0, 0.0), (0.5, 2.0 + seed)):
+                assert tilewright.einsum(equation, a, b, out=out, c=c, alpha=alpha, beta=beta) is out
+                torch.testing.assert_close(
+                    out, (alpha * wanted + beta * c.double()).bfloat16(), rtol=1.6e-2, atol=2e-2
+                )
+    assert looked == [one for one in equations for _ in range(2)]
+    tilewright.einsum(equation, a, b, out=out, alpha=2)
+    torch.testing.assert_close(out, (2 * wanted).bfloat16(), rtol=1.6e-2, atol=2e-2)
+    with pytest.raises(ArgumentError, match="gradient"):
+        tilewright.einsum(equation, a.clone().requires_grad_(), b, out=out)
+    with pytest.raises(ArgumentError, match="its shape"):
+        tilewright.einsum(equation, a, b, out=out[:, 1:])
+    with pytest.raises(ArgumentError, match="overlap"):
+        tilewright.einsum(equation, out.view(-1)[: a.numel()].view(a.shape), b, out=out)

@@ -7,7 +7,7 @@ from typing import TypeAlias
 import torch
 
 import tilewright
-from tilewright.compat.deep_gemm import warm
+from tilewright import warm
 
 Optional: TypeAlias = torch.Tensor | None
 

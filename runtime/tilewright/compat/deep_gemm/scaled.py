@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 
 import tilewright
-from tilewright.compat.deep_gemm import warm
+from tilewright import warm
 from tilewright.compat.deep_gemm.scales import Recipe, granularities, lie_ready, of_rows, of_weights
 from tilewright.errors import ArgumentError
 
