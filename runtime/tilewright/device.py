@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import logging
 import re
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilewright.routing import Capability
 
 log = logging.getLogger("tilewright")
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceProperties:
+class DeviceProperties(NamedTuple):
     """A GPU, as far as kernels are chosen by it."""
 
     name: str
@@ -135,7 +133,7 @@ def read(index: int) -> DeviceProperties:
         return device
     from tilewright import occupancy  # noqa: PLC0415 (ctypes: a millisecond of the first lookup)
 
-    return replace(device, clusters=occupancy.clusters_at_once(index, device.shared_memory))
+    return device._replace(clusters=occupancy.clusters_at_once(index, device.shared_memory))
 
 
 def present() -> DeviceProperties | None:

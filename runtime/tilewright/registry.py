@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -122,13 +121,13 @@ class Registry:
 
         Raises TableError where there is no module at all, NoKernelError for a family that there is not.
         """
-        return [table[name] for table, name in self._listed(family)]
+        return [table[name] for table, names in self._listed(family) for name in names]
 
-    def _listed(self, family: str) -> list[tuple[Table, str]]:
+    def _listed(self, family: str) -> list[tuple[Table, list[str]]]:
         with self._lock:
             self._check(family)
             of_family = (table for table in self.tables.values() if table.family == family)
-            return [(table, name) for table in of_family for name in table if self._home[name] is table]
+            return [(table, [name for name in table if self._home[name] is table]) for table in of_family]
 
     def _check(self, family: str) -> None:
         """Raises where nothing can be said of a family's kernels, so that this is not taken for "none"."""
@@ -163,7 +162,7 @@ class Registry:
                 runs = functools.cache(lambda arch: routing.runs_on(arch, capability))
                 listed = self._listed(family)
                 self._runnable[key] = Rows(
-                    [(table, name) for table, name in listed if runs(table.arch(name))]
+                    [(table, [name for name in names if runs(table.arch(name))]) for table, names in listed]
                 )
             return self._runnable[key]
 
@@ -194,10 +193,9 @@ class Registry:
     def toolchains(self, family: str, capability: Capability) -> Iterator[tuple[int, Mapping[str, str]]]:
         """What the newest library of each module was built with, and how many of the module's kernels run on
         GPUs of the capability."""
-        counts = Counter(table.module for table, _ in self.runnable(family, capability).places)
-        for module, count in counts.items():
-            for newest in self._listed_libraries(module)[:1]:
-                yield count, newest.toolchain
+        for table, names in self.runnable(family, capability).listed:
+            for newest in self._listed_libraries(table.module)[:1] if names else ():
+                yield len(names), newest.toolchain
 
     def obstacle(self, record: KernelRecord) -> str:
         """Why a kernel that is not built cannot be built here (the compilers have refused it, or there are no

@@ -203,17 +203,19 @@ class Map:
     def __init__(self, value: Schema, name: Schema | None = None) -> None:
         self.value = value
         self.name = String() if name is None else name
-        self._plain = _any_text(self.name) and _any_text(self.value)
+        self._any_name, self._any_value = _any_text(self.name), _any_text(value)
 
     def check(self, value: Any) -> None:
         if type(value) is not dict:
             raise Mismatch.wants(self.wanted, value)
-        if self._plain and _short_ascii(value) and _short_ascii(value.values()):
+        names_are_right = self._any_name and _short_ascii(value)
+        if names_are_right and self._any_value and _short_ascii(value.values()):
             return
         name: object = None
         try:
             for name, one in value.items():
-                self.name.check(name)
+                if not names_are_right:
+                    self.name.check(name)
                 self.value.check(one)
         except Mismatch as mismatch:
             raise mismatch.within(f".{shown(name).strip(chr(34))}") from None
@@ -311,7 +313,7 @@ def _short_ascii(values: Collection[Any]) -> bool:
         whole = "".join(values)
     except TypeError:  # something else is among them
         return False
-    return len(whole) <= _MOST_TEXT and whole.isascii()
+    return whole.isascii() and (len(whole) <= _MOST_TEXT or max(map(len, values)) <= _MOST_TEXT)
 
 
 @cache

@@ -10,9 +10,8 @@ import functools
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 from tilewright import paths, reading
 from tilewright.errors import TableError, UnreadableFileError
@@ -50,8 +49,7 @@ _END = "\n]}\n"
 _ARCH = '"arch": "'
 
 
-@dataclass(frozen=True, slots=True)
-class KernelRecord:
+class KernelRecord(NamedTuple):
     """One row: a kernel, what it computes and how it is compiled."""
 
     name: str
@@ -121,10 +119,10 @@ class Table(Mapping[str, KernelRecord]):
         found = row[at + len(_ARCH) : row.find('"', at + len(_ARCH))] if at >= 0 else ""
         return found if _is_target(found) else self[name].arch
 
-    def may_contain(self, name: str, text: str) -> bool:
-        """False where the text of a kernel's row lacks this; one that is parsed may have had any."""
-        row = self._rows[name]
-        return not isinstance(row, str) or text in row
+    def containing(self, names: Sequence[str], text: str) -> list[str]:
+        """The kernels in whose row the text stands; of a row that is parsed nobody knows."""
+        rows = self._rows
+        return [name for name in names if type(row := rows[name]) is not str or text in row]
 
     def __getitem__(self, name: str) -> KernelRecord:
         row = self._rows[name]
@@ -191,23 +189,31 @@ def row_schema(family: str) -> Object:
 class Rows(Sequence[KernelRecord]):
     """Kernels of tables in an order, each parsed when it is asked for."""
 
-    def __init__(self, places: Sequence[tuple[Table, str]]) -> None:
-        self.places = places
-        self._home = {name: table for table, name in places}
+    def __init__(self, listed: Sequence[tuple[Table, Sequence[str]]]) -> None:
+        self.listed = listed
+
+    @functools.cached_property
+    def _home(self) -> dict[str, Table]:
+        return {name: table for table, names in self.listed for name in names}
 
     def stating(self, values: Mapping[str, str | bool]) -> list[KernelRecord]:
         """The kernels, but for those of which a look at the text says that a field has another value.
 
         To parse 2,000 rows takes a process 25 ms, and a problem is of a few dozen.
         """
-        left = self.places
-        for field, value in values.items():
-            text = f'"{field}": {json.dumps(value)}'
-            left = [(table, name) for table, name in left if table.may_contain(name, text)]
-        return [table[name] for table, name in left]
+        found: list[KernelRecord] = []
+        for table, names in self.listed:
+            left = names
+            for field, value in values.items():
+                left = table.containing(left, f'"{field}": {json.dumps(value)}')
+            found += map(table.__getitem__, left)
+        return found
 
     def __len__(self) -> int:
-        return len(self.places)
+        return sum(len(names) for _, names in self.listed)
+
+    def __iter__(self) -> Iterator[KernelRecord]:
+        return (table[name] for name, table in self._home.items())
 
     @overload
     def __getitem__(self, index: int) -> KernelRecord: ...
@@ -215,9 +221,9 @@ class Rows(Sequence[KernelRecord]):
     def __getitem__(self, index: slice) -> Sequence[KernelRecord]: ...
     def __getitem__(self, index: int | slice) -> KernelRecord | Sequence[KernelRecord]:
         if isinstance(index, slice):
-            return Rows(self.places[index])
-        table, name = self.places[index]
-        return table[name]
+            return [self._home[name][name] for name in [*self._home][index]]
+        name = [*self._home][index]
+        return self._home[name][name]
 
     def __contains__(self, record: object) -> bool:
         if not isinstance(record, KernelRecord) or record.name not in self._home:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import runpy
 import statistics
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +67,7 @@ def test_clusters_that_the_gpu_holds_decide_the_waves() -> None:
     """31 clusters of four are one wave where the driver says so, and two on a GPU that holds 30."""
     record = next(one for one in Registry().kernels("gemm") if one.name.endswith("tn_128x128x64_lean_coop"))
     tactic, problem = Tactic(record.name, cluster="4x1"), Problem(31 * 4 * 128, 128, 4096)
-    few, many = (replace(H200, clusters=(132, 66, 43, fours, 23, 20, 15, 15)) for fours in (30, 31))
+    few, many = (H200._replace(clusters=(132, 66, 43, fours, 23, 20, 15, 15)) for fours in (30, 31))
     waves = [cost_lean.estimator(record, problem, device)(tactic).waves for device in (few, many)]
     assert waves == [2, 1]
 

@@ -117,7 +117,7 @@ def test_a_library_holds_what_its_rows_and_headers_make(
     assert library.holds(table["one"])
     assert described(library.path).kernels["one"]["source_key"] == report.units[0].source_key
     for changed in ({"arch": "sm_100a"}, {"defines": ("X=1",)}, {"sha256": "0" * 64}, {"name": "two"}):
-        assert not library.holds(replace(table["one"], **changed)), changed
+        assert not library.holds(table["one"]._replace(**changed)), changed
     with monkeypatch.context() as patch:
         patch.setattr("tilewright.build.commands._KERNEL_FLAGS", ("-std=c++20",))
         assert not library.holds(table["one"])

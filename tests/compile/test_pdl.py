@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -139,7 +139,7 @@ def test_the_definition_for_sm_110_makes_cutlass_wait(toolchain: Toolchain, tmp_
     """Of other targets whole kernels are compiled; what decides is target and definition alone."""
     record = OF_ARCH["sm_110a"]
     assert griddepcontrol(toolchain, tmp_path, WAITS, record) == {"ACQBULK"}
-    switched = replace(record, defines=("CUTLASS_ENABLE_GDC_FOR_SM100=1",))
+    switched = record._replace(defines=("CUTLASS_ENABLE_GDC_FOR_SM100=1",))
     assert griddepcontrol(toolchain, tmp_path, WAITS, switched) == set()  # hence a definition of our own
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -100,9 +99,9 @@ def _kin(record: KernelRecord) -> Iterator[KernelRecord]:
     if record.config.get("cluster") == [2, 1]:
         for cluster in ([4, 1], [4, 2]):
             name = record.name.replace("_2x1_", f"_{cluster[0]}x{cluster[1]}_")
-            yield replace(record, name=name, config={**record.config, "cluster": cluster})
+            yield record._replace(name=name, config={**record.config, "cluster": cluster})
     if record.config.get("fusion") == "silu_mul":
-        yield replace(record, name=f"{record.name}_fast", config={**record.config, "arithmetic": "fast"})
+        yield record._replace(name=f"{record.name}_fast", config={**record.config, "arithmetic": "fast"})
 
 
 def _sort(record: KernelRecord) -> Any:

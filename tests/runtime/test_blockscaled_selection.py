@@ -24,7 +24,7 @@ from tilewright.table import KernelRecord
 
 Record = Callable[..., KernelRecord]
 FUTURE = replace(RTX_PRO_6000, name="a 12.2", capability=(12, 2))
-UNKNOWN = replace(B200, name="a 13.0", capability=(13, 0))
+UNKNOWN = B200._replace(name="a 13.0", capability=(13, 0))
 
 
 @pytest.fixture(scope="module")

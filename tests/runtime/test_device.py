@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -41,11 +40,11 @@ def test_what_torch_does_not_report_is_scaled_and_said(caplog: pytest.LogCapture
 
 
 def test_clusters_that_are_not_known_cover_a_share() -> None:
-    asked = replace(H200, clusters=(132, 66, 42, 32, 24, 18, 16, 16))
-    unknown = replace(H200, clusters=())
+    asked = H200._replace(clusters=(132, 66, 42, 32, 24, 18, 16, 16))
+    unknown = H200._replace(clusters=())
     assert [asked.clusters_at_once(size) for size in (1, 2, 3, 4, 6, 8)] == [132, 66, 42, 32, 18, 16]
     assert [unknown.clusters_at_once(size) for size in (1, 2, 4, 8)] == [132, 66, 30, 15]
-    assert replace(unknown, sm_count=4).clusters_at_once(8) == 1
+    assert unknown._replace(sm_count=4).clusters_at_once(8) == 1
 
 
 def test_described_devices_are_of_known_families() -> None:

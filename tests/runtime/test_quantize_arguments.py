@@ -146,11 +146,9 @@ def test_nothing_is_allocated_for_what_is_refused() -> None:
 
 
 def test_a_gpu_without_kernels(hopper: Context) -> None:
-    from dataclasses import replace  # noqa: PLC0415
-
     from tilewright import context as contexts  # noqa: PLC0415
 
-    ada = replace(H200, name="NVIDIA L40S", capability=(8, 9))
+    ada = H200._replace(name="NVIDIA L40S", capability=(8, 9))
     with (
         contexts.use(Context(hopper.registry, described=ada)),
         pytest.raises(UnsupportedDeviceError, match="L40S"),

@@ -5,7 +5,6 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -44,13 +43,13 @@ def test_kernels_of_a_family(generated: Path) -> None:
 )
 def test_routes_by_family(generated: Path, capability: tuple[int, int], names: list[str]) -> None:
     registry = Registry(generated, libraries=lambda module: [])
-    device = replace(H200, capability=capability)
+    device = H200._replace(capability=capability)
     assert [record.name for record in registry.route("gemm", device)] == names
 
 
 def test_a_gpu_without_kernels(generated: Path, built) -> None:
     registry = Registry(generated, libraries=lambda module: [built(Path("x.so"), lacking=("two",))])
-    b300 = replace(H200, name="NVIDIA B300", capability=(10, 3))
+    b300 = H200._replace(name="NVIDIA B300", capability=(10, 3))
     with pytest.raises(UnsupportedDeviceError) as caught:
         registry.route("gemm", b300)
     text = str(caught.value)

@@ -10,9 +10,8 @@ from __future__ import annotations
 import logging
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilewright import paths, reading
 from tilewright.build import marker
@@ -41,8 +40,7 @@ _ANY_FORMAT = Object({"format": Integer()}, others=Anything())
 _said: set[str] = set()  # warnings of damage: each is logged once
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class LibraryRecord:
+class LibraryRecord(NamedTuple):
     """A library that fits this tilewright's headers, so its ABI too."""
 
     module: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,7 +51,7 @@ class GpuSite:
         torch.cuda.set_device(gpu)
         context = Context(Registry(self.generated))
         device = context.device(gpu)
-        if replace(device, clusters=self.device.clusters) != self.device:  # each GPU has its own clusters
+        if device._replace(clusters=self.device.clusters) != self.device:  # each GPU has its own clusters
             raise UnsupportedDeviceError(f"tuning is for {self.device.name}; this GPU is {device.name}")
         family = family_of(self.family)
         return Site(context, family, device, clock.on_gpu(self.family, device, self.seed))
