@@ -39,7 +39,7 @@ from tilewright.registry import Registry
 from tilewright.table import KernelRecord
 
 DEVICES = {device.name: device for device in (*DESCRIBED.values(), H100, RTX_5090)}
-FUTURE = replace(RTX_PRO_6000, name="a 12.2", capability=(12, 2))
+FUTURE = RTX_PRO_6000._replace(name="a 12.2", capability=(12, 2))
 # TFLOP/s on a B300 (FlashInfer pull request 2303), n of 8192: (k, m, sm_100's kernels, ultra's beside them).
 B300_TFLOPS = [
     (28672, 512, 5141.5, 5503.7),

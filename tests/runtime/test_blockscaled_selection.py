@@ -6,7 +6,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from tilewright.registry import Registry
 from tilewright.table import KernelRecord
 
 Record = Callable[..., KernelRecord]
-FUTURE = replace(RTX_PRO_6000, name="a 12.2", capability=(12, 2))
+FUTURE = RTX_PRO_6000._replace(name="a 12.2", capability=(12, 2))
 UNKNOWN = B200._replace(name="a 13.0", capability=(13, 0))
 
 
