@@ -3,6 +3,7 @@
 // Binds the kernels of module sm90_gemm_lean through Apache TVM-FFI. The host compiler alone compiles
 // it, and each kernel is declared weak: this source links with any subset of the module's objects.
 #include "tilewright/gemm/args.h"
+#include "tilewright/gemm/lean_host.hpp"
 #include "tilewright/launcher.hpp"
 
 #define TILEWRIGHT_KERNELS(X) \

@@ -72,6 +72,7 @@ def _files(expansion: Expansion, renderer: Renderer, only: Filter) -> Iterator[F
             yield rendered.source
     names = [kernel.name for kernel in kernels]
     listing = {"spec": spec.path, "module": spec.module, "family": family.name, "kernels": names}
+    listing["hosts"] = sorted({family.host(kernel.config) for kernel in kernels} - {""})
     yield _file("table.json", table.table_json(spec, records))
     yield _file("table.cc", renderer.render(family.table_template, listing))
     yield _file("README.md", table.readme(spec, rows))

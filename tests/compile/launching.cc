@@ -1,7 +1,9 @@
 // What a compiled kernel asks of CUDA when it is launched, on a machine without a GPU: this file is the CUDA runtime
 // that the kernel's object is linked with. It answers as it is told and remembers what it was asked.
 //
-//   g++ -DKERNEL=tilewright_NAME -DFAMILY=gemm|blockscaled_gemm|quantize launching.cc kernel.o
+//   g++ -DKERNEL=tilewright_NAME -DFAMILY=gemm|blockscaled_gemm|quantize [-DHOST='"HEADER"'] launching.cc kernel.o
+//
+// HEADER has the host's code of a kernel whose module's table includes it.
 //
 // Prints a line for each case: its name, then `name=value` of what was seen.
 #include <cuda.h>
@@ -16,6 +18,9 @@
 #include "tilewright/blockscaled_gemm/args.h"
 #include "tilewright/gemm/args.h"
 #include "tilewright/quantize/args.h"
+#ifdef HOST
+#include HOST
+#endif
 
 namespace {
 

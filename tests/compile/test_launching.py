@@ -53,6 +53,7 @@ def launch(
             command = [
                 *toolchain.host, "-std=c++17", f"-DKERNEL=tilewright_{name}", f"-DFAMILY={family}",
                 f"-I{paths.include_dir()}", f"-isystem{toolchain.include}",
+                *(['-DHOST="tilewright/gemm/lean_host.hpp"'] if name == LEAN else []),
                 str(Path(__file__).with_name("launching.cc")), str(object_file), "-o", str(programs[name]),
             ]  # fmt: skip
             subprocess.run(command, check=True)

@@ -213,3 +213,15 @@ def test_a_type_that_others_call_otherwise(tmp_path: Path, tilewright: Command) 
     assert found.code == 2
     assert "specs/x.yaml:3:4: a: 'fp8' should be one of " in found.err
     assert "did you mean 'e4m3'?" in found.err
+
+
+def test_a_table_has_the_host_code_of_units_that_leave_it_there() -> None:
+    found = {}
+    for path in sorted((ROOT / "generated").glob("*/table.json")):
+        rows = json.loads(path.read_text())["kernels"]
+        lean = any(row["config"].get("mainloop") == "lean" for row in rows)
+        text = path.with_name("table.cc").read_text()
+        found[path.parent.name] = lean
+        assert ('#include "tilewright/gemm/lean_host.hpp"' in text) == lean, path.parent.name
+    assert found["sm90_gemm_lean"]
+    assert not found["sm90_gemm_few_rows"]

@@ -234,7 +234,8 @@ def build_host_library(folder: Path, family: str, rows: list[dict[str, Any]], ke
     template = environment.from_string((ROOT / "templates/table.cc.j2").read_text(encoding="utf-8"))
     module = f"host_{family}"
     names = [row["name"] for row in rows]
-    source = template.render(spec=f"specs/{module}.yaml", module=module, family=family, kernels=names)
+    spec = f"specs/{module}.yaml"
+    source = template.render(spec=spec, module=module, family=family, kernels=names, hosts=())
     (folder / "table.cc").write_text(source, encoding="utf-8")
     library = folder / f"{module}.so"
     ffi = Path(tvm_ffi.__file__).parent

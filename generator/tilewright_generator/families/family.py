@@ -29,5 +29,7 @@ class Family:
     """Template of a kernel's source, relative to the templates folder."""
     summary: Callable[[Any], str]
     """One line for people."""
+    host: Callable[[Any], str] = lambda _: ""
+    """Header with the host code of such kernels, where units leave it to their module's table; or ""."""
     table_template: str = "table.cc.j2"
     """Template of a module's binding source, relative to the templates folder."""

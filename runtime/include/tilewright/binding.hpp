@@ -1,5 +1,6 @@
 // What every module's table shares: its list of kernels, and how tensors lie, as Apache TVM-FFI brings them from
-// Python (or any other language). A table is compiled by the host compiler alone; it needs no CUDA header.
+// Python (or any other language). A table is compiled by the host compiler alone; it needs no CUDA header, unless it
+// has its kernels' host code, too.
 #pragma once
 
 #include <tvm/ffi/container/array.h>

@@ -28,6 +28,11 @@ def template(config: GemmConfig) -> str:
     return f"gemm/{_of(config).template}.cu.j2"
 
 
+def host(config: GemmConfig) -> str:
+    """A unit with the lean mainloop leaves all host code but its facts to the table."""
+    return "tilewright/gemm/lean_host.hpp" * (config.mainloop == "lean")
+
+
 def kernel_name(config: GemmConfig) -> str:
     """See `named`."""
     own = config.mainloop != "cutlass"
@@ -161,12 +166,8 @@ class _Lean(_Mainloop):
 
     def facts(self, config: GemmConfig) -> dict[str, Any]:
         _, rows, columns = warpgroups(config)
-        piece = lean_tiles.shared_piece_columns(columns, config.swap_ab, bits(config.d))
-        return {
-            "cluster_multiple": [1, 1],
-            "splits": exchanges(config),
-            "pieces": rows * (columns // piece),
-        }
+        pieces = rows * (columns // lean_tiles.shared_piece_columns(columns, config.swap_ab, bits(config.d)))
+        return {"cluster_multiple": [1, 1], "splits": exchanges(config), "pieces": pieces}
 
     def variables(self, config: GemmConfig) -> dict[str, Any]:
         promotes = bits(config.a) == 8 and not config.fast_accum

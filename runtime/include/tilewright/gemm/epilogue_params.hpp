@@ -2,15 +2,14 @@
 #pragma once
 
 #include "tilewright/gemm/args.h"
-#include "tilewright/sm90/epilogue.hpp"
+#include "tilewright/sm90/epilogue_params.hpp"
 
 namespace tilewright::gemm {
 
-// Whether a kernel can do what the arguments ask of its epilogue.
-template <sm90::Activation kActivation>
-bool known_epilogue(tilewright_gemm_args const& args) {
+// Whether a kernel that is compiled with such activation can do what the arguments ask of its epilogue.
+inline bool known_epilogue(tilewright_gemm_args const& args, sm90::Activation compiled) {
   auto const known = [](int32_t type) { return type >= TILEWRIGHT_ADDEND_F32 && type <= TILEWRIGHT_ADDEND_BF16; };
-  int32_t const last = kActivation == sm90::Activation::kNone ? TILEWRIGHT_ACTIVATION_NONE : TILEWRIGHT_ACTIVATION_SILU;
+  int32_t const last = compiled == sm90::Activation::kNone ? TILEWRIGHT_ACTIVATION_NONE : TILEWRIGHT_ACTIVATION_SILU;
   return known(args.type_c) && known(args.type_bias) && args.activation >= TILEWRIGHT_ACTIVATION_NONE &&
          args.activation <= last;
 }

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "tilewright/gemm/lean_params.hpp"
 #include "tilewright/sm90/cluster.hpp"
 #include "tilewright/sm90/epilogue.hpp"
 #include "tilewright/sm90/exchange.hpp"
@@ -24,15 +25,6 @@ namespace tilewright::gemm::lean {
 using sm90::Activation;
 
 enum class Schedule { kCooperative, kPingpong };
-
-struct Params : sm90::ProductParams {
-  CUtensorMap c;        // where `boxes_c`
-  sm90::Raster raster;  // of the blocks of every part of k
-  sm90::Parts parts;
-  int stage_bytes;  // of A and B, that arrive
-  bool boxes_c;     // C, of D's type, comes as D goes: in boxes
-  bool one_c;
-};
 
 // `A` and `B` are the kernel's own operands: the caller's B and A where they are swapped. `Boxes` of 128 bytes of k
 // make a stage. An operand that does not have k contiguous is MN-major.

@@ -25,7 +25,7 @@ struct Maker {
         (args.batch == 1 || (args.batch_stride_a % kVector == 0 && args.batch_stride_b % kVector == 0));
     int const splits = args.tactic.splits;
     bool const cluster = splits > 0 && splits <= static_cast<int>(kPortableCluster);
-    return sizes && aligned && cluster && known_epilogue<Kernel::kActivation>(args);
+    return sizes && aligned && cluster && known_epilogue(args, Kernel::kActivation);
   }
 
   static cudaError_t make_params(Args const& args, typename Kernel::Params& params, LaunchShape& shape) {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "tilewright/adapter.hpp"
-#include "tilewright/sm90/cluster.hpp"
+#include "tilewright/sm90/cluster_shape.hpp"
 #include "tilewright/sm90/residency.hpp"
 #include "tilewright/tactic.h"
 

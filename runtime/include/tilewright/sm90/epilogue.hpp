@@ -13,12 +13,10 @@
 #include <cstdint>
 
 #include "tilewright/sm90/elements.hpp"
+#include "tilewright/sm90/epilogue_params.hpp"
 #include "tilewright/sm90/ptx.hpp"
 
 namespace tilewright::sm90 {
-
-// A launch says which one; a kernel is compiled with one of the first and the last: without any, or for any.
-enum class Activation { kNone, kRelu, kGelu, kSilu, kGiven };
 
 // Activates values by the one that all threads are given: a loop for each, not a choice for each value.
 template <Activation kActivation, int Count>
@@ -40,23 +38,6 @@ __device__ __forceinline__ void activate(float (&values)[Count], Activation give
     }
   }
 }
-
-struct EpilogueParams {
-  void const* c;  // null where beta is 0
-  void* d;
-  void const* bias;      // along n, or null
-  float const* scale_a;  // null for 1, as the next two
-  float const* scale_b;
-  float const* scale_result;  // of D of FP8
-  float* amax;                // of D of FP8: raised to the largest magnitude; or null
-  int64_t ld_c, ld_d;         // elements
-  int64_t batch_stride_c, batch_stride_d;
-  float alpha, beta;
-  int m, n;
-  int n_boxes;  // columns that TMA stores: whole 16 bytes; 0 where D is not aligned for it
-  Addend type_c, type_bias;
-  Activation activation;
-};
 
 // What a tile does to a row of D: its sums are stored, or zeros, or nothing is.
 enum class RowFate { kStored, kCleared, kLeft };

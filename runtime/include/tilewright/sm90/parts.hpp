@@ -6,25 +6,11 @@
 
 #include <cstdint>
 
-#include "tilewright/sm90/divisor.hpp"
 #include "tilewright/sm90/epilogue.hpp"
+#include "tilewright/sm90/parts_params.hpp"
 #include "tilewright/sm90/ptx.hpp"
 
 namespace tilewright::sm90 {
-
-struct Parts {
-  int count;       // of k; 1: nothing goes to memory
-  int matrices;    // of the batch. Blocks of all of them for the first part come first, then those for the next
-  Divisor blocks;  // of a part
-  float4* sums;
-  int tiles_down, tiles_across;  // of a matrix, with those of the last clusters that do not exist
-
-  // Which part of k a block is of.
-  __device__ __forceinline__ int of(int block) const { return count > 1 ? blocks.divide(block) : 0; }
-
-  // Tiles of all matrices, of one part.
-  __host__ __device__ int tiles() const { return matrices * tiles_down * tiles_across; }
-};
 
 // A tile's sums in memory: float4s, each four accumulators of a thread, two neighbours of a row and those 8 rows below.
 // `Warpgroups` says how the consumers divide the tile.
@@ -56,29 +42,14 @@ struct TileSums {
   }
 };
 
-constexpr int kCombineThreads = 128;
-
-struct CombineParams {
-  Parts parts;
-  int shares;  // of the parts: warps that add some of them up each, for the same float4s
-  EpilogueParams epilogue;
-};
-
 // The second kernel. `Kernel` is the first. L2 answers after a microsecond, and what hides it are many warps that have
 // a few parts on their way each.
 template <class Kernel>
 struct Combine {
   using Sums = TileSums<typename Kernel::Warpgroups>;
   using ElementD = typename Kernel::ElementD;
-  static constexpr int kThreads = kCombineThreads, kWarps = kThreads / 32;
-  static constexpr int kAtOnce = 4;  // parts of a share, on their way together
+  static constexpr int kThreads = kCombineThreads, kWarps = kCombineWarps, kAtOnce = kCombineAtOnce;
   static_assert(Sums::kCount % kThreads == 0);
-
-  // 1, 2 or 4.
-  static int shares(int parts) { return parts <= kAtOnce ? 1 : parts <= 2 * kAtOnce ? 2 : kWarps; }
-  static int64_t blocks(Parts const& parts) {
-    return int64_t(parts.tiles()) * (Sums::kCount / kThreads) * shares(parts.count);
-  }
 
   __device__ __forceinline__ void operator()(CombineParams const& params) const {
     __shared__ float4 shared[kWarps][32];

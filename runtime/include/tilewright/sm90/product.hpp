@@ -6,9 +6,12 @@
 
 #include "tilewright/sm90/cluster.hpp"
 #include "tilewright/sm90/epilogue.hpp"
+#include "tilewright/sm90/product_params.hpp"
 #include "tilewright/sm90/ptx.hpp"
 
 namespace tilewright::sm90 {
+
+static_assert(kPolicyNormal == kKeepNormal && kPolicyEvictFirst == kEvictFirst);
 
 // How the consumer warpgroups divide a tile: half of its rows each, or half of its columns where 64 rows do not divide
 // into two; or, in turns, a tile each.
@@ -20,30 +23,6 @@ struct Warpgroups {
   static constexpr int kRows = TileM / 64 / kDown, kColumns = TileN / kAcross;  // of 64, and of 1: a warpgroup's
   static constexpr int kThreads = (kConsumers + 1) * 128;
   static_assert(TileM % 64 == 0 && kColumns % 8 == 0 && TileN == kColumns * kAcross);
-};
-
-struct ProductParams {
-  CUtensorMap a, b, d;
-  EpilogueParams epilogue;
-  ClusterShape cluster;
-  Slices slices_a, slices_b;
-  uint64_t policy_a, policy_b;
-  int k_each, k_more;  // k tiles of a split, and how many of the first ones have one more
-  bool exchanges;      // sums go through the stages' memory
-  bool one_a, one_b;   // one matrix for every batch
-
-  // Of k, for a kernel's own operands: `tile_m` and `tile_n` rows of theirs in a tile, of what a slice divides.
-  void divide(ClusterShape const& shape, int tile_m, int tile_n, int k_tiles) {
-    cluster = shape;
-    slices_a = Slices::of(tile_m, shape.n);
-    slices_b = Slices::of(tile_n, shape.m);
-    k_each = k_tiles / shape.splits;
-    k_more = k_tiles % shape.splits;
-  }
-
-  // The part of k of a split.
-  __device__ __forceinline__ int k_tiles(int split) const { return k_each + (split < k_more ? 1 : 0); }
-  __device__ __forceinline__ int first_k_tile(int split) const { return split * k_each + min(split, k_more); }
 };
 
 // One warp's work, before the others go on: maps are asked for, barriers of the stages made, whose data arrive by

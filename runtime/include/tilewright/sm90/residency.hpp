@@ -6,7 +6,7 @@
 #include <atomic>
 
 #include "tilewright/launch.hpp"
-#include "tilewright/sm90/cluster.hpp"
+#include "tilewright/sm90/cluster_shape.hpp"
 
 namespace tilewright::sm90 {
 

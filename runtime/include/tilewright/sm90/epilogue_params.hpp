@@ -1,0 +1,30 @@
+// What a launch tells an epilogue (epilogue.hpp).
+#pragma once
+
+#include <cstdint>
+
+namespace tilewright::sm90 {
+
+enum class Addend : int32_t;  // elements.hpp
+
+// A launch says which one; a kernel is compiled with one of the first and the last: without any, or for any.
+enum class Activation { kNone, kRelu, kGelu, kSilu, kGiven };
+
+struct EpilogueParams {
+  void const* c;  // null where beta is 0
+  void* d;
+  void const* bias;      // along n, or null
+  float const* scale_a;  // null for 1, as the next two
+  float const* scale_b;
+  float const* scale_result;  // of D of FP8
+  float* amax;                // of D of FP8: raised to the largest magnitude; or null
+  int64_t ld_c, ld_d;         // elements
+  int64_t batch_stride_c, batch_stride_d;
+  float alpha, beta;
+  int m, n;
+  int n_boxes;  // columns that TMA stores: whole 16 bytes; 0 where D is not aligned for it
+  Addend type_c, type_bias;
+  Activation activation;
+};
+
+}  // namespace tilewright::sm90

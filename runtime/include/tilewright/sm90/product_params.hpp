@@ -1,0 +1,42 @@
+// What a launch tells a kernel that multiplies stages of two operands (product.hpp).
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "tilewright/sm90/cluster_shape.hpp"
+#include "tilewright/sm90/epilogue_params.hpp"
+
+namespace tilewright::sm90 {
+
+// What ptx.hpp calls CachePolicy, for the host's compiler, which does not read PTX; product.hpp holds them equal.
+constexpr uint64_t kPolicyNormal = 0x1000000000000000, kPolicyEvictFirst = 0x12F0000000000000;
+
+struct ProductParams {
+  CUtensorMap a, b, d;
+  EpilogueParams epilogue;
+  ClusterShape cluster;
+  Slices slices_a, slices_b;
+  uint64_t policy_a, policy_b;
+  int k_each, k_more;  // k tiles of a split, and how many of the first ones have one more
+  bool exchanges;      // sums go through the stages' memory
+  bool one_a, one_b;   // one matrix for every batch
+
+  // Of k, for a kernel's own operands: `tile_m` and `tile_n` rows of theirs in a tile, of what a slice divides.
+  void divide(ClusterShape const& shape, int tile_m, int tile_n, int k_tiles) {
+    cluster = shape;
+    slices_a = Slices::of(tile_m, shape.n);
+    slices_b = Slices::of(tile_n, shape.m);
+    k_each = k_tiles / shape.splits;
+    k_more = k_tiles % shape.splits;
+  }
+
+  // The part of k of a split.
+  __device__ __forceinline__ int k_tiles(int split) const { return k_each + (split < k_more ? 1 : 0); }
+  __device__ __forceinline__ int first_k_tile(int split) const {
+    return split * k_each + (k_more < split ? k_more : split);
+  }
+};
+
+}  // namespace tilewright::sm90
