@@ -81,9 +81,11 @@ THOR = DeviceProperties("NVIDIA Thor", (11, 0), 20, 1.575e9, 273e9, 32 * MIB, 22
 # By the names that a command line takes.
 DESCRIBED = {
     "h200": H200,
+    "h100": H100,
     "b200": B200,
     "b300": B300,
     "rtx-pro-6000": RTX_PRO_6000,
+    "rtx-5090": RTX_5090,
     "gb10": GB10,
     "thor": THOR,
 }

@@ -182,10 +182,11 @@ def plan(op: Callable[..., Any], /, *arguments: Any, **options: Any) -> Any:
     Returns:
         A function that answers what the op answers: `plan(a, b, out=None, **replaced)`; of an op that
         quantises `plan(x, out=None, out_scales=None, **replaced)`, of one that reads back
-        `plan(data, scales, out=None, **replaced)`. What it passes has the shapes, strides, dtypes and device
-        of the given ones, whose addresses may be others. Other operands are those given here, unless a call
-        replaces them by keyword with such as lie the same; alpha, beta and eps can be replaced too. Where
-        `c` is `out` here, each call adds to its own `out`.
+        `plan(data, scales, out=None, **replaced)`. What a call passes has the shapes, strides, dtypes and
+        device of what is given here; its address may be another. Operands that a call does not pass are those
+        given here, unless it replaces them by keyword, with others of the same shapes, strides, dtypes and
+        device; alpha, beta and eps can be replaced too. Where `c` is `out` here, each call adds to its own
+        `out`.
 
     Raises:
         What the op raises. A call raises ArgumentError for an operand that is not as planned: it says which,

@@ -79,7 +79,7 @@ class Registry:
         self._runnable: dict[tuple[str, Capability], Rows] = {}
         self._libraries: dict[str, Sequence[BuiltLibrary]] = {}  # by module, those that may load
         self._holders: dict[str, BuiltLibrary | None] = {}  # by kernel, as far as asked
-        self.changes = 0  # of what is built, as far as known: what was concluded before may not stand
+        self.changes = 0  # counts changes of what is built: who has chosen kernels before one chooses again
         self._unloadable: dict[str, dict[Path, str]] = {}  # by module: why
 
     @property

@@ -38,7 +38,7 @@ from tilewright.ops.common.tactics import Tactic
 from tilewright.registry import Registry
 from tilewright.table import KernelRecord
 
-DEVICES = {device.name: device for device in (*DESCRIBED.values(), H100, RTX_5090)}
+DEVICES = {device.name: device for device in DESCRIBED.values()}
 FUTURE = RTX_PRO_6000._replace(name="a 12.2", capability=(12, 2))
 # TFLOP/s on a B300 (FlashInfer pull request 2303), n of 8192: (k, m, sm_100's kernels, ultra's beside them).
 B300_TFLOPS = [

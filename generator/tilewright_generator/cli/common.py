@@ -40,7 +40,8 @@ filter_option = click.option(
     help="Only kernels whose name matches a glob, or FIELD=GLOB[,GLOB...]; ~TERM turns one round. "
     "m_tile, n_tile and k_tile are fields too. Several must all hold.",
 )
-DEVICES = ("h200", "b200", "b300", "rtx-pro-6000", "gb10", "thor")  # of tilewright.device.DESCRIBED
+# Of tilewright.device.DESCRIBED.
+DEVICES = ("h200", "h100", "b200", "b300", "rtx-pro-6000", "rtx-5090", "gb10", "thor")
 
 
 @dataclass(frozen=True, slots=True)
