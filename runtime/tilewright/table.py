@@ -252,10 +252,10 @@ def _leading_name(line: str) -> str:
 def find_tables(generated: Path | None = None) -> list[Path]:
     """The table.json of every module below `generated` (default: `paths.generated_dir()`), sorted."""
     root = paths.generated_dir() if generated is None else generated
-    return sorted(root.glob("*/table.json"))
+    return paths.in_each(root, "table.json")
 
 
 def modules_without_table(generated: Path) -> list[Path]:
     """Folders that the generator has written to (they hold a manifest), and that have lost their table."""
-    folders = (path.parent for path in generated.glob("*/manifest.txt"))
-    return sorted(folder for folder in folders if not (folder / "table.json").exists())
+    folders = (path.parent for path in paths.in_each(generated, "manifest.txt"))
+    return [folder for folder in folders if not (folder / "table.json").exists()]

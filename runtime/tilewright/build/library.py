@@ -86,8 +86,8 @@ def libraries(module: str, *, store: Store | None = None, include: Path | None =
 
 def described_in(store: Store, module: str) -> list[Path]:
     """The library.json of all that stands where the module's libraries do and is called as they are."""
-    found = (store.root / "libraries" / module).glob("*/library.json")
-    return sorted(path for path in found if marker.has_our_name(path.parent, "libraries"))
+    found = paths.in_each(store.root / "libraries" / module, "library.json")
+    return [path for path in found if marker.has_our_name(path.parent, "libraries")]
 
 
 def described(library: Path) -> LibraryRecord:
