@@ -233,9 +233,10 @@ class Object:
         others: Schema | None = None,
     ) -> None:
         self.required = required or {}
-        self.others = others
-        self._known = {**self.required, **(optional or {})}
-        self._plain = _any_text(others) and all(map(_any_text, self._known.values()))
+        known = {**self.required, **(optional or {})}
+        self._checks = {name: schema.check for name, schema in known.items()}
+        self._check_other = None if others is None else others.check
+        self._plain = _any_text(others) and all(map(_any_text, known.values()))
 
     def check(self, value: Any) -> None:
         if type(value) is not dict:
@@ -247,15 +248,15 @@ class Object:
             return
         try:
             for name, one in value.items():
-                schema = self._known.get(name, self.others)
-                if schema is None:
+                check = self._checks.get(name, self._check_other)
+                if check is None:
                     break
-                schema.check(one)
+                check(one)
             else:
                 return
         except Mismatch as mismatch:
             raise mismatch.within(f".{name}") from None
-        raise Mismatch(f"{shown(name)} is none of its fields: {', '.join(self._known)}")
+        raise Mismatch(f"{shown(name)} is none of its fields: {', '.join(self._checks)}")
 
 
 class Union:

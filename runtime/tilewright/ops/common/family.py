@@ -7,6 +7,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
@@ -38,6 +39,8 @@ class Candidate(NamedTuple):
 
 _Weighed = tuple[float, bool, Tactic, Candidate]  # nanoseconds, whether it idles, then by name
 _Weigh = Callable[[Tactic], _Weighed]
+_ORDER = itemgetter(0, 1, 2)
+_IN_PARTS = attrgetter("splits", "decomposition")  # how a tactic cuts k
 
 
 _kinds: WeakKeyDictionary[
@@ -173,16 +176,17 @@ class Family(Kernels[P]):
             weigh = self._weigher(record, problem, device)
             if weigh is None:
                 continue
-            for _, alike in itertools.groupby(self.candidates(record, problem), _in_parts):
+            for _, alike in itertools.groupby(self.candidates(record, problem), _IN_PARTS):
                 first, *rest = alike
                 ranked.append(weigh(first))
-                others.append((ranked[-1][0], weigh, rest))
-        near = FAR * min((nanoseconds for nanoseconds, *_ in others), default=0)
+                if rest:
+                    others.append((ranked[-1][0], weigh, rest))
+        near = FAR * min((nanoseconds for nanoseconds, *_ in ranked), default=0)
         for nanoseconds, weigh, rest in others:
             if nanoseconds <= near:
                 ranked += map(weigh, rest)
-        ranked.sort(key=lambda one: one[:3])
-        nearest = sorted(self._weighed_again(ranked[:NEAREST], problem, device), key=lambda one: one[:3])
+        ranked.sort(key=_ORDER)
+        nearest = sorted(self._weighed_again(ranked[:NEAREST], problem, device), key=_ORDER)
         return [candidate for *_, candidate in (*nearest, *ranked[NEAREST:])]
 
     def _weigher(
@@ -312,7 +316,3 @@ class Assorted(Family[P]):
 
 def _misfit(tactic: Tactic, problem: Problem, reason: str) -> ArgumentError:
     return ArgumentError("tactic", f"{tactic.kernel} does not compute {problem}: {reason}")
-
-
-def _in_parts(tactic: Tactic) -> tuple[int, str]:
-    return tactic.splits, tactic.decomposition

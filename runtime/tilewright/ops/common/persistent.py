@@ -57,6 +57,16 @@ class Loop(NamedTuple):
 
 Needs: TypeAlias = tuple[float, float, float]
 """Clocks of a k tile's instructions, of its loads and of memory."""
+BOUNDS = ("math", "fill", "hbm")  # what these are called
+
+
+class Clustered(NamedTuple):
+    """What tactics of one cluster share."""
+
+    loop: Loop
+    needs: Needs  # of a k tile, on all SMs that clusters cover
+    clocks: float  # that a k tile takes there
+    start: float  # clocks before the first k tile
 
 
 class TileModel:
@@ -160,7 +170,7 @@ class PersistentModel(TileModel):
         self.exchange = EXCHANGE_CLOCKS + 2 * sums / EXCHANGE_BYTES_PER_CLOCK
         self.l2 = self.L2_BYTES_PER_CLOCK or self.L2_SM_BYTES_PER_CLOCK * device.sm_count
         self.slower = 1.0  # a launch takes so many times as long as the rest says
-        self.loops: dict[tuple[int, int], tuple[Loop, Needs, float]] = {}
+        self.loops: dict[str, Clustered] = {}  # by tactics' clusters
 
     def math(self, cluster: tuple[int, int]) -> float:
         """Clocks of a k tile's instructions, and of what they do not hide."""
@@ -186,12 +196,10 @@ class PersistentModel(TileModel):
 
     def weigh(self, tactic: Tactic) -> Estimate:
         """Seconds that one launch takes, from the first block's start to the last store."""
-        cluster = self._cluster(tactic)
-        found = self.loops.get(cluster) or self.loops.setdefault(cluster, self._loop(cluster))
-        part = share(tactic, found[0].tiles, self.k_tiles, found[0].sms)
-        clocks, bound = self._main_loop(*found, part)
-        added = self.FIRST_STAGE_CLOCKS + (self.CLUSTER_CLOCKS if cluster != (1, 1) else 0)
-        added += self.shown(part.epilogues) * self.epilogue + part.epilogues * self.each
+        found = self.loops.get(tactic.cluster) or self._loop(tactic)
+        part = share(tactic, found.loop.tiles, self.k_tiles, found.loop.sms)
+        clocks, bound = self._main_loop(found, part)
+        added = found.start + self.shown(part.epilogues) * self.epilogue + part.epilogues * self.each
         # A deterministic reduction goes from part to part: each reads and writes the sums so far.
         added += (part.parts - 1) * self.exchange
         main_loop, overhead = clocks / self.device.clock_hz, self.seconds + added / self.device.clock_hz
@@ -204,29 +212,32 @@ class PersistentModel(TileModel):
         m, n = cluster_unit(self.record) if self.config["cluster"] == "dynamic" else self.config["cluster"]
         return m, n
 
-    def _loop(self, cluster: tuple[int, int]) -> tuple[Loop, Needs, float]:
-        """And on all SMs that clusters cover what a k tile needs, and its clocks."""
+    def _loop(self, tactic: Tactic) -> Clustered:
+        """What tactics of one cluster share."""
+        cluster = self._cluster(tactic)
         down, across = self.tiles(cluster)
         tiles, sms = down * across * self.problem.batch, self.sms(cluster)
         loop = Loop(tiles, sms, self.math(cluster), *self.loaded(cluster), self.memory_clocks(tiles, sms))
         needs = self._needs(loop, sms)
-        return loop, needs, self.together(*needs)
+        start = self.FIRST_STAGE_CLOCKS + (self.CLUSTER_CLOCKS if cluster != (1, 1) else 0)
+        found = Clustered(loop, needs, self.together(*needs), start)
+        return self.loops.setdefault(tactic.cluster, found)
 
     def _needs(self, loop: Loop, busy: int) -> Needs:
         """Clocks of a k tile's instructions, of its loads and of memory while `busy` SMs work."""
         fill = loop.loaded * max(1 / self.SM_FILL_BYTES_PER_CLOCK, busy / self.l2)
         return loop.math, fill + loop.zeros, loop.memory * busy
 
-    def _main_loop(self, loop: Loop, most: Needs, whole: float, part: Share) -> tuple[float, str]:
-        """Clocks of all k tiles of the busiest SM, and what bounds them, by what a k tile needs and takes on
-        all SMs."""
-        clocks = part.full_waves * part.full_k_tiles * whole
+    def _main_loop(self, of: Clustered, part: Share) -> tuple[float, str]:
+        """Clocks of all k tiles of the busiest SM, and what bounds them."""
+        loop, most = of.loop, of.needs
+        clocks = part.full_waves * part.full_k_tiles * of.clocks
         if part.busy:
             needs = self._needs(loop, part.busy)
             clocks += part.last_k_tiles * self.together(*needs)
             most = most if part.full_waves else needs
         power = self.power(loop, part)
-        _, bound = max(zip(most, ("math", "fill", "hbm"), strict=True))
+        bound = BOUNDS[most.index(max(most))]
         norm = self.SUSTAINED_NORM
         clocks_by_power = float((clocks**norm + power**norm) ** (1 / norm))
         return clocks_by_power, "power" if power > clocks else bound

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import MISSING, dataclass, fields, replace
 from operator import attrgetter
 
@@ -45,27 +45,22 @@ class Tactic:
         return _fields_of(self) < _fields_of(other)
 
     def __post_init__(self) -> None:
-        for what, value, known in (
-            ("raster", self.raster, RASTERS),
-            ("decomposition", self.decomposition, DECOMPOSITIONS),
-            ("reduction", self.reduction, REDUCTIONS),
-            ("swizzle", self.swizzle, SWIZZLES),
-        ):
-            if value not in known:
-                raise ArgumentError(
-                    "tactic", f"{what} is {value!r}; one of {', '.join(map(str, known))} is wanted"
-                )
+        if self.raster not in RASTERS:
+            raise _unknown("raster", self.raster, RASTERS)
+        if self.decomposition not in DECOMPOSITIONS:
+            raise _unknown("decomposition", self.decomposition, DECOMPOSITIONS)
+        if self.reduction not in REDUCTIONS:
+            raise _unknown("reduction", self.reduction, REDUCTIONS)
+        if self.swizzle not in SWIZZLES:
+            raise _unknown("swizzle", self.swizzle, SWIZZLES)
         if not 1 <= self.splits <= MAX_SPLITS:
             raise ArgumentError("tactic", f"splits is {self.splits}; 1 to {MAX_SPLITS} is wanted")
         if not 0 <= self.blocks <= MAX_BLOCKS:
             raise ArgumentError("tactic", f"blocks is {self.blocks}; 0 to {MAX_BLOCKS} is wanted")
-        for what, shape in (("cluster", self.cluster), ("fallback", self.fallback)):
-            m, n = extents(shape) if not shape or re.fullmatch(_CLUSTER, shape) else (MAX_CLUSTER, 2)
-            if m * n > MAX_CLUSTER:
-                raise ArgumentError(
-                    "tactic",
-                    f"{what} is {shape!r}; MxN, at most {MAX_CLUSTER} thread blocks, is wanted, as 4x2",
-                )
+        if self.cluster:
+            _check_cluster("cluster", self.cluster)
+        if self.fallback:
+            _check_cluster("fallback", self.fallback)
 
     @classmethod
     def parse(cls, text: str) -> Tactic:
@@ -90,6 +85,18 @@ class Tactic:
             if getattr(self, field.name) != field.default
         ]
         return f"{self.kernel}@{','.join(settings)}" if settings else self.kernel
+
+
+def _unknown(what: str, value: object, known: Iterable[object]) -> ArgumentError:
+    return ArgumentError("tactic", f"{what} is {value!r}; one of {', '.join(map(str, known))} is wanted")
+
+
+def _check_cluster(what: str, shape: str) -> None:
+    m, n = extents(shape) if re.fullmatch(_CLUSTER, shape) else (MAX_CLUSTER, 2)
+    if m * n > MAX_CLUSTER:
+        raise ArgumentError(
+            "tactic", f"{what} is {shape!r}; MxN, at most {MAX_CLUSTER} thread blocks, is wanted, as 4x2"
+        )
 
 
 _fields_of = attrgetter(*(field.name for field in fields(Tactic)))
