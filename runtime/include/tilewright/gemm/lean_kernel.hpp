@@ -75,9 +75,18 @@ struct Kernel {
   }
 
   static __device__ __forceinline__ void start(Params const& params, uint32_t shared) {
-    sm90::start_stages<Layout, Stages>(params, shared, params.epilogue.n_boxes > 0, 1, kPingpong ? 1 : kConsumers);
-    if (int const lane = threadIdx.x; lane < kBarriersOfC) {
-      sm90::barrier_init(shared + Layout::kBytes + lane * 8, 1);
+    sm90::start_stages<Layout, Stages>(params.cluster, shared, 1, kPingpong ? 1 : kConsumers);
+#pragma unroll
+    for (int i = 0; i < kBarriersOfC; ++i) {
+      sm90::barrier_init(shared + Layout::kBytes + i * 8, 1);
+    }
+  }
+
+  static __device__ __forceinline__ void ask_for_maps(Params const& params) {
+    sm90::prefetch_map(&params.a);
+    sm90::prefetch_map(&params.b);
+    if (params.epilogue.n_boxes > 0) {
+      sm90::prefetch_map(&params.d);
     }
   }
 

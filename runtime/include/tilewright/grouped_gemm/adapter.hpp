@@ -247,5 +247,8 @@ using Host = sm90::ClusteredHost<Traits, Maker<Traits>>;
 
 }  // namespace tilewright::grouped_gemm
 
-#define TILEWRIGHT_GROUPED_GEMM_KERNEL(NAME) \
+// Declared first as one that is launched in clusters: see TILEWRIGHT_LEAN_GEMM_KERNEL.
+#define TILEWRIGHT_GROUPED_GEMM_KERNEL(NAME)                                                \
+  extern "C" __global__ void __cluster_dims__()                                             \
+      NAME(__grid_constant__ typename tilewright::NAME::Gemm::Kernel::Params const params); \
   TILEWRIGHT_KERNEL(NAME, tilewright::NAME::Gemm, tilewright::grouped_gemm::Host, 1, 1024)

@@ -96,19 +96,27 @@ struct Kernel {
   }
 
   static __device__ __forceinline__ void start(Params const& params, uint32_t shared) {
-    int const lane = threadIdx.x;
-    sm90::start_stages<Layout, Stages>(params, shared, params.epilogue.n_boxes > 0 || params.floats != Floats::kThreads,
+    sm90::start_stages<Layout, Stages>(params.cluster, shared,
                                        1 + (Layout::kScaleBytes > 0) + (Layout::kBlocks > 0 ? Boxes : 0),
                                        kConsumers * kTellers);
-    if (kScalesA == Scales::kRows && lane == 0) {
+#pragma unroll
+    for (int slot = 0; slot < TileQueue::kSlots; ++slot) {
+      TileQueue::start(shared + kQueueAt, slot,
+                       kConsumers * 4 + 1 + (kScaled || exchanges_of(params)) + exchanges_of(params));
+    }
+  }
+
+  static __device__ __forceinline__ void ask_for_maps(Params const& params) {
+    sm90::prefetch_map(&params.a);
+    sm90::prefetch_map(&params.b);
+    if (params.epilogue.n_boxes > 0 || params.floats != Floats::kThreads) {
+      sm90::prefetch_map(&params.d);
+    }
+    if constexpr (kScalesA == Scales::kRows) {
       sm90::prefetch_map(&params.scales_a);
     }
-    if (kScalesB == Scales::kRows && lane == 0) {
+    if constexpr (kScalesB == Scales::kRows) {
       sm90::prefetch_map(&params.scales_b);
-    }
-    if (lane < TileQueue::kSlots) {
-      TileQueue::start(shared + kQueueAt, lane,
-                       kConsumers * 4 + 1 + (kScaled || exchanges_of(params)) + exchanges_of(params));
     }
   }
 

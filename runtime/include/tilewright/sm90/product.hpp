@@ -25,28 +25,22 @@ struct Warpgroups {
   static_assert(TileM % 64 == 0 && kColumns % 8 == 0 && TileN == kColumns * kAcross);
 };
 
-// One warp's work, before the others go on: maps are asked for, barriers of the stages made, whose data arrive by
-// `arrivals` and are read by `readers` of each CTA that shares them.
+// By one thread: makes the barriers of the stages, whose data arrive by `arrivals` and are read by `readers` of each
+// CTA that shares them. One that `elect_one` names, because ptxas makes a loop of what each lane of a warp does to a
+// barrier of its own: 14 rounds, of some 60 clocks each, for 6 stages.
 template <class Layout, int kStages>
-__device__ __forceinline__ void start_stages(ProductParams const& params, uint32_t shared, bool boxes, int arrivals,
-                                             int readers) {
-  int const lane = threadIdx.x;
-  if (lane == 0) {
-    prefetch_map(&params.a);
-    prefetch_map(&params.b);
-    if (boxes) {
-      prefetch_map(&params.d);
-    }
-  }
-  if (lane < kStages) {
-    // Whoever loads a stage waits for all warpgroups that read it, in the CTAs of its row and of its column.
-    barrier_init(Layout::full(shared, lane), arrivals);
-    barrier_init(Layout::empty(shared, lane), (params.cluster.m + params.cluster.n - 1) * readers);
+__device__ __forceinline__ void start_stages(ClusterShape const& cluster, uint32_t shared, int arrivals, int readers) {
+  // Whoever loads a stage waits for all warpgroups that read it, in the CTAs of its row and of its column.
+  int const releases = (cluster.m + cluster.n - 1) * readers;
+#pragma unroll
+  for (int stage = 0; stage < kStages; ++stage) {
+    barrier_init(Layout::full(shared, stage), arrivals);
+    barrier_init(Layout::empty(shared, stage), releases);
   }
 }
 
-// A CTA from start to end. `Kernel::start` is one warp's work, `produce` that of the producer's warps, of which one
-// loads, `multiply` that of a consumer warpgroup.
+// A CTA from start to end. `Kernel::start`, which makes the barriers, is one thread's work, `ask_for_maps` another's,
+// `produce` that of the producer's warps, of which one loads, `multiply` that of a consumer warpgroup.
 template <class Kernel>
 __device__ __forceinline__ void run_product(typename Kernel::Params const& params, char* memory) {
   // A CTA of three warpgroups starts with 168 registers a thread: if they asked for more in all, they would wait
@@ -59,9 +53,13 @@ __device__ __forceinline__ void run_product(typename Kernel::Params const& param
     __trap();  // the swizzles count on it; there is no static shared memory to get in the way
   }
   if (warp == 0) {
-    Kernel::start(params, shared);
-    fence_barrier_init();
+    if (elect_one()) {
+      Kernel::start(params, shared);
+      fence_barrier_init();
+    }
     __syncwarp();
+  } else if (warp == 1 && elect_one()) {
+    Kernel::ask_for_maps(params);
   }
   if (cluster_size() > 1) {
     cluster_arrive();
