@@ -17,24 +17,24 @@ inline bool known_epilogue(tilewright_gemm_args const& args, sm90::Activation co
 // `n_boxes`: columns of D that TMA stores.
 inline sm90::EpilogueParams epilogue_params(tilewright_gemm_args const& args, int n_boxes) {
   return {args.beta != 0.0f ? args.c : nullptr,
-          args.d,
-          args.bias,
           args.scale_a,
           args.scale_b,
+          args.alpha,
+          args.beta,
+          n_boxes,
+          static_cast<sm90::Activation>(args.activation),
+          args.bias,
+          args.d,
           args.scale_result,
           args.amax,
           args.ld_c,
           args.ld_d,
           args.batch_stride_c,
           args.batch_stride_d,
-          args.alpha,
-          args.beta,
           args.m,
           args.n,
-          n_boxes,
           static_cast<sm90::Addend>(args.type_c),
-          static_cast<sm90::Addend>(args.type_bias),
-          static_cast<sm90::Activation>(args.activation)};
+          static_cast<sm90::Addend>(args.type_bias)};
 }
 
 }  // namespace tilewright::gemm

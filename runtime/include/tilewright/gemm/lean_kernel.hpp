@@ -96,17 +96,19 @@ struct Kernel {
     sm90::Load const a(&params.a, params.policy_a, params.slices_a, place.n, place.sharers_of_a(cluster));
     sm90::Load const b(&params.b, params.policy_b, params.slices_b, place.m, place.sharers_of_b(cluster));
     Producer producer{shared, {}, params.stage_bytes};
+    bool const exchanges = kExchanges && params.exchanges;  // else k is not split
     for (int index = sm90::cluster_index(); index < params.raster.blocks; index += sm90::cluster_count()) {
       if (loading_warp) {
         sm90::Block const block(params.raster, index);
         int const a_row = (block.row * cluster.m + place.m) * TileM;
         int const b_row = (block.column * cluster.n + place.n) * TileN;
-        int const part = params.parts.of(index), matrix = block.matrix - part * params.parts.matrices;
+        int const part = exchanges ? params.parts.of(index) : 0;
+        int const matrix = exchanges ? block.matrix - part * params.parts.matrices : block.matrix;
         int const a_matrix = params.one_a ? 0 : matrix, b_matrix = params.one_b ? 0 : matrix;
-        int const number = part_number(params, part, place), first = params.first_k_tile(number);
+        int const number = exchanges ? part_number(params, part, place) : 0, first = params.first_k_tile(number);
         producer.run(cluster, a, b, first, params.k_tiles(number), a_row, b_row, a_matrix, b_matrix);
       }
-      if (kExchanges && params.exchanges) {
+      if (exchanges) {
         __syncwarp();
         if (params.parts.count == 1) {
           sm90::cluster_barrier();  // all sums lie in the stages' memory
@@ -162,7 +164,7 @@ struct Kernel {
       sm90::let_go(kTurn, 256);  // the first tile is the other's
     }
     for (int index = sm90::cluster_index(); index < params.raster.blocks; index += sm90::cluster_count()) {
-      int const tiles = params.k_tiles(part_number(params, kExchange ? params.parts.of(index) : 0, place));
+      int const tiles = kExchange ? params.k_tiles(part_number(params, params.parts.of(index), place)) : params.k_each;
       if (kPingpong && turn++ % 2 != warpgroup) {
         mainloop.at.skip(tiles);
         continue;

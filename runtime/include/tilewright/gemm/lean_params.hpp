@@ -16,13 +16,14 @@
 
 namespace tilewright::gemm::lean {
 
-struct Params : sm90::ProductParams {
-  CUtensorMap c;        // where `boxes_c`
+struct OwnParams {
   sm90::Raster raster;  // of the blocks of every part of k
+  int stage_bytes;      // of A and B, that arrive
   sm90::Parts parts;
-  int stage_bytes;  // of A and B, that arrive
-  bool boxes_c;     // C, of D's type, comes as D goes: in boxes
-  bool one_c;
+};
+
+struct Params : sm90::ProductParams, OwnParams, sm90::ProductMaps {
+  CUtensorMap c;  // where `boxes_c`
 };
 
 // Of D, that one TMA store writes.

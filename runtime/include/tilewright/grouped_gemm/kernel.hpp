@@ -27,13 +27,16 @@ using sm90::Scales;
 // what D holds, which is C.
 enum class Floats { kThreads, kBoxes, kAdded };
 
-struct Params : sm90::ProductParams {
-  CUtensorMap scales_a, scales_b;  // those of rows
+struct OwnParams {
   sm90::BlockScales blocks_a, blocks_b;
   Groups groups;
   CUtensorMap const* parts;  // of k: A's and B's map of each group
   Heads heads;
   Floats floats;
+};
+
+struct Params : sm90::ProductParams, OwnParams, sm90::ProductMaps {
+  CUtensorMap scales_a, scales_b;  // those of rows
 };
 
 // `A` and `B` are the kernel's own operands: the caller's B and A where they are swapped, as are their scales.

@@ -3,6 +3,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstdint>
+
 namespace tilewright::sm90 {
 
 constexpr int kMostCtas = 8;  // of a cluster that every GPU takes
@@ -39,15 +41,15 @@ struct ClusterShape {
 // than those: a row of 128 bytes that is not there costs TMA 3.7 clocks, one that is there 1.7. What a stage holds in
 // its place is multiplied, and not stored.
 struct Slices {
-  int parts;  // CTAs that share
-  int rows;   // of a box
-  int turns;  // 1: every k tile; else `parts`
+  int rows;       // of a box
+  int16_t parts;  // CTAs that share
+  int16_t turns;  // 1: every k tile; else `parts`
 
   static Slices of(int tile_rows, int parts, int matrix_rows = 0x7FFFFFFF) {
     int const held = matrix_rows < tile_rows ? matrix_rows : tile_rows;
     int const atoms = (held + 8 * parts - 1) / (8 * parts);  // of a slice
     bool const slices = parts > 1 && 8 * parts * atoms <= tile_rows;
-    return {parts, slices ? 8 * atoms : held, slices ? 1 : parts};
+    return {slices ? 8 * atoms : held, static_cast<int16_t>(parts), static_cast<int16_t>(slices ? 1 : parts)};
   }
 
   // That arrive with every k tile.

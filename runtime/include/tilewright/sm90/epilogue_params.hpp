@@ -10,21 +10,22 @@ enum class Addend : int32_t;  // elements.hpp
 // A launch says which one; a kernel is compiled with one of the first and the last: without any, or for any.
 enum class Activation { kNone, kRelu, kGelu, kSilu, kGiven };
 
+// What is asked for before the first product comes first: see `ProductParams`.
 struct EpilogueParams {
-  void const* c;  // null where beta is 0
-  void* d;
-  void const* bias;      // along n, or null
-  float const* scale_a;  // null for 1, as the next two
+  void const* c;         // null where beta is 0
+  float const* scale_a;  // null for 1, as the next
   float const* scale_b;
-  float const* scale_result;  // of D of FP8
+  float alpha, beta;
+  int n_boxes;  // columns that TMA stores: whole 16 bytes; 0 where D is not aligned for it
+  Activation activation;
+  void const* bias;  // along n, or null
+  void* d;
+  float const* scale_result;  // of D of FP8; null for 1
   float* amax;                // of D of FP8: raised to the largest magnitude; or null
   int64_t ld_c, ld_d;         // elements
   int64_t batch_stride_c, batch_stride_d;
-  float alpha, beta;
   int m, n;
-  int n_boxes;  // columns that TMA stores: whole 16 bytes; 0 where D is not aligned for it
   Addend type_c, type_bias;
-  Activation activation;
 };
 
 }  // namespace tilewright::sm90

@@ -61,7 +61,8 @@ __device__ __forceinline__ void run_product(typename Kernel::Params const& param
   } else if (warp == 1 && elect_one()) {
     Kernel::ask_for_maps(params);
   }
-  if (cluster_size() > 1) {
+  bool const clustered = params.cluster.size() > 1;
+  if (clustered) {
     cluster_arrive();
     cluster_wait();
   } else {
@@ -84,7 +85,7 @@ __device__ __forceinline__ void run_product(typename Kernel::Params const& param
     }
     Kernel::multiply(params, shared, place, warp / 4);
   }
-  if (cluster_size() > 1) {
+  if (clustered) {
     __syncwarp();
     cluster_arrive();
     cluster_wait();  // others may still tell this CTA's barriers
