@@ -96,19 +96,14 @@ struct Kernel {
     sm90::Load const a(&params.a, params.policy_a, params.slices_a, place.n, place.sharers_of_a(cluster));
     sm90::Load const b(&params.b, params.policy_b, params.slices_b, place.m, place.sharers_of_b(cluster));
     Producer producer{shared, {}, params.stage_bytes};
-    bool const exchanges = kExchanges && params.exchanges;  // else k is not split
-    for (int index = sm90::cluster_index(); index < params.raster.blocks; index += sm90::cluster_count()) {
+    int index = sm90::cluster_index();
+    sm90::Extract extract = extract_of(params, place, index);
+    sm90::enter<kPdl>(cluster);
+    while (index < params.raster.blocks) {
       if (loading_warp) {
-        sm90::Block const block(params.raster, index);
-        int const a_row = (block.row * cluster.m + place.m) * TileM;
-        int const b_row = (block.column * cluster.n + place.n) * TileN;
-        int const part = exchanges ? params.parts.of(index) : 0;
-        int const matrix = exchanges ? block.matrix - part * params.parts.matrices : block.matrix;
-        int const a_matrix = params.one_a ? 0 : matrix, b_matrix = params.one_b ? 0 : matrix;
-        int const number = exchanges ? part_number(params, part, place) : 0, first = params.first_k_tile(number);
-        producer.run(cluster, a, b, first, params.k_tiles(number), a_row, b_row, a_matrix, b_matrix);
+        producer.run(cluster, a, b, extract);
       }
-      if (exchanges) {
+      if (kExchanges && params.exchanges) {
         __syncwarp();
         if (params.parts.count == 1) {
           sm90::cluster_barrier();  // all sums lie in the stages' memory
@@ -117,6 +112,11 @@ struct Kernel {
           sm90::cluster_barrier();  // nobody reads them any more
         }
       }
+      index += sm90::cluster_count();
+      extract = extract_of(params, place, index);
+    }
+    if (loading_warp && cluster.size() > 1) {
+      producer.drain();
     }
   }
 
@@ -132,6 +132,22 @@ struct Kernel {
   }
 
  private:
+  // What a CTA loads of a block.
+  static __device__ __forceinline__ sm90::Extract extract_of(Params const& params, sm90::ClusterPlace const& place,
+                                                             int index) {
+    sm90::Block const block(params.raster, index);
+    bool const exchanges = kExchanges && params.exchanges;  // else k is not split
+    int const part = exchanges ? params.parts.of(index) : 0;
+    int const matrix = exchanges ? block.matrix - part * params.parts.matrices : block.matrix;
+    int const number = exchanges ? part_number(params, part, place) : 0;
+    return {params.first_k_tile(number),
+            params.k_tiles(number),
+            (block.row * params.cluster.m + place.m) * TileM,
+            (block.column * params.cluster.n + place.n) * TileN,
+            params.one_a ? 0 : matrix,
+            params.one_b ? 0 : matrix};
+  }
+
   // The CTA's barriers. 1 to 3 are the epilogues'.
   static constexpr int kAllConsumers = 4, kTurn = 5;  // and 6, of the second warpgroup
 
@@ -156,6 +172,7 @@ struct Kernel {
     sm90::Release const release(Layout::empty(shared, 0), cluster.size(),
                                 place.sharers_of_a(cluster) | place.sharers_of_b(cluster), threadIdx.x % 128);
     Mainloop mainloop{shared, first_row, first_column, release};
+    sm90::enter<kPdl>(cluster);
     using Way = std::conditional_t<kExchange, SharedStore, Store>;
     Way store(params.epilogue, &params.d, shared + Layout::kStoresAt, warpgroup,
               {&params.c, shared + Layout::kBytes, !kExchange && params.boxes_c, params.one_c});

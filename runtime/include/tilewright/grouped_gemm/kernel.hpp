@@ -127,6 +127,7 @@ struct Kernel {
   // waits for another's addresses.
   static __device__ __forceinline__ void produce(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
                                                  bool loading_warp) {
+    sm90::enter<kPdl>(params.cluster);
     bool const exchanges = exchanges_of(params);
     int const warp = threadIdx.x / 32 - kConsumers * 4;
     if (loading_warp) {
@@ -142,6 +143,7 @@ struct Kernel {
 
   static __device__ __forceinline__ void multiply(Params const& params, uint32_t shared,
                                                   sm90::ClusterPlace const& place, int warpgroup) {
+    sm90::enter<kPdl>(params.cluster);
     if (kSplits && params.exchanges) {
       consume<true>(params, shared, place, warpgroup);
     } else {
@@ -216,14 +218,17 @@ struct Kernel {
           a.map = params.parts + tile.group * 2, b.map = a.map + 1;
           sm90::acquire_map(a.map), sm90::acquire_map(b.map);
         }
-        producer.run(cluster, a, b, own_maps ? 0 : begin.k, begin.tiles, begin.a_row, begin.b_row, begin.a_matrix,
-                     begin.b_matrix);
+        producer.run(cluster, a, b,
+                     {own_maps ? 0 : begin.k, begin.tiles, begin.a_row, begin.b_row, begin.a_matrix, begin.b_matrix});
       }
       __syncwarp();
       if (exchanges) {
         sm90::cluster_barrier();
         sm90::cluster_barrier();  // the stages' memory holds sums in between
       }
+    }
+    if (cluster.size() > 1 && sm90::elect_one()) {
+      producer.drain();
     }
   }
 

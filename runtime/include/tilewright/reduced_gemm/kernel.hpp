@@ -145,7 +145,7 @@ struct Kernel {
     while (tiles > 0) {
       int const taken = min(tiles, params.k_tiles - k);
       int const of_a = params.one_a ? 0 : matrix, of_b = params.one_b ? 0 : matrix;
-      producer.run(cluster, a, b, k, taken, row, column, of_a, of_b);
+      producer.run(cluster, a, b, {k, taken, row, column, of_a, of_b});
       tiles -= taken;
       ++matrix;
       k = 0;

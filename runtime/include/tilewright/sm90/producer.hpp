@@ -30,6 +30,12 @@ struct Load {
         sharers(ctas) {}
 };
 
+// Which k tiles of which tile: `first` to `first + tiles` of the one whose rows begin at a_row and b_row.
+struct Extract {
+  int first, tiles;
+  int a_row, b_row, a_matrix, b_matrix;
+};
+
 // `BoxesMnA`, `BoxesMnB`: boxes of 64 rows in an MN-major operand's tile; 0 where it is K-major.
 template <class Layout, int Boxes, int Stages, int BoxesMnA = 0, int BoxesMnB = 0>
 struct Producer {
@@ -39,15 +45,14 @@ struct Producer {
   int count = 0;                                  // of k tiles, modulo the turns
   bool loads = elect_one();                       // the thread of the warp that does
 
-  // Loads k tiles `first` to `first + tiles` of the tile whose rows begin at a_row and b_row. By the whole warp, whose
-  // threads differ in nothing but in which one loads: where ptxas cannot see that, it makes a loop of each copy, over
-  // the threads whose operands might differ, and a stage of a cluster takes 240 clocks more.
+  // Loads an extract. By the whole warp, whose threads differ in nothing but in which one loads: where ptxas cannot see
+  // that, it makes a loop of each copy, over the threads whose operands might differ, and a stage of a cluster takes
+  // 240 clocks more.
   template <bool kShareA, bool kShareB>
-  __device__ __forceinline__ void run(Load const& a, Load const& b, int first, int tiles, int a_row, int b_row,
-                                      int a_matrix, int b_matrix) {
-    int byte = first * Boxes * 128;  // of k
+  __device__ __forceinline__ void run(Load const& a, Load const& b, Extract const& x) {
+    int byte = x.first * Boxes * 128;  // of k
 #pragma unroll 1
-    for (int i = 0; i < tiles; ++i) {
+    for (int i = 0; i < x.tiles; ++i) {
       uint32_t const full = Layout::full(shared, at.stage);
       bool const own_a = !kShareA || (count & (a.turns - 1)) == a.turn;
       bool const own_b = !kShareB || (count & (b.turns - 1)) == b.turn;
@@ -56,10 +61,10 @@ struct Producer {
         barrier_expect(full, bytes);
       }
       if (own_a && loads) {
-        issue<kShareA, BoxesMnA>(a, Layout::a(shared, at.stage), Layout::kBoxA, full, byte, a_row, a_matrix);
+        issue<kShareA, BoxesMnA>(a, Layout::a(shared, at.stage), Layout::kBoxA, full, byte, x.a_row, x.a_matrix);
       }
       if (own_b && loads) {
-        issue<kShareB, BoxesMnB>(b, Layout::b(shared, at.stage), Layout::kBoxB, full, byte, b_row, b_matrix);
+        issue<kShareB, BoxesMnB>(b, Layout::b(shared, at.stage), Layout::kBoxB, full, byte, x.b_row, x.b_matrix);
       }
       byte += Boxes * 128;
       if constexpr (kShareA || kShareB) {
@@ -70,16 +75,24 @@ struct Producer {
   }
 
   // The same, of what the CTAs of the cluster share.
-  __device__ __forceinline__ void run(ClusterShape const& cluster, Load const& a, Load const& b, int first, int tiles,
-                                      int a_row, int b_row, int a_matrix, int b_matrix) {
+  __device__ __forceinline__ void run(ClusterShape const& cluster, Load const& a, Load const& b, Extract const& x) {
     if (cluster.n > 1 && cluster.m > 1) {
-      run<true, true>(a, b, first, tiles, a_row, b_row, a_matrix, b_matrix);
+      run<true, true>(a, b, x);
     } else if (cluster.n > 1) {
-      run<true, false>(a, b, first, tiles, a_row, b_row, a_matrix, b_matrix);
+      run<true, false>(a, b, x);
     } else if (cluster.m > 1) {
-      run<false, true>(a, b, first, tiles, a_row, b_row, a_matrix, b_matrix);
+      run<false, true>(a, b, x);
     } else {
-      run<false, false>(a, b, first, tiles, a_row, b_row, a_matrix, b_matrix);
+      run<false, false>(a, b, x);
+    }
+  }
+
+  // Waits until all that was loaded is read, in all CTAs that share it: till then they tell this CTA's barriers.
+  __device__ __forceinline__ void drain() {
+#pragma unroll 1
+    for (int i = 0; i < Stages; ++i) {
+      barrier_wait(Layout::empty(shared, at.stage), at.phase ^ 1);
+      at.next();
     }
   }
 

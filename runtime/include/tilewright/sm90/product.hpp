@@ -39,8 +39,25 @@ __device__ __forceinline__ void start_stages(ClusterShape const& cluster, uint32
   }
 }
 
+// From here on the barriers of the CTA and of its cluster are made, what the stream's previous kernel wrote can be
+// read, and what it read be written. Every warp comes here once. What it can do before, it does: the barriers of others
+// take 200 clocks and more, and the previous kernel's end until its last store is in memory.
+template <bool kPdl>
+__device__ __forceinline__ void enter(ClusterShape const& cluster) {
+  if (cluster.size() > 1) {
+    cluster_wait();
+  } else {
+    __syncthreads();
+  }
+  if constexpr (kPdl) {
+    wait_for_previous_kernel();
+    allow_next_kernel();
+  }
+}
+
 // A CTA from start to end. `Kernel::start`, which makes the barriers, is one thread's work, `ask_for_maps` another's,
-// `produce` that of the producer's warps, of which one loads, `multiply` that of a consumer warpgroup.
+// `produce` that of the producer's warps, of which one loads, `multiply` that of a consumer warpgroup. The latter two
+// call `enter`, and do not end before other CTAs have told the barriers of theirs that they will tell.
 template <class Kernel>
 __device__ __forceinline__ void run_product(typename Kernel::Params const& params, char* memory) {
   // A CTA of three warpgroups starts with 168 registers a thread: if they asked for more in all, they would wait
@@ -58,25 +75,18 @@ __device__ __forceinline__ void run_product(typename Kernel::Params const& param
       fence_barrier_init();
     }
     __syncwarp();
-  } else if (warp == 1 && elect_one()) {
-    Kernel::ask_for_maps(params);
+  } else if (warp == 1) {
+    if (elect_one()) {
+      Kernel::ask_for_maps(params);
+    }
+    __syncwarp();
   }
-  bool const clustered = params.cluster.size() > 1;
-  if (clustered) {
+  if (params.cluster.size() > 1) {
     cluster_arrive();
-    cluster_wait();
-  } else {
-    __syncthreads();
-  }
-  if constexpr (Kernel::kPdl) {
-    wait_for_previous_kernel();  // what it wrote: operands, C; what it reads: D
   }
   if (warp / 4 == Kernel::kConsumers) {
     if constexpr (Kernel::kConsumers > 1) {
       keep_registers<Kernel::kProducerRegisters>();
-    }
-    if constexpr (Kernel::kPdl) {
-      allow_next_kernel();
     }
     Kernel::produce(params, shared, place, warp == Kernel::kConsumers * 4);
   } else {
@@ -85,10 +95,10 @@ __device__ __forceinline__ void run_product(typename Kernel::Params const& param
     }
     Kernel::multiply(params, shared, place, warp / 4);
   }
-  if (clustered) {
+  if (params.cluster.splits > 1) {
     __syncwarp();
     cluster_arrive();
-    cluster_wait();  // others may still tell this CTA's barriers
+    cluster_wait();  // others may still read this CTA's sums
   }
 }
 
