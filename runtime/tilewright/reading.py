@@ -91,7 +91,7 @@ def loads(path: Path | str, text: str) -> Any:
 
 def check(path: Path | str, value: Any, schema: Schema) -> None:
     """Raises UnreadableFileError where the schema does not take what the file holds."""
-    from tilewright.schema import Mismatch  # noqa: PLC0415 (4 ms, and who reads specs has no schema)
+    from tilewright.mismatch import Mismatch  # noqa: PLC0415 (who reads specs has no schema)
 
     try:
         schema.check(value)

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple, overload
 
 from tilewright import paths, reading
 from tilewright.errors import TableError, UnreadableFileError
-from tilewright.schema import Anything, Array, Integer, Map, Object, Pattern, Schema, String, shown
+from tilewright.mismatch import shown
+from tilewright.schema import Anything, Array, Integer, Map, Object, Pattern, Schema, String
 
 FORMAT = 1
 _TARGET = r"sm_\d{2,3}[af]?"

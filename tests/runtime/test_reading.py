@@ -15,6 +15,7 @@ import pytest
 from tilewright import ops, reading
 from tilewright.build import records
 from tilewright.errors import TableError, UnreadableFileError
+from tilewright.mismatch import Mismatch
 from tilewright.ops.families import family_of
 from tilewright.schema import (
     Anything,
@@ -23,7 +24,6 @@ from tilewright.schema import (
     Enum,
     Integer,
     Map,
-    Mismatch,
     Null,
     Number,
     Object,

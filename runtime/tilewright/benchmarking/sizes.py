@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from tilewright import reading
 from tilewright.errors import ArgumentError, UnreadableFileError
+from tilewright.mismatch import shown
 from tilewright.ops.common.words import MOST_EXTENT, Words
-from tilewright.schema import shown
 
 
 class Size(NamedTuple):

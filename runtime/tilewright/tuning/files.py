@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilewright import ops, reading
 from tilewright.errors import ForeignTunedFileError, StoreError, TunedFileError, UnreadableFileError
+from tilewright.mismatch import Mismatch
 from tilewright.ops import families
 from tilewright.ops.common.tactics import Tactic
 from tilewright.schema import (
@@ -36,7 +37,6 @@ from tilewright.schema import (
     Boolean,
     Integer,
     Map,
-    Mismatch,
     Number,
     Object,
     String,

@@ -7,7 +7,7 @@ from typing import Any
 from tilewright.device import DeviceProperties
 from tilewright.ops.blockscaled_gemm.mainloops import BLACKWELL, HOPPER, MODELS, Mainloop, is_hopper
 from tilewright.ops.blockscaled_gemm.problem import Problem
-from tilewright.ops.common.family import Assorted
+from tilewright.ops.common.assorted import Assorted
 from tilewright.ops.common.tactics import rearranged
 from tilewright.table import KernelRecord
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.ops.common.family import Assorted
+from tilewright.ops.common.assorted import Assorted
 from tilewright.ops.common.products import hopper_peak
 from tilewright.ops.common.tactics import rearranged
 from tilewright.ops.gemm.mainloops import MAINLOOPS, Mainloop, mainloop_of

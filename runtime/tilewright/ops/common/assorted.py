@@ -1,0 +1,57 @@
+"""A family whose kernels are of several kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tilewright.device import DeviceProperties
+from tilewright.ops.common.estimates import Estimate
+from tilewright.ops.common.family import Family
+from tilewright.ops.common.kernels import Kernels, P
+from tilewright.ops.common.tactics import Tactic
+from tilewright.table import KernelRecord
+
+
+class Assorted(Family[P]):
+    """Each kind answers for its own kernels."""
+
+    def kernels(self, record: KernelRecord) -> Kernels[P]:
+        """The kind of a kernel."""
+        raise NotImplementedError
+
+    def misfit_options(self, record: KernelRecord, kind: Any) -> str | None:
+        return self.kernels(record).misfit_options(record, kind)
+
+    def misfit_extents(self, record: KernelRecord, problem: P) -> str | None:
+        return self.kernels(record).misfit_extents(record, problem)
+
+    def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
+        return self.kernels(record).misfit_arguments(tactic, record)
+
+    def misfit_together(self, tactic: Tactic, record: KernelRecord, problem: P) -> str | None:
+        return self.kernels(record).misfit_together(tactic, record, problem)
+
+    def candidates(self, record: KernelRecord, problem: P) -> Sequence[Tactic]:
+        return self.kernels(record).candidates(record, problem)
+
+    def estimator(
+        self, record: KernelRecord, problem: P, device: DeviceProperties
+    ) -> Callable[[Tactic], Estimate] | None:
+        return self.kernels(record).estimator(record, problem, device)
+
+    def finer(
+        self, nearest: Sequence[tuple[KernelRecord, Tactic]], problem: P, device: DeviceProperties
+    ) -> Sequence[Estimate | None]:
+        of_kinds: dict[Kernels[P], list[int]] = {}
+        for index, (record, _) in enumerate(nearest):
+            of_kinds.setdefault(self.kernels(record), []).append(index)
+        found: list[Estimate | None] = [None] * len(nearest)
+        for kernels, places in of_kinds.items():
+            weighed = kernels.finer([nearest[place] for place in places], problem, device)
+            for place, estimate in zip(places, weighed, strict=True):
+                found[place] = estimate
+        return found
+
+    def idle(self, record: KernelRecord, problem: P) -> bool:
+        return self.kernels(record).idle(record, problem)
