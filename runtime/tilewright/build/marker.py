@@ -25,7 +25,7 @@ _FORMS = {
     "libraries": _KEY,  # below the module's folder
     "locks": r".+\.lock",
     "tmp": rf"(?:(?:library-)?{_KEY}\.|removed-)[0-9a-f]{{12}}",
-    "work": r"[0-9]+-[0-9a-f]{8}",
+    "work": r"[0-9]+-[0-9a-f]{8,12}",
     "logs": r".+\.[0-9a-f]{8}\.log",
     "quarantine": rf"[0-9]+-{_KEY}",
     "refusals": rf".+\.{_KEY}\.json",
@@ -73,12 +73,17 @@ def _hint(folder: Path) -> str:
 
 def mark(root: Path) -> None:
     """Writes the tag, all at once: a reader finds it whole or not at all. Raises OSError."""
-    draft = root / f"{TAG}.{os.urandom(6).hex()}"
+    draft = root / unused(f"{TAG}.")
     try:
         draft.write_bytes(_SIGNATURE + _OURS)
         draft.replace(root / TAG)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def unused(stem: str) -> str:
+    """A name that begins so, and that no other process gives to anything."""
+    return stem + os.urandom(6).hex()
 
 
 def has_our_name(path: Path, folder: str) -> bool:

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tilewright import paths, reading
-from tilewright.build import schemas
+from tilewright.build import marker, schemas
 from tilewright.build.progress import Progress
 from tilewright.build.store import Store, says_full
 from tilewright.build.system import shortened
@@ -48,7 +48,7 @@ def run_jobs(store: Store, jobs: Sequence[Job], parallel: int, progress: Progres
 
 def work_folder(store: Store) -> Path:
     """A fresh folder for the files of one build."""
-    folder = store.folder("work") / f"{os.getpid()}-{os.urandom(4).hex()}"
+    folder = store.folder("work") / marker.unused(f"{os.getpid()}-")
     try:
         folder.mkdir()
     except OSError as error:

@@ -179,7 +179,7 @@ class Store:
 
     def remove(self, path: Path) -> None:
         """Removes what `listed` names; a reader sees all of an entry or a library, or nothing."""
-        debris = self.folder("tmp") / f"removed-{os.urandom(6).hex()}"
+        debris = self.folder("tmp") / marker.unused("removed-")
         with suppress(OSError):  # another process was faster, or the cache cannot be written
             path.rename(debris)
         if debris.is_dir() and not debris.is_symlink():
@@ -193,7 +193,7 @@ class Store:
         for debris in self.listed("tmp"):
             if debris.name.startswith(f"{key}."):
                 _remove_all(debris)
-        path = tmp / f"{key}.{os.urandom(6).hex()}"
+        path = tmp / marker.unused(f"{key}.")
         try:
             path.mkdir(_MODE)
         except OSError as error:
