@@ -25,11 +25,12 @@ struct Matrices {
 };
 
 // A map of `Rank` dimensions, the first of them contiguous: extents and boxes in elements of `type`, `strides`, of the
-// others, in bytes.
+// others, in bytes. Of what it does not hold, L2 asks memory for `promotion` at a time.
 template <int Rank>
 cudaError_t encode_boxes(CUtensorMap& map, CUtensorMapDataType type, void const* address,
                          cuuint64_t const (&extents)[Rank], cuuint64_t const (&strides)[Rank - 1],
-                         cuuint32_t const (&box)[Rank], CUtensorMapSwizzle swizzle) {
+                         cuuint32_t const (&box)[Rank], CUtensorMapSwizzle swizzle,
+                         CUtensorMapL2promotion promotion = CU_TENSOR_MAP_L2_PROMOTION_L2_256B) {
   static auto const encode = driver_function<decltype(&cuTensorMapEncodeTiled)>("cuTensorMapEncodeTiled");
   if (encode == nullptr) {
     return cudaErrorNotSupported;
@@ -38,16 +39,16 @@ cudaError_t encode_boxes(CUtensorMap& map, CUtensorMapDataType type, void const*
   for (cuuint32_t& step : steps) {
     step = 1;
   }
-  CUresult const result =
-      encode(&map, type, Rank, const_cast<void*>(address), extents, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-             swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  CUresult const result = encode(&map, type, Rank, const_cast<void*>(address), extents, strides, box, steps,
+                                 CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, promotion, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   return result == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
 }
 
 // A map of elements of `bytes` each: boxes of `box_bytes` of `box_rows` rows of one matrix. With `tf32`, TMA rounds the
 // F32 that it loads to TF32: to nearest, where the tensor core itself leaves the lower bits out.
 inline cudaError_t encode_matrices(CUtensorMap& map, Matrices const& matrices, int box_bytes, int box_rows,
-                                   CUtensorMapSwizzle swizzle, int bytes = 1, bool tf32 = false) {
+                                   CUtensorMapSwizzle swizzle, int bytes = 1, bool tf32 = false,
+                                   CUtensorMapL2promotion promotion = CU_TENSOR_MAP_L2_PROMOTION_L2_256B) {
   bool const one = matrices.one();
   // A side of a box has 256 elements at most, so that a column of more bytes is one of words.
   auto const type = tf32         ? CU_TENSOR_MAP_DATA_TYPE_TFLOAT32
@@ -57,7 +58,7 @@ inline cudaError_t encode_matrices(CUtensorMap& map, Matrices const& matrices, i
       map, type, matrices.address,
       {cuuint64_t(matrices.row_bytes / bytes), cuuint64_t(matrices.rows), cuuint64_t(one ? 1 : matrices.batch)},
       {cuuint64_t(matrices.row_stride), cuuint64_t(one ? matrices.row_stride * matrices.rows : matrices.batch_stride)},
-      {cuuint32_t(box_bytes / bytes), cuuint32_t(box_rows), 1}, swizzle);
+      {cuuint32_t(box_bytes / bytes), cuuint32_t(box_rows), 1}, swizzle, promotion);
 }
 
 }  // namespace tilewright::sm90
