@@ -167,11 +167,10 @@ def cutting(record: KernelRecord, k: int = 4096) -> list[Tactic]:
     """The kernel as it is, and where it cuts so much k, in each way; a lean one in each kind of cluster."""
     if mainloop_of(record) == "lean":
         whole = [Tactic(record.name, cluster=cluster) for cluster in ("", "2x1", "1x2", "2x2", "1x4", "8x1")]
-        if record.config["schedule"] == "pingpong":
-            return whole
         stages = -(-k // record.config["tile"][2])
         ways = (("", 2), ("", 7), ("2x1", 3), ("", 8), ("2x1", 4), ("2x2", 2))
         in_memory = (("", 3), ("2x1", 5), ("", 9))
+        cut = [Tactic(record.name, cluster, splits=n) for cluster, n in ways if n <= stages]
         return (
             whole
             + [
@@ -179,7 +178,7 @@ def cutting(record: KernelRecord, k: int = 4096) -> list[Tactic]:
                 for cluster, n in in_memory
                 if n <= stages
             ]
-            + [Tactic(record.name, cluster, splits=n) for cluster, n in ways if n <= stages]
+            + (cut if record.facts["splits"] else [])
         )
     if mainloop_of(record) == "stream":
         return [Tactic(record.name, splits=splits) for splits in Stream.SPLITS]
@@ -360,9 +359,11 @@ def filled_workspaces(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 
 def test_decompositions(kernel: KernelRecord, filled_workspaces: list[int]) -> None:
     """Whatever a workspace held before."""
-    if mainloop_of(kernel) == "lean" and kernel.facts["splits"]:
+    if mainloop_of(kernel) == "lean":
         in_memory = [tactic for tactic in cutting(kernel) if tactic.decomposition == "split_k"]
-        for shape in ((1033, 272, 4104), (256, 512, 4096), (72, 131, 4096)):
+        for shape in shapes(
+            kernel, [(1033, 272, 4104), (256, 512, 4096), (3000, 1536, 1024), (72, 131, 4096)]
+        ):
             for tactic in in_memory:
                 check(kernel, shape, tactic=tactic, full=tactic.splits == 5)
         assert len(filled_workspaces) >= 9, "so many launches had none"
@@ -384,8 +385,9 @@ def test_decompositions(kernel: KernelRecord, filled_workspaces: list[int]) -> N
 
 
 def test_deterministic_reduction_repeats_to_the_bit(kernel: KernelRecord) -> None:
-    if mainloop_of(kernel) == "stream" or (mainloop_of(kernel) == "lean" and kernel.facts["splits"]):
-        cut = [Tactic(kernel.name, splits=splits) for splits in (2, 8)]
+    if mainloop_of(kernel) in ("lean", "stream"):
+        several = mainloop_of(kernel) == "stream" or kernel.facts["splits"]
+        cut = [Tactic(kernel.name, splits=splits) for splits in (2, 8) if several]
         if mainloop_of(kernel) == "lean":
             cut.append(Tactic(kernel.name, "2x1", decomposition="split_k", splits=11))
     elif kernel.config["scheduler"] == "stream_k":

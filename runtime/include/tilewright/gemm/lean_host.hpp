@@ -83,7 +83,7 @@ class Maker {
     int const splits = args_.tactic.splits, count = sm90::parts_of(args_.tactic);
     bool const plain = splits == 1 && plain_epilogue(columns_in_boxes(), c_in_boxes());
     return sizes && sm90::legal(args_.tactic, cluster_) && splits <= k_tiles_ &&
-           known_epilogue(args_, facts_.activation) && (facts_.exchanges || plain) &&
+           known_epilogue(args_, facts_.activation) && (facts_.exchanges || plain || count > 1) &&
            aligned(args_.ld_a, args_.batch_stride_a) && aligned(args_.ld_b, args_.batch_stride_b) &&
            int64_t(args_.batch) * count * ceil_div(args_.m, 64) * ceil_div(args_.n, 8) < INT32_MAX &&
            (count == 1 || combining_blocks(parts(nullptr)) < INT32_MAX);
@@ -146,7 +146,7 @@ class Maker {
     params.exchanges = args_.tactic.splits > 1 || !plain_epilogue(n_boxes, boxes_c);
     params.boxes_c = !params.exchanges && args_.beta != 0.0f;
     params.one_c = c.one();
-    if (params.exchanges && !facts_.exchanges) {
+    if (params.exchanges && !facts_.exchanges && params.parts.count == 1) {
       return cudaErrorInvalidValue;
     }
     params.epilogue = epilogue_params(args_, n_boxes);

@@ -54,7 +54,7 @@ struct Kernel {
   static_assert(SharedStore::kBytes <= Store::kBytes);
   using Layout = sm90::Layout<TileM, TileN, Boxes, Stages, kConsumers * Store::kBytes>;
   using Exchange = sm90::Exchange<kRows, kColumns, kConsumers * 128>;
-  using TileSums = sm90::TileSums<Warpgroups>;  // in memory as `Exchange` lays them down
+  using TileSums = sm90::TileSums<Warpgroups>;
   using Mainloop = sm90::Mainloop<A, B, Sum, Layout, kRows, kColumns, Boxes, Stages, kMnA, kMnB>;
   using Producer = sm90::Producer<Layout, Boxes, Stages, kMnA ? TileM / 64 : 0, kMnB ? TileN / 64 : 0>;
   using Params = lean::Params;
@@ -103,11 +103,9 @@ struct Kernel {
       if (loading_warp) {
         producer.run(cluster, a, b, extract);
       }
-      if (kExchanges && params.exchanges) {
+      if (kExchanges && params.exchanges && params.parts.count == 1) {
         __syncwarp();
-        if (params.parts.count == 1) {
-          sm90::cluster_barrier();  // all sums lie in the stages' memory
-        }
+        sm90::cluster_barrier();  // all sums lie in the stages' memory
         if (stages_wait(params, index)) {
           sm90::cluster_barrier();  // nobody reads them any more
         }
@@ -124,7 +122,7 @@ struct Kernel {
                                                   sm90::ClusterPlace const& place, int warpgroup) {
     if constexpr (!Store::kBoxes) {
       consume<true>(params, shared, place, warpgroup);
-    } else if (kExchanges && params.exchanges) {
+    } else if (params.exchanges) {
       consume<true>(params, shared, place, warpgroup);
     } else {
       consume<false>(params, shared, place, warpgroup);
@@ -136,10 +134,10 @@ struct Kernel {
   static __device__ __forceinline__ sm90::Extract extract_of(Params const& params, sm90::ClusterPlace const& place,
                                                              int index) {
     sm90::Block const block(params.raster, index);
-    bool const exchanges = kExchanges && params.exchanges;  // else k is not split
-    int const part = exchanges ? params.parts.of(index) : 0;
-    int const matrix = exchanges ? block.matrix - part * params.parts.matrices : block.matrix;
-    int const number = exchanges ? part_number(params, part, place) : 0;
+    bool const cut = params.exchanges;  // else k is not
+    int const part = cut ? params.parts.of(index) : 0;
+    int const matrix = cut ? block.matrix - part * params.parts.matrices : block.matrix;
+    int const number = cut ? part_number(params, part, place) : 0;
     return {params.first_k_tile(number),
             params.k_tiles(number),
             (block.row * params.cluster.m + place.m) * TileM,
@@ -210,21 +208,15 @@ struct Kernel {
       int const row = (block.row * cluster.m + place.m) * TileM + first_row;
       int const column = (block.column * cluster.n + place.n) * TileN + first_column;
       if constexpr (kExchange) {
-        sm90::meet(kAllConsumers, kConsumers * 128);  // nobody reads the stages any more
-        Exchange::lay_down(shared, sums);
         if (params.parts.count > 1) {
-          sm90::fence_async_proxy();
-          sm90::meet(kAllConsumers, kConsumers * 128);
-          if (threadIdx.x == 0) {
-            TileSums::leave(params.parts, shared, block.row * cluster.m + place.m, block.column * cluster.n + place.n,
-                            block.matrix);
-          }
-          if (stages_wait(params, index)) {
-            __syncwarp();
-            sm90::cluster_barrier();
-          }
+          TileSums::leave(params.parts, sums, block.row * cluster.m + place.m, block.column * cluster.n + place.n,
+                          block.matrix);
           continue;
         }
+      }
+      if constexpr (kExchange && kExchanges) {
+        sm90::meet(kAllConsumers, kConsumers * 128);  // nobody reads the stages any more
+        Exchange::lay_down(shared, sums);
         sm90::cluster_barrier();
         constexpr int kPieces = kRows * Way::kPieces;
         constexpr int kTogether = Exchange::together(Way::kQuads);
@@ -248,7 +240,7 @@ struct Kernel {
           sm90::fence_async_proxy();  // TMA writes there next
           sm90::cluster_barrier();
         }
-      } else {
+      } else if constexpr (!kExchange) {
         store.store(sums, row, column, block.matrix);
       }
     }

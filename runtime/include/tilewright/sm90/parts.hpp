@@ -16,18 +16,23 @@ namespace tilewright::sm90 {
 // `Warpgroups` says how the consumers divide the tile.
 template <class Warpgroups>
 struct TileSums {
-  static constexpr int kThreads = Warpgroups::kConsumers * 128;
+  static constexpr int kThreads = Warpgroups::kOfTile * 128;
   static constexpr int kQuads = Warpgroups::kColumns / 8;  // of 64 rows of a warpgroup
   static constexpr int kCount = Warpgroups::kRows * kQuads * kThreads;
 
-  // By one thread, sums that threads have laid into shared memory in this order. Returns when that may be written
-  // again.
-  static __device__ __forceinline__ void leave(Parts const& parts, uint32_t shared, int tile_row, int tile_column,
-                                               int matrix) {
+  // By each thread, its sums of a part.
+  static __device__ __forceinline__ void leave(Parts const& parts, float const (&sums)[Warpgroups::kRows][kQuads * 4],
+                                               int tile_row, int tile_column, int matrix) {
     int const tile = (matrix * parts.tiles_across + tile_column) * parts.tiles_down + tile_row;
-    store_bytes(parts.sums + int64_t(tile) * kCount, shared, kCount * sizeof(float4));
-    commit_stores();
-    wait_for_stores<0>();
+    float4* const first = parts.sums + int64_t(tile) * kCount + threadIdx.x % kThreads;
+#pragma unroll
+    for (int r = 0; r < Warpgroups::kRows; ++r) {
+#pragma unroll
+      for (int quad = 0; quad < kQuads; ++quad) {
+        float const* const v = sums[r] + quad * 4;
+        store_quad(first + (r * kQuads + quad) * kThreads, v[0], v[1], v[2], v[3]);
+      }
+    }
   }
 
   // Of float4 `place`: its first accumulator's row and column in the tile.

@@ -21,6 +21,7 @@ struct Warpgroups {
   static constexpr int kDown = !kTurns && TileM % 128 == 0 ? 2 : 1;             // that divide the rows
   static constexpr int kAcross = kTurns ? 1 : kConsumers / kDown;               // and the columns
   static constexpr int kRows = TileM / 64 / kDown, kColumns = TileN / kAcross;  // of 64, and of 1: a warpgroup's
+  static constexpr int kOfTile = kTurns ? 1 : kConsumers;                       // that have a tile between them
   static constexpr int kThreads = (kConsumers + 1) * 128;
   static_assert(TileM % 64 == 0 && kColumns % 8 == 0 && TileN == kColumns * kAcross);
 };

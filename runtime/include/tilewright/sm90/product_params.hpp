@@ -18,7 +18,7 @@ constexpr uint64_t kPolicyNormal = 0x1000000000000000, kPolicyEvictFirst = 0x12F
 struct ProductParams {
   ClusterShape cluster;
   int k_each, k_more;   // k tiles of a split, and how many of the first ones have one more
-  bool exchanges;       // sums go through the stages' memory
+  bool exchanges;       // sums go through the stages' memory, or k is cut into parts that meet in the workspace
   bool one_a, one_b;    // one matrix for every batch
   bool boxes_c, one_c;  // C, of D's type, comes as D goes: in boxes; of one matrix
   Slices slices_a, slices_b;

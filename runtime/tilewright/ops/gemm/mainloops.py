@@ -105,7 +105,7 @@ class Lean(Mainloop):
             return reason or fitting.misfit_blocks(tactic, record)
         if tactic.decomposition != "split_k":
             return f"it has no decomposition {tactic.decomposition}"
-        return fitting.misfit_blocks(replace(tactic, splits=1 if record.facts["splits"] else 2), record)
+        return fitting.misfit_blocks(replace(tactic, splits=1), record)
 
     def misfit_together(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
         return fitting.misfit_tiles_of_k(tactic, record, problem.k)
@@ -114,8 +114,8 @@ class Lean(Mainloop):
         """Clusters no larger than the grid of tiles, parts of two stages of k; and parts that meet in memory,
         as many as fill the SMs."""
         down, across = grid = fitting.own_tiles(record, problem.m, problem.n)
-        most = MOST_SPLIT_BLOCKS // (down * across) if record.facts["splits"] else 1
-        splits = range(1, max(1, min(most, fitting.MOST_BLOCKS)) + 1)
+        most = MOST_SPLIT_BLOCKS // (down * across)
+        splits = range(1, max(1, min(most if record.facts["splits"] else 1, fitting.MOST_BLOCKS)) + 1)
         found = fitting.in_clusters(record, grid, problem.k, splits, CLUSTERS)
         if most < 2 or problem.batch > 1:
             return found
