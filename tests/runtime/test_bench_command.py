@@ -200,12 +200,15 @@ def test_kernels_that_are_not_built(
     said = capsys.readouterr().err
     assert "not built: 1 of 2 kernels of rest" in said
     assert "tilewright build kernels --filter unbuilt" in said
+    assert "or --built-only to go without them" in said
     assert compare("wide", "rest", *arguments, "--built-only") == 0
     found = capsys.readouterr()
     assert "left out, as --built-only says: not built: 1 of 2 kernels of rest" in found.err
     assert "narrow" in found.out
     assert compare("wide", "unbuilt", *arguments, "--built-only") == 1
-    assert "not built: 1 of 1 kernels of unbuilt" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "not built: 1 of 1 kernels of unbuilt" in said
+    assert "--build to build them now." in said, "--built-only leaves nothing of a group"
     assert asked == []
     assert compare("wide", "unbuilt", *arguments, "--build") == 1  # what was to build it did not
     assert asked == ["unbuilt"]

@@ -125,10 +125,11 @@ def not_built(standings: Iterable[Standing], registry: Registry) -> CannotCompar
         for standing in standings
         if standing.missing
     )
+    rest = ", or --built-only to go without them" if all(standing.built for standing in standings) else ""
     return CannotCompareError(
         f"not built: {counts}",
         hint=f"Build them with: {build_command(list(missing.values()), registry)}\n"
-        "or give --build to build them now, or --built-only to go without them.",
+        f"or give --build to build them now{rest}.",
     )
 
 
