@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,6 +24,14 @@ from tilewright.errors import StoreError
 pytestmark = pytest.mark.compile
 Launcher = Callable[..., tuple[list[str], Path]]
 BOUND = 500  # seconds that no load reaches; the suite gives a test 600
+
+
+@pytest.fixture(autouse=True)
+def _interrupts_reach_children() -> Iterator[None]:
+    """A shell that runs tests in the background has interrupts ignored, and children would inherit that."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def start(*arguments: object, **keywords: object) -> subprocess.Popen[str]:

@@ -85,8 +85,7 @@ class Maker {
     return sizes && sm90::legal(args_.tactic, cluster_) && splits <= k_tiles_ &&
            known_epilogue(args_, facts_.activation) && (facts_.exchanges || plain || count > 1) &&
            aligned(args_.ld_a, args_.batch_stride_a) && aligned(args_.ld_b, args_.batch_stride_b) &&
-           int64_t(args_.batch) * count * ceil_div(args_.m, 64) * ceil_div(args_.n, 8) < INT32_MAX &&
-           (count == 1 || combining_blocks(parts(nullptr)) < INT32_MAX);
+           tiles() * count < INT32_MAX && (count == 1 || combining_blocks(parts(nullptr)) < INT32_MAX);
   }
 
   int64_t workspace_bytes() const {
@@ -171,6 +170,9 @@ class Maker {
   Args const& args_;
   sm90::ClusterShape const cluster_;
   int const k_tiles_, rows_, columns_;  // rows of the kernel's A and B
+
+  // Of all matrices, with those beyond D that the last clusters have.
+  int64_t tiles() const { return int64_t(args_.batch) * (blocks_down() * cluster_.m) * (blocks_across() * cluster_.n); }
 
   int blocks_down() const { return ceil_div(rows_, facts_.tile_m * cluster_.m); }
   int blocks_across() const { return ceil_div(columns_, facts_.tile_n * cluster_.n); }
