@@ -43,6 +43,7 @@
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x40x256_swap) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x64x128_overlapped) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x64x128_swap_overlapped) \
+  X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_192x128x128) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_256x128x128) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_256x128x128_1buffer_4stages) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_256x64x128) \

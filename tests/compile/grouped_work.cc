@@ -43,16 +43,23 @@ int draw(int below) {
   return int((state >> 8) % unsigned(below));
 }
 
-// What `clusters` of `down` thread blocks each compute, cluster after cluster. Those of one compute tiles below each
+// `standing` clusters, and where the host knows the blocks, one for each of the last `late` blocks.
+sm90::Shares shares(Groups const& groups, int standing, int late) {
+  bool const known = groups.grouping != TILEWRIGHT_GROUPING_ROWS_VALID && groups.grouping != TILEWRIGHT_GROUPING_ENDS;
+  int const last = known ? std::min(late, groups.raster.blocks) : 0;
+  return {standing + last, standing, groups.raster.blocks - last};
+}
+
+// What clusters of `down` thread blocks each compute, cluster after cluster. Those of one compute tiles below each
 // other for the same group, whose B they share.
 template <int kRows>
-std::vector<Tile> tiles_of(Groups const& groups, int clusters, int down = 1) {
+std::vector<Tile> tiles_of(Groups const& groups, sm90::Shares const& shares, int down = 1) {
   std::vector<Tile> found;
-  for (int index = 0; index < clusters; ++index) {
+  for (int index = 0; index < shares.clusters; ++index) {
     std::vector<std::vector<Tile>> of(down);
     for (int place = 0; place < down; ++place) {
       run(32, [&] {
-        grouped_gemm::Work<kRows> work(groups, index, clusters, down, place);
+        grouped_gemm::Work<kRows> work(groups, shares.of(index), down, place);
         Tile tile{};
         while (work.next(tile)) {
           if (threadIdx.x % 32 == 0) {
@@ -141,7 +148,8 @@ void check(Groups groups, Owners const& owners) {
       for (int down : {1, 2, 4}) {
         int const rows = kRows * down;
         groups.raster = sm90::Raster((groups.rows + rows - 1) / rows, groups.columns, 1, high, true);
-        check_rows<kRows>(groups, owners, tiles_of<kRows>(groups, high == 1 ? 1 : 7, down), down);
+        auto const of = shares(groups, high == 1 ? 1 : 7, high == 1 ? 0 : 3);
+        check_rows<kRows>(groups, owners, tiles_of<kRows>(groups, of, down), down);
       }
     }
   }
@@ -218,12 +226,17 @@ void check_parts(int count, int unit, int down) {
   given.back() += 3 * unit + 1;  // more than there is
   groups.layout = given.data();
   std::vector<int> visits(size_t(count) * rows * down * groups.columns);
-  for (Tile const& tile : tiles_of<kRows>(groups, 5, down)) {
+  for (Tile const& tile : tiles_of<kRows>(groups, shares(groups, 5, 2), down)) {
     int const group = tile.group;
     expect(tile.matrix == group && tile.row % kRows == 0, "matrix", tile.matrix, group, tile.row);
     expect(tile.end * unit == sizes[group], "units", group, tile.end, sizes[group]);
     expect(tile.cleared * unit == starts[group], "first unit", group, tile.cleared, starts[group]);
     expect(tile.is(Tile::kEvery) && !tile.is(Tile::kPadding), "all rows", group, tile.row, 0);
+    uint32_t parts = 0;
+    for (int row = tile.row; row < std::min(tile.row + kRows, groups.rows); ++row) {
+      parts |= 1u << (row - tile.row) / 64;
+    }
+    expect(tile.parts == parts, "other 64 rows have work", tile.row, int(tile.parts), int(parts));
     ++visits[(size_t(group) * rows * down + tile.row / kRows) * groups.columns + tile.column];
   }
   for (int times : visits) {

@@ -331,6 +331,25 @@ def test_warpgroups_without_rows_keep_up(kernel: KernelRecord) -> None:
         check(operands, tactic)
 
 
+@pytest.mark.parametrize("grouping", ["none", "row_index", "k_sizes"])
+def test_clusters_that_start_late(kernel: KernelRecord, grouping: str) -> None:
+    """A long run leaves its last tiles to clusters that start where others end (grouped_gemm/adapter.hpp)."""
+    rows, columns = kernel.config["tile"][:2]
+    if rows * columns < 128 * 96:
+        pytest.skip("its tiles are short")
+    groups = 1 if grouping == "none" else 3
+    k = 4096 * groups if grouping == "k_sizes" else 4096
+    problem = of(kernel, m=8192 + 4, n=8192, k=k, groups=groups, grouping=grouping)
+    if problem.a == "bf16" and grouping == "none":
+        pytest.skip("tilewright.gemm computes it")
+    if reason := FAMILY.misfit(kernel, problem):
+        pytest.skip(reason)
+    operands = made(problem)
+    for cluster in ("1x1", "1x2", "2x1"):
+        operands.out.fill_(MARK)
+        check(operands, Tactic(kernel.name, cluster=cluster))
+
+
 def test_equal_bits_every_time(kernel: KernelRecord) -> None:
     operands = made(of(kernel, m=520, groups=3, grouping="ends", row_alignment=32))
     for tactic in tactics(kernel, operands.problem):

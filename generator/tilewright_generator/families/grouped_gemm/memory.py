@@ -27,6 +27,8 @@ _TMA_SHARED = 128  # at multiples of which TMA writes to shared memory
 
 def warpgroups(config: GroupedGemmConfig) -> Warpgroups:
     """How the consumers divide the tile."""
+    if config.tile.m == 192:
+        return Warpgroups(3, 1, config.tile.n)
     return cooperative(config.tile.m, config.tile.n)
 
 

@@ -12,8 +12,9 @@ from tilewright_generator.families.lean_tiles import BOX_BYTES, SHARED_MEMORY, m
 from tilewright_generator.families.rule import HARDWARE, OURS, of_module, rule
 from tilewright_generator.families.shared import k_contiguous
 
-# Of a thread's 224 registers; beyond, the compiler spills within the loop over k.
-_REGISTERS = 192
+# Of a thread's 224 registers, or of 152 where there are three warpgroups that multiply; beyond, the compiler
+# spills within the loop over k.
+_REGISTERS = {1: 192, 2: 192, 3: 128}
 
 
 # wgmma.mma_async multiplies more pairs; what is scaled in blocks of 128 (DeepSeek-V3's recipe) is e4m3.
@@ -44,13 +45,13 @@ def layouts(config: GroupedGemmConfig) -> str | None:
 
 
 # wgmma.mma_async is 64 rows high and a multiple of 8 columns wide. grouped_gemm/kernel.hpp: one warpgroup
-# has 64 rows, two have 128 or 256.
+# has 64 rows, two have 128 or 256, three have 192.
 @rule(OURS, "tile")
 def tile_sides(config: GroupedGemmConfig) -> str | None:
-    """The tile has 64, 128 or 256 rows, and a multiple of 8 columns, at most 256."""
+    """The tile has 64, 128, 192 or 256 rows, and a multiple of 8 columns, at most 256."""
     m, n, _ = config.tile
-    if m not in (64, 128, 256):
-        return f"tile M {m} is not 64, 128 or 256"
+    if m not in (64, 128, 192, 256):
+        return f"tile M {m} is not 64, 128, 192 or 256"
     if n % 8 or n > 256:
         return f"tile N {n} is not a multiple of 8 up to 256"
     return None
@@ -80,25 +81,29 @@ def promotion_of_tile(config: GroupedGemmConfig) -> str | None:
     columns."""
     if config.promotion != "after" and config.scales == "none":
         return "sums without scale factors are not promoted"
-    if config.promotion == "in_turn" and config.tile.m == 64:
-        return "a tile of 64 rows has one warpgroup, which has nobody to take turns with"
+    if config.promotion == "in_turn" and config.tile.m in (64, 192):
+        count = "one warpgroup, which has" if config.tile.m == 64 else "three warpgroups, of which one has"
+        return f"a tile of {config.tile.m} rows has {count} nobody to take turns with"
     if config.promotion == "halves" and config.tile.n % 16:
         return f"tile N {config.tile.n} is not a multiple of 16, whose halves are whole instructions"
     return None
 
 
-# grouped_gemm/kernel.hpp: setmaxnreg gives a consumer thread 224 registers, of which addresses, scales and
-# the epilogue take 32. BF16's sums are the tensor core's own, and go through a second set on their way out.
+# grouped_gemm/kernel.hpp: setmaxnreg gives a consumer thread 224 registers, or 152 of three warpgroups, of which
+# addresses, scales and the epilogue take 32, or 24. BF16's sums are the tensor core's own, and go through a second
+# set on their way out. Factors of columns stay in registers; 192x128 into F32 spills 400 bytes.
 @rule(OURS, "tile promotion scales", compiles="the compiler would spill")
 def registers(config: GroupedGemmConfig) -> str | None:
     """The sums, and those of 128 of k beside them, fit the registers of a thread."""
     if tile_sides(config):
         return None
-    _, rows, columns = warpgroups(config)
+    consumers, rows, columns = warpgroups(config)
     sums = rows * columns // 2
     if config.scales != "none":
         sums += columns // 2 * (2 if config.promotion == "overlapped" else 1)
-    most = _REGISTERS if config.scales != "none" else _REGISTERS - 64
+    if consumers == 3 and (config.scales == "1x128" or config.swap_ab or config.d == "f32"):
+        return f"tile {config.tile} leaves no registers for factors of columns, and addresses of F32"
+    most = _REGISTERS[consumers] - (64 if config.scales == "none" else 0)
     if sums > most:
         return f"tile {config.tile} takes {sums} registers a thread for sums > {most}"
     return None

@@ -91,19 +91,7 @@ struct Maker {
     return maps ? int64_t(args.groups) * 2 * sizeof(CUtensorMap) : 0;
   }
 
-  // Blocks of tiles that there may be, whatever the groups are.
-  static int64_t blocks(Args const& args, typename Kernel::Params const& params) {
-    Groups const& groups = params.groups;
-    int const rows = ceil_div(args.m, Kernel::kTileRows * down(params.cluster));
-    switch (args.grouping) {
-      case TILEWRIGHT_GROUPING_ROWS_VALID:
-        return int64_t(args.groups) * rows * groups.columns;
-      case TILEWRIGHT_GROUPING_ENDS:
-        return (int64_t(args.groups) + rows) * groups.columns;
-      default:
-        return groups.raster.blocks;
-    }
-  }
+  static int clusters(typename Kernel::Params const& params) { return params.groups.shares.clusters; }
 
   static cudaError_t make_params(Args const& args, sm90::Launching const& launching, typename Kernel::Params& params) {
     constexpr int kD = Kernel::ElementD::kBytes;
@@ -137,7 +125,7 @@ struct Maker {
     params.exchanges = exchanges(args, cluster);
     params.one_a = caller_a.one();
     params.one_b = caller_b.one();
-    params.groups = groups_of(args, cluster, launching.at_once);
+    params.groups = groups_of(args, cluster, launching);
     params.heads = {sm90::Divisor(args.head_gap > 0 ? args.head_left + args.head_right : 1), args.head_right,
                     args.head_gap, args.head_gap > 0};
     // What one column (row) of tiles reads once need not stay in L2.
@@ -216,7 +204,38 @@ struct Maker {
     return cudaGetLastError();
   }
 
-  static Groups groups_of(Args const& args, sm90::ClusterShape const& cluster, int at_once) {
+  // Blocks of tiles that there may be, whatever the groups are.
+  static int64_t most_blocks(Args const& args, Groups const& groups, int rows) {
+    switch (args.grouping) {
+      case TILEWRIGHT_GROUPING_ROWS_VALID:
+        return int64_t(args.groups) * rows * groups.columns;
+      case TILEWRIGHT_GROUPING_ENDS:
+        return (int64_t(args.groups) + rows) * groups.columns;
+      default:
+        return groups.raster.blocks;
+    }
+  }
+
+  // Where the host knows the blocks, and they take long, clusters that start late compute the last ones: a start takes
+  // 4.4 us on an H200, and SMs that compute as many tiles each end up to 8 % apart.
+  static sm90::Shares shares_of(Args const& args, Groups const& groups, int rows, sm90::Launching const& launching) {
+    constexpr int kLateTurns = 2;                              // of all clusters
+    constexpr int64_t kLongTile = 12'000, kLongRun = 450'000;  // clocks of the tensor cores
+    int64_t const blocks = most_blocks(args, groups, rows);
+    int const standing = static_cast<int>(blocks < launching.at_once ? blocks : launching.at_once);
+    int const turns = static_cast<int>(blocks / standing);
+    bool const by_k = args.grouping == TILEWRIGHT_GROUPING_K_SIZES;
+    int64_t const bytes_k = int64_t(by_k ? args.k / args.groups : args.k) * kElementBytes;
+    int64_t const clocks = bytes_k * Kernel::TileM * Kernel::TileN / 4096;
+    bool const unknown = args.grouping == TILEWRIGHT_GROUPING_ROWS_VALID || args.grouping == TILEWRIGHT_GROUPING_ENDS;
+    if (unknown || !launching.all || turns <= kLateTurns || clocks < kLongTile || turns * clocks < kLongRun) {
+      return {standing, standing, groups.raster.blocks};
+    }
+    int const in_turns = (turns - kLateTurns) * standing;
+    return {standing + groups.raster.blocks - in_turns, standing, in_turns};
+  }
+
+  static Groups groups_of(Args const& args, sm90::ClusterShape const& cluster, sm90::Launching const& launching) {
     Groups groups{};
     groups.grouping = args.grouping;
     groups.layout = args.grouping == TILEWRIGHT_GROUPING_ROW_INDEX ? args.group_of_row
@@ -234,10 +253,11 @@ struct Maker {
     int64_t const high = int64_t(Kernel::kTileRows) * down(cluster);
     int64_t const wide = int64_t(Kernel::kTileColumns) * across(cluster);
     bool const given = args.tactic.raster != TILEWRIGHT_RASTER_HEURISTIC;
-    groups.high = given ? args.tactic.swizzle : sm90::Raster::best_group(rows, at_once, high, wide);
+    groups.high = given ? args.tactic.swizzle : sm90::Raster::best_group(rows, launching.at_once, high, wide);
     bool const known = args.grouping == TILEWRIGHT_GROUPING_NONE || args.grouping == TILEWRIGHT_GROUPING_K_SIZES;
     groups.raster = sm90::Raster(rows, groups.columns, known ? args.groups : 1, groups.high,
                                  !given || args.tactic.raster == TILEWRIGHT_RASTER_ALONG_M);
+    groups.shares = shares_of(args, groups, rows, launching);
     return groups;
   }
 };

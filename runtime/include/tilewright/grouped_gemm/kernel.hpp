@@ -39,6 +39,16 @@ struct Params : sm90::ProductParams, OwnParams, sm90::ProductMaps {
   CUtensorMap scales_a, scales_b;  // those of rows
 };
 
+// How the consumer warpgroups divide a tile: as gemm's, but for 192 rows, which three have. While one of three promotes
+// sums, two have instructions at work; of two, one has, and what lies between its instructions is seen.
+template <int TileM, int TileN>
+struct Warpgroups : sm90::Warpgroups<TileM, TileN, false> {};
+template <int TileN>
+struct Warpgroups<192, TileN> {
+  static constexpr int kConsumers = 3, kDown = 3, kAcross = 1;
+  static constexpr int kRows = 1, kColumns = TileN, kThreads = 512;
+};
+
 // `A` and `B` are the kernel's own operands: the caller's B and A where they are swapped, as are their scales.
 template <class A, class B, class ElementD_, int TileM_, int TileN_, int Boxes_, int Stages_, bool kSwapped_,
           bool kMnA_, bool kMnB_, Scales kScalesA, Scales kScalesB, sm90::Promotion kPromotion, int kStoreBuffers,
@@ -55,7 +65,7 @@ struct Kernel {
   static constexpr Scales kColumnScales = kSwapped ? kScalesA : kScalesB;  // and B
   static constexpr int kTileBytesK = Boxes * 128;
   static constexpr int kTileRows = kSwapped ? TileN : TileM, kTileColumns = kSwapped ? TileM : TileN;  // of D
-  using Warpgroups = sm90::Warpgroups<TileM, TileN, false>;
+  using Warpgroups = grouped_gemm::Warpgroups<TileM, TileN>;
   static constexpr int kConsumers = Warpgroups::kConsumers, kDown = Warpgroups::kDown, kAcross = Warpgroups::kAcross;
   static constexpr int kRows = Warpgroups::kRows, kColumns = Warpgroups::kColumns, kThreads = Warpgroups::kThreads;
   static constexpr bool kPdl = kPdl_;
@@ -91,8 +101,8 @@ struct Kernel {
       kScalesA == Scales::kRows && kScalesB == Scales::kRows && Boxes == 1 && ElementD::kBytes == 4;
   static constexpr bool kParts = kOwnMaps || (kMnA && kMnB && Boxes == 1 && ElementD::kBytes == 4);
 
-  // Of a thread: 65536 in all.
-  static constexpr int kProducerRegisters = 56, kConsumerRegisters = 224;
+  // Of a thread: 65,536 in all.
+  static constexpr int kProducerRegisters = 56, kConsumerRegisters = kConsumers == 3 ? 152 : 224;
 
   __device__ __forceinline__ void operator()(Params const& params, char* memory) const {
     sm90::run_product<Kernel>(params, memory);
@@ -161,7 +171,7 @@ struct Kernel {
 
   static __device__ __forceinline__ void decide(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
                                                 bool exchanges) {
-    Work work(params.groups, sm90::cluster_index(), sm90::cluster_count(),
+    Work work(params.groups, params.groups.shares.of(sm90::cluster_index()),
               kSwapped ? params.cluster.n : params.cluster.m, kSwapped ? place.n : place.m);
     TileQueue queue(shared + kQueueAt);
     bool const tells = sm90::elect_one();
@@ -339,6 +349,16 @@ struct Kernel {
            kTileColumns;
   }
 
+  static __device__ __forceinline__ void clear(float (&sums)[kRows][kColumns / 2]) {
+#pragma unroll
+    for (auto& row : sums) {
+#pragma unroll
+      for (float& sum : row) {
+        sum = 0.0f;
+      }
+    }
+  }
+
   // The producer's other warps are there where all threads of a cluster meet.
   static __device__ __forceinline__ void idle(uint32_t shared) {
     TileQueue queue(shared + kQueueAt);
@@ -366,34 +386,32 @@ struct Kernel {
     int const part = kSwapped ? 0 : first_row / 64;
     uint32_t const own_parts = kSwapped ? ~0u : ((1u << kRows) - 1) << part;
     TileQueue queue(shared + kQueueAt);
-    Tile tile;
+    Tile tile, next;
     if constexpr (kScaled) {
       Mainloop::start_turns(warpgroup);
     }
-    for (; queue.wait(tile); queue.pop()) {
+    for (bool more = queue.wait(tile); more; tile = next) {
       float sums[kRows][kColumns / 2];
       int const tiles = k_tiles_of(params, place, tile);
       if constexpr (kScaled) {
+        clear(sums);
         if ((tile.parts & own_parts) != 0 && tiles > 0) {
           int const column = kSwapped ? tile.row : column_of(params, place, tile);  // of D, or its transpose
           mainloop.run(tiles, column + first_column, tile.parts >> part, sums);
         } else {
-          mainloop.skip(tiles, sums);
+          mainloop.skip(tiles);
         }
       } else if constexpr (!kParts) {
         mainloop.run(tiles, sums, [] {});
       } else if (tiles > 0) {
         mainloop.run(tiles, sums, [] {});
       } else {
-#pragma unroll
-        for (int r = 0; r < kRows; ++r) {
-#pragma unroll
-          for (float& value : sums[r]) {
-            value = 0.0f;
-          }
-        }
+        clear(sums);
       }
       queue.read(tile);
+      if constexpr (!kExchange) {
+        more = queue.follow(next);  // now, not behind the stores, which loads stand in line with
+      }
       // In the kernel's own plane.
       int const d_column = column_of(params, place, tile);
       int const row = (kSwapped ? d_column : tile.row) + first_row;
@@ -420,6 +438,9 @@ struct Kernel {
         }
       } else {
         store.store_rows(sums, row, column, tile.matrix, rows);
+      }
+      if constexpr (kExchange) {
+        more = queue.follow(next);  // nobody decides before the cluster has met
       }
     }
     store.drain();

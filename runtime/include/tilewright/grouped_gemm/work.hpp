@@ -28,6 +28,7 @@ struct Groups {
   int columns;          // blocks of n
   int high;             // blocks of rows that are neighbours in the order
   sm90::Raster raster;  // of groupings whose tiles the host knows
+  sm90::Shares shares;
 };
 
 // Columns of D that are skipped: `gap` of them behind the first `left` of each head of left + right columns.
@@ -127,6 +128,12 @@ class TileQueue {
     at_.next();
   }
 
+  // Both, one after the other.
+  __device__ __forceinline__ bool follow(Tile& next) {
+    pop();
+    return wait(next);
+  }
+
  private:
   static __device__ __forceinline__ uint32_t full(uint32_t memory, int slot) {
     return memory + kSlots * Tile::kBytes + slot * 8;
@@ -149,8 +156,8 @@ __device__ __forceinline__ int size_of_part(int given, int left, int unit) {
 template <int kRows>
 class Work {
  public:
-  __device__ __forceinline__ Work(Groups const& groups, int index, int step, int down, int place)
-      : groups_(groups), index_(index), step_(step), down_(down), place_(place) {
+  __device__ __forceinline__ Work(Groups const& groups, sm90::Shares::Share const& share, int down, int place)
+      : groups_(groups), index_(share.index), step_(share.step), until_(share.end), down_(down), place_(place) {
     if (groups_.grouping == TILEWRIGHT_GROUPING_ROW_INDEX) {
       more_ = false;
       index_ -= step_;
@@ -166,7 +173,7 @@ class Work {
       return next_of_rows(tile);
     }
     if (known()) {
-      if (index_ >= groups_.raster.blocks) {
+      if (index_ >= until_) {
         return false;
       }
       sm90::Block const block(groups_.raster, index_);
@@ -174,7 +181,7 @@ class Work {
       tile.row = (block.row * down_ + place_) * kRows, tile.column = block.column;
       tile.matrix = tile.group = block.matrix;
       tile.end = tile.cleared = groups_.rows;
-      tile.parts = kAll;
+      tile.parts = parts_above(groups_.rows, tile.row);
       tile.flags = Tile::kEvery | Tile::kNoneLeft;
       if (groups_.grouping == TILEWRIGHT_GROUPING_K_SIZES) {
         for (; batch_ < tile.group; ++batch_) {
@@ -190,6 +197,11 @@ class Work {
  private:
   static constexpr int kLoads = (kRows + 31) / 32;
   static constexpr uint32_t kAll = ~0u;
+
+  // Bits: those of a tile's 64 rows, which begins at `row`, of which some are above `end`.
+  static __device__ __forceinline__ uint32_t parts_above(int end, int row) {
+    return row >= end ? 0 : (2u << (min(end - row, kRows) - 1) / 64) - 1;
+  }
 
   // Whether the host knows all tiles.
   __device__ __forceinline__ bool known() const {
@@ -208,7 +220,7 @@ class Work {
     while (true) {
       if (!more_) {
         index_ += step_;
-        if (index_ >= groups_.raster.blocks) {
+        if (index_ >= until_) {
           return false;
         }
         sm90::Block const block(groups_.raster, index_);
@@ -307,7 +319,7 @@ class Work {
         bool const every = row + kRows <= end, padding = row_of_all >= end;
         bool const none_left = every || tile.cleared >= min(row + kRows, groups_.rows);
         tile.flags = (every ? Tile::kEvery : 0) | (none_left ? Tile::kNoneLeft : 0) | (padding ? Tile::kPadding : 0);
-        tile.parts = row >= end ? 0 : (2u << (min(end - row, kRows) - 1) / 64) - 1;
+        tile.parts = parts_above(end, row);
         tile.row = row;
         return true;
       }
@@ -350,7 +362,7 @@ class Work {
   }
 
   Groups const& groups_;
-  int index_, step_, down_, place_;
+  int index_, step_, until_, down_, place_;  // blocks; where those end that the host knows
   // Of the 32 groups from `batch_` on, one to a lane: rows, where padding ends that may be written, blocks of tiles
   // below each other, with those of the lanes before; blocks before.
   int batch_ = 0, base_ = 0;

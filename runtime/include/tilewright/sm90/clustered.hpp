@@ -44,7 +44,8 @@ cudaError_t prepare(Context const& context, tilewright_tactic const& tactic, Clu
 // What a kernel's parameters are made for.
 struct Launching {
   ClusterShape cluster;
-  int at_once;      // clusters that the GPU runs at once
+  int at_once;      // clusters that run at once
+  bool all;         // as many as the GPU holds
   void* workspace;  // of `workspace_bytes`
   cudaStream_t stream;
 };
@@ -53,7 +54,7 @@ struct Launching {
 // workspace_bytes, and
 //   static cudaError_t make_params(Args const&, Launching const&, Params&);
 // which sets all that the kernel reads, and may enqueue what fills the workspace, and
-//   static int64_t blocks(Args const&, Params const&);  // of tiles at most, each a cluster's
+//   static int clusters(Params const&);  // of the grid
 template <class Traits, class Maker>
 struct ClusteredHost {
   using Kernel = typename Traits::Kernel;
@@ -64,18 +65,18 @@ struct ClusteredHost {
   static int64_t workspace_bytes(Args const& args) { return Maker::workspace_bytes(args); }
 
   static cudaError_t enqueue(Context const& context, Args const& args, void* workspace, cudaStream_t stream) {
-    Launching launching{cluster_of(args.tactic), 0, workspace, stream};
+    Launching launching{cluster_of(args.tactic), 0, false, workspace, stream};
     LaunchShape shape = launch_shape<Traits>();
     if (cudaError_t const error = prepare<Traits>(context, args.tactic, launching.cluster, shape, launching.at_once);
         error != cudaSuccess) {
       return error;
     }
+    launching.all = Residency::clusters(context, Traits::entry(), shape, INT32_MAX) == launching.at_once;
     typename Kernel::Params params;
     if (cudaError_t const error = Maker::make_params(args, launching, params); error != cudaSuccess) {
       return error;
     }
-    int64_t const blocks = Maker::blocks(args, params), at_once = launching.at_once;
-    shape.grid = dim3(static_cast<int>(blocks < at_once ? blocks : at_once) * launching.cluster.size());
+    shape.grid = dim3(Maker::clusters(params) * launching.cluster.size());
     return tilewright::launch<Traits>(context, Traits::entry(), &params, shape, stream);
   }
 };

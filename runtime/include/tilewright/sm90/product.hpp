@@ -61,9 +61,11 @@ __device__ __forceinline__ void enter(ClusterShape const& cluster) {
 // call `enter`, and do not end before other CTAs have told the barriers of theirs that they will tell.
 template <class Kernel>
 __device__ __forceinline__ void run_product(typename Kernel::Params const& params, char* memory) {
-  // A CTA of three warpgroups starts with 168 registers a thread: if they asked for more in all, they would wait
-  // forever.
-  static_assert(Kernel::kConsumers == 1 || Kernel::kProducerRegisters + 2 * Kernel::kConsumerRegisters <= 3 * 168);
+  // A CTA of three warpgroups starts with 168 registers a thread, one of four with 128: if they asked for more in all,
+  // they would wait forever.
+  static_assert(Kernel::kConsumers == 1 ||
+                Kernel::kProducerRegisters + Kernel::kConsumers * Kernel::kConsumerRegisters <=
+                    (Kernel::kConsumers == 2 ? 3 * 168 : 4 * 128));
   uint32_t const shared = shared_address(memory);
   int const warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0);
   ClusterPlace const place(params.cluster);
