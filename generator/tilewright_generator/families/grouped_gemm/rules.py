@@ -89,9 +89,10 @@ def promotion_of_tile(config: GroupedGemmConfig) -> str | None:
     return None
 
 
-# grouped_gemm/kernel.hpp: setmaxnreg gives a consumer thread 224 registers, or 152 of three warpgroups, of which
-# addresses, scales and the epilogue take 32, or 24. BF16's sums are the tensor core's own, and go through a second
-# set on their way out. Factors of columns stay in registers; 192x128 into F32 spills 400 bytes.
+# grouped_gemm/kernel.hpp: setmaxnreg gives a consumer thread 224 registers, or 152 of three warpgroups, of
+# which addresses, scales and the epilogue take 32, or 24. BF16's sums are the tensor core's own, and go
+# through a second set on their way out. Factors of columns stay in registers; 192x128 into F32 spills 400
+# bytes.
 @rule(OURS, "tile promotion scales", compiles="the compiler would spill")
 def registers(config: GroupedGemmConfig) -> str | None:
     """The sums, and those of 128 of k beside them, fit the registers of a thread."""
