@@ -59,7 +59,7 @@ def standings(
 
 
 def _built(table: Table) -> set[str]:
-    from tilewright.build import libraries  # noqa: PLC0415
+    from tilewright.build.library import libraries  # noqa: PLC0415
 
     found: set[str] = set()
     for library in libraries(table.module):

@@ -35,7 +35,7 @@ def _close(word: str, known: Iterable[str], most: int) -> list[str]:
 
 
 class BuiltLibrary(Protocol):
-    """What the registry needs of `tilewright.build.LibraryRecord`."""
+    """What the registry needs of `tilewright.build.library.LibraryRecord`."""
 
     @property
     def path(self) -> Path: ...
@@ -51,9 +51,9 @@ class BuiltLibrary(Protocol):
 
 
 def _built_libraries(module: str) -> Sequence[BuiltLibrary]:
-    from tilewright import build  # noqa: PLC0415 (a lookup needs no build)
+    from tilewright.build import library  # noqa: PLC0415 (a lookup needs no build)
 
-    return build.libraries(module)
+    return library.libraries(module)
 
 
 class Registry:

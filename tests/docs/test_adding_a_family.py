@@ -112,7 +112,7 @@ def test_nvcc_compiles_it(place: Place) -> None:
     place.tilewright("build", "--strict", "--report", str(report))
     units = json.loads(report.read_text(encoding="utf-8"))["kernels"]
     assert len(units) == 4
-    code = "from tilewright import build; print(len(build.libraries('row_scale')[0].kernels))"
+    code = "from tilewright.build.library import libraries; print(len(libraries('row_scale')[0].kernels))"
     assert place.run("-c", code).strip() == "4"
 
 

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from tilewright import build, ops
+from tilewright import ops
 from tilewright.benchmarking import groups as benchmarked
+from tilewright.build import library
 from tilewright.device import H200, DeviceProperties
 from tilewright.errors import NoKernelError
 from tilewright.ops.gemm.family import FAMILY
@@ -152,7 +153,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch, built: Any, tmp_path: Path) -> None:
     current = Registry(tmp_path / "generated")
     monkeypatch.setattr(running, "missing", lambda: None)
     monkeypatch.setattr(bench, "_device", lambda *_: H200)
-    monkeypatch.setattr(build, "libraries", lambda module: [built(tmp_path / "x.so", ("unbuilt",))])
+    monkeypatch.setattr(library, "libraries", lambda module: [built(tmp_path / "x.so", ("unbuilt",))])
     monkeypatch.setattr(measuring, "on_gpu", on_gpu)
 
 

@@ -11,16 +11,18 @@ import logging
 import platform
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilewright import paths, reading
 from tilewright.build import marker
 from tilewright.build.commands import made_of
 from tilewright.build.keys import HeaderSet, digest, files_digest
-from tilewright.build.store import Store
 from tilewright.errors import BuildError, UnreadableFileError
 from tilewright.schema import Anything, Integer, Map, Object, String, fields
 from tilewright.table import KernelRecord
+
+if TYPE_CHECKING:  # what lists libraries writes nothing
+    from tilewright.build.store import Store
 
 log = logging.getLogger("tilewright")
 
@@ -64,11 +66,11 @@ def libraries(module: str, *, store: Store | None = None, include: Path | None =
     damaged one is passed over with a warning; `damage` finds what can be seen only by reading all of it. A
     newer build may remove one from disk long after it was superseded: on a failure to load, list again.
     """
-    store = Store() if store is None else store
+    root = paths.cache_dir().absolute() if store is None else store.root
     include = paths.include_dir() if include is None else include
     headers = HeaderSet(include)
     found = []
-    for path in described_in(store, module):
+    for path in described_in(root, module):
         try:
             record = read(path, module, headers)
             written = path.stat().st_mtime_ns
@@ -84,9 +86,10 @@ def libraries(module: str, *, store: Store | None = None, include: Path | None =
     return [record for *_, record in sorted(found, key=lambda item: item[:2])]
 
 
-def described_in(store: Store, module: str) -> list[Path]:
-    """The library.json of all that stands where the module's libraries do and is called as they are."""
-    found = paths.in_each(store.root / "libraries" / module, "library.json")
+def described_in(root: Path, module: str) -> list[Path]:
+    """The library.json of all that stands where the module's libraries do in a cache and is called as they
+    are."""
+    found = paths.in_each(root / "libraries" / module, "library.json")
     return [path for path in found if marker.has_our_name(path.parent, "libraries")]
 
 
@@ -191,7 +194,7 @@ def _parse(path: Path) -> dict[str, Any]:
 def set_aside_damaged(module: str, store: Store, include: Path) -> list[str]:
     """Moves the module's damaged libraries to the quarantine and says of each what was wrong with it."""
     found = []
-    for path in described_in(store, module):
+    for path in described_in(store.root, module):
         if _damaged(path, module, include):
             with store.lock(f"library-{module}-{path.parent.name}"):  # it may be a new one by now
                 if reason := _damaged(path, module, include):
@@ -201,7 +204,7 @@ def set_aside_damaged(module: str, store: Store, include: Path) -> list[str]:
 
 def damaged(module: str, store: Store, include: Path) -> list[str]:
     """What is wrong with each of the module's damaged libraries; changes nothing."""
-    return [why for path in described_in(store, module) if (why := _damaged(path, module, include))]
+    return [why for path in described_in(store.root, module) if (why := _damaged(path, module, include))]
 
 
 def _damaged(path: Path, module: str, include: Path) -> str:

@@ -202,7 +202,7 @@ def driver_cuda() -> tuple[int, int] | None:
 
 
 def _toolchains(machine: Machine) -> list[dict[str, str]]:
-    from tilewright.build import libraries  # noqa: PLC0415
+    from tilewright.build.library import libraries  # noqa: PLC0415
 
     modules = machine.context.registry.tables
     return [dict(library.toolchain) for module in modules for library in libraries(module)]
