@@ -18,6 +18,9 @@ struct Matrices {
 
   bool one() const { return batch == 1 || batch_stride == 0; }
 
+  // Whether the rows of one matrix lie between those of another.
+  bool interleaved() const { return !one() && batch_stride < row_stride; }
+
   // TMA wants addresses and strides that are multiples of 16 bytes; extents may be any.
   bool aligned() const {
     return reinterpret_cast<uintptr_t>(address) % 16 == 0 && row_stride % 16 == 0 && (one() || batch_stride % 16 == 0);
