@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -28,7 +27,7 @@ ptxas info    : Function properties for _Z5otherPf
     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
 """
 SASS = """
-.text.gemm_a:
+	.section	.text.gemm_a,"ax",@progbits
 	.headerflags	@"EF_CUDA_ACCELERATORS EF_CUDA_SM90 EF_CUDA_VIRTUAL_SM(EF_CUDA_SM90)"
         /*0000*/                   LDC R1, c[0x0][0x28] ;                  /* 0x00000a00ff017b82 */
                                                                            /* 0x000fe20000000800 */
@@ -115,7 +114,7 @@ def test_every_expected_instruction_must_be_there(
 @pytest.mark.parametrize("found", [{"ACQBULK": 2, "PREEXIT": 1}, {"PREEXIT": 1}, {}])
 def test_a_kernel_that_may_start_early_must_wait(pdl: bool, found: dict[str, int]) -> None:
     """Its launch has the attribute: without the instruction it reads what is not written yet."""
-    asked = dataclasses.replace(record(), config={"pdl": pdl})
+    asked = record()._replace(config={"pdl": pdl})
     findings = judge(asked, report({}, grid_dependency=found))
     assert [finding.kind for finding in findings] == (["no_wait"] if pdl and "ACQBULK" not in found else [])
     assert all(finding.fatal(strict=False) for finding in findings)
@@ -163,7 +162,7 @@ def test_what_costs_speed_fails_only_a_strict_build(changed: dict[str, object], 
 
 def test_spills_that_a_family_gives_a_reason_for_fail_nothing() -> None:
     spilling = report({}, spill_load_bytes=4, stack_bytes=8)
-    (finding,) = judge(dataclasses.replace(record(), spills="128 accumulators"), spilling)
+    (finding,) = judge(record()._replace(spills="128 accumulators"), spilling)
     assert finding.kind == "known_spills"
     assert "128 accumulators" in finding.message
     assert not finding.fatal(strict=True)

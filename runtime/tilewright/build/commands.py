@@ -29,7 +29,8 @@ _KERNEL_FLAGS = (
     "-Xptxas=-v",
     "-Xcompiler=-fPIC,-fvisibility=hidden",
 )
-_TABLE_FLAGS = ("-std=c++17", "-O2", "-DNDEBUG", "-fPIC", "-fvisibility=hidden")
+# -O3: a launch of a lean kernel takes the host 70 ns for 80, beside the driver's 2 us, and g++ no longer.
+_TABLE_FLAGS = ("-std=c++17", "-O3", "-DNDEBUG", "-fPIC", "-fvisibility=hidden")
 
 
 def kernel_flags(record: KernelRecord) -> tuple[str, ...]:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 import struct
-import subprocess
-import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,7 @@ _TENSOR = re.compile(r"^(?:UTC)?[A-Z]*MMA(?:\.|$)")
 _DATA = re.compile(r"^(?:F2FP\.SATFINITE\.E|UBLKCP(?:\.|$))")
 _GRID_DEPENDENCY = re.compile(r"^(?:ACQBULK|PREEXIT)$")
 _SASS_LINE = re.compile(r"^\s+/\*([0-9a-f]{4,})\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Za-z0-9_.]*)")
-_SASS_FUNCTION = re.compile(r"^\.text\.(\S+):$")
+_SASS_FUNCTION = re.compile(r'^\s*\.section\s+\.text\.([^\s,"]+)')
 _SASS_STEP = 16  # bytes of an instruction since sm_70
 
 
@@ -100,29 +98,6 @@ def parse_sass(text: str) -> dict[str, SassFunction]:
     return functions
 
 
-def dump_sass(cuobjdump: str, path: Path) -> str:
-    """The machine code of an object's kernels, by nvdisasm, which cuobjdump needs beside it or on PATH.
-
-    `cuobjdump --dump-sass` runs it, too, but has it follow the flow of control and print encodings, in 1.5
-    times the processor time.
-    """
-    beside = Path(cuobjdump).with_name("nvdisasm")
-    nvdisasm = str(beside) if beside.is_file() else beside.name
-    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        _said([cuobjdump, "--extract-elf", "all", str(path.resolve())], folder)
-        cubins = sorted(str(one) for one in Path(folder).iterdir())
-        return "".join(_said([nvdisasm, "--no-dataflow", "--print-code", cubin], folder) for cubin in cubins)
-
-
-def _said(command: Sequence[str], folder: str) -> str:
-    result = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, errors="replace", check=False
-    )
-    if result.returncode != 0:
-        raise BuildError(f"{' '.join(command)} exits {result.returncode}: {result.stderr.strip()[:500]}")
-    return result.stdout
-
-
 @dataclass(frozen=True)
 class Descriptor:
     """The head of the `tilewright_kernel` that an object exports."""
@@ -153,8 +128,9 @@ def read_descriptor(path: Path, name: str) -> Descriptor | None:
     return None
 
 
-def inspect(path: Path, name: str, log: str, cuobjdump: str) -> dict[str, Any]:
-    """What stands in a kernel's report: the resources and instructions of the unit's functions.
+def inspect(path: Path, name: str, log: str, sass: Mapping[str, SassFunction]) -> dict[str, Any]:
+    """What stands in a kernel's report: the resources and instructions of the unit's functions, which are
+    `sass` by name.
 
     Where a unit holds several functions, the numbers are the largest and the counts the sum.
     """
@@ -162,7 +138,6 @@ def inspect(path: Path, name: str, log: str, cuobjdump: str) -> dict[str, Any]:
     if descriptor is None:
         raise BuildError(f"{name}: its object does not define tilewright_{name}")
     ptxas = parse_ptxas(log)
-    sass = parse_sass(dump_sass(cuobjdump, path))
     resources = [asdict(function) for function in ptxas.functions.values()] or [asdict(PtxasFunction())]
     return {
         "registers": max(function["registers"] for function in resources),

@@ -188,6 +188,7 @@ class Planner:
             cuobjdump=str(self.toolchain.cuobjdump),
             store=str(self.store.root),
             slots=slots,
+            quick=not unit.cutlass,
         )
 
     def table_job(self, table: Table, slots: int) -> Job | None:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from tilewright import paths, reading
@@ -24,6 +25,7 @@ from tilewright.errors import ToolchainError, UnreadableFileError
 log = logging.getLogger("tilewright")
 
 _TICK_SECONDS = 0.5
+_TOGETHER = 4  # quick jobs of one process
 _MARK = "tilewright-unit "
 _PACKAGE_ROOT = Path(__file__).resolve().parents[2]
 
@@ -39,7 +41,8 @@ def run_jobs(store: Store, jobs: Sequence[Job], parallel: int, progress: Progres
     ninja's words, where ninja itself fails.
     """
     outcomes = _run_ninja(store, jobs, parallel, progress)
-    starved = [job for job in jobs if outcomes[job.key].out_of_memory]
+    # Each in a process of its own: one that is killed takes others with it.
+    starved = [replace(job, quick=False) for job in jobs if outcomes[job.key].out_of_memory]
     if starved and parallel > 1:
         progress.message(f"{len(starved)} ran out of memory; compiling them one at a time")
         outcomes.update(_run_ninja(store, starved, 1, progress))
@@ -59,7 +62,7 @@ def work_folder(store: Store) -> Path:
 def _run_ninja(store: Store, jobs: Sequence[Job], parallel: int, progress: Progress) -> dict[str, Outcome]:
     folder = work_folder(store)
     try:
-        _write(store, folder, jobs)
+        _write(store, folder, jobs, parallel)
         results = {job.key: folder / f"{job.key}.result" for job in jobs}
         names = {path: job.name for path, job in zip(results.values(), jobs, strict=True)}
         status, output = _execute(folder, parallel, progress, names)
@@ -75,8 +78,23 @@ def _run_ninja(store: Store, jobs: Sequence[Job], parallel: int, progress: Progr
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _write(store: Store, folder: Path, jobs: Sequence[Job]) -> None:
-    """The job files, and a ninja file with one independent edge a job."""
+def _processes(jobs: Sequence[Job], parallel: int) -> Iterator[list[Job]]:
+    """The jobs in their order, those together that one process is to run: several quick ones of one target,
+    fewer the fewer there are left, so that all end at the same time."""
+    first = 0
+    while first < len(jobs):
+        most = min(_TOGETHER, max(1, (len(jobs) - first) // (4 * parallel)))
+        end = first + 1
+        while end < first + most and all(
+            job.quick and job.arch == jobs[first].arch for job in jobs[first : end + 1]
+        ):
+            end += 1
+        yield [*jobs[first:end]]
+        first = end
+
+
+def _write(store: Store, folder: Path, jobs: Sequence[Job], parallel: int) -> None:
+    """The job files, and a ninja file with one independent edge a process (`_processes`)."""
     lines = [
         "ninja_required_version = 1.5",
         "rule unit",
@@ -85,7 +103,9 @@ def _write(store: Store, folder: Path, jobs: Sequence[Job]) -> None:
     try:
         for job in jobs:
             job.write(folder / f"{job.key}.json")
-            lines.append(f"build {job.key}.result: unit {job.key}.json")
+        for together in _processes(jobs, parallel):
+            files, results = (" ".join(f"{job.key}.{end}" for job in together) for end in ("json", "result"))
+            lines.append(f"build {results}: unit {files}")
         (folder / "build.ninja").write_text("\n".join(lines) + "\n", encoding="utf-8")
     except OSError as error:
         raise store.failure(error) from None

@@ -1,7 +1,8 @@
-"""Compiles one unit: what ninja runs, `python -m tilewright.build.unit JOB.json RESULT.json`.
+"""Compiles units: what ninja runs, `python -m tilewright.build.unit JOB.json ... RESULT ...`.
 
 The compiler writes into a folder of its own; what it made is examined and then moved into the store whole.
-Nothing else ever writes an entry.
+Nothing else ever writes an entry. Several units of one process, which are compiled one after the other, share
+what Python (0.1 s) and nvdisasm (0.2 s) take to start; a lean unit's compiler takes 1.6 s.
 """
 
 from __future__ import annotations
@@ -14,18 +15,23 @@ import resource
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tilewright.build import launching
 from tilewright.build.commands import DEPFILE, OBJECT, shell
+from tilewright.build.disassembly import disassemble
 from tilewright.build.keys import KEY_FORMAT, file_sha256, unhashed_inputs
-from tilewright.build.machine_code import inspect
+from tilewright.build.machine_code import SassFunction, inspect
 from tilewright.build.store import Store, says_full
 from tilewright.build.system import run_bounded, shortened
 from tilewright.errors import BuildError, StoreError, TilewrightError
+
+_Made = TypeVar("_Made")
 
 _ERRORS_SHOWN = 3
 _CONTEXT_LINES = 4
@@ -56,6 +62,7 @@ class Job:
     cuobjdump: str
     store: str
     slots: int  # compilers that may run at once on this machine
+    quick: bool = False  # a kernel without CUTLASS's headers, which takes seconds
 
     def write(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self)), encoding="utf-8")
@@ -73,26 +80,54 @@ class Outcome:
     refused: bool = False  # the compiler says what is wrong with the source: it would again
 
 
-def run(job: Job) -> Outcome:
-    """Compiles the unit unless the store has it; holds its lock meanwhile."""
-    store = Store(Path(job.store))
-    with store.lock(job.key):
-        if store.entry(job.key) is not None:
-            return Outcome("shared")
-        with store.slot(job.slots):
-            draft = store.draft(job.key)
-            try:
-                return _compile(job, store, draft)
-            except (BuildError, StoreError) as error:
-                return Outcome("failed", str(error))
-            except OSError as error:
-                return Outcome("failed", str(store.failure(error)))
-            finally:
-                shutil.rmtree(draft, ignore_errors=True)
+@dataclass(frozen=True)
+class _Compiled:
+    """What a compiler has made of a job, in a folder of its own."""
+
+    job: Job
+    draft: Path
+    log: str
+    seconds: float
+    peak_memory_bytes: int  # of the largest process yet
 
 
-def _compile(job: Job, store: Store, draft: Path) -> Outcome:
+def run(jobs: Sequence[Job]) -> list[Outcome]:
+    """Compiles units of one target, but for those that the store has; holds their locks meanwhile."""
+    store = Store(Path(jobs[0].store))
+    outcomes: dict[str, Outcome] = {}
+    with ExitStack() as held:
+        for key in sorted(job.key for job in jobs):  # in one order: else two processes wait for each other
+            held.enter_context(store.lock(key))
+        missing = [job for job in jobs if store.entry(job.key) is None]
+        if missing:
+            held.enter_context(store.slot(missing[0].slots))
+        compiled = []
+        for job in missing:
+            made = _attempt(store, partial(_compile, job, store, held))
+            if isinstance(made, Outcome):
+                outcomes[job.key] = made
+            else:
+                compiled.append(made)
+        code = _machine_code(store, compiled)
+        for each in compiled:
+            outcomes[each.job.key] = _attempt(store, partial(_commit, each, code.get(each.job.key), store))
+    return [outcomes.get(job.key, Outcome("shared")) for job in jobs]
+
+
+def _attempt(store: Store, step: Callable[[], _Made]) -> _Made | Outcome:
+    """What the step answers, or how it has failed."""
+    try:
+        return step()
+    except (BuildError, StoreError) as error:
+        return Outcome("failed", str(error))
+    except OSError as error:
+        return Outcome("failed", str(store.failure(error)))
+
+
+def _compile(job: Job, store: Store, held: ExitStack) -> _Compiled | Outcome:
     started = time.monotonic()
+    draft = store.draft(job.key)
+    held.callback(shutil.rmtree, draft, ignore_errors=True)
     scratch = draft / "scratch"
     scratch.mkdir()
     status, log = _call(job.command, draft, scratch)
@@ -102,6 +137,26 @@ def _compile(job: Job, store: Store, draft: Path) -> Outcome:
         return _failure(job, store, status, log, absent)
     (draft / "log.txt").write_text(log, encoding="utf-8")
     _check_inputs(job, draft)
+    shutil.rmtree(scratch, ignore_errors=True)
+    (draft / DEPFILE).unlink()
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+    return _Compiled(job, draft, log, seconds, peak)
+
+
+def _machine_code(store: Store, compiled: Sequence[_Compiled]) -> dict[str, Mapping[str, SassFunction]]:
+    """Of the kernels, by key. Nothing where one of several objects cannot be read: each is then by itself."""
+    kernels = [each for each in compiled if each.job.kind == "kernel"]
+    if len(kernels) < 2:
+        return {}
+    paths = [each.draft / OBJECT for each in kernels]
+    found = _attempt(store, partial(disassemble, kernels[0].job.cuobjdump, paths))
+    if isinstance(found, Outcome):
+        return {}
+    return {each.job.key: code for each, code in zip(kernels, found, strict=True)}
+
+
+def _commit(compiled: _Compiled, code: Mapping[str, SassFunction] | None, store: Store) -> Outcome:
+    job, object_file = compiled.job, compiled.draft / OBJECT
     report: dict[str, Any] = {
         "format": KEY_FORMAT,
         "key": job.key,
@@ -110,17 +165,17 @@ def _compile(job: Job, store: Store, draft: Path) -> Outcome:
         "kind": job.kind,
         "arch": job.arch,
         "source_sha256": job.inputs[job.source],
-        "object": {"sha256": file_sha256(draft / OBJECT), "bytes": (draft / OBJECT).stat().st_size},
-        "seconds": round(seconds, 2),
-        "peak_memory_bytes": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024,
+        "object": {"sha256": file_sha256(object_file), "bytes": object_file.stat().st_size},
+        "seconds": round(compiled.seconds, 2),
+        "peak_memory_bytes": compiled.peak_memory_bytes,
         "command": job.command,
     }
     if job.kind == "kernel":
-        report.update(inspect(draft / OBJECT, job.name, log, job.cuobjdump))
-    shutil.rmtree(scratch, ignore_errors=True)
-    (draft / DEPFILE).unlink()
-    (draft / "report.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    store.commit(draft, store.root / "objects" / job.key)
+        if code is None:
+            (code,) = disassemble(job.cuobjdump, [object_file])
+        report.update(inspect(object_file, job.name, compiled.log, code))
+    (compiled.draft / "report.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    store.commit(compiled.draft, store.root / "objects" / job.key)
     return Outcome("built")
 
 
@@ -199,19 +254,22 @@ def _keep_log(job: Job, store: Store, log: str) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    job_file, result_file = map(Path, arguments)
-    result_file.touch()  # empty where this process is killed, absent where it never ran
-    job = Job(**json.loads(job_file.read_text(encoding="utf-8")))
+    count = len(arguments) // 2
+    job_files, result_files = map(Path, arguments[:count]), [*map(Path, arguments[count:])]
+    for file in result_files:
+        file.touch()  # empty where this process is killed, absent where it never ran
+    jobs = [Job(**json.loads(file.read_text(encoding="utf-8"))) for file in job_files]
     try:
-        outcome = run(job)
+        outcomes = run(jobs)
     except TilewrightError as error:
-        outcome = Outcome("failed", str(error))
-    try:
-        result_file.write_text(json.dumps(asdict(outcome)), encoding="utf-8")
-    except OSError as error:  # the disk is full; what ninja passes on says so
-        print(error, flush=True)
-    print(f"tilewright-unit {job.name} {outcome.status}", flush=True)
-    return 0 if outcome.status != "failed" else 1
+        outcomes = [Outcome("failed", str(error))] * count
+    for job, file, outcome in zip(jobs, result_files, outcomes, strict=True):
+        try:
+            file.write_text(json.dumps(asdict(outcome)), encoding="utf-8")
+        except OSError as error:  # the disk is full; what ninja passes on says so
+            print(error, flush=True)
+        print(f"tilewright-unit {job.name} {outcome.status}", flush=True)
+    return 0 if all(outcome.status != "failed" for outcome in outcomes) else 1
 
 
 if __name__ == "__main__":
