@@ -45,6 +45,9 @@ from tilewright.types import bytes_of
 MOST_BYTES = 2**31
 REPLAYS = 9
 WARM_SECONDS = 0.02  # of both in turn, before: float64 references, and pauses, leave other clocks
+# Of calls this long, so many: after 0.02 s clocks still fell, and whoever came second was slower (of the same
+# choice beside the same kernel of cuBLAS 0.92 to 1.03, where 0.1 s gave 1.02 to 1.03).
+LONG_SECONDS, LONG_WARM_SECONDS = 1e-4, 0.1
 HEAD_START_CYCLES = 200_000  # 0.1 ms
 ENOUGH = 0.95  # a ratio that needs no cause
 CHOSEN_WRONG = 1.02  # times what tuning finds
@@ -104,7 +107,8 @@ def in_turn(problem: Problem, operands: list[measuring.Operands], tactics: list[
     graphs = [Replays([lambda x=one: call_peer(x) for one in operands])]  # type: ignore[misc]
     for tactic in tactics:
         graphs.append(Replays([lambda x=one, t=tactic: x.call(t) for one in operands]))  # type: ignore[misc]
-    until = time.monotonic() + WARM_SECONDS
+    long = max(graph.seconds() for graph in graphs) > LONG_SECONDS
+    until = time.monotonic() + (LONG_WARM_SECONDS if long else WARM_SECONDS)
     while time.monotonic() < until:
         for graph in graphs:
             graph.seconds()

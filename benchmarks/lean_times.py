@@ -63,7 +63,7 @@ from tilewright.table import KernelRecord
 from tilewright.timing import Replays
 
 # Of the model's order: its first, the first of the mechanisms alone, and others drawn at random.
-FIRST, BY_MECHANISMS, OTHERS = 18, 12, 10
+FIRST, BY_MECHANISMS, OTHERS = 18, 9, 9
 FACTOR = 1.5  # of the mechanisms' first: those that are drawn are not further behind
 MOST_ROUND_SECONDS = 0.015  # that one call of each of those may take together
 FASTEST, NEAR = 3, 3  # near so many, others are timed: so many each of its kernel, and in its cluster
