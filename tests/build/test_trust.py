@@ -142,6 +142,10 @@ def test_a_folder_in_which_others_may_write(tmp_path: Path) -> None:
     assert not list(shared.iterdir())
     shared.chmod(0o1777)
     Store(shared / "mine" / "cache").folder("objects")
+    (shared / "mine" / "cache").chmod(0o1777)  # within a cache, where anybody may add what is run
+    with pytest.raises(CacheRefusedError, match=f"everybody may write to {shared}/mine/cache"):
+        Store(shared / "mine" / "cache").folder("objects")
+    (shared / "mine" / "cache").chmod(0o755)
     (tmp_path / "link").symlink_to(shared / "mine")
     shared.chmod(0o777)
     with pytest.raises(CacheRefusedError, match=f"everybody may write to {shared}"):
