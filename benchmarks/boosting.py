@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 Numbers: TypeAlias = np.ndarray[Any, Any]
-LEAVES, TREES, RATE = 63, 250, 0.07
+LEAVES, TREES, RATE = 63, 180, 0.07
 MOST_VALUES = 64  # of a fact, that are told apart: fewer than a byte has
 LEAST_WEIGHT = 10.0  # of the examples of a leaf; a group's weigh this much together
 FACTS_SHARE, GROUPS_SHARE = 0.5, 0.7  # that a tree sees

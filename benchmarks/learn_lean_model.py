@@ -32,9 +32,9 @@ from tilewright.registry import Registry
 
 WEIGHTS = Path(learnt.__file__).with_name("learnt_weights.py")
 FAR = 2.0  # times the fastest: tactics that teach nothing
-NEAR = 0.3  # behind the fastest, at which what a tactic counts has fallen to 1 / e
+NEAR = 0.15  # behind the fastest, at which what a tactic counts has fallen to 1 / e
 FOLDS = 4
-BANDS = ((17, 63), (64, 127), (128, 511), (512, 2047), (2048, 8192))  # of m
+BANDS = ((1, 16), (17, 63), (64, 127), (128, 511), (512, 2047), (2048, 8192))  # of m
 
 
 class Lesson(NamedTuple):

@@ -89,7 +89,8 @@ def launcher(
     """What launches a plan on its GPU, with a workspace where it needs one; see `Launch.launcher`."""
     bound = launch = plan.bound.launcher(operands, passed)
     if plan.workspace_bytes:
-        launch = lambda *call: bound(*call[:-1], plan.workspace())  # noqa: E731
+        make = plan.workspace
+        launch = lambda *call: bound(*call[:-1], make())  # noqa: E731
     return there(plan, launch)
 
 

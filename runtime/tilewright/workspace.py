@@ -9,18 +9,30 @@ between launches: a buffer that outlives one would not be known to whoever owns 
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+
 import torch
 
 _ALIGNMENT = 256  # what the C ABI promises to kernels; torch's allocator gives 512
 
 
-def on_device(size: int, device: torch.device) -> torch.Tensor:
-    """`size` bytes for a launch on the current stream of `device`."""
-    return torch.empty(size, dtype=torch.uint8, device=device)
+def maker(size: int, device: torch.device) -> Callable[[], torch.Tensor | None]:
+    """What makes a workspace of `size` bytes for a launch on the current stream of `device`: None for no
+    bytes. The CPU's kernels stand in for a described GPU's."""
+    if not size:
+        return _none
+    if device.type != "cuda":
+        return functools.partial(_on_host, size)
+    # Not torch.empty, which takes a quarter more of the host.
+    return functools.partial(torch.empty_strided, (size,), (1,), dtype=torch.uint8, device=device)
 
 
-def on_host(size: int) -> torch.Tensor:
-    """A workspace of kernels that run on the host."""
+def _none() -> None:
+    return None
+
+
+def _on_host(size: int) -> torch.Tensor:
     room = torch.empty(size + _ALIGNMENT, dtype=torch.uint8)
     start = -room.data_ptr() % _ALIGNMENT
     return room[start : start + size]

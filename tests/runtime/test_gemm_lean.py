@@ -291,7 +291,9 @@ def test_exact_sums_cost_most_where_warpgroups_take_turns() -> None:
     [
         (Problem(195, 704, 13056), True),
         (Problem(17, 6144, 4096), True),
-        (Problem(16, 6144, 4096), False),  # memory decides
+        (Problem(3, 6144, 4096), True),
+        (Problem(6144, 17, 4096), True),
+        (Problem(6144, 16, 4096), False),
         (Problem(6164, 7040, 3200), True),
         (Problem(6164, 7040, 3200, a="e4m3", b="e4m3"), False),
         (Problem(6164, 7040, 3200, a="e4m3", b="e4m3", fast_accum=True), True),

@@ -182,12 +182,7 @@ class DirectPlan(Plan):
         self.bound = bound
         self.launch: Launcher | None = None
         self.workspace_bytes = bound.workspace_bytes
-        # On a described device the kernels are the host's.
-        self._workspace: Callable[[int], torch.Tensor] = (
-            functools.partial(workspace.on_device, device=self.device)
-            if self.device.type == "cuda"
-            else workspace.on_host
-        )
+        self.workspace = workspace.maker(bound.workspace_bytes, self.device)
 
     def run(self, call: tuple[Any, ...]) -> None:
         """Raises MisalignedError, ArgumentError for aliasing, LaunchError."""
@@ -203,9 +198,6 @@ class DirectPlan(Plan):
         if not self.workspace_bytes and not several_devices():
             self.quick = launch
         return launch
-
-    def workspace(self) -> torch.Tensor | None:
-        return self._workspace(self.workspace_bytes) if self.workspace_bytes else None
 
     def fail(self, status: int) -> NoReturn:
         """Turns a launcher's status into an error."""

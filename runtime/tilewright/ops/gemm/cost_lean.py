@@ -92,9 +92,8 @@ def finer(
 
 
 def is_learnt(problem: Problem) -> bool:
-    """Not of few rows, where memory decides and the mechanisms choose within 1 % of the fastest; nor of FP8
-    with exact accumulation, and batches, of which nothing was timed."""
-    few = min(problem.m, problem.n) < learnt.LEAST_EXTENT
+    """Not of few columns, FP8 with exact accumulation, and batches, of which nothing was timed."""
+    few = problem.n < learnt.LEAST_N
     return not few and problem.batch == 1 and (problem.fast_accum or problem.a not in FP8)
 
 
@@ -240,6 +239,7 @@ class Kernel:
             tile_m, tile_n, tile_m * tile_n, self.boxes, self.depth, self.swapped, self.pingpong, self.size,
             self.pieces, self.epilogue, rows, columns, self.stages, self.down, self.across,
             rows_share, columns_share, rows_share * columns_share,
+            self.depth / self.boxes, (tile_m + tile_n) * self.boxes,
         )  # fmt: skip
 
     def facts(self, parts: Parts) -> tuple[float, ...]:
@@ -248,12 +248,15 @@ class Kernel:
         (tile_m, tile_n), last = self.tile, waves.last / waves.at_once
         asked = tile_m / n + tile_n / m
         there = self.down * self.across / (-(-self.down // m) * m * (-(-self.across // n) * n))
+        busy = min(blocks * size, self.device.sm_count)
         return (
             *self._facts, m, n, splits, in_memory, size,
             blocks * size, blocks / waves.at_once, last, waves.last * size, boxes, boxes / self.boxes,
             math / self.wgmma, math * boxes, asked, asked / math,
             (tile_m + tile_n) / math, there, loop, hbm, power, whole, added,
-            loop / whole, hbm / whole, power / whole, added / (whole + added),
+            loop / whole, hbm / whole, power / whole, added / (whole + added), whole + added,
+            self.down / m, self.across / n, tile_m * m, tile_n * n, boxes / self.depth,
+            busy * asked / math, busy * (tile_m + tile_n) / math, asked * self.wgmma / math**2,
         )  # fmt: skip
 
     def _exchange(self, splits: int) -> float:

@@ -15,7 +15,7 @@ from math import exp
 
 from tilewright.ops.common.trees import Trees
 
-LEAST_EXTENT = 17  # of m and n, where anything was learnt
+LEAST_N = 17  # where anything was learnt
 UNIT = 1e-4  # of a tree's answers
 MOST = 0.35  # of the logarithm of what an estimate is multiplied by
 
