@@ -4,7 +4,7 @@ A family's `words.py` says which extents its problems have, which words stand fo
 there are, each with the field of a problem that it sets, the values that it may have, and its option on a
 command line. From that alone follow NAME=VALUE of `explain --problem`, the options of `run`, `bench compare`
 and `tune`, and which sizes these take. Plain data: it imports neither torch nor a command line. Nobody
-compares or prints it: methods for that would take every first lookup a millisecond.
+compares or prints it, and it has no methods for that, because they take a millisecond to make.
 """
 
 from __future__ import annotations
