@@ -97,6 +97,12 @@ def test_tensors_without_strides(case: Case, remembered: bool) -> None:
         refused(case, name, ArgumentTypeError, **{name: torch.zeros(tensor.shape).to_sparse()})
 
 
+def test_negated_views(case: Case) -> None:
+    """Of a first call: that values have the other sign, only torch knows; kernels read memory."""
+    for name, tensor in case.tensors.items():
+        assert "resolve_neg" in refused(case, name, ArgumentTypeError, **{name: torch._neg_view(tensor)})
+
+
 @remembered
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.bool], ids=str)
 def test_types_that_no_operand_has(case: Case, dtype: torch.dtype, remembered: bool) -> None:
