@@ -91,6 +91,20 @@ def test_itself(kernel, launched):
         launched(kernel)
     assert (kernel, "itself") not in {broken!r}
 """
+OF_ONE_KERNEL = """
+import pytest
+
+pytestmark = [pytest.mark.marks_kernels, pytest.mark.usefixtures("kernel")]
+
+
+def test_one(launched, request):
+    launched(request.node.callspec.params["kernel"])
+
+
+def test_other(launched, request):
+    launched(request.node.callspec.params["kernel"])
+    assert (request.node.callspec.params["kernel"], "other") not in {broken!r}
+"""
 CARD = {"gpu": "NVIDIA H200", "driver": "1"}
 Record = Callable[..., dict[str, dict[str, Any]]]
 
@@ -135,6 +149,14 @@ def test_kernels_whose_tests_compare_by_themselves_have_rows_where_they_were_lau
     assert (row["passed"], row["problems"], row["max_error"]) == (True, 1, None)
     assert "second" not in rows
     assert not record(tests=COMPARING_BY_ITSELF, broken={("first", "itself")})["first"]["passed"]
+
+
+def test_all_tests_of_a_module_that_uses_the_kernel_are_of_it(record: Record) -> None:
+    rows = record(tests=OF_ONE_KERNEL, broken={("second", "other")})
+    assert (rows["first"]["passed"], rows["first"]["problems"]) == (True, 2)
+    assert not rows["second"]["passed"]
+    Path("record.json").unlink()
+    assert "first" not in record("-k", "one", tests=OF_ONE_KERNEL), "a part of its tests is no pass"
 
 
 @pytest.mark.parametrize(("where", "problems"), [("before", 2), ("compare", 1), ("after", 2)])

@@ -1,9 +1,10 @@
 """Keeps what the tests compared, kernel by kernel, for docs/status.md: TILEWRIGHT_RECORD=FILE.
 
 A row says of a kernel that all tests of it passed, or that one failed. Tests of a kernel are those that take
-it as the parameter `kernel`, and, for failures, those marked `marks_kernels` that launched it or that name it
-(`record_property("kernel", NAME)`, where another process launches it). A kernel of which some tests alone ran
-(`-k`, an interruption) keeps the row that it has, unless one failed.
+it as the parameter `kernel` (or all of a module that uses it as a fixture), and, for failures, those marked
+`marks_kernels` that launched it or that name it (`record_property("kernel", NAME)`, where another process
+launches it). A kernel of which some tests alone ran (`-k`, an interruption) keeps the row that it has, unless
+one failed.
 
 A row's problems are what was compared by `comparing`; of a kernel whose tests compare by themselves, the
 tests that launched it.
@@ -141,10 +142,15 @@ class Recorder:
 
 def _tests_of_kernels(module: ModuleType) -> set[str]:
     """The tests of a module that take a kernel: all that a kernel has to pass."""
+    marks = getattr(module, "pytestmark", [])
+    all_of_them = any(
+        mark.name == "usefixtures" and "kernel" in mark.args
+        for mark in (marks if isinstance(marks, list) else [marks])
+    )
     return {
         f"{module.__name__}.{name}"
         for name, function in vars(module).items()
-        if name.startswith("test_") and "kernel" in inspect.signature(function).parameters
+        if name.startswith("test_") and (all_of_them or "kernel" in inspect.signature(function).parameters)
     }
 
 

@@ -45,13 +45,13 @@ def compare(found: torch.Tensor, wanted: torch.Tensor) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("name", NAMES)
-def test_every_kernel(name: str, shape: tuple[int, int, int, int]) -> None:
-    dtype = torch.bfloat16 if "bf16" in name else torch.float16
+@pytest.mark.parametrize("kernel", NAMES)
+def test_every_kernel(kernel: str, shape: tuple[int, int, int, int]) -> None:
+    dtype = torch.bfloat16 if "bf16" in kernel else torch.float16
     a, b, wanted = operands(*shape, dtype=dtype)
     for d in (torch.float32, dtype):
         out = torch.full(wanted.shape, float("nan"), device="cuda", dtype=d)
-        run(a, b.mT, out=out, tactic=name)
+        run(a, b.mT, out=out, tactic=kernel)
         compare(out, wanted)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import generated_kernels
 import pytest
 import torch
 
@@ -11,7 +12,9 @@ import tilewright
 from tilewright import blockwise_scales
 from tilewright.errors import NotBuiltError
 
-pytestmark = pytest.mark.marks_kernels
+kernel = generated_kernels.fixture("scale_columns")
+# There is one for a GPU, and so every test is of it.
+pytestmark = [pytest.mark.marks_kernels, pytest.mark.usefixtures("kernel")]
 
 SHAPES = [(1, 1), (5, 3), (128, 56), (4097, 57), (33, 129), (4096, 1)]
 

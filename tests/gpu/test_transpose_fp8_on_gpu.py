@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import generated_kernels
 import pytest
 import torch
 
 import tilewright
 from tilewright.errors import NotBuiltError
 
-pytestmark = pytest.mark.marks_kernels
+kernel = generated_kernels.fixture("transpose_fp8")
+# There is one for a GPU, and so every test is of it.
+pytestmark = [pytest.mark.marks_kernels, pytest.mark.usefixtures("kernel")]
 
 SHAPES = [
     (1, 1),
