@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tilewright.errors import UnreadableFileError
+from tilewright.mismatch import Mismatch
 
 if TYPE_CHECKING:
     from tilewright.schema import Schema
@@ -78,7 +79,7 @@ def parse_json(path: Path, data: bytes, schema: Schema) -> Any:
 def loads(path: Path | str, text: str) -> Any:
     """JSON of a file, or of a part of one, that no schema has seen. Raises UnreadableFileError."""
     try:
-        return json.loads(text, parse_constant=_no_number)
+        return _JSON.decode(text)
     except json.JSONDecodeError as error:
         raise UnreadableFileError(
             path, f"line {error.lineno}, column {error.colno}: not JSON: {error.msg}"
@@ -91,8 +92,6 @@ def loads(path: Path | str, text: str) -> Any:
 
 def check(path: Path | str, value: Any, schema: Schema) -> None:
     """Raises UnreadableFileError where the schema does not take what the file holds."""
-    from tilewright.mismatch import Mismatch  # noqa: PLC0415 (who reads specs has no schema)
-
     try:
         schema.check(value)
     except Mismatch as mismatch:
@@ -174,3 +173,6 @@ def _decoded(path: Path, data: bytes) -> str:
 
 def _no_number(word: str) -> NoReturn:
     raise ValueError(f"{word} is no number")
+
+
+_JSON = json.JSONDecoder(parse_constant=_no_number)  # `json.loads` would make one for each row of a table
