@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import random
 import subprocess
 import sys
@@ -251,3 +252,26 @@ def test_selecting_needs_no_torch() -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert run.stdout.startswith("gemm_sm90_bf16_bf16"), run.stderr
+
+
+def test_a_first_lookup_imports_only_what_it_needs(tmp_path: Path) -> None:
+    """Each of these takes it a millisecond or more. Nothing is tuned there."""
+    (tmp_path / "generated").symlink_to(Path(__file__).resolve().parents[2] / "generated")
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from tilewright.context import Context; from tilewright.device import H200\n"
+        "from tilewright.ops.gemm.family import FAMILY; from tilewright.ops.gemm.problem import Problem\n"
+        "from tilewright.registry import Registry; import tilewright.build.library\n"
+        "class Everything:\n    path, holds = None, lambda self, record: True\n"
+        "registry = Registry(Path(sys.argv[1]), libraries=lambda module: [Everything()])\n"
+        "Context(registry).select(FAMILY, Problem(512, 4096, 4096), H200)\n"
+        "print(*sys.modules)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "generated")],
+        env={**os.environ, "TILEWRIGHT_TUNED": ""}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    loaded = {name.removeprefix("tilewright.") for name in run.stdout.split()}
+    assert {"ops.gemm.cost_lean", "build.library"} <= loaded, run.stderr
+    unneeded = ("torch", "ops.common.words", "spelling", "tuning", "build.store", "build.toolchain")
+    assert not loaded.intersection(unneeded)
