@@ -12,20 +12,22 @@
 #include "tilewright/sm90/mainloop.hpp"
 #include "tilewright/sm90/pipeline.hpp"
 #include "tilewright/sm90/producer.hpp"
+#include "tilewright/sm90/product.hpp"
 
 namespace tilewright::reduced_gemm {
 
+// What is asked for first lies in front (sm90/product_params.hpp).
 struct Params {
-  CUtensorMap a, b;
   sm90::ClusterShape cluster;
-  sm90::Slices slices_a, slices_b;
-  float4* sums;             // of the parts
   int blocks, blocks_down;  // of D, of as many tiles as a cluster has; of a column of D
   int tiles_down;           // of a column of D, in whole blocks
   int k_tiles;              // of a matrix
   int each, more;           // k tiles of a part, and how many of the first parts have one more
   bool one_a, one_b;        // one matrix for every one of the batch
+  sm90::Slices slices_a, slices_b;
   uint64_t policy_a, policy_b;
+  float4* sums;  // of the parts
+  CUtensorMap a, b;
 };
 
 struct CombineParams {
@@ -65,92 +67,82 @@ struct Kernel {
   static constexpr int kTileSums = kQuads * kConsumerThreads;
 
   __device__ __forceinline__ void operator()(Params const& params, char* memory) const {
-    uint32_t const shared = sm90::shared_address(memory);
-    int const warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0);
-    sm90::ClusterPlace const place(params.cluster);
-    if (warp == 0) {
-      int const lane = threadIdx.x;
-      if (lane == 0) {
-        sm90::prefetch_map(&params.a);
-        sm90::prefetch_map(&params.b);
+    sm90::run_product<Kernel>(params, memory);
+  }
+
+  static __device__ __forceinline__ void start(Params const& params, uint32_t shared) {
+    sm90::start_stages<Layout, Stages>(params.cluster, shared, 1, kConsumers);
+  }
+
+  static __device__ __forceinline__ void ask_for_maps(Params const& params) {
+    sm90::prefetch_map(&params.a);
+    sm90::prefetch_map(&params.b);
+  }
+
+  static __device__ __forceinline__ void produce(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
+                                                 bool loading_warp) {
+    sm90::ClusterShape const& cluster = params.cluster;
+    sm90::Load const a(&params.a, params.policy_a, params.slices_a, place.n, place.sharers_of_a(cluster));
+    sm90::Load const b(&params.b, params.policy_b, params.slices_b, place.m, place.sharers_of_b(cluster));
+    Part const part(params, place);
+    Producer producer{shared};
+    sm90::enter<kPdl>(cluster);
+    if (loading_warp) {
+      int matrix = part.first / params.k_tiles, k = part.first % params.k_tiles;
+      for (int tiles = part.tiles; tiles > 0;) {
+        int const taken = min(tiles, params.k_tiles - k);
+        producer.run(cluster, a, b,
+                     {k, taken, part.tile_row * TileM, part.tile_column * TileN, params.one_a ? 0 : matrix,
+                      params.one_b ? 0 : matrix});
+        tiles -= taken;
+        ++matrix;
+        k = 0;
       }
-      if (lane < Stages) {
-        sm90::barrier_init(Layout::full(shared, lane), 1);
-        sm90::barrier_init(Layout::empty(shared, lane), (params.cluster.m + params.cluster.n - 1) * kConsumers);
+      if (cluster.size() > 1) {
+        producer.drain();
       }
-      sm90::fence_barrier_init();
-      __syncwarp();
     }
-    bool const clustered = params.cluster.size() > 1;
-    if (clustered) {
-      sm90::cluster_barrier();
-    } else {
-      __syncthreads();
-    }
-    // The parts of one k lie side by side in the grid: their tiles share rows of A and B in L2.
-    int const cluster = sm90::cluster_index();
-    int const block = cluster % params.blocks, part = cluster / params.blocks;
-    int const first = part * params.each + min(part, params.more);
-    int const tiles = params.each + (part < params.more ? 1 : 0);
-    int const tile_row = block % params.blocks_down * params.cluster.m + place.m;
-    int const tile_column = block / params.blocks_down * params.cluster.n + place.n;
-    if (warp >= kConsumers * 4) {
-      sm90::keep_registers<kProducerRegisters>();
-      if constexpr (kPdl) {
-        sm90::wait_for_previous_kernel();
-        sm90::allow_next_kernel();
-      }
-      if (warp == kConsumers * 4) {
-        load(params, shared, place, first, tiles, tile_row * TileM, tile_column * TileN);
-      }
-    } else {
-      sm90::take_registers<kConsumerRegisters>();
-      if constexpr (kPdl) {
-        sm90::wait_for_previous_kernel();  // which may still read the workspace
-      }
-      int const warpgroup = warp / 4;
-      sm90::Release const release(Layout::empty(shared, 0), params.cluster.size(),
-                                  place.sharers_of_a(params.cluster) | place.sharers_of_b(params.cluster),
-                                  threadIdx.x % 128);
-      Mainloop mainloop{shared, kDown == 1 ? 0 : warpgroup * kRows * 64, kAcross == 1 ? 0 : warpgroup * kColumns,
-                        release};
-      float sums[kRows][kColumns / 2];
-      mainloop.run(tiles, sums, [] {});
-      int64_t const tile = int64_t(part) * params.blocks * params.cluster.m * params.cluster.n + tile_row +
-                           tile_column * params.tiles_down;
-      float4* const to = params.sums + tile * kTileSums + threadIdx.x;
+  }
+
+  static __device__ __forceinline__ void multiply(Params const& params, uint32_t shared,
+                                                  sm90::ClusterPlace const& place, int warpgroup) {
+    sm90::Release const release(Layout::empty(shared, 0), params.cluster.size(),
+                                place.sharers_of_a(params.cluster) | place.sharers_of_b(params.cluster),
+                                threadIdx.x % 128);
+    Mainloop mainloop{shared, kDown == 1 ? 0 : warpgroup * kRows * 64, kAcross == 1 ? 0 : warpgroup * kColumns,
+                      release};
+    Part const part(params, place);
+    sm90::enter<kPdl>(params.cluster);  // the previous kernel may still read the workspace
+    float sums[kRows][kColumns / 2];
+    mainloop.run(part.tiles, sums, [] {});
+    int64_t const tile = int64_t(part.number) * params.blocks * params.cluster.size() + part.tile_row +
+                         part.tile_column * params.tiles_down;
+    float4* const to = params.sums + tile * kTileSums + threadIdx.x;
 #pragma unroll
-      for (int r = 0; r < kRows; ++r) {
+    for (int r = 0; r < kRows; ++r) {
 #pragma unroll
-        for (int quad = 0; quad < kColumns / 8; ++quad) {
-          float const* const v = sums[r] + quad * 4;
-          to[(r * (kColumns / 8) + quad) * kConsumerThreads] = make_float4(v[0], v[1], v[2], v[3]);
-        }
+      for (int quad = 0; quad < kColumns / 8; ++quad) {
+        float const* const v = sums[r] + quad * 4;
+        to[(r * (kColumns / 8) + quad) * kConsumerThreads] = make_float4(v[0], v[1], v[2], v[3]);
       }
-    }
-    if (clustered) {
-      __syncwarp();
-      sm90::cluster_barrier();  // others may still tell this CTA's barriers
     }
   }
 
  private:
-  static __device__ __forceinline__ void load(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
-                                              int first, int tiles, int row, int column) {
-    sm90::ClusterShape const& cluster = params.cluster;
-    sm90::Load const a(&params.a, params.policy_a, params.slices_a, place.n, place.sharers_of_a(cluster));
-    sm90::Load const b(&params.b, params.policy_b, params.slices_b, place.m, place.sharers_of_b(cluster));
-    Producer producer{shared};
-    int matrix = first / params.k_tiles, k = first % params.k_tiles;
-    while (tiles > 0) {
-      int const taken = min(tiles, params.k_tiles - k);
-      int const of_a = params.one_a ? 0 : matrix, of_b = params.one_b ? 0 : matrix;
-      producer.run(cluster, a, b, {k, taken, row, column, of_a, of_b});
-      tiles -= taken;
-      ++matrix;
-      k = 0;
+  // What a CTA computes: some k tiles of one tile. The parts of one k lie side by side in the grid: their tiles share
+  // rows of A and B in L2.
+  struct Part {
+    int number, first, tiles, tile_row, tile_column;
+
+    __device__ __forceinline__ Part(Params const& params, sm90::ClusterPlace const& place) {
+      int const cluster = sm90::cluster_index(), block = cluster % params.blocks;
+      number = cluster / params.blocks;
+      first = number * params.each + min(number, params.more);
+      tiles = params.each + (number < params.more ? 1 : 0);
+      tile_row = block % params.blocks_down * params.cluster.m + place.m;
+      tile_column = block / params.blocks_down * params.cluster.n + place.n;
     }
-  }
+  };
 };
 
 // Adds the parts up. Eight warps of a thread block take a share of the parts each, of the same 32 float4s, because a
