@@ -207,7 +207,7 @@ class Maker {
   // `rows` of k elements; MN-major: the other way round.
   sm90::Matrices operand(void const* address, int rows, bool mn_major, int64_t leading, int64_t batch_stride) const {
     int const inner = mn_major ? rows : args_.k, outer = mn_major ? args_.k : rows, bytes = facts_.bytes;
-    return {address, int64_t(inner) * bytes, outer, args_.batch, leading * bytes, batch_stride * bytes};
+    return {address, int64_t(inner) * bytes, outer, args_.batch, leading * bytes, batch_stride * bytes, mn_major};
   }
 
   // The tactic's order: `swizzle` tiles of the direction that the raster goes along; else what reads the least.

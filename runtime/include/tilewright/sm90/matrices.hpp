@@ -15,6 +15,7 @@ struct Matrices {
   int64_t row_bytes;
   int rows, batch;
   int64_t row_stride, batch_stride;  // bytes; a batch stride of 0 is one matrix that serves every batch
+  bool mn_major = false;             // its rows are of m or n, not of k
 
   bool one() const { return batch == 1 || batch_stride == 0; }
 
