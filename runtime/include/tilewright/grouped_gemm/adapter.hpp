@@ -4,7 +4,7 @@
 #include "tilewright/grouped_gemm/args.h"
 #include "tilewright/grouped_gemm/kernel.hpp"
 #include "tilewright/sm90/clustered.hpp"
-#include "tilewright/sm90/matrices.hpp"
+#include "tilewright/sm90/operands.hpp"
 
 namespace tilewright::grouped_gemm {
 
@@ -123,18 +123,15 @@ struct Maker {
     // Of an MN-major operand, slices of the 64 of k that a box has.
     params.divide(cluster, Kernel::kMnA ? 64 : Kernel::TileM, Kernel::kMnB ? 64 : Kernel::TileN, k_tiles(args));
     params.exchanges = exchanges(args, cluster);
-    params.one_a = caller_a.one();
-    params.one_b = caller_b.one();
     params.groups = groups_of(args, cluster, launching);
     params.heads = {sm90::Divisor(args.head_gap > 0 ? args.head_left + args.head_right : 1), args.head_right,
                     args.head_gap, args.head_gap > 0};
     // What one column (row) of tiles reads once need not stay in L2.
     bool const a_again = params.groups.columns > 1 || (caller_a.one() && batch > 1);
     bool const b_again = args.m > Kernel::kTileRows * down(cluster) || (caller_b.one() && batch_b > 1);
-    uint64_t const policy_a = a_again ? sm90::kKeepNormal : sm90::kEvictFirst;
-    uint64_t const policy_b = b_again ? sm90::kKeepNormal : sm90::kEvictFirst;
-    params.policy_a = kSwapped ? policy_b : policy_a;
-    params.policy_b = kSwapped ? policy_a : policy_b;
+    cudaError_t error = kSwapped ? sm90::encode_operands(params, caller_b, caller_a, b_again, a_again)
+                                 : sm90::encode_operands(params, caller_a, caller_b, a_again, b_again);
+    params.one_a = caller_a.one(), params.one_b = caller_b.one();  // the caller's
     sm90::EpilogueParams& epilogue = params.epilogue;
     epilogue.c = args.c, epilogue.d = args.d;
     epilogue.ld_c = args.ld_c, epilogue.ld_d = args.ld_d;
@@ -153,7 +150,6 @@ struct Maker {
                 ceil_div(args.n, sm90::kScaleBlock),
                 k_blocks};
     }
-    cudaError_t error = cudaSuccess;
     auto const encode = [&error](CUtensorMap& map, sm90::Matrices const& matrices, int box_bytes, int box_rows,
                                  CUtensorMapSwizzle swizzle, int bytes = 1) {
       if (error == cudaSuccess) {
@@ -163,8 +159,6 @@ struct Maker {
     auto const factors = [&](CUtensorMap& map, sm90::Matrices const& matrices, int rows) {
       encode(map, matrices, rows * 4, Kernel::Boxes, CU_TENSOR_MAP_SWIZZLE_NONE, 4);
     };
-    encode(params.a, kSwapped ? caller_b : caller_a, 128, params.slices_a.rows, CU_TENSOR_MAP_SWIZZLE_128B);
-    encode(params.b, kSwapped ? caller_a : caller_b, 128, params.slices_b.rows, CU_TENSOR_MAP_SWIZZLE_128B);
     if (Kernel::kRowScales == Scales::kRows) {
       factors(kSwapped ? params.scales_b : params.scales_a, scales_a, Kernel::kTileRows);
     }

@@ -356,6 +356,7 @@ struct Kernel {
       for (float& sum : row) {
         sum = 0.0f;
       }
+      sm90::hold(row);  // or ptxas would clear them once more, in front of the loop
     }
   }
 
