@@ -38,9 +38,7 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x256x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x64x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x64x128_lean_pingpong) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x104x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x104x64_lean_coop_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x104x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x104x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x112x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x112x64_lean_coop_swap) \
@@ -57,7 +55,6 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x144x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x144x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x152x64_lean_coop_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x152x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x160x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x160x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x160x64_lean_pingpong) \
@@ -71,6 +68,7 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x176x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x184x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x192x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x192x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x200x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x208x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x208x64_lean_coop_swap) \
@@ -80,6 +78,7 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x240x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x256x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x64x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x72x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x80x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x80x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x88x64_lean_coop_swap) \
@@ -99,15 +98,9 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x192x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x208x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x32x64_lean_coop_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x48x64_lean_pingpong_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x56x64_lean_pingpong_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x64x64_lean_pingpong) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x64x64_lean_pingpong_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x72x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x72x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x80x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x80x64_lean_pingpong_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x88x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x88x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x96x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x96x64_lean_pingpong_swap) \
@@ -116,14 +109,17 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_256x144x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_256x160x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_256x160x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x104x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x104x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x112x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x112x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x120x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x128x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x128x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x136x64_lean_coop_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x136x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x144x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x152x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x160x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x160x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x16x128_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x16x128_lean_coop_swap) \
@@ -133,7 +129,6 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x184x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x192x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x200x64_lean_coop_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x200x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x24x128_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x24x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x256x64_lean_pingpong_swap) \
@@ -155,6 +150,7 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x80x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x80x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x80x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x88x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x8x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x96x128_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x96x64_lean_coop) \
@@ -202,7 +198,6 @@
   X(gemm_sm90_bf16_bf16_f32_f32_tt_128x128x64_lean_coop_act) \
   X(gemm_sm90_bf16_bf16_f32_f32_tt_64x16x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_f32_tt_64x64x128_lean_coop_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x104x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x104x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x104x128_lean_pingpong_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x104x128_lean_pingpong_fastacc_swap) \
@@ -226,13 +221,13 @@
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x144x128_lean_pingpong_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x152x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x152x128_lean_coop_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x152x128_lean_pingpong_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x160x128_lean_coop) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x160x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x160x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x160x128_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x160x128_lean_pingpong_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x160x128_lean_pingpong_fastacc_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x168x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x168x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x168x128_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x168x128_lean_pingpong_fastacc_swap) \
@@ -256,6 +251,7 @@
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x80x128_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x80x128_lean_pingpong) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x80x128_lean_pingpong_fastacc) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x88x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x88x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x88x128_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x8x256_lean_coop_fastacc_swap) \
@@ -275,10 +271,7 @@
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x208x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x48x128_lean_pingpong_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x56x128_lean_pingpong_fastacc_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x64x128_lean_pingpong_fastacc) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x64x128_lean_pingpong_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x72x128_lean_pingpong_fastacc) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x72x128_lean_pingpong_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x80x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x80x128_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x80x128_lean_pingpong_fastacc) \
@@ -291,10 +284,13 @@
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_256x128x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_256x160x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_256x160x128_lean_coop_fastacc_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x104x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x104x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x104x128_lean_coop_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x112x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x120x128_lean_coop) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x120x128_lean_coop_fastacc) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x120x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x128x128_lean_coop) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x128x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x128x128_lean_coop_fastacc_swap) \
@@ -303,7 +299,9 @@
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x136x128_lean_pingpong_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x144x128_lean_coop) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x144x128_lean_coop_fastacc) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x144x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x144x128_lean_coop_swap) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x152x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x160x128_lean_coop) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x160x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x160x128_lean_coop_fastacc_swap) \
@@ -358,6 +356,7 @@
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x80x256_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x88x128_lean_coop) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x88x128_lean_coop_fastacc) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x88x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x8x256_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x96x128_lean_coop) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x96x128_lean_coop_fastacc) \
@@ -514,13 +513,12 @@
   X(gemm_sm90_f16_f16_f32_f16_nt_64x256x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_nt_64x64x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nt_64x64x128_lean_pingpong) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_128x104x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x104x64_lean_coop_swap) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_128x104x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x104x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x112x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x112x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x112x64_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_128x112x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x120x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x128x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x128x64_lean_coop_act) \
@@ -529,6 +527,8 @@
   X(gemm_sm90_f16_f16_f32_f16_tn_128x136x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x144x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x144x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_128x144x64_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_128x144x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x152x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x160x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x160x64_lean_coop_swap) \
@@ -543,6 +543,7 @@
   X(gemm_sm90_f16_f16_f32_f16_tn_128x176x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x184x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x192x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_128x192x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x200x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x208x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x208x64_lean_coop_swap) \
@@ -552,12 +553,17 @@
   X(gemm_sm90_f16_f16_f32_f16_tn_128x240x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x256x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x64x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_128x72x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x80x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x80x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x88x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x8x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x96x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x96x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_128x96x64_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_192x104x64_lean_pingpong_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_192x112x64_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_192x112x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_192x128x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_192x144x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_192x160x64_lean_coop) \
@@ -567,19 +573,28 @@
   X(gemm_sm90_f16_f16_f32_f16_tn_192x192x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_192x208x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_192x32x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_192x72x64_lean_pingpong_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_192x80x64_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_192x80x64_lean_pingpong_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_192x88x64_lean_pingpong_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_192x96x64_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_192x96x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_256x120x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_256x128x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_256x144x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_256x160x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_256x160x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_64x104x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x104x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x112x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x112x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_64x120x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x128x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_64x128x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x136x64_lean_coop_swap) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_64x136x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x144x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x152x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_64x160x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x160x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x16x128_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x16x128_lean_coop_swap) \
@@ -589,7 +604,6 @@
   X(gemm_sm90_f16_f16_f32_f16_tn_64x184x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x192x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x200x64_lean_coop_swap) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_64x200x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x24x128_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x24x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x256x64_lean_pingpong_swap) \
@@ -611,6 +625,7 @@
   X(gemm_sm90_f16_f16_f32_f16_tn_64x80x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x80x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x80x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_64x88x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x8x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x96x128_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x96x64_lean_coop) \
