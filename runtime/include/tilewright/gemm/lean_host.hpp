@@ -64,6 +64,8 @@ namespace tilewright::gemm::lean {
 using Args = tilewright_gemm_args;
 using sm90::ceil_div;
 
+namespace {  // so that what is called once is inlined
+
 // How a kernel is launched. The parts of a split k meet in the shared memory of a cluster, or in a workspace.
 class Maker {
  public:
@@ -71,7 +73,6 @@ class Maker {
       : facts_(facts),
         args_(args),
         cluster_(sm90::cluster_of(args.tactic)),
-        k_tiles_(ceil_div(args.k, facts.tile_k)),
         rows_(facts.swapped ? args.n : args.m),
         columns_(facts.swapped ? args.m : args.n) {}
 
@@ -82,7 +83,7 @@ class Maker {
     bool const sizes = args_.m > 0 && args_.n > 0 && args_.k > 0 && args_.batch > 0;
     int const splits = args_.tactic.splits, count = sm90::parts_of(args_.tactic);
     bool const plain = splits == 1 && plain_epilogue(columns_in_boxes(), c_in_boxes());
-    return sizes && sm90::legal(args_.tactic, cluster_) && splits <= k_tiles_ &&
+    return sizes && sm90::legal(args_.tactic, cluster_) && (splits == 1 || splits <= k_tiles()) &&
            known_epilogue(args_, facts_.activation) && (facts_.exchanges || plain || count > 1) &&
            aligned(args_.ld_a, args_.batch_stride_a) && aligned(args_.ld_b, args_.batch_stride_b) &&
            tiles() * count < INT32_MAX && (count == 1 || combining_blocks(parts(nullptr)) < INT32_MAX);
@@ -93,11 +94,19 @@ class Maker {
     return count > 1 ? int64_t(count) * parts(nullptr).tiles() * facts_.sums * int64_t(sizeof(float4)) : 0;
   }
 
-  // As many of k as the tactic says. Tiles are those of whole clusters.
+  // As many of k as the tactic says. Tiles are those of whole clusters. Of one part nothing else is looked at.
   sm90::Parts parts(void* workspace) const {
+    int const count = sm90::parts_of(args_.tactic);
+    if (count == 1) {
+      return {1, args_.batch, {}, nullptr, 0, 0};
+    }
     int const down = blocks_down(), across = blocks_across();
-    return {sm90::parts_of(args_.tactic),    args_.batch,       sm90::Divisor(down * across * args_.batch),
-            static_cast<float4*>(workspace), down * cluster_.m, across * cluster_.n};
+    return {count,
+            args_.batch,
+            sm90::Divisor(down * across * args_.batch),
+            static_cast<float4*>(workspace),
+            down * cluster_.m,
+            across * cluster_.n};
   }
 
   // Of the kernel that adds them up.
@@ -116,7 +125,7 @@ class Maker {
                                             : operand(args_.b, columns_, facts_.mn_b, args_.ld_b, args_.batch_stride_b);
 
     // Of an MN-major operand, slices of the 64 of k that a box has.
-    params.divide(cluster_, facts_.mn_a ? 64 : facts_.tile_m, facts_.mn_b ? 64 : facts_.tile_n, k_tiles_);
+    params.divide(cluster_, facts_.mn_a ? 64 : facts_.tile_m, facts_.mn_b ? 64 : facts_.tile_n, k_tiles());
     if (!facts_.mn_a) {
       params.slices_a = sm90::Slices::of(facts_.tile_m, cluster_.n, rows_);
     }
@@ -124,8 +133,10 @@ class Maker {
       params.slices_b = sm90::Slices::of(facts_.tile_n, cluster_.m, columns_);
     }
     params.parts = parts(workspace);
-    params.k_each = k_tiles_ / args_.tactic.splits;
-    params.k_more = k_tiles_ % args_.tactic.splits;
+    if (params.parts.count > 1) {  // not those of the cluster
+      params.k_each = k_tiles() / params.parts.count;
+      params.k_more = k_tiles() % params.parts.count;
+    }
     params.stage_bytes = facts_.tile_k * facts_.bytes *
                          ((facts_.mn_a ? facts_.tile_m : params.slices_a.loaded()) +
                           (facts_.mn_b ? facts_.tile_n : params.slices_b.loaded()));
@@ -169,11 +180,12 @@ class Maker {
   Facts const& facts_;
   Args const& args_;
   sm90::ClusterShape const cluster_;
-  int const k_tiles_, rows_, columns_;  // rows of the kernel's A and B
+  int const rows_, columns_;  // rows of the kernel's A and B
 
   // Of all matrices, with those beyond D that the last clusters have.
   int64_t tiles() const { return int64_t(args_.batch) * (blocks_down() * cluster_.m) * (blocks_across() * cluster_.n); }
 
+  int k_tiles() const { return ceil_div(args_.k, facts_.tile_k); }
   int blocks_down() const { return ceil_div(rows_, facts_.tile_m * cluster_.m); }
   int blocks_across() const { return ceil_div(columns_, facts_.tile_n * cluster_.n); }
 
@@ -221,6 +233,8 @@ class Maker {
     return {down, across, matrices, args_.tactic.swizzle, along_rows};
   }
 };
+
+}  // namespace
 
 bool can_implement(Facts const& facts, Args const& args) { return Maker(facts, args).can_implement(); }
 
