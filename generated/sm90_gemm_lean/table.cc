@@ -39,6 +39,7 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x64x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x64x128_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x104x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x104x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x104x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x112x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x112x64_lean_coop_swap) \
@@ -101,6 +102,7 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x72x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x80x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x80x64_lean_pingpong_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x88x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x88x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x96x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x96x64_lean_pingpong_swap) \
@@ -514,6 +516,7 @@
   X(gemm_sm90_f16_f16_f32_f16_nt_64x64x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nt_64x64x128_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x104x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_128x104x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x104x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x112x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x112x64_lean_coop_swap) \
@@ -576,6 +579,7 @@
   X(gemm_sm90_f16_f16_f32_f16_tn_192x72x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_192x80x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_tn_192x80x64_lean_pingpong_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tn_192x88x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_tn_192x88x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_192x96x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_tn_192x96x64_lean_pingpong_swap) \
