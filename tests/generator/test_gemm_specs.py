@@ -224,4 +224,4 @@ def test_a_table_has_the_host_code_of_units_that_leave_it_there() -> None:
         found[path.parent.name] = lean
         assert ('#include "tilewright/gemm/lean_host.hpp"' in text) == lean, path.parent.name
     assert found["sm90_gemm_lean"]
-    assert not found["sm90_gemm_few_rows"]
+    assert not found["sm90_gemm_stream"]
