@@ -178,6 +178,14 @@ void check_groups(int count, int most, int alignment, int behind) {
   groups.grouping = TILEWRIGHT_GROUPING_ENDS, groups.layout = ends.data();
   check<kRows>(groups, owners);
 
+  what_of = "ends before the first row";
+  std::vector<int> below = ends;
+  for (int group = 0; group < count && ends[group] == 0; ++group) {
+    below[group] = -1 - draw(1000);
+  }
+  groups.layout = below.data();
+  check<kRows>(groups, owners);
+
   what_of = "index";
   std::vector<int> index = owners[0];
   for (int& group : index) {

@@ -336,10 +336,11 @@ class Work {
   __device__ __forceinline__ void load_groups() {
     int const lane = threadIdx.x % 32, group = batch_ + lane;
     bool const there = group < groups_.groups;
-    int const given = there ? min(__ldg(groups_.layout + group), groups_.rows) : 0;
+    // Whatever they say, no row outside of D is read or written.
+    int const given = there ? max(0, min(__ldg(groups_.layout + group), groups_.rows)) : 0;
     start_ = 0, end_ = given, cleared_ = groups_.rows;
     if (groups_.grouping == TILEWRIGHT_GROUPING_ENDS) {
-      int const before = there && group > 0 ? min(__ldg(groups_.layout + group - 1), groups_.rows) : 0;
+      int const before = there && group > 0 ? max(0, min(__ldg(groups_.layout + group - 1), groups_.rows)) : 0;
       start_ = aligned(before);
       // What lies behind the last group is nobody's: it is zeroed, or left as it is.
       bool const last = groups_.zeroes && group == groups_.groups - 1;

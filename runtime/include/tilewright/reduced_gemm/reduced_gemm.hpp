@@ -23,7 +23,7 @@ struct Host {
     bool const sizes = args.m > 0 && args.n > 0 && args.k > 0 && args.batch > 0 && args.tactic.sm_count > 0;
     sm90::ClusterShape const cluster = cluster_of(args);
     return sizes && cluster.legal() && k_tiles(args) * args.batch < INT32_MAX &&
-           tiles(args) * Combiner::kBlocksOfTile < INT32_MAX && aligned(args.ld_a, args.batch_stride_a) &&
+           tiles(args) * Kernel::kTileSums < INT32_MAX && aligned(args.ld_a, args.batch_stride_a) &&
            aligned(args.ld_b, args.batch_stride_b);
   }
 
