@@ -58,7 +58,10 @@ EXCHANGE_BYTES_PER_CLOCK = 16.8  # sums written, and read from other SMs' shared
 # Of a multiplication of each sum of 128 of k, 128 lanes at a time:
 PROMOTION_CLOCKS = {"after": 0.8, "in_turn": 0.8, "overlapped": 1.3, "halves": 1.3}
 VECTOR_PROMOTION = 1.5  # times that, where each column has its own factor
+SKIPPED_SHARE = 0.6  # of the clocks of 64 rows of a tile that are skipped, that they do not take
 TALL = 256  # rows of a tile whose warpgroups load a column's factor once for 128: as if there were one
+THREE_ROWS = 192  # of a tile that three warpgroups have, two of which multiply while one promotes
+THREE = 0.4  # of the promotion's clocks, that are seen then
 SUSTAINED_SHARE = 0.80  # of the peak at the clock above, that the GPU's power sustains of tiles of 128x128
 WEIGHTS_SHARE = 0.15  # of B's bytes, that they take longer than A's, which more tiles have read before
 TRAFFIC_SHARE = 0.3  # of the power, that goes with the bytes of operands a multiplication takes
@@ -85,15 +88,21 @@ def group_rows(problem: Problem) -> int:
     return ceil(problem.m / problem.groups)
 
 
-def tiles_down(problem: Problem, rows: int) -> float:
-    """Tiles of so many rows that hold any of a group's, in all groups."""
+def tiles_down(problem: Problem, rows: int, *, skips: bool = False) -> float:
+    """Tiles of so many rows that hold any of a group's, in all groups; one that `skips` 64 rows of which none
+    is a group's counts less for them."""
     if problem.grouping in ("none", "k_sizes"):
         return ceil(problem.m / rows) * problem.groups
     if problem.grouping == "rows_valid":
         expected = problem.expected_m
         if not expected or expected >= problem.m:
             return ceil(problem.m / rows) * problem.groups
-        tiles = [ceil(min(problem.m, expected * share) / rows) for share in _SPREAD]
+        counts = [min(problem.m, expected * share) for share in _SPREAD]
+        tiles: list[float] = [ceil(count / rows) for count in counts]
+        if skips and rows > INSTRUCTION_M:
+            least = INSTRUCTION_M / rows
+            left = [1 - ceil(count % rows / INSTRUCTION_M) * least if count % rows else 0 for count in counts]
+            tiles = [count - SKIPPED_SHARE * part for count, part in zip(tiles, left, strict=True)]
         return sum(tiles) / len(tiles) * problem.groups
     whole = ceil(problem.m / rows)
     # Tiles that begin where groups do hold one group's rows; others are computed once for each group in them.
@@ -115,7 +124,8 @@ def _work(record: KernelRecord, problem: Problem) -> _Work:
     if problem.scales != "none":
         promotion = PROMOTION_CLOCKS[config["promotion"]] * tile_m * tile_n / LANES
         vector = (problem.scales == "1x128" and tile_m < TALL) or config["swap_ab"]
-        math += promotion * (VECTOR_PROMOTION if vector else 1.0)
+        hidden = THREE if tile_m == THREE_ROWS else 1.0
+        math += promotion * hidden * (VECTOR_PROMOTION if vector else 1.0)
     math += STAGE_CLOCKS / stage_boxes
     in_flight = max(1.0, (record.facts["stages"] - STAGES_BEHIND) * stage_boxes)
     k = problem.k / problem.groups if problem.grouping == "k_sizes" else problem.k
@@ -153,7 +163,7 @@ def estimator(
 
     @cache
     def blocks_down(ctas: int) -> int:
-        return ceil(tiles_down(problem, rows * ctas))
+        return ceil(tiles_down(problem, rows * ctas, skips=not config["swap_ab"]))
 
     def weigh(tactic: Tactic) -> Estimate:
         m, n = (max(side, 1) for side in extents(tactic.cluster))
