@@ -1,0 +1,69 @@
+"""How long L2 is to keep operands of dense and reduced products, and how much of them it fetches at once."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tilewright import paths
+from tilewright.build.toolchain import find_toolchain
+
+pytestmark = pytest.mark.compile
+
+
+class Operand(NamedTuple):
+    """How it lies, in bytes, and whether more than one tile reads it."""
+
+    batch: int = 1
+    row: int = 1024
+    matrix: int = 0
+    mn_major: bool = False
+    again: bool = False
+
+
+Told = tuple[tuple[int, int], ...]
+KEPT, GONE = 1, 0
+HEADS = {"batch": 128, "row": 128 * 1024, "matrix": 1024}  # [b, h, r] as a batch of h
+WEIGHTS = {"batch": 128, "row": 1024, "matrix": 128 * 1024}
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Operand, Operand], Told]:
+    toolchain, program = find_toolchain(), tmp_path_factory.mktemp("operands") / "operand_maps"
+    command = [
+        *toolchain.host, "-std=c++17", f"-I{paths.include_dir()}", f"-isystem{toolchain.include}",
+        str(Path(__file__).with_name("operand_maps.cc")), "-o", str(program),
+    ]  # fmt: skip
+    subprocess.run(command, check=True)
+
+    def ask(a: Operand, b: Operand) -> Told:
+        words = [str(int(number)) for number in (*a, *b)]
+        done = subprocess.run([str(program), *words], capture_output=True, text=True, check=True)
+        return tuple((int(kept), int(size)) for kept, size in map(str.split, done.stdout.splitlines()))
+
+    return ask
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "wanted"),
+    [
+        # Few rows: B is read once.
+        (Operand(again=True), Operand(), ((KEPT, 256), (GONE, 128))),
+        (Operand(again=True), Operand(again=True), ((KEPT, 128), (KEPT, 128))),
+        # bhr,hdr->bhd: rows of heads lie between those of others, and are read once.
+        (Operand(**HEADS), Operand(**WEIGHTS, again=True), ((KEPT, 256), (KEPT, 256))),
+        (Operand(**HEADS, again=True), Operand(**WEIGHTS, again=True), ((KEPT, 256), (KEPT, 128))),
+        # bhd,bhr->hdr: those of k do, of which boxes of one stage read what lies side by side.
+        (Operand(**HEADS, mn_major=True), Operand(**HEADS, mn_major=True), ((KEPT, 128), (KEPT, 128))),
+        # A batch of matrices one behind the other, and one matrix for all.
+        (Operand(**WEIGHTS), Operand(batch=128), ((GONE, 128), (GONE, 128))),
+    ],
+)
+def test_what_l2_is_told(
+    told: Callable[[Operand, Operand], Told], a: Operand, b: Operand, wanted: Told
+) -> None:
+    assert told(a, b) == wanted
