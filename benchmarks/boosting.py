@@ -8,7 +8,8 @@ some dozens of values are told apart.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -74,12 +75,15 @@ def answers(tree: Tree, facts: Numbers) -> Numbers:
     return found
 
 
-def text(tree: Tree, unit: float) -> str:
-    """As `tilewright.ops.common.trees` reads it: answers are whole numbers of units."""
+def text(tree: Tree, unit: float, given: Mapping[int, float] = MappingProxyType({})) -> str:
+    """As `tilewright.ops.common.trees` reads it: answers are whole numbers of units. Facts that are given are
+    not asked for."""
 
     def words(place: int) -> Iterator[str]:
         node = tree[place]
-        if isinstance(node, Split):
+        if isinstance(node, Split) and node.fact in given:
+            yield from words(node.places[given[node.fact] > node.most])
+        elif isinstance(node, Split):
             yield f"{node.fact}<{node.most:{WRITTEN}}"
             for each in node.places:
                 yield from words(each)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -71,3 +72,18 @@ def test_the_runtime_answers_alike(boosting: Any, monkeypatch: pytest.MonkeyPatc
     wanted = sum(boosting.answers(tree, given.facts[:50]) for tree in trees)
     found = np.array(read.answers(given.facts[:50].tolist())) * 1e-6
     assert found == pytest.approx(wanted, abs=1e-5)
+
+
+def test_a_fact_that_is_given_is_not_asked_for(boosting: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(boosting, "TREES", 6)
+    drawn = examples(boosting, 60, 2)
+    trees = boosting.learn(drawn)
+    asked = next(node for tree in trees for node in tree if isinstance(node, boosting.Split))
+    for value in (asked.most - 1e3, asked.most + 1e3):
+        facts = drawn.facts[:50].copy()
+        facts[:, asked.fact] = value
+        wanted = sum(boosting.answers(tree, facts) for tree in trees)
+        text = "\n".join(boosting.text(tree, 1e-6, {asked.fact: value}) for tree in trees)
+        assert not re.search(rf"(?m)(^| ){asked.fact}<", text)
+        found = np.array(Trees(text).answers(drawn.facts[:50].tolist())) * 1e-6
+        assert found == pytest.approx(wanted, abs=1e-5)

@@ -56,9 +56,10 @@ def test_the_model_knows_bytes(types: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("problem", "few"),
     [
-        (Problem(1, 1536, 1536), True),
-        (Problem(2, 2048, 2048), True),
-        (Problem(3, 1280, 1472), True),
+        (Problem(1, 512, 4096), True),
+        (Problem(1, 15, 1536), True),
+        (Problem(2, 2048, 2048), False),
+        (Problem(3, 1280, 1472), False),
         (Problem(1, 4096, 4096), False),
         (Problem(1, 6144, 1536, a="e4m3", b="e4m3"), False),
         (Problem(1, 14336, 4096), False),
@@ -66,8 +67,8 @@ def test_the_model_knows_bytes(types: dict[str, str]) -> None:
     ],
     ids=str,
 )
-def test_small_matrices_are_streamed(problem: Problem, few: bool) -> None:
-    """As they were measured: larger ones keep TMA busy enough that its kernels are the quicker ones."""
+def test_the_smallest_matrices_are_streamed(problem: Problem, few: bool) -> None:
+    """Larger ones keep TMA busy enough that its kernels were the quicker ones, of 44 problems on all."""
     first = FAMILY.rank(list(Registry().kernels("gemm")), problem, H200)[0]
     assert (mainloop_of(first.record) == "stream") == few, str(first.tactic)
 
