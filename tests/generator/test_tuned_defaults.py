@@ -100,6 +100,10 @@ def test_of_many_kernels_the_one_that_most_problems_have_not_seen_is_named() -> 
     lines = list(Defaults(Path("tuned/gpu/gemm.json"), "gemm", unseen, ()).lines())
     assert lines[0].endswith("gemm.json: 6 problems tuned without some of 3 kernels:")
     assert lines[1] == "  old ..."
+    # Of what was just added alone:
+    lines = list(Defaults(Path("tuned/gpu/gemm.json"), "gemm", unseen, ()).of({"new", "other"}).lines())
+    assert lines[0].endswith("gemm.json: 4 problems tuned without 1 kernel:")
+    assert lines[1] == "  new"
 
 
 def test_an_entry_whose_kernel_is_gone_is_said(tilewright: Command, there: Path, tuned: Entry) -> None:

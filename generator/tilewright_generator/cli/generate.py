@@ -12,7 +12,7 @@ from tilewright_generator.apply import apply
 from tilewright_generator.cli import answers, common, report, tuned_defaults
 from tilewright_generator.cli.verbosity import note
 from tilewright_generator.exclusive import exclusive
-from tilewright_generator.plan import Plan, Why
+from tilewright_generator.plan import Change, Plan, Why
 from tilewright_generator.project import Project
 from tilewright_generator.words import are, counted
 
@@ -63,14 +63,17 @@ def command(
         if not dry_run:
             apply(plan)
             if not as_json:
-                _print_tuned(inputs.project)
+                _print_tuned(inputs.project, plan)
     return 1 if _in_the_way(plan) else 0
 
 
-def _print_tuned(project: Project) -> None:
-    """How many problems of the tuned defaults have not seen a kernel that there is now."""
-    for line in (line for one in tuned_defaults.read(project) for line in one.lines()):
-        click.echo(line)
+def _print_tuned(project: Project, plan: Plan) -> None:
+    """How many problems of the tuned defaults have not seen what was added, or (nothing was) some kernel."""
+    sources = (path for path, action in plan.actions() if action.change is Change.ADD)
+    added = {Path(path).stem for path in sources if path.endswith(".cu")}
+    for one in tuned_defaults.read(project):
+        for line in (one.of(added) if added else one).lines():
+            click.echo(line)
 
 
 def _say_waiting(folder: Path) -> None:

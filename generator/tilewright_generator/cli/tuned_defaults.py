@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,14 @@ class Defaults:
     family: str
     unseen: Counter[tuple[str, ...]]  # by kernels: how many problems were tuned without them
     lost: tuple[str, ...]  # what is tuned and does not stand any more: "TACTIC (why)"
+
+    def of(self, kernels: Collection[str]) -> Defaults:
+        """The same, where only these kernels may be unseen."""
+        unseen: Counter[tuple[str, ...]] = Counter()
+        for those, count in self.unseen.items():
+            if found := tuple(one for one in those if one in kernels):
+                unseen[found] += count
+        return replace(self, unseen=unseen)
 
     def as_json(self) -> dict[str, Any]:
         unseen = [{"kernels": list(kernels), "problems": count} for kernels, count in self.unseen.items()]
