@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -345,13 +345,21 @@ def test_waits_for_the_kernel_before(kernel: KernelRecord) -> None:
 @pytest.fixture
 def filled_workspaces(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """The sizes of workspaces, which are full of what others may have left there: NaN, zeros, a number."""
-    made, sizes = workspace.on_device, []
+    maker, sizes = workspace.maker, list[int]()
 
-    def filled(size: int, device: torch.device) -> torch.Tensor:
-        sizes.append(size)
-        return made(size, device).fill_((0xFF, 0, 0x41)[len(sizes) % 3])
+    def filling(size: int, device: torch.device) -> Callable[[], torch.Tensor | None]:
+        make = maker(size, device)
 
-    monkeypatch.setattr(workspace, "on_device", filled)
+        def filled() -> torch.Tensor | None:
+            room = make()
+            if room is None:
+                return None
+            sizes.append(size)
+            return room.fill_((0xFF, 0, 0x41)[len(sizes) % 3])
+
+        return filled
+
+    monkeypatch.setattr(workspace, "maker", filling)
     current().plans.clear()  # they hold the function that was
     yield sizes
     current().plans.clear()
