@@ -1,5 +1,6 @@
 // Scaled and grouped products on the host, behind the ABI of real ones. Each computes in double, whatever its tile.
-// All rows of padding are zeroed, as some may be.
+// Rows of padding stay as they are where none of the 64 that lie between the same multiples counts, unless all are
+// zeroed.
 #include <cmath>
 #include <cstring>
 
@@ -112,6 +113,15 @@ void multiply_parts(Args const& args) {
   }
 }
 
+// Whether a row stays as it is: one of 64 that all are padding.
+bool stays(Args const& args, int matrix, int row) {
+  bool counts = args.zero_padding != 0;
+  for (int other = row / 64 * 64; other < row / 64 * 64 + 64 && other < args.m; ++other) {
+    counts = counts || group_of(args, matrix, other) >= 0;
+  }
+  return !counts;
+}
+
 template <class Input, class Output, int kColumnsOfScale, bool kRowMajorB = false>
 int32_t launch(void const* opaque, void*, void*) {
   auto const& args = *static_cast<Args const*>(opaque);
@@ -131,6 +141,9 @@ int32_t launch(void const* opaque, void*, void*) {
   for (int l = 0; l < (own ? args.groups : 1); ++l) {
     for (int i = 0; i < args.m; ++i) {
       int const group = group_of(args, l, i);
+      if (stays(args, l, i)) {
+        continue;
+      }
       for (int j = 0; j < args.n; ++j) {
         double sum = 0;
         for (int p = 0; group >= 0 && p < args.k; ++p) {

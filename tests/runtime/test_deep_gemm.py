@@ -313,6 +313,19 @@ def test_fp8_einsum_over_a_batch(all_hosts: Context) -> None:
         deep_gemm.fp8_einsum("ab,bc->ac", x, y, z)
 
 
+def test_rows_without_a_group_are_zeroed(all_hosts: Context) -> None:
+    """As DeepGEMM's kernels do on Hopper, whatever `ensure_zero_padding` says, also in 64 rows that all are
+    padding."""
+    m, n, k = 128, 128, 256
+    (a, _), (b, _) = quantised(matrix(m, k)), quantised(matrix(1, n, k, seed=1), (128, 128))
+    indices = torch.full((m,), -1, dtype=torch.int32)
+    indices[:5] = 0
+    d = torch.full((m, n), float("nan"), dtype=torch.bfloat16)
+    deep_gemm.m_grouped_fp8_gemm_nt_contiguous(a, b, d, indices, ensure_zero_padding=False)
+    assert d[:5].all()
+    assert (d[5:] == 0).all()
+
+
 @pytest.mark.parametrize("fp8", [True, False])
 @pytest.mark.parametrize("ends", [True, False])
 def test_groups_of_rows(all_hosts: Context, alignment: None, ends: bool, fp8: bool) -> None:

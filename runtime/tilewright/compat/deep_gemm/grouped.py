@@ -40,7 +40,8 @@ def m_grouped_fp8_fp4_gemm_nt_contiguous(
         grouped_layout: int32 [m], the group of each row, -1 of padding; or (`use_psum_layout`) int32
             [groups], the row behind each group's last, of groups that begin at multiples of the alignment
             (`set_mk_alignment_for_contiguous_layout`).
-        ensure_zero_padding: rows of padding are 0; else they may stay as they are.
+        ensure_zero_padding: rows of padding are 0, as they always are where each has its index; else they may
+            stay as they are.
     """
     recipes = (recipe, recipe_a, recipe_b)
     _contiguous(a, b, d, grouped_layout, use_psum_layout, ensure_zero_padding, recipes)
@@ -276,6 +277,7 @@ def _contiguous(
 ) -> None:
     """`recipes`: None of operands without scales."""
     (x, of_x), (y, of_y) = a, b
+    zero = zero or not ends  # DeepGEMM stores zeros in each row of index -1, and compares them in its tests
     alignment = get_mk_alignment_for_contiguous_layout()
     key = ("contiguous", type(x), x.shape, type(y), y.shape, alignment, zero, recipes)
     by_row, by_end = (None, layout) if ends else (layout, None)
