@@ -356,7 +356,7 @@ struct Kernel {
       for (float& sum : row) {
         sum = 0.0f;
       }
-      if constexpr (kRows == 1) {
+      if constexpr (kRows == 1 && kScaled) {
         sm90::hold(row);  // or ptxas would clear them once more, in front of the loop; of 128 rows, it is as fast so
       }
     }
