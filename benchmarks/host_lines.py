@@ -5,8 +5,8 @@
 Python of a family: its op's package and the generator's. C++: what binds its kernels and its argument struct.
 What calls the ops of several families has a row of its own (`contractions`: `tilewright.einsum`).
 Files that a program writes (args.h, a model's weights) do not count. The core is what no family owns:
-`interface/`, `ops/common/`, what the generator's families share, and the common bindings. Cost models have a
-column of their own.
+`interface/`, `ops/common/`, `equations.py`, what the generator's families share, and the common bindings.
+Cost models have a column of their own.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FAMILY = re.compile(
 )
 _BETWEEN = re.compile(r"runtime/tilewright/(?P<ops>contractions)\.py")
 _CORE = re.compile(
-    r"runtime/tilewright/(?P<ops>interface/\w+|ops/common/\w+|ops/\w+)\.py"
+    r"runtime/tilewright/(?P<ops>interface/\w+|ops/common/\w+|ops/\w+|equations)\.py"
     r"|generator/tilewright_generator/families/(?P<generator>\w+)\.py"
     r"|runtime/include/tilewright/(?P<cpp>(matrix_)?binding\.hpp|launcher\.hpp|tactic\.h|adapter\.hpp)"
 )

@@ -11,7 +11,7 @@ import torch
 import tilewright
 from tilewright import contractions
 from tilewright.context import Context
-from tilewright.contractions import contraction
+from tilewright.equations import contraction
 from tilewright.errors import ArgumentError
 
 EXTENTS = {"b": 6, "h": 3, "r": 16, "d": 8, "m": 24, "n": 40, "k": 16, "g": 2}
