@@ -1,15 +1,17 @@
 """What every kernel has been through, from committed records: docs/status.md is written, never edited.
 
 Compiled: benchmarks/results/compile/<module>.json. Run: benchmarks/results/gpu/*.json. A row counts as
-current only if its source key is that of the kernel as it stands. benchmarks/results/stale.json says how many
-rows may be of other sources: a change of a header makes them so, and whoever makes it says how many.
+current only if its source key is that of the kernel as it stands; a row of a run also if its machine code is
+what the kernel is compiled to now, so that a header can be put in other words without a GPU at hand.
+benchmarks/results/stale.json says how many rows may be of other sources: a change of a header makes them so,
+and whoever makes it says how many.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -109,9 +111,15 @@ class Records:
     def _verdict(self, table: Table, name: str, row: Mapping[str, Any]) -> Verdict:
         record = table[name]
         key = self._keys.of(table, record)
-        check = _telling(self._checks.get(name, []), key)
-        run = _word(check, key) if check.get("passed", True) else FAILED
-        return Verdict(name, record.arch, _word(row, key), run, row, record.spills, check)
+        compiled = _word(row, row.get("source_key") == key)
+        code = row.get("machine_code") if compiled == CURRENT else None
+
+        def stands(run: Mapping[str, Any]) -> bool:
+            return run["source_key"] == key or bool(code and run.get("machine_code") == code)
+
+        check = _telling(self._checks.get(name, []), stands)
+        run = _word(check, bool(check) and stands(check)) if check.get("passed", True) else FAILED
+        return Verdict(name, record.arch, compiled, run, row, record.spills, check)
 
 
 Modules = Sequence[tuple[str, Sequence[Verdict]]]  # by their names, the verdicts on their kernels
@@ -131,9 +139,9 @@ def page(modules: Modules) -> str:
         "Written by `tilewright status --write`; do not edit.",
         "",
         "*Compiled*: nvcc built it, and its machine code was checked. *Run*: compared with float64",
-        "references on that GPU. *current*: of the source, headers, flags and CUTLASS release as they stand;",
-        "*stale*: of others; *failed*: its last run went wrong; *never*: no record. Times and the toolchain",
-        "stand in benchmarks/results/.",
+        "references on that GPU. *current*: of the source, headers, flags and CUTLASS release as they stand,",
+        "or, of a run, of the same machine code; *stale*: of others; *failed*: its last run went wrong;",
+        "*never*: no record. Times and the toolchain stand in benchmarks/results/.",
     ]
     lines += ["", "| module | kernels | compiled | stale | never | run | stale | failed | never |"]
     lines += ["|---|---|---|---|---|---|---|---|---|"]
@@ -203,15 +211,17 @@ def _cells(values: Iterable[object]) -> str:
     return "| " + " | ".join(map(str, values)) + " |"
 
 
-def _word(row: Mapping[str, Any], key: str) -> str:
+def _word(row: Mapping[str, Any], stands: bool) -> str:
     if not row:
         return NEVER
-    return CURRENT if row["source_key"] == key else STALE
+    return CURRENT if stands else STALE
 
 
-def _telling(runs: Sequence[Mapping[str, Any]], key: str) -> Mapping[str, Any]:
+def _telling(
+    runs: Sequence[Mapping[str, Any]], stands: Callable[[Mapping[str, Any]], bool]
+) -> Mapping[str, Any]:
     """The row that counts, of one kernel's: a failure is not hidden by what another GPU's record says."""
-    current = [run for run in runs if run["source_key"] == key]
+    current = [run for run in runs if stands(run)]
     among = current or runs
     return next((run for run in among if not run["passed"]), among[0] if among else {})
 

@@ -120,7 +120,8 @@ def record(pytester: pytest.Pytester) -> Record:
         tests: str = TESTS,
         **card: str,
     ) -> Any:
-        keys = dict.fromkeys(("first", "second", "third"), key)
+        made_of = {"source_key": key, "machine_code": f"code of {key}"}
+        keys = dict.fromkeys(("first", "second", "third"), made_of)
         Path("given.json").write_text(json.dumps({"card": {**CARD, **card}, "keys": keys}))
         pytester.makeconftest(CONFTEST)
         pytester.makepyfile(test_kernels=tests.format(broken=set(broken)))
@@ -138,6 +139,7 @@ def test_a_whole_run_that_passes(record: Record) -> None:
     for name in ("first", "second"):
         row = rows[name]
         assert (row["passed"], row["problems"], row["source_key"]) == (True, 2, "k1")
+        assert row["machine_code"] == "code of k1"
         assert row["max_error"] == pytest.approx(1e-6, rel=0.1)
     assert "third" not in rows
     assert "not recorded" not in rows["said"]["text"]

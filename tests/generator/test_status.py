@@ -15,6 +15,8 @@ from tilewright.build import records
 from tilewright.table import Table
 
 MODULE = "sm90_gemm_tf32_s8"
+CODE = "0" * 32
+OLD, OLDER = ({"source_key": word, "machine_code": word} for word in ("old", "older"))
 
 
 @pytest.fixture
@@ -33,10 +35,8 @@ def project(tmp_path: Path) -> Path:
     assert done.code == 0, done.err
     head = {"format": 1, "gpu": "NVIDIA H200", "driver": "1", "date": "2026-01-01"}
     keys = {unit["name"]: unit["source_key"] for unit in report["kernels"]}
-    checks = [
-        {"name": name, "source_key": key, "problems": 9, "max_error": 1e-3, "passed": True}
-        for name, key in keys.items()
-    ]
+    ran = {"machine_code": CODE, "problems": 9, "max_error": 1e-3, "passed": True}
+    checks = [{"name": name, "source_key": key, **ran} for name, key in keys.items()]
     records.write(tmp_path / "benchmarks/results/gpu/h200.json", head, checks)
     assert run_in_a_process("status", "--write", "--root", tmp_path).code == 0
     return tmp_path
@@ -47,6 +47,7 @@ def _unit(project: Path, table: Table, name: str, release: str = "4.2.0") -> dic
         "name": name,
         "module": table.module,
         "source_key": records.SourceKeys(project / "runtime" / "include", release).of(table, table[name]),
+        "machine_code": CODE,
         **dict.fromkeys(("spill_store_bytes", "spill_load_bytes", "stack_bytes"), 0),
         **{"registers": 168, "smem_bytes": 1, "code_bytes": 2, "seconds": 40.0, "peak_memory_bytes": 3},
         "tensor_instructions": {"HGMMA.64x8x16.F32.BF16": 4},
@@ -131,15 +132,15 @@ def test_a_failure_is_not_hidden_by_a_pass_on_another_gpu(project: Path, date: s
 
 
 def test_a_failure_of_another_source_is_behind_a_pass_of_this_one(project: Path) -> None:
-    rewrite(project, lambda row: row.update(passed=False, source_key="old", date="2027-06-06"), "h100")
+    rewrite(project, lambda row: row.update(passed=False, **OLD, date="2027-06-06"), "h100")
     assert "| NVIDIA H200, current |" in first_row(project)
-    rewrite(project, lambda row: row.update(source_key="older"))
+    rewrite(project, lambda row: row.update(OLDER))
     assert "| NVIDIA H100, failed |" in first_row(project)
 
 
 @pytest.mark.parametrize("date", ["2025-06-06", "2027-06-06"])
 def test_a_run_of_this_source_counts_whatever_is_newer(project: Path, date: str) -> None:
-    rewrite(project, lambda row: row.update(source_key="another", problems=5, date=date), "h100")
+    rewrite(project, lambda row: row.update(**OLD, problems=5, date=date), "h100")
     assert "| NVIDIA H200, current | 9 |" in first_row(project)
 
 
@@ -147,6 +148,46 @@ def test_of_runs_that_count_alike_the_newest_is_shown(project: Path) -> None:
     for problems, date in ((5, "2025-06-06"), (6, "2027-06-06")):
         rewrite(project, lambda row, p=problems, d=date: row.update(problems=p, date=d), "h100")  # type: ignore[misc]
         assert ("| NVIDIA H100, current | 6 |" in first_row(project)) == (date > "2026")
+
+
+def compiled_anew(project: Path, code: str | None) -> None:
+    """Edits a header that all kernels reach, and records what they were compiled to since."""
+    with (project / "runtime/include/tilewright/epilogue.hpp").open("a") as header:
+        header.write("// edited\n")
+    table = Table.read(project / "generated" / MODULE / "table.json")
+    units = [_unit(project, table, name) for name in table]
+    for each in units:
+        each.pop("machine_code")
+        each.update({} if code is None else {"machine_code": code})
+    report = {"toolchain": {"nvcc": "13.0.88", "host": "g++ 12", "cutlass": "4.2.0"}, "kernels": units}
+    (project / "report.json").write_text(json.dumps(report))
+    done = run_in_a_process("status", "--write", "--record", project / "report.json", "--root", project)
+    assert done.code == 0, done.err
+
+
+@pytest.mark.parametrize(
+    ("code", "word"), [(CODE, "current"), ("1" * 32, "stale"), ("", "stale"), (None, "stale")]
+)
+def test_a_run_counts_as_long_as_the_machine_code_is_what_ran(
+    project: Path, code: str | None, word: str
+) -> None:
+    compiled_anew(project, code)
+    assert "| sm_90a | current |" in first_row(project)
+    assert f"| NVIDIA H200, {word} |" in first_row(project)
+
+
+def test_a_run_without_machine_code_counts_by_its_source_alone(project: Path) -> None:
+    compiled_anew(project, "")
+    rewrite(project, lambda row: row.update(machine_code=""))
+    assert "| NVIDIA H200, stale |" in first_row(project)
+
+
+def test_what_was_compiled_before_an_edit_does_not_vouch_for_a_run(project: Path) -> None:
+    with (project / "runtime/include/tilewright/epilogue.hpp").open("a") as header:
+        header.write("// edited\n")
+    run_in_a_process("status", "--write", "--root", project)
+    assert "| sm_90a | stale |" in first_row(project)
+    assert "| NVIDIA H200, stale |" in first_row(project)
 
 
 def allow(project: Path, text: str) -> Result:

@@ -34,20 +34,20 @@ MARK = "marks_kernels"
 class Recorder:
     """A pytest plugin.
 
-    `card` says of which GPU and driver; `source_key`, of what a kernel was built; `names` are those of all
-    kernels, in the order of the record; `comparing` are modules whose `compare` and `compare_values`,
-    (found, wanted, ...), tests look up in them.
+    `card` says of which GPU and driver; `made_of`, a kernel's source key and machine code; `names` are
+    those of all kernels, in the order of the record; `comparing` are modules whose `compare` and
+    `compare_values`, (found, wanted, ...), tests look up in them.
     """
 
     def __init__(
         self,
         file: Path,
         card: Mapping[str, str],
-        source_key: Callable[[str], str],
+        made_of: Callable[[str], Mapping[str, str]],
         names: Iterable[str],
         comparing: Iterable[ModuleType],
     ) -> None:
-        self._file, self._card, self._source_key, self._names = file, dict(card), source_key, list(names)
+        self._file, self._card, self._made_of, self._names = file, dict(card), made_of, list(names)
         self._item: pytest.Item | None = None
         self._problems: defaultdict[str, int] = defaultdict(int)
         self._errors: defaultdict[str, float] = defaultdict(float)
@@ -105,7 +105,7 @@ class Recorder:
                 continue
             rows[name] = {
                 "name": name,
-                "source_key": self._source_key(name),
+                **self._made_of(name),
                 "date": today,
                 "problems": self._problems.get(name, self._passed.get(name, 0)),
                 "max_error": self._errors[name] if name in self._problems else None,
@@ -167,19 +167,19 @@ def of_this_gpu(file: Path) -> Recorder:
     names = [name for path in find_tables() for name in sorted(Table.read(path))]
     card = {"gpu": torch.cuda.get_device_name(), "driver": driver() or "unknown"}
     comparing = (gemm_reference, blockscaled_reference, quantize_comparison, prenorm_reference)
-    recorder = Recorder(file, card, _source_key, names, comparing)
+    recorder = Recorder(file, card, _made_of, names, comparing)
     _watch_launches(recorder.launched)
     return recorder
 
 
-def _source_key(kernel: str) -> str:
+def _made_of(kernel: str) -> dict[str, str]:
     """Of what is loaded; the sources on disk may be newer."""
     from tilewright import context  # noqa: PLC0415
     from tilewright.build.library import described  # noqa: PLC0415
 
     registry = context.current().registry
-    key: str = described(registry.library(registry.record(kernel)).path).kernels[kernel]["source_key"]
-    return key
+    built = described(registry.library(registry.record(kernel)).path).kernels[kernel]
+    return {"source_key": built["source_key"], "machine_code": built.get("machine_code", "")}
 
 
 def _watch_launches(launched: Callable[[str], None]) -> None:

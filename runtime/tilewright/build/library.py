@@ -48,7 +48,8 @@ class LibraryRecord(NamedTuple):
     module: str
     key: str
     path: Path  # of the .so
-    kernels: Mapping[str, Mapping[str, str]]  # by name: {"made_of", "source_key", "object": its key}
+    # By name: {"made_of", "source_key", "machine_code": its digest, "object": its key}
+    kernels: Mapping[str, Mapping[str, str]]
     toolchain: Mapping[str, str]
     table: str  # the key of the table's object that it was linked of
 

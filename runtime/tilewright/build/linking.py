@@ -61,7 +61,12 @@ def link(
         "toolchain": dict(toolchain.describe()),
         "headers": dict(sorted(reached.items())),
         "kernels": {
-            name: {"made_of": part.made_of, "source_key": part.source_key, "object": part.entry.key}
+            name: {
+                "made_of": part.made_of,
+                "source_key": part.source_key,
+                "machine_code": part.entry.report.get("machine_code", ""),
+                "object": part.entry.key,
+            }
             for name, part in sorted(kernels.items())
         },
         "table": table.key,

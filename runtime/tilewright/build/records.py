@@ -4,6 +4,9 @@ A row is of a *source key*: the source, the tilewright headers it reaches, the f
 no machine, no path, no host compiler. So any machine can tell whether a row is of the kernel as it stands,
 also where the kernel needs a newer CUTLASS than the one that the project is pinned to (`keyed_release`).
 
+`machine_code` is the digest of what nvcc made of it (disassembly.py). A record of a GPU's run has it, too:
+what ran there is what a kernel is now as long as its machine code is, however its headers are put.
+
 The head of a record says with what its rows were compiled. A row says itself where that differs: in `cutlass`
 the release that its kernel needs, in `host` another host compiler (which a source key does not hold, since
 the machine code that is recorded is nvcc's).
@@ -95,6 +98,7 @@ def compile_rows(
             {
                 "name": unit["name"],
                 "source_key": key,
+                **({"machine_code": unit["machine_code"]} if "machine_code" in unit else {}),
                 **{field: unit[field] for field in _KEPT},
                 "tensor_instructions": tensor_families(unit["tensor_instructions"]),
                 **{field: unit[field] for field in _KEPT_LAST},

@@ -30,6 +30,8 @@ _MEASURED: dict[str, Schema] = {
     "seconds": Number(),
     "peak_memory_bytes": Integer(),
 }
+# Of its machine code (disassembly.py); absent from what was written before there were such.
+_DIGEST: dict[str, Schema] = {"machine_code": String()}
 _OBJECT = Object({"sha256": String(), "bytes": Integer()})
 
 # report.json of an entry of the cache, by its kind.
@@ -42,7 +44,7 @@ ENTRIES: dict[str, Schema] = {
             "threads": Union((Integer(), Null())),
             "warnings": Array(Object({"code": String(), "text": String()}, others=Anything())),
         },
-        optional={"data_instructions": _COUNTS},
+        optional={"data_instructions": _COUNTS, **_DIGEST},
         others=Anything(),
     ),
 }
@@ -54,7 +56,7 @@ _UNIT = Object(
         "source_key": String(),
         "findings": Array(Object({"kind": String()}, others=Anything())),
     },
-    optional=_MEASURED,
+    optional={**_MEASURED, **_DIGEST},
     others=Anything(),
 )
 BUILD_REPORT = Object(
@@ -72,7 +74,7 @@ COMPILED_RECORD = Object(
         "kernels": Array(
             Object(
                 {**_RECORDED, **_MEASURED},
-                optional={**fields(("cutlass", "host"), String()), "findings": Array(String())},
+                optional={**fields(("cutlass", "host"), String()), "findings": Array(String()), **_DIGEST},
                 others=Anything(),
             )
         ),
@@ -86,7 +88,12 @@ RUN_RECORD = Object(
         "kernels": Array(
             Object(
                 {**_RECORDED, "passed": Boolean()},
-                optional={"problems": Integer(), "max_error": Union((Number(), Null())), "date": String()},
+                optional={
+                    "problems": Integer(),
+                    "max_error": Union((Number(), Null())),
+                    "date": String(),
+                    **_DIGEST,
+                },
                 others=Anything(),
             )
         ),

@@ -15,7 +15,7 @@ import resource
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -24,9 +24,9 @@ from typing import Any, TypeVar
 
 from tilewright.build import launching
 from tilewright.build.commands import DEPFILE, OBJECT, shell
-from tilewright.build.disassembly import disassemble
+from tilewright.build.disassembly import MachineCode, disassemble
 from tilewright.build.keys import KEY_FORMAT, file_sha256, unhashed_inputs
-from tilewright.build.machine_code import SassFunction, inspect
+from tilewright.build.machine_code import inspect
 from tilewright.build.store import Store, says_full
 from tilewright.build.system import run_bounded, shortened
 from tilewright.errors import BuildError, StoreError, TilewrightError
@@ -143,7 +143,7 @@ def _compile(job: Job, store: Store, held: ExitStack) -> _Compiled | Outcome:
     return _Compiled(job, draft, log, seconds, peak)
 
 
-def _machine_code(store: Store, compiled: Sequence[_Compiled]) -> dict[str, Mapping[str, SassFunction]]:
+def _machine_code(store: Store, compiled: Sequence[_Compiled]) -> dict[str, MachineCode]:
     """Of the kernels, by key. Nothing where one of several objects cannot be read: each is then by itself."""
     kernels = [each for each in compiled if each.job.kind == "kernel"]
     if len(kernels) < 2:
@@ -155,7 +155,7 @@ def _machine_code(store: Store, compiled: Sequence[_Compiled]) -> dict[str, Mapp
     return {each.job.key: code for each, code in zip(kernels, found, strict=True)}
 
 
-def _commit(compiled: _Compiled, code: Mapping[str, SassFunction] | None, store: Store) -> Outcome:
+def _commit(compiled: _Compiled, code: MachineCode | None, store: Store) -> Outcome:
     job, object_file = compiled.job, compiled.draft / OBJECT
     report: dict[str, Any] = {
         "format": KEY_FORMAT,
@@ -173,7 +173,7 @@ def _commit(compiled: _Compiled, code: Mapping[str, SassFunction] | None, store:
     if job.kind == "kernel":
         if code is None:
             (code,) = disassemble(job.cuobjdump, [object_file])
-        report.update(inspect(object_file, job.name, compiled.log, code))
+        report.update(inspect(object_file, job.name, compiled.log, code.functions), machine_code=code.digest)
     (compiled.draft / "report.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     store.commit(compiled.draft, store.root / "objects" / job.key)
     return Outcome("built")
