@@ -16,6 +16,7 @@ from tilewright.device import DeviceProperties
 from tilewright.errors import UncompilableError
 from tilewright.forking import fork_safe_lock
 from tilewright.ops.common.family import Family
+from tilewright.ops.common.launcher_cache import CachedLaunchers
 from tilewright.ops.common.selection import Choice, choose
 from tilewright.registry import Registry
 
@@ -31,21 +32,21 @@ MAX_REFUSED = 3  # kernels that one call compiles in vain, at a minute each
 
 
 class Remembered(Protocol):
-    """A plan, or launchers of calls that are alike. Whoever finds it sets `used`."""
+    """A plan, or the launchers of a short key. Whoever finds it sets `used`."""
 
     used: bool
 
 
 class Plans(dict[Any, Any]):
-    """Plans by key, of all ops: a key begins with the op's name. `near`: launchers (`ops.common.plan.Near`)
-    by less than that."""
+    """Plans of all ops by key, which begins with the op's name; `launchers`: by a shorter key
+    (`ops.common.launcher_cache`)."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.near: dict[Any, Any] = {}
+        self.launchers: dict[Any, CachedLaunchers] = {}
 
     def clear(self) -> None:
-        self.near.clear()
+        self.launchers.clear()
         super().clear()
 
 
@@ -135,14 +136,24 @@ class Context:
     def device(self, index: int) -> DeviceProperties:
         return device.read(index) if self.described is None else self.described
 
-    def remember(self, key: Any, one: Remembered, *, near: bool = False) -> None:
-        """Keeps a plan, or (`near`) launchers; where there are too many, the oldest that were not used of
-        late give way.
+    def launchers(self, key: Any, plan: Any = None) -> CachedLaunchers:
+        """The launchers that are kept under a short key; those of a new key begin with none, and `plan`."""
+        found = self.plans.launchers.get(key)
+        if found is None:
+            found = CachedLaunchers(plan)
+            self._keep(self.plans.launchers, key, found)
+        return found
+
+    def remember(self, key: Any, plan: Remembered) -> None:
+        """Keeps a plan."""
+        self._keep(self.plans, key, plan)
+
+    def _keep(self, kept: dict[Any, Any], key: Any, one: Remembered) -> None:
+        """Adds to a cache; where it is full, the oldest that were not used of late give way.
 
         A hit only sets a flag; what has it is passed over once (the clock algorithm).
         """
         with self._lock:
-            kept = self.plans.near if near else self.plans
             while len(kept) >= MAX_PLANS:
                 oldest = next(iter(kept))
                 found = kept.pop(oldest)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch.compiler import is_dynamo_compiling
 
-from tilewright import planned, warm
+from tilewright import call_planning, fast_path
 from tilewright.equations import Lies, View, way_of
 from tilewright.interface.publish import published
 from tilewright.library import Launcher
@@ -64,14 +64,14 @@ def einsum(
         added = None if beta == 0 else c
         key = ("einsum", equation, type(a), a.shape, type(b), b.shape, out_dtype, beta == 0)
         wants = a.requires_grad or b.requires_grad or out.requires_grad or (c is not None and c.requires_grad)
-        if warm.launched(key, (a, b, added, out, alpha, beta), wants):
+        if fast_path.launch(key, (a, b, added, out, alpha, beta), wants):
             return out
     found = product(equation, a, b, out=out, c=c, out_dtype=out_dtype)
     made: torch.Tensor = found.op(
         found.left, found.right, out=found.out, out_dtype=out_dtype, c=found.c, alpha=alpha, beta=beta
     )
     if remembers and out is not None:
-        warm.keep(key, lambda: _launcher(found, (a, b, added, out), alpha, beta))
+        fast_path.keep_launcher(key, lambda: _launcher(found, (a, b, added, out), alpha, beta))
     return out if out is not None else found.made if found.made is not None else made.view(found.shape)
 
 
@@ -125,7 +125,7 @@ def _launcher(
     more = [None] * (len(published[found.op].interface.names) - len(passed))  # operands that no einsum has
     a, b, c, out = passed
     left, right = (b, a) if found.swapped else (a, b)
-    launch = planned.direct(
+    launch = call_planning.launcher_of_call(
         found.op, (left, right, c, out, *more), found.left, found.right, out=found.out,
         c=None if c is None else found.c, alpha=alpha, beta=beta,
     )  # fmt: skip

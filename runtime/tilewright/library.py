@@ -18,6 +18,9 @@ log = logging.getLogger("tilewright")
 
 # Answers 0, a cudaError_t (positive) or a negative status of tilewright/launcher.hpp.
 Launcher = Callable[..., int]
+# `Status` there, less the index of the operand that it is about (ALIASED: of two, as one number).
+MISALIGNED, UNPLANNED, ALIASED = -100, -200, -1000
+MOST_OPERANDS = 64  # kMostOperands there
 
 
 class Library:

@@ -16,16 +16,16 @@ from typing import Any, NoReturn
 
 import torch
 
+from tilewright import call_planning
 from tilewright import context as contexts
-from tilewright import planned
 from tilewright.errors import ArgumentError, ArgumentTypeError, TilewrightError
 from tilewright.interface import checks
 from tilewright.interface.matrices import lies
 from tilewright.interface.op import Op, Operands, Values
-from tilewright.library import Launcher
+from tilewright.library import UNPLANNED, Launcher
 from tilewright.ops.common.custom_ops import special
 from tilewright.ops.common.guards import dims, factor, refuse_gradients
-from tilewright.ops.common.plan import UNPLANNED, DirectPlan, Plan, UnplannedError
+from tilewright.ops.common.plan import DirectPlan, Plan, UnplannedError
 
 
 class Prepared:
@@ -141,9 +141,9 @@ class Prepared:
         """What a call calls, with the launcher's arguments: quickest where there is nothing but a launch."""
         plan = self.plan
         return (
-            planned.launcher(plan, operands)
+            call_planning.launcher_of_plan(plan, operands)
             if isinstance(plan, DirectPlan)
-            else planned.there(plan, self._run)
+            else call_planning.on_device(plan, self._run)
         )
 
     def _run(self, *call: Any) -> int:
@@ -192,8 +192,8 @@ def plan(op: Callable[..., Any], /, *arguments: Any, **options: Any) -> Any:
         What the op raises. A call raises ArgumentError for an operand that is not as planned: it says which,
         how it lies and how the planned one does; and for an address that the kernel cannot read.
     """
-    known, values = planned.asked(op, arguments, options)
-    return _kind(known)(*planned.planned(known, values))
+    known, values = call_planning.bind_arguments(op, arguments, options)
+    return _kind(known)(*call_planning.plan_call(known, values))
 
 
 @functools.cache

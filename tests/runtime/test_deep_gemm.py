@@ -11,12 +11,12 @@ import pytest
 import torch
 
 import tilewright
-from tilewright import blockwise_scales, warm
+from tilewright import blockwise_scales, fast_path
 from tilewright.compat import deep_gemm
 from tilewright.compat.deep_gemm.testing import timing
 from tilewright.context import Context
 from tilewright.errors import ArgumentError, ArgumentTypeError
-from tilewright.ops.common.plan import Near
+from tilewright.ops.common.launcher_cache import CachedLaunchers
 
 
 def matrix(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -440,13 +440,13 @@ class TestWarmCalls:
     def warm_ones(self, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
         """Of each call, whether it went round the op."""
         found: list[bool] = []
-        launched = warm.launched
+        launch = fast_path.launch
 
         def look(*arguments: Any) -> bool:
-            found.append(launched(*arguments))
+            found.append(launch(*arguments))
             return found[-1]
 
-        monkeypatch.setattr(warm, "launched", look)
+        monkeypatch.setattr(fast_path, "launch", look)
         return found
 
     def test_each_product(self, all_hosts: Context, warm_ones: list[bool]) -> None:
@@ -546,11 +546,11 @@ class TestWarmCalls:
 
     def test_what_is_empty_is_not_planned_again_and_again(self, all_hosts: Context) -> None:
         a, b = matrix(0, 64).bfloat16(), matrix(16, 64).bfloat16()
-        for _ in range(Near.MOST + 2):
+        for _ in range(CachedLaunchers.MOST + 2):
             deep_gemm.bf16_gemm_nt(a, b, torch.zeros(0, 16, dtype=torch.bfloat16))
-        (near,) = all_hosts.plans.near.values()
-        assert near.seen == Near.MOST
-        assert not near.launchers
+        (cached,) = all_hosts.plans.launchers.values()
+        assert cached.layouts_seen == CachedLaunchers.MOST
+        assert not cached.launchers
 
 
 def ready(x: torch.Tensor) -> tuple[tuple[torch.Tensor, torch.Tensor], torch.Tensor]:

@@ -25,7 +25,7 @@ from tilewright.interface.docstrings import completed
 from tilewright.interface.writing import text
 from tilewright.ops.common import calls, custom_ops, gpus
 from tilewright.ops.common.guards import factor, refuse_gradients
-from tilewright.ops.common.plan import DirectPlan, MisalignedError, Near, Plan
+from tilewright.ops.common.plan import DirectPlan, MisalignedError, Plan
 from tilewright.ops.common.tactics import parsed
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ def eager(op: Op, function: Callable[..., Any]) -> Callable[..., Any]:
         "_factor": factor, "_outline": calls.outline, "_first": functools.partial(_first, op),
         "_grad": torch.is_grad_enabled, "_refuse": functools.partial(refuse_gradients, op.name),
         "_make": torch.empty_strided, "_several": gpus.several_devices, "_elsewhere": gpus.elsewhere,
-        "_add_near": _add_near, "_there": calls.run_there, "_realign": functools.partial(_realign, op),
-        "_Misaligned": MisalignedError,
+        "_cache_launcher": _cache_launcher, "_there": calls.run_there,
+        "_realign": functools.partial(_realign, op), "_Misaligned": MisalignedError,
         "_Ours": TilewrightError, "_Tensor": torch.Tensor, "_recover": functools.partial(_recover, op),
         "_traced": functools.partial(registered.traced, op),
     }  # fmt: skip
@@ -53,13 +53,9 @@ def eager(op: Op, function: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
-def _add_near(context: Context, key: Any, plan: DirectPlan) -> None:
-    near = context.plans.near.get(key)
-    if near is None:
-        near = Near(plan)
-        context.remember(key, near, near=True)
-    near.add(plan.quick, plan.bound.library)
-    plan.near = near
+def _cache_launcher(context: Context, key: Any, plan: DirectPlan) -> None:
+    plan.cached = context.launchers(key, plan)
+    plan.cached.add(plan.quick, plan.bound.library)
 
 
 def _first(op: Op, context: Context, key: Any, values: Values) -> Plan | None:

@@ -40,7 +40,7 @@ def _lines(op: Op) -> Iterator[str]:  # noqa: PLR0915 (a text reads best in one 
         f"{one.name}.requires_grad" if one.kind == "tensor" else f"({one.name} is not None and {_grad(one)})"
         for one in tensors
     )
-    yield from _by_near_plan(op, wants)
+    yield from _fast_path(op, wants)
     yield "    try:"
     yield f"        _key = ({', '.join(_key(op))},)"
     yield "        _plan = _context.plans.get(_key)"
@@ -72,9 +72,9 @@ def _lines(op: Op) -> Iterator[str]:  # noqa: PLR0915 (a text reads best in one 
     yield "        if (_launch := _plan.quick) is not None:"
     yield f"            if _status := _launch({call}, None):"
     yield "                _plan.fail(_status)"
-    if _looks_near(op):
-        yield "            if _plan.near is None and _plan.recheck is None and _key is not None:"
-        yield f"                _add_near(_context, ({', '.join(_near_key(op, '_given'))},), _plan)"
+    if _caches_launchers(op):
+        yield "            if _plan.cached is None and _plan.recheck is None and _key is not None:"
+        yield f"                _cache_launcher(_context, ({', '.join(_launcher_key(op, '_given'))},), _plan)"
     yield f"        elif _several() and _elsewhere({first}):"
     yield f"            _there(_plan, ({call}))"
     yield "        else:"
@@ -99,16 +99,15 @@ def _lines(op: Op) -> Iterator[str]:  # noqa: PLR0915 (a text reads best in one 
         )
 
 
-def _looks_near(op: Op) -> bool:
-    """Whether plans are looked for by less than their keys: the launcher is told all that decides."""
+def _caches_launchers(op: Op) -> bool:
+    """Whether its launchers are cached (`ops.common.launcher_cache`): they look at all that decides."""
     return op.written == ("out",) and not op.may_fill and not op.of(("scale",))
 
 
-def _by_near_plan(op: Op, wants: str) -> Iterator[str]:
-    """A call asks the launchers of plans near it first: they look at types, extents, strides and devices
-    themselves, at those of a result that was made for them too. What they do not carry out the rest of the
-    call does."""
-    if not _looks_near(op):
+def _fast_path(op: Op, wants: str) -> Iterator[str]:
+    """A call first tries the cached launchers. They look at types, extents, strides and devices themselves,
+    those of a result that the call has made included. What they do not launch, the rest of the call does."""
+    if not _caches_launchers(op):
         return
     others = [name for name in op.tensors if name not in op.required]
     plain = [f"type({name}) is _Tensor" for name in op.required]
@@ -118,11 +117,11 @@ def _by_near_plan(op: Op, wants: str) -> Iterator[str]:
     given[op.interface.names.index("out")] = "_made"
     yield f"    if {' and '.join(plain)}:"
     yield "        try:"
-    yield f"            _near = _context.plans.near.get(({', '.join(_near_key(op, 'out'))},))"
-    yield f"            if _near is not None and not (({wants}) and _grad()):"
-    yield "                _near.used = True"
-    yield f"                _made = out if out is not None else {_making('_near.plan')}"
-    yield f"                if _near.launch({', '.join((*given, *_numbers(op)))}, None) == 0:"
+    yield f"            _cached = _context.plans.launchers.get(({', '.join(_launcher_key(op, 'out'))},))"
+    yield f"            if _cached is not None and not (({wants}) and _grad()):"
+    yield "                _cached.used = True"
+    yield f"                _made = out if out is not None else {_making('_cached.plan')}"
+    yield f"                if _cached.launch({', '.join((*given, *_numbers(op)))}, None) == 0:"
     yield "                    return _made"
     yield "        except (RuntimeError, TypeError, ValueError):"
     yield "            pass  # said below"
@@ -132,9 +131,9 @@ def _making(plan: str) -> str:
     return f"_make({plan}.shape, {plan}.strides, dtype={plan}.dtype, device={plan}.device)"
 
 
-def _near_key(op: Op, out: str) -> Iterator[str]:
-    """Of a plan's key, what no launcher looks at, and the extents of one operand, so that few are tried; all
-    extents and a type where they say what is to be made."""
+def _launcher_key(op: Op, out: str) -> Iterator[str]:
+    """The short key of cached launchers: what of a plan's key no launcher looks at, and the shape of one
+    operand, so that few launchers share a key; all shapes and a type where they say what is to be made."""
     first, *others = op.required
     yield repr(op.name)
     yield f"{first}.shape"

@@ -7,7 +7,7 @@ from typing import TypeAlias
 import torch
 
 import tilewright
-from tilewright import warm
+from tilewright import fast_path
 
 Optional: TypeAlias = torch.Tensor | None
 
@@ -20,9 +20,9 @@ def bf16_gemm_nt(
     key = ("bf16_gemm_nt", type(a), a.shape, type(b), b.shape, beta)
     call = (a, b, c, d, None, None, None, None, None, 1.0, beta)
     wants = a.requires_grad or b.requires_grad or d.requires_grad or (c is not None and c.requires_grad)
-    if not warm.launched(key, call, wants):
+    if not fast_path.launch(key, call, wants):
         tilewright.gemm(a, b.mT, out=d, c=c, beta=beta)
-        warm.remember(key, call, tilewright.gemm, a, b.mT, out=d, c=c, beta=beta)
+        fast_path.keep(key, call, tilewright.gemm, a, b.mT, out=d, c=c, beta=beta)
 
 
 def bf16_gemm_nn(

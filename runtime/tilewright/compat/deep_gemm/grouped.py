@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 import tilewright
-from tilewright import warm
+from tilewright import fast_path
 from tilewright.compat.deep_gemm.scaled import Pair
 from tilewright.compat.deep_gemm.scales import Recipe, granularities, lie_ready, of_rows, of_weights
 from tilewright.compat.deep_gemm.settings import get_mk_alignment_for_contiguous_layout
@@ -89,13 +89,13 @@ def m_grouped_fp8_fp4_gemm_nt_masked(
     key = ("masked", type(x), x.shape, type(y), y.shape, expected_m, recipe, recipe_a, recipe_b)
     call = (x, y, of_x, of_y, None, d, None, None, masked_m, None)
     wants = x.requires_grad or y.requires_grad or of_x.requires_grad or of_y.requires_grad or d.requires_grad
-    if warm.launched(key, call, wants):
+    if fast_path.launch(key, call, wants):
         return
     _, of_b = granularities(recipe, recipe_a, recipe_b)
     given = x, y.mT, masked_m, of_rows(of_x), of_weights(of_y, of_b)
     tilewright.grouped_gemm_masked(*given, expected_m=expected_m, out=d)
     if lie_ready((of_x, of_y), given[3:]):
-        warm.remember(key, call, tilewright.grouped_gemm_masked, *given, expected_m=expected_m, out=d)
+        fast_path.keep(key, call, tilewright.grouped_gemm_masked, *given, expected_m=expected_m, out=d)
 
 
 m_grouped_fp8_gemm_nt_contiguous = m_grouped_fp8_fp4_gemm_nt_contiguous
@@ -145,10 +145,10 @@ def m_grouped_bf16_gemm_nt_masked(
     """As `m_grouped_fp8_fp4_gemm_nt_masked`, of bfloat16."""
     key = ("masked", type(a), a.shape, type(b), b.shape, expected_m)
     call = (a, b, None, None, None, d, None, None, masked_m, None)
-    if not warm.launched(key, call, a.requires_grad or b.requires_grad or d.requires_grad):
+    if not fast_path.launch(key, call, a.requires_grad or b.requires_grad or d.requires_grad):
         given = a, b.mT, masked_m
         tilewright.grouped_gemm_masked(*given, expected_m=expected_m, out=d)
-        warm.remember(key, call, tilewright.grouped_gemm_masked, *given, expected_m=expected_m, out=d)
+        fast_path.keep(key, call, tilewright.grouped_gemm_masked, *given, expected_m=expected_m, out=d)
 
 
 bf16_m_grouped_gemm_nt_masked = m_grouped_bf16_gemm_nt_masked
@@ -185,7 +185,7 @@ def k_grouped_fp8_gemm_nt_contiguous(
     key = ("k_grouped", type(x), x.shape, type(y), y.shape, recipe)
     call = (x, y, of_x, of_y, c, d, None, None, None, grouped_layout)
     wants = x.requires_grad or y.requires_grad or of_x.requires_grad or of_y.requires_grad or d.requires_grad
-    if warm.launched(key, call, wants or (c is not None and c.requires_grad)):
+    if fast_path.launch(key, call, wants or (c is not None and c.requires_grad)):
         return
     granularities(recipe)
     m, n = d.shape[1:]
@@ -193,7 +193,7 @@ def k_grouped_fp8_gemm_nt_contiguous(
     given = x.view(m, -1), y.view(n, -1).mT, grouped_layout, *scales
     tilewright.grouped_gemm_k(*given, out=d, c=c)
     if lie_ready((of_x, of_y), scales):
-        warm.remember(key, call, tilewright.grouped_gemm_k, *given, out=d, c=c)
+        fast_path.keep(key, call, tilewright.grouped_gemm_k, *given, out=d, c=c)
 
 
 def k_grouped_fp8_gemm_tn_contiguous(
@@ -237,10 +237,10 @@ def k_grouped_bf16_gemm_tn_contiguous(
         key = ("k_grouped", type(a), a.shape, type(b), b.shape)
         call = (a, b, None, None, c, d, None, None, None, grouped_layout)
         wants = a.requires_grad or b.requires_grad or d.requires_grad
-        if not warm.launched(key, call, wants or (c is not None and c.requires_grad)):
+        if not fast_path.launch(key, call, wants or (c is not None and c.requires_grad)):
             given = a.mT, b, grouped_layout
             tilewright.grouped_gemm_k(*given, out=d, c=c)
-            warm.remember(key, call, tilewright.grouped_gemm_k, *given, out=d, c=c)
+            fast_path.keep(key, call, tilewright.grouped_gemm_k, *given, out=d, c=c)
         return
     if not ks_cpu:
         raise ArgumentError("ks_cpu", "each group's k is wanted on the host")
@@ -285,7 +285,7 @@ def _contiguous(
     wants = x.requires_grad or y.requires_grad or d.requires_grad
     if of_x is not None and of_y is not None:
         wants = wants or of_x.requires_grad or of_y.requires_grad
-    if warm.launched(key, call, wants):
+    if fast_path.launch(key, call, wants):
         return
     scales: tuple[torch.Tensor, ...] = ()
     if of_x is not None and of_y is not None and recipes is not None:
@@ -294,7 +294,7 @@ def _contiguous(
     groups |= {"zero_padding": zero, "out": d}
     tilewright.grouped_gemm_contiguous(x, y.mT, *scales, **groups)
     if lie_ready((of_x, of_y), scales):
-        warm.remember(key, call, tilewright.grouped_gemm_contiguous, x, y.mT, *scales, **groups)
+        fast_path.keep(key, call, tilewright.grouped_gemm_contiguous, x, y.mT, *scales, **groups)
 
 
 def _k_major(b: torch.Tensor) -> torch.Tensor:

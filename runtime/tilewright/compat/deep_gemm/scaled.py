@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 
 import tilewright
-from tilewright import warm
+from tilewright import fast_path
 from tilewright.compat.deep_gemm.scales import Recipe, granularities, lie_ready, of_rows, of_weights
 from tilewright.errors import ArgumentError
 
@@ -36,14 +36,14 @@ def fp8_fp4_gemm_nt(
     key = ("fp8_gemm_nt", type(x), x.shape, type(y), y.shape, recipe, recipe_a, recipe_b)
     call = (x, y, of_x, of_y, c, d, None, None, None, None)
     wants = x.requires_grad or y.requires_grad or of_x.requires_grad or of_y.requires_grad or d.requires_grad
-    if warm.launched(key, call, wants or (c is not None and c.requires_grad)):
+    if fast_path.launch(key, call, wants or (c is not None and c.requires_grad)):
         return
     _, of_b = granularities(recipe, recipe_a, recipe_b)
     left, right = k_major(x), k_major(y)
     rows, weights = of_rows(of_x), of_weights(of_y, of_b)
     tilewright.scaled_gemm(left, right.mT, rows, weights, out=d, c=c)
     if lie_ready((x, y, of_x, of_y), (left, right, rows, weights)):
-        warm.remember(key, call, tilewright.scaled_gemm, x, y.mT, rows, weights, out=d, c=c)
+        fast_path.keep(key, call, tilewright.scaled_gemm, x, y.mT, rows, weights, out=d, c=c)
 
 
 def fp8_fp4_gemm_nn(

@@ -3,7 +3,6 @@ options, and remembered; carrying it out looks nothing up and decides nothing.""
 
 from __future__ import annotations
 
-import functools
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,19 +16,16 @@ from tilewright.device import DeviceProperties
 from tilewright.errors import AlignmentError, LaunchError, NoKernelError
 from tilewright.interface.arguments import launchable, packed
 from tilewright.interface.declaration import Interface
-from tilewright.library import Launcher, Library
+from tilewright.library import ALIASED, MISALIGNED, MOST_OPERANDS, UNPLANNED, Launcher, Library
 from tilewright.ops.common import memory
 from tilewright.ops.common.family import Family
 from tilewright.ops.common.gpus import several_devices
 from tilewright.ops.common.kernels import Problem
+from tilewright.ops.common.launcher_cache import CachedLaunchers
 from tilewright.ops.common.tactics import Tactic
 from tilewright.table import KernelRecord
 
 log = logging.getLogger("tilewright")
-
-# `Status` of tilewright/launcher.hpp, and its kMostOperands.
-_MISALIGNED, UNPLANNED, _ALIASED = -100, -200, -1000
-_MOST_OPERANDS = 64
 
 
 class Plan:
@@ -42,8 +38,8 @@ class Plan:
     """What is to be checked of each call's numbers."""
     fills: bool = False
     """Whether the op completes a call's operands (`Op.fill`)."""
-    near: Near | None = None
-    """Where its launcher is tried before a key is made; None until it is added there."""
+    cached: CachedLaunchers | None = None
+    """The launchers among which its own is tried before a key is made; None until it is added to them."""
 
     def __init__(self, arguments: Any, operands: tuple[str, ...]) -> None:
         """`operands`: names of the op's arguments, in the launcher's order."""
@@ -70,48 +66,6 @@ class Plan:
         for name, tensor in self.tensors(call).items():
             if isinstance(tensor, torch.Tensor) and tensor.device != self.device:
                 raise UnplannedError(f"{name} is on {tensor.device}, the plan's operands on {self.device}")
-
-
-class Near:
-    """Launchers of calls that differ in how operands lie alone. Each looks at that itself, so that a call
-    that finds one needs neither a key of all that a plan depends on nor checks: half of the host's time."""
-
-    __slots__ = ("launch", "launchers", "plan", "seen", "used")
-    MOST = 8  # that are tried in turn, 40 ns each
-
-    def __init__(self, plan: DirectPlan | None = None) -> None:
-        self.launch: Launcher = _unplanned
-        self.launchers: list[Launcher] = []
-        self.plan = plan  # which says what a result is, where a call brings none
-        self.seen = 0  # layouts, with those for which no launcher does
-        self.used = False  # since the context last looked for what to forget
-
-    def add(self, launcher: Launcher | None, library: Library | None = None) -> None:
-        """`library`: of all the launchers, where they are a library's own and no functions of Python."""
-        self.seen += 1
-        if launcher is None or len(self.launchers) == self.MOST:
-            return
-        self.launchers.append(launcher)
-        if len(self.launchers) == 1:
-            self.launch = launcher
-        elif library is not None:
-            self.launch = library.first_planned(self.launchers)
-        else:
-            self.launch = functools.partial(_in_turn, self.launchers)
-
-
-def _unplanned(*call: Any) -> int:
-    return UNPLANNED
-
-
-def _in_turn(launchers: Sequence[Launcher], *call: Any) -> int:
-    """The status of the first for which a call's operands lie right."""
-    status = UNPLANNED
-    for launch in launchers:
-        status = launch(*call)
-        if not UNPLANNED >= status > UNPLANNED - _MOST_OPERANDS:
-            break
-    return status
 
 
 class EmptyPlan(Plan):
@@ -202,11 +156,11 @@ class DirectPlan(Plan):
     def fail(self, status: int) -> NoReturn:
         """Turns a launcher's status into an error."""
         count = len(self.operands)
-        if status <= _ALIASED:
-            written, index = divmod(_ALIASED - status, _MOST_OPERANDS)
+        if status <= ALIASED:
+            written, index = divmod(ALIASED - status, MOST_OPERANDS)
             raise memory.aliased(self.operands[index], self.operands[written])
-        if _MISALIGNED >= status > _MISALIGNED - count:
-            raise MisalignedError(self.operands[_MISALIGNED - status])
+        if MISALIGNED >= status > MISALIGNED - count:
+            raise MisalignedError(self.operands[MISALIGNED - status])
         if UNPLANNED >= status > UNPLANNED - count:
             raise UnplannedError(f"{self.operands[UNPLANNED - status]} does not lie as the plan's")
         if status > 0:

@@ -1,4 +1,4 @@
-"""Plans that are made before a call: of prepared calls, and of what launches without one."""
+"""Plans a call ahead of time: for a prepared call, and for the fast path of what calls an op."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ from tilewright.ops.common.guards import factor
 from tilewright.ops.common.plan import DirectPlan, Plan
 
 
-def direct(
+def launcher_of_call(
     op: Callable[..., Any], passed: Sequence[Any], /, *arguments: Any, **options: Any
 ) -> Launcher | None:
-    """What launches an op's call for tensors of the caller's that lie as `passed` do, in the launcher's
-    order, of which the arguments are views that have the same first elements; numbers and None follow them.
+    """The launcher of an op's call whose arguments are views of a caller's own tensors.
 
-    None where the call is more than a launch, or where an address is a multiple of less than most are.
+    It takes the caller's tensors, in the launcher's order, then numbers and None. `passed` says how they lie;
+    a view has the same first element as its tensor. None where the call is more than a launch, or where an
+    address is aligned to less than most are.
     """
-    known, values = asked(op, arguments, options)
-    made, _, operands = planned(known, values)
-    # Where matrices lie helps to choose a kernel; what single elements are loaded of may lie anywhere.
+    known, values = bind_arguments(op, arguments, options)
+    made, _, operands = plan_call(known, values)
+    # The addresses of matrices decide which kernel runs; what is loaded by single elements may lie anywhere.
     lie = {
         one.name: tensor
         for one, tensor in zip(known.interface.operands, passed, strict=True)
@@ -39,10 +40,10 @@ def direct(
     }
     if not isinstance(made, DirectPlan) or made.fills or made.recheck is not None or addresses(lie):
         return None
-    return launcher(made, operands, passed)
+    return launcher_of_plan(made, operands, passed)
 
 
-def asked(
+def bind_arguments(
     op: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]
 ) -> tuple[Op, dict[str, Any]]:
     """The op, and a call's values by name. Raises ArgumentTypeError, TypeError."""
@@ -59,7 +60,7 @@ def asked(
     return known, dict(bound.arguments)
 
 
-def planned(op: Op, values: dict[str, Any]) -> tuple[Plan, Values, Operands]:
+def plan_call(op: Op, values: dict[str, Any]) -> tuple[Plan, Values, Operands]:
     """The plan of a call, its values with a tensor for `out`, and the launcher's operands, complete."""
     context = contexts.current()
     for name in op.numbers:
@@ -71,7 +72,7 @@ def planned(op: Op, values: dict[str, Any]) -> tuple[Plan, Values, Operands]:
     given = dict(values)
     if given["out"] is None:
         given["out"] = torch.empty(arguments.shape, dtype=arguments.dtype, device=arguments.device)
-    # What is written besides is made to be looked at; one that is given is left as it is.
+    # What else the call writes is made here, so that the plan can look at it; what is given stays as it is.
     brought = {name: given[name] for name in op.written if name != "out" and given[name] is not None}
     operands = op.operands({**given, **dict.fromkeys(brought)})
     if op.fills(arguments):
@@ -83,7 +84,7 @@ def planned(op: Op, values: dict[str, Any]) -> tuple[Plan, Values, Operands]:
     return made, given | {name: values[name] for name in op.written if name != "out"}, operands
 
 
-def launcher(
+def launcher_of_plan(
     plan: DirectPlan, operands: Operands, passed: Sequence[torch.Tensor | None] | None = None
 ) -> Launcher:
     """What launches a plan on its GPU, with a workspace where it needs one; see `Launch.launcher`."""
@@ -91,10 +92,10 @@ def launcher(
     if plan.workspace_bytes:
         make = plan.workspace
         launch = lambda *call: bound(*call[:-1], make())  # noqa: E731
-    return there(plan, launch)
+    return on_device(plan, launch)
 
 
-def there(plan: Plan, launch: Launcher) -> Launcher:
+def on_device(plan: Plan, launch: Launcher) -> Launcher:
     """`launch`, on the plan's GPU, whichever is current."""
     if plan.device.type != "cuda" or not several_devices():
         return launch

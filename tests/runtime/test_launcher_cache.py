@@ -1,4 +1,4 @@
-"""Calls that find a launcher by less than a plan's key: what they compute, and what they still refuse."""
+"""Calls that find a cached launcher: what they compute, and what they still refuse."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import tilewright
 from tilewright import context as contexts
 from tilewright.context import Context
 from tilewright.errors import ArgumentError, ArgumentTypeError
-from tilewright.ops.common.plan import Near
+from tilewright.ops.common.launcher_cache import CachedLaunchers
 
 WARM = 3  # calls: the first makes a plan, the second its launcher known, the third finds it
 
@@ -36,8 +36,8 @@ def warm(a: torch.Tensor, b: torch.Tensor, calls: int = WARM, **options: Any) ->
 
 def keyless(host: Context) -> None:
     """From here on whoever looks up a key fails."""
-    near, host.plans = host.plans.near, Keyless()
-    host.plans.near = near
+    launchers, host.plans = host.plans.launchers, Keyless()
+    host.plans.launchers = launchers
 
 
 @pytest.mark.parametrize("given", [True, False])
@@ -68,13 +68,13 @@ def test_the_same_extents_of_other_types_and_layouts(host: Context) -> None:
 
 
 def test_more_layouts_than_are_tried_in_turn(host: Context) -> None:
-    problems = [operands(16, 8 * n, 32) for n in range(1, Near.MOST + 4)]
+    problems = [operands(16, 8 * n, 32) for n in range(1, CachedLaunchers.MOST + 4)]
     for _ in range(WARM):
         for a, b, out in problems:
             tilewright.gemm(a, b, out=out)
             torch.testing.assert_close(out, (a.double() @ b.double()).bfloat16())
-    (near,) = host.plans.near.values()
-    assert len(near.launchers) == Near.MOST
+    (cached,) = host.plans.launchers.values()
+    assert len(cached.launchers) == CachedLaunchers.MOST
 
 
 def test_what_a_warm_call_refuses(host: Context) -> None:
@@ -119,17 +119,17 @@ def test_launchers_that_are_not_used_give_way(host: Context, monkeypatch: pytest
     monkeypatch.setattr(contexts, "MAX_PLANS", 5)
     used = operands(16, 24, 32)
     warm(*used[:2], out=used[2])
-    ((key, near),) = host.plans.near.items()
+    ((key, cached),) = host.plans.launchers.items()
     for m in range(1, 20):
         tilewright.gemm(*used[:2], out=used[2])
         warm(*operands(m, 8, 40)[:2], calls=2)
-    assert host.plans.near[key] is near, "it is in use"
+    assert host.plans.launchers[key] is cached, "it is in use"
     for m in range(1, 20):
         warm(*operands(m, 8, 48)[:2])
-    assert near not in host.plans.near.values()
-    assert len(host.plans.near) == len(host.plans) == 5
+    assert cached not in host.plans.launchers.values()
+    assert len(host.plans.launchers) == len(host.plans) == 5
     used[2].fill_(float("nan"))
     warm(*used[:2], out=used[2])
     torch.testing.assert_close(used[2], (used[0].double() @ used[1].double()).bfloat16())
     host.plans.clear()
-    assert not host.plans.near
+    assert not host.plans.launchers
