@@ -147,10 +147,10 @@ def hammer(folder: Path, kills: int, seed: int) -> dict[str, Any]:
     project.build(cache)
     run = time.perf_counter() - started
     rows: list[dict[str, Any]] = []
-    while sum(row["ended_before"] is None for row in rows) < kills:
+    while (killed := sum(row["ended_before"] is None for row in rows)) < kills:
         shutil.rmtree(cache)
         shutil.copytree(project.seed, cache)
-        compiling = bool(len(rows) % 2)
+        compiling = bool(killed % 2)
         moment = chance.uniform(0, run / 2 if compiling else run)
         row = kill_once(project, cache, moment, compiling, chance.choice(_SIGNALS))
         project.change()

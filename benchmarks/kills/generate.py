@@ -130,8 +130,8 @@ def hammer(folder: Path, kills: int, seed: int) -> dict[str, Any]:
         raise RuntimeError(said)
     run = time.perf_counter() - started
     rows: list[dict[str, Any]] = []
-    while sum(row["ended_before"] is None for row in rows) < kills:
-        writing = bool(len(rows) % 2)
+    while (killed := sum(row["ended_before"] is None for row in rows)) < kills:
+        writing = bool(killed % 2)
         moment = chance.uniform(0, run / 4 if writing else run)
         row = kill_once(project, moment, writing, chance.choice(_SIGNALS))
         rows.append(row | recover(project, folder / "scratch"))

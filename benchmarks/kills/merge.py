@@ -134,11 +134,11 @@ def hammer(folder: Path, kills: int, seed: int, sources: int = SOURCES) -> dict[
         raise RuntimeError(said)
     run = time.perf_counter() - started
     rows: list[dict[str, Any]] = []
-    while sum(row["ended_before"] is None for row in rows) < kills:
+    while (killed := sum(row["ended_before"] is None for row in rows)) < kills:
         merge.draw()
         before = folder / "before"
         shutil.copytree(merge.out, before)
-        writing = bool(len(rows) % 2)
+        writing = bool(killed % 2)
         moment = chance.uniform(0, run / 4 if writing else run)
         row = kill_once(merge, moment, writing, chance.choice(_SIGNALS))
         rows.append(row | recover(merge, before, folder / "scratch"))

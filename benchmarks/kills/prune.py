@@ -100,10 +100,10 @@ def hammer(folder: Path, kills: int, seed: int, count: int = 100) -> dict[str, A
         raise RuntimeError(said)
     wanted, in_force = files(clean), made(project.clean)
     rows: list[dict[str, Any]] = []
-    while sum(row["ended_before"] is None for row in rows) < kills:
+    while (killed := sum(row["ended_before"] is None for row in rows)) < kills:
         shutil.rmtree(cache, ignore_errors=True)
         shutil.copytree(full, cache)
-        removing = bool(len(rows) % 2)
+        removing = bool(killed % 2)
         moment = chance.uniform(0, run / 10 if removing else run)
         row = kill_once(cache, moment, removing, chance.choice(_SIGNALS))
         row["in_force"] = made(cache) == in_force

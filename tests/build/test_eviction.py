@@ -84,3 +84,23 @@ def test_a_cache_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture
     assert cli.invoke(["cache", "--prune", "--cache", str(tmp_path / "none")]) == 0
     assert "0 items of 0.0 MiB removed" in capsys.readouterr().out
     assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "folder"])
+def test_what_a_killed_removal_has_left_goes(tmp_path: Path, kind: str) -> None:
+    """`remove` first moves what goes to tmp/: an entry's folder, a log, or what somebody has linked there."""
+    store = Store(tmp_path / "cache")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "kept").touch()
+    moved = store.folder("tmp") / "removed-0123456789ab"
+    if kind == "file":
+        moved.write_text("error\n")
+    elif kind == "link":
+        moved.symlink_to(elsewhere)
+    else:
+        moved.mkdir()
+        (moved / "report.json").touch()
+    assert cli.invoke(["cache", "--prune", "--cache", str(store.root)]) == 0
+    assert names(store, "tmp") == set()
+    assert (elsewhere / "kept").exists()

@@ -182,10 +182,7 @@ class Store:
         debris = self.folder("tmp") / marker.unused("removed-")
         with suppress(OSError):  # another process was faster, or the cache cannot be written
             path.rename(debris)
-        if debris.is_dir() and not debris.is_symlink():
-            _remove_all(debris)
-        else:
-            debris.unlink(missing_ok=True)
+        _remove_all(debris)
 
     def draft(self, key: str) -> Path:
         """A fresh folder below tmp/. The caller holds the lock of `key`, so older drafts of it are debris."""
@@ -287,11 +284,14 @@ def says_full(text: str) -> bool:
     return re.search(_SAID_FULL, text, re.IGNORECASE) is not None
 
 
-def _remove_all(folder: Path) -> None:
-    """Removes a folder as far as it can be."""
+def _remove_all(path: Path) -> None:
+    """Removes a file, a link, or a folder with all in it, as far as it can be."""
     import shutil  # noqa: PLC0415 (1.5 ms, that whoever only looks for libraries need not wait)
 
-    shutil.rmtree(folder, ignore_errors=True)
+    with suppress(OSError):  # it is a folder, another process was faster, or it cannot be removed
+        path.unlink()
+        return
+    shutil.rmtree(path, ignore_errors=True)
 
 
 def _sync(path: Path) -> None:
