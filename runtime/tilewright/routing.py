@@ -91,7 +91,7 @@ def advice(
         there = f" There are kernels of {', '.join(others)} for this GPU." if others else ""
         return (
             f"The rules of {family} know no target of this GPU (they know {', '.join(targets)}); "
-            f"a family learns one in its rules and templates (docs/design.md).{there}"
+            f"a family learns one in its rules and templates (docs/design.md, Adding).{there}"
         )
     best = wanted_target(capability)
     wanted = best if best in known else known[-1]

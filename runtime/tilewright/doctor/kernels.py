@@ -85,7 +85,7 @@ def modules(machine: Machine) -> Found:
         here = "" if device is None else f", {runs} run on {device.name}"
         yield OK, f"{module}: {len(table)} kernels, {built} built{here}", ""
     if device is not None and registry.tables and not total:
-        mend = f"Add a spec with `arch: {routing.wanted_target(device.capability)}` (docs/design.md)."
+        mend = f"Add a spec with `arch: {routing.wanted_target(device.capability)}` (docs/specs.md)."
         yield PROBLEM, f"no kernel runs on {device.name}", mend
 
 

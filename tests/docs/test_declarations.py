@@ -1,4 +1,4 @@
-"""What docs/design.md says of families' declarations, and of what is written beside them by hand."""
+"""What docs/adding_a_family.md says of families' declarations, and of what is written beside them by hand."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OTHERS = {"hc_prenorm": {"reference.py"}, "grouped_gemm": {"call.py", "memory.py
 
 
 def section() -> str:
-    page = (ROOT / "docs/design.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/adding_a_family.md").read_text(encoding="utf-8")
     _, _, rest = page.partition("\n## Three declarations\n")
     assert rest
     return rest.partition("\n## ")[0]
@@ -61,11 +61,19 @@ def methods(family: str) -> set[str]:
     return {name for one in own for name in vars(one) if name in known and not name.startswith("__")}
 
 
+def test_methods_that_families_override_are_told_and_those_told_are_there() -> None:
+    page = (ROOT / "docs/adding_a_family.md").read_text(encoding="utf-8")
+    table = page.partition("| method | |\n|---|---|\n")[2].partition("\n\n")[0]
+    told = {name for line in table.splitlines() for name in quoted(line.split("|")[1])}
+    assert {*told} <= {*dir(Op)}
+    assert {name for family in ops.names() for name in methods(family)} <= told
+
+
 def test_the_declaration_that_is_shown_is_the_family_s() -> None:
     (shown,) = re.findall(r"```python\n(.*?)```", section(), re.DOTALL)
     source = (ROOT / "runtime/tilewright/ops/hc_prenorm/interface.py").read_text(encoding="utf-8")
     assert shown.startswith("INTERFACE = Interface(")
-    assert source.endswith(shown), "docs/design.md shows another declaration"
+    assert source.endswith(shown), "docs/adding_a_family.md shows another declaration"
 
 
 def test_the_page_leads_to_every_declaration() -> None:
