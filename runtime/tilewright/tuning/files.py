@@ -31,17 +31,7 @@ from tilewright.errors import ForeignTunedFileError, StoreError, TunedFileError,
 from tilewright.mismatch import Mismatch
 from tilewright.ops import families
 from tilewright.ops.common.tactics import Tactic
-from tilewright.schema import (
-    Anything,
-    Array,
-    Boolean,
-    Integer,
-    Map,
-    Number,
-    Object,
-    String,
-    Union,
-)
+from tilewright.schema import Anything, Array, Boolean, Integer, Map, Number, Object, String, Union
 from tilewright.tuning.header import FIELDS, FORMAT, Header
 
 if TYPE_CHECKING:

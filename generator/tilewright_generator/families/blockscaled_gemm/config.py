@@ -12,14 +12,7 @@ from typing import Annotated, Literal, NamedTuple
 from tilewright.ops.blockscaled_gemm.problem import QUANTIZED_OUTPUTS, Format, Output
 from tilewright.ops.blockscaled_gemm.row import Prefetch, Schedule, Store, Target
 from tilewright.types import bits
-from tilewright_generator.families.shared import (
-    ONE_BLOCK,
-    SHARED_MEMORY,
-    Clusters,
-    Pdl,
-    Stages,
-    number,
-)
+from tilewright_generator.families.shared import ONE_BLOCK, SHARED_MEMORY, Clusters, Pdl, Stages, number
 from tilewright_generator.shapes import Tile
 
 ULTRA_K = 768  # the tile depth that sm_103's FP4 instructions of K 96 go with

@@ -5,6 +5,7 @@ D[m,n] = activation(alpha * scale_a * scale_b * A[m,k] B[k,n] + beta * C[m,n] + 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -60,3 +61,12 @@ class GemmConfig:
     ] = "none"
     pdl: Pdl = True
     stages: Stages = "auto"
+
+
+def with_mainloop(*names: str) -> Callable[[GemmConfig], bool]:
+    """Whether a kernel has one of these mainloops: what rules are asked `of`."""
+    return lambda config: config.mainloop in names
+
+
+CUTLASS, LEAN, STREAM = map(with_mainloop, ("cutlass", "lean", "stream"))
+WGMMA = with_mainloop("cutlass", "lean")

@@ -1,16 +1,17 @@
 """What is legal for a `gemm` kernel on sm_90a: the single statement, asked by all that need to know.
 
+`cutlass_rules` has those of CUTLASS's mainloop alone.
+
 The comment above a rule names what it rests on. What nvcc says of all this stands in
 `benchmarks/results/rules_against_compiler_gemm.md`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tilewright.ops.gemm.problem import OUTPUTS, OWN_OPERANDS
 from tilewright.types import bits
-from tilewright_generator.families.gemm.config import GemmConfig
+from tilewright_generator.families.gemm import cutlass_rules
+from tilewright_generator.families.gemm.config import LEAN, STREAM, WGMMA, GemmConfig
 from tilewright_generator.families.gemm.memory import (
     STREAM_COLUMNS,
     STREAM_ROWS,
@@ -19,14 +20,8 @@ from tilewright_generator.families.gemm.memory import (
     warpgroups,
 )
 from tilewright_generator.families.lean_tiles import misfit_pieces
-from tilewright_generator.families.rule import HARDWARE, OURS, Rule, of_module, rule, unsettled
-from tilewright_generator.families.rule import cutlass as release
-from tilewright_generator.families.shared import (
-    ONE_BLOCK,
-    SHARED_MEMORY,
-    k_contiguous,
-    stream_k_schedule,
-)
+from tilewright_generator.families.rule import HARDWARE, OURS, Rule, cutlass, of_module, rule, unsettled
+from tilewright_generator.families.shared import ONE_BLOCK, SHARED_MEMORY, k_contiguous, stream_k_schedule
 
 # Bytes of a tile's K.
 DEPTHS = {"cutlass": (32, 64, 128, 256), "lean": (128, 256), "stream": (128, 256)}
@@ -40,15 +35,6 @@ SETTLED: dict[str, dict[str, object]] = {
         "schedule": "cooperative", "swap_ab": True, "fast_accum": False, "stages": "auto",
     },
 }  # fmt: skip
-
-
-def having(*mainloops: str) -> Callable[[GemmConfig], bool]:
-    """Whether a kernel has one of these."""
-    return lambda config: config.mainloop in mainloops
-
-
-CUTLASS, LEAN, STREAM = map(having, ("cutlass", "lean", "stream"))
-WGMMA = having("cutlass", "lean")
 
 
 # wgmma.mma_async has these and more (PTX: its table of types): sums of f16 in f16, u8. Nobody has asked for
@@ -121,20 +107,6 @@ def tile_size(config: GemmConfig) -> str | None:
     return None
 
 
-# CuTe cannot slice the stages of B: "Stride Divisibility Condition", "Shape Divisibility Condition" in
-# cute/layout.hpp, from the mainloop's tensor map. The hardware's instructions have these N.
-@rule(release("4.2"), "tile stages", of=CUTLASS)
-def odd_columns(config: GemmConfig) -> str | None:
-    """Tile N is a multiple of 16, or 8 with an even number of stages."""
-    n, stages = config.tile.n, config.stages
-    if n > 8 and n % 16 == 8:
-        lean = ", or the mainloop lean, whose N are multiples of 8" * (config.a in OWN_OPERANDS)
-        return f"tile N {n} is an odd multiple of 8 above 8; N may be {n - 8} or {n + 8}{lean}"
-    if n == 8 and stages != "auto" and stages % 2:
-        return f"tile N 8 goes with an even number of stages, not {stages}"
-    return None
-
-
 # An instruction's k is 32 bytes; a row of a swizzled stage of CUTLASS's is 32 to 256 bytes here (TMA boxes
 # are at most 256 elements, and a deeper stage only leaves fewer of them). sm90/pipeline.hpp: of ours a stage
 # is one box of 128 bytes a row, or two.
@@ -145,16 +117,6 @@ def tile_depth(config: GemmConfig) -> str | None:
     if size not in legal:
         known = f"{', '.join(map(str, legal[:-1]))} or {legal[-1]}"
         return f"tile K {config.tile.k} of {config.a} is {size} bytes, not {known}"
-    return None
-
-
-# sm90_gemm_tma_warpspecialized_cooperative.hpp: "Cooperative kernel requires Tile Size to be greater
-# than or equal to 128 along the M-dimension", and its epilogue tile of 128 rows must divide M.
-@rule(release("4.2"), "tile schedule", of=CUTLASS)
-def cooperative_rows(config: GemmConfig) -> str | None:
-    """A cooperative tile gives each of its two warpgroups whole instructions: M is 128 or 256."""
-    if config.schedule == "cooperative" and config.tile.m % 128:
-        return f"cooperative needs tile M to be a multiple of 128, {config.tile.m} is not"
     return None
 
 
@@ -178,63 +140,12 @@ def accumulator_registers(config: GemmConfig) -> str | None:
     return None
 
 
-# CUDA programming guide: 8 thread blocks is the largest portable cluster; a launch must ask for up to 16, and
-# none here does. Powers of two divide every tile, and other sizes leave SMs of a GPC idle.
-@rule(
-    OURS,
-    "cluster",
-    compiles="a launch of more than 8 fails unless it asks for them, and others leave SMs idle",
-)
-def cluster_size(config: GemmConfig) -> str | None:
-    """A cluster is 1, 2, 4 or 8 thread blocks, with powers of two for sides."""
-    if config.cluster == "dynamic":
-        why = "the cluster of a CUTLASS kernel of sm_90 is compiled in, not dynamic"
-        return why if config.mainloop == "cutlass" else None
-    m, n = config.cluster
-    if m * n > 8:
-        return f"cluster {config.cluster} has {m * n} thread blocks > 8, the largest portable size"
-    if m & (m - 1) or n & (n - 1):
-        return f"cluster {config.cluster} has a side that is not a power of two"
-    return None
-
-
-# Multicast gives each thread block of a cluster an equal slice of the shared tile to load; a slice
-# is whole 8-row swizzle atoms of shared memory. The 64 rows and more of A split into 8 at most.
-@rule(OURS, "cluster tile", compiles="no GPU has run slices that begin within a swizzle atom")
-def multicast_slices(config: GemmConfig) -> str | None:
-    """The columns of B that a cluster shares split into slices of whole 8-row atoms."""
-    if config.cluster == "dynamic":
-        return None
-    rows, parts = config.tile.n, config.cluster.m
-    if parts in (2, 4, 8) and rows % (8 * parts):
-        return (
-            f"cluster {config.cluster} splits the {rows} rows of B's tile into {parts} slices "
-            f"of {rows / parts:g}, not a multiple of 8"
-        )
-    return None
-
-
 # dispatch_policy.hpp: the FastAccum schedules exist for FP8 alone; elsewhere sums are exact anyway.
-@rule(release("4.2"), "fast_accum a")
+@rule(cutlass("4.2"), "fast_accum a")
 def fast_accumulation(config: GemmConfig) -> str | None:
     """Fast accumulation is a choice of FP8 operands alone."""
     if config.fast_accum and config.a not in ("e4m3", "e5m2"):
         return f"fast_accum is for FP8 operands, not {config.a}"
-    return None
-
-
-# sm90_mma_tma_gmma_ss_warpspecialized_fp8.hpp, can_implement: sums are promoted every 4 instructions,
-# which must be whole mainloop iterations; a deeper tile would be promoted less often. Ours promote every box.
-@rule(
-    release("4.2"),
-    "tile fast_accum a",
-    compiles="its can_implement refuses every problem",
-    of=CUTLASS,
-)
-def promoted_depth(config: GemmConfig) -> str | None:
-    """Without fast accumulation an FP8 tile is at most 128 deep: the distance between promotions."""
-    if config.a in ("e4m3", "e5m2") and not config.fast_accum and config.tile.k > 128:
-        return f"FP8 without fast_accum is promoted every 128 of k, tile K {config.tile.k} is deeper"
     return None
 
 
@@ -316,12 +227,9 @@ def lean_pieces(config: GemmConfig) -> str | None:
 # gemm/lean_kernel.hpp: a C of D's 16 bits comes in boxes, any other one goes through the stages' memory, as D
 # of F32 does.
 @rule(
-    OURS,
-    "c d tile",
-    compiles="the kernel would not do what its table says",
-    of=LEAN,
+    OURS, "c d tile", compiles="the kernel would not do what its table says", of=LEAN,
     unless=(tile_depth, accumulator_registers, shared_memory),
-)
+)  # fmt: skip
 def lean_epilogue(config: GemmConfig) -> str | None:
     """A lean kernel takes a C: one that is pingpong, or whose sums do not fit into its stages, where D has 16
     bits."""
@@ -343,4 +251,4 @@ def stream_tile(config: GemmConfig) -> str | None:
     return None
 
 
-RULES: tuple[Rule, ...] = (stream_k_schedule, *of_module(__name__))
+RULES: tuple[Rule, ...] = (stream_k_schedule, *of_module(__name__), *cutlass_rules.RULES)

@@ -7,12 +7,7 @@ from typing import Any
 from tilewright.ops.quantize.problem import BLOCK
 from tilewright.ops.quantize.words import K_MULTIPLE
 from tilewright.types import TYPES, bits
-from tilewright_generator.families.quantize.config import (
-    QuantizeConfig,
-    block,
-    by_thresholds,
-    converts_e2m1,
-)
+from tilewright_generator.families.quantize.config import QuantizeConfig, block, by_thresholds, converts_e2m1
 from tilewright_generator.families.quantize.memory import shared_bytes, threads
 from tilewright_generator.families.shared import named, spelt, with_launch
 

@@ -5,14 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tilewright.interface.declaration import (
-    Code,
-    Interface,
-    Matrix,
-    Number,
-    Packed,
-    TacticStruct,
-)
+from tilewright.interface.declaration import Code, Interface, Matrix, Number, Packed, TacticStruct
 from tilewright.ops.common.scaled import ScaleFactors
 from tilewright.ops.quantize.problem import LAYOUT_CODES
 from tilewright.ops.quantize.words import WORDS

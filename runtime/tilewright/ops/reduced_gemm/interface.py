@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.interface.declaration import (
-    Code,
-    Combinations,
-    Interface,
-    Matrix,
-    Number,
-)
+from tilewright.interface.declaration import Code, Combinations, Interface, Matrix, Number
 from tilewright.ops.common.matrix_tactic import MATRIX_TACTIC
 from tilewright.ops.reduced_gemm.problem import OUTPUTS
 from tilewright.ops.reduced_gemm.words import WORDS
