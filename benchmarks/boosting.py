@@ -1,8 +1,8 @@
 """Learns regression trees by gradient boosting, to be asked by `tilewright.ops.common.trees`. Needs numpy.
 
 Examples come in groups: what all of one group have in common is not learnt, since only the order within a
-group counts. Each tree is grown where it explains most, from a part of the groups and of the facts, of which
-some dozens of values are told apart.
+group counts. Each tree is grown where it explains most, from a part of the groups and of the features, of
+which some dozens of values are told apart.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ import numpy as np
 
 Numbers: TypeAlias = np.ndarray[Any, Any]
 LEAVES, TREES, RATE = 63, 180, 0.07
-MOST_VALUES = 64  # of a fact, that are told apart: fewer than a byte has
+MOST_VALUES = 64  # of a feature, that are told apart: fewer than a byte has
 LEAST_WEIGHT = 10.0  # of the examples of a leaf; a group's weigh this much together
-FACTS_SHARE, GROUPS_SHARE = 0.5, 0.7  # that a tree sees
+FEATURES_SHARE, GROUPS_SHARE = 0.5, 0.7  # that a tree sees
 SHRINKING = 1.0  # weight that each leaf has besides, of examples that are as they should
 WRITTEN = ".5g"  # limits between values
 MOST_ERROR = 0.1  # of an example, that counts
 
 
 class Examples(NamedTuple):
-    facts: Numbers  # [examples, facts]
+    features: Numbers  # [examples, features]
     wanted: Numbers  # [examples]
     weights: Numbers  # [examples]
     groups: Numbers  # [examples], from 0
 
 
 class Split(NamedTuple):
-    """The examples whose fact is at most so much go on to one node, the others to another."""
+    """The examples whose feature is at most so much go on to one node, the others to another."""
 
-    fact: int
+    feature: int
     most: float
     places: tuple[int, int]
 
@@ -47,28 +47,28 @@ def learn(examples: Examples, seed: int = 0) -> list[Tree]:
     count = int(examples.groups.max()) + 1
     added = np.bincount(examples.groups, examples.weights, count)
     weights = examples.weights * (LEAST_WEIGHT / added)[examples.groups]
-    grower = _Grower(examples.facts, weights)
+    grower = _Grower(examples.features, weights)
     found, trees = np.zeros(len(weights)), []
     for _ in range(TREES):
         errors = examples.wanted - found
         errors -= (np.bincount(examples.groups, errors * weights, count) / LEAST_WEIGHT)[examples.groups]
         rows = np.flatnonzero((chance.random(count) < GROUPS_SHARE)[examples.groups])
-        width = examples.facts.shape[1]
-        facts = chance.permutation(width)[: max(1, round(width * FACTS_SHARE))]
-        tree = grower.tree(np.clip(errors, -MOST_ERROR, MOST_ERROR) * weights, rows, facts)
-        found += answers(tree, examples.facts)
+        width = examples.features.shape[1]
+        features = chance.permutation(width)[: max(1, round(width * FEATURES_SHARE))]
+        tree = grower.tree(np.clip(errors, -MOST_ERROR, MOST_ERROR) * weights, rows, features)
+        found += answers(tree, examples.features)
         trees.append(tree)
     return trees
 
 
-def answers(tree: Tree, facts: Numbers) -> Numbers:
+def answers(tree: Tree, features: Numbers) -> Numbers:
     """[examples]"""
-    found, waiting = np.empty(len(facts)), [(0, np.arange(len(facts)))]
+    found, waiting = np.empty(len(features)), [(0, np.arange(len(features)))]
     while waiting:
         place, rows = waiting.pop()
         node = tree[place]
         if isinstance(node, Split):
-            low = facts[rows, node.fact] <= node.most
+            low = features[rows, node.feature] <= node.most
             waiting += [(node.places[0], rows[low]), (node.places[1], rows[~low])]
         else:
             found[rows] = node
@@ -76,15 +76,15 @@ def answers(tree: Tree, facts: Numbers) -> Numbers:
 
 
 def text(tree: Tree, unit: float, given: Mapping[int, float] = MappingProxyType({})) -> str:
-    """As `tilewright.ops.common.trees` reads it: answers are whole numbers of units. Facts that are given are
-    not asked for."""
+    """As `tilewright.ops.common.trees` reads it: answers are whole numbers of units. Features that are given
+    are not asked for."""
 
     def words(place: int) -> Iterator[str]:
         node = tree[place]
-        if isinstance(node, Split) and node.fact in given:
-            yield from words(node.places[given[node.fact] > node.most])
+        if isinstance(node, Split) and node.feature in given:
+            yield from words(node.places[given[node.feature] > node.most])
         elif isinstance(node, Split):
-            yield f"{node.fact}<{node.most:{WRITTEN}}"
+            yield f"{node.feature}<{node.most:{WRITTEN}}"
             for each in node.places:
                 yield from words(each)
         else:
@@ -94,7 +94,7 @@ def text(tree: Tree, unit: float, given: Mapping[int, float] = MappingProxyType(
 
 
 class _Sums(NamedTuple):
-    """Of a node's examples, by fact and value: [facts, values]."""
+    """Of a node's examples, by feature and value: [features, values]."""
 
     errors: Numbers
     weights: Numbers
@@ -119,47 +119,47 @@ class _Sums(NamedTuple):
 class _Grower:
     """Makes trees of one set of examples."""
 
-    def __init__(self, facts: Numbers, weights: Numbers) -> None:
-        self._limits = [_limits(column) for column in facts.T]
+    def __init__(self, features: Numbers, weights: Numbers) -> None:
+        self._limits = [_limits(column) for column in features.T]
         # Between two limits all values are alike.
-        pairs = zip(self._limits, facts.T, strict=True)
+        pairs = zip(self._limits, features.T, strict=True)
         self._values = np.stack([np.searchsorted(*each) for each in pairs]).astype(np.uint8)
         self._count = 1 + max(map(len, self._limits))
         self._weights = weights
 
-    def tree(self, errors: Numbers, rows: Numbers, facts: Sequence[int]) -> Tree:
+    def tree(self, errors: Numbers, rows: Numbers, features: Sequence[int]) -> Tree:
         """`errors` are weighted. The leaf whose best split explains most is split first."""
-        sums = self._sums(errors, rows, facts)
+        sums = self._sums(errors, rows, features)
         tree: Tree = [sums.answer()]
         leaves = [(*sums.best(), 0, rows, sums)]
         while len(tree) < 2 * LEAVES - 1 and leaves[0][0] < 0:
             _, index, value, place, rows, sums = heapq.heappop(leaves)
-            fact = facts[index]
-            low = self._values[fact, rows] <= value
+            feature = features[index]
+            low = self._values[feature, rows] <= value
             parts = [rows[low], rows[~low]]
             fewer = int(len(parts[1]) < len(parts[0]))  # whose sums are made; the others' is what is left
-            made = self._sums(errors, parts[fewer], facts)
+            made = self._sums(errors, parts[fewer], features)
             both = [made, sums.without(made)][:: -1 if fewer else 1]
             places = len(tree), len(tree) + 1
-            tree[place] = Split(int(fact), float(self._limits[fact][value]), places)
+            tree[place] = Split(int(feature), float(self._limits[feature][value]), places)
             for each, its_rows, its_sums in zip(places, parts, both, strict=True):
                 tree.append(its_sums.answer())
                 heapq.heappush(leaves, (*its_sums.best(), each, its_rows, its_sums))
         return tree
 
-    def _sums(self, errors: Numbers, rows: Numbers, facts: Sequence[int]) -> _Sums:
-        found = _Sums(*np.empty((2, len(facts), self._count)))
+    def _sums(self, errors: Numbers, rows: Numbers, features: Sequence[int]) -> _Sums:
+        found = _Sums(*np.empty((2, len(features), self._count)))
         its_errors, its_weights = errors[rows], self._weights[rows]
-        for index, fact in enumerate(facts):
-            values = self._values[fact][rows]
+        for index, feature in enumerate(features):
+            values = self._values[feature][rows]
             found.errors[index] = np.bincount(values, its_errors, self._count)
             found.weights[index] = np.bincount(values, its_weights, self._count)
         return found
 
 
 def _limits(column: Numbers) -> Numbers:
-    """Between a fact's values: in the middle, or so that as many examples lie between two as between others.
-    As they are written."""
+    """Between a feature's values: in the middle, or so that as many examples lie between two as between
+    others. As they are written."""
     values = np.unique(column)
     found = (values[1:] + values[:-1]) / 2
     if len(values) > MOST_VALUES:

@@ -4,10 +4,10 @@
     python benchmarks/learn_lean_model.py --write    # learns from all problems, and writes the trees
 
 Times are those that fit the model (fit_lean_model.py). Those of earlier kernels (--before) teach, too: that
-they are such is one more fact, so that what has changed since is learnt with it (of 856 problems, choices of
-trees that others had taught were 1.58 % behind with 1,304 problems of before, 1.67 % without). Boosted trees
-(boosting.py) learn the logarithm of a tactic's time over its estimate. Within a problem, the nearer a tactic
-is to the fastest the more it counts; an error that all tactics of a problem have in common does not count.
+they are such is one more feature, so that what has changed since is learnt with it (of 856 problems, choices
+of trees that others had taught were 1.58 % behind with 1,304 problems of before, 1.67 % without). Boosted
+trees (boosting.py) learn the logarithm of a tactic's time over its estimate. Within a problem, the nearer a
+tactic is to the fastest the more it counts; an error that all tactics of a problem share does not count.
 Problems are dealt into folds by their extents: those of one shape in two types never teach each other. Needs
 numpy, and some minutes of a CPU.
 """
@@ -37,7 +37,7 @@ WEIGHTS = Path(learnt.__file__).with_name("learnt_weights.py")
 FAR = 2.0  # times the fastest: tactics that teach nothing
 NEAR = 0.15  # behind the fastest, at which what a tactic counts has fallen to 1 / e
 FOLDS = 4
-EARLIER = 55  # the last fact: that a time is of earlier kernels. The runtime's are not, and trees lose it
+EARLIER = 55  # the last feature: that a time is of earlier kernels. The runtime's are not, and trees lose it
 BANDS = ((1, 16), (17, 63), (64, 127), (128, 511), (512, 2047), (2048, 8192))  # of m
 
 
@@ -46,7 +46,7 @@ class Lesson(NamedTuple):
 
     shape: tuple[int, int, int]
     type: str
-    facts: boosting.Numbers  # [tactics, facts]
+    features: boosting.Numbers  # [tactics, features]
     estimates: boosting.Numbers  # logarithms of seconds
     times: boosting.Numbers
     fastest: float
@@ -55,15 +55,15 @@ class Lesson(NamedTuple):
 
 def lesson(case: Case, earlier: bool = False) -> Lesson:
     problem = case.measured.problem
-    facts, estimates, times = [], [], []
+    features, estimates, times = [], [], []
     kernels = {name: cost_lean.Kernel(record, problem, H200) for name, record in case.records.items()}
     for tactic, seconds in case.known.items():
         kernel = kernels[tactic.kernel]
         parts = kernel.parts(tactic)
-        facts.append((*kernel.facts(parts), earlier))
+        features.append((*learnt.features(kernel, parts), earlier))
         estimates.append(math.log(kernel.estimate(parts).seconds))
         times.append(math.log(seconds))
-    known = (np.array(facts, float), np.array(estimates), np.array(times))
+    known = (np.array(features, float), np.array(estimates), np.array(times))
     shape = (problem.m, problem.n, problem.k)
     return Lesson(shape, problem.a, *known, math.log(case.best), math.log(case.measured.peer))
 
@@ -72,7 +72,7 @@ def learn(lessons: Sequence[Lesson], seed: int = 0) -> list[boosting.Tree]:
     near = [one.times - one.fastest < math.log(FAR) for one in lessons]
     pairs = list(zip(lessons, near, strict=True))
     examples = boosting.Examples(
-        np.concatenate([one.facts[kept] for one, kept in pairs]),
+        np.concatenate([one.features[kept] for one, kept in pairs]),
         np.concatenate([(one.times - one.estimates)[kept] for one, kept in pairs]),
         np.concatenate([np.exp(-np.maximum(one.times - one.fastest, 0)[kept] / NEAR) for one, kept in pairs]),
         np.repeat(np.arange(len(pairs)), [int(kept.sum()) for kept in near]),
@@ -83,7 +83,7 @@ def learn(lessons: Sequence[Lesson], seed: int = 0) -> list[boosting.Tree]:
 def regret(one: Lesson, trees: Sequence[boosting.Tree]) -> float:
     """The time of the first, over that of the fastest."""
     more: boosting.Numbers = sum(
-        (boosting.answers(tree, one.facts) for tree in trees), np.zeros(len(one.times))
+        (boosting.answers(tree, one.features) for tree in trees), np.zeros(len(one.times))
     )
     found = one.estimates + more.clip(-learnt.MOST, learnt.MOST)
     found[one.estimates.argsort()[NEAREST:]] = np.inf
@@ -135,7 +135,7 @@ def write(trees: Iterable[boosting.Tree]) -> None:
 
 def taught(cases: Iterable[Case], earlier: bool = False) -> Iterator[Lesson]:
     """Of problems of which anything is to be learnt."""
-    known = (one for one in cases if one.by_kernel and cost_lean.is_learnt(one.measured.problem))
+    known = (one for one in cases if one.by_kernel and learnt.is_learnt(one.measured.problem))
     return (lesson(one, earlier) for one in known)
 
 

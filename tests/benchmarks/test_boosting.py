@@ -23,20 +23,20 @@ def boosting(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def examples(boosting: Any, groups: int, seed: int) -> Any:
-    """Two facts decide together, a third says nothing; what a group has in common is far larger."""
+    """Two features decide together, a third says nothing; what a group has in common is far larger."""
     chance = np.random.default_rng(seed)
-    facts, of = chance.random((groups * 20, 3)), np.repeat(np.arange(groups), 20)
-    wanted = 0.1 * ((facts[:, 0] > 0.3) ^ (facts[:, 1] > 0.6))
+    features, of = chance.random((groups * 20, 3)), np.repeat(np.arange(groups), 20)
+    wanted = 0.1 * ((features[:, 0] > 0.3) ^ (features[:, 1] > 0.6))
     wanted += chance.normal(0, 0.005, len(wanted)) + chance.normal(0, 5, groups)[of]
-    return boosting.Examples(facts, wanted, np.ones(len(wanted)), of)
+    return boosting.Examples(features, wanted, np.ones(len(wanted)), of)
 
 
 def test_what_decides_within_groups_is_learnt(boosting: Any) -> None:
     trees = boosting.learn(examples(boosting, 200, 0))
-    facts = examples(boosting, 50, 1).facts
-    found = sum(boosting.answers(tree, facts) for tree in trees)
-    wanted = 0.1 * ((facts[:, 0] > 0.3) ^ (facts[:, 1] > 0.6))
-    far = np.abs(facts[:, 0] - 0.3).clip(max=np.abs(facts[:, 1] - 0.6)) > 0.03
+    features = examples(boosting, 50, 1).features
+    found = sum(boosting.answers(tree, features) for tree in trees)
+    wanted = 0.1 * ((features[:, 0] > 0.3) ^ (features[:, 1] > 0.6))
+    far = np.abs(features[:, 0] - 0.3).clip(max=np.abs(features[:, 1] - 0.6)) > 0.03
     errors = (found - found.mean() - wanted + wanted.mean())[far]
     assert far.sum() > 500
     assert np.abs(errors).max() < 0.03
@@ -53,7 +53,7 @@ def test_a_tree_has_no_more_leaves_than_allowed_and_none_of_little_weight(
         leaves = [place for place, node in enumerate(tree) if not isinstance(node, boosting.Split)]
         assert 2 <= len(leaves) <= 7
         assert len(tree) == 2 * len(leaves) - 1
-        reached = [int((boosting.answers(_named(tree), given.facts) == place).sum()) for place in leaves]
+        reached = [int((boosting.answers(_named(tree), given.features) == place).sum()) for place in leaves]
         # A group's 20 examples weigh LEAST_WEIGHT together, and a tree sees a part of the groups.
         assert min(reached) >= 20
         assert sum(reached) == len(given.wanted)
@@ -69,21 +69,21 @@ def test_the_runtime_answers_alike(boosting: Any, monkeypatch: pytest.MonkeyPatc
     given = examples(boosting, 60, 2)
     trees = boosting.learn(given)
     read = Trees("\n".join(boosting.text(tree, 1e-6) for tree in trees))
-    wanted = sum(boosting.answers(tree, given.facts[:50]) for tree in trees)
-    found = np.array(read.answers(given.facts[:50].tolist())) * 1e-6
+    wanted = sum(boosting.answers(tree, given.features[:50]) for tree in trees)
+    found = np.array(read.answers(given.features[:50].tolist())) * 1e-6
     assert found == pytest.approx(wanted, abs=1e-5)
 
 
-def test_a_fact_that_is_given_is_not_asked_for(boosting: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_feature_that_is_given_is_not_asked_for(boosting: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(boosting, "TREES", 6)
     drawn = examples(boosting, 60, 2)
     trees = boosting.learn(drawn)
     asked = next(node for tree in trees for node in tree if isinstance(node, boosting.Split))
     for value in (asked.most - 1e3, asked.most + 1e3):
-        facts = drawn.facts[:50].copy()
-        facts[:, asked.fact] = value
-        wanted = sum(boosting.answers(tree, facts) for tree in trees)
-        text = "\n".join(boosting.text(tree, 1e-6, {asked.fact: value}) for tree in trees)
-        assert not re.search(rf"(?m)(^| ){asked.fact}<", text)
-        found = np.array(Trees(text).answers(drawn.facts[:50].tolist())) * 1e-6
+        features = drawn.features[:50].copy()
+        features[:, asked.feature] = value
+        wanted = sum(boosting.answers(tree, features) for tree in trees)
+        text = "\n".join(boosting.text(tree, 1e-6, {asked.feature: value}) for tree in trees)
+        assert not re.search(rf"(?m)(^| ){asked.feature}<", text)
+        found = np.array(Trees(text).answers(drawn.features[:50].tolist())) * 1e-6
         assert found == pytest.approx(wanted, abs=1e-5)

@@ -108,6 +108,6 @@ def test_trees_are_written_as_they_are_read(
     trees = program.learn(lessons)
     program.write(trees)
     found = Trees(runpy.run_path(str(tmp_path / "learnt_weights.py"))["TREES"])
-    facts = lessons[0].facts
-    wanted = sum(boosting.answers(tree, facts) for tree in trees) / learnt.UNIT
-    assert found.answers(facts.tolist()) == pytest.approx(wanted, abs=5)
+    features = lessons[0].features
+    wanted = sum(boosting.answers(tree, features) for tree in trees) / learnt.UNIT
+    assert found.answers(features.tolist()) == pytest.approx(wanted, abs=5)

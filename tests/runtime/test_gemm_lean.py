@@ -205,26 +205,26 @@ def test_what_is_learnt_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     problem, record, tactic = Problem(800, 8192, 64), BY_NAME[WIDE], Tactic(WIDE, cluster="2x1")
     kernel = cost_lean.Kernel(record, problem, H200)
     plain = kernel.estimate(parts := kernel.parts(tactic))
-    (by,) = learnt.shares([kernel.facts(parts)])
-    (finer,) = cost_lean.finer([(record, tactic)], problem, H200)
+    (by,) = learnt.corrections([learnt.features(kernel, parts)])
+    (finer,) = learnt.finer([(record, tactic)], problem, H200)
     assert finer
     assert 1 != by == pytest.approx(finer.seconds / plain.seconds)
     assert finer.seconds == pytest.approx(finer.main_loop + finer.overhead)
     assert finer.overhead == pytest.approx(by * plain.overhead)
     for sign in (-1, 1):
         monkeypatch.setattr(learnt, "_trees", lambda sign=sign: Trees(f"0<9999 {sign * 30000} 0"))
-        (bounded,) = cost_lean.finer([(record, tactic)], problem, H200)
+        (bounded,) = learnt.finer([(record, tactic)], problem, H200)
         assert bounded
         assert bounded.seconds == pytest.approx(plain.seconds * math.exp(sign * learnt.MOST))
 
 
-def test_trees_ask_for_facts_that_there_are() -> None:
+def test_trees_ask_for_features_that_there_are() -> None:
     """Of all kernels and tactics alike; and for nearly every one."""
     kernel = cost_lean.Kernel(BY_NAME[WIDE], Problem(800, 8192, 640), H200)
-    facts = kernel.facts(kernel.parts(Tactic(WIDE)))
+    features = learnt.features(kernel, kernel.parts(Tactic(WIDE)))
     asked = {int(word.partition("<")[0]) for word in TREES.split() if "<" in word}
-    assert asked <= set(range(len(facts)))
-    assert len(asked) > 0.9 * len(facts)
+    assert asked <= set(range(len(features)))
+    assert len(asked) > 0.9 * len(features)
 
 
 def test_parts_of_a_long_k_that_meet_in_memory_are_weighed() -> None:
@@ -302,7 +302,7 @@ def test_exact_sums_cost_most_where_warpgroups_take_turns() -> None:
     ids=str,
 )
 def test_where_anything_is_learnt(problem: Problem, learnt_of: bool) -> None:
-    assert cost_lean.is_learnt(problem) == learnt_of
+    assert learnt.is_learnt(problem) == learnt_of
     ranked = FAMILY.rank(KERNELS, problem, H200)[:NEAREST]
     mechanisms = [cost_lean.estimator(one.record, problem, H200)(one.tactic) for one in ranked]
     assert ([one.estimate for one in ranked] != mechanisms) == learnt_of

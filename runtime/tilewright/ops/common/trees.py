@@ -1,10 +1,10 @@
 """Regression trees that a benchmark has learnt (benchmarks/boosting.py), asked in plain Python.
 
-A tree is a line of text, its nodes before what follows from them: `3<0.5 -12 7<1.25 30 -4` asks whether fact
-3 is at most 0.5; if so it answers -12, else it asks for fact 7.
+A tree is a line of text, its nodes before what follows from them: `3<0.5 -12 7<1.25 30 -4` asks whether
+feature 3 is at most 0.5; if so it answers -12, else it asks for feature 7.
 
-All rows of facts go through a tree at once, since they are alike in most facts. Which of them come to a node
-is one large integer with a lane of bits for each row, 1 or 0: one AND tells which go on to the first of two
+All rows of features go through a tree at once, since they are alike in most. Which of them come to a node is
+one large integer with a lane of bits for each row, 1 or 0: one AND tells which go on to the first of two
 nodes, and an answer is added for all that come to it by one product.
 """
 
@@ -30,13 +30,15 @@ class Trees:
         self._questions: dict[str, int] = {}
         self._trees = [self._node(iter(line.split())) for line in text.splitlines()]
         pairs = (one.split("<") for one in self._questions)
-        self._asked = [(int(fact), float(most)) for fact, most in pairs]
+        self._asked = [(int(feature), float(most)) for feature, most in pairs]
 
     def answers(self, rows: Sequence[Sequence[float]]) -> list[int]:
-        """The sum for each row of facts, in the unit in which they were written."""
+        """The sum for each row of features, in the unit in which they were written."""
         lanes = [1 << LANE * index for index in range(len(rows))]
-        facts = [_column(column, lanes) for column in zip(*rows, strict=True)]
-        yes = [facts[fact][1][bisect_right(facts[fact][0], most)] for fact, most in self._asked]
+        features = [_column(column, lanes) for column in zip(*rows, strict=True)]
+        yes = [
+            features[feature][1][bisect_right(features[feature][0], most)] for feature, most in self._asked
+        ]
         total, waiting = 0, [(tree, sum(lanes)) for tree in self._trees]
         while waiting:
             node, there = waiting.pop()
@@ -63,6 +65,6 @@ class Trees:
 
 
 def _column(values: Sequence[float], lanes: Sequence[int]) -> tuple[list[float], list[int]]:
-    """A fact's values in order, and for each number of them the lanes of the first so many."""
+    """A feature's values in order, and for each number of them the lanes of the first so many."""
     order = sorted(range(len(values)), key=values.__getitem__)
     return [values[one] for one in order], list(accumulate((lanes[one] for one in order), or_, initial=0))

@@ -15,8 +15,8 @@ cold, launches back to back. A sample of the times is in tests/runtime/data.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cache, cached_property
+from collections.abc import Callable
+from functools import cache
 from math import ceil
 from typing import NamedTuple
 
@@ -24,8 +24,7 @@ from tilewright.device import DeviceProperties
 from tilewright.ops.common.estimates import Estimate
 from tilewright.ops.common.fitting import cluster_of, own_tiles
 from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.gemm import learnt
-from tilewright.ops.gemm.problem import FP8, Problem
+from tilewright.ops.gemm.problem import Problem
 from tilewright.table import KernelRecord
 from tilewright.types import bytes_of
 
@@ -74,28 +73,10 @@ SUMS_BYTES_PER_CLOCK = 27  # that a warpgroup lays into shared memory, or reads 
 def estimator(
     record: KernelRecord, problem: Problem, device: DeviceProperties
 ) -> Callable[[Tactic], Estimate]:
-    """Estimates the tactics of one kernel, by the mechanisms: what they share is worked out once."""
+    """Estimates the tactics of one kernel, by the mechanisms: what they share is worked out once.
+    `learnt` corrects these estimates."""
     kernel = Kernel(record, problem, device)
     return lambda tactic: kernel.estimate(kernel.parts(tactic))
-
-
-def finer(
-    nearest: Sequence[tuple[KernelRecord, Tactic]], problem: Problem, device: DeviceProperties
-) -> Sequence[Estimate | None]:
-    """As `estimator`, with what is learnt besides; None where nothing is."""
-    if not is_learnt(problem):
-        return [None] * len(nearest)
-    records = {record.name: record for record, _ in nearest}
-    kernels = {name: Kernel(record, problem, device) for name, record in records.items()}
-    pairs = [(kernel := kernels[record.name], kernel.parts(tactic)) for record, tactic in nearest]
-    shares = learnt.shares([kernel.facts(parts) for kernel, parts in pairs])
-    return [kernel.estimate(parts, by) for (kernel, parts), by in zip(pairs, shares, strict=True)]
-
-
-def is_learnt(problem: Problem) -> bool:
-    """Not of few columns, FP8 with exact accumulation, batches and other layouts: nothing was timed."""
-    timed = problem.n >= learnt.LEAST_N and problem.batch == 1 and problem.layout == "tn"
-    return timed and (problem.fast_accum or problem.a not in FP8)
 
 
 class _Waves(NamedTuple):
@@ -230,35 +211,6 @@ class Kernel:
         bound = "hbm" if parts.hbm > loop else "math" if math > 0.6 * loop else "fill"
         whole, added = parts.whole / self.hertz * by, parts.added / self.hertz * by
         return Estimate(whole + added, count, bound, whole, added)
-
-    @cached_property
-    def _facts(self) -> tuple[float, ...]:
-        """Whatever the tactic."""
-        (tile_m, tile_n), (rows, columns) = self.tile, self.extents
-        rows_share, columns_share = rows / (self.down * tile_m), columns / (self.across * tile_n)
-        return (
-            tile_m, tile_n, tile_m * tile_n, self.boxes, self.depth, self.swapped, self.pingpong, self.size,
-            self.pieces, self.epilogue, rows, columns, self.stages, self.down, self.across,
-            rows_share, columns_share, rows_share * columns_share,
-            self.depth / self.boxes, (tile_m + tile_n) * self.boxes,
-        )  # fmt: skip
-
-    def facts(self, parts: Parts) -> tuple[float, ...]:
-        """Of the kernel on the problem and of a tactic: `learnt` knows them by their places."""
-        m, n, splits, in_memory, size, blocks, waves, boxes, math, loop, hbm, power, whole, added = parts
-        (tile_m, tile_n), last = self.tile, waves.last / waves.at_once
-        asked = tile_m / n + tile_n / m
-        there = self.down * self.across / (-(-self.down // m) * m * (-(-self.across // n) * n))
-        busy = min(blocks * size, self.device.sm_count)
-        return (
-            *self._facts, m, n, splits, in_memory, size,
-            blocks * size, blocks / waves.at_once, last, waves.last * size, boxes, boxes / self.boxes,
-            math / self.wgmma, math * boxes, asked, asked / math,
-            (tile_m + tile_n) / math, there, loop, hbm, power, whole, added,
-            loop / whole, hbm / whole, power / whole, added / (whole + added), whole + added,
-            self.down / m, self.across / n, tile_m * m, tile_n * n, boxes / self.depth,
-            busy * asked / math, busy * (tile_m + tile_n) / math, asked * self.wgmma / math**2,
-        )  # fmt: skip
 
     def _exchange(self, splits: int) -> float:
         """Of the sums of a cluster that splits k: each thread block adds up its share of the pieces."""

@@ -9,7 +9,7 @@ from tilewright.ops.common import fitting
 from tilewright.ops.common.kernels import Kernels
 from tilewright.ops.common.products import contiguous_extents
 from tilewright.ops.common.tactics import MATRIX_SETTINGS, Tactic
-from tilewright.ops.gemm import cost, cost_lean, cost_stream
+from tilewright.ops.gemm import cost, cost_lean, cost_stream, learnt
 from tilewright.ops.gemm.problem import ADDENDS, GIVEN, Problem, addends
 from tilewright.table import KernelRecord
 from tilewright.types import TMA_BYTES, bytes_of
@@ -83,7 +83,7 @@ class Lean(Mainloop):
 
     settings = ("cluster", "raster", "swizzle", "splits", "decomposition")
     estimator = staticmethod(cost_lean.estimator)
-    finer = staticmethod(cost_lean.finer)
+    finer = staticmethod(learnt.finer)
 
     def by_tma(self, record: KernelRecord) -> tuple[str, ...]:
         """Sums that fit into the stages' memory go through it to threads, and from there anywhere."""
