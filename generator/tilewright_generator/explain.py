@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tilewright import ops
 from tilewright.spelling import did_you_mean
 from tilewright_generator import families
 from tilewright_generator.choices import Choices
@@ -72,8 +73,14 @@ def named(name: str, expansions: Sequence[Expansion]) -> Candidate:
                 return candidate
     kernels = [kernel.name for each in expansions for kernel in each.kernels]
     known = [*families.names(), *(rule.name for one in families.names() for rule in families.get(one).rules)]
-    hint = did_you_mean(name, known) or did_you_mean(name, kernels)
+    hint = _field_of(name) or ops.meant(name) or did_you_mean(name, known) or did_you_mean(name, kernels)
     raise UsageError(f"no family, no rule and no kernel of a spec is called {name!r}{hint}")
+
+
+def _field_of(name: str) -> str:
+    """Whose field it is, if it is one."""
+    having = [one for one in families.names() if name in fields_of(families.get(one))]
+    return f"; it is a field of {', '.join(having)} (`tilewright explain {having[0]}`)" if having else ""
 
 
 def matching(expansion: Expansion, wanted: Mapping[str, Any]) -> list[Candidate]:

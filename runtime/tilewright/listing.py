@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, overload
 
 from tilewright import context as contexts
+from tilewright import ops
 from tilewright.errors import ArgumentError
 from tilewright.filters import SIDES, Filter, Lookup
 from tilewright.spelling import did_you_mean, listed, text
@@ -75,7 +76,7 @@ def kernels(family: str, **filters: object) -> Kernels:
     registry = contexts.current().registry
     families = sorted({table.family for table in registry.tables.values()})
     if family not in families:
-        hint = did_you_mean(str(family), families) or f"; there are: {', '.join(families)}"
+        hint = ops.meant(str(family)) or f"; there are: {', '.join(families)}"
         raise ArgumentError("family", f"there are no kernels of {family}{hint}")
     records = registry.kernels(family)
     known = {"arch", *SIDES, *(name for record in records for name in record.config)}

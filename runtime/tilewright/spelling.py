@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 import textwrap
 from collections.abc import Iterable, Sequence
 
@@ -11,7 +13,16 @@ _OTHER_NAMES = {
     "float8_e5m2": "e5m2", "int8": "s8", "i8": "s8", "int32": "s32", "half": "f16", "float": "f32",
     "fp4": "nvfp4",
 }  # fmt: skip
-WIDTH = 80  # columns that tables and texts fill at most
+_NARROWEST, _WIDEST, _ELSEWHERE = 60, 160, 80  # columns; the last where output is no terminal
+_LEAST_TEXT = 40  # columns of a table's last cells, below which they stand under the others
+
+
+def width() -> int:
+    """Columns that tables and texts fill at most: those of the terminal; 80 where output goes elsewhere, so
+    that it is the same everywhere."""
+    if sys.stdout is None or not sys.stdout.isatty():
+        return _ELSEWHERE
+    return min(max(shutil.get_terminal_size().columns, _NARROWEST), _WIDEST)
 
 
 def text(value: object) -> str:
@@ -50,10 +61,10 @@ def did_you_mean(wrong: str, candidates: Iterable[str]) -> str:
 
 
 def wrapped(text: str, indent: str = "", hanging: str | None = None) -> list[str]:
-    """A text in lines of `WIDTH` columns, broken at spaces alone, so that a name stays whole; lines after the
-    first begin with `hanging` (default: `indent`)."""
+    """A text in lines of `width()` columns, broken at spaces alone, so that a name stays whole; lines after
+    the first begin with `hanging` (default: `indent`)."""
     return textwrap.wrap(
-        text, WIDTH, initial_indent=indent, subsequent_indent=indent if hanging is None else hanging,
+        text, width(), initial_indent=indent, subsequent_indent=indent if hanging is None else hanging,
         break_long_words=False, break_on_hyphens=False,
     )  # fmt: skip
 
@@ -61,23 +72,35 @@ def wrapped(text: str, indent: str = "", hanging: str | None = None) -> list[str
 def table(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
     """Rows of a name, columns, and a text last, aligned.
 
-    Where one of them does not fit `WIDTH` columns, the columns stand under the name, and the text under these
-    where it has to; columns that are too wide themselves are not aligned.
+    Where one of them does not fit `width()` columns, texts are broken beside the columns if these leave 40
+    columns. Else the columns stand under the name, and the text under these where it has to; columns that are
+    too wide themselves are not aligned.
     """
+    most = width()
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    if len(indent) + sum(widths) + 2 * (len(widths) - 1) <= WIDTH:
-        return [(indent + _aligned(row, widths)).rstrip() for row in rows]
+    before = len(indent) + sum(widths[:-1]) + 2 * (len(widths) - 1)
+    if before + min(widths[-1], _LEAST_TEXT) <= most:
+        return [
+            line
+            for row in rows
+            for line in _beside(indent + _aligned(row[:-1], widths[:-1]), row[-1], before)
+        ]
     lines, inner = [], f"{indent}    "
-    aligned = len(inner) + sum(widths[1:-1]) + 2 * (len(widths) - 3) <= WIDTH
+    aligned = len(inner) + sum(widths[1:-1]) + 2 * (len(widths) - 3) <= most
     for name, *columns, last in rows:
         shown = inner + (_aligned(columns, widths[1:-1]) if aligned else "  ".join(filter(None, columns)))
         lines.append(f"{indent}{name}")
-        if len(shown) + 2 + widths[-1] <= WIDTH:
+        if len(shown) + 2 + widths[-1] <= most:
             lines.append(f"{shown}  {last}".rstrip())
         else:
-            lines += wrapped(shown.strip(), inner) if len(shown) > WIDTH else [shown.rstrip()]
+            lines += wrapped(shown.strip(), inner) if len(shown) > most else [shown.rstrip()]
             lines += wrapped(last, inner)
     return lines
+
+
+def _beside(columns: str, last: str, before: int) -> list[str]:
+    """A row whose last cell begins `before` columns from the left."""
+    return wrapped(last, columns.ljust(before), " " * before) or [columns.rstrip()]
 
 
 def _aligned(cells: Iterable[str], widths: Iterable[int]) -> str:

@@ -44,7 +44,8 @@ def test_list(project: Path, tilewright: Command) -> None:
         "source, ! failed, - no)",
     ]
     found = tilewright("list", "--long", "--filter", "*64x64x64*fast", "--device", "h200")
-    _, kernel, head, name, row, *_ = found.out.splitlines()
+    _, kernel, head, name, row, *_, legend = found.out.splitlines()
+    assert legend == "tuned for NVIDIA H200; compiled, run: by the committed records"
     assert [kernel, *head.split()] == ["  kernel", "built", "tuned", "compiled", "run", "is"]
     assert [name, *row.split(maxsplit=4)] == [
         f"  {FAST}",
@@ -141,6 +142,26 @@ def test_explain_an_unknown_name(spec: Path, tilewright: Command) -> None:
     found = tilewright("explain", "tiny_bf16_64x64x64_1x1_fats")
     assert found.code == 2
     assert f"did you mean '{FAST}'" in found.err
+
+
+def test_explain_a_tactic_is_about_its_kernel(spec: Path, tilewright: Command) -> None:
+    assert tilewright("explain", f"{FAST}@cluster=2x1,splits=4").out == tilewright("explain", FAST).out
+    unknown = tilewright("explain", "tiny_bf16@splits=4")
+    assert (unknown.code, "no kernel of a spec is called 'tiny_bf16'" in unknown.err) == (2, True)
+
+
+def test_explain_says_what_a_word_is_that_it_does_not_explain(spec: Path, tilewright: Command) -> None:
+    assert "'cluster'; it is a field of " in tilewright("explain", "cluster").err
+    assert "(`tilewright explain tiny`)" in tilewright("explain", "dtype").err
+    assert "'mm_nvfp4'; mm_nvfp4 is an op of blockscaled_gemm" in tilewright("explain", "mm_nvfp4").err
+
+
+def test_explain_of_what_rules_reject_names_the_fields_that_they_weigh(
+    spec: Path, tilewright: Command
+) -> None:
+    out = tilewright("explain", "tiny_bf16_256x512x64_1x1_fast").out
+    assert "fields that they weigh:\n  dtype  bf16        " in out
+    assert [line.split()[0] for line in out.split("weigh:\n")[1].splitlines()] == ["dtype", "tile"]
 
 
 def test_explain_what_becomes_of_a_specs_combinations(spec: Path, tilewright: Command) -> None:

@@ -336,7 +336,7 @@ def test_a_wide_table_has_its_tactics_under_the_problems() -> None:
 
 
 def test_the_table_has_the_columns_of_pull_request_2888(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report, "WIDTH", 200)
+    monkeypatch.setattr(report, "width", lambda: 200)
     lines = report.table(comparisons(), LABELS).splitlines()
     assert lines[0] == "Tactics' names go on from x_"
     assert lines[1].split("  ")[-1] == "speed-up"

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from tilewright.spelling import did_you_mean, listed, table, text, wrapped
+import sys
+
+import pytest
+
+from tilewright.spelling import did_you_mean, listed, table, text, width, wrapped
 
 ROWS = [("kernel", "built", "is"), ("short", "yes", "a small one"), ("b", "no", "another")]
 
@@ -21,14 +25,43 @@ def test_long_names_stand_above_their_columns() -> None:
     ]  # fmt: skip
 
 
-def test_a_long_text_stands_under_the_columns() -> None:
+def test_a_long_text_is_broken_beside_its_columns_where_these_leave_room() -> None:
     words = " ".join(["word"] * 20)
     found = table([("kernel", "built", "is"), ("k", "no", words)], indent="")
-    assert found[:4] == ["kernel", "    built", "    is", "k"]
+    assert found[:2] == ["kernel  built  is", "k       no     " + " ".join(["word"] * 13)]
+    assert found[2] == " " * 15 + " ".join(["word"] * 7)
+    assert max(map(len, found)) <= 80
+
+
+def test_a_long_text_stands_under_the_columns_where_these_leave_none() -> None:
+    words, name = " ".join(["word"] * 20), "n" * 36
+    found = table([("kernel", "built", "is"), (name, "no", words)], indent="")
+    assert found[:4] == ["kernel", "    built", "    is", name]
     assert found[4] == "    no"
     assert found[5] == "    " + " ".join(["word"] * 15)
     assert " ".join(line.strip() for line in found[5:]) == words
     assert max(map(len, found)) <= 80
+
+
+class Terminal:
+    """Standard output, as far as its width is asked for."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_tables_fill_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = ("n" * 70, "no", "is what it is")
+    monkeypatch.setenv("COLUMNS", "120")
+    assert len(table([row])) == 2, "80 columns where output is no terminal, whatever COLUMNS says"
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "stdout", Terminal())
+        for columns, wanted in ((120, 120), (20, 60), (1000, 160)):
+            patched.setenv("COLUMNS", str(columns))
+            assert width() == wanted
+        assert table([row]) == [f"  {row[0]}  no  is what it is"]
+        patched.setattr(sys, "stdout", None)
+        assert width() == 80
 
 
 def test_columns_that_are_too_wide_are_not_aligned() -> None:

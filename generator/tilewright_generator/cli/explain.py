@@ -56,7 +56,7 @@ def command(
 
     \b
     tilewright explain NAME
-        which line of which spec makes it, what its fields mean
+        which line of which spec makes it, what its fields mean; also of a tactic (NAME@splits=4)
     tilewright explain tile=128x256x64 d=f32
         what becomes of the specs' combinations that have these
     tilewright explain FAMILY a=bf16 b=bf16 ...
@@ -78,8 +78,8 @@ def command(
         return
     if device is not None:
         raise UsageError("--device says for which GPU a --problem is")
-    words = [word for word in what if "=" not in word]
-    terms = [word for word in what if "=" in word]
+    words = [_kernel(word) for word in what if _is_name(word)]
+    terms = [word for word in what if not _is_name(word)]
     if words and _is_problem(words[0], terms):
         given = " ".join(what)
         raise UsageError(
@@ -95,12 +95,22 @@ def command(
     elif terms:
         found = _in_specs(terms, _read(root, specs))
     else:
-        found = [named(words[0].removesuffix(".cu"), _read(root, specs))]
+        found = [named(words[0], _read(root, specs))]
     if as_json:
         answers.print_json([_as_json(candidate) for candidate in found])
         return
     for line in _whole(found[0]) if len(found) == 1 else _many(found):
         click.echo(line)
+
+
+def _is_name(word: str) -> bool:
+    """Whether it is no FIELD=VALUE: a name, or a tactic (`NAME@splits=4`)."""
+    return "=" not in word or "@" in word.partition("=")[0]
+
+
+def _kernel(word: str) -> str:
+    """The kernel's name, where a tactic of it or its source is given."""
+    return word.partition("@")[0].removesuffix(".cu")
 
 
 def _is_problem(word: str, terms: Sequence[str]) -> bool:
@@ -202,15 +212,24 @@ def _whole(candidate: Candidate) -> Iterator[str]:
     family, config = candidate.family, candidate.config
     yield candidate.name
     yield from _fate(candidate)
-    yield "fields:"
+    weighed = _weighed(candidate)
+    rules = "it weighs" if len(candidate.verdicts) == 1 else "they weigh"
+    yield f"fields that {rules}:" if weighed else "fields:"
     rows = [
         (name, text(getattr(config, name)), _origin(candidate, field), field.description)
         for name, field in fields_of(family).items()
+        if name in weighed or not weighed
     ]
     yield from table(rows)
     if not candidate.verdicts:
         yield from wrapped(f"facts: {json.dumps(family.facts(config))}", "", "  ")
         yield from wrapped(f"build: {json.dumps(family.build(config))}", "", "  ")
+
+
+def _weighed(candidate: Candidate) -> set[str]:
+    """The fields of the rules that reject it: what can be changed."""
+    broken = {verdict.rule for verdict in candidate.verdicts}
+    return {field for rule in candidate.family.rules if rule.name in broken for field in rule.fields}
 
 
 def _origin(candidate: Candidate, field: Field) -> str:

@@ -78,7 +78,7 @@ def command(
         answers.print_json([_json(expansion, row) for expansion, rows in found for row in rows])
         return
     lines = [line for expansion, rows in found if rows for line in _module(expansion, rows, long)]
-    click.echo("\n".join([*lines, _legend(gpu)]) if lines else "no kernel is so")
+    click.echo("\n".join([*lines, *_legend(gpu, long)]) if lines else "no kernel is so")
 
 
 def _device(name: str | None) -> DeviceProperties | None:
@@ -133,10 +133,12 @@ def _columns(standing: Standing) -> tuple[str, str, str, str]:
     return ("yes" if standing.built else "no", tuned, standing.compiled, standing.run)
 
 
-def _legend(gpu: DeviceProperties | None) -> str:
-    tuned = "tuned (unknown: no GPU here; --device names one)" if gpu is None else f"tuned for {gpu.name}"
-    marks = f"b built here, t {tuned}, c compiled, r run on a GPU (~ as another source, ! failed, - no)"
-    return "\n".join(wrapped(marks))
+def _legend(gpu: DeviceProperties | None, long: bool) -> list[str]:
+    tuned = "(unknown: no GPU here; --device names one)" if gpu is None else f"for {gpu.name}"
+    if long:  # whose columns have words
+        return wrapped(f"tuned {tuned}; compiled, run: by the committed records")
+    marks = f"b built here, t tuned {tuned}, c compiled, r run on a GPU (~ as another source, ! failed, - no)"
+    return wrapped(marks)
 
 
 def _json(expansion: Expansion, row: Row) -> dict[str, Any]:

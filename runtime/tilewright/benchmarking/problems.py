@@ -41,10 +41,13 @@ def of_words(given: Sequence[str]) -> tuple[str, Any]:
     family, *others = given
     families = ops.names()
     if family not in families:
-        wanted = f"one of {', '.join(families)} is wanted{did_you_mean(family, families)}"
+        wanted = f"one of {', '.join(families)} is wanted{ops.meant(family)}"
         raise ArgumentError("problem", f"begins with {family}; {wanted}")
     words = ops.words_of(family)
+    example = " ".join(f"{name}={value}" for name, value in words.example.items())
     types = [word for word in others if "=" not in word]
+    if number := next((word for word in types if word[0].isdecimal()), None):
+        raise ArgumentError("problem", f"has {number}; extents have names: {example}")
     if len(types) > 1:
         raise ArgumentError("problem", f"names types twice: {' and '.join(types)}")
     read: dict[str, Any] = dict.fromkeys([TYPES], types[0]) if types else {}
@@ -52,10 +55,13 @@ def of_words(given: Sequence[str]) -> tuple[str, Any]:
     for name, _, value in (word.partition("=") for word in others if "=" in word):
         if name not in named:
             there_are = f"there are {', '.join(named)}{did_you_mean(name, named)}"
-            raise ArgumentError(name, f"no part of a problem; {there_are}")
+            raise ArgumentError(name, f"is no part of a problem; {there_are}")
         if name in read:
             raise ArgumentError(name, "given twice")
         read[name] = named[name](value)
+    if missing := [name for name in words.size if name not in read]:
+        of = types[0] if types else words.types.default
+        raise ArgumentError(" and ".join(missing), f"not given; for example: {family} {of} {example}")
     try:
         return family, words.make({}, read)
     except ArgumentError as error:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from tilewright.spelling import WIDTH
+from tilewright.spelling import width
 
 if TYPE_CHECKING:
     from tilewright.benchmarking.comparing import Comparison, Side
@@ -24,7 +24,7 @@ Labels = tuple[str, str]
 
 def table(comparisons: Sequence[Comparison], labels: Labels) -> str:
     """For people: the columns of the CSV, tactics without what all of their names begin with; where that is
-    wider than `WIDTH`, they stand under their problems."""
+    wider than `width()`, they stand under their problems."""
     best = [str(side.best.tactic) for one in comparisons for side in (one.a, one.b) if side.best]
     common = _common_start(best)
     extents, rate = _extents(comparisons), RATES[_rate_name(comparisons)]
@@ -37,7 +37,7 @@ def table(comparisons: Sequence[Comparison], labels: Labels) -> str:
         rows.append([*row, NOTHING if one.speedup is None else f"{one.speedup:.3f}"])
     tactics = [head.index(f"{label} tactic") for label in labels]
     lines = _aligned(rows, left=set(tactics))
-    if max(map(len, lines)) > WIDTH:
+    if max(map(len, lines)) > width():
         numbers = [[cell for place, cell in enumerate(row) if place not in tactics] for row in rows]
         lines = []
         for row, shown in zip(rows, _aligned(numbers, left=set()), strict=True):

@@ -32,6 +32,16 @@ def names() -> list[str]:
     return list(packages())
 
 
+def meant(word: str) -> str:
+    """What may be meant by a word that is no family: `"; x is an op of gemm"`, or a family like it."""
+    from tilewright.spelling import did_you_mean  # noqa: PLC0415 (a lookup asks for no word)
+
+    for name, home in packages().items():
+        if word in import_module(home).OPS:
+            return f"; {word} is an op of {name}"
+    return did_you_mean(word, packages())
+
+
 def part(name: str, module: str) -> Any:
     """A module of a family's package. Raises ModuleNotFoundError where there is none."""
     own = f"{__name__}.{name}"
