@@ -33,7 +33,7 @@ def names() -> list[str]:
 
 
 def meant(word: str) -> str:
-    """What may be meant by a word that is no family: `"; x is an op of gemm"`, or a family like it."""
+    """What may be meant by a word that is no family: `"; OP is an op of FAMILY"`, or a family like it."""
     from tilewright.spelling import did_you_mean  # noqa: PLC0415 (a lookup asks for no word)
 
     for name, home in packages().items():
