@@ -1,4 +1,4 @@
-"""What every kernel has been through, from committed records: docs/status.md is written, never edited.
+"""What every kernel has been through, by committed records. `status_page` writes docs/status.md from it.
 
 Compiled: benchmarks/results/compile/<module>.json. Run: benchmarks/results/gpu/*.json. A row counts as
 current only if its source key is that of the kernel as it stands; a row of a run also if its machine code is
@@ -10,8 +10,7 @@ and whoever makes it says how many.
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,10 +29,6 @@ COMPILED = Path("benchmarks/results/compile")
 RUN = Path("benchmarks/results/gpu")
 MOST_STALE = Path("benchmarks/results/stale.json")
 _PIN = re.compile(r'"nvidia-cutlass==(\d+\.\d+\.\d+)')
-_COLUMNS = (
-    "kernel", "target", "compiled", "registers", "shared memory", "spills", "seconds", "instructions",
-    "run on", "problems", "largest error",
-)  # fmt: skip
 CURRENT, STALE, FAILED, NEVER = "current", "stale", "failed", "never"
 
 
@@ -131,30 +126,6 @@ def verdicts(project: Project) -> Modules:
     return [(table.module, records.verdicts(table)) for table in tables(project)]
 
 
-def page(modules: Modules) -> str:
-    """The text of docs/status.md."""
-    lines = [
-        "# What every kernel has been through",
-        "",
-        "Written by `tilewright status --write`; do not edit.",
-        "",
-        "*Compiled*: nvcc built it, and its machine code was checked. *Run*: compared with float64",
-        "references on that GPU. *current*: of the source, headers, flags and CUTLASS release as they stand,",
-        "or, of a run, of the same machine code; *stale*: of others; *failed*: its last run went wrong;",
-        "*never*: no record. Times and the toolchain stand in benchmarks/results/.",
-    ]
-    lines += ["", "| module | kernels | compiled | stale | never | run | stale | failed | never |"]
-    lines += ["|---|---|---|---|---|---|---|---|---|"]
-    for module, found in modules:
-        counts = _counts(found)
-        lines.append(f"| [{module}](#{module}) | {len(found)} | {' | '.join(map(str, counts))} |")
-    for module, found in modules:
-        lines += ["", f"## {module}", ""]
-        lines += [_cells(_COLUMNS), _cells("---" for _ in _COLUMNS)]
-        lines += [_row(verdict) for verdict in found]
-    return "\n".join(lines) + "\n"
-
-
 def faults(project: Project, modules: Modules, *, release: bool = False) -> list[str]:
     """What the records must not say: that a kernel's run failed, and that more rows are stale, but for what
     benchmarks/results/stale.json allows; nothing of that is allowed at a release."""
@@ -185,30 +156,6 @@ def _allowed(project: Project, release: bool) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     return allowed
-
-
-def _counts(found: Iterable[Verdict]) -> list[int]:
-    compiled, run = Counter(each.compiled for each in found), Counter(each.run for each in found)
-    words = (CURRENT, STALE, NEVER)
-    return [compiled[word] for word in words] + [run[word] for word in (CURRENT, STALE, FAILED, NEVER)]
-
-
-def _row(verdict: Verdict) -> str:
-    numbers, check = verdict.numbers, verdict.check
-    spills = str(numbers["spill_store_bytes"] + numbers["spill_load_bytes"]) if numbers else ""
-    if spills not in ("", "0") and verdict.spills:
-        spills += f": {verdict.spills}"
-    instructions = " ".join(numbers["tensor_instructions"]) if numbers else ""
-    run = f"{check['gpu']}, {verdict.run}" if check else NEVER
-    error = f"{check['max_error']:.1e}" if check.get("max_error") is not None else ""
-    seconds = f"{numbers['seconds']:.0f}" if numbers else ""
-    kernel = (f"`{verdict.name}`", verdict.target, verdict.compiled)
-    resources = (numbers.get("registers", ""), numbers.get("smem_bytes", ""), spills, seconds, instructions)
-    return _cells((*kernel, *resources, run, check.get("problems", ""), error))
-
-
-def _cells(values: Iterable[object]) -> str:
-    return "| " + " | ".join(map(str, values)) + " |"
 
 
 def _word(row: Mapping[str, Any], stands: bool) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from tilewright_generator import status
+from tilewright_generator import status, status_page
 from tilewright_generator.cli import answers, common
 from tilewright_generator.cli.verbosity import note
 from tilewright_generator.errors import UsageError
@@ -46,7 +46,7 @@ def command(
     for line in () if report is None else _record(project, report):
         (note if as_json else click.echo)(line)
     modules = status.verdicts(project)
-    path, text = project.root / status.PAGE, status.page(modules)
+    path, text = project.root / status.PAGE, status_page.page(modules)
     in_step = path.is_file() and path.read_bytes() == text.encode()
     faults = status.faults(project, modules, release=release) if check else []
     if write and not in_step:
