@@ -72,7 +72,7 @@ def test_every_page_is_reached_from_the_readme() -> None:
             links = _LINK.findall(_CODE.sub("", page.read_text(encoding="utf-8")))
             paths = ((page.parent / link.partition("#")[0]).resolve() for link in links)
             waiting += [path for path in paths if path.suffix == ".md" and path.is_file()]
-    assert not {*(ROOT / "docs").glob("*.md")} - reached
+    assert not {*PAGES} - reached
 
 
 def test_modules_of_the_road_are_there() -> None:
@@ -86,3 +86,13 @@ def test_modules_of_the_road_are_there() -> None:
             assert names
             missing = [name for name in names if "<" not in name and not (ROOT / folder / name).exists()]
             assert not missing
+
+
+def test_every_record_is_in_the_index() -> None:
+    """Or stands beside a page of its name that is."""
+    folder = ROOT / "benchmarks/results"
+    index = folder / "README.md"
+    linked = {link.rstrip("/") for link in _LINK.findall(index.read_text(encoding="utf-8"))}
+    records = {path for path in folder.iterdir() if path != index}
+    assert len(records) > 50
+    assert not {path.name for path in records if not {path.name, f"{path.stem}.md"} & linked}
