@@ -73,6 +73,7 @@ class _Check:
             self._types(combinations)
         batched = self._extents() or op.batched(values)
         self._options()
+        self._multiples()
         problem = self._problem()
         op.rules(values, problem)
         for operand in self.interface.operands:
@@ -201,6 +202,15 @@ class _Check:
                     raise ArgumentError(one.name, f"it is {value!r}; one of {', '.join(legal)} is wanted")
             if one.kind in _SAID and one.name in known and value is not None:
                 self.fields.setdefault(one.name, _SAID[one.kind](value))
+
+    def _multiples(self) -> None:
+        """What extents are multiples of, whatever the kernel."""
+        for one in self.interface.words.extents:
+            value, multiple = self.fields.get(one.name, 0), one.multiple(self.fields)
+            if certainly(value % multiple != 0):
+                tellers = (each.name for each in self.read if one.name in (each.rows, each.columns))
+                message = f"{one.name} is {value}; a multiple of {multiple} is wanted{one.why}"
+                raise ArgumentError(next(tellers, one.name), message)
 
     def _problem(self) -> Any:
         kind = self.interface.words.problem

@@ -55,6 +55,10 @@ class Extent:
     def option(self) -> str:
         return f"-{self.name}" if len(self.name) == 1 else f"--{self.name.replace('_', '-')}"
 
+    @property
+    def why(self) -> str:
+        return f"; {self.because}" if self.because else ""
+
     def read(self, text: str) -> int:
         """Raises ArgumentError."""
         if text.isascii() and text.isdecimal() and len(text) <= 20:
@@ -71,8 +75,7 @@ class Extent:
             raise ArgumentError(self.name, f"{value}: {_NUMBER} is wanted")
         multiple = self.multiple(fields)
         if value % multiple:
-            why = f"; {self.because}" if self.because else ""
-            raise ArgumentError(self.name, f"{value}: a multiple of {multiple} is wanted{why}")
+            raise ArgumentError(self.name, f"{value}: a multiple of {multiple} is wanted{self.why}")
 
 
 MATRIX_EXTENTS = (
