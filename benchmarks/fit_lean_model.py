@@ -83,9 +83,9 @@ class Case:
         """Each tactic with the model's seconds and the measured ones."""
         tactics = list(itertools.chain(*self.by_kernel.values()))
         pairs = [(self.records[one.kernel], one) for one in tactics]
-        finer = FAMILY.finer(pairs, self.measured.problem, device)
+        refined = FAMILY.refine(pairs, self.measured.problem, device)
         for tactic, estimate, (coarse, seconds) in zip(
-            tactics, finer, self.by_mechanisms(device), strict=True
+            tactics, refined, self.by_mechanisms(device), strict=True
         ):
             yield tactic, estimate.seconds if estimate else coarse, seconds
 

@@ -28,7 +28,7 @@ from fit_lean_model import DATA, Case
 from times_file import read
 
 from tilewright.device import H200
-from tilewright.ops.common.family import NEAREST
+from tilewright.ops.common.family import MOST_REFINED
 from tilewright.ops.gemm import cost_lean, learnt
 from tilewright.ops.gemm.mainloops import mainloop_of
 from tilewright.registry import Registry
@@ -86,7 +86,7 @@ def regret(one: Lesson, trees: Sequence[boosting.Tree]) -> float:
         (boosting.answers(tree, one.features) for tree in trees), np.zeros(len(one.times))
     )
     found = one.estimates + more.clip(-learnt.MOST, learnt.MOST)
-    found[one.estimates.argsort()[NEAREST:]] = np.inf
+    found[one.estimates.argsort()[MOST_REFINED:]] = np.inf
     return math.exp(one.times[found.argmin()] - one.fastest)
 
 

@@ -37,8 +37,8 @@ from tilewright.ops.gemm.family import FAMILY
 from tilewright.ops.gemm.problem import Problem
 from tilewright.tuning.clock import GpuClock
 from tilewright.tuning.files import Entry
-from tilewright.tuning.hunt import Options
 from tilewright.tuning.search import Result, search, weighed
+from tilewright.tuning.stages import Options
 from tilewright.tuning.trials import Trials
 
 SHAPES = Path(__file__).parent / "shapes" / "gemm.yaml"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from tilewright import outside
+from tilewright import plugins
 from tilewright.spelling import did_you_mean, listed
 from tilewright_generator.errors import UsageError
 
@@ -111,7 +111,7 @@ def tables_folder(root: str | Path | None = None) -> Path:
 
 
 def _installed() -> tuple[Path, ...]:
-    return (*_OUR_TEMPLATES, *outside.folders("templates"))
+    return (*_OUR_TEMPLATES, *plugins.folders("templates"))
 
 
 def _nearest(start: Path) -> Path:

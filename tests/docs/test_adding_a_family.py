@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tilewright import outside
+from tilewright import plugins
 from tilewright.build.toolchain import find_toolchain
 from tilewright.errors import ToolchainError
 
@@ -67,7 +67,7 @@ def test_the_page_has_all_modules_of_a_family() -> None:
 def test_it_is_found_by_its_folder(place: Place) -> None:
     code = "from tilewright import ops; print(*ops.names())"
     assert "row_scale" in place.run("-c", code).split()
-    assert "row_scale" not in outside.homes()
+    assert "row_scale" not in plugins.families()
 
 
 def test_its_header_follows_from_the_declaration(place: Place) -> None:

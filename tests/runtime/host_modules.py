@@ -12,7 +12,7 @@ import jinja2
 import pytest
 
 from tilewright import context as contexts
-from tilewright import outside, paths
+from tilewright import paths, plugins
 from tilewright.context import Context
 from tilewright.device import H200, DeviceProperties
 from tilewright.registry import Registry
@@ -242,7 +242,7 @@ def build_host_library(folder: Path, family: str, rows: list[dict[str, Any]], ke
     command = [
         "g++", "-std=c++17", "-O1", "-Wall", "-Werror", "-fPIC", "-fvisibility=hidden", "-shared",
         "-DTILEWRIGHT_DEVICE_TYPE=kDLCPU",
-        *(f"-I{include}" for include in (paths.include_dir(), *outside.folders("include"))),
+        *(f"-I{include}" for include in (paths.include_dir(), *plugins.folders("include"))),
         f"-isystem{ffi / 'include'}", str(folder / "table.cc"), str(Path(__file__).parent / kernels),
         "-o", str(library), f"-L{ffi / 'lib'}", "-ltvm_ffi", "-Wl,-Bsymbolic",
     ]  # fmt: skip

@@ -28,7 +28,7 @@ from tilewright.registry import Registry
 from tilewright.tuning import tuning
 from tilewright.tuning.engine import Local, Say
 from tilewright.tuning.header import Header
-from tilewright.tuning.hunt import Clock
+from tilewright.tuning.stages import Clock
 from tilewright.tuning.workers import Site
 
 PROBLEMS = [Problem(m, n, 64) for n in (48, 64, 80) for m in (1, 8, 16, 32)]

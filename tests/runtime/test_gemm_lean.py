@@ -11,7 +11,7 @@ import pytest
 
 from tilewright.device import H100, H200
 from tilewright.ops.common import fitting
-from tilewright.ops.common.family import NEAREST
+from tilewright.ops.common.family import MOST_REFINED
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.common.trees import Trees
 from tilewright.ops.gemm import cost_lean, learnt
@@ -179,25 +179,25 @@ def test_a_slower_memory_makes_a_longer_time() -> None:
 
 
 def test_no_bias_is_no_reason_to_take_another_kernel() -> None:
-    assert not any(FAMILY.idle(record, Problem(100, 1024, 512)) for record in KERNELS)
+    assert not any(FAMILY.does_extra_work(record, Problem(100, 1024, 512)) for record in KERNELS)
 
 
 def test_what_is_learnt_orders_the_first_anew() -> None:
-    """And those alone; each estimate of theirs is the finer model's."""
+    """And those alone; each estimate of theirs is the refined one."""
     problem = Problem(195, 704, 13056)
     ranked = FAMILY.rank(KERNELS, problem, H200)
-    assert len(ranked) > 2 * NEAREST
-    finer = FAMILY.finer([(one.record, one.tactic) for one in ranked[:NEAREST]], problem, H200)
-    assert [one.estimate for one in ranked[:NEAREST]] == finer
-    for one in ranked[NEAREST:]:
+    assert len(ranked) > 2 * MOST_REFINED
+    refined = FAMILY.refine([(one.record, one.tactic) for one in ranked[:MOST_REFINED]], problem, H200)
+    assert [one.estimate for one in ranked[:MOST_REFINED]] == refined
+    for one in ranked[MOST_REFINED:]:
         model = cost_lean.estimator(one.record, problem, H200)
         assert one.estimate == model(one.tactic)
-    for part in (ranked[:NEAREST], ranked[NEAREST:]):
+    for part in (ranked[:MOST_REFINED], ranked[MOST_REFINED:]):
         seconds = [round(one.estimate.seconds * 1e9) for one in part]
         assert seconds == sorted(seconds)
     coarse = [cost_lean.estimator(one.record, problem, H200)(one.tactic).seconds for one in ranked]
-    assert coarse[:NEAREST] != sorted(coarse[:NEAREST])
-    assert max(coarse[:NEAREST]) <= min(coarse[NEAREST:]) + 1e-9
+    assert coarse[:MOST_REFINED] != sorted(coarse[:MOST_REFINED])
+    assert max(coarse[:MOST_REFINED]) <= min(coarse[MOST_REFINED:]) + 1e-9
 
 
 def test_what_is_learnt_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,14 +206,14 @@ def test_what_is_learnt_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = cost_lean.Kernel(record, problem, H200)
     plain = kernel.estimate(parts := kernel.parts(tactic))
     (by,) = learnt.corrections([learnt.features(kernel, parts)])
-    (finer,) = learnt.finer([(record, tactic)], problem, H200)
-    assert finer
-    assert 1 != by == pytest.approx(finer.seconds / plain.seconds)
-    assert finer.seconds == pytest.approx(finer.main_loop + finer.overhead)
-    assert finer.overhead == pytest.approx(by * plain.overhead)
+    (refined,) = learnt.refine([(record, tactic)], problem, H200)
+    assert refined
+    assert 1 != by == pytest.approx(refined.seconds / plain.seconds)
+    assert refined.seconds == pytest.approx(refined.main_loop + refined.overhead)
+    assert refined.overhead == pytest.approx(by * plain.overhead)
     for sign in (-1, 1):
         monkeypatch.setattr(learnt, "_trees", lambda sign=sign: Trees(f"0<9999 {sign * 30000} 0"))
-        (bounded,) = learnt.finer([(record, tactic)], problem, H200)
+        (bounded,) = learnt.refine([(record, tactic)], problem, H200)
         assert bounded
         assert bounded.seconds == pytest.approx(plain.seconds * math.exp(sign * learnt.MOST))
 
@@ -303,6 +303,6 @@ def test_exact_sums_cost_most_where_warpgroups_take_turns() -> None:
 )
 def test_where_anything_is_learnt(problem: Problem, learnt_of: bool) -> None:
     assert learnt.is_learnt(problem) == learnt_of
-    ranked = FAMILY.rank(KERNELS, problem, H200)[:NEAREST]
+    ranked = FAMILY.rank(KERNELS, problem, H200)[:MOST_REFINED]
     mechanisms = [cost_lean.estimator(one.record, problem, H200)(one.tactic) for one in ranked]
     assert ([one.estimate for one in ranked] != mechanisms) == learnt_of

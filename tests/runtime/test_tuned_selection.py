@@ -324,7 +324,9 @@ def test_an_architecture_that_no_model_knows(blockscaled_record) -> None:
 def test_a_choice_is_made_once(place) -> None:
     here = place("small")
     asked = []
-    family = altered(FAMILY, idle=lambda *which: asked.append(which) or FAMILY.idle(*which))
+    family = altered(
+        FAMILY, does_extra_work=lambda *which: asked.append(which) or FAMILY.does_extra_work(*which)
+    )
 
     def select() -> Choice:
         return here.context.select(family, Problem(64, N, K), H200)

@@ -19,10 +19,10 @@ from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.gemm.family import FAMILY
 from tilewright.ops.gemm.problem import Problem
 from tilewright.registry import Registry
-from tilewright.tuning import hunt as hunting
+from tilewright.tuning import stages
 from tilewright.tuning.files import Entry
-from tilewright.tuning.hunt import Options
 from tilewright.tuning.search import Result, promising, search
+from tilewright.tuning.stages import Options
 from tilewright.tuning.trials import Timing, Trials
 
 PROBLEM = Problem(4096, 4096, 4096)
@@ -82,7 +82,7 @@ class Times:
 @pytest.fixture(autouse=True)
 def time_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that no load takes rounds away."""
-    monkeypatch.setattr(hunting, "time", SimpleNamespace(monotonic=lambda: 0.0))
+    monkeypatch.setattr(stages, "time", SimpleNamespace(monotonic=lambda: 0.0))
 
 
 @pytest.fixture
@@ -156,9 +156,9 @@ def test_stages_time_fewer_tactics_more_often(registry: Registry) -> None:
     clock = Times(registry, {})
     found = run(registry, clock)
     times = Counter(clock.agains)
-    assert len(times) <= hunting.SEMIFINALISTS + 1 + hunting.FINALISTS
+    assert len(times) <= stages.SEMIFINALISTS + 1 + stages.FINALISTS
     assert times[order(registry)[0]] > 0, "the model's first always gets that far"
-    assert times[str(found.tactic)] >= hunting.FINAL_ROUNDS
+    assert times[str(found.tactic)] >= stages.FINAL_ROUNDS
     assert max(times.values()) == times[str(found.tactic)]
     assert len(clock.quicks) == len({name for name, _ in clock.quicks}), "nothing is screened twice"
 
@@ -166,11 +166,11 @@ def test_stages_time_fewer_tactics_more_often(registry: Registry) -> None:
 def test_the_models_first_is_timed_again_however_long_its_quick_time_was(registry: Registry) -> None:
     """The GPU's clocks still rise while it is taken."""
     names = order(registry)
-    others = dict.fromkeys(names[1 : 2 + hunting.SEMIFINALISTS], 0.9)
+    others = dict.fromkeys(names[1 : 2 + stages.SEMIFINALISTS], 0.9)
     clock = Times(registry, {**others, names[0]: 1.1})
     run(registry, clock)
     assert names[0] in clock.agains
-    assert len({name for name in clock.agains if "@" not in name}) == hunting.SEMIFINALISTS + 1
+    assert len({name for name in clock.agains if "@" not in name}) == stages.SEMIFINALISTS + 1
 
 
 def test_the_fastest_are_varied(registry: Registry) -> None:
@@ -180,7 +180,7 @@ def test_the_fastest_are_varied(registry: Registry) -> None:
     assert str(found.tactic) == best
     assert found.rank == 1, "that of the tactic it is a variant of"
     varied = {one.tactic.kernel for one in found.timings if one.tactic.swizzle > 1}
-    assert len(varied) == hunting.VARIED
+    assert len(varied) == stages.VARIED
 
 
 def test_where_tiles_are_computed_at_once_their_order_is_not_varied(registry: Registry) -> None:
@@ -223,7 +223,7 @@ def test_what_is_tuned_near_is_timed_whatever_the_model_says(registry: Registry)
 
 def test_another_library_takes_turns_with_the_finalists(registry: Registry) -> None:
     clock = Times(registry, {}, drift=0.001)
-    clock.peers = iter([7.0, *[5.0] * (hunting.FINAL_ROUNDS - 2), 9.0])
+    clock.peers = iter([7.0, *[5.0] * (stages.FINAL_ROUNDS - 2), 9.0])
     found = run(registry, clock)
     assert found.peer == 5.0, "the median"
     assert next(clock.peers, None) is None, "once a round"
@@ -331,7 +331,7 @@ def test_a_lost_gpu_ends_it_and_names_the_tactic(registry: Registry) -> None:
 
 def test_the_time_of_a_problem_is_bounded(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = itertools.count()
-    monkeypatch.setattr(hunting, "time", SimpleNamespace(monotonic=lambda: float(next(seconds))))
+    monkeypatch.setattr(stages, "time", SimpleNamespace(monotonic=lambda: float(next(seconds))))
     clock = Times(registry, {})
     found = run(registry, clock, seconds=5.5)
     assert found.tactic is not None

@@ -124,7 +124,7 @@ class _Outputs:
 
 def _compare(settings: _Settings, outputs: _Outputs) -> int:
     from tilewright import context, ops  # noqa: PLC0415 (`--help` needs no runtime)
-    from tilewright.benchmarking import planned, problems, sizes  # noqa: PLC0415
+    from tilewright.benchmarking import dry_run, problems, sizes  # noqa: PLC0415
     from tilewright.benchmarking.errors import CannotCompareError  # noqa: PLC0415
     from tilewright.benchmarking.groups import stand  # noqa: PLC0415
     from tilewright.context import Context  # noqa: PLC0415
@@ -145,7 +145,7 @@ def _compare(settings: _Settings, outputs: _Outputs) -> int:
         family = family_of(name)
         a, b = (stand(group, family, found[0], device, registry) for group in pair)
         if settings.dry_run:
-            _show_plan(list(planned.text(family, found, (a, b), device)), found, (a, b), outputs)
+            _show_plan(list(dry_run.text(family, found, (a, b), device)), found, (a, b), outputs)
             return 0
         assert device is not None
         a, b = groups.ready(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tilewright.ops.common.family import Family
     from tilewright.registry import Registry
     from tilewright.tuning.files import Entry
-    from tilewright.tuning.hunt import Options
+    from tilewright.tuning.stages import Options
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Plan:
 
     def lines(self, problems: Sequence[Any]) -> Iterator[str]:
         """For people: a summary, then the problems."""
-        from tilewright.benchmarking import groups, planned  # noqa: PLC0415 (`--help` needs no runtime)
+        from tilewright.benchmarking import dry_run, groups  # noqa: PLC0415 (`--help` needs no runtime)
 
         if not problems:
             yield f"nothing is left to tune: every entry of {self.path} has seen every kernel"
@@ -45,7 +45,7 @@ class Plan:
         standing = groups.stand(everything, self.family, problems[0], self.device, self.registry)
         counts = [self._tactics(problem) for problem in problems]
         of_kind, built = len(standing.of_kind), len(standing.built)
-        kind, words = planned.told(self.family, problems)
+        kind, words = dry_run.kind_and_names(self.family, problems)
         yield f"{counted(len(problems), 'problem')} of {kind} on {self.device.name}"
         yield from self._entries(problems)
         yield f"  {counted(of_kind, 'kernel')} for such problems, of which {built:,} {are(built)} built"

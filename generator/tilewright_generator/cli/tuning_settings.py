@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright_generator.errors import UsageError
 
 if TYPE_CHECKING:
-    from tilewright.tuning.hunt import Options
+    from tilewright.tuning.stages import Options
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Settings:
                 raise UsageError(f"{path}: there is no folder {path.parent}")
 
     def options(self) -> Options:
-        from tilewright.tuning.hunt import KEEP, MOST_SECONDS, Options  # noqa: PLC0415 (`--help` needs none)
+        from tilewright.tuning.stages import KEEP, MOST_SECONDS, Options  # noqa: PLC0415 (`--help` needs none)
 
         if self.exhaustive:
             return Options.exhaustive()

@@ -1,5 +1,5 @@
 """Families of kernels. Each is a package in this folder, or the module `generator` of one that another
-distribution brings (`tilewright.outside`), which exposes `FAMILY`; no other code names it.
+distribution brings (`tilewright.plugins`), which exposes `FAMILY`; no other code names it.
 
 A package here has `config`, with the dataclass of a kernel; `rules`, with RULES, if there are any; and
 `kernel`, with the functions of a `Family` by their names there. Sources are made from `kernel.cu.j2` in its
@@ -14,7 +14,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any
 
-from tilewright import ops, outside
+from tilewright import ops, plugins
 from tilewright.spelling import did_you_mean
 from tilewright_generator.errors import InternalError, UsageError
 from tilewright_generator.families.family import Family
@@ -63,7 +63,7 @@ def _ours(name: str) -> Family:
 
 
 def _installed() -> list[str]:
-    return [*_packaged(), *outside.homes()]
+    return [*_packaged(), *plugins.families()]
 
 
 def _packaged() -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tilewright import outside
+from tilewright import plugins
 from tilewright.build.keys import digest
 from tilewright.table import KernelRecord
 
@@ -71,7 +71,7 @@ def kernel_command(
 
 def _includes(include: Path) -> list[str]:
     """Of tilewright's headers, and those of families from outside."""
-    return [f"-I{each}" for each in (include, *outside.folders("include"))]
+    return [f"-I{each}" for each in (include, *plugins.folders("include"))]
 
 
 def table_flags() -> tuple[str, ...]:

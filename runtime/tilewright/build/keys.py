@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from tilewright import outside, reading
+from tilewright import plugins, reading
 from tilewright.errors import BuildError, UnreadableFileError
 from tilewright.schema import Anything, Object, String, fields
 
@@ -51,7 +51,7 @@ class HeaderSet:
     """
 
     def __init__(self, include: Path) -> None:
-        self._folders = (include, *outside.folders("include"))
+        self._folders = (include, *plugins.folders("include"))
         # By name: sha256, names that it includes, and whether it includes a header of CUTLASS's.
         self._files: dict[str, tuple[str, frozenset[str], bool]] = {}
 

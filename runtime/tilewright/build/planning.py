@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tilewright import outside, reading
+from tilewright import plugins, reading
 from tilewright.build import commands, shell_text
 from tilewright.build.cutlass import satisfies
 from tilewright.build.keys import digest, files_digest, tree_digest
@@ -241,7 +241,7 @@ def _check_paths(toolchain: Toolchain, store: Store, include: Path) -> None:
     """Raises where nvcc cannot be given a path that all units share."""
     words = {
         "the folder of headers": include,
-        **{f"the folder of headers of {each.parent.name}": each for each in outside.folders("include")},
+        **{f"the folder of headers of {each.parent.name}": each for each in plugins.folders("include")},
         "the folder of CUTLASS headers": toolchain.cutlass,
         "the path of nvcc": toolchain.nvcc,
     }

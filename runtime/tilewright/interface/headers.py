@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from textwrap import wrap
 
-from tilewright import ops, outside, paths
+from tilewright import ops, paths, plugins
 from tilewright.interface.arguments import members
 from tilewright.interface.declaration import Interface
 
@@ -75,7 +75,7 @@ def _commented(member: str, what: str) -> Iterator[str]:
 
 def path_of(family: str) -> Path:
     """Where the header of a family's arguments is."""
-    home = outside.homes().get(family)
+    home = plugins.families().get(family)
     include = paths.include_dir() if home is None else home / "include"
     return include / "tilewright" / family / "args.h"
 

@@ -1,7 +1,7 @@
 """One package per family; `tilewright.<op>` is the function of that name in the package whose `OPS` lists it.
 
 A package imports torch with the op, not before. Families of other distributions are packages elsewhere
-(`tilewright.outside`).
+(`tilewright.plugins`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tilewright import outside
+from tilewright import plugins
 
 if TYPE_CHECKING:
     from tilewright.ops.common.words import Words
@@ -23,7 +23,7 @@ def packages() -> dict[str, str]:
     import pkgutil  # noqa: PLC0415 (some of the first lookup's milliseconds)
 
     ours = [one.name for one in pkgutil.iter_modules(__path__) if one.ispkg and one.name != "common"]
-    found = {name: f"{outside.NAMESPACE}.{name}" for name in outside.homes()}
+    found = {name: f"{plugins.NAMESPACE}.{name}" for name in plugins.families()}
     return dict(sorted((found | {name: f"{__name__}.{name}" for name in ours}).items()))
 
 
@@ -50,7 +50,7 @@ def part(name: str, module: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name != own:
             raise
-    return import_module(".".join((outside.NAMESPACE, name, module)))
+    return import_module(".".join((plugins.NAMESPACE, name, module)))
 
 
 def words_of(name: str) -> Words[Any]:
@@ -74,10 +74,10 @@ def targets_of(name: str) -> tuple[str, ...]:
 def kind_of(name: str) -> Schema:
     """What tuned files hold of a family's kinds of problems: any of the problem's fields but extents and
     alignment. A family whose words do not tell all of it says it in its `row`."""
-    from tilewright.ops.common.kind import kind  # noqa: PLC0415 (whoever has no tuned file goes without)
+    from tilewright.ops.common.kind_schema import kind_schema  # noqa: PLC0415 (for tuned files alone)
 
     own: Schema | None = getattr(part(name, "row"), "KIND", None)
-    return own or kind(words_of(name))
+    return own or kind_schema(words_of(name))
 
 
 def row_of(name: str) -> dict[str, Schema]:

@@ -1,5 +1,5 @@
 """The search for a problem's fastest tactic: what the cost model takes to be hopeless is left out, the rest
-is timed in stages (`hunt`).
+is timed in stages (`tilewright.tuning.stages`).
 
 This module needs no GPU and no torch: times come through a `Clock`.
 """
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import GpuLostError, TilewrightError
 from tilewright.ops.common.tactics import Tactic
-from tilewright.tuning.hunt import KEEP_LEAST, Clock, Hunt, Options
+from tilewright.tuning.stages import KEEP_LEAST, Clock, Options, StagedTiming
 from tilewright.tuning.trials import Timing
 
 if TYPE_CHECKING:
@@ -162,25 +162,25 @@ def search(
         raise
     except TilewrightError as error:  # as operands that do not fit into memory
         return Result(problem, None, None, everything, reason=str(error))
-    hunt = Hunt(family, registry.record, clock, options, excluded)
+    stages = StagedTiming(family, registry.record, clock, options, excluded)
     one_wave = {one.tactic for one in ranked if one.estimate.waves == 1}
-    best = hunt.run(kept, one_wave)
+    best = stages.run(kept, one_wave)
     order = [one.tactic for one in ranked]
     return Result(
         problem,
         best,
-        None if best is None else hunt.trials.seconds(best),
+        None if best is None else stages.trials.seconds(best),
         legal=everything,
-        tried=len(hunt.trials.timed),
+        tried=len(stages.trials.timed),
         rank=_rank(family, order, best),
         model=order[0] if order else None,
-        model_seconds=hunt.trials.seconds(order[0]) if order else None,
-        timings=tuple(hunt.trials.timed.values()),
-        reason=None if best is not None else hunt.why_nothing(),
+        model_seconds=stages.trials.seconds(order[0]) if order else None,
+        timings=tuple(stages.trials.timed.values()),
+        reason=None if best is not None else stages.why_nothing(),
         elapsed=time.monotonic() - started,
-        notes=tuple(hunt.notes),
+        notes=tuple(stages.notes),
         seen=seen,
-        peer=hunt.peer,
+        peer=stages.peer,
     )
 
 

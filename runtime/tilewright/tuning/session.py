@@ -14,8 +14,8 @@ from tilewright.forking import fork_safe_lock
 from tilewright.tuning import tuning
 from tilewright.tuning.files import Entry
 from tilewright.tuning.header import Header
-from tilewright.tuning.hunt import Clock, Options
 from tilewright.tuning.search import Result, search
+from tilewright.tuning.stages import Clock, Options
 
 if TYPE_CHECKING:
     from tilewright.context import Context

@@ -16,8 +16,8 @@ from tilewright.tuning.engine import Answer, Ended, Engine
 from tilewright.tuning.entries import Review, Unseen, review
 from tilewright.tuning.files import Entry
 from tilewright.tuning.header import Header
-from tilewright.tuning.hunt import Options
 from tilewright.tuning.search import Result
+from tilewright.tuning.stages import Options
 from tilewright.tuning.trials import Timing
 from tilewright.tuning.workers import Lost, Shard, Site
 

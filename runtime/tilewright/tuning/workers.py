@@ -18,8 +18,8 @@ from tilewright.ops.families import family_of
 from tilewright.registry import Registry
 from tilewright.tuning.engine import Say
 from tilewright.tuning.files import Entry
-from tilewright.tuning.hunt import Clock, Options
 from tilewright.tuning.search import Result, search
+from tilewright.tuning.stages import Clock, Options
 from tilewright.tuning.trials import Timing
 from tilewright.tuning.tuned import Tuned
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from contract_cases import MODULES
 
-from tilewright import ops, outside
+from tilewright import ops, plugins
 from tilewright.errors import WrongResultError
 from tilewright.ops.common import measuring
 
@@ -32,4 +32,6 @@ def test_operands_are_made_computed_and_checked(
 
 
 def test_every_family_that_comes_with_tilewright_is_measured() -> None:
-    assert {family for family, _ in PROBLEMS} == {name for name in ops.names() if name not in outside.homes()}
+    assert {family for family, _ in PROBLEMS} == {
+        name for name in ops.names() if name not in plugins.families()
+    }

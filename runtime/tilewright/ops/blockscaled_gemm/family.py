@@ -7,12 +7,12 @@ from typing import Any
 from tilewright.device import DeviceProperties
 from tilewright.ops.blockscaled_gemm.mainloops import BLACKWELL, HOPPER, MODELS, Mainloop, is_hopper
 from tilewright.ops.blockscaled_gemm.problem import Problem
-from tilewright.ops.common.assorted import Assorted
+from tilewright.ops.common.composite_family import CompositeFamily
 from tilewright.ops.common.tactics import rearranged
 from tilewright.table import KernelRecord
 
 
-class _Blockscaled(Assorted[Problem]):
+class _Blockscaled(CompositeFamily[Problem]):
     name = "blockscaled_gemm"
     problem = Problem
     decisive = ("a", "b", "d")

@@ -48,7 +48,7 @@ class Mainloop(Kernels[Problem]):
                 reason = f"cluster {shape} has a side of more than {MOST_CLUSTER_SIDE}"
         return reason
 
-    def idle(self, record: KernelRecord, problem: Problem) -> bool:
+    def does_extra_work(self, record: KernelRecord, problem: Problem) -> bool:
         """Whether the kernel is ready for a C that the problem has not."""
         return record.config["c"] != "none" and not problem.c
 

@@ -23,9 +23,9 @@ from tilewright.table import KernelRecord, Rows
 if TYPE_CHECKING:
     from tilewright.ops.common.words import Words
 
-# Tactics that a finer model orders anew. Of 759 dense products, the fastest that was timed was among the
+# Tactics that `refine` estimates anew. Of 759 dense products, the fastest that was timed was among the
 # first 48 of 95 %, and the choice among these was as good as among the first 96.
-NEAREST = 48
+MOST_REFINED = 48
 # Behind the fastest such: a kernel with k cut in one way, in no clusters; its clusters are not weighed then.
 # Of 160 dense products drawn at random each had the choice that 1.5 leaves, by 130 estimates less of 740.
 FAR = 1.3
@@ -37,7 +37,7 @@ class Candidate(NamedTuple):
     estimate: Estimate
 
 
-_Weighed = tuple[float, bool, Tactic, Candidate]  # nanoseconds, whether it idles, then by name
+_Weighed = tuple[float, bool, Tactic, Candidate]  # nanoseconds, whether it does extra work, then by name
 _Weigh = Callable[[Tactic], _Weighed]
 _ORDER = itemgetter(0, 1, 2)
 _IN_PARTS = attrgetter("splits", "decomposition")  # how a tactic cuts k
@@ -56,37 +56,38 @@ class Family(Kernels[P]):
     """
 
     name: str
-    """As its package is called."""
+    """Its package's name."""
     problem: type[P]
-    """A frozen dataclass: the extents, and what tuned files know a kind of problem by."""
+    """The frozen dataclass of its problems: extents, and the fields by which tuned files tell kinds apart."""
     neighbour: str = "m"
-    """The extent in which problems differ that what is tuned for one may suit the other."""
+    """The extent along which tuned entries serve neighbours: one tuned for m of 32 may suit m of 40."""
     decisive: tuple[str, ...] = ()
-    """Fields of a kind that a kernel's configuration has too, as text, and which must be equal: by them
-    kernels are passed over before their rows are parsed."""
+    """Fields that a problem's kind and a kernel's configuration both have, and which must be equal. By their
+    text most rows of a table are passed over before they are parsed."""
     layouts: tuple[str, ...] = ()
-    """The decisive fields that say how operands lie. One without elements lies in any layout."""
+    """Those of the decisive fields that are memory layouts. An operand without elements has any layout."""
     placement: tuple[str, ...] = ("alignment",)
-    """The fields, if there are such, that say how operands lie: they decide which kernels take a problem, and
-    hardly how long one takes. Tuned files do not know them; what they know is the other fields."""
+    """Fields that say how operands are aligned, if a problem has such. They decide which kernels take it, and
+    hardly how long one takes, so tuned files leave them out."""
 
     def variants(self, tactic: Tactic) -> Iterable[Tactic]:
-        """A tactic with what a first selection leaves to the kernel: tuning tries them of the best."""
+        """The tactic with every setting that selection leaves at its default, such as raster orders: tuning
+        tries these for the fastest tactics."""
         return (tactic,)
 
     def wider(self, tactic: Tactic) -> Iterable[Tactic]:
-        """A tactic in clusters that no selection weighs, of eight that share both operands as cuBLAS has them
-        where tiles are few: tuning tries them of the best, where the kernel takes them."""
+        """The tactic in clusters of eight that share both operands, as cuBLAS has them where tiles are few.
+        Selection does not estimate them; tuning tries them for the fastest tactics."""
         return (replace(tactic, cluster=cluster) for cluster in ("2x4", "4x2") if tactic.splits == 1)
 
     def peak(self, kind: Any, device: DeviceProperties) -> float | None:
-        """Of a problem's kind: operations a second (`Problem.flops`) that the GPU's multipliers do at its
-        highest clock, as published; None where that is not known, or the family does not multiply."""
+        """Operations a second (of `Problem.flops`) that the GPU reaches at its highest clock for a kind of
+        problem, as published. None where that is not known, or where the family does not multiply."""
         return None
 
     @property
     def words(self) -> Words[P]:
-        """How its problems are asked for; a selection does not need it."""
+        """The words in which its problems are asked for on a command line; selection does not need them."""
         return ops.words_of(self.name)
 
     @functools.cached_property
@@ -117,7 +118,8 @@ class Family(Kernels[P]):
     def of_kind(
         self, registry: Registry, records: Sequence[KernelRecord], kind: Hashable
     ) -> list[KernelRecord]:
-        """The kernels that compute a kind; of records that the registry keeps, they are looked for once."""
+        """The kernels among `records` that compute a kind of problem. The answer is kept for each list of
+        records that the registry keeps."""
         kinds = _kinds.setdefault(registry, {})
         found = kinds.get((self.name, kind))
         if found is None or found[0] is not records:
@@ -130,7 +132,7 @@ class Family(Kernels[P]):
     def fitting_kept(
         self, registry: Registry, records: Sequence[KernelRecord], problem: P
     ) -> list[KernelRecord]:
-        """As `fitting`, by `of_kind`."""
+        """As `fitting`, for records that the registry keeps: those of the kind are looked for once."""
         of_kind = self.of_kind(registry, records, problem.kind)
         return [record for record in of_kind if self.misfit_extents(record, problem) is None]
 
@@ -167,9 +169,12 @@ class Family(Kernels[P]):
         problem: P,
         device: DeviceProperties,
     ) -> list[Candidate]:
-        """As `rank`, of kernels that are known to fit. The first `NEAREST` are ordered by finer models, where
-        there are such. Candidates of a kernel follow one another by how they cut k: where the first of these
-        is far behind (`FAR`), the others, which differ in their clusters, are left out."""
+        """As `rank`, of kernels that are known to fit.
+
+        Candidates of a kernel that cut k alike follow one another and differ in their clusters. Only the
+        first of them is estimated where that is far behind the fastest (`FAR`). The `MOST_REFINED` that come
+        first are estimated again by `refine`, and ordered by that.
+        """
         ranked: list[_Weighed] = []
         others: list[tuple[float, _Weigh, list[Tactic]]] = []
         for record in fitting:
@@ -186,8 +191,8 @@ class Family(Kernels[P]):
             if nanoseconds <= near:
                 ranked += map(weigh, rest)
         ranked.sort(key=_ORDER)
-        nearest = sorted(self._weighed_again(ranked[:NEAREST], problem, device), key=_ORDER)
-        return [candidate for *_, candidate in (*nearest, *ranked[NEAREST:])]
+        nearest = sorted(self._refined(ranked[:MOST_REFINED], problem, device), key=_ORDER)
+        return [candidate for *_, candidate in (*nearest, *ranked[MOST_REFINED:])]
 
     def _weigher(
         self,
@@ -199,32 +204,32 @@ class Family(Kernels[P]):
         estimate_of = self.estimator(record, problem, device)
         if estimate_of is None:
             return None
-        idle = self.idle(record, problem)
+        extra = self.does_extra_work(record, problem)
 
         def weigh(tactic: Tactic) -> _Weighed:
             estimate = estimate_of(tactic)
-            return round(estimate.seconds * 1e9), idle, tactic, Candidate(tactic, record, estimate)
+            return round(estimate.seconds * 1e9), extra, tactic, Candidate(tactic, record, estimate)
 
         return weigh
 
-    def _weighed_again(
+    def _refined(
         self, nearest: Sequence[_Weighed], problem: P, device: DeviceProperties
     ) -> Iterator[_Weighed]:
-        """By the finer models, of the kernels that have one."""
-        found = self.finer([(one.record, one.tactic) for *_, one in nearest], problem, device)
+        """The same tactics, estimated by `refine` where that knows them."""
+        found = self.refine([(one.record, one.tactic) for *_, one in nearest], problem, device)
         for one, estimate in zip(nearest, found, strict=True):
             if estimate is None:
                 yield one
                 continue
-            _, idle, tactic, candidate = one
-            yield round(estimate.seconds * 1e9), idle, tactic, candidate._replace(estimate=estimate)
+            _, extra, tactic, candidate = one
+            yield round(estimate.seconds * 1e9), extra, tactic, candidate._replace(estimate=estimate)
 
     def model(
         self, record: KernelRecord, problem: P, device: DeviceProperties
     ) -> Callable[[Tactic], Estimate] | None:
-        """The finest model of a kernel; None where there is none."""
+        """The best model of a kernel, `refine` before `estimator`; None where there is none."""
         weigh = self.estimator(record, problem, device)
-        return weigh and (lambda tactic: self.finer([(record, tactic)], problem, device)[0] or weigh(tactic))
+        return weigh and (lambda tactic: self.refine([(record, tactic)], problem, device)[0] or weigh(tactic))
 
     def legal(
         self,
@@ -247,8 +252,8 @@ class Family(Kernels[P]):
         return record
 
     def check_demand(self, registry: Registry, tactic: Tactic, problem: P) -> None:
-        """Judges a tactic demanded for an empty problem, which needs no kernel, by what has no extents and no
-        layout.
+        """Checks a tactic that a caller demands for an empty problem, which needs no kernel: by the problem's
+        kind, whatever its extents and layouts.
 
         Raises NoKernelError where no table lists the kernel, ArgumentError where it is of another kind.
         """

@@ -1,4 +1,4 @@
-"""Kernels that are alike, as selection sees them: what they compute, what they take, how long that takes."""
+"""What selection asks of kernels that are alike: what they compute, what they take, how long they take."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tilewright.table import KernelRecord
 
 
 class Problem(Protocol):
-    """What a caller asks. `str()` is what messages call it; `tilewright.ops.common.problem.Told` makes it of
-    its parts."""
+    """What a caller asks. Messages show its `str()`, which `tilewright.ops.common.problem.ProblemBase` puts
+    together."""
 
     @property
     def extents_text(self) -> str: ...
@@ -39,46 +39,52 @@ P = TypeVar("P", bound=Problem)
 
 
 class Kernels(Generic[P]):
-    """Kernels with one mainloop, say. A `misfit` answers None, or a reason for people."""
+    """Kernels that are alike: those with one mainloop, say.
+
+    Each `misfit_*` method answers None where there is no obstacle, else the obstacle in words.
+    """
 
     settings: tuple[str, ...] = ()
-    """What a tactic may say besides its kernel."""
+    """The run-time arguments that a tactic may give, by the names of `Tactic`'s fields."""
 
     def misfit_options(self, record: KernelRecord, kind: Any) -> str | None:
-        """Of a kernel and a problem's kind whose decisive fields are equal: whether it computes such
-        problems, for some extents."""
+        """Why the kernel computes no problem of this kind, whatever the extents. The decisive fields of both
+        (`Family.decisive`) are known to be equal."""
         return None
 
     def misfit_extents(self, record: KernelRecord, problem: P) -> str | None:
-        """Of a kernel that computes the problem's kind."""
+        """Why the kernel, which computes the problem's kind, does not take its extents or alignment."""
         return None
 
     def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
-        """Of a tactic and its kernel, whatever the problem."""
+        """Why the kernel does not run with the tactic's run-time arguments, whatever the problem."""
         return misfit_settings(tactic, self.settings)
 
     def misfit_together(self, tactic: Tactic, record: KernelRecord, problem: P) -> str | None:
-        """Of a tactic, its kernel, and a problem that the kernel takes: what none of them says alone."""
+        """Why the tactic does not compute a problem that its kernel takes: k is too short for so many splits,
+        say."""
         return None
 
     def candidates(self, record: KernelRecord, problem: P) -> Sequence[Tactic]:
-        """The tactics of a kernel that a first selection weighs."""
+        """The kernel's tactics that selection estimates. Tuning tries more (`Family.variants`, `wider`)."""
         return (plain(record.name),)
 
     def estimator(
         self, record: KernelRecord, problem: P, device: DeviceProperties
     ) -> Callable[[Tactic], Estimate] | None:
-        """The cost model of one kernel: what its tactics share is worked out once. None where there is none
-        for the kernel's architecture."""
+        """The cost model of one kernel for a problem, as a function of a tactic. None where no model knows
+        the kernel's architecture."""
         return None
 
-    def finer(
+    def refine(
         self, nearest: Sequence[tuple[KernelRecord, Tactic]], problem: P, device: DeviceProperties
     ) -> Sequence[Estimate | None]:
-        """By a model that errs less than `estimator`, and takes longer: it orders the first of the other's
-        order anew. None of a tactic that it does not know."""
+        """Estimates of a second model, which errs less than `estimator` and takes longer. Selection asks it
+        about the tactics that come first by `estimator`, and orders these anew. None for a tactic that the
+        second model does not know."""
         return [None] * len(nearest)
 
-    def idle(self, record: KernelRecord, problem: P) -> bool:
-        """Whether the kernel does more than the problem asks; it comes after one that does not."""
+    def does_extra_work(self, record: KernelRecord, problem: P) -> bool:
+        """Whether the kernel does something that the problem does not ask for (adds a bias of nothing, say).
+        Of two kernels that take equally long, selection prefers the one that does not."""
         return False

@@ -1,4 +1,4 @@
-"""What messages call a problem."""
+"""The base of families' problems: their kind, and their text in messages."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from functools import cache
 from typing import Any, ClassVar
 
 
-class Told:
-    """Base of families' problems: `str()` of one, its parts, and its kind."""
+class ProblemBase:
+    """Base of families' problems, which are frozen dataclasses."""
 
     __slots__ = ()
     kind_fields: ClassVar[tuple[str, ...]] = ()
-    """What of it decides which kernels compute it, but for extents and alignment."""
-    told_beyond_1: ClassVar[tuple[tuple[str, str], ...]] = ()
-    """Numbers that messages tell where they are more than 1, and how: " batch {}"."""
+    """The fields, beside extents and alignment, that decide which kernels compute the problem."""
+    shown_beyond_1: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """Extents that messages leave out where they are 1, each with its text: ("batch", " batch {}")."""
 
     @property
     def kind(self) -> Any:
@@ -32,7 +32,7 @@ class Told:
         """`32x5120x25600 batch 3`: those that every problem has, and others of more than 1."""
         own = fields(self)  # type: ignore[arg-type]
         least = "x".join(str(getattr(self, one.name)) for one in own if one.default is MISSING)
-        more = ((text, getattr(self, name)) for name, text in self.told_beyond_1)
+        more = ((text, getattr(self, name)) for name, text in self.shown_beyond_1)
         return least + "".join(text.format(number) for text, number in more if number > 1)
 
     @property

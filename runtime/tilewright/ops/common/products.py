@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tilewright.ops.common.problem import Told
+from tilewright.ops.common.problem import ProblemBase
 from tilewright.types import bits
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def contiguous_extents(problem: Any, layout: str) -> dict[str, int]:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)  # its subclasses have their own
-class Product(Told):
+class Product(ProblemBase):
     """A[m,k] B[k,n], of each of a batch."""
 
     m: int

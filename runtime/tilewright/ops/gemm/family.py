@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.ops.common.assorted import Assorted
+from tilewright.ops.common.composite_family import CompositeFamily
 from tilewright.ops.common.products import hopper_peak
 from tilewright.ops.common.tactics import rearranged
 from tilewright.ops.gemm.mainloops import MAINLOOPS, Mainloop, mainloop_of
@@ -10,7 +10,7 @@ from tilewright.ops.gemm.problem import Problem
 from tilewright.table import KernelRecord
 
 
-class _Gemm(Assorted[Problem]):
+class _Gemm(CompositeFamily[Problem]):
     name = "gemm"
     problem = Problem
     decisive = ("a", "b", "d", "layout")

@@ -26,7 +26,7 @@ UNIT = 1e-4  # of a tree's answers
 MOST = 0.35  # of the logarithm of what an estimate is multiplied by
 
 
-def finer(
+def refine(
     nearest: Sequence[tuple[KernelRecord, Tactic]], problem: Problem, device: DeviceProperties
 ) -> Sequence[Estimate | None]:
     """The mechanisms' estimates, corrected; None of problems of which nothing was learnt."""

@@ -72,7 +72,7 @@ class Cutlass(Mainloop):
     def candidates(self, record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
         return fitting.splittings(record, problem.k)
 
-    def idle(self, record: KernelRecord, problem: Problem) -> bool:
+    def does_extra_work(self, record: KernelRecord, problem: Problem) -> bool:
         """Whether the kernel looks for a bias that the problem has not; ours are told at run time."""
         return bool(record.config["bias"]) and not problem.bias
 
@@ -83,7 +83,7 @@ class Lean(Mainloop):
 
     settings = ("cluster", "raster", "swizzle", "splits", "decomposition")
     estimator = staticmethod(cost_lean.estimator)
-    finer = staticmethod(learnt.finer)
+    refine = staticmethod(learnt.refine)
 
     def by_tma(self, record: KernelRecord) -> tuple[str, ...]:
         """Sums that fit into the stages' memory go through it to threads, and from there anywhere."""

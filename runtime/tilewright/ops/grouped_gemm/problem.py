@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.ops.common.problem import Told
+from tilewright.ops.common.problem import ProblemBase
 from tilewright.ops.common.products import product_extents
 from tilewright.types import bits
 
@@ -32,7 +32,7 @@ def part_multiple(type: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem(Told):
+class Problem(ProblemBase):
     """D[m,n] = sum over k of A[m,k] SA[m,k/128] B[g,k,n] SB[g,k/128,n or n/128] + C[m,n].
 
     Of grouping `none` there are `groups` matrices of m rows; of `rows_valid` each group has m rows in A and

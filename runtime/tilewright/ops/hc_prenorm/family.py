@@ -24,7 +24,7 @@ class _Prenorm(Family[Problem]):
                 return f"{name} is {extent}, not a multiple of {UNIT}"
         return None
 
-    def idle(self, record: KernelRecord, problem: Problem) -> bool:
+    def does_extra_work(self, record: KernelRecord, problem: Problem) -> bool:
         """Whether its tile has columns that D has not."""
         return bool(record.config["tile"][1] != problem.n)
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.ops.common.problem import Told
+from tilewright.ops.common.problem import ProblemBase
 
 BLOCK_K = 64  # splits of k are whole blocks of so many
 
 
 @dataclass(frozen=True, slots=True)
-class Problem(Told):
+class Problem(ProblemBase):
     """D[s,m,n] = sum over the k of split s of A[m,k] B[n,k]; squares[s,m] = that of A[m,k]^2."""
 
-    told_beyond_1 = (("splits", " in {} splits"),)
+    shown_beyond_1 = (("splits", " in {} splits"),)
 
     m: int
     n: int

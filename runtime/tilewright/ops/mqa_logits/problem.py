@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tilewright.ops.common.problem import Told
+from tilewright.ops.common.problem import ProblemBase
 from tilewright.types import bits
 
 FORMS = ("ragged", "paged", "schedule")
@@ -15,7 +15,7 @@ MOST_TOKENS = 32  # of a sequence
 
 
 @dataclass(frozen=True, slots=True)
-class Problem(Told):
+class Problem(ProblemBase):
     """out[i,j] = scale[j] * sum over h of weight[i,h] * relu(Q[i,h,:] . K[j,:]) where query i looks at key j.
 
     Ragged: keys lie in one piece, and query i looks at start[i] <= j < end[i]. Paged: they lie in pages of a
@@ -24,7 +24,7 @@ class Problem(Told):
     """
 
     kind_fields = ("form", "q", "d", "heads", "head_dim")
-    told_beyond_1 = (("next_n", ", {} of each sequence"),)
+    shown_beyond_1 = (("next_n", ", {} of each sequence"),)
 
     queries: int
     keys: int

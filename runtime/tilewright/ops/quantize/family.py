@@ -43,7 +43,7 @@ class _Quantize(Family[Problem]):
         filling only for several tasks."""
         return _tactics(record.name, record.config["variant"], resident(record))
 
-    def idle(self, record: KernelRecord, problem: Problem) -> bool:
+    def does_extra_work(self, record: KernelRecord, problem: Problem) -> bool:
         """Whether the kernel is exact, which the problem does not ask."""
         return record.config["arithmetic"] == "exact" and not problem.exact
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, get_args
 
 from tilewright import scale_factors
-from tilewright.ops.common.problem import Told
+from tilewright.ops.common.problem import ProblemBase
 from tilewright.ops.common.scaled import matrix_bytes
 from tilewright.types import TYPES, bits
 
@@ -40,14 +40,14 @@ class Alignment(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Problem(Told):
+class Problem(ProblemBase):
     """x[groups, m, k] into data and scales of a format, or back (`direction` is dequantize).
 
     With the fusion silu_mul, x is [groups, m, 2k]. `exact`: bit for bit what `tilewright.reference` says.
     """
 
     kind_fields = ("direction", "format", "x", "fusion", "exact")
-    told_beyond_1 = (("groups", " in {} groups"),)
+    shown_beyond_1 = (("groups", " in {} groups"),)
 
     m: int
     k: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright import blockwise_scales
-from tilewright.ops.common.problem import Told
+from tilewright.ops.common.problem import ProblemBase
 
 LAYOUTS = ("m_major", "packed")
 # Values of `tilewright_scale_groups` (tilewright/scale_columns/args.h).
@@ -14,11 +14,11 @@ ALONG_K = ("k_sizes", "k_ends")
 
 
 @dataclass(frozen=True, slots=True)
-class Problem(Told):
+class Problem(ProblemBase):
     """out[line, m]: column `line` of scales[m, columns], or four columns' exponents in a word (packed)."""
 
     kind_fields = ("layout",)
-    told_beyond_1 = (("batch", " batch {}"),)
+    shown_beyond_1 = (("batch", " batch {}"),)
 
     m: int
     columns: int

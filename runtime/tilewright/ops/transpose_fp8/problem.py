@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.ops.common.problem import Told
+from tilewright.ops.common.problem import ProblemBase
 
 TYPES = ("e4m3", "e5m2")
 
 
 @dataclass(frozen=True, slots=True)
-class Problem(Told):
+class Problem(ProblemBase):
     """out[columns, rows] of x[rows, columns]; with groups, of the rows of each by themselves."""
 
     kind_fields = ("type",)
-    told_beyond_1 = (("batch", " batch {}"),)
+    shown_beyond_1 = (("batch", " batch {}"),)
 
     rows: int
     columns: int

@@ -1,4 +1,4 @@
-"""A family whose kernels are of several kinds."""
+"""A family that is made of several kinds of kernels, such as one for each mainloop."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tilewright.ops.common.tactics import Tactic
 from tilewright.table import KernelRecord
 
 
-class Assorted(Family[P]):
-    """Each kind answers for its own kernels."""
+class CompositeFamily(Family[P]):
+    """Asks of each kernel its own kind."""
 
     def kernels(self, record: KernelRecord) -> Kernels[P]:
         """The kind of a kernel."""
@@ -40,7 +40,7 @@ class Assorted(Family[P]):
     ) -> Callable[[Tactic], Estimate] | None:
         return self.kernels(record).estimator(record, problem, device)
 
-    def finer(
+    def refine(
         self, nearest: Sequence[tuple[KernelRecord, Tactic]], problem: P, device: DeviceProperties
     ) -> Sequence[Estimate | None]:
         of_kinds: dict[Kernels[P], list[int]] = {}
@@ -48,10 +48,10 @@ class Assorted(Family[P]):
             of_kinds.setdefault(self.kernels(record), []).append(index)
         found: list[Estimate | None] = [None] * len(nearest)
         for kernels, places in of_kinds.items():
-            weighed = kernels.finer([nearest[place] for place in places], problem, device)
+            weighed = kernels.refine([nearest[place] for place in places], problem, device)
             for place, estimate in zip(places, weighed, strict=True):
                 found[place] = estimate
         return found
 
-    def idle(self, record: KernelRecord, problem: P) -> bool:
-        return self.kernels(record).idle(record, problem)
+    def does_extra_work(self, record: KernelRecord, problem: P) -> bool:
+        return self.kernels(record).does_extra_work(record, problem)

@@ -1,4 +1,4 @@
-"""What tuned files say of problems, for their schemas."""
+"""The schema of what tuned files hold of a kind of problem."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tilewright.ops.common.words import Flag, Words
 from tilewright.schema import Boolean, Enum, Object
 
 
-def kind(words: Words[Any]) -> Object:
+def kind_schema(words: Words[Any]) -> Object:
     """What tuned files hold of a kind of problem: the fields that its words set, each of the values that some
     of them give it, or of its own default."""
     defaults = {field.name: field.default for field in dataclasses.fields(words.problem)}

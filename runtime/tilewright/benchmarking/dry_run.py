@@ -1,4 +1,4 @@
-"""What would be compared: the problems, and the groups' kernels."""
+"""What a comparison would measure: the problems, and the groups' kernels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def text(
     device: DeviceProperties | None,
 ) -> Iterator[str]:
     """Lines for people; `device` None where no GPU is known."""
-    kind, words = told(family, problems)
+    kind, words = kind_and_names(family, problems)
     yield f"{kind}: problems, and how many tactics of each group fit (built or not):"
     for word, problem in zip(words, problems, strict=True):
         counts = [f"{one.group.label} {_tactics(family, one.of_kind, problem)}" for one in standings]
@@ -32,7 +32,7 @@ def text(
         yield f"In both groups: {len(both)} kernels"
 
 
-def told(family: Family[Any], problems: Sequence[Any]) -> tuple[str, list[str]]:
+def kind_and_names(family: Family[Any], problems: Sequence[Any]) -> tuple[str, list[str]]:
     """What all problems are, and the words that tell them apart: of one kind, their extents."""
     kinds = {problem.kind_text for problem in problems}
     if len(kinds) > 1:

@@ -1,4 +1,4 @@
-"""The stages in which one problem's tactics are timed: ever fewer of them, ever longer.
+"""The stages in which a problem's tactics are timed: each stage times fewer tactics, and each for longer.
 
 This module needs no GPU and no torch: times come through a `Clock`.
 """
@@ -73,8 +73,8 @@ class Options:
         return cls(keep=None, factor=inf, stop=inf, seconds=inf)
 
 
-class Hunt:
-    """One problem's."""
+class StagedTiming:
+    """Times one problem's tactics in stages."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class Hunt:
         return None
 
     def _legal(self, others: Callable[[Tactic], Iterable[Tactic]], tactics: Iterable[Tactic]) -> list[Tactic]:
-        """What the family makes of each that its kernel takes."""
+        """What `others` makes of each tactic, but for what the kernel does not take."""
         return [
             other
             for tactic in tactics

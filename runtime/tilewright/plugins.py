@@ -1,4 +1,4 @@
-"""Families that other packages bring: each is a package in the namespace package `tilewright_families`.
+"""Plugins: families that other packages bring, in the namespace package `tilewright_families`.
 
 A namespace package has no `__init__.py` and is made of the folders of that name on sys.path, so that any
 distribution may put a family into it, and to list them is to list folders. A family's folder has the modules
@@ -17,8 +17,8 @@ NAMESPACE = "tilewright_families"
 
 
 @cache
-def homes() -> dict[str, Path]:
-    """The folder of each family, by its name; nothing of it is imported."""
+def families() -> dict[str, Path]:
+    """The folder of each such family, by its name; nothing of it is imported."""
     spec = find_spec(NAMESPACE)
     places = list(spec.submodule_search_locations or ()) if spec is not None else []
     return {
@@ -30,5 +30,5 @@ def homes() -> dict[str, Path]:
 
 
 def folders(name: str) -> tuple[Path, ...]:
-    """Those called `name` that there are in families' folders."""
-    return tuple(home / name for home in homes().values() if (home / name).is_dir())
+    """The folders called `name` in families' folders: `templates`, `include`."""
+    return tuple(home / name for home in families().values() if (home / name).is_dir())
