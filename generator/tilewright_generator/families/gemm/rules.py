@@ -8,7 +8,7 @@ The comment above a rule names what it rests on. What nvcc says of all this stan
 
 from __future__ import annotations
 
-from tilewright.ops.gemm.problem import OUTPUTS, OWN_OPERANDS
+from tilewright.ops.gemm.problem import ACTIVATIONS, OUTPUTS, OWN_OPERANDS
 from tilewright.types import bits
 from tilewright_generator.families.gemm import cutlass_rules
 from tilewright_generator.families.gemm.config import LEAN, STREAM, WGMMA, GemmConfig
@@ -191,7 +191,7 @@ def given_activation(config: GemmConfig) -> str | None:
     """The activation of a kernel of ours is none or given; that of CUTLASS's is one."""
     own = config.mainloop != "cutlass"
     if config.activation != "none" and own != (config.activation == "given"):
-        legal = "none or given (each call says which)" if own else "none, relu, gelu or silu"
+        legal = "none or given (each call says which)" if own else ", ".join(ACTIVATIONS)
         return f"the activation of {config.mainloop} kernels is {legal}, not {config.activation}"
     return None
 

@@ -9,9 +9,9 @@ namespace tilewright::gemm {
 // Whether a kernel that is compiled with such activation can do what the arguments ask of its epilogue.
 inline bool known_epilogue(tilewright_gemm_args const& args, sm90::Activation compiled) {
   auto const known = [](int32_t type) { return type >= TILEWRIGHT_ADDEND_F32 && type <= TILEWRIGHT_ADDEND_BF16; };
-  int32_t const last = compiled == sm90::Activation::kNone ? TILEWRIGHT_ACTIVATION_NONE : TILEWRIGHT_ACTIVATION_SILU;
-  return known(args.type_c) && known(args.type_bias) && args.activation >= TILEWRIGHT_ACTIVATION_NONE &&
-         args.activation <= last;
+  // None is the first of them, kGiven stands behind the last.
+  int32_t const activations = compiled == sm90::Activation::kNone ? 1 : static_cast<int32_t>(sm90::Activation::kGiven);
+  return known(args.type_c) && known(args.type_bias) && args.activation >= 0 && args.activation < activations;
 }
 
 // `n_boxes`: columns of D that TMA stores.

@@ -7,22 +7,20 @@ from tilewright.ops.common.matrix_tactic import MATRIX_TACTIC
 from tilewright.ops.gemm.problem import ACTIVATIONS, ADDENDS, OUTPUTS
 from tilewright.ops.gemm.words import WORDS
 
-_ENUMS = """
+_ACTIVATIONS = "\n".join(f"  TILEWRIGHT_ACTIVATION_{one.upper()} = {i}," for i, one in enumerate(ACTIVATIONS))
+_ENUMS = f"""
 // What C and the bias are of.
-typedef enum tilewright_addend {
+typedef enum tilewright_addend {{
   TILEWRIGHT_ADDEND_F32 = 0,
   TILEWRIGHT_ADDEND_F16 = 1,
   TILEWRIGHT_ADDEND_BF16 = 2,
   TILEWRIGHT_ADDEND_S32 = 3,  // of CUTLASS's kernels alone, of which all are D's
-} tilewright_addend;
+}} tilewright_addend;
 
 // Of a kernel that is compiled for any; one that is compiled with its own does not look.
-typedef enum tilewright_activation {
-  TILEWRIGHT_ACTIVATION_NONE = 0,
-  TILEWRIGHT_ACTIVATION_RELU = 1,
-  TILEWRIGHT_ACTIVATION_GELU = 2,
-  TILEWRIGHT_ACTIVATION_SILU = 3,
-} tilewright_activation;
+typedef enum tilewright_activation {{
+{_ACTIVATIONS}
+}} tilewright_activation;
 """
 
 INTERFACE = Interface(

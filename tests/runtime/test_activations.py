@@ -1,0 +1,60 @@
+"""An activation has a number in Python, C and device code, and a formula in torch and on the device."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from tilewright.ops.gemm.op import ACTIVATED
+from tilewright.ops.gemm.problem import ACTIVATIONS, GIVEN
+from tilewright_generator import families
+from tilewright_generator.families.gemm import kernel
+from tilewright_generator.fields import fields_of
+
+ROOT = Path(__file__).parents[2]
+HEADERS = ROOT / "runtime/include/tilewright"
+REFERENCE = (ROOT / "tests/gpu/gemm_reference.py").read_text(encoding="utf-8")
+
+
+def names(header: str, pattern: str) -> list[str]:
+    """What a header calls its activations, in lower case, in its order."""
+    found = re.findall(pattern, (HEADERS / header).read_text(encoding="utf-8"))
+    assert found, f"{header} has no {pattern}"
+    return [one.lower() for one in found]
+
+
+def device_enum() -> str:
+    (body,) = names("sm90/epilogue_params.hpp", r"enum class Activation \{([^}]*)\}")
+    return body
+
+
+PLACES = {
+    "gemm/args.h": names("gemm/args.h", r"TILEWRIGHT_ACTIVATION_(\w+) = \d+"),
+    "sm90/epilogue_params.hpp": re.findall(r"k(\w+)", device_enum())[:-1],
+    "sm90/epilogue.hpp": ["none", *names("sm90/epilogue.hpp", r"given == Activation::k(\w+)")],
+    "ops/gemm/op.py": [*ACTIVATED],
+    "tests/gpu/gemm_reference.py": re.findall(
+        r'"(\w+)":', REFERENCE.split("ACTIVATIONS = {")[1].split("\n}")[0]
+    ),
+    "families/gemm/kernel.py": [*kernel.ACTIVATIONS],
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_an_activation_is_known_everywhere(place: str) -> None:
+    assert PLACES[place] == [*ACTIVATIONS]
+
+
+def test_specs_know_the_activations_and_that_a_call_says_which() -> None:
+    field = fields_of(families.get("gemm"))["activation"]
+    assert field.values.split("|") == [*ACTIVATIONS, GIVEN]
+    assert re.findall(r"k(\w+)", device_enum())[-1] == GIVEN
+
+
+def test_torch_computes_something_else_for_each() -> None:
+    x = torch.linspace(-2, 2, 9)
+    values = [ACTIVATED[one](x) for one in ACTIVATIONS]
+    assert len({tuple(value.tolist()) for value in values}) == len(ACTIVATIONS)
