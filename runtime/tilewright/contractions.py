@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch.compiler import is_dynamo_compiling
 
 from tilewright import call_planning, fast_path
 from tilewright.equations import Lies, View, way_of
+from tilewright.errors import ArgumentError, ArgumentTypeError
 from tilewright.interface.publish import published
 from tilewright.library import Launcher
 from tilewright.ops.common.formats import dtype_of
-from tilewright.ops.common.guards import dims
+from tilewright.ops.common.guards import check_strided, dims
 from tilewright.ops.gemm.op import gemm
 from tilewright.ops.gemm.problem import OUTPUTS
 from tilewright.ops.reduced_gemm.op import reduced_gemm
@@ -59,20 +60,38 @@ def einsum(
             or of `c` cannot be one extent.
         As `gemm`.
     """
-    remembers = not is_dynamo_compiling() and type(alpha) is type(beta) is float
-    if remembers and out is not None:
+    key: tuple[Any, ...] | None = None
+    if out is not None and type(alpha) is type(beta) is float and not is_dynamo_compiling():
         added = None if beta == 0 else c
-        key = ("einsum", equation, type(a), a.shape, type(b), b.shape, out_dtype, beta == 0)
-        wants = a.requires_grad or b.requires_grad or out.requires_grad or (c is not None and c.requires_grad)
-        if fast_path.launch(key, (a, b, added, out, alpha, beta), wants):
-            return out
+        try:
+            key = ("einsum", equation, type(a), a.shape, type(b), b.shape, out_dtype, beta == 0)
+            wants = a.requires_grad or b.requires_grad or out.requires_grad
+            wants = wants or (c is not None and c.requires_grad)
+            if fast_path.launch(key, (a, b, added, out, alpha, beta), wants):
+                return out
+        except AttributeError:
+            key = None  # what is no tensor is refused below
     found = product(equation, a, b, out=out, c=c, out_dtype=out_dtype)
-    made: torch.Tensor = found.op(
-        found.left, found.right, out=found.out, out_dtype=out_dtype, c=found.c, alpha=alpha, beta=beta
-    )
-    if remembers and out is not None:
+    try:
+        made: torch.Tensor = found.op(
+            found.left, found.right, out=found.out, out_dtype=out_dtype, c=found.c, alpha=alpha, beta=beta
+        )
+    except ArgumentError as error:
+        if found.swapped:
+            _rename(error)
+        raise
+    if key is not None:
         fast_path.keep_launcher(key, lambda: _launcher(found, (a, b, added, out), alpha, beta))
     return out if out is not None else found.made if found.made is not None else made.view(found.shape)
+
+
+def _rename(error: ArgumentError) -> None:
+    """Says einsum's name of an operand of a product whose operands have changed places."""
+    named = {"a": "b", "b": "a"}.get(error.argument)
+    if named is not None:
+        reason = error.message.removeprefix(f"{error.argument}: ")
+        error.message = f"{named}, as {error.argument} of the product: {reason}"
+        error.args, error.argument = (error.message,), named
 
 
 class Product(NamedTuple):
@@ -99,7 +118,12 @@ def product(
     out_dtype: torch.dtype | None = None,
 ) -> Product:
     """What `einsum` computes, with its arguments. Raises ArgumentError."""
-    find = way_of.__wrapped__ if is_dynamo_compiling() else way_of  # which may have symbols for extents
+    if not isinstance(equation, str):
+        raise ArgumentTypeError("equation", f"it is a {type(equation).__name__}; a str is wanted")
+    for name, given in (("a", a), ("b", b), ("out", out), ("c", c)):
+        if given is not None or name in ("a", "b"):
+            check_strided(name, given)
+    find = way_of.__wrapped__ if fast_path.traced() else way_of  # symbols for extents have no hash
     sixteen = a.dtype == b.dtype and a.dtype in (torch.bfloat16, torch.float16)
     written = (None if out is None else _lies(out), None if c is None else _lies(c))
     way = find(equation, (_lies(a), _lies(b)), written, sixteen)
@@ -108,9 +132,9 @@ def product(
     made = None
     if out is None and way.out is not None:
         out = made = torch.empty(way.shape, dtype=out_dtype or _made(a, b), device=a.device)
-    to = None if out is None or way.out is None else out.as_strided(*way.out)
-    added = None if c is None or way.c is None else c.as_strided(*way.c)
-    viewed = way.left.copied is None and way.right.copied is None
+    to = None if out is None or way.out is None else _viewed(out, way.out, "out")
+    added = None if c is None or way.c is None else _viewed(c, way.c, "c")
+    viewed = way.left.lies is not None and way.right.lies is not None
     op = reduced_gemm if way.reduced else gemm
     return Product(op, left, right, to, added, way.swapped, viewed, made, way.shape)
 
@@ -141,10 +165,15 @@ def _lies(tensor: torch.Tensor) -> Lies:
 
 
 def _viewed(tensor: torch.Tensor, view: View, name: str) -> torch.Tensor:
-    if view.copied is None:
-        return tensor.as_strided(*view.lies)
-    log.warning("einsum: copies %s %s, whose strides are %s", name, dims(tensor.shape), tensor.stride())
-    return tensor.permute(view.copied).reshape(view.lies[0])
+    if view.lies is not None and not fast_path.traced():
+        return tensor.as_strided(*view.lies)  # in one step
+    if view.lies is None:
+        log.warning("einsum: copies %s %s, whose strides are %s", name, dims(tensor.shape), tensor.stride())
+    # A program that is exported is run with tensors of other strides, too: as_strided would take these for
+    # theirs. What is written is never copied.
+    ordered = tensor.permute(view.order)
+    found = ordered.view(view.grouped) if name == "out" else ordered.reshape(view.grouped)
+    return found.mT if view.turned else found
 
 
 def _made(a: torch.Tensor, b: torch.Tensor) -> torch.dtype:

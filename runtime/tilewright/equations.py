@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
 from typing import TypeAlias
@@ -64,11 +64,15 @@ def contraction(equation: str) -> Contraction:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """An operand as the product takes it. `copied`: the order of its letters, where its letters do not follow
-    one another in memory, and a copy has to be made of which `lies` is the shape."""
+    """A tensor as the product takes it: its letters in another order, those of a group as one extent.
 
-    lies: Lies
-    copied: tuple[int, ...] | None = None
+    `lies`: how that view lies; None where letters of a group do not follow one another in memory, and a copy
+    has to be made."""
+
+    order: tuple[int, ...]  # of the tensor's letters
+    grouped: tuple[int, ...]  # an extent for each group
+    turned: bool = False  # then the last two change places
+    lies: Lies | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +84,8 @@ class Way:
     left: View
     right: View
     shape: tuple[int, ...]  # of the product
-    out: Lies | None  # how its tensor is written; None: the product is made in order
-    c: Lies | None
+    out: View | None  # how its tensor is written; None: the product is made in order
+    c: View | None
 
 
 @lru_cache(maxsize=4096)
@@ -94,31 +98,28 @@ def way_of(
     extents = _extents(equation, terms, a, b)
     shape = tuple(extents[letter] for letter in terms.out)
     groups = (terms.batch, terms.rows, terms.columns)
-    views: list[Lies | None] = []
+    views: list[View | None] = []
     for name, given in zip(("out", "c"), written, strict=True):
         if given is not None and tuple(given[0]) != shape:
             raise ArgumentError(name, f"its shape is {dims(given[0])}; {dims(shape)} is wanted: {equation}")
-        view = None if given is None else _grouped(terms.out, groups, given)
-        if given is not None and view is None:
+        view = None if given is None else _view(terms.out, groups, given)
+        if given is not None and view is not None and view.lies is None:
             together = " and ".join(group for group in groups if len(group) > 1)
             message = f"its strides are {given[1]}; {together} are wanted to follow one another in memory"
             raise ArgumentError(name, message)
         views.append(view)
     if written[0] is None and "".join(groups) != terms.out:
-        views[0] = _grouped(terms.out, groups, (shape, _dense(shape)))
-        if views[0] is None:
+        views[0] = made = _view(terms.out, groups, (shape, _dense(shape)))
+        if made.lies is None:
             apart = next(one for one in groups if len(one) > 1 and one not in terms.out)
             reason = f"{apart!r} are one extent, whose letters are wanted side by side in the product"
             raise _wrong(equation, f"{reason}: write '->{''.join(groups)}', and permute what comes of it")
     left, right = (b, a) if terms.swapped else (a, b)
     batches = _batches(terms, left, right) if sixteen else None
-    if batches is None:
-        operands = [
-            _operand(terms.left, (terms.batch, terms.rows, terms.summed), left, extents),
-            _operand(terms.right, (terms.batch, terms.summed, terms.columns), right, extents),
-        ]
-    else:
-        operands = [View(batch) for batch in batches]
+    operands = batches or (
+        _view(terms.left, (terms.batch, terms.rows, terms.summed), left),
+        _view(terms.right, (terms.batch, terms.summed, terms.columns), right),
+    )
     return Way(terms.swapped, batches is not None, operands[0], operands[1], shape, views[0], views[1])
 
 
@@ -134,47 +135,41 @@ def _extents(equation: str, terms: Contraction, a: Lies, b: Lies) -> dict[str, i
     return extents
 
 
-def _grouped(term: str, groups: tuple[str, ...], lies: Lies) -> Lies | None:
-    """A view with an extent for each group (no batch: a matrix); None where the letters of a group do not
-    follow one another in memory."""
-    found = []
-    for group in groups if groups[0] else groups[1:]:
+def _view(term: str, groups: tuple[str, ...], lies: Lies) -> View:
+    """With an extent for each group (no batch: a matrix)."""
+    kept = groups if groups[0] else groups[1:]
+    found, apart = [], False
+    for group in kept:
         extent, step = 1, 1
         for letter in reversed(group):
             own, stride = (each[term.index(letter)] for each in lies)
             if extent == 1:
                 extent, step = own, stride
-            elif own != 1 and stride != extent * step:
-                return None
-            else:
-                extent *= own
+                continue
+            # Where there is no element, strides say nothing.
+            if own != 1 and stride != extent * step and 0 not in [lies[0][term.index(x)] for x in group]:
+                apart = True
+            extent *= own
         found.append((extent, step))
-    return tuple(extent for extent, _ in found), tuple(step for _, step in found)
+    order = tuple(term.index(letter) for group in kept for letter in group)
+    grouped, steps = tuple(extent for extent, _ in found), tuple(step for _, step in found)
+    return View(order, grouped, lies=None if apart else (grouped, steps))
 
 
-def _operand(term: str, groups: tuple[str, ...], lies: Lies, extents: dict[str, int]) -> View:
-    view = _grouped(term, groups, lies)
-    if view is not None:
-        return View(view)
-    kept = groups if groups[0] else groups[1:]
-    shape = tuple(prod(extents[letter] for letter in group) for group in kept)
-    return View((shape, ()), tuple(term.index(letter) for group in groups for letter in group))
-
-
-def _batches(terms: Contraction, left: Lies, right: Lies) -> tuple[Lies, Lies] | None:
+def _batches(terms: Contraction, left: Lies, right: Lies) -> tuple[View, View] | None:
     """The operands as batches whose products are added up, where the letters of the sum are not one extent,
     and kernels read them as they lie: the last letters of the sum are contiguous."""
     for cut in range(len(terms.summed)) if not terms.batch else ():
         outer, inner = terms.summed[:cut], terms.summed[cut:]
-        a = _grouped(terms.left, (outer, terms.rows, inner), left)
-        b = _grouped(terms.right, (outer, terms.columns, inner), right)
-        if a is None or b is None:
+        a = _view(terms.left, (outer, terms.rows, inner), left)
+        b = _view(terms.right, (outer, terms.columns, inner), right)
+        if a.lies is None or b.lies is None:
             continue
         if not outer:
             return None  # one product does
-        (shape, strides) = b
-        turned = (shape[0], shape[2], shape[1]), (strides[0], strides[2], strides[1])
-        return (a, turned) if _readable(a) and _readable(b) else None
+        (batch, n, k), (of_batch, of_n, of_k) = b.lies
+        turned = replace(b, turned=True, lies=((batch, k, n), (of_batch, of_k, of_n)))
+        return (a, turned) if _readable(a.lies) and _readable(b.lies) else None
     return None
 
 

@@ -21,6 +21,12 @@ from tilewright.library import Launcher
 from tilewright.ops.common.launcher_cache import CachedLaunchers
 
 
+def traced() -> bool:
+    """Whether torch looks at calls instead of carrying them out: tensors may have no memory then, and extents
+    be symbols."""
+    return bool(is_dynamo_compiling() or modes())
+
+
 def launch(key: tuple[Any, ...], call: tuple[Any, ...], wants_gradients: bool) -> bool:
     """Launches a call if a launcher for one like it is kept, and answers whether it has.
 
@@ -30,13 +36,13 @@ def launch(key: tuple[Any, ...], call: tuple[Any, ...], wants_gradients: bool) -
         call: the launcher's operands, as the caller has them, and its numbers.
         wants_gradients: whether an operand does. Ops refuse that while gradients are recorded.
     """
-    if is_dynamo_compiling() or modes() or (wants_gradients and torch.is_grad_enabled()):
+    if traced() or (wants_gradients and torch.is_grad_enabled()):
         return False
-    cached = contexts.current().plans.launchers.get(key)
-    if cached is None:
-        return False
-    cached.used = True
     try:
+        cached = contexts.current().plans.launchers.get(key)
+        if cached is None:
+            return False
+        cached.used = True
         return bool(cached.launch(*call, None) == 0)
     except (AttributeError, RuntimeError, TypeError, ValueError):
         return False  # the op says what is wrong
@@ -54,7 +60,7 @@ def keep(
 
 def keep_launcher(key: tuple[Any, ...], make: Callable[[], Launcher | None]) -> None:
     """Keeps what `make` makes, for tensors that lie as those of a call that has been carried out."""
-    if is_dynamo_compiling() or modes():
+    if traced():
         return
     cached = contexts.current().launchers(key)
     if cached.layouts_seen < CachedLaunchers.MOST:

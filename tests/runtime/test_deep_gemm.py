@@ -617,3 +617,39 @@ def test_layouts_of_scales_by_recipe(monkeypatch: pytest.MonkeyPatch, all_hosts:
         transform(rows, 20, 384, (1, 128, 128))
     with pytest.raises(ArgumentError, match="there is no layout"):
         transform(rows, 20, 192, (1, 64))
+
+
+def fp8(*shape: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Data, and scales of 128 of its last dimension that lie as kernels read them."""
+    data = torch.randn(shape).to(torch.float8_e4m3fn)
+    scales = torch.rand(*shape[:-1], shape[-1] // 128) + 0.5
+    return data, blockwise_scales.m_major(scales)
+
+
+@pytest.mark.parametrize("function", ["nt", "contiguous", "masked", "along k"])
+def test_fp8_products_are_compiled_whole(all_hosts: Context, function: str) -> None:
+    """What is traced has no addresses, which decide whether a launcher is kept."""
+    (x, of_x), (y, of_y), groups = fp8(2, 128, 256), fp8(2, 128, 256), torch.tensor([128, 128]).int()
+    recipe = (1, 1, 128)
+
+    def run(d: torch.Tensor) -> torch.Tensor:
+        if function == "nt":
+            deep_gemm.fp8_gemm_nt((x[0], of_x[0]), (y[0], of_y[0]), d[0], recipe=recipe)
+        elif function == "contiguous":
+            deep_gemm.m_grouped_fp8_gemm_nt_contiguous(
+                (x[0], of_x[0]), (y, of_y), d[0], torch.ones(128).int(), recipe=recipe
+            )
+        elif function == "masked":
+            deep_gemm.m_grouped_fp8_gemm_nt_masked((x, of_x), (y, of_y), d, groups, 64, recipe=recipe)
+        else:
+            pairs = (x[0].flatten(), of_x[0]), (y[0].flatten(), of_y[0])
+            deep_gemm.k_grouped_fp8_gemm_nt_contiguous(*pairs, d, None, groups)
+        return d + 1
+
+    dtype = torch.float32 if function == "along k" else torch.bfloat16
+    made, wanted = (torch.zeros(2, 128, 128, dtype=dtype) for _ in range(2))
+    torch._dynamo.reset()
+    found = torch.compile(run, fullgraph=True, backend="aot_eager")(made)
+    assert torch.equal(found, run(wanted))
+    assert torch.equal(made, wanted)
+    assert wanted.any()

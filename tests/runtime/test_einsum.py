@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+from typing import Any
 
 import pytest
 import torch
@@ -164,6 +165,91 @@ def test_extents_that_differ_are_named(host: Context, change: dict[str, torch.Te
     with pytest.raises(ArgumentError) as error:
         tilewright.einsum("bhr,hdr->bhd", operands.pop("a"), operands.pop("b"), **operands)
     assert error.value.argument == argument
+
+
+@pytest.mark.parametrize("empty", list("abkcd"))
+@pytest.mark.parametrize("given", [False, True])
+def test_an_extent_of_0(
+    all_hosts: Context, caplog: pytest.LogCaptureFixture, given: bool, empty: str
+) -> None:
+    """Strides of a tensor without elements say nothing of what follows what in memory."""
+    extents = dict.fromkeys("abkcd", 8) | {empty: 0}
+    a, b, out = (torch.ones([extents[x] for x in term]).bfloat16() for term in ("abkc", "kcd", "abd"))
+    with caplog.at_level(logging.WARNING):
+        made = tilewright.einsum("abkc,kcd->abd", a, b, out=out.fill_(float("nan")) if given else None)
+    assert torch.equal(made, torch.einsum("abkc,kcd->abd", a, b))
+    assert not caplog.messages
+
+
+@pytest.mark.parametrize(
+    ("change", "argument"),
+    [
+        ({"equation": None}, "equation"),
+        ({"equation": ["mk,nk->nm"]}, "equation"),
+        ({"a": [[1.0]]}, "a"),
+        ({"b": None}, "b"),
+        ({"c": 1.0, "beta": 1.0}, "c"),
+        ({"out": "out"}, "out"),
+        ({"a": torch.zeros(24, 16).to_sparse()}, "a"),
+        ({"a": torch.zeros(24, 16, dtype=torch.float64)}, "a"),
+        ({"b": torch.zeros(40, 16, dtype=torch.float64)}, "b"),
+        ({"a": torch.zeros(24, 16, dtype=torch.bfloat16, requires_grad=True)}, "a"),
+    ],
+)
+@pytest.mark.parametrize("equation", ["mk,nk->mn", "mk,nk->nm"])  # of the second the operands change places
+@pytest.mark.parametrize("given", [False, True])
+def test_the_argument_that_is_wrong_is_named(
+    host: Context, equation: str, given: bool, change: dict[str, Any], argument: str
+) -> None:
+    call = {"equation": equation, "a": operand("mk", 0), "b": operand("nk", 1)}
+    if given:
+        call["out"] = operand(equation[-2:], 2)
+    with pytest.raises(ArgumentError) as error:
+        tilewright.einsum(**call | change)
+    assert error.value.argument == argument
+    assert str(error.value).startswith(argument)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("equation", ["bmk,kn->bmn", "bmk,bnk->mn"])
+def test_exported_with_extents_that_are_symbols(all_hosts: Context, equation: str, strict: bool) -> None:
+    """And run with strides that the example did not have."""
+
+    class Model(torch.nn.Module):
+        def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+            return tilewright.einsum(equation, a, b)
+
+    term_a, term_b, _ = terms(equation)
+    a, b = operand(term_a, 0), operand(term_b, 1)
+    rows = ({1: torch.export.Dim("m", min=2, max=64)}, None)
+    program = torch.export.export(Model(), (a, b), dynamic_shapes=rows, strict=strict).module()
+    for m in (24, 7):
+        assert torch.equal(program(a[:, :m], b), tilewright.einsum(equation, a[:, :m], b))
+
+
+def test_an_exported_program_writes_to_what_it_is_given_or_fails(host: Context) -> None:
+    class Model(torch.nn.Module):
+        def forward(self, a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+            tilewright.einsum("bmk,kn->bmn", a, b, out=out)
+            return out.clone()
+
+    a, b = operand("bmk", 0), operand("kn", 1)
+    wanted = tilewright.einsum("bmk,kn->bmn", a, b)
+    out = torch.full_like(wanted, float("nan"))
+    program = torch.export.export(Model(), (a, b, out)).module()
+    assert torch.equal(program(a, b, out), wanted)
+    assert torch.equal(out, wanted)
+    apart = torch.full((6, 25, 40), float("nan")).bfloat16()[:, :24]
+    with pytest.raises(RuntimeError, match="view size is not compatible"):
+        program(a, b, apart)
+
+
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_under_vmap(host: Context, at: int) -> None:
+    a, b = torch.randn(24, 16, 6).bfloat16().movedim(-1, at), operand("kn", 1)
+    made = torch.vmap(lambda x: tilewright.einsum("mk,kn->nm", x, b), in_dims=at)(a)
+    for found, one in zip(made, a.unbind(at), strict=True):
+        assert torch.equal(found, tilewright.einsum("mk,kn->nm", one, b))
 
 
 def test_the_type_is_that_of_a_product(host: Context) -> None:

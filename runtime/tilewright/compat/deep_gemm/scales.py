@@ -8,13 +8,14 @@ from typing import TypeAlias
 
 import torch
 
-from tilewright import blockwise_scales
+from tilewright import blockwise_scales, fast_path
 from tilewright.compat.deep_gemm.utils.layout import (
     get_mn_major_tma_aligned_packed_ue8m0_tensor,
     get_mn_major_tma_aligned_tensor,
 )
 from tilewright.compat.deep_gemm.utils.math import ceil_div
 from tilewright.errors import ArgumentError
+from tilewright.ops.common.custom_ops import special
 
 HOPPER = 9  # major number of the compute capability, whose kernels read FP32 scales
 Recipe: TypeAlias = tuple[int, ...]
@@ -48,9 +49,11 @@ def of_weights(scales: torch.Tensor, granularity: Recipe) -> torch.Tensor:
 
 
 def lie_ready(given: Sequence[torch.Tensor | None], used: Sequence[torch.Tensor]) -> bool:
-    """Whether scales are used as they were given, and none was laid out anew."""
-    return all(
-        one is None or one.data_ptr() == other.data_ptr() for one, other in zip(given, used, strict=False)
+    """Whether scales are used as they were given, and none was laid out anew. Tensors without memory are
+    never: no launcher is kept for such."""
+    pairs = zip(given, used, strict=False)
+    return not (fast_path.traced() or special(*given)) and all(
+        one is None or one.data_ptr() == other.data_ptr() for one, other in pairs
     )
 
 

@@ -44,12 +44,17 @@ def check_tensors(
 
 
 def check_tensor(name: str, value: Any) -> None:
+    check_strided(name, value)
+    if value.is_neg():  # kernels read memory, where its values have the other sign
+        raise ArgumentTypeError(name, "it is a negated view, as z.conj().imag is; resolve_neg() makes a copy")
+
+
+def check_strided(name: str, value: Any) -> None:
+    """Whether it is a tensor with strides, which dynamo can trace."""
     if not isinstance(value, torch.Tensor):
         raise ArgumentTypeError(name, f"it is a {type(value).__name__}; a torch.Tensor is wanted")
     if value.layout != torch.strided:
         raise ArgumentTypeError(name, f"its layout is {value.layout}; a strided tensor is wanted")
-    if value.is_neg():  # kernels read memory, where its values have the other sign
-        raise ArgumentTypeError(name, "it is a negated view, as z.conj().imag is; resolve_neg() makes a copy")
 
 
 def refuse_gradients(op: str, **tensors: torch.Tensor | None) -> None:
