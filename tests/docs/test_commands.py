@@ -1,0 +1,60 @@
+"""Commands on the pages: their options are there, and those that only look are run."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+
+from tilewright_generator import cli
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+_FENCED = re.compile(r"^```.*?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_INLINE = re.compile(r"(?<!`)`(tilewright [a-z][^`]*)`(?!`)")
+
+
+def commands(page: Path) -> list[str]:
+    """Those that begin with `tilewright COMMAND`, in blocks and in the text."""
+    text = page.read_text(encoding="utf-8")
+    blocks = "".join(_FENCED.findall(text)).replace("\\\n", " ")
+    lines = re.findall(r"^tilewright [a-z].*$", blocks, re.MULTILINE)
+    found = [*lines, *_INLINE.findall(_FENCED.sub("", text))]
+    return sorted({one.partition(" #")[0].strip() for one in found if "..." not in one})
+
+
+COMMANDS = sorted({one for page in PAGES for one in commands(page)})
+LOOKING = [one for one in COMMANDS if re.match(r"tilewright explain --problem (?!row_scale)", one)]
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_the_command_and_its_options_are_there(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    report = tmp_path / "R.json"  # which an earlier command would have written
+    report.touch()
+    _, name, *arguments = (str(report) if word == report.name else word for word in shlex.split(line))
+    command = cli.tilewright.get_command(click.Context(cli.tilewright), name)
+    assert command is not None
+    if arguments != ["--help"]:
+        command.make_context(name, arguments)
+
+
+@pytest.mark.parametrize("line", LOOKING)
+def test_what_only_looks_is_run(line: str) -> None:
+    _, *arguments = shlex.split(line)
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        assert cli.invoke([*arguments, "--root", str(ROOT)]) == 0
+    assert "would run" in said.getvalue()
+
+
+def test_there_are_commands() -> None:
+    assert len(COMMANDS) > 40
+    assert len(LOOKING) > 3
