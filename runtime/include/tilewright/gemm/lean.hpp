@@ -55,13 +55,9 @@ struct Host {
 
 // Declared first as one that is launched in clusters, whatever their size: else ptxas asks at each of their barriers
 // whether there is one.
-#define TILEWRIGHT_LEAN_GEMM_KERNEL(NAME)                                                                            \
-  extern "C" __global__ void __cluster_dims__()                                                                      \
-      NAME(__grid_constant__ typename tilewright::NAME::Gemm::Kernel::Params const params);                          \
-  extern "C" __global__ void __launch_bounds__(tilewright::sm90::kCombineThreads)                                    \
-      NAME##_combine(__grid_constant__ tilewright::sm90::CombineParams const params) {                               \
-    tilewright::sm90::Combine<typename tilewright::NAME::Gemm::Kernel> kernel;                                       \
-    kernel(params);                                                                                                  \
-  }                                                                                                                  \
-  void const* tilewright::NAME::Gemm::combining_entry() { return reinterpret_cast<void const*>(&::NAME##_combine); } \
+#define TILEWRIGHT_LEAN_GEMM_KERNEL(NAME)                                                                              \
+  extern "C" __global__ void __cluster_dims__()                                                                        \
+      NAME(__grid_constant__ typename tilewright::NAME::Gemm::Kernel::Params const params);                            \
+  TILEWRIGHT_COMBINING_KERNEL(NAME, tilewright::NAME::Gemm, tilewright::sm90::Combine<tilewright::NAME::Gemm::Kernel>, \
+                              tilewright::sm90::CombineParams)                                                         \
   TILEWRIGHT_KERNEL(NAME, tilewright::NAME::Gemm, tilewright::gemm::lean::Host, 1, 1024)

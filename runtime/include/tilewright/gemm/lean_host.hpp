@@ -244,35 +244,30 @@ int64_t workspace_bytes(Facts const& facts, Args const& args) { return Maker(fac
 cudaError_t enqueue(Facts const& facts, Context const& context, Args const& args, void* workspace,
                     cudaStream_t stream) {
   Maker const maker(facts, args);
-  int const size = maker.cluster().size();
   LaunchShape shape{};
   shape.block = dim3(facts.threads);
-  shape.cluster = shape.preferred = dim3(size);
   shape.smem_bytes = facts.shared_bytes;
   shape.pdl = facts.pdl;
-  shape.spread = true;
   void const* const entry = facts.entry();
-  CUfunction function;  // before the driver can say how many clusters the GPU holds
-  if (cudaError_t const error = allow<AnyKernel>(context, entry, shape, function); error != cudaSuccess) {
+  int at_once = 0;
+  cudaError_t error = sm90::prepare<AnyKernel>(context, entry, args.tactic, maker.cluster(), shape, at_once);
+  if (error != cudaSuccess) {
     return error;
   }
-  int const at_once = sm90::Residency::clusters(context, entry, shape, args.tactic.sm_count);
   Params params;
-  if (cudaError_t const error = maker.make_params(at_once, workspace, params); error != cudaSuccess) {
+  error = maker.make_params(at_once, workspace, params);
+  if (error != cudaSuccess) {
     return error;
   }
   int const blocks = params.raster.blocks;
-  shape.grid = dim3((blocks < at_once ? blocks : at_once) * size);
-  cudaError_t const error = launch<AnyKernel>(context, entry, &params, shape, stream);
+  shape.grid = dim3((blocks < at_once ? blocks : at_once) * maker.cluster().size());
+  error = launch<AnyKernel>(context, entry, &params, shape, stream);
   if (error != cudaSuccess || params.parts.count == 1) {
     return error;
   }
   sm90::CombineParams combine{params.parts, sm90::combine_shares(params.parts.count), epilogue_params(args, 0)};
-  LaunchShape second{};
-  second.grid = dim3(static_cast<unsigned>(maker.combining_blocks(params.parts)));
-  second.block = dim3(sm90::kCombineThreads);
-  second.cluster = second.preferred = dim3(1);
-  second.pdl = facts.pdl;
+  LaunchShape const second =
+      sm90::combining_shape(maker.combining_blocks(params.parts), sm90::kCombineThreads, facts.pdl);
   return launch<AnyKernel>(context, facts.combining_entry(), &combine, second, stream);
 }
 

@@ -40,7 +40,7 @@ struct Kernel {
   static constexpr Activation kActivation = kActivation_;
   static constexpr int kTileBytesK = Boxes * 128;
   static constexpr bool kPingpong = kSchedule == Schedule::kPingpong;
-  using Warpgroups = sm90::Warpgroups<TileM, TileN, kPingpong>;
+  using Warpgroups = std::conditional_t<kPingpong, sm90::Pingpong<TileM, TileN>, sm90::Cooperative<TileM, TileN>>;
   static constexpr int kConsumers = Warpgroups::kConsumers, kDown = Warpgroups::kDown, kAcross = Warpgroups::kAcross;
   static constexpr int kRows = Warpgroups::kRows, kColumns = Warpgroups::kColumns, kThreads = Warpgroups::kThreads;
   static constexpr bool kPdl = kPdl_;
@@ -93,15 +93,14 @@ struct Kernel {
   static __device__ __forceinline__ void produce(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
                                                  bool loading_warp) {
     sm90::ClusterShape const& cluster = params.cluster;
-    sm90::Load const a(&params.a, params.policy_a, params.slices_a, place.n, place.sharers_of_a(cluster));
-    sm90::Load const b(&params.b, params.policy_b, params.slices_b, place.m, place.sharers_of_b(cluster));
+    sm90::OperandLoads const loads(params, place);
     Producer producer{shared, {}, params.stage_bytes};
     int index = sm90::cluster_index();
     sm90::Extract extract = extract_of(params, place, index);
     sm90::enter<kPdl>(cluster);
     while (index < params.raster.blocks) {
       if (loading_warp) {
-        producer.run(cluster, a, b, extract);
+        producer.run(cluster, loads, extract);
       }
       if (kExchanges && params.exchanges && params.parts.count == 1) {
         __syncwarp();
@@ -167,8 +166,7 @@ struct Kernel {
     sm90::ClusterShape const& cluster = params.cluster;
     int const first_row = kDown == 1 ? 0 : warpgroup * kRows * 64;
     int const first_column = kAcross == 1 ? 0 : warpgroup * kColumns;
-    sm90::Release const release(Layout::empty(shared, 0), cluster.size(),
-                                place.sharers_of_a(cluster) | place.sharers_of_b(cluster), threadIdx.x % 128);
+    sm90::Release const release(Layout::empty(shared, 0), cluster.size(), place.sharers(cluster), threadIdx.x % 128);
     Mainloop mainloop{shared, first_row, first_column, release};
     sm90::enter<kPdl>(cluster);
     using Way = std::conditional_t<kExchange, SharedStore, Store>;
@@ -209,8 +207,9 @@ struct Kernel {
       int const column = (block.column * cluster.n + place.n) * TileN + first_column;
       if constexpr (kExchange) {
         if (params.parts.count > 1) {
-          TileSums::leave(params.parts, sums, block.row * cluster.m + place.m, block.column * cluster.n + place.n,
-                          block.matrix);
+          TileSums::leave(params.parts.tile(block.row * cluster.m + place.m, block.column * cluster.n + place.n,
+                                            block.matrix, TileSums::kCount),
+                          threadIdx.x % TileSums::kThreads, sums);
           continue;
         }
       }

@@ -39,15 +39,9 @@ struct Params : sm90::ProductParams, OwnParams, sm90::ProductMaps {
   CUtensorMap scales_a, scales_b;  // those of rows
 };
 
-// How the consumer warpgroups divide a tile: as gemm's, but for 192 rows, which three have. While one of three promotes
-// sums, two have instructions at work; of two, one has, and what lies between its instructions is seen.
-template <int TileM, int TileN>
-struct Warpgroups : sm90::Warpgroups<TileM, TileN, false> {};
-template <int TileN>
-struct Warpgroups<192, TileN> {
-  static constexpr int kConsumers = 3, kDown = 3, kAcross = 1;
-  static constexpr int kRows = 1, kColumns = TileN, kThreads = 512;
-};
+// Three warpgroups share a tile of 192 rows: while one of them promotes sums, two have instructions at work. Of two
+// warpgroups one has, and the tensor core idles between its instructions.
+constexpr int consumers_of(int tile_m) { return tile_m == 192 ? 3 : sm90::consumers_of(tile_m); }
 
 // `A` and `B` are the kernel's own operands: the caller's B and A where they are swapped, as are their scales.
 template <class A, class B, class ElementD_, int TileM_, int TileN_, int Boxes_, int Stages_, bool kSwapped_,
@@ -65,7 +59,7 @@ struct Kernel {
   static constexpr Scales kColumnScales = kSwapped ? kScalesA : kScalesB;  // and B
   static constexpr int kTileBytesK = Boxes * 128;
   static constexpr int kTileRows = kSwapped ? TileN : TileM, kTileColumns = kSwapped ? TileM : TileN;  // of D
-  using Warpgroups = grouped_gemm::Warpgroups<TileM, TileN>;
+  using Warpgroups = sm90::Cooperative<TileM, TileN, consumers_of(TileM)>;
   static constexpr int kConsumers = Warpgroups::kConsumers, kDown = Warpgroups::kDown, kAcross = Warpgroups::kAcross;
   static constexpr int kRows = Warpgroups::kRows, kColumns = Warpgroups::kColumns, kThreads = Warpgroups::kThreads;
   static constexpr bool kPdl = kPdl_;
@@ -215,8 +209,7 @@ struct Kernel {
   static __device__ __forceinline__ void load(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
                                               bool exchanges) {
     sm90::ClusterShape const& cluster = params.cluster;
-    sm90::Load a(&params.a, params.policy_a, params.slices_a, place.n, place.sharers_of_a(cluster));
-    sm90::Load b(&params.b, params.policy_b, params.slices_b, place.m, place.sharers_of_b(cluster));
+    sm90::OperandLoads loads(params, place);
     Producer producer{shared};
     TileQueue queue(shared + kQueueAt);
     Tile tile;
@@ -225,10 +218,10 @@ struct Kernel {
         Begin const begin(params, place, tile);
         bool const own_maps = kOwnMaps && by_k(params);
         if (own_maps && begin.tiles > 0) {
-          a.map = params.parts + tile.group * 2, b.map = a.map + 1;
-          sm90::acquire_map(a.map), sm90::acquire_map(b.map);
+          loads.a.map = params.parts + tile.group * 2, loads.b.map = loads.a.map + 1;
+          sm90::acquire_map(loads.a.map), sm90::acquire_map(loads.b.map);
         }
-        producer.run(cluster, a, b,
+        producer.run(cluster, loads,
                      {own_maps ? 0 : begin.k, begin.tiles, begin.a_row, begin.b_row, begin.a_matrix, begin.b_matrix});
       }
       __syncwarp();
@@ -379,8 +372,7 @@ struct Kernel {
     sm90::ClusterShape const& cluster = params.cluster;
     int const first_row = kDown == 1 ? 0 : warpgroup * kRows * 64;
     int const first_column = kAcross == 1 ? 0 : warpgroup * kColumns;
-    sm90::Release const release(Layout::empty(shared, 0), cluster.size(),
-                                place.sharers_of_a(cluster) | place.sharers_of_b(cluster),
+    sm90::Release const release(Layout::empty(shared, 0), cluster.size(), place.sharers(cluster),
                                 threadIdx.x % (128 / kTellers));
     Mainloop mainloop{shared, first_row, first_column, release};
     Store store(params.epilogue, &params.d, shared + Layout::kStoresAt, warpgroup);

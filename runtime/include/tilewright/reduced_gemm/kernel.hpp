@@ -10,6 +10,7 @@
 #include "tilewright/sm90/cluster.hpp"
 #include "tilewright/sm90/elements.hpp"
 #include "tilewright/sm90/mainloop.hpp"
+#include "tilewright/sm90/parts.hpp"
 #include "tilewright/sm90/pipeline.hpp"
 #include "tilewright/sm90/producer.hpp"
 #include "tilewright/sm90/product.hpp"
@@ -48,23 +49,19 @@ struct Kernel {
   static constexpr int TileM = TileM_, TileN = TileN_, Stages = Stages_;
   static constexpr bool kPdl = kPdl_;
   using Params = reduced_gemm::Params;
-  static constexpr int kConsumers = 2, kConsumerThreads = kConsumers * 128, kThreads = kConsumerThreads + 128;
+  using Warpgroups = sm90::Cooperative<TileM, TileN, 2>;
+  static constexpr int kConsumers = Warpgroups::kConsumers, kThreads = Warpgroups::kThreads;
+  static constexpr int kRows = Warpgroups::kRows, kColumns = Warpgroups::kColumns;  // of a warpgroup
   static constexpr int kTileBytesK = 128;
-  static constexpr int kDown = TileM % 128 == 0 ? 2 : 1, kAcross = kConsumers / kDown;  // warpgroups of a tile
-  static constexpr int kRows = TileM / 64 / kDown, kColumns = TileN / kAcross;  // of 64, and of 1: a warpgroup's
-  static constexpr int kQuads = kRows * kColumns / 8;  // accumulators of a thread, four at a time
-  static_assert(TileM % 64 == 0 && kColumns % 8 == 0 && TileN == kColumns * kAcross);
 
   using Layout = sm90::Layout<TileM, TileN, 1, Stages, 0>;
   using Mainloop = sm90::Mainloop<Element, Element, sm90::PlainSum, Layout, kRows, kColumns, 1, Stages>;
   using Producer = sm90::Producer<Layout, 1, Stages>;
+  using TileSums = sm90::TileSums<Warpgroups>;
   static constexpr int kSharedBytes = Layout::kBytes;
   static_assert(kSharedBytes <= 227 * 1024, "the stages exceed the shared memory of sm_90");
 
   static constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;
-
-  // Float4s of a tile, in the order of their threads.
-  static constexpr int kTileSums = kQuads * kConsumerThreads;
 
   __device__ __forceinline__ void operator()(Params const& params, char* memory) const {
     sm90::run_product<Kernel>(params, memory);
@@ -82,8 +79,7 @@ struct Kernel {
   static __device__ __forceinline__ void produce(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
                                                  bool loading_warp) {
     sm90::ClusterShape const& cluster = params.cluster;
-    sm90::Load const a(&params.a, params.policy_a, params.slices_a, place.n, place.sharers_of_a(cluster));
-    sm90::Load const b(&params.b, params.policy_b, params.slices_b, place.m, place.sharers_of_b(cluster));
+    sm90::OperandLoads const loads(params, place);
     Part const part(params, place);
     Producer producer{shared};
     sm90::enter<kPdl>(cluster);
@@ -91,7 +87,7 @@ struct Kernel {
       int matrix = part.first / params.k_tiles, k = part.first % params.k_tiles;
       for (int tiles = part.tiles; tiles > 0;) {
         int const taken = min(tiles, params.k_tiles - k);
-        producer.run(cluster, a, b,
+        producer.run(cluster, loads,
                      {k, taken, part.tile_row * TileM, part.tile_column * TileN, params.one_a ? 0 : matrix,
                       params.one_b ? 0 : matrix});
         tiles -= taken;
@@ -106,26 +102,17 @@ struct Kernel {
 
   static __device__ __forceinline__ void multiply(Params const& params, uint32_t shared,
                                                   sm90::ClusterPlace const& place, int warpgroup) {
-    sm90::Release const release(Layout::empty(shared, 0), params.cluster.size(),
-                                place.sharers_of_a(params.cluster) | place.sharers_of_b(params.cluster),
+    sm90::Release const release(Layout::empty(shared, 0), params.cluster.size(), place.sharers(params.cluster),
                                 threadIdx.x % 128);
-    Mainloop mainloop{shared, kDown == 1 ? 0 : warpgroup * kRows * 64, kAcross == 1 ? 0 : warpgroup * kColumns,
-                      release};
+    Mainloop mainloop{shared, Warpgroups::kDown == 1 ? 0 : warpgroup * kRows * 64,
+                      Warpgroups::kAcross == 1 ? 0 : warpgroup * kColumns, release};
     Part const part(params, place);
     sm90::enter<kPdl>(params.cluster);  // the previous kernel may still read the workspace
     float sums[kRows][kColumns / 2];
     mainloop.run(part.tiles, sums, [] {});
     int64_t const tile = int64_t(part.number) * params.blocks * params.cluster.size() + part.tile_row +
                          part.tile_column * params.tiles_down;
-    float4* const to = params.sums + tile * kTileSums + threadIdx.x;
-#pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-#pragma unroll
-      for (int quad = 0; quad < kColumns / 8; ++quad) {
-        float const* const v = sums[r] + quad * 4;
-        to[(r * (kColumns / 8) + quad) * kConsumerThreads] = make_float4(v[0], v[1], v[2], v[3]);
-      }
-    }
+    TileSums::leave(params.sums + tile * TileSums::kCount, threadIdx.x, sums);
   }
 
  private:
@@ -150,13 +137,15 @@ struct Kernel {
 template <class Kernel>
 struct Combine {
   static constexpr int kWarps = 8, kThreads = kWarps * 32;
-  static constexpr int kBlocksOfTile = Kernel::kTileSums / 32;
+  using Warpgroups = typename Kernel::Warpgroups;
+  using TileSums = typename Kernel::TileSums;
+  static constexpr int kBlocksOfTile = TileSums::kCount / 32;
 
   __device__ __forceinline__ void operator()(CombineParams const& params) const {
     __shared__ float4 shares[kWarps][32];
     int const lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     int const index = blockIdx.x * 32 + lane;  // of a float4 among those of a part
-    int64_t const step = int64_t(params.tiles) * Kernel::kTileSums;
+    int64_t const step = int64_t(params.tiles) * TileSums::kCount;
     int const each = (params.parts + kWarps - 1) / kWarps;
     int const first = warp * each, end = min(params.parts, first + each);
     if constexpr (Kernel::kPdl) {
@@ -188,14 +177,14 @@ struct Combine {
 
   // The four accumulators of a thread of the first kernel: two neighbours of a row, and those 8 rows below.
   static __device__ __forceinline__ void store(CombineParams const& params, int index, float4 const& sum) {
-    int const tile = index / Kernel::kTileSums, within = index % Kernel::kTileSums;
-    int const number = within / Kernel::kConsumerThreads, thread = within % Kernel::kConsumerThreads;
+    int const tile = index / TileSums::kCount, within = index % TileSums::kCount;
+    int const number = within / TileSums::kThreads, thread = within % TileSums::kThreads;
     int const warpgroup = thread / 128, warp = thread / 32 % 4, lane = thread % 32;
-    int const r = number / (Kernel::kColumns / 8), quad = number % (Kernel::kColumns / 8);
+    int const r = number / TileSums::kQuads, quad = number % TileSums::kQuads;
     int const row = tile % params.tiles_down * Kernel::TileM +
-                    (Kernel::kDown == 1 ? 0 : warpgroup * Kernel::kRows * 64) + r * 64 + warp * 16 + lane / 4;
+                    (Warpgroups::kDown == 1 ? 0 : warpgroup * Warpgroups::kRows * 64) + r * 64 + warp * 16 + lane / 4;
     int const column = tile / params.tiles_down * Kernel::TileN +
-                       (Kernel::kAcross == 1 ? 0 : warpgroup * Kernel::kColumns) + quad * 8 + lane % 4 * 2;
+                       (Warpgroups::kAcross == 1 ? 0 : warpgroup * Warpgroups::kColumns) + quad * 8 + lane % 4 * 2;
     float const values[4] = {sum.x, sum.y, sum.z, sum.w};
 #pragma unroll
     for (int i = 0; i < 4; ++i) {

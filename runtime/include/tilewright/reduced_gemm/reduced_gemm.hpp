@@ -23,12 +23,12 @@ struct Host {
     bool const sizes = args.m > 0 && args.n > 0 && args.k > 0 && args.batch > 0 && args.tactic.sm_count > 0;
     sm90::ClusterShape const cluster = cluster_of(args);
     return sizes && cluster.legal() && k_tiles(args) * args.batch < INT32_MAX &&
-           tiles(args) * Kernel::kTileSums < INT32_MAX && aligned(args.ld_a, args.batch_stride_a) &&
+           tiles(args) * Kernel::TileSums::kCount < INT32_MAX && aligned(args.ld_a, args.batch_stride_a) &&
            aligned(args.ld_b, args.batch_stride_b);
   }
 
   static int64_t workspace_bytes(Args const& args) {
-    return parts(args, args.tactic.sm_count / cluster_of(args).size()) * tiles(args) * Kernel::kTileSums *
+    return parts(args, args.tactic.sm_count / cluster_of(args).size()) * tiles(args) * Kernel::TileSums::kCount *
            int64_t(sizeof(float4));
   }
 
@@ -37,8 +37,8 @@ struct Host {
     sm90::ClusterShape const cluster = cluster_of(args);
     LaunchShape shape = launch_shape<Traits>();
     int at_once = 0;
-    if (cudaError_t const error = sm90::prepare<Traits>(context, args.tactic, cluster, shape, at_once);
-        error != cudaSuccess) {
+    cudaError_t error = sm90::prepare<Traits>(context, Traits::entry(), args.tactic, cluster, shape, at_once);
+    if (error != cudaSuccess) {
       return error;
     }
     int const tile_count = static_cast<int>(tiles(args)), tiles_down = static_cast<int>(blocks_down(args)) * cluster.m;
@@ -63,7 +63,7 @@ struct Host {
     // One tile reads it once.
     bool const a_again = args.n > Kernel::TileN * cluster.n || a.one();
     bool const b_again = args.m > Kernel::TileM * cluster.m || b.one();
-    cudaError_t error = sm90::encode_operands(params, a, b, a_again, b_again);
+    error = sm90::encode_operands(params, a, b, a_again, b_again);
     if (error != cudaSuccess) {
       return error;
     }
@@ -79,11 +79,8 @@ struct Host {
         part_count,    args.alpha, args.beta,
         args.f32 != 0,
     };
-    LaunchShape second{};
-    second.grid = dim3(static_cast<unsigned>(tile_count * Combiner::kBlocksOfTile));
-    second.block = dim3(Combiner::kThreads);
-    second.cluster = second.preferred = dim3(1);
-    second.pdl = Traits::kPdl;
+    LaunchShape const second =
+        sm90::combining_shape(int64_t(tile_count) * Combiner::kBlocksOfTile, Combiner::kThreads, Traits::kPdl);
     return tilewright::launch<Combining>(context, Traits::combining_entry(), &combine, second, stream);
   }
 
@@ -94,10 +91,7 @@ struct Host {
   static int64_t k_tiles(Args const& args) {
     return ceil_div(int64_t(args.k) * Kernel::Element::kBytes, Kernel::kTileBytesK);
   }
-  static sm90::ClusterShape cluster_of(Args const& args) {
-    auto const side = [](int32_t given) { return given > 0 ? given : 1; };
-    return sm90::ClusterShape(side(args.tactic.cluster_m), side(args.tactic.cluster_n), 1);
-  }
+  static sm90::ClusterShape cluster_of(Args const& args) { return sm90::cluster_of(args.tactic, 1); }
   // Of as many tiles as a cluster has.
   static int64_t blocks_down(Args const& args) { return ceil_div(args.m, Kernel::TileM * cluster_of(args).m); }
   static int64_t blocks(Args const& args) {
@@ -114,13 +108,8 @@ struct Host {
 
 }  // namespace tilewright::reduced_gemm
 
-#define TILEWRIGHT_REDUCED_GEMM_KERNEL(NAME)                                                   \
-  extern "C" __global__ void __launch_bounds__(256)                                            \
-      NAME##_combine(__grid_constant__ tilewright::reduced_gemm::CombineParams const params) { \
-    tilewright::reduced_gemm::Combine<typename tilewright::NAME::Reduced::Kernel> kernel;      \
-    kernel(params);                                                                            \
-  }                                                                                            \
-  void const* tilewright::NAME::Reduced::combining_entry() {                                   \
-    return reinterpret_cast<void const*>(&::NAME##_combine);                                   \
-  }                                                                                            \
+#define TILEWRIGHT_REDUCED_GEMM_KERNEL(NAME)                                                        \
+  TILEWRIGHT_COMBINING_KERNEL(NAME, tilewright::NAME::Reduced,                                      \
+                              tilewright::reduced_gemm::Combine<tilewright::NAME::Reduced::Kernel>, \
+                              tilewright::reduced_gemm::CombineParams)                              \
   TILEWRIGHT_KERNEL(NAME, tilewright::NAME::Reduced, tilewright::reduced_gemm::Host, 1, 1024)

@@ -45,6 +45,9 @@ struct ClusterPlace {
   __device__ __forceinline__ uint16_t sharers_of_b(ClusterShape const& shape) const {
     return static_cast<uint16_t>(((1u << shape.m) - 1) << (rank_at(shape, n) - m));
   }
+  __device__ __forceinline__ int sharers(ClusterShape const& shape) const {
+    return sharers_of_a(shape) | sharers_of_b(shape);
+  }
 
  private:
   __device__ __forceinline__ int rank_at(ClusterShape const& shape, int column) const {

@@ -15,9 +15,14 @@ inline int parts_of(tilewright_tactic const& tactic) {
   return tactic.decomposition == TILEWRIGHT_DECOMPOSE_SPLIT_K ? tactic.splits : 1;
 }
 
-inline ClusterShape cluster_of(tilewright_tactic const& tactic) {
+// A tactic's cluster, in which `splits` CTAs share a tile.
+inline ClusterShape cluster_of(tilewright_tactic const& tactic, int splits) {
   auto const side = [](int32_t given) { return given > 0 ? given : 1; };
-  return ClusterShape(side(tactic.cluster_m), side(tactic.cluster_n), parts_of(tactic) > 1 ? 1 : tactic.splits);
+  return ClusterShape(side(tactic.cluster_m), side(tactic.cluster_n), splits);
+}
+
+inline ClusterShape cluster_of(tilewright_tactic const& tactic) {
+  return cluster_of(tactic, parts_of(tactic) > 1 ? 1 : tactic.splits);
 }
 
 // Whether a kernel takes such a cluster, and such an order of tiles.
@@ -25,20 +30,30 @@ inline bool legal(tilewright_tactic const& tactic, ClusterShape const& cluster) 
   return cluster.legal() && tactic.swizzle > 0 && tactic.sm_count > 0;
 }
 
-// Makes ready to launch the kernel of `Traits` (what a generated file defines) in such clusters, and says how many of
-// them the GPU runs at once. `shape` is `launch_shape`'s, made in its place: a copy of it costs 10 ns of a launch's 55.
-template <class Traits>
-cudaError_t prepare(Context const& context, tilewright_tactic const& tactic, ClusterShape const& cluster,
-                    LaunchShape& shape, int& at_once) {
+// Makes ready to launch the kernel `entry` in such clusters, and says how many of them the GPU runs at once. `Kernel`
+// is what `allow` (launch.hpp) knows it by. `shape` has the block and its shared memory, and gets the cluster in its
+// place: a copy of it costs 10 ns of a launch's 55.
+template <class Kernel>
+cudaError_t prepare(Context const& context, void const* entry, tilewright_tactic const& tactic,
+                    ClusterShape const& cluster, LaunchShape& shape, int& at_once) {
   shape.cluster = shape.preferred = dim3(cluster.size());
   shape.spread = true;
-  // Before the driver can say how many clusters the GPU holds.
-  CUfunction function;
-  if (cudaError_t const error = allow<Traits>(context, Traits::entry(), shape, function); error != cudaSuccess) {
+  CUfunction function;  // before the driver can say how many clusters the GPU holds
+  if (cudaError_t const error = allow<Kernel>(context, entry, shape, function); error != cudaSuccess) {
     return error;
   }
-  at_once = Residency::clusters(context, Traits::entry(), shape, tactic.sm_count);
+  at_once = Residency::clusters(context, entry, shape, tactic.sm_count);
   return cudaSuccess;
+}
+
+// How the kernel is launched that adds up what another left in the workspace: `blocks` of `threads`, no clusters.
+inline LaunchShape combining_shape(int64_t blocks, int threads, bool pdl) {
+  LaunchShape shape{};
+  shape.grid = dim3(static_cast<unsigned>(blocks));
+  shape.block = dim3(threads);
+  shape.cluster = shape.preferred = dim3(1);
+  shape.pdl = pdl;
+  return shape;
 }
 
 // What a kernel's parameters are made for.
@@ -67,13 +82,15 @@ struct ClusteredHost {
   static cudaError_t enqueue(Context const& context, Args const& args, void* workspace, cudaStream_t stream) {
     Launching launching{cluster_of(args.tactic), 0, false, workspace, stream};
     LaunchShape shape = launch_shape<Traits>();
-    if (cudaError_t const error = prepare<Traits>(context, args.tactic, launching.cluster, shape, launching.at_once);
-        error != cudaSuccess) {
+    cudaError_t error =
+        prepare<Traits>(context, Traits::entry(), args.tactic, launching.cluster, shape, launching.at_once);
+    if (error != cudaSuccess) {
       return error;
     }
     launching.all = Residency::clusters(context, Traits::entry(), shape, INT32_MAX) == launching.at_once;
     typename Kernel::Params params;
-    if (cudaError_t const error = Maker::make_params(args, launching, params); error != cudaSuccess) {
+    error = Maker::make_params(args, launching, params);
+    if (error != cudaSuccess) {
       return error;
     }
     shape.grid = dim3(Maker::clusters(params) * launching.cluster.size());

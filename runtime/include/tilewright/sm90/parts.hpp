@@ -20,11 +20,10 @@ struct TileSums {
   static constexpr int kQuads = Warpgroups::kColumns / 8;  // of 64 rows of a warpgroup
   static constexpr int kCount = Warpgroups::kRows * kQuads * kThreads;
 
-  // By each thread, its sums of a part.
-  static __device__ __forceinline__ void leave(Parts const& parts, float const (&sums)[Warpgroups::kRows][kQuads * 4],
-                                               int tile_row, int tile_column, int matrix) {
-    int const tile = (matrix * parts.tiles_across + tile_column) * parts.tiles_down + tile_row;
-    float4* const first = parts.sums + int64_t(tile) * kCount + threadIdx.x % kThreads;
+  // By each thread, its sums, to where those of the tile begin. `thread` counts those of the tile.
+  static __device__ __forceinline__ void leave(float4* tile, uint32_t thread,
+                                               float const (&sums)[Warpgroups::kRows][kQuads * 4]) {
+    float4* const first = tile + thread;
 #pragma unroll
     for (int r = 0; r < Warpgroups::kRows; ++r) {
 #pragma unroll
@@ -121,3 +120,13 @@ struct Combine {
 };
 
 }  // namespace tilewright::sm90
+
+// Defines NAME_combine, which adds up what kernel NAME leaves in the workspace, and says where it is. TRAITS: the
+// struct that a generated file defines. COMBINE: the kernel, of `kThreads`, which gets PARAMS.
+#define TILEWRIGHT_COMBINING_KERNEL(NAME, TRAITS, COMBINE, PARAMS) \
+  extern "C" __global__ void __launch_bounds__(COMBINE::kThreads)  \
+      NAME##_combine(__grid_constant__ PARAMS const params) {      \
+    COMBINE kernel;                                                \
+    kernel(params);                                                \
+  }                                                                \
+  void const* TRAITS::combining_entry() { return reinterpret_cast<void const*>(&::NAME##_combine); }

@@ -14,11 +14,17 @@ struct Parts {
   int count;       // of k; 1: nothing goes to memory
   int matrices;    // of the batch. Blocks of all of them for the first part come first, then those for the next
   Divisor blocks;  // of a part
-  float4* sums;
+  float4* sums;    // in the workspace
   int tiles_down, tiles_across;  // of a matrix, with those of the last clusters that do not exist
 
   // Which part of k a block is of.
   __device__ __forceinline__ int of(int block) const { return count > 1 ? blocks.divide(block) : 0; }
+
+  // Where sums of one of a part's tiles begin, each of `count` float4s. `matrix` counts those of all parts.
+  __device__ __forceinline__ float4* tile(int row, int column, int matrix, int count) const {
+    int const number = (matrix * tiles_across + column) * tiles_down + row;
+    return sums + int64_t(number) * count;
+  }
 
   // Tiles of all matrices, of one part.
   __host__ __device__ int tiles() const { return matrices * tiles_down * tiles_across; }

@@ -30,6 +30,17 @@ struct Load {
         sharers(ctas) {}
 };
 
+// Both operands, as the CTA at `place` loads them. `Params` has the fields of ProductParams and ProductMaps that say
+// so.
+struct OperandLoads {
+  Load a, b;
+
+  template <class Params>
+  __device__ __forceinline__ OperandLoads(Params const& params, ClusterPlace const& place)
+      : a(&params.a, params.policy_a, params.slices_a, place.n, place.sharers_of_a(params.cluster)),
+        b(&params.b, params.policy_b, params.slices_b, place.m, place.sharers_of_b(params.cluster)) {}
+};
+
 // Which k tiles of which tile: `first` to `first + tiles` of the one whose rows begin at a_row and b_row.
 struct Extract {
   int first, tiles;
@@ -75,15 +86,15 @@ struct Producer {
   }
 
   // The same, of what the CTAs of the cluster share.
-  __device__ __forceinline__ void run(ClusterShape const& cluster, Load const& a, Load const& b, Extract const& x) {
+  __device__ __forceinline__ void run(ClusterShape const& cluster, OperandLoads const& loads, Extract const& x) {
     if (cluster.n > 1 && cluster.m > 1) {
-      run<true, true>(a, b, x);
+      run<true, true>(loads.a, loads.b, x);
     } else if (cluster.n > 1) {
-      run<true, false>(a, b, x);
+      run<true, false>(loads.a, loads.b, x);
     } else if (cluster.m > 1) {
-      run<false, true>(a, b, x);
+      run<false, true>(loads.a, loads.b, x);
     } else {
-      run<false, false>(a, b, x);
+      run<false, false>(loads.a, loads.b, x);
     }
   }
 

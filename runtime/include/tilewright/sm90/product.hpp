@@ -1,11 +1,10 @@
-// What persistent kernels share that multiply stages of two operands: one producer warp loads them, one or two
+// What persistent kernels share that multiply stages of two operands: one producer warp loads them, one to three
 // consumer warpgroups multiply, CTAs of a cluster share loads by multicast, or a tile along k.
 #pragma once
 
 #include <cstdint>
 
 #include "tilewright/sm90/cluster.hpp"
-#include "tilewright/sm90/epilogue.hpp"
 #include "tilewright/sm90/product_params.hpp"
 #include "tilewright/sm90/ptx.hpp"
 
@@ -13,17 +12,26 @@ namespace tilewright::sm90 {
 
 static_assert(kPolicyNormal == kKeepNormal && kPolicyEvictFirst == kEvictFirst);
 
-// How the consumer warpgroups divide a tile: half of its rows each, or half of its columns where 64 rows do not divide
-// into two; or, in turns, a tile each.
-template <int TileM, int TileN, bool kTurns>
-struct Warpgroups {
-  static constexpr int kConsumers = !kTurns && TileM == 64 ? 1 : 2;
-  static constexpr int kDown = !kTurns && TileM % 128 == 0 ? 2 : 1;             // that divide the rows
-  static constexpr int kAcross = kTurns ? 1 : kConsumers / kDown;               // and the columns
-  static constexpr int kRows = TileM / 64 / kDown, kColumns = TileN / kAcross;  // of 64, and of 1: a warpgroup's
-  static constexpr int kOfTile = kTurns ? 1 : kConsumers;                       // that have a tile between them
-  static constexpr int kThreads = (kConsumers + 1) * 128;
+// Warpgroups that share a tile, unless a kernel knows better.
+constexpr int consumers_of(int tile_m) { return tile_m == 64 ? 1 : 2; }
+
+// Consumer warpgroups that compute one tile together (cooperative). Each has 128 threads and multiplies 64 rows at a
+// time. They divide the tile's rows, or its columns where its 64s of rows do not divide.
+template <int TileM, int TileN, int Consumers = consumers_of(TileM)>
+struct Cooperative {
+  static constexpr int kConsumers = Consumers, kOfTile = Consumers;  // that have a tile between them
+  static constexpr int kDown = TileM / 64 % Consumers == 0 ? Consumers : 1, kAcross = Consumers / kDown;
+  static constexpr int kRows = TileM / 64 / kDown, kColumns = TileN / kAcross;  // a warpgroup's: 64s, and columns
+  static constexpr int kThreads = (kConsumers + 1) * 128;                       // with the producer's
   static_assert(TileM % 64 == 0 && kColumns % 8 == 0 && TileN == kColumns * kAcross);
+};
+
+// Two that compute a tile each, in turns (ping-pong).
+template <int TileM, int TileN>
+struct Pingpong {
+  static constexpr int kConsumers = 2, kOfTile = 1, kDown = 1, kAcross = 1;
+  static constexpr int kRows = TileM / 64, kColumns = TileN, kThreads = (kConsumers + 1) * 128;
+  static_assert(TileM % 64 == 0 && kColumns % 8 == 0);
 };
 
 // By one thread: makes the barriers of the stages, whose data arrive by `arrivals` and are read by `readers` of each
