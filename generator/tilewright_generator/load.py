@@ -47,6 +47,8 @@ class Mapping(NamedTuple):
 
     entries: dict[str, Entry]
     position: Position
+    broken: bool = False
+    """Whether YAML is broken in one of its lines, where anything may have stood."""
 
 
 class Unreadable(NamedTuple):
@@ -109,12 +111,13 @@ def loads(data: bytes, label: str, problems: Problems) -> Node:
         message = f"nested more than {reading.MOST_DEPTH} deep; no spec needs that"
         problems.add(Position(label, *deep), message)
         return Unreadable(start)
-    root = _compose(lines, label, problems, {tab.line - 1 for tab in tabs})
+    broken: set[int] = set()
+    root = _compose(lines, label, problems, {tab.line - 1 for tab in tabs}, broken)
     if root is None:
         if len(problems) == before:
             problems.add(start, "the spec is empty")
         return Unreadable(start)
-    return _Reader(label, problems).node(root)
+    return _Reader(label, problems, broken).node(root)
 
 
 def _locate(text: str, offset: int, label: str) -> Position:
@@ -133,8 +136,11 @@ def _aligned(before: list[str], body: str) -> str:
     return " " * len(items[0] if items else "") + body
 
 
-def _compose(lines: list[str], label: str, problems: Problems, reported: set[int]) -> yaml.Node | None:
-    """PyYAML's node tree; a line that it cannot parse is reported, replaced and the rest tried again."""
+def _compose(
+    lines: list[str], label: str, problems: Problems, reported: set[int], broken: set[int]
+) -> yaml.Node | None:
+    """PyYAML's node tree; a line that it cannot parse is reported, replaced and the rest tried again. It is
+    added to `broken`."""
     try:
         return _parse(lines, _FAST_LOADER)
     except yaml.YAMLError:
@@ -159,6 +165,7 @@ def _compose(lines: list[str], label: str, problems: Problems, reported: set[int
                 return None
             lines[line] = "" if line in reported else _skeleton(lines[line])
             reported.add(line)
+            broken.add(line)
         except RecursionError:  # too deep, behind a fault that `too_deep` stopped at
             return None
 
@@ -173,8 +180,11 @@ def _explain(error: yaml.MarkedYAMLError) -> str:
         return "a second document; a spec is one document"
     if error.context == "while scanning a block scalar":
         return "YAML: '>' and '|' begin a block of text; put a value that begins with one in quotes"
+    problem = (error.problem or "").replace("'<stream end>'", "the end of the file")
+    if problem.startswith("expected <block end>") and problem.endswith(" start>'"):
+        return "this line is indented as no line above it is"
     context = f"{error.context}, " if error.context else ""
-    return f"YAML: {context}{error.problem}"
+    return f"YAML: {context}{problem}"
 
 
 def _unspaced(lines: list[str], line: int, error: yaml.MarkedYAMLError) -> tuple[int, re.Match[str]] | None:
@@ -198,9 +208,10 @@ def _skeleton(line: str) -> str:
 class _Reader:
     """Turns PyYAML's nodes into ours."""
 
-    def __init__(self, label: str, problems: Problems) -> None:
+    def __init__(self, label: str, problems: Problems, broken: set[int]) -> None:
         self._label = label
         self._problems = problems
+        self._broken = broken
         self._done: dict[int, Node] = {}
         self._open: set[int] = set()
 
@@ -224,7 +235,9 @@ class _Reader:
         if isinstance(raw, yaml.ScalarNode):
             return self._scalar(raw, position)
         if isinstance(raw, yaml.MappingNode):
-            return Mapping(dict(self._entries(raw)), position)
+            first, behind = raw.start_mark.line, max(raw.end_mark.line, raw.start_mark.line + 1)
+            broken = any(first <= line < behind for line in self._broken)
+            return Mapping(dict(self._entries(raw)), position, broken)
         return Sequence(tuple(map(self.node, raw.value)), position)
 
     def _scalar(self, raw: yaml.ScalarNode, position: Position) -> Scalar | Unreadable:

@@ -184,7 +184,7 @@ class _Parser:
             for fragment in self._used(entries["use"].value):
                 given |= fragment
         given |= self._reader.read(node, _GROUP_KEYS)
-        choices = self._complete(given, node.position)
+        choices = self._complete(given, node)
         excludes = entries.get("exclude")
         found = tuple(self._excludes(excludes.value, choices)) if excludes else ()
         own = frozenset(name for name, entry in entries.items() if entry.position >= node.position)
@@ -205,14 +205,14 @@ class _Parser:
                     item.position, f"use: no defaults called {quoted(name)} (there are: {known}){hint}"
                 )
 
-    def _complete(self, given: Choices, position: Position) -> Choices:
+    def _complete(self, given: Choices, node: load.Mapping) -> Choices:
         """Every field in the family's order; `{}` if one is missing or has a fault."""
         missing = [f.name for f in self._fields.values() if f.required and f.name not in given]
-        if missing:
+        if missing and not node.broken:
             fields = ", ".join(f"{name} ({self._fields[name].values})" for name in missing)
             one = len(missing) == 1
             self._problems.add(
-                position, f"the field{'' if one else 's'} {fields} {'is' if one else 'are'} missing"
+                node.position, f"the field{'' if one else 's'} {fields} {'is' if one else 'are'} missing"
             )
         own = {name: given.get(name, (Value(f.default, None),)) for name, f in self._fields.items()}
         return {} if missing or not all(own.values()) else own

@@ -44,6 +44,20 @@ def faults(text: str) -> list[str]:
     return [str(problem).removeprefix("specs/s.yaml:") for problem in read(text)[1]]
 
 
+def test_where_yaml_is_broken_nothing_is_missing() -> None:
+    whole = "  - {tile: 64x64x64}\n"
+    indented = "  - fast: true\n   tile: 64x64x64\n    stages: 2\n"
+    told = "6:4: this line is indented as no line above it is"
+    assert faults(HEAD + "configs:\n" + indented + whole) == [told]
+    assert faults(HEAD + "configs:\n" + indented) == [told]
+    missing = "5:5: the field tile (e.g. 128x256x64) is missing"
+    assert faults(HEAD + "configs:\n  - {fast: true}\n" + indented) == [missing, told.replace("6:", "7:")]
+    assert faults(HEAD + "configs:\n  - fast: true\n    note: x\n  - fast: [true\n") == [
+        missing,
+        "7:11: YAML: while parsing a flow sequence, expected ',' or ']', but got the end of the file",
+    ]
+
+
 def test_lists_multiply_out_in_the_order_of_the_fields() -> None:
     made = kernels(HEAD + "configs:\n  - fast: [true, false]\n    tile: [64x64x64, 128x64x64]\n")
     assert [(str(kernel.config.tile), kernel.config.fast) for kernel in made] == [

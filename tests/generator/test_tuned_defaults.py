@@ -88,8 +88,10 @@ def test_adding_a_tile_keeps_what_is_tuned_and_says_what_has_not_seen_it(
     assert not set(lines) & set(tilewright("generate", "--dry-run").out.splitlines())
     assert tilewright("generate").out.splitlines()[-4:] == lines
     assert chosen(there) == ("tuned", tuned.tactic)
+    assert "tuned" not in tilewright("generate").out, "nothing was added"
     found = tilewright("check")
-    assert (found.code, found.out.splitlines()[-4:]) == (0, lines)
+    note = f"{lines[0].rstrip(':')} (`tilewright tune --only-new`)"
+    assert (found.code, found.out.splitlines()[1:]) == (0, [note])
     (said,) = json.loads(tilewright("check", "--json").out)["tuned"]
     assert said["unseen"] == [{"kernels": [NEW], "problems": 1}]
     assert said["lost"] == []

@@ -63,7 +63,7 @@ def command(
         kernels = sum(len(each.kernels) for each in inputs.expansions)
         modules = counted(len(inputs.expansions), "module")
         click.echo(f"{counted(kernels, 'kernel')} of {modules} {are(kernels)} as the specs say")
-        for line in (line for one in tuned_defaults.read(inputs.project) for line in one.lines()):
+        for line in (line for one in tuned_defaults.read(inputs.project) for line in one.note()):
             click.echo(line)
         return 0
     for line in _made_by_others(plan, inputs.project):

@@ -68,11 +68,11 @@ def command(
 
 
 def _print_tuned(project: Project, plan: Plan) -> None:
-    """How many problems of the tuned defaults have not seen what was added, or (nothing was) some kernel."""
+    """How many problems of the tuned defaults have not seen what was added."""
     sources = (path for path, action in plan.actions() if action.change is Change.ADD)
     added = {Path(path).stem for path in sources if path.endswith(".cu")}
     for one in tuned_defaults.read(project):
-        for line in (one.of(added) if added else one).lines():
+        for line in one.of(added).lines():
             click.echo(line)
 
 

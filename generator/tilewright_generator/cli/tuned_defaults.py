@@ -38,23 +38,36 @@ class Defaults:
 
     def lines(self) -> Iterator[str]:
         """For people; none where every problem has seen every kernel."""
-        name = report.shown(self.path)
         if self.unseen:
             newest, kernels = self._least_seen()
-            problems, some = counted(self.unseen.total(), "problem"), "some of " * (kernels > 1)
-            yield f"{name}: {problems} tuned without {some}{counted(kernels, 'kernel')}:"
+            yield f"{self._unseen_text()}:"
             yield f"  {newest}{' ...' * (kernels > 1)}"
             folder = report.shown(self.path.parents[1])
             yield "tune new kernels beside what is tuned with:"
             yield f"  tilewright tune --only-new --family {self.family} --out {folder}"
-        if self.lost:
-            lack = "lacks its kernel" if len(self.lost) == 1 else "lack their kernels"
-            yield f"{name}: {counted(len(self.lost), 'problem')} {lack}:"
-            for tactic, why in (one.split(" ", 1) for one in self.lost[:_NAMED]):
-                yield f"  {tactic}"
-                yield f"    {why}"
-            if len(self.lost) > _NAMED:
-                yield f"  and {len(self.lost) - _NAMED:,} more"
+        yield from self._lost_lines()
+
+    def note(self) -> Iterator[str]:
+        """The same, with one line alone of kernels that problems have not seen."""
+        if self.unseen:
+            yield f"{self._unseen_text()} (`tilewright tune --only-new`)"
+        yield from self._lost_lines()
+
+    def _unseen_text(self) -> str:
+        _, kernels = self._least_seen()
+        problems, some = counted(self.unseen.total(), "problem"), "some of " * (kernels > 1)
+        return f"{report.shown(self.path)}: {problems} tuned without {some}{counted(kernels, 'kernel')}"
+
+    def _lost_lines(self) -> Iterator[str]:
+        if not self.lost:
+            return
+        lack = "lacks its kernel" if len(self.lost) == 1 else "lack their kernels"
+        yield f"{report.shown(self.path)}: {counted(len(self.lost), 'problem')} {lack}:"
+        for tactic, why in (one.split(" ", 1) for one in self.lost[:_NAMED]):
+            yield f"  {tactic}"
+            yield f"    {why}"
+        if len(self.lost) > _NAMED:
+            yield f"  and {len(self.lost) - _NAMED:,} more"
 
     def _least_seen(self) -> tuple[str, int]:
         """The kernel that most problems have not seen, since it was added last; and how many kernels there

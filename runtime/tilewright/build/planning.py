@@ -209,7 +209,7 @@ class Planner:
             *commands.table_flags(),
         )
         return Job(
-            name="table.cc",
+            name=f"{table.module}.table.cc",
             module=table.module,
             kind="table",
             arch="",

@@ -83,7 +83,7 @@ def modules(machine: Machine) -> Found:
         runs = device and sum(routing.runs_on(one.arch, device.capability) for one in table.values())
         total += runs or 0
         here = "" if device is None else f", {runs} run on {device.name}"
-        yield OK, f"{module}: {len(table)} kernels, {built} built{here}", ""
+        yield OK, f"{module}: {len(table)} kernel{'s' * (len(table) != 1)}, {built} built{here}", ""
     if device is not None and registry.tables and not total:
         mend = f"Add a spec with `arch: {routing.wanted_target(device.capability)}` (docs/specs.md)."
         yield PROBLEM, f"no kernel runs on {device.name}", mend
@@ -114,7 +114,7 @@ def tuned(machine: Machine) -> Found:
 def would_run(machine: Machine) -> Found:
     """What a call would take, for one problem of each family."""
     context, device = machine.context, machine.device or H200
-    on = "" if machine.device else f" (were here an {device.name})"
+    on = "" if machine.device else f" (if an {device.name} were here)"
     for _, family in _families(machine):
         problem = family.words.make(family.words.example, {})
         try:
