@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from tilewright_generator.status import CURRENT, FAILED, NEVER, STALE, Modules, Verdict
+from tilewright_generator.words import counted
 
+ALL = "all"
 _HEAD = """\
 # What every kernel has been through
 
@@ -34,39 +36,25 @@ _COLUMNS = (
 
 def page(modules: Modules) -> str:
     """The text of docs/status.md: counts by module and by target, then each module's kernels, folded."""
-    every = [verdict for _, found in modules for verdict in found]
-    linked = [(f"[{module}](#{module})", found) for module, found in modules]
-    targets = [
-        (target, [verdict for verdict in every if verdict.target == target])
-        for target in sorted({verdict.target for verdict in every}, key=_by_number)
-    ]
-    lines = [_HEAD, *_summary("module", linked, every), "", *_summary("target", targets, every)]
+    by_module, by_target = groups(modules)
+    linked = [(f"[{name}](#{name})" if name != ALL else ALL, found) for name, found in by_module]
+    lines = [_HEAD, *_summary("module", linked), "", *_summary("target", by_target)]
     for module, found in modules:
-        lines += ["", f"## {module}", "", f"<details><summary>{_sentence(found)}</summary>", ""]
+        lines += ["", f"## {module}", "", f"<details><summary>{sentence(found)}</summary>", ""]
         lines += [*_header(_COLUMNS), *map(_row, found), "", "</details>"]
     return "\n".join(lines) + "\n"
 
 
-def _by_number(target: str) -> tuple[int, str]:
-    return int("".join(filter(str.isdigit, target)) or 0), target
+def groups(modules: Modules) -> tuple[Modules, Modules]:
+    """The verdicts by module, and by target; all of them last."""
+    every = [verdict for _, found in modules for verdict in found]
+    targets = sorted({verdict.target for verdict in every}, key=_by_number)
+    by_target = [(target, [one for one in every if one.target == target]) for target in targets]
+    return [*modules, (ALL, every)], [*by_target, (ALL, every)]
 
 
-def _summary(
-    title: str, groups: Iterable[tuple[str, Sequence[Verdict]]], every: Sequence[Verdict]
-) -> Iterator[str]:
-    yield from _header((title, *_COUNTED))
-    for name, found in groups:
-        yield _cells((name, len(found), *_counts(found)))
-    yield _cells(f"**{value}**" for value in ("all", len(every), *_counts(every)))
-
-
-def _counts(found: Iterable[Verdict]) -> list[int]:
-    compiled, run = Counter(each.compiled for each in found), Counter(each.run for each in found)
-    words = (CURRENT, STALE, NEVER)
-    return [compiled[word] for word in words] + [run[word] for word in (CURRENT, STALE, FAILED, NEVER)]
-
-
-def _sentence(found: Sequence[Verdict]) -> str:
+def sentence(found: Sequence[Verdict]) -> str:
+    """How many kernels there are, and how many were compiled and run."""
     compiled, stale, never, run, old, failed, not_run = _counts(found)
 
     def several(counts: Iterable[tuple[int, str]]) -> str:
@@ -74,7 +62,24 @@ def _sentence(found: Sequence[Verdict]) -> str:
 
     was = several(((compiled, CURRENT), (stale, STALE), (never, NEVER)))
     ran = several(((run, CURRENT), (old, STALE), (failed, FAILED), (not_run, NEVER)))
-    return f"{len(found)} kernels; compiled: {was}; run: {ran}"
+    return f"{counted(len(found), 'kernel')}; compiled: {was}; run: {ran}"
+
+
+def _by_number(target: str) -> tuple[int, str]:
+    return int("".join(filter(str.isdigit, target)) or 0), target
+
+
+def _summary(title: str, several: Modules) -> Iterator[str]:
+    yield from _header((title, *_COUNTED))
+    for name, found in several:
+        cells = (name, len(found), *_counts(found))
+        yield _cells(cells if name != ALL else (f"**{cell}**" for cell in cells))
+
+
+def _counts(found: Iterable[Verdict]) -> list[int]:
+    compiled, run = Counter(each.compiled for each in found), Counter(each.run for each in found)
+    words = (CURRENT, STALE, NEVER)
+    return [compiled[word] for word in words] + [run[word] for word in (CURRENT, STALE, FAILED, NEVER)]
 
 
 def _row(verdict: Verdict) -> str:

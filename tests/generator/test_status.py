@@ -109,6 +109,17 @@ def test_kernels_of_a_module_are_folded_under_its_heading(project: Path) -> None
     assert (len(table.splitlines()), after) == (2 + kernels, "")
 
 
+def test_the_command_counts_by_module_and_target_and_says_where_the_kernels_are(project: Path) -> None:
+    kernels = len(Table.read(project / "generated" / MODULE / "table.json"))
+    rewrite(project, lambda row: row.update(passed=False))
+    done = run_in_a_process("status", "--root", project)
+    told = f"{kernels} kernels; compiled: {kernels} current; run: {kernels - 1} current, 1 failed"
+    lines = [" ".join(line.split()) for line in done.out.splitlines() if line]
+    assert lines[:4] == [f"{MODULE} {told}", f"all {told}", f"sm_90a {told}", f"all {told}"]
+    assert "docs/status.md has each kernel" in lines[4]
+    assert done.code == 0
+
+
 def test_a_missing_row_fails(project: Path) -> None:
     path = project / "docs" / "status.md"
     path.write_text(page(project).replace(first_row(project) + "\n", ""), encoding="utf-8")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from tilewright import spelling
 from tilewright_generator import status, status_page
 from tilewright_generator.cli import answers, common
 from tilewright_generator.cli.verbosity import note
@@ -64,7 +65,10 @@ def command(
     elif write or check:
         click.echo(f"{path} is as the records say")
     else:
-        click.echo(text, nl=False)
+        for groups in status_page.groups(modules):
+            lines = spelling.table([(name, status_page.sentence(found)) for name, found in groups], indent="")
+            click.echo("\n".join([*lines, ""]))
+        click.echo(f"{status.PAGE} has each kernel, and so has: tilewright list --long")
     return 1 if faults else 0
 
 
