@@ -10,7 +10,7 @@ import torch
 from torch.compiler import is_dynamo_compiling
 
 from tilewright import call_planning, fast_path
-from tilewright.equations import Lies, View, way_of
+from tilewright.equations import Layout, View, lower
 from tilewright.errors import ArgumentError, ArgumentTypeError
 from tilewright.interface.publish import published
 from tilewright.library import Launcher
@@ -71,7 +71,7 @@ def einsum(
                 return out
         except AttributeError:
             key = None  # what is no tensor is refused below
-    found = product(equation, a, b, out=out, c=c, out_dtype=out_dtype)
+    found = lowered_call(equation, a, b, out=out, c=c, out_dtype=out_dtype)
     try:
         made: torch.Tensor = found.op(
             found.left, found.right, out=found.out, out_dtype=out_dtype, c=found.c, alpha=alpha, beta=beta
@@ -94,21 +94,21 @@ def _rename(error: ArgumentError) -> None:
         error.args, error.argument = (error.message,), named
 
 
-class Product(NamedTuple):
-    """The one product that an einsum is."""
+class LoweredCall(NamedTuple):
+    """The call of an op that an einsum becomes."""
 
     op: Callable[..., torch.Tensor]  # gemm, or reduced_gemm
     left: torch.Tensor
     right: torch.Tensor
-    out: torch.Tensor | None  # a view of the einsum's, or of `made`
+    out: torch.Tensor | None  # a view of the einsum's `out`, or of `made`
     c: torch.Tensor | None
     swapped: bool  # left is b
-    viewed: bool  # both operands are as they lie
-    made: torch.Tensor | None  # the einsum's result, where a call brings none and the op makes none
-    shape: tuple[int, ...]
+    copies: bool  # an operand is copied for it
+    made: torch.Tensor | None  # the einsum's result, where the caller brings none and the op makes none
+    shape: tuple[int, ...]  # of the einsum's result
 
 
-def product(
+def lowered_call(
     equation: str,
     a: torch.Tensor,
     b: torch.Tensor,
@@ -116,35 +116,35 @@ def product(
     out: torch.Tensor | None,
     c: torch.Tensor | None,
     out_dtype: torch.dtype | None = None,
-) -> Product:
-    """What `einsum` computes, with its arguments. Raises ArgumentError."""
+) -> LoweredCall:
+    """The call, with its arguments, that computes an einsum. Raises ArgumentError."""
     if not isinstance(equation, str):
         raise ArgumentTypeError("equation", f"it is a {type(equation).__name__}; a str is wanted")
     for name, given in (("a", a), ("b", b), ("out", out), ("c", c)):
         if given is not None or name in ("a", "b"):
             check_strided(name, given)
-    find = way_of.__wrapped__ if fast_path.traced() else way_of  # symbols for extents have no hash
-    sixteen = a.dtype == b.dtype and a.dtype in (torch.bfloat16, torch.float16)
-    written = (None if out is None else _lies(out), None if c is None else _lies(c))
-    way = find(equation, (_lies(a), _lies(b)), written, sixteen)
+    find = lower.__wrapped__ if fast_path.traced() else lower  # symbols for extents have no hash
+    both_16_bit = a.dtype == b.dtype and a.dtype in (torch.bfloat16, torch.float16)
+    written = (None if out is None else _layout(out), None if c is None else _layout(c))
+    way = find(equation, (_layout(a), _layout(b)), written, both_16_bit)
     left, right = (b, a) if way.swapped else (a, b)
     left, right = _viewed(left, way.left, "ab"[way.swapped]), _viewed(right, way.right, "ba"[way.swapped])
     made = None
     if out is None and way.out is not None:
-        out = made = torch.empty(way.shape, dtype=out_dtype or _made(a, b), device=a.device)
+        out = made = torch.empty(way.shape, dtype=out_dtype or _default_type(a, b), device=a.device)
     to = None if out is None or way.out is None else _viewed(out, way.out, "out")
     added = None if c is None or way.c is None else _viewed(c, way.c, "c")
-    viewed = way.left.lies is not None and way.right.lies is not None
+    copies = way.left.layout is None or way.right.layout is None
     op = reduced_gemm if way.reduced else gemm
-    return Product(op, left, right, to, added, way.swapped, viewed, made, way.shape)
+    return LoweredCall(op, left, right, to, added, way.swapped, copies, made, way.shape)
 
 
 def _launcher(
-    found: Product, passed: tuple[torch.Tensor | None, ...], alpha: float, beta: float
+    found: LoweredCall, passed: tuple[torch.Tensor | None, ...], alpha: float, beta: float
 ) -> Launcher | None:
-    """What launches the product for tensors that lie as an einsum's a, b, c and out, whose views it takes,
-    and two numbers; None where an operand is copied for it."""
-    if not found.viewed:
+    """A launcher that takes an einsum's own a, b, c and out, laid out as `passed`, then alpha and beta. None
+    where an operand is copied, or the call is more than a launch."""
+    if found.copies:
         return None
     more = [None] * (len(published[found.op].interface.names) - len(passed))  # operands that no einsum has
     a, b, c, out = passed
@@ -156,27 +156,29 @@ def _launcher(
     if launch is None:
         return None
     if found.swapped:
-        return lambda a, b, c, out, alpha, beta, room: launch(b, a, c, out, *more, alpha, beta, room)
-    return lambda a, b, c, out, alpha, beta, room: launch(a, b, c, out, *more, alpha, beta, room)
+        return lambda a, b, c, out, alpha, beta, space: launch(b, a, c, out, *more, alpha, beta, space)
+    return lambda a, b, c, out, alpha, beta, space: launch(a, b, c, out, *more, alpha, beta, space)
 
 
-def _lies(tensor: torch.Tensor) -> Lies:
+def _layout(tensor: torch.Tensor) -> Layout:
     return tensor.shape, tensor.stride()
 
 
 def _viewed(tensor: torch.Tensor, view: View, name: str) -> torch.Tensor:
-    if view.lies is not None and not fast_path.traced():
-        return tensor.as_strided(*view.lies)  # in one step
-    if view.lies is None:
+    """A tensor as the product takes it; `name` is the argument's."""
+    if view.layout is not None and not fast_path.traced():
+        return tensor.as_strided(*view.layout)  # in one step
+    if view.layout is None:
         log.warning("einsum: copies %s %s, whose strides are %s", name, dims(tensor.shape), tensor.stride())
     # A program that is exported is run with tensors of other strides, too: as_strided would take these for
     # theirs. What is written is never copied.
     ordered = tensor.permute(view.order)
-    found = ordered.view(view.grouped) if name == "out" else ordered.reshape(view.grouped)
-    return found.mT if view.turned else found
+    found = ordered.view(view.shape) if name == "out" else ordered.reshape(view.shape)
+    return found.mT if view.transposed else found
 
 
-def _made(a: torch.Tensor, b: torch.Tensor) -> torch.dtype:
-    """D's type where a caller gives none: as `gemm` chooses it. For types that it refuses, any."""
+def _default_type(a: torch.Tensor, b: torch.Tensor) -> torch.dtype:
+    """The type of a result for which the caller names none, as `gemm` chooses it; any type for operands that
+    `gemm` refuses."""
     possible = (d for types, d in OUTPUTS.items() if tuple(map(dtype_of, types)) == (a.dtype, b.dtype))
     return next((dtype_of(default) for default, *_ in possible), a.dtype)

@@ -1,4 +1,4 @@
-"""Which product of matrices an equation of `torch.einsum` is, of tensors of such shapes and strides."""
+"""Lowers an equation of `torch.einsum` to one matrix product of views, by shapes and strides alone."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from tilewright.errors import ArgumentError
 from tilewright.ops.common.guards import dims
 from tilewright.types import TMA_BYTES
 
-Lies: TypeAlias = "tuple[tuple[int, ...], tuple[int, ...]]"  # shape and strides
+Layout: TypeAlias = "tuple[tuple[int, ...], tuple[int, ...]]"  # shape and strides
 
 
 @dataclass(frozen=True, slots=True)
 class Contraction:
-    """What the letters of an equation are to a product of matrices: out[batch, rows, columns] is the sum of
+    """The letters of an equation by their part in a matrix product: out[batch, rows, columns] is the sum of
     left[batch, rows, summed] * right[batch, summed, columns] over `summed`.
 
-    Rows of D are contiguous, so the last letter of `out` is one of `columns`: where `a` brings it, the
-    operands change places.
+    Rows of D are contiguous, so the last letter of `out` is one of `columns`. Where it is a letter of `a`,
+    the operands are swapped.
     """
 
     swapped: bool  # left is b
@@ -64,36 +64,43 @@ def contraction(equation: str) -> Contraction:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A tensor as the product takes it: its letters in another order, those of a group as one extent.
+    """A tensor as the product takes it: permuted, and the letters of each group merged to one extent.
 
-    `lies`: how that view lies; None where letters of a group do not follow one another in memory, and a copy
-    has to be made."""
+    `layout`: that view's; None where letters of a group are not adjacent in memory, so that the tensor has to
+    be copied.
+    """
 
-    order: tuple[int, ...]  # of the tensor's letters
-    grouped: tuple[int, ...]  # an extent for each group
-    turned: bool = False  # then the last two change places
-    lies: Lies | None = None
+    order: tuple[int, ...]  # of the tensor's dimensions
+    shape: tuple[int, ...]  # an extent for each group
+    transposed: bool = False  # of the last two dimensions, after that
+    layout: Layout | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """How an equation is computed for tensors of such shapes and strides."""
+class Lowering:
+    """How an equation is computed for tensors of given layouts."""
 
     swapped: bool  # left is b
-    reduced: bool  # products of a batch are added up
+    reduced: bool  # products of a batch are added up, by an op that does so
     left: View
     right: View
-    shape: tuple[int, ...]  # of the product
-    out: View | None  # how its tensor is written; None: the product is made in order
+    shape: tuple[int, ...]  # of the einsum's result
+    out: View | None  # of the tensor that is written; None: the op makes its result
     c: View | None
 
 
 @lru_cache(maxsize=4096)
-def way_of(
-    equation: str, read: tuple[Lies, Lies], written: tuple[Lies | None, Lies | None], sixteen: bool
-) -> Way:
-    """The way of tensors of such shapes and strides: a and b, and out and c where there are such. `sixteen`:
-    whether a and b are of the same 16-bit type. Raises ArgumentError."""
+def lower(
+    equation: str,
+    read: tuple[Layout, Layout],
+    written: tuple[Layout | None, Layout | None],
+    both_16_bit: bool,
+) -> Lowering:
+    """Lowers an equation for the layouts of a and b (`read`), and of out and c where they are given
+    (`written`). `both_16_bit`: whether a and b have the same 16-bit type, as products that are added up want.
+
+    Raises ArgumentError where the equation is no product, or extents or strides do not fit it.
+    """
     terms, (a, b) = contraction(equation), read
     extents = _extents(equation, terms, a, b)
     shape = tuple(extents[letter] for letter in terms.out)
@@ -103,27 +110,27 @@ def way_of(
         if given is not None and tuple(given[0]) != shape:
             raise ArgumentError(name, f"its shape is {dims(given[0])}; {dims(shape)} is wanted: {equation}")
         view = None if given is None else _view(terms.out, groups, given)
-        if given is not None and view is not None and view.lies is None:
+        if given is not None and view is not None and view.layout is None:
             together = " and ".join(group for group in groups if len(group) > 1)
             message = f"its strides are {given[1]}; {together} are wanted to follow one another in memory"
             raise ArgumentError(name, message)
         views.append(view)
     if written[0] is None and "".join(groups) != terms.out:
-        views[0] = made = _view(terms.out, groups, (shape, _dense(shape)))
-        if made.lies is None:
+        views[0] = made = _view(terms.out, groups, (shape, _contiguous_strides(shape)))
+        if made.layout is None:
             apart = next(one for one in groups if len(one) > 1 and one not in terms.out)
             reason = f"{apart!r} are one extent, whose letters are wanted side by side in the product"
             raise _wrong(equation, f"{reason}: write '->{''.join(groups)}', and permute what comes of it")
     left, right = (b, a) if terms.swapped else (a, b)
-    batches = _batches(terms, left, right) if sixteen else None
+    batches = _reduced_batches(terms, left, right) if both_16_bit else None
     operands = batches or (
         _view(terms.left, (terms.batch, terms.rows, terms.summed), left),
         _view(terms.right, (terms.batch, terms.summed, terms.columns), right),
     )
-    return Way(terms.swapped, batches is not None, operands[0], operands[1], shape, views[0], views[1])
+    return Lowering(terms.swapped, batches is not None, operands[0], operands[1], shape, views[0], views[1])
 
 
-def _extents(equation: str, terms: Contraction, a: Lies, b: Lies) -> dict[str, int]:
+def _extents(equation: str, terms: Contraction, a: Layout, b: Layout) -> dict[str, int]:
     extents: dict[str, int] = {}
     given = (terms.right, terms.left) if terms.swapped else (terms.left, terms.right)
     for name, term, (shape, _) in zip("ab", given, (a, b), strict=True):
@@ -135,52 +142,53 @@ def _extents(equation: str, terms: Contraction, a: Lies, b: Lies) -> dict[str, i
     return extents
 
 
-def _view(term: str, groups: tuple[str, ...], lies: Lies) -> View:
-    """With an extent for each group (no batch: a matrix)."""
+def _view(term: str, groups: tuple[str, ...], layout: Layout) -> View:
+    """The view of a tensor with an extent for each group of letters (without a batch, a matrix)."""
     kept = groups if groups[0] else groups[1:]
     found, apart = [], False
     for group in kept:
         extent, step = 1, 1
         for letter in reversed(group):
-            own, stride = (each[term.index(letter)] for each in lies)
+            own, stride = (each[term.index(letter)] for each in layout)
             if extent == 1:
                 extent, step = own, stride
                 continue
             # Where there is no element, strides say nothing.
-            if own != 1 and stride != extent * step and 0 not in [lies[0][term.index(x)] for x in group]:
+            if own != 1 and stride != extent * step and 0 not in [layout[0][term.index(x)] for x in group]:
                 apart = True
             extent *= own
         found.append((extent, step))
     order = tuple(term.index(letter) for group in kept for letter in group)
-    grouped, steps = tuple(extent for extent, _ in found), tuple(step for _, step in found)
-    return View(order, grouped, lies=None if apart else (grouped, steps))
+    merged, steps = tuple(extent for extent, _ in found), tuple(step for _, step in found)
+    return View(order, merged, layout=None if apart else (merged, steps))
 
 
-def _batches(terms: Contraction, left: Lies, right: Lies) -> tuple[View, View] | None:
-    """The operands as batches whose products are added up, where the letters of the sum are not one extent,
-    and kernels read them as they lie: the last letters of the sum are contiguous."""
+def _reduced_batches(terms: Contraction, left: Layout, right: Layout) -> tuple[View, View] | None:
+    """The operands as batches whose products are added up: where the letters of the sum cannot be one extent,
+    the first of them count a batch and the others are k, which has to be contiguous. None where one product
+    does, or where TMA cannot read the operands so."""
     for cut in range(len(terms.summed)) if not terms.batch else ():
         outer, inner = terms.summed[:cut], terms.summed[cut:]
         a = _view(terms.left, (outer, terms.rows, inner), left)
         b = _view(terms.right, (outer, terms.columns, inner), right)
-        if a.lies is None or b.lies is None:
+        if a.layout is None or b.layout is None:
             continue
         if not outer:
             return None  # one product does
-        (batch, n, k), (of_batch, of_n, of_k) = b.lies
-        turned = replace(b, turned=True, lies=((batch, k, n), (of_batch, of_k, of_n)))
-        return (a, turned) if _readable(a.lies) and _readable(b.lies) else None
+        (batch, n, k), (of_batch, of_n, of_k) = b.layout
+        transposed = replace(b, transposed=True, layout=((batch, k, n), (of_batch, of_k, of_n)))
+        return (a, transposed) if _readable(a.layout) and _readable(b.layout) else None
     return None
 
 
-def _readable(batch: Lies) -> bool:
+def _readable(batch: Layout) -> bool:
     """Whether TMA can load rows of [batch, rows, k] of 16-bit elements."""
     unit = TMA_BYTES // 2
     (*_, k), (*others, inner) = batch
     return (inner == 1 or k == 1) and not any(step % unit for step in others)
 
 
-def _dense(shape: tuple[int, ...]) -> tuple[int, ...]:
+def _contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     """The strides of a contiguous tensor."""
     return tuple(prod(shape[i + 1 :]) for i in range(len(shape)))
 

@@ -20,10 +20,10 @@ from tilewright import call_planning
 from tilewright import context as contexts
 from tilewright.errors import ArgumentError, ArgumentTypeError, TilewrightError
 from tilewright.interface import checks
-from tilewright.interface.matrices import lies
+from tilewright.interface.matrices import layout_of
 from tilewright.interface.op import Op, Operands, Values
 from tilewright.library import UNPLANNED, Launcher
-from tilewright.ops.common.custom_ops import special
+from tilewright.ops.common.custom_ops import needs_dispatcher
 from tilewright.ops.common.guards import dims, factor, refuse_gradients
 from tilewright.ops.common.plan import DirectPlan, Plan, UnplannedError
 
@@ -55,8 +55,8 @@ class Prepared:
             setattr(self, f"kept_{name}", value)
         self.needs_gradients = any(getattr(value, "requires_grad", False) for value in self.kept.values())
         self._options = {name: values[name] for name in values if name not in held}
-        self._planned = tuple(map(_told, operands))
-        self._lie = tuple(map(lies, operands))
+        self._descriptions = tuple(map(_description, operands))
+        self._layouts = tuple(map(layout_of, operands))
         self.launch: Launcher = self._launcher(operands)
 
     def __repr__(self) -> str:
@@ -133,7 +133,7 @@ class Prepared:
         """The binding has refused the operands, which is being handled; this says it better."""
         self._check(given)
         for name, tensor in zip(self.plan.operands, operands, strict=True):
-            if special(tensor):
+            if needs_dispatcher(tensor):
                 message = f"it is a {type(tensor).__name__}; an ordinary tensor with memory is wanted"
                 raise ArgumentTypeError(name, message) from None
 
@@ -148,10 +148,10 @@ class Prepared:
 
     def _run(self, *call: Any) -> int:
         """Of a plan that launches nothing itself: looks at operands as the binding does at a launch's."""
-        for index, lie in enumerate(self._lie):
-            if special(call[index]):
+        for index, layout in enumerate(self._layouts):
+            if needs_dispatcher(call[index]):
                 raise UnplannedError(self.plan.operands[index])
-            if lies(call[index]) != lie:
+            if layout_of(call[index]) != layout:
                 return UNPLANNED - index
         self.plan.run(call[:-1])
         return 0
@@ -159,11 +159,14 @@ class Prepared:
     def _fail(self, status: int, given: Values, operands: Operands) -> NoReturn:
         index = UNPLANNED - status
         if 0 <= index < len(operands):
-            if isinstance(self.plan, DirectPlan) and lies(operands[index])[:2] != self._lie[index][:2]:
+            if (
+                isinstance(self.plan, DirectPlan)
+                and layout_of(operands[index])[:2] != self._layouts[index][:2]
+            ):
                 self._check(given)  # the op may not take it at all
             raise ArgumentError(
                 self.plan.operands[index],
-                f"it is {_told(operands[index])}; the plan is for {self._planned[index]}",
+                f"it is {_description(operands[index])}; the plan is for {self._descriptions[index]}",
                 hint=f"Make a plan for it with tilewright.plan, or call tilewright.{self.op.name}.",
             )
         assert isinstance(self.plan, DirectPlan)
@@ -260,7 +263,7 @@ def _lines(op: Op) -> Iterator[str]:
     yield f"    return self.carefully({{{call}}}, changes)"
 
 
-def _told(tensor: Any) -> str:
+def _description(tensor: Any) -> str:
     if tensor is None:
         return "absent"
     if not isinstance(tensor, torch.Tensor):

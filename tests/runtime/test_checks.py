@@ -17,7 +17,7 @@ from tilewright.interface.checks import check
 from tilewright.interface.copies import copy_of
 from tilewright.interface.declaration import Combinations, Interface, Matrix, Packed
 from tilewright.interface.op import Op, Values
-from tilewright.interface.placement import Arguments, as_it_lies
+from tilewright.interface.placement import Arguments, place_without_copies
 from tilewright.interface.signature import parameters
 from tilewright.ops.common.matrix_tactic import MATRIX_TACTIC
 from tilewright.ops.common.words import Choice, Extent, Flag, Types, Words
@@ -176,12 +176,12 @@ def test_what_is_not_as_declared(message: str, error: type[ArgumentError], chang
 
 def test_an_op_copies_nothing_unless_it_says_so() -> None:
     lies = checked()
-    assert as_it_lies(INTERFACE, lies, {}).copies == frozenset()
+    assert place_without_copies(INTERFACE, lies, {}).copies == frozenset()
     with pytest.raises(AlignmentError, match="a: its address is not a multiple of 16 bytes"):
-        as_it_lies(INTERFACE, lies, {"a": 8})
+        place_without_copies(INTERFACE, lies, {"a": 8})
     wide = checked(a=torch.zeros(16, 260, dtype=BF16)[:, :256])
     with pytest.raises(AlignmentError, match=r"a: .*leading dimension 260 is not a multiple of 8"):
-        as_it_lies(INTERFACE, wide, {})
+        place_without_copies(INTERFACE, wide, {})
 
 
 def test_a_problem_without_tensors_has_matrices_without_gaps() -> None:

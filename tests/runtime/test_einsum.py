@@ -311,13 +311,13 @@ def test_like_an_earlier_call_nothing_is_looked_at_again(
 ) -> None:
     """Neither letters nor views, while operands lie as before and numbers are floats; each call's count."""
     looked: list[str] = []
-    product = contractions.product
+    lowered_call = contractions.lowered_call
 
-    def look(equation: str, *operands: torch.Tensor, **options: object) -> contractions.Product:
+    def look(equation: str, *operands: torch.Tensor, **options: object) -> contractions.LoweredCall:
         looked.append(equation)
-        return product(equation, *operands, **options)  # type: ignore[arg-type]
+        return lowered_call(equation, *operands, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(contractions, "product", look)
+    monkeypatch.setattr(contractions, "lowered_call", look)
     equations = ("mk,nk->mn", "mk,nk->nm")  # in order, and with operands that change places
     for seed in range(3):
         for equation in equations:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilewright import blockwise_scales
 from tilewright.interface.declaration import Interface, Matrix, Operand, Packed
-from tilewright.interface.matrices import lies
+from tilewright.interface.matrices import layout_of
 from tilewright.types import TMA_BYTES, TYPES, bits
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def launchable(
     made = _packed(interface, problem, tactic, sm_count)
     kind = struct(interface)
     told = []
-    for operand, tensor, lying in zip(interface.operands, tensors, passed or tensors, strict=True):
+    for operand, tensor, as_passed in zip(interface.operands, tensors, passed or tensors, strict=True):
         if tensor is None:
             told.append(())
             continue
@@ -94,8 +94,8 @@ def launchable(
         offset = getattr(kind, operand.member).offset
         alignment = max(operand.alignment, alignments.get(operand.name, 1))
         twin = _twin(interface, operand, tensors)
-        assert lying is not None
-        told.append((offset, alignment, int(operand.written), twin, *_lies(operand, lying, problem)))
+        assert as_passed is not None
+        told.append((offset, alignment, int(operand.written), twin, *_layout(operand, as_passed, problem)))
     numbers = tuple(getattr(kind, number.member).offset for number in interface.numbers)
     return Launchable(bytes(made), tuple(told), numbers)
 
@@ -152,11 +152,11 @@ def _twin(interface: Interface, operand: Operand, tensors: Sequence[torch.Tensor
         return -1
     index = interface.names.index(operand.twin)
     own, other = tensors[interface.names.index(operand.name)], tensors[index]
-    return index if own is not None and lies(own) == lies(other) else -1
+    return index if own is not None and layout_of(own) == layout_of(other) else -1
 
 
-def _lies(operand: Operand, tensor: torch.Tensor, problem: Any) -> tuple[int, ...]:
-    """How an operand lies, as `Operand` of tilewright/launcher.hpp takes it from its device on."""
+def _layout(operand: Operand, tensor: torch.Tensor, problem: Any) -> tuple[int, ...]:
+    """Device, types and layout of an operand, as `Operand` of tilewright/launcher.hpp takes them."""
     name = str(tensor.dtype).removeprefix("torch.")
     own = TYPES[operand.type_of(problem)] if operand.raw else None
     types = (own.torch, "uint8") if own is not None and own.bits <= 8 else (name, name)

@@ -37,10 +37,10 @@ def eager(op: Op, function: Callable[..., Any]) -> Callable[..., Any]:
     """`function`, with a body."""
     scope: dict[str, Any] = {
         "_op": op, "_tracing": is_dynamo_compiling, "_modes": modes, "_current": contexts.current,
-        "_factor": factor, "_outline": calls.outline, "_first": functools.partial(_first, op),
+        "_factor": factor, "_layout_key": calls.layout_key, "_first": functools.partial(_first, op),
         "_grad": torch.is_grad_enabled, "_refuse": functools.partial(refuse_gradients, op.name),
-        "_make": torch.empty_strided, "_several": gpus.several_devices, "_elsewhere": gpus.elsewhere,
-        "_cache_launcher": _cache_launcher, "_there": calls.run_there,
+        "_make": torch.empty_strided, "_several": gpus.several_devices, "_elsewhere": gpus.on_other_device,
+        "_cache_launcher": _cache_launcher, "_there": calls.run_on_its_device,
         "_realign": functools.partial(_realign, op), "_Misaligned": MisalignedError,
         "_Ours": TilewrightError, "_Tensor": torch.Tensor, "_recover": functools.partial(_recover, op),
         "_traced": functools.partial(registered.traced, op),
@@ -60,7 +60,7 @@ def _cache_launcher(context: Context, key: Any, plan: DirectPlan) -> None:
 
 def _first(op: Op, context: Context, key: Any, values: Values) -> Plan | None:
     """The plan of a call for which none is remembered; None where torch has to see the call."""
-    if custom_ops.special(*(values[name] for name in op.tensors)):
+    if custom_ops.needs_dispatcher(*(values[name] for name in op.tensors)):
         return None
     made = plan(op, context, checks.check(op, context, values), values)
     if key is not None:
@@ -94,14 +94,14 @@ def _realign(  # noqa: PLR0917 (a call's state)
     made = calls.for_addresses(
         context, op.name, key, lie, lambda lie: plan(op, context, first.arguments, values, lie)
     )
-    calls.run_there(made, call)
+    calls.run_on_its_device(made, call)
 
 
 def _recover(op: Op, context: Context, values: dict[str, Any], given: Any) -> Any:
     """After an error of the binding, which is being handled: it sees what the key leaves out, as the devices
     of most operands, and the checks say it better. What functorch wraps looks ordinary until then."""
     values.update({op.written[0]: given} if len(op.written) == 1 else zip(op.written, given, strict=True))
-    if custom_ops.special(*(values[name] for name in op.tensors)):
+    if custom_ops.needs_dispatcher(*(values[name] for name in op.tensors)):
         return registered.traced(op, values)
     checks.check(op, context, values)
     raise  # noqa: PLE0704 (what is being handled)

@@ -17,9 +17,9 @@ def alignment_of(number: int, most: int) -> int:
     return min(number & -number, most) if number else most
 
 
-def lies(tensor: Any) -> tuple[Any, ...]:
-    """How a tensor lies: type, device, extents and strides, of which that of an extent of 1 means nothing.
-    Nothing of what is no tensor."""
+def layout_of(tensor: Any) -> tuple[Any, ...]:
+    """A tensor's type, device, extents and strides, to be compared: the stride of an extent of 1, which means
+    nothing, is 0. Empty for what is no tensor."""
     if not hasattr(tensor, "stride"):
         return ()
     pairs = zip(tensor.shape, tensor.stride(), strict=True)

@@ -25,7 +25,7 @@ from tilewright.device import DeviceProperties
 from tilewright.errors import NoKernelError
 from tilewright.interface.copies import copy_of
 from tilewright.interface.declaration import Combinations, Interface, Matrix, Packed
-from tilewright.interface.placement import Arguments, Placement, as_it_lies
+from tilewright.interface.placement import Arguments, Placement, place_without_copies
 from tilewright.interface.signature import Parameter
 from tilewright.ops.common.family import Family
 from tilewright.ops.common.formats import as_bytes
@@ -82,7 +82,7 @@ class Op:
     ) -> Placement:
         """The problem as it is computed, and what is copied for it. `addresses` says of arguments what their
         address is a multiple of, where that is little. Raises AlignmentError where the op does not copy."""
-        return as_it_lies(self.interface, arguments, addresses)
+        return place_without_copies(self.interface, arguments, addresses)
 
     def alignments(self, problem: Any, record: KernelRecord) -> Mapping[str, int]:
         """Bytes that a kernel asks of operands' addresses, where it asks for more than its interface: of the
@@ -147,7 +147,7 @@ class Op:
                 made[index] = self.make(arguments, result)
         return tuple(made)
 
-    def room(self, values: Values) -> tuple[torch.Tensor, ...]:
+    def empty_results(self, values: Values) -> tuple[torch.Tensor, ...]:
         """What a call writes, of any values, without a check: of a call that torch sees, and that brings a
         part of it. torch traces this, and not an op that would make it: copies of what an op has made lose
         padding behind their elements (`blockwise_scales`), copies of `torch.empty`'s memory keep it."""

@@ -89,7 +89,7 @@ def least_wanted(
     return min(asked, key=lambda one: sum(one.values()), default={})
 
 
-def as_it_lies(
+def place_without_copies(
     interface: Interface,
     arguments: Arguments,
     addresses: Mapping[str, int],

@@ -20,7 +20,7 @@ import torch
 from tilewright import context as contexts
 from tilewright.interface import checks
 from tilewright.ops.common import custom_ops
-from tilewright.ops.common.custom_ops import name_of, number, plain
+from tilewright.ops.common.custom_ops import name_of, number, without_subclass
 from tilewright.ops.common.guards import check_flag
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 def register(op: Op) -> None:
     """Registers an op with all its variants."""
-    run = {"_call": op.function, "_plain": plain, "_wrote": custom_ops.wrote}
+    run = {"_call": op.function, "_plain": without_subclass, "_bump": custom_ops.bump_versions}
     # Of fake tensors: their subclass stays, and the dispatcher itself counts versions.
-    fake = {"_call": functools.partial(_pretend, op), "_plain": _itself, "_wrote": _itself}
+    fake = {"_call": functools.partial(_fake, op), "_plain": _itself, "_bump": _itself}
     for suffix, written in op.variants().items():
         results = ", ".join(["Tensor"] * len(written))
         answer = results if len(written) == 1 else f"({results})"
@@ -90,8 +90,8 @@ def _kernel(op: Op, lines: Sequence[str], scope: Mapping[str, Any]) -> Callable[
     return made
 
 
-def _pretend(op: Op, **named: Any) -> Any:
-    """What a call answers, of any values: fake tensors, where it is given such."""
+def _fake(op: Op, **named: Any) -> Any:
+    """The body of an op's fake kernels: results of the right shapes and types, and of any values."""
     checked = checks.check(op, contexts.current(), op.defaults() | named, fake=True)
     made = tuple(op.make(checked, index) for index in range(len(checked.results)))
     return made[0] if len(made) == 1 else made
@@ -134,8 +134,8 @@ def _lines(op: Op, written: tuple[str, ...], updated: tuple[str, ...]) -> Iterat
     yield f"    {'' if written else 'made = '}_call({call})"
     for name in updated:
         yield f"    if {name} is not None:"
-        yield f"        _wrote({name})"
-    yield f"    _wrote({', '.join(written)})" if written else "    return made"
+        yield f"        _bump({name})"
+    yield f"    _bump({', '.join(written)})" if written else "    return made"
 
 
 def traced(op: Op, values: dict[str, Any]) -> Any:
@@ -157,8 +157,8 @@ def traced(op: Op, values: dict[str, Any]) -> Any:
     if all(result is None for result in results):
         return getattr(torch.ops.tilewright, op.name + suffix).default(**values)
     if any(result is None for result in results):  # one op makes all or writes all
-        room = op.room(values)
-        results = [mine if mine is not None else made for mine, made in zip(results, room, strict=True)]
+        made = op.empty_results(values)
+        results = [given if given is not None else one for given, one in zip(results, made, strict=True)]
     twin = _twin(op, written)
     if twin is not None and values[twin] is results[0]:
         values |= {twin: None, "accumulate": True}

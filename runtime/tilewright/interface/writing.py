@@ -196,28 +196,28 @@ def _key(op: Op) -> Iterator[str]:
     for one in op.parameters:
         name = one.name
         if one.kind == "tensor":
-            yield from _lies(name, declared[name])
+            yield from _layout(name, declared[name])
             if not placed:
                 yield f"{name}.get_device()"
                 placed = True
         elif one.kind == "scale":
-            several.append((name, f"_outline({name}) if isinstance({name}, _Tensor) else type({name})"))
+            several.append((name, f"_layout_key({name}) if isinstance({name}, _Tensor) else type({name})"))
         elif one.is_tensor and name == "out":
             yield "None if out is None else (type(out), out.dtype, out.shape, out.stride())"
         elif one.is_tensor:
-            several.append((name, f"_outline({name})"))
+            several.append((name, f"_layout_key({name})"))
         elif one.kind == "integers":
             yield f"tuple({name})"
         elif one.kind != "number":
             yield name
     if several:
         absent = " and ".join(f"{name} is None" for name, _ in several)
-        yield f"None if {absent} else ({', '.join(outline for _, outline in several)},)"
+        yield f"None if {absent} else ({', '.join(key for _, key in several)},)"
     for _, number in _unread(op):
         yield f"not {number}"
 
 
-def _lies(name: str, operand: Operand) -> Iterator[str]:
+def _layout(name: str, operand: Operand) -> Iterator[str]:
     yield from (f"type({name})", f"{name}.dtype")
     # Of what is packed the launcher looks at the number of elements.
     if not isinstance(operand, Packed) or operand.strides() or operand.measured:

@@ -15,7 +15,7 @@ from tilewright.compat.deep_gemm.utils.layout import (
 )
 from tilewright.compat.deep_gemm.utils.math import ceil_div
 from tilewright.errors import ArgumentError
-from tilewright.ops.common.custom_ops import special
+from tilewright.ops.common.custom_ops import needs_dispatcher
 
 HOPPER = 9  # major number of the compute capability, whose kernels read FP32 scales
 Recipe: TypeAlias = tuple[int, ...]
@@ -52,7 +52,7 @@ def lie_ready(given: Sequence[torch.Tensor | None], used: Sequence[torch.Tensor]
     """Whether scales are used as they were given, and none was laid out anew. Tensors without memory are
     never: no launcher is kept for such."""
     pairs = zip(given, used, strict=False)
-    return not (fast_path.traced() or special(*given)) and all(
+    return not (fast_path.traced() or needs_dispatcher(*given)) and all(
         one is None or one.data_ptr() == other.data_ptr() for one, other in pairs
     )
 

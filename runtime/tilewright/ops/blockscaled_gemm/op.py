@@ -159,7 +159,7 @@ class _Multiply(Op):
             values["out_global_scale"] = torch.ones(1, dtype=torch.float32, device=values["a"].device)
         return values
 
-    def room(self, values: Values) -> tuple[torch.Tensor, ...]:
+    def empty_results(self, values: Values) -> tuple[torch.Tensor, ...]:
         a, b, d = values["a"], values["b"], _QUANTIZED[values["out_dtype"]]
         m, n = a.shape[-2], b.shape[-1]
         shape = (*torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]), m, n // per_byte(d))

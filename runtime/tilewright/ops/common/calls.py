@@ -1,4 +1,4 @@
-"""What every op does around a plan."""
+"""What every op does around a plan: parts of its key, and running it for addresses and on its device."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ MOST_ALIGNED = 32  # bytes: more than this no kernel asks of an address
 P = TypeVar("P", bound="Plan")
 
 
-def outline(tensor: torch.Tensor | None) -> Any:
-    """What a plan's key holds of an optional tensor."""
+def layout_key(tensor: torch.Tensor | None) -> Any:
+    """The part of a plan's key that an optional tensor makes."""
     if tensor is None:
         return None
-    # The type: of what is not quite a tensor (a fake one, say) no plan is remembered, and none is found.
+    # With its type: no plan is remembered for a tensor of a subclass (a fake one, say), so none is found.
     return (type(tensor), tensor.dtype, tensor.shape, tensor.stride(), tensor.get_device())
 
 
 def addresses(tensors: Mapping[str, torch.Tensor]) -> frozenset[tuple[str, int]]:
-    """The tensors not at multiples of `MOST_ALIGNED` bytes, each with what its address is a multiple of."""
+    """The tensors whose addresses are no multiples of `MOST_ALIGNED` bytes, each with its alignment."""
     found = ((name, alignment_of(tensor.data_ptr(), MOST_ALIGNED)) for name, tensor in tensors.items())
     return frozenset((name, alignment) for name, alignment in found if alignment < MOST_ALIGNED)
 
@@ -51,7 +51,7 @@ def for_addresses(
     return found
 
 
-def run_there(plan: Plan, call: tuple[Any, ...]) -> None:
+def run_on_its_device(plan: Plan, call: tuple[Any, ...]) -> None:
     """Carries a plan out on its GPU, whichever is current."""
     if plan.device.type == "cuda":
         with torch.cuda.device(plan.device):

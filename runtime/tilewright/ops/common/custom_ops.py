@@ -1,4 +1,4 @@
-"""What an op needs of torch's library: to be known there, and to tell which tensors torch alone knows."""
+"""Registers ops with torch's library, and tells which tensors have to go through torch's dispatcher."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def define(
         register_flop_formula(getattr(torch.ops.tilewright, name))(flops)
 
 
-def special(*tensors: Any) -> bool:
-    """Whether torch alone knows how to compute with a tensor: one of a subclass (a fake one), one without
-    memory, or one that functorch wraps."""
-    return any(isinstance(tensor, torch.Tensor) and _is_special(tensor) for tensor in tensors)
+def needs_dispatcher(*tensors: Any) -> bool:
+    """Whether a call has to go through torch's dispatcher: for a tensor of a subclass (a fake one), one
+    without memory, or one that functorch wraps."""
+    return any(isinstance(tensor, torch.Tensor) and _is_not_plain(tensor) for tensor in tensors)
 
 
-def _is_special(tensor: torch.Tensor) -> bool:
+def _is_not_plain(tensor: torch.Tensor) -> bool:
     return (
         type(tensor) not in _PLAIN
         or tensor.is_meta
@@ -51,28 +51,29 @@ def _is_special(tensor: torch.Tensor) -> bool:
     )
 
 
-def plain(tensor: torch.Tensor | None) -> torch.Tensor | None:
-    """An operand as an op's kernel gets it: torch has dealt with what is special about it."""
+def without_subclass(tensor: torch.Tensor | None) -> torch.Tensor | None:
+    """An operand as an op's kernel gets it: the dispatcher has dealt with its subclass."""
     return tensor if tensor is None or type(tensor) in _PLAIN else tensor.as_subclass(torch.Tensor)
 
 
-def wrote(*tensors: torch.Tensor) -> None:
-    """Tells autograd of tensors that a `*_out` op has written."""
+def bump_versions(*tensors: torch.Tensor) -> None:
+    """Raises autograd's version counters of tensors that a `*_out` op has written."""
     torch.autograd.graph.increment_version([tensor for tensor in tensors if not tensor.is_inference()])
 
 
 def name_of(tactic: Tactic | str | None) -> str | None:
-    """A tactic as schemas have it."""
+    """A tactic as a schema's `str?`."""
     return tactic if tactic is None or isinstance(tactic, str) else str(tactic)
 
 
 def number(name: str, value: Any) -> Any:
-    """A factor as schemas have it, symbols too."""
+    """A factor as a schema's `float`; symbols stay as they are."""
     return value if isinstance(value, (float, int, torch.SymFloat, torch.SymInt)) else factor(name, value)
 
 
 def flops(a: torch.Size, b: torch.Size, *_: Any, **__: Any) -> int:
-    """Of a product, for FlopCounterMode; of FP4 x FP4, which have two elements to a byte, the half."""
+    """Floating-point operations of a product, for FlopCounterMode. FP4 x FP4, where shapes count bytes of two
+    elements, comes out at half."""
     batch = max((shape[0] for shape in (a, b) if len(shape) == 3), default=1)
     k = max(a[-1], b[-2])  # beside one of FP4, the other operand has an element to a byte
     return int(2 * batch * a[-2] * b[-1] * k)

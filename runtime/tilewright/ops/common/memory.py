@@ -9,7 +9,7 @@ from typing import TypeAlias
 import torch
 
 from tilewright.errors import ArgumentError
-from tilewright.interface.matrices import lies
+from tilewright.interface.matrices import layout_of
 from tilewright.ops.common.formats import as_bytes
 
 Optional: TypeAlias = torch.Tensor | None
@@ -66,7 +66,7 @@ def check_aliasing(
     for name, tensor in tensors.items():
         if tensor is None or not overlap(tensor, out):
             continue
-        same = tensor.data_ptr() == out.data_ptr() and lies(tensor) == lies(out)
+        same = tensor.data_ptr() == out.data_ptr() and layout_of(tensor) == layout_of(out)
         if not (same and name in twins):
             raise aliased(name, written)
 

@@ -12,7 +12,7 @@ from tilewright.device import DeviceProperties
 from tilewright.errors import AlignmentError, ArgumentError
 from tilewright.interface.declaration import Combinations
 from tilewright.interface.op import Op, Values
-from tilewright.interface.placement import Arguments, Placement, as_it_lies
+from tilewright.interface.placement import Arguments, Placement, place_without_copies
 from tilewright.ops.common import custom_ops
 from tilewright.ops.common.symbolic import certainly
 from tilewright.ops.grouped_gemm.family import FAMILY
@@ -74,7 +74,7 @@ class Product(Op):
                     hint="Contiguous columns of scale factors that begin at multiples of 4 (16 bytes) are "
                     "wanted: the layout m_major of tilewright.blockwise_scales.",
                 )
-        return as_it_lies(INTERFACE, arguments, addresses, judged=_SCALES)
+        return place_without_copies(INTERFACE, arguments, addresses, judged=_SCALES)
 
     def alignments(self, problem: Problem, record: KernelRecord) -> Mapping[str, int]:
         return {"scale_b": 16} if problem.scales == "1x128" else {}

@@ -41,7 +41,7 @@ class _Prenorm(Op):
         given["out"].zero_()
         given["squares"].zero_()
 
-    def room(self, values: Values) -> tuple[torch.Tensor, ...]:
+    def empty_results(self, values: Values) -> tuple[torch.Tensor, ...]:
         a, splits = values["a"], values["splits"]
         shape = (a.shape[0],) if splits is None else (splits, a.shape[0])
         shapes = ((*shape, values["b"].shape[0]), shape)

@@ -146,7 +146,7 @@ class Quantize(_Op):
             if isinstance(problem.m, int):
                 row_shuffle.check_rows("shuffle", problem.m)
 
-    def room(self, values: Values) -> tuple[torch.Tensor, ...]:
+    def empty_results(self, values: Values) -> tuple[torch.Tensor, ...]:
         told = {"layout": values.get("layout"), **self.fields(values)}
         x, format, layout = values["x"], told["format"], told["layout"]
         *batch, m, k = x.shape

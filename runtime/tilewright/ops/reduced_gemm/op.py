@@ -9,7 +9,7 @@ import torch
 from tilewright.context import Context
 from tilewright.device import DeviceProperties
 from tilewright.interface.op import Op, Values
-from tilewright.interface.placement import Arguments, Placement, as_it_lies
+from tilewright.interface.placement import Arguments, Placement, place_without_copies
 from tilewright.interface.publish import public
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.reduced_gemm.family import FAMILY
@@ -25,7 +25,7 @@ class _Reduced(Op):
         self, context: Context, arguments: Arguments, device: DeviceProperties, addresses: Mapping[str, int]
     ) -> Placement:
         """D and C are read and written element by element: any strides will do."""
-        return as_it_lies(INTERFACE, arguments, addresses, judged=("c", "out"))
+        return place_without_copies(INTERFACE, arguments, addresses, judged=("c", "out"))
 
     def without_kernel(self, problem: Problem, given: Values) -> None:
         """beta * C: k or the batch is 0."""
