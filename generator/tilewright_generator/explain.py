@@ -73,7 +73,7 @@ def named(name: str, expansions: Sequence[Expansion]) -> Candidate:
                 return candidate
     kernels = [kernel.name for each in expansions for kernel in each.kernels]
     known = [*families.names(), *(rule.name for one in families.names() for rule in families.get(one).rules)]
-    hint = _field_of(name) or ops.meant(name) or did_you_mean(name, known) or did_you_mean(name, kernels)
+    hint = _field_of(name) or ops.of_op(name) or did_you_mean(name, known) or did_you_mean(name, kernels)
     raise UsageError(f"no family, no rule and no kernel of a spec is called {name!r}{hint}")
 
 

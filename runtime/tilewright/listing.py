@@ -72,11 +72,15 @@ def kernels(family: str, **filters: object) -> Kernels:
 
     Raises:
         ArgumentError: there is no such family or field; it says what there is.
+        TableError: there is no module at all.
     """
     registry = contexts.current().registry
     families = sorted({table.family for table in registry.tables.values()})
+    if not families:
+        registry.kernels(family)  # which says that there is no module at all
     if family not in families:
-        hint = ops.meant(str(family)) or f"; there are: {', '.join(families)}"
+        meant = ops.of_op(str(family)) or did_you_mean(str(family), families)
+        hint = meant or f"; there are: {', '.join(families)}"
         raise ArgumentError("family", f"there are no kernels of {family}{hint}")
     records = registry.kernels(family)
     known = {"arch", *SIDES, *(name for record in records for name in record.config)}

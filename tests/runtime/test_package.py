@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import inspect
 import json
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import tilewright
+from tilewright import context as contexts
 from tilewright import ops
 
 
@@ -98,6 +101,11 @@ def test_kernels() -> None:
     [
         ("gemn", {}, "family: there are no kernels of gemn; did you mean 'gemm'?"),
         (
+            "scaled_gemm",
+            {},
+            "family: there are no kernels of scaled_gemm; scaled_gemm is an op of grouped_gemm",
+        ),
+        (
             "x",
             {},
             f"family: there are no kernels of x; there are: {', '.join(ops.names())}",
@@ -109,3 +117,20 @@ def test_kernels_that_there_are_not(family: str, filters: dict[str, int], said: 
     with pytest.raises(tilewright.errors.ArgumentError) as caught:
         tilewright.kernels(family, **filters)
     assert str(caught.value) == said
+
+
+def test_kernels_of_a_folder_without_them(tmp_path: Path) -> None:
+    empty = contexts.Context(tilewright.Registry(tmp_path / "none"))
+    with contexts.use(empty), pytest.raises(tilewright.errors.TableError, match="none is no folder"):
+        tilewright.kernels("gemm")
+
+
+def test_a_project_may_lack_a_family_whose_op_has_its_name(tmp_path: Path) -> None:
+    module = next(
+        table.folder for table in contexts.current().registry.tables.values() if table.family == "gemm"
+    )
+    shutil.copytree(module, tmp_path / module.name)
+    own = contexts.Context(tilewright.Registry(tmp_path))
+    with contexts.use(own), pytest.raises(tilewright.errors.ArgumentError) as caught:
+        tilewright.kernels("hc_prenorm")
+    assert str(caught.value) == "family: there are no kernels of hc_prenorm; there are: gemm"

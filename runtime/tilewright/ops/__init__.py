@@ -32,14 +32,12 @@ def names() -> list[str]:
     return list(packages())
 
 
-def meant(word: str) -> str:
-    """What may be meant by a word that is no family: `"; OP is an op of FAMILY"`, or a family like it."""
-    from tilewright.spelling import did_you_mean  # noqa: PLC0415 (a lookup asks for no word)
-
+def of_op(word: str) -> str:
+    """`"; OP is an op of FAMILY"` of an op whose family is called otherwise, else ""."""
     for name, home in packages().items():
-        if word in import_module(home).OPS:
+        if word != name and word in import_module(home).OPS:
             return f"; {word} is an op of {name}"
-    return did_you_mean(word, packages())
+    return ""
 
 
 def part(name: str, module: str) -> Any:

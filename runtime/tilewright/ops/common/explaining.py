@@ -87,7 +87,7 @@ class Explanation:
             yield f"on an {self.device} {choice.tactic} is chosen, and a call raises NotBuiltError:"
             yield from (f"  {line}" for line in self.raises.splitlines())
         yield f"Why ({choice.source}): {choice.why}."
-        yield f"Candidates ({len(self.rows)}), by the cost model:"
+        yield f"Candidates ({len(self.rows)} tactics), by the cost model:"
         for place, row in enumerate(self.rows):
             if place < SHOWN or row.tactic == choice.tactic:
                 mark = ">" if row.tactic == choice.tactic else " "
@@ -183,9 +183,11 @@ def _copied(
         placement = op.place(context, Arguments.dense(op.interface, problem), device, {})
         return (placement.problem, tuple(sorted(placement.copies))) if placement.copies else None
     except ImportError:
-        error.hint = "The op may copy and pad its operands; without torch that is not known here."
+        error.hint = (
+            f"{error.hint}\nThe op may copy and pad its operands; without torch that is not known here."
+        )
     except ArgumentError as refusal:
-        error.hint = f"The op copies none of it: {refusal}"
+        error.hint = f"{error.hint}\nThe op copies none of it: {refusal}"
     return None
 
 

@@ -109,7 +109,8 @@ class _Selection:
             reasons = self._family.explain(self._records, self._problem)
             raise NoKernelError(
                 f"no {self._family.name} kernel computes {self._problem}:\n{reasons}",
-                hint="Add a configuration to the spec, run `tilewright generate` and `tilewright build`.",
+                hint="Where its rules allow one, a line of a spec adds it: see `tilewright explain "
+                f"{self._family.name}`, then run `tilewright generate`.",
             )
         if log.isEnabledFor(logging.DEBUG):
             self._say_what_is_left_out(fitting)
