@@ -174,6 +174,17 @@ def test_what_is_not_as_declared(message: str, error: type[ArgumentError], chang
         checked(**change)
 
 
+@pytest.mark.parametrize(("parts", "argument"), [(2**30 + 1, "parts"), (2**32 + 2, "parts"), (2**30, None)])
+def test_an_extent_that_an_option_says_has_a_limit(parts: int, argument: str | None) -> None:
+    """Kernels get 32 bits of it."""
+    if argument is None:
+        assert checked(parts=parts).problem.parts == parts
+        return
+    with pytest.raises(ArgumentError, match="at most 1073741824 is possible") as error:
+        checked(parts=parts)
+    assert error.value.argument == argument
+
+
 def test_an_op_copies_nothing_unless_it_says_so() -> None:
     lies = checked()
     assert place_without_copies(INTERFACE, lies, {}).copies == frozenset()

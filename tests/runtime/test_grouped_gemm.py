@@ -179,13 +179,13 @@ class TestRefusals:
     @pytest.mark.parametrize("given", [0, -1, True])
     def test_an_alignment_that_is_none(self, grouped: Context, given: Any) -> None:
         made = operands(grouping="ends")
-        with pytest.raises(ArgumentError, match="row_alignment: it is"):
+        with pytest.raises(ArgumentError, match=r"row_alignment: it is"):
             tilewright.grouped_gemm_contiguous(
                 made.a, made.b, made.scale_a, made.scale_b, row_alignment=given, **made.layout
             )
 
     def test_groups_that_begin_where_tma_reads_no_factors(self, grouped: Context) -> None:
-        with pytest.raises(ArgumentError, match="row_alignment: it is 2; a multiple of 4 is wanted"):
+        with pytest.raises(ArgumentError, match=r"row_alignment: it is 2; a multiple of 4 is wanted"):
             operands(grouping="ends", row_alignment=2).call()
         operands(grouping="ends", row_alignment=2, **BF16).call()
 
@@ -221,3 +221,27 @@ class TestModel:
         for swapped, legal in ((False, {"", "1x2", "1x4"}), (True, {"", "2x1", "4x1"})):
             tactics = FAMILY.candidates(record(swap_ab=swapped), self.PROBLEM)
             assert {tactic.cluster for tactic in tactics} == legal
+
+
+@pytest.mark.parametrize("number", [2**30 + 4, 2**31, 2**32, 2**32 + 128, 10**30])
+def test_numbers_that_no_int_of_32_bits_holds_are_refused(grouped: Context, number: int) -> None:
+    """Of 2**32 + 128 a kernel would get 128, of 2**32 a 0 to divide by."""
+    fp8, scale = torch.float8_e4m3fn, torch.ones(1, 1)
+    a, b = torch.ones(8, 128).to(fp8), torch.ones(16, 128).to(fp8).mT
+    rows, ends = scale.expand(8, 1).mT.contiguous().mT, torch.tensor([8], dtype=torch.int32)
+    with pytest.raises(ArgumentError, match=r"row_alignment: it is .* at most 1073741824 is possible"):
+        tilewright.grouped_gemm_contiguous(
+            a, b[None], rows, scale[None], group_ends=ends, row_alignment=number
+        )
+    with pytest.raises(ArgumentError, match=r"head_gap: it is .* at most 1073741824 is possible"):
+        tilewright.scaled_gemm(a, b, rows, scale, head_left=8, head_gap=number)
+    # Each number is one that there may be, and the result's columns are not.
+    with pytest.raises(ArgumentError, match=r"out: an extent of the result, .* at most 1073741824 is"):
+        tilewright.scaled_gemm(a, b, rows, scale, head_left=8, head_gap=2**29)
+
+
+def test_groups_may_begin_at_the_largest_multiple(grouped: Context) -> None:
+    a, b = torch.randn(40, 64).bfloat16(), torch.randn(2, 24, 64).bfloat16().mT
+    ends = torch.tensor([32, 40], dtype=torch.int32)
+    made = tilewright.grouped_gemm_contiguous(a, b, group_ends=ends, row_alignment=2**30)
+    torch.testing.assert_close(made[:32], a[:32] @ b[0])

@@ -75,3 +75,13 @@ def test_what_is_refused(host: Context, options: dict[str, Any], argument: str, 
 def test_numbers_are_no_texts(host: Context) -> None:
     with pytest.raises(ArgumentTypeError, match="alignment: it is a str; a whole number"):
         tilewright.scale_columns(torch.zeros(5, 3), alignment="128")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["alignment", "block"])
+@pytest.mark.parametrize("number", [2**31, 2**32, 2**32 + 128])
+def test_numbers_that_no_int_of_32_bits_holds_are_refused(host: Context, name: str, number: int) -> None:
+    with pytest.raises(ArgumentError, match="at most 1073741824 is possible") as error:
+        tilewright.scale_columns(
+            torch.ones(8, 9), GROUPS, layout="packed", grouping="k_ends", **{name: number}
+        )
+    assert error.value.argument == name

@@ -160,10 +160,7 @@ class _Check:
     ) -> None:
         known = self.fields.get(extent)
         if known is None or (one_for_all and certainly(known == 1)):
-            if certainly(value > MOST_EXTENT):
-                raise ArgumentError(
-                    matrix.name, f"its {extent} is {value}; at most {MOST_EXTENT} is possible"
-                )
+            guards.check_most(matrix.name, value, f"its {extent}")
             self.fields[extent] = value
             told[extent] = matrix.name
         elif certainly(value != known) and not (one_for_all and certainly(value == 1)):
@@ -220,7 +217,10 @@ class _Check:
             if field.default is False and field.name in self.op.tensors
         }
         declared = {field.name for field in fields(kind)}
-        return kind(**{name: each for name, each in (self.fields | there).items() if name in declared})
+        problem = kind(**{name: each for name, each in (self.fields | there).items() if name in declared})
+        for name in self.interface.extents:
+            guards.check_most(name, getattr(problem, name))
+        return problem
 
     def _is_read(self, name: str) -> bool:
         """Whether what a call brings is looked at; C, say, is not where beta is 0."""
@@ -276,7 +276,10 @@ class _Check:
             operand = self.interface.operand(name)
             type = operand.type_of(problem)
             raw = operand.made_raw and per_byte(type) > 1
-            yield self._shape(operand, problem, batched), torch.uint8 if raw else dtype_of(type)
+            shape = self._shape(operand, problem, batched)
+            for extent in shape if isinstance(operand, Matrix) else ():
+                guards.check_most(name, extent, f"an extent of the result, {dims(shape)},")
+            yield shape, torch.uint8 if raw else dtype_of(type)
 
     def _shape(self, operand: Operand, problem: Any, batched: bool) -> tuple[int, ...]:
         """Of a tensor."""

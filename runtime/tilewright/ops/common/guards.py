@@ -11,6 +11,7 @@ import torch
 from tilewright.context import Context
 from tilewright.errors import ArgumentError, ArgumentTypeError
 from tilewright.ops.common.symbolic import certainly
+from tilewright.ops.common.words import MOST_EXTENT
 
 
 def dims(shape: Any) -> str:
@@ -82,6 +83,12 @@ def check_whole(name: str, value: Any, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, torch.SymInt)):
         raise ArgumentTypeError(name, f"it is a {type(value).__name__}; a whole number is wanted")
     refuse(value < least, name, f"it is {value}; a whole number from {least} on is wanted")
+    check_most(name, value)
+
+
+def check_most(name: str, value: Any, what: str = "it") -> None:
+    """Kernels get it as an int of 32 bits, of which ctypes would keep the lower ones without a word."""
+    refuse(value > MOST_EXTENT, name, f"{what} is {value}; at most {MOST_EXTENT} is possible")
 
 
 def refuse(wrong: Any, argument: str, message: str) -> None:
