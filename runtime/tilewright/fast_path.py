@@ -62,6 +62,9 @@ def keep_launcher(key: tuple[Any, ...], make: Callable[[], Launcher | None]) -> 
     """Keeps what `make` makes, for tensors that lie as those of a call that has been carried out."""
     if traced():
         return
-    cached = contexts.current().launchers(key)
+    try:
+        cached = contexts.current().launchers(key)
+    except TypeError:  # a list, say, has no hash: such calls run the op
+        return
     if cached.layouts_seen < CachedLaunchers.MOST:
         cached.add(make())

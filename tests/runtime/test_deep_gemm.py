@@ -653,3 +653,38 @@ def test_fp8_products_are_compiled_whole(all_hosts: Context, function: str) -> N
     assert torch.equal(found, run(wanted))
     assert torch.equal(made, wanted)
     assert wanted.any()
+
+
+@pytest.mark.parametrize("with_c", [False, True])
+@pytest.mark.parametrize("layout", ["nt", "tn"])
+@pytest.mark.parametrize("m", [0, 40])
+def test_no_group_has_any_k(all_hosts: Context, m: int, layout: str, with_c: bool) -> None:
+    """As of experts none of which has got a token."""
+    n, fp8 = 24, torch.float8_e4m3fn
+    d = torch.full((2, m, n), float("nan"))
+    c = torch.randn(2, m, n) if with_c else None
+    a, b = ((torch.empty(0, dtype=fp8), torch.empty(rows, 0)) for rows in (m, n))
+    if layout == "tn":
+        a, b = ((torch.empty(0, rows, dtype=fp8), torch.empty(0, rows)) for rows in (m, n))
+    function = getattr(deep_gemm, f"k_grouped_fp8_gemm_{layout}_contiguous")
+    for _ in range(2):
+        function(a, b, d.fill_(float("nan")), [0, 0], torch.zeros(2, dtype=torch.int32), c)
+        assert torch.equal(d, torch.zeros_like(d) if c is None else c)
+
+
+def test_data_and_scales_of_another_k_are_refused(all_hosts: Context) -> None:
+    (x, of_x), (y, of_y) = (quantised(matrix(40, 256, seed=seed))[0] for seed in range(2))
+    sizes = torch.tensor([128, 128], dtype=torch.int32)
+    with pytest.raises(ArgumentError, match="a: it has 10200 elements; 40 rows of 256 are wanted"):
+        deep_gemm.k_grouped_fp8_gemm_nt_contiguous(
+            (x.flatten()[40:], of_x), (y.flatten(), of_y), torch.empty(2, 40, 40), None, sizes
+        )
+
+
+def test_a_recipe_may_be_a_list(all_hosts: Context) -> None:
+    """As pybind11 takes any sequence for a tuple. It has no hash to keep a launcher under."""
+    (a, x), (b, y) = quantised(matrix(20, 384)), quantised(matrix(256, 384, seed=1), (128, 128))
+    for _ in range(2):
+        d = torch.full((20, 256), float("nan")).bfloat16()
+        deep_gemm.fp8_gemm_nt(a, b, d, recipe=[1, 128, 128])  # type: ignore[arg-type]
+        close(d, x @ y.mT)

@@ -189,8 +189,9 @@ def k_grouped_fp8_gemm_nt_contiguous(
         return
     granularities(recipe)
     m, n = d.shape[1:]
+    k = of_x.shape[-1] * BLOCK
     scales = of_rows(of_x), of_rows(of_y).mT
-    given = x.view(m, -1), y.view(n, -1).mT, grouped_layout, *scales
+    given = _matrix("a", x, m, k), _matrix("b", y, n, k).mT, grouped_layout, *scales
     tilewright.grouped_gemm_k(*given, out=d, c=c)
     if lie_ready((of_x, of_y), scales):
         fast_path.keep(key, call, tilewright.grouped_gemm_k, *given, out=d, c=c)
@@ -260,6 +261,13 @@ def _sizes_of_ends(ends: torch.Tensor, unit: int, *, scaled: bool = False) -> to
         raise ArgumentError("use_psum_layout", f"groups along k begin at multiples of {alignment}; {wanted}")
     behind = (ends + (alignment - 1)) // alignment * alignment
     return behind.diff(prepend=behind.new_zeros(1))
+
+
+def _matrix(name: str, flat: torch.Tensor, rows: int, k: int) -> torch.Tensor:
+    """What lies in one dimension, with as much k as there are scales for."""
+    if flat.numel() != rows * k:
+        raise ArgumentError(name, f"it has {flat.numel()} elements; {rows} rows of {k} are wanted")
+    return flat.view(rows, k)
 
 
 def _starts(sizes: Sequence[int]) -> list[int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import TypeAlias
 
 import torch
@@ -21,7 +20,6 @@ HOPPER = 9  # major number of the compute capability, whose kernels read FP32 sc
 Recipe: TypeAlias = tuple[int, ...]
 
 
-@lru_cache(maxsize=64)
 def granularities(
     recipe: Recipe | None, recipe_a: Recipe | None = None, recipe_b: Recipe | None = None
 ) -> tuple[Recipe, Recipe]:

@@ -146,8 +146,8 @@ class ProductOfParts(Product):
             return
         for name, inner in (("a", -1), ("b", -2)):
             tensor = values[name]
-            length = tensor.shape[inner]
-            if certainly(tensor.stride(-3 - inner) != length) and certainly(tensor.shape[-3 - inner] > 1):
+            length, several = tensor.shape[inner], certainly(tensor.shape[-3 - inner] > 1)
+            if several and certainly(length > 0) and certainly(tensor.stride(-3 - inner) != length):
                 raise ArgumentError(name, f"its strides are {tensor.stride()}; memory without gaps is wanted")
 
 
