@@ -11,6 +11,7 @@
 #pragma once
 
 #include "tilewright/abi.h"
+#include "tilewright/descriptor.hpp"
 #include "tilewright/launch.hpp"
 
 namespace tilewright {
@@ -48,53 +49,57 @@ struct LaunchedOnce {
   }
 };
 
+// The functions of a `tilewright_kernel`, by a `Host` that may be an object: of kernels that share its code, it knows
+// which one is meant.
 template <class Host>
-struct Adapter {
+struct Entries {
   using Args = typename Host::Args;
-  using Kernel = typename Host::Kernel;
 
-  static int32_t can_implement(void const* args) {
-    return Host::can_implement(*static_cast<Args const*>(args)) ? TILEWRIGHT_OK : TILEWRIGHT_NOT_SUPPORTED;
+  static int32_t can_implement(Host const& host, void const* args) {
+    return host.can_implement(*static_cast<Args const*>(args)) ? TILEWRIGHT_OK : TILEWRIGHT_NOT_SUPPORTED;
   }
 
-  static int64_t workspace_bytes(void const* args) { return Host::workspace_bytes(*static_cast<Args const*>(args)); }
-
-  static int32_t launch(void const* args, void* workspace, void* stream) {
-    return answer(enqueue(*static_cast<Args const*>(args), workspace, static_cast<cudaStream_t>(stream)));
+  static int64_t workspace_bytes(Host const& host, void const* args) {
+    return host.workspace_bytes(*static_cast<Args const*>(args));
   }
 
-  static constexpr tilewright_kernel descriptor(char const* name) {
-    return {TILEWRIGHT_ABI_VERSION, sizeof(Args),     Kernel::kThreads, Kernel::kSharedBytes, name,
-            &can_implement,         &workspace_bytes, &launch};
+  static int32_t launch(Host const& host, void const* args, void* workspace, void* stream) {
+    return answer(enqueue(host, *static_cast<Args const*>(args), workspace, static_cast<cudaStream_t>(stream)));
   }
 
  private:
-  static int32_t enqueue(Args const& args, void* workspace, cudaStream_t stream) {
-    if (!Host::can_implement(args)) {
+  static int32_t enqueue(Host const& host, Args const& args, void* workspace, cudaStream_t stream) {
+    if (!host.can_implement(args)) {
       return TILEWRIGHT_NOT_SUPPORTED;
     }
-    if (workspace == nullptr && Host::workspace_bytes(args) > 0) {
+    if (workspace == nullptr && host.workspace_bytes(args) > 0) {
       return TILEWRIGHT_WORKSPACE_MISSING;
     }
     Context context;
     if (cudaError_t const error = current_context(context); error != cudaSuccess) {
       return error;
     }
-    return Host::enqueue(context, args, workspace, stream);
+    return host.enqueue(context, args, workspace, stream);
+  }
+};
+
+// The same of a kernel whose `Host` is its own.
+template <class Host>
+struct Adapter {
+  using Args = typename Host::Args;
+  using Kernel = typename Host::Kernel;
+
+  static int32_t can_implement(void const* args) { return Entries<Host>::can_implement({}, args); }
+
+  static int64_t workspace_bytes(void const* args) { return Entries<Host>::workspace_bytes({}, args); }
+
+  static int32_t launch(void const* args, void* workspace, void* stream) {
+    return Entries<Host>::launch({}, args, workspace, stream);
   }
 };
 
 }  // namespace tilewright
 
-// Defines the kernel NAME and its descriptor. TRAITS: the struct that a generated file defines. HOST: the template of
-// its host. MIN_BLOCKS: thread blocks that an SM is to hold at least. ALIGNMENT: of the dynamic shared memory.
-#define TILEWRIGHT_KERNEL(NAME, TRAITS, HOST, MIN_BLOCKS, ALIGNMENT)                            \
-  extern "C" __global__ void __launch_bounds__(TRAITS::Kernel::kThreads, MIN_BLOCKS)            \
-      NAME(__grid_constant__ typename TRAITS::Kernel::Params const params) {                    \
-    extern __shared__ __align__(ALIGNMENT) char tilewright_shared_memory[];                     \
-    typename TRAITS::Kernel kernel;                                                             \
-    kernel(params, tilewright_shared_memory);                                                   \
-  }                                                                                             \
-  void const* TRAITS::entry() { return reinterpret_cast<void const*>(&::NAME); }                \
-  extern "C" __attribute__((visibility("default"))) tilewright_kernel const tilewright_##NAME = \
-      tilewright::Adapter<HOST<TRAITS>>::descriptor(#NAME);
+// TILEWRIGHT_DEFINE_KERNEL, by the template of a family's host.
+#define TILEWRIGHT_KERNEL(NAME, TRAITS, HOST, MIN_BLOCKS, ALIGNMENT) \
+  TILEWRIGHT_DEFINE_KERNEL(NAME, TRAITS, tilewright::Adapter<HOST<TRAITS>>, MIN_BLOCKS, ALIGNMENT)

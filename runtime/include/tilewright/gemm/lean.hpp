@@ -1,24 +1,24 @@
 // What a generated lean `gemm` kernel for sm_90a includes: the kernel, and what its host knows of it.
 #pragma once
 
-#include "tilewright/adapter.hpp"
+#include "tilewright/descriptor.hpp"
 #include "tilewright/gemm/lean_kernel.hpp"
 #include "tilewright/gemm/lean_params.hpp"
 
 namespace tilewright::gemm::lean {
 
-// Calls what the module's table has for all kernels.
+// What a descriptor has, by the code that the module's table has for all kernels.
 template <class Traits>
-struct Host {
+struct Calls {
   using Kernel = typename Traits::Kernel;
   using Args = tilewright_gemm_args;
 
-  static bool can_implement(Args const& args) { return lean::can_implement(kFacts, args); }
+  static int32_t can_implement(void const* args) { return lean::can_implement(kFacts, args); }
 
-  static int64_t workspace_bytes(Args const& args) { return lean::workspace_bytes(kFacts, args); }
+  static int64_t workspace_bytes(void const* args) { return lean::workspace_bytes(kFacts, args); }
 
-  static cudaError_t enqueue(Context const& context, Args const& args, void* workspace, cudaStream_t stream) {
-    return lean::enqueue(kFacts, context, args, workspace, stream);
+  static int32_t launch(void const* args, void* workspace, void* stream) {
+    return lean::launch(kFacts, args, workspace, stream);
   }
 
  private:
@@ -60,4 +60,4 @@ struct Host {
       NAME(__grid_constant__ typename tilewright::NAME::Gemm::Kernel::Params const params);                            \
   TILEWRIGHT_COMBINING_KERNEL(NAME, tilewright::NAME::Gemm, tilewright::sm90::Combine<tilewright::NAME::Gemm::Kernel>, \
                               tilewright::sm90::CombineParams)                                                         \
-  TILEWRIGHT_KERNEL(NAME, tilewright::NAME::Gemm, tilewright::gemm::lean::Host, 1, 1024)
+  TILEWRIGHT_DEFINE_KERNEL(NAME, tilewright::NAME::Gemm, tilewright::gemm::lean::Calls<tilewright::NAME::Gemm>, 1, 1024)

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "tilewright/adapter.hpp"
 #include "tilewright/gemm/epilogue_params.hpp"
 #include "tilewright/gemm/lean_params.hpp"
 #include "tilewright/sm90/clustered.hpp"
@@ -234,41 +235,55 @@ class Maker {
   }
 };
 
+// Of the kernel of these facts.
+struct Host {
+  using Args = lean::Args;
+
+  Facts const& facts;
+
+  bool can_implement(Args const& args) const { return Maker(facts, args).can_implement(); }
+
+  int64_t workspace_bytes(Args const& args) const { return Maker(facts, args).workspace_bytes(); }
+
+  // One kernel, and where parts of k meet in memory, a second one.
+  cudaError_t enqueue(Context const& context, Args const& args, void* workspace, cudaStream_t stream) const {
+    Maker const maker(facts, args);
+    LaunchShape shape{};
+    shape.block = dim3(facts.threads);
+    shape.smem_bytes = facts.shared_bytes;
+    shape.pdl = facts.pdl;
+    void const* const entry = facts.entry();
+    int at_once = 0;
+    cudaError_t error = sm90::prepare<AnyKernel>(context, entry, args.tactic, maker.cluster(), shape, at_once);
+    if (error != cudaSuccess) {
+      return error;
+    }
+    Params params;
+    error = maker.make_params(at_once, workspace, params);
+    if (error != cudaSuccess) {
+      return error;
+    }
+    int const blocks = params.raster.blocks;
+    shape.grid = dim3((blocks < at_once ? blocks : at_once) * maker.cluster().size());
+    error = tilewright::launch<AnyKernel>(context, entry, &params, shape, stream);
+    if (error != cudaSuccess || params.parts.count == 1) {
+      return error;
+    }
+    sm90::CombineParams combine{params.parts, sm90::combine_shares(params.parts.count), epilogue_params(args, 0)};
+    LaunchShape const second =
+        sm90::combining_shape(maker.combining_blocks(params.parts), sm90::kCombineThreads, facts.pdl);
+    return tilewright::launch<AnyKernel>(context, facts.combining_entry(), &combine, second, stream);
+  }
+};
+
 }  // namespace
 
-bool can_implement(Facts const& facts, Args const& args) { return Maker(facts, args).can_implement(); }
+int32_t can_implement(Facts const& facts, void const* args) { return Entries<Host>::can_implement({facts}, args); }
 
-int64_t workspace_bytes(Facts const& facts, Args const& args) { return Maker(facts, args).workspace_bytes(); }
+int64_t workspace_bytes(Facts const& facts, void const* args) { return Entries<Host>::workspace_bytes({facts}, args); }
 
-// One kernel, and where parts of k meet in memory, a second one.
-cudaError_t enqueue(Facts const& facts, Context const& context, Args const& args, void* workspace,
-                    cudaStream_t stream) {
-  Maker const maker(facts, args);
-  LaunchShape shape{};
-  shape.block = dim3(facts.threads);
-  shape.smem_bytes = facts.shared_bytes;
-  shape.pdl = facts.pdl;
-  void const* const entry = facts.entry();
-  int at_once = 0;
-  cudaError_t error = sm90::prepare<AnyKernel>(context, entry, args.tactic, maker.cluster(), shape, at_once);
-  if (error != cudaSuccess) {
-    return error;
-  }
-  Params params;
-  error = maker.make_params(at_once, workspace, params);
-  if (error != cudaSuccess) {
-    return error;
-  }
-  int const blocks = params.raster.blocks;
-  shape.grid = dim3((blocks < at_once ? blocks : at_once) * maker.cluster().size());
-  error = launch<AnyKernel>(context, entry, &params, shape, stream);
-  if (error != cudaSuccess || params.parts.count == 1) {
-    return error;
-  }
-  sm90::CombineParams combine{params.parts, sm90::combine_shares(params.parts.count), epilogue_params(args, 0)};
-  LaunchShape const second =
-      sm90::combining_shape(maker.combining_blocks(params.parts), sm90::kCombineThreads, facts.pdl);
-  return launch<AnyKernel>(context, facts.combining_entry(), &combine, second, stream);
+int32_t launch(Facts const& facts, void const* args, void* workspace, void* stream) {
+  return Entries<Host>::launch({facts}, args, workspace, stream);
 }
 
 }  // namespace tilewright::gemm::lean

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "tilewright/descriptor.hpp"
 #include "tilewright/sm90/epilogue.hpp"
 #include "tilewright/sm90/parts_params.hpp"
 #include "tilewright/sm90/ptx.hpp"
@@ -126,7 +127,6 @@ struct Combine {
 #define TILEWRIGHT_COMBINING_KERNEL(NAME, TRAITS, COMBINE, PARAMS) \
   extern "C" __global__ void __launch_bounds__(COMBINE::kThreads)  \
       NAME##_combine(__grid_constant__ PARAMS const params) {      \
-    COMBINE kernel;                                                \
-    kernel(params);                                                \
+    TILEWRIGHT_DEVICE_CODE(COMBINE kernel; kernel(params);)        \
   }                                                                \
   void const* TRAITS::combining_entry() { return reinterpret_cast<void const*>(&::NAME##_combine); }
