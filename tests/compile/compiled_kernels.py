@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tilewright.build.building import build
+from tilewright.build.report import BuildReport
+from tilewright.build.store import Store
 from tilewright.table import KernelRecord, Table, find_tables
 
 GENERATED = Path(__file__).parents[2] / "generated"
@@ -37,3 +41,26 @@ class Compiled:
     report: dict[str, Any]  # its row of the build report
     library: Path  # its module's
     object: Path
+
+
+def built(table: Table, kernels: Iterable[str]) -> BuildReport:
+    """The report of a strict build of some of a table's kernels."""
+    report = build([table], frozenset(kernels), store=Store(), strict=True)
+    report.raise_for_failures()
+    return report
+
+
+def rows_of(report: BuildReport) -> dict[str, dict[str, Any]]:
+    """The rows of a build report, by kernel."""
+    return {row["name"]: row for row in report.to_json()["kernels"]}
+
+
+def check_row(row: dict[str, Any], record: KernelRecord) -> None:
+    """A kernel of ours is as its table's row says, keeps its values in registers, and waits for the kernel
+    before it as programmatic dependent launch wants it."""
+    assert row["findings"] == []
+    assert row["warnings"] == []
+    assert row["smem_bytes"] == record.facts["smem_bytes"]
+    assert row["threads"] == record.facts["threads"]
+    assert row["registers"] * row["threads"] <= 65536
+    assert set(row["grid_dependency"]) == {"ACQBULK", "PREEXIT"}

@@ -9,6 +9,7 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 from command_line import ROOT
+from rule_checks import Rejected, check_every_rule_is_shown, check_rejected
 
 from tilewright_generator import families
 from tilewright_generator.families.blockscaled_gemm.config import BlockscaledGemmConfig
@@ -47,7 +48,7 @@ def test_the_usual_ones_are_accepted(one: BlockscaledGemmConfig) -> None:
 
 
 # A neighbour of a legal one; the rule that alone rejects it; what its reason says; and what makes it legal.
-REJECTED: list[tuple[BlockscaledGemmConfig, dict[str, Any], str, tuple[str, ...], dict[str, Any]]] = [
+REJECTED: list[Rejected] = [
     (SM100, {"b": "mxfp4"}, "operand_formats", ("nvfp4 has blocks of 16", "mxfp4 of 32"), {"a": "mxfp4"}),
     (MX100, {"b": "nvfp4"}, "operand_formats", ("32", "16"), {"b": "mxfp8_e5m2"}),
     (HOPPER, {"d": "mxfp8"}, "quantized_output", ("sm_90", "mxfp8"), {"d": "f32"}),
@@ -191,28 +192,13 @@ REJECTED: list[tuple[BlockscaledGemmConfig, dict[str, Any], str, tuple[str, ...]
 ]
 
 
-@pytest.mark.parametrize(
-    ("base", "change", "rule", "says", "remedy"),
-    REJECTED,
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_a_rule_rejects_with_its_numbers_and_accepts_the_neighbour(
-    base: BlockscaledGemmConfig,
-    change: dict[str, Any],
-    rule: str,
-    says: tuple[str, ...],
-    remedy: dict[str, Any],
-) -> None:
-    rejected = replace(base, **change)
-    found = verdicts(FAMILY, rejected)
-    assert [verdict.rule for verdict in found] == [rule]
-    for text in says:
-        assert text in found[0].reason
-    assert verdicts(FAMILY, replace(rejected, **remedy)) == []
+@pytest.mark.parametrize("one", REJECTED, ids=lambda one: one[2])
+def test_a_rule_rejects_with_its_numbers_and_accepts_the_neighbour(one: Rejected) -> None:
+    check_rejected(FAMILY, one)
 
 
 def test_every_rule_is_shown() -> None:
-    assert {rule for _, _, rule, _, _ in REJECTED} == {rule.name for rule in RULES}
+    check_every_rule_is_shown(REJECTED, RULES)
 
 
 # Stages and bytes as CUTLASS has them: SharedStorageSize of the instantiated kernel.

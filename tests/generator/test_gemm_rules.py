@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from rule_checks import Rejected, check_every_rule_is_shown, check_rejected
 
 from tilewright_generator import families
 from tilewright_generator.families.gemm.config import GemmConfig
@@ -55,7 +56,7 @@ def tile(text: str, **fields: Any) -> dict[str, Any]:
 
 
 # A neighbour of a legal one; the rule that alone rejects it; what its reason says; and what makes it legal.
-REJECTED: list[tuple[GemmConfig, dict[str, Any], str, tuple[str, ...], dict[str, Any]]] = [
+REJECTED: list[Rejected] = [
     (
         FP8,
         {"b": "e5m2"},
@@ -197,24 +198,13 @@ REJECTED: list[tuple[GemmConfig, dict[str, Any], str, tuple[str, ...], dict[str,
 ]
 
 
-@pytest.mark.parametrize(
-    ("base", "change", "rule", "says", "remedy"),
-    REJECTED,
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_a_rule_rejects_with_its_numbers_and_accepts_the_neighbour(
-    base: GemmConfig, change: dict[str, Any], rule: str, says: tuple[str, ...], remedy: dict[str, Any]
-) -> None:
-    rejected = replace(base, **change)
-    found = verdicts(FAMILY, rejected)
-    assert [verdict.rule for verdict in found] == [rule]
-    for text in says:
-        assert text in found[0].reason
-    assert verdicts(FAMILY, replace(rejected, **remedy)) == []
+@pytest.mark.parametrize("one", REJECTED, ids=lambda one: one[2])
+def test_a_rule_rejects_with_its_numbers_and_accepts_the_neighbour(one: Rejected) -> None:
+    check_rejected(FAMILY, one)
 
 
 def test_every_rule_is_shown() -> None:
-    assert {rule for _, _, rule, _, _ in REJECTED} == {rule.name for rule in RULES}
+    check_every_rule_is_shown(REJECTED, RULES)
 
 
 def test_s8_instructions_lack_the_odd_multiples_of_8_above_24() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from command_line import ROOT
+from rule_checks import Rejected, check_every_rule_is_shown, check_rejected
 
 from tilewright_generator import families
 from tilewright_generator.families.mqa_logits.config import MqaLogitsConfig
@@ -25,7 +25,7 @@ TENSOR_FP4 = replace(TENSOR, form="paged", q="mxfp4", stages=16)
 SCHEDULE = MqaLogitsConfig("sm_100f", "schedule")
 
 # A neighbour of a legal one; the rule that alone rejects it; what its reason says; and what makes it legal.
-REJECTED: list[tuple[MqaLogitsConfig, dict[str, Any], str, str, dict[str, Any]]] = [
+REJECTED: list[Rejected] = [
     (SCHEDULE, {"heads": 32}, "schedule_alone", "no heads", {"heads": 64}),
     (SCHEDULE, {"run": 2}, "schedule_alone", "no run", {"run": 1}),
     (SYNC, {"mma": "wgmma"}, "instruction_arch", "is sm_90a's, not sm_120f's", {"arch": "sm_90a"}),
@@ -75,19 +75,13 @@ def test_the_usual_ones_are_accepted(one: MqaLogitsConfig) -> None:
     assert verdicts(FAMILY, one) == []
 
 
-@pytest.mark.parametrize(("legal", "change", "rule", "words", "cure"), REJECTED)
-def test_what_is_rejected(
-    legal: MqaLogitsConfig, change: dict[str, Any], rule: str, words: str, cure: dict[str, Any]
-) -> None:
-    wrong = replace(legal, **change)
-    (verdict,) = verdicts(FAMILY, wrong)
-    assert verdict.rule == rule
-    assert words in verdict.reason
-    assert verdicts(FAMILY, replace(wrong, **cure)) == []
+@pytest.mark.parametrize("one", REJECTED, ids=lambda one: one[2])
+def test_what_is_rejected(one: Rejected) -> None:
+    check_rejected(FAMILY, one)
 
 
 def test_every_rule_is_shown() -> None:
-    assert {rule for _, _, rule, _, _ in REJECTED} == {rule.name for rule in RULES}
+    check_every_rule_is_shown(REJECTED, RULES)
 
 
 def test_shared_memory_is_as_kernel_hpp_lays_it_out() -> None:

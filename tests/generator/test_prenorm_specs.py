@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from command_line import ROOT
+from rule_checks import Rejected, check_every_rule_is_shown, check_rejected
 
 from tilewright_generator import families
 from tilewright_generator.families.hc_prenorm.config import PrenormConfig, memory
@@ -21,7 +21,7 @@ WGMMA = PrenormConfig("sm_90a", Tile(128, 24, 64), "wgmma")
 SYNC = PrenormConfig("sm_120f", Tile(64, 24, 64), warp_rows=32)
 
 # A neighbour of a legal one; the rule that alone rejects it; what its reason says; and what makes it legal.
-REJECTED: list[tuple[PrenormConfig, dict[str, Any], str, str, dict[str, Any]]] = [
+REJECTED: list[Rejected] = [
     (SYNC, {"tile": Tile(64, 24, 128)}, "depth", "not 128", {"tile": Tile(64, 24, 64)}),
     (SYNC, {"tile": Tile(64, 20, 64)}, "tile_extents", "not 20", {"tile": Tile(64, 16, 64)}),
     (WGMMA, {"tile": Tile(128, 40, 64)}, "tile_extents", "not 40", {"mma": "sync"}),
@@ -41,19 +41,13 @@ def test_the_usual_ones_are_accepted(one: PrenormConfig) -> None:
     assert verdicts(FAMILY, one) == []
 
 
-@pytest.mark.parametrize(("legal", "change", "rule", "words", "cure"), REJECTED)
-def test_what_is_rejected(
-    legal: PrenormConfig, change: dict[str, Any], rule: str, words: str, cure: dict[str, Any]
-) -> None:
-    wrong = replace(legal, **change)
-    (verdict,) = verdicts(FAMILY, wrong)
-    assert verdict.rule == rule
-    assert words in verdict.reason
-    assert verdicts(FAMILY, replace(wrong, **cure)) == []
+@pytest.mark.parametrize("one", REJECTED, ids=lambda one: one[2])
+def test_what_is_rejected(one: Rejected) -> None:
+    check_rejected(FAMILY, one)
 
 
 def test_every_rule_is_shown() -> None:
-    assert {rule for _, _, rule, _, _ in REJECTED} == {rule.name for rule in RULES}
+    check_every_rule_is_shown(REJECTED, RULES)
 
 
 def test_shared_memory_is_as_kernel_hpp_lays_it_out() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from command_line import ROOT
+from rule_checks import Rejected, check_every_rule_is_shown, check_rejected
 
 from tilewright_generator import families
 from tilewright_generator.families.quantize.config import QuantizeConfig
@@ -25,7 +26,7 @@ SILU = replace(VECTOR, fusion="silu_mul")
 BACK = replace(VECTOR, direction="dequantize")
 
 # A neighbour of a legal one; the rule that alone rejects it; what its reason says; and what makes it legal.
-REJECTED: list[tuple[QuantizeConfig, dict[str, Any], str, str, dict[str, Any]]] = [
+REJECTED: list[Rejected] = [
     (VECTOR, {"x": "e4m3", "format": "mxfp8"}, "e4m3_input", "not mxfp8", {"format": "nvfp4"}),
     (BACK, {"x": "e4m3"}, "e4m3_input", "not e4m3", {"x": "f32"}),
     (RING, {"fusion": "silu_mul"}, "tma_source", "silu_mul", {"fusion": "none"}),
@@ -53,23 +54,13 @@ def test_the_usual_ones_are_accepted(one: QuantizeConfig) -> None:
     assert verdicts(FAMILY, one) == []
 
 
-@pytest.mark.parametrize(
-    ("legal", "change", "rule", "words", "cure"),
-    REJECTED,
-    ids=[f"{rule}-{'-'.join(map(str, change.values()))}" for _, change, rule, _, _ in REJECTED],
-)
-def test_what_is_rejected(
-    legal: QuantizeConfig, change: dict[str, Any], rule: str, words: str, cure: dict[str, Any]
-) -> None:
-    wrong = replace(legal, **change)
-    (verdict,) = verdicts(FAMILY, wrong)
-    assert verdict.rule == rule
-    assert words in verdict.reason
-    assert verdicts(FAMILY, replace(wrong, **cure)) == []
+@pytest.mark.parametrize("one", REJECTED, ids=lambda one: one[2])
+def test_what_is_rejected(one: Rejected) -> None:
+    check_rejected(FAMILY, one)
 
 
 def test_every_rule_is_shown() -> None:
-    assert {rule for _, _, rule, _, _ in REJECTED} == {rule.name for rule in RULES}
+    check_every_rule_is_shown(REJECTED, RULES)
 
 
 def test_one_spec_is_for_every_architecture() -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from grouped_rows import HOST_GROUPED_ROWS
@@ -27,7 +28,7 @@ from prenorm_rows import HOST_PRENORM_ROWS
 from quantize_rows import HOST_QUANTIZE_ROWS
 
 from tilewright.context import Context
-from tilewright.device import B300
+from tilewright.device import B300, H200, DeviceProperties
 from tilewright.table import KernelRecord
 
 _NEED_TORCH = [
@@ -85,165 +86,77 @@ def blockscaled_record() -> Callable[..., KernelRecord]:
     return lambda name, **fields: KernelRecord.parse(make_blockscaled_row(name, **fields))
 
 
-@pytest.fixture(scope="session")
-def host_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_host_library(tmp_path_factory.mktemp("host_gemm"), "gemm", HOST_ROWS, "host_kernels.cc")
+class HostModule(NamedTuple):
+    """A module of kernels of the host."""
+
+    family: str
+    rows: list[dict[str, Any]]  # of its table
+    source: str  # of its kernels
+
+
+MODULES = {
+    "host_gemm": HostModule("gemm", HOST_ROWS, "host_kernels.cc"),
+    "host_blockscaled": HostModule("blockscaled_gemm", HOST_BLOCKSCALED_ROWS, "host_blockscaled_kernels.cc"),
+    "host_quantize": HostModule("quantize", HOST_QUANTIZE_ROWS, "host_quantize_kernels.cc"),
+    "host_grouped_gemm": HostModule("grouped_gemm", HOST_GROUPED_ROWS, "host_grouped_kernels.cc"),
+    "host_reduced": HostModule("reduced_gemm", HOST_REDUCED_ROWS, "host_reduced_kernels.cc"),
+    "host_scale_columns": HostModule(
+        "scale_columns", HOST_SCALE_COLUMNS_ROWS, "host_scale_columns_kernels.cc"
+    ),
+    "host_transpose_fp8": HostModule(
+        "transpose_fp8", HOST_TRANSPOSE_FP8_ROWS, "host_transpose_fp8_kernels.cc"
+    ),
+    "host_prenorm": HostModule("hc_prenorm", HOST_PRENORM_ROWS, "host_prenorm_kernels.cc"),
+    "host_mqa_logits": HostModule("mqa_logits", HOST_MQA_ROWS, "host_mqa_logits_kernels.cc"),
+}
+PRODUCTS = ("host_gemm", "host_grouped_gemm", "host_reduced", "host_scale_columns", "host_transpose_fp8")
 
 
 @pytest.fixture(scope="session")
-def host_blockscaled_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("host_blockscaled")
-    return build_host_library(
-        folder, "blockscaled_gemm", HOST_BLOCKSCALED_ROWS, "host_blockscaled_kernels.cc"
-    )
+def host_libraries(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The library of a module, which is built when a test first asks for it."""
+
+    @cache
+    def library(module: str) -> Path:
+        family, rows, source = MODULES[module]
+        return build_host_library(tmp_path_factory.mktemp(module), family, rows, source)
+
+    return library
 
 
 @pytest.fixture(scope="session")
-def host_quantize_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("host_quantize")
-    rows = [row for row in HOST_QUANTIZE_ROWS if not row["name"].endswith("_absent")]
-    return build_host_library(folder, "quantize", rows, "host_quantize_kernels.cc")
-
-
-@pytest.fixture(scope="session")
-def host_prenorm_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("host_prenorm")
-    return build_host_library(folder, "hc_prenorm", HOST_PRENORM_ROWS, "host_prenorm_kernels.cc")
+def host_library(host_libraries: Callable[[str], Path]) -> Path:
+    return host_libraries("host_gemm")
 
 
 @pytest.fixture(scope="session")
 def host_generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("generated")
-    write_table(folder, "host_gemm", HOST_ROWS)
-    write_table(folder, "host_blockscaled", HOST_BLOCKSCALED_ROWS, "blockscaled_gemm")
-    write_table(folder, "host_quantize", HOST_QUANTIZE_ROWS, "quantize")
-    write_table(folder, "host_grouped_gemm", HOST_GROUPED_ROWS, "grouped_gemm")
-    write_table(folder, "host_reduced", HOST_REDUCED_ROWS, "reduced_gemm")
-    write_table(folder, "host_scale_columns", HOST_SCALE_COLUMNS_ROWS, "scale_columns")
-    write_table(folder, "host_transpose_fp8", HOST_TRANSPOSE_FP8_ROWS, "transpose_fp8")
-    write_table(folder, "host_prenorm", HOST_PRENORM_ROWS, "hc_prenorm")
-    write_table(folder, "host_mqa_logits", HOST_MQA_ROWS, "mqa_logits")
+    for name, (family, rows, _) in MODULES.items():
+        write_table(folder, name, rows, family)
     return folder
 
 
-@pytest.fixture
-def host(host_library: Path, host_generated: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Context]:
-    """For `tilewright.gemm`, as if on an H200."""
-    yield from host_context(host_generated, host_library, monkeypatch, ("host_absent",))
+def _context(modules: Sequence[str], lacking: tuple[str, ...] = (), device: DeviceProperties = H200) -> Any:
+    """A fixture: a context with the kernels of some modules, but those that are `lacking`, as if on a GPU."""
+
+    @pytest.fixture
+    def context(
+        host_libraries: Callable[[str], Path], host_generated: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> Iterator[Context]:
+        libraries = {module: host_libraries(module) for module in modules}
+        of_all = libraries if len(modules) > 1 else libraries[modules[0]]
+        yield from host_context(host_generated, of_all, monkeypatch, lacking, device)
+
+    return context
 
 
-@pytest.fixture
-def blackwell(
-    host_blockscaled_library: Path, host_generated: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Context]:
-    """For the block-scaled products, as if on a B300."""
-    lacking = ("host_nvfp4_absent",)
-    yield from host_context(host_generated, host_blockscaled_library, monkeypatch, lacking, B300)
-
-
-@pytest.fixture
-def hopper(
-    host_quantize_library: Path, host_generated: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Context]:
-    """For the ops that quantise, as if on an H200."""
-    lacking = ("host_to_nvfp4_f16_absent",)
-    yield from host_context(host_generated, host_quantize_library, monkeypatch, lacking)
-
-
-@pytest.fixture(scope="session")
-def host_scale_columns_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("host_scale_columns")
-    rows = HOST_SCALE_COLUMNS_ROWS
-    return build_host_library(folder, "scale_columns", rows, "host_scale_columns_kernels.cc")
-
-
-@pytest.fixture
-def scale_columns_host(
-    host_scale_columns_library: Path, host_generated: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Context]:
-    """For `tilewright.scale_columns`, as if on an H200."""
-    yield from host_context(host_generated, host_scale_columns_library, monkeypatch)
-
-
-@pytest.fixture(scope="session")
-def host_transpose_fp8_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("host_transpose_fp8")
-    return build_host_library(
-        folder, "transpose_fp8", HOST_TRANSPOSE_FP8_ROWS, "host_transpose_fp8_kernels.cc"
-    )
-
-
-@pytest.fixture
-def transpose_fp8_host(
-    host_transpose_fp8_library: Path, host_generated: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Context]:
-    """For `tilewright.transpose_fp8`, as if on an H200."""
-    yield from host_context(host_generated, host_transpose_fp8_library, monkeypatch)
-
-
-@pytest.fixture(scope="session")
-def host_grouped_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("host_grouped")
-    return build_host_library(folder, "grouped_gemm", HOST_GROUPED_ROWS, "host_grouped_kernels.cc")
-
-
-@pytest.fixture
-def grouped(
-    host_grouped_library: Path, host_generated: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Context]:
-    """For scaled and grouped products, as if on an H200."""
-    yield from host_context(host_generated, host_grouped_library, monkeypatch)
-
-
-@pytest.fixture
-def prenorm(
-    host_prenorm_library: Path, host_generated: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Context]:
-    """For `tilewright.hc_prenorm`, as if on an H200."""
-    yield from host_context(host_generated, host_prenorm_library, monkeypatch)
-
-
-@pytest.fixture(scope="session")
-def host_reduced_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("host_reduced")
-    return build_host_library(folder, "reduced_gemm", HOST_REDUCED_ROWS, "host_reduced_kernels.cc")
-
-
-@pytest.fixture(scope="session")
-def product_libraries(
-    host_library: Path,
-    host_grouped_library: Path,
-    host_reduced_library: Path,
-    host_scale_columns_library: Path,
-    host_transpose_fp8_library: Path,
-) -> dict[str, Path]:
-    """Those of products of every kind and of their scales, by module."""
-    return {
-        "host_gemm": host_library,
-        "host_grouped_gemm": host_grouped_library,
-        "host_reduced": host_reduced_library,
-        "host_scale_columns": host_scale_columns_library,
-        "host_transpose_fp8": host_transpose_fp8_library,
-    }
-
-
-@pytest.fixture
-def all_hosts(
-    product_libraries: dict[str, Path], host_generated: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Context]:
-    """For products of every kind and their scales, as if on an H200."""
-    yield from host_context(host_generated, product_libraries, monkeypatch, ("host_absent",))
-
-
-@pytest.fixture(scope="session")
-def host_mqa_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("host_mqa_logits")
-    return build_host_library(folder, "mqa_logits", HOST_MQA_ROWS, "host_mqa_logits_kernels.cc")
-
-
-@pytest.fixture
-def mqa_host(
-    host_mqa_library: Path, host_generated: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Context]:
-    """For the MQA ops (16 heads of 32), as if on an H200."""
-    yield from host_context(host_generated, host_mqa_library, monkeypatch)
+host = _context(["host_gemm"], lacking=("host_absent",))
+blackwell = _context(["host_blockscaled"], lacking=("host_nvfp4_absent",), device=B300)
+hopper = _context(["host_quantize"], lacking=("host_to_nvfp4_f16_absent",))
+scale_columns_host = _context(["host_scale_columns"])
+transpose_fp8_host = _context(["host_transpose_fp8"])
+grouped = _context(["host_grouped_gemm"])
+prenorm = _context(["host_prenorm"])
+mqa_host = _context(["host_mqa_logits"])
+all_hosts = _context(PRODUCTS, lacking=("host_absent",))

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from table_rows import table_row
+
 BITS = {"bf16": 16, "e4m3": 8, "f32": 32}
 
 
@@ -15,16 +17,8 @@ def make_grouped_row(name: str, **fields: Any) -> dict[str, Any]:
         "stages": "auto",
     } | fields  # fmt: skip
     alignment = {x: 128 // BITS[made[of]] for x, of in (("a", "a"), ("b", "b"), ("c", "d"), ("d", "d"))}
-    return {
-        "name": name,
-        "source": f"{name}.cu",
-        "sha256": f"sha of {name}",
-        "arch": made["arch"],
-        "defines": [],
-        "instructions": ["QGMMA"],
-        "config": made,
-        "facts": {"stages": 4, "smem_bytes": 100000, "threads": 384, "splits": True, "alignment": alignment},
-    }
+    facts = {"stages": 4, "smem_bytes": 100000, "threads": 384, "splits": True, "alignment": alignment}
+    return table_row(name, made, facts, ["QGMMA"])
 
 
 HOST_GROUPED_ROWS = [

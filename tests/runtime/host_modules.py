@@ -10,6 +10,7 @@ from typing import Any
 
 import jinja2
 import pytest
+from table_rows import table_row
 
 from tilewright import context as contexts
 from tilewright import paths, plugins
@@ -36,21 +37,9 @@ def make_row(name: str, **fields: Any) -> dict[str, Any]:
     """A row of a table as the generator writes it."""
     made = config(**fields)
     types = {"a": made["a"], "b": made["b"], "c": made["d"], "d": made["d"]}
-    return {
-        "name": name,
-        "source": f"{name}.cu",
-        "sha256": f"sha of {name}",
-        "arch": made["arch"],
-        "defines": [],
-        "instructions": ["HGMMA"],
-        "config": made,
-        "facts": {
-            "stages": 4,
-            "smem_bytes": 100000,
-            "threads": 384,
-            "alignment": {matrix: ALIGNMENT[dtype] for matrix, dtype in types.items()},
-        },
-    }
+    alignment = {matrix: ALIGNMENT[dtype] for matrix, dtype in types.items()}
+    facts = {"stages": 4, "smem_bytes": 100000, "threads": 384, "alignment": alignment}
+    return table_row(name, made, facts, ["HGMMA"])
 
 
 def make_lean_row(name: str, *, splits: bool = True, **fields: Any) -> dict[str, Any]:
@@ -105,16 +94,7 @@ def make_blockscaled_row(name: str, **fields: Any) -> dict[str, Any]:
     }
     if made["cluster"] == "dynamic":
         facts["cluster_multiple"] = [2 if made["schedule"] == "2sm" else 1, 1]
-    return {
-        "name": name,
-        "source": f"{name}.cu",
-        "sha256": f"sha of {name}",
-        "arch": made["arch"],
-        "defines": [],
-        "instructions": ["UTCOMMA"],
-        "config": made,
-        "facts": facts,
-    }
+    return table_row(name, made, facts, ["UTCOMMA"])
 
 
 _ULTRA = {"arch": "sm_103a", "tile": [128, 128, 768], "store": "direct_256"}
@@ -137,28 +117,13 @@ HOST_BLOCKSCALED_ROWS = [
 
 
 HOST_REDUCED_ROWS = [
-    {
-        "name": "host_reduced_gemm", "source": "host.cu", "sha256": "sha of host_reduced_gemm",
-        "arch": "sm_90a", "defines": [], "instructions": ["HGMMA"],
-        "config": {"arch": "sm_90a", "a": "bf16", "tile": [128, 128, 64], "pdl": True},
-        "facts": {"threads": 384, "stages": 4, "smem_bytes": 100000},
-    }
+    table_row(
+        "host_reduced_gemm", {"arch": "sm_90a", "a": "bf16", "tile": [128, 128, 64], "pdl": True},
+        {"threads": 384, "stages": 4, "smem_bytes": 100000}, ["HGMMA"],
+    )
 ]  # fmt: skip
-HOST_SCALE_COLUMNS_ROWS = [
-    {
-        "name": "host_scale_columns", "source": "host.cu", "sha256": "sha of host_scale_columns",
-        "arch": "sm_90a", "defines": [], "instructions": [], "config": {"arch": "sm_90a", "pdl": True},
-        "facts": {"threads": 256},
-    }
-]  # fmt: skip
-
-HOST_TRANSPOSE_FP8_ROWS = [
-    {
-        "name": "host_transpose_fp8", "source": "host.cu", "sha256": "sha of host_transpose_fp8",
-        "arch": "sm_90a", "defines": [], "instructions": [], "config": {"arch": "sm_90a", "pdl": True},
-        "facts": {"threads": 256},
-    }
-]  # fmt: skip
+HOST_SCALE_COLUMNS_ROWS = [table_row("host_scale_columns", {"arch": "sm_90a", "pdl": True}, {"threads": 256})]
+HOST_TRANSPOSE_FP8_ROWS = [table_row("host_transpose_fp8", {"arch": "sm_90a", "pdl": True}, {"threads": 256})]
 
 
 def _mqa_row(name: str, form: str, d: str = "f32", q: str = "e4m3") -> dict[str, Any]:
@@ -167,10 +132,7 @@ def _mqa_row(name: str, form: str, d: str = "f32", q: str = "e4m3") -> dict[str,
         "arch": "sm_90a", "form": form, "heads": heads, "head_dim": head_dim, "q": q,
         "d": d, "mma": "wgmma", "queries": 4, "pieces": 1, "warpgroups": 2, "stages": 8, "pdl": True,
     }  # fmt: skip
-    return {
-        "name": name, "source": "host.cu", "sha256": f"sha of {name}", "arch": "sm_90a", "defines": [],
-        "instructions": [], "config": config, "facts": {"threads": 384, "smem_bytes": 100000},
-    }  # fmt: skip
+    return table_row(name, config, {"threads": 384, "smem_bytes": 100000})
 
 
 HOST_MQA_ROWS = [

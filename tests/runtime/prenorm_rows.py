@@ -4,22 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from table_rows import table_row
+
 
 def make_prenorm_row(name: str, **fields: Any) -> dict[str, Any]:
     made: dict[str, Any] = {
         "arch": "sm_90a", "tile": [128, 24, 64], "mma": "wgmma", "warp_rows": 16, "stages": "auto",
         "pdl": True,
     } | fields  # fmt: skip
-    return {
-        "name": name,
-        "source": f"{name}.cu",
-        "sha256": f"sha of {name}",
-        "arch": made["arch"],
-        "defines": [],
-        "instructions": [],
-        "config": made,
-        "facts": {"stages": 8, "smem_bytes": 200000, "threads": 160},
-    }
+    return table_row(name, made, {"stages": 8, "smem_bytes": 200000, "threads": 160})
 
 
 HOST_PRENORM_ROWS = [

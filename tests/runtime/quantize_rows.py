@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from table_rows import table_row
+
 from tilewright.types import bits
 
 
@@ -20,16 +22,7 @@ def make_quantize_row(name: str, **fields: Any) -> dict[str, Any]:
         "k_multiple": 16,
         "alignment": {"x": 128 // bits(made["x"]), "data": count},
     }
-    return {
-        "name": name,
-        "source": f"{name}.cu",
-        "sha256": f"sha of {name}",
-        "arch": made["arch"],
-        "defines": [],
-        "instructions": [],
-        "config": made,
-        "facts": facts,
-    }
+    return table_row(name, made, facts)
 
 
 def _back(name: str, format: str, x: str = "bf16") -> dict[str, Any]:
