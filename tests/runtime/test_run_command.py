@@ -98,3 +98,17 @@ def test_quantising(capsys: pytest.CaptureFixture[str]) -> None:
     ):
         assert run_cli([*command, *options]) == 2
         assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["gem"], "no family 'gem'; did you mean 'gemm'?"),
+        (["scaled_gemm", *SHAPE], "no family 'scaled_gemm'; scaled_gemm is an op of grouped_gemm"),
+        (["zzz"], "no family 'zzz'; there are: blockscaled_gemm, gemm, "),
+        (SHAPE, "-m before a family; for example: tilewright run gemm -m 64 -n 4096 -k 4096"),
+    ],
+)
+def test_what_is_no_family(capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:
+    assert run_cli(["run", *words]) == 2
+    assert message in capsys.readouterr().err

@@ -7,7 +7,9 @@ from typing import Any
 import click
 
 from tilewright import ops
+from tilewright.spelling import did_you_mean
 from tilewright_generator.cli import answers, problem_options, running, verbosity
+from tilewright_generator.words import cut
 
 _OPTIONS = (
     click.Option(["--kernel"], metavar="NAME", help="This kernel, or tactic (NAME@splits=4), not the best."),
@@ -31,6 +33,27 @@ class _Families(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         return verbosity.add_options(_command_of(cmd_name)) if cmd_name in ops.names() else None
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            words = ops.words_of(ops.default_name())
+            example = " ".join(f"{words.option(name)} {value}" for name, value in words.example.items())
+            known = f"{ctx.command_path} {words.family} {example}"
+            ctx.fail(f"{error.option_name} before a family; for example: {known}")
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in ops.names():
+            hint = (
+                ops.of_op(args[0])
+                or did_you_mean(args[0], ops.names())
+                or f"; there are: {', '.join(ops.names())}"
+            )
+            ctx.fail(f"no family {cut(args[0])!r}{hint}")
+        return super().resolve_command(ctx, args)
 
 
 @click.group(cls=_Families)

@@ -68,7 +68,8 @@ def command(
         for groups in status_page.groups(modules):
             lines = spelling.table([(name, status_page.sentence(found)) for name, found in groups], indent="")
             click.echo("\n".join([*lines, ""]))
-        click.echo(f"{status.PAGE} has each kernel, and so has: tilewright list --long")
+        page = f"{status.PAGE} has each kernel, and so has" if path.is_file() else "of each kernel"
+        click.echo(f"{page}: tilewright list --long")
     return 1 if faults else 0
 
 
