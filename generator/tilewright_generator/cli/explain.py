@@ -55,8 +55,8 @@ def command(
     tactic computes a problem, and why.
 
     \b
-    tilewright explain NAME
-        which line of which spec makes it, what its fields mean; also of a tactic (NAME@splits=4)
+    tilewright explain NAME, or a tactic: NAME@splits=4
+        which line of which spec makes the kernel, what its fields mean
     tilewright explain tile=128x256x64 d=f32
         what becomes of the specs' combinations that have these
     tilewright explain FAMILY a=bf16 b=bf16 ...

@@ -48,9 +48,10 @@ class Defaults:
         yield from self._lost_lines()
 
     def note(self) -> Iterator[str]:
-        """The same, with one line alone of kernels that problems have not seen."""
+        """The same, but in two lines of kernels that problems have not seen."""
         if self.unseen:
-            yield f"{self._unseen_text()} (`tilewright tune --only-new`)"
+            yield self._unseen_text()
+            yield "  (`tilewright tune --only-new` tunes new kernels beside what is tuned)"
         yield from self._lost_lines()
 
     def _unseen_text(self) -> str:
