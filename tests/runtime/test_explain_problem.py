@@ -10,11 +10,13 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 from altered import altered
+from quantize_rows import HOST_QUANTIZE_ROWS
 
 from tilewright import device as devices
 from tilewright import ops, paths
 from tilewright.context import Context
 from tilewright.device import B200, DESCRIBED, H200
+from tilewright.errors import NoKernelError
 from tilewright.ops.common.explaining import SHOWN, explain
 from tilewright.ops.gemm.family import FAMILY
 from tilewright.ops.gemm.problem import Problem
@@ -321,3 +323,15 @@ def test_a_kernel_that_no_model_knows(table: Any, blockscaled_row: Any, tmp_path
     assert all(row.estimate is None for row in found.rows)
     assert "no estimate" in "\n".join(found.lines())
     assert "estimate" not in json.dumps(found.as_json()["candidates"])
+
+
+def test_a_kind_that_has_no_kernel(table: Any, tmp_path: Path) -> None:
+    """Where there is no call, the op is asked what it copies without one."""
+    pytest.importorskip("torch")
+    from tilewright.ops.quantize.family import FAMILY as QUANTIZE  # noqa: PLC0415
+
+    rows = [row for row in HOST_QUANTIZE_ROWS if row["config"]["format"] == "nvfp4"]
+    table(tmp_path, "m", rows, family="quantize")
+    problem = QUANTIZE.problem(512, 4096, format="fp8_1x128", layout="m_major")
+    with pytest.raises(NoKernelError, match=f"no quantize kernel computes {problem}"):
+        explain(Context(Registry(tmp_path, libraries=lambda module: [])), QUANTIZE, problem, H200)

@@ -23,6 +23,8 @@ BF16 = next(record for record in KERNELS if record.name.endswith("bf16_f32_bf16_
         (Problem(8, 4097, 4096, alignment=2), None),  # D may lie anywhere
         (Problem(8, 4096, 4096, c=True, c_type="f32", bias=True, bias_type="f16"), None),
         (Problem(9, 4096, 4096), "8 rows at most, not 9"),
+        (Problem(1, 16, 4096, batch=65535), None),
+        (Problem(1, 16, 4096, batch=65536), "65535 matrices at most"),  # the grid has no more
         (Problem(1, 4096, 4100), "rows of 8200 bytes"),
         (Problem(1, 4096, 4096, layout="tt"), "its layout is tn"),
         (Problem(1, 4096, 4096, activation="relu"), "its activation is none"),
@@ -64,6 +66,8 @@ def test_the_model_knows_bytes(types: dict[str, str]) -> None:
         (Problem(1, 6144, 1536, a="e4m3", b="e4m3"), False),
         (Problem(1, 14336, 4096), False),
         (Problem(16, 2048, 2048), False),
+        (Problem(1, 16, 4096, batch=60000), True),
+        (Problem(1, 16, 4096, batch=70000), False),
     ],
     ids=str,
 )

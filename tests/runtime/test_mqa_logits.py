@@ -195,6 +195,29 @@ def test_nothing_to_look_at(mqa_host: Context) -> None:
     assert tilewright.mqa_logits(**given).shape == (5, 0)
 
 
+@pytest.mark.parametrize("clean", [False, True])
+def test_compressed_rows_of_no_keys(mqa_host: Context, clean: bool) -> None:
+    given = calls.compressed()
+    given |= {name: given[name][:0] for name in ("kv", "kv_scale")} | {"clean": clean}
+    for _ in range(2):
+        given["out"] = torch.full((5, 40), float("nan"))
+        found = tilewright.mqa_logits(**given)
+        assert bool((torch.isneginf if clean else torch.isnan)(found).all())
+
+
+def test_an_empty_batch_of_pages(mqa_host: Context) -> None:
+    """As of a rank that has got no sequence: there is nothing to do in its schedule, and no logits."""
+    given = calls.paged() | {"out": None}
+    none = {name: given[name][:0] for name in ("q", "weights", "lengths", "block_table")}
+    schedule = torch.full((5, 2), 7, dtype=torch.int32)
+    assert tilewright.paged_mqa_schedule(none["lengths"], blocks=4, out=schedule) is schedule
+    assert not schedule.any()
+    found = tilewright.paged_mqa_logits(**given | none | {"schedule": schedule})
+    assert found.shape == (0, given["keys"])
+    with pytest.raises(ArgumentError, match="it has 0 rows for"):
+        tilewright.paged_mqa_logits(**given | {"block_table": none["block_table"]})
+
+
 def test_deep_gemms_names() -> None:
     """Rows at multiples of 1,024 bytes, four dimensions, lengths of two; a compressed form is not cleaned."""
     given = calls.ragged()

@@ -15,6 +15,7 @@ from tilewright.table import KernelRecord
 from tilewright.types import TMA_BYTES, bytes_of
 
 MOST_ROWS = 8  # of a kernel of few rows
+MOST_MATRICES = 65535  # of a batch of such: the grid takes no more along y
 # Thread blocks that a split k may come to: one on each SM of an H200. Of 499 problems on one, 164 tactics won
 # 3 % or more by splitting, and none of them in a second wave, which the model puts 4 to 7 % too low.
 MOST_SPLIT_BLOCKS = 132
@@ -143,6 +144,8 @@ class Stream(Mainloop):
     def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
         if problem.m > MOST_ROWS:
             return f"it computes {MOST_ROWS} rows at most, not {problem.m}"
+        if problem.batch > MOST_MATRICES:
+            return f"it computes {MOST_MATRICES} matrices at most, not {problem.batch}"
         row = problem.k * bytes_of(problem.a)
         if row % TMA_BYTES:
             return f"it loads {TMA_BYTES} bytes at a time: rows of {row} bytes are no multiple"

@@ -50,8 +50,7 @@ def estimator(
         else:
             items = ceil(ceil(problem.queries / config["queries"]) * tactic.splits / sms)
             waves = items * ceil(problem.keys / TILE / tactic.splits)
-        seconds = (waves * clocks + items * ITEM_CLOCKS) / (CLOCK_SHARE * device.clock_hz)
-        main = max(seconds, moved)
+        main = max((waves * clocks + items * ITEM_CLOCKS) / (CLOCK_SHARE * device.clock_hz), moved)
         return Estimate(LAUNCH_SECONDS + main, items, "math" if main > moved else "hbm", main, LAUNCH_SECONDS)
 
     return weigh

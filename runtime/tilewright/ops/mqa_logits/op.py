@@ -18,9 +18,13 @@ from tilewright.ops.mqa_logits.problem import MOST_TOKENS, PAGES, SCALE_BYTES, P
 
 
 class _Ragged(Op):
-    interface = INTERFACE
-    family = FAMILY
+    interface, family = INTERFACE, FAMILY
     passed: tuple[str, ...] = ("q", "kv", "out")
+
+    def without_kernel(self, problem: Problem, given: Values) -> None:
+        """There are no keys to look at, or no sequences to schedule."""
+        if problem.form == "schedule" or problem.clean:
+            given["out"].fill_(0 if problem.form == "schedule" else -torch.inf)
 
 
 class _Paged(_Ragged):
@@ -39,12 +43,12 @@ class _Paged(_Ragged):
 
     def rules(self, values: Values, problem: Problem) -> None:
         sequences, queries = next(iter(values["block_table"].shape), 0), problem.queries
-        uneven, each = queries % max(sequences, 1) != 0, "sequence of as many queries"
-        if values["indices"] is not None:
-            uneven, each = sequences != queries, "query"
-        wanted = f"rows for {queries} queries; one for each {each} is wanted"
-        refuse(certainly(sequences == 0) or uneven, "block_table", f"it has {sequences} {wanted}")
-        next_n, page = problem.next_n, problem.page
+        alone, next_n, page = values["indices"] is not None, problem.next_n, problem.page
+        uneven = sequences != queries if alone or certainly(sequences == 0) else queries % sequences != 0
+        each = (
+            f"rows for {queries} queries; one for each {'query' if alone else 'sequence of as many queries'}"
+        )
+        refuse(uneven, "block_table", f"it has {sequences} {each} is wanted")
         refuse(next_n > MOST_TOKENS, "q", f"a sequence has {next_n} queries; at most {MOST_TOKENS} may be")
         refuse(problem.blocks < 1, "schedule", "it is of no thread block; paged_mqa_schedule's is wanted")
         refuse(page not in PAGES, "kv_cache", f"a page has {page} keys; one of {PAGES} is wanted")
@@ -57,9 +61,8 @@ class _Schedule(_Ragged):
         return {"form": "schedule", "queries": values["lengths"].numel(), "columns": 2}
 
     def rules(self, values: Values, problem: Problem) -> None:
-        next_n, tokens = problem.next_n, problem.queries
+        next_n, tokens, indexed = problem.next_n, problem.queries, values["indices"] is not None
         refuse(tokens % next_n != 0, "lengths", f"it has {tokens} elements; a multiple of {next_n} is wanted")
-        indexed = values["indices"] is not None
         refuse(indexed and next_n != 1, "indices", f"it is given, and next_n is {next_n}; 1 is wanted")
 
 
@@ -101,7 +104,7 @@ def mqa_logits(  # noqa: PLR0917 (as users of DeepGEMM pass them)
             into), instead of the one the model selects.
 
     Returns:
-        The logits. Empty where there are no queries or no keys.
+        The logits. Empty where there are no queries or no columns.
 
     Raises:
         AlignmentError: an operand that TMA cannot read: addresses and strides are multiples of 16 bytes.

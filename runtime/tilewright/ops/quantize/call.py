@@ -83,7 +83,8 @@ class _Op(Op):
         wrong = {field for field, count in wanted.items() if getattr(lies, field) % count}
         copies = arguments.scattered | {self.interface.matrices[field].name for field in wrong}
         copies |= misaligned(self.interface, addresses)
-        return Placement(problem, copies, rearranged=arguments.noted.shuffled)
+        noted = arguments.noted  # None where there is no call
+        return Placement(problem, copies, rearranged=noted is not None and noted.shuffled)
 
     def copied(self, arguments: Arguments, placement: Placement, given: dict[str, Any]) -> dict[str, Any]:
         """What is written is copied too: rows that do not count keep what they hold."""
