@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import in_turn
 import machine
 import torch
 from chain_ops import Chain, Maker, chains
@@ -37,8 +38,9 @@ def seconds(chain: Chain, replays: int) -> tuple[float, list[float]]:
     graphs = [_graph(chain.calls), *(_graph(link.alone or link.calls) for link in chain.links)]
     for graph in graphs * 2:
         graph.replay()
-    times = [[graph.seconds() for graph in graphs] for _ in range(replays)]
-    whole, *parts = (statistics.median(column) for column in zip(*times, strict=True))
+    whole, *parts = in_turn.medians(
+        {place: graph.seconds for place, graph in enumerate(graphs)}, replays
+    ).values()
     return whole * len(chain.links), parts
 
 

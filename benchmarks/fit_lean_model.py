@@ -175,7 +175,7 @@ def report(cases: Iterable[Case], device: DeviceProperties, worst: int) -> None:
         groups[f"seed {seed}, {bytes_of(problem.a) * 8} bits, {length}"].append(regret)
         groups[f"seed {seed}, {length}"].append(regret)
     for name, regrets in sorted(groups.items()):
-        geomean = math.exp(statistics.fmean(map(math.log, regrets)))
+        geomean = statistics.geometric_mean(regrets)
         print(
             f"{name:<24} {len(regrets):>4} problems: chosen over fastest {geomean:.4f} in geomean, "
             f"{statistics.fmean(one > 1.05 for one in regrets):.1%} beyond 1.05, {max(regrets):.3f} at worst"

@@ -16,7 +16,6 @@ OUTPUT.json and OUTPUT.md.
 from __future__ import annotations
 
 import argparse
-import functools
 import json
 import math
 import random
@@ -29,8 +28,9 @@ from typing import Any
 
 import machine
 import torch
-from gemm_untuned import clocks, seconds_of
-from times_file import OPERANDS, described
+from gemm_beside_cublas import by_turns
+from gemm_problems import OPERANDS, described
+from in_turn import copy_of
 
 from tilewright import context
 from tilewright.ops.common.measuring import checked, make_operands
@@ -41,13 +41,10 @@ from tilewright.timing import Replays
 
 ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)
 SEED = 2027
-COPIED = 1 << 16  # bytes: copies of no multiple of a large power of two have two thirds of the bandwidth
 LARGE_BYTES = 128 << 20
 LARGE_SHARE = 0.9
 SMALL_SECONDS = 4e-6
 SIDES = ("us", "copy us", "peer us")
-REPLAYS = 9
-WARM_SECONDS = 0.02
 
 
 def problems(dtype: str, each: int) -> Iterator[Problem]:
@@ -56,13 +53,6 @@ def problems(dtype: str, each: int) -> Iterator[Problem]:
         for m in ROWS:
             n, k = (64 * round(math.exp(draw.uniform(math.log(8), math.log(512)))) for _ in "nk")
             yield described(dtype, m, n, k)
-
-
-def copies(problem: Problem, count: int) -> list[Any]:
-    """Calls, each of which moves as many bytes as the problem, in memory of its own."""
-    size = max(1, problem.bytes // 2 // COPIED) * COPIED
-    pairs = [[torch.empty(size, dtype=torch.uint8, device="cuda") for _ in range(2)] for _ in range(count)]
-    return [functools.partial(to.copy_, source) for to, source in pairs]
 
 
 def measure(problem: Problem) -> dict[str, Any]:
@@ -74,21 +64,15 @@ def measure(problem: Problem) -> dict[str, Any]:
     peer = measuring.peer(problem)
     assert peer is not None
     _, call_peer = peer
-    sides = {
-        "us": [lambda x=one: x.call(choice.tactic) for one in operands],  # type: ignore[misc]
-        "copy us": copies(problem, len(operands)),
-        "peer us": [lambda x=one: call_peer(x) for one in operands],  # type: ignore[misc]
+    sides: dict[str, list[Any]] = {
+        "us": [lambda x=one: x.call(choice.tactic) for one in operands],
+        "copy us": [copy_of(problem.bytes) for _ in operands],
+        "peer us": [lambda x=one: call_peer(x) for one in operands],
     }
-    graphs = {name: Replays(calls) for name, calls in sides.items()}
-    until = time.monotonic() + WARM_SECONDS
-    while time.monotonic() < until:
-        for graph in graphs.values():
-            graph.seconds()
-    rounds = [[seconds_of(graph) for graph in graphs.values()] for _ in range(REPLAYS)]
-    medians = [round(statistics.median(taken) * 1e6, 3) for taken in zip(*rounds, strict=True)]
+    times = by_turns([Replays(calls) for calls in sides.values()])
     return {
         **{"m": problem.m, "n": problem.n, "k": problem.k, "bytes": problem.bytes},
-        **dict(zip(graphs, medians, strict=True)),
+        **dict(zip(sides, times, strict=True)),
         **{"tactic": str(choice.tactic), "error": error},
     }
 
@@ -122,7 +106,7 @@ def summary(rows: list[dict[str, Any]], bandwidth: float) -> dict[str, Any]:
         held, most = sum(row["held"] for row in small), max(row["over bytes us"] for row in small)
         found["up to 128 MB"] = f"{held} of {len(small)} within 4 us of their bytes' time, {most} us at most"
     ratios = [row["ratio"] for row in rows]
-    geomean = math.exp(statistics.fmean(map(math.log, ratios)))
+    geomean = statistics.geometric_mean(ratios)
     return found | {"of cuBLAS's speed": f"{geomean:.3f} in geomean, {min(ratios):.3f} at least"}
 
 
@@ -166,7 +150,7 @@ def main() -> int:
         print("this benchmark needs a GPU", file=sys.stderr)
         return 1
     rows: list[dict[str, Any]] = []
-    before, until = clocks(), time.monotonic() + arguments.seconds
+    before, until = machine.clocks(), time.monotonic() + arguments.seconds
     for problem in problems(arguments.dtype, arguments.each):
         if rows and time.monotonic() > until:
             break
@@ -176,7 +160,7 @@ def main() -> int:
     totals = summary(rows, judge(rows))
     header = {
         **{"dtype": arguments.dtype, "problems": len(rows), "gpu": torch.cuda.get_device_name()},
-        **{"clocks before": before, "clocks after": clocks(), "torch": torch.__version__},
+        **{"clocks before": before, "clocks after": machine.clocks(), "torch": torch.__version__},
         **{"date": machine.describe()["date"], **totals},
     }
     print(json.dumps(totals))

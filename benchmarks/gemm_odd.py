@@ -10,11 +10,11 @@ float64. FP8 has no peer: torch._scaled_mm wants multiples of 16.
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import in_turn
 import torch
 
 import tilewright
@@ -32,15 +32,6 @@ def matrix(rows: int, columns: int, dtype: torch.dtype, *, aligned: bool = True)
     return torch.randn(rows, width, device="cuda").to(dtype)[:, :columns]
 
 
-def in_turn(graphs: list[timing.Replays]) -> list[float]:
-    """Median seconds of a call of each."""
-    times: list[list[float]] = [[] for _ in graphs]
-    for _ in range(REPLAYS):
-        for graph, kept in zip(graphs, times, strict=True):
-            kept.append(graph.seconds())
-    return [statistics.median(kept) for kept in times]
-
-
 def measured(shape: tuple[int, int, int], dtype: torch.dtype, *, aligned: bool) -> tuple[str, ...]:
     m, n, k = shape
     size = (m * k + n * k) * dtype.itemsize + 2 * m * n
@@ -54,15 +45,15 @@ def measured(shape: tuple[int, int, int], dtype: torch.dtype, *, aligned: bool) 
     tilewright.gemm(a, b, out=out)
     wanted = a.double() @ b.double()
     error = float((out.double() - wanted).norm() / wanted.norm())
-    ours = timing.Replays([lambda x=x: tilewright.gemm(x[0], x[1], out=x[2]) for x in sets])  # type: ignore[misc]
-    graphs = [ours]
+    sides = {"": timing.Replays([lambda x=x: tilewright.gemm(x[0], x[1], out=x[2]) for x in sets])}  # type: ignore[misc]
     if dtype == torch.bfloat16:
-        graphs.append(timing.Replays([lambda x=x: torch.mm(x[0], x[1], out=x[2]) for x in sets]))  # type: ignore[misc]
-    times = in_turn(graphs)
+        sides["torch"] = timing.Replays([lambda x=x: torch.mm(x[0], x[1], out=x[2]) for x in sets])  # type: ignore[misc]
+    times = in_turn.medians({name: graph.seconds for name, graph in sides.items()}, REPLAYS)
     name = str(dtype).removeprefix("torch.")
-    peer = (f"{times[1] * 1e6:.1f}", f"{times[1] / times[0]:.2f}") if len(times) > 1 else ("", "")
+    ours, torchs = times[""], times.get("torch")
+    peer = (f"{torchs * 1e6:.1f}", f"{torchs / ours:.2f}") if torchs is not None else ("", "")
     lies = "aligned" if aligned else "contiguous"
-    return (name, "x".join(map(str, shape)), lies, f"{times[0] * 1e6:.1f}", *peer, f"{error:.1e}")
+    return (name, "x".join(map(str, shape)), lies, f"{ours * 1e6:.1f}", *peer, f"{error:.1e}")
 
 
 def table() -> Iterator[str]:

@@ -16,20 +16,17 @@ import argparse
 import itertools
 import json
 import math
-import os
-import random
 import statistics
-import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import machine
 import torch
-from times_file import OPERANDS, described
+from gemm_beside_cublas import REPLAYS, microseconds
+from gemm_problems import OPERANDS, described, drawn
 
 from tilewright import context
 from tilewright.ops.common.measuring import checked, make_operands
@@ -37,39 +34,11 @@ from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.gemm import measuring
 from tilewright.ops.gemm.family import FAMILY
 from tilewright.ops.gemm.problem import Problem
-from tilewright.timing import Replays
 from tilewright.tuning.clock import on_gpu
 from tilewright.tuning.search import search
-from tilewright.types import bytes_of
 
-MOST_BYTES = 2**31
-REPLAYS = 9
-WARM_SECONDS = 0.02  # of both in turn, before: float64 references, and pauses, leave other clocks
-# Of calls this long, so many: after 0.02 s clocks still fell, and whoever came second was slower (of the same
-# choice beside the same kernel of cuBLAS 0.92 to 1.03, where 0.1 s gave 1.02 to 1.03).
-LONG_SECONDS, LONG_WARM_SECONDS = 1e-4, 0.1
-HEAD_START_CYCLES = 200_000  # 0.1 ms
 ENOUGH = 0.95  # a ratio that needs no cause
 CHOSEN_WRONG = 1.02  # times what tuning finds
-
-
-def shapes(seed: int, size: int) -> Iterator[tuple[int, int, int]]:
-    """(m, n, k) of problems without end whose operands have elements of `size` bytes."""
-    draw = random.Random(seed)
-
-    def extent(low: int, high: int) -> int:
-        return round(math.exp(draw.uniform(math.log(low), math.log(high))))
-
-    while True:
-        m, n, k = extent(1, 8192), 64 * extent(8, 512), 64 * extent(8, 512)
-        if m & (m - 1) and (m + n) * k * size <= MOST_BYTES:
-            yield m, n, k
-
-
-def drawn(dtype: str, seed: int, *, exact: bool = False) -> Iterator[Problem]:
-    """With the default output type; FP8 with fast accumulation unless it is to be exact."""
-    for m, n, k in shapes(seed, bytes_of(OPERANDS[dtype])):
-        yield described(dtype, m, n, k, exact=exact)
 
 
 def measure(problem: Problem) -> dict[str, Any]:
@@ -79,7 +48,7 @@ def measure(problem: Problem) -> dict[str, Any]:
     choice = current.select(FAMILY, problem, device)
     operands = make_operands(measuring, problem, device)
     error = checked(operands[0], choice.tactic)
-    peer_us, us = in_turn(problem, operands, [choice.tactic])
+    peer_us, us = microseconds(problem, operands, [choice.tactic])
     return {
         **{"m": problem.m, "n": problem.n, "k": problem.k, "tactic": str(choice.tactic)},
         **{"source": choice.source, "us": us, "peer_us": peer_us, "ratio": round(peer_us / us, 4)},
@@ -94,39 +63,16 @@ def cause(problem: Problem, row: dict[str, Any]) -> dict[str, Any]:
     found = search(FAMILY, current.registry, problem, device, make_clock=on_gpu(FAMILY.name, device))
     assert found.tactic is not None, found.reason
     operands = make_operands(measuring, problem, device)
-    peer_us, us, best_us = in_turn(problem, operands, [Tactic.parse(row["tactic"]), found.tactic])
+    peer_us, us, best_us = microseconds(problem, operands, [Tactic.parse(row["tactic"]), found.tactic])
     why = "choice" if best_us * CHOSEN_WRONG < us else "kernels"
     return {"best_tactic": str(found.tactic), "best_ratio": round(peer_us / best_us, 4), "cause": why}
-
-
-def in_turn(problem: Problem, operands: list[measuring.Operands], tactics: list[Tactic]) -> list[float]:
-    """Microseconds of cuBLAS and of each tactic: medians of replays that take turns."""
-    peer = measuring.peer(problem)
-    assert peer is not None
-    _, call_peer = peer
-    graphs = [Replays([lambda x=one: call_peer(x) for one in operands])]  # type: ignore[misc]
-    for tactic in tactics:
-        graphs.append(Replays([lambda x=one, t=tactic: x.call(t) for one in operands]))  # type: ignore[misc]
-    long = max(graph.seconds() for graph in graphs) > LONG_SECONDS
-    until = time.monotonic() + (LONG_WARM_SECONDS if long else WARM_SECONDS)
-    while time.monotonic() < until:
-        for graph in graphs:
-            graph.seconds()
-    rounds = [[seconds_of(graph) for graph in graphs] for _ in range(REPLAYS)]
-    return [round(statistics.median(seconds) * 1e6, 3) for seconds in zip(*rounds, strict=True)]
-
-
-def seconds_of(graph: Replays) -> float:
-    """Of a call, by one replay. The GPU waits before: a busy host, which launches late, does not count."""
-    torch.cuda._sleep(HEAD_START_CYCLES)
-    return graph.seconds()
 
 
 def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
     ratios = sorted(row["ratio"] for row in rows)
     return {
         "shapes": len(ratios),
-        "geomean": round(math.exp(sum(map(math.log, ratios)) / len(ratios)), 4),
+        "geomean": round(statistics.geometric_mean(ratios), 4),
         "minimum": ratios[0],
         "share at 0.95": round(sum(ratio >= 0.95 for ratio in ratios) / len(ratios), 3),
         "share at 0.90": round(sum(ratio >= 0.90 for ratio in ratios) / len(ratios), 3),
@@ -151,14 +97,6 @@ def markdown(header: dict[str, Any], rows: list[dict[str, Any]]) -> str:
         for row in sorted(rows, key=lambda row: row["ratio"])
     ]
     return "\n".join(lines) + "\n"
-
-
-def clocks() -> str:
-    """Of the SMs and the memory, the power that is drawn, and the temperature, now."""
-    query = "--query-gpu=clocks.sm,clocks.mem,power.draw,temperature.gpu"
-    index = os.environ.get("CUDA_VISIBLE_DEVICES", "0").partition(",")[0]
-    command = ["nvidia-smi", query, "--format=csv,noheader", f"--id={index}"]
-    return subprocess.run(command, check=False, capture_output=True, text=True).stdout.strip()
 
 
 def main() -> int:
@@ -186,9 +124,9 @@ def main() -> int:
             break
         rows.append(measure(problem))
         print(json.dumps(rows[-1]), flush=True)
-        before = before or clocks()  # after the first, so that they are warm
+        before = before or machine.clocks()  # after the first, so that they are warm
         torch.cuda.empty_cache()
-    after, peer = clocks(), measuring.peer(problem)
+    after, peer = machine.clocks(), measuring.peer(problem)
     for row in sorted(rows, key=lambda row: row["ratio"]):
         if row["ratio"] >= ENOUGH or arguments.no_causes or time.monotonic() > until:
             break

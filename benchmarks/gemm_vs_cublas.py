@@ -3,7 +3,7 @@
     python benchmarks/gemm_vs_cublas.py --dtype bf16 fp16 fp8 --output benchmarks/results/gemm_yaml
 
 The tactic is the runtime's own choice: what is tuned for the GPU, else the model's first. Both sides are
-measured in turn, replay by replay, as gemm_untuned.py does: CUDA graphs of calls on operands that L2 does not
+measured in turn, replay by replay (gemm_beside_cublas.py): CUDA graphs of calls on operands that L2 does not
 hold, random data, medians; D is checked against float64 first. A ratio is cuBLAS's time over ours: more than
 1 is faster than cuBLAS. A shape is *held* at a ratio of 0.95; below 15 us, half a microsecond is allowed.
 Problems that cuBLAS does not compute are left out. Writes OUTPUT_TYPE.json and OUTPUT_TYPE.md.
@@ -17,6 +17,7 @@ import argparse
 import itertools
 import json
 import math
+import statistics
 import sys
 import time
 from collections import Counter
@@ -28,7 +29,7 @@ from typing import Any
 import machine
 import torch
 import yaml
-from gemm_untuned import REPLAYS, clocks, in_turn
+from gemm_beside_cublas import REPLAYS, microseconds
 
 from tilewright import context
 from tilewright.ops.common.measuring import checked, make_operands
@@ -67,7 +68,7 @@ def measure(name: str, problem: Problem) -> dict[str, Any]:
     choice = current.select(FAMILY, problem, device)
     operands = make_operands(measuring, problem, device)
     error = checked(operands[0], choice.tactic)
-    peer_us, us = in_turn(problem, operands, [choice.tactic])
+    peer_us, us = microseconds(problem, operands, [choice.tactic])
     allowed = ALLOWED_US if us < SHORT_US else 0
     return {
         **{"layer": name, "m": problem.m, "n": problem.n, "k": problem.k, "us": us, "peer us": peer_us},
@@ -81,7 +82,7 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
     missed = [f"{row['m']}x{row['n']}x{row['k']} ({row['ratio']:.3f})" for row in rows if not row["held"]]
     return {
         "shapes": len(rows),
-        "geomean": round(math.exp(sum(map(math.log, ratios)) / len(ratios)), 4),
+        "geomean": round(statistics.geometric_mean(ratios), 4),
         "minimum": min(ratios),
         "held": f"{len(rows) - len(missed)} of {len(rows)}",
         "not held": ", ".join(missed) or "none",
@@ -96,8 +97,7 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
 def by_m(rows: list[dict[str, Any]]) -> Iterator[tuple[int, float]]:
     """Geomeans."""
     for m, some in itertools.groupby(sorted(rows, key=lambda row: row["m"]), key=lambda row: row["m"]):
-        logs = [math.log(row["ratio"]) for row in some]
-        yield m, math.exp(sum(logs) / len(logs))
+        yield m, statistics.geometric_mean(row["ratio"] for row in some)
 
 
 def markdown(header: dict[str, Any], rows: list[dict[str, Any]]) -> str:
@@ -122,13 +122,13 @@ def measured(dtype: str, model: str, until: float) -> tuple[dict[str, Any], list
             break
         rows.append(measure(name, problem))
         print(json.dumps({"dtype": dtype, **rows[-1]}), flush=True)
-        before = before or clocks()  # after the first, so that they are warm
+        before = before or machine.clocks()  # after the first, so that they are warm
         peer = peer or measuring.peer(problem)
         torch.cuda.empty_cache()
     assert peer is not None
     return {
         **{"dtype": dtype, "peer": peer[0], "gpu": torch.cuda.get_device_name()},
-        **{"clocks before": before, "clocks after": clocks()},
+        **{"clocks before": before, "clocks after": machine.clocks()},
         **{"torch": torch.__version__, "cuda": torch.version.cuda, **machine.describe("tilewright")},
         "method": f"CUDA graphs of both in turn, cold L2, medians of {REPLAYS} replays, random data",
         **summary(rows),

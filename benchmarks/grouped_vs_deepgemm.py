@@ -24,6 +24,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import in_turn
 import machine
 import torch
 from grouped_problems import KINDS, Operands, Problem
@@ -79,19 +80,6 @@ def differences(problem: Problem, operands: Operands, theirs: Any) -> dict[str, 
     return found
 
 
-def in_turn(graphs: dict[str, timing.Replays]) -> dict[str, float]:
-    """Median seconds of a call of each. Who comes first changes with each round: large products run at the
-    clock that their power leaves, and take over the heat of what ran before them."""
-    sides = list(graphs)
-    times: dict[str, list[float]] = {side: [] for side in sides}
-    for turn in range(REPLAYS):
-        first = turn % len(sides)
-        order = sides[first:] + sides[:first]
-        for side in order if turn // len(sides) % 2 == 0 else reversed(order):
-            times[side].append(graphs[side].seconds())
-    return {side: statistics.median(seconds) for side, seconds in times.items()}
-
-
 def measure(problem: Problem, theirs: Any, diffs: dict[str, float] | None) -> dict[str, Any]:
     """One row. Raises ValueError where a result is wrong, unless `diffs` says what has been checked."""
     torch.manual_seed(0)
@@ -112,7 +100,8 @@ def measure(problem: Problem, theirs: Any, diffs: dict[str, float] | None) -> di
     graphs = {side: timing.Replays(each) for side, each in calls.items()}
     for graph in graphs.values():
         graph.replay()
-    us = {side: round(seconds * 1e6, 3) for side, seconds in in_turn(graphs).items()}
+    times = in_turn.medians({side: graph.seconds for side, graph in graphs.items()}, REPLAYS, rotate=True)
+    us = {side: round(seconds * 1e6, 3) for side, seconds in times.items()}
     peer = us.get("deep_gemm_", us.get("torch_", us[""]))  # torch alone has what DeepGEMM has not
     row = {
         **{"kind": problem.kind, "shape": problem.shape, "us": us[""], "deep_gemm_us": us.get("deep_gemm_")},
@@ -141,10 +130,6 @@ def _bytes(value: Any) -> int:
     return value.numel() * value.element_size() if isinstance(value, torch.Tensor) else 0
 
 
-def geomean(values: list[float]) -> float:
-    return math.exp(sum(map(math.log, values)) / len(values))
-
-
 def summary(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
     """By kind: ratios' geomean and least; the geomean of torch's times over ours, where it has the product,
     and of the better of both; the median share of DeepGEMM's host time."""
@@ -154,15 +139,15 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
         ratios = [row["ratio"] for row in of_kind]
         found[kind] = {
             "shapes": len(ratios),
-            "geomean": round(geomean(ratios), 4),
+            "geomean": round(statistics.geometric_mean(ratios), 4),
             "least": min(ratios),
         }
         by_torch = [row["torch_us"] / row["us"] for row in of_kind if row["torch_us"]]
         if by_torch:
             better = [min(row["ratio"], (row["torch_us"] or math.inf) / row["us"]) for row in of_kind]
             found[kind]["torch"], found[kind]["better"] = (
-                round(geomean(by_torch), 4),
-                round(geomean(better), 4),
+                round(statistics.geometric_mean(by_torch), 4),
+                round(statistics.geometric_mean(better), 4),
             )
         host = [row["host_us"] / row["deep_gemm_host_us"] for row in of_kind if "deep_gemm_host_us" in row]
         if host:

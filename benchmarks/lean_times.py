@@ -9,9 +9,9 @@ times the kernels that the specs list and that are built. Others, to choose amon
     tilewright generate --root tiles; tilewright build --root tiles --filter a=bf16
     export TILEWRIGHT_GENERATED=tiles/generated
 
-Problems are drawn as gemm_untuned.py draws them, from each seed in turn, until the time is over: those of one
-seed fit, those of another test. With --m, --n and --k only those between such extents are taken; with --sizes
-they are a file's, and their seed is 0.
+Problems are drawn as gemm_untuned.py's are, from each seed in turn, until the time is over: those of one seed
+fit, those of another test. With --m, --n and --k only those between such extents are taken; with --sizes they
+are a file's, and their seed is 0.
 
 Of each problem, the model's first tactics are timed, the first of the mechanisms alone, and others drawn at
 random from those that these put further behind: what the model is wrong about is among either. Then the
@@ -46,8 +46,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from gemm_untuned import clocks, drawn
-from times_file import FIELDS, OPERANDS, PEER
+from gemm_problems import OPERANDS, drawn
+from machine import clocks
+from times_file import FIELDS, PEER
 
 from tilewright import context as contexts
 from tilewright.benchmarking import sizes

@@ -74,6 +74,14 @@ def _processor() -> str:
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "unknown")
 
 
+def clocks() -> str:
+    """Of the SMs and the memory, the power that is drawn, and the temperature, now."""
+    query = "--query-gpu=clocks.sm,clocks.mem,power.draw,temperature.gpu"
+    index = os.environ.get("CUDA_VISIBLE_DEVICES", "0").partition(",")[0]
+    command = ["nvidia-smi", query, "--format=csv,noheader", f"--id={index}"]
+    return subprocess.run(command, check=False, capture_output=True, text=True).stdout.strip()
+
+
 def record_both(output: Path, document: Mapping[str, Any], page: str) -> None:
     """Writes OUTPUT.json, for programs, and OUTPUT.md, for people."""
     output.parent.mkdir(parents=True, exist_ok=True)

@@ -16,15 +16,16 @@ from __future__ import annotations
 
 import argparse
 import functools
-import statistics
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import in_turn
 import machine
 import torch
+from in_turn import replayed
 
 from tilewright import context, timing
 from tilewright.compat import deep_gemm as ours
@@ -45,7 +46,6 @@ MOST_SECONDS = 4e-3  # ... but of long ones
 MOST_BYTES = 24 * 10**9  # of all results of a graph
 TOLERANCE = {"f32": 5e-6, "bf16": 3e-5}
 CHECKED = 24  # rows
-COPIED = 1 << 16  # bytes: copies of no multiple of a large power of two have two thirds of the bandwidth
 
 
 @dataclass(frozen=True)
@@ -212,12 +212,6 @@ def check(one: Ragged | Paged, found: torch.Tensor) -> float:
     return result
 
 
-def copy(one: Ragged | Paged) -> Callable[[], Any]:
-    """Half the bytes are read, half written."""
-    source = torch.empty(one.bytes // 2 // COPIED * COPIED, dtype=torch.uint8, device="cuda")
-    return functools.partial(torch.empty_like(source).copy_, source)
-
-
 def peer_takes(case: Case) -> bool:
     """Whether DeepGEMM is there, and has such a kernel on sm_90."""
     paged = case.queries <= 2 and case.head_dim == 128
@@ -261,16 +255,12 @@ def measure(case: Case) -> dict[str, Any]:
         for name, module in modules.items()
     }
     if case.form == "paged":
-        sides["copy"] = timing.Replays([copy(one) for one in operands])
-    times: dict[str, list[float]] = {name: [] for name in sides}
-    for _ in range(ROUNDS):
-        for name, side in sides.items():
-            side.replay()
-            times[name].append(side.seconds())
+        sides["copy"] = timing.Replays([in_turn.copy_of(one.bytes) for one in operands])
+    seconds = in_turn.medians({name: replayed(side) for name, side in sides.items()}, ROUNDS)
     return asdict(case) | {
         "looked": first.looked, "bytes": first.bytes, "difference": wrong, "calls": len(operands),
         "kernel": str(here.select(FAMILY, first.problem, device).tactic),
-        "seconds": {name: statistics.median(found) for name, found in times.items()},
+        "seconds": seconds,
     }  # fmt: skip
 
 

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import argparse
 import functools
-import statistics
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import in_turn
 import machine
 import torch
+from in_turn import replayed
 
 from tilewright import context
 from tilewright.device import driver
@@ -46,7 +47,6 @@ OTHERS = [
 DEEP_GEMM_COLUMNS = 32  # that its kernel takes on sm_90
 ROUNDS = 7
 CALLS = 16  # of a graph at least, so that its own launch does not count
-COPIED = 1 << 16  # bytes: copies of no multiple of a large power of two have two thirds of the bandwidth
 
 
 def peer(one: measuring.Operands) -> Callable[[], None] | None:
@@ -56,12 +56,6 @@ def peer(one: measuring.Operands) -> Callable[[], None] | None:
         return None
     splits = problem.splits if problem.splits > 1 else None
     return lambda: deep_gemm.tf32_hc_prenorm_gemm(one.a, one.b, one.out, one.squares, num_splits=splits)
-
-
-def copy(one: measuring.Operands) -> Callable[[], None]:
-    """Half the bytes are read, half written: of A's memory, and memory beside it."""
-    source = one.a.view(torch.uint8).view(-1)[: one.problem.bytes // 2 // COPIED * COPIED]
-    return functools.partial(torch.empty_like(source).copy_, source)
 
 
 def measure(problem: Problem, *, every: bool) -> dict[str, Any]:
@@ -81,13 +75,8 @@ def measure(problem: Problem, *, every: bool) -> dict[str, Any]:
     peers = [peer(one) for one in operands]
     if peers[0] is not None:
         sides["deep_gemm"] = Replays([call for call in peers if call is not None])
-    sides["copy"] = Replays([copy(one) for one in operands])
-    times: dict[str, list[float]] = {name: [] for name in sides}
-    for _ in range(ROUNDS):
-        for name, side in sides.items():
-            side.replay()
-            times[name].append(side.seconds())
-    seconds = {name: statistics.median(found) for name, found in times.items()}
+    sides["copy"] = Replays([in_turn.copy_of(problem.bytes) for _ in operands])
+    seconds = in_turn.medians({name: replayed(side) for name, side in sides.items()}, ROUNDS)
     return {
         "m": problem.m, "n": problem.n, "k": problem.k, "splits": problem.splits, "bytes": problem.bytes,
         "selected": selected.kernel, "ours": seconds[selected.kernel], "seconds": seconds,

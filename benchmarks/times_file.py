@@ -9,19 +9,13 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from gemm_problems import described
+
 from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.gemm.problem import FP8, Problem
+from tilewright.ops.gemm.problem import Problem
 
 FIELDS = ("dtype", "seed", "m", "n", "k", "tactic", "us", "again")
 PEER = "peer"  # where a tactic stands: cuBLAS
-OPERANDS = {"bf16": "bf16", "f16": "f16", "fp8": "e4m3"}
-
-
-def described(dtype: str, m: int, n: int, k: int, *, exact: bool = False) -> Problem:
-    """With the default output type; FP8 with fast accumulation unless it is to be exact."""
-    a = OPERANDS[dtype]
-    fast = a in FP8 and not exact
-    return Problem(m, n, k, a=a, b=a, d="bf16" if a in FP8 else a, fast_accum=fast)
 
 
 @dataclass

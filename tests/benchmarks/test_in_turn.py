@@ -1,0 +1,46 @@
+"""Sides of a benchmark that take turns."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+
+import in_turn
+
+
+def sampled(sides: str, rounds: int, *, rotate: bool) -> tuple[str, dict[str, float]]:
+    """The order in which sides are asked, of which each answers how often any was, and their medians."""
+    asked: list[str] = []
+
+    def side(name: str) -> Callable[[], float]:
+        def sample() -> float:
+            asked.append(name)
+            return float(len(asked))
+
+        return sample
+
+    found = in_turn.medians({name: side(name) for name in sides}, rounds, rotate=rotate)
+    return "".join(asked), found
+
+
+def test_each_side_is_asked_in_each_round() -> None:
+    order, found = sampled("abc", 3, rotate=False)
+    assert order == "abcabcabc"
+    assert found == {"a": 4.0, "b": 5.0, "c": 6.0}
+
+
+def test_every_side_begins_equally_often() -> None:
+    order, _ = sampled("abc", 6, rotate=True)
+    rounds = ["".join(each) for each in zip(*[iter(order)] * 3, strict=True)]
+    assert rounds == ["abc", "bca", "cab", "cba", "acb", "bac"]
+
+
+def test_one_slow_sample_does_not_count() -> None:
+    samples = itertools.chain([9.0], itertools.repeat(1.0))
+    assert in_turn.medians({"a": lambda: next(samples)}, 3) == {"a": pytest.approx(1.0)}
