@@ -43,6 +43,7 @@ ROW: dict[str, Schema] = {
 }
 OPTIONAL: dict[str, Schema] = {
     "cutlass": String(r"\d+\.\d+(\.\d+)?", "a release such as 4.5"),
+    "standard": String(r"c\+\+1[47]", "c++14 or c++17"),
     "spills": String(),
 }
 _START = '{"name": "'
@@ -62,6 +63,7 @@ class KernelRecord(NamedTuple):
     config: Mapping[str, Any]
     facts: Mapping[str, Any]
     cutlass: str = ""  # the CUTLASS release it needs at least, e.g. "4.5"; "" where any will do
+    standard: str = "c++17"  # of C++, in which its source and the headers that it reaches are
     spills: str = ""  # why it may spill registers; "" where it may not
 
     @classmethod
@@ -76,6 +78,7 @@ class KernelRecord(NamedTuple):
             config=row["config"],
             facts=row["facts"],
             cutlass=row.get("cutlass", ""),
+            standard=row.get("standard", "c++17"),
             spills=row.get("spills", ""),
         )
 

@@ -74,12 +74,12 @@ def test_an_object_that_cannot_be_read_is_the_only_one(jobs: list[Job], store: S
 
 def test_fewer_go_together_the_fewer_are_left() -> None:
     job = Job("", "", "kernel", "sm_90a", "", "", {}, [], [], "", "", 1, quick=True)
-    many = [replace(job, name=str(index)) for index in range(100)]
+    many = [replace(job, name=str(index)) for index in range(200)]
     groups = list(runner._processes(many, 4))
     assert [one for group in groups for one in group] == many
     sizes = [len(group) for group in groups]
     assert sizes == sorted(sizes, reverse=True)
-    assert sizes[0] == 4
+    assert sizes[0] == 8
     assert sizes[-16:] == [1] * 16
     assert [len(group) for group in runner._processes(many[:12], 4)] == [1] * 12
 

@@ -25,7 +25,7 @@ from tilewright.errors import ToolchainError, UnreadableFileError
 log = logging.getLogger("tilewright")
 
 _TICK_SECONDS = 0.5
-_TOGETHER = 4  # quick jobs of one process
+_TOGETHER = 8  # quick jobs of one process
 _MARK = "tilewright-unit "
 _PACKAGE_ROOT = Path(__file__).resolve().parents[2]
 

@@ -92,7 +92,8 @@ def facts(config: GemmConfig) -> dict[str, Any]:
 def build(config: GemmConfig) -> dict[str, Any]:
     """How the kernel is compiled, and which tensor-core instruction its machine code must hold."""
     one = _of(config)
-    return {"arch": config.arch, "defines": one.defines(config), "instructions": [one.instruction(config)]}
+    found = {"arch": config.arch, "defines": one.defines(config), "instructions": [one.instruction(config)]}
+    return found | ({"standard": "c++14"} if config.mainloop == "lean" else {})
 
 
 def variables(config: GemmConfig) -> dict[str, str]:

@@ -13,42 +13,48 @@ struct Calls {
   using Kernel = typename Traits::Kernel;
   using Args = tilewright_gemm_args;
 
-  static int32_t can_implement(void const* args) { return lean::can_implement(kFacts, args); }
+  static int32_t can_implement(void const* args) { return lean::can_implement(facts(), args); }
 
-  static int64_t workspace_bytes(void const* args) { return lean::workspace_bytes(kFacts, args); }
+  static int64_t workspace_bytes(void const* args) { return lean::workspace_bytes(facts(), args); }
 
   static int32_t launch(void const* args, void* workspace, void* stream) {
-    return lean::launch(kFacts, args, workspace, stream);
+    return lean::launch(facts(), args, workspace, stream);
   }
 
  private:
   template <class Store>
-  static constexpr Box kBox{Store::kBoxBytes, Store::kBoxRows, Store::kSwizzle};
+  static constexpr Box box() {
+    return {Store::kBoxBytes, Store::kBoxRows, Store::kSwizzle};
+  }
 
-  static constexpr Facts kFacts{
-      Kernel::TileM,
-      Kernel::TileN,
-      Kernel::kTileBytesK / Kernel::ElementA::kBytes,
-      Kernel::ElementA::kBytes,
-      Kernel::ElementD::kBytes,
-      16 / Kernel::ElementD::kBytes,
-      Kernel::TileSums::kCount,
-      Kernel::kThreads,
-      Kernel::kSharedBytes,
-      Kernel::ElementD::kAddend,
-      Kernel::kActivation,
-      Kernel::kMnA,
-      Kernel::kMnB,
-      Kernel::kSwapped,
-      Traits::kPdl,
-      Kernel::Store::kBoxes,
-      Kernel::kBarriersOfC > 0,
-      Kernel::kExchanges,
-      kBox<typename Kernel::Store>,
-      kBox<typename Kernel::SharedStore>,
-      &Traits::entry,
-      &Traits::combining_entry,
-  };
+  // No member, which C++14 would want defined once more.
+  static Facts const& facts() {
+    static constexpr Facts kFacts{
+        Kernel::TileM,
+        Kernel::TileN,
+        Kernel::kTileBytesK / Kernel::ElementA::kBytes,
+        Kernel::ElementA::kBytes,
+        Kernel::ElementD::kBytes,
+        16 / Kernel::ElementD::kBytes,
+        Kernel::TileSums::kCount,
+        Kernel::kThreads,
+        Kernel::kSharedBytes,
+        Kernel::ElementD::kAddend,
+        Kernel::kActivation,
+        Kernel::kMnA,
+        Kernel::kMnB,
+        Kernel::kSwapped,
+        Traits::kPdl,
+        Kernel::Store::kBoxes,
+        Kernel::kBarriersOfC > 0,
+        Kernel::kExchanges,
+        box<typename Kernel::Store>(),
+        box<typename Kernel::SharedStore>(),
+        &Traits::entry,
+        &Traits::combining_entry,
+    };
+    return kFacts;
+  }
 };
 
 }  // namespace tilewright::gemm::lean
