@@ -21,9 +21,9 @@ _POINTED = {"f32": "float", "s32": "int32_t"}  # in C; of other types, and of th
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Operand:
-    """A tensor of a call, of which the struct holds the address. Absent ones are null.
+    """A tensor of a call. The struct holds its address; null where there is none.
 
-    Whether a call may leave it out, the public op's signature says; one that is `written` is then made.
+    The public op's signature says whether a call may leave it out. One that is `written` is then made.
     """
 
     name: str  # the op's argument; operands are in the launcher's order
@@ -43,7 +43,7 @@ class Operand:
     twin: str = ""  # the written operand that it may be: same address, same strides
     unread_if_zero: str = ""  # the number of a call with which it is multiplied
     wanted: Callable[[Any], bool] | None = None
-    """Of a problem: whether its calls bring one. None: as the signature says."""
+    """Whether calls of a problem have to bring it, or must not. None: as the signature says."""
 
     @property
     def member(self) -> str:
@@ -62,26 +62,27 @@ class Operand:
         return self.type if self.type in TYPES else str(getattr(problem, self.type))
 
     def strides(self) -> tuple[str, ...]:
-        """The members of the struct that say how it lies."""
+        """The members of the struct that hold its strides."""
         return ()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Matrix(Operand):
-    """[rows, columns], or [batch, rows, columns]. The struct holds, in elements, what lies between neighbours
-    along the dimension that is not contiguous (`ld_*`), and between those of a batch (`batch_stride_*`)."""
+    """[rows, columns], or [batch, rows, columns]. The struct holds its leading dimension (`ld_*`) and its
+    batch stride (`batch_stride_*`), in elements."""
 
     alignment: int = TMA_BYTES
     rows: str = ""  # extents' names, or those of properties of a problem
     columns: str = ""
     batch: str | Callable[[Any], str] = ""
-    """The extent of the first of three dimensions; "": there are two. Of a problem, where that decides."""
+    """The extent of the batch dimension; "" where there are two dimensions. A function where the problem
+    decides."""
     single: bool | Callable[[Any], bool] = False
-    """Whether it may have two dimensions beside a batch, and then serves every one; what is written has two
-    where no operand has three. Of a problem, where that decides."""
+    """Whether one matrix may serve the whole batch. A result has no batch dimension where no operand has one.
+    A function where the problem decides."""
     contiguous: Axis | Callable[[Any], Axis] = "columns"
-    """The dimension along which neighbours touch; of a problem, where both are possible."""
-    parts: Callable[[Any], int] = lambda problem: 1  # of which the columns are so many times the extent
+    """The contiguous dimension; a function where the problem decides."""
+    parts: Callable[[Any], int] = lambda problem: 1  # columns are so many times the extent `columns`
 
     def strides(self) -> tuple[str, ...]:
         return (f"ld_{self.member}", f"batch_stride_{self.member}")
@@ -112,18 +113,19 @@ class Packed(Operand):
 
     extents: tuple[str, ...] = ()  # its shape's; none: it is one number, of any shape
     shape: Callable[[Any], tuple[int, ...]] | None = None
-    """Of a problem, where its extents are not the problem's: any shape with as many elements will do."""
+    """A function of the problem, where its extents are not the problem's. Any shape with as many elements is
+    taken."""
     of: str = ""
-    """The matrix whose batch it has: that of a `single` one may be one for all."""
+    """The matrix whose batch it has: with a `single` matrix, one may serve the whole batch."""
     measured: bool = False
-    """Whether the problem takes an extent from it that no matrix has: a plan's key then has its shape."""
+    """Whether the problem takes an extent from it that no matrix has. A plan's key then holds its shape."""
 
     def has_shape(self, problem: Any) -> bool:
-        """Whether it has its shape, and no other of as many elements."""
+        """Whether it must have this very shape, and not another one with as many elements."""
         return bool(self.extents)
 
     def has_gaps(self, problem: Any) -> bool:
-        """Whether its columns lie at a distance, with padding, as `blockwise_scales` says (`ld_*`)."""
+        """Whether there is padding between its columns (`ld_*`), as in `blockwise_scales`."""
         return False
 
     def shape_of(self, problem: Any) -> tuple[int, ...]:
@@ -145,7 +147,7 @@ class Number:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Code:
-    """An int32 that a plan fixes: an enum, a flag."""
+    """An int32 that is the same for all calls of a plan: an enum, a flag."""
 
     name: str
     what: str
@@ -157,12 +159,13 @@ class Code:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TacticStruct:
-    """The struct with which a kernel gets what tuning chooses: int32 all."""
+    """The struct in which a kernel gets what tuning chooses. All members are int32."""
 
     name: str
     members: tuple[str, ...]
     values: Callable[[Any, int], Mapping[str, int]] | None = None
-    """Of a tactic, on a GPU of so many multiprocessors. None: its fields, and `sm_count`."""
+    """The members' values for a tactic, on a GPU with so many multiprocessors. None: the tactic's fields of
+    these names, and `sm_count`."""
     header: str = ""  # where the struct is written by hand, else
     text: str = ""  # what stands above it in the family's own header
 
@@ -175,12 +178,12 @@ class TacticStruct:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Combinations:
-    """Which types go together."""
+    """Which types of operands and result go together."""
 
     read: tuple[str, ...]
-    """Fields of a problem: types of operands that every call has, told by their dtypes."""
+    """Fields of a problem that hold types of operands, which every call brings: their dtypes tell."""
     legal: Mapping[tuple[str, ...], tuple[str, ...]]
-    """For types that are read those that the result may have, the default first."""
+    """The types that the result may have, the default first, for each combination of `read`."""
     result: str = "d"  # the field of a problem that holds the result's type; "": they decide none
     option: str = "out_dtype"  # the op's argument that asks for one
 

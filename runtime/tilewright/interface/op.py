@@ -37,77 +37,81 @@ Operands = tuple[Any, ...]  # of a call: in the launcher's order
 
 
 class Op:
-    """What is special about a public op. Its family overrides what does not follow from the signature."""
+    """A public op. A family's subclass overrides what does not follow from signature and declaration."""
 
     interface: Interface
     family: Family[Any]
-    """As selection sees it."""
+    """The family, as selection asks it."""
     written: tuple[str, ...] = ("out",)
-    """What the op makes where a call brings none, and answers."""
+    """The arguments that the op writes. It makes those that a call leaves out, and returns all of them."""
     passed: tuple[str, ...] = ("a", "b", "out")
-    """What a prepared call passes, in order."""
+    """The arguments that a call of a plan passes, in order."""
     replaced: tuple[str, ...] = ()
-    """What a prepared call replaces by keyword at no cost."""
+    """The arguments that a call of a plan may replace by keyword without a slower path."""
     may_fill: bool = False
-    """Whether there are plans that `fill` a call's operands."""
+    """Whether some plans complete a call's operands by `fill`."""
     constants: Values = MappingProxyType({})
-    """Of numbers that the launcher has, and the op has not. Of operands it is None."""
+    """Values of the launcher's numbers that the op has no argument for. Such operands are None."""
     flops: Callable[..., int] | None = None
-    """For FlopCounterMode, of the tensors' shapes."""
+    """Floating-point operations by the tensors' shapes, for torch's FlopCounterMode."""
 
     name: str
     function: Callable[..., Any]
     parameters: tuple[Parameter, ...]
 
     def combinations(self, values: Values) -> Combinations | None:
-        """The types that the call may have; None where the op lacks an operand that tells one."""
+        """The combinations of types that a call may have. None where the op lacks an operand that would tell
+        one of the types."""
         types = self.interface.types
         told = {one.type for one in self.interface.operands if one.name in self.required}
         return types if types and told.issuperset(types.read) else None
 
     def fields(self, values: Values) -> Mapping[str, Any]:
-        """Fields of the problem that the op, or its options, say. Tensors are such, of one device, and flags
-        are true or false; nothing else is checked yet."""
+        """Fields of the problem that follow from the op or its options. So far it is checked that tensors are
+        tensors on one device, and that flags are booleans; nothing else."""
         return {}
 
     def batched(self, values: Values) -> bool:
-        """Whether what is written has a dimension for its batch though no operand has one."""
+        """Whether results have a batch dimension although no operand has one."""
         return False
 
     def rules(self, values: Values, problem: Any) -> None:
-        """Raises ArgumentError for what no declaration says of a call's arguments. Extents may be symbols."""
+        """Raises ArgumentError where arguments break a rule that the declaration cannot express. Extents may
+        be symbols."""
 
     def place(
         self, context: Context, arguments: Arguments, device: DeviceProperties, addresses: Mapping[str, int]
     ) -> Placement:
-        """The problem as it is computed, and what is copied for it. `addresses` says of arguments what their
-        address is a multiple of, where that is little. Raises AlignmentError where the op does not copy."""
+        """The problem as it is computed, and which arguments are copied for it. `addresses`: of arguments
+        with little alignment, what their address is a multiple of. Raises AlignmentError where a kernel
+        cannot read an argument and the op makes no copies."""
         return place_without_copies(self.interface, arguments, addresses)
 
     def alignments(self, problem: Any, record: KernelRecord) -> Mapping[str, int]:
-        """Bytes that a kernel asks of operands' addresses, where it asks for more than its interface: of the
-        matrices that its table's row speaks of."""
+        """Bytes to which a kernel wants operands aligned, where that is more than the declaration says: those
+        of the matrices that are in its row's `alignment`."""
         asked, matrices = record.facts.get("alignment", {}), self.interface.matrices
         there = ((matrices[field], count) for field, count in asked.items() if field in matrices)
         return {one.name: count * bits(one.type_of(problem)) // 8 for one, count in there}
 
     def described(self, values: Values, problem: Any) -> tuple[Any, Any]:
-        """The problem, with fields that its extents decide, and what `Arguments.noted` is to hold. Extents
-        may be symbols. Raises as `rules` does; all operands are checked."""
+        """The problem with the fields that its extents decide, and what the op wants to find again in
+        `Arguments.noted`. All operands are checked by then; extents may be symbols. Raises as `rules` does.
+        """
         return problem, None
 
     def recheck(self, problem: Any) -> Callable[..., None] | None:
-        """What is to be checked of each call's numbers, if anything."""
+        """A check of each call's numbers, which a plan's key does not hold; None where none is needed."""
         return None
 
     def without_kernel(self, problem: Any, given: Values) -> None:
-        """Computes, by torch, what has results and no kernel: an extent that is summed over is 0. `given`:
-        the launcher's operands and numbers by name."""
+        """Computes with torch a problem that has results and needs no kernel, because an extent that is
+        summed over is 0. `given`: the launcher's operands and numbers by name."""
         raise NoKernelError(f"{problem}: an extent is 0, and no kernel computes that")
 
     def copied(self, arguments: Arguments, placement: Placement, given: dict[str, Any]) -> dict[str, Any]:
-        """A call's operands and numbers (those that are there, by name), with copies in place of those that
-        the placement names. What is written elsewhere first is left out."""
+        """A call's operands and numbers by name, with copies of those that the placement names. A result that
+        is to be copied back is left out, so that the op makes one."""
         wanted = {one.name: one for one in self.interface.operands if one.name in placement.copies}
         return {
             name: copy_of(wanted[name], each, placement.problem) if name in wanted else each
@@ -116,7 +120,7 @@ class Op:
         }
 
     def restored(self, arguments: Arguments, name: str, tensor: torch.Tensor, made: torch.Tensor) -> None:
-        """Puts what was written elsewhere where it belongs: all but the padding."""
+        """Copies a result back to the caller's tensor, without its padding."""
         operand = self.interface.operand(name)
         if isinstance(operand, Packed) and operand.has_gaps(arguments.problem):
             tensor, made = blockwise_scales.with_padding(tensor), blockwise_scales.with_padding(made)
@@ -125,7 +129,7 @@ class Op:
         as_bytes(tensor).copy_(raw[tuple(map(slice, tensor.shape))] if is_matrix else raw.view(tensor.shape))
 
     def make(self, arguments: Arguments, index: int) -> torch.Tensor:
-        """A tensor of any values for one of the results."""
+        """A new tensor for a result, of any values."""
         operand = self.interface.operand(self.written[index])
         shape, dtype = arguments.results[index]
         assert arguments.device is not None
@@ -134,12 +138,12 @@ class Op:
         return torch.empty(shape, dtype=dtype, device=arguments.device)
 
     def fills(self, arguments: Arguments) -> bool:
-        """Whether `fill` has to complete a call's operands."""
+        """Whether a plan for these arguments completes a call's operands by `fill`."""
         return self.may_fill
 
     def fill(self, arguments: Any, operands: Operands) -> Operands:
-        """Operands with what the call has left out and a kernel wants, of a plan that `fills`: results beside
-        the first."""
+        """A call's operands with those that a kernel wants and the call has left out: by default the results
+        beside the first."""
         made = list(operands)
         for result, name in enumerate(self.written[1:], 1):
             index = self.interface.names.index(name)
@@ -148,30 +152,32 @@ class Op:
         return tuple(made)
 
     def empty_results(self, values: Values) -> tuple[torch.Tensor, ...]:
-        """What a call writes, of any values, without a check: of a call that torch sees, and that brings a
-        part of it. torch traces this, and not an op that would make it: copies of what an op has made lose
-        padding behind their elements (`blockwise_scales`), copies of `torch.empty`'s memory keep it."""
+        """Tensors of any values for all that a call writes, where a call that torch traces brings only some
+        of it. Unchecked. torch traces these lines and not an op, because copies of what an op has made lose
+        the padding behind their elements (`blockwise_scales`), and copies of `torch.empty`'s memory keep it.
+        """
         raise NotImplementedError
 
     def variants(self) -> Mapping[str, tuple[str, ...]]:
-        """By the suffix of its name in torch: what an op writes, the first of `written`."""
+        """The forms that this op has in `torch.ops`: by the suffix of its name, what the form writes. That is
+        a first part of `written`."""
         return {"": self.written}
 
     def variant(self, values: Values) -> str:
-        """The suffix of a call's."""
+        """The suffix of the op of torch that a call goes to."""
         return ""
 
     def updates(self, suffix: str) -> tuple[str, ...]:
-        """What a variant changes and does not answer. Other variants go without: torch has no vmap of an op
-        that changes an argument."""
+        """Arguments that a variant changes and does not return. Other variants do not have them: torch has no
+        vmap of an op that changes an argument."""
         return ()
 
     def in_graph(self, values: dict[str, Any]) -> dict[str, Any]:
-        """A call's values as torch's ops take them."""
+        """A call's values, as the op of torch takes them."""
         return values
 
     def options(self, values: Values) -> dict[str, Any]:
-        """What `again` is told."""
+        """The options with which the op is called again, on copies."""
         return {
             one.name: values[one.name]
             for one in self.parameters

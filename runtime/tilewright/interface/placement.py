@@ -1,4 +1,4 @@
-"""What of a call's arguments a plan depends on, and what of them is copied first. Needs no torch."""
+"""The arguments that a plan depends on, and which of them are copied first. Needs no torch."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """Checked arguments: types, shapes and devices are right; addresses are not judged yet."""
+    """A call's arguments whose types, shapes and devices are checked. Addresses are not, so far."""
 
     problem: Any
-    matrices: Mapping[str, MatrixView]  # those that are read or written and that the call brings
-    results: tuple[tuple[tuple[int, ...], torch.dtype], ...]  # shape and type of all that the call writes
+    matrices: Mapping[str, MatrixView]  # those that the call brings, but for an operand that is not read
+    results: tuple[tuple[tuple[int, ...], torch.dtype], ...]  # shape and type of each result
     device: torch.device | None  # None: there are no tensors yet
     noted: Any = None  # what the op itself remembers of the call (`Op.described`)
-    scattered: frozenset[str] = frozenset()  # those that are copied wherever a kernel runs, for their strides
+    scattered: frozenset[str] = frozenset()  # arguments whose strides no kernel takes: they are copied
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -40,7 +40,7 @@ class Arguments:
 
     @classmethod
     def dense(cls, interface: Interface, problem: Any) -> Arguments:
-        """Those of a problem that has no tensors yet: matrices without gaps, and results to be made."""
+        """The arguments of a problem that has no tensors yet: matrices without gaps, results to be made."""
         declared = [one for one in interface.operands if isinstance(one, Matrix) and not one.written]
         there = {one.name: one for one in declared if getattr(problem, one.name, True)}
         views = {name: MatrixView.dense(one, problem) for name, one in there.items()}
@@ -49,8 +49,11 @@ class Arguments:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The problem as it is computed, and the arguments to copy (what is written: to write elsewhere first).
-    Its extents are those to which copies are padded, with zeros."""
+    """The problem as it is computed, with the extents to which copies are padded with zeros.
+
+    `copies`: arguments that are copied before; of results, those that are written to a new tensor and copied
+    back.
+    """
 
     problem: Any
     copies: frozenset[str] = frozenset()
@@ -58,7 +61,7 @@ class Placement:
 
 
 def misaligned(interface: Interface, addresses: Mapping[str, int]) -> set[str]:
-    """The arguments whose addresses no kernel of the interface takes."""
+    """The arguments whose addresses are less aligned than every kernel of the interface wants."""
     aligned = {one.name: one.alignment for one in interface.operands}
     return {name for name, address in addresses.items() if address % aligned.get(name, 1)}
 
@@ -66,8 +69,8 @@ def misaligned(interface: Interface, addresses: Mapping[str, int]) -> set[str]:
 def aligned(
     interface: Interface, arguments: Arguments, most: int, addresses: Mapping[str, int]
 ) -> dict[str, int]:
-    """Elements that leading dimension, batch stride and address of each matrix are multiples of, by its name
-    in the struct: powers of two, `most` at most."""
+    """The alignment of each matrix, by its name in the struct: elements that its leading dimension, batch
+    stride and address are multiples of, a power of two and `most` at most."""
     there = ((field, one, arguments.matrices.get(one.name)) for field, one in interface.matrices.items())
     return {
         field: view.aligned(one.inner(arguments.problem), most, addresses.get(one.name))
@@ -79,8 +82,8 @@ def aligned(
 def least_wanted(
     context: Context, family: Family[Any], problem: Any, device: DeviceProperties
 ) -> Mapping[str, int]:
-    """What `aligned` is of matrices that the kernels take which ask least; nothing where one takes them as
-    they lie, or there is none of the problem's kind."""
+    """The alignments (see `aligned`) that the least demanding kernel of the problem's kind wants. Empty where
+    some kernel takes the problem as it is, or where there is no kernel of its kind."""
     records = context.registry.runnable(family.name, device.capability)
     if family.fitting_kept(context.registry, records, problem):
         return {}
@@ -95,8 +98,8 @@ def place_without_copies(
     addresses: Mapping[str, int],
     judged: Collection[str] = (),
 ) -> Placement:
-    """Nothing is copied. Raises AlignmentError for an operand that TMA, or the binding, does not take; of
-    those whose strides the family has `judged`, for an address."""
+    """A placement without copies. Raises AlignmentError for an operand that TMA or the binding cannot take;
+    of operands whose strides the family has `judged` itself, only the address is checked."""
     wrong = misaligned(interface, addresses)
     for operand in interface.operands:
         name = operand.name

@@ -1,5 +1,5 @@
-"""How a call is carried out. A plan is made once for a combination of types, shapes, strides and
-options, and remembered; carrying it out looks nothing up and decides nothing."""
+"""Plans: how a call is carried out. One is made for each combination of types, shapes, strides and options,
+and is kept; carrying it out looks nothing up and decides nothing."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ log = logging.getLogger("tilewright")
 
 
 class Plan:
-    """Base. `run` takes what the family's launcher takes but the workspace, as a tuple: the tensors of
-    `operands`, then numbers. The op has made D."""
+    """Base of plans. `run` takes a tuple of what the launcher takes, without the workspace: the tensors of
+    `operands`, then numbers. The op has made D by then."""
 
     quick: Launcher | None = None
-    """The launcher, once there is one, where a launch is all there is to do: no workspace, one GPU."""
+    """The launcher, once it is made, where a launch is all that a call needs: no workspace, one GPU."""
     recheck: Callable[..., None] | None = None
-    """What is to be checked of each call's numbers."""
+    """A check of each call's numbers."""
     fills: bool = False
-    """Whether the op completes a call's operands (`Op.fill`)."""
+    """Whether the op has to complete a call's operands (`Op.fill`)."""
     cached: CachedLaunchers | None = None
     """The launchers among which its own is tried before a key is made; None until it is added to them."""
 
@@ -56,13 +56,14 @@ class Plan:
         raise NotImplementedError
 
     def tensors(self, call: tuple[Any, ...]) -> Mapping[str, torch.Tensor]:
-        """The tensors of a call that are there, by name."""
+        """The tensors that a call brings, by name."""
         named = zip(self.operands, call, strict=False)
         return {name: tensor for name, tensor in named if tensor is not None}
 
     def check_devices(self, call: tuple[Any, ...]) -> None:
-        """Raises UnplannedError for a tensor of another device, which a plan's key says of few. The binding
-        looks at those of a launch; this is for plans that compute with torch, which would copy it."""
+        """Raises UnplannedError for a tensor on another device: a plan's key has the device of one operand
+        alone. The binding checks those of a launch; this is for plans that compute with torch, which would
+        copy from the other device."""
         for name, tensor in self.tensors(call).items():
             if isinstance(tensor, torch.Tensor) and tensor.device != self.device:
                 raise UnplannedError(f"{name} is on {tensor.device}, the plan's operands on {self.device}")
@@ -127,7 +128,7 @@ def bind(
 
 
 class DirectPlan(Plan):
-    """One launch on the caller's tensors. The first call's say how those of all calls lie."""
+    """One launch on the caller's tensors. The launcher is made by the first call, for its layouts."""
 
     def __init__(self, arguments: Any, bound: Launch) -> None:
         super().__init__(arguments, bound.interface.names)
@@ -173,12 +174,13 @@ class DirectPlan(Plan):
 
 
 class UnplannedError(ValueError):
-    """An operand differs from the planned one in what the plan's key leaves out; the op's checks say how."""
+    """An operand differs from the planned one in something that the plan's key leaves out, as the op's checks
+    then say."""
 
 
 class MisalignedError(AlignmentError):
-    """An address is not what the kernel wants; the op answers with a plan that copies, or another kernel, if
-    there is one."""
+    """An address is less aligned than the kernel wants. The op then plans again: for another kernel, or for
+    copies."""
 
     def __init__(self, argument: str) -> None:
         super().__init__(argument, "its address is not a multiple of what the kernel wants")
