@@ -152,6 +152,16 @@ def test_usage_errors(capsys: pytest.CaptureFixture[str], words: list[str], mess
     assert message in capsys.readouterr().err
 
 
+def test_where_no_kernel_fits_what_differs_least_stands_first(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["gemm", "fp8", *SHAPE, "layout=nn", "--device", "h200"]
+    assert run_cli(["explain", "--problem", *words]) == 2
+    said = capsys.readouterr().err
+    _, first, second, *_ = said.splitlines()
+    assert first.endswith("kernels: its layout is tn, not nn")
+    assert int(first.split()[0]) < int(second.split()[0]), "there are more of others"
+    assert "`tilewright explain gemm`" in said
+
+
 def test_a_problem_without_its_option(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_cli(["explain", "gemm", "bf16", *SHAPE]) == 2
     assert f"`tilewright explain --problem gemm bf16 {' '.join(SHAPE)}`" in capsys.readouterr().err

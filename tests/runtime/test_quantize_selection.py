@@ -134,7 +134,7 @@ def test_what_kernels_of_the_kind_say_comes_first() -> None:
     ]
     records = [KernelRecord.parse(row) for row in (*rows, *others)]
     first, *rest = FAMILY.explain([*records, VECTOR], Problem(8, 40)).splitlines()
-    assert first == "  1 kernels: k is 40, not a multiple of 16"
+    assert first == "  1 kernel: k is 40, not a multiple of 16"
     assert rest[0] == f"  {len(others)} kernels: its direction is dequantize, not quantize"
 
 

@@ -142,11 +142,19 @@ class Family(Kernels[P]):
         return Counter(reason for reason in reasons if reason is not None)
 
     def explain(self, records: Sequence[KernelRecord], problem: P) -> str:
-        """`left_out` as lines: first what kernels of the problem's kind say, then the commonest reasons."""
-        of_kind = [one for one in records if self.misfit_kind(one, problem.kind) is None]
-        near, every = self.left_out(of_kind, problem), self.left_out(records, problem)
-        reasons = [*near.most_common(), *(every - near).most_common()][:8]
-        return "\n".join(f"  {count} kernels: {reason}" for reason, count in reasons)
+        """`left_out` as lines: first what kernels say that are most like those wanted, then the commonest
+        reasons."""
+        counts: Counter[str] = Counter()
+        alike: dict[str, int] = {}  # decisive fields that are as wanted, of the kernel that has most of them
+        for record in records:
+            reason, kind = self.misfit(record, problem), problem.kind
+            if reason is not None:
+                counts[reason] += 1
+                same = sum(record.config[field] == getattr(kind, field) for field in self.decisive)
+                same += self.misfit_kind(record, kind) is None
+                alike[reason] = max(alike.get(reason, 0), same)
+        reasons = sorted(counts.items(), key=lambda one: (-alike[one[0]], -one[1]))[:8]
+        return "\n".join(f"  {count} kernel{'s' * (count != 1)}: {reason}" for reason, count in reasons)
 
     def rank(
         self,
