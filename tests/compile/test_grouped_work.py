@@ -21,7 +21,6 @@ template <class... Any> void store_words(Any...);
 template <class Any> void load_words(uint32_t, Any&);
 """,
     "cluster": "",
-    "epilogue": "enum class RowFate { kStored, kCleared, kLeft };",
     "pipeline": """
 template <int kStages> struct Position {
   int stage = 0;

@@ -1,5 +1,5 @@
 """How kernels with a mainloop of ours divide a tile, and the shared memory that they take for it, as
-`sm90/pipeline.hpp` and `sm90/epilogue.hpp` lay it out. Every generated file asserts the total against the
+`sm90/pipeline.hpp` and `sm90/piece.hpp` lay it out. Every generated file asserts the total against the
 compiler's.
 """
 
@@ -74,7 +74,7 @@ def cooperative(m: int, n: int) -> Warpgroups:
 
 
 def piece_columns(columns: int, swapped: bool) -> int:
-    """Columns that the epilogue stores at a time (`piece_columns` in sm90/epilogue.hpp)."""
+    """Columns that the epilogue stores at a time (`piece_columns` in sm90/piece.hpp)."""
     if swapped:
         return next((quads * 8 for quads in (4, 3, 5, 2, 6, 7) if columns // 8 % quads == 0), columns)
     if columns % 32 == 0:

@@ -67,7 +67,7 @@ def tile_depth(config: GroupedGemmConfig) -> str | None:
     return None
 
 
-# sm90/epilogue.hpp: a row of a piece is an odd number of 16-byte units, or 2, 4 or 8 of them.
+# sm90/piece.hpp: a row of a piece is an odd number of 16-byte units, or 2, 4 or 8 of them.
 @rule(OURS, "tile", compiles="rows of 16 bytes would be stored slowly")
 def pieces(config: GroupedGemmConfig) -> str | None:
     """What a warpgroup stores divides into pieces of at least 16 columns."""

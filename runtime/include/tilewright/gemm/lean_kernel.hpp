@@ -231,7 +231,7 @@ struct Kernel {
               int const piece_row = row + piece / Way::kPieces * 64;
               int const piece_column = column + piece % Way::kPieces * Way::kColumns;
               typename Way::Addends c;
-              store.fetch_c(c, piece_row, piece_column, block.matrix);
+              c.fetch(params.epilogue, piece_row, piece_column, block.matrix);
               store.store_any(values[i], c, piece_row, piece_column, block.matrix);
             }
           }

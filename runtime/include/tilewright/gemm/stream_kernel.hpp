@@ -13,7 +13,7 @@
 #include <cstdint>
 
 #include "tilewright/sm90/elements.hpp"
-#include "tilewright/sm90/epilogue.hpp"
+#include "tilewright/sm90/element_epilogue.hpp"
 #include "tilewright/sm90/ptx.hpp"
 #include "tilewright/sm90/wgmma.hpp"
 

@@ -8,7 +8,7 @@
 
 #include "tilewright/grouped_gemm/args.h"
 #include "tilewright/sm90/cluster.hpp"
-#include "tilewright/sm90/epilogue.hpp"
+#include "tilewright/sm90/row_fate.hpp"
 #include "tilewright/sm90/pipeline.hpp"
 #include "tilewright/sm90/ptx.hpp"
 #include "tilewright/sm90/scaled_mainloop.hpp"

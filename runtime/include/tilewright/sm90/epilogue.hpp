@@ -1,123 +1,22 @@
-// From the F32 accumulators of wgmma to D:
+// From the F32 accumulators of wgmma to D, each element as element_epilogue.hpp says.
 //
-//   D = scale_result * activation(alpha * scale_a * scale_b * sum + bias + beta * C)
-//
-// where scale_result, and the largest magnitude before it (amax), are FP8's alone.
-//
-// A tile goes a piece of some columns at a time: registers, then D's elements in shared memory, then a TMA store
-// that runs while the next piece is computed. TMA stores whole 16 bytes, from addresses that are multiples of them:
-// threads store what they hold where D's rows are not aligned so, the columns behind a row's last whole 16 bytes, and
-// F32, for which TMA has no advantage.
+// A tile goes a piece of some columns at a time (piece.hpp): registers, then D's elements in shared memory, then a TMA
+// store that runs while the next piece is computed. TMA stores whole 16 bytes, from addresses that are multiples of
+// them: threads store what they hold where D's rows are not aligned so, the columns behind a row's last whole 16 bytes,
+// and F32, for which TMA has no advantage.
 #pragma once
 
 #include <cstdint>
 
+#include "tilewright/sm90/addends.hpp"
+#include "tilewright/sm90/element_epilogue.hpp"
 #include "tilewright/sm90/elements.hpp"
 #include "tilewright/sm90/epilogue_params.hpp"
+#include "tilewright/sm90/piece.hpp"
 #include "tilewright/sm90/ptx.hpp"
+#include "tilewright/sm90/row_fate.hpp"
 
 namespace tilewright::sm90 {
-
-// Activates values by the one that all threads are given: a loop for each, not a choice for each value.
-template <Activation kActivation, int Count>
-__device__ __forceinline__ void activate(float (&values)[Count], Activation given) {
-  static_assert(kActivation == Activation::kNone || kActivation == Activation::kGiven);
-  auto const each = [&values](auto const& one) {
-#pragma unroll
-    for (float& value : values) {
-      value = one(value);
-    }
-  };
-  if constexpr (kActivation == Activation::kGiven) {
-    if (given == Activation::kRelu) {
-      each([](float x) { return x > 0.0f || x != x ? x : 0.0f; });  // NaN stays
-    } else if (given == Activation::kGelu) {
-      each([](float x) { return 0.5f * x * (1.0f + erff(x * 0.70710678f)); });
-    } else if (given == Activation::kSilu) {
-      each([](float x) { return x / (1.0f + __expf(-x)); });
-    }
-  }
-}
-
-// What a tile does to a row of D: its sums are stored, or zeros, or nothing is.
-enum class RowFate { kStored, kCleared, kLeft };
-
-// A tile whose rows all are stored, as far as D has them.
-struct EveryRow {
-  __device__ __forceinline__ bool every() const { return true; }      // none is cleared
-  __device__ __forceinline__ bool none_left() const { return true; }  // all can go to D by TMA
-  __device__ __forceinline__ RowFate operator()(int) const { return RowFate::kStored; }
-  __device__ __forceinline__ int column(int n) const { return n; }  // of D, in which a column of the product lies
-};
-
-// Raises a float to the largest of a warp's magnitudes, which are the bits of floats: in their order, NaN above all.
-__device__ __forceinline__ void raise(float* amax, uint32_t magnitude) {
-  uint32_t const largest = __reduce_max_sync(~0u, magnitude);
-  if (threadIdx.x % 32 == 0) {
-    atomicMax(reinterpret_cast<uint32_t*>(amax), largest);
-  }
-}
-
-// What the sums are multiplied by.
-__device__ __forceinline__ float factor_of(EpilogueParams const& params) {
-  float const a = params.scale_a != nullptr ? *params.scale_a : 1.0f;
-  float const b = params.scale_b != nullptr ? *params.scale_b : 1.0f;
-  return params.alpha * a * b;
-}
-
-// One element of D, of a warp whose threads all call.
-template <class ElementD, Activation kActivation>
-__device__ __forceinline__ void store_element(EpilogueParams const& params, float sum, int row, int column,
-                                              int matrix) {
-  bool const there = row < params.m && column < params.n;
-  float value = sum * factor_of(params);
-  if (there && params.bias != nullptr) {
-    value += load(params.type_bias, params.bias, column);
-  }
-  if (there && params.c != nullptr) {
-    value += params.beta * load(params.type_c, params.c, matrix * params.batch_stride_c + row * params.ld_c + column);
-  }
-  float one[1] = {value};
-  activate<kActivation>(one, params.activation);
-  value = one[0];
-  if constexpr (ElementD::kBytes == 1) {
-    if (params.amax != nullptr) {
-      raise(params.amax, there ? __float_as_uint(value) & 0x7FFFFFFFu : 0);
-    }
-    value *= params.scale_result != nullptr ? *params.scale_result : 1.0f;
-  }
-  if (there) {
-    ElementD::store(params.d, matrix * params.batch_stride_d + row * params.ld_d + column, value);
-  }
-}
-
-// Four, or two, 8x8 matrices of 16-bit elements, from where `store_matrices` lays them.
-template <bool kTransposed>
-__device__ __forceinline__ void load_matrices(uint32_t row, uint32_t& x, uint32_t& y, uint32_t& z, uint32_t& w) {
-  if constexpr (kTransposed) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(x), "=r"(y), "=r"(z), "=r"(w)
-                 : "r"(row)
-                 : "memory");
-  } else {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(x), "=r"(y), "=r"(z), "=r"(w)
-                 : "r"(row)
-                 : "memory");
-  }
-}
-
-template <bool kTransposed>
-__device__ __forceinline__ void load_matrices(uint32_t row, uint32_t& x, uint32_t& y) {
-  if constexpr (kTransposed) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
-                 : "=r"(x), "=r"(y)
-                 : "r"(row)
-                 : "memory");
-  } else {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];" : "=r"(x), "=r"(y) : "r"(row) : "memory");
-  }
-}
 
 // C, of D's own 16 bits, as TMA brings it into the buffers from which D is stored.
 struct AddendBoxes {
@@ -127,66 +26,23 @@ struct AddendBoxes {
   bool one = false;       // matrix for every batch
 };
 
-// Columns of accumulators that are stored at a time, for D of 16 bits and more. Of 8 bits, see `Epilogue::kColumns`.
+// Of the tile of a warpgroup: 64 * Rows rows, N columns, `PieceColumns` at a time. `kSwapped` and `kTogether`: Piece.
 //
-// Rows of a piece lie so that stmatrix fills shared memory's banks evenly: 64, 32 or 16 elements under the swizzle of
-// that width, else an odd number of 16-byte units. Swapped, its rows have the 64 elements of a warpgroup, and it is
-// about 32 rows high, so that the CTAs of a split k have a piece each.
-constexpr int piece_columns(int n, bool swapped) {
-  if (swapped) {
-    for (int quads : {4, 3, 5, 2, 6, 7}) {
-      if (n / 8 % quads == 0) {
-        return quads * 8;
-      }
-    }
-    return n;
-  }
-  if (n % 32 == 0) {
-    return n % 64 == 0 ? 64 : 32;
-  }
-  int units = 15;
-  while (n / 8 % units != 0) {
-    units -= 2;
-  }
-  return units > 1 ? units * 8 : n % 16 == 0 ? 16 : 8;
-}
-
-// The same where the CTAs of a split k share the pieces out: finer, so that all of them have one, and as many.
-constexpr int shared_piece_columns(int n, bool swapped, bool eight_bits) {
-  if (eight_bits && !swapped) {
-    return 32;
-  }
-  for (int columns : {swapped ? 16 : 32, 24, 16}) {
-    if (n > columns && n % columns == 0) {
-      return columns;
-    }
-  }
-  return 8;
-}
-
-// Of the tile of a warpgroup: 64 * Rows rows, N columns, `PieceColumns` at a time. Swapped: the accumulators' rows are
-// D's columns. `kTogether`: the warpgroup's warps meet for each piece, which is one box of TMA's; else each warp stores
-// its own 16 rows.
+// Three ways from sums to D, by what a kernel has: `store`, all pieces of a tile at once, from the accumulators, as far
+// as TMA can store D and bring C; `store_rows`, the same where rows may be left or cleared, for D = sum + C;
+// `store_any`, one piece that went through shared memory, with whatever C, bias and alignment.
 template <class ElementD, int Rows, int N, bool kSwapped, Activation kActivation, int kMostBuffers = 2,
           int PieceColumns = piece_columns(N, kSwapped), bool kTogether = kSwapped>
 struct Epilogue {
-  static_assert(kTogether || !kSwapped, "16 of D's columns would make short rows");
-  static constexpr bool kEightBits = ElementD::kBytes == 1;
-  static constexpr int kColumns = PieceColumns;
-  static_assert(!kEightBits || kSwapped || kColumns % 32 == 0, "rows of 32 or 64 bytes are swizzled");
-  static constexpr int kPieces = N / kColumns;
-  static constexpr int kQuads = kColumns / 8;  // of accumulators, in a piece
+  using Piece = sm90::Piece<ElementD, PieceColumns, kSwapped, kTogether>;
+  using Addends = sm90::Addends<Piece>;
+  static constexpr int kColumns = PieceColumns, kPieces = N / kColumns, kQuads = Piece::kQuads;
   static constexpr bool kBoxes = ElementD::kBytes <= 2;
   static constexpr int kMost = !kSwapped || kColumns <= 56 ? kMostBuffers : 1;
   static constexpr int kBuffers = Rows * kPieces < kMost ? Rows * kPieces : kMost;
-  static constexpr int kBoxBytes = (kSwapped ? 64 : kColumns) * ElementD::kBytes;
-  static constexpr int kBoxRows = kSwapped ? kColumns : kTogether ? 64 : 16;
-  static constexpr int kBufferBytes = kBoxBytes * kBoxRows;
+  static constexpr int kBoxBytes = Piece::kBoxBytes, kBoxRows = Piece::kBoxRows, kBufferBytes = Piece::kBytes;
   static constexpr int kBytes = kBoxes ? kBuffers * kBufferBytes * (kTogether ? 1 : 4) : 0;  // of a warpgroup
-  static constexpr CUtensorMapSwizzle kSwizzle = kBoxBytes == 128  ? CU_TENSOR_MAP_SWIZZLE_128B
-                                                 : kBoxBytes == 64 ? CU_TENSOR_MAP_SWIZZLE_64B
-                                                 : kBoxBytes == 32 ? CU_TENSOR_MAP_SWIZZLE_32B
-                                                                   : CU_TENSOR_MAP_SWIZZLE_NONE;
+  static constexpr CUtensorMapSwizzle kSwizzle = Piece::kSwizzle;
 
   EpilogueParams const& params;
   CUtensorMap const* map;
@@ -196,7 +52,7 @@ struct Epilogue {
   float result_factor = 1.0f;
   uint32_t largest = 0;  // magnitude so far, as the bits of a float
   bool leader;           // issues the stores
-  int used = 0;
+  int used = 0;          // the buffer that the next piece goes to
   AddendBoxes addends;
   uint32_t phases = 0;  // of the buffers' barriers, a bit each
 
@@ -212,7 +68,7 @@ struct Epilogue {
     buffers = shared + consumer * kBytes + (kTogether ? 0 : warp * kBuffers * kBufferBytes);
     leader = elect_one() && (!kTogether || warp == 0);  // elected in a branch, warps would count as split ever after
     factor = factor_of(params);
-    if constexpr (kEightBits) {
+    if constexpr (Piece::kEightBits) {
       result_factor = params.scale_result != nullptr ? *params.scale_result : 1.0f;
     }
   }
@@ -224,10 +80,7 @@ struct Epilogue {
 #pragma unroll
       for (int piece = 0; piece < kPieces; ++piece) {
         float values[kQuads * 4];
-#pragma unroll
-        for (int i = 0; i < kQuads * 4; ++i) {
-          values[i] = sums[r][piece * kQuads * 4 + i];
-        }
+        Piece::take(sums[r], piece, values);
         store_piece(values, row, column, r * kPieces + piece, matrix);
       }
     }
@@ -245,8 +98,8 @@ struct Epilogue {
     __syncwarp();
   }
 
-  // A piece, 64 rows and kColumns columns, that TMA stores, with a bias of the type that goes with D's and no C.
-  // C of D's type may come in boxes.
+  // A piece, 64 rows and kColumns columns, that TMA stores, with a bias of the type that goes with D's. C of D's type may
+  // come in boxes; no other C is added.
   __device__ __forceinline__ void store_piece(float (&values)[kQuads * 4], int tile_row, int tile_column, int piece,
                                               int matrix) {
     int const lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
@@ -257,7 +110,7 @@ struct Epilogue {
       if (addends.there) {
         barrier_wait(addends.barriers + used * 8, phases >> used & 1);
         phases ^= 1u << used;
-        add_box(values, buffers + used * kBufferBytes, warp, lane);
+        Piece::add(values, buffers + used * kBufferBytes, params.beta, warp, lane);
       }
     }
     activate<kActivation>(values, params.activation);
@@ -300,10 +153,7 @@ struct Epilogue {
 #pragma unroll
       for (int piece = 0; piece < kPieces; ++piece) {
         float values[kQuads * 4];
-#pragma unroll
-        for (int i = 0; i < kQuads * 4; ++i) {
-          values[i] = sums[r][piece * kQuads * 4 + i];
-        }
+        Piece::take(sums[r], piece, values);
         int const piece_row = row + r * 64, piece_column = column + piece * kColumns;
         if constexpr (kBoxes) {
           store_box_of(values, piece_row, piece_column, matrix, warp, lane, rows);
@@ -314,46 +164,10 @@ struct Epilogue {
     }
   }
 
-  // A thread's elements of C in a piece, as they come from memory.
-  struct Addends {
-    uint32_t bits[kQuads * 4];
-  };
-
   // Asks L2 for the C of all of a warpgroup's sums, long before it is fetched.
   __device__ __forceinline__ void prefetch_c(int row, int column, int matrix) const {
-    if (params.c == nullptr) {
-      return;
-    }
     constexpr int kHigh = kSwapped ? N : Rows * 64, kWide = kSwapped ? Rows * 64 : N;  // of D
-    int const size = params.type_c == Addend::kF32 ? 4 : 2, lines = (kWide * size + 127) / 128;
-    int const m = kSwapped ? column : row, n = kSwapped ? row : column;
-    for (int i = threadIdx.x % 128; i < kHigh * lines; i += 128) {
-      int const line_m = m + i / lines, line_n = n + i % lines * 128 / size;
-      if (line_m < params.m && line_n < params.n) {
-        int64_t const at = matrix * params.batch_stride_c + line_m * params.ld_c + line_n;
-        prefetch_line(static_cast<char const*>(params.c) + at * size);
-      }
-    }
-  }
-
-  // All of a piece's loads are on their way at once.
-  __device__ __forceinline__ void fetch_c(Addends& c, int row, int column, int matrix) const {
-    if (params.c == nullptr) {
-      return;
-    }
-    int const lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
-    int const own_row = row + warp * 16 + lane / 4, own_column = column + lane % 4 * 2;
-    bool const wide = params.type_c == Addend::kF32;
-    char const* const first = static_cast<char const*>(params.c) + ((matrix * params.batch_stride_c) << (wide ? 2 : 1));
-#pragma unroll
-    for (int i = 0; i < kQuads * 4; ++i) {
-      int const m = row_of(own_row, own_column, i / 4, i % 4), n = column_of(own_row, own_column, i / 4, i % 4);
-      char const* const from = first + ((m * params.ld_c + n) << (wide ? 2 : 1));
-      c.bits[i] = 0;  // where there is no D
-      if (m < params.m && n < params.n) {
-        c.bits[i] = wide ? *reinterpret_cast<uint32_t const*>(from) : *reinterpret_cast<uint16_t const*>(from);
-      }
-    }
+    prefetch_addends<kHigh, kWide>(params, kSwapped ? column : row, kSwapped ? row : column, matrix);
   }
 
   // Any piece. `rows` says what becomes of D's rows.
@@ -364,7 +178,7 @@ struct Epilogue {
     int const own_row = row + warp * 16 + lane / 4, own_column = column + lane % 4 * 2;
     scale(values, own_row, own_column, params.type_bias);
     if (params.c != nullptr) {
-      add_c(values, own_row, own_column, matrix);
+      add_addends<Piece>(params, values, own_row, own_column, matrix);
     }
     store_finished(values, row, column, matrix, rows);
   }
@@ -376,17 +190,14 @@ struct Epilogue {
     int const lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
     scale(values, row + warp * 16 + lane / 4, column + lane % 4 * 2, params.type_bias);
     if (params.c != nullptr) {
-#pragma unroll
-      for (int i = 0; i < kQuads * 4; ++i) {
-        values[i] += params.beta * value_of(params.type_c, c.bits[i]);
-      }
+      c.add(params, values);
     }
     store_finished(values, row, column, matrix, rows);
   }
 
   // Before the CTA ends: TMA still reads the shared memory of the last pieces. By all threads of the warp.
   __device__ __forceinline__ void drain() const {
-    if constexpr (kEightBits) {
+    if constexpr (Piece::kEightBits) {
       if (params.amax != nullptr) {
         raise(params.amax, largest);
       }
@@ -397,14 +208,6 @@ struct Epilogue {
   }
 
  private:
-  // D's row and column of accumulator `e` (0 to 3) of quad `quad` of a thread whose first is at (row, column).
-  static __device__ __forceinline__ int row_of(int row, int column, int quad, int e) {
-    return kSwapped ? column + quad * 8 + e % 2 : row + e / 2 * 8;
-  }
-  static __device__ __forceinline__ int column_of(int row, int column, int quad, int e) {
-    return kSwapped ? row + e / 2 * 8 : column + quad * 8 + e % 2;
-  }
-
   __device__ __forceinline__ void scale(float (&values)[kQuads * 4], int row, int column, Addend type_bias) const {
 #pragma unroll
     for (float& value : values) {
@@ -416,7 +219,7 @@ struct Epilogue {
         float bias[2];  // of the two columns of D that a thread has in a quad; swapped, in all of them
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
-          int const at = column_of(row, column, quad, kSwapped ? i * 2 : i);
+          int const at = Piece::column_of(row, column, quad, kSwapped ? i * 2 : i);
           bias[i] = at < params.n ? load(type_bias, params.bias, at) : 0.0f;
         }
 #pragma unroll
@@ -434,27 +237,7 @@ struct Epilogue {
     uint32_t const barrier = addends.barriers + buffer * 8;
     barrier_expect(barrier, kBufferBytes);
     copy_box(buffers + buffer * kBufferBytes, addends.map, barrier, (kSwapped ? row : column) * ElementD::kBytes,
-             kSwapped ? column : row + first_row_of(warp), addends.one ? 0 : matrix, kEvictFirst);
-  }
-
-  // Adds the C of a piece, which lies as D will.
-  __device__ __forceinline__ void add_box(float (&values)[kQuads * 4], uint32_t buffer, int warp, int lane) const {
-    int const half = lane / 8 % 2, next = lane / 16, in_matrix = lane % 8;
-#pragma unroll
-    for (int quad = 0; quad < kQuads; quad += 2) {
-      uint32_t const from = buffer + (kSwapped ? place((quad + next) * 8 + in_matrix, warp * 2 + half)
-                                               : place(own_rows(warp) + half * 8 + in_matrix, quad + next));
-      uint32_t pairs[4];
-      if (quad + 1 < kQuads) {
-        load_matrices<kSwapped>(from, pairs[0], pairs[1], pairs[2], pairs[3]);
-      } else {
-        load_matrices<kSwapped>(from, pairs[0], pairs[1]);
-      }
-#pragma unroll
-      for (int i = 0; i < (quad + 1 < kQuads ? 8 : 4); ++i) {
-        values[quad * 4 + i] += params.beta * ElementD::to_float(static_cast<uint16_t>(pairs[i / 2] >> i % 2 * 16));
-      }
-    }
+             kSwapped ? column : row + Piece::first_row_of(warp), addends.one ? 0 : matrix, kEvictFirst);
   }
 
   // What follows once all is added.
@@ -478,24 +261,14 @@ struct Epilogue {
     }
   }
 
-  __device__ __forceinline__ void add_c(float (&values)[kQuads * 4], int row, int column, int matrix) const {
-    int64_t const first = matrix * params.batch_stride_c;
-#pragma unroll
-    for (int i = 0; i < kQuads * 4; ++i) {
-      int const m = row_of(row, column, i / 4, i % 4), n = column_of(row, column, i / 4, i % 4);
-      if (m < params.m && n < params.n) {
-        values[i] += params.beta * load(params.type_c, params.c, first + m * params.ld_c + n);
-      }
-    }
-  }
-
   __device__ __forceinline__ void scale_result(float (&values)[kQuads * 4], int row, int column) {
-    if constexpr (kEightBits) {
+    if constexpr (Piece::kEightBits) {
       if (params.amax != nullptr) {
 #pragma unroll
         for (int i = 0; i < kQuads * 4; ++i) {
           // Beyond D there may be a bias.
-          if (row_of(row, column, i / 4, i % 4) < params.m && column_of(row, column, i / 4, i % 4) < params.n) {
+          if (Piece::row_of(row, column, i / 4, i % 4) < params.m &&
+              Piece::column_of(row, column, i / 4, i % 4) < params.n) {
             largest = max(largest, __float_as_uint(values[i]) & 0x7FFFFFFFu);
           }
         }
@@ -510,13 +283,13 @@ struct Epilogue {
   // A selection, because what is cleared may be NaN.
   template <int Count, class RowsOf>
   static __device__ __forceinline__ void clear(float (&values)[Count], int row, int column, RowsOf const& rows) {
-    bool stored[2] = {rows(row_of(row, column, 0, 0)) == RowFate::kStored,
-                      rows(row_of(row, column, 0, 3)) == RowFate::kStored};
+    bool stored[2] = {rows(Piece::row_of(row, column, 0, 0)) == RowFate::kStored,
+                      rows(Piece::row_of(row, column, 0, 3)) == RowFate::kStored};
 #pragma unroll
     for (int quad = 0; quad < Count / 4; ++quad) {
       if (kSwapped && quad > 0) {
-        stored[0] = rows(row_of(row, column, quad, 0)) == RowFate::kStored;
-        stored[1] = rows(row_of(row, column, quad, 1)) == RowFate::kStored;
+        stored[0] = rows(Piece::row_of(row, column, quad, 0)) == RowFate::kStored;
+        stored[1] = rows(Piece::row_of(row, column, quad, 1)) == RowFate::kStored;
       }
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
@@ -533,7 +306,7 @@ struct Epilogue {
     int64_t const first = matrix * params.batch_stride_d;
 #pragma unroll
     for (int i = 0; i < kQuads * 4; ++i) {
-      int const m = row_of(row, column, i / 4, i % 4), n = column_of(row, column, i / 4, i % 4);
+      int const m = Piece::row_of(row, column, i / 4, i % 4), n = Piece::column_of(row, column, i / 4, i % 4);
       if (m < params.m && n >= params.n_boxes && n < params.n && (rows.none_left() || rows(m) != RowFate::kLeft)) {
         ElementD::store(params.d, first + m * params.ld_d + n, values[i]);
       }
@@ -549,7 +322,7 @@ struct Epilogue {
     float const* const c = static_cast<float const*>(params.c) + matrix * params.batch_stride_c;
 #pragma unroll
     for (int i = 0; i < kQuads * 4; i += kSwapped ? 1 : 2) {
-      int const m = row_of(row, column, i / 4, i % 4), n = column_of(row, column, i / 4, i % 4);
+      int const m = Piece::row_of(row, column, i / 4, i % 4), n = Piece::column_of(row, column, i / 4, i % 4);
       RowFate const fate = rows.every() ? RowFate::kStored : rows(m);
       if (m >= params.m || n >= params.n || fate == RowFate::kLeft) {
         continue;
@@ -574,14 +347,10 @@ struct Epilogue {
       wait_for_stores<kBuffers - 1>();  // the last that read this buffer has
     }
     gather();
-    if constexpr (kEightBits) {
-      lay_bytes(values, buffer, warp, lane);
-    } else {
-      lay_halves(values, buffer, warp, lane);
-    }
+    Piece::lay(values, buffer, warp, lane);
     if (!rows.none_left()) {
       gather();
-      copy_rows(buffer, kSwapped ? column : row + first_row_of(warp), kSwapped ? row : column, matrix, rows);
+      copy_rows(buffer, kSwapped ? column : row + Piece::first_row_of(warp), kSwapped ? row : column, matrix, rows);
       return;  // nobody writes to the buffer again before all have gathered
     }
     fence_async_proxy();
@@ -590,7 +359,7 @@ struct Epilogue {
       if constexpr (kSwapped) {
         store_box(buffer, map, row * ElementD::kBytes, column, matrix);
       } else {
-        store_box(buffer, map, column * ElementD::kBytes, row + first_row_of(warp), matrix);
+        store_box(buffer, map, column * ElementD::kBytes, row + Piece::first_row_of(warp), matrix);
       }
       commit_stores();
     }
@@ -603,11 +372,8 @@ struct Epilogue {
 #pragma unroll
     for (int i = 0; i < kBuffers; ++i) {
       float values[kQuads * 4];
-#pragma unroll
-      for (int j = 0; j < kQuads * 4; ++j) {
-        values[j] = sums[i / kPieces][i % kPieces * kQuads * 4 + j];
-      }
-      lay_halves(values, buffers + i * kBufferBytes, warp, lane);
+      Piece::take(sums[i / kPieces], i % kPieces, values);
+      Piece::lay(values, buffers + i * kBufferBytes, warp, lane);
     }
     fence_async_proxy();
     gather();
@@ -616,57 +382,9 @@ struct Epilogue {
       for (int i = 0; i < kBuffers; ++i) {
         int const piece_row = row + i / kPieces * 64, piece_column = column + i % kPieces * kColumns;
         store_box(buffers + i * kBufferBytes, map, (kSwapped ? piece_row : piece_column) * ElementD::kBytes,
-                  kSwapped ? piece_column : piece_row + first_row_of(warp), matrix);
+                  kSwapped ? piece_column : piece_row + Piece::first_row_of(warp), matrix);
       }
       commit_stores();
-    }
-  }
-
-  // A piece of 16-bit elements into its box.
-  static __device__ __forceinline__ void lay_halves(float const (&values)[kQuads * 4], uint32_t buffer, int warp,
-                                                    int lane) {
-    // Lane l gives the address of row l % 8 of matrix l / 8 of the four that one instruction stores: those of the
-    // upper 8 rows and the lower 8 of one quad, then those of the next.
-    int const half = lane / 8 % 2, next = lane / 16, in_matrix = lane % 8;
-#pragma unroll
-    for (int quad = 0; quad < kQuads; quad += 2) {
-      uint32_t const to = buffer + (kSwapped ? place((quad + next) * 8 + in_matrix, warp * 2 + half)
-                                             : place(own_rows(warp) + half * 8 + in_matrix, quad + next));
-      uint32_t const x = ElementD::pack(values[quad * 4], values[quad * 4 + 1]);
-      uint32_t const y = ElementD::pack(values[quad * 4 + 2], values[quad * 4 + 3]);
-      if (quad + 1 < kQuads) {
-        constexpr int kLast = kQuads * 4 - 1;
-        int const i = quad * 4 + 4 < kLast ? quad * 4 + 4 : 0;
-        store_matrices<kSwapped>(to, x, y, ElementD::pack(values[i], values[i + 1]),
-                                 ElementD::pack(values[i + 2], values[i + 3]));
-      } else {
-        store_matrices<kSwapped>(to, x, y);
-      }
-    }
-  }
-
-  // A piece of 8-bit elements, pairs of which go to a box without conflicts of banks: 8 rows by 8 bytes.
-  static __device__ __forceinline__ void lay_bytes(float const (&values)[kQuads * 4], uint32_t buffer, int warp,
-                                                   int lane) {
-    int const group = lane / 4, t = lane % 4;
-#pragma unroll
-    for (int quad = 0; quad < kQuads; ++quad) {
-      float const* const v = values + quad * 4;
-      if constexpr (kSwapped) {
-        // Neighbours in D lie in lanes that are 4 apart. Of two such, the even one takes the pairs of D's row 2t, the
-        // odd one those of 2t + 1.
-        uint32_t const own = ElementD::pack(v[0], v[1]) | ElementD::pack(v[2], v[3]) << 16;
-        uint32_t const other = __shfl_xor_sync(~0u, own, 4);
-        uint32_t const pairs = group % 2 == 0 ? __byte_perm(own, other, 0x6240) : __byte_perm(other, own, 0x7351);
-        int const row = quad * 8 + t * 2 + group % 2, byte = group / 2 * 2;
-        store_short(buffer + place(row, warp) + byte, pairs & 0xFFFF);
-        store_short(buffer + place(row, warp) + byte + 8, pairs >> 16);
-      } else {
-        int const byte = quad % 2 * 8 + t * 2;
-        int const row = own_rows(warp) + group;
-        store_short(buffer + place(row, quad / 2) + byte, ElementD::pack(v[0], v[1]));
-        store_short(buffer + place(row + 8, quad / 2) + byte, ElementD::pack(v[2], v[3]));
-      }
     }
   }
 
@@ -681,7 +399,7 @@ struct Epilogue {
       int const m = row + i / kUnits, n = column + i % kUnits * kElements;
       if (m < params.m && n < params.n && rows(m) != RowFate::kLeft) {
         uint32_t words[4];
-        load_words(buffer + place(i / kUnits, i % kUnits), words);
+        load_words(buffer + Piece::place(i / kUnits, i % kUnits), words);
         char* const to = static_cast<char*>(params.d) +
                          (matrix * params.batch_stride_d + m * params.ld_d + rows.column(n)) * ElementD::kBytes;
         *reinterpret_cast<uint4*>(to) = make_uint4(words[0], words[1], words[2], words[3]);
@@ -689,29 +407,12 @@ struct Epilogue {
     }
   }
 
-  // Of a warp that fills a box with others, its rows in the box; of one that does not, the box's in the 64.
-  static __device__ __forceinline__ int own_rows(int warp) { return kTogether && !kSwapped ? warp * 16 : 0; }
-  static __device__ __forceinline__ int first_row_of(int warp) { return kTogether ? 0 : warp * 16; }
-
   // The threads that fill a buffer together meet.
   __device__ __forceinline__ void gather() const {
     if constexpr (kTogether) {
       meet(1 + warpgroup, 128);
     } else {
       __syncwarp();
-    }
-  }
-
-  // Where a box has 16-byte unit `unit` of row `row`.
-  static __device__ __forceinline__ int place(int row, int unit) {
-    if constexpr (kBoxBytes == 128) {
-      return row * 128 + ((unit ^ (row & 7)) << 4);
-    } else if constexpr (kBoxBytes == 64) {
-      return row * 64 + ((unit ^ (row >> 1 & 3)) << 4);
-    } else if constexpr (kBoxBytes == 32) {
-      return row * 32 + ((unit ^ (row >> 2 & 1)) << 4);
-    } else {
-      return row * kBoxBytes + unit * 16;
     }
   }
 };

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "tilewright/descriptor.hpp"
-#include "tilewright/sm90/epilogue.hpp"
+#include "tilewright/sm90/element_epilogue.hpp"
 #include "tilewright/sm90/parts_params.hpp"
 #include "tilewright/sm90/ptx.hpp"
 
