@@ -10,7 +10,7 @@ import pytest
 
 HERE = Path(__file__).parent
 INCLUDE = HERE.parents[1] / "runtime/include"
-# What work.hpp takes of headers that hold PTX, which no host assembles.
+# What work.hpp and tile.hpp take of headers that hold PTX, which no host assembles.
 STAND_INS = {
     "ptx": """
 uint32_t elect_one();
@@ -20,7 +20,6 @@ template <class... Any> void barrier_arrive(Any...);
 template <class... Any> void store_words(Any...);
 template <class Any> void load_words(uint32_t, Any&);
 """,
-    "cluster": "",
     "pipeline": """
 template <int kStages> struct Position {
   int stage = 0;
@@ -28,7 +27,6 @@ template <int kStages> struct Position {
   void next();
 };
 """,
-    "scaled_mainloop": "constexpr int kScaleBlock = 128;",
 }
 
 

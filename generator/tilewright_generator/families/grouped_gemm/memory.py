@@ -1,4 +1,4 @@
-"""Shared memory of a kernel, as `sm90/scaled_mainloop.hpp` and `grouped_gemm/kernel.hpp` lay it out."""
+"""Shared memory of a kernel, as `sm90/scaled_layout.hpp` and `grouped_gemm/kernel.hpp` lay it out."""
 
 from __future__ import annotations
 

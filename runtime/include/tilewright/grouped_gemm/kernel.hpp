@@ -1,13 +1,15 @@
 // The `grouped_gemm` kernel for sm_90a: products of FP8 with scale factors (1x128, 128x128) or of BF16, whose rows may
 // belong to groups. TMA, mbarriers and wgmma in plain PTX, as gemm/lean_kernel.hpp, without CuTe.
 //
-// What sm90/product.hpp says, where stages hold scale factors, too, and the warp that loads finds out which tiles there
-// are.
+// A CTA works as sm90/product.hpp says. What is added: stages hold scale factors beside the data (scaled_layout.hpp),
+// and of the producer's four warps three have work: one decides which tiles there are (work.hpp), one loads the
+// operands of these, one their scale factors.
 #pragma once
 
 #include <cstdint>
 #include <type_traits>
 
+#include "tilewright/grouped_gemm/block_factors.hpp"
 #include "tilewright/grouped_gemm/work.hpp"
 #include "tilewright/sm90/cluster.hpp"
 #include "tilewright/sm90/epilogue.hpp"
@@ -17,6 +19,7 @@
 #include "tilewright/sm90/pipeline.hpp"
 #include "tilewright/sm90/product.hpp"
 #include "tilewright/sm90/producer.hpp"
+#include "tilewright/sm90/scaled_layout.hpp"
 #include "tilewright/sm90/scaled_mainloop.hpp"
 
 namespace tilewright::grouped_gemm {
@@ -161,6 +164,13 @@ struct Kernel {
   static constexpr int kTellers = kScaled ? 4 : 1;
   static constexpr int kAllConsumers = 4;  // a barrier of the CTA; 1 to 3 are the epilogues'
 
+  // By the producer's warps, for each tile: all threads of the cluster meet when its sums lie in the stages' memory,
+  // and when they have been read.
+  static __device__ __forceinline__ void let_exchange() {
+    sm90::cluster_barrier();
+    sm90::cluster_barrier();
+  }
+
   static __device__ __forceinline__ bool exchanges_of(Params const& params) { return kSplits && params.exchanges; }
 
   static __device__ __forceinline__ void decide(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
@@ -176,8 +186,7 @@ struct Kernel {
       }
       __syncwarp();
       if (exchanges) {
-        sm90::cluster_barrier();
-        sm90::cluster_barrier();
+        let_exchange();
       }
     }
     if (tells) {
@@ -187,13 +196,30 @@ struct Kernel {
     __syncwarp();
   }
 
-  // Where a tile's operands and their factors begin, of the kernel's own A and B, and how much of k there is.
+  static __device__ __forceinline__ bool by_k(Params const& params) {
+    return kParts && params.groups.grouping == TILEWRIGHT_GROUPING_K_SIZES;
+  }
+
+  // What of k this CTA multiplies for a tile, in k tiles.
+  static __device__ __forceinline__ int k_tiles_of(Params const& params, sm90::ClusterPlace const& place,
+                                                   Tile const& tile) {
+    if (by_k(params)) {
+      return tile.end;
+    }
+    // Sums of padding alone are not stored: they are computed where a branch around wgmma would cost registers.
+    return kScaled && tile.is(Tile::kPadding) ? 0 : params.k_tiles(place.split);
+  }
+
+  // What this CTA has of a tile, in the kernel's own A and B.
   struct Begin {
-    int a_row, b_row, a_matrix, b_matrix;
-    int k, tiles;  // in k tiles
+    int a_row, b_row;        // the first of each: D's row and column, or where operands are swapped, the reverse
+    int a_matrix, b_matrix;  // of the operands, and of their factors
+    int k, tiles;            // the first k tile, and how many
 
     __device__ __forceinline__ Begin(Params const& params, sm90::ClusterPlace const& place, Tile const& tile) {
-      int const column = column_of(params, place, tile);
+      int const column =
+          (tile.column * (kSwapped ? params.cluster.m : params.cluster.n) + (kSwapped ? place.m : place.n)) *
+          kTileColumns;
       int const of_a = params.one_a ? 0 : tile.matrix, of_b = params.one_b ? 0 : tile.group;
       a_row = kSwapped ? column : tile.row, b_row = kSwapped ? tile.row : column;
       a_matrix = kSwapped ? of_b : of_a, b_matrix = kSwapped ? of_a : of_b;
@@ -201,10 +227,6 @@ struct Kernel {
       tiles = k_tiles_of(params, place, tile);
     }
   };
-
-  static __device__ __forceinline__ bool by_k(Params const& params) {
-    return kParts && params.groups.grouping == TILEWRIGHT_GROUPING_K_SIZES;
-  }
 
   static __device__ __forceinline__ void load(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
                                               bool exchanges) {
@@ -226,8 +248,7 @@ struct Kernel {
       }
       __syncwarp();
       if (exchanges) {
-        sm90::cluster_barrier();
-        sm90::cluster_barrier();  // the stages' memory holds sums in between
+        let_exchange();
       }
     }
     if (cluster.size() > 1 && sm90::elect_one()) {
@@ -244,9 +265,10 @@ struct Kernel {
     Tile tile;
     for (; queue.wait(tile); queue.pop()) {
       Begin const begin(params, place, tile);
-      BlockFactors blocks(kScalesA == Scales::kBlocks ? params.blocks_a : params.blocks_b,
-                          kScalesA == Scales::kBlocks ? begin.a_matrix : begin.b_matrix,
-                          kScalesA == Scales::kBlocks ? begin.a_row : begin.b_row, begin.k * Boxes);
+      constexpr bool kOfA = kScalesA == Scales::kBlocks;  // else of B, if there are any
+      BlockFactors<Layout, Boxes> blocks(kOfA ? params.blocks_a : params.blocks_b,
+                                         kOfA ? begin.a_matrix : begin.b_matrix, kOfA ? begin.a_row : begin.b_row,
+                                         begin.k * Boxes);
 #pragma unroll 1
       for (int i = 0; i < begin.tiles; ++i) {
         uint32_t const full = Layout::full(shared, at.stage);
@@ -262,8 +284,7 @@ struct Kernel {
       }
       __syncwarp();
       if (exchanges) {
-        sm90::cluster_barrier();
-        sm90::cluster_barrier();
+        let_exchange();
       }
     }
   }
@@ -281,67 +302,6 @@ struct Kernel {
     }
   }
 
-  // The factors of a tile's blocks, of 32 blocks of k at a time: each lane of a warp holds one's, and has asked for
-  // that of 32 further on. A stage waits for no memory but its own.
-  struct BlockFactors {
-    static_assert(32 % Boxes == 0);
-    sm90::BlockScales const& blocks;
-    int matrix, row, k;  // block of k, of the first stage
-    float held[Layout::kBlocks + 1], next[Layout::kBlocks + 1];
-
-    __device__ __forceinline__ BlockFactors(sm90::BlockScales const& scales, int of_matrix, int first_row, int first_k)
-        : blocks(scales), matrix(of_matrix), row(first_row), k(first_k) {
-      if constexpr (Layout::kBlocks > 0) {
-        ask(0);
-      }
-    }
-
-    // Of 32 blocks, from `from` on, behind the first stage's. The last stage may reach beyond k.
-    __device__ __forceinline__ void ask(int from) {
-      int64_t const block = min(k + from + static_cast<int>(threadIdx.x) % 32, blocks.k - 1);
-#pragma unroll
-      for (int i = 0; i < Layout::kBlocks; ++i) {
-        next[i] = __ldg(blocks.at(matrix, row + i * sm90::kScaleBlock) + block * blocks.k_stride);
-      }
-    }
-
-    // Those of a stage whose first block is number `from`, to its memory: each box by a lane, which tells the barrier.
-    __device__ __forceinline__ void store(uint32_t shared, int stage, uint32_t full, int from) {
-      if (from % 32 == 0) {
-#pragma unroll
-        for (int i = 0; i < Layout::kBlocks; ++i) {
-          held[i] = next[i];
-        }
-        ask(from + 32);
-      }
-      int const lane = threadIdx.x % 32, box = lane - from % 32;
-      if (box >= 0 && box < Boxes) {
-#pragma unroll
-        for (int i = 0; i < Layout::kBlocks; ++i) {
-          sm90::store_float(Layout::blocks(shared, stage, box) + i * 4, held[i]);
-        }
-        sm90::barrier_arrive(full);
-      }
-    }
-  };
-
-  // What of k this CTA multiplies for a tile, in k tiles.
-  static __device__ __forceinline__ int k_tiles_of(Params const& params, sm90::ClusterPlace const& place,
-                                                   Tile const& tile) {
-    if (by_k(params)) {
-      return tile.end;
-    }
-    // Sums of padding alone are not stored: they are computed where a branch around wgmma would cost registers.
-    return kScaled && tile.is(Tile::kPadding) ? 0 : params.k_tiles(place.split);
-  }
-
-  // The first column of D of this CTA's tile.
-  static __device__ __forceinline__ int column_of(Params const& params, sm90::ClusterPlace const& place,
-                                                  Tile const& tile) {
-    return (tile.column * (kSwapped ? params.cluster.m : params.cluster.n) + (kSwapped ? place.m : place.n)) *
-           kTileColumns;
-  }
-
   static __device__ __forceinline__ void clear(float (&sums)[kRows][kColumns / 2]) {
 #pragma unroll
     for (auto& row : sums) {
@@ -355,13 +315,12 @@ struct Kernel {
     }
   }
 
-  // The producer's other warps are there where all threads of a cluster meet.
+  // What the producer's other warps do.
   static __device__ __forceinline__ void idle(uint32_t shared) {
     TileQueue queue(shared + kQueueAt);
     Tile tile;
     for (; queue.wait(tile); queue.pop()) {
-      sm90::cluster_barrier();
-      sm90::cluster_barrier();
+      let_exchange();
     }
   }
 
@@ -391,8 +350,7 @@ struct Kernel {
       if constexpr (kScaled) {
         clear(sums);
         if ((tile.parts & own_parts) != 0 && tiles > 0) {
-          int const column = kSwapped ? tile.row : column_of(params, place, tile);  // of D, or its transpose
-          mainloop.run(tiles, column + first_column, tile.parts >> part, sums);
+          mainloop.run(tiles, Begin(params, place, tile).b_row + first_column, tile.parts >> part, sums);
         } else {
           mainloop.skip(tiles);
         }
@@ -408,9 +366,8 @@ struct Kernel {
         more = queue.follow(next);  // now, not behind the stores, which loads stand in line with
       }
       // In the kernel's own plane.
-      int const d_column = column_of(params, place, tile);
-      int const row = (kSwapped ? d_column : tile.row) + first_row;
-      int const column = (kSwapped ? tile.row : d_column) + first_column;
+      Begin const begin(params, place, tile);
+      int const row = begin.a_row + first_row, column = begin.b_row + first_column;
       RowsOf const rows{tile, params.groups.layout, params.groups.groups, params.heads};
       if constexpr (kExchange) {
         sm90::meet(kAllConsumers, kConsumers * 128);  // nobody reads the stages any more

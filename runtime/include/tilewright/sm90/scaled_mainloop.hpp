@@ -12,27 +12,10 @@
 #include "tilewright/sm90/mainloop.hpp"
 #include "tilewright/sm90/pipeline.hpp"
 #include "tilewright/sm90/ptx.hpp"
+#include "tilewright/sm90/scaled_layout.hpp"
 #include "tilewright/sm90/wgmma.hpp"
 
 namespace tilewright::sm90 {
-
-constexpr int kScaleBlock = 128;  // of k, and of rows where those share a factor, too
-
-// Which elements of an operand share a factor: none has one, 128 of k of a row, or those of 128 rows.
-enum class Scales { kNone, kRows, kBlocks };
-
-// Where factors lie of which 128 rows share one. They come with their stage, word by word.
-struct BlockScales {
-  float const* scales = nullptr;
-  int64_t matrix_stride = 0;          // elements between matrices
-  int64_t row_stride = 0;             // and between blocks
-  int k_stride = 0, rows = 0, k = 0;  // blocks
-
-  __device__ __forceinline__ float const* at(int matrix, int row) const {
-    int const block = row / kScaleBlock;
-    return scales + matrix * matrix_stride + (block < rows ? block : rows - 1) * row_stride;
-  }
-};
 
 __device__ __forceinline__ float2 load_pair(uint32_t address) {
   float2 value;
@@ -64,48 +47,6 @@ __device__ __forceinline__ bool barrier_passed(uint32_t barrier, uint32_t parity
 __device__ __forceinline__ uint32_t kept(uint32_t value) {
   return __shfl_sync(~0u, value, static_cast<int>(threadIdx.x % 32));
 }
-
-// Blocks of 128 that `rows` rows may lie in, which begin at a multiple of `rows`.
-constexpr int blocks_of(int rows) {
-  return (kScaleBlock - std::gcd(rows, kScaleBlock) + rows + kScaleBlock - 1) / kScaleBlock;
-}
-
-// Shared memory with scale factors: beside each stage's boxes, for each 128 of k, those of the tile's rows, or of their
-// blocks.
-template <int TileM, int TileN, int Boxes, int Stages, int StoreBytes, Scales kA, Scales kB>
-struct ScaledLayout {
-  static constexpr int of(Scales scales, int rows) {
-    return scales == Scales::kRows ? (Boxes * rows * 4 + 127) / 128 * 128 : 0;  // TMA wants multiples of 128
-  }
-  static constexpr int kScalesA = of(kA, TileM), kScalesB = of(kB, TileN);
-  // One operand at most has those of blocks.
-  static constexpr int kBlockRows = kA == Scales::kBlocks ? TileM : kB == Scales::kBlocks ? TileN : 0;
-  static constexpr int kBlocks = kBlockRows == 0 ? 0 : blocks_of(kBlockRows);
-  static constexpr int kBlockBytes = (Boxes * kBlocks * 4 + 15) / 16 * 16;
-  using Base = Layout<TileM, TileN, Boxes, Stages, StoreBytes + Stages*(kScalesA + kScalesB + kBlockBytes)>;
-  static constexpr int kBoxA = Base::kBoxA, kBoxB = Base::kBoxB;
-  static constexpr int kStageA = Base::kStageA, kStageB = Base::kStageB;
-  static constexpr int kStoresAt = Base::kStoresAt, kBytes = Base::kBytes;
-  static constexpr int kScalesAt = kStoresAt + StoreBytes;
-  static constexpr int kBlocksAt = kScalesAt + Stages * (kScalesA + kScalesB);
-  // That TMA writes of a stage's factors.
-  static constexpr int kScaleBytes =
-      Boxes * 4 * ((kA == Scales::kRows ? TileM : 0) + (kB == Scales::kRows ? TileN : 0));
-
-  static __device__ __forceinline__ uint32_t a(uint32_t shared, int stage) { return Base::a(shared, stage); }
-  static __device__ __forceinline__ uint32_t b(uint32_t shared, int stage) { return Base::b(shared, stage); }
-  static __device__ __forceinline__ uint32_t full(uint32_t shared, int stage) { return Base::full(shared, stage); }
-  static __device__ __forceinline__ uint32_t empty(uint32_t shared, int stage) { return Base::empty(shared, stage); }
-  static __device__ __forceinline__ uint32_t scales_a(uint32_t shared, int stage) {
-    return shared + kScalesAt + stage * (kScalesA + kScalesB);
-  }
-  static __device__ __forceinline__ uint32_t scales_b(uint32_t shared, int stage) {
-    return scales_a(shared, stage) + kScalesA;
-  }
-  static __device__ __forceinline__ uint32_t blocks(uint32_t shared, int stage, int box) {
-    return shared + kBlocksAt + stage * kBlockBytes + box * kBlocks * 4;
-  }
-};
 
 // How a warpgroup's sums of a block of k become F32's: when its instructions are done; so too, but in turn with the
 // other warpgroup, whose instructions are at work meanwhile; while its own next ones are at work, which takes another
