@@ -36,7 +36,7 @@ struct Tile {
   __device__ __forceinline__ bool is(uint32_t flag) const { return (flags & flag) != 0; }
 };
 
-// What becomes of a tile's rows (sm90/epilogue.hpp).
+// What becomes of a tile's rows (sm90/row_fate.hpp).
 struct RowsOf {
   Tile const& tile;
   int const* index;
