@@ -98,8 +98,8 @@ struct Epilogue {
     __syncwarp();
   }
 
-  // A piece, 64 rows and kColumns columns, that TMA stores, with a bias of the type that goes with D's. C of D's type may
-  // come in boxes; no other C is added.
+  // A piece, 64 rows and kColumns columns, that TMA stores, with a bias of the type that goes with D's. C of D's type
+  // may come in boxes; no other C is added.
   __device__ __forceinline__ void store_piece(float (&values)[kQuads * 4], int tile_row, int tile_column, int piece,
                                               int matrix) {
     int const lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;

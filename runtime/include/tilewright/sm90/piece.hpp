@@ -134,7 +134,8 @@ struct Piece {
   }
 
   // Adds the box's elements of 16 bits, which lie as `lay` lays them, times `factor`.
-  static __device__ __forceinline__ void add(float (&values)[kCount], uint32_t box, float const& factor, int warp, int lane) {
+  static __device__ __forceinline__ void add(float (&values)[kCount], uint32_t box, float const& factor, int warp,
+                                             int lane) {
     int const half = lane / 8 % 2, next = lane / 16, in_matrix = lane % 8;
 #pragma unroll
     for (int quad = 0; quad < kQuads; quad += 2) {
