@@ -34,7 +34,10 @@ def device_enum() -> str:
 PLACES = {
     "gemm/args.h": names("gemm/args.h", r"TILEWRIGHT_ACTIVATION_(\w+) = \d+"),
     "sm90/epilogue_params.hpp": re.findall(r"k(\w+)", device_enum())[:-1],
-    "sm90/element_epilogue.hpp": ["none", *names("sm90/element_epilogue.hpp", r"given == Activation::k(\w+)")],
+    "sm90/element_epilogue.hpp": [
+        "none",
+        *names("sm90/element_epilogue.hpp", r"given == Activation::k(\w+)"),
+    ],
     "ops/gemm/op.py": [*ACTIVATED],
     "tests/gpu/gemm_reference.py": re.findall(
         r'"(\w+)":', REFERENCE.split("ACTIVATIONS = {")[1].split("\n}")[0]

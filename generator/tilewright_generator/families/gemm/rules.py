@@ -55,8 +55,8 @@ def operand_types(config: GemmConfig) -> str | None:
     return None
 
 
-# Other conversions are legal in CUTLASS, and nobody asks for them. sm90/element_epilogue.hpp scales FP8, finds
-# its amax.
+# Other conversions are legal in CUTLASS, and nobody asks for them. sm90/element_epilogue.hpp scales FP8,
+# finds its amax.
 @rule(OURS, "d a", compiles="nobody asks for the conversion")
 def output_type(config: GemmConfig) -> str | None:
     """D has the operands' type, or a wider one; of FP8 operands it may have either FP8 type."""
@@ -185,7 +185,7 @@ def settled_fields(config: GemmConfig) -> str | None:
     return unsettled(config, f"{config.mainloop} kernels", SETTLED[config.mainloop])
 
 
-# sm90/element_epilogue.hpp: a launch says which activation, and each is a loop of its own. CUTLASS's are types.
+# sm90/element_epilogue.hpp: a launch says which activation, each a loop of its own. CUTLASS's are types.
 @rule(OURS, "activation mainloop", compiles="three kernels would do what one does")
 def given_activation(config: GemmConfig) -> str | None:
     """The activation of a kernel of ours is none or given; that of CUTLASS's is one."""
