@@ -11,14 +11,12 @@ byte, those of a cache in which no build was ever killed.
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -26,8 +24,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "build"))
 
-from kills.common import kill
-from machine import describe, record
+from kills.common import SIGNALS, kill, main
 from small_modules import Mini
 
 from tilewright.build.library import libraries
@@ -37,7 +34,6 @@ from tilewright.errors import BuildError
 BUILD = (sys.executable, "-c", "from tilewright_generator.cli import main; main()", "build", "--jobs", "2")
 KERNELS = ("one", "two")
 _NUMBERS = (1, 2)  # what a kernel's source may say
-_SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGKILL, signal.SIGTERM)
 
 
 class Project:
@@ -152,7 +148,7 @@ def hammer(folder: Path, kills: int, seed: int) -> dict[str, Any]:
         shutil.copytree(project.seed, cache)
         compiling = bool(killed % 2)
         moment = chance.uniform(0, run / 2 if compiling else run)
-        row = kill_once(project, cache, moment, compiling, chance.choice(_SIGNALS))
+        row = kill_once(project, cache, moment, compiling, chance.choice(SIGNALS))
         project.change()
         rows.append(row | recover(project, cache))
         print(json.dumps(rows[-1]), flush=True)
@@ -166,21 +162,5 @@ def hammer(folder: Path, kills: int, seed: int) -> dict[str, Any]:
     }
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--write", action="store_true", help="Write benchmarks/results/kills_build.json.")
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        result = hammer(Path(folder), given.kills, given.seed)
-    print(json.dumps({name: value for name, value in result.items() if name != "rows"}, indent=1))
-    if given.write:
-        record("kills_build.json", json.dumps({**result, "machine": describe()}, indent=1) + "\n")
-    return 0 if result["ok"] else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(__doc__, hammer, "build"))

@@ -11,28 +11,24 @@ makes, to the byte, and nothing else. The killed folder itself goes on to the ne
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from kills.common import kill
-from machine import describe, record
+from kills.common import SIGNALS, kill, main
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 GENERATE = (sys.executable, "-c", "from tilewright_generator.cli import main; main()", "generate")
 TILES = [f"128x{n}x64" for n in range(32, 225, 16)]
 MODULES = [f"{layout}_{d}" for layout in ("tn", "tt", "nn", "nt") for d in ("bf16", "f32")]
-_SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGKILL, signal.SIGTERM)
 
 
 class Project:
@@ -133,7 +129,7 @@ def hammer(folder: Path, kills: int, seed: int) -> dict[str, Any]:
     while (killed := sum(row["ended_before"] is None for row in rows)) < kills:
         writing = bool(killed % 2)
         moment = chance.uniform(0, run / 4 if writing else run)
-        row = kill_once(project, moment, writing, chance.choice(_SIGNALS))
+        row = kill_once(project, moment, writing, chance.choice(SIGNALS))
         rows.append(row | recover(project, folder / "scratch"))
         print(json.dumps(rows[-1]), flush=True)
     last = recover(project, folder / "scratch")
@@ -164,21 +160,5 @@ def _half_written(out: Path) -> bool:
     return False
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--write", action="store_true", help="Write benchmarks/results/kills_generate.json.")
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        result = hammer(Path(folder), given.kills, given.seed)
-    print(json.dumps({name: value for name, value in result.items() if name != "rows"}, indent=1))
-    if given.write:
-        record("kills_generate.json", json.dumps({**result, "machine": describe()}, indent=1) + "\n")
-    return 0 if result["ok"] else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(__doc__, hammer, "generate"))

@@ -12,22 +12,19 @@ else. The killed folder itself goes on to the next kill.
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from kills.common import kill
-from machine import describe, record
+from kills.common import SIGNALS, kill, main
 
 from tilewright.errors import TunedFileError
 from tilewright.tuning import files
@@ -37,7 +34,6 @@ SHIPPED = sorted((REPOSITORY / "tuned").glob("*/*.json"))
 TUNE = (sys.executable, "-c", "from tilewright_generator.cli import main; main()", "tune")
 SOURCES = 24  # files to a merge
 _ROWS = 40  # entries to a file
-_SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGKILL, signal.SIGTERM)
 
 
 class Merge:
@@ -140,7 +136,7 @@ def hammer(folder: Path, kills: int, seed: int, sources: int = SOURCES) -> dict[
         shutil.copytree(merge.out, before)
         writing = bool(killed % 2)
         moment = chance.uniform(0, run / 4 if writing else run)
-        row = kill_once(merge, moment, writing, chance.choice(_SIGNALS))
+        row = kill_once(merge, moment, writing, chance.choice(SIGNALS))
         rows.append(row | recover(merge, before, folder / "scratch"))
         shutil.rmtree(before)
         print(json.dumps(rows[-1]), flush=True)
@@ -158,21 +154,5 @@ def is_well(row: dict[str, Any]) -> bool:
     return bool(row["loads"] and not row["lost"] and row["exit_code"] == 0 and row["equal"])
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--write", action="store_true", help="Write benchmarks/results/kills_merge.json.")
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        result = hammer(Path(folder), given.kills, given.seed)
-    print(json.dumps({name: value for name, value in result.items() if name != "rows"}, indent=1))
-    if given.write:
-        record("kills_merge.json", json.dumps({**result, "machine": describe()}, indent=1) + "\n")
-    return 0 if result["ok"] else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(__doc__, hammer, "merge"))

@@ -10,7 +10,6 @@ same command must leave what a run that nobody killed leaves, to the byte, and a
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
@@ -18,7 +17,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -26,13 +24,11 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from kills.build import Project, broken, made
-from kills.common import kill
-from machine import describe, record
+from kills.common import SIGNALS, kill, main
 
 from tilewright.build.store import Store
 
 PRUNE = (sys.executable, "-c", "from tilewright_generator.cli import main; main()", "cache", "--prune")
-_SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGKILL, signal.SIGTERM)
 _LONG_AGO = 1_000_000_000  # seconds since 1970
 
 
@@ -105,7 +101,7 @@ def hammer(folder: Path, kills: int, seed: int, count: int = 100) -> dict[str, A
         shutil.copytree(full, cache)
         removing = bool(killed % 2)
         moment = chance.uniform(0, run / 10 if removing else run)
-        row = kill_once(cache, moment, removing, chance.choice(_SIGNALS))
+        row = kill_once(cache, moment, removing, chance.choice(SIGNALS))
         row["in_force"] = made(cache) == in_force
         code, said = prune(cache)
         equal = files(cache) == wanted
@@ -126,21 +122,5 @@ def hammer(folder: Path, kills: int, seed: int, count: int = 100) -> dict[str, A
     }
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--write", action="store_true", help="Write benchmarks/results/kills_prune.json.")
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        result = hammer(Path(folder), given.kills, given.seed)
-    print(json.dumps({name: value for name, value in result.items() if name != "rows"}, indent=1))
-    if given.write:
-        record("kills_prune.json", json.dumps({**result, "machine": describe()}, indent=1) + "\n")
-    return 0 if result["ok"] else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(__doc__, hammer, "prune"))
