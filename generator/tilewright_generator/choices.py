@@ -47,7 +47,12 @@ class Reader:
     def _unknown(self, name: str, position: Position, known: list[str]) -> str:
         """Report a key that is none; the one that is meant, or ''."""
         meant = unspaced_key(name, known) or nearest(name, known) or ""
-        hint = unspaced(name, known) or did_you_mean(name, known) or f"; there are: {', '.join(known)}"
+        hint = (
+            _had_by([one for one in families.names() if name in fields_of(families.get(one))])
+            or unspaced(name, known)
+            or did_you_mean(name, known)
+            or f"; there are: {', '.join(known)}"
+        )
         self._problems.add(position, f"{self._family.name} has no field {quoted(name)}{hint}")
         return meant
 
@@ -87,12 +92,13 @@ class Reader:
         if not isinstance(value, str):
             return ""
         others = (name for name in families.names() if name != self._family.name)
-        found = [name for name in others if _takes(families.get(name), field.name, value)]
-        return (
-            f"; of other families {', '.join(found)} {'has' if len(found) == 1 else 'have'} it"
-            if found
-            else ""
-        )
+        return _had_by([name for name in others if _takes(families.get(name), field.name, value)])
+
+
+def _had_by(others: list[str]) -> str:
+    """`"; of other families x has it"`, or nothing where none has."""
+    has = "has" if len(others) == 1 else "have"
+    return f"; of other families {', '.join(others)} {has} it" if others else ""
 
 
 def described(node: load.Node) -> str:

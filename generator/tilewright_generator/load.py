@@ -15,6 +15,7 @@ import yaml
 
 from tilewright import reading
 from tilewright.errors import UnreadableFileError
+from tilewright.spelling import did_you_mean
 from tilewright_generator import conflicts
 from tilewright_generator.errors import Position, Problems, UsageError
 from tilewright_generator.scalars import Trap, resolve
@@ -160,7 +161,7 @@ def _compose(
                 continue
             if line not in reported:
                 column = mark.column + 1 if mark else 1
-                problems.add(Position(label, line + 1, column), _explain(error))
+                problems.add(Position(label, line + 1, column), _explain(error) + _anchors(error, lines))
             elif not lines[line]:
                 return None
             lines[line] = "" if line in reported else _skeleton(lines[line])
@@ -185,6 +186,20 @@ def _explain(error: yaml.MarkedYAMLError) -> str:
         return "this line is indented as no line above it is"
     context = f"{error.context}, " if error.context else ""
     return f"YAML: {context}{problem}"
+
+
+def _anchors(error: yaml.MarkedYAMLError, lines: list[str]) -> str:
+    """Which anchors there are, or where the one stands that an alias names too early."""
+    if not (error.problem or "").startswith("found undefined alias"):
+        return ""
+    name = (error.problem or "").split("'")[1]
+    anchors: dict[str, int] = {}
+    for number, line in enumerate(lines, 1):
+        for one in re.findall(r"(?:^|[\s,\[{])&([\w-]+)", line):
+            anchors.setdefault(one, number)
+    if name in anchors:
+        return f"; its anchor stands below, on line {anchors[name]}"
+    return did_you_mean(name, anchors) or f"; there are: {', '.join(anchors) or 'none'}"
 
 
 def _unspaced(lines: list[str], line: int, error: yaml.MarkedYAMLError) -> tuple[int, re.Match[str]] | None:

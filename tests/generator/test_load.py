@@ -89,7 +89,12 @@ def test_anchors_and_merge_keys() -> None:
         ("a: 'x\nb: 1\n", "s.yaml:1:4: YAML: while scanning a quoted scalar"),
         ("a: b: c\n", "s.yaml:1:5: YAML: mapping values are not allowed here"),
         ("a: @x\n", "s.yaml:1:4: YAML: while scanning for the next token, found character '@'"),
-        ("a: *q\n", "s.yaml:1:4: YAML: found undefined alias 'q'"),
+        ("a: *q\n", "s.yaml:1:4: YAML: found undefined alias 'q'; there are: none"),
+        ("a: &bf16 1\nb: *bf61\n", "s.yaml:2:4: YAML: found undefined alias 'bf61'; did you mean 'bf16'?"),
+        (
+            "a: *q\nb: {c: &q 1}\n",
+            "s.yaml:1:4: YAML: found undefined alias 'q'; its anchor stands below, on line 2",
+        ),
         ("a:\n\tb: 1\n", "s.yaml:2:1: a tab"),
         ("a:\n  \tb: 1\n", "s.yaml:2:3: a tab"),
         ("a:\n  - b: 1\n\tc: 2\n    d: 3\n", "s.yaml:3:1: a tab"),

@@ -506,3 +506,10 @@ def test_a_value_of_thousands_of_digits_is_cut(text: str) -> None:
     found = faults(text)
     assert any("9... (5,00" in fault or "9'... (5,00" in fault for fault in found), found
     assert all(len(fault) < 500 for fault in found)
+
+
+def test_a_field_that_another_family_has() -> None:
+    told = "5:18: tiny has no field 'scales'; of other families grouped_gemm has it"
+    assert faults(HEAD + "configs:\n  - tile: 64x64x64\n    scales: 128x128\n") == [
+        told.replace("5:18", "6:5")
+    ]
