@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from grouped_problems import by_blocks, by_rows, empty, random_matrix
+from deepgemm_operands import by_blocks, by_rows, empty, random_matrix
 
 from tilewright.compat import deep_gemm as ours
 

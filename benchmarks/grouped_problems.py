@@ -1,92 +1,22 @@
-"""What `grouped_vs_deepgemm.py` times: the shapes of DeepGEMM's tests, and of `shapes/grouped.yaml`."""
+"""Products that grouped_vs_deepgemm.py times: shapes of DeepGEMM's tests, and of `shapes/grouped.yaml`."""
 
 from __future__ import annotations
 
 import functools
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 import yaml
-
-import tilewright
-from tilewright.compat import deep_gemm as ours
+from deepgemm_operands import Operands, Problem, by_blocks, by_rows, empty, random_matrix
 
 SHAPES = Path(__file__).parent / "shapes" / "grouped.yaml"
 DENSE = [(2112, 7168), (576, 7168), (24576, 1536), (32768, 512), (7168, 16384), (4096, 7168), (7168, 2048)]
 ROWS = (1, 128, 4096)
 ALLOTTED = 4096  # rows of a group, masked
 ALIGNMENT = 128
-Call = Callable[[Any, "Operands"], None]  # of a module
-
-
-@dataclass
-class Operands:
-    """What one call reads and writes."""
-
-    tensors: tuple[Any, ...]
-    d: torch.Tensor
-    wanted: torch.Tensor | None = None  # of the rows that count, and which those are
-    rows: torch.Tensor | None = None
-
-    def copy(self) -> Operands:
-        return Operands(_cloned(self.tensors), torch.empty_like(self.d).copy_(self.d))
-
-
-@dataclass
-class Problem:
-    """`make` makes one set of operands; `call` calls a module's function. `torch` answers, for one set, a
-    call of torch's own for the same product, with what it wants beside the operands made before."""
-
-    kind: str
-    shape: str
-    flops: float
-    make: Callable[[], Operands]
-    call: Call
-    most: float = 1e-3  # what the results may differ by (`calc_diff`)
-    torch: Callable[[Operands], Callable[[], Any]] | None = None
-    torch_name: str = ""
-    ours_alone: bool = False  # DeepGEMM does not have it
-
-
-def _cloned(value: Any) -> Any:
-    """Copies that lie as the originals do."""
-    if isinstance(value, tuple):
-        return tuple(map(_cloned, value))
-    if not isinstance(value, torch.Tensor):
-        return value
-    made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
-    whole = value.dtype.itemsize == 1
-    (made.view(torch.uint8) if whole else made).copy_(value.view(torch.uint8) if whole else value)
-    return made
-
-
-def random_matrix(*shape: int) -> torch.Tensor:
-    return torch.randn(shape, device="cuda", dtype=torch.bfloat16)
-
-
-def by_rows(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """FP8 with scales of 128 of k of a row, as kernels read them."""
-    data, scales = ours.per_token_cast_to_fp8(x.reshape(-1, x.shape[-1]), use_ue8m0=False)
-    scales = scales.view(*x.shape[:-1], -1)
-    return data.view(x.shape), ours.get_mn_major_tma_aligned_tensor(scales)
-
-
-def by_blocks(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """FP8 with scales of blocks of 128x128."""
-    if x.dim() == 2:
-        return ours.per_block_cast_to_fp8(x, use_ue8m0=False)
-    pairs = [ours.per_block_cast_to_fp8(one, use_ue8m0=False) for one in x]
-    return torch.stack([data.view(torch.uint8) for data, _ in pairs]).view(torch.float8_e4m3fn), torch.stack(
-        [scales for _, scales in pairs]
-    )
-
-
-def empty(*shape: int, dtype: torch.dtype = torch.bfloat16) -> torch.Tensor:
-    return torch.empty(shape, device="cuda", dtype=dtype)
 
 
 def dense_fp8() -> Iterator[Problem]:
@@ -299,85 +229,6 @@ def of_groups(x: torch.Tensor, sizes: list[int]) -> tuple[torch.Tensor, torch.Te
     return torch.cat(parts).view(data.dtype), scales
 
 
-def einsum() -> Iterator[Problem]:
-    def make(equation: str, x: tuple[int, ...], y: tuple[int, ...], d: tuple[int, ...]) -> Operands:
-        a, b = random_matrix(*x), random_matrix(*y)
-        return Operands((equation, a, b), empty(*d), torch.einsum(equation, a, b))
-
-    for h, r, d in ((128, 512, 128), (8, 4096, 1024)):
-        for b in (4, 32, 128, 4096, 8192):
-            for equation, x, z in (
-                ("bhr,hdr->bhd", (b, h, r), (b, h, d)),
-                ("bhd,hdr->bhr", (b, h, d), (b, h, r)),
-            ):
-                yield Problem(
-                    f"einsum {equation}",
-                    f"b={b} h={h} r={r} d={d}",
-                    2.0 * b * h * r * d,
-                    functools.partial(make, equation, x, (h, d, r), z),
-                    lambda module, x: module.einsum(*x.tensors, x.d),
-                    most=1e-6,
-                    torch=lambda x: functools.partial(torch.einsum, *x.tensors),
-                    torch_name="torch.einsum",
-                )
-            # The gradient of what lies in h, d and r, as the others read it.
-            equation = "bhd,bhr->hdr"
-            yield Problem(
-                f"einsum {equation}",
-                f"b={b} h={h} r={r} d={d}",
-                2.0 * b * h * r * d,
-                functools.partial(make, equation, (b, h, d), (b, h, r), (h, d, r)),
-                lambda module, x: tilewright.einsum(*x.tensors, out=x.d),
-                most=1e-5,
-                torch=lambda x: functools.partial(torch.einsum, *x.tensors),
-                torch_name="torch.einsum",
-                ours_alone=True,
-            )
-
-
-def fp8_einsum() -> Iterator[Problem]:
-    def make(b: int, h: int, r: int, d: int) -> Operands:
-        x, y = random_matrix(b, h, r), random_matrix(h, d, r)
-        data, scales = ours.per_token_cast_to_fp8(x.view(-1, r), use_ue8m0=False)
-        # Their transposition is part of the call on both sides.
-        pair = data.view(x.shape), scales.view(b, h, -1)
-        return Operands((pair, by_blocks(y)), empty(b, h, d), torch.einsum("bhr,hdr->bhd", x, y))
-
-    for b in (4, 32, 128, 4096, 8192):
-        h, r, d = 8, 4096, 1024
-        yield Problem(
-            "fp8_einsum bhr,hdr->bhd",
-            f"b={b} h={h} r={r} d={d}",
-            2.0 * b * h * r * d,
-            functools.partial(make, b, h, r, d),
-            lambda module, x: module.fp8_einsum("bhr,hdr->bhd", *x.tensors, x.d),
-        )
-
-
-def reduced() -> Iterator[Problem]:
-    def make(s: int, m: int, n: int, k: int) -> Operands:
-        a, b = random_matrix(s, m, k), random_matrix(s, n, k)
-        # Sums of random products differ by what is lost beside sums that cancel: F32 throughout.
-        wanted = sum(
-            torch.einsum("bmk,bnk->mn", x.float(), y.float())
-            for x, y in zip(a.split(256), b.split(256), strict=True)
-        )
-        return Operands((a, b), torch.zeros(m, n, device="cuda"), wanted)
-
-    for s in (129, 4096, 8192):
-        for m, n, k in ((128, 384, 128), (256, 256, 256), (384, 128, 384)):
-            yield Problem(
-                "einsum bmk,bnk->mn",
-                f"b={s} {m}x{n}x{k}",
-                2.0 * s * m * n * k,
-                functools.partial(make, s, m, n, k),
-                lambda module, x: module.einsum("bmk,bnk->mn", *x.tensors, x.d, c=x.d),
-                most=1e-5,
-                torch=lambda x: functools.partial(torch.einsum, "bmk,bnk->mn", *x.tensors),
-                torch_name="torch.einsum, to BF16",
-            )
-
-
 KINDS: dict[str, Callable[[], Iterator[Problem]]] = {
     "dense_fp8": dense_fp8,
     "dense_fp8_gradient": dense_fp8_gradient,
@@ -388,7 +239,4 @@ KINDS: dict[str, Callable[[], Iterator[Problem]]] = {
     "k_grouped_fp8": lambda: k_grouped(fp8=True),
     "k_grouped_bf16": lambda: k_grouped(fp8=False),
     "dense_bf16": dense_bf16,
-    "einsum": einsum,
-    "fp8_einsum": fp8_einsum,
-    "reduced": reduced,
 }

@@ -24,16 +24,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import einsum_problems
+import grouped_problems
 import in_turn
 import machine
 import torch
-from grouped_problems import KINDS, Operands, Problem
+from deepgemm_operands import Operands, Problem
 
 from tilewright import timing
 from tilewright.compat import deep_gemm as ours
 from tilewright.compat.deep_gemm.testing import calc_diff
 from tilewright.errors import TilewrightError
 
+KINDS = grouped_problems.KINDS | einsum_problems.KINDS
 REPLAYS = 7
 MOST_BYTES = 6 * 10**9  # of all sets of operands
 HOST_CALLS = 100
