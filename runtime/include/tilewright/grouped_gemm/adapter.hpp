@@ -132,23 +132,9 @@ struct Maker {
     cudaError_t error = kSwapped ? sm90::encode_operands(params, caller_b, caller_a, b_again, a_again)
                                  : sm90::encode_operands(params, caller_a, caller_b, a_again, b_again);
     params.one_a = caller_a.one(), params.one_b = caller_b.one();  // the caller's
-    sm90::EpilogueParams& epilogue = params.epilogue;
-    epilogue.c = args.c, epilogue.d = args.d;
-    epilogue.ld_c = args.ld_c, epilogue.ld_d = args.ld_d;
-    epilogue.batch_stride_c = args.batch_stride_c, epilogue.batch_stride_d = args.batch_stride_d;
-    epilogue.alpha = epilogue.beta = 1.0f;
-    epilogue.m = args.m, epilogue.n = args.n;
-    epilogue.n_boxes = Kernel::Store::kBoxes ? args.n : 0;
-    epilogue.type_c = Kernel::ElementD::kAddend;
+    set_epilogue(args, params.epilogue);
     if (Kernel::kColumnScales == Scales::kBlocks) {
-      sm90::BlockScales& blocks = kSwapped ? params.blocks_a : params.blocks_b;
-      bool const k_major = args.scales_k_major != 0;
-      blocks = {args.scale_b,
-                args.batch_stride_scale_b,
-                k_major ? args.ld_scale_b : 1,
-                static_cast<int>(k_major ? 1 : args.ld_scale_b),
-                ceil_div(args.n, sm90::kScaleBlock),
-                k_blocks};
+      (kSwapped ? params.blocks_a : params.blocks_b) = block_scales(args);
     }
     auto const encode = [&error](CUtensorMap& map, sm90::Matrices const& matrices, int box_bytes, int box_rows,
                                  CUtensorMapSwizzle swizzle, int bytes = 1) {
@@ -183,6 +169,28 @@ struct Maker {
   }
 
  private:
+  // D = sum + C, of one type.
+  static void set_epilogue(Args const& args, sm90::EpilogueParams& epilogue) {
+    epilogue.c = args.c, epilogue.d = args.d;
+    epilogue.ld_c = args.ld_c, epilogue.ld_d = args.ld_d;
+    epilogue.batch_stride_c = args.batch_stride_c, epilogue.batch_stride_d = args.batch_stride_d;
+    epilogue.alpha = epilogue.beta = 1.0f;
+    epilogue.m = args.m, epilogue.n = args.n;
+    epilogue.n_boxes = Kernel::Store::kBoxes ? args.n : 0;
+    epilogue.type_c = Kernel::ElementD::kAddend;
+  }
+
+  // Where B's factors of 128x128 are.
+  static sm90::BlockScales block_scales(Args const& args) {
+    bool const k_major = args.scales_k_major != 0;
+    return {args.scale_b,
+            args.batch_stride_scale_b,
+            k_major ? args.ld_scale_b : 1,
+            static_cast<int>(k_major ? 1 : args.ld_scale_b),
+            ceil_div(args.n, sm90::kScaleBlock),
+            ceil_div(args.k, sm90::kScaleBlock)};
+  }
+
   // The maps of each group's part, as those of all of k, which `params` has.
   static cudaError_t make_parts(Args const& args, sm90::Launching const& launching, typename Kernel::Params& params) {
     if (args.grouping != TILEWRIGHT_GROUPING_K_SIZES) {
