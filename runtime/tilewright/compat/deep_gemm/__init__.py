@@ -34,12 +34,15 @@ from tilewright.compat.deep_gemm.dense import (
     cublaslt_gemm_tn,
     cublaslt_gemm_tt,
 )
-from tilewright.compat.deep_gemm.grouped import (
-    bf16_m_grouped_gemm_nt_masked,
-    fp8_m_grouped_gemm_nt_masked,
+from tilewright.compat.deep_gemm.hyperconnection import tf32_hc_prenorm_gemm
+from tilewright.compat.deep_gemm.k_grouped import (
     k_grouped_bf16_gemm_tn_contiguous,
     k_grouped_fp8_gemm_nt_contiguous,
     k_grouped_fp8_gemm_tn_contiguous,
+)
+from tilewright.compat.deep_gemm.m_grouped import (
+    bf16_m_grouped_gemm_nt_masked,
+    fp8_m_grouped_gemm_nt_masked,
     m_grouped_bf16_gemm_nn_contiguous,
     m_grouped_bf16_gemm_nt_contiguous,
     m_grouped_bf16_gemm_nt_masked,
@@ -50,7 +53,6 @@ from tilewright.compat.deep_gemm.grouped import (
     m_grouped_fp8_gemm_nt_contiguous,
     m_grouped_fp8_gemm_nt_masked,
 )
-from tilewright.compat.deep_gemm.hyperconnection import tf32_hc_prenorm_gemm
 from tilewright.compat.deep_gemm.scaled import (
     fp8_einsum,
     fp8_fp4_gemm_nn,

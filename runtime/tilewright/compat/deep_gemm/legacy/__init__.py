@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from tilewright.compat.deep_gemm.grouped import (
+from tilewright.compat.deep_gemm.k_grouped import (
     k_grouped_bf16_gemm_tn_contiguous,
+)
+from tilewright.compat.deep_gemm.m_grouped import (
     m_grouped_bf16_gemm_nn_contiguous,
     m_grouped_bf16_gemm_nt_contiguous,
 )

@@ -1,0 +1,138 @@
+"""Products of groups along k: FP8 with scales, and BF16."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import torch
+
+import tilewright
+from tilewright import fast_path
+from tilewright.compat.deep_gemm.scaled import Pair
+from tilewright.compat.deep_gemm.scales import Recipe, granularities, lie_ready, of_rows
+from tilewright.compat.deep_gemm.settings import get_mk_alignment_for_contiguous_layout
+from tilewright.errors import ArgumentError
+
+STAGE = 64  # elements of k that a kernel of 16 bits multiplies together
+BLOCK = 128  # that share a scale
+
+
+def k_grouped_fp8_gemm_nt_contiguous(
+    a: Pair,
+    b: Pair,
+    d: torch.Tensor,
+    ks_cpu: Sequence[int] | None,
+    grouped_layout: torch.Tensor,
+    c: torch.Tensor | None = None,
+    recipe: Recipe = (1, 1, 128),
+    compiled_dims: str = "mn",
+    use_psum_layout: bool = False,
+) -> None:
+    """d [g, m, n] = a_g [m, k_g] b_g [n, k_g]^T + c, float32, for groups along k.
+
+    Args:
+        a: each group's [m, k_g], one behind the other in one dimension; scales [m, k of all groups / 128].
+        b: likewise, of n.
+        ks_cpu: not needed.
+        grouped_layout: int32 [groups], on the device: each group's k, a multiple of 128, 0 too; or
+            (`use_psum_layout`) each group's end, of groups that begin at multiples of 128, between which k is
+            0. Read when the kernel runs.
+
+    Raises:
+        ArgumentError: an operand is wrong; or, of ends, the alignment
+            (`set_mk_alignment_for_contiguous_layout`) is not 128.
+    """
+    if use_psum_layout:
+        grouped_layout = _sizes_of_ends(grouped_layout, BLOCK, scaled=True)
+    (x, of_x), (y, of_y) = a, b
+    key = ("k_grouped", type(x), x.shape, type(y), y.shape, recipe)
+    call = (x, y, of_x, of_y, c, d, None, None, None, grouped_layout)
+    wants = x.requires_grad or y.requires_grad or of_x.requires_grad or of_y.requires_grad or d.requires_grad
+    if fast_path.launch(key, call, wants or (c is not None and c.requires_grad)):
+        return
+    granularities(recipe)
+    m, n = d.shape[1:]
+    k = of_x.shape[-1] * BLOCK
+    scales = of_rows(of_x), of_rows(of_y).mT
+    given = _matrix("a", x, m, k), _matrix("b", y, n, k).mT, grouped_layout, *scales
+    tilewright.grouped_gemm_k(*given, out=d, c=c)
+    if lie_ready((of_x, of_y), scales):
+        fast_path.keep(key, call, tilewright.grouped_gemm_k, *given, out=d, c=c)
+
+
+def k_grouped_fp8_gemm_tn_contiguous(
+    a: Pair,
+    b: Pair,
+    d: torch.Tensor,
+    ks_cpu: Sequence[int] | None,
+    grouped_layout: torch.Tensor,
+    c: torch.Tensor | None = None,
+    recipe: Recipe = (1, 1, 128),
+    compiled_dims: str = "mn",
+    use_psum_layout: bool = False,
+) -> None:
+    """As `k_grouped_fp8_gemm_nt_contiguous`, of a [k of all groups, m] and b [k of all groups, n], scales
+    [k of all groups / 128, .]; a kernel transposes the groups, by their sizes on the device."""
+    if use_psum_layout:
+        grouped_layout = _sizes_of_ends(grouped_layout, BLOCK, scaled=True)
+    turned = [
+        (tilewright.transpose_fp8(data, grouped_layout).flatten(), scales.mT) for data, scales in (a, b)
+    ]
+    k_grouped_fp8_gemm_nt_contiguous(turned[0], turned[1], d, ks_cpu, grouped_layout, c, recipe)
+
+
+def k_grouped_bf16_gemm_tn_contiguous(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    d: torch.Tensor,
+    ks_cpu: Sequence[int] | None,
+    grouped_layout: torch.Tensor,
+    c: torch.Tensor | None = None,
+    compiled_dims: str = "mn",
+    use_psum_layout: bool = False,
+) -> None:
+    """As `k_grouped_fp8_gemm_tn_contiguous`, of bfloat16, which is read as it lies: by one launch, of sizes
+    on the device, where the host's are none or multiples of 64, and TMA reads the operands; else by a launch
+    for each group. The alignment of ends is a multiple of 64."""
+    if use_psum_layout:
+        ks_cpu, grouped_layout = None, _sizes_of_ends(grouped_layout, STAGE)
+    in_stages = not ks_cpu or not any(k % STAGE for k in ks_cpu)
+    if in_stages and d.dtype == torch.float32 and not any(x.shape[1] % 8 or x.stride(0) % 8 for x in (a, b)):
+        key = ("k_grouped", type(a), a.shape, type(b), b.shape)
+        call = (a, b, None, None, c, d, None, None, None, grouped_layout)
+        wants = a.requires_grad or b.requires_grad or d.requires_grad
+        if not fast_path.launch(key, call, wants or (c is not None and c.requires_grad)):
+            given = a.mT, b, grouped_layout
+            tilewright.grouped_gemm_k(*given, out=d, c=c)
+            fast_path.keep(key, call, tilewright.grouped_gemm_k, *given, out=d, c=c)
+        return
+    if not ks_cpu:
+        raise ArgumentError("ks_cpu", "each group's k is wanted on the host")
+    beta = 0.0 if c is None else 1.0
+    for group, (start, k) in enumerate(zip(_starts(ks_cpu), ks_cpu, strict=True)):
+        added = None if c is None else c[group]
+        left, right = a[start : start + k].mT, b[start : start + k]
+        tilewright.gemm(left, right, out=d[group], c=added, beta=beta)
+
+
+def _sizes_of_ends(ends: torch.Tensor, unit: int, *, scaled: bool = False) -> torch.Tensor:
+    """Each group's k and the zeros behind it, on the device. Scales of a group's blocks follow those of the
+    one before it, so that no block lies between two."""
+    alignment = get_mk_alignment_for_contiguous_layout()
+    if alignment % unit or (scaled and alignment != unit):
+        wanted = f"{unit} is wanted" if scaled else f"a multiple of {unit} is wanted"
+        raise ArgumentError("use_psum_layout", f"groups along k begin at multiples of {alignment}; {wanted}")
+    behind = (ends + (alignment - 1)) // alignment * alignment
+    return behind.diff(prepend=behind.new_zeros(1))
+
+
+def _matrix(name: str, flat: torch.Tensor, rows: int, k: int) -> torch.Tensor:
+    """What lies in one dimension, with as much k as there are scales for."""
+    if flat.numel() != rows * k:
+        raise ArgumentError(name, f"it has {flat.numel()} elements; {rows} rows of {k} are wanted")
+    return flat.view(rows, k)
+
+
+def _starts(sizes: Sequence[int]) -> list[int]:
+    return [0, *itertools.accumulate(sizes)][:-1]
