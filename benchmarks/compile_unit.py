@@ -4,9 +4,9 @@
     python benchmarks/compile_unit.py --trace       # where the device compiler's time goes
 
 A unit, two with mainloops of ours and one with CUTLASS's, is compiled as `tilewright build` compiles it; its
-peer, peers/plain_cutlass_gemm.cu, with the same flags and CUTLASS's whole headers. The two take turns.
-Seconds are of processor time (the phases': of the clock), medians of the runs; memory is that of the largest
-process.
+peer, peers/plain_cutlass_gemm.cu, with the same flags, but always as C++17, and CUTLASS's whole headers. The
+two take turns. Seconds are of processor time (the phases': of the clock), medians of the runs; memory is that
+of the largest process.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from machine import Run, describe, record, run
 from tilewright import paths
 from tilewright.build.commands import kernel_command, kernel_flags
 from tilewright.build.toolchain import Toolchain, find_toolchain
-from tilewright.table import Table, find_tables
+from tilewright.table import KernelRecord, Table, find_tables
 
 PEER = Path(__file__).parent / "peers" / "plain_cutlass_gemm.cu"
 TRACED = "gemm_sm90_tf32_tf32_f32_f32_tn_128x128x32_1x1_coop_bias_gelu"
@@ -84,12 +84,12 @@ def _phase(name: str) -> str:
     return "host compiler" if "(compiling)" in name else "other" if "nvcc" in name else name
 
 
-def find(name: str) -> tuple[Path, list[str]]:
-    """Source and flags of a committed kernel."""
+def find(name: str) -> tuple[Path, KernelRecord]:
+    """Source and row of a committed kernel."""
     for path in find_tables():
         table = Table.read(path)
         if name in table:
-            return table.source(table[name]), list(kernel_flags(table[name]))
+            return table.source(table[name]), table[name]
     raise SystemExit(f"no kernel {name} in {paths.generated_dir()}")
 
 
@@ -98,13 +98,15 @@ def measure(toolchain: Toolchain, runs: int) -> list[dict[str, Any]]:
     rows = []
     with tempfile.TemporaryDirectory() as temporary:
         for name, peer in UNITS.items():
-            source, flags = find(name)
+            source, record_of = find(name)
+            flags = list(kernel_flags(record_of))
+            as_cutlass = kernel_flags(record_of._replace(standard="c++17"))
             definitions = [f"-DPEER_{key}={value}" for key, value in peer.items()]
             ours: list[Compiled] = []
             theirs: list[Compiled] = []
             for _ in range(runs):
                 ours.append(compile_once(toolchain, source, flags, Path(temporary)))
-                peers_flags = [*flags, *definitions, f"-I{utilities}"]
+                peers_flags = [*as_cutlass, *definitions, f"-I{utilities}"]
                 theirs.append(compile_once(toolchain, PEER, peers_flags, Path(temporary)))
             rows.append({"kernel": name, "tilewright": _median(ours), "plain_cutlass": _median(theirs)})
             rows[-1]["ratio"] = round(
@@ -116,10 +118,10 @@ def measure(toolchain: Toolchain, runs: int) -> list[dict[str, Any]]:
 
 def trace(toolchain: Toolchain) -> dict[str, Any]:
     """Compiles one unit under nvcc's own tracing and sums the trace up."""
-    source, flags = find(TRACED)
+    source, traced = find(TRACED)
     with tempfile.TemporaryDirectory() as temporary:
         file = Path(temporary) / "trace.json"
-        compile_once(toolchain, source, flags, Path(temporary), file.with_suffix(""))
+        compile_once(toolchain, source, list(kernel_flags(traced)), Path(temporary), file.with_suffix(""))
         return summarize(file)
 
 
