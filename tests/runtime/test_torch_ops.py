@@ -167,6 +167,17 @@ def test_fakes_get_the_same_errors(
         tilewright.gemm(fakes.pop("a"), fakes.pop("b"), **fakes)
 
 
+@pytest.mark.parametrize(
+    "wrong", [torch.ones(24).to_sparse(), [1.0], 2.0], ids=["sparse", "a list", "a number"]
+)
+@pytest.mark.parametrize("name", ["b", "bias", "out"])
+def test_what_is_no_strided_tensor_beside_one_without_memory(host: Context, name: str, wrong: object) -> None:
+    """The dispatcher takes a sparse tensor's kernel, which has to ask the dispatcher for one of meta's."""
+    call = {"a": A.to("meta"), "b": B, "bias": BIAS, name: wrong}
+    with pytest.raises(ArgumentTypeError, match=f"{name}: it.*ensor is wanted"):
+        tilewright.gemm(call.pop("a"), call.pop("b"), **call)
+
+
 def test_flops_are_counted(host: Context) -> None:
     with FlopCounterMode(display=False) as counter:
         tilewright.gemm(A, B)

@@ -21,7 +21,7 @@ from tilewright import context as contexts
 from tilewright.interface import checks
 from tilewright.ops.common import custom_ops
 from tilewright.ops.common.custom_ops import name_of, number, without_subclass
-from tilewright.ops.common.guards import check_flag
+from tilewright.ops.common.guards import check_flag, check_strided
 
 if TYPE_CHECKING:
     from tilewright.interface.op import Op
@@ -139,9 +139,16 @@ def _lines(op: Op, written: tuple[str, ...], updated: tuple[str, ...]) -> Iterat
 
 
 def traced(op: Op, values: dict[str, Any]) -> Any:
-    """A call through torch's dispatcher; torch.compile traces this."""
+    """A call through torch's dispatcher; torch.compile traces this.
+
+    Of a sparse tensor beside one on the meta device, the dispatcher would call the op that has called it."""
     for one in op.parameters:
-        if one.kind == "number":
+        given = values[one.name]
+        if one.kind == "tensor" or (one.is_tensor and given is not None and one.kind != "scale"):
+            check_strided(one.name, given)
+        elif one.kind == "scale" and isinstance(given, torch.Tensor):
+            check_strided(one.name, given)
+        elif one.kind == "number":
             values[one.name] = number(one.name, values[one.name])
         elif one.kind == "flag":
             check_flag(one.name, values[one.name])
