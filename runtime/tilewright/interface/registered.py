@@ -144,9 +144,8 @@ def traced(op: Op, values: dict[str, Any]) -> Any:
     Of a sparse tensor beside one on the meta device, the dispatcher would call the op that has called it."""
     for one in op.parameters:
         given = values[one.name]
-        if one.kind == "tensor" or (one.is_tensor and given is not None and one.kind != "scale"):
-            check_strided(one.name, given)
-        elif one.kind == "scale" and isinstance(given, torch.Tensor):
+        absent = one.kind != "tensor" and given is None
+        if one.is_tensor and not absent and (one.kind != "scale" or isinstance(given, torch.Tensor)):
             check_strided(one.name, given)
         elif one.kind == "number":
             values[one.name] = number(one.name, values[one.name])
