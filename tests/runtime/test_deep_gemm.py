@@ -176,6 +176,25 @@ def test_transposing_what_lies_two_to_a_byte() -> None:
     assert torch.equal(made.view(torch.uint8), wanted[:, 0::2] | wanted[:, 1::2] << 4)
 
 
+@pytest.mark.parametrize("shape", [(0, 256), (3, 0), (0, 0)])
+def test_casts_of_nothing(shape: tuple[int, int]) -> None:
+    m, n = shape
+    x = torch.empty(shape)
+    for gran_k in (32, 128):
+        data, scales = deep_gemm.per_token_cast_to_fp8(x, True, gran_k)
+        assert (data.shape, scales.shape) == (shape, (m, n // gran_k))
+        data, scales = deep_gemm.per_token_cast_to_fp4(x, True, gran_k)
+        assert (data.shape, scales.shape) == ((m, n // 2), (m, n // gran_k))
+        data, scales = deep_gemm.per_block_cast_to_fp8(x, False, gran_k)
+        assert (data.shape, scales.shape) == (shape, (-(-m // gran_k), n // gran_k))
+
+
+def test_an_odd_number_of_rows_is_not_transposed() -> None:
+    """Of one row nothing would be left."""
+    with pytest.raises(ArgumentError, match="a: it has 1 rows"):
+        deep_gemm.transpose_packed_fp4(torch.zeros(1, 8, dtype=torch.int8))
+
+
 def test_differences() -> None:
     x = matrix(64, 64)
     assert deep_gemm.testing.calc_diff(x, x) == pytest.approx(0.0, abs=1e-15)

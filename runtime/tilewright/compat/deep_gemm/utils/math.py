@@ -73,9 +73,10 @@ def per_token_cast_to_fp8(
         data, scales = _quantized(x, (1, KERNEL_BLOCK), use_ue8m0)
     else:
         m, n = x.shape
-        wide = torch.nn.functional.pad(x, (0, align(n, gran_k) - n)).view(m, -1, gran_k)
+        columns = align(n, gran_k)
+        wide = torch.nn.functional.pad(x, (0, columns - n)).view(m, columns // gran_k, gran_k)
         data, scales = _scaled(wide, (2,), use_ue8m0)
-        data, scales = data.view(m, -1)[:, :n].contiguous(), scales.view(m, -1)
+        data, scales = data.view(m, columns)[:, :n].contiguous(), scales.view(m, columns // gran_k)
     return data, pack_ue8m0_to_int(scales) if use_packed_ue8m0 else scales
 
 
@@ -116,9 +117,10 @@ def per_token_cast_to_fp4(
     m, n = x.shape
     if n % 2:
         raise ArgumentError("x", f"it has {n} columns; two lie in a byte")
-    wide = torch.nn.functional.pad(x, (0, align(n, gran_k) - n)).view(m, -1, gran_k).float()
+    columns = align(n, gran_k)
+    wide = torch.nn.functional.pad(x, (0, columns - n)).view(m, columns // gran_k, gran_k).float()
     scales = _scales(wide.abs().amax(dim=2), E2M1_MAX, use_ue8m0)
-    scaled = (wide * (1.0 / scales.unsqueeze(2))).view(m, -1)[:, :n].contiguous()
+    scaled = (wide * (1.0 / scales.unsqueeze(2))).view(m, columns)[:, :n].contiguous()
     magnitudes = torch.bucketize(scaled.abs(), torch.tensor(MIDPOINTS, device=x.device))
     codes = torch.where((scaled < 0) & (magnitudes > 0), magnitudes | 8, magnitudes).to(torch.uint8)
     data = (codes[:, 0::2] | codes[:, 1::2] << 4).view(torch.int8)
@@ -139,6 +141,8 @@ def cast_back_from_fp4(
 
 def transpose_packed_fp4(a: torch.Tensor) -> torch.Tensor:
     """E2M1 int8 [m, n/2] as [n, m/2]: the transposed matrix, two of its elements to a byte."""
+    if a.shape[0] % 2:
+        raise ArgumentError("a", f"it has {a.shape[0]} rows; two are to lie in a byte")
     codes = _nibbles(a).mT.contiguous()
     return (codes[:, 0::2] | codes[:, 1::2] << 4).view(torch.int8)
 
