@@ -16,6 +16,7 @@ from tilewright.interface.op import Op, Operands, Values
 from tilewright.interface.publish import published
 from tilewright.library import Launcher
 from tilewright.ops.common.calls import addresses
+from tilewright.ops.common.custom_ops import needs_dispatcher
 from tilewright.ops.common.gpus import several_devices
 from tilewright.ops.common.guards import factor
 from tilewright.ops.common.plan import DirectPlan, Plan
@@ -27,9 +28,11 @@ def launcher_of_call(
     """The launcher of an op's call whose arguments are views of a caller's own tensors.
 
     It takes the caller's tensors, in the launcher's order, then numbers and None. `passed` says how they lie;
-    a view has the same first element as its tensor. None where the call is more than a launch, or where an
-    address is aligned to less than most are.
+    a view has the same first element as its tensor. None where the call is more than a launch, where an
+    address is aligned to less than most are, or where a tensor has none (a fake one, say).
     """
+    if needs_dispatcher(*passed):
+        return None
     known, values = bind_arguments(op, arguments, options)
     made, _, operands = plan_call(known, values)
     # The addresses of matrices decide which kernel runs; what is loaded by single elements may lie anywhere.

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 import torch
+from torch._subclasses import FakeTensorMode
 
 import tilewright
 from tilewright import contractions
+from tilewright.compat import deep_gemm
 from tilewright.context import Context
 from tilewright.equations import contraction
 from tilewright.errors import ArgumentError
@@ -242,6 +244,18 @@ def test_an_exported_program_writes_to_what_it_is_given_or_fails(host: Context) 
     apart = torch.full((6, 25, 40), float("nan")).bfloat16()[:, :24]
     with pytest.raises(RuntimeError, match="view size is not compatible"):
         program(a, b, apart)
+
+
+@pytest.mark.filterwarnings("error:Accessing the data pointer")
+def test_no_launcher_is_made_for_fake_tensors(host: Context) -> None:
+    """Out of their mode, too: it would build a kernel that nobody runs."""
+    mode = FakeTensorMode()
+    a, b, out = (mode.from_tensor(operand(term, 0)) for term in ("mk", "nk", "mn"))
+    assert tilewright.einsum("mk,nk->mn", a, b, out=out) is out
+    deep_gemm.bf16_gemm_nt(a, b, out)
+    assert not any(one.launchers for one in host.plans.launchers.values())
+    tilewright.einsum("mk,nk->mn", operand("mk", 0), operand("nk", 1), out=operand("mn", 2))
+    assert any(one.launchers for one in host.plans.launchers.values())
 
 
 @pytest.mark.parametrize("at", [0, 1, 2])
