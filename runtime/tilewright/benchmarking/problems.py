@@ -47,7 +47,7 @@ def of_words(given: Sequence[str]) -> tuple[str, Any]:
     words = ops.words_of(family)
     example = " ".join(f"{name}={value}" for name, value in words.example.items())
     types = [word for word in others if "=" not in word]
-    if number := next((word for word in types if word[0].isdecimal()), None):
+    if number := next((word for word in types if word[:1].isdecimal()), None):
         raise ArgumentError("problem", f"has {number}; extents have names: {example}")
     if len(types) > 1:
         raise ArgumentError("problem", f"names types twice: {' and '.join(types)}")
