@@ -293,6 +293,18 @@ def test_a_report_of_other_sources_is_refused(project: Path) -> None:
     assert "another source" in done.err
 
 
+@pytest.mark.parametrize("field", ["registers", "grid_dependency", "peak_memory_bytes"])
+def test_a_report_that_lacks_a_number_of_a_kernel_is_refused(project: Path, field: str) -> None:
+    """It has all of them, or none of a kernel that did not compile."""
+    path = project / "report.json"
+    report = json.loads(path.read_text(encoding="utf-8"))
+    del report["kernels"][0][field]
+    path.write_text(json.dumps(report), encoding="utf-8")
+    done = run_in_a_process("status", "--record", path, "--root", project)
+    assert done.code == 2
+    assert f"report.json: kernels[0]: {field} is missing" in done.err
+
+
 def test_records_merge_and_forget_kernels_that_went(project: Path) -> None:
     path = project / "benchmarks/results/compile" / f"{MODULE}.json"
     table = Table.read(project / "generated" / MODULE / "table.json")

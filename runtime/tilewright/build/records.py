@@ -173,4 +173,8 @@ def read_report(path: Path) -> dict[str, Any]:
         report: dict[str, Any] = reading.load_json(path, schemas.BUILD_REPORT)
     except FileNotFoundError:
         raise UnreadableFileError(path, "no such file") from None
+    for place, unit in enumerate(report["kernels"]):  # all of it, or nothing of one that did not compile
+        missing = [name for name in schemas.MEASURED if name not in unit]
+        if 0 < len(missing) < len(schemas.MEASURED):
+            raise UnreadableFileError(path, f"kernels[{place}]: {missing[0]} is missing")
     return report

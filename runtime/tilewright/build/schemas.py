@@ -21,7 +21,7 @@ ANY_FORMAT = Object({"format": Integer()}, others=Anything())
 
 _COUNTS = Map(Integer())  # by opcode
 # What a compile found out of a kernel, wherever it is said.
-_MEASURED: dict[str, Schema] = {
+MEASURED: dict[str, Schema] = {
     **fields(
         ("registers", "smem_bytes", "spill_store_bytes", "spill_load_bytes", "stack_bytes", "code_bytes"),
         Integer(),
@@ -40,7 +40,7 @@ ENTRIES: dict[str, Schema] = {
     "kernel": Object(
         {
             "object": _OBJECT,
-            **_MEASURED,
+            **MEASURED,
             "threads": Union((Integer(), Null())),
             "warnings": Array(Object({"code": String(), "text": String()}, others=Anything())),
         },
@@ -56,7 +56,7 @@ _UNIT = Object(
         "source_key": String(),
         "findings": Array(Object({"kind": String()}, others=Anything())),
     },
-    optional={**_MEASURED, **_DIGEST},
+    optional={**MEASURED, **_DIGEST},
     others=Anything(),
 )
 BUILD_REPORT = Object(
@@ -73,7 +73,7 @@ COMPILED_RECORD = Object(
     {
         "kernels": Array(
             Object(
-                {**_RECORDED, **_MEASURED},
+                {**_RECORDED, **MEASURED},
                 optional={**fields(("cutlass", "host"), String()), "findings": Array(String()), **_DIGEST},
                 others=Anything(),
             )
