@@ -33,7 +33,6 @@ class Contraction:
     summed: str
 
 
-@lru_cache(maxsize=256)
 def contraction(equation: str) -> Contraction:
     """Raises ArgumentError where an equation is no product of two tensors."""
     operands, arrow, out = equation.replace(" ", "").partition("->")
