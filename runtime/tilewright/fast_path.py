@@ -36,7 +36,7 @@ def launch(key: tuple[Any, ...], call: tuple[Any, ...], wants_gradients: bool) -
         call: the launcher's operands, as the caller has them, and its numbers.
         wants_gradients: whether an operand does. Ops refuse that while gradients are recorded.
     """
-    # `traced`, without another function to call: of a warm call it were a fiftieth.
+    # `traced`, without another function to call: that would be a fiftieth of a warm call.
     if is_dynamo_compiling() or modes() or (wants_gradients and torch.is_grad_enabled()):
         return False
     try:

@@ -79,8 +79,7 @@ def kernels(family: str, **filters: object) -> Kernels:
     if not families:
         registry.kernels(family)  # which says that there is no module at all
     if family not in families:
-        meant = ops.of_op(str(family)) or did_you_mean(str(family), families)
-        hint = meant or f"; there are: {', '.join(families)}"
+        hint = ops.meant(str(family), families) or f"; there are: {', '.join(families)}"
         raise ArgumentError("family", f"there are no kernels of {family}{hint}")
     records = registry.kernels(family)
     known = {"arch", *SIDES, *(name for record in records for name in record.config)}

@@ -7,7 +7,6 @@ from typing import Any
 import click
 
 from tilewright import ops
-from tilewright.spelling import did_you_mean
 from tilewright_generator.cli import answers, problem_options, running, verbosity
 from tilewright_generator.words import cut
 
@@ -47,11 +46,7 @@ class _Families(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] not in ops.names():
-            hint = (
-                ops.of_op(args[0])
-                or did_you_mean(args[0], ops.names())
-                or f"; there are: {', '.join(ops.names())}"
-            )
+            hint = ops.meant(args[0], ops.names()) or f"; there are: {', '.join(ops.names())}"
             ctx.fail(f"no family {cut(args[0])!r}{hint}")
         return super().resolve_command(ctx, args)
 

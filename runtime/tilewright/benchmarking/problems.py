@@ -41,8 +41,7 @@ def of_words(given: Sequence[str]) -> tuple[str, Any]:
     family, *others = given
     families = ops.names()
     if family not in families:
-        meant = ops.of_op(family) or did_you_mean(family, families)
-        wanted = f"one of {', '.join(families)} is wanted{meant}"
+        wanted = f"one of {', '.join(families)} is wanted{ops.meant(family, families)}"
         raise ArgumentError("problem", f"begins with {family}; {wanted}")
     words = ops.words_of(family)
     example = " ".join(f"{name}={value}" for name, value in words.example.items())

@@ -6,6 +6,7 @@ A package imports torch with the op, not before. Families of other distributions
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,14 @@ def of_op(word: str) -> str:
         if word != name and word in import_module(home).OPS:
             return f"; {word} is an op of {name}"
     return ""
+
+
+def meant(word: str, families: Collection[str]) -> str:
+    """What a word that is none of these families may mean, to end a message with: "" where nothing is like
+    it."""
+    from tilewright.spelling import did_you_mean  # noqa: PLC0415 (of a message alone)
+
+    return of_op(word) or did_you_mean(word, families)
 
 
 def part(name: str, module: str) -> Any:
