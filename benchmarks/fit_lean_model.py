@@ -22,7 +22,9 @@ parts (START_CLOCKS, FULL_START_CLOCKS, FULL_CLUSTER_SHARE, CLUSTER_CLOCKS, PART
 from __future__ import annotations
 
 import argparse
+import csv
 import gzip
+import io
 import itertools
 import math
 import statistics
@@ -31,7 +33,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import mul
 from pathlib import Path
 
-from times_file import FIELDS, PEER, Measured, read
+from times_file import FIELDS, PEER, Measured, read, row
 
 from tilewright.device import H200, DeviceProperties
 from tilewright.ops.common.tactics import Tactic
@@ -188,20 +190,18 @@ def report(cases: Iterable[Case], device: DeviceProperties, worst: int) -> None:
 def thin(paths: Sequence[Path], records: Mapping[str, KernelRecord]) -> None:
     """Writes DATA."""
     with gzip.GzipFile(DATA, "wb", mtime=0) as binary:
-        rows = ["".join(f"{word}," for word in FIELDS)[:-1]]
+        text = io.StringIO(newline="")
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(FIELDS)
         for one in read(paths):
             seconds = usual(one, records)
             order = sorted(seconds, key=seconds.__getitem__)
             finalists = [tactic for tactic in order if tactic in one.again]
             keep = dict.fromkeys([*finalists, *order[:KEPT], *order[KEPT::EVERY]])
-            problem = one.problem
-            dtype = {"e4m3": "fp8"}.get(problem.a, problem.a)
-            head = f"{dtype},{one.seed},{problem.m},{problem.n},{problem.k}"
-            rows.append(f"{head},{PEER},{one.peer * 1e6:.3f},1")
+            writer.writerow(row(one.seed, one.problem, PEER, one.peer, True))
             for tactic in keep:
-                text = f'"{tactic}"' if "," in str(tactic) else str(tactic)
-                rows.append(f"{head},{text},{seconds[tactic] * 1e6:.3f},{int(tactic in one.again)}")
-        binary.write(("\n".join(rows) + "\n").encode())
+                writer.writerow(row(one.seed, one.problem, str(tactic), seconds[tactic], tactic in one.again))
+        binary.write(text.getvalue().encode())
 
 
 def main() -> None:

@@ -2,39 +2,81 @@
 
 from __future__ import annotations
 
+import argparse
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tilewright.ops.gemm.problem import FP8, Problem
 from tilewright.types import bytes_of
 
 MOST_BYTES = 2**31  # of A and B
-OPERANDS = {"bf16": "bf16", "f16": "f16", "fp8": "e4m3"}
+MOST_BATCH_BYTES = 2**29  # of all three matrices of a batch
+OPERANDS = {"bf16": "bf16", "f16": "f16", "fp8": "e4m3", "fp8_exact": "e4m3"}
+LAYOUTS = ("tn", "tt", "nn", "nt")
+MN_MULTIPLE = 8  # of elements of 16 bits, which TMA wants rows to be multiples of
 
 
-def described(dtype: str, m: int, n: int, k: int, *, exact: bool = False) -> Problem:
+def described(dtype: str, m: int, n: int, k: int, *, layout: str = "tn", batch: int = 1) -> Problem:
     """With the default output type; FP8 with fast accumulation unless it is to be exact."""
     a = OPERANDS[dtype]
-    fast = a in FP8 and not exact
-    return Problem(m, n, k, a=a, b=a, d="bf16" if a in FP8 else a, fast_accum=fast)
+    d = "bf16" if a in FP8 else a
+    return Problem(m, n, k, batch, a=a, b=a, d=d, layout=layout, fast_accum=dtype == "fp8")
+
+
+def dtype_of(problem: Problem) -> str:
+    """The word for its types."""
+    return {"e4m3": "fp8" if problem.fast_accum else "fp8_exact"}.get(problem.a, problem.a)
 
 
 def shapes(seed: int, size: int) -> Iterator[tuple[int, int, int]]:
     """(m, n, k) of problems without end whose operands have elements of `size` bytes: m log-uniform from 1 to
     8192 and no power of two, n and k log-uniform from 512 to 32768 in multiples of 64."""
     draw = random.Random(seed)
-
-    def extent(low: int, high: int) -> int:
-        return round(math.exp(draw.uniform(math.log(low), math.log(high))))
-
     while True:
-        m, n, k = extent(1, 8192), 64 * extent(8, 512), 64 * extent(8, 512)
+        m, n, k = _extent(draw, 1, 8192), 64 * _extent(draw, 8, 512), 64 * _extent(draw, 8, 512)
         if m & (m - 1) and (m + n) * k * size <= MOST_BYTES:
             yield m, n, k
 
 
-def drawn(dtype: str, seed: int, *, exact: bool = False) -> Iterator[Problem]:
-    """Problems of these shapes, as `described`."""
-    for m, n, k in shapes(seed, bytes_of(OPERANDS[dtype])):
-        yield described(dtype, m, n, k, exact=exact)
+def batched_shapes(seed: int, size: int, batch: int) -> Iterator[tuple[int, int, int]]:
+    """As `shapes`, of each matrix of a batch, with n and k from 64 to 8192."""
+    draw = random.Random(f"{seed}, batch {batch}")
+    while True:
+        m, n, k = _extent(draw, 1, 8192), 64 * _extent(draw, 1, 128), 64 * _extent(draw, 1, 128)
+        if m & (m - 1) and batch * ((m + n) * k * size + m * n * 2) <= MOST_BATCH_BYTES:
+            yield m, n, k
+
+
+def _extent(draw: random.Random, low: int, high: int) -> int:
+    return round(math.exp(draw.uniform(math.log(low), math.log(high))))
+
+
+def drawn(
+    dtype: str, seed: int, layouts: Sequence[str] = ("tn",), batches: Sequence[int] = (1,)
+) -> Iterator[Problem]:
+    """Problems of these shapes, as `described`, each of one of the layouts and batches. Where m is contiguous
+    in A it is a multiple of what TMA loads: the next beyond what was drawn."""
+    size, choose = bytes_of(OPERANDS[dtype]), random.Random(f"{seed}, layouts and batches")
+    of_batch = {one: shapes(seed, size) if one == 1 else batched_shapes(seed, size, one) for one in batches}
+    while True:
+        layout, batch = choose.choice(layouts), choose.choice(batches)
+        m, n, k = next(of_batch[batch])
+        if layout[0] == "n":
+            m = -(-m // MN_MULTIPLE) * MN_MULTIPLE
+        if m & (m - 1):
+            yield described(dtype, m, n, k, layout=layout, batch=batch)
+
+
+def add_kinds(parser: argparse.ArgumentParser) -> None:
+    """The arguments `layout` and `batch`."""
+    parser.add_argument(
+        "--layout", choices=LAYOUTS, nargs="+", default=["tn"], help="each problem has one of them"
+    )
+    parser.add_argument("--batch", type=int, nargs="+", default=[1], help="each problem has one of them")
+
+
+def drawn_as(arguments: argparse.Namespace, dtype: str, seed: int) -> Iterator[Problem]:
+    """`drawn`, of the layouts and batches that `add_kinds` has read. FP8 has one layout, and torch has no
+    batches of it to compare with."""
+    return drawn(dtype, seed, *(() if OPERANDS[dtype] in FP8 else (arguments.layout, arguments.batch)))

@@ -8,6 +8,9 @@ entry. Both sides are measured in turn, replay by replay: a CUDA graph of calls 
 (cold L2), random data, medians. A ratio is cuBLAS's time over ours. Of a shape under 0.95, what tuning finds
 is measured in turn with both, too: where that is 2 % quicker than the choice, the model chose wrong; else no
 kernel is better. Writes OUTPUT.json and OUTPUT.md.
+
+With --layout and --batch each shape has one of those that are named. Matrices of a batch have n and k from 64
+to 8192, and 512 MiB at most, D included. Where m is contiguous in A, it is a multiple of 8.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from typing import Any
 import machine
 import torch
 from gemm_beside_cublas import REPLAYS, microseconds
-from gemm_problems import OPERANDS, described, drawn
+from gemm_problems import OPERANDS, add_kinds, drawn_as
 
 from tilewright import context
 from tilewright.ops.common.measuring import checked, make_operands
@@ -50,7 +53,8 @@ def measure(problem: Problem) -> dict[str, Any]:
     error = checked(operands[0], choice.tactic)
     peer_us, us = microseconds(problem, operands, [choice.tactic])
     return {
-        **{"m": problem.m, "n": problem.n, "k": problem.k, "tactic": str(choice.tactic)},
+        **{"m": problem.m, "n": problem.n, "k": problem.k, "layout": problem.layout},
+        **{"batch": problem.batch, "tactic": str(choice.tactic)},
         **{"source": choice.source, "us": us, "peer_us": peer_us, "ratio": round(peer_us / us, 4)},
         **{"error": error},
     }
@@ -88,12 +92,13 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
 def markdown(header: dict[str, Any], rows: list[dict[str, Any]]) -> str:
     lines = [f"# gemm {header['dtype']} beside {header['peer']}, shapes drawn at random", ""]
     lines += [f"- {key}: {value}" for key, value in header.items()]
-    lines += ["", "| m | n | k | us | peer us | ratio | tactic | cause | best ratio | best tactic |"]
-    lines += ["|---|---|---|---|---|---|---|---|---|---|"]
+    columns = ("m", "n", "k", "layout", "batch", "us", "peer us", "ratio", "tactic", "cause", "best ratio")
+    lines += ["", "".join(f"| {name} " for name in (*columns, "best tactic")) + "|"]
+    lines += ["|---" * (len(columns) + 1) + "|"]
     lines += [
-        f"| {row['m']} | {row['n']} | {row['k']} | {row['us']:.2f} | {row['peer_us']:.2f} "
-        f"| {row['ratio']:.3f} | `{row['tactic']}` | {row.get('cause', '')} | {row.get('best_ratio', '')} "
-        f"| {row.get('best_tactic', '')} |"
+        f"| {row['m']} | {row['n']} | {row['k']} | {row['layout']} | {row['batch']} | {row['us']:.2f} "
+        f"| {row['peer_us']:.2f} | {row['ratio']:.3f} | `{row['tactic']}` | {row.get('cause', '')} "
+        f"| {row.get('best_ratio', '')} | {row.get('best_tactic', '')} |"
         for row in sorted(rows, key=lambda row: row["ratio"])
     ]
     return "\n".join(lines) + "\n"
@@ -104,6 +109,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--dtype", choices=OPERANDS, default="bf16")
+    add_kinds(parser)
     parser.add_argument("--seed", type=int, default=20271)
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--skip", type=int, default=0, help="so many shapes of the seed")
@@ -116,26 +122,28 @@ def main() -> int:
     if not torch.cuda.is_available():
         print("this benchmark needs a GPU", file=sys.stderr)
         return 1
-    rows, before, until = [], None, time.monotonic() + arguments.seconds
+    rows, problems, before, until = [], [], None, time.monotonic() + arguments.seconds
     for problem in itertools.islice(
-        drawn(arguments.dtype, arguments.seed), arguments.skip, arguments.skip + arguments.count
+        drawn_as(arguments, arguments.dtype, arguments.seed), arguments.skip, arguments.skip + arguments.count
     ):
         if rows and time.monotonic() > until:
             break
+        problems.append(problem)
         rows.append(measure(problem))
         print(json.dumps(rows[-1]), flush=True)
         before = before or machine.clocks()  # after the first, so that they are warm
         torch.cuda.empty_cache()
     after, peer = machine.clocks(), measuring.peer(problem)
-    for row in sorted(rows, key=lambda row: row["ratio"]):
+    for asked, row in sorted(zip(problems, rows, strict=True), key=lambda one: one[1]["ratio"]):
         if row["ratio"] >= ENOUGH or arguments.no_causes or time.monotonic() > until:
             break
-        asked = described(arguments.dtype, row["m"], row["n"], row["k"])
         row |= cause(asked, row)  # noqa: PLW2901 (the row of `rows`)
         print(json.dumps(row), flush=True)
         torch.cuda.empty_cache()
     header = {
-        **{"dtype": arguments.dtype, "seed": arguments.seed, "peer": peer[0] if peer else "nothing"},
+        **{"dtype": arguments.dtype, "layouts": ", ".join(arguments.layout)},
+        **{"batches": ", ".join(map(str, arguments.batch)), "seed": arguments.seed},
+        **{"peer": peer[0] if peer else "nothing"},
         **{"gpu": torch.cuda.get_device_name(), "clocks before": before, "clocks after": after},
         **{"torch": torch.__version__, "cuda": torch.version.cuda, **machine.describe("tilewright")},
         "method": f"CUDA graphs of both in turn, cold L2, median of {REPLAYS} replays, random data",

@@ -10,8 +10,8 @@ times the kernels that the specs list and that are built. Others, to choose amon
     export TILEWRIGHT_GENERATED=tiles/generated
 
 Problems are drawn as gemm_untuned.py's are, from each seed in turn, until the time is over: those of one seed
-fit, those of another test. With --m, --n and --k only those between such extents are taken; with --sizes they
-are a file's, and their seed is 0.
+fit, those of another test. Each has one of the layouts and batches that are named. With --m, --n and --k only
+those between such extents are taken; with --sizes they are a file's, and their seed is 0.
 
 Of each problem, the model's first tactics are timed, the first of the mechanisms alone, and others drawn at
 random from those that these put further behind: what the model is wrong about is among either. Then the
@@ -46,9 +46,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from gemm_problems import OPERANDS, drawn
+from gemm_problems import OPERANDS, add_kinds, described, drawn_as, dtype_of
 from machine import clocks
-from times_file import FIELDS, PEER
+from times_file import FIELDS, PEER, row
 
 from tilewright import context as contexts
 from tilewright.benchmarking import sizes
@@ -225,7 +225,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--dtype", choices=OPERANDS, nargs="+", default=["bf16"], help="each shape in all")
-    parser.add_argument("--exact", action="store_true", help="FP8 with exact accumulation")
+    add_kinds(parser)
     parser.add_argument("--seeds", type=int, nargs="+", default=[61, 62])
     for extent in EXTENTS:
         parser.add_argument(f"--{extent}", type=int, nargs=2, metavar=("LEAST", "MOST"), help="of problems")
@@ -250,11 +250,10 @@ def timed(arguments: argparse.Namespace, processes: Executor) -> int:
     """How many problems."""
     until = time.monotonic() + arguments.seconds
     device = contexts.current().device(torch.cuda.current_device())
-    of_type = [one for one in built() if one.config["a"] in map(OPERANDS.get, arguments.dtype)]
     waiting = ahead(arguments, device, processes)
-    load(of_type)
+    load(asked_kernels := kernels_of(arguments))
     gc.freeze()  # registry and plans: what is collected is what problems leave
-    print(f"{device}\n{len(of_type)} kernels of ours are built; clocks {clocks()}", flush=True)
+    print(f"{device}\n{len(asked_kernels)} kernels of ours are built; clocks {clocks()}", flush=True)
     count = 0
     with gzip.open(arguments.output, "wt", newline="", compresslevel=3) as file:
         writer = csv.writer(file)
@@ -268,21 +267,27 @@ def timed(arguments: argparse.Namespace, processes: Executor) -> int:
             if torch.cuda.memory_reserved() > MOST_RESERVED:
                 torch.cuda.empty_cache()
             problem = one.problem
-            dtype = next(name for name, a in OPERANDS.items() if a == problem.a)
-            head = (dtype, one.seed, problem.m, problem.n, problem.k)
-            writer.writerows(
-                (*head, tactic, f"{seconds * 1e6:.3f}", int(again))
-                for tactic, (seconds, again) in found.items()
-            )
+            writer.writerows(row(one.seed, problem, tactic, *of_one) for tactic, of_one in found.items())
             count += 1
             ours, peer = min(s for t, (s, _) in found.items() if t != PEER), found[PEER][0]
             first = found[str(one.first[0])][0]
             print(
-                f"{' '.join(map(str, head))} peer {peer * 1e6:.2f} best {peer / ours:.3f} chosen "
-                f"{peer / first:.3f} of {len(found)}, {until - time.monotonic():.1f} s left",
+                f"{dtype_of(problem)} {one.seed} {problem.layout} {problem.extents_text} peer "
+                f"{peer * 1e6:.2f} best {peer / ours:.3f} chosen {peer / first:.3f} of {len(found)}, "
+                f"{until - time.monotonic():.1f} s left",
                 flush=True,
             )
     return count
+
+
+def kernels_of(arguments: argparse.Namespace) -> list[KernelRecord]:
+    """Those built that compute what is asked."""
+    kinds = [
+        described(dtype, 8, 512, 2048, layout=layout).kind
+        for dtype in arguments.dtype
+        for layout in arguments.layout
+    ]
+    return [one for one in built() if any(FAMILY.misfit_kind(one, kind) is None for kind in kinds)]
 
 
 def ahead(arguments: argparse.Namespace, device: DeviceProperties, processes: Executor) -> Iterator[Ranked]:
@@ -310,7 +315,7 @@ def asked(arguments: argparse.Namespace) -> Iterator[tuple[int, Problem]]:
 
 
 def of_seed(arguments: argparse.Namespace, dtype: str, seed: int) -> Iterator[Problem]:
-    random_ones = drawn(dtype, seed, exact=arguments.exact)
+    random_ones = drawn_as(arguments, dtype, seed)
     if not arguments.sizes:
         bounds = {one: getattr(arguments, one) or (1, sys.maxsize) for one in EXTENTS}
         return (
@@ -318,8 +323,10 @@ def of_seed(arguments: argparse.Namespace, dtype: str, seed: int) -> Iterator[Pr
             for problem in random_ones
             if all(least <= getattr(problem, one) <= most for one, (least, most) in bounds.items())
         )
-    kind = next(random_ones)
-    listed = [replace(kind, **one.of(FAMILY.words)) for one in sizes.read(arguments.sizes)]
+    listed = [
+        replace(kind, **one.of(FAMILY.words))
+        for one, kind in zip(sizes.read(arguments.sizes), random_ones, strict=False)
+    ]
     return iter(random.Random(seed).sample(listed, len(listed)))
 
 

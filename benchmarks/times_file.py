@@ -1,4 +1,4 @@
-"""Files of measured times of tactics, as lean_times.py writes them, read without torch."""
+"""Files of measured times of tactics, as lean_times.py writes them. Needs no torch."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from gemm_problems import described
+from gemm_problems import described, dtype_of
 
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.gemm.problem import Problem
 
-FIELDS = ("dtype", "seed", "m", "n", "k", "tactic", "us", "again")
+# Files written before there were the last two have problems of layout tn and no batch.
+FIELDS = ("dtype", "seed", "m", "n", "k", "tactic", "us", "again", "layout", "batch")
 PEER = "peer"  # where a tactic stands: cuBLAS
 
 
@@ -39,10 +40,12 @@ def read(paths: Iterable[Path]) -> list[Measured]:
     for path in paths:
         with gzip.open(path, "rt", newline="") as file:
             for row in csv.DictReader(file):
-                key = (row["dtype"], row["seed"], row["m"], row["n"], row["k"])
+                layout, batch = row.get("layout") or "tn", row.get("batch") or "1"
+                key = (row["dtype"], row["seed"], row["m"], row["n"], row["k"], layout, batch)
                 one = found.get(key)
                 if one is None:
-                    problem = described(row["dtype"], int(row["m"]), int(row["n"]), int(row["k"]))
+                    extents = (int(row[name]) for name in ("m", "n", "k"))
+                    problem = described(row["dtype"], *extents, layout=layout, batch=int(batch))
                     one = found[key] = Measured(int(row["seed"]), problem)
                 if row["tactic"] == PEER:
                     one.peer = float(row["us"]) * 1e-6
@@ -52,6 +55,12 @@ def read(paths: Iterable[Path]) -> list[Measured]:
                 if row["again"] == "1":
                     one.again.add(tactic)
     return list(found.values())
+
+
+def row(seed: int, problem: Problem, tactic: str, seconds: float, again: bool) -> tuple[str | int, ...]:
+    """A row of a file, by `FIELDS`."""
+    head = (dtype_of(problem), seed, problem.m, problem.n, problem.k)
+    return (*head, tactic, f"{seconds * 1e6:.3f}", int(again), problem.layout, problem.batch)
 
 
 _parse = cache(Tactic.parse)
