@@ -114,6 +114,26 @@ def test_words_of_groups_along_k_begin_anew(count: int, block: int, row_major: b
         assert not found[len(wanted) :].any()
 
 
+@pytest.mark.parametrize("grouping", ["k_sizes", "k_ends"])
+def test_groups_may_claim_more_than_there_is(grouping: str) -> None:
+    """The sum of the last size and a block is no int: what there is counts, and nothing before it is read."""
+    torch.manual_seed(0)
+    scales = random(68, 9)
+    groups = ints(3 * 128, 2**31 - 1, 2**31 - 1)
+    found = columns(scales, groups, layout="packed", grouping=grouping)
+    parts = (scales[:, :3], scales[:, 3:])
+    wanted = torch.cat([blockwise_scales.pack(codes(part.contiguous())).mT for part in parts])
+    assert torch.equal(found[: len(wanted)], wanted)
+    assert not found[len(wanted) :].any()
+
+
+def test_a_group_of_rows_may_claim_more_than_there_is() -> None:
+    torch.manual_seed(0)
+    scales = random(200, 9)
+    found = columns(scales, ints(128, 2**31 - 1), grouping="row_ends")
+    assert torch.equal(found, columns(scales))
+
+
 def test_a_graph_follows_the_groups() -> None:
     torch.manual_seed(0)
     scales, groups = random(256, 9), ints(100, 228)

@@ -142,8 +142,10 @@ struct Kernel {
     int first, count;
   };
 
-  static __device__ __forceinline__ int round_up(int value, int multiple) {
-    return (value + multiple - 1) / multiple * multiple;
+  // Where the group after one with this end begins: an int's sum with a multiple may be none.
+  static __device__ __forceinline__ uint32_t begin_after(Params const& params, int end) {
+    uint32_t const multiple = params.alignment;
+    return (static_cast<uint32_t>(max(end, 0)) + multiple - 1) / multiple * multiple;
   }
 
   // Whether a row is one of a group's, and no padding between two.
@@ -154,7 +156,7 @@ struct Kernel {
     int low = 0, high = params.group_count;  // the first group whose successor begins behind the row
     while (low < high) {
       int const middle = (low + high) / 2;
-      if (round_up(params.groups[middle], params.alignment) > row) {
+      if (begin_after(params, params.groups[middle]) > static_cast<uint32_t>(row)) {
         high = middle;
       } else {
         low = middle + 1;
@@ -165,11 +167,12 @@ struct Kernel {
 
   // Columns of a group, from its size or its end along k.
   static __device__ __forceinline__ int group_columns(Params const& params, int group) {
-    int size = params.groups[group];
+    uint32_t size = max(params.groups[group], 0), begin = 0;
     if (params.grouping == TILEWRIGHT_SCALE_GROUPS_K_ENDS && group > 0) {
-      size -= round_up(params.groups[group - 1], params.alignment);
+      begin = begin_after(params, params.groups[group - 1]);
     }
-    return size > 0 ? (size + params.block - 1) / params.block : 0;
+    size = size > begin ? size - begin : 0;
+    return size > 0 ? (size - 1) / static_cast<uint32_t>(params.block) + 1 : 0;
   }
 
   // All threads of a warp ask for the same line.
@@ -183,7 +186,9 @@ struct Kernel {
     }
     int words_before = 0, columns_before = 0;  // those of the groups before the 32 that the warp looks at
     for (int base = 0; base < params.group_count; base += 32) {
-      int const own = base + lane < params.group_count ? group_columns(params, base + lane) : 0;
+      // Sizes that add up to more than there is are not followed beyond it, nor would an int hold their sums.
+      int const rest = max(params.columns - columns_before, 0);
+      int const own = base + lane < params.group_count ? min(group_columns(params, base + lane), rest) : 0;
       int columns = own, words = (own + kWordColumns - 1) / kWordColumns;
 #pragma unroll
       for (int step = 1; step < 32; step *= 2) {  // sums up to a lane's own group
@@ -198,7 +203,6 @@ struct Kernel {
         int const first_column = columns_before + __shfl_sync(~0u, columns, found) - size;
         int const first_word = words_before + __shfl_sync(~0u, words, found) - (size + kWordColumns - 1) / kWordColumns;
         int const taken = (line - first_word) * kWordColumns;
-        // Sizes that add up to more than there is are not followed beyond it.
         int const left = min(size - taken, params.columns - first_column - taken);
         return {first_column + taken, left < 0 ? 0 : left < kWordColumns ? left : kWordColumns};
       }
