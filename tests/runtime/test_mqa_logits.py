@@ -14,7 +14,10 @@ from tilewright.compat import deep_gemm
 from tilewright.context import Context
 from tilewright.device import H200
 from tilewright.errors import ArgumentError, NoKernelError
+from tilewright.interface.arguments import packed, struct
+from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.mqa_logits.family import FAMILY
+from tilewright.ops.mqa_logits.interface import INTERFACE
 from tilewright.ops.mqa_logits.measuring import reference
 from tilewright.ops.mqa_logits.problem import Problem
 from tilewright.reference.comparison import difference
@@ -178,6 +181,20 @@ def test_pages_of_another_size_have_no_kernel() -> None:
     given["kv_cache"] = torch.zeros(6, 48 * (calls.HEAD_DIM + 4), dtype=torch.uint8)
     with pytest.raises(ArgumentError, match="a page has 48 keys; one of"):
         tilewright.paged_mqa_logits(**given)
+
+
+def test_a_kernel_is_told_of_pages_that_logits_have_columns_for() -> None:
+    """2^25 pages of 64 keys each are more keys than an int32 counts; of 300 columns 5 are read."""
+
+    def told(**changes: Any) -> int:
+        problem = Problem(4, form="paged", **{"keys": 300, "table_pages": 2**25} | changes)
+        made = struct(INTERFACE).from_buffer_copy(packed(INTERFACE, problem, Tactic("any"), 132))
+        return int(made.table_pages)
+
+    assert told() == 5
+    assert told(page=32) == 10
+    assert told(keys=320) == 5
+    assert told(table_pages=3) == 3
 
 
 def test_other_heads_have_no_kernel() -> None:
