@@ -16,15 +16,11 @@ struct FloatBoxes {
   // is written, or added to, twice; else an odd number, so that the 32 bytes of a row that four threads write lie in
   // other banks than those of the next rows.
   static constexpr int quads_of_piece() {
-    if (N % 32 == 0) {
-      return 4;
+    int quads = N % 32 == 0 ? 4 : 11;
+    while (quads > 1 && N / 8 % quads != 0) {
+      quads -= 2;
     }
-    for (int quads = 11; quads >= 3; quads -= 2) {
-      if (N / 8 % quads == 0) {
-        return quads;
-      }
-    }
-    return N / 8;
+    return quads > 1 ? quads : N / 8;
   }
   static constexpr int kQuads = quads_of_piece(), kPieces = N / 8 / kQuads;
   static constexpr bool kSwizzled = kQuads == 4;
