@@ -80,7 +80,8 @@ def why_nothing(terms: Iterable[str], names: Sequence[str], values: Callable[[st
         if key:
             there = {text(_side(key, value)) for value in values("tile" if key in SIDES else key)}
             if not any(map(_any_of(key, globs).fullmatch, there)):
-                hints.append(f"; {key} is one of: {listed(_sorted(there))}")
+                meant = did_you_mean(globs, there) if globs.isidentifier() else ""
+                hints.append(f"; {key} is one of: {listed(_sorted(there))}{meant}")
         elif not set(term) & set("*?[,") and term not in names and any(term in name for name in names):
             hints.append(f"; did you mean '*{term}*'?")
     return "".join(hints)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, overload
 from tilewright import context as contexts
 from tilewright import ops
 from tilewright.errors import ArgumentError
-from tilewright.filters import SIDES, Filter, Lookup
+from tilewright.filters import SIDES, Filter, why_nothing
 from tilewright.spelling import did_you_mean, listed, text
 
 if TYPE_CHECKING:
@@ -21,9 +21,11 @@ _SHOWN = 20  # kernels that `repr` names
 class Kernels(Sequence["KernelRecord"]):
     """Kernels in the order of modules and tables; `repr` says their names, and where they differ."""
 
-    def __init__(self, family: str, records: Sequence[KernelRecord]) -> None:
+    def __init__(self, family: str, records: Sequence[KernelRecord], why: str = "") -> None:
+        """`why`: of none, what there is instead."""
         self.family = family
         self._records = tuple(records)
+        self._why = why
 
     @property
     def names(self) -> list[str]:
@@ -40,11 +42,13 @@ class Kernels(Sequence["KernelRecord"]):
     def __getitem__(self, index: int | slice) -> KernelRecord | Kernels:
         if isinstance(index, slice):
             return Kernels(self.family, self._records[index])
+        if not self._records:
+            raise IndexError(repr(self))
         return self._records[index]
 
     def __repr__(self) -> str:
         count = len(self)
-        head = f"{count} kernel{'' if count == 1 else 's'} of {self.family}"
+        head = f"{count} kernel{'' if count == 1 else 's'} of {self.family}{self._why}"
         more = [f"  ... and {count - _SHOWN} more"] if count > _SHOWN else []
         names = [f"  {name}" for name in self.names[:_SHOWN]]
         return "\n".join([head + (":" if count else ""), *names, *more, *self._differences()])
@@ -68,7 +72,8 @@ def kernels(family: str, **filters: object) -> Kernels:
             `kernels(family, a="bf16", tile="128x*", bias=True, arch="sm90", name="*coop*,*pingpong*")`.
 
     Returns:
-        A sequence of `tilewright.table.KernelRecord`, whose `name` is a tactic that ops take.
+        A sequence of `tilewright.table.KernelRecord`, whose `name` is a tactic that ops take. Of an empty one
+        `repr` says which values there are instead.
 
     Raises:
         ArgumentError: there is no such family or field; it says what there is.
@@ -88,8 +93,15 @@ def kernels(family: str, **filters: object) -> Kernels:
         raise ArgumentError(name, f"is no field of {family}'s kernels{hint}")
     terms = [str(value) if name == "name" else f"{name}={text(value)}" for name, value in filters.items()]
     only = Filter.parse(terms, known)
-    return Kernels(family, [record for record in records if only.matches(record.name, _fields(record))])
+    found = [record for record in records if only.matches(record.name, _fields(record).__getitem__)]
+    if found:
+        return Kernels(family, found)
+    fields = [_fields(record) for record in records]
+    why = why_nothing(
+        terms, [record.name for record in records], lambda name: [one[name] for one in fields if name in one]
+    )
+    return Kernels(family, found, why)
 
 
-def _fields(record: KernelRecord) -> Lookup:
-    return {"arch": record.arch, **record.config}.__getitem__
+def _fields(record: KernelRecord) -> dict[str, object]:
+    return {"arch": record.arch, **record.config}

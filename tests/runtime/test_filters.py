@@ -90,12 +90,15 @@ def test_a_second_field_in_a_value_is_a_usage_error() -> None:
 
 
 def test_a_filter_that_matches_nothing_says_what_there_is() -> None:
-    values = {"tile": [Tile(64, n, 64) for n in range(8, 208, 8)], "fast": [True, False]}
+    values = {
+        "tile": [Tile(64, n, 64) for n in range(8, 208, 8)], "fast": [True, False], "a": ["bf16", "e4m3"]
+    }  # fmt: skip
 
     def why(*terms: str) -> str:
         return why_nothing(terms, ["tiny_coop", "tiny_pingpong"], lambda field: values[field])
 
     assert why("fast=yes", "*coop") == "; fast is one of: false, true"
+    assert why("a=fp8") == "; a is one of: bf16, e4m3; did you mean 'e4m3'?"
     assert why("tile=1x1x1").endswith(", and 13 more")
     assert why("ping") == "; did you mean '*ping*'?"
     assert why("ping*", "none", "tiny_coop", "fast=true", "~fast=true") == ""

@@ -92,7 +92,14 @@ def test_kernels() -> None:
     assert any(line.startswith("  layout: nn, ") for line in said)
     assert repr(found[:1]).splitlines() == ["1 kernel of gemm:", f"  {found[0].name}"]
     assert "  ... and " in repr(tilewright.kernels("quantize"))
-    assert repr(tilewright.kernels("gemm", tile="1x1x1")) == "0 kernels of gemm"
+    nothing = tilewright.kernels("gemm", a="bf61", b="bf16")
+    assert repr(nothing).startswith("0 kernels of gemm; a is one of: ")
+    assert "bf16" in repr(nothing)
+    assert repr(nothing).endswith("; did you mean 'bf16'?")
+    with pytest.raises(IndexError, match="did you mean 'bf16'"):
+        nothing[0]
+    assert repr(tilewright.kernels("gemm", a="bf16", b="e4m3")) == "0 kernels of gemm"
+    assert "; tile is one of: " in repr(tilewright.kernels("gemm", tile="1x1x1"))
     assert tilewright.kernels("gemm", name="*_pingpong_swap,*_bias", m_tile=64)
 
 
