@@ -34,6 +34,9 @@
   X(grouped_gemm_sm90_bf16_bf16_f32_64x32x128_swap) \
   X(grouped_gemm_sm90_bf16_bf16_f32_64x64x128) \
   X(grouped_gemm_sm90_bf16_bf16_f32_nt_128x128x64) \
+  X(grouped_gemm_sm90_bf16_bf16_f32_nt_128x192x64) \
+  X(grouped_gemm_sm90_bf16_bf16_f32_nt_128x256x64) \
+  X(grouped_gemm_sm90_bf16_bf16_f32_nt_256x128x64) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x128x128_overlapped) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x144x128) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x16x256_swap) \

@@ -309,8 +309,31 @@ struct Kernel {
       for (float& sum : row) {
         sum = 0.0f;
       }
-      if constexpr (kRows == 1 && kScaled) {
+      if constexpr (kRows == 1) {
         sm90::hold(row);  // or ptxas would clear them once more, in front of the loop; of 128 rows, it is as fast so
+      }
+    }
+  }
+
+  // D of a part that has no k: C, or zeros; nothing where sums are added to D. Sums that were cleared for it would be a
+  // second set to ptxas, beside those that wgmma leaves: 128x256 would spill 1,600 bytes of registers.
+  static __device__ __forceinline__ void store_nothing(Params const& params, sm90::ClusterPlace const& place,
+                                                       Tile const& tile, int first_row, int first_column) {
+    if (params.floats == Floats::kAdded) {
+      return;
+    }
+    sm90::EpilogueParams const& epilogue = params.epilogue;
+    Begin const begin(params, place, tile);
+    int const row = begin.a_row + first_row, column = begin.b_row + first_column;
+    float* const d = static_cast<float*>(epilogue.d) + tile.matrix * epilogue.batch_stride_d;
+    float const* const c = static_cast<float const*>(epilogue.c) + tile.matrix * epilogue.batch_stride_c;
+#pragma unroll 1
+    for (int m = row; m < min(row + kRows * 64, epilogue.m); ++m) {
+#pragma unroll
+      for (int n = column + static_cast<int>(threadIdx.x) % 128; n < column + kColumns; n += 128) {
+        if (n < epilogue.n) {
+          d[m * epilogue.ld_d + n] = epilogue.c == nullptr ? 0.0f : c[m * epilogue.ld_c + n];
+        }
       }
     }
   }
@@ -345,8 +368,15 @@ struct Kernel {
       Mainloop::start_turns(warpgroup);
     }
     for (bool more = queue.wait(tile); more; tile = next) {
-      float sums[kRows][kColumns / 2];
       int const tiles = k_tiles_of(params, place, tile);
+      if constexpr (kParts && !kScaled && !kExchange) {
+        if (tiles == 0) {
+          store_nothing(params, place, tile, first_row, first_column);
+          more = queue.follow(next);
+          continue;
+        }
+      }
+      float sums[kRows][kColumns / 2];
       if constexpr (kScaled) {
         clear(sums);
         if ((tile.parts & own_parts) != 0 && tiles > 0) {
@@ -354,12 +384,8 @@ struct Kernel {
         } else {
           mainloop.skip(tiles);
         }
-      } else if constexpr (!kParts) {
-        mainloop.run(tiles, sums, [] {});
-      } else if (tiles > 0) {
-        mainloop.run(tiles, sums, [] {});
       } else {
-        clear(sums);
+        mainloop.run(tiles, sums, [] {});
       }
       queue.read(tile);
       if constexpr (!kExchange) {
