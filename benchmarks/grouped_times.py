@@ -44,7 +44,7 @@ from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.grouped_gemm import measuring
 from tilewright.ops.grouped_gemm.family import FAMILY
 from tilewright.ops.grouped_gemm.measuring import Operands
-from tilewright.ops.grouped_gemm.problem import Problem
+from tilewright.ops.grouped_gemm.problem import BLOCK, Problem
 from tilewright.registry import Registry
 from tilewright.timing import Replays
 from tilewright.tuning.tuned import Tuned
@@ -88,6 +88,11 @@ def k_grouped() -> Iterator[Problem]:
         yield replace(kind, grouping="k_sizes")
 
 
+def k_grouped_bf16() -> Iterator[Problem]:
+    for fp8 in k_grouped():
+        yield replace(fp8, a="bf16", b="bf16", scales="none", layout="nt")
+
+
 KINDS: dict[str, Callable[[], Iterator[Problem]]] = {
     "dense_many": lambda: dense(4096),
     "dense_some": lambda: dense(128),
@@ -95,6 +100,7 @@ KINDS: dict[str, Callable[[], Iterator[Problem]]] = {
     "contiguous_fp8": lambda: contiguous("e4m3"),
     "masked_fp8": lambda: masked("e4m3"),
     "k_grouped": k_grouped,
+    "k_grouped_bf16": k_grouped_bf16,
     "gradients": gradients,
     "contiguous_bf16": lambda: contiguous("bf16"),
     "masked_bf16": lambda: masked("bf16"),
@@ -116,6 +122,8 @@ def call_deep_gemm(module: Any, x: Operands, sizes: list[int]) -> None:
     elif problem.grouping == "rows_valid":
         call = module.m_grouped_fp8_gemm_nt_masked if scaled else module.m_grouped_bf16_gemm_nt_masked
         call(*sides, x.out, x.rows_valid, int(problem.expected_m * MORE_ROWS))
+    elif not scaled:
+        module.k_grouped_bf16_gemm_tn_contiguous(x.a.mT, x.b, x.out, sizes, x.group_k, x.out)
     else:
         flat = [(data.reshape(-1), scales) for data, scales in (a, b)]
         module.k_grouped_fp8_gemm_nt_contiguous(*flat, x.out, sizes, x.group_k, x.out)
@@ -127,6 +135,9 @@ class Bench:
     def __init__(self, problem: Problem, theirs: Any, most_sets: int) -> None:
         self.theirs, self.pause = theirs, 0.0
         first = measuring.make(problem, torch.Generator("cuda").manual_seed(0))
+        if problem.grouping == "k_sizes":  # multiples of what DeepGEMM takes, which ours halve in BF16
+            ends = (first.group_k.cumsum(0) / BLOCK).round() * BLOCK
+            first = first.changed(group_k=ends.diff(prepend=ends.new_zeros(1)).int())
         self.sizes = first.group_k.tolist() if problem.grouping == "k_sizes" else []
         size = sum(one.numel() * one.element_size() for one in (first.a, first.b, first.out))
         l2 = torch.cuda.get_device_properties().L2_cache_size
