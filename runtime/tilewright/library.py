@@ -18,8 +18,8 @@ log = logging.getLogger("tilewright")
 
 # Answers 0, a cudaError_t (positive) or a negative status of tilewright/launcher.hpp.
 Launcher = Callable[..., int]
-# `Status` there, less the index of the operand that it is about (ALIASED: of two, as one number).
-MISALIGNED, UNPLANNED, ALIASED = -100, -200, -1000
+# `Status` there, less the index of the operand that it is about (ALIASED: of two, as one number), or number.
+MISALIGNED, UNPLANNED, OVERFLOW, ALIASED = -100, -200, -300, -1000
 MOST_OPERANDS = 64  # kMostOperands there
 
 

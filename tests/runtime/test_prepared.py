@@ -92,6 +92,7 @@ def test_other_operands_are_kept_or_replaced(host: Context) -> None:
         (r"scale_a: it is \[1\].*; the plan is for absent", {"scale_a": SCALE}),
         ("activation: no plan's call takes it", {"activation": "relu"}),
         ("alpha: it is a str", {"alpha": "x"}),
+        ("alpha: it is beyond the range of a float32", {"alpha": 1e39}),
         (r"c: it is .* of torch.float16 .*; the plan is for .* of torch.bfloat16", {"c": c.half()}),
         ("c: its dtype is torch.float64", {"c": c.double()}),
     ]

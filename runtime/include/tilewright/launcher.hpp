@@ -12,7 +12,9 @@
 // a cudaError_t (positive), or a negative status: tilewright_status, or one of `Status`.
 #pragma once
 
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -25,6 +27,7 @@ namespace tilewright {
 enum Status : int64_t {
   kMisaligned = -100,  // - i: the address of operand i is not a multiple of what the kernel wants
   kUnplanned = -200,   // - i: operand i does not lie as the launcher was made for
+  kOverflow = -300,    // - i: number i is finite, and no float
   kAliased = -1000,    // - i - 64 * j: operand j is written, and overlaps operand i, or lies among its elements
 };
 constexpr int64_t kMostOperands = 64;
@@ -161,7 +164,11 @@ class Launcher {
       return status;
     }
     for (size_t i = 0; i < numbers_.size(); ++i) {
-      float const number = static_cast<float>(given[operands + i].cast<double>());
+      double const wide = given[operands + i].cast<double>();
+      if (std::abs(wide) > std::numeric_limits<float>::max() && std::isfinite(wide)) {
+        return kOverflow - int64_t(i);
+      }
+      float const number = static_cast<float>(wide);
       std::memcpy(arguments.data() + numbers_[i], &number, sizeof(number));
     }
     if (first == nullptr) {

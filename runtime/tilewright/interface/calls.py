@@ -62,6 +62,8 @@ def _first(op: Op, context: Context, key: Any, values: Values) -> Plan | None:
     """The plan of a call for which none is remembered; None where torch has to see the call."""
     if custom_ops.needs_dispatcher(*(values[name] for name in op.tensors)):
         return None
+    for name in op.numbers:  # of floats, too, which a warm call leaves to the launcher
+        factor(name, values[name])
     made = plan(op, context, checks.check(op, context, values), values)
     if key is not None:
         context.remember(key, made)

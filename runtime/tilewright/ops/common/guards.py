@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping
+from math import inf
 from numbers import Real
 from typing import Any
 
@@ -12,6 +13,8 @@ from tilewright.context import Context
 from tilewright.errors import ArgumentError, ArgumentTypeError
 from tilewright.ops.common.symbolic import certainly
 from tilewright.ops.common.words import MOST_EXTENT
+
+MOST_FLOAT = (2 - 2**-23) * 2.0**127  # of float32
 
 
 def dims(shape: Any) -> str:
@@ -69,13 +72,21 @@ def refuse_gradients(op: str, **tensors: torch.Tensor | None) -> None:
 
 def factor(name: str, value: Any) -> float:
     """A factor as the launcher takes it. Raises ArgumentTypeError where it is not a number (a tensor would
-    have to be read back), ArgumentError where no float holds it."""
+    have to be read back), ArgumentError where it is finite and no float32 holds it."""
     if type(value) is not int and not isinstance(value, Real):  # the second question is slow
         raise ArgumentTypeError(name, f"it is a {type(value).__name__}; a number is wanted")
     try:
-        return float(value)
+        found = float(value)
     except OverflowError:
-        raise ArgumentError(name, "it is beyond the range of a float") from None
+        raise overflow(name) from None
+    if MOST_FLOAT < abs(found) < inf:
+        raise overflow(name)
+    return found
+
+
+def overflow(name: str) -> ArgumentError:
+    """As torch refuses it: it would become infinity without a word."""
+    return ArgumentError(name, f"it is beyond the range of a float32, which ends at {MOST_FLOAT:.4g}")
 
 
 def check_whole(name: str, value: Any, least: int) -> None:

@@ -16,10 +16,11 @@ from tilewright.device import DeviceProperties
 from tilewright.errors import AlignmentError, LaunchError, NoKernelError
 from tilewright.interface.arguments import launchable, packed
 from tilewright.interface.declaration import Interface
-from tilewright.library import ALIASED, MISALIGNED, MOST_OPERANDS, UNPLANNED, Launcher, Library
+from tilewright.library import ALIASED, MISALIGNED, MOST_OPERANDS, OVERFLOW, UNPLANNED, Launcher, Library
 from tilewright.ops.common import memory
 from tilewright.ops.common.family import Family
 from tilewright.ops.common.gpus import several_devices
+from tilewright.ops.common.guards import overflow
 from tilewright.ops.common.kernels import Problem
 from tilewright.ops.common.launcher_cache import CachedLaunchers
 from tilewright.ops.common.tactics import Tactic
@@ -164,6 +165,8 @@ class DirectPlan(Plan):
             raise MisalignedError(self.operands[MISALIGNED - status])
         if UNPLANNED >= status > UNPLANNED - count:
             raise UnplannedError(f"{self.operands[UNPLANNED - status]} does not lie as the plan's")
+        if OVERFLOW >= status > OVERFLOW - MOST_OPERANDS:
+            raise overflow(self.bound.interface.numbers[OVERFLOW - status].name)
         if status > 0:
             reason = f"CUDA error {status} ({_cuda_error(status)})"
         else:
