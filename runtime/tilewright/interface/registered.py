@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from tilewright.interface.op import Op
     from tilewright.interface.signature import Parameter
 
+_WANTED: dict[str, type] = {"dtype": torch.dtype, "word": str}  # a schema takes a number for a dtype
+
 
 def register(op: Op) -> None:
     """Registers an op with all its variants."""
@@ -152,6 +154,8 @@ def traced(op: Op, values: dict[str, Any]) -> Any:
         elif one.kind == "flag":
             check_flag(one.name, values[one.name])
             values[one.name] = bool(values[one.name])
+        elif one.kind in _WANTED and not (given is None or isinstance(given, _WANTED[one.kind])):
+            checks.check(op, contexts.current(), values, fake=True)  # says it better than torch
         elif one.kind == "tactic":
             values[one.name] = name_of(values[one.name])
     values = op.in_graph(values)

@@ -78,6 +78,23 @@ def test_fake_results_lie_as_real_ones(case: Case, warm: bool) -> None:
     assert len(context.plans) == plans, "a plan of fake tensors is remembered"
 
 
+@pytest.mark.parametrize("meta", [False, True], ids=["real", "meta"])
+def test_options_of_the_wrong_kind_are_told_alike(case: Case, meta: bool) -> None:
+    """Also where torch's dispatcher sees the call, which would say that a value of another type is wanted,
+    or take a number for a dtype."""
+    values = {
+        name: one.to("meta") if meta and isinstance(one, torch.Tensor) else one
+        for name, one in case.make().items()
+    }
+    for one in case.op.parameters:
+        for wrong in {"dtype": ("float32", 6), "word": (3, torch.bfloat16)}.get(one.kind, ()):
+            if one.name == "out_dtype":
+                values.pop("out", None)
+            with pytest.raises(ArgumentError, match="it is .*; (one of )?.* is wanted") as caught:
+                case.op.function(**values | {one.name: wrong})
+            assert caught.value.argument == one.name
+
+
 def test_meta_results_lie_as_real_ones(case: Case) -> None:
     real = all_of(case.op.function(**case.make_all()))
     on_meta = {
