@@ -2,14 +2,15 @@
 // belong to groups. TMA, mbarriers and wgmma in plain PTX, as gemm/lean_kernel.hpp, without CuTe.
 //
 // A CTA works as sm90/product.hpp says. What is added: stages hold scale factors beside the data (scaled_layout.hpp),
-// and of the producer's four warps three have work: one decides which tiles there are (work.hpp), one loads the
-// operands of these, one their scale factors.
+// and of the producer's four warps three have work (producers.hpp).
 #pragma once
 
 #include <cstdint>
 #include <type_traits>
 
-#include "tilewright/grouped_gemm/block_factors.hpp"
+#include "tilewright/grouped_gemm/begin.hpp"
+#include "tilewright/grouped_gemm/producers.hpp"
+#include "tilewright/grouped_gemm/tile.hpp"
 #include "tilewright/grouped_gemm/work.hpp"
 #include "tilewright/sm90/cluster.hpp"
 #include "tilewright/sm90/epilogue.hpp"
@@ -58,6 +59,7 @@ struct Kernel {
   static constexpr bool kSwapped = kSwapped_;
   static constexpr bool kMnA = kMnA_, kMnB = kMnB_;  // whether it is MN-major
   static constexpr bool kScaled = kScalesA != Scales::kNone;
+  static constexpr Scales kOwnScalesA = kScalesA, kOwnScalesB = kScalesB;
   static constexpr Scales kRowScales = kSwapped ? kScalesB : kScalesA;     // of the caller's A
   static constexpr Scales kColumnScales = kSwapped ? kScalesA : kScalesB;  // and B
   static constexpr int kTileBytesK = Boxes * 128;
@@ -130,22 +132,10 @@ struct Kernel {
     }
   }
 
-  // One warp loads operands, one their scale factors, and another finds out which tiles there are, so that no load
-  // waits for another's addresses.
   static __device__ __forceinline__ void produce(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
                                                  bool loading_warp) {
     sm90::enter<kPdl>(params.cluster);
-    bool const exchanges = exchanges_of(params);
-    int const warp = threadIdx.x / 32 - kConsumers * 4;
-    if (loading_warp) {
-      load(params, shared, place, exchanges);
-    } else if (warp == 1) {
-      decide(params, shared, place, exchanges);
-    } else if (kScaled && warp == 2) {
-      load_scales(params, shared, place, exchanges);
-    } else if (exchanges) {
-      idle(shared);
-    }
+    Producers<Kernel>::run(params, shared, place, loading_warp, exchanges_of(params));
   }
 
   static __device__ __forceinline__ void multiply(Params const& params, uint32_t shared,
@@ -159,148 +149,14 @@ struct Kernel {
   }
 
  private:
+  using Begin = grouped_gemm::Begin<Kernel>;
+
   // Who tells of a warpgroup that a stage has been read: one warp, where wgmma alone reads, which all warps begin
   // together; each, where they read factors: no warp knows what others' loads are waiting for.
   static constexpr int kTellers = kScaled ? 4 : 1;
   static constexpr int kAllConsumers = 4;  // a barrier of the CTA; 1 to 3 are the epilogues'
 
-  // By the producer's warps, for each tile: all threads of the cluster meet when its sums lie in the stages' memory,
-  // and when they have been read.
-  static __device__ __forceinline__ void let_exchange() {
-    sm90::cluster_barrier();
-    sm90::cluster_barrier();
-  }
-
   static __device__ __forceinline__ bool exchanges_of(Params const& params) { return kSplits && params.exchanges; }
-
-  static __device__ __forceinline__ void decide(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
-                                                bool exchanges) {
-    Work work(params.groups, params.groups.shares.of(sm90::cluster_index()),
-              kSwapped ? params.cluster.n : params.cluster.m, kSwapped ? place.n : place.m);
-    TileQueue queue(shared + kQueueAt);
-    bool const tells = sm90::elect_one();
-    Tile tile;
-    while (work.next(tile)) {
-      if (tells) {
-        queue.push(tile);
-      }
-      __syncwarp();
-      if (exchanges) {
-        let_exchange();
-      }
-    }
-    if (tells) {
-      tile.flags = Tile::kEnd;
-      queue.push(tile);
-    }
-    __syncwarp();
-  }
-
-  static __device__ __forceinline__ bool by_k(Params const& params) {
-    return kParts && params.groups.grouping == TILEWRIGHT_GROUPING_K_SIZES;
-  }
-
-  // What of k this CTA multiplies for a tile, in k tiles.
-  static __device__ __forceinline__ int k_tiles_of(Params const& params, sm90::ClusterPlace const& place,
-                                                   Tile const& tile) {
-    if (by_k(params)) {
-      return tile.end;
-    }
-    // Sums of padding alone are not stored: they are computed where a branch around wgmma would cost registers.
-    return kScaled && tile.is(Tile::kPadding) ? 0 : params.k_tiles(place.split);
-  }
-
-  // What this CTA has of a tile, in the kernel's own A and B.
-  struct Begin {
-    int a_row, b_row;        // the first of each: D's row and column, or where operands are swapped, the reverse
-    int a_matrix, b_matrix;  // of the operands, and of their factors
-    int k, tiles;            // the first k tile, and how many
-
-    __device__ __forceinline__ Begin(Params const& params, sm90::ClusterPlace const& place, Tile const& tile) {
-      int const column =
-          (tile.column * (kSwapped ? params.cluster.m : params.cluster.n) + (kSwapped ? place.m : place.n)) *
-          kTileColumns;
-      int const of_a = params.one_a ? 0 : tile.matrix, of_b = params.one_b ? 0 : tile.group;
-      a_row = kSwapped ? column : tile.row, b_row = kSwapped ? tile.row : column;
-      a_matrix = kSwapped ? of_b : of_a, b_matrix = kSwapped ? of_a : of_b;
-      k = by_k(params) ? tile.cleared : params.first_k_tile(place.split);
-      tiles = k_tiles_of(params, place, tile);
-    }
-  };
-
-  static __device__ __forceinline__ void load(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
-                                              bool exchanges) {
-    sm90::ClusterShape const& cluster = params.cluster;
-    sm90::OperandLoads loads(params, place);
-    Producer producer{shared};
-    TileQueue queue(shared + kQueueAt);
-    Tile tile;
-    for (; queue.wait(tile); queue.pop()) {
-      if (sm90::elect_one()) {
-        Begin const begin(params, place, tile);
-        bool const own_maps = kOwnMaps && by_k(params);
-        if (own_maps && begin.tiles > 0) {
-          loads.a.map = params.parts + tile.group * 2, loads.b.map = loads.a.map + 1;
-          sm90::acquire_map(loads.a.map), sm90::acquire_map(loads.b.map);
-        }
-        producer.run(cluster, loads,
-                     {own_maps ? 0 : begin.k, begin.tiles, begin.a_row, begin.b_row, begin.a_matrix, begin.b_matrix});
-      }
-      __syncwarp();
-      if (exchanges) {
-        let_exchange();
-      }
-    }
-    if (cluster.size() > 1 && sm90::elect_one()) {
-      producer.drain();
-    }
-  }
-
-  // A stage's scale factors, which are on their way beside its operands.
-  static __device__ __forceinline__ void load_scales(Params const& params, uint32_t shared,
-                                                     sm90::ClusterPlace const& place, bool exchanges) {
-    bool const leads = sm90::elect_one();
-    sm90::Position<Stages> at{};
-    TileQueue queue(shared + kQueueAt);
-    Tile tile;
-    for (; queue.wait(tile); queue.pop()) {
-      Begin const begin(params, place, tile);
-      constexpr bool kOfA = kScalesA == Scales::kBlocks;  // else of B, if there are any
-      BlockFactors<Layout, Boxes> blocks(kOfA ? params.blocks_a : params.blocks_b,
-                                         kOfA ? begin.a_matrix : begin.b_matrix, kOfA ? begin.a_row : begin.b_row,
-                                         begin.k * Boxes);
-#pragma unroll 1
-      for (int i = 0; i < begin.tiles; ++i) {
-        uint32_t const full = Layout::full(shared, at.stage);
-        sm90::barrier_wait(Layout::empty(shared, at.stage), at.phase ^ 1);
-        if (Layout::kScaleBytes > 0 && leads) {
-          sm90::barrier_expect(full, Layout::kScaleBytes);
-          load_rows(params, shared, begin, at.stage, full, (begin.k + i) * Boxes);
-        }
-        if constexpr (Layout::kBlocks > 0) {
-          blocks.store(shared, at.stage, full, i * Boxes);
-        }
-        at.next();
-      }
-      __syncwarp();
-      if (exchanges) {
-        let_exchange();
-      }
-    }
-  }
-
-  // The factors of rows of a stage, whose first block of k is `k`.
-  static __device__ __forceinline__ void load_rows(Params const& params, uint32_t shared, Begin const& begin, int stage,
-                                                   uint32_t full, int k) {
-    if constexpr (kScalesA == Scales::kRows) {
-      sm90::copy_box(Layout::scales_a(shared, stage), &params.scales_a, full, begin.a_row, k, begin.a_matrix,
-                     params.policy_a);
-    }
-    if constexpr (kScalesB == Scales::kRows) {
-      sm90::copy_box(Layout::scales_b(shared, stage), &params.scales_b, full, begin.b_row, k, begin.b_matrix,
-                     params.policy_b);
-    }
-  }
 
   static __device__ __forceinline__ void clear(float (&sums)[kRows][kColumns / 2]) {
 #pragma unroll
@@ -338,15 +194,6 @@ struct Kernel {
     }
   }
 
-  // What the producer's other warps do.
-  static __device__ __forceinline__ void idle(uint32_t shared) {
-    TileQueue queue(shared + kQueueAt);
-    Tile tile;
-    for (; queue.wait(tile); queue.pop()) {
-      let_exchange();
-    }
-  }
-
   // `kExchange`: parts of a split k meet in shared memory.
   template <bool kExchange>
   static __device__ __forceinline__ void consume(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
@@ -368,7 +215,7 @@ struct Kernel {
       Mainloop::start_turns(warpgroup);
     }
     for (bool more = queue.wait(tile); more; tile = next) {
-      int const tiles = k_tiles_of(params, place, tile);
+      int const tiles = Begin::k_tiles(params, place, tile);
       if constexpr (kParts && !kScaled && !kExchange) {
         if (tiles == 0) {
           store_nothing(params, place, tile, first_row, first_column);
