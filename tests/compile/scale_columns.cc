@@ -1,5 +1,5 @@
 // Runs the kernel of `scale_columns` on the host, with groups that no int's sum holds: see
-// test_scale_columns_groups.py.
+// test_group_sums.py.
 #include "host_gpu.hpp"
 
 inline uint32_t __float_as_uint(float value) {

@@ -102,15 +102,19 @@ def test_rows_of_no_group_are_not_written() -> None:
     assert bool((found[len(wanted) :] == POISON).all())
 
 
-def test_sizes_that_add_up_to_more_stay_within_the_matrix() -> None:
+@pytest.mark.parametrize(
+    "sizes", [(128, 1280), (128, 2**31 - 128), (128, 2**31 - 128, 256, 2**31 - 128, 128)]
+)
+def test_sizes_that_add_up_to_more_stay_within_the_matrix(sizes: tuple[int, ...]) -> None:
     torch.manual_seed(0)
     room = torch.full((64 * 384 + 4096,), POISON, dtype=torch.uint8, device="cuda")
     x, out = fp8(384, 64), room[: 64 * 384].view(64, 384).view(torch.float8_e4m3fn)
     try:
-        tilewright.transpose_fp8(x, ints(128, 1280), out=out)
+        tilewright.transpose_fp8(x, ints(*sizes), out=out)
     except NotBuiltError as error:
         pytest.skip(error.message)
     assert torch.equal(room[: 64 * 128].view(64, 128), as_bytes(x)[:128].mT)
+    assert torch.equal(room[64 * 128 : 64 * 384].view(64, 256), as_bytes(x)[128:].mT)
     assert bool((room[64 * 384 :] == POISON).all())
 
 

@@ -135,19 +135,20 @@ struct Kernel {
     int const lane = threadIdx.x % 32;
     int before = 0;  // rows of the groups before the 32 that the warp looks at
     for (int base = 0; base < params.groups; base += 32) {
-      int const own = base + lane < params.groups ? max(params.group_rows[base + lane], 0) : 0;
-      int end = own;
+      // Sizes may add up to more than there is, and than an int holds: no sum goes beyond the rows that are left.
+      uint32_t const left = params.rows - before;
+      uint32_t end = base + lane < params.groups ? max(params.group_rows[base + lane], 0) : 0;
+      end = min(end, left);
 #pragma unroll
       for (int step = 1; step < 32; step *= 2) {
-        int const more = __shfl_up_sync(~0u, end, step);
-        end += lane >= step ? more : 0;
+        uint32_t const more = __shfl_up_sync(~0u, end, step);
+        end = lane >= step ? min(end + more, left) : end;
       }
-      unsigned const behind = __ballot_sync(~0u, before + end > row);
+      unsigned const behind = __ballot_sync(~0u, before + static_cast<int>(end) > row);
       if (behind != 0) {
-        int const found = __ffs(behind) - 1;
-        int const last = before + __shfl_sync(~0u, end, found), begin = last - __shfl_sync(~0u, own, found);
-        int const stop = min(last, params.rows);  // sizes may add up to more than there is
-        return {params.out + int64_t(begin) * params.columns, stop - begin, begin, stop};
+        int const found = __ffs(behind) - 1, last = before + __shfl_sync(~0u, end, found);
+        int const first = __shfl_sync(~0u, end, found > 0 ? found - 1 : 0), begin = before + (found > 0 ? first : 0);
+        return {params.out + int64_t(begin) * params.columns, last - begin, begin, last};
       }
       before += __shfl_sync(~0u, end, 31);
     }
