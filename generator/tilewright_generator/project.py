@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,8 +81,15 @@ class Project:
         modules = {path.stem: path for path in (self.root / "specs").glob("*.yaml")}
         if str(given) in modules:
             return modules[str(given)]
-        hint = did_you_mean(str(given), modules) or f"; the modules are: {listed(sorted(modules))}"
+        hint = of_family(str(given), self._of_family(str(given))) or did_you_mean(str(given), modules)
+        hint = hint or f"; the modules are: {listed(sorted(modules))}"
         raise UsageError(f"no spec and no module {str(given)!r}{hint}")
+
+    def _of_family(self, family: str) -> list[str]:
+        """Modules whose specs say that they are of a family, by a look at their text."""
+        says = re.compile(rf"^family: *{re.escape(family)}\s*$", re.MULTILINE)
+        specs = sorted((self.root / "specs").glob("*.yaml"))
+        return [path.stem for path in specs if says.search(path.read_text("utf-8", errors="replace"))]
 
     def label(self, path: Path) -> str:
         """How a spec is called in headers and messages: the same on every machine.
@@ -95,6 +104,11 @@ class Project:
         if not label.isprintable():  # it stands in every generated file, where a line break ends a comment
             raise UsageError(f"the path of the spec {label!r} holds a line break or the like; rename it")
         return label
+
+
+def of_family(word: str, modules: Sequence[str]) -> str:
+    """What a message says of a word that is no module, but the family of some."""
+    return f"; {word} is a family, of {', '.join(modules)}" if modules else ""
 
 
 def tables_folder(root: str | Path | None = None) -> Path:

@@ -89,6 +89,7 @@ def test_usage_errors_exit_2_and_help(
     two_modules(project)
     for arguments, said in (
         (["alpah"], "did you mean 'alpha'"),
+        (["mini"], "mini is a family, of alpha, beta"),
         (["--filter", "tyle=64x*"], "did you mean 'tile'"),
         (["--filter", "nothing*"], "no kernel meets --filter nothing*"),
     ):

@@ -34,7 +34,7 @@ def spec(project: Path) -> Path:
 
 
 def test_list(project: Path, tilewright: Command) -> None:
-    assert tilewright("list", "--device", "h200").out.splitlines() == [
+    assert tilewright("list", "--device", "H200").out.splitlines() == [
         "small: 4 kernels",
         "  ---- tiny_bf16_128x128x64_1x1",
         "  ---- tiny_bf16_128x128x64_1x1_fast",
@@ -71,6 +71,10 @@ def test_list_takes_modules_and_paths(project: Path, tilewright: Command) -> Non
     wrong = tilewright("list", "othre")
     assert (wrong.code, "no spec and no module 'othre'; did you mean 'other'?" in wrong.err) == (2, True)
     assert "the modules are: other, small" in tilewright("list", "specs/none.yaml").err
+    family = tilewright("list", "tiny")
+    assert (family.code, family.err) == (
+        2, "Error: no spec and no module 'tiny'; tiny is a family, of other, small\n"
+    )  # fmt: skip
 
 
 def test_a_filter_that_matches_nothing_says_what_there_is(project: Path, tilewright: Command) -> None:

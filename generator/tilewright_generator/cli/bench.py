@@ -50,7 +50,7 @@ def command() -> None:
 @click.option("--build", is_flag=True, help="First build the kernels that are not built.")
 @click.option("--built-only", is_flag=True, help="Compare without the kernels that are not built.")
 @click.option("--dry-run", is_flag=True, help="Only say which kernels and problems would be compared.")
-@click.option("--device", type=click.Choice(common.DEVICES), help="With --dry-run: on this GPU instead.")
+@click.option("--device", type=common.DEVICE, help="With --dry-run: on this GPU instead.")
 @click.option("--root", metavar="DIRECTORY", help="Project whose kernels run (default: as `run`).")
 def compare(*, csv_file: Path | None, results: Path | None, as_json: bool, **options: Any) -> int:
     """Measure the best tactic of group A beside that of group B, problem by problem.

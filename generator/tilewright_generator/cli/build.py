@@ -15,7 +15,7 @@ from tilewright_generator.cli import answers, common
 from tilewright_generator.cli.ray_options import ray_options
 from tilewright_generator.cli.verbosity import note, quiet
 from tilewright_generator.errors import DriftError, UsageError
-from tilewright_generator.project import Project
+from tilewright_generator.project import Project, of_family
 from tilewright_generator.words import counted
 
 if TYPE_CHECKING:
@@ -162,7 +162,8 @@ def _tables(generated: Path, modules: Sequence[str]) -> list[Table]:
         raise UsageError(f"{generated} holds no module; run `tilewright generate`")
     for module in modules:
         if module not in found:
-            hint = did_you_mean(module, found) or f"; there are: {', '.join(found)}"
+            own = [name for name, path in found.items() if Table.read(path).family == module]
+            hint = of_family(module, own) or did_you_mean(module, found) or f"; there are: {', '.join(found)}"
             raise UsageError(f"no module {module!r} in {generated}{hint}")
     return [Table.read(found[module]) for module in (modules or found)]
 

@@ -42,6 +42,7 @@ filter_option = click.option(
 )
 # Of tilewright.device.DESCRIBED.
 DEVICES = ("h200", "h100", "b200", "b300", "rtx-pro-6000", "rtx-5090", "gb10", "thor")
+DEVICE = click.Choice(DEVICES, case_sensitive=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ _MARKS = {"ok": "    ok", "warning": "  warn", "problem": "PROBLEM"}
 
 @click.command("doctor")
 @common.root_option
-@click.option("--device", type=click.Choice(common.DEVICES), help="As if this GPU were here.")
+@click.option("--device", type=common.DEVICE, help="As if this GPU were here.")
 @answers.json_option
 def command(*, root: Path | None, device: str | None, as_json: bool) -> int:
     """Say whether kernels can be built and run on this machine, and which would run.

@@ -30,7 +30,7 @@ _SHOWN = 10  # combinations of a kind that are printed; --json has all
 @click.option("--problem", is_flag=True, help="The words are a problem: which tactic computes it, and why.")
 @click.option(
     "--device",
-    type=click.Choice(common.DEVICES),
+    type=common.DEVICE,
     help="The GPU that a problem is for. Default: this machine's, else h200.",
 )
 @click.option(

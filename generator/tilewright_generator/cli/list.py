@@ -43,7 +43,7 @@ class Row(NamedTuple):
 @click.option("--verified", is_flag=True, help="Only kernels that were run on a GPU as they are now.")
 @click.option(
     "--device",
-    type=click.Choice(common.DEVICES),
+    type=common.DEVICE,
     help="The GPU that tuned is meant for. Default: this machine's.",
 )
 @click.option("--long", "-l", is_flag=True, help="Say of each kernel what it is, in columns.")
