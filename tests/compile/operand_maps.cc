@@ -28,7 +28,8 @@ extern "C" cudaError_t cudaGetDriverEntryPointByVersion(char const*, void** entr
   return cudaSuccess;
 }
 
-// Of either operand: batch, bytes from row to row and from matrix to matrix, MN-major or not, read again or not.
+// Of either operand: batch, bytes from row to row and from matrix to matrix, MN-major or not, read again or not. Then
+// whether memory has much more to write.
 // Prints of either whether L2 keeps it, and the bytes that it fetches at a time.
 int main(int, char** words) {
   auto const number = [&](int i) { return std::atoi(words[1 + i]); };
@@ -37,7 +38,8 @@ int main(int, char** words) {
   };
   Params params{};
   params.slices_a = params.slices_b = tilewright::sm90::Slices::of(64, 1);
-  if (encode_operands(params, matrices(0), matrices(5), number(4) != 0, number(9) != 0) != cudaSuccess ||
+  if (encode_operands(params, matrices(0), matrices(5), number(4) != 0, number(9) != 0, number(10) != 0) !=
+          cudaSuccess ||
       encoded != 2) {
     return 1;
   }

@@ -32,7 +32,7 @@ WEIGHTS = {"batch": 128, "row": 1024, "matrix": 128 * 1024}
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Operand, Operand], Told]:
+def told(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Told]:
     toolchain, program = find_toolchain(), tmp_path_factory.mktemp("operands") / "operand_maps"
     command = [
         *toolchain.host, "-std=c++17", f"-I{paths.include_dir()}", f"-isystem{toolchain.include}",
@@ -40,8 +40,8 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Operand, Operand
     ]  # fmt: skip
     subprocess.run(command, check=True)
 
-    def ask(a: Operand, b: Operand) -> Told:
-        words = [str(int(number)) for number in (*a, *b)]
+    def ask(a: Operand, b: Operand, *, writes: bool = False) -> Told:
+        words = [str(int(number)) for number in (*a, *b, writes)]
         done = subprocess.run([str(program), *words], capture_output=True, text=True, check=True)
         return tuple((int(kept), int(size)) for kept, size in map(str.split, done.stdout.splitlines()))
 
@@ -63,7 +63,12 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Operand, Operand
         (Operand(**WEIGHTS), Operand(batch=128), ((GONE, 128), (GONE, 128))),
     ],
 )
-def test_what_l2_is_told(
-    told: Callable[[Operand, Operand], Told], a: Operand, b: Operand, wanted: Told
-) -> None:
+def test_what_l2_is_told(told: Callable[..., Told], a: Operand, b: Operand, wanted: Told) -> None:
     assert told(a, b) == wanted
+
+
+def test_operands_that_are_read_again_beside_many_writes(told: Callable[..., Told]) -> None:
+    again, once = Operand(again=True), Operand()
+    assert told(again, again, writes=True) == ((KEPT, 256), (KEPT, 256))
+    assert told(again, once, writes=True) == ((KEPT, 256), (GONE, 128))
+    assert told(once, once, writes=True) == ((GONE, 128), (GONE, 128))

@@ -129,8 +129,9 @@ struct Maker {
     // What one column (row) of tiles reads once need not stay in L2.
     bool const a_again = params.groups.columns > 1 || (caller_a.one() && batch > 1);
     bool const b_again = args.m > Kernel::kTileRows * down(cluster) || (caller_b.one() && batch_b > 1);
-    cudaError_t error = kSwapped ? sm90::encode_operands(params, caller_b, caller_a, b_again, a_again)
-                                 : sm90::encode_operands(params, caller_a, caller_b, a_again, b_again);
+    bool const writes = mostly_writes(args, caller_a, caller_b, d);
+    cudaError_t error = kSwapped ? sm90::encode_operands(params, caller_b, caller_a, b_again, a_again, writes)
+                                 : sm90::encode_operands(params, caller_a, caller_b, a_again, b_again, writes);
     params.one_a = caller_a.one(), params.one_b = caller_b.one();  // the caller's
     set_epilogue(args, params.epilogue);
     if (Kernel::kColumnScales == Scales::kBlocks) {
@@ -169,6 +170,14 @@ struct Maker {
   }
 
  private:
+  // Whether D, and C, are many times the bytes of the operands, as far as the host knows.
+  static bool mostly_writes(Args const& args, sm90::Matrices const& a, sm90::Matrices const& b,
+                            sm90::Matrices const& d) {
+    auto const bytes = [](sm90::Matrices const& one) { return one.row_bytes * one.rows * one.batch; };
+    return args.grouping != TILEWRIGHT_GROUPING_ROWS_VALID &&
+           bytes(d) * (args.c != nullptr ? 2 : 1) >= 4 * (bytes(a) + bytes(b));
+  }
+
   // D = sum + C, of one type.
   static void set_epilogue(Args const& args, sm90::EpilogueParams& epilogue) {
     epilogue.c = args.c, epilogue.d = args.d;
