@@ -147,7 +147,15 @@ def test_elements_that_lie_in_another_order(case: Case) -> None:
 
 
 def lying_otherwise(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
-    """The tensor's values, with the strides of two dimensions exchanged; of a vector, as two rows."""
+    """The tensor's values: with the strides of two dimensions exchanged, of a vector as two rows; with gaps
+    between neighbours, between rows alone, and with an address of little alignment."""
+    values = raw(tensor)
+    if tensor.dim():
+        yield values.repeat_interleave(2, -1)[..., ::2].view(tensor.dtype)
+    if tensor.dim() > 1:
+        yield torch.cat([values, values[..., :1]], -1)[..., :-1].view(tensor.dtype)
+    behind_one = torch.cat([values.flatten()[:1], values.flatten()])[1:]
+    yield behind_one.view(tensor.shape).view(tensor.dtype)
     shaped = [tensor.unflatten(0, (2, -1))] if tensor.dim() == 1 and len(tensor) % 2 == 0 else []
     for one in (tensor, *shaped):
         for dimension in range(1, one.dim()):

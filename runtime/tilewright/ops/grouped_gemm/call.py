@@ -53,6 +53,12 @@ class Product(Op):
         if scaled and problem.grouping == "ends" and problem.row_alignment % _FOUR:
             wanted = f"a multiple of {_FOUR} is wanted of operands that have scale factors"
             raise ArgumentError("row_alignment", f"it is {problem.row_alignment}; {wanted}")
+        scales = values["scale_b"]
+        if scaled and problem.scales == "128x128":
+            lie = zip(scales.shape[-2:], scales.stride()[-2:], strict=True)
+            if all(certainly(extent > 1) and certainly(step != 1) for extent, step in lie):
+                message = f"its strides are {tuple(scales.stride())}; one of the last two is wanted to be 1"
+                raise ArgumentError("scale_b", message)
         if not isinstance(values.get("zero_padding", False), bool):
             raise ArgumentError("zero_padding", f"it is {values['zero_padding']!r}; a bool is wanted")
 
