@@ -67,7 +67,8 @@ writes where thread blocks of a paged one begin: a sequence (with indices: a tok
         Code("clean", "whether what no query looks at is -infinity"),
         Code("per_token", "whether there is a length for each query"),
         Code("page", "keys of one"), Code("cache_pages", "pages of the cache"),
-        Code("table_pages", "pages of a sequence", lambda one: one.pages_read),
+        # Of a longer row of the table, which no query reads to its end, an int32 may not count all keys.
+        Code("table_pages", "pages of a sequence", lambda x: min(x.table_pages, -(-x.width // x.page))),
         Code("blocks", "thread blocks that a schedule is for"),
     ),
     tactic=TacticStruct(

@@ -45,10 +45,8 @@ class _Paged(_Ragged):
         sequences, queries = next(iter(values["block_table"].shape), 0), problem.queries
         alone, next_n, page = values["indices"] is not None, problem.next_n, problem.page
         uneven = sequences != queries if alone or certainly(sequences == 0) else queries % sequences != 0
-        each = (
-            f"rows for {queries} queries; one for each {'query' if alone else 'sequence of as many queries'}"
-        )
-        refuse(uneven, "block_table", f"it has {sequences} {each} is wanted")
+        each = f"one for each {'query' if alone else 'sequence of as many queries'} is wanted"
+        refuse(uneven, "block_table", f"it has {sequences} rows for {queries} queries; {each}")
         refuse(next_n > MOST_TOKENS, "q", f"a sequence has {next_n} queries; at most {MOST_TOKENS} may be")
         refuse(problem.blocks < 1, "schedule", "it is of no thread block; paged_mqa_schedule's is wanted")
         refuse(page not in PAGES, "kv_cache", f"a page has {page} keys; one of {PAGES} is wanted")

@@ -55,12 +55,6 @@ class Problem(ProblemBase):
         return self.queries // (self.next_n or 1)
 
     @property
-    def pages_read(self) -> int:
-        """Of a sequence: no query looks beyond the logits' columns, and kernels count keys by int32, while a
-        longer row of the table may have room for more."""
-        return min(self.table_pages, -(-self.width // self.page))
-
-    @property
     def key_bytes(self) -> int:
         return self.head_dim * bits(self.q) // 8 + SCALE_BYTES
 
