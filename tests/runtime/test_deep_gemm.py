@@ -103,6 +103,9 @@ def test_words_of_four_exponents() -> None:
     packed = deep_gemm.pack_ue8m0_to_int(scales)
     assert packed.tolist() == [[127 | 128 << 8 | 126 << 16 | 1 << 24]]
     assert deep_gemm.unpack_ue8m0_from_int(packed).tolist() == [[1.0, 2.0, 0.5, 2.0**-126]]
+    one_row = blockwise_scales.m_major(scales)  # as kernels read scales, whose rows are not contiguous
+    assert torch.equal(deep_gemm.pack_ue8m0_to_int(one_row), packed)
+    assert torch.equal(deep_gemm.unpack_ue8m0_from_int(blockwise_scales.m_major(packed)), scales)
     for wrong in (torch.full((1, 4), 3.0), torch.full((1, 4), -1.0), torch.ones(1, 3)):
         with pytest.raises(ArgumentError, match="powers of two"):
             deep_gemm.pack_ue8m0_to_int(wrong)

@@ -56,12 +56,14 @@ def pack_ue8m0_to_int(x: torch.Tensor) -> torch.Tensor:
     bits = x.view(torch.int32)
     if x.shape[-1] % blockwise_scales.SCALES_PER_WORD or bool(((bits < 0) | (bits & 0x7FFFFF != 0)).any()):
         raise ArgumentError("x", "multiples of 4 positive powers of two are wanted")
-    return (bits >> 23).to(torch.uint8).contiguous().view(torch.int32)
+    return (bits >> 23).to(torch.uint8, memory_format=torch.contiguous_format).view(torch.int32)
 
 
 def unpack_ue8m0_from_int(packed_sf: torch.Tensor) -> torch.Tensor:
     """Undoes `pack_ue8m0_to_int`."""
-    return (packed_sf.contiguous().view(torch.uint8).int() << 23).view(torch.float32)
+    # A contiguous tensor keeps odd strides of extents of 1, with which torch makes no view of another type.
+    words = packed_sf.clone(memory_format=torch.contiguous_format)
+    return (words.view(torch.uint8).int() << 23).view(torch.float32)
 
 
 def per_token_cast_to_fp8(
