@@ -27,7 +27,11 @@ if TYPE_CHECKING:
     from tilewright.interface.op import Op
     from tilewright.interface.signature import Parameter
 
-_WANTED: dict[str, type] = {"dtype": torch.dtype, "word": str}  # a schema takes a number for a dtype
+_WANTED: dict[str, tuple[type, ...]] = {
+    "dtype": (torch.dtype,), "word": (str,), "integers": (list, tuple),
+    "integer": (int, torch.SymInt), "optional integer": (int, torch.SymInt),
+}  # fmt: skip
+"""What options may be, beside their defaults, by their kinds; a schema takes a number for a dtype, too."""
 
 
 def register(op: Op) -> None:
@@ -154,7 +158,7 @@ def traced(op: Op, values: dict[str, Any]) -> Any:
         elif one.kind == "flag":
             check_flag(one.name, values[one.name])
             values[one.name] = bool(values[one.name])
-        elif one.kind in _WANTED and not (given is None or isinstance(given, _WANTED[one.kind])):
+        elif one.kind in _WANTED and given is not one.default and not isinstance(given, _WANTED[one.kind]):
             checks.check(op, contexts.current(), values, fake=True)  # says it better than torch
         elif one.kind == "tactic":
             values[one.name] = name_of(values[one.name])
