@@ -24,13 +24,15 @@ from typing import NamedTuple
 
 import boosting
 import numpy as np
-from fit_lean_model import DATA, Case
+from fit_lean_model import DATA, OTHERS, Case
+from gemm_problems import dtype_of
 from times_file import read
 
 from tilewright.device import H200
 from tilewright.ops.common.family import MOST_REFINED
 from tilewright.ops.gemm import cost_lean, learnt
 from tilewright.ops.gemm.mainloops import mainloop_of
+from tilewright.ops.gemm.problem import Problem
 from tilewright.registry import Registry
 
 WEIGHTS = Path(learnt.__file__).with_name("learnt_weights.py")
@@ -45,7 +47,7 @@ class Lesson(NamedTuple):
     """A problem's tactics."""
 
     shape: tuple[int, int, int]
-    type: str
+    kind: str
     features: boosting.Numbers  # [tactics, features]
     estimates: boosting.Numbers  # logarithms of seconds
     times: boosting.Numbers
@@ -65,7 +67,13 @@ def lesson(case: Case, earlier: bool = False) -> Lesson:
         times.append(math.log(seconds))
     known = (np.array(features, float), np.array(estimates), np.array(times))
     shape = (problem.m, problem.n, problem.k)
-    return Lesson(shape, problem.a, *known, math.log(case.best), math.log(case.measured.peer))
+    return Lesson(shape, kind_of(problem), *known, math.log(case.best), math.log(case.measured.peer))
+
+
+def kind_of(problem: Problem) -> str:
+    """For a report."""
+    batch, plain = problem.batch > 1, problem.layout == "tn"
+    return f"{dtype_of(problem)}{'' if plain else ' ' + problem.layout}{', batches' if batch else ''}"
 
 
 def learn(lessons: Sequence[Lesson], seed: int = 0) -> list[boosting.Tree]:
@@ -91,15 +99,17 @@ def regret(one: Lesson, trees: Sequence[boosting.Tree]) -> float:
 
 
 def report(name: str, lessons: Sequence[Lesson], regrets: Sequence[float]) -> None:
-    """Of all, and by bands of m of each type."""
+    """Of all, and by bands of m of each kind."""
     pairs = list(zip(lessons, regrets, strict=True))
     print(f"{name}:")
     _line("all", pairs)
-    for type in sorted({one.type for one in lessons}):
+    for kind in sorted({one.kind for one in lessons}):
+        of_kind = [pair for pair in pairs if pair[0].kind == kind]
+        _line(kind, of_kind)
         for least, most in BANDS:
-            of_band = [pair for pair in pairs if pair[0].type == type and least <= pair[0].shape[0] <= most]
+            of_band = [pair for pair in of_kind if least <= pair[0].shape[0] <= most]
             if of_band:
-                _line(f"{type}, m {least} to {most}", of_band)
+                _line(f"{kind}, m {least} to {most}", of_band)
 
 
 def _line(name: str, pairs: Sequence[tuple[Lesson, float]]) -> None:
@@ -143,7 +153,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--times", type=Path, nargs="+", default=[DATA])
+    parser.add_argument("--times", type=Path, nargs="+", default=[DATA, OTHERS])
     parser.add_argument("--before", type=Path, nargs="+", default=[], help="times of earlier kernels")
     parser.add_argument("--write", action="store_true", help=f"learn from all, write {WEIGHTS.name}")
     arguments = parser.parse_args()

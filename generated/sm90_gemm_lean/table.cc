@@ -33,9 +33,13 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x64x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x64x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_192x128x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_192x64x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_256x128x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x128x128_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x128x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x192x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x256x64_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x64x128_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x64x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x64x128_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x104x64_lean_coop_swap) \
@@ -157,35 +161,60 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x96x128_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x96x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x96x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x104x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x112x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x120x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x128x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x128x64_lean_coop_act) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x128x64_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x136x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x144x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x144x64_lean_pingpong_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x152x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x160x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x160x64_lean_pingpong_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x168x64_lean_pingpong_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x16x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x176x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x184x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x192x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x208x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x224x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x256x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x48x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x64x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x8x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x96x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_192x104x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_192x128x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_192x144x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_192x160x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_192x88x64_lean_pingpong_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_192x96x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_256x128x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x104x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x112x128_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x120x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x128x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x128x128_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x128x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x152x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x16x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x16x128_lean_coop_swap_act) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x192x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x24x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x256x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x32x128_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x40x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x48x128_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x56x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x64x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x64x128_lean_coop_swap_act) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x64x128_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x80x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x8x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x96x128_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x96x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_f32_nn_128x128x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_f32_nn_128x128x64_lean_coop_act) \
   X(gemm_sm90_bf16_bf16_f32_f32_nt_128x128x64_lean_coop) \
@@ -510,9 +539,13 @@
   X(gemm_sm90_f16_f16_f32_f16_nt_128x64x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nt_128x64x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nt_192x128x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_192x64x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_nt_256x128x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nt_64x128x128_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_64x128x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_64x192x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nt_64x256x64_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_64x64x128_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nt_64x64x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nt_64x64x128_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x104x64_lean_coop_swap) \
@@ -634,27 +667,60 @@
   X(gemm_sm90_f16_f16_f32_f16_tn_64x96x128_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x96x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x96x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_128x104x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_128x112x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_128x120x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_128x128x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tt_128x128x64_lean_coop_act) \
   X(gemm_sm90_f16_f16_f32_f16_tt_128x128x64_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_128x136x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_128x144x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_128x144x64_lean_pingpong_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_128x152x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_128x160x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_128x160x64_lean_pingpong_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_128x168x64_lean_pingpong_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_128x16x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_128x176x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_128x184x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_128x192x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_128x208x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_128x224x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_128x256x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_128x48x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_128x64x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_128x8x128_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_128x96x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_192x104x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_192x128x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_192x144x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_192x160x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_192x88x64_lean_pingpong_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_192x96x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_256x128x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_64x104x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_64x112x128_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_64x120x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x128x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x128x128_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_64x128x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_64x152x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x16x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x16x128_lean_coop_swap_act) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_64x192x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_64x24x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x256x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x32x128_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_64x40x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x48x128_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_64x56x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x64x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x64x128_lean_coop_swap_act) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x64x128_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_64x80x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x8x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x96x128_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_64x96x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f32_nn_128x128x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f32_nn_128x128x64_lean_coop_act) \
   X(gemm_sm90_f16_f16_f32_f32_nt_128x128x64_lean_coop) \

@@ -31,20 +31,24 @@ from tilewright.types import bytes_of
 # The hardware (CUDA programming guide, NVIDIA's H100 white paper).
 BOX_BYTES = 128  # of k: a row of a box of TMA
 INSTRUCTION_M = 64
+BOX_ROWS = 64  # of an MN-major operand, side by side in a box
 LINE = 64  # elements of D in a line of L2
 ATOM_ROWS = 8  # of the swizzle: slices of a tile that CTAs load for each other are multiples
 CLOCK_SHARE = 0.886  # of the highest clock, at which the numbers below count: 1755 of 1980 MHz
 
 # Fitted. A box:
 READ_CLOCKS = 2.56  # a row of A: a wgmma of few columns waits for its 64 rows from shared memory
+READ_MN_CLOCKS = 1.59  # the same of an A that is MN-major
 WRITTEN_CLOCKS = 0.433  # a row of either operand, which TMA writes there
 STAGE_CLOCKS = 30.6  # barriers of a stage, in which the tensor cores have nothing to do
 # Of the clocks that FP8's exact accumulation takes on paper, by the warpgroups of a tile: while one of two
 # adds, the tensor cores work for the other; of those that take turns none does.
 # Of 26 times of ten problems that the model then errs by 5 % with; one constant for all was 0.7 to 1.2 off.
 PROMOTION_SHARE = {"one": 1.0, "two": 0.2, "turns": 6.0}
-ISSUED_CLOCKS = 1.85  # a row that a thread block asks TMA for, for itself or for its cluster,
-MN_MAJOR_CLOCKS = 2.85  # and where an operand is MN-major: L2 gives an SM 45 bytes a clock
+ISSUED_CLOCKS = 1.85  # a row that a thread block asks TMA for, for itself or for its cluster
+MN_ISSUED_CLOCKS = 1.58  # a row of 64 elements of an MN-major operand that it asks for,
+MN_ARRIVING_CLOCKS = 0.773  # and one that arrives, whoever asked for it: multicast saves less there
+ASKEW_SHARE = 1.38  # of those clocks, where such rows do not begin at lines of 128 bytes
 OUTSIDE_CLOCKS = 3.14  # one that is not there
 SYNC_CLOCKS = {"pair": 317, "four": 86}  # a stage of clusters, by how many share an operand: the slowest
 NORM = 6  # in which the needs of a box add up, and of HBM: nearly the longest of them
@@ -148,6 +152,8 @@ class Kernel:
         self._clusters: dict[str, _Cluster] = {}
         self.swapped = bool(config["swap_ab"])
         self.pingpong = config["schedule"] == "pingpong"
+        mn_a, mn_b = problem.layout[0] == "n", problem.layout[1] == "t"
+        self.mn_a, self.mn_b = (mn_b, mn_a) if self.swapped else (mn_a, mn_b)
         self.extents, self.tile = (rows, columns), (tile_m, tile_n)
         self.down, self.across = own_tiles(record, problem.m, problem.n)
         self.boxes = tile_k * size // BOX_BYTES  # of a stage
@@ -221,11 +227,12 @@ class Kernel:
         """What tactics of one cluster share."""
         m, n = cluster_of(tactic)
         # Multicast: thread blocks of a cluster in one row share A, in one column B.
-        a = _loads(self.tile[0], self.extents[0], n)
-        b = _loads(self.tile[1], self.extents[1], m)
-        clocks = ISSUED_CLOCKS if self.problem.layout == "tn" else MN_MAJOR_CLOCKS
-        issued = clocks * (a.issued + b.issued) + OUTSIDE_CLOCKS * (a.outside + b.outside)
-        port = READ_CLOCKS * self.tile[0] + WRITTEN_CLOCKS * (a.arriving + b.arriving)
+        a = _loads(self.tile[0], self.extents[0], n, self.mn_a)
+        b = _loads(self.tile[1], self.extents[1], m, self.mn_b)
+        issued = OUTSIDE_CLOCKS * (a.outside + b.outside)
+        issued += _clocks(a, self.mn_a, self.extents[0]) + _clocks(b, self.mn_b, self.extents[1])
+        port = (READ_MN_CLOCKS if self.mn_a else READ_CLOCKS) * self.tile[0]
+        port += WRITTEN_CLOCKS * (a.arriving + b.arriving)
         math = max(self.wgmma, port) + self.math_more
         sync = 0.0 if m * n == 1 else SYNC_CLOCKS["four" if 4 in (m, n) else "pair"] / self.boxes
         loads = issued**NORM + sync**NORM
@@ -255,13 +262,25 @@ def _byte(busy: int, whole: float, sm_count: int) -> float:
     return float((whole**NORM + (pairs * PAIR_BYTES_PER_CLOCK) ** -NORM) ** (1 / NORM))
 
 
+def _clocks(loads: _Loads, mn_major: bool, extent: int) -> float:
+    """Of the rows that are there."""
+    if not mn_major:
+        return ISSUED_CLOCKS * loads.issued
+    clocks = MN_ISSUED_CLOCKS * loads.issued + MN_ARRIVING_CLOCKS * loads.arriving
+    return clocks * (ASKEW_SHARE if extent % BOX_ROWS else 1)  # packed, as far as is known
+
+
 @cache
-def _loads(tile: int, extent: int, sharers: int) -> _Loads:
+def _loads(tile: int, extent: int, sharers: int, mn_major: bool) -> _Loads:
     """Of tiles of an operand, each loaded by so many thread blocks together; the last or only one is meant.
 
-    One that is alone loads what there is, in slices of whole atoms (`Slices`, sm90/cluster.hpp).
+    One that is alone loads what there is, in slices of whole atoms (`Slices`, sm90/cluster.hpp). MN-major,
+    slices are of k, and rows lie beside one another in boxes.
     """
     arriving, there = tile, extent - (ceil(extent / tile) - 1) * tile
+    if mn_major:
+        there = ceil(there / BOX_ROWS) * BOX_ROWS
+        return _Loads(arriving, there / sharers, (arriving - there) / sharers)
     if extent <= tile:
         slices = ceil(extent / (ATOM_ROWS * sharers)) * ATOM_ROWS * sharers
         arriving = slices if sharers > 1 and slices <= tile else extent
