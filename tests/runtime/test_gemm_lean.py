@@ -274,6 +274,30 @@ def test_parts_in_memory_share_what_they_load() -> None:
     assert weighed(Problem(100, 100, 29888)) == {""}
 
 
+def test_rows_of_an_mn_major_operand_cost_more() -> None:
+    """Than K-major ones; multicast saves less of them, and askew to lines they cost more again."""
+
+    def loads(layout: str, cluster: str, m: int = 4096) -> float:
+        """Clocks of a box that TMA takes: of 128 rows of A and of B."""
+        record = BY_NAME[WIDE.replace("_tn_", f"_{layout}_")]
+        kernel = cost_lean.Kernel(record, Problem(m, 4096, 4096, layout=layout), H200)
+        kernel.parts(Tactic(record.name, cluster=cluster))
+        return kernel._clusters[cluster].loads
+
+    assert loads("tn", "") < loads("tt", "") == loads("nn", "") < loads("nt", "")
+    of_a, of_b = (loads("tt", "") - loads("tt", cluster) for cluster in ("1x2", "2x1"))
+    assert of_b == pytest.approx(of_a * cost_lean.MN_ISSUED_CLOCKS / cost_lean.ISSUED_CLOCKS, rel=0.1)
+    assert loads("nn", "", m=4160) < loads("nn", "", m=4104)
+
+
+def test_an_mn_major_operand_is_loaded_whole() -> None:
+    """In boxes of 64 rows, of which those beyond the matrix cost most."""
+    assert cost_lean._loads(192, 72, 1, False).arriving == 72
+    assert cost_lean._loads(192, 72, 1, True) == (192, 128, 64)
+    assert cost_lean._loads(192, 72, 4, True) == (192, 32, 16)
+    assert cost_lean._loads(192, 192, 2, True) == (192, 96, 0)
+
+
 def test_exact_sums_cost_most_where_warpgroups_take_turns() -> None:
     """As measured on an H200: 268 us of the one, 159 of the other."""
     problem, name = Problem(4096, 6144, 4096, a="e4m3", b="e4m3"), "gemm_sm90_e4m3_e4m3_f32_bf16_tn_{}"
