@@ -6,8 +6,9 @@
     python benchmarks/fit_lean_model.py --thin RAW.csv.gz RAW.csv.gz   # makes the committed file of raw ones
 
 Times are those of tests/runtime/data/h200_lean_times.csv.gz: of each problem, the finalists, the fastest
-others of kernels that are committed, and every third of the rest (lean_times.py has timed all). A problem's
-regret is the measured time of what the model chooses, over that of the fastest finalist.
+others of kernels that are committed, and those that the mechanisms put first, since what is learnt orders
+these alone (lean_times.py has timed more). Times in which something else came between are left out. A
+problem's regret is the measured time of what the model chooses, over that of the fastest finalist.
 
 Two things are made small. How far estimates of tactics within 1.3 of a problem's fastest are off. And the
 regret, of a choice that is not sure: the chance that a tactic is taken falls to 1 / e for every 3 % that the
@@ -63,7 +64,9 @@ MOST_REGRET = 1.25  # of a tactic: beyond, it was timed once
 ERROR_SHARE = 0.03  # of the errors beside the regret
 UNSURE = 0.03  # behind the model's first, at which the chance that a tactic is taken has fallen to 1 / e
 STEPS = (0.1, 0.05, 0.02)
-KEPT, EVERY = 40, 3  # of a problem's tactics: the fastest, and of the others one in so many
+KEPT, FIRST = 12, 15  # of a problem's tactics: the fastest, and the mechanisms' first
+DIGITS = ".4g"  # of times
+INTERRUPTED = 2.2  # times as long as a problem's other tactics, by their estimates: something came between
 
 
 def usual(measured: Measured, records: Mapping[str, KernelRecord]) -> dict[Tactic, float]:
@@ -192,19 +195,29 @@ def report(cases: Iterable[Case], device: DeviceProperties, worst: int) -> None:
 
 
 def thin(paths: Sequence[Path], records: Mapping[str, KernelRecord]) -> None:
-    """Writes DATA."""
+    """Writes DATA, which may be one of the files that are read."""
+    problems = read(paths)
     with gzip.GzipFile(DATA, "wb", mtime=0) as binary:
         text = io.StringIO(newline="")
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(FIELDS)
-        for one in read(paths):
-            seconds = usual(one, records)
-            order = sorted(seconds, key=seconds.__getitem__)
+        for one in problems:
+            case = Case(one, records)
+            shares = {
+                tactic: (estimate, seconds / estimate)
+                for tactic, (estimate, seconds) in zip(
+                    itertools.chain(*case.by_kernel.values()), case.by_mechanisms(H200), strict=True
+                )
+            }
+            most = INTERRUPTED * statistics.median(share for _, share in shares.values())
+            first = [tactic for tactic in sorted(shares, key=shares.__getitem__) if shares[tactic][1] < most]
+            order = sorted(first, key=case.known.__getitem__)
             finalists = [tactic for tactic in order if tactic in one.again]
-            keep = dict.fromkeys([*finalists, *order[:KEPT], *order[KEPT::EVERY]])
+            keep = dict.fromkeys([*finalists, *order[:KEPT], *first[:FIRST]])
             writer.writerow(row(one.seed, one.problem, PEER, one.peer, True))
             for tactic in keep:
-                writer.writerow(row(one.seed, one.problem, str(tactic), seconds[tactic], tactic in one.again))
+                seconds = float(f"{case.known[tactic]:{DIGITS}}")
+                writer.writerow(row(one.seed, one.problem, str(tactic), seconds, tactic in one.again))
         binary.write(text.getvalue().encode())
 
 

@@ -3,13 +3,11 @@
     python benchmarks/learn_lean_model.py            # how well it chooses for problems that taught it nothing
     python benchmarks/learn_lean_model.py --write    # learns from all problems, and writes the trees
 
-Times are those that fit the model (fit_lean_model.py). Those of earlier kernels (--before) teach, too: that
-they are such is one more feature, so that what has changed since is learnt with it (of 856 problems, choices
-of trees that others had taught were 1.58 % behind with 1,304 problems of before, 1.67 % without). Boosted
-trees (boosting.py) learn the logarithm of a tactic's time over its estimate. Within a problem, the nearer a
-tactic is to the fastest the more it counts; an error that all tactics of a problem share does not count.
-Problems are dealt into folds by their extents: those of one shape in two types never teach each other. Needs
-numpy, and some minutes of a CPU.
+Times are those of fit_lean_model.py, and of other layouts, batches and exact FP8. Boosted trees (boosting.py)
+learn the logarithm of a tactic's time over its estimate. Within a problem, the nearer a tactic is to the
+fastest the more it counts; an error that all tactics of a problem share does not count. Problems are dealt
+into folds by their extents: those of one shape in two types never teach each other. Needs numpy, and some
+minutes of a CPU.
 """
 
 from __future__ import annotations
@@ -39,7 +37,6 @@ WEIGHTS = Path(learnt.__file__).with_name("learnt_weights.py")
 FAR = 2.0  # times the fastest: tactics that teach nothing
 NEAR = 0.15  # behind the fastest, at which what a tactic counts has fallen to 1 / e
 FOLDS = 4
-EARLIER = 55  # the last feature: that a time is of earlier kernels. The runtime's are not, and trees lose it
 BANDS = ((1, 16), (17, 63), (64, 127), (128, 511), (512, 2047), (2048, 8192))  # of m
 
 
@@ -55,14 +52,14 @@ class Lesson(NamedTuple):
     peer: float
 
 
-def lesson(case: Case, earlier: bool = False) -> Lesson:
+def lesson(case: Case) -> Lesson:
     problem = case.measured.problem
     features, estimates, times = [], [], []
     kernels = {name: cost_lean.Kernel(record, problem, H200) for name, record in case.records.items()}
     for tactic, seconds in case.known.items():
         kernel = kernels[tactic.kernel]
         parts = kernel.parts(tactic)
-        features.append((*learnt.features(kernel, parts), earlier))
+        features.append(learnt.features(kernel, parts))
         estimates.append(math.log(kernel.estimate(parts).seconds))
         times.append(math.log(seconds))
     known = (np.array(features, float), np.array(estimates), np.array(times))
@@ -88,12 +85,18 @@ def learn(lessons: Sequence[Lesson], seed: int = 0) -> list[boosting.Tree]:
     return boosting.learn(examples, seed)
 
 
-def regret(one: Lesson, trees: Sequence[boosting.Tree]) -> float:
+def regrets(lessons: Sequence[Lesson], trees: Sequence[boosting.Tree]) -> list[float]:
     """The time of the first, over that of the fastest."""
+    features = np.concatenate([one.features for one in lessons])
     more: boosting.Numbers = sum(
-        (boosting.answers(tree, one.features) for tree in trees), np.zeros(len(one.times))
+        (boosting.answers(tree, features) for tree in trees), np.zeros(len(features))
     )
-    found = one.estimates + more.clip(-learnt.MOST, learnt.MOST)
+    each = np.split(more.clip(-learnt.MOST, learnt.MOST), np.cumsum([len(one.times) for one in lessons])[:-1])
+    return list(map(_regret, lessons, each))
+
+
+def _regret(one: Lesson, more: boosting.Numbers) -> float:
+    found = one.estimates + more
     found[one.estimates.argsort()[MOST_REFINED:]] = np.inf
     return math.exp(one.times[found.argmin()] - one.fastest)
 
@@ -139,14 +142,14 @@ def write(trees: Iterable[boosting.Tree]) -> None:
         '"""The trees of `learnt`. Written by `benchmarks/learn_lean_model.py --write`. DO NOT EDIT."""\n\n'
         '# fmt: off\n# ruff: noqa: E501\nTREES = """\\\n'
     )
-    text += "".join(f"{boosting.text(tree, learnt.UNIT, {EARLIER: 0})}\n" for tree in trees) + '"""\n'
+    text += "".join(f"{boosting.text(tree, learnt.UNIT)}\n" for tree in trees) + '"""\n'
     WEIGHTS.write_text(text, encoding="utf-8", newline="\n")
 
 
-def taught(cases: Iterable[Case], earlier: bool = False) -> Iterator[Lesson]:
+def taught(cases: Iterable[Case]) -> Iterator[Lesson]:
     """Of problems of which anything is to be learnt."""
     known = (one for one in cases if one.by_kernel and learnt.is_learnt(one.measured.problem))
-    return (lesson(one, earlier) for one in known)
+    return map(lesson, known)
 
 
 def main() -> None:
@@ -154,21 +157,24 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--times", type=Path, nargs="+", default=[DATA, OTHERS])
-    parser.add_argument("--before", type=Path, nargs="+", default=[], help="times of earlier kernels")
     parser.add_argument("--write", action="store_true", help=f"learn from all, write {WEIGHTS.name}")
     arguments = parser.parse_args()
     records = {one.name: one for one in Registry().kernels("gemm") if mainloop_of(one) == "lean"}
     lessons = list(taught(Case(one, records) for one in read(arguments.times)))
-    before = list(taught((Case(one, records) for one in read(arguments.before)), earlier=True))
-    report("the mechanisms", lessons, [regret(one, ()) for one in lessons])
+    report("the mechanisms", lessons, regrets(lessons, ()))
     if arguments.write:
-        trees = learn([*lessons, *before])
-        report("learnt from all", lessons, [regret(one, trees) for one in lessons])
+        trees = learn(lessons)
         write(trees)
+        report("learnt from all", lessons, regrets(lessons, trees))
         return
     pairs = list(zip(lessons, dealt(lessons), strict=True))
-    of_fold = [learn([one for one, its in pairs if its != fold] + before) for fold in range(FOLDS)]
-    report("learnt from other problems", lessons, [regret(one, of_fold[fold]) for one, fold in pairs])
+    tested, found = [], []
+    for fold in range(FOLDS):
+        others = [one for one, its in pairs if its == fold]
+        trees = learn([one for one, its in pairs if its != fold])
+        tested += others
+        found += regrets(others, trees)
+    report("learnt from other problems", tested, found)
 
 
 if __name__ == "__main__":

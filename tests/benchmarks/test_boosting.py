@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -72,18 +71,3 @@ def test_the_runtime_answers_alike(boosting: Any, monkeypatch: pytest.MonkeyPatc
     wanted = sum(boosting.answers(tree, given.features[:50]) for tree in trees)
     found = np.array(read.answers(given.features[:50].tolist())) * 1e-6
     assert found == pytest.approx(wanted, abs=1e-5)
-
-
-def test_a_feature_that_is_given_is_not_asked_for(boosting: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(boosting, "TREES", 6)
-    drawn = examples(boosting, 60, 2)
-    trees = boosting.learn(drawn)
-    asked = next(node for tree in trees for node in tree if isinstance(node, boosting.Split))
-    for value in (asked.most - 1e3, asked.most + 1e3):
-        features = drawn.features[:50].copy()
-        features[:, asked.feature] = value
-        wanted = sum(boosting.answers(tree, features) for tree in trees)
-        text = "\n".join(boosting.text(tree, 1e-6, {asked.feature: value}) for tree in trees)
-        assert not re.search(rf"(?m)(^| ){asked.feature}<", text)
-        found = np.array(Trees(text).answers(drawn.features[:50].tolist())) * 1e-6
-        assert found == pytest.approx(wanted, abs=1e-5)
