@@ -58,7 +58,7 @@ def test_the_model_knows_bytes(types: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("problem", "few"),
     [
-        (Problem(1, 512, 4096), True),
+        (Problem(1, 512, 2048), True),
         (Problem(1, 15, 1536), True),
         (Problem(2, 2048, 2048), False),
         (Problem(3, 1280, 1472), False),
