@@ -59,7 +59,7 @@ std::vector<Tile> tiles_of(Groups const& groups, sm90::Shares const& shares, int
     std::vector<std::vector<Tile>> of(down);
     for (int place = 0; place < down; ++place) {
       run(32, [&] {
-        grouped_gemm::Work<kRows, true> work(groups, shares.of(index), down, place);
+        grouped_gemm::Work<kRows> work(groups, shares.of(index), down, place);
         Tile tile{};
         while (work.next(tile)) {
           if (threadIdx.x % 32 == 0) {
@@ -100,7 +100,7 @@ void check_rows(Groups const& groups, Owners const& owners, std::vector<Tile> co
     }
     tilewright::grouped_gemm::Heads const heads{};  // no columns are skipped
     RowsOf const fate{tile, groups.layout, groups.groups, heads};
-    uint32_t parts = 0, written = 0;
+    uint32_t parts = 0;
     bool every = true, none_left = true;
     for (int row = tile.row; row < tile.row + kRows; ++row) {
       if (row >= rows) {
@@ -112,7 +112,6 @@ void check_rows(Groups const& groups, Owners const& owners, std::vector<Tile> co
       size_t const at = size_t(row) * groups.columns + tile.column;
       every = every && now == RowFate::kStored;
       none_left = none_left && now != RowFate::kLeft;
-      written |= now != RowFate::kLeft ? 1u << (row - tile.row) / 64 : 0;
       if (now == RowFate::kStored) {
         parts |= 1u << (row - tile.row) / 64;
         expect(owner == tile.group, "a row is stored for another group", row, owner, tile.group);
@@ -124,8 +123,6 @@ void check_rows(Groups const& groups, Owners const& owners, std::vector<Tile> co
     }
     expect(!tile.is(Tile::kEvery) || every, "not every row is the group's", tile.row, tile.group, tile.end);
     expect(!tile.is(Tile::kNoneLeft) || none_left, "some rows are left", tile.row, tile.group, tile.end);
-    expect(tile.flags / Tile::kWritten == written, "another 64 rows are written", tile.row, int(tile.flags),
-           int(written));
     expect(tile.parts == parts, "another 64 rows have work", tile.row, int(tile.parts), int(parts));
     // Another thread block of the cluster may have rows of the group.
     expect(tile.is(Tile::kPadding) ? parts == 0 : parts != 0 || down > 1, "a tile of padding", tile.row, int(parts),

@@ -86,10 +86,7 @@ struct Kernel {
   using Plain = sm90::Mainloop<A, B, sm90::PlainSum, Layout, kRows, kColumns, Boxes, Stages, kMnA, kMnB>;
   using Mainloop = std::conditional_t<kScaled, Scaled, Plain>;
   using Producer = sm90::Producer<Layout, Boxes, Stages, kMnA ? TileM / 64 : 0, kMnB ? TileN / 64 : 0>;
-  // Whether a warpgroup does nothing for a tile of which none of its rows is written: the 64s that lie in a row of
-  // groups behind the group's last, or before its first, of tiles of 128 rows and more.
-  static constexpr bool kSkips = !kScaled && !kSwapped && !kMnA && kDown > 1;
-  using Work = grouped_gemm::Work<kTileRows, kSkips>;
+  using Work = grouped_gemm::Work<kTileRows>;
   using Params = grouped_gemm::Params;
   static constexpr int kQueueAt = (Layout::kBytes + 15) / 16 * 16, kSharedBytes = kQueueAt + TileQueue::kBytes;
   // Whether sums can go through the stages' memory, to be added up along k.
@@ -222,13 +219,6 @@ struct Kernel {
       if constexpr (kParts && !kScaled && !kExchange) {
         if (tiles == 0) {
           store_nothing(params, place, tile, first_row, first_column);
-          more = queue.follow(next);
-          continue;
-        }
-      }
-      if constexpr (kSkips && !kExchange) {
-        if ((tile.flags / Tile::kWritten & own_parts) == 0) {
-          mainloop.skip(tiles);
           more = queue.follow(next);
           continue;
         }

@@ -29,10 +29,8 @@ struct Tile {
   uint32_t flags;
 
   // That all rows are the group's; that none is left as it is in D; that padding is to be written; that each row has
-  // its group in `group_of_row`; that there is no further tile; that no row is a group's. From kWritten on, as `parts`:
-  // of which 64 rows some are written, be they cleared.
-  static constexpr uint32_t kEvery = 1, kNoneLeft = 2, kClears = 4, kIndexed = 8, kEnd = 16, kPadding = 32,
-                            kWritten = 256;
+  // its group in `group_of_row`; that there is no further tile; that no row is a group's.
+  static constexpr uint32_t kEvery = 1, kNoneLeft = 2, kClears = 4, kIndexed = 8, kEnd = 16, kPadding = 32;
   static constexpr int kBytes = 32;
 
   __device__ __forceinline__ bool is(uint32_t flag) const { return (flags & flag) != 0; }

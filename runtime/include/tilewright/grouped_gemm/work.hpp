@@ -33,10 +33,9 @@ __device__ __forceinline__ int size_of_part(int given, int left, int unit) {
   return max(0, min(given, left)) / unit * unit;
 }
 
-// Of tiles with `kRows` rows, which `kSkips` those of their 64 rows of which none is written. Those of `down` CTAs of a
-// cluster lie below each other, and this one's is that of number `place`: all of them compute for one group at a time,
-// whose B they share, also those that have no row of it.
-template <int kRows, bool kSkips = false>
+// Of tiles with `kRows` rows. Those of `down` CTAs of a cluster lie below each other, and this one's is that of number
+// `place`: all of them compute for one group at a time, whose B they share, also those that have no row of it.
+template <int kRows>
 class Work {
  public:
   __device__ __forceinline__ Work(Groups const& groups, sm90::Shares::Share const& share, int down, int place)
@@ -65,7 +64,7 @@ class Work {
       tile.matrix = tile.group = block.matrix;
       tile.end = tile.cleared = groups_.rows;
       tile.parts = parts_above(groups_.rows, tile.row);
-      tile.flags = Tile::kEvery | Tile::kNoneLeft | (kSkips ? tile.parts * Tile::kWritten : 0);
+      tile.flags = Tile::kEvery | Tile::kNoneLeft;
       if (groups_.grouping == TILEWRIGHT_GROUPING_K_SIZES) {
         for (; batch_ < tile.group; ++batch_) {
           start_ += part_of_k();
@@ -84,11 +83,6 @@ class Work {
   // Bits: those of a tile's 64 rows, which begins at `row`, of which some are above `end`.
   static __device__ __forceinline__ uint32_t parts_above(int end, int row) {
     return row >= end ? 0 : (2u << (min(end - row, kRows) - 1) / 64) - 1;
-  }
-
-  // Those of which some are above `end`, as a tile's flags have them.
-  static __device__ __forceinline__ uint32_t written(int end, int row) {
-    return kSkips ? parts_above(end, row) * Tile::kWritten : 0;
   }
 
   // Whether the host knows all tiles.
@@ -141,20 +135,17 @@ class Work {
         tile.matrix = tile.group = 0;
         tile.end = 0, tile.cleared = groups_.rows;
         tile.parts = 0;
-        tile.flags = Tile::kPadding | Tile::kNoneLeft | written(groups_.rows, row_);
+        tile.flags = Tile::kPadding | Tile::kNoneLeft;
         return true;
       }
       bool others = false, padding = false;
-      uint32_t parts = 0, cleared = 0;
+      uint32_t parts = 0;
 #pragma unroll
       for (int i = 0; i < kLoads; ++i) {
         bool const there = i * 32 + lane < kRows && row_ + i * 32 + lane < groups_.rows;
         others = others || (of_row_[i] != least && of_row_[i] != kAll);
         padding = padding || (of_row_[i] == kAll && there);
         parts |= __any_sync(kAll, of_row_[i] == least) ? 1u << (i / 2) : 0;
-        if constexpr (kSkips) {
-          cleared |= __any_sync(kAll, of_row_[i] == kAll && there) ? 1u << (i / 2) : 0;
-        }
       }
       others = __any_sync(kAll, others);
       padding = __any_sync(kAll, padding);
@@ -165,7 +156,7 @@ class Work {
       tile.end = groups_.rows, tile.cleared = 0;
       tile.parts = parts;
       tile.flags = Tile::kIndexed | (none_left ? Tile::kNoneLeft : 0) | (others || padding ? 0 : Tile::kEvery) |
-                   (clears ? Tile::kClears : 0) | (kSkips ? (clears ? parts | cleared : parts) * Tile::kWritten : 0);
+                   (clears ? Tile::kClears : 0);
       last_ = static_cast<int>(least);
       return true;
     }
@@ -209,8 +200,7 @@ class Work {
         tile.cleared = cleared;
         bool const every = row + kRows <= end, padding = row_of_all >= end;
         bool const none_left = every || tile.cleared >= min(row + kRows, groups_.rows);
-        tile.flags = (every ? Tile::kEvery : 0) | (none_left ? Tile::kNoneLeft : 0) | (padding ? Tile::kPadding : 0) |
-                     written(max(end, min(cleared, groups_.rows)), row);
+        tile.flags = (every ? Tile::kEvery : 0) | (none_left ? Tile::kNoneLeft : 0) | (padding ? Tile::kPadding : 0);
         tile.parts = parts_above(end, row);
         tile.row = row;
         return true;

@@ -59,21 +59,7 @@ struct Mainloop {
     }
   }
 
-  // Stages that this warpgroup has no rows of. No instruction keeps its warps together here, as wgmma does: see
-  // scaled_mainloop.hpp.
-  __device__ __forceinline__ void skip(int k_tiles) {
-#pragma unroll 1
-    for (int i = 0; i < k_tiles; ++i) {
-      barrier_wait(Layout::full(shared, at.stage), at.phase);
-      meet(kSkip + static_cast<int>(threadIdx.x) / 128, 128);
-      release(at.stage);
-      at.next();
-    }
-  }
-
  private:
-  static constexpr int kSkip = 5;  // a barrier of the CTA, and those behind it, for each warpgroup
-
   template <class Issued>
   __device__ __forceinline__ void plain(int k_tiles, float (&sum)[Rows][kCount], Issued const& issued) {
     int last = 0;
