@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import recording  # noqa: F401 (with torch, once, not in each run of a run)
+import shares
 
 pytest_plugins = ["pytester"]
 
 CONFTEST = """
-import json, sys
+import json, os, sys
 from pathlib import Path
 
 import pytest
+import shares
 import torch
 from recording import Recorder
 
@@ -41,6 +44,11 @@ def pytest_configure(config):
     keys = given["keys"]
     recorder = Recorder(Path("record.json"), given["card"], keys.__getitem__, list(keys), [comparing])
     config.pluginmanager.register(recorder, "recorder")
+
+
+def pytest_collection_modifyitems(config, items):
+    if share := os.environ.get("TILEWRIGHT_SHARE"):
+        config.hook.pytest_deselected(items=shares.deal(items, share))
 
 
 @pytest.fixture
@@ -143,6 +151,30 @@ def test_a_whole_run_that_passes(record: Record) -> None:
         assert row["max_error"] == pytest.approx(1e-6, rel=0.1)
     assert "third" not in rows
     assert "not recorded" not in rows["said"]["text"]
+
+
+@pytest.mark.parametrize("count", [2, 5])
+def test_shares_together_run_every_test_once_and_keep_all_rows(
+    record: Record, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    whole = record()
+    Path("record.json").unlink()
+    passed, rows = 0, {}
+    for place in range(1, count + 1):
+        monkeypatch.setenv("TILEWRIGHT_SHARE", f"{place}/{count}")
+        rows = record()
+        passed += sum(map(int, re.findall(r"(\d+) passed", rows["said"]["text"])))
+        assert "not recorded" not in rows["said"]["text"]
+    assert passed == int(re.findall(r"(\d+) passed", whole["said"]["text"])[0])
+    assert {name: rows[name] for name in ("first", "second")} == {
+        name: whole[name] for name in ("first", "second")
+    }
+
+
+@pytest.mark.parametrize("share", ["0/2", "3/2", "1", "a/b", "1/0"])
+def test_what_is_no_share_is_refused(share: str) -> None:
+    with pytest.raises(pytest.UsageError, match="I from 1 to N"):
+        shares.deal([], share)
 
 
 def test_kernels_whose_tests_compare_by_themselves_have_rows_where_they_were_launched(record: Record) -> None:

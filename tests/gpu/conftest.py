@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import shares
 import verified
 
 from tilewright import routing
@@ -30,7 +31,10 @@ def pytest_configure(config: pytest.Config) -> None:
     file = os.environ.get("TILEWRIGHT_RECORD")
     if file and _HAS_TORCH and _why_not() is None:
         if hasattr(config, "workerinput"):
-            raise pytest.UsageError("TILEWRIGHT_RECORD needs all tests in one process: leave out -n")
+            raise pytest.UsageError(
+                "TILEWRIGHT_RECORD needs all tests of a kernel in one process: leave out -n; "
+                "TILEWRIGHT_SHARE=I/N runs a share of the kernels"
+            )
         from recording import of_this_gpu  # noqa: PLC0415 (it imports torch)
 
         config.pluginmanager.register(of_this_gpu(Path(file)))
@@ -93,7 +97,10 @@ def _why_not() -> str | None:
     return None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if share := os.environ.get("TILEWRIGHT_SHARE"):
+        left = shares.deal(items, share)
+        config.hook.pytest_deselected(items=left)
     mine = [item for item in items if _HERE in item.path.parents]
     reason = _why_not() if mine else None
     for item in mine:

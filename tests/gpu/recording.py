@@ -10,6 +10,9 @@ A row's problems are what was compared by `comparing`; of a kernel whose tests c
 tests that launched it.
 
 Rows that the file has of other kernels stay, with their dates, if they are of the same GPU and driver.
+
+Processes that each take a share of the kernels (TILEWRIGHT_SHARE, shares.py) keep one file: it is read and
+written under a lock when a process is through.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import filelock
 import pytest
 import torch
 
@@ -91,6 +95,10 @@ class Recorder:
             self._ran[kernel].add(f"{item.module.__name__}.{item.originalname}")
 
     def pytest_sessionfinish(self) -> None:
+        with filelock.FileLock(self._file.with_name(f"{self._file.name}.lock")):
+            self._write()
+
+    def _write(self) -> None:
         before = records.read(self._file)
         same_card = self._card.items() <= before.items()
         rows = {
