@@ -1,10 +1,10 @@
-"""What every kernel has been through, by committed records. `status_page` writes docs/status.md from it.
+"""The status of every kernel by the committed records: compiled, run on a GPU, and whether that still holds.
 
 Compiled: benchmarks/results/compile/<module>.json. Run: benchmarks/results/gpu/*.json. A row counts as
 current only if its source key is that of the kernel as it stands; a row of a run also if its machine code is
 what the kernel is compiled to now, so that a header can be put in other words without a GPU at hand.
-benchmarks/results/stale.json says how many rows may be of other sources: a change of a header makes them so,
-and whoever makes it says how many.
+benchmarks/results/stale.json bounds the rows of other sources: a change of a header makes rows stale, and its
+author raises the bound. A kernel without a row is "never" compiled or run, which is no fault.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from tilewright_generator.project import Project
 if TYPE_CHECKING:
     from tilewright.table import Table
 
-PAGE = Path("docs/status.md")
 COMPILED = Path("benchmarks/results/compile")
 RUN = Path("benchmarks/results/gpu")
 MOST_STALE = Path("benchmarks/results/stale.json")

@@ -48,8 +48,7 @@ _TUNED: tuple[Command, ...] = (
 )  # fmt: skip
 _RECORDS: tuple[Command, ...] = (
     ["status"], ["status", "--json"], ["status", "--check"], ["status", "--check", "--release"],
-    ["status", "--write"],
-    ["status", "--record", "report.json"], ["status", "--record", "report.json", "--write"],
+    ["status", "--record", "report.json"],
     ["list", "--verified"], ["list", "-l"],
 )  # fmt: skip
 _CACHE: tuple[Command, ...] = (
@@ -180,7 +179,7 @@ _OPTIONS = (
     "-s", "--formats", "--layout", "--x", "--out-dtype", "--fast-accum", "--merge", "--report",
     "--cache", "--prune",
     "--older-than", "--jobs", "-j", "--launcher", "--nvcc", "--cutlass", "--strict", "--record",
-    "--write", "--check",
+    "--check",
     "--release", "--problem", "--spec", "--print", "--long", "-l", "--built", "--not-built",
     "--tuned", "--verified",
     "--again", "--only-new", "--keep", "--gpus", "--help", "-h", "--version", "-q", "-v", "--results", "--a",

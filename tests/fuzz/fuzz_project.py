@@ -73,7 +73,7 @@ def make(folder: Path) -> None:
     _fill_cache(folder, planned)
     report = _report(planned)
     (folder / "report.json").write_text(json.dumps(report, indent=1), encoding="utf-8")
-    _run(folder, "status", "--record", "report.json", "--write")
+    _run(folder, "status", "--record", "report.json")
     _write_run_records(folder)
     (folder / "benchmarks/results/stale.json").write_text('{"compiled": 0, "run": 0}', encoding="utf-8")
     _write_tuned_files(folder)

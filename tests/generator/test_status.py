@@ -1,4 +1,4 @@
-"""docs/status.md says of every kernel what the committed records say, and nothing that has become untrue."""
+"""`tilewright status` says of every kernel what the records say, and nothing that has become untrue."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from command_line import ROOT, Result, run_in_a_process
 
 from tilewright.build import records
 from tilewright.table import Table
-from tilewright_generator import status_page
-from tilewright_generator.status import CURRENT, FAILED, NEVER, STALE, Verdict
 
 MODULE = "sm90_gemm_tf32_s8"
 CODE = "0" * 32
@@ -33,14 +31,13 @@ def project(tmp_path: Path) -> Path:
         "kernels": [_unit(tmp_path, table, name) for name in table],
     }
     (tmp_path / "report.json").write_text(json.dumps(report))
-    done = run_in_a_process("status", "--write", "--record", tmp_path / "report.json", "--root", tmp_path)
+    done = status(tmp_path, "--record", tmp_path / "report.json")
     assert done.code == 0, done.err
     head = {"format": 1, "gpu": "NVIDIA H200", "driver": "1", "date": "2026-01-01"}
     keys = {unit["name"]: unit["source_key"] for unit in report["kernels"]}
     ran = {"machine_code": CODE, "problems": 9, "max_error": 1e-3, "passed": True}
     checks = [{"name": name, "source_key": key, **ran} for name, key in keys.items()]
     records.write(tmp_path / "benchmarks/results/gpu/h200.json", head, checks)
-    assert run_in_a_process("status", "--write", "--root", tmp_path).code == 0
     return tmp_path
 
 
@@ -58,77 +55,82 @@ def _unit(project: Path, table: Table, name: str, release: str = "4.2.0") -> dic
     }
 
 
-def page(project: Path) -> str:
-    return (project / "docs" / "status.md").read_text(encoding="utf-8")
+def status(project: Path, *arguments: object) -> Result:
+    return run_in_a_process("status", *map(str, arguments), "--root", project)
 
 
-def first_row(project: Path) -> str:
-    return next(line for line in page(project).splitlines() if line.startswith("| `"))
+def rows(project: Path) -> list[dict[str, Any]]:
+    """What `status --json` says of the module's kernels, by their names."""
+    found: list[dict[str, Any]] = json.loads(status(project, "--json").out)["modules"][MODULE]
+    assert [row["name"] for row in found] == sorted(row["name"] for row in found)
+    return found
+
+
+def first(project: Path) -> dict[str, Any]:
+    return rows(project)[0]
+
+
+def run(project: Path) -> tuple[str, str]:
+    """The GPU and the standing of the first kernel's run."""
+    row = first(project)
+    return row["check"]["gpu"], row["run"]
 
 
 def check(project: Path) -> int:
-    return run_in_a_process("status", "--check", "--root", project).code
+    return status(project, "--check").code
 
 
 def test_says_what_the_records_say(project: Path) -> None:
-    kernels = len(Table.read(project / "generated" / MODULE / "table.json"))
-    assert f"| [{MODULE}](#{MODULE}) | {kernels} | {kernels} | 0 | 0 | {kernels} | 0 | 0 |" in page(project)
-    assert "` | current | 168 | 1 | 0 | HGMMA | NVIDIA H200, current | 9 | 1.0e-03 |" in first_row(project)
+    table = Table.read(project / "generated" / MODULE / "table.json")
+    found = rows(project)
+    assert [row["name"] for row in found] == sorted(table)
+    assert {(row["compiled"], row["run"], row["target"]) for row in found} == {
+        ("current", "current", "sm_90a")
+    }
+    row = found[0]
+    assert (row["numbers"]["registers"], row["numbers"]["tensor_instructions"]) == (168, {"HGMMA": 4})
+    assert (row["check"]["gpu"], row["check"]["problems"], row["check"]["max_error"]) == (
+        "NVIDIA H200", 9, 1e-3,
+    )  # fmt: skip
     assert check(project) == 0
 
 
-def verdict(name: str, target: str, compiled: str, run: str) -> Verdict:
-    return Verdict(name, target, compiled, run)
-
-
-def test_counts_add_up_by_module_and_by_target() -> None:
-    one = [verdict("x", "sm_90a", CURRENT, STALE), verdict("y", "sm_120f", NEVER, NEVER)]
-    two = [verdict("z", "sm_90a", STALE, FAILED)]
-    lines = status_page.page([("one", one), ("two", two)]).splitlines()
-    tables = [line for line in lines if line.startswith("| ") and "`" not in line]
-    assert tables[1:5] == [
-        "| [one](#one) | 2 | 1 | 0 | 1 | 0 | 1 | 0 | 1 |",
-        "| [two](#two) | 1 | 0 | 1 | 0 | 0 | 0 | 1 | 0 |",
-        "| **all** | **3** | **1** | **1** | **1** | **0** | **1** | **1** | **1** |",
-        tables[0].replace("module", "target"),
-    ]
-    assert tables[5:8] == [
-        "| sm_90a | 2 | 1 | 1 | 0 | 0 | 1 | 1 | 0 |",
-        "| sm_120f | 1 | 0 | 0 | 1 | 0 | 0 | 0 | 1 |",
-        tables[3],
-    ]
-
-
-def test_kernels_of_a_module_are_folded_under_its_heading(project: Path) -> None:
+def test_counts_by_module_and_by_target_and_names_what_does_not_hold(project: Path) -> None:
+    """Kernels that no record has are counted, and are no fault."""
     kernels = len(Table.read(project / "generated" / MODULE / "table.json"))
-    _, _, details = page(project).partition(f"\n## {MODULE}\n\n")
-    head, _, rest = details.partition("\n\n")
-    told = f"{kernels} kernels; compiled: {kernels} current; run: {kernels} current"
-    assert head == f"<details><summary>{told}</summary>"
-    table, _, after = rest.partition("\n\n</details>\n")
-    assert (len(table.splitlines()), after) == (2 + kernels, "")
-
-
-def test_the_command_counts_by_module_and_target_and_says_where_the_kernels_are(project: Path) -> None:
-    kernels = len(Table.read(project / "generated" / MODULE / "table.json"))
+    other = project / "generated" / "sm90_gemm_stream"
+    shutil.copytree(ROOT / "generated" / "sm90_gemm_stream", other)
+    never = len(Table.read(other / "table.json"))
     rewrite(project, lambda row: row.update(passed=False))
-    done = run_in_a_process("status", "--root", project)
-    told = f"{kernels} kernels; compiled: {kernels} current; run: {kernels - 1} current, 1 failed"
-    lines = [" ".join(line.split()) for line in done.out.splitlines() if line]
-    assert lines[:4] == [f"{MODULE} {told}", f"all {told}", f"sm_90a {told}", f"all {told}"]
-    assert "docs/status.md has each kernel" in lines[4]
+    failed = first(project)["name"]
+    done = status(project)
     assert done.code == 0
+    lines = [" ".join(line.split()) for line in done.out.splitlines() if line]
+    assert lines[:6] == [
+        "module kernels compiled run",
+        f"sm90_gemm_stream {never} 0 0",
+        f"{MODULE} {kernels} {kernels} {kernels - 1}",
+        "target kernels compiled run",
+        f"sm_90a {kernels + never} {kernels} {kernels - 1}",
+        f"all {kernels + never} {kernels} {kernels - 1}",
+    ]
+    assert lines[6] == f"compiled, never: {never} kernels"
+    assert f"run, failed: 1 kernel: {failed}" in " ".join(lines)
+    assert f"run, never: {never} kernels" in lines
+    assert f"{failed}: its last run on a GPU failed" == status(project, "--check").out.strip()
 
 
-def test_a_missing_row_fails(project: Path) -> None:
-    path = project / "docs" / "status.md"
-    path.write_text(page(project).replace(first_row(project) + "\n", ""), encoding="utf-8")
-    assert check(project) == 1
+def test_stale_kernels_are_named(project: Path) -> None:
+    (name, *_) = (row["name"] for row in rows(project))
+    with (project / f"generated/{MODULE}/{name}.cu").open("a") as source:
+        source.write("// edited\n")
+    words = status(project).out.split()
+    assert words.count(name) == 2  # compiled, and run
 
 
 @pytest.mark.parametrize("what", ["runtime/include/tilewright/gemm/args.h", "source", "pyproject.toml"])
 def test_an_outdated_row_shown_as_current_fails(project: Path, what: str) -> None:
-    name = first_row(project).split("`")[1]
+    name = first(project)["name"]
     path = project / (f"generated/{MODULE}/{name}.cu" if what == "source" else what)
     text = path.read_text(encoding="utf-8")
     text = (
@@ -137,10 +139,9 @@ def test_an_outdated_row_shown_as_current_fails(project: Path, what: str) -> Non
         else text + "\n// x\n"
     )
     path.write_text(text, encoding="utf-8")
-    assert check(project) == 1
-    assert run_in_a_process("status", "--write", "--root", project).code == 0
-    assert "| stale | 168 |" in first_row(project)
-    assert "NVIDIA H200, stale" in first_row(project)
+    assert allow(project, '{"compiled": 0, "run": 0}').code == 1
+    assert first(project)["compiled"] == "stale"
+    assert run(project) == ("NVIDIA H200", "stale")
 
 
 def rewrite(project: Path, change: Callable[[dict[str, Any]], None], name: str = "h200") -> dict[str, Any]:
@@ -151,45 +152,44 @@ def rewrite(project: Path, change: Callable[[dict[str, Any]], None], name: str =
     changed = dict(row)
     change(changed)
     head = {key: value for key, value in record.items() if name == "h200" or key != "gpu"}
-    rows = [changed, *others] if name == "h200" else [changed]
-    records.write(folder / f"{name}.json", {"gpu": f"NVIDIA {name.upper()}", **head}, rows)
-    run_in_a_process("status", "--write", "--root", project)
+    changed_rows = [changed, *others] if name == "h200" else [changed]
+    records.write(folder / f"{name}.json", {"gpu": f"NVIDIA {name.upper()}", **head}, changed_rows)
     return dict(row)
 
 
 def test_a_failed_run_is_shown_as_failed(project: Path) -> None:
     rewrite(project, lambda row: row.update(passed=False, max_error=None, problems=0))
-    kernels = len(Table.read(project / "generated" / MODULE / "table.json"))
-    assert first_row(project).endswith("| NVIDIA H200, failed | 0 |  |")
-    assert f"| {kernels} | 0 | 0 | {kernels - 1} | 0 | 1 | 0 |" in page(project)
-    done = run_in_a_process("status", "--check", "--root", project)
+    assert run(project) == ("NVIDIA H200", "failed")
+    assert [row["run"] for row in rows(project)[1:]] == ["current"] * (len(rows(project)) - 1)
+    done = status(project, "--check")
     assert done.code == 1
-    assert f"{first_row(project).split('`')[1]}: its last run on a GPU failed" in done.out
+    assert f"{first(project)['name']}: its last run on a GPU failed" in done.out
 
 
 @pytest.mark.parametrize("date", ["2025-06-06", "2027-06-06"])
 def test_a_failure_is_not_hidden_by_a_pass_on_another_gpu(project: Path, date: str) -> None:
     rewrite(project, lambda row: row.update(passed=False, date=date), "h100")
-    assert "| NVIDIA H100, failed |" in first_row(project)
+    assert run(project) == ("NVIDIA H100", "failed")
 
 
 def test_a_failure_of_another_source_is_behind_a_pass_of_this_one(project: Path) -> None:
     rewrite(project, lambda row: row.update(passed=False, **OLD, date="2027-06-06"), "h100")
-    assert "| NVIDIA H200, current |" in first_row(project)
+    assert run(project) == ("NVIDIA H200", "current")
     rewrite(project, lambda row: row.update(OLDER))
-    assert "| NVIDIA H100, failed |" in first_row(project)
+    assert run(project) == ("NVIDIA H100", "failed")
 
 
 @pytest.mark.parametrize("date", ["2025-06-06", "2027-06-06"])
 def test_a_run_of_this_source_counts_whatever_is_newer(project: Path, date: str) -> None:
     rewrite(project, lambda row: row.update(**OLD, problems=5, date=date), "h100")
-    assert "| NVIDIA H200, current | 9 |" in first_row(project)
+    assert (*run(project), first(project)["check"]["problems"]) == ("NVIDIA H200", "current", 9)
 
 
 def test_of_runs_that_count_alike_the_newest_is_shown(project: Path) -> None:
     for problems, date in ((5, "2025-06-06"), (6, "2027-06-06")):
         rewrite(project, lambda row, p=problems, d=date: row.update(problems=p, date=d), "h100")  # type: ignore[misc]
-        assert ("| NVIDIA H100, current | 6 |" in first_row(project)) == (date > "2026")
+        shown = (*run(project), first(project)["check"]["problems"])
+        assert (shown == ("NVIDIA H100", "current", 6)) == (date > "2026")
 
 
 def compiled_anew(project: Path, code: str | None) -> None:
@@ -203,7 +203,7 @@ def compiled_anew(project: Path, code: str | None) -> None:
         each.update({} if code is None else {"machine_code": code})
     report = {"toolchain": {"nvcc": "13.0.88", "host": "g++ 12", "cutlass": "4.2.0"}, "kernels": units}
     (project / "report.json").write_text(json.dumps(report))
-    done = run_in_a_process("status", "--write", "--record", project / "report.json", "--root", project)
+    done = status(project, "--record", project / "report.json")
     assert done.code == 0, done.err
 
 
@@ -214,27 +214,26 @@ def test_a_run_counts_as_long_as_the_machine_code_is_what_ran(
     project: Path, code: str | None, word: str
 ) -> None:
     compiled_anew(project, code)
-    assert "` | current |" in first_row(project)
-    assert f"| NVIDIA H200, {word} |" in first_row(project)
+    assert first(project)["compiled"] == "current"
+    assert run(project) == ("NVIDIA H200", word)
 
 
 def test_a_run_without_machine_code_counts_by_its_source_alone(project: Path) -> None:
     compiled_anew(project, "")
     rewrite(project, lambda row: row.update(machine_code=""))
-    assert "| NVIDIA H200, stale |" in first_row(project)
+    assert run(project) == ("NVIDIA H200", "stale")
 
 
 def test_what_was_compiled_before_an_edit_does_not_vouch_for_a_run(project: Path) -> None:
     with (project / "runtime/include/tilewright/epilogue.hpp").open("a") as header:
         header.write("// edited\n")
-    run_in_a_process("status", "--write", "--root", project)
-    assert "` | stale |" in first_row(project)
-    assert "| NVIDIA H200, stale |" in first_row(project)
+    assert first(project)["compiled"] == "stale"
+    assert run(project) == ("NVIDIA H200", "stale")
 
 
 def allow(project: Path, text: str) -> Result:
     (project / "benchmarks/results/stale.json").write_text(text)
-    return run_in_a_process("status", "--check", "--root", project)
+    return status(project, "--check")
 
 
 def test_rows_that_are_stale_are_counted(project: Path) -> None:
@@ -243,7 +242,6 @@ def test_rows_that_are_stale_are_counted(project: Path) -> None:
     assert allow(project, '{"compiled": 0, "run": 0}').code == 0
     with (project / "runtime/include/tilewright/epilogue.hpp").open("a") as header:
         header.write("// edited\n")
-    run_in_a_process("status", "--write", "--root", project)
     done = allow(project, f'{{"compiled": {kernels - 1}, "run": {kernels}}}')
     assert done.code == 1
     assert f"{kernels} rows of what was compiled are stale, and {kernels - 1} may be" in done.out
@@ -251,27 +249,26 @@ def test_rows_that_are_stale_are_counted(project: Path) -> None:
     done = allow(project, f'{{"compiled": {kernels}, "run": {kernels - 1}}}')
     assert f"{kernels} rows of what was run are stale, and {kernels - 1} may be" in done.out
     assert allow(project, f'{{"compiled": {kernels}, "run": {kernels}}}').code == 0
-    released = run_in_a_process("status", "--check", "--release", "--root", project)
+    released = status(project, "--check", "--release")
     assert released.code == 1
     assert f"{kernels} rows of what was run are stale, and 0 may be" in released.out
 
 
 def test_a_failed_row_is_allowed_by_name_alone_and_while_it_fails(project: Path) -> None:
-    name = first_row(project).split("`")[1]
+    name = first(project)["name"]
     listed = f'{{"compiled": 0, "run": 0, "failed": {{"{name}": "what was wrong"}}}}'
     done = allow(project, listed)
     assert (done.code, f"{name}: stale.json lists it as failed, and it is not" in done.out) == (1, True)
     rewrite(project, lambda row: row.update(passed=False))
-    run_in_a_process("status", "--write", "--root", project)
     assert allow(project, '{"compiled": 0, "run": 0}').code == 1
     assert allow(project, listed.replace(name, f"{name}_")).code == 1
     done = allow(project, listed)
     assert done.code == 0, done.out
-    assert run_in_a_process("status", "--check", "--release", "--root", project).code == 1
+    assert status(project, "--check", "--release").code == 1
 
 
-def test_a_release_is_checked_not_written(project: Path) -> None:
-    done = run_in_a_process("status", "--write", "--release", "--root", project)
+def test_a_release_is_checked(project: Path) -> None:
+    done = status(project, "--release")
     assert (done.code, "--release goes with --check" in done.err) == (2, True)
 
 
@@ -285,10 +282,10 @@ def test_a_count_that_is_none_is_refused(project: Path, text: str) -> None:
 
 
 def test_a_report_of_other_sources_is_refused(project: Path) -> None:
-    name = first_row(project).split("`")[1]
+    name = first(project)["name"]
     with (project / f"generated/{MODULE}/{name}.cu").open("a") as source:
         source.write("// edited\n")
-    done = run_in_a_process("status", "--record", project / "report.json", "--root", project)
+    done = status(project, "--record", project / "report.json")
     assert done.code != 0
     assert "another source" in done.err
 
@@ -300,7 +297,7 @@ def test_a_report_that_lacks_a_number_of_a_kernel_is_refused(project: Path, fiel
     report = json.loads(path.read_text(encoding="utf-8"))
     del report["kernels"][0][field]
     path.write_text(json.dumps(report), encoding="utf-8")
-    done = run_in_a_process("status", "--record", path, "--root", project)
+    done = status(project, "--record", path)
     assert done.code == 2
     assert f"report.json: kernels[0]: {field} is missing" in done.err
 
@@ -359,12 +356,12 @@ def record_build(project: Path, release: str, names: Collection[str] = ()) -> Re
     }
     path = project / "report.json"
     path.write_text(json.dumps(report))
-    return run_in_a_process("status", "--write", "--record", path, "--root", project)
+    return status(project, "--record", path)
 
 
 def compiled(project: Path) -> list[str]:
-    """What the page says of each kernel, in their order: current, stale or never compiled."""
-    return [line.split(" | ")[1] for line in page(project).splitlines() if line.startswith("| `")]
+    """What each kernel is, in their order: current, stale or never compiled."""
+    return [row["compiled"] for row in rows(project)]
 
 
 @pytest.mark.parametrize("order", [("4.2.0", "4.5.0"), ("4.5.0", "4.2.0")])
@@ -402,8 +399,6 @@ def test_a_pin_that_overtakes_the_need_makes_the_rows_stale(mixed: Path) -> None
     record_build(mixed, "4.5.0")
     path = mixed / "pyproject.toml"
     path.write_text(path.read_text().replace("nvidia-cutlass==4.2.0", "nvidia-cutlass==4.6.0"))
-    assert check(mixed) == 1
-    run_in_a_process("status", "--write", "--root", mixed)
     assert compiled(mixed).count("stale") == NEEDY
 
 
@@ -414,11 +409,11 @@ def test_a_report_of_headers_that_cannot_have_compiled_it_is_refused(mixed: Path
     report = {"toolchain": {"nvcc": "1", "host": "g++", "cutlass": "4.2.0"}, "kernels": [unit]}
     path = mixed / "report.json"
     path.write_text(json.dumps(report))
-    done = run_in_a_process("status", "--record", path, "--root", mixed)
+    done = status(mixed, "--record", path)
     assert done.code != 0
     assert f"{needy} needs CUTLASS 4.5, the report is of 4.2.0" in done.err
 
 
-def test_this_repository_is_in_step() -> None:
-    done = run_in_a_process("status", "--check", "--root", ROOT)
+def test_rows_of_this_repository_are_within_their_bounds() -> None:
+    done = status(ROOT, "--check")
     assert done.code == 0, done.out

@@ -1,4 +1,4 @@
-"""Keeps what the tests compared, kernel by kernel, for docs/status.md: TILEWRIGHT_RECORD=FILE.
+"""Records what the tests compared, kernel by kernel: TILEWRIGHT_RECORD=FILE.
 
 A row says of a kernel that all tests of it passed, or that one failed. Tests of a kernel are those that take
 it as the parameter `kernel` (or all of a module that uses it as a fixture), and, for failures, those marked

@@ -9,18 +9,23 @@ from pathlib import Path
 import click
 
 from tilewright import spelling
-from tilewright_generator import status, status_page
+from tilewright_generator import status
 from tilewright_generator.cli import answers, common
 from tilewright_generator.cli.verbosity import note
 from tilewright_generator.errors import UsageError
 from tilewright_generator.project import Project
+from tilewright_generator.status import CURRENT, FAILED, NEVER, STALE, Modules
 from tilewright_generator.words import counted
+
+_ALL = "all"
+_RECORDED = ("compiled", "run")
 
 
 @click.command("status")
 @common.root_option
-@click.option("--write", is_flag=True, help="Write docs/status.md.")
-@click.option("--check", is_flag=True, help="Write nothing; exit with 1 if docs/status.md is out of step.")
+@click.option(
+    "--check", is_flag=True, help="Exit with 1 if a kernel failed, or if more rows are stale than may be."
+)
 @click.option(
     "--release", is_flag=True, help="With --check: no row may be stale, whatever stale.json allows."
 )
@@ -31,46 +36,72 @@ from tilewright_generator.words import counted
     help="First keep what this report of `tilewright build --report` says, in benchmarks/results/compile/.",
 )
 @answers.json_option
-def command(
-    *, root: Path | None, write: bool, check: bool, release: bool, report: Path | None, as_json: bool
-) -> int:
-    """Say what every kernel has been through: compiled, run on a GPU, and whether that still holds.
+def command(*, root: Path | None, check: bool, release: bool, report: Path | None, as_json: bool) -> int:
+    """Count the kernels that were compiled and run on a GPU, by module and by target, and name those whose
+    rows are stale or failed. `tilewright list` says the same of each kernel.
 
-    --check also fails where a kernel's last run on a GPU failed, and where more rows are stale than
-    benchmarks/results/stale.json allows.
+    --check fails where a kernel's last run on a GPU failed, and where more rows are stale than
+    benchmarks/results/stale.json allows. A kernel that was never compiled or run is no fault.
     """
-    if write and check:
-        raise UsageError("--write and --check exclude each other")
     if release and not check:
         raise UsageError("--release goes with --check")
     project = Project.find(root)
     for line in () if report is None else _record(project, report):
         (note if as_json else click.echo)(line)
     modules = status.verdicts(project)
-    path, text = project.root / status.PAGE, status_page.page(modules)
-    in_step = path.is_file() and path.read_bytes() == text.encode()
     faults = status.faults(project, modules, release=release) if check else []
-    if write and not in_step:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8", newline="\n")
-    elif check and not in_step:
-        faults.append(f"{path} is out of step; mend it with: tilewright status --write")
     if as_json:
-        rows = {module: [asdict(each) for each in found] for module, found in modules}
-        answers.print_json({"page": path, "in_step": in_step or write, "faults": faults, "modules": rows})
+        rows = {module: [asdict(verdict) for verdict in verdicts] for module, verdicts in modules}
+        answers.print_json({"faults": faults, "modules": rows})
     elif faults:
         click.echo("\n".join(faults))
-    elif write and not in_step:
-        click.echo(f"wrote {path}")
-    elif write or check:
-        click.echo(f"{path} is as the records say")
+    elif check:
+        click.echo(f"no kernel's last run failed, and no more rows are stale than {_bound(release)}")
     else:
-        for groups in status_page.groups(modules):
-            lines = spelling.table([(name, status_page.sentence(found)) for name, found in groups], indent="")
-            click.echo("\n".join([*lines, ""]))
-        page = f"{status.PAGE} has each kernel, and so has" if path.is_file() else "of each kernel"
-        click.echo(f"{page}: tilewright list --long")
+        click.echo("\n".join(_summary(modules)))
     return 1 if faults else 0
+
+
+def _bound(release: bool) -> str:
+    return "a release allows: none" if release else f"{status.MOST_STALE} allows"
+
+
+def _summary(modules: Modules) -> Iterator[str]:
+    """Counts by module and by target; then the kernels whose rows are stale or failed, and how many have no
+    row."""
+    verdicts = [verdict for _, rows in modules for verdict in rows]
+    targets = sorted({verdict.target for verdict in verdicts}, key=_by_number)
+    by_target = [(target, [row for row in verdicts if row.target == target]) for target in targets]
+    yield from _counts("module", modules)
+    yield ""
+    yield from _counts("target", [*by_target, (_ALL, verdicts)])
+    yield ""
+    for what in _RECORDED:
+        for word in (STALE, FAILED):
+            names = [verdict.name for verdict in verdicts if getattr(verdict, what) == word]
+            if names:
+                head = f"{what}, {word}: {counted(len(names), 'kernel')}: "
+                yield from spelling.wrapped(head + spelling.listed(names), hanging="  ")
+        if never := sum(getattr(verdict, what) == NEVER for verdict in verdicts):
+            yield f"{what}, never: {counted(never, 'kernel')}"
+    yield from spelling.wrapped(
+        "The tables count what holds of the kernels as they are now. stale: a record of another source, "
+        "header, flag or CUTLASS release. never: no record, which is no failure. Each kernel: "
+        "tilewright list --long"
+    )
+
+
+def _counts(title: str, groups: Modules) -> list[str]:
+    """A table: how many kernels there are, and how many are compiled and run as they are now."""
+    rows = [(title, "kernels", *_RECORDED)]
+    for name, verdicts in groups:
+        current = (sum(getattr(verdict, what) == CURRENT for verdict in verdicts) for what in _RECORDED)
+        rows.append((name, str(len(verdicts)), *map(str, current)))
+    return spelling.table(rows, indent="")
+
+
+def _by_number(target: str) -> tuple[int, str]:
+    return int("".join(filter(str.isdigit, target)) or 0), target
 
 
 def _record(project: Project, report: Path) -> Iterator[str]:
