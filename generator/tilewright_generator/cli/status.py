@@ -93,7 +93,7 @@ def _summary(modules: Modules) -> Iterator[str]:
 
 def _counts(title: str, groups: Modules) -> list[str]:
     """A table: how many kernels there are, and how many are compiled and run as they are now."""
-    rows = [(title, "kernels", *_RECORDED)]
+    rows: list[tuple[str, ...]] = [(title, "kernels", *_RECORDED)]
     for name, verdicts in groups:
         current = (sum(getattr(verdict, what) == CURRENT for verdict in verdicts) for what in _RECORDED)
         rows.append((name, str(len(verdicts)), *map(str, current)))

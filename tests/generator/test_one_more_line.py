@@ -1,0 +1,84 @@
+"""One line more in a spec, generated: whatever reads committed files is as green as before."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command_line import ROOT, run_in_a_process
+
+SPEC = "specs/sm90_gemm_lean.yaml"
+LINE = "  - {<<: *bf16, tile: 192x112x64}\n"  # the README's
+KERNEL = "gemm_sm90_bf16_bf16_f32_bf16_tn_192x112x64_lean_coop"
+_COPIED = ("benchmarks", "docs", "generated", "generator", "runtime", "specs", "templates", "tests", "tuned")
+# Tests that read committed files of all kernels, and run no command for long.
+READERS = (
+    "tests/docs/test_figures.py", "tests/docs/test_links.py", "tests/docs/test_names.py",
+    "tests/docs/test_specs.py", "tests/mutants/test_mutants.py", "tests/runtime/test_trees.py",
+    "tests/generator/test_status.py::test_rows_of_this_repository_are_within_their_bounds",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the repository whose spec has the README's line, generated."""
+    folder = tmp_path_factory.mktemp("line") / "repository"
+    for name in _COPIED:
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for path in ROOT.iterdir():
+        if path.is_file():
+            shutil.copy(path, folder)
+    spec = folder / SPEC
+    text = spec.read_text(encoding="utf-8").replace(LINE, "")
+    spec.write_text(text, encoding="utf-8")
+    assert tilewright(folder, "generate") == 0  # where the line is committed, it goes first
+    assert KERNEL not in table(folder)
+    spec.write_text(text + LINE, encoding="utf-8")
+    assert tilewright(folder, "generate") == 0
+    assert KERNEL in table(folder)
+    return folder
+
+
+def tilewright(folder: Path, *arguments: str) -> int:
+    return run_in_a_process(*arguments, cwd=folder).code
+
+
+def table(folder: Path) -> str:
+    return (folder / "generated/sm90_gemm_lean/table.json").read_text(encoding="utf-8")
+
+
+def test_the_line_is_the_readmes() -> None:
+    assert f"echo '{LINE.rstrip()}' >> {SPEC}" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_no_command_finds_fault(project: Path) -> None:
+    for arguments in (("check",), ("status", "--check")):
+        done = run_in_a_process(*arguments, cwd=project)
+        assert done.code == 0, done.out
+
+
+def test_the_kernel_is_listed_and_counted_as_never_compiled(project: Path) -> None:
+    (row,) = json.loads(run_in_a_process("list", "--filter", KERNEL, "--json", cwd=project).out)
+    assert (row["compiled"], row["run"]) == ("never", "never")
+
+    def never(folder: Path) -> int:
+        done = run_in_a_process("status", "--root", folder)
+        (count,) = re.findall(r"^compiled, never: ([\d,]+) kernel", done.out, re.MULTILINE) or ["0"]
+        return int(count.replace(",", ""))
+
+    assert never(project) == never(ROOT) + (KERNEL not in table(ROOT))
+
+
+def test_tests_that_read_committed_files_pass(project: Path) -> None:
+    path = f"{project}/generator:{project}/runtime"
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *READERS],
+        cwd=project, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-4000:]
