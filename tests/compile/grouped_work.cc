@@ -101,7 +101,7 @@ void check_rows(Groups const& groups, Owners const& owners, std::vector<Tile> co
     tilewright::grouped_gemm::Heads const heads{};  // no columns are skipped
     RowsOf const fate{tile, groups.layout, groups.groups, heads};
     uint32_t parts = 0;
-    bool every = true, none_left = true;
+    bool every = true, none_left = true, padding_alone = true, clears = false;
     for (int row = tile.row; row < tile.row + kRows; ++row) {
       if (row >= rows) {
         every = every && groups.grouping == TILEWRIGHT_GROUPING_ROW_INDEX;  // whose tiles TMA cuts off there
@@ -110,6 +110,8 @@ void check_rows(Groups const& groups, Owners const& owners, std::vector<Tile> co
       RowFate const now = fate(row);
       int const owner = owners[tile.matrix][row];
       size_t const at = size_t(row) * groups.columns + tile.column;
+      padding_alone = padding_alone && owner < 0;
+      clears = clears || now == RowFate::kCleared;
       every = every && now == RowFate::kStored;
       none_left = none_left && now != RowFate::kLeft;
       if (now == RowFate::kStored) {
@@ -128,6 +130,8 @@ void check_rows(Groups const& groups, Owners const& owners, std::vector<Tile> co
     expect(tile.is(Tile::kPadding) ? parts == 0 : parts != 0 || down > 1, "a tile of padding", tile.row, int(parts),
            tile.group);
     expect(groups.zeroes || !tile.is(Tile::kPadding), "a tile of padding is computed", tile.row, tile.group, 0);
+    // Also where another thread block of the cluster has rows: what becomes of padding does not depend on clusters.
+    expect(groups.zeroes || !padding_alone || !clears, "a tile of padding alone is cleared", tile.row, tile.group, 0);
   }
   for (size_t matrix = 0; matrix < owners.size(); ++matrix) {
     for (int i = 0; i < rows * groups.columns; ++i) {

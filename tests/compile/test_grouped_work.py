@@ -17,6 +17,7 @@ uint32_t elect_one();
 template <class... Any> void barrier_init(Any...);
 template <class... Any> void barrier_wait(Any...);
 template <class... Any> void barrier_arrive(Any...);
+uint32_t zero_after(uint32_t);
 template <class... Any> void store_words(Any...);
 template <class Any> void load_words(uint32_t, Any&);
 """,

@@ -206,7 +206,7 @@ struct Kernel {
     Mainloop mainloop{shared, first_row, first_column, release};
     Store store(params.epilogue, &params.d, shared + Layout::kStoresAt, warpgroup);
     FloatBoxes floats(&params.d, shared + Layout::kStoresAt);
-    // Of the bits that say which 64 rows of a tile have work: this warpgroup's.
+    // This warpgroup's bits of tile.parts (see Tile).
     int const part = kSwapped ? 0 : first_row / 64;
     uint32_t const own_parts = kSwapped ? ~0u : ((1u << kRows) - 1) << part;
     TileQueue queue(shared + kQueueAt);
@@ -219,7 +219,7 @@ struct Kernel {
       if constexpr (kParts && !kScaled && !kExchange) {
         if (tiles == 0) {
           store_nothing(params, place, tile, first_row, first_column);
-          more = queue.follow(next);
+          more = queue.follow(tile, next);
           continue;
         }
       }
@@ -236,7 +236,7 @@ struct Kernel {
       }
       queue.read(tile);
       if constexpr (!kExchange) {
-        more = queue.follow(next);  // now, not behind the stores, which loads stand in line with
+        more = queue.follow(tile, next);  // before the stores: a load that is issued after them waits in their queue
       }
       // In the kernel's own plane.
       Begin const begin(params, place, tile);
@@ -265,7 +265,7 @@ struct Kernel {
         store.store_rows(sums, row, column, tile.matrix, rows);
       }
       if constexpr (kExchange) {
-        more = queue.follow(next);  // nobody decides before the cluster has met
+        more = queue.follow(tile, next);  // the deciding warp goes on after the cluster's barriers
       }
     }
     store.drain();

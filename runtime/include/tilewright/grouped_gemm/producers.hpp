@@ -78,7 +78,7 @@ struct Producers {
     typename Kernel::Producer producer{shared};
     TileQueue queue(shared + Kernel::kQueueAt);
     Tile tile;
-    for (; queue.wait(tile); queue.pop()) {
+    for (; queue.wait(tile); queue.pop(tile)) {
       if (sm90::elect_one()) {
         Begin const begin(params, place, tile);
         bool const own_maps = Kernel::kOwnMaps && Begin::by_k(params);
@@ -106,7 +106,7 @@ struct Producers {
     sm90::Position<Stages> at{};
     TileQueue queue(shared + Kernel::kQueueAt);
     Tile tile;
-    for (; queue.wait(tile); queue.pop()) {
+    for (; queue.wait(tile); queue.pop(tile)) {
       Begin const begin(params, place, tile);
       constexpr bool kOfA = Kernel::kOwnScalesA == sm90::Scales::kBlocks;  // else of B, if there are any
       BlockFactors<Layout, Boxes> blocks(kOfA ? params.blocks_a : params.blocks_b,
@@ -148,7 +148,7 @@ struct Producers {
   static __device__ __forceinline__ void idle(uint32_t shared) {
     TileQueue queue(shared + Kernel::kQueueAt);
     Tile tile;
-    for (; queue.wait(tile); queue.pop()) {
+    for (; queue.wait(tile); queue.pop(tile)) {
       let_exchange();
     }
   }

@@ -65,7 +65,7 @@ class TileQueue {
 
   __device__ __forceinline__ explicit TileQueue(uint32_t memory) : memory_(memory) {}
 
-  // Once, by `kSlots` lanes of a warp: for so many warps that read.
+  // Initialises the mbarriers of slot `slot`, which `readers` warps read. One thread does so for every slot.
   static __device__ __forceinline__ void start(uint32_t memory, int slot, int readers) {
     sm90::barrier_init(full(memory, slot), 1);
     sm90::barrier_init(empty(memory, slot), readers);
@@ -98,18 +98,19 @@ class TileQueue {
     tile.end = words[4], tile.cleared = words[5], tile.parts = words[6], tile.flags = words[7];
   }
 
-  // It is not read any more.
-  __device__ __forceinline__ void pop() {
+  // Gives the slot back that `tile` was read from, after both loads of the tile have returned.
+  __device__ __forceinline__ void pop(Tile const& tile) {
+    uint32_t const loaded = static_cast<uint32_t>(tile.row) | tile.flags;  // a word of either load
     __syncwarp();
     if (threadIdx.x % 32 == 0) {
-      sm90::barrier_arrive(empty(memory_, at_.stage));
+      sm90::barrier_arrive(empty(memory_, at_.stage) + sm90::zero_after(loaded));
     }
     at_.next();
   }
 
-  // Both, one after the other.
-  __device__ __forceinline__ bool follow(Tile& next) {
-    pop();
+  // Gives the slot of `tile` back, and waits for the next tile. False where there is none.
+  __device__ __forceinline__ bool follow(Tile const& tile, Tile& next) {
+    pop(tile);
     return wait(next);
   }
 

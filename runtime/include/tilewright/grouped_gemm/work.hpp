@@ -28,7 +28,9 @@ struct Groups {
   sm90::Shares shares;
 };
 
-// A group's part of what is left of k, whole units: nothing beyond it is read, whatever `group_k` says.
+// The k of a group that `given`, its entry in `group_k`, and `left`, what other groups leave of k, allow: whole units,
+// so that an entry that is no multiple of `unit` counts as the multiple below it. Nothing beyond k is read, whatever
+// `group_k` says.
 __device__ __forceinline__ int size_of_part(int given, int left, int unit) {
   return max(0, min(given, left)) / unit * unit;
 }
@@ -63,7 +65,7 @@ class Work {
       tile.row = (block.row * down_ + place_) * kRows, tile.column = block.column;
       tile.matrix = tile.group = block.matrix;
       tile.end = tile.cleared = groups_.rows;
-      tile.parts = parts_above(groups_.rows, tile.row);
+      tile.parts = slices_before(groups_.rows, tile.row);
       tile.flags = Tile::kEvery | Tile::kNoneLeft;
       if (groups_.grouping == TILEWRIGHT_GROUPING_K_SIZES) {
         for (; batch_ < tile.group; ++batch_) {
@@ -80,9 +82,11 @@ class Work {
   static constexpr int kLoads = (kRows + 31) / 32;
   static constexpr uint32_t kAll = ~0u;
 
-  // Bits: those of a tile's 64 rows, which begins at `row`, of which some are above `end`.
-  static __device__ __forceinline__ uint32_t parts_above(int end, int row) {
-    return row >= end ? 0 : (2u << (min(end - row, kRows) - 1) / 64) - 1;
+  // Mask of the 64-row slices of the tile at `row` that hold at least one row before `end`: bit i stands for rows
+  // row + 64 i to row + 64 i + 63.
+  static __device__ __forceinline__ uint32_t slices_before(int end, int row) {
+    int const rows = max(0, min(end - row, kRows));
+    return (1u << (rows + 63) / 64) - 1;
   }
 
   // Whether the host knows all tiles.
@@ -149,7 +153,9 @@ class Work {
       }
       others = __any_sync(kAll, others);
       padding = __any_sync(kAll, padding);
-      bool const clears = last_ < 0;  // padding is written with the first group
+      // Padding is zeroed with the first group that has rows in the tile. A tile of padding alone, which is computed
+      // because another of the cluster has rows, is left unless padding is to be zeroed: as it is without a cluster.
+      bool const clears = last_ < 0 && (groups_.zeroes || __any_sync(kAll, own != kAll));
       bool const none_left = !others && (clears || !padding);
       tile.row = row_, tile.column = column_;
       tile.matrix = 0, tile.group = static_cast<int>(least);
@@ -197,11 +203,11 @@ class Work {
         tile.group = batch_ + of;
         tile.matrix = own ? tile.group : 0;
         tile.end = end;
-        tile.cleared = cleared;
+        tile.cleared = groups_.zeroes || row < end ? cleared : 0;  // a tile of padding alone is left
         bool const every = row + kRows <= end, padding = row_of_all >= end;
         bool const none_left = every || tile.cleared >= min(row + kRows, groups_.rows);
         tile.flags = (every ? Tile::kEvery : 0) | (none_left ? Tile::kNoneLeft : 0) | (padding ? Tile::kPadding : 0);
-        tile.parts = parts_above(end, row);
+        tile.parts = slices_before(end, row);
         tile.row = row;
         return true;
       }

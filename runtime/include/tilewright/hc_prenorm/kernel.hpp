@@ -73,7 +73,17 @@ struct Stages {
   __device__ __forceinline__ uint32_t b() const { return Layout::b(shared, at.stage); }
   __device__ __forceinline__ void next() { at.next(); }
 
-  // Gives the oldest stage back that this warp has not yet.
+  // Gives the oldest stage back that this warp has not yet given back, after `loaded`, words of the stage, has arrived
+  // in registers (`zero_after`).
+  __device__ __forceinline__ void release(uint32_t loaded) {
+    __syncwarp();
+    if (tells) {
+      sm90::barrier_arrive(Layout::empty(shared, oldest.stage) + sm90::zero_after(loaded));
+    }
+    oldest.next();
+  }
+
+  // The same where instructions that have ended used all that was loaded.
   __device__ __forceinline__ void release() {
     __syncwarp();
     if (tells) {

@@ -127,9 +127,9 @@ struct MmaSync {
                                       Squares (&squares)[kGroups]) const {
     for (int i = 0; i < count; ++i) {
       stages.wait();
-      multiply(stages.a(), stages.b(), sums, squares);
+      uint32_t const loaded = multiply(stages.a(), stages.b(), sums, squares);
       stages.next();
-      stages.release();
+      stages.release(loaded);
     }
 #pragma unroll
     for (int group = 0; group < kGroups; ++group) {
@@ -141,8 +141,10 @@ struct MmaSync {
   }
 
  private:
-  __device__ __forceinline__ void multiply(uint32_t a, uint32_t b, float (&sums)[kGroups][N / 2],
-                                           Squares (&squares)[kGroups]) const {
+  // Adds a stage. Returns words of the last step's loads, those that may not have returned when a warp has issued all.
+  __device__ __forceinline__ uint32_t multiply(uint32_t a, uint32_t b, float (&sums)[kGroups][N / 2],
+                                               Squares (&squares)[kGroups]) const {
+    uint32_t loaded = 0;
 #pragma unroll
     for (int k = 0; k < kBlockK / 16; ++k) {
       uint32_t even[kGroups][4], odd[kGroups][4];
@@ -163,6 +165,7 @@ struct MmaSync {
         uint32_t low[2], high[2];
         sm90::load_words(box + j * 1024 + (k % 2 * 64 ^ b_chunk), low);
         sm90::load_words(box + j * 1024 + ((k % 2 * 64 + 32) ^ b_chunk), high);
+        loaded |= k == kBlockK / 16 - 1 ? low[0] | high[0] : 0;
 #pragma unroll
         for (int group = 0; group < kGroups; ++group) {
           mma(sums[group] + j * 4, even[group], low[0], high[0]);
@@ -173,6 +176,7 @@ struct MmaSync {
         }
       }
     }
+    return loaded;
   }
 
   static __device__ __forceinline__ void mma(float* d, uint32_t const (&a)[4], uint32_t b0, uint32_t b1) {

@@ -149,7 +149,7 @@ struct TmaKernel {
           read(slot(shared, stage, warp) + i * kRowBytes + lane * kThreadBytes, swapped, words[i]);
         }
         // Every thread arrives for itself: racecheck reports a race if one arrives for its warp.
-        ptx::barrier_arrive(empty(shared, stage));
+        ptx::barrier_arrive(empty(shared, stage) + ptx::zero_after(any_of(words)));
         if (quad.exists) {
           uint32_t found[kRows];
 #pragma unroll
@@ -167,6 +167,19 @@ struct TmaKernel {
         place.next_chunk();
       }
     } while (task.next(params));
+  }
+
+  // A word that depends on every load of `words`.
+  static __device__ __forceinline__ uint32_t any_of(uint32_t const (&words)[kRows][Source::kWords]) {
+    uint32_t any = 0;
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+      for (int load = 0; load < Source::kWords; load += 4) {
+        any |= words[i][load];
+      }
+    }
+    return any;
   }
 
   // What no copy wrote is read as well, and counts for nothing.

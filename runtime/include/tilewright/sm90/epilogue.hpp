@@ -342,16 +342,23 @@ struct Epilogue {
                                                int warp, int lane, RowsOf const& rows = {}) {
     static_assert(kBoxes);
     uint32_t const buffer = buffers + used * kBufferBytes;
-    used = kBuffers <= 2 ? used ^ (kBuffers - 1) : used + 1 < kBuffers ? used + 1 : 0;
+    used = next_buffer(used);
+    // Subtiles take the buffers in turn, so that the last store that reads this buffer was issued kBuffers subtiles
+    // ago. At most kBuffers - 1 bulk groups stay pending, which are those of the subtiles since then. Valid only
+    // because every subtile commits exactly one group, an empty one where the threads copy its rows. (store_at_once
+    // commits one group for all buffers: store_rows waits for all groups before every tile that may be stored so.)
     if (leader) {
-      wait_for_stores<kBuffers - 1>();  // the last that read this buffer has
+      wait_for_stores<kBuffers - 1>();
     }
     gather();
     Piece::lay(values, buffer, warp, lane);
     if (!rows.none_left()) {
       gather();
       copy_rows(buffer, kSwapped ? column : row + Piece::first_row_of(warp), kSwapped ? row : column, matrix, rows);
-      return;  // nobody writes to the buffer again before all have gathered
+      if (kBuffers > 1 && leader) {
+        commit_stores();  // an empty group; with one buffer, the wait is for all groups and needs no count
+      }
+      return;  // the next subtile in this buffer is written after a gather(), that is after these reads
     }
     fence_async_proxy();
     gather();
@@ -362,6 +369,15 @@ struct Epilogue {
         store_box(buffer, map, column * ElementD::kBytes, row + Piece::first_row_of(warp), matrix);
       }
       commit_stores();
+    }
+  }
+
+  // The buffer after `buffer`. Of two buffers written as XOR, which takes fewer instructions than a comparison.
+  static __device__ __forceinline__ int next_buffer(int buffer) {
+    if constexpr (kBuffers <= 2) {
+      return buffer ^ (kBuffers - 1);
+    } else {
+      return buffer + 1 < kBuffers ? buffer + 1 : 0;
     }
   }
 

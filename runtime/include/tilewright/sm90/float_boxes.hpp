@@ -49,8 +49,10 @@ struct FloatBoxes {
       for (int piece = 0; piece < kPieces; ++piece) {
         uint32_t const buffer = buffers + used * kBufferBytes;
         used = used + 1 < kBuffers ? used + 1 : 0;
+        // At most kBuffers - 1 bulk groups stay pending: those of the subtiles that use the other buffers. Valid
+        // because every subtile commits one group.
         if (leader) {
-          wait_for_stores<kBuffers - 1>();  // the last that read this buffer has
+          wait_for_stores<kBuffers - 1>();
         }
         __syncwarp();
 #pragma unroll

@@ -107,9 +107,11 @@ __device__ __forceinline__ void run_product(typename Kernel::Params const& param
     Kernel::multiply(params, shared, place, warp / 4);
   }
   if (params.cluster.splits > 1) {
+    // No CTA ends while others read its sums. The arrival is relaxed: a thread's loads of others' sums have returned
+    // before it arrives, because it has added up and stored what they brought.
     __syncwarp();
     cluster_arrive();
-    cluster_wait();  // others may still read this CTA's sums
+    cluster_wait();
   }
 }
 

@@ -32,9 +32,8 @@ __device__ __forceinline__ uint32_t load_word(uint32_t address) {
   return value;
 }
 
-// Issued where it stands, also where it is used later: ptxas lets a plain load sink behind an arrival at a barrier. It
-// is not done by then: loads stand in line behind stores to global memory, and an arrival overtakes them. Whoever gives
-// the memory back must use the value first, or make the arrival depend on it (`ScaledMainloop::give_back`).
+// Issued where it stands, also where it is used later: ptxas lets a plain load sink behind an arrival at a barrier. The
+// load has not returned by then: see `zero_after`.
 __device__ __forceinline__ float load_float(uint32_t address) {
   float value;
   asm volatile("ld.volatile.shared.f32 %0, [%1];" : "=f"(value) : "r"(address) : "memory");
@@ -51,6 +50,16 @@ __device__ __forceinline__ void load_words(uint32_t address, uint32_t (&words)[4
                : "r"(address)
                : "memory");
 }
+
+// Zero, computed from `loaded`, words that shared loads have brought. A thread adds it to the address of the mbarrier
+// at which it gives the loaded memory back, so that it arrives after the loads have returned.
+//
+// An arrival does not wait for loads that its warp has issued before. Loads wait in the load/store queue behind stores
+// to global memory, whose first ones may take microseconds, and the arrival overtakes both. The producer then
+// overwrites the memory, and the loads bring the next data (seen on an H200 in mqa_logits). No grid here has a third
+// dimension, which the compiler does not know: blockIdx.z is 0. The build looks for arrivals that overtake loads
+// (build/sass_hazards.py).
+__device__ __forceinline__ uint32_t zero_after(uint32_t loaded) { return loaded & blockIdx.z; }
 
 __device__ __forceinline__ void store_short(uint32_t address, uint32_t value) {
   asm volatile("st.shared.u16 [%0], %1;" ::"r"(address), "h"(static_cast<uint16_t>(value)) : "memory");

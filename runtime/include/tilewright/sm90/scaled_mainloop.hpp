@@ -289,12 +289,8 @@ struct ScaledMainloop {
     }
   }
 
-  // Tells that the stage has been read, once its factors are there: `rows`, those of blocks, and `product`, which the
-  // last ones of columns are part of. An arrival at a barrier does not wait for loads that the warp began before it.
-  // Loads stand in line behind stores to global memory, whose first ones may take microseconds; TMA would fill the
-  // stage with the next data in the meantime, and the loads would bring those (seen on an H200 in mqa_logits). So the
-  // barrier's address is made to depend on what was loaded: no grid has a third dimension, which the compiler does not
-  // know.
+  // Gives the stage back after its scale factors have arrived in registers (`zero_after`): `rows`, the factors of
+  // blocks, and `product`, which contains the last factors of columns.
   __device__ __forceinline__ void give_back(int stage, Factors const& of_blocks, float const (&rows)[2],
                                             float product) const {
     uint32_t loaded = __float_as_uint(rows[0]) | __float_as_uint(rows[1]) | __float_as_uint(product);
@@ -305,7 +301,7 @@ struct ScaledMainloop {
       }
     }
     __syncwarp();  // those of the other lanes, too
-    release(stage + static_cast<int>(loaded & blockIdx.z));
+    release(stage + static_cast<int>(zero_after(loaded)));
   }
 
   // 128 of k of 64 rows, and of a half of the columns where those are halved: four instructions.

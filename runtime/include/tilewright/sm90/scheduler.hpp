@@ -43,20 +43,22 @@ struct Raster {
   }
 };
 
-// Which blocks each cluster of a grid computes. `standing` clusters, which the GPU runs at once, take turns through the
-// first of them; each of those behind computes one, and starts when an SM is done. So an SM that is slower (of 132, by
-// up to 8 % on the same tiles) has fewer, and the others wait for it no longer than one tile takes.
+// Which blocks each cluster of a grid computes. The GPU runs `standing` clusters at once: they take the first
+// `in_turns` blocks in turns. Every other cluster is late: it starts when an SM is free, and computes one block. So a
+// slower SM (of 132, up to 8 % slower on the same tiles) computes fewer blocks, and the others wait for it no longer
+// than for one.
 struct Shares {
   int clusters = 0, standing = 0;
-  int in_turns = INT32_MAX;  // blocks of those that stand
+  int in_turns = INT32_MAX;
 
+  // Blocks `index`, `index + step`, and so on, before `end`.
   struct Share {
-    int index, step, end;  // blocks: the first, the next, and where they end
+    int index, step, end;
   };
 
   __host__ __device__ Share of(int cluster) const {
-    int const behind = cluster - standing, one = in_turns + behind;
-    return behind < 0 ? Share{cluster, standing, in_turns} : Share{one, 1, one + 1};
+    int const late = cluster - standing, block = in_turns + late;
+    return late < 0 ? Share{cluster, standing, in_turns} : Share{block, 1, block + 1};
   }
 };
 
