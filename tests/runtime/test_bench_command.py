@@ -172,6 +172,7 @@ def test_a_whole_comparison(project: Path, capsys: pytest.CaptureFixture[str]) -
     assert lines[-1].startswith("Speed-up of wide over thin (thin's time over wide's): geomean ")
     assert lines[-1].endswith("of 1; 1 without a result on both sides")
     assert "[2/2] gemm 4096x4096x4096 bf16 x bf16 -> bf16, layout tn: 1 and 1 tactics, no result" in found.err
+    assert f"wrote {project / 'x.csv'}\nwrote {project / 'x.json'}\n" in found.err
     rows = list(csv.DictReader((project / "x.csv").open()))
     assert [(row["m"], row["wide_tactic"], row["thin_tactic"]) for row in rows] == [
         ("16", "wide", "narrow"),

@@ -317,7 +317,11 @@ def test_a_report_of_a_file(
         for section in files.read(folder / "nvidia_h200" / "gemm.json").sections
         for row in section.rows
     }
-    assert f" {len(counted)} problems of gemm (" in capsys.readouterr().out, "the shipped ones are among them"
+    said = capsys.readouterr().out
+    assert f" {len(counted)} problems of gemm (" in said, "the shipped ones are among them"
+    written_files = [target] if form == "html" else [target, target.with_suffix(".md")]
+    assert said.startswith(f"drawn in {' and '.join(map(str, written_files))}: ")
+    assert sorted(tmp_path.glob("x.*")) == sorted(written_files)
     if form == "png":
         assert target.read_bytes().startswith(b"\x89PNG")
     else:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tilewright_generator.cli import answers, common, groups, problem_options, running, verbosity
+from tilewright_generator.cli.output_files import OutputFile, force_option
 from tilewright_generator.cli.verbosity import note
 from tilewright_generator.errors import UsageError
 from tilewright_generator.project import tables_folder
@@ -46,13 +47,16 @@ def command() -> None:
 @click.option("--labels", nargs=2, metavar="A B", help="The groups' names. Default: from their filters.")
 @click.option("--csv", "csv_file", type=_FILE, help="Write the table as CSV.")
 @click.option("--results", type=_FILE, help="Write what --json prints: all there is, with GPU and settings.")
+@force_option
 @answers.json_option
 @click.option("--build", is_flag=True, help="First build the kernels that are not built.")
 @click.option("--built-only", is_flag=True, help="Compare without the kernels that are not built.")
 @click.option("--dry-run", is_flag=True, help="Only say which kernels and problems would be compared.")
 @click.option("--device", type=common.DEVICE, help="With --dry-run: on this GPU instead.")
 @click.option("--root", metavar="DIRECTORY", help="Project whose kernels run (default: as `run`).")
-def compare(*, csv_file: Path | None, results: Path | None, as_json: bool, **options: Any) -> int:
+def compare(
+    *, csv_file: Path | None, results: Path | None, force: bool, as_json: bool, **options: Any
+) -> int:
     """Measure the best tactic of group A beside that of group B, problem by problem.
 
     A and B are filters, as --filter takes them, with all terms in one argument: 'arch=sm103 k_tile=768'.
@@ -67,9 +71,16 @@ def compare(*, csv_file: Path | None, results: Path | None, as_json: bool, **opt
     Exits 1 where nothing can be compared (no GPU, kernels of another GPU, or not built), and where a tactic
     computes something wrong.
     """
+    from tilewright.benchmarking.report import CSV_MARK, RECORD_MARK  # noqa: PLC0415
+
     settings = _Settings(words=problem_options.given(options), **options)
-    settings.check(csv_file, results)
-    return _compare(settings, _Outputs(csv_file, results, as_json))
+    outputs = _Outputs(
+        None if csv_file is None else OutputFile(csv_file, CSV_MARK, force, "--csv"),
+        None if results is None else OutputFile(results, RECORD_MARK, force, "--results"),
+        as_json,
+    )
+    settings.check(outputs)
+    return _compare(settings, outputs)
 
 
 @dataclass(frozen=True)
@@ -98,7 +109,7 @@ class _Settings:
         """For a record."""
         return {name: value for name, value in asdict(self).items() if name != "words"} | {**self.words}
 
-    def check(self, *files: Path | None) -> None:
+    def check(self, outputs: _Outputs) -> None:
         """What needs to be known before anything is measured for minutes."""
         if self.build and self.built_only:
             raise UsageError("--build and --built-only exclude each other")
@@ -106,20 +117,23 @@ class _Settings:
             raise UsageError(
                 "--device describes a GPU for --dry-run; what is measured is measured on this one"
             )
-        for path in filter(None, files):
+        for file in outputs.files:
             if self.dry_run:
-                raise UsageError(f"{path}: a dry run has nothing to write")
-            if not path.absolute().parent.is_dir():
-                raise UsageError(f"{path}: there is no folder {path.parent}")
+                raise UsageError(f"{file.path}: a dry run has nothing to write")
+            file.check()
 
 
 @dataclass(frozen=True)
 class _Outputs:
     """Where the answer goes, besides the table."""
 
-    csv: Path | None
-    results: Path | None
+    csv: OutputFile | None
+    results: OutputFile | None
     as_json: bool  # to stdout, in the table's place
+
+    @property
+    def files(self) -> list[OutputFile]:
+        return [file for file in (self.csv, self.results) if file is not None]
 
 
 def _compare(settings: _Settings, outputs: _Outputs) -> int:
@@ -225,13 +239,14 @@ class _Run:
                 click.echo(line)
             click.echo(report.table(made, self.labels))
         if self.outputs.csv is not None:
-            self.outputs.csv.write_text(report.as_csv(made, self.labels), encoding="utf-8", newline="\n")
+            self.outputs.csv.write(report.as_csv(made, self.labels))
         head = {**head, "settings": self.settings.as_json(), "family": self.family.name}
         head["groups"] = {key: groups.as_json(one) for key, one in zip("ab", self.standings, strict=True)}
         document = report.as_json(made, self.labels, head, tactics)
         if self.outputs.results is not None:
-            text = json.dumps(document, indent=1)
-            self.outputs.results.write_text(f"{text}\n", encoding="utf-8", newline="\n")
+            self.outputs.results.write(json.dumps(document, indent=1) + "\n")
+        for file in self.outputs.files:
+            note(f"wrote {file.path}")
         if self.outputs.as_json:
             answers.print_json(document)
 

@@ -12,6 +12,7 @@ import click
 from tilewright.filters import Filter, why_nothing
 from tilewright.spelling import did_you_mean
 from tilewright_generator.cli import answers, common
+from tilewright_generator.cli.output_files import OutputFile, force_option
 from tilewright_generator.cli.ray_options import ray_options
 from tilewright_generator.cli.verbosity import note, quiet
 from tilewright_generator.errors import DriftError, UsageError
@@ -46,8 +47,9 @@ _TABLE_ROWS = 200  # a longer table is for the report's file
 @click.option(
     "--report", "report_file", type=click.Path(path_type=Path, dir_okay=False), help="Write it as JSON."
 )
+@force_option
 @answers.json_option
-@click.option("--dry-run", is_flag=True, help="Say what would be compiled.")
+@click.option("--dry-run", is_flag=True, help="Say what would be compiled; write nothing but the report.")
 @ray_options("Compile as tasks of Ray, then link here.")
 @click.option("--cache", type=click.Path(path_type=Path, file_okay=False), help="Default: $TILEWRIGHT_CACHE.")
 @click.option("--root", type=click.Path(path_type=Path, file_okay=False), help="Default: the nearest.")
@@ -62,6 +64,7 @@ def command(
     launcher: str | None,
     strict: bool,
     report_file: Path | None,
+    force: bool,
     as_json: bool,
     dry_run: bool,
     ray: bool,
@@ -79,11 +82,13 @@ def command(
     from tilewright.build.building import build  # noqa: PLC0415 (`--help` needs none of this)
     from tilewright.build.launching import words_of  # noqa: PLC0415
     from tilewright.build.progress import Silent, progress_for  # noqa: PLC0415
+    from tilewright.build.report import MARK  # noqa: PLC0415
     from tilewright.build.store import Store  # noqa: PLC0415
     from tilewright.build.toolchain import find_toolchain  # noqa: PLC0415
 
-    if report_file is not None and not report_file.absolute().parent.is_dir():
-        raise UsageError(f"--report {report_file}: there is no folder {report_file.parent}")
+    output = None if report_file is None else OutputFile(report_file, MARK, force, "--report")
+    if output is not None:
+        output.check()
     generated = _generated(root, shipped)
     note(f"kernels of {generated}")
     try:
@@ -106,8 +111,9 @@ def command(
         dry_run=dry_run,
         progress=Silent() if quiet() else progress_for(),
     )
-    if report_file is not None:
-        report.write(report_file)
+    if output is not None:
+        output.write(report.text())
+        note(f"wrote {output.path}")
     if as_json:
         answers.print_json(report.to_json())
     else:

@@ -9,6 +9,7 @@ import click
 
 from tilewright_generator import families, schema
 from tilewright_generator.cli import answers, common
+from tilewright_generator.cli.output_files import OutputFile, force_option
 from tilewright_generator.project import Project
 from tilewright_generator.words import counted
 
@@ -18,8 +19,11 @@ from tilewright_generator.words import counted
 @common.root_option
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if a schema is not as it should be.")
 @click.option("--print", "to_stdout", is_flag=True, help="Print the schemas instead.")
+@force_option
 @answers.json_option
-def command(*, names: tuple[str, ...], root: Path | None, check: bool, to_stdout: bool, as_json: bool) -> int:
+def command(
+    *, names: tuple[str, ...], root: Path | None, check: bool, to_stdout: bool, force: bool, as_json: bool
+) -> int:
     """Write each family's JSON Schema to specs/schema/, for editors (default: all families)."""
     found = [families.get(name) for name in names or families.names()]
     if to_stdout and as_json:
@@ -31,17 +35,22 @@ def command(*, names: tuple[str, ...], root: Path | None, check: bool, to_stdout
         return 0
     folder = Project.find(root).schemas
     stale: list[Path] = []
+    outputs: list[tuple[OutputFile, str]] = []
     for family in found:
         path, text = folder / schema.file_name(family), schema.dumps(family)
         if path.is_file() and path.read_bytes() == text.encode():
             continue
         stale.append(path)
-        if not check:
-            folder.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8", newline="\n")
-        if not as_json:
-            mend = "is not as it should be; mend it with: tilewright schema"
-            click.echo(f"{path} {mend}" if check else f"wrote {path}")
+        outputs.append((OutputFile(path, schema.MARK, force), text))
+    if outputs and not check:
+        folder.mkdir(parents=True, exist_ok=True)
+        for output, _ in outputs:
+            output.check()
+        for output, text in outputs:
+            output.write(text)
+    for path in () if as_json else stale:
+        mend = "is not as it should be; mend it with: tilewright schema"
+        click.echo(f"{path} {mend}" if check else f"wrote {path}")
     if as_json:
         answers.print_json({"stale" if check else "written": stale, "schemas": len(found)})
     elif not stale:

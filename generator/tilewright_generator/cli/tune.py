@@ -9,6 +9,7 @@ import click
 
 from tilewright import ops
 from tilewright_generator.cli import answers, common, problem_options
+from tilewright_generator.cli.output_files import force_option
 from tilewright_generator.cli.ray_options import ray_options
 from tilewright_generator.cli.tuning_run import Tune
 from tilewright_generator.cli.tuning_settings import Settings
@@ -47,8 +48,13 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--dry-run", is_flag=True, help="Only say which problems and how many tactics; needs no GPU.")
 @click.option("--device", type=common.DEVICE, help="With --dry-run or --report: this GPU.")
 @click.option("--merge", is_flag=True, help="Put the entries of the FILEs into the tuned file; needs no GPU.")
-@click.option("--report", type=_FILE, help="Draw tuned times against the roofline: FILE.html, .png or .svg.")
+@click.option(
+    "--report",
+    type=_FILE,
+    help="Draw tuned times against the roofline: FILE.html, .png or .svg; an image's table goes to FILE.md.",
+)
 @click.option("--results", type=_FILE, help="Write what --json prints: all results, with GPU and settings.")
+@force_option
 @answers.json_option
 @ray_options("Run as tasks of Ray, on every GPU of the cluster.")
 @click.option("--root", metavar="DIRECTORY", help="Project whose kernels run (default: as `run`).")

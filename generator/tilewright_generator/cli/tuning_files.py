@@ -10,6 +10,7 @@ import click
 
 from tilewright import ops
 from tilewright_generator.cli import answers
+from tilewright_generator.cli.tuning_settings import Settings
 from tilewright_generator.cli.verbosity import note
 from tilewright_generator.errors import UsageError
 from tilewright_generator.words import counted
@@ -43,23 +44,29 @@ def merge(
 
 
 def draw(
-    report: Path,
+    settings: Settings,
     files: Sequence[Path],
     family: Family[Any] | None,
     registry: Registry,
     device: DeviceProperties | None,
 ) -> dict[str, Any]:
-    """Draws files, or those that ops would use; of `family` alone, where it is given. Says what is drawn."""
+    """Draws files, or those that ops would use; of `family` alone, where it is given. Says what is drawn, and
+    which files are written."""
     from tilewright import device as devices  # noqa: PLC0415
     from tilewright.tuning import report as reports  # noqa: PLC0415
 
-    parts = reports.draw(
-        report, files or _in_force(registry, (device or devices.H200).name, family), family, device
+    assert settings.report is not None
+    report = reports.draw(
+        settings.report, files or _in_force(registry, (device or devices.H200).name, family), family, device
     )
+    for file in settings.outputs():
+        if file.path in report.files:
+            file.write(report.files[file.path])
     drawn = [
-        {"family": part.family, "problems": len(part.points), "files": list(part.sources)} for part in parts
+        {"family": part.family, "problems": len(part.points), "files": list(part.sources)}
+        for part in report.parts
     ]
-    return {"report": report, "drawn": drawn}
+    return {"report": settings.report, "drawn": drawn, "written": list(report.files)}
 
 
 def told(answer: Mapping[str, Any]) -> str:
@@ -68,7 +75,7 @@ def told(answer: Mapping[str, Any]) -> str:
         f"{counted(part['problems'], 'problem')} of {part['family']} ({', '.join(map(str, part['files']))})"
         for part in answer["drawn"]
     )
-    return f"drawn in {answer['report']}: {'; '.join(parts)}"
+    return f"drawn in {' and '.join(map(str, answer['written']))}: {'; '.join(parts)}"
 
 
 def _in_force(registry: Registry, gpu: str, family: Family[Any] | None) -> list[Path]:

@@ -53,7 +53,7 @@ class Tune:
                 code, drawn = self._tune(current, problems)
                 files = [drawn]
             if settings.report:
-                found = tuning_files.draw(settings.report, files, only, registry, self._described())
+                found = tuning_files.draw(settings, files, only, registry, self._described())
                 self._answer |= found
                 self._say(tuning_files.told(found))
             if settings.as_json:
@@ -236,5 +236,6 @@ class Tune:
         head = environment(place.device) | {"family": self.family.name, "where": str(place)}
         self._answer = head | {"settings": settings.to_json(), "results": [one.as_json() for one in results]}
         if settings.results is not None:
-            text = json.dumps(self._answer, indent=1, default=str) + "\n"
-            settings.results.write_text(text, encoding="utf-8", newline="\n")
+            (output,) = (file for file in settings.outputs() if file.path == settings.results)
+            output.write(json.dumps(self._answer, indent=1, default=str) + "\n")
+            note(f"wrote {output.path}")

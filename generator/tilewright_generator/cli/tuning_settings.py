@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tilewright_generator.cli.output_files import OutputFile
 from tilewright_generator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Settings:
     merge: bool
     report: Path | None
     results: Path | None
+    force: bool
     as_json: bool
     ray: bool
     ray_address: str | None
@@ -76,11 +78,23 @@ class Settings:
                 raise UsageError(f"there is no file {path}")
         if self.device is not None and self.tunes and not self.dry_run:
             raise UsageError("--device describes a GPU for --dry-run and --report; tuning is on this one")
-        for path in filter(None, (self.report, self.results)):
+        for file in self.outputs():
             if self.dry_run:
-                raise UsageError(f"{path}: a dry run has nothing to write")
-            if not path.absolute().parent.is_dir():
-                raise UsageError(f"{path}: there is no folder {path.parent}")
+                raise UsageError(f"{file.path}: a dry run has nothing to write")
+            file.check()
+
+    def outputs(self) -> list[OutputFile]:
+        """The files that the command writes besides tuned files."""
+        from tilewright.benchmarking.report import RECORD_MARK  # noqa: PLC0415 (`--help` needs none)
+        from tilewright.tuning.report import MARK, table_of  # noqa: PLC0415
+
+        files = []
+        if self.results is not None:
+            files.append(OutputFile(self.results, RECORD_MARK, self.force, "--results"))
+        if self.report is not None:
+            drawn = [self.report, table_of(self.report)]
+            files += [OutputFile(path, MARK, self.force, "--report") for path in drawn if path is not None]
+        return files
 
     def options(self) -> Options:
         from tilewright.tuning.stages import KEEP, MOST_SECONDS, Options  # noqa: PLC0415 (`--help` needs none)

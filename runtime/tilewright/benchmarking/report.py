@@ -6,6 +6,7 @@ import csv
 import io
 import itertools
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -89,6 +90,11 @@ def notes(comparisons: Sequence[Comparison], labels: Labels, tactics: bool) -> I
         if lines:
             yield "x".join(str(getattr(one.problem, name)) for name in _extents([one])) + ":"
             yield from lines
+
+
+# What the beginning of a table, and of a record, holds.
+CSV_MARK = re.compile(rb"\A[mnk](?:,[mnk])*,[^\n]*_tactic,speedup\n")
+RECORD_MARK = re.compile(rb'"tilewright": "')
 
 
 def as_csv(comparisons: Sequence[Comparison], labels: Labels) -> str:

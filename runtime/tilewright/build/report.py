@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 from tilewright.build.library import LibraryRecord
@@ -16,6 +14,7 @@ from tilewright.spelling import table
 from tilewright.table import KernelRecord
 
 FORMAT = 1
+MARK = re.compile(rb'\A\{\n "format": \d+,\n "ok": ')  # how a report begins
 _FAILURES_SHOWN = 5
 
 # What a finding fails: every build, or a strict one only.
@@ -138,10 +137,9 @@ class BuildReport:
             "problems": self.problems,
         }
 
-    def write(self, path: Path) -> None:
-        draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-        draft.write_text(json.dumps(self.to_json(), indent=1) + "\n", encoding="utf-8")
-        draft.replace(path)
+    def text(self) -> str:
+        """What `tilewright build --report` writes."""
+        return json.dumps(self.to_json(), indent=1) + "\n"
 
     def table(self) -> str:
         """One line a kernel, for people."""

@@ -15,6 +15,7 @@ from tilewright.tuning.points import Point, ReportError
 
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # told apart by everyone
 _MARKERS = "osD^vP"
+SOURCE = "tilewright tune --report"  # what a report says it was drawn by
 
 
 def picture(title: str, points: Sequence[Point], device: DeviceProperties, form: str) -> bytes:
@@ -40,7 +41,8 @@ def picture(title: str, points: Sequence[Point], device: DeviceProperties, form:
             _draw_rates(rate, products, device)
         _draw_bandwidth(bandwidth, points, device)
         out = io.BytesIO()
-        figure.savefig(out, format=form, dpi=150, metadata={"Date": None} if form == "svg" else None)
+        metadata = {"Source": SOURCE} | ({"Date": None} if form == "svg" else {})
+        figure.savefig(out, format=form, dpi=150, metadata=metadata)
         return out.getvalue()
 
 

@@ -6,6 +6,7 @@ Needs no GPU. Drawing needs matplotlib, an optional extra: `pip install 'tilewri
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,13 +15,15 @@ from typing import TYPE_CHECKING, Any
 from tilewright.device import DESCRIBED, DeviceProperties
 from tilewright.errors import ArgumentError
 from tilewright.tuning import files
-from tilewright.tuning.pictures import picture
+from tilewright.tuning.pictures import SOURCE, picture
 from tilewright.tuning.points import COLUMNS, Point, ReportError, points
 
 if TYPE_CHECKING:
     from tilewright.ops.common.family import Family
 
 FORMATS = (".html", ".png", ".svg")
+# What the beginning of each file of a report holds: of a page, an image, a table.
+MARK = re.compile(rb"tilewright tune --report|" + re.escape(" | ".join(COLUMNS).encode()))
 
 
 @dataclass(frozen=True)
@@ -38,18 +41,26 @@ class Part:
         return f"{self.family} on {self.gpu.name}, tuned"
 
 
+@dataclass(frozen=True)
+class Report:
+    """A report, and the content of the files that it is made of."""
+
+    parts: list[Part]
+    files: dict[Path, bytes]
+
+
 def draw(
     target: Path, sources: Sequence[Path], family: Family[Any] | None, device: DeviceProperties | None
-) -> list[Part]:
-    """Writes a report of tuned files and answers what is in it, family by family (of `family` alone, where it
-    is given); an image holds one family, and its table is written beside it, as Markdown.
+) -> Report:
+    """Draws tuned files, family by family (`family` alone, where it is given), and writes nothing.
+
+    An image holds one family, and its table is a file of its own, as Markdown (`table_of`).
 
     `device` says what roofs are, where it is the GPU of the files; else a description of that GPU does.
 
     Raises ArgumentError for another kind of file, ReportError, FileNotFoundError, TunedFileError.
     """
-    if target.suffix not in FORMATS:
-        raise ArgumentError("--report", f"{target}: one of {', '.join(FORMATS)} is wanted")
+    table = table_of(target)
     read = [(source, files.read(source)) for source in sources]
     gpus = sorted({file.header.gpu for _, file in read})
     if len(gpus) > 1:
@@ -60,8 +71,7 @@ def draw(
         of_family = "" if family is None else f" of {family.name}"
         raise ReportError(f"there is nothing tuned{of_family} in {', '.join(map(str, sources))}")
     if target.suffix == ".html":
-        target.write_text(_page(parts), encoding="utf-8", newline="\n")
-        return parts
+        return Report(parts, {target: _page(parts).encode()})
     if len(parts) > 1:
         raise ReportError(
             f"{target}: an image holds one family, and these files are of "
@@ -69,10 +79,19 @@ def draw(
             hint="--family says which of them; a report in HTML holds all.",
         )
     (part,) = parts
-    target.write_bytes(picture(part.title, part.points, gpu, target.suffix[1:]))
-    table = target.with_suffix(".md")
-    table.write_text(f"# {part.title}\n\n{markdown(part.points)}", encoding="utf-8", newline="\n")
-    return parts
+    image = picture(part.title, part.points, gpu, target.suffix[1:])
+    assert table is not None
+    return Report(parts, {target: image, table: f"# {part.title}\n\n{markdown(part.points)}".encode()})
+
+
+def table_of(target: Path) -> Path | None:
+    """Where the table of an image is written; None for a page, which holds its tables.
+
+    Raises ArgumentError where no report is of this kind.
+    """
+    if target.suffix not in FORMATS:
+        raise ArgumentError("--report", f"{target}: one of {', '.join(FORMATS)} is wanted")
+    return None if target.suffix == ".html" else target.with_suffix(".md")
 
 
 def markdown(points: Sequence[Point]) -> str:
@@ -112,6 +131,7 @@ def _page(parts: Sequence[Part]) -> str:
 <html lang="en">
 <head>
 <meta charset="utf-8">
+<meta name="generator" content="{SOURCE}">
 <title>{html.escape(title)}</title>
 <style>
 body {{ font: 14px/1.4 sans-serif; margin: 2em; }}

@@ -1,0 +1,79 @@
+"""Files that a command writes besides generated ones: reports, tables, results, schemas.
+
+One rule for all of them: a file is written where nothing stands, or where an earlier file of the same kind
+does, which is recognised by its beginning. Anything else is somebody's work and takes --force. All files of a
+command are checked before it measures or writes anything, and each file that is written is named on stderr or
+in the answer.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from re import Pattern
+from stat import S_ISREG
+from typing import NamedTuple
+
+import click
+
+from tilewright_generator.errors import UsageError
+
+FORCE_HELP = "Also replace files that tilewright did not write."
+force_option = click.option("--force", is_flag=True, help=FORCE_HELP)
+
+_BEGINNING = 16384  # bytes in which a file says what it is
+
+
+class OutputFile(NamedTuple):
+    """A file to write."""
+
+    path: Path
+    mark: Pattern[bytes]
+    """What the beginning of every file of this kind holds."""
+    force: bool = False
+    option: str = ""
+    """The option that names it."""
+
+    def check(self) -> None:
+        """Raises UsageError where the file cannot be written, or where a file of another kind stands."""
+        named = f"{self.option} {self.path}".strip()
+        if not self.path.absolute().parent.is_dir():
+            raise UsageError(f"{named}: there is no folder {self.path.parent}")
+        try:
+            if not S_ISREG(self.path.stat().st_mode):  # a pipe or a device keeps nothing that could be lost
+                return
+            with self.path.open("rb") as file:
+                beginning = file.read(_BEGINNING)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise UsageError(f"cannot write {self.path}: {error.strerror}") from None
+        if beginning and not self.force and not self.mark.search(beginning):
+            raise UsageError(
+                f"{named} exists and is no file that this command writes: move it away, or --force "
+                "replaces it"
+            )
+
+    def write(self, content: str | bytes) -> None:
+        """Writes the file whole or not at all. Raises as `check`."""
+        self.check()
+        data = content.encode() if isinstance(content, str) else content
+        try:
+            if self.path.exists() and not self.path.is_file():
+                self.path.write_bytes(data)
+            else:
+                _replace(self.path.resolve(), data)
+        except OSError as error:
+            raise UsageError(f"cannot write {self.path}: {error.strerror}") from None
+
+
+def _replace(path: Path, data: bytes) -> None:
+    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        draft.write_bytes(data)
+        with suppress(FileNotFoundError):
+            draft.chmod(path.stat().st_mode & 0o777)
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
