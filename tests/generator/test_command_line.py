@@ -60,11 +60,33 @@ def test_q_leaves_notes_out(project: Path, tilewright: Command) -> None:
     (project / "specs" / "other.yml").write_text("")
     loud = tilewright("list")
     assert loud.err == "specs/other.yml is ignored: specs are specs/*.yaml\n"
+    *kernels, legend = loud.out.splitlines(keepends=True)
+    while not legend.startswith("b built here"):
+        *kernels, legend = kernels
     for words in (["-q", "list"], ["list", "-q"], ["list", "--quiet"]):
-        assert tilewright(*words) == (loud.code, loud.out, "")
+        assert tilewright(*words) == (loud.code, "".join(kernels), "")
     wrong = tilewright("-q", "list", "--filter", "nothing")
     assert (wrong.code, wrong.out) == (2, "")
     assert "no kernel meets --filter nothing" in wrong.err, "errors are said"
+
+
+def test_q_of_generate_and_check_says_nothing_where_all_is_well(project: Path, tilewright: Command) -> None:
+    spec = project / "specs" / "small.yaml"
+    spec.write_text(
+        spec.read_text() + "  - {dtype: [f16, e4m3], tile: [32x64x64, 256x64x64]}\n"
+    )  # f16 may not have 256 rows
+    planned = tilewright("generate", "--dry-run", "-q")
+    assert ("left out" in planned.out, "to add" in planned.out) == (False, True), "the plan was asked for"
+    assert "left out" in tilewright("generate", "--dry-run").out
+    assert tilewright("generate", "-q") == (0, "", "")
+    assert tilewright("generate", "-q") == (0, "", "")
+    assert tilewright("check", "-q") == (0, "", "")
+    source = next((project / "generated" / "small").glob("*.cu"))
+    source.write_text(source.read_text() + "// mine\n")
+    edited = tilewright("generate", "-q")
+    assert (edited.code, edited.out, "edited by hand" in edited.err) == (1, "", True)
+    drift = tilewright("check", "-q")
+    assert (drift.code, source.name in drift.out) == (1, True)
 
 
 @pytest.mark.parametrize(("words", "level"), [(["-v"], logging.INFO), (["-vv"], logging.DEBUG), ([], None)])

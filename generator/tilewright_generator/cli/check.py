@@ -10,6 +10,7 @@ import click
 
 from tilewright_generator import __version__, generation
 from tilewright_generator.cli import answers, common, report, tuned_defaults
+from tilewright_generator.cli.verbosity import comment, verbose
 from tilewright_generator.plan import Change, Plan, Why
 from tilewright_generator.project import Project
 from tilewright_generator.words import are, counted
@@ -40,7 +41,8 @@ def command(
     """Compare the generated files with what the specs make (default: specs/*.yaml); write nothing.
 
     Exits with 1 if a file is changed, missing or extra, and says which command mends it. Also says which
-    kernels the project's tuned defaults have not seen; that is no fault.
+    tuned defaults of the project lack their kernels and, with -v, which could gain by kernels that were added
+    since; neither is a fault.
     """
     inputs = common.read(Project.find(root, out), specs, filters)
     plan = generation.make_plan(inputs.project, inputs.expansions, inputs.only, inputs.everything)
@@ -54,7 +56,7 @@ def command(
         answers.print_json(answer)
         return 1 if drift else 0
     for line in report.left_out(inputs.expansions):
-        click.echo(line)
+        comment(line)
     for line in report.diffs(plan) if diff else ():
         click.echo(line)
     for word, path, why in drift:
@@ -62,9 +64,9 @@ def command(
     if not drift:
         kernels = sum(len(each.kernels) for each in inputs.expansions)
         modules = counted(len(inputs.expansions), "module")
-        click.echo(f"{counted(kernels, 'kernel')} of {modules} {are(kernels)} as the specs say")
-        for line in (line for one in tuned_defaults.read(inputs.project) for line in one.note()):
-            click.echo(line)
+        comment(f"{counted(kernels, 'kernel')} of {modules} {are(kernels)} as the specs say")
+        for line in (line for one in tuned_defaults.read(inputs.project) for line in one.notes(verbose())):
+            comment(line)
         return 0
     for line in _made_by_others(plan, inputs.project):
         click.echo(line, err=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tilewright_generator.cli import answers, common
+from tilewright_generator.cli.verbosity import comment, quiet
 from tilewright_generator.words import counted
 
 if TYPE_CHECKING:
@@ -36,9 +37,9 @@ def command(*, root: Path | None, device: str | None, as_json: bool) -> int:
     if as_json:
         answers.print_json({"counts": counts, "findings": [each._asdict() for each in findings]})
     else:
-        _show(findings)
+        _show([each for each in findings if each.level != doctor.OK or not quiet()])
         worse = ", ".join(counted(counts[level], level) for level in ("warning", "problem"))
-        click.echo(f"{counts['ok']} fine, {worse}")
+        comment(f"{counts['ok']} fine, {worse}")
     return 1 if counts[doctor.PROBLEM] else 0
 
 

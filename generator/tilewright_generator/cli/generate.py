@@ -10,7 +10,7 @@ import click
 from tilewright_generator import generation
 from tilewright_generator.apply import apply
 from tilewright_generator.cli import answers, common, report, tuned_defaults
-from tilewright_generator.cli.verbosity import note
+from tilewright_generator.cli.verbosity import comment, note, quiet
 from tilewright_generator.exclusive import exclusive
 from tilewright_generator.plan import Change, Plan, Why
 from tilewright_generator.project import Project
@@ -59,10 +59,10 @@ def command(
             answer = {"applied": not dry_run} | report.as_json(plan, inputs.expansions)
             answers.print_json(answer)
         else:
-            _print(plan, inputs, diff)
+            _print(plan, inputs, diff=diff, asked=dry_run or diff or not quiet())
         if not dry_run:
             apply(plan)
-            if not as_json:
+            if not as_json and not quiet():
                 _print_tuned(inputs.project, plan)
     return 1 if _in_the_way(plan) else 0
 
@@ -84,14 +84,14 @@ def _in_the_way(plan: Plan) -> list[str]:
     return [kept.path for kept in plan.kept if kept.why is not Why.UNKNOWN]
 
 
-def _print(plan: Plan, inputs: common.Inputs, diff: bool) -> None:
-    for lines in (
-        report.left_out(inputs.expansions, named=True),
-        report.diffs(plan) if diff else (),
-        report.actions(plan),
-    ):
-        for line in lines:
-            click.echo(line)
+def _print(plan: Plan, inputs: common.Inputs, *, diff: bool, asked: bool) -> None:
+    """What is planned; with -q only if that is what was `asked` for."""
+    for line in () if quiet() else report.left_out(inputs.expansions, named=True):
+        click.echo(line)
+    for line in report.diffs(plan) if diff else ():
+        click.echo(line)
+    for line in report.actions(plan) if asked else ():
+        click.echo(line)
     for kept in plan.kept[:_SHOWN]:
         click.echo(f"kept {report.shown(plan.folder / kept.path)}: {kept.why.value}", err=True)
     if len(plan.kept) > _SHOWN:
@@ -101,6 +101,4 @@ def _print(plan: Plan, inputs: common.Inputs, diff: bool) -> None:
     elif not plan.actions():
         kernels = sum(len(each.kernels) for each in inputs.expansions)
         modules = counted(len(inputs.expansions), "module")
-        click.echo(
-            f"nothing to do: {counted(kernels, 'kernel')} in {modules} {are(kernels)} as the specs say"
-        )
+        comment(f"nothing to do: {counted(kernels, 'kernel')} in {modules} {are(kernels)} as the specs say")

@@ -10,6 +10,7 @@ import click
 
 from tilewright.spelling import table, wrapped
 from tilewright_generator.cli import answers, common
+from tilewright_generator.cli.verbosity import quiet
 from tilewright_generator.errors import UsageError
 from tilewright_generator.expand import Expansion, Kernel
 from tilewright_generator.fields import fields_of
@@ -78,7 +79,8 @@ def command(
         answers.print_json([_json(expansion, row) for expansion, rows in found for row in rows])
         return
     lines = [line for expansion, rows in found if rows for line in _module(expansion, rows, long)]
-    click.echo("\n".join([*lines, *_legend(gpu, long)]) if lines else "no kernel is so")
+    legend = [] if quiet() else _legend(gpu, long)
+    click.echo("\n".join([*lines, *legend]) if lines else "no kernel is so")
 
 
 def _device(name: str | None) -> DeviceProperties | None:

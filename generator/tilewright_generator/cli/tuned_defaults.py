@@ -47,11 +47,12 @@ class Defaults:
             yield f"  tilewright tune --only-new --family {self.family} --out {folder}"
         yield from self._lost_lines()
 
-    def note(self) -> Iterator[str]:
-        """The same, but in two lines of kernels that problems have not seen."""
-        if self.unseen:
-            yield self._unseen_text()
-            yield "  (`tilewright tune --only-new` tunes new kernels beside what is tuned)"
+    def notes(self, verbose: bool) -> Iterator[str]:
+        """What `check` says: which tuned problems lack their kernels and, if `verbose`, how many have not
+        seen every kernel. That is no fault: what is tuned stays in force.
+        """
+        if self.unseen and verbose:
+            yield f"{self._unseen_text()}; `tilewright tune --only-new` tries them"
         yield from self._lost_lines()
 
     def _unseen_text(self) -> str:

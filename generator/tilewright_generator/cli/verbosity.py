@@ -39,6 +39,18 @@ def quiet() -> bool:
     return context is not None and context.meta.get(_KEY, 0) < 0
 
 
+def verbose() -> bool:
+    """Whether -v asks for more than what was asked for."""
+    context = click.get_current_context(silent=True)
+    return context is not None and context.meta.get(_KEY, 0) > 0
+
+
+def comment(text: str) -> None:
+    """Says something on stdout beside what was asked for; `-q` leaves it out."""
+    if not quiet():
+        click.echo(text)
+
+
 def note(text: str) -> None:
     """Says something on stderr that is not what was asked for; `-q` leaves it out."""
     if not quiet():
