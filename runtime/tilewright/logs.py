@@ -9,6 +9,8 @@ nobody handles reach stderr, as always in Python.
 from __future__ import annotations
 
 import logging
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 VARIABLE = "TILEWRIGHT_LOG"
@@ -16,6 +18,21 @@ LEVELS = ("debug", "info", "warning", "error")
 _FORMAT = "%(asctime)s %(name)s[%(process)d] %(levelname)s: %(message)s"
 
 log = logging.getLogger("tilewright")
+
+
+class _File(logging.FileHandler):
+    """A file that messages are appended to, until the first that cannot be written: a warning then says so,
+    once, and no more are."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            super().handleError(record)
+            return
+        log.removeHandler(self)
+        with suppress(OSError):
+            self.close()  # tries once more to write what is left
+        log.warning("%s: %s; no log is kept any more", self.baseFilename, error.strerror)
 
 
 def set_up(value: str) -> logging.Handler | None:
@@ -31,7 +48,7 @@ def set_up(value: str) -> logging.Handler | None:
     handler: logging.Handler = logging.StreamHandler()
     if path:
         try:
-            handler = logging.FileHandler(Path(path).expanduser(), encoding="utf-8")
+            handler = _File(Path(path).expanduser(), encoding="utf-8")
         except OSError as error:
             log.warning("%s=%s: %s; the log goes to stderr", VARIABLE, value, error)
     handler.setFormatter(logging.Formatter(_FORMAT))

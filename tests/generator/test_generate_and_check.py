@@ -443,7 +443,10 @@ def test_internal_errors_are_one_line_and_a_traceback_only_when_asked(
     monkeypatch.setattr(generation, "plan", lambda *_: 1 // 0)
     found = tilewright("generate")
     assert found.code == 3
-    assert found.err == "tilewright: internal error: ZeroDivisionError: integer division or modulo by zero\n"
+    assert found.err == (
+        "tilewright: internal error: ZeroDivisionError: integer division or modulo by zero\n"
+        "TILEWRIGHT_DEBUG=1 shows the traceback; please report it\n"
+    )
     monkeypatch.setenv("TILEWRIGHT_DEBUG", "1")
     with pytest.raises(ZeroDivisionError):
         tilewright("generate")

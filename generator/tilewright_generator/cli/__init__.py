@@ -6,13 +6,15 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from importlib import import_module
+from typing import Any
 
 import click
 
 from tilewright.spelling import did_you_mean
 from tilewright_generator import __version__
-from tilewright_generator.cli import verbosity
+from tilewright_generator.cli import failures, verbosity
 from tilewright_generator.words import cut
 
 # What `tilewright --help` says of each command; the module `cli/<command>.py` defines `command`.
@@ -34,6 +36,14 @@ COMMANDS = {
 
 class _Commands(click.Group):
     """Finds commands in the table above, so that `--help` imports none of them."""
+
+    def make_context(self, *arguments: Any, **options: Any) -> click.Context:
+        with failures.closed_pipes():  # --help prints here
+            return super().make_context(*arguments, **options)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with failures.closed_pipes():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*COMMANDS]  # `list` is a module of this package by then
@@ -82,29 +92,18 @@ def invoke(arguments: Sequence[str] | None = None) -> int:
             answer = tilewright.main(arguments, prog_name="tilewright", standalone_mode=False)
         return answer if isinstance(answer, int) else 0
     except click.Abort:
-        click.echo("interrupted", err=True)
-        return 130
+        return failures.after(partial(click.echo, "interrupted", err=True), 130)
     except click.ClickException as error:
         if debug:
             raise
-        error.show()
-        return error.exit_code
-    except BrokenPipeError:  # the reader of a pipe has seen enough
-        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - Python flushes it as it ends
-        return 0
+        return failures.after(error.show, error.exit_code)
+    except failures.PipeClosedError:
+        return failures.PIPE_CLOSED
     except OSError as error:
         if debug:
             raise
-        if error.filename is None:
-            click.echo(f"tilewright: internal error: {type(error).__name__}: {error}", err=True)
-            return 3
-        # Something else stands where a file or a folder should be, or may not be read or written.
-        click.echo(f"tilewright: {error.filename}: {error.strerror}", err=True)
-        return 2
+        return failures.show(failures.of_system(error))
     except Exception as error:
         if debug:
             raise
-        code = getattr(error, "exit_code", 3)  # the runtime's errors carry one too
-        kind = f"internal error: {type(error).__name__}: " if code == 3 else ""
-        click.echo(f"tilewright: {kind}{error}", err=True)
-        return int(code)
+        return failures.show(failures.of_any(error))
