@@ -28,13 +28,14 @@ class DeviceProperties(NamedTuple):
     l2_bytes: int
     shared_memory: int  # bytes that one thread block may have at most
     clusters: tuple[int, ...] = ()
-    """Clusters of 1 to 8 thread blocks, each on an SM of its own, that run at once; empty where that is not
-    known."""
+    """Clusters of 1 to 8 thread blocks, each on an SM of its own, that run at once; 0 for those that never
+    run. Empty where that is not known."""
 
     def clusters_at_once(self, size: int) -> int:
-        """Clusters of `size` thread blocks (1 to 8), each on an SM of its own, that run at once."""
+        """Clusters of `size` thread blocks (1 to 8), each on an SM of its own, that run at once; 0 where the
+        driver says that no such cluster ever runs (a small MIG slice, a share of MPS)."""
         if self.clusters:
-            return max(1, self.clusters[size - 1])
+            return self.clusters[size - 1]
         return max(1, int(self.sm_count * CLUSTER_SHARES[size - 1]) // size)
 
 

@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <tuple>
 
 #include "tilewright/abi.h"
 #include "tilewright/blockscaled_gemm/args.h"
@@ -26,23 +27,30 @@ namespace {
 
 // An H200: 132 SMs in parts of 16 and 18.
 constexpr int kSms = 132, kShared = 233472, kReserved = 1024, kMost = 232448;
-int clusters_at_once(unsigned size) { return size <= 2 ? kSms / int(size) : size == 4 ? 32 : 16; }
+int clusters_at_once(int sms, unsigned size) {
+  return sms < kSms ? sms / int(size) : size <= 2 ? kSms / int(size) : size == 4 ? 32 : 16;
+}
 
 struct Script {
   CUcontext context = reinterpret_cast<CUcontext>(0x1000);  // that is current; null for none
+  CUcontext stream_context = nullptr;                       // the stream's, where it is not the current one
+  unsigned long long reused = 0;                            // added to contexts' ids: their handles are used again
+  bool partition_counts = true;                             // clusters are counted in the stream's context
   cudaError_t get_device = cudaSuccess, set_device = cudaSuccess, set_attribute = cudaSuccess;
   CUresult encode = CUDA_SUCCESS, launch = CUDA_SUCCESS;
 } script;
 
 struct Seen {
   int bound = 0, allowed = 0, encoded = 0, encoded_without_context = 0, launched = 0, unknown = 0, most_bytes = 0,
-      cleared = 0;
+      cleared = 0, asked = 0;
   unsigned smem = 0, cluster = 0;
+  size_t cleared_bytes = 0;  // of the workspace
   dim3 grid;
   bool pdl = false;
 } seen;
 
 cudaError_t last_error = cudaSuccess;
+alignas(256) char memory[256];
 
 cudaError_t fail(cudaError_t error) {
   if (error != cudaSuccess) {
@@ -56,13 +64,41 @@ CUresult get_current(CUcontext* context) {
   return CUDA_SUCCESS;
 }
 
-CUresult encode(CUtensorMap* map, CUtensorMapDataType, cuuint32_t, void*, cuuint64_t const*, cuuint64_t const*,
+CUcontext of_stream() { return script.stream_context != nullptr ? script.stream_context : script.context; }
+
+CUresult get_id(CUcontext context, unsigned long long* id) {
+  *id = reinterpret_cast<uintptr_t>(context) + script.reused;
+  return CUDA_SUCCESS;
+}
+
+CUresult get_stream_context(CUstream, CUcontext* context) {
+  *context = of_stream();
+  return *context != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+// A green context at 0x10NN has NN SMs.
+int sms_of(CUcontext context) {
+  auto const handle = reinterpret_cast<uintptr_t>(context);
+  return handle > 0x1000 && handle < 0x1100 ? int(handle - 0x1000) : kSms;
+}
+
+CUresult get_resource(CUcontext context, CUdevResource* resource, CUdevResourceType type) {
+  if (type != CU_DEV_RESOURCE_TYPE_SM) {
+    return CUDA_ERROR_INVALID_RESOURCE_TYPE;
+  }
+  resource->sm.smCount = unsigned(sms_of(context));
+  return CUDA_SUCCESS;
+}
+
+CUresult encode(CUtensorMap* map, CUtensorMapDataType, cuuint32_t, void* address, cuuint64_t const*, cuuint64_t const*,
                 cuuint32_t const*, cuuint32_t const*, CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion,
                 CUtensorMapFloatOOBfill) {
   ++seen.encoded;
   seen.encoded_without_context += script.context == nullptr;
-  std::memset(map, script.encode == CUDA_SUCCESS ? 1 : 0, sizeof *map);
-  return script.encode;
+  bool const aligned = reinterpret_cast<uintptr_t>(address) % 16 == 0;
+  CUresult const result = aligned ? script.encode : CUDA_ERROR_INVALID_VALUE;
+  std::memset(map, result == CUDA_SUCCESS ? 1 : 0, sizeof *map);
+  return result;
 }
 
 CUresult launch_kernel(CUlaunchConfig const* config, CUfunction function, void**, void**) {
@@ -134,7 +170,9 @@ cudaError_t cudaGetFuncBySymbol(cudaFunction_t* function, void const*) {
 
 cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, void const*, cudaLaunchConfig_t const* config) {
   auto const& size = config->attrs[0].val.clusterDim;
-  *clusters = clusters_at_once(size.x * size.y * size.z);
+  ++seen.asked;
+  CUcontext const where = config->stream != nullptr ? of_stream() : script.context;
+  *clusters = clusters_at_once(script.partition_counts ? sms_of(where) : kSms, size.x * size.y * size.z);
   return cudaSuccess;
 }
 
@@ -143,6 +181,12 @@ cudaError_t cudaGetDriverEntryPointByVersion(char const* name, void** entry, uns
   *result = cudaDriverEntryPointSuccess;
   if (std::strcmp(name, "cuCtxGetCurrent") == 0) {
     *entry = reinterpret_cast<void*>(&get_current);
+  } else if (std::strcmp(name, "cuCtxGetId") == 0) {
+    *entry = reinterpret_cast<void*>(&get_id);
+  } else if (std::strcmp(name, "cuStreamGetCtx") == 0) {
+    *entry = reinterpret_cast<void*>(&get_stream_context);
+  } else if (std::strcmp(name, "cuCtxGetDevResource") == 0) {
+    *entry = reinterpret_cast<void*>(&get_resource);
   } else if (std::strcmp(name, "cuTensorMapEncodeTiled") == 0) {
     *entry = reinterpret_cast<void*>(&encode);
   } else if (std::strcmp(name, "cuLaunchKernelEx") == 0) {
@@ -161,7 +205,11 @@ cudaError_t cudaGetLastError() {
 }
 
 cudaError_t cudaPeekAtLastError() { return last_error; }
-cudaError_t cudaMemsetAsync(void*, int, size_t, cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaMemsetAsync(void* at, int, size_t bytes, cudaStream_t) {
+  size_t const end = static_cast<char*>(at) + bytes - memory;
+  seen.cleared_bytes = end > seen.cleared_bytes ? end : seen.cleared_bytes;
+  return cudaSuccess;
+}
 char const* cudaGetErrorString(cudaError_t) { return "told to fail"; }
 char const* cudaGetErrorName(cudaError_t) { return "told to fail"; }
 
@@ -184,7 +232,7 @@ extern tilewright_kernel const KERNEL;
 
 namespace {
 
-alignas(256) char memory[256];
+int cluster_m = 0;  // of the tactic of a `gemm` problem
 
 // A problem of a family, one whose operands TMA can move.
 struct gemm {
@@ -194,10 +242,12 @@ struct gemm {
     args.a = args.b = memory, args.d = memory;
     args.ld_a = args.ld_b = k, args.ld_d = args.ld_c = n;
     args.alpha = 1.0f;
+    args.tactic.cluster_m = cluster_m;
     args.tactic.swizzle = 1, args.tactic.splits = splits, args.tactic.sm_count = kSms;
     return args;
   }
   static auto impossible() { return problem(64, 64, 1001, 1); }
+  static constexpr auto operands = std::make_tuple(&tilewright_gemm_args::a, &tilewright_gemm_args::b);
 };
 
 struct blockscaled_gemm {
@@ -210,6 +260,8 @@ struct blockscaled_gemm {
     return args;
   }
   static auto impossible() { return problem(64, 64, 1000, 1); }
+  using Args = tilewright_blockscaled_gemm_args;
+  static constexpr auto operands = std::make_tuple(&Args::a, &Args::b, &Args::scale_a, &Args::scale_b);
 };
 
 struct quantize {
@@ -222,28 +274,91 @@ struct quantize {
     return args;
   }
   static auto impossible() { return problem(64, 0, 1000, 1); }
+  using Args = tilewright_quantize_args;
+  static constexpr auto operands = std::make_tuple(&Args::x, &Args::data, &Args::scales, &Args::weight);
 };
 
 template <class Args>
-void run(char const* name, Args const& args) {
-  void* const workspace = KERNEL.workspace_bytes(&args) > 0 ? memory : nullptr;
+void run(char const* name, Args const& args, bool has_workspace = true) {
+  int64_t const told = KERNEL.workspace_bytes(&args);
+  void* const workspace = told > 0 && has_workspace ? memory : nullptr;
   seen = {};
   int const status = KERNEL.launch(&args, workspace, nullptr);
   std::printf(
       "%s status=%d left=%d bound=%d allowed=%d most=%d encoded=%d homeless=%d launched=%d unknown=%d smem=%u "
       "cluster=%u "
-      "blocks=%u pdl=%d\n",
+      "blocks=%u pdl=%d asked=%d workspace=%lld cleared=%zu\n",
       name, status, int(last_error), seen.bound, seen.allowed, seen.most_bytes, seen.encoded,
       seen.encoded_without_context, seen.launched, seen.unknown, seen.smem, seen.cluster,
-      seen.grid.x * seen.grid.y * seen.grid.z, int(seen.pdl));
+      seen.grid.x * seen.grid.y * seen.grid.z, int(seen.pdl), seen.asked, static_cast<long long>(told),
+      seen.cleared_bytes);
   script = {};
   last_error = cudaSuccess;
 }
 
 }  // namespace
 
-// Arguments: m n k splits of further problems.
+CUcontext context_at(uintptr_t handle) { return reinterpret_cast<CUcontext>(handle); }
+
+// A problem of many tiles in contexts of 132 and 16 SMs, the one of `sms` first, and in those of one handle.
+void run_contexts(int sms) {
+  auto const many = FAMILY::problem(4096, 4096, 1024, 1);
+  uintptr_t const primary = 0x1000, green = 0x1010, other = 0x1020;
+  for (int i = 0; i < 4; ++i) {
+    bool const whole = (sms == kSms) == (i % 2 == 0);
+    script.context = context_at(whole ? primary : green);
+    run(whole ? "primary" : "green", many);
+  }
+  script.stream_context = context_at(green);
+  run("green_stream", many);
+  script.stream_context = context_at(other);
+  script.partition_counts = false;
+  run("green_stream_by_sms", many);
+  script.context = context_at(green), script.reused = 1;
+  run("reused_handle", many);
+  script.context = context_at(0x1003);
+  run("three_sms", many);
+  cluster_m = 8;
+  auto const clustered = FAMILY::problem(4096, 4096, 1024, 1);
+  script.context = context_at(0x1003);
+  run("cluster_of_eight_on_three_sms", clustered);
+  run("cluster_of_eight", clustered);
+  cluster_m = 0;
+  run("without_workspace", many, false);
+  // Stream-K: some of these take more of a workspace on 16 SMs than on 132.
+  for (int m = 128; m <= 4096; m += 384) {
+    for (int n = 128; n <= 4096; n += 640) {
+      auto args = FAMILY::problem(m, n, 4096, 1);
+      script.context = context_at(green);
+      run("on_16", args);
+      args.tactic.sm_count = 16;
+      run("for_16", args);
+    }
+  }
+}
+
+// A C caller's operands, each of them at a multiple of 4 bytes alone.
+void run_misaligned() {
+  auto const one = [](auto member) {
+    auto args = FAMILY::problem(8, 1024, 1024, 1);
+    args.*member = memory + 4;
+    run("misaligned", args);
+  };
+  std::apply([&](auto... members) { (one(members), ...); }, FAMILY::operands);
+  run("aligned", FAMILY::problem(8, 1024, 1024, 1));
+}
+
+// Arguments: "misaligned", or m n k splits of further problems, or "contexts" and the SMs of the context that comes
+// first.
 int main(int count, char** words) {
+  if (count == 2) {
+    run_misaligned();
+    return 0;
+  }
+  if (count == 3 && std::strcmp(words[1], "contexts") == 0) {
+    run_contexts(std::atoi(words[2]));
+    return 0;
+  }
   auto const good = FAMILY::problem(64, 1024, 1024, 1);
   script.get_device = cudaErrorInsufficientDriver;
   run("no_driver", good);

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from compiled_kernels import CUTLASS, GENERATED, HOPPER, LEAN, Compiled
+from compiled_kernels import CUTLASS, GENERATED, HOPPER, LEAN
 
 from tilewright import paths
 from tilewright.build.building import build
@@ -20,46 +20,42 @@ pytestmark = [pytest.mark.compile, pytest.mark.timeout(1800)]
 
 SMS, SHARED, RESERVED, MOST = 132, 233472, 1024, 232448  # of an H200, as launching.cc says
 QUANTIZE = "quantize_sm90_nvfp4_bf16_vector"
+STREAM = "gemm_sm90_bf16_bf16_f32_bf16_tn_16x8x64_stream_coop_swap"
 INVALID_VALUE, INSUFFICIENT_DRIVER, UNAVAILABLE, OUT_OF_RESOURCES = 1, 35, 46, 701
-NOT_SUPPORTED = -1
+INVALID_CLUSTER_SIZE = 912
+NOT_SUPPORTED, WORKSPACE_MISSING = -1, -2
 
 Case = dict[str, int]
 Launch = Callable[..., dict[str, list[Case]]]
 
 
 @pytest.fixture(scope="module")
-def quantize_object() -> Path:
-    table, store = Table.read(GENERATED / "quantize" / "table.json"), Store()
-    report = build([table], frozenset([QUANTIZE]), store=store)
-    report.raise_for_failures()
-    entry = store.entry(report.to_json()["kernels"][0]["key"])
-    assert entry is not None
-    return Path(entry.object)
-
-
-@pytest.fixture(scope="module")
-def launch(
-    compiled: dict[str, Compiled], quantize_object: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Launch:
+def launch(tmp_path_factory: pytest.TempPathFactory) -> Launch:
     """Runs a kernel's cases, and problems (m, n, k, splits) of one's own; what was seen, by the case."""
     toolchain, folder = find_toolchain(), tmp_path_factory.mktemp("launching")
     programs: dict[str, Path] = {}
+    store = Store()
 
     def program(name: str) -> Path:
         if name not in programs:
             family = next(word for word in ("blockscaled_gemm", "gemm", "quantize") if name.startswith(word))
-            object_file = quantize_object if name == QUANTIZE else compiled[name].object
+            (source,) = GENERATED.glob(f"*/{name}.cu")
+            table = Table.read(source.with_name("table.json"))
+            report = build([table], frozenset([name]), store=store)
+            report.raise_for_failures()
+            entry = store.entry(report.to_json()["kernels"][0]["key"])
+            assert entry is not None
             programs[name] = folder / name
             command = [
                 *toolchain.host, "-std=c++17", f"-DKERNEL=tilewright_{name}", f"-DFAMILY={family}",
                 f"-I{paths.include_dir()}", f"-isystem{toolchain.include}",
                 *(['-DHOST="tilewright/gemm/lean_host.hpp"'] if name == LEAN else []),
-                str(Path(__file__).with_name("launching.cc")), str(object_file), "-o", str(programs[name]),
+                str(Path(__file__).with_name("launching.cc")), str(entry.object), "-o", str(programs[name]),
             ]  # fmt: skip
             subprocess.run(command, check=True)
         return programs[name]
 
-    def run(name: str, *problems: tuple[int, int, int, int]) -> dict[str, list[Case]]:
+    def run(name: str, *problems: tuple[int | str, ...]) -> dict[str, list[Case]]:
         words = [str(number) for problem in problems for number in problem]
         done = subprocess.run([str(program(name)), *words], capture_output=True, text=True, check=True)
         found: dict[str, list[Case]] = {}
@@ -146,3 +142,87 @@ def test_kernels_whose_thread_blocks_share_sms_by_design_ask_for_no_more(launch:
     table = Table.read(GENERATED / "quantize" / "table.json")
     rows = launch(QUANTIZE, (16, 0, 4096, 1), (128, 0, 14336, 1))["problem"]
     assert {row["smem"] for row in rows} == {table[QUANTIZE].facts["smem_bytes"]}
+
+
+@pytest.fixture(params=[(name, sms) for name in (CUTLASS, LEAN) for sms in (SMS, 16)], ids=str)
+def contexts(request: pytest.FixtureRequest, launch: Launch) -> dict[str, list[Case]]:
+    """What persistent kernels do in contexts of 132 and of 16 SMs, when the one of so many comes first."""
+    name, sms = request.param
+    return launch(name, ("contexts", sms))
+
+
+def test_a_grid_is_as_large_as_its_context(contexts: dict[str, list[Case]]) -> None:
+    """What the driver says of one context holds for no other: whichever comes first, neither a green context
+    nor the primary one gets the grid of the other."""
+    for name, blocks in (("primary", SMS), ("green", 16), ("green_stream", 16), ("three_sms", 3)):
+        assert {case["blocks"] for case in contexts[name]} == {blocks}, name
+        assert {case["status"] for case in contexts[name]} == {0}, name
+    assert [case["unknown"] for case in contexts["primary"] + contexts["green"]] == [0] * 4
+
+
+def test_a_green_contexts_sms_bound_its_grids(contexts: dict[str, list[Case]]) -> None:
+    """Where a driver counts clusters on the whole GPU, too: the context's own resource says how many SMs it
+    has. Its stream may be used while another context is current."""
+    assert contexts["green_stream_by_sms"][0]["blocks"] == 32
+
+
+def test_a_context_is_asked_once(contexts: dict[str, list[Case]]) -> None:
+    first, again = contexts["primary"]
+    assert first["asked"] > 0
+    assert again["asked"] == again["allowed"] == 0
+
+
+def test_a_handle_that_is_used_again_is_another_context(contexts: dict[str, list[Case]]) -> None:
+    """The function of the destroyed context is none of the new one's (`cuCtxGetId` tells them apart)."""
+    (reused,) = contexts["reused_handle"]
+    assert reused["status"] == 0
+    assert reused["allowed"] > 0
+    assert reused["asked"] > 0
+
+
+def test_a_cluster_that_never_runs_is_not_launched(launch: Launch) -> None:
+    cases = launch(LEAN, ("contexts", SMS))
+    (refused,), (runs,) = cases["cluster_of_eight_on_three_sms"], cases["cluster_of_eight"]
+    assert (refused["status"], refused["launched"], refused["left"]) == (INVALID_CLUSTER_SIZE, 0, 0)
+    assert (runs["status"], runs["cluster"], runs["blocks"]) == (0, 8, 128)
+
+
+def test_a_workspace_that_is_missing_is_not_launched_without(launch: Launch) -> None:
+    """By CUTLASS's adapter, and by that of our own kernels."""
+    for name in (CUTLASS, LEAN):
+        cases = launch(name, ("contexts", SMS))
+        (case,) = cases["without_workspace"]
+        needs = case["workspace"] > 0
+        assert (case["status"], case["launched"]) == ((WORKSPACE_MISSING, 0) if needs else (0, 1))
+
+
+@pytest.mark.parametrize(
+    ("name", "statuses"),
+    [
+        (STREAM, [NOT_SUPPORTED] * 2),
+        (LEAN, [INVALID_VALUE] * 2),
+        (CUTLASS, [INVALID_VALUE] * 2),
+        (HOPPER, [INVALID_VALUE] * 2 + [NOT_SUPPORTED] * 2),
+        (QUANTIZE, [NOT_SUPPORTED] * 4),
+    ],
+)
+def test_a_c_callers_misaligned_operand_is_refused(launch: Launch, name: str, statuses: list[int]) -> None:
+    """By the kernel's host where threads load it in wide words, which would fault, and by the driver where
+    TMA does. Each operand in turn."""
+    cases = launch(name, ("misaligned",))
+    assert [case["status"] for case in cases["misaligned"]] == statuses
+    assert {case["launched"] for case in cases["misaligned"]} == {0}
+    assert [(case["status"], case["launched"]) for case in cases["aligned"]] == [(0, 1)]
+
+
+def test_stream_k_fits_its_context_and_its_workspace(launch: Launch) -> None:
+    """The caller's workspace was sized for 132 SMs. On 16, no more of it is used than there is, and no more
+    thread blocks run than can wait for one another."""
+    cases = launch(CUTLASS, ("contexts", 16))
+    on, for_16 = cases["on_16"], cases["for_16"]
+    assert all(case["status"] == 0 and 0 < case["blocks"] <= 16 for case in on + for_16)
+    assert all(case["cleared"] <= case["workspace"] for case in on + for_16)
+    larger = [here for here, there in zip(on, for_16, strict=True) if there["workspace"] > here["workspace"]]
+    assert larger, "no problem takes more of a workspace on 16 SMs than on 132"
+    assert all(case["cleared"] == 0 for case in larger)
+    assert any(case["cleared"] > 0 for case in on), "no problem was cut by stream-K"

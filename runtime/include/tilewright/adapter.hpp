@@ -76,7 +76,7 @@ struct Entries {
       return TILEWRIGHT_WORKSPACE_MISSING;
     }
     Context context;
-    if (cudaError_t const error = current_context(context); error != cudaSuccess) {
+    if (cudaError_t const error = current_context(context, stream); error != cudaSuccess) {
       return error;
     }
     return host.enqueue(context, args, workspace, stream);

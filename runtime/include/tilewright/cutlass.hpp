@@ -134,18 +134,26 @@ struct CutlassAdapter {
     if (!sane(args)) {
       return TILEWRIGHT_NOT_SUPPORTED;
     }
-    auto const arguments = Problem<Traits>::arguments(args);
-    if (!takes(arguments)) {
+    auto const planned = Problem<Traits>::arguments(args);
+    if (!takes(planned)) {
       return TILEWRIGHT_NOT_SUPPORTED;
     }
-    Context context;
-    if (cudaError_t const error = current_context(context); error != cudaSuccess) {
-      return error;
-    }
     if constexpr (kStreamK<Kernel>) {
-      if (workspace == nullptr && Kernel::get_workspace_size(arguments) != 0) {
+      if (workspace == nullptr && Kernel::get_workspace_size(planned) != 0) {
         return TILEWRIGHT_WORKSPACE_MISSING;
       }
+    }
+    Context context;
+    if (cudaError_t const error = current_context(context, stream); error != cudaSuccess) {
+      return error;
+    }
+    LaunchShape shape = launch_shape(planned);
+    Args resident = args;
+    if (cudaError_t const error = keep_resident(context, shape, resident); error != cudaSuccess) {
+      return error;
+    }
+    auto const arguments = Problem<Traits>::arguments(resident);
+    if constexpr (kStreamK<Kernel>) {
       if (Kernel::initialize_workspace(arguments, workspace, stream) != cutlass::Status::kSuccess) {
         cudaError_t const error = cudaGetLastError();  // CUTLASS may have taken it already
         return error != cudaSuccess ? error : cudaErrorUnknown;
@@ -156,9 +164,13 @@ struct CutlassAdapter {
     if (tensor_map_error() != CUDA_SUCCESS) {
       return cudaErrorInvalidValue;
     }
-
-    LaunchShape shape{};
     shape.grid = Kernel::get_grid_shape(params);
+    return tilewright::launch<Traits>(context, Traits::entry(), &params, shape, stream);
+  }
+
+  // Without its grid.
+  static LaunchShape launch_shape(typename Kernel::Arguments const& arguments) {
+    LaunchShape shape{};
     shape.block = Kernel::get_block_shape();
     shape.smem_bytes = Kernel::SharedStorageSize;
     shape.pdl = Traits::kPdl;
@@ -171,7 +183,40 @@ struct CutlassAdapter {
       using Cluster = typename Kernel::ClusterShape;
       shape.cluster = shape.preferred = dim3(cute::size<0>(Cluster{}), cute::size<1>(Cluster{}), 1);
     }
-    return tilewright::launch<Traits>(context, Traits::entry(), &params, shape, stream);
+    return shape;
+  }
+
+  // Lowers the SMs of the tactic to those that the stream's context has. Thread blocks of a stream-K kernel wait for
+  // one another's sums, and wait for ever for one that does not run: all of its grid has to run at once. The caller's
+  // workspace goes with the SMs of `args` as they come: where fewer SMs would take more of it, tiles are computed
+  // whole, without a workspace.
+  static cudaError_t keep_resident(Context const& context, LaunchShape const& shape, Args& args) {
+    CUfunction function;
+    if (cudaError_t const error = allow<Traits>(context, Traits::entry(), shape, function); error != cudaSuccess) {
+      return error;
+    }
+    int resident = Occupancy::of(context, Traits::entry(), shape.block).sms;
+    if constexpr (kStreamK<Kernel>) {
+      int at_once = 0;
+      cudaError_t const error = clusters_at_once(context, Traits::entry(), shape, args.tactic.sm_count, at_once);
+      if (error != cudaSuccess) {
+        return error;
+      }
+      resident = at_once * static_cast<int>(shape.cluster.x * shape.cluster.y);
+    }
+    if (resident == 0 || resident >= args.tactic.sm_count) {  // 0: not known
+      return cudaSuccess;
+    }
+    if constexpr (kStreamK<Kernel>) {
+      int64_t const held = workspace_bytes(&args);
+      args.tactic.sm_count = resident;
+      if (workspace_bytes(&args) > held) {
+        args.tactic.decomposition = TILEWRIGHT_DECOMPOSE_DATA_PARALLEL;
+        args.tactic.splits = 1;
+      }
+    }
+    args.tactic.sm_count = resident;
+    return cudaSuccess;
   }
 
   static constexpr tilewright_kernel descriptor(char const* name) {

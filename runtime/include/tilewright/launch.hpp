@@ -21,7 +21,6 @@ struct LaunchShape {
 };
 
 constexpr unsigned kPortableCluster = 8;  // thread blocks of a cluster that every GPU of sm_90 and later takes
-constexpr int kDevices = 64;              // what is asked once is remembered of so many
 
 // What `launch` of a kernel answers. A CUDA call that fails leaves its error behind, and whoever asks next
 // (cudaGetLastError after a launch of another kernel, say) would take it for his: it is taken away.
@@ -32,106 +31,188 @@ inline int32_t answer(int32_t status) {
   return status;
 }
 
-// A function of the driver, which nothing links with; null where there is no driver, or it lacks the function.
+// A function of the driver, which nothing links with, as CUDA `version` has it; null where there is no driver, or it
+// lacks the function.
 template <class Function>
-Function driver_function(char const* name) {
+Function driver_function(char const* name, unsigned version = 12000) {
   void* entry = nullptr;
   cudaDriverEntryPointQueryResult result{};
-  cudaError_t const error = cudaGetDriverEntryPointByVersion(name, &entry, 12000, cudaEnableDefault, &result);
+  cudaError_t const error = cudaGetDriverEntryPointByVersion(name, &entry, version, cudaEnableDefault, &result);
   bool const found = error == cudaSuccess && result == cudaDriverEntryPointSuccess;
   return found ? reinterpret_cast<Function>(entry) : nullptr;
 }
 
+// A CUDA context, as it is remembered: the handle of a destroyed context may be given to another, its id never is.
+struct ContextId {
+  CUcontext handle = nullptr;
+  unsigned long long number = 0;  // of cuCtxGetId; 0 where the driver has no ids
+
+  static ContextId of(CUcontext handle) {
+    static auto const get_id = driver_function<decltype(&cuCtxGetId)>("cuCtxGetId");
+    ContextId id{handle, 0};
+    if (get_id == nullptr || get_id(handle, &id.number) != CUDA_SUCCESS) {
+      id.number = 0;
+    }
+    return id;
+  }
+
+  friend bool operator==(ContextId const& x, ContextId const& y) {
+    return x.handle == y.handle && x.number == y.number;
+  }
+  friend bool operator!=(ContextId const& x, ContextId const& y) { return !(x == y); }
+};
+
 // Where a launch goes.
 struct Context {
   int device = 0;
-  CUcontext handle = nullptr;
+  ContextId current;  // the kernel is launched as a function of this context
+  ContextId sms;      // the kernel runs on the SMs of this context, the stream's: a green context has some of the GPU's
+  cudaStream_t stream = nullptr;
 };
 
-// The current device and context. Encoding a tensor map wants a context, and a fresh thread has none: the
-// device's own is made current there. One that is current stays, also where it is not the device's own (a green
-// context, one of another library).
-inline cudaError_t current_context(Context& context) {
+// The current device and context, and the context of `stream`. Encoding a tensor map needs a context, and a fresh
+// thread has none: the device's own is made current there. One that is current stays, also where it is not the
+// device's own (a green context, one of another library).
+inline cudaError_t current_context(Context& context, cudaStream_t stream) {
   static auto const get_current = driver_function<decltype(&cuCtxGetCurrent)>("cuCtxGetCurrent");
+  static auto const get_of_stream = driver_function<decltype(&cuStreamGetCtx)>("cuStreamGetCtx");
   if (cudaError_t const error = cudaGetDevice(&context.device); error != cudaSuccess) {
     return error;
   }
   if (get_current == nullptr) {
     return cudaErrorNotSupported;
   }
-  if (get_current(&context.handle) == CUDA_SUCCESS && context.handle != nullptr) {
-    return cudaSuccess;
+  CUcontext current = nullptr;
+  if (get_current(&current) != CUDA_SUCCESS || current == nullptr) {
+    if (cudaError_t const error = cudaSetDevice(context.device); error != cudaSuccess) {
+      return error;
+    }
+    if (get_current(&current) != CUDA_SUCCESS) {
+      return cudaErrorDeviceUninitialized;
+    }
   }
-  if (cudaError_t const error = cudaSetDevice(context.device); error != cudaSuccess) {
-    return error;
+  CUcontext of_stream = nullptr;
+  if (get_of_stream == nullptr || get_of_stream(stream, &of_stream) != CUDA_SUCCESS || of_stream == nullptr) {
+    of_stream = current;
   }
-  return get_current(&context.handle) == CUDA_SUCCESS ? cudaSuccess : cudaErrorDeviceUninitialized;
+  context.current = ContextId::of(current);
+  context.sms = of_stream == current ? context.current : ContextId::of(of_stream);
+  context.stream = stream;
+  return cudaSuccess;
 }
 
-// A device, as far as thread blocks share its SMs. All 0 where the driver does not say.
-struct Sharing {
-  int shared_bytes;              // shared memory of an SM
-  int reserved_bytes;            // of which a thread block costs so much beside its own
-  int most_bytes;                // that a thread block may ask for
-  std::array<int, 4> at_a_time;  // thread blocks in clusters of 1, 2, 4, 8 that run at once, one on each SM
+// What the SMs that a context's kernels run on hold at once, as the driver says. GPUs of one name differ in it, because
+// a cluster stays within a part of the GPU whose SMs may be no multiple of it, and a green context, a MIG slice or a
+// share of MPS has few of them.
+struct Occupancy {
+  static constexpr int kUnknown = -1;
 
-  // Asks the driver, about clusters by a kernel that may have `most_bytes`.
-  static Sharing ask(int device, void const* entry, dim3 block) {
-    Sharing found{};
-    int sms = 0;
-    bool known = true;
-    auto const get = [&](int& value, cudaDeviceAttr attribute) {
-      known = known && cudaDeviceGetAttribute(&value, attribute, device) == cudaSuccess;
-    };
-    get(sms, cudaDevAttrMultiProcessorCount);
-    get(found.shared_bytes, cudaDevAttrMaxSharedMemoryPerMultiprocessor);
-    get(found.reserved_bytes, cudaDevAttrReservedSharedMemoryPerBlock);
-    get(found.most_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin);
-    if (!known) {
+  int sms = 0;             // 0 where the driver does not say; the numbers of bytes are 0 then, too
+  int shared_bytes = 0;    // shared memory of an SM
+  int reserved_bytes = 0;  // of which a thread block costs so much beside its own
+  int most_bytes = 0;      // that a thread block may ask for
+  // Clusters of 1 to 8 thread blocks, each on an SM of its own, that run at once. 0: no such cluster ever runs.
+  std::array<int, kPortableCluster> clusters = {kUnknown, kUnknown, kUnknown, kUnknown,
+                                                kUnknown, kUnknown, kUnknown, kUnknown};
+
+  // The same of a context, asked once, or twice where two threads are the first: by the kernel `entry`, in thread
+  // blocks that take all the shared memory they may have. A context that does not answer is asked again.
+  static Occupancy const& of(Context const& context, void const* entry, dim3 block);
+
+  // Clusters of one kernel, of `smem_bytes` of dynamic shared memory, that run at once, several on an SM if they fit.
+  static int clusters_of(Context const& context, void const* entry, dim3 block, unsigned size, int smem_bytes) {
+    cudaLaunchAttribute cluster{};
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim = {size, 1, 1};
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(size);
+    config.blockDim = block;
+    config.dynamicSmemBytes = smem_bytes;
+    config.stream = context.sms != context.current ? context.stream : nullptr;  // whose SMs count
+    config.attrs = &cluster;
+    config.numAttrs = 1;
+    int count = 0;
+    if (cudaOccupancyMaxActiveClusters(&count, entry, &config) != cudaSuccess) {
       (void)cudaGetLastError();
-      return {};
+      return kUnknown;
     }
-    found.at_a_time[0] = sms;
-    for (unsigned i = 1; i < found.at_a_time.size(); ++i) {
-      // A cluster stays within a part of the GPU, whose SMs may be no multiple of it.
-      unsigned const size = 1u << i;
-      cudaLaunchAttribute cluster{};
-      cluster.id = cudaLaunchAttributeClusterDimension;
-      cluster.val.clusterDim = {size, 1, 1};
-      cudaLaunchConfig_t config{};
-      config.gridDim = dim3(size);
-      config.blockDim = block;
-      config.dynamicSmemBytes = found.most_bytes;
-      config.attrs = &cluster;
-      config.numAttrs = 1;
-      int clusters = 0;
-      if (cudaOccupancyMaxActiveClusters(&clusters, entry, &config) != cudaSuccess) {
-        (void)cudaGetLastError();
-        clusters = 0;
-      }
-      found.at_a_time[i] = clusters * static_cast<int>(size);
-    }
-    return found;
+    return count;
   }
 
-  // The same, asked once for each device, or twice where two threads are the first.
-  static Sharing of(int device, void const* entry, dim3 block) {
-    static std::array<std::atomic<Sharing const*>, kDevices> known{};
-    if (device >= kDevices) {
-      return {};
+ private:
+  struct Known;
+
+  bool ask(Context const& context, void const* entry, dim3 block) {
+    auto const get = [&](int& value, cudaDeviceAttr attribute) {
+      return cudaDeviceGetAttribute(&value, attribute, context.device) == cudaSuccess;
+    };
+    bool const attributes = get(sms, cudaDevAttrMultiProcessorCount) &&
+                            get(shared_bytes, cudaDevAttrMaxSharedMemoryPerMultiprocessor) &&
+                            get(reserved_bytes, cudaDevAttrReservedSharedMemoryPerBlock) &&
+                            get(most_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin);
+    if (!attributes ||
+        cudaFuncSetAttribute(entry, cudaFuncAttributeMaxDynamicSharedMemorySize, most_bytes) != cudaSuccess) {
+      return false;
     }
-    Sharing const* found = known[device].load(std::memory_order_acquire);
-    if (found == nullptr) {
-      auto const* const made = new Sharing(ask(device, entry, block));
-      if (known[device].compare_exchange_strong(found, made, std::memory_order_acq_rel)) {
-        found = made;
-      } else {
-        delete made;
-      }
+    static auto const get_resource = driver_function<decltype(&cuCtxGetDevResource)>("cuCtxGetDevResource", 12040);
+    CUdevResource resource{};
+    if (get_resource != nullptr &&
+        get_resource(context.sms.handle, &resource, CU_DEV_RESOURCE_TYPE_SM) == CUDA_SUCCESS &&
+        resource.sm.smCount > 0 && resource.sm.smCount < static_cast<unsigned>(sms)) {
+      sms = static_cast<int>(resource.sm.smCount);
     }
-    return *found;
+    for (unsigned size = 1; size <= kPortableCluster; ++size) {
+      int const held = clusters_of(context, entry, block, size, most_bytes), most = sms / static_cast<int>(size);
+      clusters[size - 1] = held < most ? held : most;
+    }
+    return true;
   }
 };
+
+struct Occupancy::Known {
+  ContextId context;
+  int device;
+  Occupancy occupancy;
+  Known const* next;
+};
+
+inline Occupancy const& Occupancy::of(Context const& context, void const* entry, dim3 block) {
+  static Occupancy const unknown{};
+  static std::atomic<Known const*> list{nullptr};
+  for (Known const* known = list.load(std::memory_order_acquire); known != nullptr; known = known->next) {
+    if (known->context == context.sms && known->device == context.device) {
+      return known->occupancy;
+    }
+  }
+  Occupancy occupancy{};
+  if (!occupancy.ask(context, entry, block)) {
+    (void)cudaGetLastError();
+    return unknown;
+  }
+  auto* const known = new Known{context.sms, context.device, occupancy, list.load(std::memory_order_relaxed)};
+  while (!list.compare_exchange_weak(known->next, known, std::memory_order_release, std::memory_order_relaxed)) {
+  }
+  return known->occupancy;
+}
+
+// How many of the kernel's clusters (`shape.cluster`) run at once on `sm_count` SMs, at least one. The error
+// cudaErrorInvalidClusterSize where not one of them ever runs.
+inline cudaError_t clusters_at_once(Context const& context, void const* entry, LaunchShape const& shape, int sm_count,
+                                    int& at_once) {
+  Occupancy const& occupancy = Occupancy::of(context, entry, shape.block);
+  unsigned const size = shape.cluster.x * shape.cluster.y * shape.cluster.z;
+  int const sms = occupancy.sms > 0 && occupancy.sms < sm_count ? occupancy.sms : sm_count;
+  int const most = sms / static_cast<int>(size);
+  int held = size <= kPortableCluster ? occupancy.clusters[size - 1] : Occupancy::kUnknown;
+  if (held == 0) {  // of thread blocks that have an SM each; those of this kernel may share one
+    held = Occupancy::clusters_of(context, entry, shape.block, size, shape.smem_bytes);
+    if (held == 0) {
+      return cudaErrorInvalidClusterSize;
+    }
+  }
+  at_once = held > 0 && held < most ? held : most > 0 ? most : 1;
+  return cudaSuccess;
+}
 
 // The dynamic shared memory to ask for so that no SM gets more thread blocks of a grid than an even spread gives it.
 //
@@ -139,46 +220,38 @@ struct Sharing {
 // free first get two or three each, as many as fit, which then share that SM to their end while others stay idle:
 // on an H200, NVFP4 products of one wave took 1.4 to 1.6 times as long after a quantising kernel as by themselves.
 // A thread block that asks for more than its share of an SM's shared memory waits for another SM instead.
-inline int spread_bytes(LaunchShape const& shape, Sharing const& device) {
+// It was measured for clusters of 1, 2, 4 and 8.
+inline int spread_bytes(LaunchShape const& shape, Occupancy const& occupancy) {
   unsigned const size = shape.cluster.x * shape.cluster.y * shape.cluster.z;
-  unsigned i = 0;
-  while (i + 1 < device.at_a_time.size() && (1u << i) < size) {
-    ++i;
-  }
-  int const at_a_time = (1u << i) == size ? device.at_a_time[i] : 0;
-  if (at_a_time == 0) {
+  bool const measured = size <= kPortableCluster && (size & (size - 1)) == 0;
+  int const at_a_time = size == 1  ? occupancy.sms
+                        : measured ? occupancy.clusters[size - 1] * static_cast<int>(size)
+                                   : 0;
+  if (at_a_time <= 0) {
     return shape.smem_bytes;
   }
   int64_t const blocks = int64_t(shape.grid.x) * shape.grid.y * shape.grid.z;
-  int64_t const share = (blocks + at_a_time - 1) / at_a_time;                           // of the fullest SM
-  int64_t const least = device.shared_bytes / (share + 1) - device.reserved_bytes + 1;  // one more does not fit
+  int64_t const share = (blocks + at_a_time - 1) / at_a_time;                                 // of the fullest SM
+  int64_t const least = occupancy.shared_bytes / (share + 1) - occupancy.reserved_bytes + 1;  // one more does not fit
   if (least <= shape.smem_bytes) {
     return shape.smem_bytes;
   }
-  return static_cast<int>(least < device.most_bytes ? least : device.most_bytes);
+  return static_cast<int>(least < occupancy.most_bytes ? least : occupancy.most_bytes);
 }
 
 // A kernel in a context: allowed what it needs, and as the driver launches it.
 struct KernelInContext {
-  CUcontext context;
+  ContextId context;
   CUfunction function;
   KernelInContext const* next;
 };
 
-// Asks of a context, once, what it has to allow the kernel `entry`: large shared memory and clusters. `Kernel` gives
-// each kernel a list of its own of the contexts that have been asked; two threads that are the first both ask.
-template <class Kernel>
-cudaError_t allow(Context const& context, void const* entry, LaunchShape const& shape, CUfunction& function) {
-  static std::atomic<KernelInContext const*> known{nullptr};
-  for (KernelInContext const* one = known.load(std::memory_order_acquire); one != nullptr; one = one->next) {
-    if (one->context == context.handle) {
-      function = one->function;
-      return cudaSuccess;
-    }
-  }
+// Allows the kernel `entry`, in the current context, what it needs: large shared memory and clusters.
+inline cudaError_t allow_now(Context const& context, void const* entry, LaunchShape const& shape,
+                             CUfunction& function) {
   int most = shape.smem_bytes;
   cudaError_t error = cudaSuccess;
-  if (shape.spread && shape.pdl) {
+  if (shape.spread) {  // as much as `spread_bytes` may ask for, and `Occupancy` asks of
     error = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, context.device);
   }
   if (error == cudaSuccess) {
@@ -187,12 +260,24 @@ cudaError_t allow(Context const& context, void const* entry, LaunchShape const& 
   if (error == cudaSuccess && shape.large_clusters) {
     error = cudaFuncSetAttribute(entry, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
   }
-  if (error == cudaSuccess) {
-    error = cudaGetFuncBySymbol(&function, entry);
+  return error == cudaSuccess ? cudaGetFuncBySymbol(&function, entry) : error;
+}
+
+// The same, once for each context. `Kernel` gives each kernel a list of its own of the contexts that have been asked;
+// two threads that are the first both ask.
+template <class Kernel>
+cudaError_t allow(Context const& context, void const* entry, LaunchShape const& shape, CUfunction& function) {
+  static std::atomic<KernelInContext const*> list{nullptr};
+  for (KernelInContext const* known = list.load(std::memory_order_acquire); known != nullptr; known = known->next) {
+    if (known->context == context.current) {
+      function = known->function;
+      return cudaSuccess;
+    }
   }
+  cudaError_t const error = allow_now(context, entry, shape, function);
   if (error == cudaSuccess) {
-    auto* const made = new KernelInContext{context.handle, function, known.load(std::memory_order_relaxed)};
-    while (!known.compare_exchange_weak(made->next, made, std::memory_order_release, std::memory_order_relaxed)) {
+    auto* const known = new KernelInContext{context.current, function, list.load(std::memory_order_relaxed)};
+    while (!list.compare_exchange_weak(known->next, known, std::memory_order_release, std::memory_order_relaxed)) {
     }
   }
   return error;
@@ -227,9 +312,8 @@ cudaError_t launch(Context const& context, void const* entry, void* params, Laun
   CUlaunchConfig config{};
   config.gridDimX = shape.grid.x, config.gridDimY = shape.grid.y, config.gridDimZ = shape.grid.z;
   config.blockDimX = shape.block.x, config.blockDimY = shape.block.y, config.blockDimZ = shape.block.z;
-  config.sharedMemBytes = shape.spread && shape.pdl
-                              ? spread_bytes(shape, Sharing::of(context.device, entry, shape.block))
-                              : shape.smem_bytes;
+  config.sharedMemBytes =
+      shape.spread && shape.pdl ? spread_bytes(shape, Occupancy::of(context, entry, shape.block)) : shape.smem_bytes;
   config.hStream = stream;
   config.attrs = attributes;
   config.numAttrs = count;

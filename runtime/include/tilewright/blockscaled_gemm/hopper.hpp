@@ -3,6 +3,7 @@
 #pragma once
 
 #include "tilewright/adapter.hpp"
+#include "tilewright/alignment.hpp"
 #include "tilewright/blockscaled_gemm/args.h"
 #include "tilewright/blockscaled_gemm/sm90/kernel.hpp"
 
@@ -13,7 +14,10 @@ template <class Kernel>
 struct HopperMaker {
   using Args = tilewright_blockscaled_gemm_args;
 
-  static bool can_implement(Args const& args) { return Kernel::can_implement(args); }
+  // TMA copies scale factors without a tensor map, whose encoding would refuse their addresses.
+  static bool can_implement(Args const& args) {
+    return Kernel::can_implement(args) && is_aligned(args.scale_a, 16) && is_aligned(args.scale_b, 16);
+  }
 
   static cudaError_t make_params(Args const& args, typename Kernel::Params& params, LaunchShape& shape) {
     shape.grid = Kernel::grid(args);

@@ -30,30 +30,20 @@ inline cudaError_t allow<gemm::lean::AnyKernel>(Context const& context, void con
   };
   static std::array<std::atomic<Known const*>, 1024> lists{};
   std::atomic<Known const*>& list = lists[reinterpret_cast<uintptr_t>(entry) / 16 % lists.size()];
-  auto const next = [](Known const* one) { return static_cast<Known const*>(one->next); };
-  for (Known const* one = list.load(std::memory_order_acquire); one != nullptr; one = next(one)) {
-    if (one->entry == entry && one->context == context.handle) {
-      function = one->function;
+  auto const next = [](Known const* known) { return static_cast<Known const*>(known->next); };
+  for (Known const* known = list.load(std::memory_order_acquire); known != nullptr; known = next(known)) {
+    if (known->entry == entry && known->context == context.current) {
+      function = known->function;
       return cudaSuccess;
     }
   }
-  int most = shape.smem_bytes;
-  cudaError_t error = cudaSuccess;
-  if (shape.spread && shape.pdl) {
-    error = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, context.device);
-  }
+  cudaError_t const error = allow_now(context, entry, shape, function);
   if (error == cudaSuccess) {
-    error = cudaFuncSetAttribute(entry, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
-  }
-  if (error == cudaSuccess) {
-    error = cudaGetFuncBySymbol(&function, entry);
-  }
-  if (error == cudaSuccess) {
-    auto* const made = new Known{{context.handle, function, nullptr}, entry};
+    auto* const known = new Known{{context.current, function, nullptr}, entry};
     Known const* first = list.load(std::memory_order_relaxed);
     do {
-      made->next = first;
-    } while (!list.compare_exchange_weak(first, made, std::memory_order_release, std::memory_order_relaxed));
+      known->next = first;
+    } while (!list.compare_exchange_weak(first, known, std::memory_order_release, std::memory_order_relaxed));
   }
   return error;
 }
@@ -117,7 +107,7 @@ class Maker {
 
   sm90::ClusterShape const& cluster() const { return cluster_; }
 
-  // `at_once`: clusters that the GPU runs at once.
+  // `at_once`: clusters that run at once.
   cudaError_t make_params(int at_once, void* workspace, Params& params) const {
     // As the kernel sees them: rows of A and of B.
     sm90::Matrices const a = facts_.swapped ? operand(args_.b, rows_, facts_.mn_a, args_.ld_b, args_.batch_stride_b)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "tilewright/adapter.hpp"
+#include "tilewright/alignment.hpp"
 #include "tilewright/gemm/args.h"
 #include "tilewright/gemm/epilogue_params.hpp"
 #include "tilewright/gemm/stream_kernel.hpp"
@@ -22,7 +23,8 @@ struct Maker {
                        args.batch <= 65535 && args.k % kVector == 0;
     bool const aligned =
         args.ld_a % kVector == 0 && args.ld_b % kVector == 0 &&
-        (args.batch == 1 || (args.batch_stride_a % kVector == 0 && args.batch_stride_b % kVector == 0));
+        (args.batch == 1 || (args.batch_stride_a % kVector == 0 && args.batch_stride_b % kVector == 0)) &&
+        is_aligned(args.a, 16) && is_aligned(args.b, 16);
     int const splits = args.tactic.splits;
     bool const cluster = splits > 0 && splits <= static_cast<int>(kPortableCluster);
     return sizes && aligned && cluster && known_epilogue(args, Kernel::kActivation);

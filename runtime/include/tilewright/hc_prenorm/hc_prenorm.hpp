@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tilewright/adapter.hpp"
+#include "tilewright/alignment.hpp"
 #include "tilewright/hc_prenorm/args.h"
 #include "tilewright/hc_prenorm/kernel.hpp"
 #include "tilewright/sm90/matrices.hpp"
@@ -17,7 +18,8 @@ struct Host {
   static bool can_implement(Args const& args) {
     bool const sizes = args.m > 0 && args.n > 0 && args.k > 0 && args.splits > 0 && args.tactic.sm_count > 0;
     return sizes && args.n <= Kernel::N && args.n % 8 == 0 && args.ld_a % 8 == 0 && args.ld_b % 4 == 0 &&
-           args.ld_d % 2 == 0 && args.batch_stride_d % 2 == 0 && (args.splits == 1 || args.normalizes == 0) &&
+           args.ld_d % 2 == 0 && args.batch_stride_d % 2 == 0 && is_aligned(args.d, 8) &&
+           (args.splits == 1 || args.normalizes == 0) &&
            ceil_div(args.m, Kernel::TileM) * (blocks(args) + args.splits) < INT32_MAX;
   }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "tilewright/adapter.hpp"
+#include "tilewright/alignment.hpp"
 #include "tilewright/mqa_logits/args.h"
 #include "tilewright/mqa_logits/loader.hpp"
 #include "tilewright/mqa_logits/schedule.hpp"
@@ -28,7 +29,8 @@ struct LogitsHost {
     if constexpr (kPaged) {
       bool const pages = (args.page == 32 || args.page == 64) && args.cache_pages > 0 && args.table_pages > 0;
       bool const sequences = args.next_n > 0 && args.next_n <= 32 && args.queries % args.next_n == 0;
-      return heads && extents && aligned && pages && sequences && args.ld_kv_cache % 16 == 0 && args.blocks > 0;
+      return heads && extents && aligned && pages && sequences && args.ld_kv_cache % 16 == 0 && args.blocks > 0 &&
+             is_aligned(args.schedule, 8);
     }
     return heads && extents && aligned && args.ld_kv % kMultiple == 0 && args.keys <= INT32_MAX / 4 - Kernel::kTile &&
            args.tactic.splits > 0 && int64_t(args.queries) * args.tactic.splits < INT32_MAX;

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 
+#include "tilewright/alignment.hpp"
 #include "tilewright/quantize/args.h"
 #include "tilewright/quantize/elements.hpp"
 
@@ -260,8 +261,10 @@ inline bool takes(tilewright_quantize_args const& args, int x_bits, int data_bit
   bool const strides = aligned(args.ld_x, x_bits, 16) && aligned(args.batch_stride_x, x_bits, 16) &&
                        aligned(args.ld_data, data_bits, data_bytes) &&
                        aligned(args.batch_stride_data, data_bits, data_bytes);
+  bool const addresses = is_aligned(args.x, 16) && is_aligned(args.weight, 16) && is_aligned(args.scales, 16) &&
+                         is_aligned(args.data, data_bytes);
   bool const m_major = args.layout == TILEWRIGHT_SCALES_M_MAJOR || args.layout == TILEWRIGHT_SCALES_PACKED;
-  return sizes && (byte_scales ? bytes : floats) && counted && strides &&
+  return sizes && (byte_scales ? bytes : floats) && counted && strides && addresses &&
          (!m_major || (args.ld_scales >= args.m && args.ld_scales % 4 == 0)) && args.tactic.blocks >= 0 &&
          (args.tactic.blocks == 0 || args.tactic.sm_count > 0);
 }

@@ -3,7 +3,6 @@
 
 #include "tilewright/adapter.hpp"
 #include "tilewright/sm90/cluster_shape.hpp"
-#include "tilewright/sm90/residency.hpp"
 #include "tilewright/tactic.h"
 
 namespace tilewright::sm90 {
@@ -30,20 +29,19 @@ inline bool legal(tilewright_tactic const& tactic, ClusterShape const& cluster) 
   return cluster.legal() && tactic.swizzle > 0 && tactic.sm_count > 0;
 }
 
-// Makes ready to launch the kernel `entry` in such clusters, and says how many of them the GPU runs at once. `Kernel`
-// is what `allow` (launch.hpp) knows it by. `shape` has the block and its shared memory, and gets the cluster in its
-// place: a copy of it costs 10 ns of a launch's 55.
+// Makes ready to launch the kernel `entry` in such clusters, and says how many of them run at once where it goes.
+// `Kernel` is what `allow` (launch.hpp) knows it by. `shape` has the block and its shared memory, and gets the cluster
+// in its place: a copy of it costs 10 ns of a launch's 55.
 template <class Kernel>
 cudaError_t prepare(Context const& context, void const* entry, tilewright_tactic const& tactic,
                     ClusterShape const& cluster, LaunchShape& shape, int& at_once) {
   shape.cluster = shape.preferred = dim3(cluster.size());
   shape.spread = true;
-  CUfunction function;  // before the driver can say how many clusters the GPU holds
+  CUfunction function;  // before the driver can say how many clusters the SMs hold
   if (cudaError_t const error = allow<Kernel>(context, entry, shape, function); error != cudaSuccess) {
     return error;
   }
-  at_once = Residency::clusters(context, entry, shape, tactic.sm_count);
-  return cudaSuccess;
+  return clusters_at_once(context, entry, shape, tactic.sm_count, at_once);
 }
 
 // How the kernel is launched that adds up what another left in the workspace: `blocks` of `threads`, no clusters.
@@ -60,7 +58,7 @@ inline LaunchShape combining_shape(int64_t blocks, int threads, bool pdl) {
 struct Launching {
   ClusterShape cluster;
   int at_once;      // clusters that run at once
-  bool all;         // as many as the GPU holds
+  bool all;         // as many as the context's SMs hold
   void* workspace;  // of `workspace_bytes`
   cudaStream_t stream;
 };
@@ -87,7 +85,12 @@ struct ClusteredHost {
     if (error != cudaSuccess) {
       return error;
     }
-    launching.all = Residency::clusters(context, Traits::entry(), shape, INT32_MAX) == launching.at_once;
+    int most = 0;
+    error = clusters_at_once(context, Traits::entry(), shape, INT32_MAX, most);
+    if (error != cudaSuccess) {
+      return error;
+    }
+    launching.all = most == launching.at_once;
     typename Kernel::Params params;
     error = Maker::make_params(args, launching, params);
     if (error != cudaSuccess) {

@@ -94,7 +94,8 @@ class Hopper(TileModel):
     def weigh(self, tactic: Tactic) -> Estimate:
         """Seconds that one launch takes, from the first block's start to the last store."""
         splits, clock = tactic.splits, self.device.clock_hz
-        sms = self.device.clusters_at_once(splits) * splits
+        # Where a cluster does not find an SM for each thread block, these share SMs.
+        sms = max(1, self.device.clusters_at_once(splits)) * splits
         blocks, k_tiles = self.all_tiles * splits, ceil(self.k_tiles / splits)
         waves, rest = divmod(blocks, sms * self.held)
         clocks = k_tiles * waves * self.k_tile(sms * self.held, sms)

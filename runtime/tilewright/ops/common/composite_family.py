@@ -35,6 +35,9 @@ class CompositeFamily(Family[P]):
     def candidates(self, record: KernelRecord, problem: P) -> Sequence[Tactic]:
         return self.kernels(record).candidates(record, problem)
 
+    def misfit_device(self, tactic: Tactic, record: KernelRecord, device: DeviceProperties) -> str | None:
+        return self.kernels(record).misfit_device(tactic, record, device)
+
     def estimator(
         self, record: KernelRecord, problem: P, device: DeviceProperties
     ) -> Callable[[Tactic], Estimate] | None:

@@ -179,6 +179,8 @@ class Family(Kernels[P]):
     ) -> list[Candidate]:
         """As `rank`, of kernels that are known to fit.
 
+        Tactics for which the device has no room are left out.
+
         Candidates of a kernel that cut k alike follow one another and differ in their clusters. Only the
         first of them is estimated where that is far behind the fastest (`FAR`). The `MOST_REFINED` that come
         first are estimated again by `refine`, and ordered by that.
@@ -189,7 +191,8 @@ class Family(Kernels[P]):
             weigh = self._weigher(record, problem, device)
             if weigh is None:
                 continue
-            for _, alike in itertools.groupby(self.candidates(record, problem), _IN_PARTS):
+            possible = self._possible(record, problem, device)
+            for _, alike in itertools.groupby(possible, _IN_PARTS):
                 first, *rest = alike
                 ranked.append(weigh(first))
                 if rest:
@@ -201,6 +204,13 @@ class Family(Kernels[P]):
         ranked.sort(key=_ORDER)
         nearest = sorted(self._refined(ranked[:MOST_REFINED], problem, device), key=_ORDER)
         return [candidate for *_, candidate in (*nearest, *ranked[MOST_REFINED:])]
+
+    def _possible(self, record: KernelRecord, problem: P, device: DeviceProperties) -> Sequence[Tactic]:
+        """The candidates of a kernel for which the device has room."""
+        candidates = self.candidates(record, problem)
+        if all(device.clusters):  # nothing is known to be too large
+            return candidates
+        return [tactic for tactic in candidates if not self.misfit_device(tactic, record, device)]
 
     def _weigher(
         self,
@@ -255,6 +265,7 @@ class Family(Kernels[P]):
         reason = self.misfit_tactic(tactic, record, problem)
         if reason is None and record not in records:
             reason = f"it is compiled for {record.arch}, which does not run on {device.name}"
+        reason = reason or self.misfit_device(tactic, record, device)
         if reason is not None:
             raise _misfit(tactic, problem, reason)
         return record

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Mapping
 
+from tilewright.device import DeviceProperties
 from tilewright.ops.common.tactics import Tactic, extents, plain
 from tilewright.table import KernelRecord
 
@@ -122,6 +123,23 @@ def misfit_blocks(tactic: Tactic, record: KernelRecord) -> str | None:
     if (blocks := m * n * tactic.splits) > MOST_BLOCKS:
         return f"a cluster of {blocks} thread blocks, {tactic.splits} to a tile, is more than {MOST_BLOCKS}"
     return None
+
+
+def misfit_room(blocks: int, device: DeviceProperties) -> str | None:
+    """Why the device runs no cluster of so many thread blocks, each of which takes an SM; None where it
+    does."""
+    if device.clusters_at_once(blocks) > 0:
+        return None
+    return (
+        f"{device.name} with {device.sm_count} SMs, as this process sees it, runs no cluster of {blocks} "
+        "thread blocks: no part of the GPU has as many SMs. A smaller cluster, or fewer splits, may run"
+    )
+
+
+def blocks_of(tactic: Tactic) -> int:
+    """The thread blocks of a tactic's cluster, where those that split k meet in it."""
+    m, n = cluster_of(tactic)
+    return m * n * (1 if tactic.decomposition == "split_k" else tactic.splits)
 
 
 def in_clusters(

@@ -65,6 +65,11 @@ class Kernels(Generic[P]):
         say."""
         return None
 
+    def misfit_device(self, tactic: Tactic, record: KernelRecord, device: DeviceProperties) -> str | None:
+        """Why a device that runs the kernel's code does not run the tactic: it has no room for its clusters,
+        say."""
+        return None
+
     def candidates(self, record: KernelRecord, problem: P) -> Sequence[Tactic]:
         """The kernel's tactics that selection estimates. Tuning tries more (`Family.variants`, `wider`)."""
         return (plain(record.name),)

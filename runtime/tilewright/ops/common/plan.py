@@ -19,6 +19,7 @@ from tilewright.interface.declaration import Interface
 from tilewright.library import ALIASED, MISALIGNED, MOST_OPERANDS, OVERFLOW, UNPLANNED, Launcher, Library
 from tilewright.ops.common import memory
 from tilewright.ops.common.family import Family
+from tilewright.ops.common.fitting import blocks_of
 from tilewright.ops.common.gpus import several_devices
 from tilewright.ops.common.guards import overflow
 from tilewright.ops.common.kernels import Problem
@@ -27,6 +28,8 @@ from tilewright.ops.common.tactics import Tactic
 from tilewright.table import KernelRecord
 
 log = logging.getLogger("tilewright")
+
+INVALID_CLUSTER_SIZE = 912  # cudaErrorInvalidClusterSize: no cluster of the launch ever runs
 
 
 class Plan:
@@ -167,6 +170,8 @@ class DirectPlan(Plan):
             raise UnplannedError(f"{self.operands[UNPLANNED - status]} does not lie as the plan's")
         if OVERFLOW >= status > OVERFLOW - MOST_OPERANDS:
             raise overflow(self.bound.interface.numbers[OVERFLOW - status].name)
+        if status == INVALID_CLUSTER_SIZE:
+            raise self._no_room()
         if status > 0:
             reason = f"CUDA error {status} ({_cuda_error(status)})"
         else:
@@ -174,6 +179,15 @@ class DirectPlan(Plan):
                 status, f"status {status}"
             )
         raise LaunchError(f"{self.tactic}: {reason}, for {self.problem}")
+
+    def _no_room(self) -> LaunchError:
+        blocks = blocks_of(self.tactic)
+        return LaunchError(
+            f"{self.tactic}: the SMs that the stream's context has on {self.device} run no cluster of "
+            f"{blocks} thread blocks, for {self.problem}",
+            hint="Pass a tactic with a smaller cluster or fewer splits, or give the green context, the MIG "
+            "slice or the share of MPS more SMs.",
+        )
 
 
 class UnplannedError(ValueError):

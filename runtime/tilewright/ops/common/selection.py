@@ -142,14 +142,21 @@ class _Selection:
 
     def _exact(self, tuned: Tuned) -> Choice | None:
         found = tuned.found(self._problem)
-        if found is None:
+        if found is None or not self._has_room(found.tactic):
             return None
         why = f"{found.seconds * 1e6:.2f} us were measured ({found.path})"
         return self._tuned(Choice(found.tactic, self._registry.record(found.tactic.kernel), "tuned", why))
 
+    def _has_room(self, tactic: Tactic) -> bool:
+        """Whether the device runs a tactic that was tuned, on another GPU of its name maybe."""
+        reason = self._family.misfit_device(tactic, self._registry.record(tactic.kernel), self._device)
+        if reason is not None:
+            log.debug("%s: passed over %s, which is tuned: %s", self._problem, tactic, reason)
+        return reason is None
+
     def _bucket(self, tuned: Tuned) -> Choice | None:
         near = tuned.bucket(self._problem)
-        if near is None:
+        if near is None or not self._has_room(near[0]):
             return None
         tactic, other = near
         record = self._registry.record(tactic.kernel)

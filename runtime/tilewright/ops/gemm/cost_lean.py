@@ -186,7 +186,7 @@ class Kernel:
             blocks *= splits
         else:
             size *= splits
-        at_once = self.device.clusters_at_once(size)
+        at_once = max(1, self.device.clusters_at_once(size))  # 0: `misfit_device` refuses it
         waves = _Waves(at_once, *divmod(blocks, at_once))
         boxes = -(-self.stages // splits) * self.boxes
         exchange = self._exchange(splits) if splits > 1 and not in_memory else 0.0

@@ -40,7 +40,8 @@ def estimator(
 
     def weigh(tactic: Tactic) -> Estimate:
         blocks = tiles * tactic.splits
-        at_once = device.clusters_at_once(tactic.splits) * BLOCKS_AT_ONCE[size]
+        # Where a cluster does not find an SM for each thread block, these share SMs.
+        at_once = max(1, device.clusters_at_once(tactic.splits)) * BLOCKS_AT_ONCE[size]
         waves = ceil(tiles / at_once)
         steps = ceil(problem.k / (WARPS * tactic.splits * record.config["tile"][2]))
         added = START_SECONDS[size] + ROW_SECONDS * problem.m

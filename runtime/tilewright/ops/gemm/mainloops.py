@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from tilewright.device import DeviceProperties
 from tilewright.ops.common import fitting
 from tilewright.ops.common.kernels import Kernels
 from tilewright.ops.common.products import contiguous_extents
@@ -110,6 +111,9 @@ class Lean(Mainloop):
 
     def misfit_together(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
         return fitting.misfit_tiles_of_k(tactic, record, problem.k)
+
+    def misfit_device(self, tactic: Tactic, record: KernelRecord, device: DeviceProperties) -> str | None:
+        return fitting.misfit_room(fitting.blocks_of(tactic), device)
 
     def candidates(self, record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
         """Clusters no larger than the grid of tiles, parts of two stages of k; and parts that meet in memory,

@@ -169,7 +169,7 @@ def estimator(
         m, n = (max(side, 1) for side in extents(tactic.cluster))
         splits = tactic.splits
         size = m * n * splits
-        at_once = device.clusters_at_once(size)
+        at_once = max(1, device.clusters_at_once(size))  # 0: `misfit_device` refuses it
         down, across = (n, m) if config["swap_ab"] else (m, n)  # thread blocks of a cluster in D
         blocks = max(1.0, blocks_down(down) * ceil(work.across / across))
         full, rest = divmod(blocks, at_once)

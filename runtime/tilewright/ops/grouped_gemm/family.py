@@ -6,12 +6,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from tilewright.device import DeviceProperties
 from tilewright.ops.common.family import Family
 from tilewright.ops.common.fitting import (
+    blocks_of,
     cluster_of,
     in_clusters,
     misfit_blocks,
     misfit_contiguous,
+    misfit_room,
     misfit_tiles_of_k,
     own_tiles,
 )
@@ -67,6 +70,9 @@ class _Grouped(Family[Problem]):
         if any(side & (side - 1) for side in (m, n, tactic.splits)):
             return f"cluster {m}x{n} of {tactic.splits} splits has a number that is not a power of two"
         return misfit_blocks(tactic, record)
+
+    def misfit_device(self, tactic: Tactic, record: KernelRecord, device: DeviceProperties) -> str | None:
+        return misfit_room(blocks_of(tactic), device)
 
     def misfit_together(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
         if problem.grouping == "k_sizes" and tactic.splits > 1:

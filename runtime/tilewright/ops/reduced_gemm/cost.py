@@ -42,7 +42,7 @@ def estimator(
     def weigh(tactic: Tactic) -> Estimate:
         m, n = (max(side, 1) for side in extents(tactic.cluster))
         blocks = ceil(down / m) * ceil(across / n)
-        at_once = device.clusters_at_once(m * n)
+        at_once = max(1, device.clusters_at_once(m * n))  # 0: `misfit_device` refuses it
         parts = max(1, min(at_once // blocks, k_tiles))
         waves = ceil(blocks * parts / at_once)
         stages = ceil(k_tiles / parts) * waves

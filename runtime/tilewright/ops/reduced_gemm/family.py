@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from tilewright.device import DeviceProperties
 from tilewright.ops.common.family import Family
-from tilewright.ops.common.fitting import MOST_BLOCKS, cluster_of, in_clusters, own_tiles
+from tilewright.ops.common.fitting import (
+    MOST_BLOCKS,
+    blocks_of,
+    cluster_of,
+    in_clusters,
+    misfit_room,
+    own_tiles,
+)
 from tilewright.ops.common.tactics import Tactic, misfit_settings
 from tilewright.ops.reduced_gemm.cost import estimator
 from tilewright.ops.reduced_gemm.problem import Problem
@@ -25,6 +33,9 @@ class _Reduced(Family[Problem]):
         if any(side & (side - 1) for side in (m, n)) or m * n > MOST_BLOCKS:
             return f"cluster {m}x{n} is no powers of two, up to {MOST_BLOCKS} thread blocks"
         return None
+
+    def misfit_device(self, tactic: Tactic, record: KernelRecord, device: DeviceProperties) -> str | None:
+        return misfit_room(blocks_of(tactic), device)
 
     def candidates(self, record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
         """What a first selection weighs: clusters no larger than the grid of tiles."""
