@@ -176,6 +176,11 @@ cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, void const*, cudaLaunc
   return cudaSuccess;
 }
 
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, void const*, int, size_t smem_bytes) {
+  *blocks = kShared / int(smem_bytes + kReserved);
+  return cudaSuccess;
+}
+
 cudaError_t cudaGetDriverEntryPointByVersion(char const* name, void** entry, unsigned, unsigned long long,
                                              cudaDriverEntryPointQueryResult* result) {
   *result = cudaDriverEntryPointSuccess;
@@ -322,6 +327,9 @@ void run_contexts(int sms) {
   auto const clustered = FAMILY::problem(4096, 4096, 1024, 1);
   script.context = context_at(0x1003);
   run("cluster_of_eight_on_three_sms", clustered);
+  script.context = context_at(0x1004);
+  script.partition_counts = false;
+  run("cluster_of_eight_on_four_sms", clustered);
   run("cluster_of_eight", clustered);
   cluster_m = 0;
   run("without_workspace", many, false);

@@ -206,7 +206,13 @@ inline cudaError_t clusters_at_once(Context const& context, void const* entry, L
   int held = size <= kPortableCluster ? occupancy.clusters[size - 1] : Occupancy::kUnknown;
   if (held == 0) {  // of thread blocks that have an SM each; those of this kernel may share one
     held = Occupancy::clusters_of(context, entry, shape.block, size, shape.smem_bytes);
-    if (held == 0) {
+    int on_an_sm = 0;
+    cudaError_t const error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+        &on_an_sm, entry, static_cast<int>(shape.block.x * shape.block.y * shape.block.z), shape.smem_bytes);
+    if (error != cudaSuccess) {
+      return error;
+    }
+    if (held == 0 || occupancy.sms * on_an_sm < static_cast<int>(size)) {
       return cudaErrorInvalidClusterSize;
     }
   }
