@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 KERNEL := gemm_sm90_bf16_bf16_f32_bf16_tn_64x32x128_lean_coop_swap
-PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
+# The build backend comes from an isolated environment, which has constraints of its own.
+PIP := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet
 GPU := $(shell command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi --list-gpus 2>/dev/null | grep -c GPU)
 
 .PHONY: help run test lint format lines clean
@@ -46,7 +47,8 @@ clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 $(VENV)/bin/python:
-	$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 10) or sys.exit("$(PYTHON) is Python %d.%d; Tilewright needs Python 3.10 or later (make PYTHON=...)" % sys.version_info[:2])'
+	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
 $(VENV)/.run: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(PIP) --editable '.[toolchain]'

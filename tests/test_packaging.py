@@ -54,3 +54,36 @@ def test_commands_of_an_installed_wheel(installed: Path, words: str, said: str, 
     )
     assert done.returncode == 0, done.stderr
     assert said in done.stdout, done.stdout
+
+
+def test_make_run_with_a_python_that_is_too_old(tmp_path: Path) -> None:
+    """Nothing is set up, which a later `make run` with another Python would take for its own."""
+    if shutil.which("make") is None:
+        pytest.skip("make is not installed")
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    old = tmp_path / "python3.9"
+    version = "import sys; sys.version_info = (3, 9, 18, 'final', 0);"
+    old.write_text(f'#!/bin/sh\n[ "$1" = -c ] && exec {sys.executable} -c "{version} $2"\nmkdir .venv\n')
+    old.chmod(0o755)
+    done = subprocess.run(
+        ["make", "run", f"PYTHON={old}"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0
+    said = f"{old} is Python 3.9; Tilewright needs Python 3.10 or later (make PYTHON=...)"
+    assert done.stderr.splitlines()[0] == said
+    assert not (tmp_path / ".venv").exists()
+
+
+def test_a_venv_that_could_not_be_made_is_not_left_behind(tmp_path: Path) -> None:
+    if shutil.which("make") is None:
+        pytest.skip("make is not installed")
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    broken = tmp_path / "python3"
+    half = "mkdir -p .venv/bin; touch .venv/bin/python; exit 1"
+    broken.write_text(f'#!/bin/sh\n[ "$1" = -c ] && exit 0\n{half}\n')
+    broken.chmod(0o755)
+    done = subprocess.run(
+        ["make", "run", f"PYTHON={broken}"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0
+    assert not (tmp_path / ".venv").exists()
