@@ -59,13 +59,15 @@ class SpecError(UsageError):
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = sorted(set(problems))
+        self.consequence = ""
+        """What a command that writes adds to their number."""
         super().__init__("\n".join(map(str, self.problems)))
 
     def show(self, file: object = None) -> None:
         """Print each problem on a line that editors can jump to, then their number."""
         count = len(self.problems)
         click.echo(self.message, err=True)
-        click.echo(f"{count} problem{'' if count == 1 else 's'}; nothing was written.", err=True)
+        click.echo(f"{count} problem{'' if count == 1 else 's'}{self.consequence}.", err=True)
 
 
 class Problems:

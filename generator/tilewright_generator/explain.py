@@ -16,6 +16,7 @@ from tilewright_generator.families.family import Family
 from tilewright_generator.fields import InvalidValueError, fields_of
 from tilewright_generator.rules import Verdict, verdicts
 from tilewright_generator.spec import Exclude, Group, Spec
+from tilewright_generator.words import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,21 @@ def named(name: str, expansions: Sequence[Expansion]) -> Candidate:
     kernels = [kernel.name for each in expansions for kernel in each.kernels]
     known = [*families.names(), *(rule.name for one in families.names() for rule in families.get(one).rules)]
     hint = _field_of(name) or ops.of_op(name) or did_you_mean(name, known) or did_you_mean(name, kernels)
+    hint = hint or _beginning_alike(name, kernels)
     raise UsageError(f"no family, no rule and no kernel of a spec is called {name!r}{hint}")
+
+
+def _beginning_alike(name: str, kernels: Sequence[str]) -> str:
+    """The kernels whose names share the longest beginning of whole words with a name, if any do."""
+    words = name.split("_")
+    for count in range(len(words) - 1, 0, -1):
+        start = "_".join(words[:count]) + "_"
+        alike = [kernel for kernel in kernels if kernel.startswith(start)]
+        if alike:
+            verb = "begins" if len(alike) == 1 else "begin"
+            names = f"{counted(len(alike), 'kernel')} {verb} with {start}, such as {alike[0]!r}"
+            return f"; {names} (`tilewright list --filter '{start}*'`)"
+    return ""
 
 
 def _field_of(name: str) -> str:

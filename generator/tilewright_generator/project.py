@@ -98,6 +98,8 @@ class Project:
         """
         try:
             found, root = path.resolve(), self.root.resolve()
+            if path.is_symlink() and not path.exists():  # it is the link that is to be mended
+                found = path.parent.resolve() / path.name
         except (OSError, RuntimeError) as error:  # a link that leads to itself
             raise UsageError(f"cannot read the spec {path}: {error}") from None
         label = found.relative_to(root).as_posix() if found.is_relative_to(root) else found.name

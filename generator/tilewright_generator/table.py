@@ -8,7 +8,10 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
-from tilewright_generator.errors import InternalError
+from tilewright import plugins, reading
+from tilewright.errors import UnreadableFileError
+from tilewright.table import row_schema
+from tilewright_generator.errors import InternalError, UsageError
 from tilewright_generator.expand import Kernel
 from tilewright_generator.families.family import Family
 from tilewright_generator.fields import fields_of
@@ -27,7 +30,28 @@ def record(family: Family, kernel: Kernel, sha256: str) -> str:
     if "cutlass" in row and not _RELEASE.fullmatch(row["cutlass"]):
         raise InternalError(f"{kernel.name}: {row['cutlass']!r} is not a CUTLASS release such as '4.5'")
     config = ", ".join([_member(name, getattr(kernel.config, name)) for name in _field_names(family)])
-    return f'{_encode(row)[:-1]}, "config": {{{config}}}, "facts": {_encode(family.facts(kernel.config))}}}'
+    line = f'{_encode(row)[:-1]}, "config": {{{config}}}, "facts": {_encode(family.facts(kernel.config))}}}'
+    _check(family, kernel, line)
+    return line
+
+
+def _check(family: Family, kernel: Kernel, line: str) -> None:
+    """Raises where the runtime would not read the row: what the generator says of a family's kernels is not
+    what the family's `row` declares."""
+    try:
+        reading.check("its row", reading.loads("its row", line), _row_schema(family.name))
+    except UnreadableFileError as error:
+        code = family.facts.__code__
+        home = plugins.families().get(family.name)
+        message = f"{code.co_filename}:{code.co_firstlineno}: {kernel.name}: {error.message}"
+        if home is None:
+            raise InternalError(message) from None
+        raise UsageError(
+            f"{message}\n{home / 'row.py'} declares what rows hold (CONFIG, FACTS): make the two agree"
+        ) from None
+
+
+_row_schema = cache(row_schema)
 
 
 @cache

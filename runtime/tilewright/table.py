@@ -176,7 +176,10 @@ class Table(Mapping[str, KernelRecord]):
                 self._row = row_schema(self.family)
             reading.check(place, found, self._row)
         except UnreadableFileError as error:
-            raise TableError(error.message, hint="Run `tilewright generate` to write it again.") from None
+            raise TableError(
+                error.message,
+                hint="`tilewright check` says whether the table or the family that made it is at fault.",
+            ) from None
         if found["name"] != name:
             raise TableError(f"{place} is of {found['name']}")
         return KernelRecord.parse(found)

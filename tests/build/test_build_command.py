@@ -41,15 +41,29 @@ def two_modules(project: Path) -> None:
     ).table()
 
 
+def everything(folder: Path) -> dict[Path, tuple[int, int]]:
+    """Inode and time of modification of all that stands in a folder, and of itself."""
+    found = {path: path.lstat() for path in (folder, *folder.rglob("*"))}
+    return {path: (stat.st_ino, stat.st_mtime_ns) for path, stat in found.items()}
+
+
 @pytest.mark.compile
 def test_a_filter_a_module_and_everything(project: Path, toolchain: Toolchain, tmp_path: Path) -> None:
     two_modules(project)
+    assert run("--dry-run").exit_code == 0
+    assert not (tmp_path / "cache").exists(), "a dry run makes no cache"
     store = Store(tmp_path / "cache")
     result = run("--filter", "tile=64x*", "--filter", "bias=true", "--filter", "t*", "--json")
     assert result.exit_code == 0, result.output
     assert [kernel["name"] for kernel in json.loads(result.stdout)["kernels"]] == ["three"]
     assert set(libraries("beta", store=store)[0].kernels) == {"three"}
     assert libraries("alpha", store=store) == []
+
+    for digest in (tmp_path / "cache" / "digests").iterdir():
+        digest.unlink()
+    before = everything(tmp_path / "cache")
+    assert "1 cached, 1 to compile" in run("--dry-run", "beta").stdout
+    assert everything(tmp_path / "cache") == before, "a dry run writes nothing, not even a digest"
 
     result = run("beta")
     assert result.exit_code == 0

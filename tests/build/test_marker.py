@@ -13,7 +13,7 @@ import pytest
 from small_modules import Mini
 
 from tilewright import paths
-from tilewright.build import eviction
+from tilewright.build import eviction, marker
 from tilewright.build.building import build
 from tilewright.build.library import libraries
 from tilewright.build.marker import TAG, is_marked
@@ -71,6 +71,20 @@ STEPS: dict[str, Callable[[Store], object]] = {
     "quarantine": lambda store: store.quarantine(store.root / "objects" / KEY),
     "remove": lambda store: store.remove(store.root / "objects" / KEY),
 }
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_folder_that_cannot_be_marked(tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever comes first says what mends it."""
+    (cache := tmp_path / "cache").mkdir()
+
+    def refuse(root: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(root / f"{TAG}.0123"))
+
+    monkeypatch.setattr(marker, "mark", refuse)
+    with pytest.raises(StoreError, match=f"the build cache in {cache}: .*Permission denied") as refused:
+        STEPS[step](Store(cache))
+    assert refused.value.hint == "Set TILEWRIGHT_CACHE to a folder that can be written."
 
 
 @pytest.mark.parametrize("step", STEPS)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import jsonschema
@@ -146,6 +147,17 @@ def test_explain_an_unknown_name(spec: Path, tilewright: Command) -> None:
     found = tilewright("explain", "tiny_bf16_64x64x64_1x1_fats")
     assert found.code == 2
     assert f"did you mean '{FAST}'" in found.err
+
+
+def test_explain_a_name_whose_beginning_is_right(tilewright: Command) -> None:
+    found = tilewright("explain", "gemm_sm90_nope")
+    assert found.code == 2
+    assert re.search(
+        r"; \d+ kernels begin with gemm_sm90_, such as 'gemm_sm90_\w+' "
+        r"\(`tilewright list --filter 'gemm_sm90_\*'`\)$",
+        found.err.strip(),
+    )
+    assert tilewright("explain", "zebra_nope").err.strip().endswith("is called 'zebra_nope'")
 
 
 def test_explain_a_tactic_is_about_its_kernel(spec: Path, tilewright: Command) -> None:

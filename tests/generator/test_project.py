@@ -44,6 +44,21 @@ def test_a_spec_that_is_a_link_to_itself(project: Path, tilewright: Command) -> 
     assert (found.code, "cannot read the spec" in found.err) == (2, True)
 
 
+def test_a_spec_that_is_a_link_to_nothing(project: Path, tilewright: Command) -> None:
+    """The link is named, which is what can be mended."""
+    (project / "specs" / "z.yaml").symlink_to("nonexistent")
+    found = tilewright("check")
+    assert found.code == 2
+    assert found.err.startswith(f"specs/z.yaml:1:1: cannot read the spec {project / 'specs' / 'z.yaml'}: ")
+
+
+def test_only_what_writes_says_that_nothing_was_written(project: Path, tilewright: Command) -> None:
+    (project / "specs" / "small.yaml").write_text("family: tiny\n")
+    for command in ("check", "list"):
+        assert tilewright(command).err.splitlines()[-1] == "1 problem."
+    assert tilewright("generate").err.splitlines()[-1] == "1 problem; nothing was written."
+
+
 def test_help_after_another_command(project: Path, tilewright: Command) -> None:
     """In one process: a command's module stands in the package under its name."""
     assert tilewright("list").code == 0

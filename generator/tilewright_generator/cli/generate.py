@@ -11,6 +11,7 @@ from tilewright_generator import generation
 from tilewright_generator.apply import apply
 from tilewright_generator.cli import answers, common, report, tuned_defaults
 from tilewright_generator.cli.verbosity import comment, note, quiet
+from tilewright_generator.errors import SpecError
 from tilewright_generator.exclusive import exclusive
 from tilewright_generator.plan import Change, Plan, Why
 from tilewright_generator.project import Project
@@ -53,7 +54,11 @@ def command(
     folder = project.out
     # Specs are read while others are kept away, so that the last to write is not the first who read.
     with nullcontext() if dry_run else exclusive(folder, lambda: _say_waiting(folder)):
-        inputs = common.read(project, specs, filters)
+        try:
+            inputs = common.read(project, specs, filters)
+        except SpecError as error:
+            error.consequence = "; nothing was written"
+            raise
         plan = generation.make_plan(inputs.project, inputs.expansions, inputs.only, inputs.everything, force)
         if as_json:
             answer = {"applied": not dry_run} | report.as_json(plan, inputs.expansions)

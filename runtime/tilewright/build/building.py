@@ -49,7 +49,7 @@ def build(
     memory. `launcher` (e.g. ["ccache"]; default: TILEWRIGHT_LAUNCHER) is put before nvcc. `strict` fails
     kernels that spill, have a stack frame, serialise wgmma or contradict their table; a kernel without the
     instructions its row expects fails always. What failed is in the report and in no library; nothing is
-    raised for it. Damaged libraries are set aside and linked again.
+    raised for it. Damaged libraries are set aside and linked again. `dry_run` writes nothing.
 
     A kernel that needs newer CUTLASS headers than there are is skipped, and the report says so. Raises
     NotBuiltError where one is selected by its name, or where a predicate takes no other kernels.
@@ -61,7 +61,8 @@ def build(
     progress = Silent() if progress is None else progress
     if launcher is None:
         launcher = default_launcher()
-    planner = Planner(toolchain, store, paths.include_dir() if include is None else include)
+    include = paths.include_dir() if include is None else include
+    planner = Planner(toolchain, store, include, writes=not dry_run)
     modules = [Module.plan(table, select, planner) for table in tables]
     _refuse(modules, select)
     missing = longest_first(unit for module in modules for unit in module.units if unit.to_compile)

@@ -87,7 +87,8 @@ class HeaderSet:
     def path(self, name: str) -> Path:
         """Where a header is: with tilewright's, or with those of a family from outside."""
         found = (folder / name for folder in self._folders if (folder / name).exists())
-        return next(found, self._folders[0] / name)
+        home = plugins.families().get(name.split("/")[1])
+        return next(found, (self._folders[0] if home is None else home / "include") / name)
 
     def _file(self, name: str) -> tuple[str, frozenset[str], bool]:
         if name not in self._files:
@@ -95,7 +96,7 @@ class HeaderSet:
             try:
                 data = reading.contents(path)
             except FileNotFoundError:
-                raise BuildError(f"{path}: No such file or directory") from None
+                raise BuildError(f"{path}: No such file or directory", hint=_missing(name)) from None
             except UnreadableFileError as error:
                 raise BuildError(error.message) from None
             sha256, cutlass = hashlib.sha256(data).hexdigest(), re.search(_CUTLASS, data) is not None
@@ -103,21 +104,34 @@ class HeaderSet:
         return self._files[name]
 
 
+def _missing(name: str) -> str | None:
+    """What mends it that a header ("tilewright/FAMILY/args.h") of a family from outside is not there."""
+    family = name.split("/")[1]
+    if family not in plugins.families():
+        return None
+    if name.endswith("/args.h"):
+        return f"`python -m tilewright.interface.headers` writes it from the declaration of {family}."
+    return f"It is a header of {family}, whose folder is {plugins.families()[family] / 'include'}."
+
+
 def _included(text: bytes) -> set[str]:
     return {name.decode(errors="backslashreplace") for name in re.findall(_INCLUDE, text)}
 
 
-def tree_digest(root: Path, memory: Path | None) -> str:
+def tree_digest(root: Path, memory: Path | None, *, keep: bool = True) -> str:
     """Of the content of every file below `root`, by their paths below it; see `files_digest`."""
     prefix = len(str(root)) + 1
-    return files_digest({path[prefix:]: Path(path) for path in _walk(str(root))}, memory, str(root))
+    return files_digest(
+        {path[prefix:]: Path(path) for path in _walk(str(root))}, memory, str(root), keep=keep
+    )
 
 
-def files_digest(files: Mapping[str, Path], memory: Path | None, title: str) -> str:
+def files_digest(files: Mapping[str, Path], memory: Path | None, title: str, *, keep: bool = True) -> str:
     """Of the content of files, by the names they are given here.
 
     Hashing CUTLASS's 27 MB takes 0.1 s or, cold, far longer; so the answer is remembered in `memory` (a
     folder), under `title`, with the files' sizes, times and inodes, and computed again when one differs.
+    Without `keep` nothing is written there.
     """
     ordered = sorted(files.items())
     signature = digest(title, *(f"{name} {path} {_stamp(path)}" for name, path in ordered))
@@ -128,7 +142,7 @@ def files_digest(files: Mapping[str, Path], memory: Path | None, title: str) -> 
             if note["signature"] == signature:
                 return str(note["digest"])
     result = digest(*(f"{name} {file_sha256(path)}" for name, path in ordered))
-    if remembered is not None:
+    if remembered is not None and keep:
         with suppress(OSError):  # a note that cannot be kept costs time, nothing else
             remembered.parent.mkdir(parents=True, exist_ok=True)
             draft = remembered.with_name(f"{remembered.name}.{os.getpid()}")

@@ -109,19 +109,25 @@ class Planner:
     """Knows, for one build, everything that decides an object besides its source and flags.
 
     Raises ToolchainError or CacheRefusedError where a path is none that nvcc may be given (shell_text.py).
+    Without `writes` nothing is written to the store, not even digests that save time.
     """
 
-    def __init__(self, toolchain: Toolchain, store: Store, include: Path) -> None:
+    def __init__(self, toolchain: Toolchain, store: Store, include: Path, *, writes: bool = True) -> None:
         _check_paths(toolchain, store, include)
         self.toolchain = toolchain
         self.store = store
         self.include = include
         self._source_keys = SourceKeys(include, toolchain.cutlass_version)
         self._headers = self._source_keys.headers
-        self._memory = store.memory
-        self._cutlass = tree_digest(toolchain.cutlass, self._memory)
+        if writes:
+            self._memory = store.memory
+        else:
+            store.check()
+            self._memory = store.root / "digests"
+        self._writes = writes
+        self._cutlass = tree_digest(toolchain.cutlass, self._memory, keep=writes)
         parts = {path.name: path for path in toolchain.parts}
-        self._compilers = files_digest(parts, self._memory, f"parts of {toolchain.nvcc}")
+        self._compilers = files_digest(parts, self._memory, f"parts of {toolchain.nvcc}", keep=writes)
 
     def unit(self, table: Table, record: KernelRecord) -> Unit:
         """The unit of a row, with its entry if the store has it whole."""
@@ -204,7 +210,7 @@ class Planner:
             "table",
             sha256,
             self._headers.digest(headers),
-            tree_digest(ffi, self._memory),
+            tree_digest(ffi, self._memory, keep=self._writes),
             self.toolchain.identity,
             *commands.table_flags(),
         )

@@ -68,8 +68,8 @@ class Store:
         """A subfolder, created. Raises StoreError where that is not possible, CacheRefusedError where the
         cache's folder is not ours."""
         path = self.root / name
+        self._claim()
         try:
-            self._claim()
             path.mkdir(_MODE, exist_ok=True)
         except OSError as error:
             raise self.failure(error) from None
@@ -77,15 +77,22 @@ class Store:
         return path
 
     def _claim(self) -> None:
-        """Makes the folder and marks it, before anything else is written there."""
+        """Makes the folder and marks it, before anything else is written there. Raises as `folder`."""
         if self._claimed:
             return
+        self.check()
+        try:
+            self.root.mkdir(_MODE, parents=True, exist_ok=True)
+            if not marker.is_marked(self.root):
+                marker.mark(self.root)
+        except OSError as error:
+            raise self.failure(error) from None
+        self._claimed = True
+
+    def check(self) -> None:
+        """Raises CacheRefusedError where the folder is there and not ours; changes nothing."""
         marker.check(self.root)
         trust.check(self.root, self.root)
-        self.root.mkdir(_MODE, parents=True, exist_ok=True)
-        if not marker.is_marked(self.root):
-            marker.mark(self.root)
-        self._claimed = True
 
     @property
     def memory(self) -> Path:

@@ -8,11 +8,12 @@ them. It does not need torch.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 from tilewright.ops.common.words import Words
+from tilewright.spelling import did_you_mean
 from tilewright.types import TMA_BYTES, TYPES, per_byte
 
 Axis: TypeAlias = Literal["rows", "columns"]
@@ -201,6 +202,23 @@ class Interface:
     types: Combinations | None = None  # None: every operand's type is fixed, or the ops say it
     enums: str = ""  # that codes take their values from, in C
     strides_text: str = "Elements between neighbours along the dimension that is not contiguous."
+
+    def __post_init__(self) -> None:
+        """Raises ValueError where an operand has an extent that its problem has not."""
+        problem = self.words.problem
+        known = {field.name for field in fields(problem)} | {name for name in dir(problem) if name[0] != "_"}
+        for operand in self.operands:
+            extents: dict[str, Any] = {}
+            if isinstance(operand, Matrix):
+                extents = {name: getattr(operand, name) for name in ("rows", "columns", "batch")}
+            elif isinstance(operand, Packed):
+                extents = {f"extents[{index}]": name for index, name in enumerate(operand.extents)}
+            for what, name in extents.items():
+                if isinstance(name, str) and name and name not in known:
+                    raise ValueError(
+                        f"{operand.name}: {what} is {name!r}, which is no extent of the problem"
+                        f"{did_you_mean(name, known)}; there are: {', '.join(self.extents)}"
+                    )
 
     @property
     def family(self) -> str:

@@ -1,0 +1,149 @@
+"""A family from outside that is wrong: what commands say names its file, and what mends it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from test_adding_a_family import FAMILY, FILES, ROOT
+
+from tilewright.build.toolchain import find_toolchain
+from tilewright.errors import ToolchainError
+
+
+class Said(NamedTuple):
+    code: int
+    err: str
+
+
+class Project:
+    """The page's files, which a test spoils."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.family = root / FAMILY
+        for name, text in FILES.items():
+            path = root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+
+    def change(self, name: str, old: str, new: str) -> int:
+        """Changes a file of the family; the number of the changed line."""
+        path = self.family / name
+        text = path.read_text(encoding="utf-8")
+        assert text.count(old) == 1
+        path.write_text(text.replace(old, new), encoding="utf-8")
+        return text[: text.index(old)].count("\n") + 1
+
+    def tilewright(self, *words: str) -> Said:
+        places = [self.root, ROOT / "generator", ROOT / "runtime"]
+        environment = os.environ | {
+            "PYTHONPATH": os.pathsep.join(map(str, places)),
+            "TILEWRIGHT_CACHE": str(self.root / "cache"),
+            "TILEWRIGHT_TUNED": "",
+        }
+        environment.pop("TILEWRIGHT_DEBUG", None)
+        done = subprocess.run(
+            [sys.executable, "-m", "tilewright_generator", *words], cwd=self.root, env=environment,
+            check=False, capture_output=True, text=True,
+        )  # fmt: skip
+        return Said(done.returncode, done.stderr)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path)
+
+
+SHOWS = "TILEWRIGHT_DEBUG=1 shows the traceback"
+
+
+def test_a_family_without_a_summary(project: Project) -> None:
+    project.change("generator.py", "    summary=lambda", "    # summary=lambda")
+    line = next(
+        number
+        for number, text in enumerate((project.family / "generator.py").read_text().splitlines(), 1)
+        if text.startswith("FAMILY = ")
+    )
+    found = project.tilewright("generate")
+    first, last = found.err.splitlines()
+    assert (found.code, last) == (2, SHOWS)
+    assert first.startswith(f"tilewright: {project.family}/generator.py:{line}: TypeError: ")
+    assert "'summary'" in first
+
+
+def test_a_syntax_error(project: Project) -> None:
+    line = project.change("problem.py", "    m: int\n", "    m int\n")
+    found = project.tilewright("explain", "--problem", "row_scale", "bf16", "m=64", "n=256")
+    assert found.code == 2
+    assert found.err.startswith(f"tilewright: {project.family}/problem.py:{line}: SyntaxError: ")
+    assert found.err.endswith(f"\n{SHOWS}\n")
+
+
+def test_an_error_of_a_function_that_generates(project: Project) -> None:
+    line = project.change("generator.py", '"n_multiple": N_MULTIPLE}', '"n_multiple": N_MULTIPLE / 0}')
+    found = project.tilewright("check")
+    place = f"{project.family}/generator.py:{line}"
+    assert found == (2, f"tilewright: {place}: ZeroDivisionError: division by zero\n{SHOWS}\n")
+
+
+def test_an_extent_that_its_problem_has_not(project: Project) -> None:
+    project.change(
+        "interface.py",
+        'Matrix("out", "[m, n]", rows="m", columns="n",',
+        'Matrix("out", "[m, n]", rows="m", columns="q",',
+    )
+    command = [sys.executable, "-m", "tilewright.interface.headers"]
+    environment = os.environ | {"PYTHONPATH": f"{project.root}:{ROOT}/runtime"}
+    headers = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    said = "ValueError: out: columns is 'q', which is no extent of the problem; there are: m, n"
+    assert (headers.returncode, headers.stderr.splitlines()[-1]) == (1, said)
+    assert not (project.family / "include/tilewright/row_scale/args.h").exists()
+
+
+@pytest.mark.parametrize("command", ["generate", "check"])
+def test_facts_that_the_row_does_not_declare(project: Project, command: str) -> None:
+    """Found where they are made: no build asks to generate again what would be generated the same."""
+    line = project.change("generator.py", '"n_multiple": N_MULTIPLE}', '"multiple": N_MULTIPLE}')
+    found = project.tilewright(command)
+    assert found.code == 2
+    first, last = found.err.splitlines()
+    assert first.startswith(f"Error: {project.family}/generator.py:{line - 1}: row_scale_sm90_bf16")
+    assert "facts: there is no 'n_multiple'" in first
+    assert last == f"{project.family}/row.py declares what rows hold (CONFIG, FACTS): make the two agree"
+    assert not (project.root / "generated" / "row_scale").exists()
+
+
+def test_a_row_that_has_changed_since_the_table_was_made(project: Project) -> None:
+    """`build` reads the table alone, and sends to the command that tells which of both is at fault."""
+    try:
+        find_toolchain()
+    except ToolchainError as error:
+        pytest.skip(f"no toolchain: {error}")
+    assert project.tilewright("generate").code == 0
+    project.change("row.py", '"n_multiple": Integer(1, 64)', '"n_divisor": Integer(1, 64)')
+    built = project.tilewright("build")
+    assert built.code == 2
+    assert "facts: there is no 'n_divisor'" in built.err
+    assert "`tilewright check` says whether the table or the family that made it is at fault." in built.err
+    checked = project.tilewright("check")
+    assert f"{project.family}/row.py declares what rows hold" in checked.err
+
+
+def test_a_header_that_nobody_has_written(project: Project) -> None:
+    try:
+        find_toolchain()
+    except ToolchainError as error:
+        pytest.skip(f"no toolchain: {error}")
+    assert project.tilewright("generate").code == 0
+    found = project.tilewright("build", "--dry-run")
+    header = project.family / "include/tilewright/row_scale/args.h"
+    assert found.code == 1
+    assert f"tilewright: {header}: No such file or directory\n" in found.err
+    assert (
+        "`python -m tilewright.interface.headers` writes it from the declaration of row_scale." in found.err
+    )
