@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from small_modules import python, toolchain_expected
 
+from tilewright.build.cutlass import find_cutlass
 from tilewright.build.launching import default_launcher
 from tilewright.build.system import package_folders
 from tilewright.build.toolchain import Toolchain, find_toolchain
@@ -130,6 +131,48 @@ def test_an_explicit_choice_is_never_replaced(toolchain: Toolchain, tmp_path: Pa
         find_toolchain(cutlass=tmp_path)
     for place in (toolchain.cutlass, toolchain.cutlass.parent):  # the tree, or its include folder
         assert find_toolchain(cutlass=place).cutlass == toolchain.cutlass
+
+
+def test_only_what_is_missing_is_told(toolchain: Toolchain, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what mends it: nobody installs a compiler because an option names the wrong place."""
+    with pytest.raises(ToolchainError) as caught:
+        find_toolchain(nvcc="/nope")
+    assert str(caught.value).splitlines() == [
+        "no usable nvcc; tried",
+        "  nvcc from --nvcc: /nope is not an executable file",
+        "--nvcc names the one place to look: give it the path of an nvcc, or leave it out.",
+    ]
+    with pytest.raises(ToolchainError) as caught:
+        find_toolchain(cutlass="/nope")
+    assert str(caught.value).splitlines() == [
+        "no usable CUTLASS; tried",
+        "  CUTLASS from --cutlass: no include/cutlass/cutlass.h in /nope",
+        "--cutlass names the one place to look: give it the path of its headers, or leave it out.",
+    ]
+    monkeypatch.setenv("CXX", "/nope/g++")
+    with pytest.raises(ToolchainError) as caught:
+        find_toolchain()
+    assert str(caught.value).splitlines() == [
+        "no usable host compiler; tried",
+        "  host compiler from CXX: no /nope/g++",
+        "Set CXX to a C++17 compiler, or unset it: g++ is taken then.",
+    ]
+
+
+def test_an_option_counts_more_than_a_variable(
+    toolchain: Toolchain, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Of two trees of headers, and where the variable's holds nothing."""
+    for name in ("option", "variable"):
+        header = tmp_path / name / "include" / "cutlass" / "cutlass.h"
+        header.parent.mkdir(parents=True)
+        header.touch()
+    monkeypatch.setenv("CUTLASS_PATH", str(tmp_path / "variable"))
+    assert find_cutlass(tmp_path / "option", []) == tmp_path / "option" / "include"
+    assert find_cutlass(None, []) == tmp_path / "variable" / "include"
+    tried: list[str] = []
+    assert find_cutlass(tmp_path / "nothing", tried) is None, "it is never replaced"
+    assert tried == [f"CUTLASS from --cutlass: no include/cutlass/cutlass.h in {tmp_path / 'nothing'}"]
 
 
 def test_a_wrong_cutlass_path_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

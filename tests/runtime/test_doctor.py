@@ -113,6 +113,23 @@ def test_no_toolchain_is_a_problem_where_something_is_to_be_compiled(
     assert doctor.PROBLEM not in levels(say("toolchain", lacking=("host_absent",)))
 
 
+def test_no_toolchain_is_a_problem_where_nothing_is_built(
+    say: Say, no_tools: None, monkeypatch: pytest.MonkeyPatch, host_generated: Path
+) -> None:
+    """Neither can anything be compiled nor is there anything to take elsewhere."""
+    context = Context(Registry(host_generated, libraries=lambda module: []))
+
+    def toolchain(found: Any = None) -> list[doctor.Finding]:
+        return [each for each in doctor.diagnose(context, found) if each.area == "toolchain"]
+
+    for found in (None, H200):  # no GPU, one that is described
+        assert "no usable nvcc and no usable host compiler" in toolchain(found)[0].text
+        assert toolchain(found)[0].level == doctor.PROBLEM
+    monkeypatch.setenv("TILEWRIGHT_JIT", "0")
+    assert toolchain()[0].level == doctor.PROBLEM
+    assert doctor.PROBLEM not in levels(say("toolchain")), "a kernel is built"
+
+
 def test_gpus_and_their_driver(
     say: Say, gpu_here: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -283,5 +300,5 @@ def test_with_the_package_alone(tmp_path: Path) -> None:
     )
     assert done.returncode in (0, 1), done.stderr
     assert done.stderr == ""
-    assert "warn  no ninja: neither the wheel nor on PATH" in done.stdout
+    assert "PROBLEM  no ninja: neither the wheel nor on PATH" in done.stdout
     assert "would run" in done.stdout

@@ -24,6 +24,8 @@ log = logging.getLogger("tilewright")
 
 MINIMUM_NVCC = (12, 8)  # the first with sm_100a and sm_120a; 13.0 is what is tested
 INSTALL_HINT = "To install nvcc, cuobjdump and CUTLASS: pip install 'tilewright[toolchain]'"
+_OPTION_HINT = "{0} names the one place to look: give it the path of {1}, or leave it out."
+_CXX_HINT = "Set CXX to a C++17 compiler, or unset it: g++ is taken then."
 _HOST_HINT = "Install g++ with the system's package manager, or name a C++17 compiler in CXX."
 
 # Variables that change what the compilers do without standing on the command line.
@@ -136,27 +138,29 @@ def find_toolchain(nvcc: str | Path | None = None, cutlass: str | Path | None = 
 
     Raises ToolchainError that names every place tried, what was wrong there, and the remedy.
     """
-    tried: list[str] = []
-    host = _find_host(tried)
-    found = _find_nvcc(nvcc, host, tried)
-    headers = find_cutlass(cutlass, tried)
-    cuobjdump = _find_cuobjdump(found[0], found[3], tried) if found else None
+    tried: dict[str, list[str]] = {name: [] for name in ("nvcc", "host compiler", "CUTLASS", "cuobjdump")}
+    host = _find_host(tried["host compiler"])
+    found = _find_nvcc(nvcc, host, tried["nvcc"])
+    headers = find_cutlass(cutlass, tried["CUTLASS"])
+    cuobjdump = _find_cuobjdump(found[0], found[3], tried["cuobjdump"]) if found else None
     if found is None or host is None or headers is None or cuobjdump is None:
-        missing = [
-            name
-            for name, part in (
-                ("nvcc", found),
-                ("host compiler", host),
-                ("CUTLASS", headers),
-                ("cuobjdump", cuobjdump),
-            )
-            if part is None and (name != "cuobjdump" or found)
-        ]
-        report = "\n".join(f"  {line}" for line in tried)
-        hints = [_HOST_HINT] if host is None else []
-        hints += [INSTALL_HINT] if set(missing) - {"host compiler"} else []
+        hints = {
+            "nvcc": INSTALL_HINT if nvcc is None else _OPTION_HINT.format("--nvcc", "an nvcc"),
+            "host compiler": _CXX_HINT if os.environ.get("CXX") else _HOST_HINT,
+            "CUTLASS": INSTALL_HINT if cutlass is None else _OPTION_HINT.format("--cutlass", "its headers"),
+            "cuobjdump": INSTALL_HINT,
+        }
+        there = {
+            "nvcc": found is not None,
+            "host compiler": host is not None,
+            "CUTLASS": headers is not None,
+            "cuobjdump": cuobjdump is not None or found is None,  # it is looked for beside nvcc
+        }
+        missing = [name for name in there if not there[name]]
+        report = "\n".join(f"  {line}" for name in missing for line in tried[name])
         raise ToolchainError(
-            f"no usable {' and no usable '.join(missing)}; tried\n{report}", hint="\n".join(hints)
+            f"no usable {' and no usable '.join(missing)}; tried\n{report}",
+            hint="\n".join(dict.fromkeys(hints[name] for name in missing)),
         )
     path, origin, version, root, lib = found
     log.debug("nvcc %s from %s; CUTLASS headers at %s", path, origin, headers)

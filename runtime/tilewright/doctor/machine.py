@@ -127,11 +127,12 @@ def _cutlass(machine: Machine, found: Toolchain) -> Found:
 
 
 def _unless_prebuilt(machine: Machine) -> str:
-    """How bad it is that nothing can be compiled: not, where nothing needs to be."""
+    """How bad it is that nothing can be compiled: a problem where nothing is built, and where a call would
+    compile."""
     registry, device = machine.context.registry, machine.device
-    if device is None or machine.described or not jit_allowed():
-        return WARNING
     records = [record for table in registry.tables.values() for record in table.values()]
+    if device is None or machine.described or not jit_allowed():
+        return WARNING if any(map(registry.is_built, records)) else PROBLEM
     here = [record for record in records if routing.runs_on(record.arch, device.capability)]
     return WARNING if here and all(map(registry.is_built, here)) else PROBLEM
 
