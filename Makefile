@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 KERNEL := gemm_sm90_bf16_bf16_f32_bf16_tn_64x32x128_lean_coop_swap
+# Tests run in a process for each core, at most eight, with one thread each; those that need a GPU run in one.
+WORKERS := $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 8 ? cores : 8)))
 # The build backend comes from an isolated environment, which has constraints of its own.
 PIP := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet
 GPU := $(shell command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi --list-gpus 2>/dev/null | grep -c GPU)
@@ -27,7 +29,8 @@ run: $(VENV)/.run
 
 test: $(VENV)/.test lint
 	$(BIN)/tilewright check
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal --ignore tests/gpu
+	$(BIN)/python -m pytest tests/gpu
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

@@ -81,7 +81,9 @@ def work() -> None:
 
 def start(tree: Path) -> subprocess.Popen[str]:
     """A process of a tree."""
-    path = os.pathsep.join(str(tree / one) for one in ("runtime", "generator", "tests/runtime"))
+    path = os.pathsep.join(
+        str(tree / one) for one in ("runtime", "generator", "tests/runtime", "tests/common")
+    )
     environment = os.environ | {"PYTHONPATH": path, "TILEWRIGHT_JIT": "0", "TILEWRIGHT_TUNED": ""}
     command = [sys.executable, __file__, "--work"]
     return subprocess.Popen(

@@ -22,9 +22,10 @@ def test_what_killed_tunes_leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     import host_tuning  # noqa: PLC0415
     import kill_tune  # noqa: PLC0415
     from host_modules import HOST_ROWS, build_host_library, write_table  # noqa: PLC0415
+    from host_programs import FOLDER  # noqa: PLC0415
 
     write_table(tmp_path / "generated", "host_gemm", HOST_ROWS)
-    library = build_host_library(tmp_path, "gemm", HOST_ROWS, "host_kernels.cc")
+    library = build_host_library(FOLDER, "gemm", HOST_ROWS, "host_kernels.cc")
     described = tmp_path / "site.json"
     described.write_text(
         json.dumps({"generated": str(tmp_path / "generated"), "library": str(library), "seconds": 0.02})

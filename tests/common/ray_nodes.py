@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 NODES = 2
 
@@ -21,7 +23,9 @@ def two_nodes(folder: Path, *, gpus: int = 0, **environment: str) -> Iterator[st
 
     search = [str(folder), str(Path(__file__).parent), os.environ.get("PYTHONPATH")]
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, search))
-    with pytest.MonkeyPatch.context() as patch:
+    # One cluster at a time on this machine: nodes of two would ask for the same ports.
+    alone = FileLock(Path(tempfile.gettempdir()) / f"tilewright_ray_nodes_{os.getuid()}.lock")
+    with alone, pytest.MonkeyPatch.context() as patch:
         for name, value in environment.items():
             patch.setenv(name, value)
         cluster = Cluster()

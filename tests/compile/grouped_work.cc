@@ -2,6 +2,9 @@
 // test_grouped_work.py.
 #include "host_threads.hpp"
 
+#include <cstdlib>
+#include <cstring>
+
 #define __host__
 
 namespace {
@@ -74,6 +77,7 @@ std::vector<Tile> tiles_of(Groups const& groups, sm90::Shares const& shares, int
                own.row, own.group, first.group);
         expect(own.row == first.row + place * kRows, "not below", own.row, first.row, place);
         expect(own.is(Tile::kPadding) == first.is(Tile::kPadding), "multiplied by some alone", own.row, place, 0);
+        expect(first.row < groups.rows, "a cluster's tiles lie outside", first.row, groups.rows, down);
       }
       found.insert(found.end(), of[place].begin(), of[place].end());
     }
@@ -235,6 +239,9 @@ void check_parts(int count, int unit, int down) {
   int const rows = (groups.rows + kRows * down - 1) / (kRows * down);
   groups.raster = sm90::Raster(rows, groups.columns, count, 1, true);
   auto given = sizes;
+  for (int& size : given) {
+    size = size == 0 && draw(2) ? -1 - draw(1000) : size + draw(unit);  // no whole units, or less than nothing
+  }
   given.back() += 3 * unit + 1;  // more than there is
   groups.layout = given.data();
   std::vector<int> visits(size_t(count) * rows * down * groups.columns);
@@ -258,20 +265,23 @@ void check_parts(int count, int unit, int down) {
 
 }  // namespace
 
-int main() {
-  for (int count : {1, 2, 7, 33, 70}) {
-    int const most = count > 7 ? 1 : 2;
+// Words: groups COUNT ROWS MOST ALIGNMENT, of tiles with so many rows and groups with at most that many; or
+// parts COUNT ROWS DOWN.
+int main(int, char** words) {
+  auto const number = [&](int i) { return std::atoi(words[i]); };
+  int const count = number(2), rows = number(3);
+  state = unsigned(count * 1000 + rows);
+  if (std::strcmp(words[1], "groups") == 0) {
+    auto const check = rows == 16    ? check_groups<16>
+                       : rows == 64  ? check_groups<64>
+                       : rows == 128 ? check_groups<128>
+                                     : check_groups<256>;
     for (int behind : {0, 150}) {
-      check_groups<16>(count, 20 * most, 4, behind);
-      check_groups<64>(count, 70 * most, 1, behind);
-      check_groups<128>(count, 90 * most, 32, behind);
-      check_groups<128>(count, 140 * most, 128, behind);
-      check_groups<256>(count, 140 * most, 64, behind);
+      check(count, number(4), number(5), behind);
     }
-    for (int down : {1, 2}) {
-      check_parts<64>(count, 64, down);
-      check_parts<128>(count, 128, down);
-    }
+  } else {
+    auto const check = rows == 64 ? check_parts<64> : check_parts<128>;
+    check(count, rows, number(4));
   }
   return failures != 0;
 }

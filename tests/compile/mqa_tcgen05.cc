@@ -222,18 +222,23 @@ void ragged(bool fp4, bool compressed, bool clean, bool short_ranges = false) {
   problem.compare(out, width, from, to, compressed, clean);
 }
 
-template <template <int> class Products, int Heads, int Dim, int Queries, int Stages>
+// With few thread blocks a long sequence is one item of many pages.
+template <template <int> class Products, int Heads, int Dim, int Queries, int Stages, int Keys = 512, int Blocks = 3>
 void paged(bool fp4, int page, bool clean) {
-  constexpr int kSequences = 2, kNext = Queries + 1, kPages = 512 / 32, kBlocks = 3;
-  int const pages = kPages * 32 / page, keys = pages * page, width = keys - 9;
+  constexpr int kSequences = 2, kNext = Queries + 1, kBlocks = Blocks;
+  int const pages = Keys / page, keys = pages * page, width = keys - 9;
   Problem const problem(kSequences * kNext, kSequences * keys, Heads, Dim, fp4);
   Rows const& kv = problem.kv;
   // Pages lie in the cache in another order.
   int const bytes = page * (kv.bytes() + 4);
   alignas(16) static uint8_t cache[1 << 18];
+  if (size_t(kSequences) * pages * bytes > sizeof cache) {
+    fault("no room for pages", pages, bytes);
+    return;
+  }
   std::vector<int> table, lengths, from, to;
   for (int i = 0; i < kSequences * pages; ++i) {
-    int const place = (i * 5 + 3) % (kSequences * pages);
+    int const place = (i * 7 + 3) % (kSequences * pages);  // 7: no divisor of the pages
     table.push_back(place);
     std::memcpy(cache + place * bytes, kv.data.data() + i * page * kv.bytes(), page * kv.bytes());
     std::memcpy(cache + place * bytes + page * kv.bytes(), kv.scales.data() + i * page, page * 4);
@@ -273,34 +278,55 @@ void paged(bool fp4, int page, bool clean) {
 
 void print(char const* name, uint64_t descriptor) { std::printf("%s %llx\n", name, (unsigned long long)descriptor); }
 
+void print_descriptors() {
+  print("rows128", tcgen05::shared_descriptor<128>(0x2A400));
+  print("rows64", tcgen05::shared_descriptor<64>(0x2A400));
+  print("rows32", tcgen05::shared_descriptor<32>(0x2A400));
+  print("words", tcgen05::shared_descriptor<16>(0x2A400));
+  print("fp8_16", tcgen05::fp8_instruction<16>());
+  print("fp8_128", tcgen05::fp8_instruction<128>());
+  print("fp8_256", tcgen05::fp8_instruction<256>());
+  print("fp4_128_0", tcgen05::fp4_instruction<128>(0));
+  print("fp4_128_2", tcgen05::fp4_instruction<128>(2));
+}
+
+struct Case {
+  char const* name;
+  void (*run)(bool late);
+};
+
+Case const kCases[] = {
+    {"ragged_warp_fp8", [](bool late) { ragged<EmulatedTcgen05, 64, 128, 1, 4>(false, false, !late); }},
+    {"ragged_warp_fp4", [](bool late) { ragged<EmulatedTcgen05Fp4, 16, 64, 8, 4>(true, false, late); }},
+    {"ragged_fp8_16x64", [](bool late) { ragged<BesideFp8, 16, 64, 4, 4>(false, true, late); }},
+    {"ragged_fp8_32x32", [](bool late) { ragged<BesideFp8, 32, 32, 2, 6>(false, false, late); }},
+    {"ragged_fp8_short", [](bool late) { ragged<BesideFp8, 16, 32, 4, 8>(false, false, late, true); }},
+    {"ragged_fp4_64x128", [](bool late) { ragged<BesideFp4, 64, 128, 2, 4>(true, true, !late); }},
+    {"ragged_fp4_short", [](bool late) { ragged<BesideFp4, 32, 64, 4, 8>(true, false, !late, true); }},
+    {"paged_fp8_16x128", [](bool late) { paged<BesideFp8, 16, 128, 4, 4>(false, late ? 32 : 64, late); }},
+    {"paged_fp4_32x128", [](bool late) { paged<BesideFp4, 32, 128, 4, 4>(true, late ? 64 : 32, !late); }},
+    {"paged_fp4_64x64", [](bool late) { paged<BesideFp4, 64, 64, 2, 6>(true, late ? 32 : 64, late); }},
+    {"paged_fp8_80_pages", [](bool late) { paged<BesideFp8, 16, 32, 4, 4, 80 * 32, 1>(false, 32, late); }},
+};
+
 }  // namespace
 
-int main(int argc, char**) {
-  if (argc > 1) {  // descriptors alone
-    print("rows128", tcgen05::shared_descriptor<128>(0x2A400));
-    print("rows64", tcgen05::shared_descriptor<64>(0x2A400));
-    print("rows32", tcgen05::shared_descriptor<32>(0x2A400));
-    print("words", tcgen05::shared_descriptor<16>(0x2A400));
-    print("fp8_16", tcgen05::fp8_instruction<16>());
-    print("fp8_128", tcgen05::fp8_instruction<128>());
-    print("fp8_256", tcgen05::fp8_instruction<256>());
-    print("fp4_128_0", tcgen05::fp4_instruction<128>(0));
-    print("fp4_128_2", tcgen05::fp4_instruction<128>(2));
+// Words: none, for the names of all cases; descriptors; or a case, and when copies and products are done: early
+// (where they are asked for) or late.
+int main(int count, char** words) {
+  host::beside = Beside::go_on;
+  host::late = count > 2 && std::strcmp(words[2], "late") == 0;
+  if (count > 1 && std::strcmp(words[1], "descriptors") == 0) {
+    print_descriptors();
     return 0;
   }
-  host::beside = Beside::go_on;
-  for (bool late : {false, true}) {
-    host::late = late;
-    ragged<EmulatedTcgen05, 64, 128, 1, 4>(false, false, !late);
-    ragged<EmulatedTcgen05Fp4, 16, 64, 8, 4>(true, false, late);
-    ragged<BesideFp8, 16, 64, 4, 4>(false, true, late);
-    ragged<BesideFp8, 32, 32, 2, 6>(false, false, late);
-    ragged<BesideFp8, 16, 32, 4, 8>(false, false, late, true);
-    ragged<BesideFp4, 64, 128, 2, 4>(true, true, !late);
-    ragged<BesideFp4, 32, 64, 4, 8>(true, false, !late, true);
-    paged<BesideFp8, 16, 128, 4, 4>(false, late ? 32 : 64, late);
-    paged<BesideFp4, 32, 128, 4, 4>(true, late ? 64 : 32, !late);
-    paged<BesideFp4, 64, 64, 2, 6>(true, late ? 32 : 64, late);
+  bool known = count == 1;
+  for (Case const& test : kCases) {
+    if (count == 1) {
+      std::printf("%s\n", test.name);
+    } else if (std::strcmp(words[1], test.name) == 0) {
+      known = true, test.run(host::late);
+    }
   }
-  return host::faults != 0;
+  return host::faults != 0 || !known;
 }

@@ -1,6 +1,8 @@
 // Tries on the host how the kernels of `mqa_logits` share their work: see test_mqa_work.py.
 #include "host_threads.hpp"
 
+#include <string>
+
 #include "tilewright/mqa_logits/schedule.hpp"
 #include "tilewright/mqa_logits/work.hpp"
 
@@ -171,6 +173,27 @@ void ranges_are_read_once(int queries, int keys, int parts, int blocks, bool com
   }
 }
 
+// The entries of a row of a table, from page `first` on, `step` pages at a time as tiles have them.
+void pages_are_those_of_the_table(int pages, int first, int step) {
+  constexpr int kRows = 3, kRow = 1;
+  int const ld = pages + 5;
+  std::vector<int32_t> table(kRows * ld);
+  for (int32_t& entry : table) {
+    entry = random(1 << 20);
+  }
+  Paged work{};
+  work.table = table.data(), work.ld_table = ld, work.pages = pages;
+  run(32, [&] {
+    Pages walk(work, kRow, first);
+    for (int page = first; page < pages; page += step) {
+      for (int i = page; i < std::min(page + step, pages); ++i) {
+        int const found = walk.at(i);
+        expect(found == table[kRow * ld + i], "an entry of the table", pages, first, i);
+      }
+    }
+  });
+}
+
 Batch batch_of(int sequences, int next_n, int longest) {
   Batch made{next_n, {}, {}};
   for (int i = 0; i < sequences; ++i) {
@@ -195,16 +218,20 @@ Batch runs_of(int sequences, int longest) {
 
 }  // namespace
 
-int main() {
-  for (int blocks : {1, 3, 7, 66, 132}) {
-    for (int sequences : {1, 5, 63, 64, 65, 200}) {
-      schedules_are_even(batch_of(sequences, 1, 5000), blocks);
-      schedules_are_even(batch_of(sequences, 3, 900), blocks);
-      schedules_are_even(runs_of(sequences, 2000), blocks);
+// Words: schedules, ranges or table; or pages, and a number of thread blocks.
+int main(int, char** words) {
+  std::string const what = words[1];
+  if (what == "schedules") {
+    for (int blocks : {1, 3, 7, 66, 132}) {
+      for (int sequences : {1, 5, 63, 64, 65, 200}) {
+        schedules_are_even(batch_of(sequences, 1, 5000), blocks);
+        schedules_are_even(batch_of(sequences, 3, 900), blocks);
+        schedules_are_even(runs_of(sequences, 2000), blocks);
+      }
+      schedules_are_even(Batch{1, std::vector<int>(70, 0), {}}, blocks);
     }
-    schedules_are_even(Batch{1, std::vector<int>(70, 0), {}}, blocks);
-  }
-  for (int blocks : {1, 5, 33}) {
+  } else if (what == "pages") {
+    int const blocks = std::stoi(words[2]);
     for (int next_n : {1, 2, 3, 6}) {
       Batch const batch = batch_of(9, next_n, 1200);
       pages_are_read_once<1, kTile>(batch, blocks, true);
@@ -215,12 +242,21 @@ int main() {
     pages_are_read_once<1, kTile>(runs, blocks, true);
     pages_are_read_once<2, 2 * kTile>(runs, blocks, true);
     pages_are_read_once<8, kTile>(runs, blocks, true);
-  }
-  for (int blocks : {1, 4}) {
-    for (int parts : {1, 3}) {
-      ranges_are_read_once<1, kTile>(23, 700, parts, blocks, false);
-      ranges_are_read_once<4, 2 * kTile>(23, 700, parts, blocks, true);
-      ranges_are_read_once<8, kTile>(23, 65, parts, blocks, false);
+  } else if (what == "table") {
+    for (int pages : {1, 31, 32, 33, 64, 65, 200}) {
+      for (int first : {0, 1, 31, 32, 63}) {
+        for (int step : {1, 2, 4}) {
+          pages_are_those_of_the_table(pages, first, step);
+        }
+      }
+    }
+  } else {
+    for (int blocks : {1, 4}) {
+      for (int parts : {1, 3}) {
+        ranges_are_read_once<1, kTile>(23, 700, parts, blocks, false);
+        ranges_are_read_once<4, 2 * kTile>(23, 700, parts, blocks, true);
+        ranges_are_read_once<8, kTile>(23, 65, parts, blocks, false);
+      }
     }
   }
   return failures != 0;

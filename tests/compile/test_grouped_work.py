@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
+from host_programs import ROOT, compiled, run
 
 HERE = Path(__file__).parent
-INCLUDE = HERE.parents[1] / "runtime/include"
 # What work.hpp and tile.hpp take of headers that hold PTX, which no host assembles.
 STAND_INS = {
     "ptx": """
@@ -29,19 +27,39 @@ template <int kStages> struct Position {
 };
 """,
 }
+COUNTS = (1, 2, 7, 33, 70)  # of groups
 
 
-def test_every_row_that_counts_is_stored_once(tmp_path: Path) -> None:
-    compiler = shutil.which("c++") or shutil.which("g++")
-    if compiler is None:
-        pytest.skip("no C++ compiler")
-    folder = tmp_path / "tilewright/sm90"
-    folder.mkdir(parents=True)
-    for name, text in STAND_INS.items():
-        header = f"#pragma once\n#include <cstdint>\nnamespace tilewright::sm90 {{\n{text}\n}}\n"
-        (folder / f"{name}.hpp").write_text(header)
-    program = tmp_path / "grouped_work"
-    command = [compiler, "-std=c++17", "-O2", f"-I{HERE}", f"-I{tmp_path}", f"-I{INCLUDE}"]
-    subprocess.run([*command, str(HERE / "grouped_work.cc"), "-o", str(program)], check=True)
-    found = subprocess.run([str(program)], check=False, capture_output=True, text=True)
-    assert (found.returncode, found.stdout) == (0, "")
+@pytest.fixture(scope="module")
+def program() -> Path:
+    head = "#pragma once\n#include <cstdint>\nnamespace tilewright::sm90 {\n"
+    return compiled(
+        "grouped_work",
+        [HERE / "grouped_work.cc"],
+        ["-std=c++17", "-O2", f"-I{HERE}", f"-I{ROOT / 'runtime/include'}"],
+        files={f"tilewright/sm90/{name}.hpp": f"{head}{text}}}\n" for name, text in STAND_INS.items()},
+    )
+
+
+@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize(
+    ("rows", "most", "alignment"),
+    [(16, 20, 4), (16, 40, 128), (64, 70, 1), (128, 90, 32), (128, 140, 128), (256, 140, 64)],
+)
+def test_every_row_that_counts_is_stored_once(
+    program: Path, count: int, rows: int, most: int, alignment: int
+) -> None:
+    """Tiles of `rows` rows, groups of `most` rows at most, which begin at multiples of `alignment`."""
+    most *= 1 if count > 7 else 2
+    done = run(program, "groups", count, rows, most, alignment)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("rows", [64, 128])
+@pytest.mark.parametrize("down", [1, 2])
+def test_every_tile_of_each_part_of_k_is_computed_once(
+    program: Path, count: int, rows: int, down: int
+) -> None:
+    done = run(program, "parts", count, rows, down)
+    assert (done.returncode, done.stdout) == (0, "")

@@ -8,16 +8,16 @@ double yields.
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from host_programs import ROOT, compiled, empty_headers, run
 
 from tilewright.build.toolchain import find_toolchain
 
 HERE = Path(__file__).parent
-INCLUDE = HERE.parents[1] / "runtime/include"
+INCLUDE = ROOT / "runtime/include"
 # What host_gpu.hpp stands for.
 REPLACED = (
     "cuda.h",
@@ -80,24 +80,24 @@ DESCRIPTORS: dict[str, Fields] = {
 }
 
 
+CASES = (
+    "ragged_warp_fp8", "ragged_warp_fp4", "ragged_fp8_16x64", "ragged_fp8_32x32", "ragged_fp8_short",
+    "ragged_fp4_64x128", "ragged_fp4_short", "paged_fp8_16x128", "paged_fp4_32x128", "paged_fp4_64x64",
+    "paged_fp8_80_pages",
+)  # fmt: skip
+
+
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    compiler = shutil.which("c++") or shutil.which("g++")
-    if compiler is None:
-        pytest.skip("no C++ compiler")
-    folder = tmp_path_factory.mktemp("tcgen05")
-    for name in REPLACED:
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text("#pragma once\n")
+def program() -> Path:
     text = (INCLUDE / "tilewright/mqa_logits/reduction.hpp").read_text()
     assert text.count(SATURATE) == 1
-    (folder / "tilewright/mqa_logits").mkdir()
-    (folder / "tilewright/mqa_logits/reduction.hpp").write_text(
-        text.replace(SATURATE, "found = std::min(std::max(product * kUnit, 0.0f), 1.0f);")
+    saturated = text.replace(SATURATE, "found = std::min(std::max(product * kUnit, 0.0f), 1.0f);")
+    return compiled(
+        "mqa_tcgen05",
+        [HERE / "mqa_tcgen05.cc"],
+        ["-std=c++17", "-O2", f"-I{HERE}", f"-I{INCLUDE}"],
+        files=empty_headers(REPLACED) | {"tilewright/mqa_logits/reduction.hpp": saturated},
     )
-    command = [compiler, "-std=c++17", "-O2", f"-I{folder}", f"-I{HERE}", f"-I{INCLUDE}"]
-    subprocess.run([*command, str(HERE / "mqa_tcgen05.cc"), "-o", str(folder / "program")], check=True)
-    return folder / "program"
 
 
 def test_descriptors_are_the_isas(program: Path) -> None:
@@ -111,11 +111,17 @@ def test_descriptors_are_the_isas(program: Path) -> None:
     assert found == wanted
 
 
-def test_the_kernel_computes_logits(program: Path) -> None:
+@pytest.mark.parametrize("when", ["early", "late"])
+@pytest.mark.parametrize("case", CASES)
+def test_the_kernel_computes_logits(program: Path, case: str, when: str) -> None:
     """FP8 and FP4, ragged and paged, rings that wrap, copies and products early and late: no fault, every
     logit."""
-    found = subprocess.run([program], check=False, capture_output=True, text=True)
-    assert (found.returncode, found.stdout) == (0, "")
+    done = run(program, case, when)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_every_case_is_run(program: Path) -> None:
+    assert run(program).stdout.split() == list(CASES)
 
 
 @pytest.mark.compile

@@ -24,6 +24,7 @@ from host_modules import (
     make_row,
     write_table,
 )
+from host_programs import FOLDER
 from prenorm_rows import HOST_PRENORM_ROWS
 from quantize_rows import HOST_QUANTIZE_ROWS
 
@@ -113,13 +114,13 @@ PRODUCTS = ("host_gemm", "host_grouped_gemm", "host_reduced", "host_scale_column
 
 
 @pytest.fixture(scope="session")
-def host_libraries(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """The library of a module, which is built when a test first asks for it."""
+def host_libraries() -> Callable[[str], Path]:
+    """The library of a module, which is built when a test of any process first asks for it."""
 
     @cache
     def library(module: str) -> Path:
         family, rows, source = MODULES[module]
-        return build_host_library(tmp_path_factory.mktemp(module), family, rows, source)
+        return build_host_library(FOLDER, family, rows, source)
 
     return library
 

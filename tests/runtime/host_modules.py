@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import jinja2
 import pytest
+from host_programs import compiled
 from table_rows import table_row
 
 from tilewright import context as contexts
@@ -189,24 +189,29 @@ def host_context(
 
 
 def build_host_library(folder: Path, family: str, rows: list[dict[str, Any]], kernels: str) -> Path:
-    """host_FAMILY.so: the family's real table template, linked with kernels that run on the host."""
+    """host_FAMILY.so: the family's real table template, linked with kernels that run on the host.
+
+    folder: where libraries are kept from one call to the next, as `host_programs.FOLDER` is.
+    """
     import tvm_ffi  # noqa: PLC0415 (only for where its headers are)
 
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
     template = environment.from_string((ROOT / "templates/table.cc.j2").read_text(encoding="utf-8"))
     module = f"host_{family}"
     names = [row["name"] for row in rows]
-    spec = f"specs/{module}.yaml"
-    source = template.render(spec=spec, module=module, family=family, kernels=names, hosts=())
-    (folder / "table.cc").write_text(source, encoding="utf-8")
-    library = folder / f"{module}.so"
+    table = template.render(
+        spec=f"specs/{module}.yaml", module=module, family=family, kernels=names, hosts=()
+    )
     ffi = Path(tvm_ffi.__file__).parent
-    command = [
-        "g++", "-std=c++17", "-O1", "-Wall", "-Werror", "-fPIC", "-fvisibility=hidden", "-shared",
-        "-DTILEWRIGHT_DEVICE_TYPE=kDLCPU",
-        *(f"-I{include}" for include in (paths.include_dir(), *plugins.folders("include"))),
-        f"-isystem{ffi / 'include'}", str(folder / "table.cc"), str(Path(__file__).parent / kernels),
-        "-o", str(library), f"-L{ffi / 'lib'}", "-ltvm_ffi", "-Wl,-Bsymbolic",
-    ]  # fmt: skip
-    subprocess.run(command, check=True)
-    return library
+    includes = [f"-I{folder}" for folder in (paths.include_dir(), *plugins.folders("include"))]
+    return compiled(
+        f"{module}.so",
+        ["table.cc", Path(__file__).parent / kernels],
+        [
+            "-std=c++17", "-O1", "-Wall", "-Werror", "-fPIC", "-fvisibility=hidden", "-shared",
+            "-DTILEWRIGHT_DEVICE_TYPE=kDLCPU", *includes, f"-isystem{ffi / 'include'}",
+        ],
+        files={"table.cc": table},
+        link=[f"-L{ffi / 'lib'}", "-ltvm_ffi", "-Wl,-Bsymbolic"],
+        folder=folder,
+    )  # fmt: skip
