@@ -5,29 +5,30 @@ Every thread runs (`host_gpu.hpp`), and every result is compared with what sums 
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
+from host_programs import ROOT, compiled, empty_headers, run
 
 HERE = Path(__file__).parent
-INCLUDE = HERE.parents[1] / "runtime/include"
 # What host_gpu.hpp stands for.
 REPLACED = ("cuda_runtime_api.h", "tilewright/adapter.hpp", "tilewright/sm90/ptx.hpp")
 
 
-@pytest.mark.parametrize("name", ["scale_columns", "transpose_fp8"])
-def test_groups_of_any_sizes(name: str, tmp_path: Path) -> None:
-    compiler = shutil.which("c++") or shutil.which("g++")
-    if compiler is None:
-        pytest.skip("no C++ compiler")
-    for header in REPLACED:
-        (tmp_path / header).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / header).write_text("#pragma once\n")
-    program = tmp_path / name
+def program(name: str) -> Path:
     # Sums that no int holds wrap, as they do on a GPU.
-    command = [compiler, "-std=c++17", "-O1", "-fwrapv", f"-I{tmp_path}", f"-I{HERE}", f"-I{INCLUDE}"]
-    subprocess.run([*command, str(HERE / f"{name}.cc"), "-o", str(program)], check=True)
-    found = subprocess.run([program], check=False, capture_output=True, text=True)
-    assert (found.returncode, found.stdout) == (0, "")
+    options = ["-std=c++17", "-O1", "-fwrapv", f"-I{HERE}", f"-I{ROOT / 'runtime/include'}"]
+    return compiled(name, [HERE / f"{name}.cc"], options, files=empty_headers(REPLACED))
+
+
+@pytest.mark.parametrize("contiguous", ["rows", "columns"])
+@pytest.mark.parametrize("case", ["groups", "matrices"])
+def test_lines_of_scales(case: str, contiguous: str) -> None:
+    """Groups of any sizes; whole matrices, whose columns are no multiple of a word's."""
+    done = run(program("scale_columns"), case, contiguous)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_transposed_groups_of_any_sizes() -> None:
+    done = run(program("transpose_fp8"))
+    assert (done.returncode, done.stdout) == (0, "")
