@@ -21,14 +21,16 @@ def program(name: str) -> Path:
     return compiled(name, [HERE / f"{name}.cc"], options, files=empty_headers(REPLACED))
 
 
+@pytest.mark.parametrize("name", ["scale_columns", "transpose_fp8"])
+def test_groups_of_any_sizes(name: str) -> None:
+    cases = [("groups", "rows"), ("groups", "columns")] if name == "scale_columns" else [()]
+    for words in cases:
+        done = run(program(name), *words)
+        assert (done.returncode, done.stdout) == (0, ""), words
+
+
 @pytest.mark.parametrize("contiguous", ["rows", "columns"])
-@pytest.mark.parametrize("case", ["groups", "matrices"])
-def test_lines_of_scales(case: str, contiguous: str) -> None:
-    """Groups of any sizes; whole matrices, whose columns are no multiple of a word's."""
-    done = run(program("scale_columns"), case, contiguous)
-    assert (done.returncode, done.stdout) == (0, "")
-
-
-def test_transposed_groups_of_any_sizes() -> None:
-    done = run(program("transpose_fp8"))
+def test_scales_without_groups(contiguous: str) -> None:
+    """One matrix and several, whose columns are no multiple of a word's four; floats and words."""
+    done = run(program("scale_columns"), "matrices", contiguous)
     assert (done.returncode, done.stdout) == (0, "")
