@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 from tilewright import paths
@@ -11,11 +13,9 @@ from tilewright.build.toolchain import find_toolchain
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/lean_kernels.md"
 NAME = "plain_product_128x128"
-FILES = dict(
-    re.findall(
-        r'^```cpp title="([^"]+)"\n(.*?)^```$', PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
-    )
-)
+_TEXT = PAGE.read_text(encoding="utf-8")
+FILES = dict(re.findall(r'^```cpp title="([^"]+)"\n(.*?)^```$', _TEXT, re.MULTILINE | re.DOTALL))
+(COMMAND,) = re.findall(r"^```sh nvcc\n(.*?)^```$", _TEXT, re.MULTILINE | re.DOTALL)
 
 
 def compiled(folder: Path) -> tuple[Path, str]:
@@ -25,14 +25,18 @@ def compiled(folder: Path) -> tuple[Path, str]:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    library = folder / "kernel.so"
+    tools = folder / "bin"
+    tools.mkdir(exist_ok=True)
+    (tools / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    (tools / "python").chmod(0o755)
+    environment = {
+        **os.environ,
+        "PATH": f"{toolchain.nvcc.parent}:{tools}:{os.environ['PATH']}",
+        "PYTHONPATH": str(paths.include_dir().parent),
+        "NVCC_APPEND_FLAGS": f"-ccbin={toolchain.host[0]} -L{toolchain.lib}",
+    }
     done = subprocess.run(
-        [
-            toolchain.nvcc, f"-ccbin={toolchain.host[0]}", "-std=c++17", "-O3", "-DNDEBUG", "-Xptxas=-v",
-            "-shared", "-Xcompiler=-fPIC", "-gencode=arch=compute_90a,code=sm_90a", f"-I{folder}",
-            f"-I{paths.include_dir()}", f"-L{toolchain.lib}", folder / f"{NAME}.cu", "-o", library,
-        ],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        ["sh", "-ec", COMMAND], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
-    return library, done.stderr
+    return folder / "kernel.so", done.stdout + done.stderr

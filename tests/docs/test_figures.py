@@ -107,6 +107,40 @@ def test_logits_of_ranges(row: list[str]) -> None:
     assert same(ratio, one["seconds"]["deep_gemm"] / seconds)
 
 
+def geomean(values: list[float]) -> float:
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/deep_gemm.md", "benchmarks/results/README.md"])
+def test_einsums_of_bf16(page: str) -> None:
+    """Every page says the same of them."""
+    lines = (RESULTS / "grouped_vs_deepgemm_einsum.md").read_text(encoding="utf-8").splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if "| einsum " in line]
+    shapes = [row for row in rows if "=" in row[1] and row[3]]
+    ratios = [float(row[5]) for row in shapes]
+    text = (ROOT / page).read_text(encoding="utf-8")
+    (told,) = re.findall(r"BF16 einsums(?: are at)?:? (.*?0\.\d\d at least)", text)
+    assert len(ratios) == 29
+    numbers = re.findall(r"\b[01]\.\d\d\b", re.sub(r"\]\([^)]*\)", "", told))
+    assert numbers == [f"{geomean(ratios):.2f}", f"{min(ratios):.2f}"]
+
+
+def test_nvfp4_of_few_and_of_128_rows() -> None:
+    """The README leaves out no row of the record."""
+    rows = record("blockscaled_llama8b_nvfp4")["rows"]
+    few, many = ([row for row in rows if (row["m"] == 128) == is_many] for is_many in (False, True))
+    assert {row["m"] for row in few} == {1, 8, 16, 32, 64}
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (told,) = re.findall(r"^- NVFP4 products of (.*)$", text, re.MULTILINE)
+    assert told.startswith(
+        f"1 to 64 rows: {geomean([row['ratio'] for row in few]):.1f} times as quick as dequantising and "
+        f"multiplying, over {len(few)} problems."
+    )
+    assert f" 128 rows it is {geomean([row['ratio'] for row in many]):.1f} times" in told
+    assert f" and {geomean([row['ratio_to_mm'] for row in many]):.2f} of the speed" in told
+    assert f"({len(many)} problems)" in told
+
+
 def test_numbers_are_compared_as_they_are_written() -> None:
     assert same("[1.07](x_1.md)", 1.0749)
     assert not same("1.07", 1.076)
