@@ -76,7 +76,7 @@ class Builds:
         if reason := self.refusal(table, record):
             raise UncompilableError(reason, hint=f"`{command(table, record)}` tries it again.")
         log.warning(
-            "compiling %s (seconds, or one to three minutes where CUTLASS is in it; `%s` does it ahead of time)",
+            "compiling %s (seconds, or minutes where CUTLASS is in it; `%s` does it ahead of time)",
             record.name,
             command(table, record),
         )

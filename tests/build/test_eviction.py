@@ -50,9 +50,13 @@ def test_old_objects_and_libraries_of_other_sources_go(
     assert prune("--prune").endswith("0 items of 0.0 MiB removed\n")  # all is of today
     age(store.root, 40)
     everything = names(store, "objects")
+    going = names(store, "libraries/mini"), names(store, "logs")
+    assert damaged.name in going[0]
+    assert "two.01234567.log" in going[1]
     assert "not needed: 1 x a library that is not in force" in prune()
     assert f"libraries/mini/{damaged.name}: a library that is not in force" in prune("--prune", "--dry-run")
     assert names(store, "objects") == everything
+    assert (names(store, "libraries/mini"), names(store, "logs")) == going, "a dry run removes nothing"
     assert prune("--prune", "--older-than", "50").endswith("0 items of 0.0 MiB removed\n")
 
     # The first library is of the same headers, and so in force: a table may go back to its source.

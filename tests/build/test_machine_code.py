@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from tilewright.build.machine_code import parse_ptxas, parse_sass, read_descriptor
+from tilewright.build.machine_code import (
+    Descriptor,
+    SassFunction,
+    inspect,
+    parse_ptxas,
+    parse_sass,
+    read_descriptor,
+)
 from tilewright.build.report import judge, tensor_families
 from tilewright.build.unit import first_errors
 from tilewright.errors import BuildError
@@ -69,6 +79,57 @@ def test_no_object(tmp_path: Path) -> None:
     (tmp_path / "x.o").write_bytes(b"not an object")
     with pytest.raises(BuildError, match="not a 64-bit"):
         read_descriptor(tmp_path / "x.o", "x")
+
+
+def compiled(folder: Path, text: str) -> Path:
+    """An object of C++ on the host."""
+    compiler = shutil.which("g++")
+    if compiler is None:
+        pytest.skip("g++ is not installed")
+    source = folder / "x.cc"
+    source.write_text(text)
+    subprocess.run([compiler, "-c", source, "-o", folder / "x.o"], check=True)
+    return folder / "x.o"
+
+
+DEFINED = """
+struct kernel { int abi_version, args_bytes, threads, smem_bytes; };
+extern "C" kernel tilewright_other, tilewright_one;
+kernel tilewright_one = {1, 128, 256, 1024};
+kernel* used = &tilewright_other;
+"""
+
+
+def test_a_descriptor_is_one_that_the_object_defines(tmp_path: Path) -> None:
+    path = compiled(tmp_path, DEFINED)
+    assert read_descriptor(path, "one") == Descriptor(1, 128, 256, 1024)
+    assert read_descriptor(path, "other") is None, "it only refers to it"
+    assert read_descriptor(path, "on") is None
+    with pytest.raises(BuildError, match="its object does not define tilewright_other"):
+        inspect(path, "other", "", {})
+
+
+TWO = """\
+ptxas info    : Compiling entry function 'first' for 'sm_90a'
+ptxas info    : Function properties for first
+    16 bytes stack frame, 4 bytes spill stores, 8 bytes spill loads
+ptxas info    : Used 40 registers, used 2 barriers, 16 bytes cumulative stack size, 2048 bytes smem
+ptxas info    : Compiling entry function 'second' for 'sm_90a'
+ptxas info    : Function properties for second
+    8 bytes stack frame, 12 bytes spill stores, 20 bytes spill loads
+ptxas info    : Used 168 registers, used 1 barriers, 8 bytes cumulative stack size, 1024 bytes smem
+"""
+
+
+def test_the_numbers_of_several_functions(tmp_path: Path) -> None:
+    """The largest of what a function has for itself, and sums of what is counted."""
+    sass = {"first": SassFunction(16, Counter(HGMMA=1)), "second": SassFunction(32, Counter(HGMMA=2, HMMA=1))}
+    found = inspect(compiled(tmp_path, DEFINED), "one", TWO, sass)
+    assert (found["registers"], found["barriers"]) == (168, 2)
+    assert (found["static_smem_bytes"], found["stack_bytes"]) == (2048, 16)
+    assert (found["spill_store_bytes"], found["spill_load_bytes"]) == (16, 28)
+    assert (found["code_bytes"], found["tensor_instructions"]) == (48, {"HGMMA": 3, "HMMA": 1})
+    assert (found["threads"], found["smem_bytes"], found["functions"]) == (256, 1024, ["first", "second"])
 
 
 def record(*instructions: str, **facts: int) -> KernelRecord:

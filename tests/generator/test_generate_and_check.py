@@ -11,7 +11,8 @@ import pytest
 import tiny_family
 from command_line import Command
 
-from tilewright_generator import generation, manifest
+from tilewright_generator import apply, generation, manifest
+from tilewright_generator.plan import Action
 
 Tree = Callable[[Path], dict[str, tuple[bytes, int]]]
 NAMES = {
@@ -473,3 +474,40 @@ def test_the_faults_of_one_spec_do_not_hide_those_of_another(project: Path, tile
     told = {line.split(":")[0] for line in found.err.splitlines()[:-1]}
     readable = {f"specs/{name}" for name in (*specs, "k.yaml")}
     assert readable | {"specs/j.yaml"} <= told
+
+
+_CHANGED = "small: templates/tiny/kernel.cu.j2 has changed since the files were made from it"
+
+
+def test_a_filtered_run_keeps_the_templates_of_what_it_leaves(project: Path, tilewright: Command) -> None:
+    assert tilewright("generate").code == 0
+    edit(project / "templates/tiny/kernel.cu.j2", "// fast", "// quick")
+    assert _CHANGED in tilewright("check").err
+    assert tilewright("generate", "--filter", "*_128x128x64_*_fast").code == 0
+    found = tilewright("check")
+    assert (found.code, _CHANGED in found.err) == (1, True), "the others are of the template as it was"
+    assert tilewright("generate").code == 0
+    assert tilewright("check").code == 0
+
+
+def test_a_run_that_is_killed_keeps_the_templates_of_what_it_has_not_replaced(
+    project: Path, tilewright: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert tilewright("generate").code == 0
+    edit(project / "templates/tiny/kernel.cu.j2", "// fast", "// quick")
+    original = apply._do
+    done: list[str] = []
+
+    def once(folder: Path, module: str, action: Action) -> None:
+        if done:
+            raise KeyboardInterrupt
+        done.append(action.name)
+        original(folder, module, action)
+
+    with monkeypatch.context() as killed:
+        killed.setattr(apply, "_do", once)
+        assert tilewright("generate").code == 130
+    assert done == ["manifest.txt"], "the journal"
+    assert _CHANGED in tilewright("check").err
+    assert tilewright("generate").code == 0
+    assert tilewright("check").code == 0

@@ -47,14 +47,14 @@ def table(there: Path) -> Table:
     return Table.read(there / "generated" / MODULE / "table.json")
 
 
-def describe_library(there: Path, table: Table, names: list[str]) -> Path:
+def describe_library(there: Path, table: Table, names: list[str], key: str = KEY) -> Path:
     """A library.json, as linking writes it, of kernels of the table."""
-    folder = there / "cache" / "libraries" / MODULE / KEY
+    folder = there / "cache" / "libraries" / MODULE / key
     folder.mkdir(parents=True)
     (folder / f"{MODULE}.so").write_bytes(b"not loaded by a listing")
     kernels = {name: {"made_of": made_of(table[name]), "source_key": "", "object": ""} for name in names}
     data = {
-        "format": 2, "module": MODULE, "key": KEY, "machine": platform.machine(), "headers": {},
+        "format": 2, "module": MODULE, "key": key, "machine": platform.machine(), "headers": {},
         "toolchain": {"nvcc": "13.0.88", "host": "g++", "cutlass": "4.2.0"}, "kernels": kernels,
         "library": {"sha256": "", "bytes": 23}, "table": "",
     }  # fmt: skip
@@ -85,6 +85,14 @@ def test_built_means_of_the_source_as_it_is(there: Path, table: Table, tilewrigh
     path.write_text("{")
     assert listed(tilewright, "--built") == {}
     assert tilewright("list", "--built").out == "no kernel is so\n"
+
+
+def test_every_library_counts_that_can_be_loaded(there: Path, table: Table, tilewright: Command) -> None:
+    """A call takes a kernel from whichever of them holds it."""
+    first, second, *_ = table
+    describe_library(there, table, [first])
+    describe_library(there, table, [second], KEY[::-1])
+    assert set(listed(tilewright, "--built")) == {first, second}
 
 
 def test_tuned_means_in_force_on_a_gpu(there: Path, table: Table, tilewright: Command) -> None:

@@ -35,6 +35,7 @@ REJECTED: list[Rejected] = [
     (RING, {"stages": 1}, "stages_of_variant", "not 1", {"stages": 3}),
     (VECTOR, {"stages": 2}, "stages_of_variant", "not 2", {"variant": "tma"}),
     (RING, {"threads": 384}, "tma_threads", "not 384", {"threads": 512}),
+    (replace(RING, x="e4m3"), {"threads": 1024}, "tma_threads", "not 1024", {"threads": 768}),
     (VECTOR, {"threads": 384}, "threads_of_block", "not 384", {"threads": 512}),
     (SILU, {"x": "f32"}, "fused_formats", "not f32", {"x": "f16"}),
     (SILU, {"format": "fp8_128x128"}, "fused_formats", "fp8_128x128", {"format": "mxfp4"}),

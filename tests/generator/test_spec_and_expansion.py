@@ -273,6 +273,11 @@ def test_a_name_made_twice_names_both_places() -> None:
     ]
 
 
+def test_a_name_made_by_many_is_told_once_with_their_number() -> None:
+    (fault,) = faults(HEAD + "configs:\n  - {tile: 64x64x64, note: [one, two, three, four]}\n")
+    assert "makes tiny_bf16_64x64x64_1x1 and 2 more again; this group makes it already" in fault
+
+
 def test_different_configurations_of_one_name_say_in_what_they_differ() -> None:
     (fault,) = faults(HEAD + "configs:\n  - {tile: 64x64x64, note: [one, two]}\n")
     assert fault.endswith("this group makes it already, with note one / two, which the name does not show")
