@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import readme_line
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -44,6 +45,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tour")
     for name in NEEDED:
         shutil.copytree(ROOT / name, folder / name)
+    readme_line.remove(folder, lambda: run("tilewright generate", folder))
     return folder
 
 

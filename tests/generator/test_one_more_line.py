@@ -11,11 +11,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import readme_line
 from command_line import ROOT, run_in_a_process
+from readme_line import KERNEL, LINE, SPEC
 
-SPEC = "specs/sm90_gemm_lean.yaml"
-LINE = "  - {<<: *bf16, tile: 192x112x64}\n"  # the README's
-KERNEL = "gemm_sm90_bf16_bf16_f32_bf16_tn_192x112x64_lean_coop"
 _COPIED = ("benchmarks", "docs", "generated", "generator", "runtime", "specs", "templates", "tests", "tuned")
 # Tests that read committed files of all kernels, and run no command for long.
 READERS = (
@@ -34,19 +33,11 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for path in ROOT.iterdir():
         if path.is_file():
             shutil.copy(path, folder)
-    spec = folder / SPEC
-    text = spec.read_text(encoding="utf-8").replace(LINE, "")
-    spec.write_text(text, encoding="utf-8")
-    assert tilewright(folder, "generate") == 0  # where the line is committed, it goes first
-    assert KERNEL not in table(folder)
-    spec.write_text(text + LINE, encoding="utf-8")
-    assert tilewright(folder, "generate") == 0
+    readme_line.remove(folder, lambda: run_in_a_process("generate", cwd=folder))
+    readme_line.add(folder)
+    assert run_in_a_process("generate", cwd=folder).code == 0
     assert KERNEL in table(folder)
     return folder
-
-
-def tilewright(folder: Path, *arguments: str) -> int:
-    return run_in_a_process(*arguments, cwd=folder).code
 
 
 def table(folder: Path) -> str:

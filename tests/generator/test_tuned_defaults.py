@@ -9,7 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command_line import Result
+import readme_line
+from command_line import Result, run_in_a_process
+from readme_line import KERNEL as NEW
 
 from tilewright import device, paths
 from tilewright.context import Context
@@ -25,7 +27,6 @@ from tilewright_generator.cli.tuned_defaults import Defaults
 
 ROOT = Path(__file__).parents[2]
 PROBLEM = Problem(32, 5120, 25600)
-NEW = "gemm_sm90_bf16_bf16_f32_bf16_tn_192x112x64_lean_coop"
 
 Command = Callable[..., Result]
 
@@ -40,6 +41,7 @@ def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TILEWRIGHT_TUNED", "")
     monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(device, "driver", lambda: "580.159.04")
+    readme_line.remove(tmp_path, lambda: run_in_a_process("generate", "--root", tmp_path))
     return tmp_path
 
 
@@ -62,12 +64,6 @@ def chosen(there: Path) -> tuple[str, Tactic]:
     return choice.source, choice.tactic
 
 
-def add_tile(there: Path) -> None:
-    """The README's own line."""
-    with (there / "specs" / "sm90_gemm_lean.yaml").open("a", encoding="utf-8") as spec:
-        spec.write("  - {<<: *bf16, tile: 192x112x64}\n")
-
-
 def test_where_all_is_seen_nothing_is_said(tilewright: Command, tuned: Entry) -> None:
     assert "tune" not in tilewright("generate").out
     found = tilewright("check")
@@ -78,7 +74,7 @@ def test_adding_a_tile_keeps_what_is_tuned_and_says_what_has_not_seen_it(
     tilewright: Command, there: Path, tuned: Entry
 ) -> None:
     assert chosen(there) == ("tuned", tuned.tactic)
-    add_tile(there)
+    readme_line.add(there)
     lines = [
         "tuned/nvidia_h200/gemm.json: 1 problem tuned without 1 kernel:",
         f"  {NEW}",
