@@ -1,4 +1,4 @@
-"""What there is of each kernel: built here, tuned for a GPU; by the committed records, compiled and run.
+"""What there is of each kernel: built here, tuned for a GPU; by committed records, compiled, run, hammered.
 
 Reads a few files a module and none a kernel, but for the sources of kernels that have a record. Needs neither
 a GPU, nor torch, nor anything that was built.
@@ -29,6 +29,7 @@ class Standing:
     """Problems for which it is the fastest by the tuned files in force; None where no GPU is known."""
     compiled: str = NEVER
     run: str = NEVER
+    hammered: str = NEVER
 
     @property
     def verified(self) -> bool:
@@ -52,9 +53,8 @@ def standings(
     for table in tables:
         built, words = _built(table), records.words(table)
         for name in table:
-            compiled, run = words.get(name, (NEVER, NEVER))
             wins = None if tuned is None else tuned[name]
-            found[name] = Standing(name in built, wins, compiled, run)
+            found[name] = Standing(name in built, wins, *words.get(name, (NEVER, NEVER, NEVER)))
     return found
 
 

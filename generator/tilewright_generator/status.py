@@ -1,6 +1,7 @@
 """The status of every kernel by the committed records: compiled, run on a GPU, and whether that still holds.
 
-Compiled: benchmarks/results/compile/<module>.json. Run: benchmarks/results/gpu/*.json. A row counts as
+Compiled: benchmarks/results/compile/<module>.json. Run, and hammered (run thousands of times beside another
+stream, and compared to the bit): benchmarks/results/gpu/*.json. A row counts as
 current only if its source key is that of the kernel as it stands; a row of a run also if its machine code is
 what the kernel is compiled to now, so that a header can be put in other words without a GPU at hand.
 benchmarks/results/stale.json bounds the rows of other sources: a change of a header makes rows stale, and its
@@ -13,11 +14,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilewright import reading
 from tilewright.errors import UnreadableFileError
-from tilewright.schema import Integer, Map, Object, String, fields
+from tilewright.schema import Integer, Map, Object, Schema, String, fields
 from tilewright_generator.errors import DriftError
 from tilewright_generator.project import Project
 
@@ -29,6 +30,7 @@ RUN = Path("benchmarks/results/gpu")
 MOST_STALE = Path("benchmarks/results/stale.json")
 _PIN = re.compile(r'"nvidia-cutlass==(\d+\.\d+\.\d+)')
 CURRENT, STALE, FAILED, NEVER = "current", "stale", "failed", "never"
+RECORDED = ("compiled", "run", "hammered")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class Verdict:
     target: str
     compiled: str
     run: str
+    hammered: str = NEVER
     numbers: Mapping[str, Any] = field(default_factory=dict)
     """Its row of the compile record, if it has one."""
     spills: str = ""
@@ -46,6 +49,8 @@ class Verdict:
     check: Mapping[str, Any] = field(default_factory=dict)
     """Its row of the GPU records, with the GPU's name: of its source, else of another; of these one that
     failed, else the newest."""
+    hammer: Mapping[str, Any] = field(default_factory=dict)
+    """The hammer's runs and how many had wrong bits, chosen alike."""
 
 
 def cutlass_version(project: Project) -> str:
@@ -68,7 +73,7 @@ class Records:
         from tilewright.build import records  # noqa: PLC0415
 
         self._compiled = project.root / COMPILED
-        self._checks = _checks(project)
+        self._runs = _runs(project)
         self._keys = records.SourceKeys(include(project), cutlass_version(project))
 
     def verdicts(self, table: Table) -> list[Verdict]:
@@ -83,17 +88,19 @@ class Records:
                 raise DriftError(f"{source}: {error.strerror}; `tilewright generate` writes it") from None
         return found
 
-    def words(self, table: Table) -> dict[str, tuple[str, str]]:
-        """Whether kernels were compiled and run, of those alone that have a record: only their sources are
-        read, and one that is missing makes its records stale."""
+    def words(self, table: Table) -> dict[str, tuple[str, str, str]]:
+        """Whether kernels were compiled, run and hammered, of those alone that have a record: only their
+        sources are read, and one that is missing makes its records stale."""
         rows = self._rows(table)
         found = {}
-        for name in (name for name in table if name in rows or name in self._checks):
+        recorded = (rows, self._runs.passed, self._runs.hammered)
+        for name in (name for name in table if any(name in several for several in recorded)):
             try:
                 verdict = self._verdict(table, name, rows.get(name, {}))
-                found[name] = verdict.compiled, verdict.run
+                found[name] = verdict.compiled, verdict.run, verdict.hammered
             except (OSError, UnreadableFileError):
-                found[name] = STALE if name in rows else NEVER, STALE if name in self._checks else NEVER
+                compiled, run, hammered = (STALE if name in several else NEVER for several in recorded)
+                found[name] = compiled, run, hammered
         return found
 
     def _rows(self, table: Table) -> dict[str, Any]:
@@ -111,9 +118,13 @@ class Records:
         def stands(run: Mapping[str, Any]) -> bool:
             return run["source_key"] == key or bool(code and run.get("machine_code") == code)
 
-        check = _telling(self._checks.get(name, []), stands)
-        run = _word(check, bool(check) and stands(check)) if check.get("passed", True) else FAILED
-        return Verdict(name, record.arch, compiled, run, row, record.spills, check)
+        def judged(runs: Sequence[Mapping[str, Any]]) -> tuple[str, Mapping[str, Any]]:
+            run = _telling(runs, stands)
+            return (_word(run, bool(run) and stands(run)) if run.get("passed", True) else FAILED), run
+
+        run, check = judged(self._runs.passed.get(name, []))
+        hammered, hammer = judged(self._runs.hammered.get(name, []))
+        return Verdict(name, record.arch, compiled, run, hammered, row, record.spills, check, hammer)
 
 
 Modules = Sequence[tuple[str, Sequence[Verdict]]]  # by their names, the verdicts on their kernels
@@ -134,7 +145,12 @@ def faults(project: Project, modules: Modules, *, release: bool = False) -> list
     failed = [verdict.name for verdict in found if verdict.run == FAILED]
     said = [f"{name}: its last run on a GPU failed" for name in failed if name not in known]
     said += [f"{name}: stale.json lists it as failed, and it is not" for name in known if name not in failed]
-    for what in ("compiled", "run"):
+    said += [
+        "{name}: {wrong} of {runs} runs of the hammer had wrong bits".format_map(verdict.hammer)
+        for verdict in found
+        if verdict.hammered == FAILED
+    ]
+    for what in RECORDED:
         stale = sum(getattr(verdict, what) == STALE for verdict in found)
         if what in allowed and stale > allowed[what]:
             said.append(f"{stale} rows of what was {what} are stale, and {allowed[what]} may be")
@@ -148,8 +164,9 @@ def _allowed(project: Project, release: bool) -> dict[str, Any]:
     Raises UnreadableFileError where the file is not such a one.
     """
     if release:
-        return {"compiled": 0, "run": 0}
-    counts, failed = fields(("compiled", "run"), Integer()), {"failed": Map(String())}
+        return dict.fromkeys(RECORDED, 0)
+    counts = fields(("compiled", "run"), Integer())
+    failed: dict[str, Schema] = {"failed": Map(String()), "hammered": Integer()}
     try:
         allowed: dict[str, Any] = reading.load_json(project.root / MOST_STALE, Object(counts, failed))
     except FileNotFoundError:
@@ -172,18 +189,33 @@ def _telling(
     return next((run for run in among if not run["passed"]), among[0] if among else {})
 
 
-def _checks(project: Project) -> dict[str, list[dict[str, Any]]]:
+Rows = dict[str, list[dict[str, Any]]]
+
+
+class _Runs(NamedTuple):
     """Rows of the GPU records by kernel, newest first."""
+
+    passed: Rows
+    hammered: Rows
+
+
+def _runs(project: Project) -> _Runs:
     from tilewright.build import records  # noqa: PLC0415
 
-    rows: dict[str, list[dict[str, Any]]] = {}
+    passed: Rows = {}
+    hammered: Rows = {}
     for path in sorted((project.root / RUN).glob("*.json")):
         record = records.read(path)
         for row in record["kernels"]:
-            rows.setdefault(row["name"], []).append({"date": record["date"], **row, "gpu": record["gpu"]})
-    for several in rows.values():
-        several.sort(key=lambda row: str(row["date"]), reverse=True)
-    return rows
+            name, hammer = row["name"], row.get("hammered")
+            if "passed" in row:
+                passed.setdefault(name, []).append({"date": record["date"], **row, "gpu": record["gpu"]})
+            if hammer:
+                own = {"name": name, **hammer, "passed": not hammer["wrong"], "gpu": record["gpu"]}
+                hammered.setdefault(name, []).append(own)
+    for rows in (*passed.values(), *hammered.values()):
+        rows.sort(key=lambda row: str(row["date"]), reverse=True)
+    return _Runs(passed, hammered)
 
 
 def include(project: Project) -> Path:

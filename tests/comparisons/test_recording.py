@@ -113,6 +113,18 @@ def test_other(launched, request):
     launched(request.node.callspec.params["kernel"])
     assert (request.node.callspec.params["kernel"], "other") not in {broken!r}
 """
+HAMMERED = """
+import pytest
+
+
+@pytest.mark.parametrize("hammered", ["first", "third"])
+def test_hammer(hammered, launched, record_property):
+    launched(hammered)
+    wrong = 7 if (hammered, "hammer") in {broken!r} else 0
+    runs = 1999 if (hammered, "few") in {broken!r} else 2000
+    record_property("hammered", {{"kernel": hammered, "runs": runs, "wrong": wrong}})
+    assert not wrong
+"""
 CARD = {"gpu": "NVIDIA H200", "driver": "1"}
 Record = Callable[..., dict[str, dict[str, Any]]]
 
@@ -254,6 +266,32 @@ def test_rows_that_are_kept_keep_their_dates(record: Record) -> None:
     assert rows["first"]["date"] > "2020-02-02"
     assert rows["second"]["date"] == "2020-02-02"
     assert rows["third"]["date"] == "2019-01-01"
+
+
+def test_the_hammer_alone_claims_no_pass_and_drops_none(record: Record) -> None:
+    before = record()
+    rows = record(tests=HAMMERED, key="k2")
+    counts = {"source_key": "k2", "machine_code": "code of k2", "runs": 2000, "wrong": 0}
+    for name in ("first", "third"):
+        hammered = dict(rows[name]["hammered"])
+        assert hammered.pop("date")
+        assert hammered == counts
+    assert {key: value for key, value in rows["first"].items() if key != "hammered"} == before["first"]
+    assert rows["second"] == before["second"]
+    assert rows["third"].keys() - {"date"} == {"name", "source_key", "machine_code", "hammered"}
+    again = record(key="k3")
+    assert again["first"]["source_key"] == "k3"
+    assert again["first"]["hammered"] == rows["first"]["hammered"]
+    assert again["third"]["hammered"] == rows["third"]["hammered"]
+    assert "passed" not in again["third"]
+
+
+def test_wrong_bits_are_recorded_and_are_no_failure_of_other_tests(record: Record) -> None:
+    record()
+    rows = record(tests=HAMMERED, broken={("first", "hammer"), ("first", "few"), ("third", "few")})
+    assert (rows["first"]["hammered"]["wrong"], rows["first"]["hammered"]["runs"]) == (7, 1999)
+    assert rows["first"]["passed"]
+    assert "third" not in rows, "too few runs say nothing, unless some were wrong"
 
 
 def test_rows_of_another_gpu_or_driver_go(record: Record) -> None:

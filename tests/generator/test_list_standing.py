@@ -1,4 +1,4 @@
-"""What `tilewright list` says of a kernel besides its name: built, tuned, compiled, run."""
+"""What `tilewright list` says of a kernel besides its name: built, tuned, compiled, run, hammered."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_built_means_of_the_source_as_it_is(there: Path, table: Table, tilewrigh
     assert len(listed(tilewright, "--not-built")) == len(table) - 1
     assert tilewright("list", "--built").out.splitlines()[:2] == [
         f"{MODULE}: 1 kernel, 1 built",
-        f"  b--- {first}",
+        f"  b---- {first}",
     ]
     path.write_text("{")
     assert listed(tilewright, "--built") == {}
@@ -108,7 +108,7 @@ def test_tuned_means_in_force_on_a_gpu(there: Path, table: Table, tilewright: Co
     assert {name: row["tuned"] for name, row in rows.items() if row["tuned"]} == {winner.kernel: 2}
     assert rows[other.kernel]["tuned"] == 0
     assert list(listed(tilewright, "--tuned", "--device", "h200")) == [winner.kernel]
-    assert f"  -t-- {winner.kernel}\n" in tilewright("list", "--device", "h200").out
+    assert f"  -t--- {winner.kernel}\n" in tilewright("list", "--device", "h200").out
     assert not any(row["tuned"] for row in listed(tilewright, "--device", "b200").values())
 
 
@@ -145,6 +145,7 @@ def test_verified_means_that_a_record_is_of_the_source_as_it_is(
         }
         for row in rows
     ]
+    checks[0]["hammered"] = {"source_key": rows[0]["source_key"], "date": "1", "runs": 2000, "wrong": 0}
     checks[0]["source_key"], checks[1]["source_key"] = rows[0]["source_key"], "of another source"
     records.write(there / "benchmarks/results/gpu/h200.json", head, checks)
     table.source(table[lost]).unlink()
@@ -157,9 +158,12 @@ def test_verified_means_that_a_record_is_of_the_source_as_it_is(
         never: ("never", "never"),
     }
     lines = tilewright("list").out.splitlines()
-    assert lines[0].endswith("kernels, 1 compiled, 1 run, 2 stale")
-    assert {f"  --cr {current}", f"  --~~ {stale}", f"  ---- {never}"} <= set(lines)
+    assert lines[0].endswith("kernels, 1 compiled, 1 run, 1 hammered, 2 stale")
+    assert {f"  --crh {current}", f"  --~~- {stale}", f"  ----- {never}"} <= set(lines)
     assert list(listed(tilewright, "--verified")) == [current]
+    assert {name: row["hammered"] for name, row in found.items() if row["hammered"] != "never"} == {
+        current: "current"
+    }
 
 
 def test_a_failed_run_is_no_verification(there: Path, table: Table, tilewright: Command) -> None:
@@ -171,7 +175,7 @@ def test_a_failed_run_is_no_verification(there: Path, table: Table, tilewright: 
     assert listed(tilewright)[name]["run"] == "failed"
     lines = tilewright("list").out.splitlines()
     assert lines[0].endswith("kernels, 1 failed")
-    assert f"  ---! {name}" in lines
+    assert f"  ---!- {name}" in lines
     assert listed(tilewright, "--verified") == {}
 
 

@@ -107,12 +107,12 @@ def test_counts_by_module_and_by_target_and_names_what_does_not_hold(project: Pa
     assert done.code == 0
     lines = [" ".join(line.split()) for line in done.out.splitlines() if line]
     assert lines[:6] == [
-        "module kernels compiled run",
-        f"sm90_gemm_stream {never} 0 0",
-        f"{MODULE} {kernels} {kernels} {kernels - 1}",
-        "target kernels compiled run",
-        f"sm_90a {kernels + never} {kernels} {kernels - 1}",
-        f"all {kernels + never} {kernels} {kernels - 1}",
+        "module kernels compiled run hammered",
+        f"sm90_gemm_stream {never} 0 0 0",
+        f"{MODULE} {kernels} {kernels} {kernels - 1} 0",
+        "target kernels compiled run hammered",
+        f"sm_90a {kernels + never} {kernels} {kernels - 1} 0",
+        f"all {kernels + never} {kernels} {kernels - 1} 0",
     ]
     assert lines[6] == f"compiled, never: {never} kernels"
     assert f"run, failed: 1 kernel: {failed}" in " ".join(lines)
@@ -229,6 +229,50 @@ def test_what_was_compiled_before_an_edit_does_not_vouch_for_a_run(project: Path
         header.write("// edited\n")
     assert first(project)["compiled"] == "stale"
     assert run(project) == ("NVIDIA H200", "stale")
+
+
+def hammer(project: Path, **changes: object) -> None:
+    """Records that the first kernel was hammered, as it is now but for the changes."""
+
+    def change(row: dict[str, Any]) -> None:
+        made_of = {name: row[name] for name in ("source_key", "machine_code")}
+        row["hammered"] = {**made_of, "date": "2026-02-02", "runs": 2000, "wrong": 0, **changes}
+
+    rewrite(project, change)
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [({}, "current"), ({"machine_code": "old"}, "current"), ({"source_key": "old"}, "current"),
+     (OLD, "stale"), ({"wrong": 3}, "failed"), ({"wrong": 3, **OLD}, "failed")],
+)  # fmt: skip
+def test_what_the_hammer_found_is_shown_beside_the_run(
+    project: Path, changes: dict[str, object], word: str
+) -> None:
+    hammer(project, **changes)
+    assert run(project) == ("NVIDIA H200", "current")
+    assert [row["hammered"] for row in rows(project)] == [word, *["never"] * (len(rows(project)) - 1)]
+    assert first(project)["hammer"]["runs"] == 2000
+    name = first(project)["name"]
+    done = allow(project, '{"compiled": 0, "run": 0, "hammered": 0}')
+    assert done.code == (word != "current")
+    if word == "failed":
+        assert f"{name}: 3 of 2000 runs of the hammer had wrong bits" in done.out
+    if word == "stale":
+        assert "1 rows of what was hammered are stale, and 0 may be" in done.out
+        assert allow(project, '{"compiled": 0, "run": 0, "hammered": 1}').code == 0
+
+
+def test_a_kernel_that_was_hammered_alone_has_not_run(project: Path) -> None:
+    def forget(row: dict[str, Any]) -> None:
+        for name in ("passed", "problems", "max_error"):
+            del row[name]
+
+    hammer(project)
+    rewrite(project, forget)
+    row = first(project)
+    assert (row["run"], row["hammered"], row["check"]) == ("never", "current", {})
+    assert check(project) == 0
 
 
 def allow(project: Path, text: str) -> Result:

@@ -98,7 +98,7 @@ def _why_not() -> str | None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if share := os.environ.get("TILEWRIGHT_SHARE"):
+    if share := os.environ.get(shares.SHARE):
         left = shares.deal(items, share)
         config.hook.pytest_deselected(items=left)
     mine = [item for item in items if _HERE in item.path.parents]

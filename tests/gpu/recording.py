@@ -9,6 +9,10 @@ one failed.
 A row's problems are what was compared by `comparing`; of a kernel whose tests compare by themselves, the
 tests that launched it.
 
+The hammer (test_hammer.py) reports its runs of a kernel, and how many had wrong bits, as a property of its
+test. They are kept beside the kernel's run, as `hammered`, with what the kernel was made of: neither says
+anything of the other. Fewer than `LEAST_HAMMERED` runs are kept only if some were wrong.
+
 Rows that the file has of other kernels stay, with their dates, if they are of the same GPU and driver.
 
 Processes that each take a share of the kernels (TILEWRIGHT_SHARE, shares.py) keep one file: it is read and
@@ -33,6 +37,8 @@ import torch
 from tilewright.build import records
 
 MARK = "marks_kernels"
+HAMMERED = "hammered"
+LEAST_HAMMERED = 2000  # runs
 
 
 class Recorder:
@@ -61,6 +67,7 @@ class Recorder:
         self._ran: defaultdict[str, set[str]] = defaultdict(set)  # a kernel's tests
         self._wanted: dict[str, set[str]] = {}
         self._partly: list[str] = []
+        self._hammered: dict[str, dict[str, int]] = {}  # runs, and how many were wrong
         for module in comparing:
             for name in ("compare", "compare_values"):
                 if hasattr(module, name):
@@ -89,10 +96,17 @@ class Recorder:
             if item is not None and item.get_closest_marker(MARK):
                 self._failed |= self._launched
                 self._failed |= {str(value) for name, value in report.user_properties if name == "kernel"}
+        for name, value in report.user_properties if report.when == "call" else ():
+            if name == HAMMERED:
+                self._note_hammered(**value)  # type: ignore[arg-type]
         if report.when == "call" and report.passed and kernel in self._launched:
             self._passed[kernel] += 1
         if report.when == "teardown" and kernel is not None and isinstance(item, pytest.Function):
             self._ran[kernel].add(f"{item.module.__name__}.{item.originalname}")
+
+    def _note_hammered(self, kernel: str, runs: int, wrong: int) -> None:
+        if wrong or runs >= LEAST_HAMMERED:
+            self._hammered[kernel] = {"runs": runs, "wrong": wrong}
 
     def pytest_sessionfinish(self) -> None:
         with filelock.FileLock(self._file.with_name(f"{self._file.name}.lock")):
@@ -118,7 +132,11 @@ class Recorder:
                 "problems": self._problems.get(name, self._passed.get(name, 0)),
                 "max_error": self._errors[name] if name in self._problems else None,
                 "passed": passed,
+                **{key: value for key, value in rows.get(name, {}).items() if key == HAMMERED},
             }
+        for name, counts in self._hammered.items():
+            made_of = self._made_of(name)
+            rows.setdefault(name, {"name": name, **made_of})[HAMMERED] = {**made_of, "date": today, **counts}
         head = {"format": records.FORMAT, **self._card, "date": today}
         records.write(self._file, head, [rows[name] for name in self._names if name in rows])
 

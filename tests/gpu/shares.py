@@ -15,13 +15,15 @@ import zlib
 
 import pytest
 
+SHARE = "TILEWRIGHT_SHARE"
+
 
 def deal(items: list[pytest.Item], share: str) -> list[pytest.Item]:
     """Leaves those of a share, in place; answers the others. UsageError: no share."""
     numbers = re.fullmatch(r"(\d+)/(\d+)", share)
     place, count = map(int, numbers.groups()) if numbers else (0, 0)
     if not 1 <= place <= count:
-        raise pytest.UsageError(f"TILEWRIGHT_SHARE={share}: I/N is wanted, I from 1 to N")
+        raise pytest.UsageError(f"{SHARE}={share}: I/N is wanted, I from 1 to N")
     mine = [item for item in items if _number(item) % count == place - 1]
     kept = set(map(id, mine))
     others = [item for item in items if id(item) not in kept]

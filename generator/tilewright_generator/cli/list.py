@@ -62,7 +62,8 @@ def command(
     as_json: bool,
 ) -> None:
     """List the kernels that the specs name (default: specs/*.yaml), and what there is of each: built here,
-    tuned, and, by the committed records, compiled and run on a GPU. Outside of a project, those that come
+    tuned, and, by the committed records, compiled, run on a GPU, and hammered there (run thousands of
+    times beside another stream, and compared to the bit). Outside of a project, those that come
     with tilewright."""
     inputs = common.read(Project.seen(root), specs, filters)
     gpu = _device(device)
@@ -104,7 +105,7 @@ def _module(expansion: Expansion, rows: list[Row], long: bool) -> Iterator[str]:
         yield from (f"  {_marks(row.standing)} {row.kernel.name}" for row in rows)
         return
     family = expansion.spec.family
-    cells = [("kernel", "built", "tuned", "compiled", "run", "is")]
+    cells: list[tuple[str, ...]] = [("kernel", "built", "tuned", "compiled", "run", "hammered", "is")]
     cells += [(row.kernel.name, *_columns(row.standing), family.summary(row.kernel.config)) for row in rows]
     yield from table(cells)
 
@@ -115,8 +116,9 @@ def _counts(found: Sequence[Standing]) -> str:
         "tuned": sum(bool(each.tuned) for each in found),
         "compiled": sum(each.compiled == CURRENT for each in found),
         "run": sum(each.run == CURRENT for each in found),
-        "stale": sum(STALE in (each.compiled, each.run) for each in found),
-        "failed": sum(each.run == FAILED for each in found),
+        "hammered": sum(each.hammered == CURRENT for each in found),
+        "stale": sum(STALE in (each.compiled, each.run, each.hammered) for each in found),
+        "failed": sum(FAILED in (each.run, each.hammered) for each in found),
     }
     return "".join(f", {count} {word}" for word, count in counts.items() if count)
 
@@ -127,19 +129,23 @@ def _marks(standing: Standing) -> str:
         + ("t" if standing.tuned else "-")
         + (_WORDS[standing.compiled] or "c")
         + (_WORDS[standing.run] or "r")
+        + (_WORDS[standing.hammered] or "h")
     )
 
 
-def _columns(standing: Standing) -> tuple[str, str, str, str]:
+def _columns(standing: Standing) -> tuple[str, ...]:
     tuned = "?" if standing.tuned is None else str(standing.tuned)
-    return ("yes" if standing.built else "no", tuned, standing.compiled, standing.run)
+    return ("yes" if standing.built else "no", tuned, standing.compiled, standing.run, standing.hammered)
 
 
 def _legend(gpu: DeviceProperties | None, long: bool) -> list[str]:
     tuned = "(unknown: no GPU here; --device names one)" if gpu is None else f"for {gpu.name}"
     if long:  # whose columns have words
-        return wrapped(f"tuned {tuned}; compiled, run: by the committed records")
-    marks = f"b built here, t tuned {tuned}, c compiled, r run on a GPU (~ as another source, ! failed, - no)"
+        return wrapped(f"tuned {tuned}; compiled, run, hammered: by the committed records")
+    marks = (
+        f"b built here, t tuned {tuned}, c compiled, r run on a GPU, h hammered there "
+        "(~ as another source, ! failed, - no)"
+    )
     return wrapped(marks)
 
 
@@ -156,6 +162,7 @@ def _json(expansion: Expansion, row: Row) -> dict[str, Any]:
         "tuned": standing.tuned,
         "compiled": standing.compiled,
         "run": standing.run,
+        "hammered": standing.hammered,
         "config": {name: getattr(kernel.config, name) for name in fields_of(family)},
         "facts": family.facts(kernel.config),
     }

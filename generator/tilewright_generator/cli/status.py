@@ -14,11 +14,10 @@ from tilewright_generator.cli import answers, common
 from tilewright_generator.cli.verbosity import note
 from tilewright_generator.errors import UsageError
 from tilewright_generator.project import Project
-from tilewright_generator.status import CURRENT, FAILED, NEVER, STALE, Modules
+from tilewright_generator.status import CURRENT, FAILED, NEVER, RECORDED, STALE, Modules
 from tilewright_generator.words import counted
 
 _ALL = "all"
-_RECORDED = ("compiled", "run")
 
 
 @click.command("status")
@@ -37,8 +36,8 @@ _RECORDED = ("compiled", "run")
 )
 @answers.json_option
 def command(*, root: Path | None, check: bool, release: bool, report: Path | None, as_json: bool) -> int:
-    """Count the kernels that were compiled and run on a GPU, by module and by target, and name those whose
-    rows are stale or failed. `tilewright list` says the same of each kernel.
+    """Count the kernels that were compiled, run and hammered on a GPU, by module and by target, and name
+    those whose rows are stale or failed. `tilewright list` says the same of each kernel.
 
     --check fails where a kernel's last run on a GPU failed, and where more rows are stale than
     benchmarks/results/stale.json allows. A kernel that was never compiled or run is no fault.
@@ -76,7 +75,7 @@ def _summary(modules: Modules) -> Iterator[str]:
     yield ""
     yield from _counts("target", [*by_target, (_ALL, verdicts)])
     yield ""
-    for what in _RECORDED:
+    for what in RECORDED:
         for word in (STALE, FAILED):
             names = [verdict.name for verdict in verdicts if getattr(verdict, what) == word]
             if names:
@@ -92,10 +91,10 @@ def _summary(modules: Modules) -> Iterator[str]:
 
 
 def _counts(title: str, groups: Modules) -> list[str]:
-    """A table: how many kernels there are, and how many are compiled and run as they are now."""
-    rows: list[tuple[str, ...]] = [(title, "kernels", *_RECORDED)]
+    """A table: how many kernels there are, and how many are compiled, run and hammered as they are now."""
+    rows: list[tuple[str, ...]] = [(title, "kernels", *RECORDED)]
     for name, verdicts in groups:
-        current = (sum(getattr(verdict, what) == CURRENT for verdict in verdicts) for what in _RECORDED)
+        current = (sum(getattr(verdict, what) == CURRENT for verdict in verdicts) for what in RECORDED)
         rows.append((name, str(len(verdicts)), *map(str, current)))
     return spelling.table(rows, indent="")
 

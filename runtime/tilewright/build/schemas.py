@@ -82,13 +82,19 @@ COMPILED_RECORD = Object(
     optional={"module": String(), "toolchain": Map(String())},
     others=Anything(),
 )
+# Of a kernel's runs beside another stream, which are compared to the bit (tests/gpu/test_hammer.py).
+_HAMMERED = Object(
+    {"source_key": String(), "date": String(), **fields(("runs", "wrong"), Integer())}, optional=_DIGEST
+)
 RUN_RECORD = Object(
     {
         **fields(("gpu", "date"), String()),
         "kernels": Array(
             Object(
-                {**_RECORDED, "passed": Boolean()},
+                _RECORDED,
                 optional={
+                    "passed": Boolean(),  # absent where only `hammered` is known
+                    "hammered": _HAMMERED,
                     "problems": Integer(),
                     "max_error": Union((Number(), Null())),
                     "date": String(),

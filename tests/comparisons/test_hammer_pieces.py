@@ -1,0 +1,185 @@
+"""What the hammer (tests/gpu/test_hammer.py) runs, counts and records, as far as it needs no GPU."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import hammer
+import pytest
+import torch
+from hammer_operands import far_apart
+from hammer_problems import CASES, cases
+
+from tilewright.device import H200
+from tilewright.ops.families import family_of
+from tilewright.registry import Registry
+from tilewright.table import KernelRecord
+
+PAGE = 4096
+
+
+@functools.cache
+def registry() -> Registry:
+    return Registry()
+
+
+def of_hopper(family: str) -> list[KernelRecord]:
+    return list(registry().route(family, H200))
+
+
+def test_every_family_has_problems() -> None:
+    assert set(CASES) == {table.family for table in registry().tables.values()}
+
+
+@pytest.mark.parametrize("family", CASES)
+def test_problems_are_legal_for_every_kernel(family: str) -> None:
+    """By the rules with which selection takes a tactic that a caller demands; each kernel has several."""
+    kernels = of_hopper(family)
+    assert kernels
+    for record in kernels:
+        several = cases(family, record)
+        assert len(several) >= 2, record.name
+        for case in several:
+            legal = family_of(family).legal(registry(), kernels, case.problem, H200, case.tactic)
+            assert legal.name == record.name
+
+
+def test_lean_kernels_run_whole_and_partial_tiles_with_few_stages_clusters_and_parts_of_k() -> None:
+    for record in (one for one in of_hopper("gemm") if one.config["mainloop"] == "lean"):
+        several = cases("gemm", record)
+        m, n, k = record.config["tile"]
+        rows, columns = (n, m) if record.config["swap_ab"] else (m, n)
+        assert any(case.problem.m > rows and case.problem.m % rows for case in several)
+        assert any(case.problem.n > columns and case.problem.n % columns for case in several)
+        assert min(case.problem.k for case in several) == k
+        first = several[0].problem
+        assert -(-first.m // rows) * -(-first.n // columns) > 3 * H200.sm_count
+        assert any(case.tactic.cluster for case in several)
+        assert any(case.tactic.splits > 1 for case in several)
+
+
+SEEN = [
+    ("grouped_gemm_sm90_bf16_bf16_bf16_256x128x64", 8192, 64),
+    ("grouped_gemm_sm90_bf16_bf16_bf16_256x128x64", 8192, 128),
+    ("grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_256x96x128", 8064, 128),
+]
+
+
+@pytest.mark.parametrize(("name", "n", "k"), SEEN)
+def test_problems_that_were_seen_to_fail_are_there(name: str, n: int, k: int) -> None:
+    record = registry().record(name)
+    found = [
+        case for case in cases("grouped_gemm", record)
+        if (case.problem.n, case.problem.k, case.problem.groups, case.problem.grouping) == (n, k, 48, "ends")
+    ]  # fmt: skip
+    (case,) = found
+    begins = [0, *(-(-end // case.problem.row_alignment) * case.problem.row_alignment for end in case.groups)]
+    rows = [end - begin for begin, end in zip(begins, case.groups, strict=False)]
+    assert rows == [257, 300, 129, 400] * 12
+    assert case.problem.m == case.groups[-1]
+
+
+def test_grouped_kernels_run_every_grouping_that_they_have() -> None:
+    for record in of_hopper("grouped_gemm"):
+        several = cases("grouped_gemm", record)
+        found = {case.problem.grouping for case in several}
+        rows = {"ends", "row_index", "rows_valid"} if record.config["layout"] != "nt" else set()
+        dense = {"none"} if record.config["scales"] != "none" else set()
+        assert rows | dense <= found
+        assert all(
+            sum(case.groups) == case.problem.k for case in several if case.problem.grouping == "k_sizes"
+        )
+        assert all(len(case.groups) == case.problem.groups for case in several if case.groups)
+    kinds = {(case.problem.a, case.problem.grouping) for record in of_hopper("grouped_gemm")
+             for case in cases("grouped_gemm", record)}  # fmt: skip
+    assert {("bf16", "k_sizes"), ("e4m3", "k_sizes")} <= kinds
+
+
+def written() -> dict[str, torch.Tensor]:
+    """A result in a wider tensor, and another one of odd size."""
+    wide = torch.zeros(6, 24, dtype=torch.bfloat16)
+    return {"out": wide[1:, 8:20], "scales": torch.zeros(77)}
+
+
+def places(count: int = 5) -> hammer.Places:
+    return hammer.Places(hammer.arena(count * PAGE, "cpu"), written(), PAGE)
+
+
+def test_places_are_poison_begin_other_pages_and_lie_as_the_result() -> None:
+    some, like = places(), written()
+    assert some.count == 5
+    assert some.bytes == 512 + 512
+    addresses = []
+    for place in range(some.count):
+        views = some.views(place)
+        for name, tensor in like.items():
+            view = views[name]
+            assert (view.shape, view.stride(), view.dtype) == (tensor.shape, tensor.stride(), tensor.dtype)
+            assert bool(view.isnan().all())
+        addresses.append(views["out"].data_ptr())
+    assert [address - addresses[0] for address in addresses] == [PAGE * place for place in range(some.count)]
+
+
+class Kernel:
+    """Writes ones; the runs in `faults` write by the function there."""
+
+    def __init__(self, faults: dict[int, Callable[[hammer.Views], object]]) -> None:
+        self.runs, self._faults = 0, faults
+
+    def __call__(self, views: hammer.Views) -> None:
+        for view in views.values():
+            assert bool(view.isnan().all()), "a place was not poisoned again"
+        if self._faults.get(self.runs) is not nothing:
+            for view in views.values():
+                view.fill_(1)
+            self._faults.get(self.runs, nothing)(views)
+        self.runs += 1
+
+
+def nothing(views: hammer.Views) -> None:
+    """What a kernel does that leaves D as it was."""
+
+
+def one_element(views: hammer.Views) -> None:
+    views["out"][4, 11] = 1.0078125  # the next number in BF16
+
+
+def another_result(views: hammer.Views) -> None:
+    views["scales"][76] = -1
+
+
+def around(views: hammer.Views) -> None:
+    views["out"].as_strided((1,), (1,), views["out"].storage_offset() - 1).fill_(1)
+
+
+@pytest.mark.parametrize("runs", [1, 5, 64, 203])
+def test_every_wrong_run_is_counted_once(runs: int) -> None:
+    some = places()
+    Kernel({})(some.views(0))
+    expected = some.words[0].clone()
+    some.poison(0, 1)
+    faults = {0: one_element, 3: another_result, 4: nothing, 63: around, 64: one_element, 202: nothing}
+    found = hammer.count_wrong(Kernel(faults), some, expected, runs, beside=hammer.Nothing())
+    assert found == sum(run < runs for run in faults)
+    assert bool((some.words == -1).all())
+
+
+def test_quiet_runs_that_differ_are_noticed() -> None:
+    assert hammer.quiet_runs_equal(Kernel({}), places())
+    for fault in (one_element, another_result, around, nothing):
+        assert not hammer.quiet_runs_equal(Kernel({2: fault}), places())
+
+
+def test_results_of_kernels_may_differ_by_rounding_alone() -> None:
+    torch.manual_seed(0)
+    wanted = torch.randn(3000, 40).bfloat16()
+    wanted[7, 7] = float("nan")
+    operands = SimpleNamespace()
+    assert far_apart(operands, wanted.clone(), wanted) == 0
+    assert far_apart(operands, (wanted.float() * (1 + 2**-8)).bfloat16(), wanted) == 0
+    found = wanted.clone()
+    found[2999, 39] += 1
+    found[7, 7], found[8, 8] = 0, float("nan")
+    assert far_apart(operands, found, wanted) == 3
