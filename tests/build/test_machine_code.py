@@ -17,6 +17,7 @@ from tilewright.build.machine_code import (
     parse_ptxas,
     parse_sass,
     read_descriptor,
+    sass_functions,
 )
 from tilewright.build.report import judge, tensor_families
 from tilewright.build.unit import first_errors
@@ -64,7 +65,7 @@ def test_ptxas() -> None:
 
 
 def test_sass() -> None:
-    function = parse_sass(SASS)["gemm_a"]
+    function = parse_sass(sass_functions(SASS)["gemm_a"])
     assert function.code_bytes == 0x130
     assert function.tensor_instructions == {
         "HGMMA.64x8x16.F32.BF16": 2,

@@ -122,7 +122,8 @@ def _fill_cache(folder: Path, planned: Mapping[str, Any]) -> None:
         (entry / "kernel.o").write_bytes(data)
         report = {
             "format": KEY_FORMAT, "key": kernel["key"], "name": kernel["name"], "module": kernel["module"],
-            "kind": "kernel", "object": stated, **_MEASURED, "threads": 384, "warnings": [], "command": [],
+            "kind": "kernel", "object": stated, **_MEASURED, "threads": 384, "command": [],
+            "warnings": [], "hazards": [],
         }  # fmt: skip
         (entry / "report.json").write_text(json.dumps(report, indent=1), encoding="utf-8")
     for module in SPECS:

@@ -43,7 +43,7 @@ _TABLE_ROWS = 200  # a longer table is for the report's file
 @click.option(
     "--launcher", metavar="CMD", help="Put before nvcc, e.g. ccache. Default: $TILEWRIGHT_LAUNCHER."
 )
-@click.option("--strict", is_flag=True, help="Also fail on spills, stack frames, C7510.")
+@click.option("--strict", is_flag=True, help="Also fail on spills, stack frames, C7510, races.")
 @click.option(
     "--report", "report_file", type=click.Path(path_type=Path, dir_okay=False), help="Write it as JSON."
 )

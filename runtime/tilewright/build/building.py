@@ -47,9 +47,10 @@ def build(
 
     `select` is a predicate, the names, or None for every kernel. `jobs` overrides the bound by cores and
     memory. `launcher` (e.g. ["ccache"]; default: TILEWRIGHT_LAUNCHER) is put before nvcc. `strict` fails
-    kernels that spill, have a stack frame, serialise wgmma or contradict their table; a kernel without the
-    instructions its row expects fails always. What failed is in the report and in no library; nothing is
-    raised for it. Damaged libraries are set aside and linked again. `dry_run` writes nothing.
+    kernels that spill, have a stack frame, serialise wgmma, race (sass_hazards.py) or contradict their table;
+    a kernel without the instructions its row expects fails always. What failed is in the report and in no
+    library; nothing is raised for it. Damaged libraries are set aside and linked again.
+    `dry_run` writes nothing.
 
     A kernel that needs newer CUTLASS headers than there are is skipped, and the report says so. Raises
     NotBuiltError where one is selected by its name, or where a predicate takes no other kernels.
@@ -209,6 +210,6 @@ def _linked_before(table: Table, planner: Planner) -> Iterable[tuple[str, Part]]
         unit = planner.unit(table, table[name])
         part = unit.part()
         if part is not None and not any(
-            finding.fatal(False) for finding in judge(unit.record, part.entry.report)
+            finding.fatal(False) for finding in judge(unit.record, part.entry.report, unit.cutlass)
         ):
             yield name, part

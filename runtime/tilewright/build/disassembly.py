@@ -17,7 +17,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tilewright.build.machine_code import SassFunction, parse_sass
+from tilewright.build.machine_code import SassFunction, parse_sass, sass_functions
+from tilewright.build.sass_hazards import find_hazards
 from tilewright.errors import BuildError
 
 _HEAD = struct.Struct("<16sHHIQQQIHHHHHH")  # Elf64_Ehdr
@@ -65,9 +66,11 @@ def disassemble(cuobjdump: str, objects: Sequence[Path]) -> list[MachineCode]:
         if not code:
             return found
         merged.write_bytes(_file(head, code))
-        functions = parse_sass(_said([nvdisasm, "--no-dataflow", "--print-code", str(merged)], Path(folder)))
-    for index, (home, function) in enumerate(homes):
-        found[home].functions[function] = functions.get(str(index), SassFunction())
+        texts = sass_functions(_said([nvdisasm, "--no-dataflow", "--print-code", str(merged)], Path(folder)))
+    for index, (home, function_name) in enumerate(homes):
+        text = texts.get(str(index), "")
+        function = found[home].functions[function_name] = parse_sass(text)
+        function.hazards = find_hazards(text, code[index])
     return found
 
 

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tilewright.build.sass_hazards import Hazard
 from tilewright.errors import BuildError
 
 # Opcodes that compute on tensor cores (HMMA, HGMMA, QGMMA, UTCHMMA, OMMA, ...), and the two that
@@ -19,7 +20,7 @@ _TENSOR = re.compile(r"^(?:UTC)?[A-Z]*MMA(?:\.|$)")
 _DATA = re.compile(r"^(?:F2FP\.SATFINITE\.E|UBLKCP(?:\.|$))")
 _GRID_DEPENDENCY = re.compile(r"^(?:ACQBULK|PREEXIT)$")
 _SASS_LINE = re.compile(r"^\s+/\*([0-9a-f]{4,})\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Za-z0-9_.]*)")
-_SASS_FUNCTION = re.compile(r'^\s*\.section\s+\.text\.([^\s,"]+)')
+_SASS_FUNCTION = re.compile(r'^\s*\.section\s+\.text\.([^\s,"]+).*$', re.MULTILINE)
 _SASS_STEP = 16  # bytes of an instruction since sm_70
 
 
@@ -77,25 +78,29 @@ class SassFunction:
     tensor_instructions: Counter[str] = field(default_factory=Counter)
     data_instructions: Counter[str] = field(default_factory=Counter)
     grid_dependency: Counter[str] = field(default_factory=Counter)
+    hazards: list[Hazard] = field(default_factory=list)
 
 
-def parse_sass(text: str) -> dict[str, SassFunction]:
-    """Reads the output of nvdisasm -c."""
-    functions: dict[str, SassFunction] = {}
-    current = SassFunction()
+def sass_functions(text: str) -> dict[str, str]:
+    """The output of nvdisasm -c, by function."""
+    _, *parts = _SASS_FUNCTION.split(text)
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+def parse_sass(text: str) -> SassFunction:
+    """Reads what nvdisasm -c prints of one function."""
+    function = SassFunction()
     for line in text.splitlines():
         if match := _SASS_LINE.match(line):
-            current.code_bytes = int(match[1], 16) + _SASS_STEP
+            function.code_bytes = int(match[1], 16) + _SASS_STEP
             opcode = match[2]
             if _TENSOR.match(opcode):
-                current.tensor_instructions[opcode] += 1
+                function.tensor_instructions[opcode] += 1
             elif _DATA.match(opcode):
-                current.data_instructions[opcode] += 1
+                function.data_instructions[opcode] += 1
             elif _GRID_DEPENDENCY.match(opcode):
-                current.grid_dependency[opcode] += 1
-        elif match := _SASS_FUNCTION.match(line):
-            current = functions.setdefault(match[1], SassFunction())
-    return functions
+                function.grid_dependency[opcode] += 1
+    return function
 
 
 @dataclass(frozen=True)
@@ -151,6 +156,11 @@ def inspect(path: Path, name: str, log: str, sass: Mapping[str, SassFunction]) -
         "tensor_instructions": _total(function.tensor_instructions for function in sass.values()),
         "data_instructions": _total(function.data_instructions for function in sass.values()),
         "grid_dependency": _total(function.grid_dependency for function in sass.values()),
+        "hazards": [
+            {"function": function, **hazard.to_json()}
+            for function in sorted(sass)
+            for hazard in sass[function].hazards
+        ],
         "functions": sorted(sass),
         "threads": descriptor.threads,
         "smem_bytes": descriptor.smem_bytes,

@@ -13,7 +13,7 @@ from tilewright.build.cutlass import satisfies
 from tilewright.build.keys import digest, files_digest, tree_digest
 from tilewright.build.linking import Part
 from tilewright.build.records import SourceKeys
-from tilewright.build.report import Finding, UnitReport, judge
+from tilewright.build.report import Finding, UnitReport, exceptions, judge
 from tilewright.build.store import Entry, Store
 from tilewright.build.system import tvm_ffi_folder
 from tilewright.build.toolchain import Toolchain
@@ -77,7 +77,8 @@ class Unit:
             report.findings.append(Finding("compile", self.problem))
         elif self.entry is not None:
             report.data = self.entry.report
-            report.findings = judge(self.record, self.entry.report)
+            report.findings = judge(self.record, self.entry.report, self.cutlass)
+            report.exceptions = exceptions(self.record, self.entry.report, self.cutlass)
             report.refusal = "\n".join(finding.message for finding in report.fatal(strict=False))
         return report
 

@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tilewright.build.library import LibraryRecord
+from tilewright.build.sass_hazards import EARLY_ACCESS
+from tilewright.build.waits import exception
 from tilewright.errors import BuildError, UncompilableError
 from tilewright.spelling import table
 from tilewright.table import KernelRecord
@@ -27,8 +29,8 @@ _WAIT = "ACQBULK"  # griddepcontrol.wait, in SASS
 
 @dataclass(frozen=True)
 class Finding:
-    """What is wrong: `kind` is compile, wrong_path, no_wait, serialized_mma, spills, known_spills, stack or
-    facts."""
+    """What is wrong: `kind` is compile, wrong_path, no_wait, early_release, early_access, serialized_mma,
+    spills, known_spills, stack or facts."""
 
     kind: str
     message: str
@@ -50,6 +52,7 @@ class UnitReport:
     key: str
     status: str
     findings: list[Finding] = field(default_factory=list)
+    exceptions: list[dict[str, str]] = field(default_factory=list)  # what would be findings, with the reason
     data: Mapping[str, Any] = field(default_factory=dict)  # the object's report.json
     errors: list[str] = field(default_factory=list)
     log: str = ""
@@ -162,8 +165,9 @@ class BuildReport:
         return "\n".join(table([head, *rows], indent=""))
 
 
-def judge(record: KernelRecord, report: Mapping[str, Any]) -> list[Finding]:
-    """What is wrong with a compiled kernel, given the row that asks for it."""
+def judge(record: KernelRecord, report: Mapping[str, Any], cutlass: bool = False) -> list[Finding]:
+    """What is wrong with a compiled kernel, given the row that asks for it. `cutlass`: it includes CUTLASS's
+    headers."""
     findings = []
     opcodes = {**report["tensor_instructions"], **report.get("data_instructions", {})}
     for pattern in record.instructions:
@@ -174,6 +178,9 @@ def judge(record: KernelRecord, report: Mapping[str, Any]) -> list[Finding]:
         findings.append(
             Finding(NO_WAIT, f"its launch may begin early (pdl), and its SASS has no {_WAIT} that waits")
         )
+    for hazard in _hazards(record, report):
+        if not exception(hazard, record.arch, cutlass):
+            findings.append(Finding(hazard["kind"], f"in {hazard['function']}, {hazard['message']}"))
     for warning in report["warnings"]:
         # C7510 for an opaque call, C7520 for a divergent path, others: ptxas words them alike.
         if warning["code"] == "C7510" or "wgmma.mma_async instructions are serialized" in warning["text"]:
@@ -194,11 +201,31 @@ def judge(record: KernelRecord, report: Mapping[str, Any]) -> list[Finding]:
     return findings
 
 
+def exceptions(record: KernelRecord, report: Mapping[str, Any], cutlass: bool) -> list[dict[str, str]]:
+    """What would be findings of a compiled kernel, and why they are none."""
+    return [
+        {
+            "kind": hazard["kind"],
+            "opcode": hazard["opcode"],
+            "message": f"in {hazard['function']}, {hazard['message']}",
+            "reason": reason,
+        }
+        for hazard in _hazards(record, report)
+        if (reason := exception(hazard, record.arch, cutlass))
+    ]
+
+
+def _hazards(record: KernelRecord, report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """A kernel's hazards. Without programmatic launch no kernel starts before the previous one has ended."""
+    early = bool(record.config.get("pdl"))
+    return [hazard for hazard in report.get("hazards", ()) if early or hazard["kind"] != EARLY_ACCESS]
+
+
 def _kernel_json(unit: UnitReport) -> dict[str, Any]:
     kept = {
         name: value
         for name, value in unit.data.items()
-        if name not in ("format", "command", "kind", "functions")
+        if name not in ("format", "command", "kind", "functions", "hazards")
     }
     return {
         **kept,
@@ -208,6 +235,7 @@ def _kernel_json(unit: UnitReport) -> dict[str, Any]:
         "source_key": unit.source_key,
         "status": unit.status,
         "findings": [asdict(finding) for finding in unit.findings],
+        **({"exceptions": unit.exceptions} if unit.exceptions else {}),
         **({"reason": unit.reason} if unit.reason else {}),
         **(
             {"errors": unit.errors, "log": unit.log, "command": unit.command}

@@ -43,6 +43,9 @@ ENTRIES: dict[str, Schema] = {
             **MEASURED,
             "threads": Union((Integer(), Null())),
             "warnings": Array(Object({"code": String(), "text": String()}, others=Anything())),
+            "hazards": Array(
+                Object(fields(("kind", "function", "opcode", "message"), String()), others=Anything())
+            ),
         },
         optional={"data_instructions": _COUNTS, **_DIGEST},
         others=Anything(),
