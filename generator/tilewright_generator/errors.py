@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import click
 
+from tilewright import plugins
+
 
 class TilewrightError(click.ClickException):
     """Base of every error that is meant for a person; its message is whole without a traceback."""
@@ -31,6 +33,22 @@ class UsageError(TilewrightError):
 
 class InternalError(TilewrightError):
     """A mistake in tilewright, in a family or in a template; never the user's."""
+
+
+class FamilyError(InternalError):
+    """A mistake in a family from outside."""
+
+    exit_code = 2
+
+
+def mistake(family: str, message: str) -> InternalError:
+    """The error for a mistake in a family's code: ours, or that of whoever brings the family."""
+    home = plugins.families().get(family)
+    if home is None:
+        return InternalError(message)
+    return FamilyError(
+        f"{message}\n{home / 'generator.py'} makes it so; TILEWRIGHT_DEBUG=1 shows the traceback"
+    )
 
 
 class Position(NamedTuple):

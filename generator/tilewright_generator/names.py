@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 from tilewright.spelling import text
-from tilewright_generator.errors import InternalError, Problems
+from tilewright_generator.errors import Problems, mistake
 from tilewright_generator.expand import Expansion, Kernel
 
 # A file name of 255 bytes with room for suffixes. Lower case alone: some file systems fold case.
@@ -21,9 +21,8 @@ def check(expansions: Iterable[Expansion], problems: Problems) -> None:
     for expansion in expansions:
         for kernel in expansion.kernels:
             if not _NAME.fullmatch(kernel.name):
-                raise InternalError(
-                    f"{expansion.spec.family.name} makes the name {kernel.name!r}: not a C identifier"
-                )
+                family = expansion.spec.family.name
+                raise mistake(family, f"{family} makes the name {kernel.name!r}: not a C identifier")
             earlier = first.setdefault(kernel.name, kernel)
             if earlier is not kernel:
                 repeats.setdefault((id(earlier.group), id(kernel.group)), []).append((earlier, kernel))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
-from tilewright_generator.errors import InternalError
+from tilewright_generator.errors import mistake
 from tilewright_generator.families.family import Family
 from tilewright_generator.families.rule import Rule
 
@@ -40,7 +40,8 @@ def verdicts(family: Family, candidate: Any, *, first: bool = False) -> list[Ver
                     break
     except Exception as error:
         which = f"the rule {rule.name}" if rule else "the `of` of a rule"
-        raise InternalError(f"{which} of {family.name} fails on {candidate}: {error!r}") from error
+        message = f"{which} of {family.name} fails on {candidate}: {error!r}"
+        raise mistake(family.name, message) from error
     return found
 
 

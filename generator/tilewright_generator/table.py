@@ -11,7 +11,7 @@ from typing import Any
 from tilewright import plugins, reading
 from tilewright.errors import UnreadableFileError
 from tilewright.table import row_schema
-from tilewright_generator.errors import InternalError, UsageError
+from tilewright_generator.errors import InternalError, UsageError, mistake
 from tilewright_generator.expand import Kernel
 from tilewright_generator.families.family import Family
 from tilewright_generator.fields import fields_of
@@ -28,7 +28,8 @@ def record(family: Family, kernel: Kernel, sha256: str) -> str:
     row: dict[str, Any] = {"name": kernel.name, "source": f"{kernel.name}.cu", "sha256": sha256}
     row |= family.build(kernel.config)
     if "cutlass" in row and not _RELEASE.fullmatch(row["cutlass"]):
-        raise InternalError(f"{kernel.name}: {row['cutlass']!r} is not a CUTLASS release such as '4.5'")
+        message = f"{kernel.name}: {row['cutlass']!r} is not a CUTLASS release such as '4.5'"
+        raise mistake(family.name, message)
     config = ", ".join([_member(name, getattr(kernel.config, name)) for name in _field_names(family)])
     line = f'{_encode(row)[:-1]}, "config": {{{config}}}, "facts": {_encode(family.facts(kernel.config))}}}'
     _check(family, kernel, line)
@@ -41,9 +42,10 @@ def _check(family: Family, kernel: Kernel, line: str) -> None:
     try:
         reading.check("its row", reading.loads("its row", line), _row_schema(family.name))
     except UnreadableFileError as error:
-        code = family.facts.__code__
+        code = getattr(family.facts, "__code__", None)
+        place = "" if code is None else f"{code.co_filename}:{code.co_firstlineno}: "
         home = plugins.families().get(family.name)
-        message = f"{code.co_filename}:{code.co_firstlineno}: {kernel.name}: {error.message}"
+        message = f"{place}{kernel.name}: {error.message}"
         if home is None:
             raise InternalError(message) from None
         raise UsageError(

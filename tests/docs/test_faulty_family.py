@@ -91,6 +91,30 @@ def test_an_error_of_a_function_that_generates(project: Project) -> None:
     assert found == (2, f"tilewright: {place}: ZeroDivisionError: division by zero\n{SHOWS}\n")
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            'return named("row_scale", config.arch,',
+            'return named("row-scale", config.arch,',
+            "row_scale makes the name 'row-scale_sm90_bf16_128threads': not a C identifier",
+        ),
+        (
+            "if config.threads < 64",
+            "if config.threats < 64",
+            "'RowScaleConfig' object has no attribute 'threats'",
+        ),
+    ],
+)
+def test_a_name_and_a_rule_that_are_wrong(project: Project, old: str, new: str, said: str) -> None:
+    project.change("generator.py", old, new)
+    found = project.tilewright("check")
+    assert found.code == 2
+    assert said in found.err
+    last = f"{project.family}/generator.py makes it so; {SHOWS}"
+    assert found.err.splitlines()[-1] == last
+
+
 def test_an_extent_that_its_problem_has_not(project: Project) -> None:
     project.change(
         "interface.py",
