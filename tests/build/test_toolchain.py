@@ -189,6 +189,20 @@ def test_an_old_nvcc_is_passed_over_with_the_reason(tmp_path: Path) -> None:
         find_toolchain(nvcc=old)
 
 
+def test_the_oldest_nvcc_that_is_supported_is_taken(toolchain: Toolchain, tmp_path: Path) -> None:
+    nvcc = tmp_path / "nvcc"
+    for release, enough in (("12.7", False), ("12.8", True)):
+        version = f"Cuda compilation tools, release {release}, V{release}.61"
+        script = f'[ "$1" = --version ] && echo "{version}" || exec {toolchain.nvcc} "$@"'
+        nvcc.write_text(f"#!/bin/sh\n{script}\n")
+        nvcc.chmod(0o755)
+        if enough:
+            assert find_toolchain(nvcc=nvcc).nvcc_version == version
+        else:
+            with pytest.raises(ToolchainError, match=f"is release {release}, needs 12.8 or newer"):
+                find_toolchain(nvcc=nvcc)
+
+
 def test_cxx_chooses_the_host_compiler(monkeypatch: pytest.MonkeyPatch, toolchain: Toolchain) -> None:
     monkeypatch.setenv("CXX", "g++ -m64")
     found = find_toolchain()

@@ -13,7 +13,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <initializer_list>
 #include <tuple>
+#include <type_traits>
 
 #include "tilewright/abi.h"
 #include "tilewright/blockscaled_gemm/args.h"
@@ -43,6 +45,7 @@ struct Script {
 struct Seen {
   int bound = 0, allowed = 0, encoded = 0, encoded_without_context = 0, launched = 0, unknown = 0, most_bytes = 0,
       cleared = 0, asked = 0;
+  int row = 0;  // elements of a row of the last tensor map
   unsigned smem = 0, cluster = 0;
   size_t cleared_bytes = 0;  // of the workspace
   dim3 grid;
@@ -90,10 +93,11 @@ CUresult get_resource(CUcontext context, CUdevResource* resource, CUdevResourceT
   return CUDA_SUCCESS;
 }
 
-CUresult encode(CUtensorMap* map, CUtensorMapDataType, cuuint32_t, void* address, cuuint64_t const*, cuuint64_t const*,
-                cuuint32_t const*, cuuint32_t const*, CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion,
-                CUtensorMapFloatOOBfill) {
+CUresult encode(CUtensorMap* map, CUtensorMapDataType, cuuint32_t, void* address, cuuint64_t const* extents,
+                cuuint64_t const*, cuuint32_t const*, cuuint32_t const*, CUtensorMapInterleave, CUtensorMapSwizzle,
+                CUtensorMapL2promotion, CUtensorMapFloatOOBfill) {
   ++seen.encoded;
+  seen.row = int(extents[0]);
   seen.encoded_without_context += script.context == nullptr;
   bool const aligned = reinterpret_cast<uintptr_t>(address) % 16 == 0;
   CUresult const result = aligned ? script.encode : CUDA_ERROR_INVALID_VALUE;
@@ -292,11 +296,11 @@ void run(char const* name, Args const& args, bool has_workspace = true) {
   std::printf(
       "%s status=%d left=%d bound=%d allowed=%d most=%d encoded=%d homeless=%d launched=%d unknown=%d smem=%u "
       "cluster=%u "
-      "blocks=%u pdl=%d asked=%d workspace=%lld cleared=%zu\n",
+      "blocks=%u pdl=%d asked=%d workspace=%lld cleared=%zu row=%d\n",
       name, status, int(last_error), seen.bound, seen.allowed, seen.most_bytes, seen.encoded,
       seen.encoded_without_context, seen.launched, seen.unknown, seen.smem, seen.cluster,
       seen.grid.x * seen.grid.y * seen.grid.z, int(seen.pdl), seen.asked, static_cast<long long>(told),
-      seen.cleared_bytes);
+      seen.cleared_bytes, seen.row);
   script = {};
   last_error = cudaSuccess;
 }
@@ -356,11 +360,31 @@ void run_misaligned() {
   run("aligned", FAMILY::problem(8, 1024, 1024, 1));
 }
 
-// Arguments: "misaligned", or m n k splits of further problems, or "contexts" and the SMs of the context that comes
-// first.
+// Products whose operands lie in other ways: rows of D with gaps between them, a C that begins at a multiple of 16
+// bytes or at none, parts of k that meet in a workspace, which is missing.
+template <class Family>
+void run_layouts() {
+  if constexpr (std::is_same_v<Family, gemm>) {
+    auto apart = gemm::problem(64, 1001, 1024, 1);
+    apart.ld_d = 1008;
+    run("rows_apart", apart);
+    for (int offset : {0, 2}) {
+      auto added = gemm::problem(64, 1024, 1024, 1);
+      added.c = memory + offset, added.beta = 1.0f, added.type_c = TILEWRIGHT_ADDEND_BF16;
+      run(offset == 0 ? "aligned_c" : "misaligned_c", added);
+    }
+    auto parts = gemm::problem(64, 1024, 1024, 2);
+    parts.tactic.decomposition = TILEWRIGHT_DECOMPOSE_SPLIT_K;
+    run("parts", parts);
+    run("parts_without_workspace", parts, false);
+  }
+}
+
+// Arguments: "misaligned" or "layouts", or m n k splits of further problems, or "contexts" and the SMs of the context
+// that comes first.
 int main(int count, char** words) {
   if (count == 2) {
-    run_misaligned();
+    std::strcmp(words[1], "layouts") == 0 ? run_layouts<FAMILY>() : run_misaligned();
     return 0;
   }
   if (count == 3 && std::strcmp(words[1], "contexts") == 0) {

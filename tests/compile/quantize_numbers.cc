@@ -225,6 +225,10 @@ int main(int, char** arguments) {
   stride = std::strtoull(arguments[1], nullptr, 10);
   ask("share<6>", share_is_wrong<6>);
   ask("share<448>", share_is_wrong<448>);
+  ask("fp8_scale", [](uint32_t bits) {
+    float volatile const amax = float_of(bits);
+    return !same(fp8_scale(amax), (amax < 1e-4f ? 1e-4f : amax) / 448.0f);
+  });
   ask("ue8m0<6>", ue8m0_is_wrong<6>);
   ask("ue8m0<448>", ue8m0_is_wrong<448>);
   ask("ue8m0<57344>", ue8m0_is_wrong<57344>);

@@ -218,6 +218,35 @@ def test_a_c_callers_misaligned_operand_is_refused(launch: Launch, name: str, st
     assert [(case["status"], case["launched"]) for case in cases["aligned"]] == [(0, 1)]
 
 
+def test_tma_stores_no_more_of_a_row_than_whole_vectors_of_it(launch: Launch) -> None:
+    """TMA writes 16 bytes at a time: the last column of 1001 is stored by threads, or what lies behind it in
+    memory would be overwritten."""
+    (case,) = launch(LEAN, ("layouts",))["rows_apart"]
+    assert (case["status"], case["launched"], case["row"]) == (0, 1, 2000)
+
+
+def test_a_c_that_tma_cannot_read_is_read_by_threads(launch: Launch) -> None:
+    cases = launch(LEAN, ("layouts",))
+    (aligned,), (misaligned,) = cases["aligned_c"], cases["misaligned_c"]
+    assert [(case["status"], case["launched"]) for case in (aligned, misaligned)] == [(0, 1)] * 2
+    assert misaligned["encoded"] == aligned["encoded"] - 1
+
+
+def test_parts_of_k_are_not_launched_without_their_workspace(launch: Launch) -> None:
+    cases = launch(LEAN, ("layouts",))
+    (parts,), (refused,) = cases["parts"], cases["parts_without_workspace"]
+    assert parts["workspace"] > 0
+    assert (parts["status"], parts["launched"]) == (0, 2)
+    assert (refused["status"], refused["launched"], refused["encoded"]) == (WORKSPACE_MISSING, 0, 0)
+
+
+@pytest.mark.parametrize(("n", "splits", "blocks"), [(8, 1, 1), (1000, 1, 63), (1008, 2, 126), (1009, 1, 64)])
+def test_the_last_columns_have_a_thread_block(launch: Launch, n: int, splits: int, blocks: int) -> None:
+    """A thread block of a kernel of few rows has 16 columns of D."""
+    (case,) = launch(STREAM, (4, n, 1024, splits))["problem"]
+    assert (case["status"], case["blocks"], case["cluster"]) == (0, blocks, splits)
+
+
 def test_stream_k_fits_its_context_and_its_workspace(launch: Launch) -> None:
     """The caller's workspace was sized for 132 SMs. On 16, no more of it is used than there is, and no more
     thread blocks run than can wait for one another."""

@@ -53,7 +53,7 @@ def test_the_mathematics_is_exact(tmp_path: Path) -> None:
     result = subprocess.run([str(program), str(STRIDE)], capture_output=True, text=True, check=False)
     lines = [line.split() for line in result.stdout.splitlines()]
     assert result.returncode == 0, result.stdout
-    assert len(lines) == 12
+    assert len(lines) == 13
     assert all(int(asked) > 1000 and wrong == "0" for _, asked, wrong in lines), result.stdout
 
 

@@ -78,6 +78,8 @@ int main() {
   std::vector<int32_t> many(70, 0);
   many[3] = 256, many[40] = 512, many[41] = many[69] = kMost;
   compare(many);
+  many[40] = 128, many[41] = 0, many[66] = 256, many[69] = 128;  // rows for groups of each 32
+  compare(many);
   compare(std::vector<int32_t>(70, kMost));
   return host::faults != 0;
 }

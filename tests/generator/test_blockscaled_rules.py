@@ -205,6 +205,7 @@ def test_every_rule_is_shown() -> None:
 MEMORY: dict[str, tuple[BlockscaledGemmConfig, tuple[int, int]]] = {
     "tcgen05": (SM100, (7, 218_112)),
     "N 64": (replace(SM100, tile=shape("128x64x256"), swap_ab=True, schedule="1sm"), (7, 219_136)),
+    "N 64 with C": (replace(SM100, tile=shape("128x64x256"), schedule="1sm", c="same"), (7, 226_304)),
     "f32 columns": (replace(SM100, tile=shape("128x64x256"), d="f32", swap_ab=True), (8, 230_400)),
     "direct": (replace(SM100, store="direct"), (7, 209_408)),
     "quantised with C": (

@@ -130,6 +130,13 @@ def test_a_tile_more_adds_its_kernels_and_changes_only_what_lists_them(
     assert touched == listing | {"small/tiny_bf16_32x64x64_1x1.cu", "small/tiny_bf16_32x64x64_1x1_fast.cu"}
 
 
+def test_a_template_that_changes_has_every_unit_compiled_again(project: Path, tilewright: Command) -> None:
+    tilewright("generate")
+    edit(project / "templates/tiny/kernel.cu.j2", tiny_family.TEMPLATE, tiny_family.TEMPLATE + "// another\n")
+    said = tilewright("generate", "--dry-run").out.splitlines()[-1]
+    assert said == "  0 to add, 6 to change, 0 to remove, 2 unchanged; 4 units to compile"
+
+
 def test_a_kernel_that_leaves_the_spec_is_removed_and_a_module_with_its_folder(
     project: Path, tilewright: Command
 ) -> None:

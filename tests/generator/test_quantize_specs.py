@@ -46,6 +46,12 @@ REJECTED: list[Rejected] = [
 ]
 
 
+def test_shared_memory_of_any_number_of_stages_is_the_compilers() -> None:
+    """The bytes that nvcc accepted in the assertions of generated kernels. 3 stages end on 8 bytes."""
+    assert shared_bytes(replace(RING, stages=3)) == 99_552
+    assert shared_bytes(replace(RING, format="mxfp8", stages=3)) == 98_528
+
+
 def of_row(row: dict[str, Any]) -> QuantizeConfig:
     return QuantizeConfig(**row["config"])
 

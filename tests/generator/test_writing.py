@@ -213,10 +213,11 @@ def test_many_generate_modules_at_once_and_every_manifest_is_whole(
 def test_a_lock_and_a_file_that_a_killed_run_left_are_removed(project: Path, tilewright: Command) -> None:
     generated = project / "generated"
     generated.mkdir()
-    for name in (".tilewright-4321", ".tilewright.lock", ".tilewright-notes", ".keep"):
+    kept = [".keep", ".tilewright-2-notes", ".tilewright-notes"]
+    for name in (".tilewright-4321", ".tilewright.lock", *kept):
         (generated / name).write_text("")
     assert tilewright("generate").code == 0
-    assert hidden(generated) == [".keep", ".tilewright-notes"]
+    assert hidden(generated) == kept
 
 
 @forked

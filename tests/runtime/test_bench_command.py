@@ -230,6 +230,29 @@ def test_nothing_on_both_sides_is_a_failure(project: Path, capsys: pytest.Captur
 
 
 @pytest.mark.usefixtures("gpu")
+@pytest.mark.parametrize(("wrong", "code"), [("wide", 1), ("narrow", 1), ("neither", 0)])
+def test_a_wrong_result_of_either_side_is_a_failure(
+    project: Path, monkeypatch: pytest.MonkeyPatch, wrong: str, code: int
+) -> None:
+    from tilewright.benchmarking import measuring  # noqa: PLC0415 (it imports torch)
+    from tilewright.errors import WrongResultError  # noqa: PLC0415
+
+    def on_gpu(*_: Any) -> Any:
+        def meter(problem: Any) -> Callable[[Any], float]:
+            def seconds(tactic: Any) -> float:
+                if tactic.kernel == wrong and problem.m == 4096:
+                    raise WrongResultError("an element is off")
+                return 1e-5
+
+            return seconds
+
+        return meter
+
+    monkeypatch.setattr(measuring, "on_gpu", on_gpu)
+    assert compare("wide", "narrow", "--root", project, *MEASURED) == code
+
+
+@pytest.mark.usefixtures("gpu")
 def test_what_was_measured_before_an_error_is_kept(
     project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,6 +67,14 @@ def test_what_is_no_product_is_refused(equation: str, reason: str) -> None:
         contraction(equation)
 
 
+def test_the_stride_of_an_extent_of_1_means_nothing(host: Context) -> None:
+    """Frameworks write any number there: rows of one matrix are rows of `gm` all the same."""
+    a, b = operand("mk", 0)[None], operand("nk", 1)
+    out = torch.zeros(24 * 40, dtype=torch.bfloat16).as_strided((1, 24, 40), (7, 40, 1))
+    assert tilewright.einsum("gmk,nk->gmn", a, b, out=out) is out
+    torch.testing.assert_close(out[0], (a[0].double() @ b.double().T).bfloat16(), rtol=1.6e-2, atol=1e-2)
+
+
 @pytest.mark.parametrize("given", [False, True])
 @pytest.mark.parametrize(
     "equation",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import random
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -506,6 +507,14 @@ def test_c_and_bias_of_other_types(host: Context) -> None:
             torch.testing.assert_close(found.float(), wanted.to(dtype).float(), rtol=0, atol=0)
     with pytest.raises(ArgumentTypeError, match="float8_e4m3fn; bfloat16 is wanted"):
         tilewright.gemm(a, b, out_dtype=torch.float8_e4m3fn, c=fp8(16, 24), beta=1.0)
+
+
+@pytest.mark.parametrize("name", ["c_type", "bias_type"])
+def test_a_type_that_is_the_default_is_no_other_problem(name: str) -> None:
+    """An entry that was tuned for the one is found for the other."""
+    plain = Problem(16, 24, 32, a="e4m3", b="e4m3", bias=True)
+    assert replace(plain, **{name: "bf16"}) == plain
+    assert replace(plain, **{name: "f32"}) != plain
 
 
 def test_no_k_of_fp8(host: Context) -> None:

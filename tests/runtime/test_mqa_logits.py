@@ -176,6 +176,17 @@ def test_refusals(make: Any, changes: dict[str, Any], argument: str, message: st
     assert message in str(caught.value)
 
 
+def test_a_sequence_has_at_most_32_queries() -> None:
+    def logits(queries: int) -> torch.Tensor:
+        q = calls.random(2 * queries, calls.HEADS, calls.HEAD_DIM, seed=2).to(torch.float8_e4m3fn)
+        weights = calls.random(2 * queries, calls.HEADS, seed=3)
+        return tilewright.paged_mqa_logits(**calls.paged() | {"q": q, "weights": weights, "out": None})
+
+    assert logits(32).shape == (64, 80)
+    with pytest.raises(ArgumentError, match="a sequence has 33 queries; at most 32"):
+        logits(33)
+
+
 def test_pages_of_another_size_have_no_kernel() -> None:
     given = calls.paged()
     given["kv_cache"] = torch.zeros(6, 48 * (calls.HEAD_DIM + 4), dtype=torch.uint8)
