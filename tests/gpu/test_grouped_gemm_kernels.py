@@ -273,6 +273,42 @@ def test_one_and_many_parts_of_k(kernel: KernelRecord, groups: int) -> None:
     elements_right(operands)
 
 
+def test_parts_of_k_count_in_whole_stages(kernel: KernelRecord) -> None:
+    """What a group's k has beyond a multiple of a stage's is left out, and the next group begins there."""
+    problem = of(kernel, m=304, k=1664, groups=4, grouping="k_sizes")
+    if reason := FAMILY.misfit(kernel, problem):
+        pytest.skip(reason)
+    operands = made(problem)
+    results = []
+    for sizes in ([256, 0, 640, 768], [256 + 63, 1, 640 + 7, 768 + 40]):
+        operands.group_k.copy_(torch.tensor(sizes))
+        operands.out.fill_(MARK)
+        operands.call(Tactic(kernel.name))
+        results.append(operands.out.clone())
+    assert torch.equal(*results)
+
+
+@pytest.mark.parametrize("grouping", ["row_index", "ends", "rows_valid"])
+def test_a_tile_of_padding_alone_is_left_by_clusters_too(kernel: KernelRecord, grouping: str) -> None:
+    """Of two tiles below each other, which a cluster computes at once, the upper has rows that count."""
+    swapped = kernel.config["swap_ab"]
+    height = kernel.config["tile"][1 if swapped else 0]
+    operands = made(of(kernel, m=2 * height, groups=1, grouping=grouping, row_alignment=4 * height))
+    layout = next(iter(operands.layout.values()))
+    if grouping == "row_index":
+        layout.fill_(-1)
+        layout[:3] = 0
+    else:
+        layout.fill_(3)
+    for cluster in ("", "1x2" if swapped else "2x1"):
+        operands.out.fill_(MARK)
+        operands.call(Tactic(kernel.name, cluster=cluster))
+        rows = operands.out.reshape(2 * height, -1)
+        assert (rows[:3] != MARK).any()
+        assert (rows[3:height] == 0).all(), cluster
+        assert (rows[height:] == MARK).all(), cluster
+
+
 def test_a_graph_of_parts_is_replayed_with_others(kernel: KernelRecord) -> None:
     problem = of(kernel, m=304, k=1664, groups=4, grouping="k_sizes")
     if reason := FAMILY.misfit(kernel, problem):

@@ -703,6 +703,14 @@ def test_data_and_scales_of_another_k_are_refused(all_hosts: Context) -> None:
         )
 
 
+def test_parts_of_k_that_are_no_whole_stages_are_refused_where_the_host_knows(all_hosts: Context) -> None:
+    (x, of_x), (y, of_y) = (quantised(matrix(40, 256, seed=seed))[0] for seed in range(2))
+    sizes = [100, 156]
+    operands = (x.flatten(), of_x), (y.flatten(), of_y), torch.empty(2, 40, 40)
+    with pytest.raises(ArgumentError, match=r"ks_cpu: expected multiples of 128, got \[100, 156\]"):
+        deep_gemm.k_grouped_fp8_gemm_nt_contiguous(*operands, sizes, torch.tensor(sizes, dtype=torch.int32))
+
+
 def test_a_recipe_may_be_a_list(all_hosts: Context) -> None:
     """As pybind11 takes any sequence for a tuple. It has no hash to keep a launcher under."""
     (a, x), (b, y) = quantised(matrix(20, 384)), quantised(matrix(256, 384, seed=1), (128, 128))

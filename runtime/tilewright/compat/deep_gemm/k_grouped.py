@@ -34,15 +34,17 @@ def k_grouped_fp8_gemm_nt_contiguous(
     Args:
         a: each group's [m, k_g], one behind the other in one dimension; scales [m, k of all groups / 128].
         b: likewise, of n.
-        ks_cpu: not needed.
+        ks_cpu: each group's k, if the caller knows it on the host: then it is checked.
         grouped_layout: int32 [groups], on the device: each group's k, a multiple of 128, 0 too; or
             (`use_psum_layout`) each group's end, of groups that begin at multiples of 128, between which k is
             0. Read when the kernel runs.
 
     Raises:
-        ArgumentError: an operand is wrong; or, of ends, the alignment
+        ArgumentError: an operand is wrong; a k in `ks_cpu` is no multiple of 128; or, of ends, the alignment
             (`set_mk_alignment_for_contiguous_layout`) is not 128.
     """
+    if ks_cpu and not use_psum_layout and any(k % BLOCK for k in ks_cpu):
+        raise ArgumentError("ks_cpu", f"expected multiples of {BLOCK}, got {list(ks_cpu)}")
     if use_psum_layout:
         grouped_layout = _sizes_of_ends(grouped_layout, BLOCK, scaled=True)
     (x, of_x), (y, of_y) = a, b

@@ -155,7 +155,8 @@ def grouped_gemm_k(
         b: [k, n]. bfloat16: row-major. float8_e4m3fn: likewise of [n, k of the group], the transpose of a
             tensor [n, k] without gaps.
         group_k: int32 [groups], on the device, read when the kernel runs: multiples of 128 (bfloat16: of
-            64), 0 too, which add up to k.
+            64), 0 too, which add up to k. An entry that is no multiple counts as the multiple below it, and
+            the next group begins behind that multiple.
         scale_a: of FP8, float32 [m, k/128]: those of 128 of k of a row, columns contiguous and at multiples
             of 4 rows; the columns of one group behind those of the other.
         scale_b: of FP8, float32 [k/128, n], n contiguous and rows at multiples of 4.
