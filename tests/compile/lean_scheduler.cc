@@ -6,6 +6,7 @@
 #include "tilewright/sm90/scheduler.hpp"
 
 #include <cstdio>
+#include <set>
 #include <vector>
 
 using tilewright::sm90::Block;
@@ -59,6 +60,31 @@ void visit_every_block_once(int rows, int columns, int batch, int group, bool do
   }
 }
 
+// What the first `at_once` blocks read, each of its rows' and columns' elements once.
+int64_t read(Raster const& raster, int at_once, int64_t block_m, int64_t block_n) {
+  std::set<int> rows, columns;
+  for (int i = 0; i < at_once && i < raster.blocks; ++i) {
+    Block const block(raster, i);
+    rows.insert(block.row), columns.insert(block.column);
+  }
+  return int64_t(rows.size()) * block_m + int64_t(columns.size()) * block_n;
+}
+
+// The best group reads the least, and of those that read as much it is the smallest.
+void read_the_least(int across, int at_once, int64_t group_extent, int64_t other_extent) {
+  int best = 1;
+  int64_t least = INT64_MAX;
+  for (int group : {1, 2, 4, 8, 16}) {
+    Raster const raster(across, 1000, 1, group, true);
+    int64_t const bytes = read(raster, at_once, group_extent, other_extent);
+    if (group < 2 * across && bytes < least) {
+      least = bytes, best = group;
+    }
+  }
+  int const found = Raster::best_group(across, at_once, group_extent, other_extent);
+  expect(found == best, "best_group", across, at_once, int(group_extent), int(other_extent));
+}
+
 }  // namespace
 
 int main() {
@@ -76,5 +102,13 @@ int main() {
   // Of blocks that are higher than wide, a wave takes more of a row than of a column.
   expect(Raster::best_group(64, 64, 256, 64) < Raster::best_group(64, 64, 64, 256), "best_group", 0, 0, 0, 0);
   expect(Raster::best_group(1, 132, 128, 128) == 1, "best_group of one row", 0, 0, 0, 0);
+  for (int across : {1, 2, 3, 5, 8, 12, 16, 64}) {
+    for (int at_once = 16; at_once <= 132; ++at_once) {
+      for (int64_t extent : {64, 128, 160, 256}) {
+        read_the_least(across, at_once, extent, 128);
+        read_the_least(across, at_once, 128, extent);
+      }
+    }
+  }
   return failures != 0;
 }

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 import tvm_ffi
+from foreign_tensors import foreign
 
 from tilewright.errors import NotBuiltError
 from tilewright.interface.arguments import launchable, packed, struct
@@ -160,7 +161,7 @@ def test_tensors_of_every_type_are_launched(library: Library, types: tuple[str, 
 def test_a_workspace_that_does_not_do(library: Library) -> None:
     a, b, d = operands()
     launch = plain(library, SPLIT)
-    room = torch.empty(4 * 16 * 24 * 4 + 512, dtype=torch.uint8)
+    room = torch.empty(2 * 4 * 16 * 24 * 4 + 512, dtype=torch.uint8)
     aligned = room[-room.data_ptr() % 256 :]
     good = aligned[: 4 * 16 * 24 * 4]
     call = (a, b, None, d, *ABSENT, 1.0, 0.0)
@@ -168,13 +169,86 @@ def test_a_workspace_that_does_not_do(library: Library) -> None:
     assert launch(*call, None) == -2
     for bad, message in [
         (good[:-1], "holds 6143 bytes; 6144"),
-        (aligned[: 2 * good.numel() : 2], "contiguous"),
+        (aligned[: 2 * good.numel() : 2], "holds 6144 bytes; 6144 contiguous"),
         (aligned[16 : 16 + good.numel()], "multiple of 256"),
     ]:
         with pytest.raises(ValueError, match=message):
             launch(*call, bad)
     with pytest.raises(TypeError, match="workspace is a int"):
         launch(*call, 5)
+
+
+@pytest.mark.parametrize("which", ["a", "b", "out"])
+def test_a_tensor_may_begin_behind_its_data(library: Library, which: str) -> None:
+    """`byte_offset` of DLPack, as other frameworks use it: the address is the sum, and so is what is judged."""
+    a, b, d = operands()
+    tensors = {"a": a, "b": b, "out": d}
+    launch = launcher(library, tensors)
+    index = INTERFACE.names.index(which)
+
+    def call(**others: object) -> int:
+        given = {**tensors, **others}
+        return launch(given["a"], given["b"], None, given["out"], *ABSENT, *NUMBERS)
+
+    # The data that the offset is counted from holds other numbers, or nothing of this process.
+    assert call(**{which: foreign(tensors[which], byte_offset=4096)}) == 0
+    torch.testing.assert_close(d, a @ b, rtol=2**-7, atol=0.05)
+    # `data` is aligned, and the first element is not; then the other way round.
+    room = torch.zeros(tensors[which].numel() + 16, dtype=torch.bfloat16)
+    start = -room.data_ptr() % 16 // 2
+    shape = tensors[which].t().shape if which == "b" else tensors[which].shape
+    for first, offset in ((start + 1, 2), (start + 8, 2)):
+        view = room[first : first + tensors[which].numel()].view(shape)
+        shifted = foreign(view.t() if which == "b" else view, byte_offset=offset)
+        expected = -100 - index if first == start + 1 and which != "out" else 0
+        assert call(**{which: shifted}) == expected
+
+
+def test_operands_that_overlap_behind_their_data(library: Library) -> None:
+    a, b, d = operands()
+    room = torch.zeros(16 * 24 + 16 * 8, dtype=torch.bfloat16)
+    a, d = room[: 16 * 8].view(16, 8), room[16 * 8 :].view(16, 24)
+    launch = launcher(library, {"a": a, "b": b, "out": d})
+    beside = foreign(d, byte_offset=2 * 16 * 8)  # its data are A's, and its elements are not
+    assert launch(a, b, None, beside, *ABSENT, *NUMBERS) == 0
+    inside = foreign(room[: 16 * 24].view(16, 24), byte_offset=2048)
+    assert launch(a, b, None, inside, *ABSENT, *NUMBERS) == -1000 - 64 * INTERFACE.names.index("out")
+
+
+def test_tensors_without_strides_are_contiguous(library: Library) -> None:
+    a, b, d = operands()
+    launch = launcher(library, {"a": a, "b": b, "out": d})
+    packed = (foreign(a, strides=False), b, None, foreign(d, strides=False))
+    assert launch(*packed, *ABSENT, *NUMBERS) == 0
+    torch.testing.assert_close(d, a @ b, rtol=2**-7, atol=0.05)
+    turned = foreign(b.t().contiguous().view(8, 24), strides=False)  # [8, 24] in order: not as B was planned
+    assert launch(a, turned, None, d, *ABSENT, *NUMBERS) == -201
+
+
+@pytest.mark.parametrize("which", ["a", "b", "out"])
+def test_a_tensor_of_another_device(library: Library, which: str) -> None:
+    """One of the same type has another number: its address means nothing to the planned one."""
+    a, b, d = operands()
+    tensors = {"a": a, "b": b, "out": d}
+    launch = launcher(library, tensors)
+    tensors[which] = foreign(tensors[which], device=1)
+    index = INTERFACE.names.index(which)
+    status = launch(tensors["a"], tensors["b"], None, tensors["out"], *ABSENT, *NUMBERS)
+    assert status == -200 - index
+
+
+def test_a_workspace_of_another_device(library: Library) -> None:
+    a, b, d = operands()
+    launch = plain(library, SPLIT)
+    room = torch.empty(4 * 16 * 24 * 4 + 256, dtype=torch.uint8)
+    good = room[-room.data_ptr() % 256 :][: 4 * 16 * 24 * 4]
+    call = (a, b, None, d, *ABSENT, 1.0, 0.0)
+    assert launch(*call, foreign(good)) == 0
+    with pytest.raises(ValueError, match="on device 1 of type 1; the launch goes to device 0 of type 1"):
+        launch(*call, foreign(good, device=1))
+    # Behind its data: the address counts, and what is before it does not.
+    assert launch(*call, foreign(good, byte_offset=256)) == 0
+    assert launch(*call, foreign(good, byte_offset=16)) == 0
 
 
 def test_addresses_are_judged_at_every_call(library: Library) -> None:
