@@ -180,7 +180,7 @@ def test_a_workspace_that_does_not_do(library: Library) -> None:
 
 @pytest.mark.parametrize("which", ["a", "b", "out"])
 def test_a_tensor_may_begin_behind_its_data(library: Library, which: str) -> None:
-    """`byte_offset` of DLPack, as other frameworks use it: the address is the sum, and so is what is judged."""
+    """`byte_offset` of DLPack, as other frameworks use it: the address is the sum, and the sum is judged."""
     a, b, d = operands()
     tensors = {"a": a, "b": b, "out": d}
     launch = launcher(library, tensors)
