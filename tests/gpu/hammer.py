@@ -56,8 +56,14 @@ class Places:
 
 def arena(size: int, device: str = "cuda") -> torch.Tensor:
     """So many bytes of poison."""
-    words = torch.full((size // 8,), _POISON, dtype=torch.int64, device=device)
-    return words.view(torch.uint8)
+    words = torch.empty(size // 8, dtype=torch.int64, device=device)
+    return poison(words.view(torch.uint8))
+
+
+def poison(memory: torch.Tensor) -> torch.Tensor:
+    """Fills an arena with poison."""
+    memory.view(torch.int64).fill_(_POISON)
+    return memory
 
 
 class Beside(Protocol):
@@ -79,6 +85,7 @@ class Neighbour:
     def __init__(self, size: int) -> None:
         self._memory = torch.empty(size, dtype=torch.uint8, device="cuda")
         self._stream = torch.cuda.Stream()
+        self._runs = torch.cuda.Stream(priority=-1)
         self._fills: deque[torch.cuda.Event] = deque()
         self._batches: deque[torch.cuda.Event] = deque()
 
@@ -98,7 +105,7 @@ class Neighbour:
         """Runs of the body are on a stream whose thread blocks go before those of the fills."""
         torch.cuda.synchronize()
         self.keep_busy()
-        with torch.cuda.stream(torch.cuda.Stream(priority=-1)):
+        with torch.cuda.stream(self._runs):
             yield
         torch.cuda.synchronize()
         self._fills.clear()
