@@ -107,33 +107,35 @@ def test_killing_everything_at_once_leaves_nothing_half_made(
     assert not list((store.root / "tmp").iterdir())
 
 
-COMPILERS = ("nvcc", "cicc", "ptxas", "cudafe++", "cc1plus", "fatbinary")
-
-
-def compilers_of(store: Store) -> list[int]:
-    """The compilers that work in the cache, with their own names."""
-    found = []
-    for number in processes_of(store):
-        with suppress(OSError):
-            words = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
-            if Path(words[0].decode()).name in COMPILERS:
-                found.append(number)
-    return found
-
-
 @pytest.mark.parametrize("jobs", [1, 2])  # of several units, a killed one is tried again alone
-def test_a_compiler_that_is_killed(mini: Mini, store: Store, toolchain: Toolchain, jobs: int) -> None:
+@pytest.mark.parametrize("which", ["nvcc", "host"])
+def test_a_compiler_that_is_killed(
+    mini: Mini,
+    store: Store,
+    toolchain: Toolchain,
+    launcher: Launcher,
+    *,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    which: str,
+    jobs: int,
+) -> None:
+    """nvcc, or the host's compiler that nvcc runs, is killed each time that it compiles."""
+    deaths, command = tmp_path / "deaths", []
+    die = f"echo killed >> {deaths}; kill -9 $$"
+    if which == "nvcc":
+        command, _ = launcher(die)
+    else:
+        compiler = tmp_path / "g++"
+        host = " ".join(toolchain.host)
+        unit = f'case "$*" in *-D__CUDACC__*) {die} ;; esac'
+        compiler.write_text(f'#!/bin/sh\n{unit}\nexec {host} "$@"\n')
+        compiler.chmod(0o755)
+        monkeypatch.setenv("CXX", str(compiler))
     table = mini.add("one", number=1).table()
-    process = start(table, store, jobs)
-    killed = 0
-    while process.poll() is None:  # also the second time
-        for number in compilers_of(store):
-            with suppress(ProcessLookupError):
-                os.kill(number, signal.SIGKILL)
-                killed += 1
-        time.sleep(0.005)
-    said = process.communicate()[0]
-    assert killed >= jobs
+    process = start(table, store, jobs, command)
+    said = process.communicate(timeout=BOUND)[0]
+    assert len(deaths.read_text().split()) >= jobs
     assert process.returncode == 1
     assert "the compiler was killed, probably for want of memory" in said
     assert not [
@@ -143,6 +145,7 @@ def test_a_compiler_that_is_killed(mini: Mini, store: Store, toolchain: Toolchai
     ]
     assert libraries("mini", store=store) == []
 
+    monkeypatch.undo()
     report = build([table], store=store, toolchain=toolchain)
     assert report.ok, report.explain_failures()
     assert report.units[0].status == "built"

@@ -6,6 +6,7 @@ Operands and their exact product are made once for each (formats, shape) and kep
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -154,21 +155,39 @@ def known(  # noqa: PLR0917 (as the ops take them)
     return Operands((a, b), k, *call, exact, reference.magnitude(*call, a, format_b=b))
 
 
-def fill_padding(
-    scales: torch.Tensor, extents: tuple[int, int], block: int, part: str, byte: int
+def fill_padding(  # noqa: PLR0917
+    scales: torch.Tensor,
+    extents: tuple[int, int],
+    block: int,
+    part: str,
+    byte: int,
+    filled: Sequence[int] | None = None,
 ) -> torch.Tensor:
     """Scales of a matrix of `extents` whose padding (of "rows", or of "columns") is `byte`, not the zeros
-    that are promised to the kernels."""
+    that are promised to the kernels.
+
+    filled: the rows whose padding columns are filled; None: all.
+    """
     rows, k = extents
-    padded_rows, padded_columns = scale_factors.padded_shape(rows, k, block)
-    wide = torch.full((padded_rows, padded_columns), byte, dtype=torch.uint8, device="cuda")
     columns = scale_factors.columns(k, block)
+    shape = scale_factors.padded_shape(rows, k, block)
+    wide = torch.zeros(shape, dtype=torch.uint8, device=scales.device)
     wide[:rows, :columns] = scale_factors.unswizzle(scales, rows, k, block).view(torch.uint8)
     if part == "rows":
-        wide[:rows, columns:] = 0
+        wide[rows:] = byte
     else:
-        wide[rows:] = 0
+        wide[list(range(rows) if filled is None else filled), columns:] = byte
     return scale_factors.swizzle(wide).view(scales.dtype)
+
+
+def excuse_nan(
+    found: torch.Tensor, plain: torch.Tensor, rows: Sequence[int], columns: Sequence[int]
+) -> torch.Tensor:
+    """D with `plain`'s elements where it is NaN in one of these rows or columns; NaN elsewhere stays."""
+    reached = torch.zeros(found.shape, dtype=torch.bool, device=found.device)
+    reached[..., list(rows), :] = True
+    reached[..., list(columns)] = True
+    return torch.where(reached & found.isnan(), plain, found)
 
 
 def embed(values: torch.Tensor, poison: int = OPERAND_POISON) -> torch.Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from scaled_products import by_blocks, by_columns, by_rows, compare, exact
 
 import tilewright
 from tilewright import blockwise_scales
@@ -90,24 +91,8 @@ def test_times_of_kernels() -> None:
     assert deep_gemm.testing.bench(lambda: x.add_(1), num_tests=3) > 0
 
 
-def compare(found: torch.Tensor, wanted: torch.Tensor, most: float = 1e-3) -> None:
-    """`wanted` is the product before quantising; `most`, DeepGEMM's own threshold."""
-    assert deep_gemm.testing.calc_diff(found, wanted) < most
-
-
 def random(*shape: int) -> torch.Tensor:
     return torch.randn(shape, device="cuda", dtype=torch.bfloat16)
-
-
-def by_rows(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    data, scales = deep_gemm.per_token_cast_to_fp8(x.reshape(-1, x.shape[-1]), False)
-    return data.view(x.shape), scales.view(*x.shape[:-1], -1)
-
-
-def by_blocks(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    pairs = [deep_gemm.per_block_cast_to_fp8(one, False) for one in x]
-    data = torch.stack([data.view(torch.uint8) for data, _ in pairs]).view(torch.float8_e4m3fn)
-    return data, torch.stack([scales for _, scales in pairs])
 
 
 @pytest.mark.parametrize("m", [1, 128, 600])
@@ -117,15 +102,15 @@ def test_fp8_products(m: int, n: int, k: int) -> None:
     a, b = random(m, k), random(1, n, k)
     d, c = torch.empty(m, n, device="cuda", dtype=torch.bfloat16), torch.randn(m, n, device="cuda") * 32
     data, scales = by_blocks(b)
-    wanted = a.double() @ b[0].double().mT
+    x, y, rows = by_rows(a), (data[0], scales[0]), by_rows(b[0])
     try:
-        deep_gemm.fp8_gemm_nt(by_rows(a), (data[0], scales[0]), d)
+        deep_gemm.fp8_gemm_nt(x, y, d)
     except NotBuiltError as error:
         pytest.skip(error.message)
-    compare(d, wanted)
+    compare(d, exact(x) @ exact(y).mT, k)
     out = c.clone()
-    deep_gemm.fp8_gemm_nt(by_rows(a), by_rows(b[0]), out, c=out, recipe=(1, 1, 128))
-    compare(out, wanted + c)
+    deep_gemm.fp8_gemm_nt(x, rows, out, c=out, recipe=(1, 1, 128))
+    compare(out, exact(x) @ exact(rows).mT + c, k)
 
 
 @pytest.mark.parametrize("layout", ["nn", "tn", "tt"])
@@ -137,6 +122,7 @@ def test_fp8_products_of_operands_that_lie_otherwise(m: int, layout: str) -> Non
     d = torch.full((m, n), float("nan"), device="cuda", dtype=torch.bfloat16)
     data, scales = by_blocks(b)
     x, y = by_rows(a), (data[0], scales[0])
+    wanted = exact(x) @ exact(y).mT
     if layout[0] == "t":
         x = x[0].view(torch.uint8).mT.contiguous().view(x[0].dtype), x[1].mT
     if layout[1] == "n":
@@ -147,7 +133,7 @@ def test_fp8_products_of_operands_that_lie_otherwise(m: int, layout: str) -> Non
             getattr(deep_gemm, f"fp8_gemm_{layout}")(x, y, d)
         except NotBuiltError as error:
             pytest.skip(error.message)
-        compare(d, a.double() @ b[0].double().mT)
+        compare(d, wanted, k)
 
 
 @pytest.mark.parametrize("b", [128, 384])
@@ -155,35 +141,34 @@ def test_fp8_einsums_of_operands_that_lie_otherwise(b: int) -> None:
     torch.manual_seed(0)
     h, r, d = 3, 256, 128
     x, y, z = random(b, h, d), random(h, d, r), torch.empty(b, h, r, device="cuda", dtype=torch.bfloat16)
+    rows, blocks = by_rows(x), by_blocks(y)
     try:
-        deep_gemm.fp8_einsum("bhd,hdr->bhr", by_rows(x), by_blocks(y), z)
+        deep_gemm.fp8_einsum("bhd,hdr->bhr", rows, blocks, z)
     except NotBuiltError as error:
         pytest.skip(error.message)
-    compare(z, torch.einsum("bhd,hdr->bhr", x.double(), y.double()))
+    compare(z, torch.einsum("bhd,hdr->bhr", exact(rows), exact(blocks)), d)
     other = random(b, h, r)
-    pairs = [deep_gemm.per_channel_cast_to_fp8(each.flatten(1), False) for each in (x, other)]
-    (p, s), (q, t) = (
-        (data.view(each.shape), scales.view(b // 128, *each.shape[1:]))
-        for (data, scales), each in zip(pairs, (x, other), strict=True)
-    )
+    p, q = by_columns(x), by_columns(other)
     added = torch.randn(h, d, r, device="cuda")
     out = added.clone()
-    deep_gemm.fp8_einsum("bhd,bhr->hdr", (p, s), (q, t), out, out, recipe=(1, 1, 128))
-    compare(out, added + torch.einsum("bhd,bhr->hdr", x.double(), other.double()))
+    deep_gemm.fp8_einsum("bhd,bhr->hdr", p, q, out, out, recipe=(1, 1, 128))
+    compare(out, added + torch.einsum("bhd,bhr->hdr", exact(p), exact(q)), b)
 
 
 def test_a_gap_in_each_head() -> None:
     torch.manual_seed(0)
     a, b = random(200, 512), random(1, 4 * 256, 512)
     data, scales = by_blocks(b)
+    x = by_rows(a)
     d = torch.full((200, 4 * 320), 7.0, device="cuda", dtype=torch.bfloat16)
     try:
-        deep_gemm.fp8_gemm_nt_skip_head_mid(by_rows(a), (data[0], scales[0]), d, (128, 64, 128))
+        deep_gemm.fp8_gemm_nt_skip_head_mid(x, (data[0], scales[0]), d, (128, 64, 128))
     except NotBuiltError as error:
         pytest.skip(error.message)
-    heads, product = d.view(200, 4, 320), (a.double() @ b[0].double().mT).view(200, 4, 256)
-    compare(heads[..., :128], product[..., :128])
-    compare(heads[..., 192:], product[..., 128:])
+    product = (exact(x) @ exact((data[0], scales[0])).mT).view(200, 4, 256)
+    heads = d.view(200, 4, 320)
+    compare(heads[..., :128], product[..., :128], 512)
+    compare(heads[..., 192:], product[..., 128:], 512)
     assert (heads[..., 128:192] == 7.0).all()
 
 
@@ -205,9 +190,10 @@ def test_groups_of_rows_with_poisoned_padding(fp8: bool, ends: bool) -> None:
     )
     layout = layout if ends else groups
     valid = groups >= 0
-    wanted = torch.einsum("mk,mnk->mn", a[valid].double(), b[groups[valid].long()].double())
     d = torch.full((m, n), float("nan"), device="cuda", dtype=torch.bfloat16)
     (data, scales), weights = by_rows(a), by_blocks(b)
+    x, y = (exact((data, scales)), exact(weights)) if fp8 else (a.double(), b.double())
+    wanted = torch.einsum("mk,mnk->mn", x[valid], y[groups[valid].long()])
     a[~valid] = float("nan")
     data.view(torch.uint8)[~valid], scales[~valid] = 0x7F, float("nan")
     try:
@@ -219,7 +205,7 @@ def test_groups_of_rows_with_poisoned_padding(fp8: bool, ends: bool) -> None:
             deep_gemm.m_grouped_bf16_gemm_nt_contiguous(a, b, d, layout, use_psum_layout=ends)
     except NotBuiltError as error:
         pytest.skip(error.message)
-    compare(d[valid], wanted, 1e-3 if fp8 else 1e-5)
+    compare(d[valid], wanted, k, "e4m3" if fp8 else "bf16")
     assert not d[~valid].any()
 
 
@@ -228,34 +214,35 @@ def test_masked_groups_and_groups_along_k() -> None:
     a, b = random(4, 256, 512), random(4, 384, 512)
     counts = torch.tensor([0, 1, 200, 256], device="cuda", dtype=torch.int32)
     d = torch.empty(4, 256, 384, device="cuda", dtype=torch.bfloat16)
+    rows, blocks = by_rows(a), by_blocks(b)
     try:
-        deep_gemm.m_grouped_fp8_gemm_nt_masked(by_rows(a), by_blocks(b), d, counts, 100)
+        deep_gemm.m_grouped_fp8_gemm_nt_masked(rows, blocks, d, counts, 100)
     except NotBuiltError as error:
         pytest.skip(error.message)
     for group, count in enumerate(counts.tolist()):
         if count:
-            compare(d[group, :count], a[group, :count].double() @ b[group].double().mT)
+            compare(d[group, :count], exact(rows)[group, :count] @ exact(blocks)[group].mT, 512)
     sizes = [256, 0, 128]
     x, y, c = random(384, 128), random(384, 256), torch.randn(3, 128, 256, device="cuda")
-    ks, first, wanted = torch.tensor(sizes, device="cuda", dtype=torch.int32), 0, c.double()
-    for group, size in enumerate(sizes):
-        wanted[group] += x[first : first + size].double().mT @ y[first : first + size].double()
-        first += size
+    ks = torch.tensor(sizes, device="cuda", dtype=torch.int32)
     fp8, bf16 = c.clone(), c.clone()
-    cast = [deep_gemm.per_channel_cast_to_fp8(each, False) for each in (x, y)]
-    deep_gemm.k_grouped_fp8_gemm_tn_contiguous(cast[0], cast[1], fp8, sizes, ks, fp8)
+    casts = by_columns(x), by_columns(y)
+    deep_gemm.k_grouped_fp8_gemm_tn_contiguous(*casts, fp8, sizes, ks, fp8)
     deep_gemm.k_grouped_bf16_gemm_tn_contiguous(x, y, bf16, sizes, ks, bf16)
-    compare(fp8, wanted)
-    compare(bf16, wanted, 1e-5)
+    compare(fp8, c.double() + by_groups(*map(exact, casts), sizes), 384)
+    compare(bf16, c.double() + by_groups(x.double(), y.double(), sizes), 384, "bf16")
     ends = torch.tensor([256, 256, 356], device="cuda", dtype=torch.int32)  # the last group's end is 28 short
     for each in (x, y):
         each[356:] = 0
-    wanted = c.double() + torch.stack(
-        [p.double().mT @ q.double() for p, q in zip(x.split(sizes), y.split(sizes), strict=True)]
-    )
     fp8, bf16 = c.clone(), c.clone()
-    cast = [deep_gemm.per_channel_cast_to_fp8(each, False) for each in (x, y)]
-    deep_gemm.k_grouped_fp8_gemm_tn_contiguous(cast[0], cast[1], fp8, None, ends, fp8, use_psum_layout=True)
+    casts = by_columns(x), by_columns(y)
+    deep_gemm.k_grouped_fp8_gemm_tn_contiguous(*casts, fp8, None, ends, fp8, use_psum_layout=True)
     deep_gemm.k_grouped_bf16_gemm_tn_contiguous(x, y, bf16, None, ends, bf16, use_psum_layout=True)
-    compare(fp8, wanted)
-    compare(bf16, wanted, 1e-5)
+    compare(fp8, c.double() + by_groups(*map(exact, casts), sizes), 384)
+    compare(bf16, c.double() + by_groups(x.double(), y.double(), sizes), 384, "bf16")
+
+
+def by_groups(x: torch.Tensor, y: torch.Tensor, sizes: list[int]) -> torch.Tensor:
+    """x^T y for each group of rows of both."""
+    pairs = zip(x.split(sizes), y.split(sizes), strict=True)
+    return torch.stack([rows.mT @ others for rows, others in pairs])

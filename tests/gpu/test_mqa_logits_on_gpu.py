@@ -323,6 +323,13 @@ def test_pages(kernel: KernelRecord, next_n: int, page: int) -> None:
     given.check(kernel, tokens, tokens, blocks=200)
 
 
+@pytest.mark.parametrize("blocks", [1, 3])
+def test_more_pages_than_a_warp_holds(kernel: KernelRecord, blocks: int) -> None:
+    """A thread block walks 157 pages of a sequence; a warp holds 32 entries of the table at a time."""
+    given = Paged.random(form(kernel, "paged"), 2, 2, 5024, 32)
+    given.check(kernel, [5000, 4321], [4999, 5000, 4320, 4321], blocks=blocks)
+
+
 def test_shared_and_shuffled_pages(kernel: KernelRecord) -> None:
     """Two sequences that have the same pages, in another order; entries beyond a context lead nowhere."""
     given = Paged.random(form(kernel, "paged"), 2, 2, 640, 64)

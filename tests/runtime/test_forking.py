@@ -18,13 +18,29 @@ from tilewright.forking import fork_safe_lock
 from tilewright.registry import Registry
 
 BOUND = 500  # seconds that no load reaches
-_ABOUT_TO_FORK = threading.Event()
-os.register_at_fork(before=_ABOUT_TO_FORK.set)  # of a test that lasts, and before tilewright's own
+_FORKED, _DECIDED = threading.Event(), threading.Event()  # decided: forked, or waits for a lock
+
+
+def _forked() -> None:
+    _FORKED.set()
+    _DECIDED.set()
+
+
+os.register_at_fork(after_in_parent=_forked)
 
 
 @pytest.fixture(autouse=True)
-def not_yet() -> None:
-    _ABOUT_TO_FORK.clear()
+def busy_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fork that finds a lock held says so."""
+    real = forking._acquire_until_busy
+
+    def acquire(locks):
+        busy = real(locks)
+        if busy is not None:
+            _DECIDED.set()
+        return busy
+
+    monkeypatch.setattr(forking, "_acquire_until_busy", acquire)
 
 
 def forked(work: Callable[[], object]) -> int:
@@ -43,6 +59,8 @@ def forked(work: Callable[[], object]) -> int:
 
 def fork_while(busy: Callable[[Callable[[], None]], object], work: Callable[[], object]) -> int:
     """Forks while another thread is in `busy`, in what that is given to call; what `work` then ends with."""
+    _FORKED.clear()
+    _DECIDED.clear()
     inside, end = threading.Event(), threading.Event()
 
     def linger() -> None:
@@ -54,8 +72,8 @@ def fork_while(busy: Callable[[Callable[[], None]], object], work: Callable[[], 
         try:
             assert inside.wait(BOUND)
             child = threads.submit(forked, work)
-            assert _ABOUT_TO_FORK.wait(BOUND)
-            threading.Event().wait(0.5)  # whoever forks without waiting has forked by then
+            assert _DECIDED.wait(BOUND)
+            assert not _FORKED.is_set(), "forked while a lock was held"
         finally:
             end.set()
         held.result(BOUND)
@@ -139,7 +157,6 @@ def test_a_fork_while_a_context_is_made(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_fork_waits_for_a_thread_that_takes_one_lock_after_another() -> None:
     """In whichever order: a fork that held the one and waited for the other would wait for ever."""
     for swap in (False, True):
-        _ABOUT_TO_FORK.clear()
         first, second = fork_safe_lock(), fork_safe_lock()
         if swap:
             first, second = second, first
