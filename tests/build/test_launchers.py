@@ -84,10 +84,15 @@ def sccache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     program = shutil.which("sccache")
     if program is None:
         pytest.skip("sccache is not installed")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        monkeypatch.setenv("SCCACHE_SERVER_PORT", str(probe.getsockname()[1]))
     monkeypatch.setenv("SCCACHE_DIR", str(tmp_path / "sccache"))
+    for _ in range(20):  # another process may take the port before the server does
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            monkeypatch.setenv("SCCACHE_SERVER_PORT", str(probe.getsockname()[1]))
+        server = subprocess.run([program, "--start-server"], capture_output=True, text=True, check=False)
+        if server.returncode == 0:
+            break
+    assert server.returncode == 0, server.stderr
     yield Path(program)
     subprocess.run([program, "--stop-server"], capture_output=True, check=False)
 

@@ -263,11 +263,33 @@ void check_parts(int count, int unit, int down) {
   }
 }
 
+// Columns of D that a head's gap leaves out.
+void check_heads() {
+  what_of = "heads";
+  for (int left : {1, 8, 128}) {
+    for (int right : {0, 1, 64}) {
+      for (int gap : {1, 64, 100}) {
+        tilewright::grouped_gemm::Heads const heads{sm90::Divisor(left + right), right, gap, true};
+        for (int n = 0; n < 5 * (left + right); ++n) {
+          int const head = n / (left + right), within = n % (left + right);
+          int const expected = head * (left + gap + right) + within + (within >= left ? gap : 0);
+          expect(heads.column(n) == expected, "a column", n, heads.column(n), expected);
+        }
+      }
+    }
+  }
+  expect(tilewright::grouped_gemm::Heads{}.column(5) == 5, "no heads", 5, 0, 0);
+}
+
 }  // namespace
 
-// Words: groups COUNT ROWS MOST ALIGNMENT, of tiles with so many rows and groups with at most that many; or
+// Words: heads; groups COUNT ROWS MOST ALIGNMENT, of tiles with so many rows and groups with at most that many; or
 // parts COUNT ROWS DOWN.
 int main(int, char** words) {
+  if (std::strcmp(words[1], "heads") == 0) {
+    check_heads();
+    return failures != 0;
+  }
   auto const number = [&](int i) { return std::atoi(words[i]); };
   int const count = number(2), rows = number(3);
   state = unsigned(count * 1000 + rows);

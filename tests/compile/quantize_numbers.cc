@@ -92,6 +92,38 @@ bool e2m1_is_wrong(uint32_t bits) {
   return value == value && bits_of(e2m1_sum(value)) - bits_of(0x1p23f) != encode_e2m1(value);
 }
 
+// E4M3 (3) or E5M2 (2) of a float and of its negative.
+template <int kMantissa>
+bool fp8_is_wrong(uint32_t bits) {
+  float const value = float_of(bits);
+  uint32_t const code = value != value ? 0x7F : nearest<kMantissa>(value, kMantissa == 3 ? 0x7E : 0x7B);
+  uint32_t const negative = value != value ? code : code | 0x80;
+  return encode_fp8_in_software<kMantissa>(value) != code || encode_fp8_in_software<kMantissa>(-value) != negative;
+}
+
+// The value of a code with so many bits of exponent and mantissa, all of whose exponents are of numbers.
+double value_of(uint32_t code, int mantissa_bits, int bias) {
+  int const exponent = int(code >> mantissa_bits), mantissa = int(code & ((1u << mantissa_bits) - 1));
+  int const hidden = exponent == 0 ? 0 : 1 << mantissa_bits;
+  return std::ldexp(mantissa + hidden, (exponent == 0 ? 1 : exponent) - bias - mantissa_bits);
+}
+
+// Every code of the small formats, and factors of UE8M0 scales.
+void ask_codes() {
+  uint64_t asked = 0, wrong = 0;
+  auto const check = [&](double found, double expected) { ++asked, wrong += !same(float(found), float(expected)); };
+  for (uint32_t code = 0; code < 256; ++code) {
+    uint32_t const size = code & 0x7F;
+    double const sign = code & 0x80 ? -1 : 1;
+    check(decode_e4m3(code), size == 0x7F ? NAN : sign * value_of(size, 3, 7));
+    check(decode_e5m2(code), size > 0x7C ? NAN : sign * (size == 0x7C ? INFINITY : value_of(size, 2, 15)));
+    check(decode_e2m1(code), (code & 8 ? -1 : 1) * value_of(code & 7, 1, 1));
+    check(decode_ue8m0(code), code == 0xFF ? NAN : std::ldexp(1.0, int(code) - 127));
+    check(ue8m0_factor(code), code == 0xFF ? NAN : std::ldexp(1.0, 127 - int(code)));
+  }
+  report("codes", asked, wrong);
+}
+
 // Words of special and ordinary values, with special and ordinary factors.
 void ask_words(int count) {
   std::mt19937_64 random(1);
@@ -233,15 +265,10 @@ int main(int, char** arguments) {
   ask("ue8m0<448>", ue8m0_is_wrong<448>);
   ask("ue8m0<57344>", ue8m0_is_wrong<57344>);
   ask("e2m1", e2m1_is_wrong);
+  ask_codes();
   stride *= stride > 1 ? 64 : 4096;  // the search is slow
-  ask("e4m3", [](uint32_t bits) {
-    float const value = float_of(bits);
-    return encode_fp8_in_software<3>(value) != (value != value ? 0x7F : nearest<3>(value, 0x7E));
-  });
-  ask("e5m2", [](uint32_t bits) {
-    float const value = float_of(bits);
-    return encode_fp8_in_software<2>(value) != (value != value ? 0x7F : nearest<2>(value, 0x7B));
-  });
+  ask("e4m3", fp8_is_wrong<3>);
+  ask("e5m2", fp8_is_wrong<2>);
   ask_words(stride > 100000 ? 500000 : 20000000);
   ask_thresholds(stride > 100000 ? 600 : 20000);
   ask_pairs<8>("pairs<8>", stride > 100000 ? 18 : 1);

@@ -63,3 +63,8 @@ def test_every_tile_of_each_part_of_k_is_computed_once(
 ) -> None:
     done = run(program, "parts", count, rows, down)
     assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_columns_of_heads_leave_their_gap_out(program: Path) -> None:
+    done = run(program, "heads")
+    assert (done.returncode, done.stdout) == (0, "")

@@ -175,8 +175,11 @@ def test_a_device_without_a_problem(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--device says for which GPU a --problem is" in capsys.readouterr().err
 
 
-def test_devices_are_those_described() -> None:
-    assert set(common.DEVICES) == set(DESCRIBED)
+@pytest.mark.parametrize("name", sorted({*common.DEVICES, *DESCRIBED}))
+def test_every_described_device_may_be_asked_about(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """With a tactic, or that no kernel of the family runs there."""
+    run_cli(["explain", "--problem", "gemm", "bf16", *SHAPE, "--device", name])
+    assert DESCRIBED[name].name in "".join(capsys.readouterr())
 
 
 def test_without_a_driver_torch_is_not_asked_for_a_gpu() -> None:
