@@ -16,6 +16,7 @@ To see that the check finds races which have been mended, compile against the he
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections import Counter
 from fnmatch import fnmatch
@@ -50,7 +51,7 @@ def main() -> int:
         progress=progress_for(),
     )
     if options.report:
-        report.write(options.report)
+        options.report.write_text(json.dumps(report.to_json(), indent=1) + "\n", encoding="utf-8")
     print("\n".join(described(report)))
     return int(any(races(unit) or unit.fatal(strict=False) for unit in report.units))
 

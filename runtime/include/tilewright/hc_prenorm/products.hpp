@@ -57,10 +57,10 @@ struct Wgmma {
       load(stages.a(), 0, first, squares[0]);
       sm90::wgmma_wait<0>();
       sm90::hold(sums[0]);
-      if (i > 0) {
-        stages.release();
-      }
       multiply(stages.b(), first, sums[0]);
+      if (i > 0) {
+        stages.release();  // of the stage before; behind the instructions for which `first` must have arrived
+      }
       load(stages.a(), 1, second, squares[0]);
       sm90::wgmma_wait<0>();
       sm90::hold(sums[0]);
