@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from types import SimpleNamespace
 
 import hammer
 import pytest
+import test_hammer
 import torch
+from hammer_case import Case
 from hammer_operands import far_apart
 from hammer_problems import CASES, cases
 
 from tilewright.device import H200
+from tilewright.errors import WrongResultError
+from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.families import family_of
 from tilewright.registry import Registry
 from tilewright.table import KernelRecord
 
 PAGE = 4096
+Fault = Callable[[hammer.Views], object]
 
 
 @functools.cache
@@ -125,7 +132,7 @@ def test_places_are_poison_begin_other_pages_and_lie_as_the_result() -> None:
 class Kernel:
     """Writes ones; the runs in `faults` write by the function there."""
 
-    def __init__(self, faults: dict[int, Callable[[hammer.Views], object]]) -> None:
+    def __init__(self, faults: dict[int, Fault]) -> None:
         self.runs, self._faults = 0, faults
 
     def __call__(self, views: hammer.Views) -> None:
@@ -167,9 +174,9 @@ def test_every_wrong_run_is_counted_once(runs: int) -> None:
 
 
 def test_quiet_runs_that_differ_are_noticed() -> None:
-    assert hammer.quiet_runs_equal(Kernel({}), places())
+    assert hammer.quiet_runs_equal(Kernel({}), places(), 3)
     for fault in (one_element, another_result, around, nothing):
-        assert not hammer.quiet_runs_equal(Kernel({2: fault}), places())
+        assert not hammer.quiet_runs_equal(Kernel({2: fault}), places(), 3)
 
 
 def test_results_of_kernels_may_differ_by_rounding_alone() -> None:
@@ -183,3 +190,73 @@ def test_results_of_kernels_may_differ_by_rounding_alone() -> None:
     found[2999, 39] += 1
     found[7, 7], found[8, 8] = 0, float("nan")
     assert far_apart(operands, found, wanted) == 3
+
+
+class Operands:
+    """A call that writes ones: the kernel under test as `kernel` does, any other one rightly."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._written, self.kernel = ("out", "scales"), kernel
+        self.out, self.scales = written().values()
+
+    def call(self, tactic: Tactic) -> None:
+        views = {"out": self.out, "scales": self.scales}
+        (self.kernel if tactic.kernel == NAME else Kernel({}))(views)
+
+    def check(self) -> None:
+        if not bool((self.out == 1).all() and (self.scales == 1).all()):
+            raise WrongResultError("its check says so")
+
+
+class Beside(hammer.Nothing):
+    def filling(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
+NAME = "gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_coop"
+OTHER = "gemm_sm90_bf16_bf16_f32_bf16_tn_64x128x64_lean_coop"
+ALWAYS: dict[int, Fault] = dict.fromkeys(range(1000), one_element)
+DIFFERING: dict[int, Fault] = {0: one_element, 1: another_result}
+
+
+@pytest.mark.parametrize(
+    ("faults", "type", "wrong", "what"),
+    [
+        ({}, "bf16", 0, "0 of 43"),
+        ({3 + 7: one_element, 3 + 39: nothing, 3 + 40: nothing}, "bf16", 2, "2 of 43"),
+        (ALWAYS, "bf16", 43, "43 of 43, .*its check says so"),  # of another kernel's bits
+        (DIFFERING, "bf16", 2, "2 of 43, .*quiet runs differ"),
+        (ALWAYS, "e4m3", 43, "alone, .*its check says so"),
+        (DIFFERING, "e4m3", 43, "alone, .*quiet runs differ"),
+    ],
+)
+def test_a_case_counts_runs_that_are_wrong_alone_or_beside_a_neighbour(
+    monkeypatch: pytest.MonkeyPatch,
+    faults: dict[int, Fault],
+    type: str,
+    wrong: int,
+    what: str,
+) -> None:
+    """Where kernels have equal bits, another one's are the right ones if the quiet runs are wrong."""
+    arena = hammer.arena(7 * hammer.PAGE, "cpu")
+    monkeypatch.setattr(test_hammer, "machine", lambda: test_hammer.Machine(arena, Beside()))
+    monkeypatch.setattr(test_hammer, "operands_of", lambda family, case: Operands(Kernel(faults)))
+    monkeypatch.setattr(test_hammer, "other_kernel", lambda *given: SimpleNamespace(name=OTHER))
+    case = Case(SimpleNamespace(a=type), Tactic(NAME))
+    result = test_hammer.hammer_case("gemm", registry().record(NAME), case, 40)
+    assert (result.runs, result.wrong) == (43, wrong)
+    assert re.search(what, result.what)
+    assert bool((arena.view(torch.int64) == -1).all())
+
+
+def test_another_kernel_has_another_tile_and_computes_the_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Registry, "is_built", lambda self, record: True)
+    for family in ("gemm", "grouped_gemm", "reduced_gemm"):
+        for record in of_hopper(family)[::9]:
+            for case in cases(family, record):
+                other = test_hammer.other_kernel(family, record, case)
+                if other is not None:
+                    assert other.config["tile"] != record.config["tile"]
+                    assert family_of(family).misfit(other, case.problem) is None
+    lean = registry().record(NAME)
+    assert all(test_hammer.other_kernel("gemm", lean, case) is not None for case in cases("gemm", lean))

@@ -136,10 +136,10 @@ def count_wrong(
     return int(wrong)
 
 
-def quiet_runs_equal(call: Callable[[Views], object], places: Places, runs: int = 3) -> bool:
+def quiet_runs_equal(call: Callable[[Views], object], places: Places, runs: int) -> bool:
     """Runs a call alone, a few times, to the first places, and answers whether each wrote the same words.
     They stay there: the caller poisons the places again."""
-    for place in range(min(runs, places.count)):
+    for place in range(runs):
         call(places.views(place))
         if places.words.is_cuda:
             torch.cuda.synchronize()
