@@ -7,6 +7,7 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
+from tilewright import writing
 from tilewright_generator import manifest
 from tilewright_generator.errors import UsageError
 from tilewright_generator.plan import Action, Change, ModulePlan, Plan
@@ -56,26 +57,9 @@ def _do(folder: Path, module: str, action: Action) -> None:
         if action.change is Change.REMOVE:
             Path(path).unlink(missing_ok=True)
         else:
-            _write(f"{folder}/.tilewright-{os.getpid()}", path, action.data)
+            writing.replace(f"{folder}/.tilewright-{os.getpid()}", path, action.data)
     except OSError as error:
         raise UsageError(
             f"cannot write {path}: {error.strerror}; what has been written stays, and the next "
             "`tilewright generate` goes on"
         ) from error
-
-
-def _write(temporary: str, path: str, data: bytes) -> None:
-    """Write beside the target, then move into place; the hidden name is not a generated file to anyone."""
-    try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o666)
-        try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(descriptor, view) :]
-        finally:
-            os.close(descriptor)
-        os.replace(temporary, path)  # noqa: PTH105
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(temporary)  # noqa: PTH108
-        raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from tilewright.spelling import did_you_mean, nearest, text
-from tilewright_generator import families, load
+from tilewright_generator import families, nodes
 from tilewright_generator.errors import Position, Problems
 from tilewright_generator.families.family import Family
 from tilewright_generator.fields import Field, InvalidValueError, fields_of, show
@@ -31,8 +31,10 @@ class Reader:
         self._family = family
         self._problems = problems
         self._fields = fields_of(family)
+        # By field and node, whose id no other gets while it stands here.
+        self._read: dict[tuple[str, int], tuple[nodes.Node, tuple[Value, ...]]] = {}
 
-    def read(self, node: load.Mapping, others: tuple[str, ...]) -> Choices:
+    def read(self, node: nodes.Mapping, others: tuple[str, ...]) -> Choices:
         """The fields that `node` gives, beside the keys `others`; an empty tuple for one with a fault."""
         choices: Choices = {}
         for name, entry in node.entries.items():
@@ -46,45 +48,58 @@ class Reader:
 
     def _unknown(self, name: str, position: Position, known: list[str]) -> str:
         """Report a key that is none; the one that is meant, or ''."""
-        meant = unspaced_key(name, known) or nearest(name, known) or ""
+        if not self._problems.add(position, lambda: self._no_field(name, known)):
+            return ""
+        return unspaced_key(name, known) or nearest(name, known) or ""
+
+    def _no_field(self, name: str, known: list[str]) -> str:
         hint = (
-            _had_by([one for one in families.names() if name in fields_of(families.get(one))])
+            _had_by([family for family in families.names() if name in fields_of(families.get(family))])
             or unspaced(name, known)
             or did_you_mean(name, known)
             or f"; there are: {', '.join(known)}"
         )
-        self._problems.add(position, f"{self._family.name} has no field {quoted(name)}{hint}")
-        return meant
+        return f"{self._family.name} has no field {quoted(name)}{hint}"
 
-    def _values(self, field: Field, entry: load.Entry) -> tuple[Value, ...]:
-        nodes = as_list(entry.value)
-        if not nodes:
-            self._problems.add(entry.value.position, f"{field.name}: the list is empty")
-        if field.shape and (shapes := split_shapes(entry.value)):
-            self._problems.add(entry.value.position, no_list(field, shapes))
+    def _values(self, field: Field, entry: nodes.Entry) -> tuple[Value, ...]:
+        """The entry's values. Groups may share a list, through an anchor: it is read once."""
+        if isinstance(entry.value, nodes.Scalar):
+            return self._read_values(field, entry.value)
+        key = (field.name, id(entry.value))
+        if key not in self._read:
+            self._read[key] = (entry.value, self._read_values(field, entry.value))
+        return self._read[key][1]
+
+    def _read_values(self, field: Field, node: nodes.Node) -> tuple[Value, ...]:
+        items = as_list(node)
+        if not items:
+            self._problems.add(node.position, f"{field.name}: the list is empty")
+        if field.shape and (shapes := split_shapes(node)):
+            self._problems.add(node.position, lambda: no_list(field, shapes))
             return ()
         values: dict[Any, Value] = {}
-        for node in nodes:
-            value = self._value(field, node)
+        for item in items:
+            value = self._value(field, item)
             if value is None:
                 continue
             first = values.setdefault(value.value, value)
             if first is not value:
                 at = first.position.line if first.position else 0
                 twice = f"{field.name}: {text(value.value)} stands here twice; it is on line {at} too"
-                self._problems.add(node.position, twice)
-        return tuple(values.values()) if len(values) == len(nodes) else ()
+                self._problems.add(item.position, twice)
+        return tuple(values.values()) if len(values) == len(items) else ()
 
-    def _value(self, field: Field, node: load.Node) -> Value | None:
-        if isinstance(node, load.Unreadable):
+    def _value(self, field: Field, node: nodes.Node) -> Value | None:
+        if isinstance(node, nodes.Unreadable):
             return None
-        if not isinstance(node, load.Scalar) or node.value is None:
+        if not isinstance(node, nodes.Scalar) or node.value is None:
             self._problems.add(node.position, f"{field.name}: write a value, not {described(node)}")
             return None
         try:
             return Value(field.parse(node.value), node.position)
         except InvalidValueError as error:
-            self._problems.add(node.position, f"{error}{self._elsewhere(field, node.value)}")
+            fault, value = error, node.value
+            self._problems.add(node.position, lambda: f"{fault}{self._elsewhere(field, value)}")
             return None
 
     def _elsewhere(self, field: Field, value: object) -> str:
@@ -101,16 +116,16 @@ def _had_by(others: list[str]) -> str:
     return f"; of other families {', '.join(others)} {has} it" if others else ""
 
 
-def described(node: load.Node) -> str:
+def described(node: nodes.Node) -> str:
     """What stands there, in a few words."""
-    if isinstance(node, load.Scalar):
+    if isinstance(node, nodes.Scalar):
         return "nothing" if node.value in (None, "") else show(node.value)
-    return "a list" if isinstance(node, load.Sequence) else "a mapping"
+    return "a list" if isinstance(node, nodes.Sequence) else "a mapping"
 
 
-def as_list(node: load.Node) -> tuple[load.Node, ...]:
+def as_list(node: nodes.Node) -> tuple[nodes.Node, ...]:
     """The items of a list, or the one that stands without one."""
-    return node.items if isinstance(node, load.Sequence) else (node,)
+    return node.items if isinstance(node, nodes.Sequence) else (node,)
 
 
 def _takes(family: Family, name: str, value: object) -> bool:

@@ -5,12 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import click
 
 from tilewright import plugins
+from tilewright_generator.limits import MOST_FAULTS
+
+Message = str | Callable[[], str]
+"""What is wrong. A suggestion takes time, so a function works out a message only where it is printed."""
 
 
 class TilewrightError(click.ClickException):
@@ -75,33 +79,50 @@ class Problem(NamedTuple):
 class SpecError(UsageError):
     """Every fault found in the specs, in the order in which a reader meets them."""
 
-    def __init__(self, problems: Iterable[Problem]) -> None:
+    def __init__(self, problems: Iterable[Problem], more: int = 0) -> None:
+        """`more` faults were found beside these."""
         self.problems = sorted(set(problems))
         self.consequence = ""
         """What a command that writes adds to their number."""
+        self.more = more
         super().__init__("\n".join(map(str, self.problems)))
 
     def show(self, file: object = None) -> None:
         """Print each problem on a line that editors can jump to, then their number."""
-        count = len(self.problems)
+        count = len(self.problems) + self.more
         click.echo(self.message, err=True)
-        click.echo(f"{count} problem{'' if count == 1 else 's'}{self.consequence}.", err=True)
+        if self.more:
+            click.echo(f"... and {self.more:,} more", err=True)
+        click.echo(f"{count:,} problem{'' if count == 1 else 's'}{self.consequence}.", err=True)
 
 
 class Problems:
-    """Collects what is wrong with the specs, so that a person sees all of it at once."""
+    """Collects what is wrong with the specs, so that a person sees all of it at once.
+
+    The first `MOST_FAULTS` of each file are kept, and the others counted.
+    """
 
     def __init__(self) -> None:
-        self._found: list[Problem] = []
+        self._found: dict[str, set[Problem]] = {}
+        self._added: dict[str, int] = {}
+        self._more = 0
 
-    def add(self, position: Position, message: str) -> None:
-        """Note a fault and carry on."""
-        self._found.append(Problem(position, message))
+    def add(self, position: Position, message: Message) -> bool:
+        """Note a fault and carry on. Answers whether it is kept."""
+        found = self._found.setdefault(position.file, set())
+        added = self._added[position.file] = self._added.get(position.file, 0) + 1
+        # An alias repeats its faults: those are told once, and not compared for ever.
+        kept = len(found) < MOST_FAULTS and added <= 3 * MOST_FAULTS
+        if kept:
+            found.add(Problem(position, message if isinstance(message, str) else message()))
+        else:
+            self._more += 1
+        return kept
 
     def __len__(self) -> int:
-        return len(self._found)
+        return sum(self._added.values())
 
     def raise_if_any(self) -> None:
-        """Raise one `SpecError` that holds every fault noted so far."""
+        """Raise one `SpecError` that tells of every fault noted so far."""
         if self._found:
-            raise SpecError(self._found)
+            raise SpecError((problem for found in self._found.values() for problem in found), self._more)

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+from tilewright import writing
 from tilewright_generator.apply import remove_leftovers
 
 LOCK = ".tilewright.lock"
@@ -23,7 +24,8 @@ _ENDING = (signal.SIGTERM, signal.SIGHUP)
 def exclusive(folder: Path, waiting: Callable[[], None]) -> Iterator[None]:
     """While this is held, no other process holds it for `folder`; `waiting` is called if another one does.
 
-    The folder is made if need be, and removed again if it stays empty. SIGTERM and SIGHUP end the process
+    The folder is made if need be, and removed again if it stays empty. A link in the place of the lock is an
+    UnwritableFileError. SIGTERM and SIGHUP end the process
     with 128 and their number, after what is held has been let go.
     """
     with _signals_unwind(), ExitStack() as stack:
@@ -44,8 +46,9 @@ def _lock(folder: Path, waiting: Callable[[], None]) -> int | None:
     while True:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         except OSError:
+            writing.check(path)
             return None
         try:
             known = _wait(descriptor, waiting)

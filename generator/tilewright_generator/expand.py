@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from math import prod
 from typing import Any, NamedTuple
 
 from tilewright.spelling import text
 from tilewright_generator.errors import Position, Problems
+from tilewright_generator.limits import MOST_EXCLUDE_TESTS, MOST_KERNELS
 from tilewright_generator.rules import Verdict, verdicts
 from tilewright_generator.spec import MAX_COMBINATIONS, Exclude, Group, Spec
 from tilewright_generator.words import counted
@@ -66,10 +68,16 @@ def expand(spec: Spec, problems: Problems) -> Expansion:
     excluded: list[Excluded] = []
     rejected: list[Rejected] = []
     values = _Values()
+    total = tests = 0
     for group in spec.groups:
         if size(group) > spec.max_combinations:
             _too_large(spec, group, problems)
             continue
+        total += size(group)
+        tests += size(group) * len(group.excludes)
+        if total > MOST_KERNELS or tests > MOST_EXCLUDE_TESTS:
+            problems.add(group.position, _too_many(total, tests))
+            break
         made, lost, left_out = len(kernels), len(rejected), len(excluded)
         for config, exclude in _candidates(spec, group):
             if exclude is not None:
@@ -85,6 +93,19 @@ def expand(spec: Spec, problems: Problems) -> Expansion:
         _stale(group, excluded[left_out:], problems)
     values.report(problems)
     return Expansion(spec, tuple(kernels), tuple(excluded), tuple(rejected))
+
+
+def _too_many(combinations: int, tests: int) -> str:
+    """What is wrong with a spec whose groups are together beyond a limit."""
+    if combinations > MOST_KERNELS:
+        return (
+            f"with this group the spec multiplies out to {combinations:,} combinations, more than "
+            f"{MOST_KERNELS:,}; split it into several specs"
+        )
+    return (
+        f"with this group {tests:,} combinations and items of `exclude:` are to be compared, more than "
+        f"{MOST_EXCLUDE_TESTS:,}; make the groups smaller, so that fewer excludes are about each"
+    )
 
 
 def size(group: Group) -> int:
@@ -171,22 +192,35 @@ class _Values:
         """What became of the values of a group of which something is left."""
         for name, choices in group.choices.items():
             made = {getattr(kernel.config, name) for kernel in kernels} if len(choices) > 1 else None
+            lost = _by_value(name, rejected) if made is not None and len(made) < len(choices) else {}
             for value, position in choices:
                 if position is None:
                     continue
                 if made is None or value in made:
                     self._alive.add((name, position))
-                elif lost := [each for each in rejected if getattr(each.config, name) == value]:
-                    self._lost.setdefault((name, position), (value, []))[1].extend(lost)
+                elif value in lost:
+                    self._lost.setdefault((name, position), (value, []))[1].extend(lost[value])
 
     def report(self, problems: Problems) -> None:
         """Each value that rules took out everywhere is a fault, where it stands. One of which excludes took
         all is not: they say so, and why."""
         for (name, position), (value, rejected) in self._lost.items():
             if (name, position) not in self._alive:
-                first = rejected[0].verdict
-                why = f"{_by_rule(rejected)}; for example {first.why}" if rejected[1:] else str(first)
-                problems.add(position, f"{name}: {text(value)} makes no kernel: {why}")
+                problems.add(position, partial(_makes_none, name, value, rejected))
+
+
+def _makes_none(name: str, value: Any, rejected: list[Rejected]) -> str:
+    first = rejected[0].verdict
+    why = f"{_by_rule(rejected)}; for example {first.why}" if rejected[1:] else str(first)
+    return f"{name}: {text(value)} makes no kernel: {why}"
+
+
+def _by_value(name: str, rejected: list[Rejected]) -> dict[Any, list[Rejected]]:
+    """The rejected combinations by their value of a field."""
+    found: dict[Any, list[Rejected]] = {}
+    for each in rejected:
+        found.setdefault(getattr(each.config, name), []).append(each)
+    return found
 
 
 def _stale(group: Group, excluded: list[Excluded], problems: Problems) -> None:

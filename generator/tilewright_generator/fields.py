@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Callable
 from functools import cache
 from typing import Any, get_args, get_type_hints
 
@@ -21,7 +22,17 @@ _TIMES = re.compile(r"\s*[xX*\u00d7]\s*")  # between the numbers of a shape: x, 
 
 
 class InvalidValueError(ValueError):
-    """A value that a field does not take; the message says what it does take."""
+    """A value that a field does not take; the message says what it does take.
+
+    It is worked out when it is printed, because a suggestion takes time.
+    """
+
+    def __init__(self, complaint: Callable[[], str]) -> None:
+        super().__init__(complaint)
+        self._complaint = complaint
+
+    def __str__(self) -> str:
+        return self._complaint()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -44,7 +55,7 @@ class Field:
         for kind in self.kinds:
             if (value := kind.read(given)) is not value_kinds.NO:
                 return value
-        raise InvalidValueError(self._complaint(given))
+        raise InvalidValueError(lambda: self._complaint(given))
 
     def parse_text(self, text: str) -> Any:
         """The value of a word of the command line, where nothing is quoted; raises `InvalidValueError`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from tilewright import writing
 from tilewright.filters import Filter
 from tilewright_generator import load, module, names, spec
 from tilewright_generator.errors import Position, Problem, Problems, SpecError, UsageError
@@ -66,7 +67,8 @@ def parse_filter(terms: Sequence[str], expansions: Iterable[Expansion]) -> Filte
 def make_plan(
     project: Project, expansions: Sequence[Expansion], only: Filter, everything: bool, force: bool = False
 ) -> Plan:
-    """Render every module and compare it with the output directory."""
+    """Render every module and compare it with the output directory, which may be no link."""
+    writing.check(project.out, project.root)
     renderer = Renderer(project)
     modules = (module.render(expansion, renderer, only) for expansion in expansions)
     return plan(modules, project.out, Scope(everything, not only, force))

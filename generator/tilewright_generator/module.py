@@ -9,7 +9,9 @@ from typing import NamedTuple
 
 from tilewright.filters import Filter
 from tilewright_generator import table
+from tilewright_generator.errors import UsageError
 from tilewright_generator.expand import Expansion, Kernel
+from tilewright_generator.limits import MOST_MODULE_BYTES
 from tilewright_generator.parallel import ordered_map, processors
 from tilewright_generator.render import Renderer
 from tilewright_generator.spec import Spec
@@ -64,11 +66,15 @@ def _files(expansion: Expansion, renderer: Renderer, only: Filter) -> Iterator[F
     def render_chunk(chunk: list[Kernel]) -> list[_Rendered]:
         return [_render(spec, kernel, renderer, only) for kernel in chunk]
 
-    records, rows = [], []
+    records, rows, size = [], [], 0
     for chunk in ordered_map(render_chunk, chunks, _workers(len(kernels))):
         for rendered in chunk:
             records.append(rendered.record)
             rows.append(rendered.readme_row)
+            size += len(rendered.source.data)
+            if size > MOST_MODULE_BYTES:
+                most = f"{MOST_MODULE_BYTES >> 20} MB"
+                raise UsageError(f"{spec.path}: the module's files take more than {most}; split the spec")
             yield rendered.source
     names = [kernel.name for kernel in kernels]
     listing = {"spec": spec.path, "module": spec.module, "family": family.name, "kernels": names}

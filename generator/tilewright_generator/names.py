@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterable
+from functools import partial
 
 from tilewright.spelling import text
 from tilewright_generator.errors import Problems, mistake
@@ -28,7 +29,7 @@ def check(expansions: Iterable[Expansion], problems: Problems) -> None:
                 repeats.setdefault((id(earlier.group), id(kernel.group)), []).append((earlier, kernel))
     for pairs in repeats.values():
         earlier, kernel = pairs[0]
-        problems.add(kernel.group.position, _repeated(earlier, kernel, len(pairs)))
+        problems.add(kernel.group.position, partial(_repeated, earlier, kernel, len(pairs)))
 
 
 def _repeated(earlier: Kernel, kernel: Kernel, count: int) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tilewright import plugins
+from tilewright import plugins, reading
+from tilewright.errors import UnreadableFileError
 from tilewright.spelling import did_you_mean, listed
 from tilewright_generator.errors import UsageError
 
@@ -89,7 +90,7 @@ class Project:
         """Modules whose specs say that they are of a family, by a look at their text."""
         says = re.compile(rf"^family: *{re.escape(family)}\s*$", re.MULTILINE)
         specs = sorted((self.root / "specs").glob("*.yaml"))
-        return [path.stem for path in specs if says.search(path.read_text("utf-8", errors="replace"))]
+        return [path.stem for path in specs if says.search(_text(path))]
 
     def label(self, path: Path) -> str:
         """How a spec is called in headers and messages: the same on every machine.
@@ -106,6 +107,14 @@ class Project:
         if not label.isprintable():  # it stands in every generated file, where a line break ends a comment
             raise UsageError(f"the path of the spec {label!r} holds a line break or the like; rename it")
         return label
+
+
+def _text(path: Path) -> str:
+    """The text of a spec; empty where it cannot be read."""
+    try:
+        return reading.contents(path, reading.MOST_YAML_BYTES).decode(errors="replace")
+    except (FileNotFoundError, UnreadableFileError):
+        return ""
 
 
 def of_family(word: str, modules: Sequence[str]) -> str:

@@ -1,33 +1,45 @@
 """Renders templates. A name that a template uses and nobody gives is an error, never an empty string.
 
-Templates render in a sandbox, because a project may have its own, and `check` runs on branches that nobody
-has read yet: a template sees the text that its family gives it, and calls nothing that leads to Python. Nor
-does it calculate: numbers are the family's to work out, once, where rules and tests see them too.
+Templates render in a sandbox (`sandbox.py`), because a project may have its own, and `check` runs on branches
+that nobody has read yet: a template sees the text that its family gives it, and calls nothing. Nor does it
+calculate: numbers are the family's to work out, once, where rules and tests see them too.
 """
 
 from __future__ import annotations
 
+import re
+import traceback
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from jinja2 import FileSystemLoader, StrictUndefined, Template, TemplateNotFound, TemplateSyntaxError, meta
-from jinja2.exceptions import SecurityError
-from jinja2.runtime import Context
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2 import BaseLoader, Environment, Template, TemplateNotFound, TemplateSyntaxError, meta
+from jinja2.loaders import split_template_path
 
+from tilewright import reading
+from tilewright.errors import UnreadableFileError
 from tilewright_generator import conflicts
 from tilewright_generator.errors import InternalError, TilewrightError, UsageError
+from tilewright_generator.limits import MOST_TEMPLATE_BYTES
 from tilewright_generator.project import Project
+from tilewright_generator.sandbox import Sandbox, Spent
 
 
-class _Sandbox(ImmutableSandboxedEnvironment):
-    """Jinja's sandbox, without arithmetic: `"a" * 10000000000` would take a machine's memory, too."""
+class _Loader(BaseLoader):
+    """Templates of the first folder that has them."""
 
-    intercepted_binops = frozenset(ImmutableSandboxedEnvironment.default_binop_table)
+    def __init__(self, folders: list[Path]) -> None:
+        self._folders = folders
 
-    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> NoReturn:
-        raise SecurityError(f"templates do not calculate ({operator}); their family's variables() does")
+    def get_source(self, environment: Environment, template: str) -> tuple[str, str, None]:
+        """The template's text, with line feeds alone, and its path. Raises UnreadableFileError, too."""
+        for folder in self._folders:
+            path = folder.joinpath(*split_template_path(template))
+            with suppress(FileNotFoundError):
+                text = reading.text(path, MOST_TEMPLATE_BYTES)
+                return text.replace("\r\n", "\n").replace("\r", "\n"), str(path), None
+        raise TemplateNotFound(template)
 
 
 class Renderer:
@@ -38,16 +50,8 @@ class Renderer:
 
     def __init__(self, project: Project) -> None:
         self._project = project
-        self._loader = FileSystemLoader(project.templates)
-        self._environment = _Sandbox(
-            loader=self._loader,
-            undefined=StrictUndefined,
-            autoescape=False,
-            keep_trailing_newline=True,
-            auto_reload=False,
-        )
-        # Every rendering would copy Jinja's own globals (range, lipsum, ...), of which templates need none.
-        self._environment.globals.clear()
+        self._loader = _Loader(project.templates)
+        self._environment = Sandbox(self._loader)
         self._compiled: dict[str, Template] = {}
         self._digests: dict[str, dict[str, str]] = {}
         self._paths: dict[str, str] = {}
@@ -68,8 +72,8 @@ class Renderer:
                         continue
                     folders = ", ".join(map(str, self._project.templates))
                     raise InternalError(f"no template {name} in any of {folders}") from error
-                except (OSError, UnicodeDecodeError) as error:
-                    raise UsageError(f"cannot read the template {name}: {error}") from error
+                except UnreadableFileError as error:
+                    raise UsageError(f"cannot read the template {name}: {error.message}") from error
                 found[name] = sha256(source.encode()).hexdigest()
                 waiting += self._included(name, source)
             self._digests[template] = found
@@ -78,11 +82,21 @@ class Renderer:
     def render(self, template: str, variables: dict[str, Any]) -> str:
         """The template's text with these variables, which must be all that it uses."""
         self.prepare(template)
+        items = sum(len(value) for value in variables.values() if isinstance(value, list))
+        self._environment.spent = Spent(items)
         try:
             return self._compiled[template].render(variables)
         except Exception as error:
             name = variables.get("name") or variables.get("module")
-            raise self._fault(template, f"{template}: {error} (for {name})") from error
+            raise self._fault(template, f"{self._place(template, error)}: {error} (for {name})") from error
+
+    def _place(self, template: str, error: BaseException) -> str:
+        """The template that was being rendered, and the line."""
+        names = {path: name for name, path in self._paths.items()}
+        for frame, line in reversed([*traceback.walk_tb(error.__traceback__)]):
+            if name := names.get(frame.f_code.co_filename):
+                return f"{name}:{line}"
+        return template
 
     def _source(self, name: str) -> str:
         """The text of a template that is compiled then. Raises TemplateNotFound."""
@@ -91,12 +105,15 @@ class Renderer:
         line = conflicts.first(source)
         if line is not None:
             raise UsageError(f"{path}:{line}: the conflict of a merge; resolve it in the template")
+        self._environment.spent = Spent(0)
         try:
             self._compiled[name] = self._environment.get_template(name)
         except TemplateSyntaxError as error:
             raise self._fault(name, f"{path}:{error.lineno}: {error.message}") from error
         except RecursionError as error:
-            raise self._fault(name, f"{path}: it is nested too deep") from error
+            raise self._fault(name, f"{path}:{_deepest(source)}: it is nested too deep") from error
+        except Exception as error:  # of Python's compiler, of a number of thousands of digits
+            raise self._fault(name, f"{path}:{_long_number(source)}: {error}") from error
         return source
 
     def _included(self, name: str, source: str) -> list[str]:
@@ -107,3 +124,15 @@ class Renderer:
 
     def _fault(self, template: str, message: str) -> TilewrightError:
         return (UsageError if self._project.owns(Path(self._paths[template])) else InternalError)(message)
+
+
+def _long_number(source: str) -> int:
+    """The line of the first number that Python does not read, else 1."""
+    match = re.search(r"[0-9][0-9_]{4000}", source)
+    return source.count("\n", 0, match.start()) + 1 if match else 1
+
+
+def _deepest(source: str) -> int:
+    """The line with the most brackets."""
+    lines = source.split("\n")
+    return 1 + max(range(len(lines)), key=lambda at: sum(map(lines[at].count, "([{|.")))

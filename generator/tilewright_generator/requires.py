@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from tilewright_generator import __version__, load
+from tilewright_generator import __version__, nodes
 from tilewright_generator.errors import Problems
 
 KEY = "requires"
 _HOW = 'write releases as pip does, in quotes: ">=0.2", ">=0.2,<1"'
 
 
-def met(document: load.Mapping, problems: Problems) -> bool:
+def met(document: nodes.Mapping, problems: Problems) -> bool:
     """Whether this tilewright is one that the spec asks for. Where it is not, that is the spec's only fault:
     what else is wrong with it, only a newer one can tell."""
     entry = document.entries.get(KEY)
-    if entry is None or isinstance(entry.value, load.Unreadable):
+    if entry is None or isinstance(entry.value, nodes.Unreadable):
         return True
     # 20 ms that only specs with this key pay.
     from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415
 
-    given = entry.value.value if isinstance(entry.value, load.Scalar) else None
+    given = entry.value.value if isinstance(entry.value, nodes.Scalar) else None
     try:
         if not isinstance(given, str) or not given.strip():
             raise InvalidSpecifier

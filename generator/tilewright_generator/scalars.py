@@ -7,6 +7,7 @@ them so. A spec says what it means, so each of these is a fault and the message 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from tilewright_generator.words import quoted
@@ -41,12 +42,16 @@ _TRAPS = (
         "YAML readers disagree on whether it is octal (010 is 8); write the number without leading zeros",
     ),
     (re.compile(r"[-+]?0(x[0-9a-fA-F_]+|b[01_]+)"), "write the number in decimal"),
-    (re.compile(r"[-+]?[0-9]+(_+[0-9]*)+(\.[0-9_]*)?"), "write the number without underscores"),
+    (
+        re.compile(r"[-+]?(?=[0-9.]*_)([0-9][0-9_]*(\.[0-9_]*)?|\.[0-9][0-9_]*)([eE][-+]?[0-9]+)?"),
+        "write the number without underscores",
+    ),
     (re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt ].*)?"), "YAML readers take it for a date"),
     (re.compile(r"[-+]?\.(?i:inf|nan)"), "no field takes infinity or NaN"),
 )
 
 
+@lru_cache(4096)
 def resolve(text: str) -> str | int | float | bool | Trap | None:
     """The value of an unquoted scalar, or why it is refused."""
     if text in _WORDS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tilewright_generator import load
+from tilewright_generator import nodes
 from tilewright_generator.fields import Field, InvalidValueError
 
 
@@ -20,14 +20,14 @@ def unspaced(word: str, known: Iterable[str]) -> str:
     return f"; a space is missing after '{key}:'" if key else ""
 
 
-def split_shapes(node: load.Node) -> list[str]:
+def split_shapes(node: nodes.Node) -> list[str]:
     """The shapes that `node` gives as lists of numbers; none where it does not."""
-    if not isinstance(node, load.Sequence):
+    if not isinstance(node, nodes.Sequence):
         return []
-    if node.items and all(isinstance(item, load.Sequence) for item in node.items):
+    if node.items and all(isinstance(item, nodes.Sequence) for item in node.items):
         shapes = [split_shapes(item) for item in node.items]
         return [shape for some in shapes for shape in some] if all(shapes) else []
-    numbers = [item.value if isinstance(item, load.Scalar) else None for item in node.items]
+    numbers = [item.value if isinstance(item, nodes.Scalar) else None for item in node.items]
     return ["x".join(map(str, numbers))] if numbers and all(type(n) is int for n in numbers) else []
 
 

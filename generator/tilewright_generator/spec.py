@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 
-from tilewright.spelling import did_you_mean, text
-from tilewright_generator import families, load, requires
+from tilewright.spelling import did_you_mean, listed, text
+from tilewright_generator import families, nodes, requires
 from tilewright_generator.choices import Choices, Reader, Value, as_list, described
 from tilewright_generator.errors import Position, Problems, UsageError
 from tilewright_generator.families.family import Family
 from tilewright_generator.fields import fields_of
+from tilewright_generator.limits import MOST_KERNELS, MOST_VALUES
 from tilewright_generator.slips import unspaced
 from tilewright_generator.words import cut, quoted
 
@@ -60,12 +62,12 @@ _SPEC_KEYS = ("family", "description", requires.KEY, "max_combinations", "defaul
 _GROUP_KEYS = ("use", "exclude")
 
 
-def parse(document: load.Node, path: str, problems: Problems) -> Spec | None:
+def parse(document: nodes.Node, path: str, problems: Problems) -> Spec | None:
     """Check the YAML of the spec called `path`. Faults go to `problems`; what has one is left out."""
     start = Position(path, 1, 1)
-    if isinstance(document, load.Unreadable):
+    if isinstance(document, nodes.Unreadable):
         return None
-    if not isinstance(document, load.Mapping):
+    if not isinstance(document, nodes.Mapping):
         problems.add(document.position, "a spec is a mapping: family, defaults and configs")
         return None
     if not requires.met(document, problems):
@@ -77,7 +79,7 @@ def parse(document: load.Node, path: str, problems: Problems) -> Spec | None:
     return _Parser(family, problems).spec(document, path, module) if family else None
 
 
-def _family(document: load.Mapping, problems: Problems) -> Family | None:
+def _family(document: nodes.Mapping, problems: Problems) -> Family | None:
     entry = document.entries.get("family")
     if entry is None:
         problems.add(document.position, f"'family' is missing; there are: {', '.join(families.names())}")
@@ -90,11 +92,11 @@ def _family(document: load.Mapping, problems: Problems) -> Family | None:
         return None
 
 
-def _string(node: load.Node, what: str, problems: Problems) -> str | None:
+def _string(node: nodes.Node, what: str, problems: Problems) -> str | None:
     """The text of `node`, or None with the fault reported."""
-    if isinstance(node, load.Scalar) and isinstance(node.value, str) and node.value.strip():
+    if isinstance(node, nodes.Scalar) and isinstance(node.value, str) and node.value.strip():
         return node.value
-    if not isinstance(node, load.Unreadable):
+    if not isinstance(node, nodes.Unreadable):
         problems.add(node.position, f"{what}: write text, not {described(node)}")
     return None
 
@@ -109,8 +111,9 @@ class _Parser:
         self._reader = Reader(family, problems)
         self._fragments: dict[str, Choices] = {}
         self._idle: dict[str, Position] = {}
+        self._uses = 0
 
-    def spec(self, document: load.Mapping, path: str, module: str) -> Spec:
+    def spec(self, document: nodes.Mapping, path: str, module: str) -> Spec:
         """The whole spec, without the groups that have faults."""
         entries = document.entries
         note = entries.get("description")
@@ -123,43 +126,49 @@ class _Parser:
         most = self._max_combinations(entries.get("max_combinations"))
         return Spec(path, module, self._family, (description or "").strip(), shared, groups, most)
 
-    def _max_combinations(self, entry: load.Entry | None) -> int:
-        if entry is None or isinstance(entry.value, load.Unreadable):
+    def _max_combinations(self, entry: nodes.Entry | None) -> int:
+        if entry is None or isinstance(entry.value, nodes.Unreadable):
             return MAX_COMBINATIONS
-        given = entry.value.value if isinstance(entry.value, load.Scalar) else None
+        given = entry.value.value if isinstance(entry.value, nodes.Scalar) else None
         if type(given) is int and given > 0:
             return given
         wanted = f"max_combinations: write a whole number above 0, not {described(entry.value)}"
         self._problems.add(entry.value.position, wanted)
         return MAX_COMBINATIONS
 
-    def _read_fragments(self, entry: load.Entry | None) -> Iterator[tuple[str, Choices]]:
+    def _read_fragments(self, entry: nodes.Entry | None) -> Iterator[tuple[str, Choices]]:
         if entry is None:
             return
         for name, fragment in self._mapping(entry.value, "defaults").items():
             self._idle[name] = fragment.position
-            if isinstance(fragment.value, load.Mapping):
+            if isinstance(fragment.value, nodes.Mapping):
                 yield name, self._reader.read(fragment.value, ())
             else:
                 self._mapping(fragment.value, f"defaults: {name}")
                 yield name, {}
 
-    def _mapping(self, node: load.Node, what: str) -> dict[str, load.Entry]:
-        if isinstance(node, load.Mapping):
+    def _mapping(self, node: nodes.Node, what: str) -> dict[str, nodes.Entry]:
+        if isinstance(node, nodes.Mapping):
             return node.entries
-        if not isinstance(node, load.Unreadable):
-            hint = unspaced(str(node.value), self._fields) if isinstance(node, load.Scalar) else ""
+        if not isinstance(node, nodes.Unreadable):
+            hint = unspaced(str(node.value), self._fields) if isinstance(node, nodes.Scalar) else ""
             self._problems.add(node.position, f"{what}: write a mapping, not {described(node)}{hint}")
         return {}
 
-    def _groups(self, document: load.Mapping, entry: load.Entry | None, shared: Choices) -> Iterator[Group]:
+    def _groups(self, document: nodes.Mapping, entry: nodes.Entry | None, shared: Choices) -> Iterator[Group]:
         if entry is None:
             self._idle.clear()
             self._problems.add(document.position, "'configs' is missing: the list of configuration groups")
             return
-        if not isinstance(entry.value, load.Sequence) or not entry.value.items:
+        if not isinstance(entry.value, nodes.Sequence) or not entry.value.items:
             self._idle.clear()
             self._no_groups(entry.value)
+            return
+        if len(entry.value.items) > MOST_KERNELS:
+            self._idle.clear()
+            number = len(entry.value.items)
+            message = f"configs: {number:,} groups, more than {MOST_KERNELS:,}; split them into several specs"
+            self._problems.add(entry.value.position, message)
             return
         for node in entry.value.items:
             before = len(self._problems)
@@ -167,16 +176,16 @@ class _Parser:
             if group and len(self._problems) == before:
                 yield group
 
-    def _no_groups(self, node: load.Node) -> None:
-        if isinstance(node, load.Sequence):
+    def _no_groups(self, node: nodes.Node) -> None:
+        if isinstance(node, nodes.Sequence):
             self._problems.add(node.position, "configs: the list is empty")
-        elif not isinstance(node, load.Unreadable):
+        elif not isinstance(node, nodes.Unreadable):
             wanted = f"configs: write a list of groups ('- tile: ...'), not {described(node)}"
             self._problems.add(node.position, wanted)
 
-    def _group(self, node: load.Node, shared: Choices) -> Group | None:
+    def _group(self, node: nodes.Node, shared: Choices) -> Group | None:
         entries = self._mapping(node, "a group of configs")
-        if not isinstance(node, load.Mapping):
+        if not isinstance(node, nodes.Mapping):
             self._idle.clear()  # who knows what it would use
             return None
         given = dict(shared)
@@ -190,22 +199,26 @@ class _Parser:
         own = frozenset(name for name, entry in entries.items() if entry.position >= node.position)
         return Group(node.position, choices, found, own & choices.keys()) if choices else None
 
-    def _used(self, node: load.Node) -> Iterator[Choices]:
+    def _used(self, node: nodes.Node) -> Iterator[Choices]:
         for item in as_list(node):
             name = _string(item, "use", self._problems)
             if name in self._fragments:
                 self._idle.pop(name, None)
+                self._uses += 1 + len(self._fragments[name])
+                if self._uses > MOST_VALUES:
+                    self._problems.add(item.position, f"use: more than {MOST_VALUES:,} values up to here")
+                    return
                 yield self._fragments[name]
                 continue
             self._idle.clear()  # it may mean any of them
             if name is not None:
-                known = ", ".join(self._fragments) or "none"
-                hint = did_you_mean(name, self._fragments) if len(self._fragments) > 1 else ""
-                self._problems.add(
-                    item.position, f"use: no defaults called {quoted(name)} (there are: {known}){hint}"
-                )
+                self._problems.add(item.position, partial(self._no_fragment, name))
 
-    def _complete(self, given: Choices, node: load.Mapping) -> Choices:
+    def _no_fragment(self, name: str) -> str:
+        hint = did_you_mean(name, self._fragments) if len(self._fragments) > 1 else ""
+        return f"use: no defaults called {quoted(name)} (there are: {listed([*self._fragments])}){hint}"
+
+    def _complete(self, given: Choices, node: nodes.Mapping) -> Choices:
         """Every field in the family's order; `{}` if one is missing or has a fault."""
         missing = [f.name for f in self._fields.values() if f.required and f.name not in given]
         if missing and not node.broken:
@@ -217,10 +230,11 @@ class _Parser:
         own = {name: given.get(name, (Value(f.default, None),)) for name, f in self._fields.items()}
         return {} if missing or not all(own.values()) else own
 
-    def _excludes(self, node: load.Node, choices: Choices) -> Iterator[Exclude]:
+    def _excludes(self, node: nodes.Node, choices: Choices) -> Iterator[Exclude]:
+        offered: dict[str, set[str]] = {}
         for item in as_list(node):
             entries = self._mapping(item, "exclude")
-            if not isinstance(item, load.Mapping):
+            if not isinstance(item, nodes.Mapping):
                 continue
             reason = (
                 _string(entries["reason"].value, "reason", self._problems) if "reason" in entries else None
@@ -231,18 +245,22 @@ class _Parser:
             if not where:
                 self._problems.add(item.position, "exclude: say which values of which fields")
             for name, values in where.items() if choices else ():
-                self._offered(name, values, choices)
+                if name not in offered:
+                    offered[name] = {text(choice.value) for choice in choices[name]}
+                self._offered(name, values, offered[name])
             yield Exclude(
                 item.position,
                 reason or "",
                 {name: frozenset(v.value for v in vs) for name, vs in where.items()},
             )
 
-    def _offered(self, name: str, values: tuple[Value, ...], choices: Choices) -> None:
+    def _offered(self, name: str, values: tuple[Value, ...], offered: set[str]) -> None:
         """An exclude may only name what its group offers; else it has gone stale or has a slip."""
-        offered = {text(choice.value) for choice in choices[name]}
         for value in values:
             given = text(value.value)
             if given not in offered and value.position:
-                hint = did_you_mean(given, offered)
-                self._problems.add(value.position, f"exclude: this group has no {name} {cut(given)}{hint}")
+                self._problems.add(value.position, partial(_not_offered, name, given, offered))
+
+
+def _not_offered(name: str, given: str, offered: set[str]) -> str:
+    return f"exclude: this group has no {name} {cut(given)}{did_you_mean(given, offered)}"

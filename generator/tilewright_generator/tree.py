@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from pathlib import Path
 
+from tilewright import reading
+from tilewright.errors import UnreadableFileError
 from tilewright_generator.errors import UsageError
 
 
@@ -41,16 +43,11 @@ class Tree:
         if kind is not Kind.FILE and not (kind is Kind.LINK and Path(path).is_file()):
             return None
         try:
-            # A file object costs more than the reading of a kernel's source.
-            descriptor = os.open(path, os.O_RDONLY)
-            try:
-                return b"".join(iter(lambda: os.read(descriptor, 1 << 20), b""))
-            finally:
-                os.close(descriptor)
+            return reading.contents(path)
         except FileNotFoundError:  # it was there a moment ago
             return None
-        except OSError as error:
-            raise UsageError(f"cannot read {path}: {error.strerror}") from error
+        except UnreadableFileError as error:
+            raise UsageError(f"cannot read {error.message}") from None
 
 
 def scan(folder: Path) -> dict[str, Kind]:

@@ -52,6 +52,19 @@ class UnreadableFileError(TilewrightError):
         self.reason = reason
 
 
+class UnwritableFileError(TilewrightError):
+    """A file is not written where it would have to be: a link or a folder stands there.
+
+    The message is `path` and, after a colon, `reason`.
+    """
+
+    exit_code = 2
+
+    def __init__(self, path: Path | str, reason: str, *, hint: str | None = None) -> None:
+        super().__init__(f"{path}: {reason}", hint=hint)
+        self.reason = reason
+
+
 class TableError(TilewrightError):
     """A dispatch table is missing, unreadable or of another format."""
 

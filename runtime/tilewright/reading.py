@@ -19,7 +19,8 @@ from tilewright.mismatch import Mismatch
 if TYPE_CHECKING:
     from tilewright.schema import Schema
 
-MOST_BYTES = 256 << 20  # 20,000 kernels are a table of 14 MB
+MOST_BYTES = 128 << 20  # 100,000 kernels are a table of 70 MB
+MOST_ITEMS = 5_000_000  # of JSON that is parsed whole; Python makes 70 bytes of an empty list
 MOST_YAML_BYTES = 8 << 20
 MOST_DEPTH = 32  # of YAML; of JSON, what a schema takes
 _KINDS = {
@@ -31,7 +32,7 @@ _KINDS = {
 }
 
 
-def contents(path: Path, most: int = MOST_BYTES) -> bytes:
+def contents(path: Path | str, most: int = MOST_BYTES) -> bytes:
     """The bytes of a regular file, or of one that a link leads to.
 
     Raises FileNotFoundError where there is none, UnreadableFileError where something else stands there, it
@@ -41,10 +42,11 @@ def contents(path: Path, most: int = MOST_BYTES) -> bytes:
         # Without O_NONBLOCK, opening a pipe waits for somebody to write to it.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
-            mode = os.fstat(descriptor).st_mode
-            if not stat.S_ISREG(mode):
-                raise UnreadableFileError(path, f"{_KINDS.get(stat.S_IFMT(mode), 'something else')}, no file")
-            return _read(descriptor, path, most)
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                kind = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
+                raise UnreadableFileError(path, f"{kind}, no file")
+            return _read(descriptor, path, status.st_size, most)
         finally:
             os.close(descriptor)
     except FileNotFoundError:
@@ -78,6 +80,8 @@ def parse_json(path: Path, data: bytes, schema: Schema) -> Any:
 
 def loads(path: Path | str, text: str) -> Any:
     """JSON of a file, or of a part of one, that no schema has seen. Raises UnreadableFileError."""
+    if sum(map(text.count, ",[{")) > MOST_ITEMS:
+        raise UnreadableFileError(path, f"not JSON of ours: more than {MOST_ITEMS:,} values")
     try:
         return _JSON.decode(text)
     except json.JSONDecodeError as error:
@@ -150,18 +154,18 @@ def _place(mark: Any) -> str:
     return f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
 
 
-def _read(descriptor: int, path: Path, most: int) -> bytes:
-    size = min(os.fstat(descriptor).st_size, most)
+def _read(descriptor: int, path: Path | str, size: int, most: int) -> bytes:
+    """As many bytes as the file says that it has. Files of /proc say 0, and some of them never end."""
+    if size > most:
+        raise UnreadableFileError(path, f"more than {most} bytes")
     parts = [os.read(descriptor, size + 1)]  # all of it, as a rule: nothing is put together then
     length = len(parts[0])
-    while part := os.read(descriptor, 1 << 20):
+    while length <= size and (part := os.read(descriptor, size + 1 - length)):
         parts.append(part)
         length += len(part)
-        if length > most:
-            break
-    if length > most:
-        raise UnreadableFileError(path, f"more than {most} bytes")
-    return b"".join(parts)
+    if length > size:
+        raise UnreadableFileError(path, "it holds more than its size says, as files of /proc do")
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _decoded(path: Path, data: bytes) -> str:

@@ -13,6 +13,9 @@ _OTHER_NAMES = {
     "fp4": "nvfp4",
 }  # fmt: skip
 _NARROWEST, _WIDEST, _ELSEWHERE = 60, 160, 80  # columns; the last where output is no terminal
+# A comparison of two words takes time with the product of their lengths: 10 us for names of fields.
+_LONGEST_WORD = 100
+_MOST_CANDIDATES = 1000
 _LEAST_TEXT = 40  # columns of a table's last cells, below which they stand under the others
 
 
@@ -44,7 +47,9 @@ def listed(items: list[str], shown: int = 12) -> str:
 def nearest(wrong: str, candidates: Iterable[str]) -> str | None:
     """The candidate that is likely meant, if any is near; case does not count. Types that other libraries
     call otherwise are known."""
-    candidates = sorted(candidates)
+    if len(wrong) > _LONGEST_WORD:
+        return None
+    candidates = sorted(candidates)[:_MOST_CANDIDATES]
     known = _OTHER_NAMES.get(wrong.lower())
     if known in candidates:
         return known

@@ -3,11 +3,13 @@
     python tests/fuzz/fuzz.py [--seconds 1800] [--seed 1] [--write]
     python tests/fuzz/fuzz.py --seed 1 --case 4711      # one of its inputs again, with all that it says
 
-Each input is a small project of which a spec, a manifest, a generated file, a table, a tuned file, a record,
-a report, a library.json or an entry of the cache is spoilt, or a command line with shapes or words that
-nobody can have meant. A command that then answers with an exit code of 3, a traceback, a signal, or not at
-all, is a failure; 0, 1 and 2 are answers. An input follows from the seed and its number alone. Nothing is
-compiled and no GPU is asked for.
+Each input is a small project of which a spec, a template, a manifest, a generated file, a table, a tuned
+file, a record, a report, a library.json or an entry of the cache is spoilt, in which links lead to files
+outside or of /proc, or a spec or a template of the corpus (`fuzz_corpus.py`), or a command line with shapes or
+words that nobody can have meant. A command that then answers with an exit code of 3, a traceback, a signal, or not
+at all, that takes more than 20 s of processor time or 1 GB of memory, or that writes outside of the project,
+is a failure; 0, 1 and 2 are answers. An input follows from the seed and its number alone. Nothing is compiled
+and no GPU is asked for.
 """
 
 from __future__ import annotations
@@ -36,9 +38,9 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY / "benchmarks"))
 
 # A command takes under 2 s of processor time; a machine may be busy, and then its clock says nothing.
-CPU_SECONDS = 60
+CPU_SECONDS = 20
 WALL_SECONDS = 600
-MEMORY_BYTES = 4 << 30  # of data: far more than any command needs
+MEMORY_BYTES = 1 << 30  # beside what this process has, which those of its commands share
 ANSWERS = (0, 1, 2)
 _BROKEN = ("Traceback (most recent call last)", "tilewright: internal error", "Segmentation fault")
 
@@ -48,10 +50,20 @@ class Ended(NamedTuple):
 
     code: int
     printed: str
+    cpu: float = 0.0
+    """Seconds of processor time, those of its own processes included."""
+    peak: int = 0
+    """Bytes that it held at most, with what it shares with the fuzzer."""
+    outside: bool = False
+    """Whether it wrote outside of its project."""
 
     @property
     def fault(self) -> str:
         """What is wrong with it; empty where nothing is."""
+        if self.outside:
+            return "wrote outside of the project"
+        if self.cpu > CPU_SECONDS:
+            return f"took {self.cpu:.0f} s of processor time"
         if self.code < 0:
             return f"ended by {signal.Signals(-self.code).name}"
         if self.code not in ANSWERS:
@@ -83,7 +95,7 @@ def main() -> int:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--seconds", type=float, default=1800, help="how long")
+    parser.add_argument("--seconds", type=float, default=1800, help="how long, in processor time")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--case", type=int, help="only this input, and what it prints")
     parser.add_argument("--write", action="store_true", help="write benchmarks/results/fuzz.json")
@@ -129,15 +141,23 @@ def _warm_up(folder: Path) -> None:
 
 def _run_all(place: Path, seed: int, seconds: float) -> dict[str, object]:
     """Inputs until the time is over."""
-    started, number = time.monotonic(), 0
+    started, number = _processor_seconds(), 0
+    longest, largest, slowest = 0.0, 0, ""
     from tilewright_generator.cli import COMMANDS  # noqa: PLC0415
 
     codes: Counter[str] = Counter()
     targets: Counter[str] = Counter()
     commands: Counter[str] = Counter()
     failures = []
-    while time.monotonic() - started < seconds:
-        case, ended = run_case(place, seed, number)
+    ending = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    while _processor_seconds() - started < seconds:
+        try:
+            case, ended = run_case(place, seed, number)
+        except KeyboardInterrupt:  # it is to end: what it has seen counts
+            break
+        if ended.cpu > longest:
+            longest, slowest = ended.cpu, f"{case.what}: {' '.join(case.command)}"
+        largest = max(largest, ended.peak)
         codes[str(ended.code)] += 1
         targets[case.target] += 1
         commands[case.command[0] if case.command else ""] += 1
@@ -149,9 +169,14 @@ def _run_all(place: Path, seed: int, seconds: float) -> dict[str, object]:
         number += 1
         if number % 500 == 0:
             print(f"{number} inputs, {len(failures)} failures", file=sys.stderr, flush=True)
+    signal.signal(signal.SIGTERM, ending)
     return {
         "seed": seed,
-        "seconds": round(time.monotonic() - started),
+        "cpu_seconds": round(_processor_seconds() - started),
+        "longest_cpu_seconds": round(longest, 1),
+        "longest": slowest,
+        "largest_peak_bytes": largest,
+        "own_peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10,
         "inputs": number,
         "exit_codes": dict(sorted(codes.items())),
         "targets": dict(sorted(targets.items())),
@@ -160,13 +185,21 @@ def _run_all(place: Path, seed: int, seconds: float) -> dict[str, object]:
     }
 
 
+def _processor_seconds() -> float:
+    """Of this process and its children."""
+    used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
 def run_case(place: Path, seed: int, number: int) -> tuple[cases.Case, Ended]:
     """Draws an input, and runs its command on a copy of the template."""
-    folder = place / "case"
+    folder, outside = place / "case", place / project.OUTSIDE
     shutil.rmtree(folder, ignore_errors=True)
     project.copy(place / "template", folder)
+    project.make_outside(outside)
     case = cases.draw(random.Random(f"{seed}/{number}"), folder)
-    return case, run(lambda: _command(folder, case), place / "printed")
+    ended = run(lambda: _command(folder, case), place / "printed")
+    return case, ended._replace(outside=not project.is_untouched(outside))
 
 
 def _command(folder: Path, case: cases.Case) -> int:
@@ -194,10 +227,11 @@ def run(work: Callable[[], int], printed: Path) -> Ended:
     if not child:
         _become(work, printed)
     try:
-        code = _wait(child)
+        code, used = _wait(child)
     finally:
         _end(child)
-    return Ended(code, printed.read_text(encoding="utf-8", errors="replace"))
+    text = printed.read_text(encoding="utf-8", errors="replace")
+    return Ended(code, text, used.ru_utime + used.ru_stime, used.ru_maxrss << 10)
 
 
 def _become(work: Callable[[], int], printed: Path) -> None:
@@ -211,8 +245,9 @@ def _become(work: Callable[[], int], printed: Path) -> None:
             os.dup2(source, target)
         sys.stdout = os.fdopen(1, "w", encoding="utf-8")
         sys.stderr = os.fdopen(2, "w", encoding="utf-8")
-        resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
-        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
+        resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS + 5, CPU_SECONDS + 5))
+        most = _data_bytes() + MEMORY_BYTES
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         code = work()
         sys.stdout.flush()
@@ -226,19 +261,24 @@ def _become(work: Callable[[], int], printed: Path) -> None:
         os._exit(code)
 
 
-def _wait(child: int) -> int:
-    """The exit code of a process, that of SIGALRM where it does not end."""
+def _data_bytes() -> int:
+    """What RLIMIT_DATA counts of this process."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(next(line for line in status.splitlines() if line.startswith("VmData:")).split()[1]) << 10
+
+
+def _wait(child: int) -> tuple[int, resource.struct_rusage]:
+    """The exit code of a process, that of SIGALRM where it does not end; and what it used."""
     end = time.monotonic() + WALL_SECONDS
     pause = 0.001
     while time.monotonic() < end:
-        done, status = os.waitpid(child, os.WNOHANG)
+        done, status, used = os.wait4(child, os.WNOHANG)
         if done:
-            return os.waitstatus_to_exitcode(status)
+            return os.waitstatus_to_exitcode(status), used
         time.sleep(pause)
         pause = min(0.05, pause * 1.5)
     os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return -signal.SIGALRM
+    return -signal.SIGALRM, os.wait4(child, 0)[2]
 
 
 def _end(group: int) -> None:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import fuzz_changes as mutate
+import fuzz_corpus
+import fuzz_project
 
 from tilewright_generator.cli import COMMANDS
 
@@ -70,10 +72,13 @@ class Target:
     commands: Sequence[Command]
     rows: str | None = None  # of JSON, the list that stands one item to a line
     json: bool = False
+    words: Sequence[str] = mutate.WORDS  # that are put in
+    outside: bool = True  # whether links lead out of the project; a cache is the user's own
 
 
 TARGETS = (
     Target("spec", ["specs/*.yaml"], _GENERATOR),
+    Target("template", ["templates/*", "templates/*/*"], _GENERATOR, words=fuzz_corpus.SNIPPETS),
     Target("manifest", ["generated/*/manifest.txt"], _GENERATOR),
     Target("generated", ["generated/*/*", "generated/*"], _GENERATOR),
     Target("table", ["generated/*/table.json"], _READERS, "kernels", json=True),
@@ -85,9 +90,11 @@ TARGETS = (
         "kernels",
         json=True,
     ),
-    Target("library", ["cache/libraries/*/*/library.json"], _CACHE, json=True),
-    Target("object", ["cache/objects/*/report.json", "cache/digests/*.json"], _CACHE, json=True),
-    Target("cache", ["cache/*", "cache/*/*", "cache/*/*/*", "cache/libraries/*/*/*"], _CACHE),
+    Target("library", ["cache/libraries/*/*/library.json"], _CACHE, json=True, outside=False),
+    Target(
+        "object", ["cache/objects/*/report.json", "cache/digests/*.json"], _CACHE, json=True, outside=False
+    ),
+    Target("cache", ["cache/*", "cache/*/*", "cache/*/*/*", "cache/libraries/*/*/*"], _CACHE, outside=False),
 )
 
 
@@ -102,7 +109,7 @@ class Case:
 
 def draw(chance: random.Random, project: Path) -> Case:
     """Spoils the project, and says which command is to meet it."""
-    return chance.choice((*[_spoil] * 6, _shapes, _shapes, _words))(chance, project)
+    return chance.choice((*[_spoil] * 6, _shapes, _words, _links, _hostile))(chance, project)
 
 
 def _spoil(chance: random.Random, project: Path) -> Case:
@@ -111,20 +118,79 @@ def _spoil(chance: random.Random, project: Path) -> Case:
     for _ in range(chance.choice((1, 1, 1, 2))):
         path = chance.choice(sorted(each for glob in target.paths for each in project.glob(glob)))
         try:
-            what = _spoil_file(chance, path, target)
+            outside = project.parent / fuzz_project.OUTSIDE if target.outside else None
+            what = _spoil_file(chance, path, target, outside)
         except OSError as error:  # it was reached through a link that was spoilt before
             what = error.strerror or "gone"
         done.append(f"{path.relative_to(project)}: {what}")
     return Case(target.name, "; ".join(done), chance.choice(target.commands))
 
 
-def _spoil_file(chance: random.Random, path: Path, target: Target) -> str:
+# What commands write: files and folders, some of which are not there.
+_WRITTEN: tuple[tuple[str, Sequence[Command]], ...] = (
+    ("generated", _GENERATOR),
+    ("generated/.tilewright.lock", (["generate"], ["generate", "--force"])),
+    ("generated/hopper", _GENERATOR),
+    ("generated/hopper/manifest.txt", (["generate", "--force"], ["generate"])),
+    ("specs/schema", (["schema"], ["schema", "gemm"])),
+    ("specs/schema/gemm.schema.json", (["schema"], ["schema", "gemm"])),
+    ("tuned", _TUNED),
+    ("tuned/nvidia_h200", _TUNED),
+    ("tuned/nvidia_h200/gemm.json", _TUNED),
+    ("tuned/nvidia_h200/gemm.json.lock", _TUNED),
+    ("merged", _TUNED),
+    ("report.html", _TUNED),
+    ("report.svg", _TUNED),
+    ("report.md", _TUNED),
+    ("docs", (["status", "--write"],)),
+    ("benchmarks", _RECORDS),
+    ("benchmarks/results", _RECORDS),
+    ("benchmarks/results/compile", _RECORDS),
+    ("benchmarks/results/compile/hopper.json", _RECORDS),
+)
+
+
+def _links(chance: random.Random, project: Path) -> Case:
+    """A link that leads out of the project, where a command writes."""
+    name, commands = chance.choice(_WRITTEN)
+    path = project / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists():
+        path.rename(path.with_name(f"{path.name}-moved"))
+    what = mutate.link(chance, path, project.parent / fuzz_project.OUTSIDE)
+    command = chance.choice(commands)
+    if command[0] == "generate":  # so that there is something to write
+        (project / "templates/table.cc.j2").write_text("// other\n", encoding="utf-8")
+    return Case("link", f"{name}: {what}", command)
+
+
+def _hostile(chance: random.Random, project: Path) -> Case:
+    """A spec or a template of the corpus."""
+    if chance.random() < 0.5:
+        path = (
+            project
+            / "templates"
+            / chance.choice(("gemm/kernel.cu.j2", "table.cc.j2", "quantize/kernel.cu.j2"))
+        )
+        at = chance.randrange(len(fuzz_corpus.REFUSED_TEMPLATES))
+        path.write_text(fuzz_corpus.REFUSED_TEMPLATES[at], encoding="utf-8")
+        return Case("template", f"{path.name}: number {at} of the corpus", chance.choice(_GENERATOR))
+    name = chance.choice(sorted(fuzz_corpus.SPECS))
+    number = chance.choice((10, 1_000, 20_000, 99_000, 300_000, 1_000_000))
+    text = fuzz_corpus.SPECS[name](number)[:8_000_000]
+    if chance.random() < 0.2:
+        text = mutate.text(chance, text)
+    (project / "specs/hopper.yaml").write_text(text, encoding="utf-8", errors="replace")
+    return Case("spec", f"{number} {name}", chance.choice(_GENERATOR))
+
+
+def _spoil_file(chance: random.Random, path: Path, target: Target, outside: Path | None = None) -> str:
     kind = chance.random()
     if path.is_dir() and not path.is_symlink():
         path.rename(path.with_name(f"{path.name}-moved"))
-        return mutate.place(chance, path)
+        return mutate.place(chance, path, outside)
     if kind < 0.08 or not path.is_file():
-        return mutate.place(chance, path)
+        return mutate.place(chance, path, outside)
     data = path.read_bytes()
     if kind < 0.15:
         path.write_bytes(mutate.binary(chance, data))
@@ -136,7 +202,8 @@ def _spoil_file(chance: random.Random, path: Path, target: Target) -> str:
             return "as it was"
         path.write_text(mutate.laid_out(chance, value, target.rows), encoding="utf-8")
         return "values"
-    path.write_text(mutate.text(chance, data.decode(errors="replace")), encoding="utf-8", errors="replace")
+    text = mutate.text(chance, data.decode(errors="replace"), target.words)
+    path.write_text(text, encoding="utf-8", errors="replace")
     return "text"
 
 

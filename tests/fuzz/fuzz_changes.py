@@ -6,7 +6,7 @@ import json
 import os
 import random
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +32,15 @@ _VALUES: tuple[Any, ...] = (
 )  # fmt: skip
 
 
-def text(chance: random.Random, given: str) -> str:
-    """The text with one to four changes: cut, put in, doubled, moved, turned over."""
+_LONGEST = 8_000_000  # characters of a changed text
+
+
+def text(chance: random.Random, given: str, words: Sequence[str] = WORDS) -> str:
+    """The text with one to four changes: cut, put in, doubled, moved, turned over; or one that is larger by
+    orders of magnitude. `words` are put in, too."""
     for _ in range(chance.choice((1, 1, 1, 2, 4))):
-        given = chance.choice(_CHANGES)(chance, given)
+        change = chance.choice(_LARGE if chance.random() < 0.15 else _CHANGES)
+        given = change(chance, given, words)[:_LONGEST]
     return given
 
 
@@ -65,12 +70,22 @@ def laid_out(chance: random.Random, given: Any, rows: str | None) -> str:
     return json.dumps(given, indent=chance.choice((None, 1)))
 
 
-def place(chance: random.Random, path: Path) -> str:
-    """Puts something that is no such file in its place, and says what."""
+def place(chance: random.Random, path: Path, outside: Path | None = None) -> str:
+    """Puts something that is no such file in its place, and says what. `outside` is a folder that nothing may
+    write to, to which links may lead."""
     path.unlink(missing_ok=True)
+    if outside is not None and chance.random() < 0.5:
+        return link(chance, path, outside)
     kind, make = chance.choice(_KINDS)
     make(path)
     return kind
+
+
+def link(chance: random.Random, path: Path, outside: Path) -> str:
+    """Puts a link to what is outside of the project in a file's place, and says to what."""
+    target = chance.choice(("file", "folder", "nothing"))
+    path.symlink_to(outside / target)
+    return f"a link to a {target} outside"
 
 
 def _span(chance: random.Random, given: str) -> tuple[int, int]:
@@ -78,31 +93,31 @@ def _span(chance: random.Random, given: str) -> tuple[int, int]:
     return start, min(len(given), start + chance.choice((1, 1, 3, 10, 50)))
 
 
-def _cut(chance: random.Random, given: str) -> str:
+def _cut(chance: random.Random, given: str, words: Sequence[str]) -> str:
     return given[: chance.randrange(len(given) + 1)]
 
 
-def _drop(chance: random.Random, given: str) -> str:
+def _drop(chance: random.Random, given: str, words: Sequence[str]) -> str:
     start, end = _span(chance, given)
     return given[:start] + given[end:]
 
 
-def _put(chance: random.Random, given: str) -> str:
+def _put(chance: random.Random, given: str, words: Sequence[str]) -> str:
     start, end = _span(chance, given)
-    return given[:start] + chance.choice(WORDS) + given[chance.choice((start, end)) :]
+    return given[:start] + chance.choice(words) + given[chance.choice((start, end)) :]
 
 
-def _double(chance: random.Random, given: str) -> str:
+def _double(chance: random.Random, given: str, words: Sequence[str]) -> str:
     start, end = _span(chance, given)
     return given[:end] + given[start:end] * chance.choice((1, 2, 500)) + given[end:]
 
 
-def _letter(chance: random.Random, given: str) -> str:
+def _letter(chance: random.Random, given: str, words: Sequence[str]) -> str:
     start, _ = _span(chance, given)
     return given[:start] + chance.choice(string.printable) + given[start + 1 :]
 
 
-def _line(chance: random.Random, given: str) -> str:
+def _line(chance: random.Random, given: str, words: Sequence[str]) -> str:
     lines = given.split("\n")
     at, to = chance.randrange(len(lines)), chance.randrange(len(lines))
     taken = lines[at] if chance.random() < 0.5 else lines.pop(at)
@@ -110,15 +125,58 @@ def _line(chance: random.Random, given: str) -> str:
     return "\n".join(lines)
 
 
-def _word(chance: random.Random, given: str) -> str:
-    words = given.split(" ")
-    words[chance.randrange(len(words))] = chance.choice(WORDS)
-    return " ".join(words)
+def _word(chance: random.Random, given: str, words: Sequence[str]) -> str:
+    parts = given.split(" ")
+    parts[chance.randrange(len(parts))] = chance.choice(words)
+    return " ".join(parts)
 
 
-_CHANGES: tuple[Callable[[random.Random, str], str], ...] = (
+def _repeat(chance: random.Random, given: str, words: Sequence[str]) -> str:
+    """A line very often."""
+    lines = given.split("\n")
+    at = chance.randrange(len(lines))
+    lines[at : at + 1] = [lines[at]] * chance.choice((100, 3_000, 100_000))
+    return "\n".join(lines)
+
+
+def _nest(chance: random.Random, given: str, words: Sequence[str]) -> str:
+    """A part of it within many brackets or the like."""
+    start, end = _span(chance, given)
+    before, behind = chance.choice(
+        (
+            ("[", "]"),
+            ("{a: ", "}"),
+            ("(", ")"),
+            ("- ", ""),
+            ("  ", ""),
+            ("{{ ", " }}"),
+            ("{% if name %}", "{% endif %}"),
+        )
+    )
+    depth = chance.choice((10, 25, 300, 20_000))
+    return given[:start] + before * depth + given[start:end] + behind * depth + given[end:]
+
+
+def _splice(chance: random.Random, given: str, words: Sequence[str]) -> str:
+    """One part of it into another, whole."""
+    start, end = sorted((chance.randrange(len(given) + 1), chance.randrange(len(given) + 1)))
+    at = chance.randrange(len(given) + 1)
+    return given[:at] + given[start:end] * chance.choice((1, 3, 1000)) + given[at:]
+
+
+def _multiply(chance: random.Random, given: str, words: Sequence[str]) -> str:
+    """An item of a list very often, as it is or with a number."""
+    parts = given.split(",")
+    at = chance.randrange(len(parts))
+    number, numbered = chance.choice((300, 10_000, 300_000)), chance.random() < 0.5
+    parts[at : at + 1] = [f"{parts[at]}{n}" if numbered else parts[at] for n in range(number)]
+    return ",".join(parts)
+
+
+_CHANGES: tuple[Callable[[random.Random, str, Sequence[str]], str], ...] = (
     _cut, _drop, _put, _put, _double, _letter, _line, _word, _word
 )  # fmt: skip
+_LARGE = (_repeat, _nest, _splice, _multiply)
 
 
 def _change(chance: random.Random, given: Any) -> Any:
@@ -144,6 +202,11 @@ def _change(chance: random.Random, given: Any) -> Any:
     return chance.choice(_VALUES)
 
 
+def _sparse(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(5 << 30)
+
+
 _KINDS: tuple[tuple[str, Callable[[Path], object]], ...] = (
     ("a pipe", os.mkfifo),
     ("a folder", Path.mkdir),
@@ -153,4 +216,9 @@ _KINDS: tuple[tuple[str, Callable[[Path], object]], ...] = (
     ("a link to a device", lambda path: path.symlink_to("/dev/zero")),
     ("nothing", lambda path: None),
     ("an empty file", Path.touch),
+    ("a link to a file without end", lambda path: path.symlink_to("/proc/self/pagemap")),
+    ("a link to a file that waits", lambda path: path.symlink_to("/proc/kmsg")),
+    ("a link to a file that says it is empty", lambda path: path.symlink_to("/proc/self/environ")),
+    ("a link to a process's memory", lambda path: path.symlink_to("/proc/self/mem")),
+    ("a file of 5 GB", _sparse),
 )

@@ -60,6 +60,10 @@ dependencies = ["nvidia-cutlass==4.2.0"]
 """
 
 
+OUTSIDE = "outside"
+"""Beside a project: a folder to which links of it lead, and in which nothing may change."""
+
+
 def make(folder: Path) -> None:
     """Fills a folder: specs, generated files, tuned files, records, a report, and a cache with a library and
     objects that a build would take from it."""
@@ -68,6 +72,9 @@ def make(folder: Path) -> None:
         (folder / "specs" / f"{name}.yaml").write_text(text, encoding="utf-8")
     (folder / "sizes.yaml").write_text(SIZES, encoding="utf-8")
     (folder / "pyproject.toml").write_text(PYPROJECT, encoding="utf-8")
+    for name in ("gemm", "blockscaled_gemm", "quantize"):
+        shutil.copytree(REPOSITORY / "templates" / name, folder / "templates" / name)
+    shutil.copy(REPOSITORY / "templates" / "table.cc.j2", folder / "templates")
     _run(folder, "generate")
     planned = json.loads(_run(folder, "build", "--dry-run", "--json", "--cache", str(folder / "cache")))
     _fill_cache(folder, planned)
@@ -187,3 +194,16 @@ def _write_tuned_files(folder: Path) -> None:
 
 def copy(template: Path, target: Path) -> None:
     shutil.copytree(template, target, symlinks=True)
+
+
+def make_outside(folder: Path) -> None:
+    """Makes the folder that links lead to, with a file and a folder in it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "folder").mkdir(parents=True)
+    (folder / "file").write_text("mine\n", encoding="utf-8")
+
+
+def is_untouched(folder: Path) -> bool:
+    """Whether that folder is as `make_outside` left it."""
+    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*"))
+    return names == ["file", "folder"] and (folder / "file").read_text(encoding="utf-8") == "mine\n"

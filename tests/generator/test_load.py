@@ -9,12 +9,12 @@ import yaml
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tilewright_generator import load
+from tilewright_generator import load, nodes
 from tilewright_generator.errors import Problem, Problems, SpecError, UsageError
 from tilewright_generator.scalars import resolve
 
 
-def read(text: str | bytes) -> tuple[load.Node, list[Problem]]:
+def read(text: str | bytes) -> tuple[nodes.Node, list[Problem]]:
     problems = Problems()
     node = load.loads(text.encode() if isinstance(text, str) else text, "s.yaml", problems)
     try:
@@ -28,13 +28,13 @@ def faults(text: str | bytes) -> list[str]:
     return [str(problem) for problem in read(text)[1]]
 
 
-def plain(node: load.Node) -> Any:
+def plain(node: nodes.Node) -> Any:
     """The node without its positions."""
-    if isinstance(node, load.Mapping):
+    if isinstance(node, nodes.Mapping):
         return {key: plain(entry.value) for key, entry in node.entries.items()}
-    if isinstance(node, load.Sequence):
+    if isinstance(node, nodes.Sequence):
         return [plain(item) for item in node.items]
-    assert isinstance(node, load.Scalar)
+    assert isinstance(node, nodes.Scalar)
     return node.value
 
 
@@ -62,11 +62,11 @@ def test_what_yaml_writes_is_read_back(document: dict[str, Any], flow: bool) -> 
 
 def test_positions_are_lines_and_columns_from_one() -> None:
     node, _ = read("a: 1\nb:\n  - x\n  - {c: y}\n")
-    assert isinstance(node, load.Mapping)
+    assert isinstance(node, nodes.Mapping)
     items = node.entries["b"].value
-    assert isinstance(items, load.Sequence)
+    assert isinstance(items, nodes.Sequence)
     inner = items.items[1]
-    assert isinstance(inner, load.Mapping)
+    assert isinstance(inner, nodes.Mapping)
     assert str(node.entries["b"].position) == "s.yaml:2:1"
     assert str(items.items[0].position) == "s.yaml:3:5"
     assert str(inner.entries["c"].value.position) == "s.yaml:4:9"
@@ -146,18 +146,18 @@ def test_every_fault_is_reported_and_the_rest_still_read() -> None:
         (5, 1),
         (6, 5),
     ]
-    assert isinstance(node, load.Mapping)
+    assert isinstance(node, nodes.Mapping)
     assert list(node.entries) == ["a", "b", "c", "d", "e", "f"]
-    assert isinstance(node.entries["a"].value, load.Unreadable)
+    assert isinstance(node.entries["a"].value, nodes.Unreadable)
 
 
 def test_a_broken_line_in_a_list_leaves_its_neighbours() -> None:
     text = "configs:\n  - tile: [1x2x3, 4x5\n    use: big\n  - tile: 9x9x9\n"
     node, problems = read(text)
     assert [str(problem.position) for problem in problems] == ["s.yaml:2:11"]
-    assert isinstance(node, load.Mapping)
+    assert isinstance(node, nodes.Mapping)
     groups = node.entries["configs"].value
-    assert isinstance(groups, load.Sequence)
+    assert isinstance(groups, nodes.Sequence)
     assert plain(groups.items[1]) == {"tile": "9x9x9"}
 
 

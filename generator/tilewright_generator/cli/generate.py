@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from tilewright import writing
 from tilewright_generator import generation
 from tilewright_generator.apply import apply
 from tilewright_generator.cli import answers, common, report, tuned_defaults
@@ -52,6 +53,7 @@ def command(
     """
     project = Project.find(root, out)
     folder = project.out
+    writing.check(folder, project.root)
     # Specs are read while others are kept away, so that the last to write is not the first who read.
     with nullcontext() if dry_run else exclusive(folder, lambda: _say_waiting(folder)):
         try:

@@ -8,8 +8,6 @@ in the answer.
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
 from pathlib import Path
 from re import Pattern
 from stat import S_ISREG
@@ -17,6 +15,7 @@ from typing import NamedTuple
 
 import click
 
+from tilewright import writing
 from tilewright_generator.errors import UsageError
 
 FORCE_HELP = "Also replace files that tilewright did not write."
@@ -41,11 +40,14 @@ class OutputFile(NamedTuple):
         if not self.path.absolute().parent.is_dir():
             raise UsageError(f"{named}: there is no folder {self.path.parent}")
         try:
-            if not S_ISREG(self.path.stat().st_mode):  # a pipe or a device keeps nothing that could be lost
+            # A pipe or a device keeps nothing that could be lost, /dev/stdout neither, though it is a link.
+            if not S_ISREG(self.path.stat().st_mode):
                 return
+            writing.check(self.path)
             with self.path.open("rb") as file:
                 beginning = file.read(_BEGINNING)
         except FileNotFoundError:
+            writing.check(self.path)
             return
         except OSError as error:
             raise UsageError(f"cannot write {self.path}: {error.strerror}") from None
@@ -63,17 +65,6 @@ class OutputFile(NamedTuple):
             if self.path.exists() and not self.path.is_file():
                 self.path.write_bytes(data)
             else:
-                _replace(self.path.resolve(), data)
+                writing.write(self.path, data)
         except OSError as error:
             raise UsageError(f"cannot write {self.path}: {error.strerror}") from None
-
-
-def _replace(path: Path, data: bytes) -> None:
-    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        draft.write_bytes(data)
-        with suppress(FileNotFoundError):
-            draft.chmod(path.stat().st_mode & 0o777)
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)

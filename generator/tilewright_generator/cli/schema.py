@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import click
 
+from tilewright import reading, writing
 from tilewright_generator import families, schema
 from tilewright_generator.cli import answers, common
 from tilewright_generator.cli.output_files import OutputFile, force_option
@@ -33,13 +35,16 @@ def command(
         for family in found:
             click.echo(schema.dumps(family), nl=False)
         return 0
-    folder = Project.find(root).schemas
+    project = Project.find(root)
+    folder = project.schemas
     stale: list[Path] = []
     outputs: list[tuple[OutputFile, str]] = []
     for family in found:
         path, text = folder / schema.file_name(family), schema.dumps(family)
-        if path.is_file() and path.read_bytes() == text.encode():
-            continue
+        writing.check(path, project.root)
+        with suppress(FileNotFoundError):
+            if reading.contents(path) == text.encode():
+                continue
         stale.append(path)
         outputs.append((OutputFile(path, schema.MARK, force), text))
     if outputs and not check:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from tilewright import spelling
+from tilewright import spelling, writing
 from tilewright_generator import status
 from tilewright_generator.cli import answers, common
 from tilewright_generator.cli.verbosity import note
@@ -120,5 +120,6 @@ def _record(project: Project, report: Path) -> Iterator[str]:
         rows = records.compile_rows(found, table, keys, leave=others)
         if rows:
             path = project.root / status.COMPILED / f"{table.module}.json"
+            writing.check(path, project.root)
             records.merge(path, {"toolchain": found["toolchain"]}, rows, table)
             yield (f"{path}: {counted(len(rows), 'kernel')} recorded")

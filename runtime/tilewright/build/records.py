@@ -16,12 +16,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tilewright import reading
+from tilewright import reading, writing
 from tilewright.build import schemas
 from tilewright.build.commands import kernel_flags
 from tilewright.build.cutlass import keyed_release, satisfies
@@ -150,9 +149,7 @@ def write(path: Path, head: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]
     opening = json.dumps(dict(head))[:-1]
     body = ",\n".join(f"  {json.dumps(row)}" for row in rows)
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_text(f'{opening}, "kernels": [\n{body}\n]}}\n', encoding="utf-8", newline="\n")
-    draft.replace(path)
+    writing.write(path, f'{opening}, "kernels": [\n{body}\n]}}\n')
 
 
 def read(path: Path) -> dict[str, Any]:

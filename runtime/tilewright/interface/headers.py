@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from textwrap import wrap
 
-from tilewright import ops, paths, plugins
+from tilewright import ops, paths, plugins, writing
 from tilewright.interface.arguments import members
 from tilewright.interface.declaration import Interface
 
@@ -91,7 +91,7 @@ def main() -> None:
             stale.append(str(path))
             if "--check" not in sys.argv:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(text, encoding="utf-8", newline="\n")
+                writing.write(path, text)
     if stale and "--check" in sys.argv:
         raise SystemExit(f"not as declared: {', '.join(stale)}")
 

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tilewright import ops, reading
+from tilewright import ops, reading, writing
 from tilewright.errors import ForeignTunedFileError, StoreError, TunedFileError, UnreadableFileError
 from tilewright.mismatch import Mismatch
 from tilewright.ops import families
@@ -244,9 +244,12 @@ def _neighbours_together(row: Mapping[str, Any], family: Family[Any]) -> Key:
 def _locked(path: Path) -> Iterator[None]:
     import filelock  # noqa: PLC0415 (60 ms, and reading needs no lock)
 
+    lock = path.with_name(f"{path.name}.lock")
+    for place in (path, lock):  # FOLDER/nvidia_h200/FAMILY.json: neither of these folders may be a link
+        writing.check(place, Path(os.path.abspath(path.parent.parent)).parent)  # noqa: PTH100
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with filelock.FileLock(path.with_name(f"{path.name}.lock")):
+        with filelock.FileLock(lock):
             yield
     except OSError as error:
         raise _failure(path, error) from None
@@ -258,12 +261,7 @@ def _write(path: Path, text: str) -> None:
     for debris in [each for each in path.parent.iterdir() if each.name.startswith(prefix)]:
         with suppress(OSError):
             debris.unlink()
-    draft = path.with_name(f"{prefix}{os.getpid()}")
-    with draft.open("w", encoding="utf-8", newline="\n") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
+    writing.write(path, text, sync=True)
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)
