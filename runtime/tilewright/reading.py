@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 MOST_BYTES = 128 << 20  # 100,000 kernels are a table of 70 MB
 MOST_ITEMS = 5_000_000  # of JSON that is parsed whole; Python makes 70 bytes of an empty list
 MOST_YAML_BYTES = 8 << 20
+MOST_YAML_EVENTS = 500_000  # of a list of sizes; PyYAML makes 1 KB of each, and takes 10 us
 MOST_DEPTH = 32  # of YAML; of JSON, what a schema takes
 _KINDS = {
     stat.S_IFDIR: "a folder",
@@ -110,44 +111,26 @@ def load_yaml(path: Path) -> Any:
     text = _decoded(path, contents(path, MOST_YAML_BYTES))
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        if (deep := too_deep(text)) is not None:
-            raise UnreadableFileError(
-                path, f"line {deep[0]}, column {deep[1]}: nested more than {MOST_DEPTH} deep"
-            )
-        for event in yaml.parse(text, Loader=loader):
+        depth = 0
+        for number, event in enumerate(yaml.parse(text, Loader=loader)):
+            reason = ""
             if isinstance(event, yaml.AliasEvent) or getattr(event, "tag", None):
-                raise UnreadableFileError(
-                    path, f"{_place(event.start_mark)}an alias or a tag, which it may not hold"
-                )
+                reason = "an alias or a tag, which it may not hold"
+            elif number > MOST_YAML_EVENTS:
+                reason = f"more than {MOST_YAML_EVENTS:,} values and brackets"
+            elif isinstance(event, yaml.CollectionStartEvent):
+                # libyaml's composer calls itself for each level, and ends the process at some 30,000.
+                depth += 1
+                reason = f"nested more than {MOST_DEPTH} deep" if depth > MOST_DEPTH else ""
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+            if reason:
+                raise UnreadableFileError(path, f"{_place(event.start_mark)}{reason}")
         return yaml.load(text, Loader=loader)
     except yaml.MarkedYAMLError as error:
         raise UnreadableFileError(path, f"{_place(error.problem_mark)}not YAML: {error.problem}") from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:  # a date, a number of thousands of digits
         raise UnreadableFileError(path, f"not YAML of ours: {error}") from None
-
-
-def too_deep(text: str) -> tuple[int, int] | None:
-    """The line and column, from 1, where YAML is nested more than `MOST_DEPTH` deep; None where it is not, up
-    to its first fault.
-
-    libyaml's composer calls itself for each level, and so ends the process at some 30,000 of them; its parser
-    does not.
-    """
-    import yaml  # noqa: PLC0415
-
-    depth = 0
-    try:
-        for event in yaml.parse(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader)):
-            if isinstance(event, yaml.CollectionStartEvent):
-                depth += 1
-                if depth > MOST_DEPTH:
-                    mark: Any = event.start_mark
-                    return mark.line + 1, mark.column + 1
-            elif isinstance(event, yaml.CollectionEndEvent):
-                depth -= 1
-    except yaml.YAMLError:
-        pass
-    return None
 
 
 def _place(mark: Any) -> str:
@@ -158,7 +141,8 @@ def _read(descriptor: int, path: Path | str, size: int, most: int) -> bytes:
     """As many bytes as the file says that it has. Files of /proc say 0, and some of them never end."""
     if size > most:
         raise UnreadableFileError(path, f"more than {most} bytes")
-    parts = [os.read(descriptor, size + 1)]  # all of it, as a rule: nothing is put together then
+    # All of it, as a rule: nothing is put together then. Some files of /proc give nothing less than a page.
+    parts = [os.read(descriptor, max(size + 1, 4096))]
     length = len(parts[0])
     while length <= size and (part := os.read(descriptor, size + 1 - length)):
         parts.append(part)

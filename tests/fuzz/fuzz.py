@@ -4,12 +4,13 @@
     python tests/fuzz/fuzz.py --seed 1 --case 4711      # one of its inputs again, with all that it says
 
 Each input is a small project of which a spec, a template, a manifest, a generated file, a table, a tuned
-file, a record, a report, a library.json or an entry of the cache is spoilt, in which links lead to files
-outside or of /proc, or a spec or a template of the corpus (`fuzz_corpus.py`), or a command line with shapes or
-words that nobody can have meant. A command that then answers with an exit code of 3, a traceback, a signal, or not
-at all, that takes more than 20 s of processor time or 1 GB of memory, or that writes outside of the project,
-is a failure; 0, 1 and 2 are answers. An input follows from the seed and its number alone. Nothing is compiled
-and no GPU is asked for.
+file, a record, a report, a library.json or an entry of the cache is spoilt; or in which links lead to files
+outside or of /proc; or with a spec or a template of the corpus (`fuzz_corpus.py`); or with a command line of
+shapes or words that nobody can have meant.
+
+A command that then answers with an exit code of 3, a traceback, a signal, or not at all, that takes more than
+20 s of processor time or 1 GB of memory, or that writes outside of the project, is a failure; 0, 1 and 2 are
+answers. An input follows from the seed and its number alone. Nothing is compiled and no GPU is asked for.
 """
 
 from __future__ import annotations

@@ -129,7 +129,6 @@ SPECS: dict[str, Callable[[int], str]] = {
         f"{_HEAD}x: &a0 {{{_keys(300)}}}\n" + "".join(f"y{i}: &a{i + 1} {{<<: *a{i}}}\n" for i in range(n))
     ),
     "unknown keys": lambda n: _HEAD + "".join(f"k{i}: 1\n" for i in range(n)) + "configs: []\n",
-
     "unknown keys of groups": lambda n: (
         _HEAD + "configs:\n" + "".join(f"  - {{k{i}: 1}}\n" for i in range(n))
     ),
@@ -147,8 +146,8 @@ SPECS: dict[str, Callable[[int], str]] = {
         f"{_HEAD}defaults:\n  f: {_GROUP}\nconfigs:\n  - {{use: [" + ", ".join(["f"] * n) + "]}\n"
     ),
     "fragments": lambda n: (
-
-               _HEAD + "defaults:\n" + "".join(f"  f{i}: {{a: bf16}}\n" for i in range(n)) + "configs:\n  - {use: g}\n"
+        f"{_HEAD}configs:\n  - {{use: g}}\ndefaults:\n"
+        + "".join(f"  f{i}: {{a: bf16}}\n" for i in range(n))
     ),
     "aliases of aliases": lambda n: f"{_HEAD}{_laughs(9)}configs:\n" + "  - {tile: *x9}\n" * (n // 1000 + 1),
     "empty lists": lambda n: "[" + "[], " * n + "]\n",

@@ -276,3 +276,35 @@ def test_a_folder_that_is_not_needed_is_not_left(project: Path, tilewright: Comm
     change_template(project, "{{ unknown }}")
     assert tilewright("generate").code == 2
     assert not (project / "generated").exists()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["generated/small/manifest.txt", f"generated/{FAST}", "generated/small/README.md", "generated/extra"],
+)
+@pytest.mark.parametrize("target", ["/proc/self/pagemap", "large"])
+@pytest.mark.skipif(not Path("/proc/self/pagemap").exists(), reason="only Linux has /proc")
+def test_no_file_without_end_is_read(project: Path, tilewright: Command, name: str, target: str) -> None:
+    tilewright("generate")
+    with (project / "large").open("wb") as file:
+        file.truncate(5 << 30)
+    path = project / name
+    path.unlink(missing_ok=True)
+    path.symlink_to(target if target.startswith("/") else project / target)
+    for command in ("check", "generate"):
+        found = tilewright(command)
+        if name == "generated/extra":  # that no spec makes: it is kept, and not read
+            assert found.code == (1 if command == "check" else 0)
+            continue
+        said = "it holds more than its size says" if target.startswith("/") else "bytes"
+        assert (found.code, said in found.err) == (2, True), found.err
+        assert str(path) in found.err
+
+
+def test_a_template_without_end_is_not_read(project: Path, tilewright: Command) -> None:
+    path = project / "templates/tiny/kernel.cu.j2"
+    with path.open("wb") as file:
+        file.truncate(5 << 30)
+    found = tilewright("check")
+    assert found.code == 2
+    assert f"cannot read the template tiny/kernel.cu.j2: {path}: more than 262144 bytes" in found.err

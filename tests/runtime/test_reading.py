@@ -74,6 +74,51 @@ def test_only_regular_files_are_read(path: Path) -> None:
         reading.contents(Path("a\0b"))
 
 
+@pytest.mark.skipif(not Path("/proc/self/pagemap").exists(), reason="only Linux has /proc")
+@pytest.mark.parametrize("name", ["pagemap", "environ", "status", "maps"])
+def test_a_file_that_holds_more_than_its_size_says_is_no_file_of_ours(path: Path, name: str) -> None:
+    """Files of /proc say 0 bytes; pagemap never ends."""
+    path.symlink_to(f"/proc/self/{name}")
+    assert refused(path) == "it holds more than its size says, as files of /proc do"
+
+
+def test_a_file_is_read_up_to_its_size_in_as_many_parts_as_come(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path.write_bytes(b"0123456789")
+    read = os.read
+    asked: list[int] = []
+
+    def some(descriptor: int, size: int) -> bytes:
+        asked.append(size)
+        return read(descriptor, min(size, 3))
+
+    monkeypatch.setattr(os, "read", some)
+    assert reading.contents(path) == b"0123456789"
+    assert asked[0] > 10, "more than there is, so that a file that grows is seen"
+
+
+def test_nothing_is_read_of_a_file_that_is_too_large(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with path.open("wb") as file:
+        file.truncate(5 << 30)
+    monkeypatch.setattr(os, "read", lambda *_: pytest.fail("it is read"))
+    assert refused(path) == f"more than {reading.MOST_BYTES} bytes"
+
+
+def test_json_of_more_values_than_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "MOST_ITEMS", 10)
+    with pytest.raises(UnreadableFileError, match="x: not JSON of ours: more than 10 values"):
+        reading.loads("x", "[" + "[]," * 10 + "[]]")
+    assert reading.loads("x", "[1,2,[],{}]") == [1, 2, [], {}]
+
+
+def test_yaml_of_more_values_than_there_may_be(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "MOST_YAML_EVENTS", 10)
+    path.write_text("[1, 2, 3, 4, 5, 6, 7, 8, 9]")
+    with pytest.raises(UnreadableFileError, match="line 1, column 26: more than 10 values and brackets"):
+        reading.load_yaml(path)
+
+
 def test_a_socket_is_no_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(path.parent)  # a socket's path is 107 bytes at most
     with socket.socket(socket.AF_UNIX) as server:

@@ -203,7 +203,7 @@ class Planner:
         source = (table.folder / "table.cc").resolve()
         if not source.is_file():
             return None
-        data = source.read_bytes()
+        data = reading.contents(source)
         sha256 = hashlib.sha256(data).hexdigest()
         headers = self._headers.reached(data)
         ffi = tvm_ffi_folder() / "include"
