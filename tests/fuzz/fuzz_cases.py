@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -155,8 +156,9 @@ def _links(chance: random.Random, project: Path) -> Case:
     name, commands = chance.choice(_WRITTEN)
     path = project / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.exists():
-        path.rename(path.with_name(f"{path.name}-moved"))
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
     what = mutate.link(chance, path, project.parent / fuzz_project.OUTSIDE)
     command = chance.choice(commands)
     if command[0] == "generate":  # so that there is something to write

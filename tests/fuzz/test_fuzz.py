@@ -109,6 +109,22 @@ def test_a_process_that_does_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert fuzz.run(_hang, tmp_path / "printed").fault == "ended by SIGALRM"
 
 
+def test_processor_time_beyond_the_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fuzz, "CPU_SECONDS", -1)
+    monkeypatch.setattr("resource.setrlimit", lambda *_: None)
+    assert fuzz.run(lambda: 0, tmp_path / "printed").fault.endswith("s of processor time")
+
+
+@pytest.mark.parametrize("name", ["file", "folder/new", "new"])
+def test_what_is_written_outside_is_seen(place: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fuzz_cases, "draw", lambda *_: fuzz_cases.Case("", "", ["check"]))
+    monkeypatch.setattr(
+        fuzz, "_command", lambda folder, case: len((folder / "../outside" / name).write_text(""))
+    )
+    _, ended = fuzz.run_case(place, 1, 1)
+    assert ended.fault == "wrote outside of the project"
+
+
 def test_the_command_line_s_own_code_3_is_seen(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from tilewright_generator.cli import check  # noqa: PLC0415
 
@@ -152,5 +168,8 @@ def test_changes_change(tmp_path: Path) -> None:
     chance = random.Random(1)
     assert len({fuzz_changes.text(chance, "a: [1, 2]") for _ in range(100)}) > 50
     assert len({repr(fuzz_changes.value(chance, {"a": [1, {"b": "c"}]})) for _ in range(100)}) > 50
-    assert len({fuzz_changes.place(chance, tmp_path / f"{n}") for n in range(100)}) == 8
+    assert len({fuzz_changes.place(chance, tmp_path / f"{n}") for n in range(100)}) == 13
+    outside = tmp_path / "outside"
+    kinds = {fuzz_changes.place(chance, tmp_path / f"{n}", outside) for n in range(100, 400)}
+    assert {f"a link to a {name} outside" for name in ("file", "folder", "nothing")} < kinds
     assert sys.getrecursionlimit() < 100_000
