@@ -13,6 +13,7 @@ from command_line import Command
 from tilewright.benchmarking.report import CSV_MARK, RECORD_MARK
 from tilewright.build import report as build_report
 from tilewright.build.report import BuildReport
+from tilewright.errors import UnwritableFileError
 from tilewright.tuning import report as tuning_report
 from tilewright_generator.cli.output_files import OutputFile
 from tilewright_generator.errors import UsageError
@@ -84,20 +85,26 @@ def test_the_beginnings_of_files() -> None:
 OURS = re.compile(rb"\Aours")
 
 
-def test_a_file_keeps_its_mode_and_a_link_its_place(tmp_path: Path) -> None:
+def test_a_file_keeps_its_mode_and_nothing_is_written_through_a_link(tmp_path: Path) -> None:
     """What the user names may be a link; the file behind it is written."""
     real, link = tmp_path / "real", tmp_path / "link"
     real.write_text("ours")
     real.chmod(0o640)
     link.symlink_to(real)
-    OutputFile(link, OURS).write("ours, too\n")
-    assert (link.is_symlink(), real.read_text(), real.stat().st_mode & 0o777) == (True, "ours, too\n", 0o640)
+    OutputFile(real, OURS).write("ours, too\n")
+    assert (real.read_text(), real.stat().st_mode & 0o777) == ("ours, too\n", 0o640)
+    for force in (False, True):
+        output = OutputFile(link, OURS, force)
+        for act in (output.check, lambda output=output: output.write("ours")):
+            with pytest.raises(UnwritableFileError, match=f"{link}: a symbolic link, and nothing is written"):
+                act()
+    assert (link.is_symlink(), real.read_text()) == (True, "ours, too\n")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "real"], "no draft is left"
     real.write_text(MINE)
     with pytest.raises(UsageError, match="is no file that this command writes"):
-        OutputFile(link, OURS).write("ours")
+        OutputFile(real, OURS).write("ours")
     real.write_text("")
-    OutputFile(link, OURS).write("ours")
+    OutputFile(real, OURS).write("ours")
     assert real.read_text() == "ours", "an empty file, as mktemp makes it, is nobody's work"
 
 
@@ -123,7 +130,7 @@ def test_a_place_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monk
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Path, "write_bytes", full)
+        patched.setattr(os, "write", full)
         with pytest.raises(UsageError, match=f"cannot write {path}: No space left on device"):
             OutputFile(path, OURS).write("ours, too")
     assert (path.read_text(), [*tmp_path.iterdir()]) == ("ours", [path])
