@@ -48,6 +48,7 @@ struct Seen {
   int row = 0;  // elements of a row of the last tensor map
   unsigned smem = 0, cluster = 0;
   size_t cleared_bytes = 0;  // of the workspace
+  int down = 0, group = 0;   // of a lean kernel's raster
   dim3 grid;
   bool pdl = false;
 } seen;
@@ -105,8 +106,12 @@ CUresult encode(CUtensorMap* map, CUtensorMapDataType, cuuint32_t, void* address
   return result;
 }
 
-CUresult launch_kernel(CUlaunchConfig const* config, CUfunction function, void**, void**) {
+CUresult launch_kernel(CUlaunchConfig const* config, CUfunction function, void** params, void**) {
   ++seen.launched;
+#ifdef HOST
+  auto const& raster = static_cast<tilewright::gemm::lean::Params const*>(params[0])->raster;
+  seen.down = raster.down, seen.group = raster.high.divisor();
+#endif
   seen.unknown += function != reinterpret_cast<CUfunction>(script.context);
   seen.smem = config->sharedMemBytes;
   seen.grid = dim3(config->gridDimX, config->gridDimY, config->gridDimZ);
@@ -349,6 +354,33 @@ void run_contexts(int sms) {
   }
 }
 
+#ifdef HOST
+// Which strides a lean kernel takes, and the order of its tiles.
+void run_lean() {
+  auto const good = gemm::problem(1024, 1024, 1024, 1);
+  for (int more : {4, 8}) {
+    for (auto member : {&tilewright_gemm_args::ld_a, &tilewright_gemm_args::ld_b}) {
+      auto args = good;
+      args.*member += more;
+      run(more == 4 ? "rows_at_8_bytes" : "rows_at_16_bytes", args);
+    }
+    for (auto member : {&tilewright_gemm_args::batch_stride_a, &tilewright_gemm_args::batch_stride_b}) {
+      auto args = good;
+      args.batch = 2;
+      args.batch_stride_a = args.batch_stride_b = args.batch_stride_d = 1024 * 1024;
+      args.*member += more;
+      run(more == 4 ? "rows_at_8_bytes" : "rows_at_16_bytes", args);
+    }
+  }
+  for (int raster : {TILEWRIGHT_RASTER_ALONG_M, TILEWRIGHT_RASTER_ALONG_N}) {
+    auto args = good;
+    args.tactic.raster = raster, args.tactic.swizzle = 4;
+    run("rastered", args);
+    std::printf("raster down=%d group=%d\n", seen.down, seen.group);
+  }
+}
+#endif
+
 // A C caller's operands, each of them at a multiple of 4 bytes alone.
 void run_misaligned() {
   auto const one = [](auto member) {
@@ -380,9 +412,15 @@ void run_layouts() {
   }
 }
 
-// Arguments: "misaligned" or "layouts", or m n k splits of further problems, or "contexts" and the SMs of the context
-// that comes first.
+// Arguments: "misaligned", "layouts" or "lean", or m n k splits of further problems, or "contexts" and the SMs of the
+// context that comes first.
 int main(int count, char** words) {
+#ifdef HOST
+  if (count == 2 && std::strcmp(words[1], "lean") == 0) {
+    run_lean();
+    return 0;
+  }
+#endif
   if (count == 2) {
     std::strcmp(words[1], "layouts") == 0 ? run_layouts<FAMILY>() : run_misaligned();
     return 0;

@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.compile, pytest.mark.timeout(1800)]
 
 SMS, SHARED, RESERVED, MOST = 132, 233472, 1024, 232448  # of an H200, as launching.cc says
 QUANTIZE = "quantize_sm90_nvfp4_bf16_vector"
+WIDE = "gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_coop"
 STREAM = "gemm_sm90_bf16_bf16_f32_bf16_tn_16x8x64_stream_coop_swap"
 INVALID_VALUE, INSUFFICIENT_DRIVER, UNAVAILABLE, OUT_OF_RESOURCES = 1, 35, 46, 701
 INVALID_CLUSTER_SIZE = 912
@@ -49,7 +50,7 @@ def launch(tmp_path_factory: pytest.TempPathFactory) -> Launch:
             command = [
                 *toolchain.host, "-std=c++17", f"-DKERNEL=tilewright_{name}", f"-DFAMILY={family}",
                 f"-I{paths.include_dir()}", f"-isystem{toolchain.include}",
-                *(['-DHOST="tilewright/gemm/lean_host.hpp"'] if name == LEAN else []),
+                *(['-DHOST="tilewright/gemm/lean_host.hpp"'] if "_lean_" in name else []),
                 str(Path(__file__).with_name("launching.cc")), str(entry.object), "-o", str(programs[name]),
             ]  # fmt: skip
             subprocess.run(command, check=True)
@@ -197,6 +198,16 @@ def test_a_workspace_that_is_missing_is_not_launched_without(launch: Launch) -> 
         (case,) = cases["without_workspace"]
         needs = case["workspace"] > 0
         assert (case["status"], case["launched"]) == ((WORKSPACE_MISSING, 0) if needs else (0, 1))
+
+
+@pytest.mark.parametrize("swapped", [False, True], ids=["plain", "swapped"])
+def test_which_strides_a_lean_kernel_takes_and_its_order_of_tiles(launch: Launch, swapped: bool) -> None:
+    cases = launch(WIDE + "_swap" * swapped, ("lean",))
+    assert [case["status"] for case in cases["rows_at_8_bytes"]] == [NOT_SUPPORTED] * 4
+    assert [case["status"] for case in cases["rows_at_16_bytes"]] == [0] * 4
+    # Along m and n as the caller sees them; a kernel of swapped operands sees them the other way round.
+    assert [case["down"] for case in cases["raster"]] == ([0, 1] if swapped else [1, 0])
+    assert {case["group"] for case in cases["raster"]} == {4}
 
 
 @pytest.mark.parametrize(
