@@ -186,6 +186,18 @@ void check_groups(int count, int most, int alignment, int behind) {
   groups.grouping = TILEWRIGHT_GROUPING_ENDS, groups.layout = ends.data();
   check<kRows>(groups, owners);
 
+  what_of = "empty groups end where the one before does, and D with the last row";
+  std::vector<int> repeated = ends;
+  for (int group = 1; group < count; ++group) {
+    repeated[group] = counts[group] == 0 ? repeated[group - 1] : ends[group];
+  }
+  Groups shorter = groups;
+  shorter.rows = std::max(1, repeated.back() + (behind > 0 ? draw(alignment) : 0));
+  shorter.layout = repeated.data();
+  Owners rest = owners;
+  rest[0].resize(shorter.rows, -1);
+  check<kRows>(shorter, rest);
+
   what_of = "ends before the first row";
   std::vector<int> below = ends;
   for (int group = 0; group < count && ends[group] == 0; ++group) {
@@ -298,8 +310,10 @@ int main(int, char** words) {
                        : rows == 64  ? check_groups<64>
                        : rows == 128 ? check_groups<128>
                                      : check_groups<256>;
-    for (int behind : {0, 150}) {
-      check(count, number(4), number(5), behind);
+    for (int round = 0; round < (count <= 7 ? 4 : 1); ++round) {  // few groups: also such that the last are empty
+      for (int behind : {0, 150}) {
+        check(count, number(4), number(5), behind);
+      }
     }
   } else {
     auto const check = rows == 64 ? check_parts<64> : check_parts<128>;
