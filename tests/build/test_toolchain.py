@@ -6,6 +6,7 @@ import importlib.metadata
 import platform
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -203,6 +204,10 @@ def test_the_oldest_nvcc_that_is_supported_is_taken(toolchain: Toolchain, tmp_pa
                 find_toolchain(nvcc=nvcc)
 
 
+def test_objects_of_another_machine_are_others(toolchain: Toolchain) -> None:
+    assert replace(toolchain, machine="another").identity != toolchain.identity
+
+
 def test_cxx_chooses_the_host_compiler(monkeypatch: pytest.MonkeyPatch, toolchain: Toolchain) -> None:
     monkeypatch.setenv("CXX", "g++ -m64")
     found = find_toolchain()
@@ -212,8 +217,9 @@ def test_cxx_chooses_the_host_compiler(monkeypatch: pytest.MonkeyPatch, toolchai
     with pytest.raises(ToolchainError, match="host compiler from CXX: no no-such-compiler") as caught:
         find_toolchain()
     assert "pip install" not in str(caught.value)
-    monkeypatch.setenv("CXX", "ccache g++")
-    assert find_toolchain().host == toolchain.host
+    for launcher in ("ccache", "sccache", "distcc"):
+        monkeypatch.setenv("CXX", f"{launcher} g++")
+        assert find_toolchain().host == toolchain.host
 
 
 def test_variables_that_add_flags_are_part_of_the_identity(
