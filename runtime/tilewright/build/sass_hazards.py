@@ -3,7 +3,7 @@
 *Early release*: a thread arrives at an mbarrier while its warp's loads from shared memory are still on their
 way. An arrival does not wait for earlier loads. The barrier says that the memory was read, a bulk copy
 overwrites it, and the loads bring the next data. Every load must have returned before the next arrival: some
-instruction between the two waits for the load's scoreboard.
+instruction between the two waits for the load's scoreboard, or is a fence (MEMBAR), which orders both.
 
 *Early access*: a kernel that may start before the previous one has ended (programmatic dependent launch)
 accesses global memory on a path that has not reached ACQBULK (griddepcontrol.wait).
@@ -41,9 +41,9 @@ _ACCESSES = (
     r"LD|ST|LDG|STG|LDGSTS|ATOM|ATOMG|RED|REDG|UTMALDG|UTMASTG|UTMAREDG|UBLKCP|UBLKRED|TEX|TLD|TLD4|SULD|SUST"
 )
 _LINE = re.compile(
-    r"^(?:(?P<label>\.L\w+):(?=(?:\s*\.L\w+:)*\s*/\*(?P<place>[0-9a-f]{4,})\*/)"
+    r"^(?:(?P<label>[.$][\w.$]+):(?=(?:\s*[.$][\w.$]+:)*\s*/\*(?P<place>[0-9a-f]{4,})\*/)"
     r"|\s+/\*(?P<address>[0-9a-f]{4,})\*/\s+(?:@(?P<guard>!?U?P\w+)\s+)?"
-    rf"(?P<opcode>(?:{_BRANCHES}|{_LOADS}|{_ACCESSES}|SYNCS|DEPBAR|{_WAIT})(?=[\s.;])[\w.]*)"
+    rf"(?P<opcode>(?:{_BRANCHES}|{_LOADS}|{_ACCESSES}|SYNCS|DEPBAR|MEMBAR|{_WAIT})(?=[\s.;])[\w.]*)"
     r"\s*(?P<operands>[^;\n]*);)",
     re.MULTILINE,
 )
@@ -55,7 +55,7 @@ _ARRIVAL = re.compile(r"SYNCS\.ARRIVE\.\S*A(?:1|R)T0")
 _BRANCH = re.compile(rf"(?:{_BRANCHES})(?:\.|$)")
 _CONDITIONAL = frozenset({"BRA.DIV", "BRA.CONV"})
 _CONDITION = re.compile(r"!?U?P\w+\s*,")
-_TARGET = re.compile(r"`\((\.L\w+)\)")
+_TARGET = re.compile(r"`\(([^)]+)\)")
 _SCOREBOARD = re.compile(r"SB(\d), 0x0\b")
 
 
@@ -140,7 +140,6 @@ class _Flow:
         begins = {0, *self.labels.values(), *(address + _STEP for address in targets)}
         begins.update(target for each in targets.values() for target in each)
         order = sorted(begin for begin in begins if 0 <= begin < self.end)
-        returns = [each.address + _STEP for each in branches if each.opcode.startswith("CALL")]
         syncs: dict[str, list[int]] = defaultdict(list)
         for each in branches:
             if each.opcode.startswith("BSSY"):
@@ -150,7 +149,7 @@ class _Flow:
             last = self.instructions.get(end - _STEP)
             following = [end] if end < self.end else []
             if last is not None and last.address in targets:
-                following = self._following(last, targets[last.address], following, returns, syncs)
+                following = self._following(last, targets[last.address], following, syncs)
             blocks[begin] = _Block(begin, end, following)
         return blocks
 
@@ -164,7 +163,6 @@ class _Flow:
         branch: _Instruction,
         targets: list[int],
         after: list[int],
-        returns: list[int],
         syncs: dict[str, list[int]],
     ) -> list[int]:
         kind = branch.opcode.split(".")[0]
@@ -173,12 +171,10 @@ class _Flow:
         if kind == "BSYNC":
             meet = syncs[branch.operands.split(",")[0].strip()]
             return after if not meet or set(after) & set(meet) else after + meet
-        if kind in ("EXIT", "KILL"):
+        if kind in ("EXIT", "KILL", "RET", "RTT"):  # a call is followed by what stands behind it
             taken = []
         elif kind in ("CALL", "WARPSYNC"):
             return targets + after
-        elif kind in ("RET", "RTT"):
-            taken = returns
         elif targets:
             taken = targets
         else:  # an indirect branch: to any label
@@ -249,6 +245,8 @@ class _Flow:
                     arrival = each.address
                 elif each.opcode.startswith("DEPBAR") and (match := _SCOREBOARD.search(each.operands)):
                     returned |= held[int(match[1])]
+                elif each.opcode.startswith("MEMBAR"):
+                    returned |= (1 << len(number)) - 1
             if load or returned or arrival is not None:
                 steps.append((load, returned, arrival))
         return steps
