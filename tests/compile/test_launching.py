@@ -181,6 +181,12 @@ def test_a_handle_that_is_used_again_is_another_context(contexts: dict[str, list
     assert reused["asked"] > 0
 
 
+def test_no_more_clusters_are_launched_than_the_driver_says(launch: Launch) -> None:
+    """33 clusters of four would cover 132 SMs, and the parts of the GPU hold 32."""
+    (case,) = launch(LEAN, ("contexts", SMS))["cluster_of_four"]
+    assert (case["status"], case["cluster"], case["blocks"]) == (0, 4, 128)
+
+
 def test_a_cluster_that_never_runs_is_not_launched(launch: Launch) -> None:
     cases = launch(LEAN, ("contexts", SMS))
     (runs,) = cases["cluster_of_eight"]
