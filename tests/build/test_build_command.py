@@ -164,6 +164,9 @@ def test_it_says_whose_kernels_and_takes_no_others_unasked(
     assert "3 to compile" in named.stdout
     shipped = run("--dry-run", "--shipped", "quantize", "--filter", next(iter(table)))
     assert f"kernels of {ours}\n" in shipped.stderr  # whatever the variable says
+    mistyped = run("--dry-run", "--root", tmp_path / "mistyped")
+    assert (mistyped.exit_code, mistyped.stdout) == (2, "")
+    assert "mistyped: no such directory" in mistyped.stderr
 
 
 def test_what_a_call_says_builds_the_kernel_that_it_means(

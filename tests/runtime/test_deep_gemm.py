@@ -348,6 +348,24 @@ def test_rows_without_a_group_are_zeroed(all_hosts: Context) -> None:
     assert (d[5:] == 0).all()
 
 
+def test_padding_is_zeroed_whatever_the_call_before_asked(all_hosts: Context, alignment: None) -> None:
+    """The launcher that is kept for calls without zeros is not used by a call with them."""
+    deep_gemm.set_mk_alignment_for_contiguous_layout(128)
+    a, b = matrix(384, 256).bfloat16(), matrix(2, 128, 256, seed=1).bfloat16()
+    ends = torch.tensor([5, 133], dtype=torch.int32)
+    d = torch.empty(384, 128, dtype=torch.bfloat16)
+    for zeroes in (False, False, True, False, True):
+        d.fill_(7.0)
+        deep_gemm.m_grouped_bf16_gemm_nt_contiguous(
+            a, b, d, ends, use_psum_layout=True, ensure_zero_padding=zeroes
+        )
+        if zeroes:
+            assert not d[5:128].any()
+            assert not d[133:].any()
+        else:
+            assert (d[256:] == 7.0).all()
+
+
 @pytest.mark.parametrize("fp8", [True, False])
 @pytest.mark.parametrize("ends", [True, False])
 def test_groups_of_rows(all_hosts: Context, alignment: None, ends: bool, fp8: bool) -> None:
