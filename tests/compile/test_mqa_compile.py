@@ -8,7 +8,7 @@ import pytest
 from compiled_kernels import GENERATED, built, check_row, rows_of
 
 from tilewright.build.report import BuildReport
-from tilewright.interface.arguments import packed
+from tilewright.interface.arguments import packed, struct
 from tilewright.library import load
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.mqa_logits.interface import INTERFACE
@@ -64,3 +64,16 @@ def test_what_a_kernel_takes(report: BuildReport, name: str) -> None:
     assert takes(page=48) == (config["form"] == "ragged")
     assert not takes(heads=8)
     assert not takes(head_dim=256)
+
+
+@pytest.mark.parametrize("name", sorted(name for name in KERNELS if "_ragged_" in name))
+def test_rows_of_keys_lie_where_tma_reads_them(report: BuildReport, name: str) -> None:
+    """At multiples of 16 bytes: 32 elements of FP4, of which two share a byte."""
+    config = TABLE[name].config
+    library = load(report.libraries[0].path)
+    problem = Problem(12, 300, **{field: config[field] for field in ("heads", "head_dim", "form", "q", "d")})
+    arguments = struct(INTERFACE).from_buffer_copy(packed(INTERFACE, problem, Tactic(name), 132))
+    for distance in (128, 128 + 16, 128 + 32):
+        arguments.ld_kv = distance
+        taken = library.can_implement(name, bytes(arguments))
+        assert taken == (distance % (32 if "_fp4_" in name else 16) == 0), distance

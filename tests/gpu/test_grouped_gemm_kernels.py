@@ -258,6 +258,24 @@ def test_parts_of_k(kernel: KernelRecord, c: str) -> None:
             elements_right(operands, tactic)
 
 
+def test_c_of_parts_of_k_has_rows_of_its_own(kernel: KernelRecord) -> None:
+    """C is a slice of a wider tensor. A group without k gets its C alone."""
+    problem = of(kernel, m=304, k=1024, groups=4, grouping="k_sizes", c=True)
+    if reason := FAMILY.misfit(kernel, problem):
+        pytest.skip(reason)
+    operands = made(problem)
+    operands.group_k.copy_(torch.tensor([512, 0, 512, 0]))
+    assert operands.c is not None
+    wide = operands.c.new_full((*operands.c.shape[:-1], operands.c.shape[-1] + 24), float("nan"))
+    c = wide[..., 8:-16]
+    c.copy_(operands.c)
+    operands.c = c
+    for tactic in tactics(kernel, problem):
+        operands.out.fill_(MARK)
+        operands.call(tactic)
+        elements_right(operands, tactic)
+
+
 @pytest.mark.parametrize("groups", [1, 33, 512])
 def test_one_and_many_parts_of_k(kernel: KernelRecord, groups: int) -> None:
     problem = of(kernel, m=72, n=136, k=128 * groups, groups=groups, grouping="k_sizes")

@@ -71,6 +71,14 @@ def test_c_alpha_and_a_wider_result(dtype: torch.dtype) -> None:
     )
 
 
+def test_c_is_not_read_without_beta() -> None:
+    a, b, product = operands(130, 70, 72, 7)
+    c = torch.full((130, 70), float("nan"), device="cuda")
+    out = torch.empty_like(c)
+    run(a, b.mT, out=out, c=c, beta=0.0)
+    compare(out, product)
+
+
 def test_one_matrix_for_all_and_strided_ones() -> None:
     torch.manual_seed(0)
     wide = torch.randn(3, 96, 40, 128, device="cuda").bfloat16()
