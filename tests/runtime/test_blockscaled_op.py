@@ -59,6 +59,20 @@ def test_bytes_of_any_type(blackwell: Context, own_types: bool) -> None:
     close(tilewright.mm_nvfp4(a, b, a_scales, b_scales), exact)
 
 
+@pytest.mark.parametrize("remembered", [False, True])
+def test_fp4_beside_the_result(blackwell: Context, remembered: bool) -> None:
+    """An element of torch's type is one byte, in which two elements of FP4 lie."""
+    (a, *others), exact = product(16, 24, 64)
+    room = torch.zeros(a.numel() + exact.numel() * 2, dtype=torch.uint8)
+    beside = room[: a.numel()].view(a.shape)
+    beside.copy_(a)
+    out = room[a.numel() :].view(torch.bfloat16).view(16, 24)
+    for _ in range(1 + remembered):
+        out.fill_(float("nan"))
+        tilewright.mm_nvfp4(beside.view(torch.float4_e2m1fn_x2), *others, out=out)
+        close(out, exact)
+
+
 def test_alpha_is_read_from_the_device(blackwell: Context) -> None:
     call, exact = product(16, 24, 64)
     close(tilewright.mm_nvfp4(*call), exact)
