@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from jinja2 import BaseLoader, Environment, Template, TemplateNotFound, TemplateSyntaxError, meta
+from jinja2 import BaseLoader, Environment, Template, TemplateNotFound, TemplateSyntaxError
 from jinja2.loaders import split_template_path
 
 from tilewright import reading
@@ -23,7 +23,7 @@ from tilewright_generator import conflicts
 from tilewright_generator.errors import InternalError, TilewrightError, UsageError
 from tilewright_generator.limits import MOST_TEMPLATE_BYTES
 from tilewright_generator.project import Project
-from tilewright_generator.sandbox import Sandbox, Spent
+from tilewright_generator.sandbox import Names, Sandbox, Spent
 
 
 class _Loader(BaseLoader):
@@ -75,17 +75,17 @@ class Renderer:
                 except UnreadableFileError as error:
                     raise UsageError(f"cannot read the template {name}: {error.message}") from error
                 found[name] = sha256(source.encode()).hexdigest()
-                waiting += self._included(name, source)
+                waiting += self._included(name)
             self._digests[template] = found
         return self._digests[template]
 
     def render(self, template: str, variables: dict[str, Any]) -> str:
         """The template's text with these variables, which must be all that it uses."""
         self.prepare(template)
-        items = sum(len(value) for value in variables.values() if isinstance(value, list))
-        self._environment.spent = Spent(items)
+        lists = {key: Names(value) for key, value in variables.items() if isinstance(value, list)}
+        self._environment.spent = Spent(sum(map(len, lists.values())))
         try:
-            return self._compiled[template].render(variables)
+            return self._compiled[template].render(variables | lists)
         except Exception as error:
             name = variables.get("name") or variables.get("module")
             raise self._fault(template, f"{self._place(template, error)}: {error} (for {name})") from error
@@ -116,8 +116,8 @@ class Renderer:
             raise self._fault(name, f"{path}:{_long_number(source)}: {error}") from error
         return source
 
-    def _included(self, name: str, source: str) -> list[str]:
-        referenced = list(meta.find_referenced_templates(self._environment.parse(source)))
+    def _included(self, name: str) -> list[str]:
+        referenced = self._environment.included[name]
         if not all(other and other.isprintable() for other in referenced):
             raise self._fault(name, f"{self._paths[name]}: a template names what it includes in quotes")
         return [other for other in referenced if other is not None]

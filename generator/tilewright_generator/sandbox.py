@@ -10,7 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
 
-from jinja2 import BaseLoader, StrictUndefined, Template, TemplateSyntaxError, Undefined, nodes, pass_context
+from jinja2 import (
+    BaseLoader,
+    StrictUndefined,
+    Template,
+    TemplateSyntaxError,
+    Undefined,
+    meta,
+    nodes,
+    pass_context,
+)
 from jinja2.exceptions import SecurityError
 from jinja2.runtime import Context, LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -49,6 +58,14 @@ class Spent:
             raise SecurityError("it makes too much text for a source")
 
 
+class Names(list[str]):
+    """A list that a template goes through, and does not write as it stands: every time it would be another
+    text of that size."""
+
+    def __str__(self) -> str:
+        raise SecurityError("templates write a list by `for` or join")
+
+
 class Sandbox(ImmutableSandboxedEnvironment):
     """Jinja's sandbox, narrowed; `spent` is that of the rendering under way."""
 
@@ -62,7 +79,6 @@ class Sandbox(ImmutableSandboxedEnvironment):
             keep_trailing_newline=True,
             auto_reload=False,
             cache_size=-1,
-            finalize=_printed,
         )
         # Every rendering would copy Jinja's own globals (range, lipsum, ...), of which templates need none.
         self.globals.clear()
@@ -70,10 +86,13 @@ class Sandbox(ImmutableSandboxedEnvironment):
         self.tests = {name: self.tests[name] for name in _TESTS}
         self.spent = Spent(0)
         self._sizes: dict[str | None, int] = {}
+        self.included: dict[str | None, list[str | None]] = {}
+        """By template, the names of those that it includes; None for one that is no constant."""
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         tree = super()._parse(source, name, filename)
         self._sizes[name] = _check(tree, name, filename)
+        self.included[name] = [*meta.find_referenced_templates(tree)]
         _Counting().visit(tree)
         return tree
 
@@ -85,10 +104,8 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def concat(self, chunks: Iterable[str]) -> str:
         """The text of a rendering."""
-        parts = []
-        for chunk in chunks:
-            self.spent.make(len(chunk))
-            parts.append(chunk)
+        parts = list(chunks)  # texts that are there already, each as often as it is written
+        self.spent.make(sum(map(len, parts)))
         return "".join(parts)
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> NoReturn:

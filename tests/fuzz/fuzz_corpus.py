@@ -64,6 +64,7 @@ REFUSED_TEMPLATES = (
     '{{ "\\ud800" }}',
     '{{ name ~ "\\udfff" }}',
     "{% set namespace.x = 1 %}",
+    "{{ nested }}",
     # Ways out.
     "{{ name.__class__.__mro__[1].__subclasses__() }}",
     "{{ self._TemplateReference__context }}",

@@ -86,7 +86,7 @@ OURS = re.compile(rb"\Aours")
 
 
 def test_a_file_keeps_its_mode_and_nothing_is_written_through_a_link(tmp_path: Path) -> None:
-    """What the user names may be a link; the file behind it is written."""
+    """A link that the user names, too: what it leads to may be anybody's."""
     real, link = tmp_path / "real", tmp_path / "link"
     real.write_text("ours")
     real.chmod(0o640)

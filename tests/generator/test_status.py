@@ -325,6 +325,22 @@ def test_a_count_that_is_none_is_refused(project: Path, text: str) -> None:
     assert "stale.json" in done.err
 
 
+@pytest.mark.parametrize("name", ["compile", "", f"compile/{MODULE}.json"])
+def test_a_record_is_written_through_no_link(
+    project: Path, name: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    link = project / "benchmarks/results" / name
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / "moved"
+    link.rename(elsewhere)
+    link.symlink_to(elsewhere)
+    before = {path: path.read_bytes() for path in elsewhere.rglob("*") if path.is_file()}
+    found = run_in_a_process("status", "--record", project / "report.json", "--root", project)
+    assert found.code == 2
+    assert f"{link}: a symbolic link, and nothing is written through links" in found.err
+    after = {path: path.read_bytes() for path in elsewhere.rglob("*") if path.is_file()}
+    assert (before, link.is_symlink()) == (after, True)
+
+
 def test_a_report_of_other_sources_is_refused(project: Path) -> None:
     name = first(project)["name"]
     with (project / f"generated/{MODULE}/{name}.cu").open("a") as source:

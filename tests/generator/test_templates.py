@@ -101,6 +101,35 @@ def test_a_fault_of_a_projects_template_is_the_projects(
     assert not (project / "generated").exists()
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{{ kernels|join(', ') }}", "a, b"),
+        ("{{ kernels|length }}{{ kernels|first }}{{ kernels|last }}{{ kernels[1] }}", "2abb"),
+        ("{% for x in kernels %}{{ x ~ loop.index }}{{ '' if loop.last else '+' }}{% endfor %}", "a1+b2"),
+        ("{% for x in kernels if x != 'a' %}{{ x }}{% else %}none{% endfor %}", "b"),
+        ("{% set x = name|upper|replace('I', 'y') %}{{ x|lower|capitalize }}{{ ' z '|trim }}", "Tynyz"),
+        ("{% with x = tail|default('none') %}{{ x }}{% endwith %}{{ 1 if name is defined else 2 }}", "none1"),
+        ("{% if name in ['tiny', 'x'] and not name == 'x' %}yes{% endif %}{{ -1 }}{{ 1.5 }}", "yes-11.5"),
+        ("{% include 'tiny/other.j2' %}{% include 'tiny/none.j2' ignore missing %}", "other of tiny"),
+    ],
+)
+def test_what_templates_may_use(project: Path, text: str, expected: str) -> None:
+    write(project, text)
+    write(project, "other of {{ name }}", "other.j2")
+    renderer = Renderer(Project.find(project))
+    assert renderer.render("tiny/kernel.cu.j2", {"name": "tiny", "kernels": ["a", "b"]}) == expected
+
+
+def test_a_list_is_not_written_as_it_stands(project: Path, tilewright: Command) -> None:
+    write(project, "first\n{{ kernels }}\n", "table.cc.j2")
+    found = tilewright("check")
+    assert (found.code, "tiny/table.cc.j2:2: templates write a list by `for` or join" in found.err) == (
+        2,
+        True,
+    )
+
+
 def test_a_template_that_is_no_text_is_named(project: Path, tilewright: Command) -> None:
     (project / "templates/tiny/kernel.cu.j2").write_bytes(b"\xff\xfe")
     found = tilewright("generate")
