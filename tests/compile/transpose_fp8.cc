@@ -1,6 +1,9 @@
 // Runs the kernel of `transpose_fp8` on the host, with groups that no int's sum holds: see test_group_sums.py.
 #include "host_gpu.hpp"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 struct alignas(16) uint4 {
   uint32_t x, y, z, w;
 };
@@ -24,12 +27,23 @@ constexpr int kRows = 128 * 9, kColumns = 20;
 constexpr int64_t kMargin = 1 << 20;
 constexpr char kPoison = 0x5A;
 
+// Memory behind which nothing may be read.
+char* guarded(size_t bytes) {
+  size_t const page = size_t(sysconf(_SC_PAGESIZE)), pages = (bytes + page - 1) / page;
+  void* const memory = mmap(nullptr, (pages + 1) * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED || mprotect(static_cast<char*>(memory) + pages * page, page, PROT_NONE) != 0) {
+    std::abort();
+  }
+  return static_cast<char*>(memory) + pages * page - bytes;
+}
+
 // Rows of a group that lie in one piece in `out`, as far as there are such; what no group has stays.
 void compare(std::vector<int32_t> const& sizes) {
   using Kernel = tilewright::transpose_fp8::Kernel<true>;
-  alignas(16) static char x[kRows * kColumns], memory[kMargin + kRows * kColumns + kMargin];
-  for (char& byte : x) {
-    byte = char(random(64));
+  alignas(16) static char memory[kMargin + kRows * kColumns + kMargin];
+  static char* const x = guarded(kRows * kColumns);
+  for (int i = 0; i < kRows * kColumns; ++i) {
+    x[i] = char(random(64));
   }
   std::memset(memory, kPoison, sizeof memory);
   char* const out = memory + kMargin;
