@@ -530,6 +530,7 @@ def test_problems_that_no_kernel_computes(hopper: Context, caplog: pytest.LogCap
         Problem(300, 272, format="fp8_128x128", layout="row_major"),
         Problem(300, 272, 2, format="fp8_128x128", layout="packed"),
         Problem(300, 96, fusion="silu_mul"),
+        Problem(300, 256, format="fp8_1x128", layout="m_major", fusion="silu_mul"),
         Problem(300, 96, exact=False),
     ],
     ids=str,
@@ -559,3 +560,22 @@ def test_a_measurement_sees_what_is_wrong(hopper: Context, problem: Problem) -> 
         back.poison()
         with pytest.raises(WrongResultError, match="is off by"):
             back.check()
+
+
+@pytest.mark.parametrize("fusion", ["none", "silu_mul"])
+def test_scales_of_fused_kernels_may_be_rounded_otherwise(hopper: Context, fusion: str) -> None:
+    problem = Problem(300, 256, format="fp8_1x128", layout="row_major", fusion=fusion)
+    x = torch.randn(problem.m, (2 if fusion == "silu_mul" else 1) * problem.k).bfloat16()
+    operands = measuring.operands(problem, x=x)
+    operands.call()
+    scales = operands.out_scales
+    operands.out_scales = scales * (1 + 2.0**-21)
+    if fusion == "silu_mul":
+        operands.check()
+    else:
+        with pytest.raises(WrongResultError, match="of the scales differ"):
+            operands.check()
+    for wrong in (scales * (1 + 2.0**-12), scales.new_full(scales.shape, float("nan"))):
+        operands.out_scales = wrong
+        with pytest.raises(WrongResultError, match="of the scales differ"):
+            operands.check()
