@@ -120,7 +120,7 @@ def _fill_cache(folder: Path, planned: Mapping[str, Any]) -> None:
     cache, data = folder / "cache", b"not an object"
     if not marker.is_marked(cache):
         cache.mkdir(exist_ok=True)  # a dry run makes none
-    marker.mark(cache)
+        marker.mark(cache)
     stated = {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
     for kernel in planned["kernels"][::4]:
         if kernel["status"] == "skipped":
