@@ -187,6 +187,16 @@ def test_compile_errors_are_shown_with_log_and_command(
     assert "undeclared" in log
 
 
+def test_what_a_compiler_that_fails_leaves_is_no_object(
+    mini: Mini, store: Store, toolchain: Toolchain, launcher: Launcher
+) -> None:
+    command, _ = launcher('"$@"; exit 3')
+    report = build([mini.add("one").table()], store=store, toolchain=toolchain, launcher=command)
+    assert statuses(report) == {"one": "failed"}
+    assert "the compiler exits 3" in report.explain_failures()
+    assert store.entry(report.to_json()["kernels"][0]["key"]) is None
+
+
 def test_an_object_without_its_descriptor_fails(mini: Mini, store: Store, toolchain: Toolchain) -> None:
     mini.add_source("one", (HEAD + PLAIN).format(name="one", number=1))
     report = build([mini.table()], store=store, toolchain=toolchain)

@@ -50,6 +50,27 @@ def refused(mini: Mini, kernel: str) -> str:
     return str(caught.value)
 
 
+@pytest.mark.parametrize(("release", "enough"), [("", False), ("4.2.0", False), ("4.5.0", True)])
+def test_headers_that_are_absent_or_too_old_are_an_obstacle(
+    mini: Mini, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, release: str, enough: bool
+) -> None:
+    """For a kernel that needs newer ones, and for no other."""
+    mini.add("plain").add("needy", cutlass="4.5").table()
+    headers = tmp_path / "headers"
+    (headers / "include/cutlass").mkdir(parents=True)
+    if release:
+        names = ("MAJOR", "MINOR", "PATCH")
+        lines = [
+            f"#define CUTLASS_{name} {number}" for name, number in zip(names, release.split("."), strict=True)
+        ]
+        (headers / "include/cutlass/version.h").write_text("\n".join(lines))
+        (headers / "include/cutlass/cutlass.h").write_text("")
+    monkeypatch.setenv("CUTLASS_PATH", str(headers))
+    registry = Registry(mini.folder.parent)
+    assert registry.obstacle(registry.record("plain")) == ""
+    assert registry.obstacle(registry.record("needy")) == ("" if enough else "it needs CUTLASS 4.5")
+
+
 def test_it_is_compiled_once(
     mini: Mini, toolchain: Toolchain, compiles: Callable[[], int], caplog: pytest.LogCaptureFixture
 ) -> None:
