@@ -1,8 +1,8 @@
 """Tilewright's runtime: routes, selects, builds and runs generated kernels.
 
-`tilewright.<op>` is the op of that name (`tilewright.gemm`); `kernels` lists what there is; `errors`,
-`scale_factors`, `blockwise_scales`, `row_shuffle` and `reference` are modules for its callers. Importing this
-package compiles nothing and imports neither torch nor TVM-FFI.
+`tilewright.<op>` is the op of that name (`tilewright.gemm`); `kernels` lists what there is; `context`,
+`errors`, `scale_factors`, `blockwise_scales`, `row_shuffle` and `reference` are modules for its callers.
+Importing this package compiles nothing and imports neither torch nor TVM-FFI.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from tilewright.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from tilewright import blockwise_scales as blockwise_scales
+    from tilewright import context as context
     from tilewright import errors as errors
     from tilewright import reference as reference
     from tilewright import row_shuffle as row_shuffle
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
     from tilewright.tuning.session import tune as tune
 
 __all__ = [
-    "Context", "DeviceProperties", "Registry", "TilewrightError", "blockwise_scales",
+    "Context", "DeviceProperties", "Registry", "TilewrightError", "blockwise_scales", "context",
     "dequantize_fp8_blockwise", "dequantize_mxfp4", "dequantize_mxfp8", "dequantize_nvfp4", "einsum",
     "errors", "gemm", "grouped_gemm_contiguous", "grouped_gemm_k", "grouped_gemm_masked", "hc_prenorm",
     "kernels", "mm_mxfp4", "mm_mxfp8", "mm_mxfp8_mxfp4", "mm_nvfp4", "mqa_logits",
@@ -76,7 +77,7 @@ _HOMES = {
     "plan": "tilewright.prepared",
     "tune": "tilewright.tuning.session",
 }
-_MODULES = ("blockwise_scales", "errors", "reference", "row_shuffle", "scale_factors")
+_MODULES = ("blockwise_scales", "context", "errors", "reference", "row_shuffle", "scale_factors")
 
 
 def __getattr__(name: str) -> Any:

@@ -66,6 +66,7 @@ def bind_arguments(
 def plan_call(op: Op, values: dict[str, Any]) -> tuple[Plan, Values, Operands]:
     """The plan of a call, its values with a tensor for `out`, and the launcher's operands, complete."""
     context = contexts.current()
+    values = op.with_factors(values)
     for name in op.numbers:
         values[name] = factor(name, values[name])
     arguments = checks.check(op, context, values)

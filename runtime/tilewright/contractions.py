@@ -15,7 +15,7 @@ from tilewright.errors import ArgumentError, ArgumentTypeError
 from tilewright.interface.publish import published
 from tilewright.library import Launcher
 from tilewright.ops.common.formats import dtype_of
-from tilewright.ops.common.guards import check_strided, dims
+from tilewright.ops.common.guards import check_dtype, check_strided, dims, dtypes
 from tilewright.ops.gemm.op import gemm
 from tilewright.ops.gemm.problem import OUTPUTS
 from tilewright.ops.reduced_gemm.op import reduced_gemm
@@ -32,7 +32,7 @@ def einsum(
     out_dtype: torch.dtype | None = None,
     c: torch.Tensor | None = None,
     alpha: float = 1.0,
-    beta: float = 0.0,
+    beta: float | None = None,
 ) -> torch.Tensor:
     """alpha * (the sum of products of a and b that `equation` names) + beta * c, on the current stream.
 
@@ -49,8 +49,9 @@ def einsum(
         out: the product's tensor; its last dimension is contiguous, others may have any strides. Made if
             absent, contiguous as its term says.
         out_dtype: the product's type where `out` is absent, as for `gemm`.
-        c: of out's type and shape; may be out. Read if beta is not 0.
-        alpha, beta: factors.
+        c: of out's type and shape; may be out. Not read if beta is 0.
+        alpha: a factor. If it is 0, a and b are not read.
+        beta: a factor; by default 1 with c and 0 without.
 
     Returns:
         The product.
@@ -60,11 +61,13 @@ def einsum(
             or of `c` cannot be one extent.
         As `gemm`.
     """
+    if beta is None:
+        beta = 0.0 if c is None else 1.0
     key: tuple[Any, ...] | None = None
     if out is not None and type(alpha) is type(beta) is float and not is_dynamo_compiling():
         added = None if beta == 0 else c
         try:
-            key = ("einsum", equation, type(a), a.shape, type(b), b.shape, out_dtype, beta == 0)
+            key = ("einsum", equation, type(a), a.shape, type(b), b.shape, out_dtype, alpha == 0, beta == 0)
             wants = a.requires_grad or b.requires_grad or out.requires_grad
             wants = wants or (c is not None and c.requires_grad)
             if fast_path.launch(key, (a, b, added, out, alpha, beta), wants):
@@ -131,7 +134,7 @@ def lowered_call(
     left, right = _viewed(left, way.left, "ab"[way.swapped]), _viewed(right, way.right, "ba"[way.swapped])
     made = None
     if out is None and way.out is not None:
-        out = made = torch.empty(way.shape, dtype=out_dtype or _default_type(a, b), device=a.device)
+        out = made = torch.empty(way.shape, dtype=_type_of_result(a, b, out_dtype), device=a.device)
     to = None if out is None or way.out is None else _viewed(out, way.out, "out")
     added = None if c is None or way.c is None else _viewed(c, way.c, "c")
     copies = way.left.layout is None or way.right.layout is None
@@ -177,8 +180,16 @@ def _viewed(tensor: torch.Tensor, view: View, name: str) -> torch.Tensor:
     return found.mT if view.transposed else found
 
 
-def _default_type(a: torch.Tensor, b: torch.Tensor) -> torch.dtype:
-    """The type of a result for which the caller names none, as `gemm` chooses it; any type for operands that
-    `gemm` refuses."""
-    possible = (d for types, d in OUTPUTS.items() if tuple(map(dtype_of, types)) == (a.dtype, b.dtype))
-    return next((dtype_of(default) for default, *_ in possible), a.dtype)
+def _type_of_result(a: torch.Tensor, b: torch.Tensor, asked: torch.dtype | None) -> torch.dtype:
+    """The type of a result that is made here, as `gemm` chooses it; any, for operands that `gemm` refuses.
+
+    Raises ArgumentTypeError where `asked` is none that such a product has.
+    """
+    of_each = {tuple(map(dtype_of, types)): tuple(map(dtype_of, d)) for types, d in OUTPUTS.items()}
+    legal = of_each.get((a.dtype, b.dtype), (a.dtype,))
+    if asked is None:
+        return legal[0]
+    check_dtype("out_dtype", asked)
+    if (a.dtype, b.dtype) in of_each and asked not in legal:
+        raise ArgumentTypeError("out_dtype", f"it is {asked}; one of {dtypes(legal)} is wanted")
+    return asked if asked in legal else legal[0]

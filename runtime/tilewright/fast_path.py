@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch._C import _len_torch_dispatch_stack as modes
+from torch.autograd import forward_ad
 from torch.compiler import is_dynamo_compiling
 
 from tilewright import call_planning
@@ -34,10 +35,13 @@ def launch(key: tuple[Any, ...], call: tuple[Any, ...], wants_gradients: bool) -
         key: the function's name; then all that decides about the launch but how tensors lie and their
             elements' types; then the shapes of two operands, so that few launchers share a key.
         call: the launcher's operands, as the caller has them, and its numbers.
-        wants_gradients: whether an operand does. Ops refuse that while gradients are recorded.
+        wants_gradients: whether an operand does. Ops refuse that while gradients are recorded, and dual
+            tensors, for which they look in a level of forward-mode AD.
     """
     # `traced`, without another function to call: that would be a fiftieth of a warm call.
-    if is_dynamo_compiling() or modes() or (wants_gradients and torch.is_grad_enabled()):
+    if is_dynamo_compiling() or modes() or forward_ad._current_level >= 0:
+        return False
+    if wants_gradients and torch.is_grad_enabled():
         return False
     try:
         cached = contexts.current().plans.launchers.get(key)

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NoReturn
+from typing import Any, NoReturn, ParamSpec, TypeVar, cast
 
 import torch
+from torch.autograd import forward_ad
 
 from tilewright import call_planning
 from tilewright import context as contexts
@@ -22,10 +23,14 @@ from tilewright.errors import ArgumentError, ArgumentTypeError, TilewrightError
 from tilewright.interface import checks
 from tilewright.interface.matrices import layout_of
 from tilewright.interface.op import Op, Operands, Values
+from tilewright.interface.planning import TorchPlan
 from tilewright.library import UNPLANNED, Launcher
 from tilewright.ops.common.custom_ops import needs_dispatcher
-from tilewright.ops.common.guards import dims, factor, refuse_gradients
+from tilewright.ops.common.guards import dims, factor, refuse_derivatives
 from tilewright.ops.common.plan import DirectPlan, Plan, UnplannedError
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Prepared:
@@ -77,19 +82,23 @@ class Prepared:
                 known = ", ".join((*op.passed, *self.kept))
                 raise ArgumentTypeError(name, f"no plan's call takes it; {known} are wanted")
         given = {**self.kept, **call, **changes}
-        for name in op.numbers:
-            given[name] = factor(name, given[name])
         if self.accumulates and "c" not in changes:
             given["c"] = given["out"]
+        given = op.with_factors(given)
+        for name in op.numbers:
+            given[name] = factor(name, given[name])
         self._check_read(given)
-        if torch.is_grad_enabled():
-            refuse_gradients(op.name, **{name: given[name] for name in op.tensors})
+        refuse_derivatives(op.name, **{name: given[name] for name in op.tensors})
         if self.plan.recheck is not None:
             self.plan.recheck(*(given[name] for name in op.numbers))
         operands = self._complete(given, changes)
         numbers = [({**op.constants, **given})[number.name] for number in op.interface.numbers]
+        launch = self.launch
+        if isinstance(self.plan, DirectPlan) and op.skips_product(given):
+            torch_plan = TorchPlan(op, self.arguments, skips_product=True)
+            launch = call_planning.on_device(torch_plan, functools.partial(self._run, torch_plan))
         try:
-            status = self.launch(*operands, *numbers, None)
+            status = launch(*operands, *numbers, None)
         except TilewrightError:
             raise
         except (AttributeError, RuntimeError, TypeError, ValueError):
@@ -109,6 +118,10 @@ class Prepared:
                     operand.name,
                     f"it is absent and {number} is {given[number]}; the plan is for {number} of 0",
                 )
+        if isinstance(self.plan, TorchPlan) and self.plan.skips_product and not self.op.skips_product(given):
+            factors = self.op.product_factors
+            name = next(name for name in factors if self.kept[name] == 0)
+            raise ArgumentError(name, f"it is {given[name]}; the plan is for {name} of 0")
 
     def _complete(self, given: Values, changes: Values) -> Operands:
         operands = self.op.operands(given)
@@ -143,17 +156,17 @@ class Prepared:
         return (
             call_planning.launcher_of_plan(plan, operands)
             if isinstance(plan, DirectPlan)
-            else call_planning.on_device(plan, self._run)
+            else call_planning.on_device(plan, functools.partial(self._run, plan))
         )
 
-    def _run(self, *call: Any) -> int:
-        """Of a plan that launches nothing itself: looks at operands as the binding does at a launch's."""
+    def _run(self, plan: Plan, *call: Any) -> int:
+        """Runs a plan that launches nothing itself. Looks at operands as the binding does at a launch's."""
         for index, layout in enumerate(self._layouts):
             if needs_dispatcher(call[index]):
-                raise UnplannedError(self.plan.operands[index])
+                raise UnplannedError(plan.operands[index])
             if layout_of(call[index]) != layout:
                 return UNPLANNED - index
-        self.plan.run(call[:-1])
+        plan.run(call[:-1])
         return 0
 
     def _fail(self, status: int, given: Values, operands: Operands) -> NoReturn:
@@ -173,7 +186,7 @@ class Prepared:
         self.plan.fail(status)
 
 
-def plan(op: Callable[..., Any], /, *arguments: Any, **options: Any) -> Any:
+def plan(op: Callable[P, R], /, *arguments: P.args, **options: P.kwargs) -> Callable[..., R]:
     """A prepared call of an op, for operands that lie as the given ones do.
 
     Args:
@@ -196,13 +209,13 @@ def plan(op: Callable[..., Any], /, *arguments: Any, **options: Any) -> Any:
         how it lies and how the planned one does; and for an address that the kernel cannot read.
     """
     known, values = call_planning.bind_arguments(op, arguments, options)
-    return _kind(known)(*call_planning.plan_call(known, values))
+    return cast("Callable[..., R]", _kind(known)(*call_planning.plan_call(known, values)))
 
 
 @functools.cache
 def _kind(op: Op) -> type[Prepared]:
     """The class of an op's prepared calls, with its `__call__` written out for its parameters."""
-    scope: dict[str, Any] = {"_make": torch.empty_strided, "_fill": op.fill}
+    scope: dict[str, Any] = {"_make": torch.empty_strided, "_fill": op.fill, "_forward_ad": forward_ad}
     exec(compile(text(op), f"<plan of tilewright.{op.name}>", "exec"), scope)
     return type("Prepared", (Prepared,), {"op": op, "__call__": scope["__call__"]})
 
@@ -244,7 +257,7 @@ def _lines(op: Op) -> Iterator[str]:
     for name in op.replaced:
         yield f"    if {name} is None:"
         yield f"        {name} = self.kept_{name}"
-    yield "    if not changes:"
+    yield "    if not changes and _forward_ad._current_level < 0:"
     yield "        try:"
     yield f"            if not ({wants} or self.needs_gradients):"
     if op.may_fill or len(results) > 1:

@@ -34,6 +34,9 @@ def _close(word: str, known: Iterable[str], most: int) -> list[str]:
     return get_close_matches(word, known, most)
 
 
+MOST_NAME = 200  # characters of a name in a message
+
+
 class BuiltLibrary(Protocol):
     """What the registry needs of `tilewright.build.library.LibraryRecord`."""
 
@@ -107,10 +110,11 @@ class Registry:
         """The table that lists a kernel. Raises NoKernelError, with what may have been meant."""
         tables = self.tables
         if kernel not in self._home:
-            close = _close(kernel, self._home, 3)
+            close = _close(kernel[:MOST_NAME], self._home, 3)
             hint = f"Did you mean {', '.join(close)}?" if close else "`tilewright list` shows what there is."
             modules = ", ".join(tables) or "none"
-            raise NoKernelError(f"no table lists a kernel named {kernel} (modules: {modules})", hint=hint)
+            name = kernel if kernel.isprintable() and len(kernel) <= MOST_NAME else ascii(kernel[:MOST_NAME])
+            raise NoKernelError(f"no table lists a kernel named {name} (modules: {modules})", hint=hint)
         return self._home[kernel]
 
     def record(self, kernel: str) -> KernelRecord:

@@ -360,3 +360,67 @@ def test_like_an_earlier_call_nothing_is_looked_at_again(
         tilewright.einsum(equation, a, b, out=out[:, 1:])
     with pytest.raises(ArgumentError, match="overlap"):
         tilewright.einsum(equation, out.view(-1)[: a.numel()].view(a.shape), b, out=out)
+
+
+def test_factors_of_integers_are_checked_in_each_call(host: Context) -> None:
+    """No launcher is kept that would take any factor."""
+    a, b = torch.ones(16, 32, dtype=torch.int8), torch.ones(32, 32, dtype=torch.int8).t()
+    out = torch.empty(16, 32, dtype=torch.int32)
+    for alpha in (2.0, 3.0, 2.0):
+        tilewright.einsum("mk,kn->mn", a, b, out=out, alpha=alpha)
+        assert torch.equal(out, torch.full_like(out, 32 * int(alpha)))
+    for _ in range(2):
+        with pytest.raises(ArgumentError, match=r"alpha: it is 0\.5; int8 operands want an integer"):
+            tilewright.einsum("mk,kn->mn", a, b, out=out, alpha=0.5)
+        with pytest.raises(ArgumentError, match=r"beta: it is 0\.5; int8 operands want an integer"):
+            tilewright.einsum("mk,kn->mn", a, b, out=out, c=out, beta=0.5)
+
+
+@pytest.mark.parametrize("which", ["rows", "batch"])
+@pytest.mark.parametrize("at", [0, 1])
+def test_batches_whose_strides_tma_does_not_read_are_copied(all_hosts: Context, which: str, at: int) -> None:
+    """Batches of bmk,bnk->mn can be added up where rows and matrices begin at multiples of 16 bytes."""
+    equation, rows = "bmk,bnk->mn", EXTENTS["mn"[at]]
+    given = [operand(term, seed) for seed, term in enumerate(terms(equation)[:2])]
+    strides = (24 * rows + 2, 24, 1) if which == "batch" else (20 * rows, 20, 1)
+    room = torch.zeros(6 * strides[0] + 40 * 24, dtype=torch.bfloat16)
+    given[at] = room.as_strided(given[at].shape, strides).copy_(given[at])
+    expected = torch.einsum(equation, *(one.double() for one in given))
+    found = contractions.lowered_call(equation, *given, out=None, c=None)
+    assert found.op is tilewright.gemm
+    assert found.copies
+    torch.testing.assert_close(
+        tilewright.einsum(equation, *given), expected.bfloat16(), rtol=1.6e-2, atol=5e-2
+    )
+
+
+def test_a_sum_over_a_batch_of_rows_and_columns_of_1(all_hosts: Context) -> None:
+    """Where k is 1, the sum is over one extent, whatever k's stride."""
+    a, b = torch.ones(6, 24, 8).bfloat16(), torch.ones(6, 40, 8).bfloat16()
+    narrow = [x[..., :1].as_strided((6, x.shape[1], 1), (x.stride(0), 8, 5)) for x in (a, b)]
+    assert contractions.lowered_call("bmk,bnk->mn", *narrow, out=None, c=None).op is tilewright.gemm
+    assert torch.equal(tilewright.einsum("bmk,bnk->mn", *narrow), torch.full((24, 40), 6.0).bfloat16())
+
+
+@pytest.mark.parametrize("equation", ["abk,kc->bac", "kc,abk->bac", "kab,ck->bac"])
+@pytest.mark.parametrize("given", [False, True])
+def test_rows_whose_letters_the_product_has_in_another_order(
+    host: Context, equation: str, given: bool
+) -> None:
+    extents = {"a": 3, "b": 5, "k": 16, "c": 8}
+    generator = torch.Generator().manual_seed(1)
+    left, right, result = (
+        torch.randn([extents[x] for x in term], generator=generator).bfloat16() for term in terms(equation)
+    )
+    expected = torch.einsum(equation, left.double(), right.double()).bfloat16()
+    options = {"out": result} if given else {}
+    found = tilewright.einsum(equation, left, right, **options)
+    torch.testing.assert_close(found, expected, rtol=1.6e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize("out_dtype", ["bfloat16", 6, torch.int32, torch.qint8, b"x"])
+@pytest.mark.parametrize("equation", ["mk,nk->mn", "bhr,hdr->bhd"])
+def test_types_that_no_product_has(host: Context, equation: str, out_dtype: Any) -> None:
+    a, b = (operand(term, 0) for term in terms(equation)[:2])
+    with pytest.raises(ArgumentError, match=r"out_dtype: it is .*; .* is wanted"):
+        tilewright.einsum(equation, a, b, out_dtype=out_dtype)

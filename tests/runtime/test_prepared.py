@@ -304,3 +304,24 @@ def test_planning_leaves_scale_factors_as_they_are(blackwell: Context) -> None:
     given = torch.full(made.shape, 7, dtype=torch.uint8)
     tilewright.plan(tilewright.mm_nvfp4, *operands, **options, out_descale=given)
     assert bool((given == 7).all())
+
+
+def test_a_plan_that_adds_does_so_with_other_factors(host: Context) -> None:
+    """Also where a call goes the slower way."""
+    a, b, c = operands_of_a_product()
+    plan = tilewright.plan(tilewright.gemm, a, b, out=c.clone(), c=c.clone(), beta=1.0)
+    own = c.clone()
+    adding = tilewright.plan(tilewright.gemm, a, b, out=own, c=own, beta=1.0)
+    for factors in ({}, {"alpha": 2.0}, {"beta": -1.0}, {"alpha": 0.0}):
+        expected = tilewright.gemm(a, b, c=c, **{"beta": 1.0, **factors})
+        out = c.clone()
+        assert torch.equal(adding(a, b, out, **factors), expected)
+        assert torch.equal(plan(a, b, torch.zeros_like(c), **factors), expected)  # adds what it has kept
+        other = tilewright.gemm(a, b, c=2 * c, **{"beta": 1.0, **factors})
+        assert torch.equal(adding(a, b, c.clone(), c=2 * c, **factors), other)
+
+
+def operands_of_a_product() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(5)
+    a, b, c = (torch.randn(shape, generator=generator).bfloat16() for shape in ((16, 32), (24, 32), (16, 24)))
+    return a, b.t(), c

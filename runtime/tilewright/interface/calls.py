@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._C import _len_torch_dispatch_stack as modes
+from torch.autograd import forward_ad
 from torch.compiler import is_dynamo_compiling
 
 from tilewright import context as contexts
@@ -24,7 +25,7 @@ from tilewright.interface import checks, planning, registered
 from tilewright.interface.docstrings import completed
 from tilewright.interface.writing import text
 from tilewright.ops.common import calls, custom_ops, gpus
-from tilewright.ops.common.guards import factor, refuse_gradients
+from tilewright.ops.common.guards import factor, key_of_integers, refuse_gradients, refuse_tangents
 from tilewright.ops.common.plan import DirectPlan, MisalignedError, Plan
 from tilewright.ops.common.tactics import parsed
 
@@ -39,6 +40,8 @@ def eager(op: Op, function: Callable[..., Any]) -> Callable[..., Any]:
         "_op": op, "_tracing": is_dynamo_compiling, "_modes": modes, "_current": contexts.current,
         "_factor": factor, "_layout_key": calls.layout_key, "_first": functools.partial(_first, op),
         "_grad": torch.is_grad_enabled, "_refuse": functools.partial(refuse_gradients, op.name),
+        "_key_of_integers": key_of_integers, "_forward_ad": forward_ad,
+        "_refuse_tangents": functools.partial(refuse_tangents, op.name),
         "_make": torch.empty_strided, "_several": gpus.several_devices, "_elsewhere": gpus.on_other_device,
         "_cache_launcher": _cache_launcher, "_there": calls.run_on_its_device,
         "_realign": functools.partial(_realign, op), "_Misaligned": MisalignedError,
@@ -82,7 +85,8 @@ def plan(
     if "out_dtype" in options:
         options["out_dtype"] = arguments.dtype
     again = functools.partial(op.function, **options)
-    made = planning.plan(op, context, arguments, parsed(values["tactic"]), again, dict(addresses))
+    tactic, skips_product = parsed(values["tactic"]), op.skips_product(values)
+    made = planning.plan(op, context, arguments, tactic, again, dict(addresses), skips_product=skips_product)
     made.recheck = op.recheck(arguments.problem)
     made.fills = op.fills(arguments)
     return made

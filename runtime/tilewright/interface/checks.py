@@ -60,7 +60,9 @@ class _Check:
             if isinstance(tensors[name], torch.Tensor):
                 guards.check_tensor(name, tensors[name])
         guards.check_tensors(context, ordinary, op.required, fake=fake)
-        if torch.is_grad_enabled():
+        if not fake:
+            guards.refuse_derivatives(op.name, **tensors)
+        elif torch.is_grad_enabled():  # torch unpacks no dual tensor below its key Autograd
             guards.refuse_gradients(op.name, **tensors)
         for name in op.of(("flag",)):
             guards.check_flag(name, values[name])
@@ -104,8 +106,10 @@ class _Check:
         types = tuple(name for _, name in found)
         if types not in combinations.legal:
             given = " and ".join(f"{one.name} is {self.values[one.name].dtype}" for one, _ in found)
-            legal = ", ".join(map(" x ".join, combinations.legal))
-            raise ArgumentTypeError(found[-1][0].name, f"{given}; one of {legal} is wanted")
+            dtypes = (guards.dtypes(map(dtype_of, each)) for each in combinations.legal)
+            pairs = ", ".join(f"({each})" for each in dict.fromkeys(dtypes))
+            names = ", ".join(one.name for one, _ in found)
+            raise ArgumentTypeError(found[-1][0].name, f"{given}; ({names}) of {pairs} are wanted")
         self.fields |= dict(zip(combinations.read, types, strict=True))
         if combinations.result:
             self.fields[combinations.result] = self._result_type(combinations, types)
@@ -119,12 +123,15 @@ class _Check:
         argument, given = combinations.option, asked
         if asked is None and out is not None:
             argument, given = "out", out.dtype
+        if given is not None:
+            guards.check_dtype(argument, given)
         for name in legal:
             if given == dtype_of(name):
                 return name
         wanted = guards.dtypes(map(dtype_of, legal))
         whose = "its dtype" if argument == "out" else "it"
-        message = f"{whose} is {given}; one of {wanted} is wanted for {' x '.join(types)}"
+        read = guards.dtypes(map(dtype_of, types))
+        message = f"{whose} is {given}; one of {wanted} is wanted for operands of {read}"
         raise ArgumentTypeError(argument, message)
 
     def _extents(self) -> bool:
@@ -194,9 +201,7 @@ class _Check:
         for one in self.op.parameters:
             value, word = self.values[one.name], words.get(one.name)
             if one.kind == "word" and isinstance(word, Choice):
-                legal = word.possible(self.fields)
-                if value not in legal:
-                    raise ArgumentError(one.name, f"it is {value!r}; one of {', '.join(legal)} is wanted")
+                guards.check_word(one.name, value, word.possible(self.fields))
             if one.kind in _SAID and one.name in known and value is not None:
                 self.fields.setdefault(one.name, _SAID[one.kind](value))
 
@@ -219,7 +224,10 @@ class _Check:
         declared = {field.name for field in fields(kind)}
         problem = kind(**{name: each for name, each in (self.fields | there).items() if name in declared})
         for name in self.interface.extents:
-            guards.check_most(name, getattr(problem, name))
+            tellers = (one.name for one in self.interface.operands if name in getattr(one, "extents", ()))
+            argument = next((one for one in tellers if self.values.get(one) is not None), name)
+            what = "it" if argument == name else f"its {name}"
+            guards.check_most(argument, getattr(problem, name), what)
         return problem
 
     def _is_read(self, name: str) -> bool:

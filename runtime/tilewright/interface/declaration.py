@@ -140,6 +140,9 @@ class Number:
     name: str
     what: str
     field: str = ""  # in the struct, where it is not `name`
+    of_product: bool = False
+    """Whether the product of the operands is multiplied by it. Where it is 0, no product is computed and no
+    operand of it is read, as in BLAS."""
 
     @property
     def member(self) -> str:

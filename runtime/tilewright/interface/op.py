@@ -58,6 +58,8 @@ class Op:
     name: str
     function: Callable[..., Any]
     parameters: tuple[Parameter, ...]
+    addends: Mapping[str, str]
+    """The operand that each addend factor is a factor of. An attribute, because dynamo traces its use."""
 
     def combinations(self, values: Values) -> Combinations | None:
         """The combinations of types that a call may have. None where the op lacks an operand that would tell
@@ -106,7 +108,7 @@ class Op:
 
     def without_kernel(self, problem: Any, given: Values) -> None:
         """Computes with torch a problem that has results and needs no kernel, because an extent that is
-        summed over is 0. `given`: the launcher's operands and numbers by name."""
+        summed over is 0, or a factor of the product. `given`: the launcher's operands and numbers by name."""
         raise NoKernelError(f"{problem}: an extent is 0, and no kernel computes that")
 
     def copied(self, arguments: Arguments, placement: Placement, given: dict[str, Any]) -> dict[str, Any]:
@@ -179,9 +181,7 @@ class Op:
     def options(self, values: Values) -> dict[str, Any]:
         """The options with which the op is called again, on copies."""
         return {
-            one.name: values[one.name]
-            for one in self.parameters
-            if not one.is_tensor and one.kind != "number"
+            one.name: values[one.name] for one in self.parameters if not one.is_tensor and not one.is_number
         }
 
     def of(self, kinds: Sequence[str]) -> tuple[str, ...]:
@@ -190,7 +190,23 @@ class Op:
 
     @cached_property
     def numbers(self) -> tuple[str, ...]:
-        return self.of(("number",))
+        return tuple(one.name for one in self.parameters if one.is_number)
+
+    @cached_property
+    def product_factors(self) -> tuple[str, ...]:
+        """The numbers of a call by which the product is multiplied."""
+        return tuple(
+            one.name for one in self.interface.numbers if one.of_product and one.name in self.numbers
+        )
+
+    def skips_product(self, values: Values) -> bool:
+        """Whether a call computes no product, because a factor of it is 0."""
+        return any(values[name] == 0 for name in self.product_factors)
+
+    def with_factors(self, values: Values) -> dict[str, Any]:
+        """A call's values, with a number for each addend factor that the call leaves out."""
+        absent = {factor: name for factor, name in self.addends.items() if values[factor] is None}
+        return {**values, **{factor: float(values[name] is not None) for factor, name in absent.items()}}
 
     @cached_property
     def tensors(self) -> tuple[str, ...]:

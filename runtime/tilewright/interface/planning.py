@@ -24,17 +24,20 @@ def plan(  # noqa: PLR0917 (what a plan is made of)
     tactic: Tactic | None,
     again: Callable[..., Any],
     addresses: Mapping[str, int],
+    *,
+    skips_product: bool = False,
 ) -> Plan:
     """How checked arguments are computed. `tactic` overrules the selection; `again` is the op with the call's
     options, for operands that need no copies; `addresses` says of operands what their address is a multiple
-    of, where it is not of `calls.MOST_ALIGNED`."""
+    of, where it is not of `calls.MOST_ALIGNED`. `skips_product`: the call's factor of the product is 0."""
     problem, family, names = arguments.problem, op.family, op.interface.names
-    if any(getattr(problem, extent) == 0 for extent in op.interface.extents):
+    empty = any(getattr(problem, extent) == 0 for extent in op.interface.extents)
+    if empty or skips_product:
         if tactic is not None:
             family.check_demand(context.registry, tactic, problem)
         if 0 in arguments.shape:
             return EmptyPlan(arguments, names)
-        return TorchPlan(op, arguments)
+        return TorchPlan(op, arguments, skips_product=not empty)
     assert arguments.device is not None
     device = context.device(arguments.device.index or 0)
     placement = op.place(context, arguments, device, addresses)
@@ -55,9 +58,11 @@ def plan(  # noqa: PLR0917 (what a plan is made of)
 class TorchPlan(Plan):
     """There is nothing to launch: torch computes what the family says."""
 
-    def __init__(self, op: Op, arguments: Arguments) -> None:
+    def __init__(self, op: Op, arguments: Arguments, *, skips_product: bool = False) -> None:
+        """`skips_product`: there are sums to compute, and a factor of them is 0."""
         super().__init__(arguments, op.interface.names)
         self._op = op
+        self.skips_product = skips_product
 
     def run(self, call: tuple[Any, ...]) -> None:
         self.check_devices(call)

@@ -28,6 +28,9 @@ def public(op: Op, *, like: Any = None) -> Any:
             function.__signature__ = inspect.signature(like)
         op.name = function.__name__
         op.parameters = parameters(function)
+        factors = op.of(("addend factor",))
+        operands = op.interface.operands
+        op.addends = {one.unread_if_zero: one.name for one in operands if one.unread_if_zero in factors}
         op.function = made = calls.eager(op, function)
         published[made] = op
         registered.register(op)

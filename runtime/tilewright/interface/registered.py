@@ -21,17 +21,33 @@ from tilewright import context as contexts
 from tilewright.interface import checks
 from tilewright.ops.common import custom_ops
 from tilewright.ops.common.custom_ops import name_of, number, without_subclass
-from tilewright.ops.common.guards import check_flag, check_strided
+from tilewright.ops.common.guards import check_flag, check_strided, factor, is_integers
+from tilewright.ops.common.tactics import Tactic, parsed
 
 if TYPE_CHECKING:
     from tilewright.interface.op import Op
     from tilewright.interface.signature import Parameter
 
-_WANTED: dict[str, tuple[type, ...]] = {
-    "dtype": (torch.dtype,), "word": (str,), "integers": (list, tuple),
-    "integer": (int, torch.SymInt), "optional integer": (int, torch.SymInt),
-}  # fmt: skip
-"""What options may be, beside their defaults, by their kinds; a schema takes a number for a dtype, too."""
+_INT64 = 2**63  # what the integers of a schema are below
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, torch.SymInt) or (isinstance(value, int) and -_INT64 <= value < _INT64)
+
+
+def _is_text(value: Any) -> bool:
+    """Whether it is a text of a schema, which is UTF-8. All words that ops know are ASCII."""
+    return isinstance(value, str) and value.isascii()
+
+
+_TAKEN: dict[str, Callable[[Any], bool]] = {
+    "dtype": lambda value: isinstance(value, torch.dtype),
+    "word": _is_text,
+    "integers": lambda value: is_integers(value) and all(map(_is_integer, value)),
+    "integer": _is_integer,
+    "optional integer": _is_integer,
+}
+"""What options a schema takes, beside their defaults, by their kinds; it takes a number for a dtype, too."""
 
 
 def register(op: Op) -> None:
@@ -98,7 +114,15 @@ def _kernel(op: Op, lines: Sequence[str], scope: Mapping[str, Any]) -> Callable[
 
 def _fake(op: Op, **named: Any) -> Any:
     """The body of an op's fake kernels: results of the right shapes and types, and of any values."""
-    checked = checks.check(op, contexts.current(), op.defaults() | named, fake=True)
+    values = op.with_factors(op.defaults() | named)
+    for name in op.numbers:
+        if isinstance(values[name], (int, float)):
+            factor(name, values[name])
+    context = contexts.current()
+    checked = checks.check(op, context, values, fake=True)
+    tactic = parsed(values["tactic"])
+    if tactic is not None:
+        op.family.check_demand(context.registry, tactic, checked.problem)
     made = tuple(op.make(checked, index) for index in range(len(checked.results)))
     return made[0] if len(made) == 1 else made
 
@@ -148,20 +172,23 @@ def traced(op: Op, values: dict[str, Any]) -> Any:
     """A call through torch's dispatcher; torch.compile traces this.
 
     Of a sparse tensor beside one on the meta device, the dispatcher would call the op that has called it."""
+    values = op.with_factors(values)
     for one in op.parameters:
         given = values[one.name]
         absent = one.kind != "tensor" and given is None
         if one.is_tensor and not absent and (one.kind != "scale" or isinstance(given, torch.Tensor)):
             check_strided(one.name, given)
-        elif one.kind == "number":
+        elif one.is_number:
             values[one.name] = number(one.name, values[one.name])
         elif one.kind == "flag":
             check_flag(one.name, values[one.name])
             values[one.name] = bool(values[one.name])
-        elif one.kind in _WANTED and given is not one.default and not isinstance(given, _WANTED[one.kind]):
+        elif one.kind in _TAKEN and given is not one.default and not _TAKEN[one.kind](given):
             checks.check(op, contexts.current(), values, fake=True)  # says it better than torch
         elif one.kind == "tactic":
-            values[one.name] = name_of(values[one.name])
+            values[one.name] = name_of(given if isinstance(given, str) else parsed(given))
+            if isinstance(given, str) and not _is_text(given):
+                op.family.demanded(contexts.current().registry, Tactic.parse(given))  # raises
     values = op.in_graph(values)
     suffix = op.variant(values)
     written = op.variants()[suffix]
@@ -171,7 +198,13 @@ def traced(op: Op, values: dict[str, Any]) -> Any:
     if all(result is None for result in results):
         return getattr(torch.ops.tilewright, op.name + suffix).default(**values)
     if any(result is None for result in results):  # one op makes all or writes all
-        made = op.empty_results(values)
+        try:
+            made = op.empty_results(values)
+        except (IndexError, RuntimeError, TypeError, ValueError):
+            checks.check(
+                op, contexts.current(), values | dict(zip(op.written, results, strict=False)), fake=True
+            )
+            raise
         results = [given if given is not None else one for given, one in zip(results, made, strict=True)]
     twin = _twin(op, written)
     if twin is not None and values[twin] is results[0]:

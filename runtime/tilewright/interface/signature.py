@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 Kind = Literal[
-    "tensor", "optional tensor", "scale", "number", "dtype", "flag", "word", "integer", "optional integer",
-    "integers", "tactic",
+    "tensor", "optional tensor", "scale", "number", "addend factor", "dtype", "flag", "word", "integer",
+    "optional integer", "integers", "tactic",
 ]  # fmt: skip
 
 _KINDS: dict[str, Kind] = {
@@ -16,6 +16,7 @@ _KINDS: dict[str, Kind] = {
     "torch.Tensor | None": "optional tensor",
     "float | torch.Tensor | None": "scale",
     "float": "number",
+    "float | None": "addend factor",
     "torch.dtype": "dtype",
     "torch.dtype | None": "dtype",
     "bool": "flag",
@@ -32,6 +33,7 @@ _SCHEMAS: dict[Kind, str] = {
     "optional tensor": "Tensor?",
     "scale": "Tensor?",
     "number": "float",
+    "addend factor": "float?",
     "dtype": "ScalarType?",
     "flag": "bool",
     "word": "str?",
@@ -43,6 +45,12 @@ _SCHEMAS: dict[Kind, str] = {
 
 
 class Parameter(NamedTuple):
+    """A parameter of an op.
+
+    An `addend factor` is the number by which an optional operand is multiplied (that operand's
+    `unread_if_zero`). A call that leaves it out means 1 with the operand and 0 without, as in torch.addmm.
+    """
+
     name: str
     kind: Kind
     default: Any  # `inspect.Parameter.empty` where there is none
@@ -51,6 +59,10 @@ class Parameter(NamedTuple):
     @property
     def is_tensor(self) -> bool:
         return self.kind in ("tensor", "optional tensor", "scale")
+
+    @property
+    def is_number(self) -> bool:
+        return self.kind in ("number", "addend factor")
 
     def schema(self) -> str:
         """As a schema declares it."""

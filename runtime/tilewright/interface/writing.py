@@ -32,9 +32,16 @@ def _lines(op: Op) -> Iterator[str]:  # noqa: PLR0915 (a text reads best in one 
     yield f"def {op.name}({_parameters(op)}):"
     yield "    if _tracing() or _modes():"
     yield f"        return _traced({values})"
+    yield "    if _forward_ad._current_level >= 0:"
+    yield f"        _refuse_tangents({', '.join(f'{one.name}={one.name}' for one in tensors)})"
     yield "    _context = _current()"
     for name in op.numbers:
-        yield f"    if type({name}) is not float:"
+        other = "if"
+        if name in op.addends:
+            yield f"    if {name} is None:"
+            yield f"        {name} = 0.0 if {op.addends[name]} is None else 1.0"
+            other = "elif"
+        yield f"    {other} type({name}) is not float:"
         yield f"        {name} = _factor({name!r}, {name})"
     wants = " or ".join(
         f"{one.name}.requires_grad" if one.kind == "tensor" else f"({one.name} is not None and {_grad(one)})"
@@ -139,11 +146,13 @@ def _launcher_key(op: Op, out: str) -> Iterator[str]:
     yield f"{first}.shape"
     made = (f"{first}.dtype", *(f"{name}.shape" for name in others))
     yield f"None if {out} is not None else ({', '.join(made)},)"
-    yield from (f"tuple({name})" for name in op.of(("integers",)))
+    yield from (f"_key_of_integers({name})" for name in op.of(("integers",)))
     yield from (
-        one.name for one in op.parameters if not one.is_tensor and one.kind not in ("number", "integers")
+        one.name
+        for one in op.parameters
+        if not one.is_tensor and not one.is_number and one.kind != "integers"
     )
-    yield from (f"not {number}" for _, number in _unread(op))
+    yield from (f"not {number}" for number in _zeros(op))
 
 
 def _always(op: Op) -> bool:
@@ -207,14 +216,20 @@ def _key(op: Op) -> Iterator[str]:
         elif one.is_tensor:
             several.append((name, f"_layout_key({name})"))
         elif one.kind == "integers":
-            yield f"tuple({name})"
-        elif one.kind != "number":
+            yield f"_key_of_integers({name})"
+        elif not one.is_number:
             yield name
     if several:
         absent = " and ".join(f"{name} is None" for name, _ in several)
         yield f"None if {absent} else ({', '.join(key for _, key in several)},)"
-    for _, number in _unread(op):
+    for number in _zeros(op):
         yield f"not {number}"
+
+
+def _zeros(op: Op) -> Iterator[str]:
+    """The numbers of which a plan depends on whether they are 0."""
+    yield from (number for _, number in _unread(op))
+    yield from op.product_factors
 
 
 def _layout(name: str, operand: Operand) -> Iterator[str]:

@@ -23,7 +23,7 @@ def product(
     *,
     format_b: str | Format | None = None,
     alpha: Factor = 1.0,
-    beta: Factor = 0.0,
+    beta: Factor | None = None,
     c: torch.Tensor | None = None,
     k: int | None = None,
     layout: LayoutName = "128x4",
@@ -37,6 +37,7 @@ def product(
         a_scales, b_scales: in `layout`, padded, with the batch of their operand; B's rows are n.
         format_b: A's format if None.
         alpha: one number; of NVFP4 it holds 1 / (global scale of A * that of B).
+        beta: one number; by default 1 with c and 0 without.
         c: broadcasts to [..., m, n]; not read where `beta` is 0.
         k: elements; only needed where it is odd in FP4.
 
@@ -50,7 +51,7 @@ def product(
         Stored(a, a_scales, find_format(format_a, "format_a"), k, layout, "a", "a_scales"),
         _second(b, b_scales, format_b or format_a, k, layout),
     )
-    return _finish(left, right, _number("alpha", alpha), _number("beta", beta), c)
+    return _finish(left, right, _number("alpha", alpha), _factor_of_c(beta, c), c)
 
 
 def magnitude(
@@ -62,7 +63,7 @@ def magnitude(
     *,
     format_b: str | Format | None = None,
     alpha: Factor = 1.0,
-    beta: Factor = 0.0,
+    beta: Factor | None = None,
     c: torch.Tensor | None = None,
     k: int | None = None,
     layout: LayoutName = "128x4",
@@ -72,7 +73,7 @@ def magnitude(
         Stored(a, a_scales, find_format(format_a, "format_a"), k, layout, "a", "a_scales"),
         _second(b, b_scales, format_b or format_a, k, layout),
     )
-    factors = abs(_number("alpha", alpha)), abs(_number("beta", beta))
+    factors = abs(_number("alpha", alpha)), abs(_factor_of_c(beta, c))
     return _finish(left.abs(), right.abs(), *factors, None if c is None else c.abs())
 
 
@@ -104,6 +105,10 @@ def _finish(
     if c is None:
         raise ArgumentError("c", f"None, wanted a tensor: beta is {beta}")
     return result + beta * c.double()
+
+
+def _factor_of_c(beta: Factor | None, c: torch.Tensor | None) -> float:
+    return float(c is not None) if beta is None else _number("beta", beta)
 
 
 def _number(argument: str, value: Factor) -> float:

@@ -183,7 +183,7 @@ def mm_nvfp4(  # noqa: PLR0917 (as users of FlashInfer's mm_fp4 pass them)
     out: torch.Tensor | None = None,
     *,
     c: torch.Tensor | None = None,
-    beta: float = 0.0,
+    beta: float | None = None,
     out_descale: torch.Tensor | None = None,
     out_global_scale: torch.Tensor | None = None,
     tactic: Tactic | str | None = None,
@@ -203,13 +203,14 @@ def mm_nvfp4(  # noqa: PLR0917 (as users of FlashInfer's mm_fp4 pass them)
             batch serves every batch; its scale factors are then repeated, which is a copy.
         a_descale, b_descale: the scale factors of a and of b, contiguous, padding and all, of any shape
             ([padded rows, padded blocks], or flat). float8_e4m3fn or uint8.
-        alpha: one float32 on the device, read when the kernel runs; 1 if absent.
+        alpha: one float32 on the device, read when the kernel runs; 1 if absent. a and b are read also
+            if it is 0: their NaN and infinities then make D NaN.
         out_dtype: bfloat16, float16, float32; or D quantised by the kernel: float4_e2m1fn_x2 (NVFP4) or
             float8_e4m3fn (MXFP8).
         out: D's tensor, of out_dtype (or uint8 for NVFP4), [m, n] (NVFP4: [m, n/2]) or with a batch first,
             rows contiguous, in a wider tensor too; made if absent. It may be c, and overlaps nothing else.
-        c: [m, n], of D's type (bfloat16 beside a quantised D); read if beta is not 0.
-        beta: a number.
+        c: [m, n], of D's type (bfloat16 beside a quantised D); not read if beta is 0.
+        beta: a number; by default 1 with c and 0 without.
         out_descale: the scale factors of a quantised D, to be written; made if absent.
         out_global_scale: one float32 on the device, with which a quantised D is multiplied first: NVFP4's
             global scale, 448 * 6 / amax(D). NVFP4 needs it; MXFP8 has 1 if absent.

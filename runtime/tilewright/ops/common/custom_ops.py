@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._C import _len_torch_dispatch_stack as modes
 
-from tilewright.ops.common.guards import factor
+from tilewright.ops.common.guards import MOST_FLOAT, factor, refuse_derivatives
 from tilewright.ops.common.tactics import Tactic
 
 _library = torch.library.Library("tilewright", "DEF")
@@ -25,15 +26,32 @@ def define(
 ) -> None:
     """Registers an op, for every device: `run` says itself which it takes.
 
-    Gradients have no formula: `run` and `fake` refuse tensors that want one.
+    No op has a derivative: `run` and `fake` refuse tensors of which autograd expects one.
     """
     _library.define(name + schema, tags=_TAGS)
     _library.impl(name, run, "CompositeExplicitAutograd")
+    _library.impl(name, _under_autograd(name, run), "Autograd", with_keyset=True)
     torch.library.register_fake(f"tilewright::{name}", fake, lib=_library)
     if flops is not None:
         from torch.utils.flop_counter import register_flop_formula  # noqa: PLC0415
 
         register_flop_formula(getattr(torch.ops.tilewright, name))(flops)
+
+
+def _under_autograd(name: str, run: Callable[..., Any]) -> Callable[..., Any]:
+    """The op's kernel for torch's key Autograd. functorch's transforms (grad, jvp, and what is built on them)
+    show here alone what they differentiate; the keys below see unwrapped tensors. Plain tensors go on to
+    `run`, which checks them itself: another turn of the dispatcher would take 7 us."""
+    op = getattr(torch.ops.tilewright, name).default
+    names = [argument.name for argument in op._schema.arguments]
+
+    def under_autograd(keys: Any, /, *given: Any, **options: Any) -> Any:
+        if not (modes() or needs_dispatcher(*given, *options.values())):
+            return run(*given, **options)
+        refuse_derivatives(name, **dict(zip(names, given, strict=False)), **options)
+        return op.redispatch(keys & torch._C._after_autograd_keyset, *given, **options)
+
+    return under_autograd
 
 
 def needs_dispatcher(*tensors: Any) -> bool:
@@ -68,7 +86,9 @@ def name_of(tactic: Tactic | str | None) -> str | None:
 
 def number(name: str, value: Any) -> Any:
     """A factor as a schema's `float`; symbols stay as they are."""
-    return value if isinstance(value, (float, int, torch.SymFloat, torch.SymInt)) else factor(name, value)
+    if isinstance(value, (float, torch.SymFloat, torch.SymInt)):
+        return value
+    return value if isinstance(value, int) and abs(value) < MOST_FLOAT else factor(name, value)
 
 
 def flops(a: torch.Size, b: torch.Size, *_: Any, **__: Any) -> int:

@@ -39,7 +39,7 @@ class Operands(SimpleNamespace):
 
     def __init__(self, problem: Any, op: Callable[..., Any], **arguments: Any) -> None:
         self._declared = published[op]
-        values = self._declared.defaults() | arguments
+        values = self._declared.with_factors(self._declared.defaults() | arguments)
         super().__init__(problem=problem, op=op, **values)
         self._names = tuple(values)
         self._written = self._declared.variants()[self._declared.variant(values)]

@@ -63,7 +63,7 @@ A kernel compiled with swapped operands swaps them itself; nothing here changes 
             type="f32", written=True,
         ),
     ),
-    numbers=(Number("alpha", "of the product"), Number("beta", "of C")),
+    numbers=(Number("alpha", "of the product", of_product=True), Number("beta", "of C")),
     codes=(
         Code("type_c", "tilewright_addend", lambda problem: ADDENDS.index(problem.type_of_c)),
         Code("type_bias", "tilewright_addend", lambda problem: ADDENDS.index(problem.type_of_bias)),

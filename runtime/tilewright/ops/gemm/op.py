@@ -73,7 +73,7 @@ class _Gemm(Op):
         return dict.fromkeys(FAMILY.kernels(record).by_tma(record), TMA_BYTES)
 
     def without_kernel(self, problem: Problem, given: Values) -> None:
-        """scale_result * activation(beta * C + bias), in the kernels' compute type: k is 0."""
+        """scale_result * activation(beta * C + bias), in the kernels' compute type: k or alpha is 0."""
         out, c, bias, beta, amax = (given[name] for name in ("out", "c", "bias", "beta", "amax"))
         compute = torch.int32 if problem.integer else torch.float32
         value = torch.zeros_like(out, dtype=compute)
@@ -108,7 +108,7 @@ def gemm(
     out_dtype: torch.dtype | None = None,
     c: torch.Tensor | None = None,
     alpha: float = 1.0,
-    beta: float = 0.0,
+    beta: float | None = None,
     scale_a: torch.Tensor | None = None,
     scale_b: torch.Tensor | None = None,
     scale_result: torch.Tensor | None = None,
@@ -131,9 +131,11 @@ def gemm(
             and overlaps nothing else.
         out_dtype: D's type where `out` is absent; the operands' own (FP8: bfloat16, int8: int32) by default.
             float32 instead; of FP8 operands bfloat16, float16, float32 or either FP8 type, which saturates.
-        c: D's shape, or one [m, n] for every batch; read if beta is not 0. Of D's type, or (16-bit and FP8
+        c: D's shape, or one [m, n] for every batch; not read if beta is 0. Of D's type, or (16-bit and FP8
             operands) bfloat16, float16 or float32; never of FP8.
-        alpha, beta: factors; integers for int8.
+        alpha: a factor, an integer for int8. If it is 0, a and b are not read: NaN and infinities in them
+            do not reach D, as in BLAS.
+        beta: a factor, an integer for int8; by default 1 with c and 0 without, as in torch.addmm.
         scale_a, scale_b: one float32 each on the device: read when the kernel runs.
         scale_result: the same, of D of FP8: what the result is multiplied by before it is rounded.
         amax: one float32 on the device, of D of FP8: raised to the largest magnitude of the result before
@@ -144,7 +146,8 @@ def gemm(
         tactic: a kernel's name, or a tactic (`NAME@splits=4`), instead of the one the model selects.
 
     Returns:
-        D. An empty tensor where m, n or the batch is 0; beta * c (+ bias, activation) where k is 0.
+        D. An empty tensor where m, n or the batch is 0; beta * c (+ bias, activation) where k or
+            alpha is 0.
 
     Raises:
         AlignmentError: 8-bit operands that TMA cannot read: an address, a row or a matrix of a batch that

@@ -9,7 +9,7 @@ import torch
 
 from tilewright.interface.op import Op, Values
 from tilewright.interface.publish import public
-from tilewright.ops.common.guards import refuse
+from tilewright.ops.common.guards import check_most, refuse
 from tilewright.ops.common.symbolic import certainly
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.mqa_logits.family import FAMILY
@@ -56,7 +56,9 @@ class _Schedule(_Ragged):
     passed = ("lengths", "out")
 
     def fields(self, values: Values) -> Mapping[str, Any]:
-        return {"form": "schedule", "queries": values["lengths"].numel(), "columns": 2}
+        queries = values["lengths"].numel()
+        check_most("lengths", queries, "its number of elements")
+        return {"form": "schedule", "queries": queries, "columns": 2}
 
     def rules(self, values: Values, problem: Problem) -> None:
         next_n, tokens, indexed = problem.next_n, problem.queries, values["indices"] is not None

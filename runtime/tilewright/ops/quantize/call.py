@@ -18,7 +18,7 @@ from tilewright.interface.declaration import Combinations
 from tilewright.interface.op import Op, Operands, Values
 from tilewright.interface.placement import Arguments, Placement, aligned, least_wanted, misaligned
 from tilewright.ops.common.formats import as_bytes, dtype_of
-from tilewright.ops.common.guards import refuse
+from tilewright.ops.common.guards import check_word, is_integers, refuse, shown
 from tilewright.ops.common.scaled import COLUMNS, scale_shape, scale_type
 from tilewright.ops.common.symbolic import symbolic
 from tilewright.ops.quantize import global_scale
@@ -64,7 +64,7 @@ class _Op(Op):
         first, given = values[self.required[0]], values.get("global_scale")
         tensor = given if isinstance(given, torch.Tensor) else None
         nowhere = tensor is not None and tensor.is_meta and not first.is_meta
-        refuse(nowhere, "global_scale", "it is on meta; a tensor with memory is wanted")
+        refuse(nowhere, "global_scale", global_scale.NO_MEMORY)
         if symbolic(first) or (tensor is not None and symbolic(tensor)):  # fake ones: the call says
             return problem, Noted("none", False, False)
         one_for = global_scale.what_of(given, problem.m, first.shape[:-2])
@@ -179,23 +179,24 @@ def mxfp8(values: Values) -> str:
     """The format of elements of a `dtype`."""
     dtype = values["dtype"]
     if not isinstance(dtype, torch.dtype) or dtype not in _MXFP8:
-        raise ArgumentTypeError("dtype", f"it is {dtype}; float8_e4m3fn or float8_e5m2 is wanted")
+        raise ArgumentTypeError("dtype", f"it is {shown(dtype)}; float8_e4m3fn or float8_e5m2 is wanted")
     return _MXFP8[dtype]
 
 
 def fp8_blockwise(values: Values) -> str:
     """The format of blocks of so many rows and columns."""
-    try:
-        return _BLOCKWISE[tuple(values["block"])]
-    except (TypeError, KeyError):
-        message = f"it is {values['block']!r}; (1, 128), (128, 1) or (128, 128) is wanted"
-        raise ArgumentError("block", message) from None
+    given, wanted = values["block"], "(1, 128), (128, 1) or (128, 128) is wanted"
+    if not is_integers(given):
+        raise ArgumentTypeError("block", f"it is {shown(given)}; {wanted}")
+    found = _BLOCKWISE.get(tuple(given))
+    if found is None:
+        raise ArgumentError("block", f"it is {shown(given)}; {wanted}")
+    return found
 
 
 def _fusion(values: Values) -> str:
     activation, weight = values["activation"], values["rms_weight"]
-    wanted = f"it is {activation!r}; none or silu_mul is wanted"
-    refuse(activation not in ("none", "silu_mul"), "activation", wanted)
+    check_word("activation", activation, ("none", "silu_mul"), "none or silu_mul")
     both = f"it is given beside {activation}; one of the two is possible"
     refuse(weight is not None and activation != "none", "rms_weight", both)
     return str(activation) if weight is None else "rmsnorm"
@@ -203,11 +204,12 @@ def _fusion(values: Values) -> str:
 
 def _columns_layout(format: str, scale_type: Any, layout: Any) -> str:
     """Where scales of FP8 lie that are written."""
+    check_word("scale_type", scale_type, ("float32", "ue8m0"), "float32 or ue8m0")
     packed, known, given = scale_type == "ue8m0", LAYOUTS[format], f"it is {scale_type!r}"
-    refuse(scale_type not in ("float32", "ue8m0"), "scale_type", f"{given}; float32 or ue8m0 is wanted")
     refuse(packed and "packed" not in known, "scale_type", f"{given}; float32 is wanted for {format}")
     if layout is None:
         return "packed" if packed else known[0]
+    check_word("scale_layout", layout, tuple(dict.fromkeys((*known, "packed"))))
     beside = f"it is {layout!r} beside scales of {scale_type}; ue8m0 are packed, and no other"
     refuse((layout == "packed") != packed, "scale_layout", beside)
     wanted = f"it is {layout!r}; one of {', '.join(known)} is wanted for {format}"

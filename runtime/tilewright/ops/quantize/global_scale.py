@@ -14,6 +14,8 @@ from tilewright.ops.common.constants import constant
 from tilewright.ops.common.custom_ops import number
 from tilewright.ops.common.guards import dims
 
+NO_MEMORY = "it is on meta; a tensor with memory is wanted"
+
 
 def what_of(given: Any, m: int, batch: Sequence[int]) -> str:
     """What there is one for: none, tensor, row or group. `batch`: the groups, as leading extents. Raises
@@ -55,6 +57,8 @@ def on_device(given: Any, device: torch.device, rows_of_group: tuple[int, int] |
     if given.device != device or given.dtype != torch.float32:
         if given.device.type == "cpu" and given.numel() == 1:
             return constant(float(given), device)
+        if given.is_meta:  # a plan's key tells it from a tensor on the CPU no better than get_device() does
+            raise ArgumentError("global_scale", NO_MEMORY)
         given = given.to(device, non_blocking=True)
     return given if rows_of_group is None else given.reshape(-1, 1).expand(rows_of_group).contiguous()
 
@@ -66,6 +70,7 @@ def in_graph(given: Any, beside: Any) -> torch.Tensor | None:
         return None
     if not isinstance(given, torch.Tensor):
         value = number("global_scale", given)
+        value = float(value) if isinstance(value, int) else value
         return beside.new_full((1,), value, dtype=torch.float32)  # a fake one beside fake tensors
     if given.device.type == "cpu" and given.numel() == 1 and not given.is_complex():
         return given.to(beside.device, torch.float32)

@@ -28,7 +28,7 @@ Arguments of a `reduced_gemm` kernel, in the caller's terms:
         Matrix("out", "[m, n], n contiguous", field="d", alignment=1, rows="m", columns="n", type="d",
                written=True),
     ),
-    numbers=(Number("alpha", "of the sum"), Number("beta", "of C")),
+    numbers=(Number("alpha", "of the sum", of_product=True), Number("beta", "of C")),
     codes=(Code("f32", "whether D and C are of F32, not of the operands' type",
                 lambda problem: int(problem.d == "f32")),),
     tactic=MATRIX_TACTIC,

@@ -28,7 +28,7 @@ class _Reduced(Op):
         return place_without_copies(INTERFACE, arguments, addresses, judged=("c", "out"))
 
     def without_kernel(self, problem: Problem, given: Values) -> None:
-        """beta * C: k or the batch is 0."""
+        """beta * C: k, the batch or alpha is 0."""
         out, c, beta = given["out"], given["c"], given["beta"]
         out.copy_(c * beta) if c is not None and beta != 0 else out.zero_()
 
@@ -42,7 +42,7 @@ def reduced_gemm(
     out_dtype: torch.dtype | None = None,
     c: torch.Tensor | None = None,
     alpha: float = 1.0,
-    beta: float = 0.0,
+    beta: float | None = None,
     tactic: Tactic | str | None = None,
 ) -> torch.Tensor:
     """alpha * (the sum over the batch of a @ b) + beta * c, on the current stream; the same bits every time.
@@ -54,12 +54,13 @@ def reduced_gemm(
         b: [batch, k, n], or [k, n] for every one of a's; of a's type, k contiguous.
         out: [m, n], rows contiguous; made if absent. It may be c.
         out_dtype: D's type where `out` is absent: the operands' (the default), or float32.
-        c: [m, n] of D's type; read if beta is not 0.
-        alpha, beta: factors.
+        c: [m, n] of D's type; not read if beta is 0.
+        alpha: a factor. If it is 0, a and b are not read.
+        beta: a factor; by default 1 with c and 0 without.
         tactic: a kernel's name, instead of the one the model selects.
 
     Returns:
-        D; beta * c where k or the batch is 0.
+        D; beta * c where k, the batch or alpha is 0.
 
     Raises:
         AlignmentError: a or b lies so that TMA cannot read it: addresses and strides are multiples of 16

@@ -13,7 +13,7 @@ from tilewright.errors import ArgumentError
 from tilewright.interface.op import Op, Values
 from tilewright.interface.placement import Arguments, Placement
 from tilewright.interface.publish import public
-from tilewright.ops.common.guards import dims
+from tilewright.ops.common.guards import check_word, dims
 from tilewright.ops.common.symbolic import certainly
 from tilewright.ops.common.tactics import Tactic
 from tilewright.ops.scale_columns.family import FAMILY
@@ -29,8 +29,7 @@ class _ScaleColumns(Op):
     def fields(self, values: Values) -> Mapping[str, Any]:
         scales, groups = values["scales"], values["groups"]
         for name, legal in (("layout", LAYOUTS), ("grouping", tuple(GROUPINGS))):
-            if values[name] not in legal:
-                raise ArgumentError(name, f"it is {values[name]!r}; one of {', '.join(legal)} is wanted")
+            check_word(name, values[name], legal)
         if not isinstance(scales, torch.Tensor) or scales.dim() < 2:  # the checks say so
             return {}
         row_major = not certainly(scales.shape[-1] > 1) or not certainly(scales.stride(-1) != 1)
