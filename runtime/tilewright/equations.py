@@ -181,10 +181,11 @@ def _reduced_batches(terms: Contraction, left: Layout, right: Layout) -> tuple[V
 
 
 def _readable(batch: Layout) -> bool:
-    """Whether TMA can load rows of [batch, rows, k] of 16-bit elements."""
+    """Whether TMA can load rows of [batch, rows, k] of 16-bit elements. A k of 1 does not come here: it is
+    one extent with the batch."""
     unit = TMA_BYTES // 2
-    (*_, k), (*others, inner) = batch
-    return (inner == 1 or k == 1) and not any(step % unit for step in others)
+    *others, inner = batch[1]
+    return inner == 1 and not any(step % unit for step in others)
 
 
 def _contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -126,6 +126,11 @@ template <class Input, class Output, int kColumnsOfScale, bool kRowMajorB = fals
 int32_t launch(void const* opaque, void*, void*) {
   auto const& args = *static_cast<Args const*>(opaque);
   if (args.grouping == TILEWRIGHT_GROUPING_K_SIZES) {
+    for (int g = 0; g < args.groups; ++g) {  // kernels of a GPU multiply whole stages
+      if (args.group_k[g] % (kColumnsOfScale == 0 ? 64 : 128) != 0) {
+        return TILEWRIGHT_NOT_SUPPORTED;
+      }
+    }
     if constexpr (kColumnsOfScale == 0) {
       multiply_rows<Output>(args);
     } else {

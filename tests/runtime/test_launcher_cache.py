@@ -11,6 +11,7 @@ import tilewright
 from tilewright import context as contexts
 from tilewright.context import Context
 from tilewright.errors import ArgumentError, ArgumentTypeError
+from tilewright.library import MOST_OPERANDS, UNPLANNED
 from tilewright.ops.common.launcher_cache import CachedLaunchers
 
 WARM = 3  # calls: the first makes a plan, the second its launcher known, the third finds it
@@ -133,3 +134,55 @@ def test_launchers_that_are_not_used_give_way(host: Context, monkeypatch: pytest
     torch.testing.assert_close(used[2], (used[0].double() @ used[1].double()).bfloat16())
     host.plans.clear()
     assert not host.plans.launchers
+
+
+def test_launchers_of_einsums_that_are_used_stay(host: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contexts, "MAX_PLANS", 5)
+    a, b, out = operands(16, 24, 32)
+    tilewright.einsum("mk,kn->mn", a, b, out=out)
+    (cached,) = [one for key, one in host.plans.launchers.items() if key[0] == "einsum"]
+    for m in range(1, 20):
+        tilewright.einsum("mk,kn->mn", a, b, out=out)
+        other = operands(m, 8, 40)
+        tilewright.einsum("mk,kn->mn", other[0], other[1], out=other[2])
+        assert cached in host.plans.launchers.values(), "it is in use"
+
+
+def numbered(status: int, seen: list[int], number: int) -> Any:
+    def launch(*call: Any) -> int:
+        seen.append(number)
+        return status
+
+    return launch
+
+
+def test_one_launcher_too_many_replaces_none() -> None:
+    seen: list[int] = []
+    cached = CachedLaunchers()
+    for number in range(CachedLaunchers.MOST + 2):
+        cached.add(numbered(UNPLANNED, seen, number))
+    assert cached.layouts_seen == CachedLaunchers.MOST + 2
+    assert cached.launch() == UNPLANNED
+    assert seen == list(range(CachedLaunchers.MOST))
+
+
+@pytest.mark.parametrize(
+    ("statuses", "tried", "answer"),
+    [
+        ((UNPLANNED, UNPLANNED - 3, UNPLANNED - MOST_OPERANDS + 1, 0, 0), 4, 0),
+        ((UNPLANNED - 1, UNPLANNED - 2), 2, UNPLANNED - 2),
+        ((UNPLANNED, UNPLANNED + 1, 0), 2, UNPLANNED + 1),  # MISALIGNED, of some operand
+        ((UNPLANNED, UNPLANNED - MOST_OPERANDS, 0), 2, UNPLANNED - MOST_OPERANDS),  # OVERFLOW or ALIASED
+        ((700, 0), 1, 700),  # CUDA's
+        ((0, 0), 1, 0),
+    ],
+)
+def test_launchers_are_tried_until_one_takes_the_operands(
+    statuses: tuple[int, ...], tried: int, answer: int
+) -> None:
+    seen: list[int] = []
+    cached = CachedLaunchers()
+    for number, status in enumerate(statuses):
+        cached.add(numbered(status, seen, number))
+    assert cached.launch("operands") == answer
+    assert seen == list(range(tried))

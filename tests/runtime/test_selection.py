@@ -224,7 +224,8 @@ def test_tactics_are_written_and_read(record) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["k@raster=up", "k@swizzle=3", "k@splits=0", "k@splits=x", "k@raster", "k@=1"]
+    "text",
+    ["k@raster=up", "k@swizzle=3", "k@splits=0", "k@splits=x", "k@raster", "k@=1", "k@cluster=", "k@splits="],
 )
 def test_tactics_that_are_none(text: str) -> None:
     with pytest.raises(ArgumentError, match="tactic"):

@@ -222,6 +222,19 @@ def test_a_bucket_must_not_lose_against_the_models_first_on_the_way(
     assert chosen.tactic.kernel == ("small" if source == "bucket" else "big")
 
 
+def test_without_jit_a_bucket_is_judged_by_the_first_built(place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model's first is far ahead of the neighbour's kernel, and cannot run."""
+    seconds = {"big": 1e-3, "medium": 2e-3, "split": 2e-3, "small": 1.5e-3}
+    here = place("medium", "small", "split")
+    here.tune(m64="small")
+    family = estimating(seconds, small=1.0e-3, medium=1.0e-3)
+    problem = Problem(48, N, K)
+    assert here.context.select(family, problem, H200).source == "model"
+    monkeypatch.setenv("TILEWRIGHT_JIT", "0")
+    chosen = here.context.select(family, problem, H200)
+    assert (chosen.source, chosen.tactic.kernel) == ("bucket", "small")
+
+
 def test_a_tile_that_only_just_holds_the_neighbour_is_no_bucket_below(place) -> None:
     """By the model itself: what fits 128 rows exactly leaves half of its tile empty for 65."""
     here = place(*EVERY)
