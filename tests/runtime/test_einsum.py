@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from torch._subclasses import FakeTensorMode
+from torch.autograd import forward_ad
 
 import tilewright
 from tilewright import contractions
@@ -424,3 +425,18 @@ def test_types_that_no_product_has(host: Context, equation: str, out_dtype: Any)
     a, b = (operand(term, 0) for term in terms(equation)[:2])
     with pytest.raises(ArgumentError, match=r"out_dtype: it is .*; .* is wanted"):
         tilewright.einsum(equation, a, b, out_dtype=out_dtype)
+
+
+def test_dual_tensors_are_refused_in_warm_calls(host: Context) -> None:
+    a, b, out = operand("mk", 0), operand("nk", 1), torch.empty(24, 40, dtype=torch.bfloat16)
+    for call in (
+        lambda x: tilewright.einsum("mk,nk->mn", x, b, out=out),
+        lambda x: tilewright.einsum("mk,nk->nm", x, b, out=out.mT.contiguous()),
+        lambda x: deep_gemm.bf16_gemm_nt(x, b, out),
+    ):
+        for _ in range(3):
+            call(a)
+        with forward_ad.dual_level():
+            call(a)
+            with pytest.raises(ArgumentError, match=r"^a[:,].* it is a dual tensor of forward-mode AD"):
+                call(forward_ad.make_dual(a, torch.ones_like(a)))

@@ -358,6 +358,8 @@ def test_factors_that_are_no_numbers(host: Context, dtype: torch.dtype, k: int, 
         bad += [float("nan"), float("inf"), 2.0**25]
     for value in bad:
         for name in ("alpha", "beta"):
+            if name == "beta" and value is None:
+                continue  # 1, with c
             host.plans.clear()
             if remembered:
                 tilewright.gemm(a, b, c=c, beta=1)

@@ -141,3 +141,14 @@ def test_a_project_may_lack_a_family_whose_op_has_its_name(tmp_path: Path) -> No
     with contexts.use(own), pytest.raises(tilewright.errors.ArgumentError) as caught:
         tilewright.kernels("hc_prenorm")
     assert str(caught.value) == "family: there are no kernels of hc_prenorm; there are: gemm"
+
+
+def test_the_context_is_there_after_the_import() -> None:
+    """As docs/use.md uses it; no module is imported for it before."""
+    program = (
+        "import sys, tilewright; assert 'tilewright.context' not in sys.modules\n"
+        "context = tilewright.Context()\n"
+        "with tilewright.context.use(context): assert tilewright.context.current() is context\n"
+        "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

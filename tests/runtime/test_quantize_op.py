@@ -18,6 +18,7 @@ torch = pytest.importorskip("torch")
 import hypothesis  # noqa: E402 (torch decides whether this module is there)
 from hypothesis import HealthCheck, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
+from quantize_comparison import check_read_back  # noqa: E402
 from same_bits import same  # noqa: E402
 
 import tilewright  # noqa: E402
@@ -88,8 +89,7 @@ def test_formats_and_layouts(hopper: Context, shape: tuple[int, ...], name: str,
     assert same(scales, wanted_scales)
     back = dequantizer(name)(data, scales, layout=layout, **options)
     exact = reference.dequantize(data, scales, name, layout=layout, global_scale=options.get("global_scale"))
-    torch.testing.assert_close(back, exact.bfloat16(), equal_nan=True, rtol=2.0**-7, atol=0)
-    assert same(back.isnan(), exact.isnan())
+    check_read_back(back, exact, f"{name} {layout}", rounded_twice=bool(options))
 
 
 @pytest.mark.parametrize(("block", "scale_type", "layout"), FP8)
@@ -108,7 +108,7 @@ def test_fp8_blockwise(
         assert not memory[..., shape[-2] :].any()
     back = tilewright.dequantize_fp8_blockwise(data, scales, block)
     exact = reference.dequantize_fp8_blockwise(data, scales, block)
-    torch.testing.assert_close(back, exact.bfloat16(), equal_nan=True, rtol=2.0**-7, atol=0)
+    check_read_back(back, exact, f"{block} {layout}", rounded_twice=False)
     default = tilewright.quantize_fp8_blockwise(x, list(block), scale_type=scale_type)
     assert same(default[1], reference.quantize_fp8_blockwise(x, block, scale_type)[1])
 
@@ -175,7 +175,7 @@ def test_global_scales(hopper: Context) -> None:
     assert all(map(same, found, reference.quantize(x, "nvfp4", per_group[:, None].expand(2, 40))))
     back = tilewright.dequantize_nvfp4(*found, per_group, dtype=torch.float32)
     exact = reference.dequantize(*found, "nvfp4", global_scale=per_group[:, None].expand(2, 40))
-    torch.testing.assert_close(back, exact.float(), equal_nan=True)
+    check_read_back(back, exact, "a global scale for each group", rounded_twice=True)
 
 
 def test_a_number_is_one_constant_of_the_device(hopper: Context) -> None:
@@ -266,7 +266,7 @@ def test_masked_rows(hopper: Context, name: str) -> None:
         dequantizer(name)(as_type(out, name), scales, layout=layout, rows_valid=valid, out=result)
         assert bool((result[~rows] == 7).all())
         exact = reference.dequantize(wanted, wanted_scales, name, layout=layout)
-        torch.testing.assert_close(result[rows], exact[rows].bfloat16(), equal_nan=True)
+        check_read_back(result[rows], exact[rows], f"{name} {layout}", rounded_twice=False)
 
 
 def as_type(data: Any, name: str) -> Any:

@@ -17,7 +17,8 @@ from torch.utils.flop_counter import FlopCounterMode
 import tilewright
 import tilewright.torch_ops
 from tilewright.context import Context
-from tilewright.errors import ArgumentError, ArgumentTypeError
+from tilewright.errors import ArgumentError, ArgumentTypeError, NoKernelError
+from tilewright.ops.common.tactics import Tactic
 
 OPS = torch.ops.tilewright
 BF16 = torch.bfloat16
@@ -245,3 +246,18 @@ def test_importing_tilewright_registers_nothing() -> None:
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
+
+
+def test_meta_calls_look_at_factors_and_tactics(host: Context) -> None:
+    a, b = A.to("meta"), B.to("meta")
+    for tactic in (None, "host_bf16_tn", "host_bf16_tn_streamk@splits=2", Tactic("host_bf16_tn")):
+        assert tilewright.gemm(a, b, tactic=tactic).shape == (16, 24)
+    with pytest.raises(NoKernelError, match="no table lists a kernel named nope"):
+        tilewright.gemm(a, b, tactic="nope")
+    with pytest.raises(ArgumentError, match=r"^tactic: host_tf32_tn does not compute"):
+        tilewright.gemm(a, b, tactic="host_tf32_tn")
+    with pytest.raises(ArgumentError, match=r"^tactic: 'up' is not NAME=VALUE"):
+        tilewright.gemm(a, b, tactic="host_bf16_tn@up")
+    for name, value in (("alpha", 1e300), ("beta", -1e39), ("alpha", 10**400)):
+        with pytest.raises(ArgumentError, match=rf"^{name}: it is beyond the range of a float32"):
+            tilewright.gemm(a, b, c=C.to("meta"), **{name: value})

@@ -1,4 +1,5 @@
-"""Each contract test runs for every call of every public op, on kernels of the host."""
+"""Each contract test runs for every call of every public op (`case`), or for one call of each op
+(`first_case`), on kernels of the host."""
 
 from __future__ import annotations
 
@@ -14,14 +15,14 @@ collect_ignore_glob = [] if find_spec("torch") else ["test_*"]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "case" in metafunc.fixturenames:
-        from contract_cases import cases  # noqa: PLC0415 (where there is torch)
+    for name in {"case", "first_case"} & {*metafunc.fixturenames}:
+        from contract_cases import cases, first_cases  # noqa: PLC0415 (where there is torch)
 
-        metafunc.parametrize("case", list(cases()), ids=str)
+        metafunc.parametrize(name, list(cases() if name == "case" else first_cases()), ids=str)
 
 
 @pytest.fixture(autouse=True)
 def kernels(request: pytest.FixtureRequest) -> None:
     """The kernels that compute the case's calls."""
-    if "case" in request.fixturenames:
-        request.getfixturevalue(request.getfixturevalue("case").host)
+    for name in {"case", "first_case"} & {*request.fixturenames}:
+        request.getfixturevalue(request.getfixturevalue(name).host)

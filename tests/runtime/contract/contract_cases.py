@@ -106,6 +106,14 @@ def cases() -> Iterator[Case]:
                 yield Case(family, op, module.HOST, template, getattr(module, "FREE", ()))
 
 
+def first_cases() -> Iterator[Case]:
+    """One call of every public op."""
+    seen = {}
+    for case in cases():
+        seen.setdefault(case.op.name, case)
+    yield from seen.values()
+
+
 def moved(tensor: torch.Tensor, offset: int, room: torch.Tensor | None = None) -> torch.Tensor:
     """The tensor so many bytes behind an aligned address: within `room` (which keeps what it holds), or in
     room of its own, with its values."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from contract_cases import MODULES, Case
+from contract_cases import Case
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tilewright.errors import ArgumentError, TilewrightError
@@ -92,11 +92,6 @@ def attempt(case: Case, values: dict[str, Any], what: str) -> None:
         assert error.argument in {*(one.name for one in case.op.parameters), "types"}, what
 
 
-def first_call(case: Case) -> bool:
-    """Whether the case is the first of its op's calls; others differ in what is right."""
-    return case.template is MODULES[case.family].CALLS[case.op.name][0]
-
-
 def on(device: str, case: Case, mode: FakeTensorMode | None = None) -> dict[str, Any]:
     """A call's arguments, on a device or fake."""
     values = case.make()
@@ -107,9 +102,8 @@ def on(device: str, case: Case, mode: FakeTensorMode | None = None) -> dict[str,
 
 
 @pytest.mark.parametrize(("where", "results"), [("cpu", "given"), ("meta", "made"), ("meta", "given")])
-def test_any_value_for_any_argument(case: Case, where: str, results: str) -> None:
-    if not first_call(case):
-        pytest.skip("another call of the op")
+def test_any_value_for_any_argument(first_case: Case, where: str, results: str) -> None:
+    case = first_case
     given = on(where, case)
     if results == "made":
         given = {name: each for name, each in given.items() if name not in case.op.written}
@@ -119,9 +113,8 @@ def test_any_value_for_any_argument(case: Case, where: str, results: str) -> Non
             attempt(case, given | {one.name: value}, what)
 
 
-def test_any_option_in_torch(case: Case) -> None:
-    if not first_call(case):
-        pytest.skip("another call of the op")
+def test_any_option_in_torch(first_case: Case) -> None:
+    case = first_case
     mode = FakeTensorMode()
     given = on("", case, mode)
     for one in case.op.parameters:
