@@ -137,7 +137,7 @@ class Composer:
         text: str = event.value
         if event.style:  # quoted, or a block: text
             return Scalar(text, position)
-        if text.startswith(UNREADABLE):
+        if text.startswith(UNREADABLE) and event.start_mark.line in self._broken:
             return Unreadable(position)
         value = resolve(text)
         if isinstance(value, Trap):
@@ -169,8 +169,7 @@ class Composer:
                 self._faults.append((at, f"duplicate key {quoted(word)}; it stands on line {first} too"))
             else:
                 own[word] = Entry(at, value)
-        for mapping in merged:
-            self._count(len(mapping.entries), position)
+        for mapping in merged:  # which an alias has counted
             unread |= mapping.broken
             for name, entry in mapping.entries.items():
                 if name not in own:

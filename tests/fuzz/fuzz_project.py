@@ -118,6 +118,7 @@ def _fill_cache(folder: Path, planned: Mapping[str, Any]) -> None:
     from tilewright.table import Table  # noqa: PLC0415
 
     cache, data = folder / "cache", b"not an object"
+    cache.mkdir(exist_ok=True)
     if not marker.is_marked(cache):
         cache.mkdir(exist_ok=True)  # a dry run makes none
         marker.mark(cache)

@@ -128,6 +128,15 @@ def test_a_tab_does_not_move_what_it_indents() -> None:
     assert plain(node) == {"a": [{"b": ["c", "d"], "e": 1, "f": 2}]}
 
 
+def test_a_text_is_not_taken_for_a_broken_line() -> None:
+    """Broken lines are replaced with a private-use character, which may also stand in a spec."""
+    node, problems = read("a: \ue000\nb: \ue000x\nc: d: e\n")
+    assert [problem.position.line for problem in problems] == [3]
+    assert isinstance(node, nodes.Mapping)
+    assert plain(node.entries["a"].value) == "\ue000"
+    assert isinstance(node.entries["c"].value, nodes.Unreadable)
+
+
 def test_bytes_that_are_not_utf_8() -> None:
     assert faults(b"a: 1\nb: \xff\n") == ["s.yaml:2:4: this is not UTF-8"]
 
