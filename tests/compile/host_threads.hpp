@@ -137,6 +137,8 @@ std::array<long, 32> gather(long value) {
 
 bool alone = false;  // whether a thread does the work of its warp, lane by lane
 void __syncthreads() { meet(block); }
+[[maybe_unused]] void __threadfence_block() {}  // a fiber's loads have returned
+
 [[maybe_unused]] void __syncwarp() {
   if (!alone) {
     meet(warps[threadIdx.x / 32]);

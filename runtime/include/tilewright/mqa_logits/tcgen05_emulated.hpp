@@ -74,7 +74,9 @@ struct Emulated {
       to[i] = sm90::load_float(at(from, threadIdx.x % 32, i));
     }
   }
-  __device__ __forceinline__ void wait_for_loads() const {}
+  // A fence waits until the loads have returned. Without it, loads that nobody uses are under way when the slot is
+  // given back.
+  __device__ __forceinline__ void wait_for_loads() const { __threadfence_block(); }
   __device__ __forceinline__ void before_barrier() const {}
   __device__ __forceinline__ void after_barrier() const {}
 

@@ -185,7 +185,8 @@ struct ScaledMainloop {
           wgmma_wait<0>();
           hold(part);
           if (kAllKept && last) {
-            give_back(stage, now, factors, kB == Scales::kRows ? kept[kMostKept - 1].y : 0.0f);
+            float const column = kB == Scales::kRows ? kept[kMostKept - 1].y : 0.0f;
+            give_back(stage, loaded_by(now, factors) | __float_as_uint(column));
           }
           if (last) {
             at.next();
@@ -194,7 +195,7 @@ struct ScaledMainloop {
           }
           promote(stage, now, box, 0, factors, kept, split, part, sum[r]);
           if (!kAllKept && last) {
-            give_back(stage, now, factors, sum[r][kCount - 1]);
+            give_back(stage, loaded_by(now, factors) | __float_as_uint(sum[r][kCount - 1]));
           }
         }
       }
@@ -278,28 +279,34 @@ struct ScaledMainloop {
       wgmma_wait<0>();
     }
     hold(parts.sums[kSet]);
+    // Factors of the unit that was issued are of the next stage. The stage is given back after their loads, too, so
+    // that no load is under way at an arrival, which the build can check. The wgmma that was waited for took longer.
+    uint32_t const ahead = more ? loaded_by(parts.factors[1 - kSet], parts.rows[1 - kSet]) : 0;
     if (kB != Scales::kRows && unit == kUnits - 1) {
-      give_back(at.stage, parts.factors[kSet], parts.rows[kSet], 0.0f);
+      give_back(at.stage, ahead | loaded_by(parts.factors[kSet], parts.rows[kSet]));
     }
     float2 const none[kMostKept] = {};
-    promote(at.stage, parts.factors[kSet], unit / (kHalves * Rows), unit % kHalves, parts.rows[kSet], none, split,
-            parts.sums[kSet], sum);
+    uint32_t const columns = promote(at.stage, parts.factors[kSet], unit / (kHalves * Rows), unit % kHalves,
+                                     parts.rows[kSet], none, split, parts.sums[kSet], sum);
     if (kB == Scales::kRows && unit == kUnits - 1) {
-      give_back(at.stage, parts.factors[kSet], parts.rows[kSet], sum[kCount - 1]);
+      give_back(at.stage, ahead | columns | loaded_by(parts.factors[kSet], parts.rows[kSet]));
     }
   }
 
-  // Gives the stage back after its scale factors have arrived in registers (`zero_after`): `rows`, the factors of
-  // blocks, and `product`, which contains the last factors of columns.
-  __device__ __forceinline__ void give_back(int stage, Factors const& of_blocks, float const (&rows)[2],
-                                            float product) const {
-    uint32_t loaded = __float_as_uint(rows[0]) | __float_as_uint(rows[1]) | __float_as_uint(product);
+  // A word that depends on the loads of `rows`, and of the factors of blocks of columns.
+  static __device__ __forceinline__ uint32_t loaded_by(Factors const& of_blocks, float const (&rows)[2]) {
+    uint32_t loaded = __float_as_uint(rows[0]) | __float_as_uint(rows[1]);
     if constexpr (kB == Scales::kBlocks) {
 #pragma unroll
       for (float const factor : of_blocks.columns) {
         loaded |= __float_as_uint(factor);
       }
     }
+    return loaded;
+  }
+
+  // Gives the stage back after the loads of `loaded` have returned (`zero_after`).
+  __device__ __forceinline__ void give_back(int stage, uint32_t loaded) const {
     __syncwarp();  // those of the other lanes, too
     release(stage + static_cast<int>(zero_after(loaded)));
   }
@@ -348,10 +355,13 @@ struct ScaledMainloop {
     }
   }
 
-  __device__ __forceinline__ void promote(int stage, Factors const& now, int box, int half, float const (&rows)[2],
-                                          float2 const (&kept)[kMostKept], int split, float const (&part)[kPart],
-                                          float (&sum)[kCount]) const {
+  // Adds a unit's products, times their factors, to `sum`. Returns a word that depends on the loads of the columns'
+  // factors.
+  __device__ __forceinline__ uint32_t promote(int stage, Factors const& now, int box, int half, float const (&rows)[2],
+                                              float2 const (&kept)[kMostKept], int split, float const (&part)[kPart],
+                                              float (&sum)[kCount]) const {
     uint32_t const columns = columns_at(stage, box);
+    uint32_t loaded = 0;
     int const first = half * kPart / 4;  // in quads of accumulators
     float of_block[kColumnBlocks][2], of_unit[2];
 #pragma unroll
@@ -363,6 +373,7 @@ struct ScaledMainloop {
       float factors[4];
       if constexpr (kB == Scales::kRows) {
         float2 const pair = quad < kKept ? kept[quad < kKept ? quad : 0] : load_pair(columns + (first + quad) * 32);
+        loaded |= __float_as_uint(pair.x);
         factors[0] = rows[0] * pair.x, factors[1] = rows[0] * pair.y;
         factors[2] = rows[1] * pair.x, factors[3] = rows[1] * pair.y;
       } else {
@@ -383,6 +394,7 @@ struct ScaledMainloop {
         sum[(first + quad) * 4 + e] += factors[e] * part[quad * 4 + e];
       }
     }
+    return loaded;
   }
 };
 
