@@ -64,6 +64,8 @@ class _Repair:
         messages and positions are better than libyaml's, where the lines are few."""
         text = "\n".join(self._lines) + "\n"
         try:
+            if hasattr(_FAST, "raw_parse"):
+                _FAST(text).raw_parse()  # 30 times as fast as events are made, and as certain
             return self._parse(text, _FAST)
         except yaml.YAMLError as error:
             end = _end(error, text)

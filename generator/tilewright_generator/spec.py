@@ -15,7 +15,7 @@ from tilewright_generator.choices import Choices, Reader, Value, as_list, descri
 from tilewright_generator.errors import Position, Problems, UsageError
 from tilewright_generator.families.family import Family
 from tilewright_generator.fields import fields_of
-from tilewright_generator.limits import MOST_KERNELS, MOST_VALUES
+from tilewright_generator.limits import MOST_FRAGMENTS, MOST_KERNELS, MOST_VALUES
 from tilewright_generator.slips import unspaced
 from tilewright_generator.words import cut, quoted
 
@@ -139,7 +139,12 @@ class _Parser:
     def _read_fragments(self, entry: nodes.Entry | None) -> Iterator[tuple[str, Choices]]:
         if entry is None:
             return
-        for name, fragment in self._mapping(entry.value, "defaults").items():
+        fragments = self._mapping(entry.value, "defaults")
+        if len(fragments) > MOST_FRAGMENTS:
+            message = f"defaults: {len(fragments):,} fragments, more than {MOST_FRAGMENTS:,}"
+            self._problems.add(entry.value.position, message)
+            return
+        for name, fragment in fragments.items():
             self._idle[name] = fragment.position
             if isinstance(fragment.value, nodes.Mapping):
                 yield name, self._reader.read(fragment.value, ())

@@ -201,15 +201,17 @@ def test_one_message_is_worked_out_per_fault_that_is_kept() -> None:
         ("  - {tile: [" + ", ".join(f"64x{n}x64" for n in range(1, 40)) + "], exclude: ["
          + ", ".join(f"{{tile: 64x{n}x64, reason: a}}" for n in range(1, 30)) + "]}\n",
          "1,131 combinations and items of `exclude:` are to be compared, more than 1,000"),
+        ("  - {tile: 64x64x64}\ndefaults:\n" + "".join(f"  f{n}: {{fast: true}}\n" for n in range(1001)),
+         "small.yaml:8:3: defaults: 1,001 fragments, more than 1,000"),
         ("  - {use: [" + "f, " * 600 + "f]}\n", "use: more than 1,000 values up to here"),
     ],
-    ids=["groups", "combinations", "excludes", "use"],
+    ids=["groups", "combinations", "excludes", "use", "fragments"],
 )  # fmt: skip
 def test_what_groups_multiply_out_to_is_bounded(
     project: Path, tilewright: Command, text: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module, names in (
-        (spec, ("MOST_KERNELS", "MOST_VALUES")),
+        (spec, ("MOST_FRAGMENTS", "MOST_KERNELS", "MOST_VALUES")),
         (expand, ("MOST_KERNELS", "MOST_EXCLUDE_TESTS")),
     ):
         for name in names:
