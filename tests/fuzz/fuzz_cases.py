@@ -186,12 +186,16 @@ def _hostile(chance: random.Random, project: Path) -> Case:
     return Case("spec", f"{number} {name}", chance.choice(_GENERATOR))
 
 
+_LARGEST = 64 << 20  # bytes of a file that is changed
+
+
 def _spoil_file(chance: random.Random, path: Path, target: Target, outside: Path | None = None) -> str:
     kind = chance.random()
     if path.is_dir() and not path.is_symlink():
         path.rename(path.with_name(f"{path.name}-moved"))
         return mutate.place(chance, path, outside)
-    if kind < 0.08 or not path.is_file():
+    # What was spoilt before may be a link to a file without end, or a file of 5 GB: it is not read here.
+    if kind < 0.08 or path.is_symlink() or not path.is_file() or path.stat().st_size > _LARGEST:
         return mutate.place(chance, path, outside)
     data = path.read_bytes()
     if kind < 0.15:
