@@ -250,7 +250,7 @@ def test_nothing_beside_the_result_is_written(case: Case) -> None:
 def test_numbers(case: Case, remembered: bool) -> None:
     prepare(case, remembered)
     for name in case.op.numbers:
-        for wrong in ("x", None, 1j, torch.ones(())):
+        for wrong in ("x", 1j, torch.ones(()), *(() if name in case.op.addends else (None,))):
             refused(case, name, ArgumentTypeError, **{name: wrong})
         for wide in (10**400, 10**39, 1e39, -3.4028236e38):  # torch refuses these, too
             said = refused(case, name, **{name: wide})
