@@ -131,11 +131,17 @@ def _word(chance: random.Random, given: str, words: Sequence[str]) -> str:
     return " ".join(parts)
 
 
+def _at_most(number: int, part: str) -> int:
+    """How often a part may stand in a text that is no longer than `_LONGEST`."""
+    return min(number, 1 + _LONGEST // (len(part) + 1))
+
+
 def _repeat(chance: random.Random, given: str, words: Sequence[str]) -> str:
     """A line very often."""
     lines = given.split("\n")
     at = chance.randrange(len(lines))
-    lines[at : at + 1] = [lines[at]] * chance.choice((100, 3_000, 100_000))
+    number = chance.choice((100, 3_000, 100_000))
+    lines[at : at + 1] = [lines[at]] * _at_most(number, lines[at])
     return "\n".join(lines)
 
 
@@ -161,14 +167,15 @@ def _splice(chance: random.Random, given: str, words: Sequence[str]) -> str:
     """One part of it into another, whole."""
     start, end = sorted((chance.randrange(len(given) + 1), chance.randrange(len(given) + 1)))
     at = chance.randrange(len(given) + 1)
-    return given[:at] + given[start:end] * chance.choice((1, 3, 1000)) + given[at:]
+    part = given[start:end]
+    return given[:at] + part * _at_most(chance.choice((1, 3, 1000)), part) + given[at:]
 
 
 def _multiply(chance: random.Random, given: str, words: Sequence[str]) -> str:
     """An item of a list very often, as it is or with a number."""
     parts = given.split(",")
     at = chance.randrange(len(parts))
-    number, numbered = chance.choice((300, 10_000, 300_000)), chance.random() < 0.5
+    number, numbered = _at_most(chance.choice((300, 10_000, 300_000)), parts[at]), chance.random() < 0.5
     parts[at : at + 1] = [f"{parts[at]}{n}" if numbered else parts[at] for n in range(number)]
     return ",".join(parts)
 

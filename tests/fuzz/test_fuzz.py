@@ -164,6 +164,14 @@ def test_nothing_is_compiled(place: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert (ended.code, "nothing is compiled here" in ended.printed) == (1, True)
 
 
+def test_large_changes_have_bounds() -> None:
+    """The fuzzer itself changes what was changed before, and is not to run out of memory."""
+    chance, given = random.Random(2), "a: [b, c]\n" * 300_000
+    for change in fuzz_changes._LARGE:
+        for _ in range(10):
+            assert len(change(chance, given, fuzz_changes.WORDS)) <= 4 * fuzz_changes._LONGEST
+
+
 def test_changes_change(tmp_path: Path) -> None:
     chance = random.Random(1)
     assert len({fuzz_changes.text(chance, "a: [1, 2]") for _ in range(100)}) > 50
