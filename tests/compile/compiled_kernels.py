@@ -15,7 +15,7 @@ from tilewright.table import KernelRecord, Table, find_tables
 GENERATED = Path(__file__).parents[2] / "generated"
 TABLES = [Table.read(path) for path in find_tables(GENERATED)]
 TWO_SM = "blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x128x256_dyn_2sm"
-ULTRA = "blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x128x768_dyn_1sm_direct256"
+ULTRA = "blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x128x768_dyn_1sm_direct256_nopdl"
 STREAM_K = "blockscaled_gemm_sm120f_nvfp4_nvfp4_bf16_128x128x128_1x1_coop_streamk"
 CUTLASS = "gemm_sm90_tf32_tf32_f32_f32_tn_128x128x32_1x1_coop_streamk"
 LEAN = "gemm_sm90_bf16_bf16_f32_bf16_tn_128x160x64_lean_coop"

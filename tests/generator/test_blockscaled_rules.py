@@ -36,7 +36,7 @@ def config(arch: str, formats: str, tile: str, schedule: str, **fields: Any) -> 
 
 SM100 = config("sm_100f", "nvfp4 nvfp4 bf16", "128x128x256", "2sm")
 MX100 = config("sm_100f", "mxfp8 mxfp8 bf16", "128x128x128", "1sm")
-ULTRA = config("sm_103a", "nvfp4 nvfp4 bf16", "128x128x768", "2sm", store="direct_256")
+ULTRA = config("sm_103a", "nvfp4 nvfp4 bf16", "128x128x768", "2sm", store="direct_256", pdl=False)
 SM120 = config("sm_120f", "nvfp4 nvfp4 bf16", "128x128x128", "cooperative")
 MX120 = config("sm_120f", "mxfp8 mxfp8 bf16", "128x128x128", "cooperative")
 HOPPER = config("sm_90a", "nvfp4 nvfp4 bf16", "64x16x256", "cooperative", swap_ab=True)
@@ -104,6 +104,7 @@ REJECTED: list[Rejected] = [
     ),
     (ULTRA, {"store": "tma"}, "ultra_store", ("768",), {"store": "direct"}),
     (ULTRA, {"stages": 6}, "ultra_stages", ("not 6",), {"stages": "auto"}),
+    (ULTRA, {"pdl": True}, "ultra_pdl", ("scale factors", "768"), {"pdl": False}),
     (SM100, {"prefetch": "none"}, "settled_fields", ("prefetch", "256"), {"prefetch": "tma"}),
     (
         SM120,
@@ -256,7 +257,8 @@ def test_the_sample_is_large_and_has_every_rule_and_architecture(candidates: lis
     assert len(blackwell) >= 60
     assert len(accepted) >= 30
     assert len(blackwell) - len(accepted) >= 30
-    assert {row["rule"] for row in candidates} == {rule.name for rule in RULES} | {""}
+    seen_by_machine_code = {"ultra_pdl"}  # it refuses a race: no compiler says whether it is right
+    assert {row["rule"] for row in candidates} == {rule.name for rule in RULES} - seen_by_machine_code | {""}
     per_arch = Counter(row["config"]["arch"] for row in accepted)
     assert per_arch.keys() == {"sm_100f", "sm_103a", "sm_110a", "sm_120f"}
     drawn = get_args(get_type_hints(BlockscaledGemmConfig)["a"])

@@ -34,7 +34,7 @@ ADDED = {
         if (tile, streamk) != ("128x128x128", "")
     },
     "sm103_nvfp4_gemm": {
-        f"blockscaled_gemm_sm103_nvfp4_nvfp4_{d}_{tile}_dyn_{schedule}_direct256"
+        f"blockscaled_gemm_sm103_nvfp4_nvfp4_{d}_{tile}_dyn_{schedule}_direct256_nopdl"
         for d in ("bf16", "f16")
         for tile in ("128x128x768", "128x192x768", "128x256x768")
         for schedule in ("1sm", "2sm")

@@ -209,6 +209,19 @@ def ultra_stages(config: BlockscaledGemmConfig) -> str | None:
     return among(f"stages of tiles of K {ULTRA_K}", config.stages, ("auto",))
 
 
+# sm103_blockscaled_gemm_tma_warpspecialized.hpp: the warp that loads A and B waits (wait_on_dependent_grids), the
+# warp that loads scale factors (main_sf_load) does not. The check of machine code names its copies.
+@ultra_rule(cutlass("4.2"), "pdl tile", compiles="its race is no error of the compiler's")
+def ultra_pdl(config: BlockscaledGemmConfig) -> str | None:
+    """Tiles of K 768 are launched when the previous kernel has ended."""
+    if config.pdl:
+        return (
+            f"CUTLASS's warp that loads the scale factors of tiles of K {ULTRA_K} does not wait for the previous "
+            "kernel, which may still write them: pdl is false"
+        )
+    return None
+
+
 # sm90/mainloop.hpp: a warpgroup has 64 rows of weights; wgmma's N is the tile's.
 @hopper_rule(OURS, "tile")
 def hopper_tile(config: BlockscaledGemmConfig) -> str | None:
