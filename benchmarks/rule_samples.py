@@ -221,6 +221,8 @@ def random_config(arch: str, rng: random.Random) -> BlockscaledGemmConfig:
         values["b"] = values["a"]
     usual = USUAL[BlockscaledGemmConfig(**values).architecture]
     values |= {name: rng.choice(choices) for name, choices in usual.items() if rng.random() < 0.9}
+    if BlockscaledGemmConfig(**values).ultra:
+        values["pdl"] = rng.choice((False, True))
     return BlockscaledGemmConfig(**values)
 
 

@@ -257,10 +257,9 @@ def test_the_sample_is_large_and_has_every_rule_and_architecture(candidates: lis
     assert len(blackwell) >= 60
     assert len(accepted) >= 30
     assert len(blackwell) - len(accepted) >= 30
-    seen_by_machine_code = {"ultra_pdl"}  # it refuses a race: no compiler says whether it is right
-    assert {row["rule"] for row in candidates} == {rule.name for rule in RULES} - seen_by_machine_code | {""}
+    assert {row["rule"] for row in candidates} == {rule.name for rule in RULES} | {""}
     per_arch = Counter(row["config"]["arch"] for row in accepted)
     assert per_arch.keys() == {"sm_100f", "sm_103a", "sm_110a", "sm_120f"}
     drawn = get_args(get_type_hints(BlockscaledGemmConfig)["a"])
     assert {row["config"]["a"] for row in accepted} == set(drawn)
-    assert {(row["config"]["tile"][2] == 768) for row in accepted} == {False, True}
+    assert {(row["config"]["tile"][2] == 768) for row in blackwell if row["compiles"]} == {False, True}

@@ -209,19 +209,6 @@ def ultra_stages(config: BlockscaledGemmConfig) -> str | None:
     return among(f"stages of tiles of K {ULTRA_K}", config.stages, ("auto",))
 
 
-# sm103_blockscaled_gemm_tma_warpspecialized.hpp: the warp that loads A and B waits (wait_on_dependent_grids), the
-# warp that loads scale factors (main_sf_load) does not. The check of machine code names its copies.
-@ultra_rule(cutlass("4.2"), "pdl tile", compiles="its race is no error of the compiler's")
-def ultra_pdl(config: BlockscaledGemmConfig) -> str | None:
-    """Tiles of K 768 are launched when the previous kernel has ended."""
-    if config.pdl:
-        return (
-            f"CUTLASS's warp that loads the scale factors of tiles of K {ULTRA_K} does not wait for the previous "
-            "kernel, which may still write them: pdl is false"
-        )
-    return None
-
-
 # sm90/mainloop.hpp: a warpgroup has 64 rows of weights; wgmma's N is the tile's.
 @hopper_rule(OURS, "tile")
 def hopper_tile(config: BlockscaledGemmConfig) -> str | None:
@@ -257,6 +244,24 @@ def settled_fields(config: BlockscaledGemmConfig) -> str | None:
 # Where one of these rejects the tile, the model of its shared memory means nothing.
 TILES = (tcgen05_tile, tile_depth, ultra_tile, ultra_store, sm120_tile, hopper_tile, hopper_depth,
          quantized_output, quantized_store, schedule_of_family)  # fmt: skip
+
+
+# sm103_blockscaled_gemm_tma_warpspecialized.hpp: the warp that loads A and B waits (wait_on_dependent_grids),
+# the warp that loads scale factors (main_sf_load) does not. The check of machine code names its copies.
+@ultra_rule(
+    cutlass("4.2"),
+    "pdl tile",
+    compiles="no compiler sees a race between kernels",
+    unless=(ultra_arch, *TILES, ultra_stages, settled_fields),
+)
+def ultra_pdl(config: BlockscaledGemmConfig) -> str | None:
+    """Tiles of K 768 are launched when the previous kernel has ended."""
+    if config.pdl:
+        return (
+            f"CUTLASS's warp that loads the scale factors of tiles of K {ULTRA_K} does not wait for the "
+            "previous kernel, which may still write them: pdl is false"
+        )
+    return None
 
 
 # sm_100's kernels: "SMEM usage exceeded capacity"; the builders: "Smem usage is too high", and on sm_12x
