@@ -1,6 +1,6 @@
 """Feeds `tilewright` spoilt files and command lines, and looks at how it ends.
 
-    python tests/fuzz/fuzz.py [--seconds 1800] [--seed 1] [--write]
+    python tests/fuzz/fuzz.py [--seconds 1800] [--seed 1] [--processes 2] [--write]
     python tests/fuzz/fuzz.py --seed 1 --case 4711      # one of its inputs again, with all that it says
 
 Each input is a small project of which a spec, a template, a manifest, a generated file, a table, a tuned
@@ -27,13 +27,14 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 import fuzz_cases as cases
 import fuzz_project as project
+import fuzz_shares as shares
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY / "benchmarks"))
@@ -84,7 +85,14 @@ def main() -> int:
             case, ended = run_case(place, options.seed, options.case)
             print(f"{case}\n{ended.printed}\n{ended.fault or ended.code}")
             return bool(ended.fault)
-        found = _run_all(place, options.seed, options.seconds)
+        count = options.processes
+
+        def share(first: int) -> dict[str, object]:
+            own = place / f"share-{first}"
+            project.copy(place / "template", own / "template")
+            return _run_share(own, options.seed, options.seconds / count, range(first, sys.maxsize, count))
+
+        found = shares.summed(shares.run(share, count, place))
     print(json.dumps(found, indent=1))
     if options.write:
         from machine import describe, record  # noqa: PLC0415 (of the benchmarks)
@@ -98,6 +106,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=1800, help="how long, in processor time")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--processes", type=int, default=1, help="how many share the inputs")
     parser.add_argument("--case", type=int, help="only this input, and what it prints")
     parser.add_argument("--write", action="store_true", help="write benchmarks/results/fuzz.json")
     return parser.parse_args()
@@ -140,9 +149,9 @@ def _warm_up(folder: Path) -> None:
     gc.freeze()
 
 
-def _run_all(place: Path, seed: int, seconds: float) -> dict[str, object]:
-    """Inputs until the time is over."""
-    started, number = _processor_seconds(), 0
+def _run_share(place: Path, seed: int, seconds: float, numbers: Iterable[int]) -> dict[str, object]:
+    """Inputs of these numbers until the time is over."""
+    started, inputs = _processor_seconds(), 0
     longest, largest, slowest = 0.0, 0, ""
     from tilewright_generator.cli import COMMANDS  # noqa: PLC0415
 
@@ -151,7 +160,9 @@ def _run_all(place: Path, seed: int, seconds: float) -> dict[str, object]:
     commands: Counter[str] = Counter()
     failures = []
     ending = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    while _processor_seconds() - started < seconds:
+    for number in numbers:
+        if _processor_seconds() - started > seconds:
+            break
         try:
             case, ended = run_case(place, seed, number)
         except KeyboardInterrupt:  # it is to end: what it has seen counts
@@ -167,9 +178,9 @@ def _run_all(place: Path, seed: int, seconds: float) -> dict[str, object]:
                 {"case": number, "fault": ended.fault, "what": case.what, "command": case.command}
             )
             print(f"{number}: {ended.fault}: {case}\n{ended.printed[-2000:]}", file=sys.stderr, flush=True)
-        number += 1
-        if number % 500 == 0:
-            print(f"{number} inputs, {len(failures)} failures", file=sys.stderr, flush=True)
+        inputs += 1
+        if inputs % 500 == 0:
+            print(f"{inputs} inputs, {len(failures)} failures", file=sys.stderr, flush=True)
     signal.signal(signal.SIGTERM, ending)
     return {
         "seed": seed,
@@ -178,10 +189,10 @@ def _run_all(place: Path, seed: int, seconds: float) -> dict[str, object]:
         "longest": slowest,
         "largest_peak_bytes": largest,
         "own_peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10,
-        "inputs": number,
+        "inputs": inputs,
         "exit_codes": dict(sorted(codes.items())),
         "targets": dict(sorted(targets.items())),
-        "commands": {name: commands[name] for name in COMMANDS if commands[name]},
+        "commands": {name: commands[name] for name in COMMANDS},
         "failures": failures,
     }
 

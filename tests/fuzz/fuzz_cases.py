@@ -204,7 +204,7 @@ def _spoil_file(chance: random.Random, path: Path, target: Target, outside: Path
     if target.json and path.suffix == ".json" and kind < 0.8:
         try:
             value = mutate.value(chance, json.loads(data))
-        except ValueError:  # spoilt before
+        except (ValueError, RecursionError):  # spoilt before
             return "as it was"
         path.write_text(mutate.laid_out(chance, value, target.rows), encoding="utf-8")
         return "values"

@@ -15,6 +15,7 @@ import fuzz
 import fuzz_cases
 import fuzz_changes
 import fuzz_project
+import fuzz_shares
 import pytest
 
 
@@ -170,6 +171,21 @@ def test_large_changes_have_bounds() -> None:
     for change in fuzz_changes._LARGE:
         for _ in range(10):
             assert len(change(chance, given, fuzz_changes.WORDS)) <= 4 * fuzz_changes._LONGEST
+
+
+def test_what_processes_saw_is_summed(tmp_path: Path) -> None:
+    def work(share: int) -> dict[str, object]:
+        return {
+            "seed": 7, "inputs": 10 + share, "longest_cpu_seconds": 1.5 * share, "longest": f"case {share}",
+            "exit_codes": {"0": 1, str(share): 2}, "failures": [share] * share,
+        }  # fmt: skip
+
+    assert fuzz_shares.summed(fuzz_shares.run(work, 3, tmp_path)) == {
+        "seed": 7, "inputs": 33, "longest_cpu_seconds": 3.0, "longest": "case 2",
+        "exit_codes": {"0": 4, "1": 2, "2": 2}, "failures": [1, 2, 2],
+    }  # fmt: skip
+    with pytest.raises(RuntimeError, match="has failed"):
+        fuzz_shares.run(lambda _: {}[0], 2, tmp_path)
 
 
 def test_changes_change(tmp_path: Path) -> None:
