@@ -56,7 +56,7 @@ class Composer:
         self._depth = 0
 
     def document(self, events: Iterator[Any]) -> Node | None:
-        """The root of the only document; None where there is none.
+        """The root of the first document; None where there is none. A second one is a fault, and not read.
 
         Raises yaml.YAMLError where YAML is broken, ExcessError beyond a limit.
         """
@@ -65,8 +65,9 @@ class Composer:
         for event in self._events:
             if isinstance(event, yaml.DocumentStartEvent):
                 if root is not None:
-                    mark: Any = event.start_mark  # of libyaml's class, or of PyYAML's
-                    raise yaml.composer.ComposerError(None, None, "but found another document", mark)
+                    message = "a second document; a spec is one document"
+                    self._faults.append((self._position(event), message))
+                    break
                 root = self._node(next(self._events))
         return root
 

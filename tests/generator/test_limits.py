@@ -89,6 +89,11 @@ def test_a_large_spec_is_parsed_by_libyaml_alone(parses: Counted, monkeypatch: p
     assert [str(problem.position) for problem in found] == ["s.yaml:202:1"]
 
 
+def test_of_many_documents_the_first_is_read(parses: Counted) -> None:
+    found, more = faults("a: 1\n" + "---\na: 1\n" * 1000)
+    assert (parses.calls, [str(problem.position) for problem in found], more) == (0, ["s.yaml:2:1"], 0)
+
+
 def test_undefined_aliases_need_no_second_parse(parses: Counted) -> None:
     found, more = faults("configs:\n" + "".join(f"  - *a{n}\n" for n in range(3000)))
     assert (parses.calls, len(found), more) == (0, limits.MOST_FAULTS, 3000 - limits.MOST_FAULTS)
