@@ -29,7 +29,7 @@ TEMPLATES = GENERATED.parent / "templates"
 COMPILED = GENERATED.parent / "benchmarks" / "results" / "compile"
 RECORDS = {name: table[name] for table in TABLES for name in table}
 BLOCKSCALED = [record for table in TABLES if table.family == "blockscaled_gemm" for record in table.values()]
-OF_ARCH = {record.arch: record for record in BLOCKSCALED}
+OF_ARCH = {record.arch: record for record in BLOCKSCALED if record.config["pdl"]}  # sm_103a has none
 WAITS = """
 #include "cutlass/arch/grid_dependency_control.h"
 extern "C" __global__ void waits(int* x) {

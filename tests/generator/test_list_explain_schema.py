@@ -37,21 +37,22 @@ def spec(project: Path) -> Path:
 def test_list(project: Path, tilewright: Command) -> None:
     assert tilewright("list", "--device", "H200").out.splitlines() == [
         "small: 4 kernels",
-        "  ---- tiny_bf16_128x128x64_1x1",
-        "  ---- tiny_bf16_128x128x64_1x1_fast",
-        "  ---- tiny_bf16_64x64x64_1x1",
-        "  ---- tiny_bf16_64x64x64_1x1_fast",
-        "b built here, t tuned for NVIDIA H200, c compiled, r run on a GPU (~ as another",
-        "source, ! failed, - no)",
+        "  ----- tiny_bf16_128x128x64_1x1",
+        "  ----- tiny_bf16_128x128x64_1x1_fast",
+        "  ----- tiny_bf16_64x64x64_1x1",
+        "  ----- tiny_bf16_64x64x64_1x1_fast",
+        "b built here, t tuned for NVIDIA H200, c compiled, r run on a GPU, h hammered",
+        "there (~ as another source, ! failed, - no)",
     ]
     found = tilewright("list", "--long", "--filter", "*64x64x64*fast", "--device", "h200")
     _, kernel, head, name, row, *_, legend = found.out.splitlines()
-    assert legend == "tuned for NVIDIA H200; compiled, run: by the committed records"
-    assert [kernel, *head.split()] == ["  kernel", "built", "tuned", "compiled", "run", "is"]
-    assert [name, *row.split(maxsplit=4)] == [
+    assert legend == "tuned for NVIDIA H200; compiled, run, hammered: by the committed records"
+    assert [kernel, *head.split()] == ["  kernel", "built", "tuned", "compiled", "run", "hammered", "is"]
+    assert [name, *row.split(maxsplit=5)] == [
         f"  {FAST}",
         "no",
         "0",
+        "never",
         "never",
         "never",
         "tiny bf16 | 64x64x64",

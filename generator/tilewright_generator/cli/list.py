@@ -100,7 +100,8 @@ def _wanted(standing: Standing, built: bool | None, tuned: bool, verified: bool)
 
 def _module(expansion: Expansion, rows: list[Row], long: bool) -> Iterator[str]:
     rows = sorted(rows, key=lambda row: row.kernel.name)
-    yield f"{expansion.spec.module}: {counted(len(rows), 'kernel')}{_counts([row.standing for row in rows])}"
+    counts = _counts([row.standing for row in rows])
+    yield from wrapped(f"{expansion.spec.module}: {counted(len(rows), 'kernel')}{counts}")
     if not long:
         yield from (f"  {_marks(row.standing)} {row.kernel.name}" for row in rows)
         return
