@@ -33,11 +33,11 @@ MOST_PARSED_BYTES = 32 << 20
 """Bytes that libyaml parses of one spec, again for each broken line, at 20 MB/s."""
 
 MOST_EXPLAINED_BYTES = 1 << 20
-"""Of these the bytes that PyYAML's own parser also reads, for its better messages, at 0.3 MB/s. Beyond them
-the messages are libyaml's."""
+"""Bytes that PyYAML's own parser reads, too, for its better messages, at 0.3 MB/s. Beyond them the messages
+are libyaml's."""
 
 MOST_TEMPLATE_BYTES = 256 << 10
-"""Of a template's text; ours have 4 KB at most."""
+"""Bytes of a template's text. The committed templates have 4 KB at most."""
 
 MOST_TEMPLATE_NODES = 2_000
 """Parts of a template's syntax; ours have 200 at most. Python takes 0.1 us to run one."""
@@ -58,4 +58,4 @@ MOST_SOURCE, MOST_SOURCE_PER_ITEM = 128 << 10, 2 << 10
 kernel in a table."""
 
 MOST_MODULE_BYTES = 400 << 20
-"""Of all files of a module; 60,000 kernels are 240 MB."""
+"""Bytes of all files of a module. 60,000 kernels take 240 MB."""
