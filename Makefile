@@ -29,8 +29,8 @@ run: $(VENV)/.run
 
 test: $(VENV)/.test lint
 	$(BIN)/tilewright check
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal --ignore tests/gpu
 	$(BIN)/python -m pytest tests/gpu
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal --ignore tests/gpu
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
