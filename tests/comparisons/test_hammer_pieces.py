@@ -88,6 +88,19 @@ def test_problems_that_were_seen_to_fail_are_there(name: str, n: int, k: int) ->
     assert case.problem.m == case.groups[-1]
 
 
+def test_every_grouped_kernel_of_rows_stores_much_for_little_that_it_multiplies() -> None:
+    for record in of_hopper("grouped_gemm"):
+        found = [
+            case.problem
+            for case in cases("grouped_gemm", record)
+            if (case.problem.grouping, case.problem.groups) == ("ends", 48) and case.problem.n >= 3400
+        ]
+        stage = record.config["tile"][2]
+        assert {problem.k for problem in found} >= (
+            {stage, 2 * stage} if record.config["layout"] != "nt" else set()
+        )
+
+
 def test_grouped_kernels_run_every_grouping_that_they_have() -> None:
     for record in of_hopper("grouped_gemm"):
         several = cases("grouped_gemm", record)

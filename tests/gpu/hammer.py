@@ -1,12 +1,14 @@
 """The hammer: one call again and again, each into memory that was not touched for long, while another stream
 fills memory; all results compared to the bit on the GPU.
 
-What races between warps needs memory that answers late: stores that miss the TLB and wait behind another
-stream's. So results go through an arena of many gigabytes, to other pages in each run, and are poison before.
+A race between warps shows when memory answers late: when stores miss the TLBs, and wait behind those of
+another stream. So each run writes pages of an arena of many gigabytes that nothing has touched since the TLBs
+were cleared, and that hold poison.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,9 +19,10 @@ import torch
 PAGE = 2 * 2**20  # bytes, of memory that the TLB maps as a whole
 ALIGNED = 512  # bytes, at whose multiples each tensor of a result begins
 _POISON = -1  # as words: NaN in every type but FP4 and integers
-_BATCH, _BATCH_BYTES = 64, 2**28  # runs that are compared together, at most
-_AHEAD = 2  # batches that are queued
-_FILLS = 3  # of the neighbour's memory that are queued
+_BATCH, _BATCH_BYTES = 128, 2**31  # runs that are compared together, at most
+_FILLS = 2  # of the neighbour's memory that are queued
+_FILL = 2**26  # bytes that one kernel fills
+_UNMAPPED = 2**25  # bytes; torch asks the driver for as many, and keeps no smaller ones apart
 
 Views = Mapping[str, torch.Tensor]
 
@@ -39,6 +42,12 @@ class Places:
         assert self.count, f"an arena of {arena.numel()} bytes holds no result of {end}"
         self._rows = arena[: self.count * pitch].view(self.count, pitch)
         self.words = self._rows.view(torch.int64)[:, : end // 8]
+
+    def batches(self) -> list[range]:
+        """Places whose results are compared together, far from each other. No place is in two batches."""
+        size = max(1, min(_BATCH, _BATCH_BYTES // self.bytes, self.count))
+        step = self.count // size
+        return [range(first, size * step, step) for first in range(step)]
 
     def views(self, place: int) -> dict[str, torch.Tensor]:
         """The tensors that the call writes at a place: as the given ones, with what lies around them."""
@@ -69,47 +78,58 @@ def poison(memory: torch.Tensor) -> torch.Tensor:
 class Beside(Protocol):
     """What goes on beside the runs."""
 
+    def begin(self) -> None:
+        """Called before each batch of runs."""
+
     def keep_busy(self) -> None:
-        """Called after each batch of runs."""
+        """Called after each run."""
 
 
 class Nothing:
+    def begin(self) -> None:
+        """Nothing goes on."""
+
     def keep_busy(self) -> None:
         """Nothing goes on."""
 
 
 class Neighbour:
-    """A stream that fills memory again and again. The host stays a few batches ahead of the GPU, so that the
-    fills do not end before the runs."""
+    """A stream that fills memory again and again.
+
+    Its fills are many small kernels with the runs' priority. A run that went first would hold the SMs, and
+    stop the fills; the thread blocks of one large fill would all go before a run.
+    """
 
     def __init__(self, size: int) -> None:
-        self._memory = torch.empty(size, dtype=torch.uint8, device="cuda")
-        self._stream = torch.cuda.Stream()
-        self._runs = torch.cuda.Stream(priority=-1)
+        self._memory = torch.empty(size // 8, dtype=torch.int64, device="cuda")
+        self._stream, self._runs = torch.cuda.Stream(), torch.cuda.Stream()
         self._fills: deque[torch.cuda.Event] = deque()
-        self._batches: deque[torch.cuda.Event] = deque()
+        self._fill = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self._fill, stream=self._stream):
+            for memory in self._memory.split(_FILL // 8):
+                memory.fill_(1)
+
+    def begin(self) -> None:
+        """Clears the TLBs: the driver does when memory is given back to it, which waits for all that runs."""
+        torch.empty(_UNMAPPED, dtype=torch.uint8, device="cuda")
+        torch.cuda.empty_cache()
+        self.keep_busy()
 
     def keep_busy(self) -> None:
-        self._batches.append(torch.cuda.current_stream().record_event())
-        if len(self._batches) > _AHEAD:
-            self._batches.popleft().synchronize()
         while self._fills and self._fills[0].query():
             self._fills.popleft()
         with torch.cuda.stream(self._stream):
             while len(self._fills) < _FILLS:
-                self._memory.fill_(len(self._fills))
+                self._fill.replay()
                 self._fills.append(self._stream.record_event())
 
     @contextmanager
     def filling(self) -> Iterator[None]:
-        """Runs of the body are on a stream whose thread blocks go before those of the fills."""
+        """Runs of the body are on a stream beside that of the fills."""
         torch.cuda.synchronize()
-        self.keep_busy()
         with torch.cuda.stream(self._runs):
             yield
         torch.cuda.synchronize()
-        self._fills.clear()
-        self._batches.clear()
 
 
 def count_wrong(
@@ -122,17 +142,18 @@ def count_wrong(
 ) -> int:
     """How many of so many runs do not write the expected words, going round the arena. The count stays on the
     device until the last run is through."""
-    batch = max(1, min(_BATCH, _BATCH_BYTES // places.bytes))
     wrong = torch.zeros((), dtype=torch.int64, device=expected.device)
-    place, left = 0, runs
+    batches, left = itertools.cycle(places.batches()), runs
     while left:
-        count = min(batch, left, places.count - place)
-        for each in range(place, place + count):
-            call(places.views(each))
-        wrong += (places.words[place : place + count] != expected).any(1).sum()
-        places.poison(place, count)
-        place, left = (place + count) % places.count, left - count
-        beside.keep_busy()
+        batch = next(batches)[:left]
+        beside.begin()
+        for place in batch:
+            call(places.views(place))
+            beside.keep_busy()
+        words = places.words[batch.start : batch.stop : batch.step]
+        wrong += (words != expected).any(1).sum()
+        words.fill_(_POISON)
+        left -= len(batch)
     return int(wrong)
 
 

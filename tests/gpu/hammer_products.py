@@ -19,14 +19,14 @@ from tilewright.ops.grouped_gemm.problem import Problem as Grouped
 from tilewright.ops.grouped_gemm.problem import part_multiple
 from tilewright.ops.reduced_gemm.problem import Problem as Reduced
 from tilewright.table import KernelRecord
+from tilewright.types import bits
 
 _BY_THREADS = 1  # column more than D's whole 16 bytes: threads store it
 _COLUMNS = 8192  # of the grouped products, at most
 _RESULT_ROWS = 1500  # of the grouped products, about
-_SEEN_FAILING = {(256, 128, 64): (64, 128), (128, 256, 64): (64, 128), (256, 96, 128): (128,)}
-"""Tiles of grouped kernels, and the k at which their results had wrong bits on an H200 (2026-11-23) when a
-buffer of D was overwritten before TMA had read it."""
 _SEEN_ROWS, _SEEN_GROUPS = (257, 300, 129, 400), 48
+"""Groups with which tiles of 256x128 and 256x96 had wrong bits on an H200 (2026-11-23) when a buffer of D was
+overwritten before TMA had read it."""
 
 
 def gemm_cases(record: KernelRecord) -> Iterator[Case]:
@@ -88,8 +88,7 @@ def _cutlass(record: KernelRecord) -> Iterator[Case]:
 
 def grouped_cases(record: KernelRecord) -> Iterator[Case]:
     config = record.config
-    if config["d"] == "bf16":
-        yield from _seen_failing(record)
+    yield from _seen_failing(record)
     for grouping in ("ends", "row_index", "rows_valid"):
         yield from _rows_of_groups(record, grouping)
     yield from _parts_of_k(record)
@@ -128,15 +127,14 @@ def _alignment(record: KernelRecord) -> int:
 
 
 def _seen_failing(record: KernelRecord) -> Iterator[Case]:
-    tile = tuple(record.config["tile"])
-    ends = _ends(_turns(_SEEN_ROWS, _SEEN_GROUPS), _alignment(record))
-    unit = lcm(tile[1], 128)
-    n = _COLUMNS // unit * unit
-    for k in _SEEN_FAILING.get(tile, ()):
-        problem = _grouped(
-            record, ends[-1], n, k, _SEEN_GROUPS, grouping="ends", row_alignment=_alignment(record)
-        )
-        yield Case(problem, Tactic(record.name), ends)
+    """Much is stored for little that is multiplied: one stage of k, and two."""
+    alignment, stage = _alignment(record), record.config["tile"][2]
+    ends = _ends(_turns(_SEEN_ROWS, _SEEN_GROUPS), alignment)
+    unit = lcm(result_tile(record)[1], 128)
+    n = _COLUMNS // (bits(record.config["d"]) // 16) // unit * unit
+    problem = _grouped(record, ends[-1], n, stage, _SEEN_GROUPS, grouping="ends", row_alignment=alignment)
+    for k in (stage, 2 * stage):
+        yield Case(replace(problem, k=k), Tactic(record.name), ends)
 
 
 def _rows_of_groups(record: KernelRecord, grouping: str) -> Iterator[Case]:

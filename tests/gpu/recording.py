@@ -11,7 +11,8 @@ tests that launched it.
 
 The hammer (test_hammer.py) reports its runs of a kernel, and how many had wrong bits, as a property of its
 test. They are kept beside the kernel's run, as `hammered`, with what the kernel was made of: neither says
-anything of the other. Fewer than `LEAST_HAMMERED` runs are kept only if some were wrong.
+anything of the other. Fewer than `LEAST_HAMMERED` runs are kept only if some were wrong. They are written
+every few kernels, so that a process that is killed loses no more.
 
 Rows that the file has of other kernels stay, with their dates, if they are of the same GPU and driver.
 
@@ -39,6 +40,9 @@ from tilewright.build import records
 MARK = "marks_kernels"
 HAMMERED = "hammered"
 LEAST_HAMMERED = 2000  # runs
+KEPT_BACK = 8  # hammered kernels that are not written yet, at most
+
+_Rows = dict[str, dict[str, Any]]  # of a record, by their kernels' names
 
 
 class Recorder:
@@ -107,18 +111,27 @@ class Recorder:
     def _note_hammered(self, kernel: str, runs: int, wrong: int) -> None:
         if wrong or runs >= LEAST_HAMMERED:
             self._hammered[kernel] = {"runs": runs, "wrong": wrong}
-
-    def pytest_sessionfinish(self) -> None:
-        with filelock.FileLock(self._file.with_name(f"{self._file.name}.lock")):
+        if len(self._hammered) >= KEPT_BACK:
             self._write()
 
-    def _write(self) -> None:
-        before = records.read(self._file)
-        same_card = self._card.items() <= before.items()
-        rows = {
-            row["name"]: {"date": before["date"], **row} for row in (before["kernels"] if same_card else ())
-        }
-        today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+    def pytest_sessionfinish(self) -> None:
+        self._write(self._add_tested)
+
+    def _write(self, *add: Callable[[_Rows, str], None]) -> None:
+        with filelock.FileLock(self._file.with_name(f"{self._file.name}.lock")):
+            before = records.read(self._file)
+            same_card = self._card.items() <= before.items()
+            rows = {
+                row["name"]: {"date": before["date"], **row}
+                for row in (before["kernels"] if same_card else ())
+            }
+            today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+            for each in (*add, self._add_hammered):
+                each(rows, today)
+            head = {"format": records.FORMAT, **self._card, "date": today}
+            records.write(self._file, head, [rows[name] for name in self._names if name in rows])
+
+    def _add_tested(self, rows: _Rows, today: str) -> None:
         others = (self._failed | self._passed.keys()) - self._problems.keys()
         for name in [*self._problems, *sorted(others)]:
             passed = name not in self._failed
@@ -134,11 +147,12 @@ class Recorder:
                 "passed": passed,
                 **{key: value for key, value in rows.get(name, {}).items() if key == HAMMERED},
             }
-        for name, counts in self._hammered.items():
+
+    def _add_hammered(self, rows: _Rows, today: str) -> None:
+        while self._hammered:
+            name, counts = self._hammered.popitem()
             made_of = self._made_of(name)
             rows.setdefault(name, {"name": name, **made_of})[HAMMERED] = {**made_of, "date": today, **counts}
-        head = {"format": records.FORMAT, **self._card, "date": today}
-        records.write(self._file, head, [rows[name] for name in self._names if name in rows])
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self._partly:
