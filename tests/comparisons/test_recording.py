@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import recording  # noqa: F401 (with torch, once, not in each run of a run)
+import recording
 import shares
 
 pytest_plugins = ["pytester"]
@@ -124,6 +125,18 @@ def test_hammer(hammered, launched, record_property):
     runs = 1999 if (hammered, "few") in {broken!r} else 2000
     record_property("hammered", {{"kernel": hammered, "runs": runs, "wrong": wrong}})
     assert not wrong
+"""
+KILLED = """
+import os, signal
+
+import pytest
+
+
+@pytest.mark.parametrize("number", range(24))
+def test_hammer(number, record_property):
+    if number == {last}:
+        os.kill(os.getpid(), signal.SIGKILL)
+    record_property("hammered", {{"kernel": f"kernel{{number}}", "runs": 2000, "wrong": 0}})
 """
 CARD = {"gpu": "NVIDIA H200", "driver": "1"}
 Record = Callable[..., dict[str, dict[str, Any]]]
@@ -292,6 +305,23 @@ def test_wrong_bits_are_recorded_and_are_no_failure_of_other_tests(record: Recor
     assert (rows["first"]["hammered"]["wrong"], rows["first"]["hammered"]["runs"]) == (7, 1999)
     assert rows["first"]["passed"]
     assert "third" not in rows, "too few runs say nothing, unless some were wrong"
+
+
+@pytest.mark.parametrize("last", [8, 23])
+def test_a_process_that_is_killed_loses_the_last_few_hammered_kernels(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, last: int
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(recording.__file__).parent))
+    keys = {f"kernel{number}": {"source_key": "k1", "machine_code": "m"} for number in range(24)}
+    Path("given.json").write_text(json.dumps({"card": CARD, "keys": keys}))
+    pytester.makeconftest(CONFTEST)
+    pytester.makepyfile(test_kernels=KILLED.format(last=last))
+    ended = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:xdist")
+    assert ended.ret == -signal.SIGKILL
+    rows = json.loads(Path("record.json").read_text())["kernels"]
+    assert last - recording.KEPT_BACK < len(rows) <= last
+    assert [row["name"] for row in rows] == [f"kernel{number}" for number in range(len(rows))]
+    assert {row["hammered"]["runs"] for row in rows} == {2000}
 
 
 def test_rows_of_another_gpu_or_driver_go(record: Record) -> None:

@@ -1,13 +1,14 @@
 """The hammer: one call again and again, each into memory that was not touched for long, while another stream
 fills memory; all results compared to the bit on the GPU.
 
-A race between warps shows when memory answers late: when stores miss the TLBs, and wait behind those of
+A race between warps shows when memory answers late: when stores miss the TLBs, and wait behind the stores of
 another stream. So each run writes pages of an arena of many gigabytes that nothing has touched since the TLBs
-were cleared, and that hold poison.
+were cleared, and that hold poison. benchmarks/results/races.md compares ways to delay memory.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -20,8 +21,9 @@ PAGE = 2 * 2**20  # bytes, of memory that the TLB maps as a whole
 ALIGNED = 512  # bytes, at whose multiples each tensor of a result begins
 _POISON = -1  # as words: NaN in every type but FP4 and integers
 _BATCH, _BATCH_BYTES = 128, 2**31  # runs that are compared together, at most
-_FILLS = 2  # of the neighbour's memory that are queued
-_FILL = 2**26  # bytes that one kernel fills
+_FILLS = 2  # fills of the neighbour's memory that are queued
+_PIECE = 2**26  # bytes that one kernel fills where the fills have all SMs
+_SMS = 16  # SMs that the fills have in every other batch
 _UNMAPPED = 2**25  # bytes; torch asks the driver for as many, and keeps no smaller ones apart
 
 Views = Mapping[str, torch.Tensor]
@@ -94,25 +96,43 @@ class Nothing:
 
 
 class Neighbour:
-    """A stream that fills memory again and again.
+    """A stream that fills memory again and again, in one of two ways that take turns, a batch of runs each.
 
-    Its fills are many small kernels with the runs' priority. A run that went first would hold the SMs, and
-    stop the fills; the thread blocks of one large fill would all go before a run.
+    All SMs: many small kernels with the runs' priority. A run with higher priority would hold the SMs, and
+    stop the fills; the thread blocks of one large fill would all start before a run.
+
+    Few SMs: one large kernel in a green context. It never stops, and a run has the other SMs.
+
+    Neither way is the better one for both races that are known (H200, wrong runs of 300, k 128; races.md):
+
+        fills                           BF16 256x128x64   FP8 256x96x128
+        all SMs, TLBs not cleared                    28                0
+        all SMs, TLBs cleared                       122                4
+        16 SMs, TLBs cleared                        271                0
     """
 
     def __init__(self, size: int) -> None:
-        self._memory = torch.empty(size // 8, dtype=torch.int64, device="cuda")
-        self._stream, self._runs = torch.cuda.Stream(), torch.cuda.Stream()
+        from green_contexts import GreenContext  # noqa: PLC0415 (needs cuda-python, which CPU tests may lack)
+
+        memory = torch.empty(size // 8, dtype=torch.int64, device="cuda")
+        self._runs, self._stream = torch.cuda.Stream(), torch.cuda.Stream()
+        pieces = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(pieces, stream=self._stream):
+            for piece in memory.split(_PIECE // 8):
+                piece.fill_(1)
+        self._few = GreenContext(_SMS)  # holds the stream
+        self._ways: Iterator[tuple[torch.cuda.Stream, Callable[[], object]]] = itertools.cycle(
+            [(self._stream, pieces.replay), (self._few.stream, functools.partial(memory.fill_, 1))]
+        )
+        self._fill: Callable[[], object] = pieces.replay
         self._fills: deque[torch.cuda.Event] = deque()
-        self._fill = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._fill, stream=self._stream):
-            for memory in self._memory.split(_FILL // 8):
-                memory.fill_(1)
 
     def begin(self) -> None:
-        """Clears the TLBs: the driver does when memory is given back to it, which waits for all that runs."""
+        """Clears the TLBs, and takes the other way. The driver clears them when memory is given back to it,
+        and waits for all that runs before it does."""
         torch.empty(_UNMAPPED, dtype=torch.uint8, device="cuda")
         torch.cuda.empty_cache()
+        self._stream, self._fill = next(self._ways)
         self.keep_busy()
 
     def keep_busy(self) -> None:
@@ -120,7 +140,7 @@ class Neighbour:
             self._fills.popleft()
         with torch.cuda.stream(self._stream):
             while len(self._fills) < _FILLS:
-                self._fill.replay()
+                self._fill()
                 self._fills.append(self._stream.record_event())
 
     @contextmanager
