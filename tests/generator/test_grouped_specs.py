@@ -59,6 +59,11 @@ def test_legal(config: GroupedGemmConfig) -> None:
             "nobody to take turns",
         ),
         (
+            replace(FP8, tile=Tile(192, 128, 128), promotion="in_turn"),
+            "promotion_of_tile",
+            "three warpgroups, of which one has nobody to take turns",
+        ),
+        (
             replace(FP8, tile=Tile(128, 24, 128), promotion="halves"),
             "promotion_of_tile",
             "not a multiple of 16",
@@ -121,5 +126,6 @@ def test_names() -> None:
     assert (
         FAMILY.kernel_name(other) == "grouped_gemm_sm90_bf16_bf16_bf16_128x128x64_swap_1buffer_4stages_nopdl"
     )
+    assert FAMILY.kernel_name(replace(FP8, store_buffers=2)).endswith("_128x128x128_2buffer")
     turns = replace(FP8, promotion="in_turn")
     assert FAMILY.kernel_name(turns).endswith("_128x128x128_inturn")
