@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from tilewright.context import Context
 from tilewright.device import B200, B300, DESCRIBED, GB10, H200, RTX_PRO_6000, THOR, DeviceProperties
 from tilewright.errors import ArgumentError, UnsupportedDeviceError
+from tilewright.interface.placement import least_wanted
 from tilewright.ops.blockscaled_gemm.family import FAMILY
 from tilewright.ops.blockscaled_gemm.problem import Alignment, Problem
 from tilewright.ops.common.matrix_tactic import MATRIX_TACTIC
@@ -268,3 +270,17 @@ def test_a_kernel_for_newer_headers_counts_only_where_there_are_such_headers(
 
     assert chosen("4.2").cutlass == ""
     assert chosen("4.5").cutlass == "4.5"
+
+
+def test_copies_are_padded_as_the_least_demanding_kernel_wants(
+    tmp_path: Path, table, blockscaled_row
+) -> None:
+    """Whatever the order in which the table lists them."""
+    wide, narrow = blockscaled_row("wide"), blockscaled_row("narrow")
+    wide["facts"]["alignment"] = {**narrow["facts"]["alignment"], "c": 16, "d": 16}
+    problem = Problem(64, 68, 256, alignment=Alignment(d=4))
+    for rows in ([wide, narrow], [narrow, wide]):
+        generated = tmp_path / rows[0]["name"]
+        table(generated, "sm100_x", rows, "blockscaled_gemm")
+        context = Context(Registry(generated, libraries=lambda module: []))
+        assert least_wanted(context, FAMILY, problem, B200) == narrow["facts"]["alignment"]

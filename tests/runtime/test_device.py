@@ -37,6 +37,9 @@ def test_what_torch_does_not_report_is_scaled_and_said(caplog: pytest.LogCapture
     assert "does not report clock_hz of a third of it" in caplog.text
     assert "does not report memory_bandwidth of a third of it: taken as 1.6e+12" in caplog.text
     assert "l2_bytes" not in caplog.text
+    untold = from_torch(properties(name="a third of it", multi_processor_count=44, L2_cache_size=0))
+    assert untold.l2_bytes == 20 * 2**20
+    assert "does not report l2_bytes of a third of it" in caplog.text
 
 
 def test_clusters_that_are_not_known_cover_a_share() -> None:

@@ -130,6 +130,15 @@ def test_no_toolchain_is_a_problem_where_nothing_is_built(
     assert doctor.PROBLEM not in levels(say("toolchain")), "a kernel is built"
 
 
+def test_no_toolchain_is_a_problem_where_no_kernel_is_for_the_gpu(
+    say: Say, no_tools: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of its kernels is not all of them."""
+    a100 = H200._replace(name="NVIDIA A100", capability=(8, 0))
+    monkeypatch.setattr(device, "present", lambda: a100)
+    assert say("toolchain")[0].level == doctor.PROBLEM
+
+
 def test_gpus_and_their_driver(
     say: Say, gpu_here: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

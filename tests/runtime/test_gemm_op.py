@@ -528,6 +528,9 @@ def test_no_k_of_fp8(host: Context) -> None:
     wanted = (bias.float() * 1000).clamp(-448, 448).to(torch.float8_e4m3fn).float().expand(16, 24)
     torch.testing.assert_close(found.float(), wanted, rtol=0, atol=0)
     assert float(amax) == float(bias.abs().max())
+    amax.fill_(1e6)
+    tilewright.gemm(a, b, out=found, bias=bias, amax=amax)
+    assert float(amax) == 1e6, "it is raised, never lowered"
 
 
 def test_a_kernel_that_is_not_built(host: Context) -> None:

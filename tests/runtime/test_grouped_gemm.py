@@ -53,6 +53,15 @@ def test_weights_of_16_bits_may_be_row_major(grouped: Context, grouping: str) ->
     made.check()
 
 
+def test_no_group_has_more_rows_than_there_are(grouped: Context) -> None:
+    """However many are expected."""
+    made = operands(grouping="rows_valid", expected_m=200)
+    assert made.rows_valid.tolist() == [36, 36, 36]
+    made.poison()
+    made.call()
+    made.check()
+
+
 def test_row_major_fp8_is_refused(grouped: Context) -> None:
     made = operands(grouping="rows_valid")
     with pytest.raises(AlignmentError, match=r"b: .*no contiguous columns"):
@@ -245,3 +254,14 @@ def test_groups_may_begin_at_the_largest_multiple(grouped: Context) -> None:
     ends = torch.tensor([32, 40], dtype=torch.int32)
     made = tilewright.grouped_gemm_contiguous(a, b, group_ends=ends, row_alignment=2**30)
     torch.testing.assert_close(made[:32], a[:32] @ b[0])
+
+
+@pytest.mark.parametrize(("left", "right"), [(16, 0), (0, 16), (8, 8)])
+def test_a_gap_stays_as_it_is_where_there_is_no_k(grouped: Context, left: int, right: int) -> None:
+    a, b = torch.empty(4, 0).to(torch.float8_e4m3fn), torch.empty(32, 0).to(torch.float8_e4m3fn).mT
+    scale_a, scale_b = torch.empty(4, 0), torch.empty(0, 1)
+    out = torch.full((4, 2 * (16 + 8)), 7.0, dtype=torch.bfloat16)
+    tilewright.scaled_gemm(a, b, scale_a, scale_b, out=out, head_left=left, head_gap=8, head_right=right)
+    heads = out.unflatten(-1, (2, -1))
+    assert bool((heads[..., left : left + 8] == 7.0).all())
+    assert int((heads == 0).sum()) == 4 * 32

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 import pytest
@@ -252,6 +253,27 @@ def test_a_problem_without_a_kernel_fails_and_the_others_do_not(
     assert "; 1 without a result" in found.out
 
 
+def test_the_mean_gain_is_that_of_the_problems_with_a_result(
+    gpu: Path, host: Context, host_library: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """The model's first is far behind: gains are no rounded 1."""
+    record = gpu.parent / "x.json"
+    record.parent.mkdir(parents=True)
+    from host_tuning import HostSite  # noqa: PLC0415 (it needs torch)
+
+    site = HostSite(host.registry.generated, host_library, late=("host_bf16_tn",))
+    monkeypatch.setattr(workers, "GpuSite", lambda *_: site)
+    assert tune("-s", "8x48x63", *SIZES, "--results", record) == 1
+    said = capsys.readouterr().out
+    results = json.loads(record.read_text())["results"]
+    gains = [one["model_us"] / one["us"] for one in results if one["us"] is not None]
+    assert (len(results), len(gains)) == (3, 2)
+    assert min(gains) > 1.5
+    mean = float(said.partition("; geomean ")[2].partition(" ")[0])
+    assert mean == pytest.approx(geometric_mean(gains), rel=1e-2)
+
+
 def test_kernels_that_are_not_built(gpu: Path, host: Context, capsys: pytest.CaptureFixture[str]) -> None:
     host.registry._find_libraries = lambda module: []
     host.registry.refresh()
@@ -340,6 +362,15 @@ def test_a_report_of_a_file(
     first = target.read_bytes()
     assert tune("--report", target, "--device", "h200", *family) == 0
     assert target.read_bytes() == first
+
+
+def test_roofs_are_those_of_the_gpu_that_is_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Described GPUs of the same name may have another memory."""
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed (pip install 'tilewright[report]')")
+    monkeypatch.setenv("TILEWRIGHT_TUNED", str(written(tmp_path / "tuned")))
+    monkeypatch.setattr("tilewright.device.present", lambda: H200._replace(memory_bandwidth=4.0e12))
+    assert tune("--report", tmp_path / "x.html", "--family", "gemm") == 0
+    assert "memory: 4.00 TB/s" in (tmp_path / "x.html").read_text()
 
 
 def test_a_report_of_several_families(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

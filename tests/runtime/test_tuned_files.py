@@ -620,3 +620,22 @@ def test_a_reader_never_sees_half_a_file(path: Path, generated: Path) -> None:
     finally:
         process.kill()
         process.join()
+
+
+def test_a_header_has_the_releases_of_most_kernels(tmp_path: Path, table, row, built) -> None:
+    """Of as many kernels, the newest release."""
+
+    def header(folder: str, **releases: str) -> Header:
+        def listed(module: str) -> list[Any]:
+            library = built(Path("x.so"))
+            library.toolchain = {**library.toolchain, "nvcc": releases[module]}
+            return [library]
+
+        return Header.of(H200, Registry(tmp_path / folder, libraries=listed), "gemm", driver="580.1")
+
+    for folder, more in (("two_and_one", []), ("two_and_two", [row("four")])):
+        table(tmp_path / folder, "sm90_x", [row("one"), row("two")])
+        table(tmp_path / folder, "sm90_y", [row("three"), *more])
+    assert header("two_and_one", sm90_x="12.9.86", sm90_y="13.0.88").cuda == "12.9"
+    assert header("two_and_one", sm90_x="13.0.88", sm90_y="12.9.86").cuda == "13.0"
+    assert header("two_and_two", sm90_x="12.9.86", sm90_y="12.10.1").cuda == "12.10"

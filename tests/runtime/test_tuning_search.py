@@ -119,6 +119,12 @@ def test_a_tactic_that_the_model_put_behind_is_found(registry: Registry) -> None
     assert "unbuilt" not in {one for one, _ in clock.quicks}
 
 
+def test_the_rounds_of_each_stage(registry: Registry) -> None:
+    clock = Times(registry, {})
+    run(registry, clock)  # the finalists are variants, of which none is a semifinalist
+    assert set(Counter(clock.agains).values()) == {stages.SEMIFINAL_ROUNDS, stages.FINAL_ROUNDS}
+
+
 def test_what_the_model_takes_to_be_hopeless_is_not_timed(registry: Registry) -> None:
     names = order(registry)
     ranked = [

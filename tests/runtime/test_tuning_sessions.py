@@ -26,6 +26,7 @@ from tilewright.ops.gemm.problem import Problem  # noqa: E402
 from tilewright.tuning import files, tuning  # noqa: E402
 from tilewright.tuning.engine import Local  # noqa: E402
 from tilewright.tuning.search import Result  # noqa: E402
+from tilewright.tuning.workers import Shard, Site, tune_shard  # noqa: E402
 
 Run = Callable[..., list[Result]]
 
@@ -244,3 +245,27 @@ def test_problems_with_c_and_bias_are_tuned_with_them(host: Context) -> None:
     (result,) = session.results
     assert result.tactic is not None, result.failures
     assert not result.failures
+
+
+def test_a_process_names_each_tactic_before_it_runs_it(host: Context) -> None:
+    """Timed or checked: whatever ends the process then is put to that tactic."""
+    said: list[str] = []
+    checked: list[str] = []
+
+    class Clock(host_tuning.HostClock):
+        def again(self, tactic: Tactic) -> float:  # `quick` asks it, too
+            assert said[-1] == str(tactic)
+            return 1.0 if str(tactic) == "host_bf16_tn" else 2.0  # the fastest is not the last to be timed
+
+        def verify(self, tactic: Tactic) -> None:
+            checked.append(str(tactic))
+            assert said[-1] == str(tactic)
+            super().verify(tactic)
+
+    def site(gpu: int) -> Site:
+        return Site(host, FAMILY, H200, lambda problem: Clock(problem, {}))
+
+    (result,) = tune_shard(Shard((PROBLEMS[0],), site), 0, said.append)
+    assert isinstance(result, Result)
+    assert checked == [str(result.tactic)] == ["host_bf16_tn"]
+    assert len(set(said)) > 1
