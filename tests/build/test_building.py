@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -104,6 +106,21 @@ def test_what_was_built_last_comes_first(mini: Mini, store: Store, toolchain: To
     assert libraries("mini", store=store) == [*one, *both]
     assert build([table], store=store, toolchain=toolchain).libraries == both  # linked already
     assert libraries("mini", store=store) == [*both, *one]
+
+
+def test_only_a_library_of_which_a_newer_one_has_every_kernel_goes(
+    mini: Mini, store: Store, toolchain: Toolchain
+) -> None:
+    """Ten minutes later: a process may have listed it and not loaded it yet."""
+    table = mini.add("one", number=1).add("two", number=2).table()
+    other = replace(toolchain, nvcc_version=toolchain.nvcc_version + "\nBuild of another day")
+
+    both = build([table], store=store, toolchain=toolchain).libraries
+    os.utime(both[0].path, (time.time() - 3600,) * 2)
+    one = build([table], ["one"], store=store, toolchain=other).libraries  # no object of the first fits
+    assert libraries("mini", store=store) == [*one, *both]
+    again = build([table], store=store, toolchain=other).libraries
+    assert libraries("mini", store=store) == [*again, *one], "of the two others one is new"
 
 
 def test_a_library_holds_what_its_rows_and_headers_make(

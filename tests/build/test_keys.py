@@ -153,11 +153,17 @@ def test_inputs_outside_what_was_hashed_are_found(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "root")
     depfile = (
         f"kernel.o: {tmp_path}/one.cu \\\n  {tmp_path}/link/in.h \\\n"
-        f"  {tmp_path}/root/../out.h {tmp_path}/with\\ space.h relative.h\n"
+        f"  {tmp_path}/root/../out.h {tmp_path}/with\\ space.h relative.h {tmp_path}/root2/beside.h\n"
     )
     found = unhashed_inputs(depfile, tmp_path / "cwd", [f"{tmp_path}/one.cu"], [str(tmp_path / "root")])
     assert found == sorted(
-        map(str, (tmp_path / "cwd/relative.h", tmp_path / "out.h", tmp_path / "with space.h"))
+        map(
+            str,
+            (
+                *(tmp_path / "cwd/relative.h", tmp_path / "out.h", tmp_path / "with space.h"),
+                tmp_path / "root2/beside.h",  # whose folder's name begins as that of what was hashed
+            ),
+        )
     )
 
 

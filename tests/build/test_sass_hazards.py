@@ -169,7 +169,7 @@ RELEASE = {
     "message": "overtakes",
 }
 ACCESS = {"kind": EARLY_ACCESS, "function": "f", "opcode": "LDG.E", "message": "early"}
-COPY = {**ACCESS, "opcode": "UTMALDG.3D"}
+COPIES = [{**ACCESS, "opcode": opcode} for opcode in ("UTMALDG.3D", "UBLKCP.S.G", "LDGSTS.E.128")]
 
 
 @pytest.mark.parametrize("arch", ["sm_90a", "sm_100f", "sm_103a", "sm_110a", "sm_120f"])
@@ -182,8 +182,7 @@ COPY = {**ACCESS, "opcode": "UTMALDG.3D"}
         (ACCESS, True, False, "finding"),
         (ACCESS, False, False, ""),  # it starts when the kernel before it has ended
         (ACCESS, True, True, "exception"),
-        (COPY, True, True, "finding"),
-        (COPY, True, False, "finding"),
+        *((copy, True, cutlass, "finding") for copy in COPIES for cutlass in (True, False)),
     ],
 )
 def test_what_a_build_makes_of_a_hazard(
