@@ -26,7 +26,10 @@ def test_every_block_is_computed_once_and_added_up(program: Path) -> None:
 
 @pytest.mark.parametrize(
     "extents",
-    [(32, 448, 1), (32, 448, 16), (64, 112, 1), (1, 112, 1), (2, 120, 16), (47, 120, 5), (132, 9, 1)],
+    [
+        *[(32, 448, 1), (32, 448, 16), (64, 112, 1), (1, 112, 1), (2, 120, 16), (47, 120, 5), (132, 9, 1)],
+        *[(1, 12, 1), (32, 12, 1), (133, 9, 1)],  # of which cut and whole tiles take as long
+    ],
 )
 def test_the_cost_model_knows_the_shares(program: Path, extents: tuple[int, int, int]) -> None:
     rows, blocks, splits = extents
