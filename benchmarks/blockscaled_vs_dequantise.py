@@ -25,12 +25,12 @@ import yaml
 
 import tilewright
 from tilewright import context, reference
-from tilewright.benchmarking.report import geomean
-from tilewright.device import driver
-from tilewright.ops.blockscaled_gemm.family import FAMILY
-from tilewright.ops.blockscaled_gemm.problem import Problem
-from tilewright.ops.common.tactics import Tactic
-from tilewright.timing import graph_seconds, rotations
+from tilewright.architectures.device import driver
+from tilewright.declarations.tactics import Tactic
+from tilewright.families.blockscaled_gemm.family import FAMILY
+from tilewright.families.blockscaled_gemm.problem import Problem
+from tilewright.tools.benchmarking.report import geomean
+from tilewright.tools.timing import graph_seconds, rotations
 
 SHAPES = Path(__file__).parent / "shapes" / "gemm.yaml"
 OPS: dict[str, Callable[..., Any]] = {

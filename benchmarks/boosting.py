@@ -1,4 +1,4 @@
-"""Learns regression trees by gradient boosting, to be asked by `tilewright.ops.common.trees`. Needs numpy.
+"""Learns regression trees by gradient boosting, to be asked by `tilewright.selection.trees`. Needs numpy.
 
 Examples come in groups: what all of one group have in common is not learnt, since only the order within a
 group counts. Each tree is grown where it explains most, from a part of the groups and of the features, of
@@ -75,7 +75,7 @@ def answers(tree: Tree, features: Numbers) -> Numbers:
 
 
 def text(tree: Tree, unit: float) -> str:
-    """As `tilewright.ops.common.trees` reads it: answers are whole numbers of units."""
+    """As `tilewright.selection.trees` reads it: answers are whole numbers of units."""
 
     def words(place: int) -> Iterator[str]:
         node = tree[place]

@@ -12,11 +12,11 @@ import torch
 
 import tilewright
 from tilewright import context
-from tilewright.ops.blockscaled_gemm import family as blockscaled
-from tilewright.ops.blockscaled_gemm.problem import Problem as BlockscaledProblem
-from tilewright.ops.gemm import family as gemm
-from tilewright.ops.gemm.problem import Problem as GemmProblem
-from tilewright.timing import Replays, rotations
+from tilewright.families.blockscaled_gemm import family as blockscaled
+from tilewright.families.blockscaled_gemm.problem import Problem as BlockscaledProblem
+from tilewright.families.gemm import family as gemm
+from tilewright.families.gemm.problem import Problem as GemmProblem
+from tilewright.tools.timing import Replays, rotations
 
 Shape = tuple[int, int, int]  # m, n, k
 PRODUCTS = {

@@ -26,9 +26,9 @@ import machine
 import torch
 from chain_ops import Chain, Maker, chains
 
-from tilewright.device import driver
+from tilewright.architectures.device import driver
 from tilewright.errors import NotBuiltError
-from tilewright.timing import Replays
+from tilewright.tools.timing import Replays
 
 FEWEST_CALLS = 40  # of a graph
 

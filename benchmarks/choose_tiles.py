@@ -19,7 +19,7 @@ from pathlib import Path
 
 from times_file import Measured, read
 
-from tilewright.types import bytes_of
+from tilewright.formats.types import bytes_of
 
 LEAST_GAIN = 1e-4  # of a tile that is taken: of the geomean
 LACKING = (

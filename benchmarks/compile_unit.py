@@ -25,10 +25,10 @@ from typing import Any
 from compile_trace import summarize
 from machine import Run, describe, record, run
 
-from tilewright import paths
-from tilewright.build.commands import kernel_command, kernel_flags
-from tilewright.build.toolchain import Toolchain, find_toolchain
-from tilewright.table import KernelRecord, Table, find_tables
+from tilewright.base import paths
+from tilewright.compile.commands import kernel_command, kernel_flags
+from tilewright.compile.toolchain import Toolchain, find_toolchain
+from tilewright.declarations.table import KernelRecord, Table, find_tables
 
 PEER = Path(__file__).parent / "peers" / "plain_cutlass_gemm.cu"
 TRACED = "gemm_sm90_tf32_tf32_f32_f32_tn_128x128x32_1x1_coop_bias_gelu"

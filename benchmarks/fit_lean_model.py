@@ -38,14 +38,14 @@ from pathlib import Path
 
 from times_file import FIELDS, PEER, Measured, read, row
 
-from tilewright.device import H200, DeviceProperties
-from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.gemm import cost_lean
-from tilewright.ops.gemm.family import FAMILY
-from tilewright.ops.gemm.mainloops import mainloop_of
-from tilewright.registry import Registry
-from tilewright.table import KernelRecord
-from tilewright.types import bytes_of
+from tilewright.architectures.device import H200, DeviceProperties
+from tilewright.declarations.table import KernelRecord
+from tilewright.declarations.tactics import Tactic
+from tilewright.families.gemm import cost_lean
+from tilewright.families.gemm.family import FAMILY
+from tilewright.families.gemm.mainloops import mainloop_of
+from tilewright.formats.types import bytes_of
+from tilewright.libraries.registry import Registry
 
 DATA = Path(__file__).parents[1] / "tests/runtime/data/h200_lean_times.csv.gz"
 OTHERS = DATA.with_name("h200_layout_times.csv.gz")  # of other layouts, batches and exact FP8

@@ -6,10 +6,10 @@ import time
 
 import in_turn
 
-from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.gemm import measuring
-from tilewright.ops.gemm.problem import Problem
-from tilewright.timing import Replays
+from tilewright.declarations.tactics import Tactic
+from tilewright.families.gemm import measuring
+from tilewright.families.gemm.problem import Problem
+from tilewright.tools.timing import Replays
 
 REPLAYS = 9
 WARM_SECONDS = 0.02  # of all in turn, before: float64 references, and pauses, leave other clocks

@@ -33,11 +33,11 @@ from gemm_problems import OPERANDS, described
 from in_turn import copy_of
 
 from tilewright import context
-from tilewright.ops.common.measuring import checked, make_operands
-from tilewright.ops.gemm import measuring
-from tilewright.ops.gemm.family import FAMILY
-from tilewright.ops.gemm.problem import Problem
-from tilewright.timing import Replays
+from tilewright.families.gemm import measuring
+from tilewright.families.gemm.family import FAMILY
+from tilewright.families.gemm.problem import Problem
+from tilewright.tools.measuring import checked, make_operands
+from tilewright.tools.timing import Replays
 
 ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)
 SEED = 2027

@@ -18,7 +18,8 @@ import in_turn
 import torch
 
 import tilewright
-from tilewright import context, timing
+from tilewright import context
+from tilewright.tools import timing
 
 SHAPES = [(127, 129, 136), (1000, 1001, 1016), (4097, 264, 72), (333, 5001, 4001), (4097, 4099, 4095)]
 REPLAYS = 11

@@ -7,8 +7,8 @@ import math
 import random
 from collections.abc import Iterator, Sequence
 
-from tilewright.ops.gemm.problem import FP8, Problem
-from tilewright.types import bytes_of
+from tilewright.families.gemm.problem import FP8, Problem
+from tilewright.formats.types import bytes_of
 
 MOST_BYTES = 2**31  # of A and B
 MOST_BATCH_BYTES = 2**29  # of all three matrices of a batch

@@ -32,13 +32,13 @@ from gemm_beside_cublas import REPLAYS, microseconds
 from gemm_problems import OPERANDS, add_kinds, drawn_as
 
 from tilewright import context
-from tilewright.ops.common.measuring import checked, make_operands
-from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.gemm import measuring
-from tilewright.ops.gemm.family import FAMILY
-from tilewright.ops.gemm.problem import Problem
-from tilewright.tuning.clock import on_gpu
-from tilewright.tuning.search import search
+from tilewright.declarations.tactics import Tactic
+from tilewright.families.gemm import measuring
+from tilewright.families.gemm.family import FAMILY
+from tilewright.families.gemm.problem import Problem
+from tilewright.tools.measuring import checked, make_operands
+from tilewright.tools.tuning.clock import on_gpu
+from tilewright.tools.tuning.search import search
 
 ENOUGH = 0.95  # a ratio that needs no cause
 CHOSEN_WRONG = 1.02  # times what tuning finds

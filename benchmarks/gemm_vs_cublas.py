@@ -32,10 +32,10 @@ import yaml
 from gemm_beside_cublas import REPLAYS, microseconds
 
 from tilewright import context
-from tilewright.ops.common.measuring import checked, make_operands
-from tilewright.ops.gemm import measuring
-from tilewright.ops.gemm.family import FAMILY
-from tilewright.ops.gemm.problem import FP8, OUTPUTS, Problem
+from tilewright.families.gemm import measuring
+from tilewright.families.gemm.family import FAMILY
+from tilewright.families.gemm.problem import FP8, OUTPUTS, Problem
+from tilewright.tools.measuring import checked, make_operands
 
 SHAPES = Path(__file__).parent / "shapes" / "gemm.yaml"
 OPERANDS = {"bf16": "bf16", "fp16": "f16", "fp8": "e4m3", "tf32": "tf32", "s8": "s8"}

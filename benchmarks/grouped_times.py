@@ -35,19 +35,19 @@ import torch
 from grouped_problems import ALLOTTED, DENSE, shapes
 
 from tilewright import context as contexts
-from tilewright import timing
-from tilewright.device import H200
+from tilewright.architectures.device import H200
+from tilewright.declarations.tactics import Tactic
 from tilewright.errors import WrongResultError
-from tilewright.ops.common import measuring as tensors
-from tilewright.ops.common.family import Candidate
-from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.grouped_gemm import measuring
-from tilewright.ops.grouped_gemm.family import FAMILY
-from tilewright.ops.grouped_gemm.measuring import Operands
-from tilewright.ops.grouped_gemm.problem import BLOCK, Problem
-from tilewright.registry import Registry
-from tilewright.timing import Replays
-from tilewright.tuning.tuned import Tuned
+from tilewright.families.grouped_gemm import measuring
+from tilewright.families.grouped_gemm.family import FAMILY
+from tilewright.families.grouped_gemm.measuring import Operands
+from tilewright.families.grouped_gemm.problem import BLOCK, Problem
+from tilewright.libraries.registry import Registry
+from tilewright.selection.family import Candidate
+from tilewright.selection.tuned import Tuned
+from tilewright.tools import timing
+from tilewright.tools.measuring import operands as tensors
+from tilewright.tools.timing import Replays
 
 MORE_ROWS = 1.2  # expected, of those that there are, as DeepGEMM's tests have it
 SCREENED = 3  # replays of a tactic

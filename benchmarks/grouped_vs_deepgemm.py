@@ -31,10 +31,10 @@ import machine
 import torch
 from deepgemm_operands import Operands, Problem
 
-from tilewright import timing
 from tilewright.compat import deep_gemm as ours
 from tilewright.compat.deep_gemm.testing import calc_diff
 from tilewright.errors import TilewrightError
+from tilewright.tools import timing
 
 KINDS = grouped_problems.KINDS | einsum_problems.KINDS
 REPLAYS = 7

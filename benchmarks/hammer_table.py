@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tilewright.build import records
+from tilewright.compile import records
 from tilewright_generator import status
 from tilewright_generator.project import Project
 

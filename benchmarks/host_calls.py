@@ -36,8 +36,8 @@ def measured(stack: ExitStack) -> dict[str, Callable[[], float]]:
 
     import tilewright  # noqa: PLC0415
     from tilewright import context as contexts  # noqa: PLC0415
-    from tilewright.device import H200  # noqa: PLC0415
-    from tilewright.registry import Registry  # noqa: PLC0415
+    from tilewright.architectures.device import H200  # noqa: PLC0415
+    from tilewright.libraries.registry import Registry  # noqa: PLC0415
 
     torch.set_num_threads(1)
     folder = Path(tempfile.mkdtemp(prefix="tilewright_host_calls_"))

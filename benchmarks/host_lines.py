@@ -1,12 +1,10 @@
-"""Counts the lines of what runs on the host, by family and for the core, now and at another revision.
+"""Counts the lines of what runs on the host: by package of the runtime, by family, and for the generator.
 
     python benchmarks/host_lines.py [REVISION]
 
-Python of a family: its op's package and the generator's. C++: what binds its kernels and its argument struct.
-What calls the ops of several families has a row of its own (`contractions`: `tilewright.einsum`).
-Files that a program writes (args.h, a model's weights) do not count. The core is what no family owns:
-`interface/`, `ops/common/`, `equations.py`, what the generator's families share, and the common bindings.
-Cost models have a column of their own.
+Python lines count as they stand, with docstrings and blank lines. C++ is what runs on the host: a family's
+binding, and the core's launching code. Files that a program writes (args.h, a model's weights) do not count.
+The last row has the same sums at REVISION, whose packages may have had other names.
 """
 
 from __future__ import annotations
@@ -19,29 +17,25 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-BASE = "f03b129"  # before families were described once
+BASE = "f46e896d"  # before the runtime's packages were layers
 _WRITTEN = "DO NOT EDIT"
-_FAMILY = re.compile(
-    r"runtime/tilewright/ops/(?P<ops>\w+)/(?P<cost>cost)?\w*\.py"
-    r"|generator/tilewright_generator/families/(?P<generator>\w+)/\w+\.py"
-    r"|runtime/include/tilewright/(?P<cpp>\w+)/(binding\.hpp|args\.h)"
+_PLACE = re.compile(
+    r"(?P<runtime>runtime/tilewright)/(families/(?P<family>\w+)/(?P<cost>cost)?|(?P<room>\w+)/|)[\w/]*\.py"
+    r"|(?P<generator>generator/tilewright_generator)/[\w/]+\.py"
+    r"|(?P<cpp>runtime/include/tilewright)/((?P<bound>\w+)/binding\.hpp"
+    r"|((matrix_)?binding|launcher|adapter|launch|host)\.hpp|tactic\.h)"
 )
-_BETWEEN = re.compile(r"runtime/tilewright/(?P<ops>contractions)\.py")
-_CORE = re.compile(
-    r"runtime/tilewright/(?P<ops>interface/\w+|ops/common/\w+|ops/\w+|equations)\.py"
-    r"|generator/tilewright_generator/families/(?P<generator>\w+)\.py"
-    r"|runtime/include/tilewright/(?P<cpp>(matrix_)?binding\.hpp|launcher\.hpp|tactic\.h|adapter\.hpp)"
-)
-COLUMNS = ("ops", "cost", "generator", "cpp")
-TITLES = ("op", "cost models", "generator", "C++", "all")
+TOOLS = "tools"
+COLUMNS = ("python", "cost", "cpp")
+TITLES = ("Python", "cost models", "C++")
 
 
-def files(revision: str) -> Iterator[tuple[str, str]]:
+def files(revision: str = "") -> Iterator[tuple[str, str]]:
     """Paths and texts of the tracked files of a revision, or of the working tree ("")."""
     folders = ["runtime/tilewright", "runtime/include/tilewright", "generator/tilewright_generator"]
     listing = ["ls-tree", "-r", "--name-only", revision] if revision else ["ls-files"]
     for name in _git(*listing, "--", *folders).split():
-        if any(kind.fullmatch(name) for kind in (_FAMILY, _BETWEEN, _CORE)):
+        if _PLACE.fullmatch(name):
             if revision:
                 yield name, _git("show", f"{revision}:{name}")
             elif (ROOT / name).exists():
@@ -49,51 +43,47 @@ def files(revision: str) -> Iterator[tuple[str, str]]:
 
 
 def _git(*arguments: str) -> str:
-    return subprocess.run(
-        ["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=True
-    ).stdout
+    command = ["git", "-C", str(ROOT), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def count(revision: str = "") -> dict[str, Counter[str]]:
-    """Lines by family ("core": of none) and column."""
-    found: dict[str, Counter[str]] = {}
+    """Lines by row and column. Rows: `family NAME`, a package of the runtime ("facade": its own modules),
+    "C++" for the core's, "generator"."""
+    lines: dict[str, Counter[str]] = {}
     for name, text in files(revision):
-        match = _CORE.fullmatch(name)
-        groups = (match or _FAMILY.fullmatch(name) or _BETWEEN.fullmatch(name)).groupdict()  # type: ignore[union-attr]
-        column = next(one for one in ("generator", "cpp", "ops") if groups.get(one))
-        family = "core" if match else groups[column]
-        if groups.get("cost"):
-            column = "cost"
+        match = _PLACE.fullmatch(name)
+        assert match is not None
+        family = match["family"] or match["bound"]
+        row = f"family {family}" if family else match["room"] or ("generator" if match["generator"] else "")
+        row = row or ("C++" if match["cpp"] else "facade")
+        column = "cpp" if match["cpp"] else "cost" if match["cost"] else "python"
         written = _WRITTEN in "".join(text.splitlines(keepends=True)[:3])
-        found.setdefault(family, Counter())[column] += 0 if written else text.count("\n")
-    return found
+        lines.setdefault(row, Counter())[column] += 0 if written else text.count("\n")
+    return lines
+
+
+def runtime(lines: dict[str, Counter[str]]) -> Counter[str]:
+    """The runtime without its tools."""
+    return sum((counts for row, counts in lines.items() if row not in (TOOLS, "generator")), Counter())
 
 
 def table(base: str = BASE) -> str:
-    """In Markdown: families that there were at `base`, those that are new, the core."""
-    now, before = count(), count(base)
-    old = [name for name in sorted(now) if name in before and name != "core"]
-    new = [name for name in sorted(now) if name not in before]
-    lines = [f"| lines | {' | '.join(TITLES)} | at {base} |", f"|---|{'---|' * (len(TITLES) + 1)}"]
+    """In Markdown."""
+    now, then = count(), count(base)
+    rows = [f"| lines | {' | '.join(TITLES)} |", f"|---|{'---|' * len(TITLES)}"]
 
-    def row(title: str, counts: Counter[str], was: Counter[str] | None) -> None:
-        cells = [f"{counts[column]:,}" for column in COLUMNS]
-        told = f"{whole(was):,}" if was is not None else ""
-        lines.append(f"| {title} | {' | '.join(cells)} | {whole(counts):,} | {told} |")
+    def add(title: str, counts: Counter[str]) -> None:
+        rows.append(f"| {title} | {' | '.join(f'{counts[column]:,}' for column in COLUMNS)} |")
 
-    for name in old:
-        row(f"`{name}`", now[name], before[name])
-    then, today = (sum((each[name] for name in old), Counter()) for each in (before, now))
-    row("these together", today, then)
-    for name in new:
-        row(f"`{name}`", now[name], None)
-    row("core", now["core"], before["core"])
-    share = whole(today) / whole(then)
-    return "\n".join(lines) + f"\n\nThe families of {base} have {share:.0%} of the lines that they had.\n"
-
-
-def whole(counts: Counter[str]) -> int:
-    return sum(counts[column] for column in COLUMNS)
+    for row in sorted(now, key=lambda row: (row.startswith("family"), row)):
+        add(row, now[row])
+    add("**runtime without tools**", runtime(now))
+    add("**runtime**", runtime(now) + now[TOOLS])
+    add("**generator**", now["generator"])
+    add(f"runtime at {base}", runtime(then) + then.get(TOOLS, Counter()))
+    add(f"generator at {base}", then["generator"])
+    return "\n".join(rows) + "\n"
 
 
 if __name__ == "__main__":

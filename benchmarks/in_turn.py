@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from tilewright.timing import Replays
+    from tilewright.tools.timing import Replays
 
 Side = TypeVar("Side")
 

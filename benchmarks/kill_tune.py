@@ -26,7 +26,7 @@ from typing import Any
 
 from machine import describe, record
 
-from tilewright.tuning import files
+from tilewright.selection import tuned_files
 
 _LAYERS = ((6144, 4096), (4096, 7168), (7168, 2048), (2112, 7168), (4096, 4096), (2048, 2048))
 _SIZES = [f"{m}x{n}x{k}" for m in (1, 8, 32, 64, 128, 256, 1024) for n, k in _LAYERS]
@@ -38,7 +38,7 @@ _START_SECONDS = 300.0  # for a tune to write its first result
 def entries(file: Path) -> dict[str, dict[str, Any]]:
     """What a tuned file holds, by problem. Raises TunedFileError where it does not load."""
     try:
-        sections = files.read(file).sections
+        sections = tuned_files.read(file).sections
     except FileNotFoundError:
         return {}
     found = {}
@@ -135,7 +135,7 @@ def main() -> int:
 def _file(folder: str, family: str) -> Path:
     import torch  # noqa: PLC0415 (the test of `hammer` needs no GPU)
 
-    from tilewright import paths  # noqa: PLC0415
+    from tilewright.base import paths  # noqa: PLC0415
 
     return paths.tuned_file(Path(folder), torch.cuda.get_device_name(), family)
 

@@ -51,17 +51,17 @@ from machine import clocks
 from times_file import FIELDS, PEER, row
 
 from tilewright import context as contexts
-from tilewright.benchmarking import sizes
-from tilewright.device import DeviceProperties
+from tilewright.architectures.device import DeviceProperties
+from tilewright.declarations.table import KernelRecord
+from tilewright.declarations.tactics import Tactic
 from tilewright.errors import TilewrightError
-from tilewright.ops.common.measuring import make_operands
-from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.gemm import measuring
-from tilewright.ops.gemm.family import FAMILY
-from tilewright.ops.gemm.mainloops import mainloop_of
-from tilewright.ops.gemm.problem import Problem
-from tilewright.table import KernelRecord
-from tilewright.timing import Replays
+from tilewright.families.gemm import measuring
+from tilewright.families.gemm.family import FAMILY
+from tilewright.families.gemm.mainloops import mainloop_of
+from tilewright.families.gemm.problem import Problem
+from tilewright.tools.benchmarking import sizes
+from tilewright.tools.measuring import make_operands
+from tilewright.tools.timing import Replays
 
 # Of the model's order: its first, the first of the mechanisms alone, and others drawn at random.
 FIRST, BY_MECHANISMS, OTHERS = 18, 9, 9

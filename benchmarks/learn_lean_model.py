@@ -1,4 +1,4 @@
-"""Learns what the cost model of lean `gemm` kernels leaves unexplained (tilewright/ops/gemm/learnt.py).
+"""Learns what the cost model of lean `gemm` kernels leaves unexplained (families/gemm/learnt.py).
 
     python benchmarks/learn_lean_model.py            # how well it chooses for problems that taught it nothing
     python benchmarks/learn_lean_model.py --write    # learns from all problems, and writes the trees
@@ -26,12 +26,12 @@ from fit_lean_model import DATA, OTHERS, Case
 from gemm_problems import dtype_of
 from times_file import read
 
-from tilewright.device import H200
-from tilewright.ops.common.family import MOST_REFINED
-from tilewright.ops.gemm import cost_lean, learnt
-from tilewright.ops.gemm.mainloops import mainloop_of
-from tilewright.ops.gemm.problem import Problem
-from tilewright.registry import Registry
+from tilewright.architectures.device import H200
+from tilewright.families.gemm import cost_lean, learnt
+from tilewright.families.gemm.mainloops import mainloop_of
+from tilewright.families.gemm.problem import Problem
+from tilewright.libraries.registry import Registry
+from tilewright.selection.family import MOST_REFINED
 
 WEIGHTS = Path(learnt.__file__).with_name("learnt_weights.py")
 FAR = 2.0  # times the fastest: tactics that teach nothing

@@ -28,11 +28,12 @@ import torch
 from in_turn import replayed
 from mqa_logits_cases import CASES, Case, Paged, Ragged
 
-from tilewright import context, timing
+from tilewright import context
+from tilewright.architectures.device import driver
 from tilewright.compat import deep_gemm as ours
-from tilewright.device import driver
-from tilewright.ops.mqa_logits.family import FAMILY
+from tilewright.families.mqa_logits.family import FAMILY
 from tilewright.reference.comparison import difference
+from tilewright.tools import timing
 
 try:
     import deep_gemm

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from tilewright.compat import deep_gemm as ours
-from tilewright.ops.mqa_logits.measuring import pages_of, reference
-from tilewright.ops.mqa_logits.problem import Problem
+from tilewright.families.mqa_logits.measuring import pages_of, reference
+from tilewright.families.mqa_logits.problem import Problem
 
 
 @dataclass(frozen=True)

@@ -23,13 +23,13 @@ import torch
 from in_turn import replayed
 
 from tilewright import context
-from tilewright.device import driver
-from tilewright.ops.common.measuring import checked, make_operands
-from tilewright.ops.common.tactics import plain
-from tilewright.ops.hc_prenorm import measuring
-from tilewright.ops.hc_prenorm.family import FAMILY
-from tilewright.ops.hc_prenorm.problem import Problem
-from tilewright.timing import Replays
+from tilewright.architectures.device import driver
+from tilewright.declarations.tactics import plain
+from tilewright.families.hc_prenorm import measuring
+from tilewright.families.hc_prenorm.family import FAMILY
+from tilewright.families.hc_prenorm.problem import Problem
+from tilewright.tools.measuring import checked, make_operands
+from tilewright.tools.timing import Replays
 
 try:
     import deep_gemm

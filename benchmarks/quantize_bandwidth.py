@@ -29,15 +29,15 @@ import torch
 import yaml
 
 from tilewright import context, scale_factors
-from tilewright.benchmarking.report import geomean
-from tilewright.device import driver
+from tilewright.architectures.device import driver
+from tilewright.declarations.tactics import Tactic
 from tilewright.errors import TilewrightError
-from tilewright.ops.common.measuring import checked, make_operands
-from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.quantize import measuring
-from tilewright.ops.quantize.family import FAMILY
-from tilewright.ops.quantize.problem import BLOCK, FORMATS, LAYOUTS, X_TYPES, Problem
-from tilewright.timing import graph_seconds
+from tilewright.families.quantize import measuring
+from tilewright.families.quantize.family import FAMILY
+from tilewright.families.quantize.problem import BLOCK, FORMATS, LAYOUTS, X_TYPES, Problem
+from tilewright.tools.benchmarking.report import geomean
+from tilewright.tools.measuring import checked, make_operands
+from tilewright.tools.timing import graph_seconds
 
 SHAPES = Path(__file__).parent / "shapes" / "quantize.yaml"
 MIB = 2**20

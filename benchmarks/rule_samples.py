@@ -19,18 +19,18 @@ from typing import Any, get_args, get_type_hints
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from tilewright_generator import families
-from tilewright_generator.families import Family
-from tilewright_generator.families.blockscaled_gemm.config import (
+from tilewright.configurations.shapes import Cluster, Tile
+from tilewright.families.blockscaled_gemm.config import (
     HOPPER,
     SM120,
     TCGEN05,
     Architecture,
     BlockscaledGemmConfig,
 )
-from tilewright_generator.families.gemm.config import GemmConfig
+from tilewright.families.gemm.config import GemmConfig
+from tilewright_generator import families
+from tilewright_generator.families import Family
 from tilewright_generator.rules import verdicts
-from tilewright_generator.shapes import Cluster, Tile
 
 ROOT = Path(__file__).parents[1]
 ARCHES = ("sm_90a", "sm_100f", "sm_103a", "sm_110a", "sm_120f")

@@ -30,10 +30,10 @@ from typing import Any
 from machine import describe
 from rule_samples import ROOT, Candidate, sample
 
-from tilewright import paths
-from tilewright.build.commands import kernel_command, kernel_flags
-from tilewright.build.toolchain import Toolchain, find_toolchain
-from tilewright.table import KernelRecord
+from tilewright.base import paths
+from tilewright.compile.commands import kernel_command, kernel_flags
+from tilewright.compile.toolchain import Toolchain, find_toolchain
+from tilewright.declarations.table import KernelRecord
 from tilewright_generator import families
 
 FAMILIES = ("blockscaled_gemm", "gemm")

@@ -1,10 +1,10 @@
-"""Looks for races in the machine code of all kernels (tilewright/build/sass_hazards.py), with any headers.
+"""Looks for races in the machine code of all kernels (compile/sass_hazards.py), with any headers.
 
     python benchmarks/sass_hazards.py [MODULE ...] [--filter GLOB] [--include FOLDER] [--jobs N]
         [--report FILE]
 
 Compiles what the cache lacks and prints a line for each module: kernels, early releases, early accesses, and
-accesses of CUTLASS's warps that are exceptions (build/waits.py); below them, what was found and why what is
+accesses of CUTLASS's warps that are exceptions (compile/waits.py); below them, what was found and why what is
 excepted is right. Exits 1 if a kernel has a race, or does not compile.
 
 To see that the check finds races which have been mended, compile against the headers of an earlier commit:
@@ -22,11 +22,11 @@ from collections import Counter
 from fnmatch import fnmatch
 from pathlib import Path
 
-from tilewright.build.building import build
-from tilewright.build.progress import progress_for
-from tilewright.build.report import BuildReport, UnitReport
-from tilewright.build.sass_hazards import EARLY_ACCESS, EARLY_RELEASE
-from tilewright.table import Table, find_tables
+from tilewright.compile.building import build
+from tilewright.compile.progress import progress_for
+from tilewright.compile.report import BuildReport, UnitReport
+from tilewright.compile.sass_hazards import EARLY_ACCESS, EARLY_RELEASE
+from tilewright.declarations.table import Table, find_tables
 
 ROOT = Path(__file__).parents[1]
 

@@ -25,9 +25,9 @@ from typing import Any
 
 from machine import describe, record, run
 
-from tilewright.build.commands import made_of
-from tilewright.build.library import FORMAT
-from tilewright.table import Table
+from tilewright.compile.commands import made_of
+from tilewright.compile.library import FORMAT
+from tilewright.declarations.table import Table
 
 MODULE = "sm90_gemm_2000"
 TARGETS = {"first_lookup_ms": 50.0, "warm_us": 2.0}
@@ -39,10 +39,10 @@ before = set(sys.modules)
 start, used = time.perf_counter(), time.process_time()
 from pathlib import Path
 from tilewright.context import Context
-from tilewright.device import H200
-from tilewright.ops.gemm.family import FAMILY
-from tilewright.ops.gemm.problem import Problem
-from tilewright.registry import Registry
+from tilewright.architectures.device import H200
+from tilewright.families.gemm.family import FAMILY
+from tilewright.families.gemm.problem import Problem
+from tilewright.libraries.registry import Registry
 imported = time.perf_counter()
 context = Context(Registry(Path(sys.argv[1])))
 kernels = len(context.registry.route("gemm", H200))

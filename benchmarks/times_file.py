@@ -11,8 +11,8 @@ from pathlib import Path
 
 from gemm_problems import described, dtype_of
 
-from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.gemm.problem import Problem
+from tilewright.declarations.tactics import Tactic
+from tilewright.families.gemm.problem import Problem
 
 # Files written before there were the last two have problems of layout tn and no batch.
 FIELDS = ("dtype", "seed", "m", "n", "k", "tactic", "us", "again", "layout", "batch")

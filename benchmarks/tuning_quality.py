@@ -29,17 +29,18 @@ import yaml
 from machine import record
 
 from tilewright import context as contexts
-from tilewright.benchmarking import problems, sizes
-from tilewright.benchmarking.measuring import environment, no_compiling
 from tilewright.context import Context
-from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.gemm.family import FAMILY
-from tilewright.ops.gemm.problem import Problem
-from tilewright.tuning.clock import GpuClock
-from tilewright.tuning.files import Entry
-from tilewright.tuning.search import Result, search, weighed
-from tilewright.tuning.stages import Options
-from tilewright.tuning.trials import Trials
+from tilewright.declarations.tactics import Tactic
+from tilewright.families.gemm.family import FAMILY
+from tilewright.families.gemm.problem import Problem
+from tilewright.selection.tuned_files import Entry
+from tilewright.tools.benchmarking import problems, sizes
+from tilewright.tools.benchmarking.measuring import environment
+from tilewright.tools.trying import no_compiling
+from tilewright.tools.tuning.clock import GpuClock
+from tilewright.tools.tuning.search import Result, search, weighed
+from tilewright.tools.tuning.stages import Options
+from tilewright.tools.tuning.trials import Trials
 
 SHAPES = Path(__file__).parent / "shapes" / "gemm.yaml"
 ROUNDS = 9

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tilewright import ops
+from tilewright.declarations import catalog
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = {"tilewright": ROOT / "runtime", "tilewright_generator": ROOT / "generator"}
@@ -27,13 +27,13 @@ def modules(packages: Mapping[str, Path] = PACKAGES) -> dict[str, Path]:
     return found
 
 
-def imports(name: str, source: str, known: Mapping[str, object]) -> set[str]:
+def imports(name: str, source: str, known: Mapping[str, object], *, by_name: bool = True) -> set[str]:
     """The known modules that a module imports.
 
     Every import statement counts: at the top, in a function (done when it is called), under TYPE_CHECKING
-    (never done). So does `ops.part` of any family, and `import_module` of a text, in which `{x}` stands for
-    any part of a module's name (`{__name__}` for what it is). What does not count: that a module's packages
-    are imported with it, and `import_module` of what a variable holds.
+    (never done). So does `import_module` of a text, in which `{x}` stands for any part of a module's name
+    (`{__name__}` for what it is), and with `by_name` what the catalog of families finds by name. What does
+    not count: that a module's packages are imported with it, and `import_module` of what a variable holds.
     """
     found: set[str] = set()
     for node in ast.walk(ast.parse(source)):
@@ -43,10 +43,11 @@ def imports(name: str, source: str, known: Mapping[str, object]) -> set[str]:
             assert node.level == 0, f"{name}: a relative import"
             whole = {f"{node.module}.{one.name}" for one in node.names}
             found |= {one if one in known else str(node.module) for one in whole}
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("part", "ops.part"):
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("part", "catalog.part"):
             module = node.args[1]  # of any family's package
             assert isinstance(module, ast.Constant), f"{name}: which module of a family is not known"
-            found |= {one for one in known if re.fullmatch(rf"tilewright\.ops\.\w+\.{module.value}", one)}
+            pattern = rf"tilewright\.families\.\w+\.{module.value}"
+            found |= {one for one in known if by_name and re.fullmatch(pattern, one)}
         elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
             text = node.args[0]
             if isinstance(text, ast.JoinedStr):
@@ -89,16 +90,54 @@ def test_there_is_no_circle_of_imports() -> None:
     assert not found, "\n".join(" -> ".join((*circle, circle[0])) for circle in sorted(found))
 
 
+# Packages of the runtime, from the lowest: each imports only what stands before it. Modules that callers
+# import by name (`tilewright.errors`) count as packages of one file. "" is the facade, `tilewright` itself.
+ROOMS = (
+    *("errors", "version", "base", "architectures", "blockwise_scales", "scale_factors", "row_shuffle"),
+    *("formats", "declarations", "configurations", "compile", "libraries", "selection", "context", "calls"),
+    *("reference", "tools", "families", "contractions", "torch_ops", "", "compat"),
+)
+TOOLS = (
+    "timing",
+    "measuring",
+    "trying",
+    "listing",
+    "explaining",
+    "sharding",
+    "tuning",
+    "benchmarking",
+    "doctor",
+)
+
+
+def arrows(package: str, depth: int) -> Iterator[tuple[str, str, str]]:
+    """Imports between the rooms of a package (`depth`: its dots, and 1): both rooms, and the import."""
+    known = modules()
+    for name, path in known.items():
+        if f"{name}.".startswith(f"{package}."):
+            for other in imports(name, path.read_text(encoding="utf-8"), known, by_name=False):
+                rooms = [".".join(one.split(".")[depth : depth + 1]) for one in (name, other)]
+                if f"{other}.".startswith(f"{package}.") and rooms[0] != rooms[1]:
+                    yield rooms[0], rooms[1], f"{name} imports {other}"
+
+
+@pytest.mark.parametrize(("package", "order"), [("tilewright", ROOMS), ("tilewright.tools", TOOLS)])
+def test_packages_import_one_way(package: str, order: tuple[str, ...]) -> None:
+    """Function-level imports and those under TYPE_CHECKING count, too. What the catalog finds by a family's
+    name does not: no text says which module that is."""
+    rank = {room: number for number, room in enumerate(order)}
+    seen = list(arrows(package, package.count(".") + 1))
+    assert len(seen) > 10, "imports are not seen"
+    assert not {room for arrow in seen for room in arrow[:2]} - rank.keys(), "a package without a place"
+    assert not sorted(text for room, other, text in seen if rank[room] <= rank[other])
+
+
 @pytest.mark.parametrize(
     ("lower", "upper"),
     [
         (r"tilewright(\.|$)", "tilewright_generator"),
         (r"tilewright_generator\.(?!cli|__main__)", r"tilewright_generator\.cli"),
-        (r"tilewright\.ops\.", r"tilewright\.(tuning|benchmarking|doctor)\b(?!\.tuned)"),
-        (
-            r"tilewright\.(errors|schema|reading|table|ops\.\w+\.(words|problem|row))$",
-            r"tilewright\.registry",
-        ),
+        (r"tilewright\.families\.\w+\.(?!measuring)", r"tilewright\.(tools|reference)\b"),
     ],
 )
 def test_layers_know_nothing_of_those_above(lower: str, upper: str) -> None:
@@ -132,7 +171,7 @@ def test_a_circle_is_seen_wherever_the_import_stands(text: str) -> None:
 def test_a_family_is_named_in_its_own_folders_alone() -> None:
     """In tracked files of the generator and the runtime."""
     found = []
-    for name in ops.names():
+    for name in catalog.names():
         grep = ["git", "-C", str(ROOT), "grep", "-nIw", "-e", name, "--", "generator", "runtime"]
         lines = subprocess.run(grep, capture_output=True, text=True, check=False).stdout.splitlines()
         assert lines, "git finds nothing"
@@ -142,10 +181,10 @@ def test_a_family_is_named_in_its_own_folders_alone() -> None:
 
 # Where a family's name may stand besides its folders.
 OWN = re.compile(
-    rf"(generator/tilewright_generator/families|runtime/tilewright/ops)/({'|'.join(ops.names())})/"
+    rf"runtime/tilewright/families/({'|'.join(catalog.names())})/"
     r"|runtime/include/tilewright/"  # device code; CUTLASS has a namespace of such a name, too
     r"|runtime/tilewright/__init__\.py:"  # the public ops
-    r"|runtime/tilewright/contractions\.py:"  # a function that calls the ops of two families
+    r"|runtime/tilewright/contractions/"  # a function that calls the ops of two families
     r"|runtime/tilewright/reference/"  # the reference has functions of its own, one of such a name
 )
 

@@ -27,8 +27,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "build"))
 from kills.common import SIGNALS, kill, main
 from small_modules import Mini
 
-from tilewright.build.library import libraries
-from tilewright.build.store import Store
+from tilewright.compile.library import libraries
+from tilewright.compile.store import Store
 from tilewright.errors import BuildError
 
 BUILD = (sys.executable, "-c", "from tilewright_generator.cli import main; main()", "build", "--jobs", "2")

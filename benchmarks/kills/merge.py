@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kills.common import SIGNALS, kill, main
 
 from tilewright.errors import TunedFileError
-from tilewright.tuning import files
+from tilewright.selection import tuned_files
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SHIPPED = sorted((REPOSITORY / "tuned").glob("*/*.json"))
@@ -78,7 +78,7 @@ def problems(folder: Path) -> set[str]:
     """Those that the folder's files have an entry of. Raises TunedFileError where a file does not load."""
     return {
         json.dumps([file.family, section.kind, {**row, "tactic": "", "seconds": 0}])
-        for file in map(files.read, folder.glob("*/*.json"))
+        for file in map(tuned_files.read, folder.glob("*/*.json"))
         for section in file.sections
         for row in section.rows
     }

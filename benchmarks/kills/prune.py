@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kills.build import Project, broken, made
 from kills.common import SIGNALS, kill, main
 
-from tilewright.build.store import Store
+from tilewright.compile.store import Store
 
 PRUNE = (sys.executable, "-c", "from tilewright_generator.cli import main; main()", "cache", "--prune")
 _LONG_AGO = 1_000_000_000  # seconds since 1970

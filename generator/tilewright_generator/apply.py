@@ -7,7 +7,7 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
-from tilewright import writing
+from tilewright.base import writing
 from tilewright_generator import manifest
 from tilewright_generator.errors import UsageError
 from tilewright_generator.plan import Action, Change, ModulePlan, Plan

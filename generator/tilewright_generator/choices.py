@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from tilewright.spelling import did_you_mean, nearest, text
+from tilewright.base.spelling import did_you_mean, nearest, quoted, text
+from tilewright.configurations.family import Family
 from tilewright_generator import families, nodes
 from tilewright_generator.errors import Position, Problems
-from tilewright_generator.families.family import Family
 from tilewright_generator.fields import Field, InvalidValueError, fields_of, show
 from tilewright_generator.slips import no_list, split_shapes, unspaced, unspaced_key
-from tilewright_generator.words import quoted
 
 
 class Value(NamedTuple):

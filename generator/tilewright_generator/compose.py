@@ -9,13 +9,12 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from tilewright import reading
-from tilewright.spelling import did_you_mean, listed
+from tilewright.base import reading
+from tilewright.base.spelling import did_you_mean, listed, quoted
 from tilewright_generator.errors import Message, Position, Problems
 from tilewright_generator.limits import MOST_VALUES
 from tilewright_generator.nodes import Entry, Mapping, Node, Scalar, Sequence, Unreadable
 from tilewright_generator.scalars import Trap, resolve
-from tilewright_generator.words import quoted
 
 UNREADABLE = "\ue000"  # a private-use character: begins what replaces a broken line
 _NO_TAG = {None, "!"} | {f"tag:yaml.org,2002:{kind}" for kind in ("str", "seq", "map")}

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tilewright.spelling import table, text, wrapped
+from tilewright.base.spelling import table, text, wrapped
+from tilewright.configurations.family import Family
+from tilewright.configurations.rule import Rule
 from tilewright_generator import families
-from tilewright_generator.families.family import Family
-from tilewright_generator.families.rule import Rule
 from tilewright_generator.fields import Field, fields_of
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import click
 
-from tilewright import plugins
+from tilewright.base import plugins
 from tilewright_generator.limits import MOST_FAULTS
 
 Message = str | Callable[[], str]
@@ -50,9 +50,7 @@ def mistake(family: str, message: str) -> InternalError:
     home = plugins.families().get(family)
     if home is None:
         return InternalError(message)
-    return FamilyError(
-        f"{message}\n{home / 'generator.py'} makes it so; TILEWRIGHT_DEBUG=1 shows the traceback"
-    )
+    return FamilyError(f"{message}\n{home / 'kernel.py'} makes it so; TILEWRIGHT_DEBUG=1 shows the traceback")
 
 
 class Position(NamedTuple):

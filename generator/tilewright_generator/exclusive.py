@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from tilewright import writing
+from tilewright.base import writing
 from tilewright_generator.apply import remove_leftovers
 
 LOCK = ".tilewright.lock"

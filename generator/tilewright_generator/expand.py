@@ -9,12 +9,12 @@ from itertools import product
 from math import prod
 from typing import Any, NamedTuple
 
-from tilewright.spelling import text
+from tilewright.base.spelling import text
 from tilewright_generator.errors import Position, Problems
 from tilewright_generator.limits import MOST_EXCLUDE_TESTS, MOST_KERNELS
+from tilewright_generator.plurals import counted
 from tilewright_generator.rules import Verdict, verdicts
 from tilewright_generator.spec import MAX_COMBINATIONS, Exclude, Group, Spec
-from tilewright_generator.words import counted
 
 
 class Kernel(NamedTuple):

@@ -6,17 +6,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright import ops
-from tilewright.spelling import did_you_mean
+from tilewright.base.spelling import did_you_mean
+from tilewright.configurations.family import Family
+from tilewright.declarations import catalog
 from tilewright_generator import families
 from tilewright_generator.choices import Choices
 from tilewright_generator.errors import Position, UsageError
 from tilewright_generator.expand import Expansion
-from tilewright_generator.families.family import Family
 from tilewright_generator.fields import InvalidValueError, fields_of
+from tilewright_generator.plurals import counted
 from tilewright_generator.rules import Verdict, verdicts
 from tilewright_generator.spec import Exclude, Group, Spec
-from tilewright_generator.words import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def named(name: str, expansions: Sequence[Expansion]) -> Candidate:
                 return candidate
     kernels = [kernel.name for each in expansions for kernel in each.kernels]
     known = [*families.names(), *(rule.name for one in families.names() for rule in families.get(one).rules)]
-    hint = _field_of(name) or ops.of_op(name) or did_you_mean(name, known) or did_you_mean(name, kernels)
+    hint = _field_of(name) or catalog.of_op(name) or did_you_mean(name, known) or did_you_mean(name, kernels)
     hint = hint or _beginning_alike(name, kernels)
     raise UsageError(f"no family, no rule and no kernel of a spec is called {name!r}{hint}")
 

@@ -12,11 +12,10 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, get_args, get_type_hints
 
-from tilewright.spelling import did_you_mean, text
-from tilewright_generator import value_kinds
-from tilewright_generator.families.family import Family
+from tilewright.base.spelling import did_you_mean, quoted, text
+from tilewright.configurations import value_kinds
+from tilewright.configurations.family import Family
 from tilewright_generator.scalars import Trap, resolve
-from tilewright_generator.words import quoted
 
 _TIMES = re.compile(r"\s*[xX*\u00d7]\s*")  # between the numbers of a shape: x, *, a multiplication sign
 

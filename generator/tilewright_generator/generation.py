@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tilewright import writing
-from tilewright.filters import Filter
+from tilewright.base import writing
+from tilewright.libraries.filters import Filter
 from tilewright_generator import load, module, names, spec
 from tilewright_generator.errors import Position, Problem, Problems, SpecError, UsageError
 from tilewright_generator.expand import Expansion, expand

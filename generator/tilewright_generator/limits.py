@@ -5,7 +5,7 @@ The limits count work and never the clock: a spec is accepted everywhere or nowh
 of one kernel each, 6.5 MB, is within all of them. Together they keep `tilewright check` below 20 s of
 processor time and 1 GB of memory for any spec and any template.
 
-docs/specs.md lists these limits, and `tilewright.reading` has those of every file: bytes and depth.
+docs/specs.md lists these limits, and `tilewright.base.reading` has those of every file: bytes and depth.
 """
 
 from __future__ import annotations
@@ -28,6 +28,10 @@ MOST_FAULTS = 200
 
 MOST_BROKEN_LINES = 100
 """Lines with broken YAML that are reported: for each the parser begins anew."""
+
+MOST_OPEN_BRACKETS = 1_000
+"""Flow brackets that are open at once. For each token libyaml looks at every level: 230,000 levels took it
+minutes."""
 
 MOST_PARSED_BYTES = 32 << 20
 """Bytes that libyaml parses of one spec, again for each broken line, at 20 MB/s."""

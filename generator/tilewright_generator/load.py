@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 
-from tilewright import reading
+from tilewright.base import reading
 from tilewright.errors import UnreadableFileError
 from tilewright_generator import conflicts, repair
 from tilewright_generator.errors import Position, Problems, UsageError

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from functools import partial
 
-from tilewright.spelling import text
+from tilewright.base.spelling import text
 from tilewright_generator.errors import Problems, mistake
 from tilewright_generator.expand import Expansion, Kernel
 

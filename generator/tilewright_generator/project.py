@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tilewright import plugins, reading
+from tilewright.base import plugins, reading
+from tilewright.base.spelling import did_you_mean, listed
 from tilewright.errors import UnreadableFileError
-from tilewright.spelling import did_you_mean, listed
 from tilewright_generator.errors import UsageError
 
 # Those of an installed wheel, and of a checkout.
@@ -37,7 +37,7 @@ class Project:
     @classmethod
     def seen(cls, root: str | Path | None = None) -> Project:
         """As `find`, for commands that change nothing: outside of any project, what comes with tilewright."""
-        from tilewright import paths  # noqa: PLC0415 (generating needs no runtime)
+        from tilewright.base import paths  # noqa: PLC0415 (generating needs no runtime)
 
         try:
             return cls.find(root)
@@ -125,7 +125,7 @@ def of_family(word: str, modules: Sequence[str]) -> str:
 def tables_folder(root: str | Path | None = None) -> Path:
     """The folder of modules: of the project, or outside any project that of what comes with tilewright, or
     that TILEWRIGHT_GENERATED names."""
-    from tilewright import paths  # noqa: PLC0415 (generating needs no runtime)
+    from tilewright.base import paths  # noqa: PLC0415 (generating needs no runtime)
 
     try:
         return Project.find(root).out

@@ -17,7 +17,7 @@ from typing import Any
 from jinja2 import BaseLoader, Environment, Template, TemplateNotFound, TemplateSyntaxError
 from jinja2.loaders import split_template_path
 
-from tilewright import reading
+from tilewright.base import reading
 from tilewright.errors import UnreadableFileError
 from tilewright_generator import conflicts
 from tilewright_generator.errors import InternalError, TilewrightError, UsageError

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 import yaml
 
 from tilewright_generator.compose import UNREADABLE, Composer, ExcessError
 from tilewright_generator.errors import Position, Problems
-from tilewright_generator.limits import MOST_BROKEN_LINES, MOST_EXPLAINED_BYTES, MOST_PARSED_BYTES
+from tilewright_generator.limits import (
+    MOST_BROKEN_LINES,
+    MOST_EXPLAINED_BYTES,
+    MOST_OPEN_BRACKETS,
+    MOST_PARSED_BYTES,
+)
 from tilewright_generator.nodes import Node
 
 # Without implicit resolvers: `scalars.resolve` decides what a word means, once and for every machine.
 _FAST: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+_BRACKET = re.compile(r"[\[\]{}]")
 _DASHES = re.compile(r"[ ]*(?:-[ ]+)*")
 _KEY = re.compile(r"[A-Za-z_][\w-]*:(?=\s|$)")
 _UNSPACED = re.compile(r" *(?:- +)*(?P<key>[A-Za-z_]\w*:)(?=[^\s:/])")
@@ -47,9 +55,14 @@ class _Repair:
         self._mended = 0
         self._parsed = 0
         self._explained = 0
+        self._open, self._deepest = _most_open(lines)
 
     def compose(self) -> Node | None:
         while True:
+            if self._open > MOST_OPEN_BRACKETS:
+                message = f"more than {MOST_OPEN_BRACKETS:,} brackets are open here"
+                self._problems.add(Position(self._label, self._deepest + 1, 1), message)
+                return None
             try:
                 return self._attempt()
             except ExcessError as error:
@@ -105,6 +118,7 @@ class _Repair:
             self._problems.add(Position(self._label, line + 1, column), _explain(error))
         elif not self._lines[line]:
             return False
+        self._open += sum(map(self._lines[line].count, "]}"))  # at most so many more: they close none now
         self._lines[line] = "" if line in self._reported else _skeleton(self._lines[line])
         self._reported.add(line)
         self._broken.add(line)
@@ -117,6 +131,18 @@ class _Repair:
             if match := _UNSPACED.match(self._lines[at]):
                 return at, match
         return None
+
+
+def _most_open(lines: Sequence[str]) -> tuple[int, int]:
+    """How many brackets are open at once, at most, and in which line; those in strings count, too."""
+    is_open, most, deepest = 0, 0, 0
+    for number, line in enumerate(lines):
+        if is_open + sum(map(line.count, "[{")) > most:
+            steps = (1 if bracket in "[{" else -1 for bracket in _BRACKET.findall(line))
+            here = max(accumulate(steps, initial=is_open))
+            most, deepest = max((here, number), (most, deepest))
+        is_open = max(0, is_open + sum(map(line.count, "[{")) - sum(map(line.count, "]}")))
+    return most, deepest
 
 
 def _end(error: yaml.YAMLError, text: str) -> int:

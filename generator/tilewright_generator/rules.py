@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
+from tilewright.configurations.family import Family
+from tilewright.configurations.rule import Rule
 from tilewright_generator.errors import mistake
-from tilewright_generator.families.family import Family
-from tilewright_generator.families.rule import Rule
 
 
 class Verdict(NamedTuple):

@@ -10,7 +10,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from tilewright_generator.words import quoted
+from tilewright.base.spelling import quoted
 
 
 class Trap(NamedTuple):

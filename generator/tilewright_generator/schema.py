@@ -10,9 +10,9 @@ import json
 import re
 from typing import Any
 
-from tilewright.spelling import text
+from tilewright.base.spelling import text
+from tilewright.configurations.family import Family
 from tilewright_generator import requires
-from tilewright_generator.families.family import Family
 from tilewright_generator.fields import Field, fields_of
 from tilewright_generator.spec import MAX_COMBINATIONS
 

@@ -9,15 +9,14 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 
-from tilewright.spelling import did_you_mean, listed, text
+from tilewright.base.spelling import cut, did_you_mean, listed, quoted, text
+from tilewright.configurations.family import Family
 from tilewright_generator import families, nodes, requires
 from tilewright_generator.choices import Choices, Reader, Value, as_list, described
 from tilewright_generator.errors import Position, Problems, UsageError
-from tilewright_generator.families.family import Family
 from tilewright_generator.fields import fields_of
 from tilewright_generator.limits import MOST_FRAGMENTS, MOST_KERNELS, MOST_VALUES
 from tilewright_generator.slips import unspaced
-from tilewright_generator.words import cut, quoted
 
 MAX_COMBINATIONS = 10_000
 """What a group may multiply out to where its spec says nothing else: a slip beyond it is told at once."""

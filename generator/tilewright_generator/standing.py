@@ -15,9 +15,9 @@ from tilewright_generator.project import Project
 from tilewright_generator.status import CURRENT, NEVER, Records
 
 if TYPE_CHECKING:
+    from tilewright.architectures.device import DeviceProperties
     from tilewright.context import Context
-    from tilewright.device import DeviceProperties
-    from tilewright.table import Table
+    from tilewright.declarations.table import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def standings(
 ) -> dict[str, Standing]:
     """By the names of the modules' kernels, as far as they are generated. Tuned is meant for `device`."""
     from tilewright.context import Context  # noqa: PLC0415 (other commands need no runtime)
-    from tilewright.registry import Registry  # noqa: PLC0415
+    from tilewright.libraries.registry import Registry  # noqa: PLC0415
 
     context = Context(Registry(project.out))
     wanted = set(modules)
@@ -59,7 +59,7 @@ def standings(
 
 
 def _built(table: Table) -> set[str]:
-    from tilewright.build.library import libraries  # noqa: PLC0415
+    from tilewright.compile.library import libraries  # noqa: PLC0415
 
     found: set[str] = set()
     for library in libraries(table.module):
@@ -70,7 +70,7 @@ def _built(table: Table) -> set[str]:
 
 def _tuned(context: Context, families: Iterable[str], device: DeviceProperties) -> Counter[str]:
     """How many tuned entries name each kernel."""
-    from tilewright.ops.families import family_of  # noqa: PLC0415
+    from tilewright.selection.families import family_of  # noqa: PLC0415
 
     counts: Counter[str] = Counter()
     for name in families:

@@ -16,14 +16,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tilewright import reading
+from tilewright.base import reading
+from tilewright.base.schema import Integer, Map, Object, Schema, String, fields
 from tilewright.errors import UnreadableFileError
-from tilewright.schema import Integer, Map, Object, Schema, String, fields
 from tilewright_generator.errors import DriftError
 from tilewright_generator.project import Project
 
 if TYPE_CHECKING:
-    from tilewright.table import Table
+    from tilewright.declarations.table import Table
 
 COMPILED = Path("benchmarks/results/compile")
 RUN = Path("benchmarks/results/gpu")
@@ -61,7 +61,7 @@ def cutlass_version(project: Project) -> str:
 
 
 def tables(project: Project) -> list[Table]:
-    from tilewright.table import Table, find_tables  # noqa: PLC0415 (other commands need no runtime)
+    from tilewright.declarations.table import Table, find_tables  # noqa: PLC0415 (other commands need no runtime)
 
     return [Table.read(path) for path in find_tables(project.out)]
 
@@ -70,7 +70,7 @@ class Records:
     """What the committed records of a project say of its kernels."""
 
     def __init__(self, project: Project) -> None:
-        from tilewright.build import records  # noqa: PLC0415
+        from tilewright.compile import records  # noqa: PLC0415
 
         self._compiled = project.root / COMPILED
         self._runs = _runs(project)
@@ -104,7 +104,7 @@ class Records:
         return found
 
     def _rows(self, table: Table) -> dict[str, Any]:
-        from tilewright.build import records  # noqa: PLC0415
+        from tilewright.compile import records  # noqa: PLC0415
 
         compiled = records.read(self._compiled / f"{table.module}.json")
         return {row["name"]: row for row in compiled["kernels"]}
@@ -200,7 +200,7 @@ class _Runs(NamedTuple):
 
 
 def _runs(project: Project) -> _Runs:
-    from tilewright.build import records  # noqa: PLC0415
+    from tilewright.compile import records  # noqa: PLC0415
 
     passed: Rows = {}
     hammered: Rows = {}
@@ -220,7 +220,7 @@ def _runs(project: Project) -> _Runs:
 
 def include(project: Project) -> Path:
     """The folder of tilewright's headers: the project's own, else those that come with tilewright."""
-    from tilewright import paths  # noqa: PLC0415
+    from tilewright.base import paths  # noqa: PLC0415
 
     own = project.root / "runtime" / "include"
     return own if own.is_dir() else paths.include_dir()

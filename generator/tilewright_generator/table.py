@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
-from tilewright import plugins, reading
+from tilewright.base import plugins, reading
+from tilewright.configurations.family import Family
+from tilewright.declarations.table import row_schema
 from tilewright.errors import UnreadableFileError
-from tilewright.table import row_schema
 from tilewright_generator.errors import InternalError, UsageError, mistake
 from tilewright_generator.expand import Kernel
-from tilewright_generator.families.family import Family
 from tilewright_generator.fields import fields_of
 from tilewright_generator.spec import Spec
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from pathlib import Path
 
-from tilewright import reading
+from tilewright.base import reading
 from tilewright.errors import UnreadableFileError
 from tilewright_generator.errors import UsageError
 

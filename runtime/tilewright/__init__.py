@@ -21,38 +21,38 @@ if TYPE_CHECKING:
     from tilewright import reference as reference
     from tilewright import row_shuffle as row_shuffle
     from tilewright import scale_factors as scale_factors
+    from tilewright.architectures.device import DeviceProperties as DeviceProperties
+    from tilewright.calls.prepared import plan as plan
     from tilewright.context import Context as Context
-    from tilewright.contractions import einsum as einsum
-    from tilewright.device import DeviceProperties as DeviceProperties
+    from tilewright.contractions.einsum import einsum as einsum
     from tilewright.errors import TilewrightError as TilewrightError
-    from tilewright.listing import kernels as kernels
-    from tilewright.ops.blockscaled_gemm.op import mm_mxfp4 as mm_mxfp4
-    from tilewright.ops.blockscaled_gemm.op import mm_mxfp8 as mm_mxfp8
-    from tilewright.ops.blockscaled_gemm.op import mm_mxfp8_mxfp4 as mm_mxfp8_mxfp4
-    from tilewright.ops.blockscaled_gemm.op import mm_nvfp4 as mm_nvfp4
-    from tilewright.ops.gemm.op import gemm as gemm
-    from tilewright.ops.grouped_gemm.op import grouped_gemm_contiguous as grouped_gemm_contiguous
-    from tilewright.ops.grouped_gemm.op import grouped_gemm_k as grouped_gemm_k
-    from tilewright.ops.grouped_gemm.op import grouped_gemm_masked as grouped_gemm_masked
-    from tilewright.ops.grouped_gemm.op import scaled_gemm as scaled_gemm
-    from tilewright.ops.hc_prenorm.op import hc_prenorm as hc_prenorm
-    from tilewright.ops.mqa_logits.op import mqa_logits as mqa_logits
-    from tilewright.ops.mqa_logits.op import paged_mqa_logits as paged_mqa_logits
-    from tilewright.ops.mqa_logits.op import paged_mqa_schedule as paged_mqa_schedule
-    from tilewright.ops.quantize.op import dequantize_fp8_blockwise as dequantize_fp8_blockwise
-    from tilewright.ops.quantize.op import dequantize_mxfp4 as dequantize_mxfp4
-    from tilewright.ops.quantize.op import dequantize_mxfp8 as dequantize_mxfp8
-    from tilewright.ops.quantize.op import dequantize_nvfp4 as dequantize_nvfp4
-    from tilewright.ops.quantize.op import quantize_fp8_blockwise as quantize_fp8_blockwise
-    from tilewright.ops.quantize.op import quantize_mxfp4 as quantize_mxfp4
-    from tilewright.ops.quantize.op import quantize_mxfp8 as quantize_mxfp8
-    from tilewright.ops.quantize.op import quantize_nvfp4 as quantize_nvfp4
-    from tilewright.ops.reduced_gemm.op import reduced_gemm as reduced_gemm
-    from tilewright.ops.scale_columns.op import scale_columns as scale_columns
-    from tilewright.ops.transpose_fp8.op import transpose_fp8 as transpose_fp8
-    from tilewright.prepared import plan as plan
-    from tilewright.registry import Registry as Registry
-    from tilewright.tuning.session import tune as tune
+    from tilewright.families.blockscaled_gemm.op import mm_mxfp4 as mm_mxfp4
+    from tilewright.families.blockscaled_gemm.op import mm_mxfp8 as mm_mxfp8
+    from tilewright.families.blockscaled_gemm.op import mm_mxfp8_mxfp4 as mm_mxfp8_mxfp4
+    from tilewright.families.blockscaled_gemm.op import mm_nvfp4 as mm_nvfp4
+    from tilewright.families.gemm.op import gemm as gemm
+    from tilewright.families.grouped_gemm.op import grouped_gemm_contiguous as grouped_gemm_contiguous
+    from tilewright.families.grouped_gemm.op import grouped_gemm_k as grouped_gemm_k
+    from tilewright.families.grouped_gemm.op import grouped_gemm_masked as grouped_gemm_masked
+    from tilewright.families.grouped_gemm.op import scaled_gemm as scaled_gemm
+    from tilewright.families.hc_prenorm.op import hc_prenorm as hc_prenorm
+    from tilewright.families.mqa_logits.op import mqa_logits as mqa_logits
+    from tilewright.families.mqa_logits.op import paged_mqa_logits as paged_mqa_logits
+    from tilewright.families.mqa_logits.op import paged_mqa_schedule as paged_mqa_schedule
+    from tilewright.families.quantize.op import dequantize_fp8_blockwise as dequantize_fp8_blockwise
+    from tilewright.families.quantize.op import dequantize_mxfp4 as dequantize_mxfp4
+    from tilewright.families.quantize.op import dequantize_mxfp8 as dequantize_mxfp8
+    from tilewright.families.quantize.op import dequantize_nvfp4 as dequantize_nvfp4
+    from tilewright.families.quantize.op import quantize_fp8_blockwise as quantize_fp8_blockwise
+    from tilewright.families.quantize.op import quantize_mxfp4 as quantize_mxfp4
+    from tilewright.families.quantize.op import quantize_mxfp8 as quantize_mxfp8
+    from tilewright.families.quantize.op import quantize_nvfp4 as quantize_nvfp4
+    from tilewright.families.reduced_gemm.op import reduced_gemm as reduced_gemm
+    from tilewright.families.scale_columns.op import scale_columns as scale_columns
+    from tilewright.families.transpose_fp8.op import transpose_fp8 as transpose_fp8
+    from tilewright.libraries.registry import Registry as Registry
+    from tilewright.tools.listing import kernels as kernels
+    from tilewright.tools.tuning.session import tune as tune
 
 __all__ = [
     "Context", "DeviceProperties", "Registry", "TilewrightError", "blockwise_scales", "context",
@@ -65,17 +65,17 @@ __all__ = [
 ]  # fmt: skip
 
 if _log := os.environ.get("TILEWRIGHT_LOG"):
-    importlib.import_module("tilewright.logs").set_up(_log)
+    importlib.import_module("tilewright.base.logs").set_up(_log)
 
 _HOMES = {
     "Context": "tilewright.context",
-    "DeviceProperties": "tilewright.device",
-    "Registry": "tilewright.registry",
+    "DeviceProperties": "tilewright.architectures.device",
+    "Registry": "tilewright.libraries.registry",
     "TilewrightError": "tilewright.errors",
-    "einsum": "tilewright.contractions",
-    "kernels": "tilewright.listing",
-    "plan": "tilewright.prepared",
-    "tune": "tilewright.tuning.session",
+    "einsum": "tilewright.contractions.einsum",
+    "kernels": "tilewright.tools.listing",
+    "plan": "tilewright.calls.prepared",
+    "tune": "tilewright.tools.tuning.session",
 }
 _MODULES = ("blockwise_scales", "context", "errors", "reference", "row_shuffle", "scale_factors")
 
@@ -94,7 +94,7 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        stand_ins = importlib.import_module("tilewright.stand_ins")
+        stand_ins = importlib.import_module("tilewright.calls.stand_ins")
         if name in _MODULES:
             raise stand_ins.needs_torch(name) from None
         return stand_ins.stand_in(home, name)
@@ -115,8 +115,10 @@ def _is_module(name: str) -> bool:
 
 def _ops() -> dict[str, str]:
     """The module of each op: a family's package lists among its OPS which are its own."""
-    ops = importlib.import_module("tilewright.ops")
-    return {op: f"{home}.op" for home in ops.packages().values() for op in importlib.import_module(home).OPS}
+    catalog = importlib.import_module("tilewright.declarations.catalog")
+    return {
+        op: f"{home}.op" for home in catalog.packages().values() for op in importlib.import_module(home).OPS
+    }
 
 
 def _ops_of(name: str) -> str:

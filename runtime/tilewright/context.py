@@ -10,21 +10,22 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tilewright import device, paths
-from tilewright.builds import jit_allowed
-from tilewright.device import DeviceProperties
+from tilewright.architectures import device
+from tilewright.architectures.device import DeviceProperties
+from tilewright.base import paths
+from tilewright.base.forking import fork_safe_lock
 from tilewright.errors import UncompilableError
-from tilewright.forking import fork_safe_lock
-from tilewright.ops.common.family import Family
-from tilewright.ops.common.launcher_cache import CachedLaunchers
-from tilewright.ops.common.selection import Choice, choose
-from tilewright.registry import Registry
+from tilewright.libraries.builds import jit_allowed
+from tilewright.libraries.launcher_cache import CachedLaunchers
+from tilewright.libraries.registry import Registry
+from tilewright.selection.choice import Choice, choose
+from tilewright.selection.family import Family
 
 if TYPE_CHECKING:
-    from tilewright.library import Library
-    from tilewright.ops.common.tactics import Tactic
-    from tilewright.tuning.files import Entry
-    from tilewright.tuning.tuned import Tuned
+    from tilewright.declarations.tactics import Tactic
+    from tilewright.libraries.library import Library
+    from tilewright.selection.tuned import Tuned
+    from tilewright.selection.tuned_files import Entry
 
 MAX_PLANS = 16384  # of some 3 KB; a serving engine whose m is any number has thousands
 MAX_CHOICES = 16384  # of some 1 KB
@@ -39,7 +40,7 @@ class Remembered(Protocol):
 
 class Plans(dict[Any, Any]):
     """Plans of all ops by key, which begins with the op's name; `launchers`: by a shorter key
-    (`ops.common.launcher_cache`)."""
+    (`kernels.launcher_cache`)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -117,7 +118,7 @@ class Context:
         if found is None or found[0] != changes:
             tuned, own = None, self._own.get(key, [])
             if own or paths.tuned_files(self.registry.generated, device.name, family.name):
-                from tilewright.tuning.tuned import Tuned  # noqa: PLC0415 (most processes have no such file)
+                from tilewright.selection.tuned import Tuned  # noqa: PLC0415 (most processes have no such file)
 
                 tuned = Tuned(family, self.registry, device)
                 tuned.prefer(own)

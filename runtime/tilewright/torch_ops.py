@@ -9,7 +9,7 @@ without doing so, such as one that loads an exported program:
 
 from __future__ import annotations
 
-from tilewright import ops
+from tilewright.declarations import catalog
 
-for _family in ops.names():
-    ops.part(_family, "op")
+for _family in catalog.names():
+    catalog.part(_family, "op")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tilewright.ops.common.trees import Trees
+from tilewright.selection.trees import Trees
 
 ROOT = Path(__file__).parents[2]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tilewright.ops.common.tactics import Tactic
+from tilewright.declarations.tactics import Tactic
 
 ROOT = Path(__file__).parents[2]
 NAME = "gemm_sm90_bf16_bf16_f32_bf16_tn_{}"

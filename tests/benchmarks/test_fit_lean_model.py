@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from tilewright.device import H200
-from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.common.trees import Trees
-from tilewright.ops.gemm import cost_lean, learnt
-from tilewright.ops.gemm.problem import Problem
-from tilewright.registry import Registry
+from tilewright.architectures.device import H200
+from tilewright.declarations.tactics import Tactic
+from tilewright.families.gemm import cost_lean, learnt
+from tilewright.families.gemm.problem import Problem
+from tilewright.libraries.registry import Registry
+from tilewright.selection.trees import Trees
 
 ROOT = Path(__file__).parents[2]
 

@@ -1,4 +1,4 @@
-"""benchmarks/host_lines.py counts what is a family's, and what is the core's."""
+"""benchmarks/host_lines.py counts every package of the runtime, every family, and the generator."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tilewright import ops
+from tilewright.declarations import catalog
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -15,22 +15,36 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 import host_lines  # noqa: E402 (a program beside the tests)
 
 
-def test_every_family_is_counted() -> None:
-    found = host_lines.count()
-    assert {*ops.names(), "contractions", "core"} == set(found)
-    for name in ops.names():
-        files = sorted((ROOT / "runtime/tilewright/ops" / name).glob("*.py"))
-        texts = [path.read_text(encoding="utf-8") for path in files]
-        lines = sum(text.count("\n") for text in texts if "DO NOT EDIT" not in text)
-        assert found[name]["ops"] + found[name]["cost"] == lines
+def lines_of(folder: Path, pattern: str) -> int:
+    texts = [path.read_text(encoding="utf-8") for path in folder.glob(pattern)]
+    heads = ["".join(text.splitlines(keepends=True)[:3]) for text in texts]
+    return sum(text.count("\n") for text, head in zip(texts, heads, strict=True) if "DO NOT EDIT" not in head)
+
+
+def test_every_file_is_counted_once() -> None:
+    lines = host_lines.count()
+    families = {f"family {name}" for name in catalog.names()}
+    assert families <= set(lines)
+    for name in catalog.names():
+        counts = lines[f"family {name}"]
+        folder = ROOT / "runtime/tilewright/families" / name
+        assert counts["python"] + counts["cost"] == lines_of(folder, "*.py")
+    of_runtime = host_lines.runtime(lines) + lines["tools"]
+    assert of_runtime["python"] + of_runtime["cost"] == lines_of(ROOT / "runtime/tilewright", "**/*.py")
+    assert lines["generator"]["python"] == lines_of(ROOT / "generator/tilewright_generator", "**/*.py")
 
 
 def test_files_that_a_declaration_writes_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = {
-        "runtime/include/tilewright/gemm/args.h": "// Written by a program. DO NOT EDIT.\nint x;\n",
         "runtime/include/tilewright/gemm/binding.hpp": "int x;\nint y;\n",
-        "runtime/tilewright/ops/gemm/cost_lean.py": "X = 1\n",
-        "runtime/tilewright/interface/calls.py": "Y = 2\n",
+        "runtime/tilewright/families/gemm/cost_lean.py": "X = 1\n",
+        "runtime/tilewright/families/gemm/learnt_weights.py": "# Written. DO NOT EDIT.\nX = 1\n",
+        "runtime/tilewright/calls/protocol.py": "Y = 2\n",
+        "runtime/tilewright/errors.py": "Z = 3\n",
     }
     monkeypatch.setattr(host_lines, "files", lambda revision: iter(texts.items()))
-    assert host_lines.count() == {"gemm": {"cpp": 2, "cost": 1}, "core": {"ops": 1}}
+    assert host_lines.count() == {
+        "family gemm": {"cpp": 2, "cost": 1, "python": 0},
+        "calls": {"python": 1},
+        "facade": {"python": 1},
+    }

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from tilewright.configurations.shapes import Tile
 from tilewright_generator import families
-from tilewright_generator.shapes import Tile
 
 ROOT = Path(__file__).parents[2]
 

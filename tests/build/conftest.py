@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from small_modules import Mini, toolchain_expected
 
-from tilewright.build.store import Store
-from tilewright.build.toolchain import Toolchain, find_toolchain
+from tilewright.compile.store import Store
+from tilewright.compile.toolchain import Toolchain, find_toolchain
 from tilewright.errors import ToolchainError
 
 

@@ -12,12 +12,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tilewright.build.building import build
-from tilewright.build.library import libraries
-from tilewright.build.store import Store
+from tilewright.compile.building import build
+from tilewright.compile.library import libraries
+from tilewright.compile.store import Store
+from tilewright.declarations.table import Table
 from tilewright.errors import TilewrightError
-from tilewright.registry import Registry
-from tilewright.table import Table
+from tilewright.libraries.registry import Registry
 
 SIZES = ("32k", "64k", "128k", "256k", "512k", "1m", "2m", "4m", "8m", "12m")
 

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tilewright import paths
-from tilewright.build.store import Store
-from tilewright.table import Table
+from tilewright.base import paths
+from tilewright.compile.store import Store
+from tilewright.declarations.table import Table
 
 HEAD = """
 #include <cuda_runtime.h>
@@ -142,9 +142,9 @@ def python(code: str, *arguments: str | Path) -> tuple[list[str], dict[str, str]
 BUILD = """
 import sys
 from pathlib import Path
-from tilewright.build.building import build
-from tilewright.build.store import Store
-from tilewright.table import Table
+from tilewright.compile.building import build
+from tilewright.compile.store import Store
+from tilewright.declarations.table import Table
 table, cache, jobs, launcher, *names = sys.argv[1:]
 report = build([Table.read(Path(table))], names or None, store=Store(Path(cache)), jobs=int(jobs),
                launcher=launcher.split())

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from small_modules import Mini
 
-from tilewright.benchmarking import groups
-from tilewright.build.toolchain import Toolchain
+from tilewright.compile.toolchain import Toolchain
 from tilewright.errors import BuildError
-from tilewright.registry import Registry
+from tilewright.libraries.registry import Registry
+from tilewright.tools.benchmarking import groups
 
 
 @pytest.mark.compile

@@ -10,12 +10,12 @@ import pytest
 from click.testing import CliRunner, Result
 from small_modules import Mini
 
-from tilewright import paths
-from tilewright.build.library import libraries
-from tilewright.build.store import Store
-from tilewright.build.toolchain import Toolchain
-from tilewright.registry import Registry
-from tilewright.table import Table
+from tilewright.base import paths
+from tilewright.compile.library import libraries
+from tilewright.compile.store import Store
+from tilewright.compile.toolchain import Toolchain
+from tilewright.declarations.table import Table
+from tilewright.libraries.registry import Registry
 from tilewright_generator import cli
 from tilewright_generator.cli.build import command
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,13 +12,13 @@ from typing import Any
 import pytest
 from small_modules import HEAD, PLAIN, SERIALIZED, SPILLING, STACK, TENSOR, Mini
 
-from tilewright import paths
-from tilewright.build.building import build
-from tilewright.build.library import described, libraries
-from tilewright.build.progress import Lines
-from tilewright.build.report import BuildReport
-from tilewright.build.store import Store
-from tilewright.build.toolchain import Toolchain
+from tilewright.base import paths
+from tilewright.compile.building import build
+from tilewright.compile.library import described, libraries
+from tilewright.compile.progress import Lines
+from tilewright.compile.report import BuildReport
+from tilewright.compile.store import Store
+from tilewright.compile.toolchain import Toolchain
 from tilewright.errors import BuildError, ToolchainError
 
 pytestmark = pytest.mark.compile
@@ -108,21 +106,6 @@ def test_what_was_built_last_comes_first(mini: Mini, store: Store, toolchain: To
     assert libraries("mini", store=store) == [*both, *one]
 
 
-def test_only_a_library_of_which_a_newer_one_has_every_kernel_goes(
-    mini: Mini, store: Store, toolchain: Toolchain
-) -> None:
-    """Ten minutes later: a process may have listed it and not loaded it yet."""
-    table = mini.add("one", number=1).add("two", number=2).table()
-    other = replace(toolchain, nvcc_version=toolchain.nvcc_version + "\nBuild of another day")
-
-    both = build([table], store=store, toolchain=toolchain).libraries
-    os.utime(both[0].path, (time.time() - 3600,) * 2)
-    one = build([table], ["one"], store=store, toolchain=other).libraries  # no object of the first fits
-    assert libraries("mini", store=store) == [*one, *both]
-    again = build([table], store=store, toolchain=other).libraries
-    assert libraries("mini", store=store) == [*again, *one], "of the two others one is new"
-
-
 def test_a_library_holds_what_its_rows_and_headers_make(
     mini: Mini, store: Store, toolchain: Toolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,7 +119,7 @@ def test_a_library_holds_what_its_rows_and_headers_make(
     for changed in ({"arch": "sm_100a"}, {"defines": ("X=1",)}, {"sha256": "0" * 64}, {"name": "two"}):
         assert not library.holds(table["one"]._replace(**changed)), changed
     with monkeypatch.context() as patch:
-        patch.setattr("tilewright.build.commands._KERNEL_FLAGS", ("-O2",))
+        patch.setattr("tilewright.compile.commands._KERNEL_FLAGS", ("-O2",))
         assert not library.holds(table["one"])
 
     with monkeypatch.context() as patch:  # a home that machines of both kinds mount

@@ -10,14 +10,14 @@ import pytest
 from click.testing import CliRunner
 from small_modules import Mini
 
-from tilewright.build.building import build
-from tilewright.build.cutlass import headers_release, keyed_release, satisfies
-from tilewright.build.library import libraries
-from tilewright.build.report import BuildReport
-from tilewright.build.store import Store
-from tilewright.build.toolchain import Toolchain, find_toolchain
+from tilewright.compile.building import build
+from tilewright.compile.cutlass import headers_release, keyed_release, satisfies
+from tilewright.compile.library import libraries
+from tilewright.compile.report import BuildReport
+from tilewright.compile.store import Store
+from tilewright.compile.toolchain import Toolchain, find_toolchain
 from tilewright.errors import NotBuiltError
-from tilewright.registry import Registry
+from tilewright.libraries.registry import Registry
 from tilewright_generator.cli import invoke
 from tilewright_generator.cli.build import command
 

@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 from small_modules import Mini
 
-from tilewright.build.building import build
-from tilewright.build.keys import file_sha256
-from tilewright.build.library import libraries, set_aside_damaged
-from tilewright.build.store import Store
-from tilewright.build.toolchain import Toolchain
+from tilewright.compile.building import build
+from tilewright.compile.keys import file_sha256
+from tilewright.compile.library import libraries, set_aside_damaged
+from tilewright.compile.store import Store
+from tilewright.compile.toolchain import Toolchain
+from tilewright.declarations.table import Table
 from tilewright.errors import BuildError, NotBuiltError, TilewrightError
-from tilewright.registry import Registry
-from tilewright.table import Table
+from tilewright.libraries.registry import Registry
 
 pytestmark = pytest.mark.compile
 Spoil = Callable[[Path, Path], None]  # a folder of the module, one of another module
@@ -45,7 +45,7 @@ def cache(made: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPat
     """A copy of that cache, to spoil; it is this process's."""
     shutil.copytree(made[1], tmp_path / "cache")
     monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("tilewright.build.library._said", set())
+    monkeypatch.setattr("tilewright.compile.library._said", set())
     return Store()
 
 

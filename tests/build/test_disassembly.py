@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.build.commands import OBJECT
-from tilewright.build.disassembly import disassemble
-from tilewright.build.toolchain import Toolchain
+from tilewright.compile.commands import OBJECT
+from tilewright.compile.disassembly import disassemble
+from tilewright.compile.toolchain import Toolchain
 
 SOURCE = """
 __constant__ float table[2] = {1.0f, 2.0f};

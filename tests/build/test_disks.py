@@ -14,7 +14,7 @@ import pytest
 from small_disk import SIZES
 from small_modules import Mini, python
 
-from tilewright.build.toolchain import Toolchain
+from tilewright.compile.toolchain import Toolchain
 
 pytestmark = pytest.mark.compile
 
@@ -84,8 +84,8 @@ def test_a_limit_on_the_size_of_files(mini: Mini, toolchain: Toolchain, tmp_path
     table = mini.add("one", number=1).table()
     code = (
         "import resource, sys; from pathlib import Path\n"
-        "from tilewright.build.building import build; from tilewright.build.store import Store\n"
-        "from tilewright.table import Table\n"
+        "from tilewright.compile.building import build; from tilewright.compile.store import Store\n"
+        "from tilewright.declarations.table import Table\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]), -1))\n"
         "report = build([Table.read(Path(sys.argv[1]))], store=Store(Path(sys.argv[2])))\n"
         "print(report.explain_failures()); sys.exit(not report.ok)"

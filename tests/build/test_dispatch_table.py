@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tilewright import reading
+from tilewright.base import reading
+from tilewright.declarations.table import Table, find_tables
 from tilewright.errors import TableError
-from tilewright.table import Table, find_tables
 
 HEAD = {"format": 1, "module": "m", "family": "tiny", "spec": "specs/m.yaml"}
 

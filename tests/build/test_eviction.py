@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from small_modules import Mini
 
-from tilewright import paths
-from tilewright.build.building import build
-from tilewright.build.eviction import debris
-from tilewright.build.store import Store
-from tilewright.build.toolchain import Toolchain
+from tilewright.base import paths
+from tilewright.compile.building import build
+from tilewright.compile.eviction import debris
+from tilewright.compile.store import Store
+from tilewright.compile.toolchain import Toolchain
 from tilewright_generator import cli
 
 pytestmark = pytest.mark.compile

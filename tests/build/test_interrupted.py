@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 from small_modules import Mini, build_process, python
 
-from tilewright.build.building import build
-from tilewright.build.library import libraries
-from tilewright.build.store import Store
-from tilewright.build.toolchain import Toolchain
+from tilewright.compile.building import build
+from tilewright.compile.library import libraries
+from tilewright.compile.store import Store
+from tilewright.compile.toolchain import Toolchain
 from tilewright.errors import StoreError
 
 pytestmark = pytest.mark.compile
@@ -154,7 +154,7 @@ def test_a_compiler_that_is_killed(
 FIRST_USE = """
 import json, sys
 from pathlib import Path
-from tilewright.registry import Registry
+from tilewright.libraries.registry import Registry
 registry = Registry(Path(sys.argv[1]))
 library = registry.library(registry.record("one"))
 print(json.dumps({"path": str(library.path), "number": library._module.number("one")}))

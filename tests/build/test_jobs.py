@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tilewright.build.building import longest_first
-from tilewright.build.jobs import available_cores, available_memory, bounded_jobs, unit_bytes
-from tilewright.build.planning import Unit
+from tilewright.compile.building import longest_first
+from tilewright.compile.jobs import available_cores, available_memory, bounded_jobs, unit_bytes
+from tilewright.compile.planning import Unit
 
 GIB = 1 << 30
 

@@ -13,10 +13,10 @@ import pytest
 from click.testing import CliRunner
 from small_modules import TENSOR, Mini
 
-from tilewright.build.building import build
-from tilewright.build.report import BuildReport
-from tilewright.build.store import Store
-from tilewright.build.toolchain import Toolchain
+from tilewright.compile.building import build
+from tilewright.compile.report import BuildReport
+from tilewright.compile.store import Store
+from tilewright.compile.toolchain import Toolchain
 from tilewright_generator.cli.build import command
 
 pytestmark = pytest.mark.compile

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.build.machine_code import (
+from tilewright.compile.machine_code import (
     Descriptor,
     SassFunction,
     inspect,
@@ -19,10 +19,10 @@ from tilewright.build.machine_code import (
     read_descriptor,
     sass_functions,
 )
-from tilewright.build.report import judge, tensor_families
-from tilewright.build.unit import first_errors
+from tilewright.compile.report import judge, tensor_families
+from tilewright.compile.unit import first_errors
+from tilewright.declarations.table import KernelRecord
 from tilewright.errors import BuildError
-from tilewright.table import KernelRecord
 
 PTXAS = """\
 ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized due to \

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from small_modules import Mini
 
-from tilewright import paths
-from tilewright.build import eviction, marker
-from tilewright.build.building import build
-from tilewright.build.library import libraries
-from tilewright.build.marker import TAG, is_marked
-from tilewright.build.store import Store
-from tilewright.build.toolchain import Toolchain
+from tilewright.base import paths
+from tilewright.compile import eviction, marker
+from tilewright.compile.building import build
+from tilewright.compile.library import libraries
+from tilewright.compile.marker import TAG, is_marked
+from tilewright.compile.store import Store
+from tilewright.compile.toolchain import Toolchain
 from tilewright.errors import CacheRefusedError, StoreError
 from tilewright_generator import cli
 

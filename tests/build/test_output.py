@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from small_modules import Mini, python
 
-from tilewright.build.building import build
-from tilewright.build.store import Store
-from tilewright.build.system import KEPT_BYTES, run_bounded
-from tilewright.build.toolchain import Toolchain
+from tilewright.compile.building import build
+from tilewright.compile.store import Store
+from tilewright.compile.system import KEPT_BYTES, run_bounded
+from tilewright.compile.toolchain import Toolchain
 from tilewright.errors import UncompilableError
 
 pytestmark = pytest.mark.compile
@@ -23,9 +23,9 @@ Launcher = Callable[..., tuple[list[str], Path]]
 MEASURED = """
 import json, resource, sys
 from pathlib import Path
-from tilewright.build.building import build
-from tilewright.build.store import Store
-from tilewright.table import Table
+from tilewright.compile.building import build
+from tilewright.compile.store import Store
+from tilewright.declarations.table import Table
 table, cache, launcher = sys.argv[1:]
 report = build([Table.read(Path(table))], store=Store(Path(cache)), launcher=[launcher], link_libraries=False)
 status = Path("/proc/self/status").read_text()  # ru_maxrss counts what the tests' own process had, too

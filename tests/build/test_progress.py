@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from tilewright.build.progress import Lines, Silent, Terminal, progress_for
+from tilewright.compile.progress import Lines, Silent, Terminal, progress_for
 
 
 class Screen(io.StringIO):

@@ -12,13 +12,13 @@ import pytest
 import ray_nodes
 from small_modules import PLAIN, Mini
 
-from tilewright.build.building import build
-from tilewright.build.sharded import Compiled, compile_shards
-from tilewright.build.store import Store
-from tilewright.build.toolchain import Toolchain
+from tilewright.compile.building import build
+from tilewright.compile.store import Store
+from tilewright.compile.toolchain import Toolchain
 from tilewright.errors import GpuLostError, StoreError
-from tilewright.tuning import ray_engine
-from tilewright.tuning.engine import Answer, Ended
+from tilewright.tools.sharding import ray_engine
+from tilewright.tools.sharding.building import Compiled, compile_shards
+from tilewright.tools.sharding.engine import Answer, Ended
 
 ray = pytest.importorskip("ray", reason="Ray is not installed (pip install 'tilewright[ray]')")
 

@@ -10,14 +10,13 @@ from pathlib import Path
 import pytest
 from small_modules import Mini
 
-from tilewright import paths
-from tilewright.build import eviction
-from tilewright.build.building import build
-from tilewright.build.report import BuildReport, Finding, UnitReport
-from tilewright.build.store import Store
-from tilewright.build.toolchain import Toolchain
+from tilewright.base import paths
+from tilewright.compile import eviction
+from tilewright.compile.building import build
+from tilewright.compile.store import Store
+from tilewright.compile.toolchain import Toolchain
 from tilewright.errors import BuildError, UncompilableError
-from tilewright.registry import Registry
+from tilewright.libraries.registry import Registry
 
 pytestmark = pytest.mark.compile
 Launcher = Callable[..., tuple[list[str], Path]]
@@ -167,17 +166,6 @@ def test_what_may_go_well_the_next_time_is_not(
             assert not isinstance(caught.value, UncompilableError), extra
         assert not store.listed("refusals")
     load(mini, "one")
-
-
-def test_one_refusal_among_failures_does_not_make_them_refusals() -> None:
-    """Whoever calls would take all of them for kernels that this toolchain cannot make."""
-    wrong = [Finding("compile", "does not compile")]
-    refused = UnitReport("bad", "mini", "", "failed", wrong, refusal="one.cu(1): error: no such type")
-    unlucky = UnitReport("one", "mini", "", "failed", wrong)
-    for units, error in (([refused], UncompilableError), ([refused, unlucky], BuildError)):
-        with pytest.raises(BuildError, match="bad: does not compile") as caught:
-            BuildReport({}, units, [], [], 0.0, 1).raise_for_failures()
-        assert type(caught.value) is error
 
 
 def test_refusals_that_are_damaged_old_or_of_no_toolchain(

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from small_modules import Mini
 
-from tilewright import paths
-from tilewright.build import runner
-from tilewright.build.planning import Planner
-from tilewright.build.progress import Silent
-from tilewright.build.store import Store
-from tilewright.build.toolchain import Toolchain
-from tilewright.build.unit import Job
+from tilewright.base import paths
+from tilewright.compile import runner
+from tilewright.compile.planning import Planner
+from tilewright.compile.progress import Silent
+from tilewright.compile.store import Store
+from tilewright.compile.toolchain import Toolchain
+from tilewright.compile.unit import Job
 from tilewright.errors import ToolchainError
 
 

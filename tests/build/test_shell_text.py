@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from small_modules import Mini
 
-from tilewright import paths
-from tilewright.build.building import build
-from tilewright.build.library import libraries
-from tilewright.build.shell_text import fault
-from tilewright.build.store import Store
-from tilewright.build.toolchain import Toolchain
+from tilewright.base import paths
+from tilewright.compile.building import build
+from tilewright.compile.library import libraries
+from tilewright.compile.shell_text import fault
+from tilewright.compile.store import Store
+from tilewright.compile.toolchain import Toolchain
 from tilewright.errors import BuildError, CacheRefusedError, TableError, ToolchainError
 
 pytestmark = pytest.mark.compile

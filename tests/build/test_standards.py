@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from small_modules import PLAIN, Mini
 
-from tilewright import paths
-from tilewright.build.building import build
-from tilewright.build.commands import kernel_flags
-from tilewright.build.store import Store
+from tilewright.base import paths
+from tilewright.compile.building import build
+from tilewright.compile.commands import kernel_flags
+from tilewright.compile.store import Store
+from tilewright.declarations.table import Table
 from tilewright.errors import TableError
-from tilewright.table import Table
 
 USUAL = (
     "-std=c++17", "-O3", "-DNDEBUG", "--expt-relaxed-constexpr", "-Xptxas=-v",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import filelock
 import pytest
 
-from tilewright.build.store import Store
+from tilewright.compile.store import Store
 
 
 def test_a_place_is_let_go_whatever_happens(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

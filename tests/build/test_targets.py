@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from small_modules import Mini
 
-from tilewright.build import records
-from tilewright.build.building import build
-from tilewright.build.store import Store
-from tilewright.build.toolchain import Toolchain
+from tilewright.compile import records
+from tilewright.compile.building import build
+from tilewright.compile.store import Store
+from tilewright.compile.toolchain import Toolchain
 
 pytestmark = pytest.mark.compile
 

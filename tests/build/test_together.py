@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from small_modules import PLAIN, TENSOR, Mini
 
-from tilewright import paths
-from tilewright.build import runner, unit
-from tilewright.build.disassembly import disassemble
-from tilewright.build.planning import Planner
-from tilewright.build.store import Store
-from tilewright.build.toolchain import Toolchain
-from tilewright.build.unit import Job
+from tilewright.base import paths
+from tilewright.compile import runner, unit
+from tilewright.compile.disassembly import disassemble
+from tilewright.compile.planning import Planner
+from tilewright.compile.store import Store
+from tilewright.compile.toolchain import Toolchain
+from tilewright.compile.unit import Job
 from tilewright.errors import BuildError
 
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from small_modules import python, toolchain_expected
 
-from tilewright.build.cutlass import find_cutlass
-from tilewright.build.launching import default_launcher
-from tilewright.build.system import package_folders
-from tilewright.build.toolchain import Toolchain, find_toolchain
+from tilewright.compile.compiler_cache import default_launcher
+from tilewright.compile.cutlass import find_cutlass
+from tilewright.compile.system import package_folders
+from tilewright.compile.toolchain import Toolchain, find_toolchain
 from tilewright.errors import ToolchainError
 
 VARIABLES = ("CUDA_HOME", "CUDA_PATH", "CUTLASS_PATH", "CXX", "NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS")
@@ -107,7 +107,7 @@ def test_nothing_found_names_every_place_and_the_remedy(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("CUDA_HOME", "/nowhere")
     for module in ("toolchain", "cutlass"):
-        monkeypatch.setattr(f"tilewright.build.{module}.package_folders", lambda name: ())
+        monkeypatch.setattr(f"tilewright.compile.{module}.package_folders", lambda name: ())
     with pytest.raises(ToolchainError) as caught:
         find_toolchain()
     said = str(caught.value)
@@ -231,8 +231,8 @@ def test_variables_that_add_flags_are_part_of_the_identity(
 
 def test_it_imports_neither_cutlass_library_nor_torch(toolchain: Toolchain) -> None:
     code = (
-        "import sys; from tilewright.build.toolchain import find_toolchain; find_toolchain();"
-        "import tilewright.build.building, tilewright.build.unit;"
+        "import sys; from tilewright.compile.toolchain import find_toolchain; find_toolchain();"
+        "import tilewright.compile.building, tilewright.compile.unit;"
         "bad = {'cutlass_library', 'torch', 'tvm_ffi', 'click', 'jinja2'} & set(sys.modules);"
         "sys.exit(' '.join(bad) or 0)"
     )

@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 from small_modules import Mini, python
 
-from tilewright.build import trust
-from tilewright.build.building import build
-from tilewright.build.library import libraries
-from tilewright.build.store import Store
-from tilewright.build.toolchain import Toolchain
+from tilewright.compile import trust
+from tilewright.compile.building import build
+from tilewright.compile.library import libraries
+from tilewright.compile.store import Store
+from tilewright.compile.toolchain import Toolchain
+from tilewright.declarations.table import Table
 from tilewright.errors import CacheRefusedError
-from tilewright.library import Library, load
-from tilewright.registry import Registry
-from tilewright.table import Table
+from tilewright.libraries.library import Library, load
+from tilewright.libraries.registry import Registry
 
 STRANGER = 54321  # no user and no group
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
@@ -165,9 +165,9 @@ UMASK = """
 import os, sys
 os.umask(0o000)
 from pathlib import Path
-from tilewright.build.building import build
-from tilewright.build.store import Store
-from tilewright.table import Table
+from tilewright.compile.building import build
+from tilewright.compile.store import Store
+from tilewright.declarations.table import Table
 assert build([Table.read(Path(sys.argv[1]))], store=Store(Path(sys.argv[2]))).ok
 """
 

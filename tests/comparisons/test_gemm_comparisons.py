@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from tilewright.errors import WrongResultError
-from tilewright.ops.gemm import measuring
-from tilewright.ops.gemm.problem import Problem
+from tilewright.families.gemm import measuring
+from tilewright.families.gemm.problem import Problem
 
 K = 7168
 PLAIN = {"a": "bf16", "d": "bf16", "fast_accum": False, "activation": "none"}

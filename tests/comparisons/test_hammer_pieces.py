@@ -16,12 +16,12 @@ from hammer_case import Case
 from hammer_operands import far_apart
 from hammer_problems import CASES, cases
 
-from tilewright.device import H200
+from tilewright.architectures.device import H200
+from tilewright.declarations.table import KernelRecord
+from tilewright.declarations.tactics import Tactic
 from tilewright.errors import WrongResultError
-from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.families import family_of
-from tilewright.registry import Registry
-from tilewright.table import KernelRecord
+from tilewright.libraries.registry import Registry
+from tilewright.selection.families import family_of
 
 PAGE = 4096
 Fault = Callable[[hammer.Views], object]

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tilewright.build.building import build
-from tilewright.build.report import BuildReport
-from tilewright.build.store import Store
-from tilewright.table import KernelRecord, Table, find_tables
+from tilewright.compile.building import build
+from tilewright.compile.report import BuildReport
+from tilewright.compile.store import Store
+from tilewright.declarations.table import KernelRecord, Table, find_tables
 
 GENERATED = Path(__file__).parents[2] / "generated"
 TABLES = [Table.read(path) for path in find_tables(GENERATED)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from compiled_kernels import KERNELS, TABLES, Compiled
 
-from tilewright.build.building import build
-from tilewright.build.store import Store
+from tilewright.compile.building import build
+from tilewright.compile.store import Store
 
 
 @pytest.fixture(scope="session")

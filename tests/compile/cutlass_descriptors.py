@@ -12,8 +12,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from tilewright.build.keys import digest, tree_digest
-from tilewright.build.toolchain import Toolchain, find_toolchain
+from tilewright.compile.keys import digest, tree_digest
+from tilewright.compile.toolchain import Toolchain, find_toolchain
 
 SOURCE = Path(__file__).with_name("mqa_tcgen05_cutlass.cu")
 RECORD = SOURCE.with_suffix(".json")

@@ -342,9 +342,6 @@ void run_contexts(int sms) {
   run("cluster_of_eight", clustered);
   cluster_m = 4;
   run("cluster_of_four", FAMILY::problem(4096, 4096, 1024, 1));
-  auto few = FAMILY::problem(4096, 4096, 1024, 1);
-  few.tactic.sm_count = 3;
-  run("cluster_of_four_for_three_sms", few);
   cluster_m = 0;
   run("without_workspace", many, false);
   // Stream-K: some of these take more of a workspace on 16 SMs than on 132.
@@ -386,26 +383,6 @@ void run_lean() {
 }
 #endif
 
-// A host of no kernel that wants a workspace of so many bytes.
-#ifdef HOST
-struct Wanting {
-  using Args = int;
-
-  static bool can_implement(int) { return true; }
-  static int64_t workspace_bytes(int bytes) { return bytes; }
-  static cudaError_t enqueue(tilewright::Context const&, int, void*, cudaStream_t) { return cudaSuccess; }
-};
-
-void run_workspaces() {
-  for (int bytes : {0, 1, 256}) {
-    for (void* workspace : {static_cast<void*>(nullptr), static_cast<void*>(memory)}) {
-      std::printf("workspace bytes=%d given=%d status=%d\n", bytes, workspace != nullptr,
-                  tilewright::Entries<Wanting>::launch({}, &bytes, workspace, nullptr));
-    }
-  }
-}
-#endif
-
 // A C caller's operands, each of them at a multiple of 4 bytes alone.
 void run_misaligned() {
   auto const one = [](auto member) {
@@ -443,7 +420,6 @@ int main(int count, char** words) {
 #ifdef HOST
   if (count == 2 && std::strcmp(words[1], "lean") == 0) {
     run_lean();
-    run_workspaces();
     return 0;
   }
 #endif

@@ -31,15 +31,8 @@ extern "C" cudaError_t cudaGetDriverEntryPointByVersion(char const*, void** entr
 // Of either operand: batch, bytes from row to row and from matrix to matrix, MN-major or not, read again or not. Then
 // whether memory has much more to write.
 // Prints of either whether L2 keeps it, and the bytes that it fetches at a time.
-// With "slices", and rows of a tile and of a matrix and the CTAs that share them: of a box the rows, how many a stage
-// gets, and turns.
 int main(int, char** words) {
   auto const number = [&](int i) { return std::atoi(words[1 + i]); };
-  if (std::strcmp(words[1], "slices") == 0) {
-    auto const slices = tilewright::sm90::Slices::of(number(1), number(3), number(2));
-    std::printf("%d %d %d\n", slices.rows, slices.loaded(), slices.turns);
-    return 0;
-  }
   auto const matrices = [&](int i) {
     return tilewright::sm90::Matrices{nullptr, 1024, 64, number(i), number(i + 1), number(i + 2), number(i + 3) != 0};
   };

@@ -13,16 +13,17 @@ from typing import Any
 import pytest
 from compiled_kernels import HOPPER, STREAM_K, TWO_SM, ULTRA, Compiled
 
-from tilewright import paths, scale_factors
-from tilewright.build.linking import link_command
-from tilewright.build.toolchain import find_toolchain
-from tilewright.device import B200, B300, H200, RTX_PRO_6000
-from tilewright.interface.arguments import launchable, packed, struct
-from tilewright.library import Launcher, Library, load
-from tilewright.ops.blockscaled_gemm.family import FAMILY
-from tilewright.ops.blockscaled_gemm.interface import INTERFACE
-from tilewright.ops.blockscaled_gemm.problem import Problem
-from tilewright.ops.common.tactics import Tactic
+from tilewright import scale_factors
+from tilewright.architectures.device import B200, B300, H200, RTX_PRO_6000
+from tilewright.base import paths
+from tilewright.compile.linking import link_command
+from tilewright.compile.toolchain import find_toolchain
+from tilewright.declarations.arguments import launchable, packed, struct
+from tilewright.declarations.tactics import Tactic
+from tilewright.families.blockscaled_gemm.family import FAMILY
+from tilewright.families.blockscaled_gemm.interface import INTERFACE
+from tilewright.families.blockscaled_gemm.problem import Problem
+from tilewright.libraries.library import Launcher, Library, load
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.compile, pytest.mark.timeout(1800)]

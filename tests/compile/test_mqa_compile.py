@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from compiled_kernels import GENERATED, built, check_row, rows_of
 
-from tilewright.build.report import BuildReport
-from tilewright.interface.arguments import packed, struct
-from tilewright.library import load
-from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.mqa_logits.interface import INTERFACE
-from tilewright.ops.mqa_logits.problem import Problem
-from tilewright.table import Table
+from tilewright.compile.report import BuildReport
+from tilewright.declarations.arguments import packed, struct
+from tilewright.declarations.table import Table
+from tilewright.declarations.tactics import Tactic
+from tilewright.families.mqa_logits.interface import INTERFACE
+from tilewright.families.mqa_logits.problem import Problem
+from tilewright.libraries.library import load
 
 TABLE = Table.read(GENERATED / "mqa_logits" / "table.json")
 KERNELS = {

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tilewright import occupancy
-from tilewright.build.toolchain import find_toolchain
+from tilewright.architectures import occupancy
+from tilewright.compile.toolchain import find_toolchain
 
 pytestmark = pytest.mark.compile
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import pytest
 
-from tilewright import paths
-from tilewright.build.toolchain import find_toolchain
+from tilewright.base import paths
+from tilewright.compile.toolchain import find_toolchain
 
 pytestmark = pytest.mark.compile
 
@@ -32,18 +32,14 @@ WEIGHTS = {"batch": 128, "row": 1024, "matrix": 128 * 1024}
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def told(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Told]:
     toolchain, program = find_toolchain(), tmp_path_factory.mktemp("operands") / "operand_maps"
     command = [
         *toolchain.host, "-std=c++17", f"-I{paths.include_dir()}", f"-isystem{toolchain.include}",
         str(Path(__file__).with_name("operand_maps.cc")), "-o", str(program),
     ]  # fmt: skip
     subprocess.run(command, check=True)
-    return program
 
-
-@pytest.fixture
-def told(program: Path) -> Callable[..., Told]:
     def ask(a: Operand, b: Operand, *, writes: bool = False) -> Told:
         words = [str(int(number)) for number in (*a, *b, writes)]
         done = subprocess.run([str(program), *words], capture_output=True, text=True, check=True)
@@ -76,24 +72,3 @@ def test_operands_that_are_read_again_beside_many_writes(told: Callable[..., Tol
     assert told(again, again, writes=True) == ((KEPT, 256), (KEPT, 256))
     assert told(again, once, writes=True) == ((KEPT, 256), (GONE, 128))
     assert told(once, once, writes=True) == ((GONE, 128), (GONE, 128))
-
-
-@pytest.mark.parametrize(
-    ("tile", "matrix", "parts", "wanted"),
-    [
-        (64, 1000, 1, (64, 64, 1)),
-        *((64, 1000, parts, (64 // parts, 64, 1)) for parts in (2, 4, 8)),
-        (24, 1000, 2, (24, 24, 2)),  # halves would be no whole atoms of 8 rows: whole tiles in turn
-        (8, 1000, 2, (8, 8, 2)),
-        (64, 24, 1, (24, 24, 1)),  # rows that are not there are not loaded,
-        (64, 24, 2, (16, 32, 1)),  # but for those of an atom
-        (64, 24, 8, (8, 64, 1)),
-    ],
-)
-def test_how_thread_blocks_share_the_rows_of_a_tile(
-    program: Path, tile: int, matrix: int, parts: int, wanted: tuple[int, int, int]
-) -> None:
-    """Rows of a box, rows that arrive with every k tile, and the k tiles after which a CTA loads again."""
-    words = [str(program), "slices", *map(str, (tile, matrix, parts))]
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
-    assert tuple(map(int, done.stdout.split())) == wanted

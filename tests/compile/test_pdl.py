@@ -15,14 +15,14 @@ import pytest
 from compiled_kernels import GENERATED, HOPPER, KERNELS, TABLES, Compiled
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from tilewright import paths
-from tilewright.build import records
-from tilewright.build.commands import OBJECT, kernel_command, kernel_flags
-from tilewright.build.toolchain import Toolchain, find_toolchain
-from tilewright.table import KernelRecord, Table
+from tilewright.base import paths
+from tilewright.compile import records
+from tilewright.compile.commands import OBJECT, kernel_command, kernel_flags
+from tilewright.compile.toolchain import Toolchain, find_toolchain
+from tilewright.configurations.shapes import Cluster, Tile
+from tilewright.declarations.table import KernelRecord, Table
+from tilewright.families.blockscaled_gemm.config import BlockscaledGemmConfig
 from tilewright_generator import families
-from tilewright_generator.families.blockscaled_gemm.config import BlockscaledGemmConfig
-from tilewright_generator.shapes import Cluster, Tile
 
 SWITCHES = {"CUTLASS_ENABLE_GDC_FOR_SM90=1", "CUTLASS_ENABLE_GDC_FOR_SM100=1", "CUTLASS_GDC_ENABLED=1"}
 TEMPLATES = GENERATED.parent / "templates"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from compiled_kernels import GENERATED, built, check_row, rows_of
 
-from tilewright.table import Table
+from tilewright.declarations.table import Table
 
 TABLE = Table.read(GENERATED / "hc_prenorm" / "table.json")
 KERNELS = {

@@ -15,10 +15,10 @@ import pytest
 from compiled_kernels import GENERATED, built, check_row, rows_of
 from host_programs import compiled, run
 
-from tilewright import paths
-from tilewright.build.store import Store
-from tilewright.build.toolchain import find_toolchain
-from tilewright.table import Table
+from tilewright.base import paths
+from tilewright.compile.store import Store
+from tilewright.compile.toolchain import find_toolchain
+from tilewright.declarations.table import Table
 
 TABLE = Table.read(GENERATED / "quantize" / "table.json")
 SOURCE = Path(__file__).with_name("quantize_numbers.cc")

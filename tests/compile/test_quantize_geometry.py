@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tilewright import paths
-from tilewright.build.toolchain import find_toolchain
+from tilewright.base import paths
+from tilewright.compile.toolchain import find_toolchain
 
 pytestmark = pytest.mark.compile
 

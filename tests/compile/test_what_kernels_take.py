@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 from compiled_kernels import GENERATED, HOPPER, LEAN, built
 
-from tilewright.interface.arguments import packed, struct
-from tilewright.interface.declaration import Interface
-from tilewright.library import Library, load
-from tilewright.ops.blockscaled_gemm.interface import INTERFACE as BLOCKSCALED
-from tilewright.ops.blockscaled_gemm.problem import Problem as BlockscaledProblem
-from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.gemm.interface import INTERFACE as GEMM
-from tilewright.ops.gemm.problem import Problem as GemmProblem
-from tilewright.ops.grouped_gemm.interface import INTERFACE as GROUPED
-from tilewright.ops.grouped_gemm.problem import Problem as GroupedProblem
-from tilewright.table import Table
+from tilewright.declarations.arguments import packed, struct
+from tilewright.declarations.declaration import Interface
+from tilewright.declarations.table import Table
+from tilewright.declarations.tactics import Tactic
+from tilewright.families.blockscaled_gemm.interface import INTERFACE as BLOCKSCALED
+from tilewright.families.blockscaled_gemm.problem import Problem as BlockscaledProblem
+from tilewright.families.gemm.interface import INTERFACE as GEMM
+from tilewright.families.gemm.problem import Problem as GemmProblem
+from tilewright.families.grouped_gemm.interface import INTERFACE as GROUPED
+from tilewright.families.grouped_gemm.problem import Problem as GroupedProblem
+from tilewright.libraries.library import Library, load
 
 SCALED = "grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x16x256_swap"
 PLAIN = "grouped_gemm_sm90_bf16_bf16_bf16_64x64x128"

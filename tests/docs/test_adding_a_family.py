@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tilewright import plugins
-from tilewright.build.toolchain import find_toolchain
+from tilewright.base import plugins
+from tilewright.compile.toolchain import find_toolchain
 from tilewright.errors import ToolchainError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,7 +30,7 @@ class Place:
             path = root / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-        self.run("-m", "tilewright.interface.headers")
+        self.run("-m", "tilewright.declarations.headers")
 
     def run(self, *command: str, code: int = 0, folder: Path | None = None) -> str:
         """`python COMMAND` in the project."""
@@ -60,12 +60,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
 
 
 def test_the_page_has_all_modules_of_a_family() -> None:
-    modules = {"problem", "words", "row", "interface", "family", "op"}
-    assert {f"{FAMILY}/{name}.py" for name in (*modules, "__init__", "generator")} <= set(FILES)
+    modules = {"problem", "vocabulary", "row", "interface", "family", "op"}
+    assert {f"{FAMILY}/{name}.py" for name in (*modules, "__init__", "kernel")} <= set(FILES)
 
 
 def test_it_is_found_by_its_folder(place: Place) -> None:
-    code = "from tilewright import ops; print(*ops.names())"
+    code = "from tilewright.declarations import catalog; print(*catalog.names())"
     assert "row_scale" in place.run("-c", code).split()
     assert "row_scale" not in plugins.families()
 
@@ -73,10 +73,10 @@ def test_it_is_found_by_its_folder(place: Place) -> None:
 def test_its_header_follows_from_the_declaration(place: Place) -> None:
     header = place.root / FAMILY / "include/tilewright/row_scale/args.h"
     assert "int64_t ld_x, ld_out;" in header.read_text(encoding="utf-8")
-    place.run("-m", "tilewright.interface.headers", "--check")
+    place.run("-m", "tilewright.declarations.headers", "--check")
     header.write_text(header.read_text(encoding="utf-8") + "\n", encoding="utf-8")
-    place.run("-m", "tilewright.interface.headers", "--check", code=1)
-    place.run("-m", "tilewright.interface.headers")
+    place.run("-m", "tilewright.declarations.headers", "--check", code=1)
+    place.run("-m", "tilewright.declarations.headers")
 
 
 def test_it_is_generated_checked_and_listed(place: Place) -> None:
@@ -112,7 +112,7 @@ def test_nvcc_compiles_it(place: Place) -> None:
     place.tilewright("build", "--strict", "--report", str(report))
     units = json.loads(report.read_text(encoding="utf-8"))["kernels"]
     assert len(units) == 4
-    code = "from tilewright.build.library import libraries; print(len(libraries('row_scale')[0].kernels))"
+    code = "from tilewright.compile.library import libraries; print(len(libraries('row_scale')[0].kernels))"
     assert place.run("-c", code).strip() == "4"
 
 

@@ -9,21 +9,21 @@ from typing import Any
 
 import pytest
 
-from tilewright import ops
-from tilewright.interface.arguments import packed, struct
-from tilewright.interface.declaration import Interface, Matrix
-from tilewright.interface.op import Op
-from tilewright.ops.common.tactics import Tactic
-from tilewright.types import bits
+from tilewright.calls.op import Op
+from tilewright.declarations import catalog
+from tilewright.declarations.arguments import packed, struct
+from tilewright.declarations.declaration import Interface, Matrix
+from tilewright.declarations.tactics import Tactic
+from tilewright.formats.types import bits
 
 ROOT = Path(__file__).resolve().parents[2]
 DECLARED = ("grouped_gemm", "mqa_logits", "hc_prenorm")
 WRITTEN = {"__init__.py", "interface.py"}  # what a declaration is, and the names of the ops
 ALIKE = {  # files that each of them has, by hand
-    "runtime/tilewright/ops": {
-        "problem.py", "words.py", "row.py", "family.py", "cost.py", "measuring.py", "op.py",
+    "runtime/tilewright/families": {
+        "problem.py", "vocabulary.py", "row.py", "family.py", "cost.py", "measuring.py", "op.py",
+        "config.py", "kernel.py", "rules.py",
     },
-    "generator/tilewright_generator/families": {"config.py", "kernel.py", "rules.py"},
 }  # fmt: skip
 OTHERS = {"hc_prenorm": {"reference.py"}, "grouped_gemm": {"call.py", "memory.py"}, "mqa_logits": set()}
 
@@ -36,7 +36,7 @@ def section() -> str:
 
 
 def interface(family: str) -> Interface:
-    found: Interface = ops.part(family, "interface").INTERFACE
+    found: Interface = catalog.part(family, "interface").INTERFACE
     return found
 
 
@@ -54,7 +54,7 @@ def row(family: str) -> tuple[list[str], list[str]]:
 
 def methods(family: str) -> set[str]:
     """Of `Op`, that a family's ops override."""
-    classes = [one for one in vars(ops.part(family, "op")).values() if inspect.isclass(one)]
+    classes = [one for one in vars(catalog.part(family, "op")).values() if inspect.isclass(one)]
     own = [one for one in classes if issubclass(one, Op) and one is not Op]
     assert own
     known = {name for name, value in vars(Op).items() if callable(value) or name == "flops"}
@@ -66,19 +66,19 @@ def test_methods_that_families_override_are_told_and_those_told_are_there() -> N
     table = page.partition("| method | |\n|---|---|\n")[2].partition("\n\n")[0]
     told = {name for line in table.splitlines() for name in quoted(line.split("|")[1])}
     assert {*told} <= {*dir(Op)}
-    assert {name for family in ops.names() for name in methods(family)} <= told
+    assert {name for family in catalog.names() for name in methods(family)} <= told
 
 
 def test_the_declaration_that_is_shown_is_the_family_s() -> None:
     (shown,) = re.findall(r"```python\n(.*?)```", section(), re.DOTALL)
-    source = (ROOT / "runtime/tilewright/ops/hc_prenorm/interface.py").read_text(encoding="utf-8")
+    source = (ROOT / "runtime/tilewright/families/hc_prenorm/interface.py").read_text(encoding="utf-8")
     assert shown.startswith("INTERFACE = Interface(")
     assert source.endswith(shown), "docs/adding_a_family.md shows another declaration"
 
 
 def test_the_page_leads_to_every_declaration() -> None:
     links = re.findall(r"\]\(\.\./([^)]+/interface\.py)\)", section())
-    assert set(links) == {f"runtime/tilewright/ops/{family}/interface.py" for family in DECLARED}
+    assert set(links) == {f"runtime/tilewright/families/{family}/interface.py" for family in DECLARED}
     assert all((ROOT / link).is_file() for link in links)
 
 
@@ -118,7 +118,7 @@ PROBLEMS: dict[str, dict[str, Any]] = {  # words that are not the usual ones
 @pytest.mark.parametrize("family", DECLARED)
 def test_the_struct_follows_from_the_declaration(family: str) -> None:
     """Extents and codes are the problem's; matrices lie without gaps, rows of whole 16 bytes."""
-    words, found = ops.words_of(family), interface(family)
+    words, found = catalog.words_of(family), interface(family)
     problem = words.make(words.example, PROBLEMS[family])
     made = struct(found).from_buffer_copy(packed(found, problem, Tactic("kernel", splits=4), 132))
     wanted = {name: getattr(problem, name) for name in found.extents}

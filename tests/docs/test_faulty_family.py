@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 from test_adding_a_family import FAMILY, FILES, ROOT
 
-from tilewright.build.toolchain import find_toolchain
+from tilewright.compile.toolchain import find_toolchain
 from tilewright.errors import ToolchainError
 
 
@@ -63,17 +63,10 @@ SHOWS = "TILEWRIGHT_DEBUG=1 shows the traceback"
 
 
 def test_a_family_without_a_summary(project: Project) -> None:
-    project.change("generator.py", "    summary=lambda", "    # summary=lambda")
-    line = next(
-        number
-        for number, text in enumerate((project.family / "generator.py").read_text().splitlines(), 1)
-        if text.startswith("FAMILY = ")
-    )
+    project.change("kernel.py", "def summary(", "def summery(")
     found = project.tilewright("generate")
-    first, last = found.err.splitlines()
-    assert (found.code, last) == (2, SHOWS)
-    assert first.startswith(f"tilewright: {project.family}/generator.py:{line}: TypeError: ")
-    assert "'summary'" in first
+    made = f"{project.family}/kernel.py makes it so; {SHOWS}"
+    assert found == (2, f"Error: the family 'row_scale' has no function summary\n{made}\n")
 
 
 def test_a_syntax_error(project: Project) -> None:
@@ -85,9 +78,9 @@ def test_a_syntax_error(project: Project) -> None:
 
 
 def test_an_error_of_a_function_that_generates(project: Project) -> None:
-    line = project.change("generator.py", '"n_multiple": N_MULTIPLE}', '"n_multiple": N_MULTIPLE / 0}')
+    line = project.change("kernel.py", '"n_multiple": N_MULTIPLE}', '"n_multiple": N_MULTIPLE / 0}')
     found = project.tilewright("check")
-    place = f"{project.family}/generator.py:{line}"
+    place = f"{project.family}/kernel.py:{line}"
     assert found == (2, f"tilewright: {place}: ZeroDivisionError: division by zero\n{SHOWS}\n")
 
 
@@ -107,11 +100,11 @@ def test_an_error_of_a_function_that_generates(project: Project) -> None:
     ],
 )
 def test_a_name_and_a_rule_that_are_wrong(project: Project, old: str, new: str, said: str) -> None:
-    project.change("generator.py", old, new)
+    project.change("kernel.py", old, new)
     found = project.tilewright("check")
     assert found.code == 2
     assert said in found.err
-    last = f"{project.family}/generator.py makes it so; {SHOWS}"
+    last = f"{project.family}/kernel.py makes it so; {SHOWS}"
     assert found.err.splitlines()[-1] == last
 
 
@@ -121,7 +114,7 @@ def test_an_extent_that_its_problem_has_not(project: Project) -> None:
         'Matrix("out", "[m, n]", rows="m", columns="n",',
         'Matrix("out", "[m, n]", rows="m", columns="q",',
     )
-    command = [sys.executable, "-m", "tilewright.interface.headers"]
+    command = [sys.executable, "-m", "tilewright.declarations.headers"]
     environment = os.environ | {"PYTHONPATH": f"{project.root}:{ROOT}/runtime"}
     headers = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     said = "ValueError: out: columns is 'q', which is no extent of the problem; there are: m, n"
@@ -132,11 +125,11 @@ def test_an_extent_that_its_problem_has_not(project: Project) -> None:
 @pytest.mark.parametrize("command", ["generate", "check"])
 def test_facts_that_the_row_does_not_declare(project: Project, command: str) -> None:
     """Found where they are made: no build asks to generate again what would be generated the same."""
-    line = project.change("generator.py", '"n_multiple": N_MULTIPLE}', '"multiple": N_MULTIPLE}')
+    line = project.change("kernel.py", '"n_multiple": N_MULTIPLE}', '"multiple": N_MULTIPLE}')
     found = project.tilewright(command)
     assert found.code == 2
     first, last = found.err.splitlines()
-    assert first.startswith(f"Error: {project.family}/generator.py:{line - 1}: row_scale_sm90_bf16")
+    assert first.startswith(f"Error: {project.family}/kernel.py:{line - 1}: row_scale_sm90_bf16")
     assert "facts: there is no 'n_multiple'" in first
     assert last == f"{project.family}/row.py declares what rows hold (CONFIG, FACTS): make the two agree"
     assert not (project.root / "generated" / "row_scale").exists()
@@ -169,5 +162,6 @@ def test_a_header_that_nobody_has_written(project: Project) -> None:
     assert found.code == 1
     assert f"tilewright: {header}: No such file or directory\n" in found.err
     assert (
-        "`python -m tilewright.interface.headers` writes it from the declaration of row_scale." in found.err
+        "`python -m tilewright.declarations.headers` writes it from the declaration of row_scale."
+        in found.err
     )

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from lean_kernels_page import FILES, PAGE, compiled
 
-from tilewright import paths
-from tilewright.build.toolchain import find_toolchain
+from tilewright.base import paths
+from tilewright.compile.toolchain import find_toolchain
 from tilewright.errors import ToolchainError
 
 

@@ -53,6 +53,7 @@ def test_what_a_page_names_is_there(page: Path, there: set[str]) -> None:
 
 def test_a_name_of_nothing_is_found(there: set[str]) -> None:
     text = (
-        "`sm90/ptx.hpp`, `sm90/gone.hpp`, `ops/gemm/`, `ops/gone/`, `gone-*.py`\n```\n`block/gone.py`\n```\n"
+        "`sm90/ptx.hpp`, `sm90/gone.hpp`, `families/gemm/`, `families/gone/`, "
+        "`gone-*.py`\n```\n`block/gone.py`\n```\n"
     )
-    assert named(text) - there == {"sm90/gone.hpp", "ops/gone/"}
+    assert named(text) - there == {"sm90/gone.hpp", "families/gone/"}

@@ -129,9 +129,9 @@ def _import_all() -> None:
     for name in cli.COMMANDS:
         import_module(f"{cli.__name__}.{name}")
     for name in (
-        "build.building", "build.records", "doctor", "benchmarking.problems", "tuning.merging",
-        "tuning.report",
-        "tuning.tuned", "ops.gemm.family", "ops.blockscaled_gemm.family", "ops.quantize.family",
+        "compile.building", "compile.records", "tools.doctor", "tools.benchmarking.problems",
+        "tools.tuning.merging", "tools.tuning.report", "selection.tuned", "families.gemm.family",
+        "families.blockscaled_gemm.family", "families.quantize.family",
     ):  # fmt: skip
         import_module(f"tilewright.{name}")
     for name in ("torch", "matplotlib.figure"):
@@ -215,7 +215,7 @@ def run_case(place: Path, seed: int, number: int) -> tuple[cases.Case, Ended]:
 
 
 def _command(folder: Path, case: cases.Case) -> int:
-    from tilewright.build import building  # noqa: PLC0415
+    from tilewright.compile import building  # noqa: PLC0415
     from tilewright.errors import BuildError  # noqa: PLC0415
 
     def refuse(*arguments: object) -> NoReturn:

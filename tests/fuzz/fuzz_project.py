@@ -111,11 +111,11 @@ def _report(planned: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _fill_cache(folder: Path, planned: Mapping[str, Any]) -> None:
-    from tilewright.build import marker  # noqa: PLC0415
-    from tilewright.build.commands import made_of  # noqa: PLC0415
-    from tilewright.build.keys import KEY_FORMAT  # noqa: PLC0415
-    from tilewright.build.library import FORMAT  # noqa: PLC0415
-    from tilewright.table import Table  # noqa: PLC0415
+    from tilewright.compile import marker  # noqa: PLC0415
+    from tilewright.compile.commands import made_of  # noqa: PLC0415
+    from tilewright.compile.keys import KEY_FORMAT  # noqa: PLC0415
+    from tilewright.compile.library import FORMAT  # noqa: PLC0415
+    from tilewright.declarations.table import Table  # noqa: PLC0415
 
     cache, data = folder / "cache", b"not an object"
     cache.mkdir(exist_ok=True)
@@ -166,20 +166,20 @@ def _write_run_records(folder: Path) -> None:
 
 def _write_tuned_files(folder: Path) -> None:
     """For an H200: a few problems of every family, each with the cost model's choice."""
-    from tilewright import ops  # noqa: PLC0415
+    from tilewright.architectures.device import H200  # noqa: PLC0415
+    from tilewright.base.paths import tuned_file  # noqa: PLC0415
     from tilewright.context import Context  # noqa: PLC0415
-    from tilewright.device import H200  # noqa: PLC0415
+    from tilewright.declarations import catalog  # noqa: PLC0415
     from tilewright.errors import NoKernelError, UnsupportedDeviceError  # noqa: PLC0415
-    from tilewright.ops.families import family_of  # noqa: PLC0415
-    from tilewright.paths import tuned_file  # noqa: PLC0415
-    from tilewright.registry import Registry  # noqa: PLC0415
-    from tilewright.tuning import files  # noqa: PLC0415
-    from tilewright.tuning.header import Header  # noqa: PLC0415
+    from tilewright.libraries.registry import Registry  # noqa: PLC0415
+    from tilewright.selection import tuned_files  # noqa: PLC0415
+    from tilewright.selection.families import family_of  # noqa: PLC0415
+    from tilewright.selection.tuned_header import Header  # noqa: PLC0415
 
     registry = Registry(folder / "generated")
     context = Context(registry)
     header = Header("NVIDIA H200", "9.0", 132, "580.1", "13.0", "4.2.0")
-    for name in ops.names():
+    for name in catalog.names():
         family = family_of(name)
         found = []
         for m in (16, 64, 512):
@@ -189,9 +189,9 @@ def _write_tuned_files(folder: Path) -> None:
             except (NoKernelError, UnsupportedDeviceError):
                 continue
             records = family.of_kind(registry, registry.runnable(name, H200.capability), problem.kind)
-            found.append(files.Entry(problem, tactic, 1e-5, frozenset(one.name for one in records)))
+            found.append(tuned_files.Entry(problem, tactic, 1e-5, frozenset(one.name for one in records)))
         if found:
-            files.update(tuned_file(folder / "tuned", H200.name, name), header, family, found)
+            tuned_files.update(tuned_file(folder / "tuned", H200.name, name), header, family, found)
 
 
 def copy(template: Path, target: Path) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tilewright_generator.families.family import Family
-from tilewright_generator.families.rule import Rule
+from tilewright.configurations.family import Family
+from tilewright.configurations.rule import Rule
 from tilewright_generator.rules import verdicts
 
 Rejected = tuple[Any, Mapping[str, Any], str, "str | tuple[str, ...]", Mapping[str, Any]]

@@ -11,12 +11,12 @@ import pytest
 from command_line import ROOT
 from rule_checks import Rejected, check_every_rule_is_shown, check_rejected
 
+from tilewright.configurations.shapes import Cluster, Tile
+from tilewright.families.blockscaled_gemm.config import BlockscaledGemmConfig
+from tilewright.families.blockscaled_gemm.memory import memory
+from tilewright.families.blockscaled_gemm.rules import RULES
 from tilewright_generator import families
-from tilewright_generator.families.blockscaled_gemm.config import BlockscaledGemmConfig
-from tilewright_generator.families.blockscaled_gemm.memory import memory
-from tilewright_generator.families.blockscaled_gemm.rules import RULES
 from tilewright_generator.rules import verdicts
-from tilewright_generator.shapes import Cluster, Tile
 
 FAMILY = families.get("blockscaled_gemm")
 RECORD = ROOT / "benchmarks" / "results" / "rules_against_compiler.json"

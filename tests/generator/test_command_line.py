@@ -114,35 +114,6 @@ def test_v_logs(
     assert (log.level, log.handlers) == before, "the next command in this process begins afresh"
 
 
-def test_v_adds_no_handler_to_one_that_is_there(
-    project: Path, tilewright: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As TILEWRIGHT_LOG has set up, or the program that runs the command: each line is logged once."""
-    log, handler = logging.getLogger("tilewright"), logging.NullHandler()
-    found: list[list[logging.Handler]] = []
-    original = import_module("tilewright_generator.cli.common").read
-
-    def read(*arguments: object) -> object:
-        found.append([*log.handlers])
-        return original(*arguments)
-
-    monkeypatch.setattr("tilewright_generator.cli.common.read", read)
-    log.addHandler(handler)
-    try:
-        before = [*log.handlers]
-        assert tilewright("-v", "list").code == 0
-    finally:
-        log.removeHandler(handler)
-    assert found == [before]
-
-
-def test_v_before_and_after_the_command_leaves_the_log_as_it_was(project: Path, tilewright: Command) -> None:
-    log = logging.getLogger("tilewright")
-    before = (log.level, [*log.handlers])
-    assert tilewright("-v", "list", "-vv").code == 0
-    assert (log.level, log.handlers) == before
-
-
 def test_q_and_v_exclude_each_other(project: Path, tilewright: Command) -> None:
     for words in (["-q", "list", "-v"], ["-v", "list", "-q"], ["list", "-qv"]):
         assert tilewright(*words) == (2, "", "Error: -q and -v exclude each other\n")

@@ -10,7 +10,7 @@ import pytest
 import tiny_family
 from command_line import ROOT
 
-from tilewright.spelling import text
+from tilewright.base.spelling import text
 from tilewright_generator import cli, families
 from tilewright_generator.errors import InternalError, UsageError
 from tilewright_generator.fields import fields_of

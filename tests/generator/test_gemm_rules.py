@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from rule_checks import Rejected, check_every_rule_is_shown, check_rejected
 
+from tilewright.configurations.shapes import Cluster, Tile
+from tilewright.configurations.shared import SHARED_MEMORY
+from tilewright.families.gemm.config import GemmConfig
+from tilewright.families.gemm.memory import memory
+from tilewright.families.gemm.rules import RULES
 from tilewright_generator import families
-from tilewright_generator.families.gemm.config import GemmConfig
-from tilewright_generator.families.gemm.memory import memory
-from tilewright_generator.families.gemm.rules import RULES
-from tilewright_generator.families.shared import SHARED_MEMORY
 from tilewright_generator.rules import verdicts
-from tilewright_generator.shapes import Cluster, Tile
 
 FAMILY = families.get("gemm")
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from command_line import ROOT, Command, run_in_a_process
 
-from tilewright import paths
-from tilewright.build.keys import HeaderSet
+from tilewright.base import paths
+from tilewright.compile.keys import HeaderSet
 
 Tree = Callable[[Path], dict[str, tuple[bytes, int]]]
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from tilewright.configurations.shapes import Tile
+from tilewright.configurations.shared import SHARED_MEMORY
+from tilewright.families.grouped_gemm.config import GroupedGemmConfig, own_scales
+from tilewright.families.grouped_gemm.memory import blocks_of, buffers, memory
 from tilewright_generator import families
-from tilewright_generator.families.grouped_gemm.config import GroupedGemmConfig, own_scales
-from tilewright_generator.families.grouped_gemm.memory import blocks_of, buffers, memory
-from tilewright_generator.families.shared import SHARED_MEMORY
-from tilewright_generator.shapes import Tile
 
 FAMILY = families.get("grouped_gemm")
 FP8 = GroupedGemmConfig(
@@ -57,11 +57,6 @@ def test_legal(config: GroupedGemmConfig) -> None:
             replace(FP8, tile=Tile(64, 128, 128), promotion="in_turn"),
             "promotion_of_tile",
             "nobody to take turns",
-        ),
-        (
-            replace(FP8, tile=Tile(192, 128, 128), promotion="in_turn"),
-            "promotion_of_tile",
-            "three warpgroups, of which one has nobody to take turns",
         ),
         (
             replace(FP8, tile=Tile(128, 24, 128), promotion="halves"),
@@ -126,6 +121,5 @@ def test_names() -> None:
     assert (
         FAMILY.kernel_name(other) == "grouped_gemm_sm90_bf16_bf16_bf16_128x128x64_swap_1buffer_4stages_nopdl"
     )
-    assert FAMILY.kernel_name(replace(FP8, store_buffers=2)).endswith("_128x128x128_2buffer")
     turns = replace(FP8, promotion="in_turn")
     assert FAMILY.kernel_name(turns).endswith("_128x128x128_inturn")

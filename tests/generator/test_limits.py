@@ -61,6 +61,20 @@ def parses(monkeypatch: pytest.MonkeyPatch) -> Counted:
     return counted
 
 
+def test_brackets_that_nobody_closes(parses: Counted) -> None:
+    """libyaml looks at each open bracket for each token: 200,000 of them would not end within the timeout."""
+    lines = "".join(f"  - {{dtype: [bf16, dtype: [x{number},\n" for number in range(200_000))
+    found, more = faults(f"{HEAD}configs:\n{lines}")
+    assert [fault.message for fault in found] == ["more than 1,000 brackets are open here"]
+    assert (more, parses.calls) == (0, 0)
+
+
+@pytest.mark.parametrize("separator", [",", ",\n  "])
+def test_any_number_of_brackets_that_are_closed(separator: str) -> None:
+    groups = separator.join(["{tile: [64x64x64]}"] * 5_000)
+    assert faults(f"{HEAD}configs: [{groups}]\n") == ([], 0)
+
+
 @pytest.mark.parametrize("line", ["  - a{}: b: c", "  - [{}", "  - '{}", "  - @{}", "  - - a: 1\n  b{}: 2"])
 def test_broken_lines_are_parsed_again_a_bounded_number_of_times(parses: Counted, line: str) -> None:
     text = "configs:\n" + "".join(f"{line.format(n)}\n" for n in range(1000))

@@ -199,17 +199,6 @@ def test_explain_a_combination_that_no_spec_names(spec: Path, tilewright: Comman
     assert "rejected by rows: 512 rows > 256" in illegal
 
 
-def test_explain_asks_for_a_field_of_which_a_spec_has_several_values(
-    project: Path, tilewright: Command
-) -> None:
-    """None of them is meant more than the others."""
-    path = project / "specs" / "small.yaml"
-    path.write_text(tiny_family.SPEC.replace("dtype: bf16", "dtype: [bf16, e4m3]"))
-    found = tilewright("explain", "--spec", path, "tile=32x32x32")
-    assert (found.code, found.out) == (2, "")
-    assert "give dtype=... too" in found.err
-
-
 def test_explain_a_combination_of_a_family(project: Path, tilewright: Command) -> None:
     found = tilewright("explain", "tiny", "arch=sm_90a", "dtype=bf16", "tile=256x512x64")
     assert found.code == 0

@@ -11,16 +11,17 @@ from typing import Any
 import pytest
 from command_line import ROOT, Command, run_in_a_process
 
-from tilewright import device, paths
-from tilewright.build import records
-from tilewright.build.commands import made_of
-from tilewright.device import H200
-from tilewright.ops.gemm.family import FAMILY
-from tilewright.ops.gemm.problem import Problem
-from tilewright.registry import Registry
-from tilewright.table import KernelRecord, Table
-from tilewright.tuning import files
-from tilewright.tuning.header import Header
+from tilewright.architectures import device
+from tilewright.architectures.device import H200
+from tilewright.base import paths
+from tilewright.compile import records
+from tilewright.compile.commands import made_of
+from tilewright.declarations.table import KernelRecord, Table
+from tilewright.families.gemm.family import FAMILY
+from tilewright.families.gemm.problem import Problem
+from tilewright.libraries.registry import Registry
+from tilewright.selection import tuned_files
+from tilewright.selection.tuned_header import Header
 from tilewright_generator import standing
 from tilewright_generator.project import Project
 
@@ -103,7 +104,7 @@ def test_tuned_means_in_force_on_a_gpu(there: Path, table: Table, tilewright: Co
     header = Header.of(H200, registry, "gemm")
     path = paths.tuned_file(there / "cache" / "tuned", H200.name, "gemm")
     problems = [PROBLEM, Problem(128, 4096, 4096, a="tf32", b="tf32", d="f32")]
-    files.update(path, header, FAMILY, [files.Entry(each, winner, 1e-5) for each in problems])
+    tuned_files.update(path, header, FAMILY, [tuned_files.Entry(each, winner, 1e-5) for each in problems])
     rows = listed(tilewright, "--device", "h200")
     assert {name: row["tuned"] for name, row in rows.items() if row["tuned"]} == {winner.kernel: 2}
     assert rows[other.kernel]["tuned"] == 0

@@ -82,12 +82,6 @@ def test_anchors_and_merge_keys() -> None:
     assert plain(node) == {"a": {"p": 1, "q": 2}, "b": {"q": 3, "p": 1}, "c": {"q": 4, "r": 6, "p": 1}}
 
 
-def test_a_quoted_merge_key_is_a_key_as_others() -> None:
-    node, problems = read("a: &x {p: 1}\nb: {'<<': *x}\n")
-    assert problems == []
-    assert plain(node) == {"a": {"p": 1}, "b": {"<<": {"p": 1}}}
-
-
 @pytest.mark.parametrize(
     ("text", "fault"),
     [

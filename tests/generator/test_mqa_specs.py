@@ -9,9 +9,9 @@ import pytest
 from command_line import ROOT
 from rule_checks import Rejected, check_every_rule_is_shown, check_rejected
 
+from tilewright.families.mqa_logits.config import MqaLogitsConfig
+from tilewright.families.mqa_logits.rules import RULES
 from tilewright_generator import families
-from tilewright_generator.families.mqa_logits.config import MqaLogitsConfig
-from tilewright_generator.families.mqa_logits.rules import RULES
 from tilewright_generator.rules import verdicts
 
 FAMILY = families.get("mqa_logits")

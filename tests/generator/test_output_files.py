@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from command_line import Command
 
-from tilewright.benchmarking.report import CSV_MARK, RECORD_MARK
-from tilewright.build import report as build_report
-from tilewright.build.report import BuildReport
+from tilewright.compile import report as build_report
+from tilewright.compile.report import BuildReport
 from tilewright.errors import UnwritableFileError
-from tilewright.tuning import report as tuning_report
+from tilewright.tools.benchmarking.report import CSV_MARK, RECORD_MARK
+from tilewright.tools.tuning import report as tuning_report
 from tilewright_generator.cli.output_files import OutputFile
 from tilewright_generator.errors import UsageError
 

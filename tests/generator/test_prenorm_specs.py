@@ -9,11 +9,11 @@ import pytest
 from command_line import ROOT
 from rule_checks import Rejected, check_every_rule_is_shown, check_rejected
 
+from tilewright.configurations.shapes import Tile
+from tilewright.families.hc_prenorm.config import PrenormConfig, memory
+from tilewright.families.hc_prenorm.rules import RULES
 from tilewright_generator import families
-from tilewright_generator.families.hc_prenorm.config import PrenormConfig, memory
-from tilewright_generator.families.hc_prenorm.rules import RULES
 from tilewright_generator.rules import verdicts
-from tilewright_generator.shapes import Tile
 
 FAMILY = families.get("hc_prenorm")
 ROWS = json.loads((ROOT / "generated/hc_prenorm/table.json").read_text(encoding="utf-8"))["kernels"]

@@ -11,10 +11,10 @@ import pytest
 from command_line import ROOT
 from rule_checks import Rejected, check_every_rule_is_shown, check_rejected
 
+from tilewright.families.quantize.config import QuantizeConfig
+from tilewright.families.quantize.memory import shared_bytes
+from tilewright.families.quantize.rules import RULES
 from tilewright_generator import families
-from tilewright_generator.families.quantize.config import QuantizeConfig
-from tilewright_generator.families.quantize.memory import shared_bytes
-from tilewright_generator.families.quantize.rules import RULES
 from tilewright_generator.rules import verdicts
 
 FAMILY = families.get("quantize")

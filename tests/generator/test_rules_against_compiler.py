@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from command_line import ROOT
 
-from tilewright.spelling import text
+from tilewright.base.spelling import text
+from tilewright.configurations.family import Family
 from tilewright_generator import families
-from tilewright_generator.families.family import Family
 from tilewright_generator.fields import fields_of
 from tilewright_generator.rules import verdicts
 

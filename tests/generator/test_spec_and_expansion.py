@@ -7,12 +7,12 @@ import tiny_family
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilewright import ops
+from tilewright.configurations.rule import OURS, rule
+from tilewright.configurations.shapes import Cluster, Tile
+from tilewright.declarations import catalog
 from tilewright_generator import load, names, spec
 from tilewright_generator.errors import InternalError, Problem, Problems, SpecError
 from tilewright_generator.expand import Expansion, Kernel, expand
-from tilewright_generator.families.rule import OURS, rule
-from tilewright_generator.shapes import Cluster, Tile
 
 ROWS = "256 rows > 128 (limit: the hardware's)"
 AREA = "65536 elements > 32768 (limit: ours)"
@@ -459,7 +459,7 @@ def test_a_slip_is_one_fault_that_says_what_to_write(body: str, expected: list[s
 
 def test_a_value_of_other_families_is_a_fault_that_names_them() -> None:
     (fault,) = faults(f"{HEAD}configs:\n  - {{tile: 64x64x64, arch: sm_120f}}\n")
-    others = [name for name in ops.names() if "sm_120f" in ops.targets_of(name)]
+    others = [name for name in catalog.names() if "sm_120f" in catalog.targets_of(name)]
     assert {"blockscaled_gemm", "quantize"} < {*others}
     assert fault == (
         "5:28: arch: 'sm_120f' should be one of sm_90a, sm_100a; did you mean 'sm_100a'?; "

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from command_line import ROOT, Result, run_in_a_process
 
-from tilewright.build import records
-from tilewright.table import Table
+from tilewright.compile import records
+from tilewright.declarations.table import Table
 
 MODULE = "sm90_gemm_tf32_s8"
 CODE = "0" * 32
@@ -123,7 +123,7 @@ def test_counts_by_module_and_by_target_and_names_what_does_not_hold(project: Pa
 def test_stale_kernels_are_named(project: Path) -> None:
     (name, *_) = (row["name"] for row in rows(project))
     with (project / f"generated/{MODULE}/{name}.cu").open("a") as source:
-        source.write("// edited\n")
+        source.write("int edited;\n")
     words = status(project).out.split()
     assert words.count(name) == 2  # compiled, and run
 
@@ -136,7 +136,7 @@ def test_an_outdated_row_shown_as_current_fails(project: Path, what: str) -> Non
     text = (
         text.replace("nvidia-cutlass==4.2.0", "nvidia-cutlass==4.3.0")
         if "toml" in what
-        else text + "\n// x\n"
+        else text + "\nint x;\n"
     )
     path.write_text(text, encoding="utf-8")
     assert allow(project, '{"compiled": 0, "run": 0}').code == 1
@@ -195,7 +195,7 @@ def test_of_runs_that_count_alike_the_newest_is_shown(project: Path) -> None:
 def compiled_anew(project: Path, code: str | None) -> None:
     """Edits a header that all kernels reach, and records what they were compiled to since."""
     with (project / "runtime/include/tilewright/epilogue.hpp").open("a") as header:
-        header.write("// edited\n")
+        header.write("int edited;\n")
     table = Table.read(project / "generated" / MODULE / "table.json")
     units = [_unit(project, table, name) for name in table]
     for each in units:
@@ -226,7 +226,7 @@ def test_a_run_without_machine_code_counts_by_its_source_alone(project: Path) ->
 
 def test_what_was_compiled_before_an_edit_does_not_vouch_for_a_run(project: Path) -> None:
     with (project / "runtime/include/tilewright/epilogue.hpp").open("a") as header:
-        header.write("// edited\n")
+        header.write("int edited;\n")
     assert first(project)["compiled"] == "stale"
     assert run(project) == ("NVIDIA H200", "stale")
 
@@ -285,7 +285,7 @@ def test_rows_that_are_stale_are_counted(project: Path) -> None:
     kernels = len(Table.read(project / "generated" / MODULE / "table.json"))
     assert allow(project, '{"compiled": 0, "run": 0}').code == 0
     with (project / "runtime/include/tilewright/epilogue.hpp").open("a") as header:
-        header.write("// edited\n")
+        header.write("int edited;\n")
     done = allow(project, f'{{"compiled": {kernels - 1}, "run": {kernels}}}')
     assert done.code == 1
     assert f"{kernels} rows of what was compiled are stale, and {kernels - 1} may be" in done.out
@@ -344,7 +344,7 @@ def test_a_record_is_written_through_no_link(
 def test_a_report_of_other_sources_is_refused(project: Path) -> None:
     name = first(project)["name"]
     with (project / f"generated/{MODULE}/{name}.cu").open("a") as source:
-        source.write("// edited\n")
+        source.write("int edited;\n")
     done = status(project, "--record", project / "report.json")
     assert done.code != 0
     assert "another source" in done.err

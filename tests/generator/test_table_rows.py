@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import tiny_family
 
+from tilewright.configurations.shapes import Tile
 from tilewright_generator import table
 from tilewright_generator.errors import InternalError
 from tilewright_generator.expand import Kernel
-from tilewright_generator.shapes import Tile
 
 
 def line(**build: Any) -> str:

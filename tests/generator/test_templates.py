@@ -8,9 +8,9 @@ import pytest
 import tiny_family
 from command_line import ROOT, Command
 
+from tilewright.configurations.family import Family
 from tilewright_generator import generation
 from tilewright_generator.expand import Kernel
-from tilewright_generator.families.family import Family
 from tilewright_generator.project import Project
 from tilewright_generator.render import Renderer
 

@@ -13,16 +13,17 @@ import readme_line
 from command_line import Result, run_in_a_process
 from readme_line import KERNEL as NEW
 
-from tilewright import device, paths
+from tilewright.architectures import device
+from tilewright.architectures.device import H200
+from tilewright.base import paths
 from tilewright.context import Context
-from tilewright.device import H200
-from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.gemm.family import FAMILY
-from tilewright.ops.gemm.problem import Problem
-from tilewright.registry import Registry
-from tilewright.tuning import files
-from tilewright.tuning.files import Entry
-from tilewright.tuning.header import Header
+from tilewright.declarations.tactics import Tactic
+from tilewright.families.gemm.family import FAMILY
+from tilewright.families.gemm.problem import Problem
+from tilewright.libraries.registry import Registry
+from tilewright.selection import tuned_files
+from tilewright.selection.tuned_files import Entry
+from tilewright.selection.tuned_header import Header
 from tilewright_generator.cli.tuned_defaults import Defaults
 
 ROOT = Path(__file__).parents[2]
@@ -55,7 +56,7 @@ def tuned(there: Path) -> Entry:
     tactic = next(one for one in ranked[1:] if one.splits > 1)
     entry = Entry(PROBLEM, tactic, 1e-5, of_kind)
     header = Header.of(H200, registry, "gemm")
-    files.update(paths.tuned_file(there / "tuned", H200.name, "gemm"), header, FAMILY, [entry])
+    tuned_files.update(paths.tuned_file(there / "tuned", H200.name, "gemm"), header, FAMILY, [entry])
     return entry
 
 

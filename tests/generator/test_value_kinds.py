@@ -1,4 +1,4 @@
-"""What annotations of fields stand for: `tilewright_generator.value_kinds`."""
+"""What annotations of fields stand for: `tilewright.configurations.value_kinds`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilewright_generator import value_kinds
-from tilewright_generator.errors import InternalError
-from tilewright_generator.shapes import Cluster, Tile
-from tilewright_generator.value_kinds import NO, Bounds, ValueKind
+from tilewright.configurations import value_kinds
+from tilewright.configurations.shapes import Cluster, Tile
+from tilewright.configurations.value_kinds import NO, Bounds, ValueKind
 
 extents = st.integers(1, 999_999)
 
@@ -93,5 +92,5 @@ def test_what_is_wrong_with_a_number_is_said(scalar: object, wanted: str) -> Non
     [int, float, list[int], Annotated[str, Bounds(1, 2)], Annotated[int, range(3)], Literal["a"] | float],
 )
 def test_an_annotation_that_is_not_known_is_refused(annotation: Any) -> None:
-    with pytest.raises(InternalError, match="a field has no values of"):
+    with pytest.raises(TypeError, match="a field has no values of"):
         value_kinds.of(annotation)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import resource
-import signal
 import subprocess
 import sys
 import threading
@@ -309,20 +308,3 @@ def test_a_template_without_end_is_not_read(project: Path, tilewright: Command) 
     found = tilewright("check")
     assert found.code == 2
     assert f"cannot read the template tiny/kernel.cu.j2: {path}: more than 262144 bytes" in found.err
-
-
-def test_a_program_keeps_its_own_way_to_end(project: Path, tilewright: Command) -> None:
-    """Its handler is called while a directory is held, and stands afterwards."""
-    met: list[int] = []
-
-    def handler(number: int, frame: object) -> None:
-        met.append(number)
-
-    before = signal.signal(signal.SIGTERM, handler)
-    try:
-        with exclusive(project / "generated", lambda: None):
-            os.kill(os.getpid(), signal.SIGTERM)
-        assert met == [signal.SIGTERM]
-        assert signal.getsignal(signal.SIGTERM) is handler
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+from tilewright.configurations.family import Family
+from tilewright.configurations.rule import HARDWARE, OURS, rule
+from tilewright.configurations.shapes import Cluster, Tile
+from tilewright.configurations.value_kinds import Bounds
 from tilewright_generator import families
-from tilewright_generator.families.family import Family
-from tilewright_generator.families.rule import HARDWARE, OURS, rule
-from tilewright_generator.shapes import Cluster, Tile
-from tilewright_generator.value_kinds import Bounds
 
 SPEC = """\
 family: tiny

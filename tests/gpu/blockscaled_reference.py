@@ -14,13 +14,13 @@ import pytest
 import torch
 
 from tilewright import context, reference, scale_factors
+from tilewright.declarations.table import KernelRecord
 from tilewright.errors import NotBuiltError
-from tilewright.ops.blockscaled_gemm.mainloops import is_hopper
-from tilewright.ops.blockscaled_gemm.measuring import op_of
-from tilewright.ops.blockscaled_gemm.problem import OUTPUTS
-from tilewright.ops.common.formats import dtype_of
-from tilewright.table import KernelRecord
-from tilewright.types import per_byte
+from tilewright.families.blockscaled_gemm.mainloops import is_hopper
+from tilewright.families.blockscaled_gemm.measuring import op_of
+from tilewright.families.blockscaled_gemm.problem import OUTPUTS
+from tilewright.formats.dtypes import dtype_of
+from tilewright.formats.types import per_byte
 
 PAIRS = {
     "nvfp4": ("nvfp4", "nvfp4"),

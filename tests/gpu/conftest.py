@@ -18,8 +18,8 @@ import pytest
 import shares
 import verified
 
-from tilewright import routing
-from tilewright.registry import Registry
+from tilewright.architectures import routing
+from tilewright.libraries.registry import Registry
 
 _HERE = Path(__file__).parent
 _HAS_TORCH = find_spec("torch") is not None

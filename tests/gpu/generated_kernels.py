@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from tilewright.registry import Registry
-from tilewright.routing import runs_on
-from tilewright.table import KernelRecord
+from tilewright.architectures.routing import runs_on
+from tilewright.declarations.table import KernelRecord
+from tilewright.libraries.registry import Registry
 
 
 @functools.cache

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from tilewright.device import H200
-from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.families import family_of
-from tilewright.table import KernelRecord
-from tilewright.types import bits
+from tilewright.architectures.device import H200
+from tilewright.declarations.table import KernelRecord
+from tilewright.declarations.tactics import Tactic
+from tilewright.formats.types import bits
+from tilewright.selection.families import family_of
 
 UNIT = 16  # elements of a contiguous dimension: TMA's 16 bytes of any type
 SM_COUNT = H200.sm_count

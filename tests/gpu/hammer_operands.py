@@ -7,11 +7,12 @@ from typing import Any
 import torch
 from hammer_case import Case
 
-from tilewright import ops, reference
+from tilewright import reference
+from tilewright.declarations import catalog
 from tilewright.errors import WrongResultError
-from tilewright.ops.common import measuring
-from tilewright.ops.mqa_logits.op import paged_mqa_schedule
-from tilewright.ops.mqa_logits.problem import Problem as Logits
+from tilewright.families.mqa_logits.op import paged_mqa_schedule
+from tilewright.families.mqa_logits.problem import Problem as Logits
+from tilewright.tools import measuring
 
 _TILE = 64  # keys of which a schedule counts
 _ROUNDING = {torch.bfloat16: 2.0**-6, torch.float16: 2.0**-8, torch.float32: 2.0**-8}
@@ -43,7 +44,7 @@ def operands_of(family: str, case: Case, device: str = "cuda") -> Any:
         return _Schedule(
             problem, paged_mqa_schedule, lengths=lengths, blocks=problem.blocks, next_n=problem.next_n
         )
-    operands = ops.part(family, "measuring").make(problem, generator)
+    operands = catalog.part(family, "measuring").make(problem, generator)
     if case.groups:
         given = torch.tensor(case.groups, dtype=torch.int32, device=device)
         ((name, layout),) = operands.layout.items()

@@ -8,17 +8,17 @@ from math import lcm
 
 from hammer_case import SM_COUNT, Case
 
-from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.hc_prenorm.problem import Problem as Prenorm
-from tilewright.ops.mqa_logits.problem import Problem as Logits
-from tilewright.ops.quantize.family import FAMILY as QUANTIZE
-from tilewright.ops.quantize.problem import LAYOUTS
-from tilewright.ops.quantize.problem import Problem as Quantize
-from tilewright.ops.scale_columns.problem import LAYOUTS as COLUMN_LAYOUTS
-from tilewright.ops.scale_columns.problem import Problem as Columns
-from tilewright.ops.transpose_fp8.problem import TYPES
-from tilewright.ops.transpose_fp8.problem import Problem as Transpose
-from tilewright.table import KernelRecord
+from tilewright.declarations.table import KernelRecord
+from tilewright.declarations.tactics import Tactic
+from tilewright.families.hc_prenorm.problem import Problem as Prenorm
+from tilewright.families.mqa_logits.problem import Problem as Logits
+from tilewright.families.quantize.family import FAMILY as QUANTIZE
+from tilewright.families.quantize.problem import LAYOUTS
+from tilewright.families.quantize.problem import Problem as Quantize
+from tilewright.families.scale_columns.problem import LAYOUTS as COLUMN_LAYOUTS
+from tilewright.families.scale_columns.problem import Problem as Columns
+from tilewright.families.transpose_fp8.problem import TYPES
+from tilewright.families.transpose_fp8.problem import Problem as Transpose
 
 _EMULATED = ("tcgen05", "block_scaled")  # on Hopper, in place of a tensor core's instruction: slow
 _WIDE, _NARROW = 4096, 1024  # about, of a quantised row

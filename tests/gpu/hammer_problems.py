@@ -12,7 +12,7 @@ from hammer_others import (
 )
 from hammer_products import blockscaled_cases, gemm_cases, grouped_cases, reduced_cases
 
-from tilewright.table import KernelRecord
+from tilewright.declarations.table import KernelRecord
 
 CASES: dict[str, Cases] = {
     "blockscaled_gemm": blockscaled_cases,

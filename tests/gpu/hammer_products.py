@@ -10,16 +10,16 @@ from typing import Any
 
 from hammer_case import UNIT, Case, partial, result_tile, square, strip, tiles, whole
 
-from tilewright.ops.blockscaled_gemm.problem import Problem as Blockscaled
-from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.gemm.mainloops import MOST_ROWS, mainloop_of
-from tilewright.ops.gemm.problem import GIVEN
-from tilewright.ops.gemm.problem import Problem as Gemm
-from tilewright.ops.grouped_gemm.problem import Problem as Grouped
-from tilewright.ops.grouped_gemm.problem import part_multiple
-from tilewright.ops.reduced_gemm.problem import Problem as Reduced
-from tilewright.table import KernelRecord
-from tilewright.types import bits
+from tilewright.declarations.table import KernelRecord
+from tilewright.declarations.tactics import Tactic
+from tilewright.families.blockscaled_gemm.problem import Problem as Blockscaled
+from tilewright.families.gemm.mainloops import MOST_ROWS, mainloop_of
+from tilewright.families.gemm.problem import GIVEN
+from tilewright.families.gemm.problem import Problem as Gemm
+from tilewright.families.grouped_gemm.problem import Problem as Grouped
+from tilewright.families.grouped_gemm.problem import part_multiple
+from tilewright.families.reduced_gemm.problem import Problem as Reduced
+from tilewright.formats.types import bits
 
 _BY_THREADS = 1  # column more than D's whole 16 bytes: threads store it
 _COLUMNS = 8192  # of the grouped products, at most

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from tilewright import reference, scale_factors
-from tilewright.ops.quantize.problem import BLOCK
+from tilewright.families.quantize.problem import BLOCK
 
 if TYPE_CHECKING:
     from quantize_reference import Case

@@ -18,8 +18,8 @@ from quantize_comparison import ELEMENTS, as_bytes
 
 import tilewright
 from tilewright import blockwise_scales, reference
-from tilewright.ops.quantize.measuring import X_DTYPES
-from tilewright.ops.quantize.problem import BLOCK, LAYOUTS
+from tilewright.families.quantize.measuring import X_DTYPES
+from tilewright.families.quantize.problem import BLOCK, LAYOUTS
 
 POISON = 0xA5
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"  # of what is described to run on the host

@@ -35,7 +35,7 @@ import filelock
 import pytest
 import torch
 
-from tilewright.build import records
+from tilewright.compile import records
 
 MARK = "marks_kernels"
 HAMMERED = "hammered"
@@ -201,8 +201,8 @@ def of_this_gpu(file: Path) -> Recorder:
     import prenorm_reference  # noqa: PLC0415
     import quantize_comparison  # noqa: PLC0415
 
-    from tilewright.device import driver  # noqa: PLC0415
-    from tilewright.table import Table, find_tables  # noqa: PLC0415
+    from tilewright.architectures.device import driver  # noqa: PLC0415
+    from tilewright.declarations.table import Table, find_tables  # noqa: PLC0415
 
     names = [name for path in find_tables() for name in sorted(Table.read(path))]
     card = {"gpu": torch.cuda.get_device_name(), "driver": driver() or "unknown"}
@@ -215,7 +215,7 @@ def of_this_gpu(file: Path) -> Recorder:
 def _made_of(kernel: str) -> dict[str, str]:
     """Of what is loaded; the sources on disk may be newer."""
     from tilewright import context  # noqa: PLC0415
-    from tilewright.build.library import described  # noqa: PLC0415
+    from tilewright.compile.library import described  # noqa: PLC0415
 
     registry = context.current().registry
     built = described(registry.library(registry.record(kernel)).path).kernels[kernel]
@@ -224,7 +224,7 @@ def _made_of(kernel: str) -> dict[str, str]:
 
 def _watch_launches(launched: Callable[[str], None]) -> None:
     """Has every launcher that is made from now on say so when it is called."""
-    from tilewright.library import Launcher, Library  # noqa: PLC0415
+    from tilewright.libraries.library import Launcher, Library  # noqa: PLC0415
 
     make = Library.launcher
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from tilewright.registry import Registry
-from tilewright.routing import runs_on
+from tilewright.architectures.routing import runs_on
+from tilewright.libraries.registry import Registry
 from tilewright_generator.cli import invoke
 
 GROUPS = ("schedule=pingpong", "schedule=cooperative")

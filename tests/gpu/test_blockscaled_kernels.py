@@ -14,11 +14,11 @@ from late_writes import check_waits
 
 from tilewright import reference as exact_reference
 from tilewright import scale_factors
-from tilewright.ops.blockscaled_gemm.family import FAMILY
-from tilewright.ops.blockscaled_gemm.mainloops import HOPPER, is_hopper
-from tilewright.ops.blockscaled_gemm.problem import BLOCK, QUANTIZED_OUTPUTS, Problem
-from tilewright.ops.common.tactics import Tactic
-from tilewright.table import KernelRecord
+from tilewright.declarations.table import KernelRecord
+from tilewright.declarations.tactics import Tactic
+from tilewright.families.blockscaled_gemm.family import FAMILY
+from tilewright.families.blockscaled_gemm.mainloops import HOPPER, is_hopper
+from tilewright.families.blockscaled_gemm.problem import BLOCK, QUANTIZED_OUTPUTS, Problem
 
 ODD = [
     (1, 128, 512), (31, 256, 256), (127, 129, 160), (1000, 1000, 992), (4097, 264, 96), (5, 7, 32),

@@ -9,8 +9,8 @@ import torch
 from tilewright import reference as exact_reference
 from tilewright import scale_factors
 from tilewright.errors import ArgumentError, NoKernelError
-from tilewright.ops.blockscaled_gemm.mainloops import is_hopper
-from tilewright.ops.blockscaled_gemm.problem import BLOCK
+from tilewright.families.blockscaled_gemm.mainloops import is_hopper
+from tilewright.families.blockscaled_gemm.problem import BLOCK
 
 pytestmark = pytest.mark.marks_kernels
 

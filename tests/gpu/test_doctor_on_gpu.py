@@ -8,9 +8,10 @@ import re
 import pytest
 import torch
 
-from tilewright import device, doctor
+from tilewright.architectures import device
 from tilewright.context import Context
-from tilewright.doctor import machine
+from tilewright.tools import doctor
+from tilewright.tools.doctor import machine
 from tilewright_generator import cli
 
 pytestmark = pytest.mark.gpu

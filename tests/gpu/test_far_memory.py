@@ -9,19 +9,19 @@ from typing import Any
 import pytest
 import torch
 
-from tilewright import ops
+from tilewright.declarations import catalog
 from tilewright.errors import ArgumentError, NotBuiltError
-from tilewright.ops.blockscaled_gemm.problem import Problem as Blockscaled
-from tilewright.ops.common import measuring
-from tilewright.ops.common.formats import as_bytes
-from tilewright.ops.gemm.problem import Problem as Gemm
-from tilewright.ops.grouped_gemm.problem import Problem as Grouped
-from tilewright.ops.hc_prenorm.problem import Problem as Prenorm
-from tilewright.ops.mqa_logits.problem import Problem as Mqa
-from tilewright.ops.quantize.problem import Problem as Quantize
-from tilewright.ops.reduced_gemm.problem import Problem as Reduced
-from tilewright.ops.scale_columns.problem import Problem as Columns
-from tilewright.ops.transpose_fp8.problem import Problem as Transpose
+from tilewright.families.blockscaled_gemm.problem import Problem as Blockscaled
+from tilewright.families.gemm.problem import Problem as Gemm
+from tilewright.families.grouped_gemm.problem import Problem as Grouped
+from tilewright.families.hc_prenorm.problem import Problem as Prenorm
+from tilewright.families.mqa_logits.problem import Problem as Mqa
+from tilewright.families.quantize.problem import Problem as Quantize
+from tilewright.families.reduced_gemm.problem import Problem as Reduced
+from tilewright.families.scale_columns.problem import Problem as Columns
+from tilewright.families.transpose_fp8.problem import Problem as Transpose
+from tilewright.formats.dtypes import as_bytes
+from tilewright.tools import measuring
 
 FAR = 2**31  # elements from the first row, or matrix, to the last
 _UNIT = 256  # elements of which distances are multiples
@@ -87,7 +87,7 @@ def test_rows_that_lie_far_apart(family: str, problem: Any) -> None:
 
 def check(family: str, problem: Any, device: str) -> None:
     """Each operand in turn, D too; what an op refuses, it may."""
-    made = ops.part(family, "measuring").make(problem, torch.Generator(device).manual_seed(0))
+    made = catalog.part(family, "measuring").make(problem, torch.Generator(device).manual_seed(0))
     computed = []
     try:
         measuring.checked(made)

@@ -13,13 +13,13 @@ import pytest
 import torch
 
 import tilewright
+from tilewright.calls import checks
+from tilewright.calls.publish import published
 from tilewright.context import current
+from tilewright.declarations.tactics import Tactic
 from tilewright.errors import ArgumentError
-from tilewright.interface import checks
-from tilewright.interface.publish import published
-from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.gemm.family import FAMILY
-from tilewright.ops.gemm.problem import ACTIVATIONS, FP8, INTEGER_ACTIVATIONS, OUTPUTS, Problem, addends
+from tilewright.families.gemm.family import FAMILY
+from tilewright.families.gemm.problem import ACTIVATIONS, FP8, INTEGER_ACTIVATIONS, OUTPUTS, Problem, addends
 
 FIRST = int(os.environ.get("TILEWRIGHT_RANDOM_SEED", "0"))
 CALLS = 25  # of a test

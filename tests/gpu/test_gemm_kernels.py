@@ -16,13 +16,13 @@ from generated_kernels import fixture, names, registry
 from late_writes import check_waits
 
 import tilewright
-from tilewright import workspace
 from tilewright.context import current
-from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.gemm.family import FAMILY
-from tilewright.ops.gemm.mainloops import MOST_ROWS, Stream, mainloop_of
-from tilewright.ops.gemm.problem import ACTIVATIONS, FP8, GIVEN, Problem, addends
-from tilewright.table import KernelRecord
+from tilewright.declarations.table import KernelRecord
+from tilewright.declarations.tactics import Tactic
+from tilewright.families.gemm.family import FAMILY
+from tilewright.families.gemm.mainloops import MOST_ROWS, Stream, mainloop_of
+from tilewright.families.gemm.problem import ACTIVATIONS, FP8, GIVEN, Problem, addends
+from tilewright.libraries import workspace
 
 SHAPES = yaml.safe_load(
     (Path(__file__).parents[2] / "benchmarks/shapes/gemm.yaml").read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ from torch_helpers import RunApart
 
 import tilewright
 from tilewright.errors import AlignmentError, ArgumentError, NoKernelError, NotBuiltError, TilewrightError
-from tilewright.registry import Registry
+from tilewright.libraries.registry import Registry
 
 ODD = [(1, 8, 16), (31, 256, 256), (127, 129, 136), (1000, 1000, 1000), (4097, 264, 72), (17, 33, 5)]
 BF16, TF32 = ("bf16", "bf16"), ("tf32", "f32")

@@ -14,11 +14,11 @@ import yaml
 from generated_kernels import fixture, names, registry
 
 import tilewright
-from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.grouped_gemm import measuring
-from tilewright.ops.grouped_gemm.family import FAMILY
-from tilewright.ops.grouped_gemm.problem import Problem
-from tilewright.table import KernelRecord
+from tilewright.declarations.table import KernelRecord
+from tilewright.declarations.tactics import Tactic
+from tilewright.families.grouped_gemm import measuring
+from tilewright.families.grouped_gemm.family import FAMILY
+from tilewright.families.grouped_gemm.problem import Problem
 
 MARK = 77.0  # in D before a kernel writes to it
 ELEMENT_ERROR = 0.03  # of one element, of the root mean square of all; a wrong one is off by about 1

@@ -26,9 +26,9 @@ from hammer_problems import CASES, cases
 from recording import LEAST_HAMMERED
 from shares import SHARE
 
-from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.families import family_of
-from tilewright.table import KernelRecord
+from tilewright.declarations.table import KernelRecord
+from tilewright.declarations.tactics import Tactic
+from tilewright.selection.families import family_of
 
 RUNS = int(os.environ.get("TILEWRIGHT_HAMMER_RUNS", LEAST_HAMMERED))
 _ARENA_SHARE, _MOST_ARENA = 0.5, 40 * 2**30  # of a process's share of the memory; bytes

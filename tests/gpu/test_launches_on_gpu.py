@@ -15,7 +15,7 @@ import torch
 from torch_helpers import RunApart, built, random, weight
 
 import tilewright
-from tilewright import device as devices
+from tilewright.architectures import device as devices
 from tilewright.errors import LaunchError
 
 pytestmark = pytest.mark.marks_kernels

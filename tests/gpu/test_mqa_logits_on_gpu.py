@@ -11,10 +11,10 @@ from generated_kernels import fixture, registry
 
 import tilewright
 from tilewright.compat.deep_gemm import utils
-from tilewright.ops.common.formats import dtype_of
-from tilewright.ops.mqa_logits.measuring import TOLERANCES, pages_of, reference
+from tilewright.declarations.table import KernelRecord
+from tilewright.families.mqa_logits.measuring import TOLERANCES, pages_of, reference
+from tilewright.formats.dtypes import dtype_of
 from tilewright.reference.comparison import difference
-from tilewright.table import KernelRecord
 
 pytestmark = pytest.mark.marks_kernels
 kernel = fixture("mqa_logits", "tilewright build mqa_logits")

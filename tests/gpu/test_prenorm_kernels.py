@@ -11,8 +11,8 @@ from generated_kernels import fixture, names, registry
 from late_writes import check_waits
 
 import tilewright
-from tilewright.ops.hc_prenorm.reference import reference
-from tilewright.table import KernelRecord
+from tilewright.declarations.table import KernelRecord
+from tilewright.families.hc_prenorm.reference import reference
 
 # Rows, k: one tile that is not full, one block, a last block that is not whole, several rounds of tiles.
 SHAPES = [(1, 8), (13, 1000), (137, 7168), (64, 64), (4096, 1064), (300, 28672)]

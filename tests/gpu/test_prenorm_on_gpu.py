@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import tilewright
-from tilewright.ops.hc_prenorm.reference import reference, tf32
+from tilewright.families.hc_prenorm.reference import reference, tf32
 
 
 def operands(m: int, n: int, k: int) -> tuple[torch.Tensor, torch.Tensor]:

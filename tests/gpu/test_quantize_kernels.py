@@ -16,13 +16,13 @@ from late_writes import check_waits
 
 import tilewright
 from tilewright import reference
-from tilewright.interface.arguments import packed
-from tilewright.ops.quantize.cost import resident
-from tilewright.ops.quantize.family import FAMILY
-from tilewright.ops.quantize.interface import INTERFACE, READING_BACK
-from tilewright.ops.quantize.measuring import X_DTYPES
-from tilewright.ops.quantize.problem import BLOCK
-from tilewright.table import KernelRecord
+from tilewright.declarations.arguments import packed
+from tilewright.declarations.table import KernelRecord
+from tilewright.families.quantize.cost import resident
+from tilewright.families.quantize.family import FAMILY
+from tilewright.families.quantize.interface import INTERFACE, READING_BACK
+from tilewright.families.quantize.measuring import X_DTYPES
+from tilewright.families.quantize.problem import BLOCK
 
 ODD = [(1, 16), (120, 64), (129, 80), (200, 256), (1023, 7168), (7, 528), (257, 1040)]
 FUSED = [(1, 64), (129, 208), (260, 1536), (33, 7168)]

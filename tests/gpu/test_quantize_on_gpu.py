@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 import tilewright
 from tilewright import context, reference, row_shuffle, scale_factors
 from tilewright.errors import ArgumentError, NoKernelError
-from tilewright.ops.quantize import measuring
-from tilewright.ops.quantize.family import FAMILY
-from tilewright.ops.quantize.measuring import X_DTYPES
-from tilewright.ops.quantize.problem import Problem
+from tilewright.families.quantize import measuring
+from tilewright.families.quantize.family import FAMILY
+from tilewright.families.quantize.measuring import X_DTYPES
+from tilewright.families.quantize.problem import Problem
 
 pytestmark = pytest.mark.marks_kernels
 

@@ -10,15 +10,15 @@ import torch
 
 import tilewright
 from tilewright import context as contexts
-from tilewright import paths, timing
+from tilewright.base import paths
 from tilewright.context import Context
 from tilewright.errors import WrongResultError
-from tilewright.ops.common import measuring
-from tilewright.ops.gemm import measuring as gemm_measuring
-from tilewright.ops.gemm.family import FAMILY
-from tilewright.ops.gemm.problem import Problem
-from tilewright.tuning import files
-from tilewright.tuning.clock import GpuClock
+from tilewright.families.gemm import measuring as gemm_measuring
+from tilewright.families.gemm.family import FAMILY
+from tilewright.families.gemm.problem import Problem
+from tilewright.selection import tuned_files
+from tilewright.tools import measuring, timing
+from tilewright.tools.tuning.clock import GpuClock
 from tilewright_generator.cli import invoke
 
 PROBLEMS = [Problem(16, 4096, 7168), Problem(512, 2048, 2048), Problem(1024, 1024, 1024)]
@@ -50,7 +50,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     with contexts.use(Context()) as fresh:
         device = fresh.device(torch.cuda.current_device())
         path = paths.tuned_file(tmp_path / "tuned", device.name, "gemm")
-        assert sum(len(section.rows) for section in files.read(path).sections) == 3
+        assert sum(len(section.rows) for section in tuned_files.read(path).sections) == 3
         for problem in PROBLEMS:
             found = results[problem.m]
             choice = fresh.select(FAMILY, problem, device)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import copy
 from typing import Any
 
-from tilewright.ops.common.family import Family
+from tilewright.selection.family import Family
 
 
 def altered(family: Family[Any], **changes: Any) -> Family[Any]:

@@ -28,9 +28,9 @@ from host_programs import FOLDER
 from prenorm_rows import HOST_PRENORM_ROWS
 from quantize_rows import HOST_QUANTIZE_ROWS
 
+from tilewright.architectures.device import B300, H200, DeviceProperties
 from tilewright.context import Context
-from tilewright.device import B300, H200, DeviceProperties
-from tilewright.table import KernelRecord
+from tilewright.declarations.table import KernelRecord
 
 _NEED_TORCH = [
     "test_binding.py", "test_checks.py", "test_measuring.py", "test_blockscaled_arguments.py",

@@ -13,11 +13,11 @@ from host_programs import compiled
 from table_rows import table_row
 
 from tilewright import context as contexts
-from tilewright import paths, plugins
+from tilewright.architectures.device import H200, DeviceProperties
+from tilewright.base import paths, plugins
 from tilewright.context import Context
-from tilewright.device import H200, DeviceProperties
-from tilewright.registry import Registry
-from tilewright.table import KernelRecord
+from tilewright.declarations.table import KernelRecord
+from tilewright.libraries.registry import Registry
 
 ROOT = Path(__file__).resolve().parents[2]
 ALIGNMENT = {"bf16": 8, "f16": 8, "tf32": 4, "f32": 4, "s8": 16, "s32": 4, "e4m3": 16, "e5m2": 16}

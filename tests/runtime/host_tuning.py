@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,18 +18,18 @@ from typing import Any
 import hanging
 from host_modules import Built
 
+from tilewright.architectures.device import H200, DeviceProperties
 from tilewright.context import Context
-from tilewright.device import H200, DeviceProperties
+from tilewright.declarations.tactics import Tactic
 from tilewright.errors import GpuLostError
-from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.gemm.family import FAMILY
-from tilewright.ops.gemm.problem import Problem
-from tilewright.registry import Registry
-from tilewright.tuning import tuning
-from tilewright.tuning.engine import Local, Say
-from tilewright.tuning.header import Header
-from tilewright.tuning.stages import Clock
-from tilewright.tuning.workers import Site
+from tilewright.families.gemm.family import FAMILY
+from tilewright.families.gemm.problem import Problem
+from tilewright.libraries.registry import Registry
+from tilewright.selection.tuned_header import Header
+from tilewright.tools.sharding.engine import Local, Say
+from tilewright.tools.tuning import tuning
+from tilewright.tools.tuning.stages import Clock
+from tilewright.tools.tuning.workers import Site
 
 PROBLEMS = [Problem(m, n, 64) for n in (48, 64, 80) for m in (1, 8, 16, 32)]
 
@@ -37,12 +37,10 @@ PROBLEMS = [Problem(m, n, 64) for n in (48, 64, 80) for m in (1, 8, 16, 32)]
 class HostClock:
     """Times calls on the host, and ends as it is told where it meets a tactic."""
 
-    def __init__(
-        self, problem: Problem, ends: dict[str, str], seconds: float = 0.0, late: Collection[str] = ()
-    ) -> None:
+    def __init__(self, problem: Problem, ends: dict[str, str], seconds: float = 0.0) -> None:
         import torch  # noqa: PLC0415
 
-        from tilewright.ops.gemm.measuring import operands  # noqa: PLC0415
+        from tilewright.families.gemm.measuring import operands  # noqa: PLC0415
 
         torch.manual_seed(0)
         a = torch.randn(problem.m, problem.k).bfloat16()
@@ -52,7 +50,6 @@ class HostClock:
         )
         self._ends = ends
         self._seconds = seconds
-        self._late = late
 
     def quick(self, tactic: Tactic, limit: float) -> float:
         self._end(self._ends.get(str(tactic)))
@@ -62,7 +59,7 @@ class HostClock:
     def again(self, tactic: Tactic) -> float:
         started = time.perf_counter()
         self._operands.call(tactic)
-        return time.perf_counter() - started + (tactic.kernel in self._late)
+        return time.perf_counter() - started
 
     def peer(self) -> float | None:
         return None
@@ -90,7 +87,6 @@ class HostSite:
     ends: tuple[tuple[str, str], ...] = ()
     seconds: float = 0.0  # that a quick time takes beside
     absent: tuple[str, ...] = ("host_absent",)  # kernels that are not built
-    late: tuple[str, ...] = ()  # kernels whose calls take a second more, as the clock has it
 
     def __call__(self, place: int) -> Site:
         os.environ |= {"TILEWRIGHT_JIT": "0", "TILEWRIGHT_TUNED": ""}
@@ -98,7 +94,7 @@ class HostSite:
         return Site(Context(registry, described=H200), FAMILY, H200, self.clock)
 
     def clock(self, problem: Any) -> Clock:
-        return HostClock(problem, dict(self.ends), self.seconds, self.late)
+        return HostClock(problem, dict(self.ends), self.seconds)
 
 
 def describe(shard: None, place: int, say: Say) -> Iterator[tuple[DeviceProperties, str]]:

@@ -15,12 +15,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tilewright import routing
-from tilewright.device import B200, B300, GB10, H200, RTX_PRO_6000, THOR
-from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.families import family_of
-from tilewright.registry import Registry
-from tilewright.table import KernelRecord
+from tilewright.architectures import routing
+from tilewright.architectures.device import B200, B300, GB10, H200, RTX_PRO_6000, THOR
+from tilewright.declarations.table import KernelRecord
+from tilewright.declarations.tactics import Tactic
+from tilewright.libraries.registry import Registry
+from tilewright.selection.families import family_of
 
 FILE = Path(__file__).parent / "data" / "model_estimates.json"
 FAMILIES = ("gemm", "blockscaled_gemm", "quantize", "hc_prenorm")

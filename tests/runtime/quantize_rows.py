@@ -6,7 +6,7 @@ from typing import Any
 
 from table_rows import table_row
 
-from tilewright.types import bits
+from tilewright.formats.types import bits
 
 
 def make_quantize_row(name: str, **fields: Any) -> dict[str, Any]:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from tilewright.ops.gemm.op import ACTIVATED
-from tilewright.ops.gemm.problem import ACTIVATIONS, GIVEN
+from tilewright.families.gemm import kernel
+from tilewright.families.gemm.op import ACTIVATED
+from tilewright.families.gemm.problem import ACTIVATIONS, GIVEN
 from tilewright_generator import families
-from tilewright_generator.families.gemm import kernel
 from tilewright_generator.fields import fields_of
 
 ROOT = Path(__file__).parents[2]
@@ -38,7 +38,7 @@ PLACES = {
         "none",
         *names("sm90/element_epilogue.hpp", r"given == Activation::k(\w+)"),
     ],
-    "ops/gemm/op.py": [*ACTIVATED],
+    "families/gemm/op.py": [*ACTIVATED],
     "tests/gpu/gemm_reference.py": re.findall(
         r'"(\w+)":', REFERENCE.split("ACTIVATIONS = {")[1].split("\n}")[0]
     ),

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from tilewright import ops
-from tilewright.benchmarking import groups as benchmarked
-from tilewright.build import library
-from tilewright.device import H200, DeviceProperties
+from tilewright.architectures.device import H200, DeviceProperties
+from tilewright.compile import library
+from tilewright.declarations import catalog
 from tilewright.errors import NoKernelError
-from tilewright.ops.gemm.family import FAMILY
-from tilewright.registry import Registry
+from tilewright.families.gemm.family import FAMILY
+from tilewright.libraries.registry import Registry
+from tilewright.tools.benchmarking import groups as benchmarked
 from tilewright_generator.cli import bench, running
 from tilewright_generator.cli import invoke as run_cli
 
@@ -92,7 +92,7 @@ def test_a_dry_run_needs_no_torch() -> None:
         (["ultra", "rest"], "no kernel meets ultra"),
         (
             ["pdl=true", "rest"],
-            f"takes kernels of {', '.join(ops.names())}: --family says which",
+            f"takes kernels of {', '.join(catalog.names())}: --family says which",
         ),
         (["k_tile=768", "arch=sm_100f", "--family", "gemm"], "no kernel meets k_tile=768"),
         (["k_tile=768", "layout=tn"], "no field 'layout'"),
@@ -134,7 +134,7 @@ def project(tmp_path: Path, row: Callable[..., Any], table: Callable[..., Path])
 def gpu(monkeypatch: pytest.MonkeyPatch, built: Any, tmp_path: Path) -> None:
     """An H200 whose kernels take what the cost model says; every one of `narrow` fails on the second size."""
     pytest.importorskip("torch")
-    from tilewright.benchmarking import measuring  # noqa: PLC0415 (it imports torch)
+    from tilewright.tools.benchmarking import measuring  # noqa: PLC0415 (it imports torch)
 
     def on_gpu(family: str, device: DeviceProperties, iters: int, seed: int) -> Any:
         assert (family, device, iters, seed) == ("gemm", H200, 7, 3)
@@ -234,8 +234,8 @@ def test_nothing_on_both_sides_is_a_failure(project: Path, capsys: pytest.Captur
 def test_a_wrong_result_of_either_side_is_a_failure(
     project: Path, monkeypatch: pytest.MonkeyPatch, wrong: str, code: int
 ) -> None:
-    from tilewright.benchmarking import measuring  # noqa: PLC0415 (it imports torch)
     from tilewright.errors import WrongResultError  # noqa: PLC0415
+    from tilewright.tools.benchmarking import measuring  # noqa: PLC0415 (it imports torch)
 
     def on_gpu(*_: Any) -> Any:
         def meter(problem: Any) -> Callable[[Any], float]:
@@ -256,8 +256,8 @@ def test_a_wrong_result_of_either_side_is_a_failure(
 def test_what_was_measured_before_an_error_is_kept(
     project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tilewright.benchmarking import measuring  # noqa: PLC0415 (it imports torch)
     from tilewright.errors import GpuLostError  # noqa: PLC0415
+    from tilewright.tools.benchmarking import measuring  # noqa: PLC0415 (it imports torch)
 
     def on_gpu(*_: Any) -> Any:
         def meter(problem: Any) -> Callable[[Any], float]:

@@ -14,11 +14,10 @@ from typing import Any
 
 import pytest
 
-from tilewright.benchmarking import groups, report
-from tilewright.benchmarking.errors import CannotCompareError
-from tilewright.benchmarking.groups import Group, Standing
+from tilewright.architectures.device import B300, H200
 from tilewright.context import Context
-from tilewright.device import B300, H200
+from tilewright.declarations.table import KernelRecord
+from tilewright.declarations.tactics import Tactic
 from tilewright.errors import (
     ArgumentError,
     GpuLostError,
@@ -27,19 +26,21 @@ from tilewright.errors import (
     NoKernelError,
     WrongResultError,
 )
-from tilewright.ops.blockscaled_gemm.family import FAMILY as BLOCKSCALED
-from tilewright.ops.blockscaled_gemm.problem import Problem as BlockscaledProblem
-from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.gemm.family import FAMILY as GEMM
-from tilewright.ops.gemm.problem import Problem
-from tilewright.registry import Registry
-from tilewright.table import KernelRecord
-from tilewright.tuning.trials import Timing
+from tilewright.families.blockscaled_gemm.family import FAMILY as BLOCKSCALED
+from tilewright.families.blockscaled_gemm.problem import Problem as BlockscaledProblem
+from tilewright.families.gemm.family import FAMILY as GEMM
+from tilewright.families.gemm.problem import Problem
+from tilewright.libraries.registry import Registry
+from tilewright.tools.benchmarking import groups, report
+from tilewright.tools.benchmarking.errors import CannotCompareError
+from tilewright.tools.benchmarking.groups import Group, Standing
+from tilewright.tools.tuning.trials import Timing
 
 torch = pytest.importorskip("torch")
 
-from tilewright.benchmarking import comparing, measuring  # noqa: E402
-from tilewright.benchmarking.comparing import Comparison, Options, Side  # noqa: E402
+from tilewright.tools import trying  # noqa: E402
+from tilewright.tools.benchmarking import comparing  # noqa: E402
+from tilewright.tools.benchmarking.comparing import Comparison, Options, Side  # noqa: E402
 
 LABELS = ("ultra", "rest")
 
@@ -251,11 +252,11 @@ def test_a_lost_gpu_ends_the_comparison(record: Callable[..., KernelRecord]) -> 
 
 def test_errors_of_torch_are_failures_or_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
-    with pytest.raises(MeasureError, match=r"^CUDA out of memory$"), measuring.refusals("x"):
+    with pytest.raises(MeasureError, match=r"^CUDA out of memory$"), trying.refusals("x"):
         raise RuntimeError("CUDA out of memory\nTried to allocate")
-    with pytest.raises(LaunchError, match="status 1"), measuring.refusals("x"):
+    with pytest.raises(LaunchError, match="status 1"), trying.refusals("x"):
         raise LaunchError("status 1")
-    with pytest.raises(WrongResultError), measuring.refusals("x"):
+    with pytest.raises(WrongResultError), trying.refusals("x"):
         raise WrongResultError("0.3")
 
     def broken() -> None:
@@ -263,7 +264,7 @@ def test_errors_of_torch_are_failures_or_the_end(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(torch.cuda, "synchronize", broken)
     lost = pytest.raises(GpuLostError, match=r"kernel@splits=2 broke the CUDA context: CUDA error 700")
-    with lost, measuring.refusals("kernel@splits=2"):
+    with lost, trying.refusals("kernel@splits=2"):
         raise LaunchError("CUDA error 700")
 
 
@@ -298,11 +299,11 @@ def test_real_calls_of_host_kernels_are_timed_and_checked(host: Context) -> None
 
 
 def test_no_call_compiles_while_it_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tilewright.builds import jit_allowed  # noqa: PLC0415
+    from tilewright.libraries.builds import jit_allowed  # noqa: PLC0415
 
     for before in ("1", None):
         monkeypatch.setenv("TILEWRIGHT_JIT", before) if before else monkeypatch.delenv("TILEWRIGHT_JIT")
-        with measuring.no_compiling():
+        with trying.no_compiling():
             assert not jit_allowed()
         assert jit_allowed()
 

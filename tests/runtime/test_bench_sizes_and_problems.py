@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tilewright.benchmarking import problems, sizes
-from tilewright.benchmarking.sizes import Size
 from tilewright.errors import ArgumentError
+from tilewright.tools.benchmarking import problems, sizes
+from tilewright.tools.benchmarking.sizes import Size
 
 
 def numbers(found: Iterable[Size]) -> list[tuple[int, ...]]:

@@ -11,13 +11,13 @@ import torch
 import tvm_ffi
 from foreign_tensors import foreign
 
+from tilewright.declarations.arguments import launchable, packed, struct
+from tilewright.declarations.tactics import Tactic
 from tilewright.errors import NotBuiltError
-from tilewright.interface.arguments import launchable, packed, struct
-from tilewright.library import Launcher, Library, header_abi, load
-from tilewright.ops.common.formats import dtype_of
-from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.gemm.interface import INTERFACE
-from tilewright.ops.gemm.problem import OUTPUTS, Problem
+from tilewright.families.gemm.interface import INTERFACE
+from tilewright.families.gemm.problem import OUTPUTS, Problem
+from tilewright.formats.dtypes import dtype_of
+from tilewright.libraries.library import Launcher, Library, header_abi, load
 
 PROBLEM = Problem(16, 24, 8)
 WHOLE = Tactic("host_bf16_tn")

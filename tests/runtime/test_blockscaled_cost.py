@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from altered import altered
 
-from tilewright.device import (
+from tilewright.architectures.device import (
     B200,
     B300,
     DESCRIBED,
@@ -28,15 +28,15 @@ from tilewright.device import (
     THOR,
     DeviceProperties,
 )
-from tilewright.ops.blockscaled_gemm.cost_hopper import resident
-from tilewright.ops.blockscaled_gemm.cost_tcgen05 import is_ultra
-from tilewright.ops.blockscaled_gemm.family import FAMILY
-from tilewright.ops.blockscaled_gemm.problem import Alignment, Problem
-from tilewright.ops.common.family import Candidate
-from tilewright.ops.common.selection import choose
-from tilewright.ops.common.tactics import Tactic
-from tilewright.registry import Registry
-from tilewright.table import KernelRecord
+from tilewright.declarations.table import KernelRecord
+from tilewright.declarations.tactics import Tactic
+from tilewright.families.blockscaled_gemm.cost_hopper import resident
+from tilewright.families.blockscaled_gemm.cost_tcgen05 import is_ultra
+from tilewright.families.blockscaled_gemm.family import FAMILY
+from tilewright.families.blockscaled_gemm.problem import Alignment, Problem
+from tilewright.libraries.registry import Registry
+from tilewright.selection.choice import choose
+from tilewright.selection.family import Candidate
 
 DEVICES = {device.name: device for device in DESCRIBED.values()}
 FUTURE = RTX_PRO_6000._replace(name="a 12.2", capability=(12, 2))

@@ -13,10 +13,10 @@ import tilewright
 from tilewright import reference, scale_factors
 from tilewright.context import Context
 from tilewright.errors import ArgumentError, NoKernelError, NotBuiltError, WrongResultError
-from tilewright.ops.blockscaled_gemm import measuring
-from tilewright.ops.blockscaled_gemm.cost_tcgen05 import Tcgen05
-from tilewright.ops.blockscaled_gemm.problem import Problem
-from tilewright.ops.common.formats import as_bytes
+from tilewright.families.blockscaled_gemm import measuring
+from tilewright.families.blockscaled_gemm.cost_tcgen05 import Tcgen05
+from tilewright.families.blockscaled_gemm.problem import Problem
+from tilewright.formats.dtypes import as_bytes
 
 PAIRS = [
     ("nvfp4", "nvfp4", "mm_nvfp4"),
@@ -272,7 +272,7 @@ def test_a_d_that_the_ultra_kernels_cannot_write(
         return used(blackwell)
 
     out = torch.zeros(256, 256).bfloat16()
-    monkeypatch.setattr(tilewright.ops.common.selection, "BUILT_WITHIN", 0.0)
+    monkeypatch.setattr(tilewright.selection.choice, "BUILT_WITHIN", 0.0)
     monkeypatch.setattr(Tcgen05, "ULTRA_SECONDS", -2e-6)  # else no ultra kernel is worth so little work
     assert ULTRA in kernel(out)
     # The same plan's next call finds an address of 16 bytes.

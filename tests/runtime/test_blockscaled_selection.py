@@ -11,17 +11,24 @@ from typing import Any
 
 import pytest
 
-from tilewright.context import Context
-from tilewright.device import B200, B300, DESCRIBED, GB10, H200, RTX_PRO_6000, THOR, DeviceProperties
+from tilewright.architectures.device import (
+    B200,
+    B300,
+    DESCRIBED,
+    GB10,
+    H200,
+    RTX_PRO_6000,
+    THOR,
+    DeviceProperties,
+)
+from tilewright.declarations.matrix_tactic import MATRIX_TACTIC
+from tilewright.declarations.table import KernelRecord
+from tilewright.declarations.tactics import Tactic, rearranged
 from tilewright.errors import ArgumentError, UnsupportedDeviceError
-from tilewright.interface.placement import least_wanted
-from tilewright.ops.blockscaled_gemm.family import FAMILY
-from tilewright.ops.blockscaled_gemm.problem import Alignment, Problem
-from tilewright.ops.common.matrix_tactic import MATRIX_TACTIC
-from tilewright.ops.common.selection import choose
-from tilewright.ops.common.tactics import Tactic, rearranged
-from tilewright.registry import Registry
-from tilewright.table import KernelRecord
+from tilewright.families.blockscaled_gemm.family import FAMILY
+from tilewright.families.blockscaled_gemm.problem import Alignment, Problem
+from tilewright.libraries.registry import Registry
+from tilewright.selection.choice import choose
 
 Record = Callable[..., KernelRecord]
 FUTURE = RTX_PRO_6000._replace(name="a 12.2", capability=(12, 2))
@@ -241,12 +248,13 @@ def test_selecting_needs_no_torch() -> None:
         "import sys; sys.modules['torch'] = None\n"
         "import tilewright; assert not hasattr(tilewright, 'mm_nothing')\n"
         "assert tilewright.scale_factors.padded_shape(1, 32, 16) == (128, 4)\n"
-        "from tilewright.ops.blockscaled_gemm.family import FAMILY\n"
-        "from tilewright.registry import Registry\n"
-        "from tilewright.ops.blockscaled_gemm.problem import Problem; from tilewright.device import B200\n"
+        "from tilewright.families.blockscaled_gemm.family import FAMILY\n"
+        "from tilewright.libraries.registry import Registry\n"
+        "from tilewright.families.blockscaled_gemm.problem import Problem\n"
+        "from tilewright.architectures.device import B200\n"
         "registry = Registry(libraries=lambda module: [])\n"
         "records = registry.route('blockscaled_gemm', B200)\n"
-        "from tilewright.ops.common.selection import choose\n"
+        "from tilewright.selection.choice import choose\n"
         "print(choose(FAMILY, registry, records, Problem(512, 4096, 4096), B200)[0].kernel)"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -270,17 +278,3 @@ def test_a_kernel_for_newer_headers_counts_only_where_there_are_such_headers(
 
     assert chosen("4.2").cutlass == ""
     assert chosen("4.5").cutlass == "4.5"
-
-
-def test_copies_are_padded_as_the_least_demanding_kernel_wants(
-    tmp_path: Path, table, blockscaled_row
-) -> None:
-    """Whatever the order in which the table lists them."""
-    wide, narrow = blockscaled_row("wide"), blockscaled_row("narrow")
-    wide["facts"]["alignment"] = {**narrow["facts"]["alignment"], "c": 16, "d": 16}
-    problem = Problem(64, 68, 256, alignment=Alignment(d=4))
-    for rows in ([wide, narrow], [narrow, wide]):
-        generated = tmp_path / rows[0]["name"]
-        table(generated, "sm100_x", rows, "blockscaled_gemm")
-        context = Context(Registry(generated, libraries=lambda module: []))
-        assert least_wanted(context, FAMILY, problem, B200) == narrow["facts"]["alignment"]

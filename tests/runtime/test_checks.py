@@ -10,17 +10,17 @@ import pytest
 import torch
 
 from tilewright import context as contexts
+from tilewright.architectures.device import H200
+from tilewright.calls.checks import check
+from tilewright.calls.copies import copy_of
+from tilewright.calls.op import Op, Values
+from tilewright.calls.placement import Arguments, place_without_copies
+from tilewright.calls.signature import parameters
 from tilewright.context import Context
-from tilewright.device import H200
+from tilewright.declarations.declaration import Combinations, Interface, Matrix, Packed
+from tilewright.declarations.matrix_tactic import MATRIX_TACTIC
+from tilewright.declarations.vocabulary import Choice, Extent, Flag, Types, Words
 from tilewright.errors import AlignmentError, ArgumentError, ArgumentTypeError
-from tilewright.interface.checks import check
-from tilewright.interface.copies import copy_of
-from tilewright.interface.declaration import Combinations, Interface, Matrix, Packed
-from tilewright.interface.op import Op, Values
-from tilewright.interface.placement import Arguments, place_without_copies
-from tilewright.interface.signature import parameters
-from tilewright.ops.common.matrix_tactic import MATRIX_TACTIC
-from tilewright.ops.common.words import Choice, Extent, Flag, Types, Words
 
 BF16, FP4 = torch.bfloat16, torch.float4_e2m1fn_x2
 

@@ -11,12 +11,13 @@ import pytest
 import torch
 
 import tilewright
-from tilewright import blockwise_scales, fast_path
+from tilewright import blockwise_scales
+from tilewright.calls import fast_path
 from tilewright.compat import deep_gemm
 from tilewright.compat.deep_gemm.testing import timing
 from tilewright.context import Context
 from tilewright.errors import ArgumentError, ArgumentTypeError
-from tilewright.ops.common.launcher_cache import CachedLaunchers
+from tilewright.libraries.launcher_cache import CachedLaunchers
 
 
 def matrix(*shape: int, seed: int = 0) -> torch.Tensor:

@@ -11,8 +11,8 @@ from test_deep_gemm import close, matrix, quantised, ready
 from tilewright import blockwise_scales, context
 from tilewright.compat import deep_gemm
 from tilewright.context import Context
+from tilewright.declarations.matrices import layout_of
 from tilewright.errors import LaunchError, NoKernelError
-from tilewright.interface.matrices import layout_of
 
 
 @pytest.fixture

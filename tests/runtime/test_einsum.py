@@ -12,10 +12,10 @@ from torch._subclasses import FakeTensorMode
 from torch.autograd import forward_ad
 
 import tilewright
-from tilewright import contractions
 from tilewright.compat import deep_gemm
 from tilewright.context import Context
-from tilewright.equations import contraction
+from tilewright.contractions import einsum as contractions
+from tilewright.contractions.equations import contraction
 from tilewright.errors import ArgumentError
 
 EXTENTS = {"b": 6, "h": 3, "r": 16, "d": 8, "m": 24, "n": 40, "k": 16, "g": 2}

@@ -12,18 +12,19 @@ import pytest
 from altered import altered
 from quantize_rows import HOST_QUANTIZE_ROWS
 
-from tilewright import device as devices
-from tilewright import ops, paths
+from tilewright.architectures import device as devices
+from tilewright.architectures.device import B200, DESCRIBED, H200
+from tilewright.base import paths
 from tilewright.context import Context
-from tilewright.device import B200, DESCRIBED, H200
+from tilewright.declarations import catalog
 from tilewright.errors import NoKernelError
-from tilewright.ops.common.explaining import SHOWN, explain
-from tilewright.ops.gemm.family import FAMILY
-from tilewright.ops.gemm.problem import Problem
-from tilewright.registry import Registry
-from tilewright.tuning import files
-from tilewright.tuning.files import Entry
-from tilewright.tuning.header import Header
+from tilewright.families.gemm.family import FAMILY
+from tilewright.families.gemm.problem import Problem
+from tilewright.libraries.registry import Registry
+from tilewright.selection import tuned_files
+from tilewright.selection.tuned_files import Entry
+from tilewright.selection.tuned_header import Header
+from tilewright.tools.explaining import SHOWN, explain
 from tilewright_generator import families
 from tilewright_generator.cli import common
 from tilewright_generator.cli import invoke as run_cli
@@ -97,7 +98,7 @@ def test_words_of_a_problem(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (
             ["gemmm", *SHAPE],
-            f"begins with gemmm; one of {', '.join(ops.names())} is wanted; did you mean 'gemm'?",
+            f"begins with gemmm; one of {', '.join(catalog.names())} is wanted; did you mean 'gemm'?",
         ),
         (["gemm", "bf16", "m=1", "n=8"], "k not given; for example: gemm bf16 m=64 n=4096 k=4096"),
         (["quantize"], "m and k not given; for example: quantize nvfp4 m="),
@@ -196,7 +197,7 @@ def test_without_a_driver_torch_is_not_asked_for_a_gpu() -> None:
 
 def tune(folder: Path, context: Context, entries: list[Entry]) -> None:
     header = Header.of(H200, context.registry, "gemm")
-    files.update(paths.tuned_file(folder, H200.name, "gemm"), header, FAMILY, entries)
+    tuned_files.update(paths.tuned_file(folder, H200.name, "gemm"), header, FAMILY, entries)
     context.forget_tuned()
 
 
@@ -281,11 +282,11 @@ def test_what_the_op_does_not_copy(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Operands of 8 bits are never copied" in message
 
 
-@pytest.mark.parametrize("family", ops.names())
+@pytest.mark.parametrize("family", catalog.names())
 def test_targets_are_the_generators(family: str) -> None:
     """Of those that are stated in both packages, and of those that the generator takes from the runtime."""
     arch = get_type_hints(families.get(family).config)["arch"]
-    assert ops.targets_of(family) == get_args(arch)
+    assert catalog.targets_of(family) == get_args(arch)
 
 
 def test_a_gpu_that_a_family_does_not_know(capsys: pytest.CaptureFixture[str]) -> None:
@@ -322,14 +323,14 @@ def test_a_refused_file_is_named(tmp_path: Path, context: Context) -> None:
     tactic = FAMILY.rank(context.registry.route("gemm", H200), problem, H200)[0].tactic
     header = Header.of(H200, context.registry, "gemm", cutlass="3.9.2")
     path = paths.tuned_file(tmp_path, H200.name, "gemm")
-    files.update(path, header, FAMILY, [Entry(problem, tactic, 1e-5)])
+    tuned_files.update(path, header, FAMILY, [Entry(problem, tactic, 1e-5)])
     text = "\n".join(explain(context, FAMILY, problem, H200).lines())
     assert "Tuned files: " in text
     assert "its CUTLASS is 3.9.2" in text
 
 
 def test_a_kernel_that_no_model_knows(table: Any, blockscaled_row: Any, tmp_path: Path) -> None:
-    from tilewright.ops.blockscaled_gemm.family import FAMILY as BLOCKSCALED  # noqa: PLC0415
+    from tilewright.families.blockscaled_gemm.family import FAMILY as BLOCKSCALED  # noqa: PLC0415
 
     table(tmp_path, "m", [blockscaled_row("new", arch="sm_100f")], family="blockscaled_gemm")
     context = Context(Registry(tmp_path, libraries=lambda module: []))
@@ -344,7 +345,7 @@ def test_a_kernel_that_no_model_knows(table: Any, blockscaled_row: Any, tmp_path
 def test_a_kind_that_has_no_kernel(table: Any, tmp_path: Path) -> None:
     """Where there is no call, the op is asked what it copies without one."""
     pytest.importorskip("torch")
-    from tilewright.ops.quantize.family import FAMILY as QUANTIZE  # noqa: PLC0415
+    from tilewright.families.quantize.family import FAMILY as QUANTIZE  # noqa: PLC0415
 
     rows = [row for row in HOST_QUANTIZE_ROWS if row["config"]["format"] == "nvfp4"]
     table(tmp_path, "m", rows, family="quantize")

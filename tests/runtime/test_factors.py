@@ -12,9 +12,9 @@ import torch
 
 import tilewright
 import tilewright.torch_ops
+from tilewright.calls.publish import published
 from tilewright.context import Context
 from tilewright.errors import ArgumentError
-from tilewright.interface.publish import published
 
 OPS = torch.ops.tilewright
 BF16 = torch.bfloat16

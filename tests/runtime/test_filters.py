@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from tilewright.configurations.shapes import Tile
 from tilewright.errors import ArgumentError
-from tilewright.filters import Filter, why_nothing
-from tilewright_generator.shapes import Tile
+from tilewright.libraries.filters import Filter, why_nothing
 
 KNOWN = ("tile", "fast", "stages")
 

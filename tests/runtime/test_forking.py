@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from tilewright import context as contexts
-from tilewright import forking
+from tilewright.base import forking
+from tilewright.base.forking import fork_safe_lock
 from tilewright.context import Context
-from tilewright.forking import fork_safe_lock
-from tilewright.registry import Registry
+from tilewright.libraries.registry import Registry
 
 BOUND = 500  # seconds that no load reaches
 _FORKED, _DECIDED = threading.Event(), threading.Event()  # decided: forked, or waits for a lock

@@ -9,16 +9,14 @@ from dataclasses import replace
 
 import pytest
 
-from tilewright.device import H100, H200
-from tilewright.ops.common import fitting
-from tilewright.ops.common.family import MOST_REFINED
-from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.common.trees import Trees
-from tilewright.ops.gemm import cost_lean, learnt
-from tilewright.ops.gemm.family import FAMILY
-from tilewright.ops.gemm.learnt_weights import TREES
-from tilewright.ops.gemm.mainloops import mainloop_of
-from tilewright.ops.gemm.problem import (
+from tilewright.architectures.device import H100, H200
+from tilewright.declarations.table import KernelRecord
+from tilewright.declarations.tactics import Tactic
+from tilewright.families.gemm import cost_lean, learnt
+from tilewright.families.gemm.family import FAMILY
+from tilewright.families.gemm.learnt_weights import TREES
+from tilewright.families.gemm.mainloops import mainloop_of
+from tilewright.families.gemm.problem import (
     ACTIVATIONS,
     FP8,
     INTEGER_ACTIVATIONS,
@@ -27,8 +25,10 @@ from tilewright.ops.gemm.problem import (
     Problem,
     addends,
 )
-from tilewright.registry import Registry
-from tilewright.table import KernelRecord
+from tilewright.libraries.registry import Registry
+from tilewright.selection import fitting
+from tilewright.selection.family import MOST_REFINED
+from tilewright.selection.trees import Trees
 
 KERNELS = [record for record in Registry().kernels("gemm") if mainloop_of(record) == "lean"]
 WIDE = "gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_coop"

@@ -15,14 +15,14 @@ import torch
 
 import tilewright
 from tilewright import context as contexts
+from tilewright.architectures.device import H100, H200, DeviceProperties
+from tilewright.calls import planning
 from tilewright.context import Context
-from tilewright.device import H100, H200, DeviceProperties
-from tilewright.interface import planning
-from tilewright.ops.common.formats import dtype_of
-from tilewright.ops.common.selection import Choice
-from tilewright.ops.gemm.problem import ACTIVATIONS, FP8, INTEGER_ACTIVATIONS, OUTPUTS, addends
-from tilewright.registry import Registry
-from tilewright.types import bytes_of
+from tilewright.families.gemm.problem import ACTIVATIONS, FP8, INTEGER_ACTIVATIONS, OUTPUTS, addends
+from tilewright.formats.dtypes import dtype_of
+from tilewright.formats.types import bytes_of
+from tilewright.libraries.registry import Registry
+from tilewright.selection.choice import Choice
 
 CALLS = 520
 EXTENTS = (1, 3, 7, 8, 16, 31, 64, 100, 129, 512, 1000, 4097)

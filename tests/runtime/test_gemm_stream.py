@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tilewright.device import H100, H200
-from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.gemm import cost_stream
-from tilewright.ops.gemm.family import FAMILY
-from tilewright.ops.gemm.mainloops import mainloop_of
-from tilewright.ops.gemm.problem import Problem
-from tilewright.registry import Registry
+from tilewright.architectures.device import H100, H200
+from tilewright.declarations.tactics import Tactic
+from tilewright.families.gemm import cost_stream
+from tilewright.families.gemm.family import FAMILY
+from tilewright.families.gemm.mainloops import mainloop_of
+from tilewright.families.gemm.problem import Problem
+from tilewright.libraries.registry import Registry
 
 KERNELS = [record for record in Registry().kernels("gemm") if mainloop_of(record) == "stream"]
 BF16 = next(record for record in KERNELS if record.name.endswith("bf16_f32_bf16_tn_16x8x64_stream_coop_swap"))

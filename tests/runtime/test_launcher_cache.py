@@ -11,9 +11,8 @@ import tilewright
 from tilewright import context as contexts
 from tilewright.context import Context
 from tilewright.errors import ArgumentError, ArgumentTypeError
-from tilewright.library import MOST_OPERANDS, OVERFLOW, UNPLANNED
-from tilewright.ops.common.launcher_cache import CachedLaunchers
-from tilewright.ops.gemm.interface import INTERFACE
+from tilewright.libraries.launcher_cache import CachedLaunchers
+from tilewright.libraries.library import MOST_OPERANDS, UNPLANNED
 
 WARM = 3  # calls: the first makes a plan, the second its launcher known, the third finds it
 
@@ -106,22 +105,6 @@ def test_what_a_warm_call_refuses(host: Context) -> None:
             tilewright.gemm(wants[0], wants[1], out=wants[2])
         with torch.no_grad():
             tilewright.gemm(wants[0], wants[1], out=wants[2])
-
-
-def test_the_first_launcher_whose_operands_lie_so_answers(host: Context) -> None:
-    """What it answers is not overridden by the next one, which was made for others."""
-    for n in (24, 40):
-        a, b, out = operands(16, n, 32)
-        warm(a, b, out=out)
-    (cached,) = host.plans.launchers.values()
-    assert len(cached.launchers) == 2
-    launch, nothing = cached.launch, [None] * (len(INTERFACE.names) - 4)
-    for n in (24, 40):
-        a, b, out = operands(16, n, 32)
-        assert launch(a, b, None, out, *nothing, 1.0, 0.0, None) == 0
-        assert launch(a, b, None, out, *nothing, 1e300, 0.0, None) == OVERFLOW
-    a, b, out = operands(16, 48, 32)
-    assert UNPLANNED - MOST_OPERANDS < launch(a, b, None, out, *nothing, 1.0, 0.0, None) <= UNPLANNED
 
 
 def test_what_has_no_memory_goes_through_torch(host: Context) -> None:

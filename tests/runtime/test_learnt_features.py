@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from host_modules import make_lean_row
 
-from tilewright.device import H200
-from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.gemm.cost_lean import Kernel
-from tilewright.ops.gemm.learnt import features
-from tilewright.ops.gemm.problem import Problem
-from tilewright.table import KernelRecord
+from tilewright.architectures.device import H200
+from tilewright.declarations.table import KernelRecord
+from tilewright.declarations.tactics import Tactic
+from tilewright.families.gemm.cost_lean import Kernel
+from tilewright.families.gemm.learnt import features
+from tilewright.families.gemm.problem import Problem
 
 FILE = Path(__file__).parent / "data" / "learnt_features.json"
 KERNELS: dict[str, dict[str, Any]] = {

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tilewright import paths
+from tilewright.base import paths
 
 TALK = """
 import logging, sys
@@ -38,7 +38,7 @@ def test_without_the_variable_nothing_is_set_up_and_warnings_are_seen() -> None:
     for value in (None, ""):
         assert talk(value) == ("0", ["of warning", "of error"])
     _, modules = talk(
-        None, "import sys, tilewright; print('tilewright.logs' in sys.modules, file=sys.stderr)"
+        None, "import sys, tilewright; print('tilewright.base.logs' in sys.modules, file=sys.stderr)"
     )
     assert modules == ["False"]
 

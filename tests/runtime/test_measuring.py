@@ -9,10 +9,10 @@ from same_bits import same
 from tilewright import blockwise_scales
 from tilewright.context import Context
 from tilewright.errors import WrongResultError
-from tilewright.ops.common import measuring
-from tilewright.ops.gemm.interface import INTERFACE
-from tilewright.ops.gemm.measuring import make
-from tilewright.ops.gemm.problem import Problem
+from tilewright.families.gemm.interface import INTERFACE
+from tilewright.families.gemm.measuring import make
+from tilewright.families.gemm.problem import Problem
+from tilewright.tools import measuring
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tilewright.interface.copies import copy_of
-from tilewright.interface.declaration import Matrix
-from tilewright.ops.common.memory import overlap, padded
-from tilewright.ops.gemm.interface import INTERFACE
-from tilewright.ops.gemm.problem import Problem
+from tilewright.calls.copies import copy_of
+from tilewright.calls.memory import overlap, padded
+from tilewright.declarations.declaration import Matrix
+from tilewright.families.gemm.interface import INTERFACE
+from tilewright.families.gemm.problem import Problem
 
 
 @pytest.mark.parametrize("layout", ["tn", "nt", "tt", "nn"])

@@ -14,8 +14,8 @@ from model_estimates import Estimate
 # Modules, or classes of such, whose numbers are in capitals.
 MODELS = (
     "gemm.cost:Cutlass", "blockscaled_gemm.cost_hopper:Hopper", "blockscaled_gemm.cost_sm120:Sm120",
-    "blockscaled_gemm.cost_tcgen05:Tcgen05", "common.persistent", "common.persistent:TileModel",
-    "common.persistent:PersistentModel", "quantize.cost", "hc_prenorm.cost",
+    "blockscaled_gemm.cost_tcgen05:Tcgen05", "selection.persistent", "selection.persistent:TileModel",
+    "selection.persistent:PersistentModel", "quantize.cost", "hc_prenorm.cost",
 )  # fmt: skip
 KERNELS, WRITTEN = model_estimates.read()
 
@@ -38,7 +38,8 @@ def test_estimates_are_those_that_were_written_down(family: str) -> None:
 
 def holder_of(name: str) -> Any:
     module, _, model = name.partition(":")
-    found = importlib.import_module(f"tilewright.ops.{module}")
+    package = "tilewright" if module.startswith("selection.") else "tilewright.families"
+    found = importlib.import_module(f"{package}.{module}")
     return getattr(found, model) if model else found
 
 
@@ -47,7 +48,7 @@ def constants() -> Iterator[Any]:
     for where in MODELS:
         family = where.partition(".")[0]
         # Of types, which a model imports.
-        facts = {} if family == "common" else vars(holder_of(f"{family}.problem"))
+        facts = {} if family == "selection" else vars(holder_of(f"{family}.problem"))
         for name, value in vars(holder_of(where)).items():
             if not name.isupper() or facts.get(name) is value:
                 continue

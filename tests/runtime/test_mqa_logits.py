@@ -10,20 +10,20 @@ import pytest
 import torch
 
 import tilewright
+from tilewright.architectures.device import H200
 from tilewright.compat import deep_gemm
 from tilewright.context import Context
-from tilewright.device import H200
+from tilewright.declarations.arguments import packed, struct
+from tilewright.declarations.tactics import Tactic
 from tilewright.errors import ArgumentError, NoKernelError
-from tilewright.interface.arguments import packed, struct
-from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.mqa_logits.family import FAMILY
-from tilewright.ops.mqa_logits.interface import INTERFACE
-from tilewright.ops.mqa_logits.measuring import reference
-from tilewright.ops.mqa_logits.problem import Problem
+from tilewright.families.mqa_logits.family import FAMILY
+from tilewright.families.mqa_logits.interface import INTERFACE
+from tilewright.families.mqa_logits.measuring import reference
+from tilewright.families.mqa_logits.problem import Problem
+from tilewright.libraries.registry import Registry
 from tilewright.reference.comparison import difference
-from tilewright.registry import Registry
-from tilewright.tuning import files
-from tilewright.tuning.entries import review
+from tilewright.selection import tuned_files
+from tilewright.selection.tuned_entries import review
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -305,7 +305,7 @@ def test_deep_gemms_names_of_fp4() -> None:
 
 def test_the_models_first_kernel_is_the_one_that_was_the_fastest() -> None:
     registry = Registry()
-    found = review(files.read(ROOT / "tuned/nvidia_h200/mqa_logits.json"), FAMILY, registry)
+    found = review(tuned_files.read(ROOT / "tuned/nvidia_h200/mqa_logits.json"), FAMILY, registry)
     assert found.standing
     assert not found.dropped
     records = registry.runnable("mqa_logits", H200.capability)
@@ -318,5 +318,7 @@ def test_the_models_first_kernel_is_the_one_that_was_the_fastest() -> None:
 
 def test_tuned_entries_tell_how_many_queries_a_sequence_has() -> None:
     one, two = (Problem(512, 8192, next_n=next_n, form="paged") for next_n in (1, 2))
-    assert files.extents_of(FAMILY, one) != files.extents_of(FAMILY, two)
-    assert files.kind_of(FAMILY, one) == files.kind_of(FAMILY, Problem(9, 9, form="paged", clean=True))
+    assert tuned_files.extents_of(FAMILY, one) != tuned_files.extents_of(FAMILY, two)
+    assert tuned_files.kind_of(FAMILY, one) == tuned_files.kind_of(
+        FAMILY, Problem(9, 9, form="paged", clean=True)
+    )

@@ -13,7 +13,7 @@ import pytest
 
 import tilewright
 from tilewright import context as contexts
-from tilewright import ops
+from tilewright.declarations import catalog
 
 
 def test_everything_is_listed() -> None:
@@ -115,7 +115,7 @@ def test_kernels() -> None:
         (
             "x",
             {},
-            f"family: there are no kernels of x; there are: {', '.join(ops.names())}",
+            f"family: there are no kernels of x; there are: {', '.join(catalog.names())}",
         ),
         ("gemm", {"tiel": 1}, "tiel: is no field of gemm's kernels; did you mean 'tile'?"),
     ],

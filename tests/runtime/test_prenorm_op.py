@@ -11,7 +11,7 @@ import torch
 import tilewright
 from tilewright.context import Context
 from tilewright.errors import ArgumentError, NoKernelError
-from tilewright.ops.hc_prenorm.reference import reference, split_bounds, tf32
+from tilewright.families.hc_prenorm.reference import reference, split_bounds, tf32
 
 pytestmark = pytest.mark.usefixtures("prenorm")
 
@@ -153,7 +153,7 @@ def test_tactics(prenorm: Context) -> None:
 
 
 def _selected(context: Context, m: int, n: int, k: int) -> Any:
-    from tilewright.ops.hc_prenorm.family import FAMILY  # noqa: PLC0415
-    from tilewright.ops.hc_prenorm.problem import Problem  # noqa: PLC0415
+    from tilewright.families.hc_prenorm.family import FAMILY  # noqa: PLC0415
+    from tilewright.families.hc_prenorm.problem import Problem  # noqa: PLC0415
 
     return context.select(FAMILY, Problem(m, n, k), context.device(0)).tactic

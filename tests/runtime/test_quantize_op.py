@@ -31,8 +31,8 @@ from tilewright.errors import (  # noqa: E402
     NotBuiltError,
     WrongResultError,
 )
-from tilewright.ops.quantize import measuring  # noqa: E402
-from tilewright.ops.quantize.problem import Problem  # noqa: E402
+from tilewright.families.quantize import measuring  # noqa: E402
+from tilewright.families.quantize.problem import Problem  # noqa: E402
 
 ODD = [(1, 16), (120, 64), (129, 80), (200, 256), (37, 208)]
 BYTE_FORMATS = ("nvfp4", "mxfp4", "mxfp8", "mxfp8_e5m2")
@@ -179,7 +179,7 @@ def test_global_scales(hopper: Context) -> None:
 
 
 def test_a_number_is_one_constant_of_the_device(hopper: Context) -> None:
-    from tilewright.ops.common.constants import constant  # noqa: PLC0415
+    from tilewright.calls.constants import constant  # noqa: PLC0415
 
     cpu = torch.device("cpu")
     first = constant(2.5, cpu)
@@ -195,7 +195,7 @@ def test_a_number_is_one_constant_of_the_device(hopper: Context) -> None:
 
 
 def test_constants_of_many_threads(hopper: Context) -> None:
-    from tilewright.ops.common.constants import constant  # noqa: PLC0415
+    from tilewright.calls.constants import constant  # noqa: PLC0415
 
     cpu, failed = torch.device("cpu"), []
     interval = sys.getswitchinterval()

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 from quantize_rows import make_quantize_row
 
-from tilewright.device import B200, GB10, H200
-from tilewright.ops.common.selection import choose
-from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.quantize.cost import estimator, resident, tasks
-from tilewright.ops.quantize.family import FAMILY
-from tilewright.ops.quantize.problem import FORMATS, LAYOUTS, Problem
-from tilewright.registry import Registry
-from tilewright.table import KernelRecord
+from tilewright.architectures.device import B200, GB10, H200
+from tilewright.declarations.table import KernelRecord
+from tilewright.declarations.tactics import Tactic
+from tilewright.families.quantize.cost import estimator, resident, tasks
+from tilewright.families.quantize.family import FAMILY
+from tilewright.families.quantize.problem import FORMATS, LAYOUTS, Problem
+from tilewright.libraries.registry import Registry
+from tilewright.selection.choice import choose
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 VECTOR = KernelRecord.parse(make_quantize_row("vector"))

@@ -14,7 +14,7 @@ import tilewright  # noqa: E402
 from tilewright import blockwise_scales  # noqa: E402
 from tilewright.context import Context  # noqa: E402
 from tilewright.errors import ArgumentError  # noqa: E402
-from tilewright.ops.quantize import op  # noqa: E402, F401 (registers the ops)
+from tilewright.families.quantize import op  # noqa: E402, F401 (registers the ops)
 
 pytestmark = pytest.mark.usefixtures("hopper")
 KINDS = [

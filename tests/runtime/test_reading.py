@@ -12,12 +12,9 @@ from typing import Any
 
 import pytest
 
-from tilewright import ops, reading
-from tilewright.build import records
-from tilewright.errors import TableError, UnreadableFileError
-from tilewright.mismatch import Mismatch
-from tilewright.ops.families import family_of
-from tilewright.schema import (
+from tilewright.base import reading
+from tilewright.base.mismatch import Mismatch
+from tilewright.base.schema import (
     Anything,
     Array,
     Boolean,
@@ -32,8 +29,12 @@ from tilewright.schema import (
     String,
     Union,
 )
-from tilewright.table import Table, find_tables
-from tilewright.tuning import files
+from tilewright.compile import records
+from tilewright.declarations import catalog
+from tilewright.declarations.table import Table, find_tables
+from tilewright.errors import TableError, UnreadableFileError
+from tilewright.selection import tuned_files
+from tilewright.selection.families import family_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -249,7 +250,7 @@ def test_every_field_that_the_runtime_asks_a_row_for_is_checked(family: str, tmp
     text = (ROOT / "generated" / FAMILIES[family] / "table.json").read_text()
     head, first = text.split("\n")[:2]
     row = json.loads(first.rstrip(","))
-    for part, schema in ops.row_of(family).items():
+    for part, schema in catalog.row_of(family).items():
         assert isinstance(schema, Object)
         for name in schema.required:
             for values in ({}, {name: None}, {name: {"a": [{}]}}):
@@ -280,7 +281,8 @@ def test_a_table_that_is_no_file(make: Any, tmp_path: Path) -> None:
 
 def test_reading_needs_no_yaml(tmp_path: Path) -> None:
     """Ops read tables and tuned files at their first call."""
-    code = "import sys, tilewright.table, tilewright.tuning.files; sys.exit('yaml' in sys.modules)"
+    modules = "tilewright.declarations.table, tilewright.selection.tuned_files"
+    code = f"import sys, {modules}; sys.exit('yaml' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -288,7 +290,7 @@ def test_every_shipped_row_and_tuned_file_is_read() -> None:
     for path in find_tables(ROOT / "generated"):
         assert all(record.name for record in Table.read(path).values())
     for path in (ROOT / "tuned").glob("*/*.json"):
-        file = files.read(path)
-        assert all(files.whole_kind(family_of(file.family), one.kind) for one in file.sections), path
+        file = tuned_files.read(path)
+        assert all(tuned_files.whole_kind(family_of(file.family), one.kind) for one in file.sections), path
     for path in (ROOT / "benchmarks/results").glob("*/*.json"):
         assert records.read(path)["kernels"]

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from tilewright import ops, table
-from tilewright.device import H200
+from tilewright.architectures.device import H200
+from tilewright.declarations import catalog, table
 from tilewright.errors import (
     NoKernelError,
     NotBuiltError,
@@ -19,7 +19,7 @@ from tilewright.errors import (
     TilewrightError,
     UnsupportedDeviceError,
 )
-from tilewright.registry import Registry
+from tilewright.libraries.registry import Registry
 
 BOUND = 500  # seconds that no load reaches
 
@@ -98,7 +98,7 @@ def test_an_unknown_family_is_no_empty_list(generated: Path) -> None:
     registry = Registry(generated, libraries=lambda module: [])
     with pytest.raises(NoKernelError, match="no family named gem\nDid you mean gemm"):
         registry.kernels("gem")
-    families = ", ".join(ops.names())
+    families = ", ".join(catalog.names())
     assert "blockscaled_gemm, gemm, " in families
     with pytest.raises(NoKernelError, match=rf"There are {families}\."):
         registry.route("convolution", H200)

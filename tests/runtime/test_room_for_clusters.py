@@ -8,22 +8,22 @@ from typing import Any
 import pytest
 import torch
 
-from tilewright.device import H200
+from tilewright.architectures.device import H200
+from tilewright.calls.plan import INVALID_CLUSTER_SIZE, DirectPlan
+from tilewright.declarations.tactics import Tactic
 from tilewright.errors import ArgumentError, LaunchError
-from tilewright.ops.blockscaled_gemm.family import FAMILY as BLOCKSCALED
-from tilewright.ops.blockscaled_gemm.problem import Problem as Blockscaled
-from tilewright.ops.common.family import Family
-from tilewright.ops.common.fitting import blocks_of
-from tilewright.ops.common.plan import INVALID_CLUSTER_SIZE, DirectPlan
-from tilewright.ops.common.selection import choose
-from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.gemm.family import FAMILY as GEMM
-from tilewright.ops.gemm.problem import Problem as Gemm
-from tilewright.ops.grouped_gemm.family import FAMILY as GROUPED
-from tilewright.ops.grouped_gemm.problem import Problem as Grouped
-from tilewright.ops.reduced_gemm.family import FAMILY as REDUCED
-from tilewright.ops.reduced_gemm.problem import Problem as Reduced
-from tilewright.registry import Registry
+from tilewright.families.blockscaled_gemm.family import FAMILY as BLOCKSCALED
+from tilewright.families.blockscaled_gemm.problem import Problem as Blockscaled
+from tilewright.families.gemm.family import FAMILY as GEMM
+from tilewright.families.gemm.problem import Problem as Gemm
+from tilewright.families.grouped_gemm.family import FAMILY as GROUPED
+from tilewright.families.grouped_gemm.problem import Problem as Grouped
+from tilewright.families.reduced_gemm.family import FAMILY as REDUCED
+from tilewright.families.reduced_gemm.problem import Problem as Reduced
+from tilewright.libraries.registry import Registry
+from tilewright.selection.choice import choose
+from tilewright.selection.family import Family
+from tilewright.selection.fitting import blocks_of
 
 SLICE = H200._replace(name="NVIDIA H200 MIG 1g.18gb", sm_count=16, clusters=(16, 8, 4, 2, 0, 0, 0, 0))
 LEAN = "gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_coop"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tilewright import routing
+from tilewright.architectures import routing
 
 CAPABILITIES = [
     (8, 0),

@@ -14,16 +14,16 @@ from typing import get_args, get_type_hints
 import pytest
 from altered import altered
 
-from tilewright.device import H200
+from tilewright.architectures.device import H200
+from tilewright.declarations.tactics import Tactic, rearranged
 from tilewright.errors import ArgumentError
-from tilewright.ops.common.selection import BUILT_WITHIN, choose
-from tilewright.ops.common.tactics import Tactic, rearranged
-from tilewright.ops.gemm import problem as problems
-from tilewright.ops.gemm.cost import Cutlass
-from tilewright.ops.gemm.family import FAMILY
-from tilewright.ops.gemm.problem import Problem
-from tilewright_generator.families.gemm import config as generator
-from tilewright_generator.families.gemm import rules
+from tilewright.families.gemm import config as generator
+from tilewright.families.gemm import problem as problems
+from tilewright.families.gemm import rules
+from tilewright.families.gemm.cost import Cutlass
+from tilewright.families.gemm.family import FAMILY
+from tilewright.families.gemm.problem import Problem
+from tilewright.selection.choice import BUILT_WITHIN, choose
 
 
 @pytest.fixture
@@ -244,11 +244,13 @@ def test_types_and_activations_are_those_of_specs() -> None:
 def test_selecting_needs_no_torch() -> None:
     code = (
         "import sys; sys.modules['torch'] = None\n"
-        "from tilewright.ops.gemm.family import FAMILY; from tilewright.registry import Registry\n"
-        "from tilewright.ops.gemm.problem import Problem; from tilewright.device import H200\n"
+        "from tilewright.families.gemm.family import FAMILY\n"
+        "from tilewright.libraries.registry import Registry\n"
+        "from tilewright.families.gemm.problem import Problem\n"
+        "from tilewright.architectures.device import H200\n"
         "registry = Registry(libraries=lambda module: [])\n"
         "records = registry.route('gemm', H200)\n"
-        "from tilewright.ops.common.selection import choose\n"
+        "from tilewright.selection.choice import choose\n"
         "print(choose(FAMILY, registry, records, Problem(512, 4096, 4096), H200)[0].kernel)"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -260,9 +262,10 @@ def test_a_first_lookup_imports_only_what_it_needs(tmp_path: Path) -> None:
     (tmp_path / "generated").symlink_to(Path(__file__).resolve().parents[2] / "generated")
     code = (
         "import sys; from pathlib import Path\n"
-        "from tilewright.context import Context; from tilewright.device import H200\n"
-        "from tilewright.ops.gemm.family import FAMILY; from tilewright.ops.gemm.problem import Problem\n"
-        "from tilewright.registry import Registry; import tilewright.build.library\n"
+        "from tilewright.context import Context; from tilewright.architectures.device import H200\n"
+        "from tilewright.families.gemm.family import FAMILY\n"
+        "from tilewright.families.gemm.problem import Problem\n"
+        "from tilewright.libraries.registry import Registry; import tilewright.compile.library\n"
         "class Everything:\n    path, holds = None, lambda self, record: True\n"
         "registry = Registry(Path(sys.argv[1]), libraries=lambda module: [Everything()])\n"
         "Context(registry).select(FAMILY, Problem(512, 4096, 4096), H200)\n"
@@ -273,6 +276,13 @@ def test_a_first_lookup_imports_only_what_it_needs(tmp_path: Path) -> None:
         env={**os.environ, "TILEWRIGHT_TUNED": ""}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     loaded = {name.removeprefix("tilewright.") for name in run.stdout.split()}
-    assert {"ops.gemm.cost_lean", "build.library"} <= loaded, run.stderr
-    unneeded = ("torch", "ops.common.words", "spelling", "tuning", "build.store", "build.toolchain")
+    assert {"families.gemm.cost_lean", "compile.library"} <= loaded, run.stderr
+    unneeded = (
+        "torch",
+        "declarations.vocabulary",
+        "base.spelling",
+        "tools",
+        "compile.store",
+        "compile.toolchain",
+    )
     assert not loaded.intersection(unneeded)

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tilewright.spelling import did_you_mean, listed, table, text, width, wrapped
+from tilewright.base.spelling import did_you_mean, listed, table, text, width, wrapped
 
 ROWS = [("kernel", "built", "is"), ("short", "yes", "a small one"), ("b", "no", "another")]
 

@@ -14,7 +14,7 @@ import torch
 
 import tilewright
 from tilewright.context import Context
-from tilewright.ops.common.tactics import Tactic
+from tilewright.declarations.tactics import Tactic
 
 BF16 = torch.bfloat16
 INTEGERS = torch.arange(-256, 256, dtype=torch.int8)

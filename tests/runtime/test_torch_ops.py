@@ -17,8 +17,8 @@ from torch.utils.flop_counter import FlopCounterMode
 import tilewright
 import tilewright.torch_ops
 from tilewright.context import Context
+from tilewright.declarations.tactics import Tactic
 from tilewright.errors import ArgumentError, ArgumentTypeError, NoKernelError
-from tilewright.ops.common.tactics import Tactic
 
 OPS = torch.ops.tilewright
 BF16 = torch.bfloat16

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tilewright.ops.common.trees import Trees
+from tilewright.selection.trees import Trees
 
 TEXT = "1<0.5 -12 0<1.25 30 -4\n7\n0<-1 100 200\n"
 

@@ -8,17 +8,17 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from statistics import geometric_mean
 from typing import Any
 
 import pytest
 from host_modules import Built
 
-from tilewright import paths
+from tilewright.architectures.device import H200
+from tilewright.base import paths
 from tilewright.context import Context
-from tilewright.device import H200
-from tilewright.tuning import files, workers
-from tilewright.tuning.engine import Local
+from tilewright.selection import tuned_files
+from tilewright.tools.sharding.engine import Local
+from tilewright.tools.tuning import workers
 from tilewright_generator.cli import invoke, running, tuning_progress
 from tilewright_generator.cli.tuning_place import Place
 
@@ -148,7 +148,7 @@ def test_tuning_resuming_and_again(gpu: Path, tmp_path: Path, capsys: pytest.Cap
     assert "[2/2] gemm 32x48x64 bf16 x bf16 -> bf16, layout tn: " in found.err
     assert "2 problems tuned in " in found.out
     assert str(gpu) in found.out
-    rows = [row for section in files.read(gpu).sections for row in section.rows]
+    rows = [row for section in tuned_files.read(gpu).sections for row in section.rows]
     assert [row["m"] for row in rows] == [8, 32]
     record = json.loads((tmp_path / "x.json").read_text())
     assert [one["tactic"] for one in record["results"]] == [row["tactic"] for row in rows]
@@ -161,7 +161,7 @@ def test_tuning_resuming_and_again(gpu: Path, tmp_path: Path, capsys: pytest.Cap
     assert "nothing is left to tune" in capsys.readouterr().out
     assert tune(*SIZES, "--again") == 0
     assert "2 problems tuned" in capsys.readouterr().out
-    assert len([row for section in files.read(gpu).sections for row in section.rows]) == 3
+    assert len([row for section in tuned_files.read(gpu).sections for row in section.rows]) == 3
 
 
 def unsee(path: Path, kernel: str) -> None:
@@ -174,7 +174,7 @@ def unsee(path: Path, kernel: str) -> None:
 
 def test_new_kernels_are_tuned_beside_what_is_tuned(gpu: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert tune(*SIZES, "-s", "16x48x64") == 0
-    before = files.read(gpu).sections
+    before = tuned_files.read(gpu).sections
     assert [one.seen for one in before] == [("host_bf16_tn", "host_bf16_tn_streamk")]
     unsee(gpu, "host_bf16_tn_streamk")
     gpu.write_text(gpu.read_text().replace('  "host_bf16_tn"', '  "gone",\n  "host_bf16_tn"'))
@@ -190,11 +190,11 @@ def test_new_kernels_are_tuned_beside_what_is_tuned(gpu: Path, capsys: pytest.Ca
     assert "  1 of them has an entry there, beside which kernels are timed that it has not seen" in lines
     assert tune("--only-new", "-s", "16x48x64") == 0
     assert "1 problem tuned in" in capsys.readouterr().out
-    assert [[row["m"] for row in one.rows] for one in files.read(gpu).sections] == [[8, 32], [16]]
+    assert [[row["m"] for row in one.rows] for one in tuned_files.read(gpu).sections] == [[8, 32], [16]]
     assert tune("--only-new") == 0
     found = capsys.readouterr()
     assert "[2/2] gemm 32x48x64" in found.err
-    (section,) = files.read(gpu).sections
+    (section,) = tuned_files.read(gpu).sections
     assert section.seen == ("gone", *before[0].seen), "what lost before there were the new ones stays seen"
     assert [row["m"] for row in section.rows] == [8, 16, 32]
     for more in ([], ["--dry-run", "--device", "h200"]):
@@ -217,12 +217,12 @@ def test_only_built_kernels_are_seen(
 
     site("host_bf16_tn_streamk")
     assert tune(*SIZES, "--built-only") == 0
-    assert [one.seen for one in files.read(gpu).sections] == [("host_bf16_tn",)]
+    assert [one.seen for one in tuned_files.read(gpu).sections] == [("host_bf16_tn",)]
     site()
     capsys.readouterr()
     assert tune("--only-new") == 0
     assert "2 problems tuned in" in capsys.readouterr().out
-    assert [one.seen for one in files.read(gpu).sections] == [("host_bf16_tn", "host_bf16_tn_streamk")]
+    assert [one.seen for one in tuned_files.read(gpu).sections] == [("host_bf16_tn", "host_bf16_tn_streamk")]
 
 
 def test_the_folder_that_is_named(gpu: Path, tmp_path: Path) -> None:
@@ -251,27 +251,6 @@ def test_a_problem_without_a_kernel_fails_and_the_others_do_not(
     assert "gemm 8x48x63 bf16 x bf16 -> bf16, layout tn: no result: " in found.err
     assert "2 problems tuned" in found.out
     assert "; 1 without a result" in found.out
-
-
-def test_the_mean_gain_is_that_of_the_problems_with_a_result(
-    gpu: Path, host: Context, host_library: Path, capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    """The model's first is far behind: gains are no rounded 1."""
-    record = gpu.parent / "x.json"
-    record.parent.mkdir(parents=True)
-    from host_tuning import HostSite  # noqa: PLC0415 (it needs torch)
-
-    site = HostSite(host.registry.generated, host_library, late=("host_bf16_tn",))
-    monkeypatch.setattr(workers, "GpuSite", lambda *_: site)
-    assert tune("-s", "8x48x63", *SIZES, "--results", record) == 1
-    said = capsys.readouterr().out
-    results = json.loads(record.read_text())["results"]
-    gains = [one["model_us"] / one["us"] for one in results if one["us"] is not None]
-    assert (len(results), len(gains)) == (3, 2)
-    assert min(gains) > 1.5
-    mean = float(said.partition("; geomean ")[2].partition(" ")[0])
-    assert mean == pytest.approx(geometric_mean(gains), rel=1e-2)
 
 
 def test_kernels_that_are_not_built(gpu: Path, host: Context, capsys: pytest.CaptureFixture[str]) -> None:
@@ -303,11 +282,11 @@ def sleeps(shard: Any, place: int, say: Any) -> Any:
 
 def written(folder: Path, gpu: str = "NVIDIA H200") -> Path:
     """A folder with a tuned file, of committed kernels."""
-    from tilewright.ops.common.tactics import Tactic  # noqa: PLC0415
-    from tilewright.ops.gemm.family import FAMILY  # noqa: PLC0415
-    from tilewright.ops.gemm.problem import Problem  # noqa: PLC0415
-    from tilewright.registry import Registry  # noqa: PLC0415
-    from tilewright.tuning.header import Header  # noqa: PLC0415
+    from tilewright.declarations.tactics import Tactic  # noqa: PLC0415
+    from tilewright.families.gemm.family import FAMILY  # noqa: PLC0415
+    from tilewright.families.gemm.problem import Problem  # noqa: PLC0415
+    from tilewright.libraries.registry import Registry  # noqa: PLC0415
+    from tilewright.selection.tuned_header import Header  # noqa: PLC0415
 
     header = Header(gpu, "9.0", 132, "580.1", "13.0", "4.2.0")
     registry = Registry(ROOT / "generated", libraries=lambda module: [])
@@ -319,8 +298,8 @@ def written(folder: Path, gpu: str = "NVIDIA H200") -> Path:
     ):
         best = FAMILY.rank(registry.route("gemm", H200), problem, H200)[0].tactic
         assert isinstance(best, Tactic)
-        entries.append(files.Entry(problem, best, us * 1e-6))
-    files.update(paths.tuned_file(folder, gpu, "gemm"), header, FAMILY, entries)
+        entries.append(tuned_files.Entry(problem, best, us * 1e-6))
+    tuned_files.update(paths.tuned_file(folder, gpu, "gemm"), header, FAMILY, entries)
     return folder
 
 
@@ -336,7 +315,7 @@ def test_a_report_of_a_file(
     counted = {
         (str(section.kind), row["m"], row["n"], row["k"])
         for folder in (tmp_path / "tuned", ROOT / "tuned")
-        for section in files.read(folder / "nvidia_h200" / "gemm.json").sections
+        for section in tuned_files.read(folder / "nvidia_h200" / "gemm.json").sections
         for row in section.rows
     }
     said = capsys.readouterr().out
@@ -364,20 +343,11 @@ def test_a_report_of_a_file(
     assert target.read_bytes() == first
 
 
-def test_roofs_are_those_of_the_gpu_that_is_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Described GPUs of the same name may have another memory."""
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed (pip install 'tilewright[report]')")
-    monkeypatch.setenv("TILEWRIGHT_TUNED", str(written(tmp_path / "tuned")))
-    monkeypatch.setattr("tilewright.device.present", lambda: H200._replace(memory_bandwidth=4.0e12))
-    assert tune("--report", tmp_path / "x.html", "--family", "gemm") == 0
-    assert "memory: 4.00 TB/s" in (tmp_path / "x.html").read_text()
-
-
 def test_a_report_of_several_families(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A page has a section of each, an image holds one; what does not multiply has one panel."""
     pytest.importorskip("matplotlib", reason="matplotlib is not installed (pip install 'tilewright[report]')")
     shipped = [ROOT / "tuned" / "nvidia_h200" / f"{name}.json" for name in ("gemm", "quantize")]
-    counts = [sum(len(one.rows) for one in files.read(path).sections) for path in shipped]
+    counts = [sum(len(one.rows) for one in tuned_files.read(path).sections) for path in shipped]
     assert tune("--report", tmp_path / "x.html", *shipped) == 0
     said = capsys.readouterr().out
     for path, name, count in zip(shipped, ("gemm", "quantize"), counts, strict=True):
@@ -426,7 +396,7 @@ def test_merging(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert f"{other}: passed over 1 entry: gemm_sm90_e4m3_e3m4_" in found.err
     assert "(no such kernel)" in found.err
     target = paths.tuned_file(tmp_path / "c", "NVIDIA H200", "gemm")
-    rows = [(row["m"], row["k"]) for section in files.read(target).sections for row in section.rows]
+    rows = [(row["m"], row["k"]) for section in tuned_files.read(target).sections for row in section.rows]
     assert sorted(rows) == [(16, 7168), (24, 7168), (4096, 7168), (4096, 7168)]
 
 
@@ -440,7 +410,7 @@ def test_what_a_merge_writes_it_takes_again(tmp_path: Path, capsys: pytest.Captu
     target = paths.tuned_file(tmp_path / "c", "NVIDIA H200", "gemm")
     for sources in ([one], [one], [other], [one, other], [target]):
         assert tune("--merge", *sources, "--out", tmp_path / "c") == 0, capsys.readouterr().err
-        assert files.read(target).header == files.read(other).header
+        assert tuned_files.read(target).header == tuned_files.read(other).header
     before = target.read_bytes()
     assert tune("--merge", less, "--out", tmp_path / "c") == 2
     assert "its driver is 580.1, here it is not known" in capsys.readouterr().err
@@ -478,9 +448,9 @@ def test_merging_looks_at_all_before_it_writes(tmp_path: Path, capsys: pytest.Ca
 def test_a_terminal_sees_a_bar_and_a_log_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     import io  # noqa: PLC0415
 
-    from tilewright.ops.common.tactics import Tactic  # noqa: PLC0415
-    from tilewright.tuning.search import Result  # noqa: PLC0415
-    from tilewright.tuning.trials import Timing  # noqa: PLC0415
+    from tilewright.declarations.tactics import Tactic  # noqa: PLC0415
+    from tilewright.tools.tuning.search import Result  # noqa: PLC0415
+    from tilewright.tools.tuning.trials import Timing  # noqa: PLC0415
 
     class Tty(io.StringIO):
         def isatty(self) -> bool:

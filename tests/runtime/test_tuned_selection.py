@@ -9,22 +9,22 @@ from typing import Any
 import pytest
 from altered import altered
 
-from tilewright import paths
+from tilewright.architectures.device import B200, H200, DeviceProperties
+from tilewright.base import paths
 from tilewright.context import MAX_CHOICES, Context
-from tilewright.device import B200, H200, DeviceProperties
+from tilewright.declarations.table import KernelRecord
+from tilewright.declarations.tactics import Tactic
 from tilewright.errors import NoKernelError
-from tilewright.ops.blockscaled_gemm.family import FAMILY as BLOCKSCALED
-from tilewright.ops.common import selection
-from tilewright.ops.common.estimates import Estimate
-from tilewright.ops.common.selection import Choice, choose
-from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.gemm.family import FAMILY
-from tilewright.ops.gemm.problem import Problem
-from tilewright.registry import Registry
-from tilewright.table import KernelRecord
-from tilewright.tuning import files
-from tilewright.tuning.files import Entry
-from tilewright.tuning.header import Header
+from tilewright.families.blockscaled_gemm.family import FAMILY as BLOCKSCALED
+from tilewright.families.gemm.family import FAMILY
+from tilewright.families.gemm.problem import Problem
+from tilewright.libraries.registry import Registry
+from tilewright.selection import choice as selection
+from tilewright.selection import tuned_files
+from tilewright.selection.choice import Choice, choose
+from tilewright.selection.estimates import Estimate
+from tilewright.selection.tuned_files import Entry
+from tilewright.selection.tuned_header import Header
 
 N, K = 4096, 4096
 EVERY = ("big", "medium", "small", "split")
@@ -45,7 +45,7 @@ class Place:
             Entry(Problem(int(name[1:]), N, K), Tactic.parse(tactic), 1e-5)
             for name, tactic in tactics.items()
         ]
-        files.update(self.path, header, FAMILY, entries)
+        tuned_files.update(self.path, header, FAMILY, entries)
         self.context.forget_tuned()
 
     def choose(self, m: int, **fields: Any) -> Choice:
@@ -149,12 +149,12 @@ def test_a_family_says_in_which_extent_neighbours_differ(place, monkeypatch: pyt
     chosen = here.context.select(family, Problem(64, N - 8, K), H200)
     assert (chosen.source, chosen.why) == ("bucket", f"tuned for n of {N}, the nearest")
     assert here.context.select(family, Problem(48, N, K), H200).source == "model"
-    header = files.read(here.path).header
+    header = tuned_files.read(here.path).header
     entries = [Entry(Problem(m, n, K), Tactic("small"), 1e-5) for m in (64, 32) for n in (N, 512)]
     for extent, wanted in (("n", [(32, 512), (32, N), (64, 512), (64, N)]),
                            ("m", [(32, 512), (64, 512), (32, N), (64, N)])):  # fmt: skip
-        files.update(here.path, header, altered(FAMILY, neighbour=extent), entries)
-        (section,) = files.read(here.path).sections
+        tuned_files.update(here.path, header, altered(FAMILY, neighbour=extent), entries)
+        (section,) = tuned_files.read(here.path).sections
         assert [(row["m"], row["n"]) for row in section.rows] == wanted
 
 
@@ -182,7 +182,7 @@ def test_a_bucket_that_has_not_seen_the_models_first_is_passed_over(
     for seen, source in ((EVERY, "bucket"), ([name for name in EVERY if name != first], "model")):
         here.path.unlink(missing_ok=True)
         entry = Entry(Problem(64, N, K), Tactic(second), 1e-5, frozenset(seen))
-        files.update(here.path, header, FAMILY, [entry])
+        tuned_files.update(here.path, header, FAMILY, [entry])
         here.context.forget_tuned()
         assert here.choose(48).source == source
 
@@ -271,7 +271,7 @@ def test_a_bucket_must_be_legal(tmp_path: Path, table, row, built, monkeypatch: 
     header = Header.of(H200, registry, "gemm")
     problem = Problem(64, N, K, layout="nn")
     path = paths.tuned_file(tmp_path / "tuned", H200.name, "gemm")
-    files.update(path, header, FAMILY, [Entry(problem, Tactic("wide"), 1e-5)])
+    tuned_files.update(path, header, FAMILY, [Entry(problem, Tactic("wide"), 1e-5)])
     context = Context(registry)
     assert context.select(FAMILY, replace(problem, m=96), H200).source == "bucket"
     chosen = context.select(FAMILY, replace(problem, m=48), H200)

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import pytest
 import torch
 
-from tilewright.device import H200
-from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.gemm.problem import Problem
-from tilewright.tuning import clock as clocks
-from tilewright.tuning.clock import MOST_REPLAYS, SAMPLE_SECONDS, GpuClock
+from tilewright.architectures.device import H200
+from tilewright.declarations.tactics import Tactic
+from tilewright.families.gemm.problem import Problem
+from tilewright.tools.tuning import clock as clocks
+from tilewright.tools.tuning.clock import MOST_REPLAYS, SAMPLE_SECONDS, GpuClock
 
 SETS = 6
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,9 @@ from typing import Any
 import hanging
 import pytest
 
+from tilewright.declarations.tactics import Tactic
 from tilewright.errors import ArgumentError, GpuLostError, StoreError
-from tilewright.ops.common.tactics import Tactic
-from tilewright.tuning.engine import Answer, Ended, Local
+from tilewright.tools.sharding.engine import Answer, Ended, Local
 
 Made = Callable[..., Local]
 
@@ -137,35 +136,3 @@ def test_errors_reach_another_process_whole() -> None:
         again = pickle.loads(pickle.dumps(error))
         assert type(again) is type(error)
         assert (str(again), again.__dict__) == (str(error), error.__dict__)
-
-
-def answer_when_told(go: str, place: int, say: Any) -> Iterator[int]:
-    """Says nothing until the file is there."""
-    while not Path(go).exists():
-        time.sleep(0.01)
-    yield place
-
-
-def test_a_process_that_was_idle_is_not_silent(tmp_path: Path) -> None:
-    """What counts is the time since it was given something to do."""
-    now = [0.0]
-    engine = Local(range(1), 3.0, lambda: now[0])
-    go = tmp_path / "go"
-
-    def found() -> list[Answer | Ended]:
-        engine.submit(answer_when_told, str(go))
-        events = []
-        for event in engine.events():
-            if event is None:
-                go.touch()
-            else:
-                events.append(event)
-        return events
-
-    try:
-        for seconds in (0.0, 100.0):
-            now[0] = seconds
-            go.unlink(missing_ok=True)
-            assert found() == [Answer(str(go), 0), Ended(str(go))]
-    finally:
-        engine.close()

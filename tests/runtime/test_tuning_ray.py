@@ -15,12 +15,14 @@ import host_tuning
 import ray_nodes
 from host_tuning import PROBLEMS, HostSite
 
+from tilewright.architectures.device import H200
 from tilewright.context import Context
-from tilewright.device import H200
-from tilewright.ops.gemm.family import FAMILY
-from tilewright.ops.gemm.problem import Problem
-from tilewright.tuning import files, ray_engine, tuning
-from tilewright.tuning.engine import Answer, Ended
+from tilewright.families.gemm.family import FAMILY
+from tilewright.families.gemm.problem import Problem
+from tilewright.selection import tuned_files
+from tilewright.tools.sharding import ray_engine
+from tilewright.tools.sharding.engine import Answer, Ended
+from tilewright.tools.tuning import tuning
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +75,7 @@ def test_shards_of_problems_on_two_nodes(
         assert result.tactic.kernel == "host_bf16_tn_streamk"
         assert [str(one.tactic) for one in result.failures] == ["host_bf16_tn"]
         assert why in str(result.failures[0].failure)
-    assert {row["m"] for section in files.read(book.path).sections for row in section.rows} == {
+    assert {row["m"] for section in tuned_files.read(book.path).sections for row in section.rows} == {
         one.m for one in problems
     }
 

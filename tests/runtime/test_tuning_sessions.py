@@ -17,16 +17,16 @@ from host_tuning import PROBLEMS, HostSite  # noqa: E402
 
 import tilewright  # noqa: E402
 from tilewright import context as contexts  # noqa: E402
+from tilewright.architectures.device import H200  # noqa: E402
 from tilewright.context import Context  # noqa: E402
-from tilewright.device import H200  # noqa: E402
+from tilewright.declarations.tactics import Tactic  # noqa: E402
 from tilewright.errors import ForeignTunedFileError, StoreError  # noqa: E402
-from tilewright.ops.common.tactics import Tactic  # noqa: E402
-from tilewright.ops.gemm.family import FAMILY  # noqa: E402
-from tilewright.ops.gemm.problem import Problem  # noqa: E402
-from tilewright.tuning import files, tuning  # noqa: E402
-from tilewright.tuning.engine import Local  # noqa: E402
-from tilewright.tuning.search import Result  # noqa: E402
-from tilewright.tuning.workers import Shard, Site, tune_shard  # noqa: E402
+from tilewright.families.gemm.family import FAMILY  # noqa: E402
+from tilewright.families.gemm.problem import Problem  # noqa: E402
+from tilewright.selection import tuned_files  # noqa: E402
+from tilewright.tools.sharding.engine import Local  # noqa: E402
+from tilewright.tools.tuning import tuning  # noqa: E402
+from tilewright.tools.tuning.search import Result  # noqa: E402
 
 Run = Callable[..., list[Result]]
 
@@ -61,7 +61,7 @@ def run(host_generated: Path, host_library: Path, tmp_path: Path, monkeypatch: p
 
 def entries(path: Path) -> dict[tuple[int, int, int], str]:
     found = {}
-    for section in files.read(path).sections:
+    for section in tuned_files.read(path).sections:
         for row in section.rows:
             found[row["m"], row["n"], row["k"]] = row["tactic"]
     return found
@@ -245,27 +245,3 @@ def test_problems_with_c_and_bias_are_tuned_with_them(host: Context) -> None:
     (result,) = session.results
     assert result.tactic is not None, result.failures
     assert not result.failures
-
-
-def test_a_process_names_each_tactic_before_it_runs_it(host: Context) -> None:
-    """Timed or checked: whatever ends the process then is put to that tactic."""
-    said: list[str] = []
-    checked: list[str] = []
-
-    class Clock(host_tuning.HostClock):
-        def again(self, tactic: Tactic) -> float:  # `quick` asks it, too
-            assert said[-1] == str(tactic)
-            return 1.0 if str(tactic) == "host_bf16_tn" else 2.0  # the fastest is not the last to be timed
-
-        def verify(self, tactic: Tactic) -> None:
-            checked.append(str(tactic))
-            assert said[-1] == str(tactic)
-            super().verify(tactic)
-
-    def site(gpu: int) -> Site:
-        return Site(host, FAMILY, H200, lambda problem: Clock(problem, {}))
-
-    (result,) = tune_shard(Shard((PROBLEMS[0],), site), 0, said.append)
-    assert isinstance(result, Result)
-    assert checked == [str(result.tactic)] == ["host_bf16_tn"]
-    assert len(set(said)) > 1

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
+from tilewright.architectures.device import H200
 from tilewright.context import MAX_REFUSED, Context
-from tilewright.device import H200
+from tilewright.declarations.tactics import Tactic
 from tilewright.errors import UncompilableError
-from tilewright.ops.common.explaining import explain
-from tilewright.ops.common.tactics import Tactic
-from tilewright.ops.gemm.family import FAMILY
-from tilewright.ops.gemm.problem import Problem
-from tilewright.registry import Registry
+from tilewright.families.gemm.family import FAMILY
+from tilewright.families.gemm.problem import Problem
+from tilewright.libraries.registry import Registry
+from tilewright.tools.explaining import explain
 
 PROBLEM = Problem(256, 256, 256)
 PLAIN, STREAMK = (

@@ -11,25 +11,26 @@ from typing import Any
 import click
 import pytest
 
-from tilewright import ops
-from tilewright.benchmarking import problems
+import tilewright
+from tilewright.declarations import catalog
+from tilewright.declarations.vocabulary import TYPES_OPTIONS, Choice, Extent, Flag, Types, Words
 from tilewright.errors import ArgumentError
-from tilewright.ops.common.words import TYPES_OPTIONS, Choice, Extent, Flag, Types, Words
-from tilewright.ops.families import family_of
+from tilewright.selection.families import family_of
+from tilewright.tools.benchmarking import problems
 from tilewright_generator.cli import bench, run, tune
 
-FAMILIES = ops.names()
+FAMILIES = catalog.names()
 
 
 def test_families_are_the_packages_with_ops() -> None:
-    packages = Path(ops.__file__).parent.glob("*/words.py")
-    assert sorted(path.parent.name for path in packages if path.parent.name != "common") == FAMILIES
-    assert [name for name in FAMILIES if ops.words_of(name).default] == [ops.default_name()]
+    packages = Path(tilewright.__file__).parent.glob("families/*/vocabulary.py")
+    assert sorted(path.parent.name for path in packages) == FAMILIES
+    assert [name for name in FAMILIES if catalog.words_of(name).default] == [catalog.default_name()]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_words_set_every_field_of_a_problem(family: str) -> None:
-    words, of_family = ops.words_of(family), family_of(family)
+    words, of_family = catalog.words_of(family), family_of(family)
     assert words.family == family
     assert words is of_family.words
     assert words.problem is of_family.problem
@@ -43,7 +44,7 @@ def test_words_set_every_field_of_a_problem(family: str) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_defaults_are_those_of_no_words(family: str) -> None:
-    words = ops.words_of(family)
+    words = catalog.words_of(family)
     plain = words.make(words.example, {})
     assert problems.of_words([family, *(f"{n}={v}" for n, v in words.example.items())]) == (family, plain)
     assert plain.kind_text == str(plain).replace(f"{plain.extents_text} ", "", 1)
@@ -57,7 +58,7 @@ def of_command(command: click.Command) -> dict[str, click.Option]:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_each_word_is_an_option_of_run_bench_and_tune(family: str) -> None:
-    words = ops.words_of(family)
+    words = catalog.words_of(family)
     alone = run.command.get_command(click.Context(run.command), family)  # type: ignore[attr-defined]
     for command in (alone, bench.compare, tune.command):
         known = of_command(command)
@@ -136,8 +137,8 @@ def test_what_a_family_has_not(given: dict[str, Any], message: str) -> None:
 def test_words_need_neither_torch_nor_a_command_line() -> None:
     code = (
         "import sys\n"
-        "from tilewright import ops\n"
-        "for name in ops.names(): ops.words_of(name)\n"
+        "from tilewright.declarations import catalog\n"
+        "for name in catalog.names(): catalog.words_of(name)\n"
         "print([name for name in ('torch', 'click', 'tvm_ffi') if name in sys.modules])\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

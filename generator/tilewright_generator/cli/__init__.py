@@ -12,10 +12,9 @@ from typing import Any
 
 import click
 
-from tilewright.spelling import did_you_mean
+from tilewright.base.spelling import cut, did_you_mean
 from tilewright_generator import __version__
 from tilewright_generator.cli import failures, verbosity
-from tilewright_generator.words import cut
 
 # What `tilewright --help` says of each command; the module `cli/<command>.py` defines `command`.
 COMMANDS = {

@@ -17,11 +17,11 @@ from tilewright_generator.errors import UsageError
 from tilewright_generator.project import tables_folder
 
 if TYPE_CHECKING:
-    from tilewright.benchmarking.comparing import Comparison
-    from tilewright.benchmarking.groups import Standing
+    from tilewright.architectures.device import DeviceProperties
     from tilewright.context import Context
-    from tilewright.device import DeviceProperties
-    from tilewright.ops.common.family import Family
+    from tilewright.selection.family import Family
+    from tilewright.tools.benchmarking.comparing import Comparison
+    from tilewright.tools.benchmarking.groups import Standing
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -71,7 +71,7 @@ def compare(
     Exits 1 where nothing can be compared (no GPU, kernels of another GPU, or not built), and where a tactic
     computes something wrong.
     """
-    from tilewright.benchmarking.report import CSV_MARK, RECORD_MARK  # noqa: PLC0415
+    from tilewright.tools.benchmarking.report import CSV_MARK, RECORD_MARK  # noqa: PLC0415
 
     settings = _Settings(words=problem_options.given(options), **options)
     outputs = _Outputs(
@@ -137,16 +137,17 @@ class _Outputs:
 
 
 def _compare(settings: _Settings, outputs: _Outputs) -> int:
-    from tilewright import context, ops  # noqa: PLC0415 (`--help` needs no runtime)
-    from tilewright.benchmarking import dry_run, problems, sizes  # noqa: PLC0415
-    from tilewright.benchmarking.errors import CannotCompareError  # noqa: PLC0415
-    from tilewright.benchmarking.groups import stand  # noqa: PLC0415
+    from tilewright import context  # noqa: PLC0415 (`--help` needs no runtime)
     from tilewright.context import Context  # noqa: PLC0415
-    from tilewright.ops.families import family_of  # noqa: PLC0415
-    from tilewright.registry import Registry  # noqa: PLC0415
+    from tilewright.declarations import catalog  # noqa: PLC0415 (`--help` needs no runtime)
+    from tilewright.libraries.registry import Registry  # noqa: PLC0415
+    from tilewright.selection.families import family_of  # noqa: PLC0415
+    from tilewright.tools.benchmarking import dry_run, problems, sizes  # noqa: PLC0415
+    from tilewright.tools.benchmarking.errors import CannotCompareError  # noqa: PLC0415
+    from tilewright.tools.benchmarking.groups import stand  # noqa: PLC0415
 
     registry = Registry(tables_folder(settings.root))
-    name, pair = groups.read(registry, ops.names(), settings.family, settings.first, settings.second)
+    name, pair = groups.read(registry, catalog.names(), settings.family, settings.first, settings.second)
     pair = groups.labelled(pair, settings.labels)
     found = problems.make(name, settings.words, sizes.chosen(settings.sizes, settings.given))
     lacking = running.missing()
@@ -183,7 +184,7 @@ def _show_plan(
 def _device(current: Context, settings: _Settings, lacking: str | None) -> DeviceProperties | None:
     """The GPU here, or the one described; None where a dry run knows of none."""
     if settings.device is not None:
-        from tilewright.device import DESCRIBED  # noqa: PLC0415
+        from tilewright.architectures.device import DESCRIBED  # noqa: PLC0415
 
         return DESCRIBED[settings.device]
     if lacking:
@@ -210,14 +211,15 @@ class _Run:
 
     def measure(self, problems: list[Any]) -> int:
         """Measures and reports; what was measured before an error is reported, too."""
-        from tilewright.benchmarking import comparing, measuring  # noqa: PLC0415
+        from tilewright.tools import trying  # noqa: PLC0415 (it imports torch)
+        from tilewright.tools.benchmarking import comparing, measuring  # noqa: PLC0415
 
         head = measuring.environment(self.device)
         meter = measuring.on_gpu(self.family.name, self.device, self.settings.iters, self.settings.seed)
         options = comparing.Options(self.settings.prune, self.settings.rearrange)
         made: list[Comparison] = []
         try:
-            with measuring.no_compiling():
+            with trying.no_compiling():
                 for one in comparing.compare(
                     self.family, problems, self.standings, device=self.device, meter=meter, options=options
                 ):
@@ -231,7 +233,7 @@ class _Run:
         return 1 if wrong or all(one.speedup is None for one in made) else 0
 
     def _report(self, made: list[Comparison], head: dict[str, Any]) -> None:
-        from tilewright.benchmarking import report  # noqa: PLC0415
+        from tilewright.tools.benchmarking import report  # noqa: PLC0415
 
         tactics = self.settings.list_tactics
         if not self.outputs.as_json:

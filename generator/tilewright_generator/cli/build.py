@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tilewright.filters import Filter, why_nothing
-from tilewright.spelling import did_you_mean
+from tilewright.base.spelling import did_you_mean
+from tilewright.libraries.filters import Filter, why_nothing
 from tilewright_generator.cli import answers, common
 from tilewright_generator.cli.output_files import OutputFile, force_option
 from tilewright_generator.cli.ray_options import ray_options
 from tilewright_generator.cli.verbosity import note, quiet
 from tilewright_generator.errors import DriftError, UsageError
+from tilewright_generator.plurals import counted
 from tilewright_generator.project import Project, of_family
-from tilewright_generator.words import counted
 
 if TYPE_CHECKING:
-    from tilewright.build.planning import Select
-    from tilewright.build.report import BuildReport
-    from tilewright.build.toolchain import Toolchain
-    from tilewright.table import Table
+    from tilewright.compile.planning import Select
+    from tilewright.compile.report import BuildReport
+    from tilewright.compile.toolchain import Toolchain
+    from tilewright.declarations.table import Table
 
 _TABLE_ROWS = 200  # a longer table is for the report's file
 
@@ -79,12 +79,12 @@ def command(
     kernel fails to compile or runs on the wrong instructions. Kernels that need newer CUTLASS headers than
     there are, are skipped and listed; exits 2 where nothing else was asked for.
     """
-    from tilewright.build.building import build  # noqa: PLC0415 (`--help` needs none of this)
-    from tilewright.build.launching import words_of  # noqa: PLC0415
-    from tilewright.build.progress import Silent, progress_for  # noqa: PLC0415
-    from tilewright.build.report import MARK  # noqa: PLC0415
-    from tilewright.build.store import Store  # noqa: PLC0415
-    from tilewright.build.toolchain import find_toolchain  # noqa: PLC0415
+    from tilewright.compile.building import build  # noqa: PLC0415 (`--help` needs none of this)
+    from tilewright.compile.compiler_cache import words_of  # noqa: PLC0415
+    from tilewright.compile.progress import Silent, progress_for  # noqa: PLC0415
+    from tilewright.compile.report import MARK  # noqa: PLC0415
+    from tilewright.compile.store import Store  # noqa: PLC0415
+    from tilewright.compile.toolchain import find_toolchain  # noqa: PLC0415
 
     output = None if report_file is None else OutputFile(report_file, MARK, force, "--report")
     if output is not None:
@@ -125,7 +125,7 @@ def command(
 def _generated(root: Path | None, shipped: bool) -> Path:
     """The folder of modules: of the project, or of what is asked for instead. Outside of a project there is
     no default: nobody means to compile hundreds of kernels by being in the wrong folder."""
-    from tilewright import paths  # noqa: PLC0415
+    from tilewright.base import paths  # noqa: PLC0415
 
     if shipped:
         if root is not None:
@@ -145,8 +145,8 @@ def _compile_on_ray(
     address: str | None, tables: Sequence[Table], select: Select, toolchain: Toolchain, **options: Any
 ) -> None:
     """Fills the cache. What a task could not compile, the build that follows tries here, and says why."""
-    from tilewright.build.sharded import compile_shards  # noqa: PLC0415
-    from tilewright.tuning import ray_engine  # noqa: PLC0415 (an optional extra)
+    from tilewright.tools.sharding import ray_engine  # noqa: PLC0415 (an optional extra)
+    from tilewright.tools.sharding.building import compile_shards  # noqa: PLC0415
 
     engine = ray_engine.connect(address, gpus=0)
     done = 0
@@ -161,7 +161,7 @@ def _compile_on_ray(
 
 
 def _tables(generated: Path, modules: Sequence[str]) -> list[Table]:
-    from tilewright.table import Table, find_tables  # noqa: PLC0415
+    from tilewright.declarations.table import Table, find_tables  # noqa: PLC0415
 
     found = {path.parent.name: path for path in find_tables(generated)}
     if not found:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from tilewright_generator.cli import answers
-from tilewright_generator.words import counted
+from tilewright_generator.plurals import counted
 
 if TYPE_CHECKING:
-    from tilewright.build.eviction import Debris
+    from tilewright.compile.eviction import Debris
 
 _DAY = 24 * 3600.0
 _MIB = 1 << 20
@@ -39,9 +39,9 @@ def command(*, prune: bool, older_than: float, dry_run: bool, cache: Path | None
     Only what tilewright has put there is removed, and only from a folder that its CACHEDIR.TAG marks as a
     build cache; exits 2 where the folder is another.
     """
-    from tilewright import paths  # noqa: PLC0415 (`--help` needs no runtime)
-    from tilewright.build import eviction  # noqa: PLC0415
-    from tilewright.build.store import Store  # noqa: PLC0415
+    from tilewright.base import paths  # noqa: PLC0415 (`--help` needs no runtime)
+    from tilewright.compile import eviction  # noqa: PLC0415
+    from tilewright.compile.store import Store  # noqa: PLC0415
 
     store = Store(cache)
     sizes = store.sizes()

@@ -12,8 +12,8 @@ from tilewright_generator import __version__, generation
 from tilewright_generator.cli import answers, common, report, tuned_defaults
 from tilewright_generator.cli.verbosity import comment, verbose
 from tilewright_generator.plan import Change, Plan, Why
+from tilewright_generator.plurals import are, counted
 from tilewright_generator.project import Project
-from tilewright_generator.words import are, counted
 
 _WORDS = {
     Change.ADD: ("missing", "a spec makes it"),

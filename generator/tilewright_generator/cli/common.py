@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from tilewright.filters import Filter, why_nothing
+from tilewright.libraries.filters import Filter, why_nothing
 from tilewright_generator import generation
 from tilewright_generator.cli.verbosity import note
 from tilewright_generator.errors import UsageError
@@ -40,7 +40,7 @@ filter_option = click.option(
     help="Only kernels whose name matches a glob, or FIELD=GLOB[,GLOB...]; ~TERM turns one round. "
     "m_tile, n_tile and k_tile are fields too. Several must all hold.",
 )
-# Of tilewright.device.DESCRIBED.
+# Of tilewright.architectures.device.DESCRIBED.
 DEVICES = ("h200", "h100", "b200", "b300", "rtx-pro-6000", "rtx-5090", "gb10", "thor")
 DEVICE = click.Choice(DEVICES, case_sensitive=False)
 

@@ -9,10 +9,10 @@ import click
 
 from tilewright_generator.cli import answers, common
 from tilewright_generator.cli.verbosity import comment, quiet
-from tilewright_generator.words import counted
+from tilewright_generator.plurals import counted
 
 if TYPE_CHECKING:
-    from tilewright.doctor import Finding
+    from tilewright.tools.doctor import Finding
 
 _MARKS = {"ok": "    ok", "warning": "  warn", "problem": "PROBLEM"}
 
@@ -27,8 +27,8 @@ def command(*, root: Path | None, device: str | None, as_json: bool) -> int:
     Looks at variables, toolchain, packages, GPU and driver, cache, modules and tuned files; changes nothing.
     Exits with 1 where there is a problem; what mends it stands under it.
     """
-    from tilewright import doctor  # noqa: PLC0415 (`--help` needs no runtime)
-    from tilewright.device import DESCRIBED  # noqa: PLC0415
+    from tilewright.architectures.device import DESCRIBED  # noqa: PLC0415
+    from tilewright.tools import doctor  # noqa: PLC0415 (`--help` needs no runtime)
     from tilewright_generator.cli.running import context_of  # noqa: PLC0415
 
     context = context_of(None if root is None else str(root))

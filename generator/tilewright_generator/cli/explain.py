@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from tilewright.spelling import table, text, wrapped
+from tilewright.base.spelling import table, text, wrapped
 from tilewright_generator import describe, families, generation
 from tilewright_generator.cli import answers, common
 from tilewright_generator.cli.problem import explain_problem
@@ -18,9 +18,9 @@ from tilewright_generator.errors import UsageError
 from tilewright_generator.expand import Expansion
 from tilewright_generator.explain import Candidate, combination, made_of, matching, named, parse_terms
 from tilewright_generator.fields import Field, fields_of
+from tilewright_generator.plurals import counted
 from tilewright_generator.project import Project
 from tilewright_generator.spec import Spec
-from tilewright_generator.words import counted
 
 _SHOWN = 10  # combinations of a kind that are printed; --json has all
 
@@ -115,10 +115,10 @@ def _kernel(word: str) -> str:
 
 def _is_problem(word: str, terms: Sequence[str]) -> bool:
     """Whether these are a family and all extents of a size, which are fields of no kernel."""
-    from tilewright import ops  # noqa: PLC0415
+    from tilewright.declarations import catalog  # noqa: PLC0415
 
     names = {term.partition("=")[0] for term in terms}
-    return word in ops.names() and names.issuperset(ops.words_of(word).size)
+    return word in catalog.names() and names.issuperset(catalog.words_of(word).size)
 
 
 def _describe(word: str, as_json: bool) -> bool:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import click
 
-from tilewright import plugins
+from tilewright.base import plugins
 
 PIPE_CLOSED = 141  # as of a program that SIGPIPE ends
 COMPLETE = "_TILEWRIGHT_COMPLETE"  # click's variable, which a shell sets that asks for completions

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from tilewright import writing
+from tilewright.base import writing
 from tilewright_generator import generation
 from tilewright_generator.apply import apply
 from tilewright_generator.cli import answers, common, report, tuned_defaults
@@ -15,8 +15,8 @@ from tilewright_generator.cli.verbosity import comment, note, quiet
 from tilewright_generator.errors import SpecError
 from tilewright_generator.exclusive import exclusive
 from tilewright_generator.plan import Change, Plan, Why
+from tilewright_generator.plurals import are, counted
 from tilewright_generator.project import Project
-from tilewright_generator.words import are, counted
 
 _SHOWN = 20  # files left alone that are printed
 

@@ -6,23 +6,23 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tilewright.filters import Filter, why_nothing
+from tilewright.libraries.filters import Filter, why_nothing
 from tilewright_generator.cli.verbosity import note
 from tilewright_generator.errors import UsageError
 
 if TYPE_CHECKING:
-    from tilewright.benchmarking.groups import Group, Standing
-    from tilewright.device import DeviceProperties
-    from tilewright.ops.common.family import Family
-    from tilewright.registry import Registry
-    from tilewright.table import KernelRecord
+    from tilewright.architectures.device import DeviceProperties
+    from tilewright.declarations.table import KernelRecord
+    from tilewright.libraries.registry import Registry
+    from tilewright.selection.family import Family
+    from tilewright.tools.benchmarking.groups import Group, Standing
 
 
 def read(
     registry: Registry, families: Sequence[str], family: str | None, first: str, second: str
 ) -> tuple[str, tuple[Group, Group]]:
     """The family and the groups that two filters name. Raises UsageError where one takes no kernel."""
-    from tilewright.benchmarking.groups import REST, Group, labels  # noqa: PLC0415 (see `cli/bench.py`)
+    from tilewright.tools.benchmarking.groups import REST, Group, labels  # noqa: PLC0415 (see `cli/bench.py`)
 
     terms = (tuple(first.split()), tuple(second.split()))
     if not all(terms):
@@ -46,14 +46,14 @@ def read(
 
 def of_family(family: str, registry: Registry) -> Group:
     """All of its kernels."""
-    from tilewright.benchmarking.groups import Group  # noqa: PLC0415
+    from tilewright.tools.benchmarking.groups import Group  # noqa: PLC0415
 
     return Group(family, (family,), tuple(registry.kernels(family)))
 
 
 def labelled(pair: tuple[Group, Group], given: tuple[str, str] | None) -> tuple[Group, Group]:
     """The groups, under the labels that a person wants."""
-    from tilewright.benchmarking.groups import check_labels  # noqa: PLC0415
+    from tilewright.tools.benchmarking.groups import check_labels  # noqa: PLC0415
 
     if given is None:
         return pair
@@ -76,7 +76,7 @@ def ready(
     Raises CannotCompareError where a group has nothing to measure here, or (without `built_only`) less than
     its filter promises.
     """
-    from tilewright.benchmarking import groups  # noqa: PLC0415
+    from tilewright.tools.benchmarking import groups  # noqa: PLC0415
 
     for standing in standings:
         groups.check(standing, family, problem, device)

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from tilewright.spelling import table, wrapped
+from tilewright.base.spelling import table, wrapped
 from tilewright_generator.cli import answers, common
 from tilewright_generator.cli.verbosity import quiet
 from tilewright_generator.errors import UsageError
 from tilewright_generator.expand import Expansion, Kernel
 from tilewright_generator.fields import fields_of
 from tilewright_generator.module import selects
+from tilewright_generator.plurals import counted
 from tilewright_generator.project import Project
 from tilewright_generator.standing import Standing, standings
 from tilewright_generator.status import CURRENT, FAILED, NEVER, STALE
-from tilewright_generator.words import counted
 
 if TYPE_CHECKING:
-    from tilewright.device import DeviceProperties
+    from tilewright.architectures.device import DeviceProperties
 
 _WORDS = {CURRENT: "", STALE: "~", FAILED: "!", NEVER: "-"}
 
@@ -85,7 +85,7 @@ def command(
 
 
 def _device(name: str | None) -> DeviceProperties | None:
-    from tilewright import device  # noqa: PLC0415 (`--help` needs no runtime)
+    from tilewright.architectures import device  # noqa: PLC0415 (`--help` needs no runtime)
 
     return device.present() if name is None else device.DESCRIBED[name]
 

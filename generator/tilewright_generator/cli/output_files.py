@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import click
 
-from tilewright import writing
+from tilewright.base import writing
 from tilewright_generator.errors import UsageError
 
 FORCE_HELP = "Also replace files that tilewright did not write."

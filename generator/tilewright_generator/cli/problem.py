@@ -13,10 +13,10 @@ from tilewright_generator.cli import running
 
 def explain_problem(words: Sequence[str], device: str | None, root: Path | None, as_json: bool) -> None:
     """Prints the candidates, what bounds them, and why the chosen one won."""
-    from tilewright import device as devices  # noqa: PLC0415 (`--help` needs no runtime)
-    from tilewright.benchmarking import problems  # noqa: PLC0415
-    from tilewright.ops.common.explaining import explain  # noqa: PLC0415
-    from tilewright.ops.families import family_of  # noqa: PLC0415
+    from tilewright.architectures import device as devices  # noqa: PLC0415 (`--help` needs no runtime)
+    from tilewright.selection.families import family_of  # noqa: PLC0415
+    from tilewright.tools.benchmarking import problems  # noqa: PLC0415
+    from tilewright.tools.explaining import explain  # noqa: PLC0415
 
     with running.usage_errors():
         family, problem = problems.of_words(words)

@@ -7,8 +7,8 @@ from typing import Any, TypeAlias, TypeVar
 
 import click
 
-from tilewright import ops
-from tilewright.ops.common.words import TYPES, TYPES_OPTIONS, Extent, Flag, Word, Words
+from tilewright.declarations import catalog
+from tilewright.declarations.vocabulary import TYPES, TYPES_OPTIONS, Extent, Flag, Word, Words
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _Declared: TypeAlias = "tuple[tuple[str, ...], dict[str, Any]]"  # what `click.option` takes
@@ -39,7 +39,7 @@ def problem_options(default: str) -> Callable[[Command], Command]:
 
 def family_option(default: str) -> Callable[[Command], Command]:
     """`--family`; `default` says which is taken without it."""
-    names = ops.names()
+    names = catalog.names()
     return click.option(
         "--family",
         "--op",
@@ -60,7 +60,7 @@ def _of_all_families() -> list[_Declared]:
     """One option for each word, whichever families have it; the help says what it means to each."""
     extents: dict[str, Extent] = {}
     others: dict[str, Word] = {}
-    for words in map(ops.words_of, ops.names()):
+    for words in map(catalog.words_of, catalog.names()):
         extents |= {one.name: one for one in words.extents if one.default is not None}
         others |= {one.name: one for one in words.others}
     return [
@@ -78,7 +78,7 @@ def _help_on(name: str) -> Callable[[Words[Any]], str]:
 def _by_family(said: Callable[[Words[Any]], str]) -> str:
     """What families say, each after its name; those that say the same are named together."""
     groups: dict[str, list[str]] = {}
-    for words in map(ops.words_of, ops.names()):
+    for words in map(catalog.words_of, catalog.names()):
         if text := said(words):
             groups.setdefault(text, []).append(words.family)
     return " ".join(f"{', '.join(names)}: {text}" for text, names in groups.items())

@@ -11,12 +11,12 @@ from typing import Any
 
 import click
 
-from tilewright import reading
+from tilewright.base import reading
 from tilewright.errors import UnreadableFileError
 from tilewright_generator import manifest
 from tilewright_generator.expand import Expansion
 from tilewright_generator.plan import Action, Change, Plan
-from tilewright_generator.words import counted
+from tilewright_generator.plurals import counted
 
 _SHOWN = 100  # actions of a module that are printed; --json has all
 _NAMED = 20  # combinations of a spec that are left out and printed

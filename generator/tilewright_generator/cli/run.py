@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from tilewright import ops
+from tilewright.base.spelling import cut
+from tilewright.declarations import catalog
 from tilewright_generator.cli import answers, problem_options, running, verbosity
-from tilewright_generator.words import cut
 
 _OPTIONS = (
     click.Option(["--kernel"], metavar="NAME", help="This kernel, or tactic (NAME@splits=4), not the best."),
@@ -28,16 +28,16 @@ class _Families(click.Group):
     """A command for each family, made of its words."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return ops.names()
+        return catalog.names()
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        return verbosity.add_options(_command_of(cmd_name)) if cmd_name in ops.names() else None
+        return verbosity.add_options(_command_of(cmd_name)) if cmd_name in catalog.names() else None
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            words = ops.words_of(ops.default_name())
+            words = catalog.words_of(catalog.default_name())
             example = " ".join(f"{words.option(name)} {value}" for name, value in words.example.items())
             known = f"{ctx.command_path} {words.family} {example}"
             ctx.fail(f"{error.option_name} before a family; for example: {known}")
@@ -45,8 +45,8 @@ class _Families(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in ops.names():
-            hint = ops.meant(args[0], ops.names()) or f"; there are: {', '.join(ops.names())}"
+        if args[0] not in catalog.names():
+            hint = catalog.meant(args[0], catalog.names()) or f"; there are: {', '.join(catalog.names())}"
             ctx.fail(f"no family {cut(args[0])!r}{hint}")
         return super().resolve_command(ctx, args)
 
@@ -58,7 +58,7 @@ def command() -> None:
 
 
 def _command_of(family: str) -> click.Command:
-    words = ops.words_of(family)
+    words = catalog.words_of(family)
 
     def run(**options: Any) -> int:
         given = problem_options.given(options)

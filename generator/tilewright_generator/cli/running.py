@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tilewright import ops
+from tilewright.declarations import catalog
 from tilewright_generator.cli import answers
 from tilewright_generator.errors import UsageError
 from tilewright_generator.project import Project
 
 if TYPE_CHECKING:
     from tilewright.context import Context
-    from tilewright.ops.common.tactics import Tactic
+    from tilewright.declarations.tactics import Tactic
 
 
 @contextmanager
@@ -44,10 +44,10 @@ def run(
     """The exit code: 1 where the result is wrong, and where there is no GPU; then it says what would run on
     an H200."""
     from tilewright import context  # noqa: PLC0415 (`--help` needs no runtime)
-    from tilewright.device import H200  # noqa: PLC0415
-    from tilewright.ops.common.explaining import explain  # noqa: PLC0415
-    from tilewright.ops.common.tactics import Tactic  # noqa: PLC0415
-    from tilewright.ops.families import family_of  # noqa: PLC0415
+    from tilewright.architectures.device import H200  # noqa: PLC0415
+    from tilewright.declarations.tactics import Tactic  # noqa: PLC0415
+    from tilewright.selection.families import family_of  # noqa: PLC0415
+    from tilewright.tools.explaining import explain  # noqa: PLC0415
 
     tactic = Tactic.parse(kernel) if kernel else None
     lacking = missing()
@@ -79,7 +79,7 @@ def missing() -> str | None:
 def context_of(root: str | None) -> Context:
     """With the kernels of the project, as `generate` and `build` see them; outside of one, with our own."""
     from tilewright.context import Context  # noqa: PLC0415
-    from tilewright.registry import Registry  # noqa: PLC0415
+    from tilewright.libraries.registry import Registry  # noqa: PLC0415
 
     try:
         return Context(Registry(Project.find(root).out))
@@ -92,12 +92,12 @@ def context_of(root: str | None) -> Context:
 def _measure(current: Context, name: str, problem: Any, tactic: Tactic | None, iters: int) -> dict[str, Any]:
     import torch  # noqa: PLC0415
 
-    from tilewright.ops.common import measuring  # noqa: PLC0415
-    from tilewright.ops.families import family_of  # noqa: PLC0415
+    from tilewright.selection.families import family_of  # noqa: PLC0415
+    from tilewright.tools import measuring  # noqa: PLC0415
 
     device = current.device(torch.cuda.current_device())
     (chosen, *_), _ = current.load(family_of(name), problem, device, tactic)
-    of_family = ops.part(name, "measuring")
+    of_family = catalog.part(name, "measuring")
     operands = measuring.make_operands(of_family, problem, device)
     error = measuring.checked(operands[0], chosen)
     ours = measuring.seconds(operands, chosen, iters)

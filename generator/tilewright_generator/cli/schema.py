@@ -8,12 +8,12 @@ from pathlib import Path
 
 import click
 
-from tilewright import reading, writing
+from tilewright.base import reading, writing
 from tilewright_generator import families, schema
 from tilewright_generator.cli import answers, common
 from tilewright_generator.cli.output_files import OutputFile, force_option
+from tilewright_generator.plurals import counted
 from tilewright_generator.project import Project
-from tilewright_generator.words import counted
 
 
 @click.command("schema")

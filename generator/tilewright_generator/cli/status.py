@@ -8,14 +8,14 @@ from pathlib import Path
 
 import click
 
-from tilewright import spelling, writing
+from tilewright.base import spelling, writing
 from tilewright_generator import status
 from tilewright_generator.cli import answers, common
 from tilewright_generator.cli.verbosity import note
 from tilewright_generator.errors import UsageError
+from tilewright_generator.plurals import counted
 from tilewright_generator.project import Project
 from tilewright_generator.status import CURRENT, FAILED, NEVER, RECORDED, STALE, Modules
-from tilewright_generator.words import counted
 
 _ALL = "all"
 
@@ -105,7 +105,7 @@ def _by_number(target: str) -> tuple[int, str]:
 
 def _record(project: Project, report: Path) -> Iterator[str]:
     """Keeps what the report says of each module, and says so."""
-    from tilewright.build import records  # noqa: PLC0415 (`--help` needs none of this)
+    from tilewright.compile import records  # noqa: PLC0415 (`--help` needs none of this)
 
     found = records.read_report(report)
     release, pinned = found["toolchain"]["cutlass"], status.cutlass_version(project)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from tilewright import ops
+from tilewright.declarations import catalog
 from tilewright_generator.cli import answers, common, problem_options
 from tilewright_generator.cli.output_files import force_option
 from tilewright_generator.cli.ray_options import ray_options
@@ -19,7 +19,9 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 
 @click.command()
 @click.argument("files", nargs=-1, type=_FILE, metavar="[FILE]...")
-@problem_options.family_option(f"Default: {ops.default_name()}; of --report and --merge, those of the files.")
+@problem_options.family_option(
+    f"Default: {catalog.default_name()}; of --report and --merge, those of the files."
+)
 @problem_options.problem_options("Without it and without -s nothing is tuned.")
 @click.option(
     "--out",

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from tilewright_generator.cli import report
+from tilewright_generator.plurals import counted
 from tilewright_generator.project import Project
-from tilewright_generator.words import counted
 
 _NAMED = 3  # tactics without a kernel that are printed; --json has all
 
@@ -85,14 +85,14 @@ def read(project: Project) -> Sequence[Defaults]:
 
     A file that is damaged, or of another format, is passed over, as selection does, which says so.
     """
-    from tilewright import paths  # noqa: PLC0415 (only where something is tuned)
+    from tilewright.base import paths  # noqa: PLC0415 (only where something is tuned)
     from tilewright.errors import TunedFileError  # noqa: PLC0415
 
     found: list[Defaults] = []
     files = sorted(paths.shipped_dir(project.out).glob("*/*.json"))
     if not files:
         return found
-    from tilewright.registry import Registry  # noqa: PLC0415
+    from tilewright.libraries.registry import Registry  # noqa: PLC0415
 
     registry = Registry(project.out)
     for path in files:
@@ -104,11 +104,11 @@ def read(project: Project) -> Sequence[Defaults]:
 
 
 def _review(path: Path, registry: Any) -> Defaults:
-    from tilewright.tuning import files  # noqa: PLC0415
-    from tilewright.tuning.entries import review  # noqa: PLC0415
+    from tilewright.selection import tuned_files  # noqa: PLC0415
+    from tilewright.selection.tuned_entries import review  # noqa: PLC0415
 
-    file = files.read(path)
-    family = files.family_of(path, file)
+    file = tuned_files.read(path)
+    family = tuned_files.family_of(path, file)
     reviewed = review(file, family, registry)
     unseen = Counter(one.kernels for one in reviewed.unseen)
     lost = tuple(f"{one.tactic} ({one.reason})" for one in reviewed.dropped)

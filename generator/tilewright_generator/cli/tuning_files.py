@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tilewright import ops
+from tilewright.declarations import catalog
 from tilewright_generator.cli import answers
 from tilewright_generator.cli.tuning_settings import Settings
 from tilewright_generator.cli.verbosity import note
 from tilewright_generator.errors import UsageError
-from tilewright_generator.words import counted
+from tilewright_generator.plurals import counted
 
 if TYPE_CHECKING:
-    from tilewright.device import DeviceProperties
-    from tilewright.ops.common.family import Family
-    from tilewright.registry import Registry
+    from tilewright.architectures.device import DeviceProperties
+    from tilewright.libraries.registry import Registry
+    from tilewright.selection.family import Family
 
 
 def merge(
@@ -30,7 +30,7 @@ def merge(
     as_json: bool,
 ) -> None:
     """Puts the files' entries (of `family` alone, where it is given) where `target` says."""
-    from tilewright.tuning import merging  # noqa: PLC0415 (`--help` needs no runtime)
+    from tilewright.tools.tuning import merging  # noqa: PLC0415 (`--help` needs no runtime)
 
     merged = []
     for path, count, messages in merging.merge(files, family, registry, target):
@@ -52,8 +52,8 @@ def draw(
 ) -> dict[str, Any]:
     """Draws files, or those that ops would use; of `family` alone, where it is given. Says what is drawn, and
     which files are written."""
-    from tilewright import device as devices  # noqa: PLC0415
-    from tilewright.tuning import report as reports  # noqa: PLC0415
+    from tilewright.architectures import device as devices  # noqa: PLC0415
+    from tilewright.tools.tuning import report as reports  # noqa: PLC0415
 
     assert settings.report is not None
     report = reports.draw(
@@ -80,9 +80,9 @@ def told(answer: Mapping[str, Any]) -> str:
 
 def _in_force(registry: Registry, gpu: str, family: Family[Any] | None) -> list[Path]:
     """The tuned files that ops would use on a GPU."""
-    from tilewright import paths  # noqa: PLC0415
+    from tilewright.base import paths  # noqa: PLC0415
 
-    names = ops.names() if family is None else (family.name,)
+    names = catalog.names() if family is None else (family.name,)
     found = [path for name in names for path, _ in paths.tuned_files(registry.generated, gpu, name)]
     if not found:
         of_family = "" if family is None else f" of {family.name}"

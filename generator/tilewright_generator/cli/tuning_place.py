@@ -14,9 +14,9 @@ from tilewright_generator.cli.verbosity import note
 from tilewright_generator.errors import UsageError
 
 if TYPE_CHECKING:
+    from tilewright.architectures.device import DeviceProperties
     from tilewright.context import Context
-    from tilewright.device import DeviceProperties
-    from tilewright.tuning.engine import Engine
+    from tilewright.tools.sharding.engine import Engine
 
 _TERMINATED = 128 + signal.SIGTERM
 
@@ -36,8 +36,8 @@ class Place:
     @classmethod
     def of_ray(cls, address: str | None) -> Place:
         """Raises RayMissingError."""
-        from tilewright.tuning import ray_engine  # noqa: PLC0415 (an optional extra)
-        from tilewright.tuning.engine import PATIENCE_SECONDS  # noqa: PLC0415
+        from tilewright.tools.sharding import ray_engine  # noqa: PLC0415 (an optional extra)
+        from tilewright.tools.sharding.engine import PATIENCE_SECONDS  # noqa: PLC0415
 
         engine = ray_engine.connect(address, patience=PATIENCE_SECONDS)
         device, driver = ray_engine.gpu(engine)
@@ -46,7 +46,7 @@ class Place:
     @classmethod
     def of_here(cls, named: str | None, current: Context) -> Place:
         """Raises UsageError for GPUs that there are not, or that are not alike."""
-        from tilewright.tuning.engine import Local  # noqa: PLC0415
+        from tilewright.tools.sharding.engine import Local  # noqa: PLC0415
 
         chosen, device = _gpus(named, current)
         return cls(Local(chosen), device, None, f"{device.name} {', '.join(map(str, chosen))}")

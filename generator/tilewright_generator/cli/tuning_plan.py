@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilewright_generator.cli.groups import of_family
-from tilewright_generator.words import are, counted
+from tilewright_generator.plurals import are, counted
 
 if TYPE_CHECKING:
-    from tilewright.benchmarking.groups import Standing
-    from tilewright.device import DeviceProperties
+    from tilewright.architectures.device import DeviceProperties
     from tilewright.errors import TilewrightError
-    from tilewright.ops.common.family import Family
-    from tilewright.registry import Registry
-    from tilewright.tuning.files import Entry
-    from tilewright.tuning.stages import Options
+    from tilewright.libraries.registry import Registry
+    from tilewright.selection.family import Family
+    from tilewright.selection.tuned_files import Entry
+    from tilewright.tools.benchmarking.groups import Standing
+    from tilewright.tools.tuning.stages import Options
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Plan:
 
     def lines(self, problems: Sequence[Any]) -> Iterator[str]:
         """For people: a summary, then the problems."""
-        from tilewright.benchmarking import dry_run, groups  # noqa: PLC0415 (`--help` needs no runtime)
+        from tilewright.tools.benchmarking import dry_run, groups  # noqa: PLC0415 (`--help` needs no runtime)
 
         if not problems:
             yield f"nothing is left to tune: every entry of {self.path} has seen every kernel"
@@ -59,7 +59,7 @@ class Plan:
 
     def as_json(self, problems: Sequence[Any]) -> dict[str, Any]:
         """For machines: each problem with its tactics, and why a real run would refuse, if it would."""
-        from tilewright.benchmarking import groups  # noqa: PLC0415
+        from tilewright.tools.benchmarking import groups  # noqa: PLC0415
 
         answer: dict[str, Any] = {
             "dry_run": True, "family": self.family.name, "device": self.device.name, "path": self.path,
@@ -77,7 +77,7 @@ class Plan:
 
     def _tactics(self, problem: Any) -> tuple[int, int]:
         """How many fit, and how many of them the model leaves."""
-        from tilewright.tuning import search  # noqa: PLC0415
+        from tilewright.tools.tuning import search  # noqa: PLC0415
 
         records = self.registry.route(self.family.name, self.device)
         fitting = self.family.fitting_kept(self.registry, records, problem)
@@ -90,7 +90,7 @@ class Plan:
     def _entries(self, problems: Sequence[Any]) -> Iterator[str]:
         """Which problems the file of results has already; where it cannot take any, why not."""
         from tilewright.errors import ForeignTunedFileError, TunedFileError  # noqa: PLC0415
-        from tilewright.tuning import tuning  # noqa: PLC0415
+        from tilewright.tools.tuning import tuning  # noqa: PLC0415
 
         yield f"  results would go to {self.path}"
         try:
@@ -121,8 +121,8 @@ class Plan:
             yield f"  --build builds {number} first" if self.build else f"  --built-only leaves out {number}"
 
     def _refusal(self, standing: Standing, problem: Any) -> TilewrightError | None:
-        from tilewright.benchmarking import groups  # noqa: PLC0415
-        from tilewright.benchmarking.errors import CannotCompareError  # noqa: PLC0415
+        from tilewright.tools.benchmarking import groups  # noqa: PLC0415
+        from tilewright.tools.benchmarking.errors import CannotCompareError  # noqa: PLC0415
 
         try:
             groups.check(standing, self.family, problem, self.device)

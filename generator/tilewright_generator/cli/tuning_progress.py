@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 from tilewright_generator.cli import verbosity
 
 if TYPE_CHECKING:
-    from tilewright.tuning.search import Result
+    from tilewright.tools.tuning.search import Result
 
 _BAR = 24  # characters
 

@@ -10,29 +10,29 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tilewright import ops
+from tilewright.declarations import catalog
 from tilewright_generator.cli import answers, groups, running, tuning_files, tuning_plan, tuning_progress
 from tilewright_generator.cli.tuning_place import Place
 from tilewright_generator.cli.tuning_settings import Settings
 from tilewright_generator.cli.verbosity import note
-from tilewright_generator.words import counted
+from tilewright_generator.plurals import counted
 
 if TYPE_CHECKING:
+    from tilewright.architectures.device import DeviceProperties
     from tilewright.context import Context
-    from tilewright.device import DeviceProperties
-    from tilewright.tuning.files import Entry
-    from tilewright.tuning.search import Result
-    from tilewright.tuning.tuning import Book
+    from tilewright.selection.tuned_files import Entry
+    from tilewright.tools.tuning.search import Result
+    from tilewright.tools.tuning.tuning import Book
 
 
 class Tune:
     """One call of `tilewright tune`."""
 
     def __init__(self, settings: Settings) -> None:
-        from tilewright.ops.families import family_of  # noqa: PLC0415 (`--help` needs no cost model)
+        from tilewright.selection.families import family_of  # noqa: PLC0415 (`--help` needs no cost model)
 
         self.settings = settings
-        self.family = family_of(settings.family or ops.default_name())
+        self.family = family_of(settings.family or catalog.default_name())
         self._answer: dict[str, Any] = {}  # what --json prints
 
     def run(self, files: Sequence[Path]) -> int:
@@ -67,7 +67,7 @@ class Tune:
 
     def _problems(self) -> list[Any] | None:
         """Those that are named; None where sizes are not: all that are tuned."""
-        from tilewright.benchmarking import problems, sizes  # noqa: PLC0415
+        from tilewright.tools.benchmarking import problems, sizes  # noqa: PLC0415
 
         settings = self.settings
         if not (settings.sizes or settings.given):
@@ -79,7 +79,7 @@ class Tune:
 
     def _plan(self, current: Context, problems: Sequence[Any] | None) -> int:
         """What would be tuned, on the GPU that is here or described."""
-        from tilewright.device import H200  # noqa: PLC0415
+        from tilewright.architectures.device import H200  # noqa: PLC0415
 
         settings, device = self.settings, self._described() or H200
         path = self._file(device.name, self.family.name)
@@ -97,7 +97,7 @@ class Tune:
 
     def _incumbents(self, path: Path, current: Context, problems: Sequence[Any] | None) -> dict[Any, Entry]:
         """With --only-new: the entries, of these problems or all, that have not seen every kernel."""
-        from tilewright.tuning.tuning import Known  # noqa: PLC0415
+        from tilewright.tools.tuning.tuning import Known  # noqa: PLC0415
 
         if not self.settings.only_new:
             return {}
@@ -106,18 +106,18 @@ class Tune:
 
     def _described(self) -> DeviceProperties | None:
         """The GPU that --device names, else the one that is here."""
-        from tilewright import device as devices  # noqa: PLC0415
+        from tilewright.architectures import device as devices  # noqa: PLC0415
 
         return devices.DESCRIBED[self.settings.device] if self.settings.device else devices.present()
 
     def _file(self, gpu: str, family: str) -> Path:
-        from tilewright import paths  # noqa: PLC0415
-        from tilewright.tuning.tuning import default_folder  # noqa: PLC0415
+        from tilewright.base import paths  # noqa: PLC0415
+        from tilewright.tools.tuning.tuning import default_folder  # noqa: PLC0415
 
         return paths.tuned_file(self.settings.out or default_folder(), gpu, family)
 
     def _tune(self, current: Context, problems: list[Any] | None) -> tuple[int, Path]:
-        from tilewright.benchmarking.errors import CannotCompareError  # noqa: PLC0415
+        from tilewright.tools.benchmarking.errors import CannotCompareError  # noqa: PLC0415
 
         lacking = None if self.settings.on_ray else running.missing()
         if lacking:
@@ -142,7 +142,7 @@ class Tune:
 
     def _not_known(self, path: Path, current: Context, problems: list[Any]) -> list[Any]:
         """The problems without those that the file has an entry of, which are told."""
-        from tilewright.tuning.tuning import Known  # noqa: PLC0415
+        from tilewright.tools.tuning.tuning import Known  # noqa: PLC0415
 
         if self.settings.again:
             return problems
@@ -162,7 +162,7 @@ class Tune:
 
     def _make_ready(self, current: Context, problems: Sequence[Any], device: DeviceProperties) -> None:
         """The kernels of each kind of problem."""
-        from tilewright.benchmarking.groups import stand  # noqa: PLC0415
+        from tilewright.tools.benchmarking.groups import stand  # noqa: PLC0415
 
         registry, settings = current.registry, self.settings
         everything = groups.of_family(self.family.name, registry)
@@ -174,8 +174,8 @@ class Tune:
             )  # fmt: skip
 
     def _book(self, path: Path, current: Context, place: Place) -> Book:
-        from tilewright.tuning.header import Header  # noqa: PLC0415
-        from tilewright.tuning.tuning import Book  # noqa: PLC0415
+        from tilewright.selection.tuned_header import Header  # noqa: PLC0415
+        from tilewright.tools.tuning.tuning import Book  # noqa: PLC0415
 
         header = Header.of(place.device, current.registry, self.family.name, driver=place.driver)
         book = Book(path, header, self.family)
@@ -191,8 +191,8 @@ class Tune:
         book: Book,
         place: Place,
     ) -> list[Result]:
-        from tilewright.tuning.tuning import tune_problems  # noqa: PLC0415
-        from tilewright.tuning.workers import GpuSite  # noqa: PLC0415
+        from tilewright.tools.tuning.tuning import tune_problems  # noqa: PLC0415
+        from tilewright.tools.tuning.workers import GpuSite  # noqa: PLC0415
 
         site = GpuSite(current.registry.generated, self.family.name, place.device, self.settings.seed)
         results: list[Result] = []
@@ -228,7 +228,7 @@ class Tune:
 
     def _note_results(self, results: Sequence[Result], place: Place) -> None:
         """Keeps all results for --json, and writes them where --results says."""
-        from tilewright.benchmarking.measuring import environment  # noqa: PLC0415 (it imports torch)
+        from tilewright.tools.benchmarking.measuring import environment  # noqa: PLC0415 (it imports torch)
 
         settings = self.settings
         if settings.results is None and not settings.as_json:

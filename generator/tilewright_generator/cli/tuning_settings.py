@@ -11,7 +11,7 @@ from tilewright_generator.cli.output_files import OutputFile
 from tilewright_generator.errors import UsageError
 
 if TYPE_CHECKING:
-    from tilewright.tuning.stages import Options
+    from tilewright.tools.tuning.stages import Options
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,8 @@ class Settings:
 
     def outputs(self) -> list[OutputFile]:
         """The files that the command writes besides tuned files."""
-        from tilewright.benchmarking.report import RECORD_MARK  # noqa: PLC0415 (`--help` needs none)
-        from tilewright.tuning.report import MARK, table_of  # noqa: PLC0415
+        from tilewright.tools.benchmarking.report import RECORD_MARK  # noqa: PLC0415 (`--help` needs none)
+        from tilewright.tools.tuning.report import MARK, table_of  # noqa: PLC0415
 
         files = []
         if self.results is not None:
@@ -97,7 +97,7 @@ class Settings:
         return files
 
     def options(self) -> Options:
-        from tilewright.tuning.stages import KEEP, MOST_SECONDS, Options  # noqa: PLC0415 (`--help` needs none)
+        from tilewright.tools.tuning.stages import KEEP, MOST_SECONDS, Options  # noqa: PLC0415 (`--help` needs none)
 
         if self.exhaustive:
             return Options.exhaustive()

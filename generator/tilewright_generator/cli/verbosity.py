@@ -26,7 +26,7 @@ def restored() -> Iterator[None]:
         yield
     finally:
         if len(_before) > earlier:
-            from tilewright import logs  # noqa: PLC0415 (as below)
+            from tilewright.base import logs  # noqa: PLC0415 (as below)
 
             level, logs.log.handlers[:] = _before[earlier]
             logs.log.setLevel(level)
@@ -84,7 +84,7 @@ def _set_verbose(context: click.Context, option: click.Parameter, count: int) ->
 
 
 def _set(context: click.Context, level: int) -> None:
-    from tilewright import logs  # noqa: PLC0415 (3 ms, and most calls need none)
+    from tilewright.base import logs  # noqa: PLC0415 (3 ms, and most calls need none)
 
     if context.meta.get(_KEY, level) * level < 0:
         raise UsageError("-q and -v exclude each other")

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from blockscaled_operands import product
 
-from tilewright.ops.blockscaled_gemm.problem import Problem
+from tilewright.families.blockscaled_gemm.problem import Problem
 
 HOST = "blackwell"
 M, N, K = 16, 32, 128

@@ -22,13 +22,13 @@ from typing import Any
 import torch
 
 import tilewright.torch_ops  # noqa: F401 (publishes every op)
-from tilewright import ops
-from tilewright.interface.declaration import Operand
-from tilewright.interface.op import Op
-from tilewright.interface.publish import published
+from tilewright.calls.op import Op
+from tilewright.calls.publish import published
+from tilewright.declarations import catalog
+from tilewright.declarations.declaration import Operand
 
 MODULES: dict[str, ModuleType] = {
-    family: import_module(f"{family}_calls") for family in ops.names() if find_spec(f"{family}_calls")
+    family: import_module(f"{family}_calls") for family in catalog.names() if find_spec(f"{family}_calls")
 }
 MORE_ROOM = 4096  # bytes behind a moved tensor: scale factors may have padding behind them
 
@@ -99,7 +99,7 @@ def ops_of(family: str) -> dict[str, Op]:
 
 def cases() -> Iterator[Case]:
     """Every call of every family's. One that brings none fails `test_every_op_is_called_by_these_tests`."""
-    for family in filter(MODULES.get, ops.names()):
+    for family in filter(MODULES.get, catalog.names()):
         module = MODULES[family]
         for name, op in ops_of(family).items():
             for template in module.CALLS[name]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from tilewright.ops.gemm.problem import Problem
+from tilewright.families.gemm.problem import Problem
 
 HOST = "host"
 

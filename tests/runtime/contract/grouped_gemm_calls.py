@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from tilewright.ops.grouped_gemm import measuring
-from tilewright.ops.grouped_gemm.problem import Problem
+from tilewright.families.grouped_gemm import measuring
+from tilewright.families.grouped_gemm.problem import Problem
 
 HOST = "grouped"
 M, N, K, GROUPS = 36, 160, 208, 3

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from tilewright.ops.hc_prenorm.problem import Problem
+from tilewright.families.hc_prenorm.problem import Problem
 
 HOST = "prenorm"
 

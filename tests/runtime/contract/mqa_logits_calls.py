@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mqa_operands import compressed, of_lengths, of_tokens, paged, paged_fp4, ragged, ragged_fp4, variable
 
-from tilewright.ops.mqa_logits.problem import Problem
+from tilewright.families.mqa_logits.problem import Problem
 
 HOST = "mqa_host"
 FREE = ("kv_cache", "block_table", "schedule", "lengths")

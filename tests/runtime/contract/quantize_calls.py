@@ -9,7 +9,7 @@ import torch
 
 import tilewright
 from tilewright import blockwise_scales
-from tilewright.ops.quantize.problem import Problem
+from tilewright.families.quantize.problem import Problem
 
 HOST = "hopper"
 GROUPS, M, K = 2, 40, 256

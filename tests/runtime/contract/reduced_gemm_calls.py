@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from tilewright.ops.reduced_gemm.problem import Problem
+from tilewright.families.reduced_gemm.problem import Problem
 
 HOST = "all_hosts"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from tilewright.ops.scale_columns.problem import Problem
+from tilewright.families.scale_columns.problem import Problem
 
 HOST = "scale_columns_host"
 FREE = ("groups",)

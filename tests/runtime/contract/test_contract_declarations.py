@@ -10,13 +10,15 @@ from pathlib import Path
 import pytest
 from contract_cases import MODULES, ops_of
 
-from tilewright import ops, paths, stand_ins
-from tilewright.interface.arguments import struct
-from tilewright.interface.declaration import Interface
-from tilewright.interface.headers import arguments_header, path_of
-from tilewright.ops.families import family_of
+from tilewright.base import paths
+from tilewright.calls import stand_ins
+from tilewright.declarations import catalog
+from tilewright.declarations.arguments import struct
+from tilewright.declarations.declaration import Interface
+from tilewright.declarations.headers import arguments_header, path_of
+from tilewright.selection.families import family_of
 
-FAMILIES = pytest.mark.parametrize("family", ops.names())
+FAMILIES = pytest.mark.parametrize("family", catalog.names())
 
 
 def interfaces(family: str) -> list[Interface]:
@@ -32,7 +34,7 @@ def test_every_op_is_called_by_these_tests(family: str) -> None:
 
 @FAMILIES
 def test_the_header_of_the_arguments_is_as_declared(family: str) -> None:
-    """Where this fails: `python -m tilewright.interface.headers`."""
+    """Where this fails: `python -m tilewright.declarations.headers`."""
     assert arguments_header(interfaces(family)[0]) == path_of(family).read_text(encoding="utf-8")
     layouts = {tuple((name, str(of)) for name, of in struct(one)._fields_[:-1]) for one in interfaces(family)}
     assert len(layouts) == 1, "ops of one family fill different structs"
@@ -92,12 +94,12 @@ def test_docstrings_tell_of_every_error_once(family: str) -> None:
         for error in ("ArgumentError", "UnsupportedDeviceError", "NoKernelError", "NotBuiltError"):
             assert told.count(f"    {error}: ") == 1, (name, error)
         assert told.count("Raises:\n") == 1, name
-        assert stand_ins.stand_in(f"{ops.packages()[family]}.op", name).__doc__ == told
+        assert stand_ins.stand_in(f"{catalog.packages()[family]}.op", name).__doc__ == told
 
 
 @FAMILIES
 def test_selection_knows_what_words_make(family: str) -> None:
-    words, of_family = ops.words_of(family), family_of(family)
+    words, of_family = catalog.words_of(family), family_of(family)
     problem = words.make(words.example, {})
     kind = problem.kind
     for name in of_family.decisive:

@@ -14,8 +14,8 @@ import torch
 from contract_cases import Case
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from tilewright.calls.signature import Parameter
 from tilewright.errors import ArgumentError, TilewrightError
-from tilewright.interface.signature import Parameter
 
 
 class Odd:

@@ -8,9 +8,10 @@ import pytest
 import torch
 from contract_cases import MODULES
 
-from tilewright import ops, plugins
+from tilewright.base import plugins
+from tilewright.declarations import catalog
 from tilewright.errors import WrongResultError
-from tilewright.ops.common import measuring
+from tilewright.tools import measuring
 
 PROBLEMS = [(name, problem) for name, one in MODULES.items() for problem in getattr(one, "MEASURED", ())]
 
@@ -20,7 +21,7 @@ def test_operands_are_made_computed_and_checked(
     family: str, problem: Any, request: pytest.FixtureRequest
 ) -> None:
     request.getfixturevalue(MODULES[family].HOST)
-    of_family = ops.part(family, "measuring")
+    of_family = catalog.part(family, "measuring")
     first, second = measuring.copies(of_family.make(problem, torch.Generator().manual_seed(0)), 2)
     error = measuring.checked(first)
     assert measuring.checked(second) == error < 0.3, first.error_text.format(error)
@@ -33,5 +34,5 @@ def test_operands_are_made_computed_and_checked(
 
 def test_every_family_that_comes_with_tilewright_is_measured() -> None:
     assert {family for family, _ in PROBLEMS} == {
-        name for name in ops.names() if name not in plugins.families()
+        name for name in catalog.names() if name not in plugins.families()
     }

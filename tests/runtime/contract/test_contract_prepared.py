@@ -13,8 +13,8 @@ from same_bits import same
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import tilewright
+from tilewright.declarations.declaration import Matrix
 from tilewright.errors import ArgumentError, ArgumentTypeError
-from tilewright.interface.declaration import Matrix
 
 
 def prepared(case: Case, **changes: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from tilewright.ops.transpose_fp8.problem import Problem
+from tilewright.families.transpose_fp8.problem import Problem
 
 HOST = "transpose_fp8_host"
 FREE = ("group_rows",)

@@ -1,6 +1,6 @@
 // The lean `gemm` kernel for sm_90a: TMA, mbarriers and wgmma in plain PTX, without CuTe, so that a unit compiles in
 // about a second and the set of tiles can be fine. Units are compiled as C++14 with `if constexpr`, so that nvcc's own
-// headers are short (build/commands.py).
+// headers are short (compile/commands.py).
 //
 // What sm90/product.hpp says; cooperative, where both warpgroups work on one tile, or ping-pong, where they take turns
 // with a tile each, so that one stores while the other multiplies. Tiles are compiled in; clusters and the order of

@@ -1,4 +1,4 @@
-// Written by `python -m tilewright.interface.headers` from the family's declaration. DO NOT EDIT.
+// Written by `python -m tilewright.declarations.headers` from the family's declaration. DO NOT EDIT.
 //
 // Arguments of a `quantize` kernel, in the caller's terms: x[group, m, k] becomes data and scale factors, one
 // for each block of a row (FP8 in blocks of 128x128: of a square). A kernel of dequantising reads data and

@@ -1,4 +1,4 @@
-// Written by `python -m tilewright.interface.headers` from the family's declaration. DO NOT EDIT.
+// Written by `python -m tilewright.declarations.headers` from the family's declaration. DO NOT EDIT.
 //
 // Arguments of a `reduced_gemm` kernel, in the caller's terms:
 //

@@ -1,4 +1,4 @@
-// Written by `python -m tilewright.interface.headers` from the family's declaration. DO NOT EDIT.
+// Written by `python -m tilewright.declarations.headers` from the family's declaration. DO NOT EDIT.
 //
 // Arguments of a `transpose_fp8` kernel, in the caller's terms: out[column, row] = x[row, column], of bytes.
 // With groups, the rows of each become a matrix [columns, rows of the group] without gaps, one behind the other.

@@ -7,7 +7,7 @@ from typing import TypeAlias
 import torch
 
 import tilewright
-from tilewright import fast_path
+from tilewright.calls import fast_path
 
 Optional: TypeAlias = torch.Tensor | None
 

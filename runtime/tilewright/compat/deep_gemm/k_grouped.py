@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 
 import tilewright
-from tilewright import fast_path
+from tilewright.calls import fast_path
 from tilewright.compat.deep_gemm.scaled import Pair
 from tilewright.compat.deep_gemm.scales import Recipe, granularities, lie_ready, of_rows
 from tilewright.compat.deep_gemm.settings import get_mk_alignment_for_contiguous_layout

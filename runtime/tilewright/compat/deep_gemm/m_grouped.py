@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 import tilewright
-from tilewright import fast_path
+from tilewright.calls import fast_path
 from tilewright.compat.deep_gemm.scaled import Pair
 from tilewright.compat.deep_gemm.scales import Recipe, granularities, lie_ready, of_rows, of_weights
 from tilewright.compat.deep_gemm.settings import get_mk_alignment_for_contiguous_layout

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 
 import tilewright
-from tilewright import fast_path
+from tilewright.calls import fast_path
 from tilewright.compat.deep_gemm.scales import Recipe, granularities, lie_ready, of_rows, of_weights
 from tilewright.errors import ArgumentError
 

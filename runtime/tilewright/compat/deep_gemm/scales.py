@@ -7,14 +7,15 @@ from typing import TypeAlias
 
 import torch
 
-from tilewright import blockwise_scales, fast_path
+from tilewright import blockwise_scales
+from tilewright.calls import fast_path
+from tilewright.calls.custom_ops import needs_dispatcher
 from tilewright.compat.deep_gemm.utils.layout import (
     get_mn_major_tma_aligned_packed_ue8m0_tensor,
     get_mn_major_tma_aligned_tensor,
 )
 from tilewright.compat.deep_gemm.utils.math import ceil_div
 from tilewright.errors import ArgumentError
-from tilewright.ops.common.custom_ops import needs_dispatcher
 
 HOPPER = 9  # major number of the compute capability, whose kernels read FP32 scales
 Recipe: TypeAlias = tuple[int, ...]

@@ -1,0 +1,59 @@
+"""The families of kernels, as the generator sees them: the module `kernel` of a family's package.
+
+It has the functions of a `Family` by their names there, and `RULES`, if there are any; the first parameter of
+its `kernel_name` is the dataclass of a kernel. Sources are made from `kernel.cu.j2` in the family's folder of
+templates, unless it has a function `template`. No other code names a family.
+"""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, fields
+from functools import cache
+from typing import Any, get_type_hints
+
+from tilewright.base.spelling import did_you_mean, quoted
+from tilewright.configurations.family import Family
+from tilewright.declarations import catalog
+from tilewright_generator.errors import InternalError, UsageError, mistake
+
+_registered: dict[str, Family] = {}
+
+
+def register(family: Family) -> None:
+    """Add a family of this process alone; its name must be new."""
+    if _registered.setdefault(family.name, family) is not family or family.name in _installed():
+        raise InternalError(f"the family {family.name!r} is registered twice")
+
+
+def names() -> list[str]:
+    """Every family's name, sorted, without importing any."""
+    return sorted({*_installed(), *_registered})
+
+
+def get(name: str) -> Family:
+    """The family called `name`; `UsageError` if there is none."""
+    if name in _registered:
+        return _registered[name]
+    if name not in _installed():
+        known = names()
+        hint = did_you_mean(name, known) if len(known) > 1 else ""
+        raise UsageError(f"no family {quoted(name)} (there are: {', '.join(known)}){hint}")
+    return _declared(name)
+
+
+@cache
+def _declared(name: str) -> Family:
+    kernel = catalog.part(name, "kernel")
+    hints = get_type_hints(kernel.kernel_name)
+    config = next(hint for parameter, hint in hints.items() if parameter != "return")
+    functions: dict[str, Any] = {"template": lambda config: f"{name}/kernel.cu.j2"}
+    own = [field for field in fields(Family) if field.name not in ("name", "config", "rules")]
+    functions |= {field.name: vars(kernel)[field.name] for field in own if field.name in vars(kernel)}
+    missing = [field.name for field in own if field.default is MISSING and field.name not in functions]
+    if missing:
+        raise mistake(name, f"the family {name!r} has no function {', '.join(missing)}")
+    return Family(name, config, getattr(kernel, "RULES", ()), **functions)
+
+
+def _installed() -> list[str]:
+    return catalog.names()

@@ -1,1 +1,0 @@
-"""Dense GEMM, through CUTLASS 3.x collective builders, or a lean mainloop of ours."""

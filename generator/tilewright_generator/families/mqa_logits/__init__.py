@@ -1,1 +1,0 @@
-"""Logits of many queries' heads with one head of keys (MQA), weighted and summed: kernels of our own."""

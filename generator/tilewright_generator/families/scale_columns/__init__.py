@@ -1,1 +1,0 @@
-"""FP32 scales into the layouts that kernels read: a kernel of our own."""

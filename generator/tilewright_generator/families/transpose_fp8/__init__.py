@@ -1,1 +1,0 @@
-"""Matrices of bytes, transposed: kernels of our own."""

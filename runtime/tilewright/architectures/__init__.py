@@ -1,0 +1,1 @@
+"""GPUs and their architectures: what runs where, and what a GPU can hold."""

@@ -1,0 +1,184 @@
+"""What the runtime knows of a GPU: the seam between it and the hardware.
+
+Routing, rules, cost model and messages take a `DeviceProperties`, never a device: tests, and machines
+without a GPU, describe one.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tilewright.architectures.routing import Capability
+
+log = logging.getLogger("tilewright")
+
+
+class DeviceProperties(NamedTuple):
+    """A GPU, as far as kernels are chosen by it."""
+
+    name: str
+    capability: Capability
+    sm_count: int
+    clock_hz: float  # of the SMs, the highest
+    memory_bandwidth: float  # bytes a second, as the interface is rated
+    l2_bytes: int
+    shared_memory: int  # bytes that one thread block may have at most
+    clusters: tuple[int, ...] = ()
+    """Clusters of 1 to 8 thread blocks, each on an SM of its own, that run at once; 0 for those that never
+    run. Empty where that is not known."""
+
+    def clusters_at_once(self, size: int) -> int:
+        """Clusters of `size` thread blocks (1 to 8), each on an SM of its own, that run at once; 0 where the
+        driver says that no such cluster ever runs (a small MIG slice, a share of MPS)."""
+        if self.clusters:
+            return self.clusters[size - 1]
+        return max(1, int(self.sm_count * CLUSTER_SHARES[size - 1]) // size)
+
+
+# The SMs that whole clusters of 1 to 8 cover where nobody could ask the driver: Hopper's parts of 16 and 18
+# SMs hold whole pairs, and not whole fours. As an H200 answers.
+CLUSTER_SHARES = (1.0, 1.0, 0.89, 0.91, 0.84, 0.78, 0.8, 0.91)
+
+KIB, MIB = 2**10, 2**20
+
+# As the driver of an H200 says. Others of the name differ by one or two in some, H100s too.
+_CLUSTERS = (132, 66, 39, 30, 22, 17, 15, 15)
+
+# NVIDIA's data sheet; clock, L2 and SMs as the driver reports them.
+H200 = DeviceProperties(
+    name="NVIDIA H200",
+    capability=(9, 0),
+    sm_count=132,
+    clock_hz=1.98e9,
+    memory_bandwidth=4.8e12,
+    l2_bytes=60 * MIB,
+    shared_memory=227 * KIB,
+    clusters=_CLUSTERS,
+)
+
+# The others are of GPUs that nobody had at hand: data sheets and white papers as named; shared memory by the
+# CUDA programming guide's table of capabilities. An order of tactics is tested on them, never a time.
+# H100 SXM5 data sheet; SMs, clock and L2 as CUDA's deviceQuery prints them.
+H100 = DeviceProperties("NVIDIA H100", (9, 0), 132, 1.98e9, 3.35e12, 50 * MIB, 227 * KIB, clusters=_CLUSTERS)
+# DGX B200 data sheet (64 TB/s over 8 GPUs); SMs and L2 as CUDA's deviceQuery prints them.
+B200 = DeviceProperties("NVIDIA B200", (10, 0), 148, 1.965e9, 8.0e12, 126 * MIB, 227 * KIB)
+# DGX B300 data sheet; NVIDIA's article "Inside NVIDIA Blackwell Ultra" (its 160 SMs are the whole chip's).
+B300 = DeviceProperties("NVIDIA B300", (10, 3), 148, 2.032e9, 8.0e12, 126 * MIB, 227 * KIB)
+# RTX Blackwell PRO architecture white paper: 188 SMs, 512-bit GDDR7 of 28 Gbit/s, boost 2617 MHz.
+RTX_PRO_6000 = DeviceProperties(
+    "NVIDIA RTX PRO 6000 Blackwell", (12, 0), 188, 2.617e9, 1.792e12, 128 * MIB, 99 * KIB
+)
+# RTX Blackwell architecture white paper: 170 SMs, 512-bit GDDR7 of 28 Gbit/s, boost 2407 MHz, L2 of 98304 KB.
+RTX_5090 = DeviceProperties("NVIDIA GeForce RTX 5090", (12, 0), 170, 2.407e9, 1.792e12, 96 * MIB, 99 * KIB)
+# DGX Spark data sheet: 6144 cores, 273 GB/s of LPDDR5X; clock and L2 as CUDA's deviceQuery prints them.
+GB10 = DeviceProperties("NVIDIA GB10", (12, 1), 48, 2.418e9, 273e9, 24 * MIB, 99 * KIB)
+# Jetson AGX Thor data sheet (T5000): 2560 cores, 1.57 GHz, 273 GB/s of LPDDR5X.
+THOR = DeviceProperties("NVIDIA Thor", (11, 0), 20, 1.575e9, 273e9, 32 * MIB, 227 * KIB)
+
+# By the names that a command line takes.
+DESCRIBED = {
+    "h200": H200,
+    "h100": H100,
+    "b200": B200,
+    "b300": B300,
+    "rtx-pro-6000": RTX_PRO_6000,
+    "rtx-5090": RTX_5090,
+    "gb10": GB10,
+    "thor": THOR,
+}
+
+
+CAPABILITY_OF_CLUSTERS = (9, 0)  # that have any, and all later ones
+
+_DRIVER_FILE = Path("/proc/driver/nvidia/version")
+
+
+@lru_cache
+def driver() -> str | None:
+    """The version of NVIDIA's driver, as "580.159.04": of its kernel module, else as nvidia-smi says it.
+
+    None where neither says anything; on a machine without a GPU, too.
+    """
+    try:
+        text = _DRIVER_FILE.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        text = ""
+    match = re.search(r"Kernel Module\b.*?\s(\d+(?:\.\d+)+)\s", text)
+    return match[1] if match else _driver_by_tool()
+
+
+def _driver_by_tool() -> str | None:
+    import shutil  # noqa: PLC0415 (only where the driver's own file is missing)
+    import subprocess  # noqa: PLC0415
+
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return None
+    command = [program, "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.partition("\n")[0].strip() or None if done.returncode == 0 else None
+
+
+@lru_cache
+def read(index: int) -> DeviceProperties:
+    """The properties of CUDA device `index`: what torch reports, and of clusters what the driver says."""
+    import torch  # noqa: PLC0415 (importing tilewright must not import torch)
+
+    device = from_torch(torch.cuda.get_device_properties(index))
+    if device.capability < CAPABILITY_OF_CLUSTERS:
+        return device
+    from tilewright.architectures import occupancy  # noqa: PLC0415 (ctypes: a millisecond of the first lookup)
+
+    return device._replace(clusters=occupancy.clusters_at_once(index, device.shared_memory))
+
+
+def present() -> DeviceProperties | None:
+    """The current CUDA device's properties; None where there is no GPU, or no torch to ask."""
+    if driver() is None:  # then torch, which takes seconds to import, finds no GPU
+        return None
+    try:
+        import torch  # noqa: PLC0415
+    except ImportError:
+        return None
+    return read(torch.cuda.current_device()) if torch.cuda.is_available() else None
+
+
+def from_torch(found: Any) -> DeviceProperties:
+    """What torch's device properties say.
+
+    Some releases of torch report neither clocks nor the bus (CUDA 13 took them out of cudaDeviceProp). An
+    SM is then taken to be one of the H200's: its clock, and its share of HBM's bandwidth and of L2. The
+    order of tactics depends on these, their results do not; a debug message names what was assumed.
+    """
+    clock = float(getattr(found, "clock_rate", 0)) * 1e3  # reported in kHz
+    # Two transfers a clock; the bus in bits.
+    memory_clock = float(getattr(found, "memory_clock_rate", 0)) * 1e3
+    bandwidth = 2 * memory_clock * float(getattr(found, "memory_bus_width", 0)) / 8
+    l2_bytes = int(getattr(found, "L2_cache_size", 0))
+    shared_memory = int(getattr(found, "shared_memory_per_block_optin", 0))
+    share = found.multi_processor_count / H200.sm_count
+    device = DeviceProperties(
+        name=found.name,
+        capability=(found.major, found.minor),
+        sm_count=found.multi_processor_count,
+        clock_hz=clock or H200.clock_hz,
+        memory_bandwidth=bandwidth or H200.memory_bandwidth * share,
+        l2_bytes=l2_bytes or int(H200.l2_bytes * share),
+        shared_memory=shared_memory or H200.shared_memory,
+    )
+    reported = {
+        "clock_hz": clock,
+        "memory_bandwidth": bandwidth,
+        "l2_bytes": l2_bytes,
+        "shared_memory": shared_memory,
+    }
+    for name in (name for name, value in reported.items() if not value):
+        log.debug("torch does not report %s of %s: taken as %.4g", name, device.name, getattr(device, name))
+    return device

@@ -1,0 +1,1 @@
+"""What every other package may import: files, schemas, paths, text, locks, plugins."""

@@ -1,0 +1,299 @@
+"""What a file must hold, as plain data: `Object({"name": String(), "tile": Array(Integer(1), 3)})`.
+
+The words are those of JSON Schema. `check` answers nothing, or raises Mismatch, which says where a value
+stands, what is wanted there and what there is. A row of a table is checked in some 7 us.
+
+Who looks a kernel up for the first time waits for all of this: the classes are no dataclasses, of which each
+takes a fifth of a millisecond to make, and what checks fields does it without a call for each.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cache, cached_property
+from math import inf
+from typing import Any, Protocol
+
+from tilewright.base.mismatch import MOST_INTEGER, Mismatch, shown
+
+_MOST_TEXT = 65536  # characters
+_MOST_DEPTH = 8  # of what `Anything` takes
+
+
+class Schema(Protocol):
+    """What a value must be."""
+
+    @property
+    def wanted(self) -> str:
+        """It in words, with an article."""
+        ...
+
+    def check(self, value: Any) -> None:
+        """Raises Mismatch where the value is something else."""
+        ...
+
+
+class String:
+    """Text, all of which matches `pattern` where there is one, in ASCII; `wanted` says so in words."""
+
+    def __init__(self, pattern: str = "", wanted: str = "text") -> None:
+        self.pattern = pattern
+        self.wanted = wanted
+
+    @cached_property
+    def _matches(self) -> Callable[[str], object]:
+        return re.compile(self.pattern, re.ASCII).fullmatch
+
+    def check(self, value: Any) -> None:
+        if (
+            type(value) is not str
+            or len(value) > _MOST_TEXT
+            or (self.pattern and not self._matches(value))
+            or not (value.isascii() or _encodable(value))
+        ):
+            raise Mismatch.wants(self.wanted, value)
+
+
+class Pattern:
+    """A regular expression."""
+
+    wanted = "a regular expression"
+
+    def check(self, value: Any) -> None:
+        _TEXT.check(value)
+        if not _is_pattern(value):
+            raise Mismatch.wants(self.wanted, value)
+
+
+class Integer:
+    """A whole number from `least` to `most`."""
+
+    def __init__(self, least: int = 0, most: int = MOST_INTEGER) -> None:
+        self.least = least
+        self.most = most
+
+    @property
+    def wanted(self) -> str:
+        upper = "" if self.most == MOST_INTEGER else f" to {self.most}"
+        return (
+            f"a whole number from {self.least}{upper}" if upper else f"a whole number, {self.least} or more"
+        )
+
+    def check(self, value: Any) -> None:
+        if type(value) is not int or not self.least <= value <= self.most:
+            raise Mismatch.wants(self.wanted, value)
+
+
+class Number:
+    """A finite number, whole or not; `positive` ones are more than 0, others 0 or more."""
+
+    def __init__(self, *, positive: bool = False) -> None:
+        self.positive = positive
+
+    @property
+    def wanted(self) -> str:
+        return "a number above 0" if self.positive else "a number, 0 or more"
+
+    def check(self, value: Any) -> None:
+        if type(value) not in (int, float) or not 0 <= value < inf or value > MOST_INTEGER:
+            raise Mismatch.wants(self.wanted, value)
+        if self.positive and not value:
+            raise Mismatch.wants(self.wanted, value)
+
+
+class Boolean:
+    wanted = "true or false"
+
+    def check(self, value: Any) -> None:
+        if type(value) is not bool:
+            raise Mismatch.wants(self.wanted, value)
+
+
+class Null:
+    wanted = "null"
+
+    def check(self, value: Any) -> None:
+        if value is not None:
+            raise Mismatch.wants(self.wanted, value)
+
+
+class Enum:
+    """One of these texts."""
+
+    def __init__(self, values: tuple[str, ...]) -> None:
+        self.values = values
+
+    @property
+    def wanted(self) -> str:
+        return f"one of {', '.join(self.values)}" if len(self.values) > 1 else self.values[0]
+
+    def check(self, value: Any) -> None:
+        if type(value) is not str or value not in self.values:
+            raise Mismatch.wants(self.wanted, value)
+
+
+class Array:
+    """A list of items of one kind, `length` of them where that is given."""
+
+    def __init__(self, item: Schema, length: int | None = None) -> None:
+        self.item = item
+        self.length = length
+
+    @property
+    def wanted(self) -> str:
+        return "a list" if self.length is None else f"a list of {self.length}"
+
+    def check(self, value: Any) -> None:
+        if type(value) is not list or (self.length is not None and len(value) != self.length):
+            raise Mismatch.wants(self.wanted, value)
+        for index, item in enumerate(value):
+            try:
+                self.item.check(item)
+            except Mismatch as mismatch:
+                raise mismatch.within(f"[{index}]") from None
+
+
+class Map:
+    """A mapping of any names to values of one kind."""
+
+    wanted = "a mapping"
+
+    def __init__(self, value: Schema, name: Schema | None = None) -> None:
+        self.value = value
+        self.name = String() if name is None else name
+        self._any_name, self._any_value = _any_text(self.name), _any_text(value)
+
+    def check(self, value: Any) -> None:
+        if type(value) is not dict:
+            raise Mismatch.wants(self.wanted, value)
+        names_are_right = self._any_name and _short_ascii(value)
+        if names_are_right and self._any_value and _short_ascii(value.values()):
+            return
+        name: object = None
+        try:
+            for name, one in value.items():
+                if not names_are_right:
+                    self.name.check(name)
+                self.value.check(one)
+        except Mismatch as mismatch:
+            raise mismatch.within(f".{shown(name).strip(chr(34))}") from None
+
+
+class Object:
+    """A mapping with these fields. Others are of `others`, or, where that is None, there are none."""
+
+    wanted = "a mapping"
+
+    def __init__(
+        self,
+        required: Mapping[str, Schema] | None = None,
+        optional: Mapping[str, Schema] | None = None,
+        others: Schema | None = None,
+    ) -> None:
+        self.required = required or {}
+        known = {**self.required, **(optional or {})}
+        self._checks = {name: schema.check for name, schema in known.items()}
+        self._check_other = None if others is None else others.check
+        self._plain = _any_text(others) and all(map(_any_text, known.values()))
+
+    def check(self, value: Any) -> None:
+        if type(value) is not dict:
+            raise Mismatch.wants(self.wanted, value)
+        for name in self.required:
+            if name not in value:
+                raise Mismatch(f"there is no {name!r}")
+        if self._plain and _short_ascii(value.values()):
+            return
+        try:
+            for name, one in value.items():
+                check = self._checks.get(name, self._check_other)
+                if check is None:
+                    break
+                check(one)
+            else:
+                return
+        except Mismatch as mismatch:
+            raise mismatch.within(f".{name}") from None
+        raise Mismatch(f"{shown(name)} is none of its fields: {', '.join(self._checks)}")
+
+
+class Union:
+    """What one of several schemas takes."""
+
+    def __init__(self, members: tuple[Schema, ...]) -> None:
+        self.members = members
+
+    @property
+    def wanted(self) -> str:
+        return " or ".join(member.wanted for member in self.members)
+
+    def check(self, value: Any) -> None:
+        for member in self.members:
+            try:
+                return member.check(value)
+            except Mismatch:
+                continue
+        raise Mismatch.wants(self.wanted, value)
+
+
+class Anything:
+    """Any value of JSON that is not nested deeply."""
+
+    wanted = f"a value nested {_MOST_DEPTH} deep at most"
+
+    def check(self, value: Any) -> None:
+        self._check(value, _MOST_DEPTH)
+
+    def _check(self, value: Any, levels: int) -> None:
+        kind = type(value)
+        if kind is str:
+            _TEXT.check(value)
+        elif kind is int:
+            _NUMBER.check(value)
+        elif kind in (list, dict):
+            if not levels:
+                raise Mismatch.wants(self.wanted, value)
+            for one in value.values() if kind is dict else value:
+                self._check(one, levels - 1)
+
+
+_TEXT = String()
+_NUMBER = Integer(-MOST_INTEGER)
+
+
+def _any_text(schema: Schema | None) -> bool:
+    """Whether it takes every text, and nothing else."""
+    return type(schema) is String and not schema.pattern
+
+
+def _short_ascii(values: Collection[Any]) -> bool:
+    """Whether these are texts that `String` takes, as far as that is seen at once."""
+    try:
+        whole = "".join(values)
+    except TypeError:  # something else is among them
+        return False
+    return whole.isascii() and (len(whole) <= _MOST_TEXT or max(map(len, values)) <= _MOST_TEXT)
+
+
+@cache
+def _is_pattern(text: str) -> bool:
+    try:
+        re.compile(text)
+    except (re.error, OverflowError, RecursionError):
+        return False
+    return True
+
+
+def _encodable(text: str) -> bool:
+    """Whether UTF-8 has the text: JSON can spell halves of characters, which no terminal takes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def fields(names: Iterable[str], schema: Schema) -> dict[str, Schema]:
+    """Several fields of one kind."""
+    return dict.fromkeys(names, schema)

@@ -1,0 +1,1 @@
+"""Calls of ops: checks of arguments, plans, eager, prepared and torch calls."""

@@ -1,0 +1,115 @@
+"""Plans a call ahead of time: for a prepared call, and for the fast path of what calls an op."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from tilewright import context as contexts
+from tilewright.calls import checks
+from tilewright.calls import protocol as calls
+from tilewright.calls.custom_ops import needs_dispatcher
+from tilewright.calls.gpus import several_devices
+from tilewright.calls.guards import factor
+from tilewright.calls.op import Op, Operands, Values
+from tilewright.calls.plan import DirectPlan, Plan
+from tilewright.calls.publish import published
+from tilewright.calls.running import addresses
+from tilewright.declarations.declaration import Matrix
+from tilewright.errors import ArgumentTypeError
+from tilewright.libraries.library import Launcher
+
+
+def launcher_of_call(
+    op: Callable[..., Any], passed: Sequence[Any], /, *arguments: Any, **options: Any
+) -> Launcher | None:
+    """The launcher of an op's call whose arguments are views of a caller's own tensors.
+
+    It takes the caller's tensors, in the launcher's order, then numbers and None. `passed` says how they lie;
+    a view has the same first element as its tensor. None where the call is more than a launch, where an
+    address is aligned to less than most are, or where a tensor has none (a fake one, say).
+    """
+    if needs_dispatcher(*passed):
+        return None
+    known, values = bind_arguments(op, arguments, options)
+    made, _, operands = plan_call(known, values)
+    # The addresses of matrices decide which kernel runs; what is loaded by single elements may lie anywhere.
+    lie = {
+        one.name: tensor
+        for one, tensor in zip(known.interface.operands, passed, strict=True)
+        if tensor is not None and isinstance(one, Matrix) and one.alignment != tensor.element_size()
+    }
+    if not isinstance(made, DirectPlan) or made.fills or made.recheck is not None or addresses(lie):
+        return None
+    return launcher_of_plan(made, operands, passed)
+
+
+def bind_arguments(
+    op: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]
+) -> tuple[Op, dict[str, Any]]:
+    """The op, and a call's values by name. Raises ArgumentTypeError, TypeError."""
+    known = published.get(op)
+    if known is None:
+        name = getattr(op, "__name__", repr(op))
+        wanted = "an op of tilewright's, such as tilewright.gemm, is wanted"
+        raise ArgumentTypeError("op", f"it is {name}; {wanted}")
+    try:
+        bound = inspect.signature(op).bind(*arguments, **options)
+    except TypeError as error:
+        raise TypeError(f"tilewright.{known.name}: {error}") from None
+    bound.apply_defaults()
+    return known, dict(bound.arguments)
+
+
+def plan_call(op: Op, values: dict[str, Any]) -> tuple[Plan, Values, Operands]:
+    """The plan of a call, its values with a tensor for `out`, and the launcher's operands, complete."""
+    context = contexts.current()
+    values = op.with_factors(values)
+    for name in op.numbers:
+        values[name] = factor(name, values[name])
+    arguments = checks.check(op, context, values)
+    for operand in op.interface.operands:
+        if operand.unread_if_zero in op.numbers and values[operand.unread_if_zero] == 0:
+            values[operand.name] = None
+    given = dict(values)
+    if given["out"] is None:
+        given["out"] = torch.empty(arguments.shape, dtype=arguments.dtype, device=arguments.device)
+    # What else the call writes is made here, so that the plan can look at it; what is given stays as it is.
+    brought = {name: given[name] for name in op.written if name != "out" and given[name] is not None}
+    operands = op.operands({**given, **dict.fromkeys(brought)})
+    if op.fills(arguments):
+        operands = op.fill(arguments, operands)
+    complete = {**dict(zip(op.interface.names, operands, strict=True)), **brought}
+    lie = addresses({name: tensor for name, tensor in complete.items() if tensor is not None})
+    made = calls.plan(op, context, arguments, values, lie)
+    operands = tuple(complete.values()) if made.fills else op.operands(given)
+    return made, given | {name: values[name] for name in op.written if name != "out"}, operands
+
+
+def launcher_of_plan(
+    plan: DirectPlan, operands: Operands, passed: Sequence[torch.Tensor | None] | None = None
+) -> Launcher:
+    """What launches a plan on its GPU, with a workspace where it needs one; see `Launch.launcher`."""
+    bound = launch = plan.bound.launcher(operands, passed)
+    if plan.workspace_bytes:
+        make = plan.workspace
+        launch = lambda *call: bound(*call[:-1], make())  # noqa: E731
+    return on_device(plan, launch)
+
+
+def on_device(plan: Plan, launch: Launcher) -> Launcher:
+    """`launch`, on the plan's GPU, whichever is current."""
+    if plan.device.type != "cuda" or not several_devices():
+        return launch
+    index = plan.device.index
+
+    def launched(*call: Any) -> int:
+        if torch.cuda.current_device() == index:
+            return launch(*call)
+        with torch.cuda.device(index):
+            return launch(*call)
+
+    return launched

@@ -1,0 +1,52 @@
+"""Numbers on a device, for kernels that read them there: made once, and kept."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from tilewright.base.forking import fork_safe_lock
+
+_MOST = 1024
+# With the stream that filled it, and what others wait for.
+_Filled = tuple[torch.cuda.Stream, torch.cuda.Event]
+_lock = fork_safe_lock()
+_kept: dict[tuple[torch.device, float], tuple[torch.Tensor, _Filled | None]] = {}
+
+
+def constant(value: float, device: torch.device) -> torch.Tensor:
+    """One float32 on the device, for any stream. One made in a graph's capture is filled when the graph runs,
+    and is the graph's.
+
+    Not for what torch.compile calls: memory may then be of a graph's pool without a capture.
+    """
+    if device.type != "cuda":
+        return _find(value, device)
+    with torch.cuda.device(device):
+        return _make(value, device) if torch.cuda.is_current_stream_capturing() else _find(value, device)
+
+
+def _find(value: float, device: torch.device) -> torch.Tensor:
+    key = (device, value)
+    with _lock:
+        found, filled = _kept.get(key, (None, None))
+    if found is not None:
+        if filled is not None and filled[0] != (stream := torch.cuda.current_stream()):
+            stream.wait_event(filled[1])  # to ask whether it has happened would end captures of other threads
+            found.record_stream(stream)  # whoever is the last to hold it, its memory waits for this stream
+        return found
+    made = _make(value, device)
+    if not math.isnan(value) and value != 0:  # NaN is never found again; 0 and -0 are one key
+        if device.type == "cuda":
+            filled = (torch.cuda.current_stream(), torch.cuda.Event())
+            filled[1].record()
+        with _lock:
+            if len(_kept) >= _MOST:
+                del _kept[next(iter(_kept))]
+            _kept[key] = (made, filled)
+    return made
+
+
+def _make(value: float, device: torch.device) -> torch.Tensor:
+    return torch.full((1,), value, dtype=torch.float32, device=device)

@@ -1,0 +1,197 @@
+"""Checks of single arguments, and of what no plan's key holds."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from math import inf
+from numbers import Real
+from types import NoneType
+from typing import Any
+
+import torch
+from torch.autograd import forward_ad
+from torch.compiler import is_dynamo_compiling
+
+from tilewright.calls.symbolic import certainly
+from tilewright.context import Context
+from tilewright.declarations.vocabulary import MOST_EXTENT
+from tilewright.errors import ArgumentError, ArgumentTypeError
+
+MOST_FLOAT = (2 - 2**-23) * 2.0**127  # of float32
+MOST_INTEGERS = 8  # in an option that is a list of them
+MOST_TEXT = 100  # characters of a value in a message
+
+
+def dims(shape: Any) -> str:
+    return f"[{', '.join(map(str, shape))}]"
+
+
+def dtypes(known: Any) -> str:
+    """torch's dtypes, for messages."""
+    return ", ".join(str(dtype).removeprefix("torch.") for dtype in known)
+
+
+def check_tensors(
+    context: Context, tensors: Mapping[str, Any], required: Collection[str], *, fake: bool = False
+) -> None:
+    """Raises where an argument is no ordinary tensor, or not on the GPU on which the first one is.
+
+    Those that are not `required` may be None. `fake`: tensors may be on the meta device.
+    """
+    for name, value in tensors.items():
+        if value is not None or name in required:
+            check_tensor(name, value)
+    first = next(name for name in tensors if name in required)
+    device = tensors[first].device
+    if context.described is None and device.type != "cuda" and not (fake and device.type == "meta"):
+        raise ArgumentError(first, f"it is on {device}; a tensor on a CUDA device is wanted")
+    for name, tensor in tensors.items():
+        if tensor is not None and tensor.device != device:
+            raise ArgumentError(
+                name, f"it is on {tensor.device}, {first} on {device}; the same device is wanted"
+            )
+
+
+def check_tensor(name: str, value: Any) -> None:
+    check_strided(name, value)
+    if value.is_neg():  # kernels read memory, where its values have the other sign
+        raise ArgumentTypeError(name, "it is a negated view, as z.conj().imag is; resolve_neg() makes a copy")
+
+
+def check_strided(name: str, value: Any) -> None:
+    """Whether it is a tensor with strides, which dynamo can trace."""
+    if not isinstance(value, torch.Tensor):
+        raise ArgumentTypeError(name, f"it is a {type(value).__name__}; a torch.Tensor is wanted")
+    if value.layout != torch.strided:
+        raise ArgumentTypeError(name, f"its layout is {value.layout}; a strided tensor is wanted")
+    if value.is_quantized or value.is_nested:
+        kind = f"quantized ({value.dtype})" if value.is_quantized else "nested"
+        raise ArgumentTypeError(name, f"it is {kind}; an ordinary tensor is wanted")
+    if not is_dynamo_compiling() and value._is_zerotensor():
+        raise ArgumentTypeError(
+            name, "it is one of torch's zero tensors, which has no memory; clone() makes one"
+        )
+
+
+def refuse_gradients(op: str, **tensors: torch.Tensor | None) -> None:
+    """Raises ArgumentError where autograd expects a gradient of a tensor; for calls with autograd on."""
+    for name, tensor in tensors.items():
+        if getattr(tensor, "requires_grad", False):
+            raise ArgumentError(
+                name, f"it requires a gradient and {op} has none; call it under torch.no_grad()"
+            )
+
+
+def refuse_tangents(op: str, **tensors: Any) -> None:
+    """Raises ArgumentError for a dual tensor, whose tangent the op would drop; for calls in a level of
+    forward-mode AD (`forward_ad._current_level` is not negative then, in functorch's transforms too)."""
+    if not torch._C._is_fwd_grad_enabled():
+        return
+    for name, tensor in tensors.items():
+        # The dispatcher takes a batch of torch.vmap apart, and asks again for what is in it.
+        if not isinstance(tensor, torch.Tensor) or torch._C._functorch.is_batchedtensor(tensor):
+            continue
+        if forward_ad.unpack_dual(tensor).tangent is not None:
+            raise ArgumentError(
+                name,
+                f"it is a dual tensor of forward-mode AD, and {op} has no derivative",
+                hint="To compute without a derivative, pass its primal: "
+                "torch.autograd.forward_ad.unpack_dual(tensor).primal.",
+            )
+
+
+def refuse_derivatives(op: str, **tensors: Any) -> None:
+    """Raises ArgumentError for a tensor of which autograd expects a derivative of the op, of either mode."""
+    if torch.is_grad_enabled():
+        refuse_gradients(op, **tensors)
+    if forward_ad._current_level >= 0:
+        refuse_tangents(op, **tensors)
+
+
+def factor(name: str, value: Any) -> float:
+    """A factor as the launcher takes it. Raises ArgumentTypeError where it is not a number (a tensor would
+    have to be read back), ArgumentError where it is finite and no float32 holds it."""
+    if type(value) is not int and not isinstance(value, Real):  # the second question is slow
+        raise ArgumentTypeError(name, f"it is a {type(value).__name__}; a number is wanted")
+    try:
+        found = float(value)
+    except OverflowError:
+        raise overflow(name) from None
+    if MOST_FLOAT < abs(found) < inf:
+        raise overflow(name)
+    return found
+
+
+def overflow(name: str) -> ArgumentError:
+    """As torch refuses it: it would become infinity without a word."""
+    return ArgumentError(name, f"it is beyond the range of a float32, which ends at {MOST_FLOAT:.4g}")
+
+
+def check_whole(name: str, value: Any, least: int) -> None:
+    """A whole number, which may be a symbol."""
+    if isinstance(value, bool) or not isinstance(value, (int, torch.SymInt)):
+        raise ArgumentTypeError(name, f"it is a {type(value).__name__}; a whole number is wanted")
+    refuse(value < least, name, f"it is {shown(value)}; a whole number from {least} on is wanted")
+    check_most(name, value)
+
+
+def check_most(name: str, value: Any, what: str = "it") -> None:
+    """Kernels get it as an int of 32 bits, of which ctypes would keep the lower ones without a word."""
+    refuse(value > MOST_EXTENT, name, f"{what} is {shown(value)}; at most {MOST_EXTENT} is possible")
+
+
+def refuse(wrong: Any, argument: str, message: str) -> None:
+    """Raises ArgumentError where it is certain."""
+    if certainly(wrong):
+        raise ArgumentError(argument, message)
+
+
+def check_word(name: str, value: Any, legal: Sequence[str], text: str = "") -> None:
+    """Raises ArgumentError where an option is none of the words that it may be; `text` says them."""
+    if isinstance(value, str) and value in legal:
+        return
+    error = ArgumentError if isinstance(value, str) else ArgumentTypeError
+    raise error(name, f"it is {shown(value)}; {text or 'one of ' + ', '.join(legal)} is wanted")
+
+
+def check_dtype(name: str, value: Any) -> None:
+    """Raises ArgumentTypeError where an option is no dtype."""
+    if not isinstance(value, torch.dtype):
+        raise ArgumentTypeError(name, f"it is {shown(value)}; a torch.dtype is wanted")
+
+
+def is_integers(value: Any) -> bool:
+    """Whether an option is a short list or tuple of integers. A tensor is none: it might have any number of
+    elements, and each would be read back from its device."""
+    return (
+        isinstance(value, (list, tuple))
+        and len(value) <= MOST_INTEGERS
+        and all(isinstance(one, (int, torch.SymInt)) and not isinstance(one, bool) for one in value)
+    )
+
+
+def key_of_integers(value: Any) -> tuple[Any, ...]:
+    """The part of a plan's key that an option of integers makes. Raises TypeError where it is none."""
+    if not is_integers(value):
+        raise TypeError(type(value))
+    return tuple(value)
+
+
+def shown(value: Any) -> str:
+    """A value in a message: its text where that is short, else its type."""
+    if isinstance(value, str):
+        return ascii(value) if len(value) <= MOST_TEXT else f"{value[:MOST_TEXT]!a}..."
+    if isinstance(value, int) and abs(value) >= 2**64:
+        return "an integer of more than 64 bits"
+    if isinstance(value, (int, float, torch.SymInt, torch.dtype, NoneType)):
+        return repr(value)
+    if is_integers(value):
+        return repr(value) if all(abs(one) < 2**64 for one in value) else "integers of more than 64 bits"
+    return f"a {type(value).__name__}"
+
+
+def check_flag(name: str, value: Any) -> None:
+    """True or False, or a number equal to one: what a plan's key may hold for long."""
+    constant = isinstance(value, Hashable) and not isinstance(value, torch.Tensor)
+    if not constant or value not in (True, False):
+        raise ArgumentTypeError(name, f"it is a {type(value).__name__}; True or False is wanted")

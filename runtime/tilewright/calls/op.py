@@ -1,0 +1,227 @@
+"""A public op: what its family says of it, and what follows from its signature.
+
+    @public(Multiply())
+    def product(a: torch.Tensor, b: torch.Tensor, *, out: torch.Tensor | None = None) -> torch.Tensor:
+        '''What it computes, its arguments, what it answers and raises.'''
+
+What `public` (`calls.publish`) makes of it has this signature and docstring. It runs the one protocol of
+all ops (`calls.protocol`), is known to torch (`calls.registered`) and can be prepared
+(`tilewright.calls.prepared`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from inspect import Parameter as Declared
+from types import MappingProxyType
+from typing import Any
+
+import torch
+
+from tilewright import blockwise_scales
+from tilewright.architectures.device import DeviceProperties
+from tilewright.calls.copies import copy_of
+from tilewright.calls.placement import Arguments, Placement, place_without_copies
+from tilewright.calls.signature import Parameter
+from tilewright.context import Context
+from tilewright.declarations.declaration import Combinations, Interface, Matrix, Packed
+from tilewright.declarations.table import KernelRecord
+from tilewright.errors import NoKernelError
+from tilewright.formats.dtypes import as_bytes
+from tilewright.formats.types import bits
+from tilewright.selection.family import Family
+
+Values = Mapping[str, Any]  # of a call: each parameter's, by name
+Operands = tuple[Any, ...]  # of a call: in the launcher's order
+
+
+class Op:
+    """A public op. A family's subclass overrides what does not follow from signature and declaration."""
+
+    interface: Interface
+    family: Family[Any]
+    """The family, as selection asks it."""
+    written: tuple[str, ...] = ("out",)
+    """The arguments that the op writes. It makes those that a call leaves out, and returns all of them."""
+    passed: tuple[str, ...] = ("a", "b", "out")
+    """The arguments that a call of a plan passes, in order."""
+    replaced: tuple[str, ...] = ()
+    """The arguments that a call of a plan may replace by keyword without a slower path."""
+    may_fill: bool = False
+    """Whether some plans complete a call's operands by `fill`."""
+    constants: Values = MappingProxyType({})
+    """Values of the launcher's numbers that the op has no argument for. Such operands are None."""
+    flops: Callable[..., int] | None = None
+    """Floating-point operations by the tensors' shapes, for torch's FlopCounterMode."""
+
+    name: str
+    function: Callable[..., Any]
+    parameters: tuple[Parameter, ...]
+    addends: Mapping[str, str]
+    """The operand that each addend factor is a factor of. An attribute, because dynamo traces its use."""
+
+    def combinations(self, values: Values) -> Combinations | None:
+        """The combinations of types that a call may have. None where the op lacks an operand that would tell
+        one of the types."""
+        types = self.interface.types
+        told = {one.type for one in self.interface.operands if one.name in self.required}
+        return types if types and told.issuperset(types.read) else None
+
+    def fields(self, values: Values) -> Mapping[str, Any]:
+        """Fields of the problem that follow from the op or its options. So far it is checked that tensors are
+        tensors on one device, and that flags are booleans; nothing else."""
+        return {}
+
+    def batched(self, values: Values) -> bool:
+        """Whether results have a batch dimension although no operand has one."""
+        return False
+
+    def rules(self, values: Values, problem: Any) -> None:
+        """Raises ArgumentError where arguments break a rule that the declaration cannot express. Extents may
+        be symbols."""
+
+    def place(
+        self, context: Context, arguments: Arguments, device: DeviceProperties, addresses: Mapping[str, int]
+    ) -> Placement:
+        """The problem as it is computed, and which arguments are copied for it. `addresses`: of arguments
+        with little alignment, what their address is a multiple of. Raises AlignmentError where a kernel
+        cannot read an argument and the op makes no copies."""
+        return place_without_copies(self.interface, arguments, addresses)
+
+    def alignments(self, problem: Any, record: KernelRecord) -> Mapping[str, int]:
+        """Bytes to which a kernel wants operands aligned, where that is more than the declaration says: those
+        of the matrices that are in its row's `alignment`."""
+        asked, matrices = record.facts.get("alignment", {}), self.interface.matrices
+        there = ((matrices[field], count) for field, count in asked.items() if field in matrices)
+        return {one.name: count * bits(one.type_of(problem)) // 8 for one, count in there}
+
+    def described(self, values: Values, problem: Any) -> tuple[Any, Any]:
+        """The problem with the fields that its extents decide, and what the op wants to find again in
+        `Arguments.noted`. All operands are checked by then; extents may be symbols. Raises as `rules` does.
+        """
+        return problem, None
+
+    def recheck(self, problem: Any) -> Callable[..., None] | None:
+        """A check of each call's numbers, which a plan's key does not hold; None where none is needed."""
+        return None
+
+    def without_kernel(self, problem: Any, given: Values) -> None:
+        """Computes with torch a problem that has results and needs no kernel, because an extent that is
+        summed over is 0, or a factor of the product. `given`: the launcher's operands and numbers by name."""
+        raise NoKernelError(f"{problem}: an extent is 0, and no kernel computes that")
+
+    def copied(self, arguments: Arguments, placement: Placement, given: dict[str, Any]) -> dict[str, Any]:
+        """A call's operands and numbers by name, with copies of those that the placement names. A result that
+        is to be copied back is left out, so that the op makes one."""
+        wanted = {one.name: one for one in self.interface.operands if one.name in placement.copies}
+        return {
+            name: copy_of(wanted[name], each, placement.problem) if name in wanted else each
+            for name, each in given.items()
+            if name not in wanted or not wanted[name].written
+        }
+
+    def restored(self, arguments: Arguments, name: str, tensor: torch.Tensor, made: torch.Tensor) -> None:
+        """Copies a result back to the caller's tensor, without its padding."""
+        operand = self.interface.operand(name)
+        if isinstance(operand, Packed) and operand.has_gaps(arguments.problem):
+            tensor, made = blockwise_scales.with_padding(tensor), blockwise_scales.with_padding(made)
+        raw = as_bytes(made)
+        is_matrix = isinstance(operand, Matrix)  # else only the number is the same
+        as_bytes(tensor).copy_(raw[tuple(map(slice, tensor.shape))] if is_matrix else raw.view(tensor.shape))
+
+    def make(self, arguments: Arguments, index: int) -> torch.Tensor:
+        """A new tensor for a result, of any values."""
+        operand = self.interface.operand(self.written[index])
+        shape, dtype = arguments.results[index]
+        assert arguments.device is not None
+        if isinstance(operand, Packed) and operand.has_gaps(arguments.problem):
+            return blockwise_scales.allocate(shape, dtype=dtype, device=arguments.device)
+        return torch.empty(shape, dtype=dtype, device=arguments.device)
+
+    def fills(self, arguments: Arguments) -> bool:
+        """Whether a plan for these arguments completes a call's operands by `fill`."""
+        return self.may_fill
+
+    def fill(self, arguments: Any, operands: Operands) -> Operands:
+        """A call's operands with those that a kernel wants and the call has left out: by default the results
+        beside the first."""
+        made = list(operands)
+        for result, name in enumerate(self.written[1:], 1):
+            index = self.interface.names.index(name)
+            if made[index] is None:
+                made[index] = self.make(arguments, result)
+        return tuple(made)
+
+    def empty_results(self, values: Values) -> tuple[torch.Tensor, ...]:
+        """Tensors of any values for all that a call writes, where a call that torch traces brings only some
+        of it. Unchecked. torch traces these lines and not an op, because copies of what an op has made lose
+        the padding behind their elements (`blockwise_scales`), and copies of `torch.empty`'s memory keep it.
+        """
+        raise NotImplementedError
+
+    def variants(self) -> Mapping[str, tuple[str, ...]]:
+        """The forms that this op has in `torch.ops`: by the suffix of its name, what the form writes. That is
+        a first part of `written`."""
+        return {"": self.written}
+
+    def variant(self, values: Values) -> str:
+        """The suffix of the op of torch that a call goes to."""
+        return ""
+
+    def updates(self, suffix: str) -> tuple[str, ...]:
+        """Arguments that a variant changes and does not return. Other variants do not have them: torch has no
+        vmap of an op that changes an argument."""
+        return ()
+
+    def in_graph(self, values: dict[str, Any]) -> dict[str, Any]:
+        """A call's values, as the op of torch takes them."""
+        return values
+
+    def options(self, values: Values) -> dict[str, Any]:
+        """The options with which the op is called again, on copies."""
+        return {
+            one.name: values[one.name] for one in self.parameters if not one.is_tensor and not one.is_number
+        }
+
+    def of(self, kinds: Sequence[str]) -> tuple[str, ...]:
+        """The parameters of some kinds."""
+        return tuple(one.name for one in self.parameters if one.kind in kinds)
+
+    @cached_property
+    def numbers(self) -> tuple[str, ...]:
+        return tuple(one.name for one in self.parameters if one.is_number)
+
+    @cached_property
+    def product_factors(self) -> tuple[str, ...]:
+        """The numbers of a call by which the product is multiplied."""
+        return tuple(
+            one.name for one in self.interface.numbers if one.of_product and one.name in self.numbers
+        )
+
+    def skips_product(self, values: Values) -> bool:
+        """Whether a call computes no product, because a factor of it is 0."""
+        return any(values[name] == 0 for name in self.product_factors)
+
+    def with_factors(self, values: Values) -> dict[str, Any]:
+        """A call's values, with a number for each addend factor that the call leaves out."""
+        absent = {factor: name for factor, name in self.addends.items() if values[factor] is None}
+        return {**values, **{factor: float(values[name] is not None) for factor, name in absent.items()}}
+
+    @cached_property
+    def tensors(self) -> tuple[str, ...]:
+        return tuple(one.name for one in self.parameters if one.is_tensor)
+
+    @cached_property
+    def required(self) -> tuple[str, ...]:
+        """The tensors that every call brings."""
+        return self.of(("tensor",))
+
+    def defaults(self) -> dict[str, Any]:
+        """Of the parameters that have one."""
+        given = {one.name: one.default for one in self.parameters}
+        return {name: value for name, value in given.items() if value is not Declared.empty}
+
+    def operands(self, values: Values) -> Operands:
+        """In the launcher's order."""
+        return tuple(map({**self.constants, **values}.get, self.interface.names))

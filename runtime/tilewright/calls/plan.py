@@ -1,0 +1,218 @@
+"""Plans: how a call is carried out. One is made for each combination of types, shapes, strides and options,
+and is kept; carrying it out looks nothing up and decides nothing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import torch
+
+from tilewright.architectures.device import DeviceProperties
+from tilewright.calls import memory
+from tilewright.calls.gpus import several_devices
+from tilewright.calls.guards import overflow
+from tilewright.context import Context
+from tilewright.declarations.arguments import launchable, packed
+from tilewright.declarations.declaration import Interface
+from tilewright.declarations.table import KernelRecord
+from tilewright.declarations.tactics import Tactic
+from tilewright.errors import AlignmentError, LaunchError, NoKernelError
+from tilewright.libraries import workspace
+from tilewright.libraries.launcher_cache import CachedLaunchers
+from tilewright.libraries.library import (
+    ALIASED,
+    MISALIGNED,
+    MOST_OPERANDS,
+    OVERFLOW,
+    UNPLANNED,
+    Launcher,
+    Library,
+)
+from tilewright.selection.family import Family
+from tilewright.selection.fitting import blocks_of
+from tilewright.selection.kernels import Problem
+
+log = logging.getLogger("tilewright")
+
+INVALID_CLUSTER_SIZE = 912  # cudaErrorInvalidClusterSize: no cluster of the launch ever runs
+
+
+class Plan:
+    """Base of plans. `run` takes a tuple of what the launcher takes, without the workspace: the tensors of
+    `operands`, then numbers. The op has made D by then."""
+
+    quick: Launcher | None = None
+    """The launcher, once it is made, where a launch is all that a call needs: no workspace, one GPU."""
+    recheck: Callable[..., None] | None = None
+    """A check of each call's numbers."""
+    fills: bool = False
+    """Whether the op has to complete a call's operands (`Op.fill`)."""
+    cached: CachedLaunchers | None = None
+    """The launchers among which its own is tried before a key is made; None until it is added to them."""
+
+    def __init__(self, arguments: Any, operands: tuple[str, ...]) -> None:
+        """`operands`: names of the op's arguments, in the launcher's order."""
+        self.arguments = arguments
+        self.operands = operands
+        self.used = False  # since the context last looked for a plan to forget
+        # What D is, where the op makes it.
+        self.shape: tuple[int, ...] = arguments.shape
+        self.strides = torch.empty(self.shape, device="meta").stride()  # empty_strided is quicker than empty
+        self.dtype: torch.dtype = arguments.dtype
+        self.device: torch.device = arguments.device
+
+    def run(self, call: tuple[Any, ...]) -> None:
+        raise NotImplementedError
+
+    def tensors(self, call: tuple[Any, ...]) -> Mapping[str, torch.Tensor]:
+        """The tensors that a call brings, by name."""
+        named = zip(self.operands, call, strict=False)
+        return {name: tensor for name, tensor in named if tensor is not None}
+
+    def check_devices(self, call: tuple[Any, ...]) -> None:
+        """Raises UnplannedError for a tensor on another device: a plan's key has the device of one operand
+        alone. The binding checks those of a launch; this is for plans that compute with torch, which would
+        copy from the other device."""
+        for name, tensor in self.tensors(call).items():
+            if isinstance(tensor, torch.Tensor) and tensor.device != self.device:
+                raise UnplannedError(f"{name} is on {tensor.device}, the plan's operands on {self.device}")
+
+
+class EmptyPlan(Plan):
+    """m, n or the batch is 0: there is nothing to compute."""
+
+    def run(self, call: tuple[Any, ...]) -> None:
+        pass
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A tactic bound to its library, for one problem on a GPU of so many multiprocessors."""
+
+    interface: Interface
+    problem: Problem
+    tactic: Tactic
+    library: Library
+    sm_count: int
+    alignments: Mapping[str, int]
+    workspace_bytes: int
+
+    def launcher(
+        self,
+        operands: Sequence[torch.Tensor | None],
+        passed: Sequence[torch.Tensor | None] | None = None,
+    ) -> Launcher:
+        """What launches for operands that lie as these do. `passed`: what calls pass, where `operands` are
+        views of it, with the same first element."""
+        made = launchable(
+            self.interface, self.problem, self.tactic, self.sm_count,
+            tensors=operands, alignments=self.alignments, passed=passed,
+        )  # fmt: skip
+        return self.library.launcher(self.tactic.kernel, made)
+
+
+def bind(
+    context: Context,
+    family: Family[Any],
+    problem: Problem,
+    device: DeviceProperties,
+    tactic: Tactic | None,
+    *,
+    interface: Interface,
+    alignments: Callable[[KernelRecord], Mapping[str, int]] = lambda record: {},
+) -> Launch:
+    """Selects and loads a kernel, which is built now if need be; `tactic` overrules the selection.
+    `alignments`: bytes that a kernel asks of operands' addresses, where it asks for more than its interface.
+
+    Raises as `Context.load` does, and NoKernelError where the kernel refuses the problem.
+    """
+    choice, library = context.load(family, problem, device, tactic)
+    name, sm_count = choice.record.name, device.sm_count
+    arguments = packed(interface, problem, choice.tactic, sm_count)
+    if not library.can_implement(name, arguments):
+        raise NoKernelError(f"{choice.tactic} fits {problem} by its table and refuses it: a rule is missing")
+    workspace_bytes = library.workspace_bytes(name, arguments)
+    wanted = alignments(choice.record)
+    return Launch(interface, problem, choice.tactic, library, sm_count, wanted, workspace_bytes)
+
+
+class DirectPlan(Plan):
+    """One launch on the caller's tensors. The launcher is made by the first call, for its layouts."""
+
+    def __init__(self, arguments: Any, bound: Launch) -> None:
+        super().__init__(arguments, bound.interface.names)
+        self.problem = bound.problem
+        self.tactic = bound.tactic
+        self.bound = bound
+        self.launch: Launcher | None = None
+        self.workspace_bytes = bound.workspace_bytes
+        self.workspace = workspace.maker(bound.workspace_bytes, self.device)
+
+    def run(self, call: tuple[Any, ...]) -> None:
+        """Raises MisalignedError, ArgumentError for aliasing, LaunchError."""
+        if (launch := self.launch) is None:
+            launch = self.fix(call[: len(self.operands)])
+        status = launch(*call, self.workspace())
+        if status:
+            self.fail(status)
+
+    def fix(self, operands: Sequence[torch.Tensor | None]) -> Launcher:
+        """Makes the launcher, for operands that lie as these do."""
+        self.launch = launch = self.bound.launcher(operands)
+        if not self.workspace_bytes and not several_devices():
+            self.quick = launch
+        return launch
+
+    def fail(self, status: int) -> NoReturn:
+        """Turns a launcher's status into an error."""
+        count = len(self.operands)
+        if status <= ALIASED:
+            written, index = divmod(ALIASED - status, MOST_OPERANDS)
+            raise memory.aliased(self.operands[index], self.operands[written])
+        if MISALIGNED >= status > MISALIGNED - count:
+            raise MisalignedError(self.operands[MISALIGNED - status])
+        if UNPLANNED >= status > UNPLANNED - count:
+            raise UnplannedError(f"{self.operands[UNPLANNED - status]} does not lie as the plan's")
+        if OVERFLOW >= status > OVERFLOW - MOST_OPERANDS:
+            raise overflow(self.bound.interface.numbers[OVERFLOW - status].name)
+        if status == INVALID_CLUSTER_SIZE:
+            raise self._no_room()
+        if status > 0:
+            reason = f"CUDA error {status} ({_cuda_error(status)})"
+        else:
+            reason = {-1: "the kernel does not take the problem", -2: "no workspace"}.get(
+                status, f"status {status}"
+            )
+        raise LaunchError(f"{self.tactic}: {reason}, for {self.problem}")
+
+    def _no_room(self) -> LaunchError:
+        blocks = blocks_of(self.tactic)
+        return LaunchError(
+            f"{self.tactic}: the SMs that the stream's context has on {self.device} run no cluster of "
+            f"{blocks} thread blocks, for {self.problem}",
+            hint="Pass a tactic with a smaller cluster or fewer splits, or give the green context, the MIG "
+            "slice or the share of MPS more SMs.",
+        )
+
+
+class UnplannedError(ValueError):
+    """An operand differs from the planned one in something that the plan's key leaves out, as the op's checks
+    then say."""
+
+
+class MisalignedError(AlignmentError):
+    """An address is less aligned than the kernel wants. The op then plans again: for another kernel, or for
+    copies."""
+
+    def __init__(self, argument: str) -> None:
+        super().__init__(argument, "its address is not a multiple of what the kernel wants")
+
+
+def _cuda_error(status: int) -> str:
+    try:
+        return str(torch.cuda.cudart().cudaGetErrorString(status))
+    except Exception:  # the number is in the message; its text is a courtesy
+        return "no text"

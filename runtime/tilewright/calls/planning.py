@@ -1,0 +1,106 @@
+"""Makes plans: what is copied, which kernel, or that there is none to launch."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tilewright.calls import memory
+from tilewright.calls.op import Op
+from tilewright.calls.placement import Arguments, Placement
+from tilewright.calls.plan import DirectPlan, EmptyPlan, Plan, bind
+from tilewright.context import Context
+from tilewright.declarations.tactics import Tactic
+
+log = logging.getLogger("tilewright")
+
+
+def plan(  # noqa: PLR0917 (what a plan is made of)
+    op: Op,
+    context: Context,
+    arguments: Arguments,
+    tactic: Tactic | None,
+    again: Callable[..., Any],
+    addresses: Mapping[str, int],
+    *,
+    skips_product: bool = False,
+) -> Plan:
+    """How checked arguments are computed. `tactic` overrules the selection; `again` is the op with the call's
+    options, for operands that need no copies; `addresses` says of operands what their address is a multiple
+    of, where it is not of `calls.MOST_ALIGNED`. `skips_product`: the call's factor of the product is 0."""
+    problem, family, names = arguments.problem, op.family, op.interface.names
+    empty = any(getattr(problem, extent) == 0 for extent in op.interface.extents)
+    if empty or skips_product:
+        if tactic is not None:
+            family.check_demand(context.registry, tactic, problem)
+        if 0 in arguments.shape:
+            return EmptyPlan(arguments, names)
+        return TorchPlan(op, arguments, skips_product=not empty)
+    assert arguments.device is not None
+    device = context.device(arguments.device.index or 0)
+    placement = op.place(context, arguments, device, addresses)
+    if placement.copies:
+        copied = ", ".join(sorted(placement.copies))
+        log.warning("%s: copies %s, which no kernel takes as it lies", arguments.problem, copied)
+    if placement.copies or placement.rearranged:
+        return CopyingPlan(op, arguments, placement, again)
+    if tactic is None and context.tuner is not None:
+        context.tuner(family, placement.problem, device)
+    alignments = functools.partial(op.alignments, placement.problem)
+    bound = bind(
+        context, family, placement.problem, device, tactic, interface=op.interface, alignments=alignments
+    )
+    return DirectPlan(arguments, bound)
+
+
+class TorchPlan(Plan):
+    """There is nothing to launch: torch computes what the family says."""
+
+    def __init__(self, op: Op, arguments: Arguments, *, skips_product: bool = False) -> None:
+        """`skips_product`: there are sums to compute, and a factor of them is 0."""
+        super().__init__(arguments, op.interface.names)
+        self._op = op
+        self.skips_product = skips_product
+
+    def run(self, call: tuple[Any, ...]) -> None:
+        self.check_devices(call)
+        self._op.without_kernel(self.arguments.problem, named(self._op, call))
+
+
+class CopyingPlan(Plan):
+    """Copies what no kernel reads or writes as it lies, runs the op on the copies, and copies back what that
+    has written.
+
+    `again` is the op with the call's options, for a problem that needs no copies.
+    """
+
+    def __init__(self, op: Op, arguments: Arguments, placement: Placement, again: Callable[..., Any]) -> None:
+        super().__init__(arguments, op.interface.names)
+        self._op = op
+        self._placement = placement
+        self._again = again
+
+    def run(self, call: tuple[Any, ...]) -> None:
+        self.check_devices(call)
+        op, copies = self._op, self._placement.copies
+        given = {name: each for name, each in named(op, call).items() if each is not None}
+        written = [name for name in op.written if name in given]
+        for name in written:
+            twins = {one.name for one in op.interface.operands if one.twin == name}
+            others = {other: given[other] for other in self.operands if other in given and other != name}
+            memory.check_aliasing(name, given[name], others, twins)
+        used = op.copied(self.arguments, self._placement, given)
+        taken = {one.name for one in op.parameters}
+        made = self._again(**{name: each for name, each in used.items() if name in taken})
+        results = dict(zip(written, made if isinstance(made, tuple) else (made,), strict=True))
+        for name in written:
+            if name in copies:
+                op.restored(self.arguments, name, given[name], results[name])
+
+
+def named(op: Op, call: tuple[Any, ...]) -> dict[str, Any]:
+    """A call of the launcher by name, but for the workspace: operands, then numbers."""
+    names = (*op.interface.names, *(number.name for number in op.interface.numbers))
+    return dict(zip(names, call, strict=False))

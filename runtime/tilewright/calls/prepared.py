@@ -1,0 +1,284 @@
+"""Prepared calls: for a fixed problem, all is decided once.
+
+    plan = tilewright.plan(tilewright.gemm, a, b, out=out, bias=bias)
+    plan(a, b, out)
+
+The op is routed, its tactic selected, its kernel built and loaded when the plan is made. A call of the plan
+launches: it checks that the operands lie as they did (in the binding, where that costs next to nothing) and
+what the op checks of every call.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NoReturn, ParamSpec, TypeVar, cast
+
+import torch
+from torch.autograd import forward_ad
+
+from tilewright import context as contexts
+from tilewright.calls import call_planning, checks
+from tilewright.calls.custom_ops import needs_dispatcher
+from tilewright.calls.guards import dims, factor, refuse_derivatives
+from tilewright.calls.op import Op, Operands, Values
+from tilewright.calls.plan import DirectPlan, Plan, UnplannedError
+from tilewright.calls.planning import TorchPlan
+from tilewright.declarations.matrices import layout_of
+from tilewright.errors import ArgumentError, ArgumentTypeError, TilewrightError
+from tilewright.libraries.library import UNPLANNED, Launcher
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Prepared:
+    """What `plan` answers. Each op's has a `__call__` of its own (`_kind`), which is quick, and turns to
+    `carefully` where a call is not the usual one or something is wrong.
+
+    Holds the operands that a call does not pass (c, bias, scales), and none that it does. Safe under threads,
+    streams and CUDA graphs, as the op is.
+    """
+
+    op: Op
+
+    def __init__(self, plan: Plan, values: Values, operands: Operands) -> None:
+        """`values`: a call's; `operands`: the launcher's, complete."""
+        op = self.op
+        self.plan = plan
+        self.fills = plan.fills
+        self.arguments = plan.arguments
+        self.shape, self.strides = plan.shape, plan.strides
+        self.dtype, self.device = plan.dtype, plan.device
+        self.accumulates = values.get("c") is not None and values["c"] is values["out"]
+        held = (*op.tensors, *op.numbers)
+        self.kept = {name: values[name] for name in held if name not in op.passed}
+        if self.accumulates:
+            self.kept["c"] = None
+        for name, value in self.kept.items():
+            setattr(self, f"kept_{name}", value)
+        self.needs_gradients = any(getattr(value, "requires_grad", False) for value in self.kept.values())
+        self._options = {name: values[name] for name in values if name not in held}
+        self._descriptions = tuple(map(_description, operands))
+        self._layouts = tuple(map(layout_of, operands))
+        self.launch: Launcher = self._launcher(operands)
+
+    def __repr__(self) -> str:
+        tactic = f", {self.plan.tactic}" if isinstance(self.plan, DirectPlan) else ""
+        name = self.op.name
+        return f"<plan of tilewright.{name}: {dims(self.shape)} {self.dtype} on {self.device}{tactic}>"
+
+    def check_made(self, changes: Mapping[str, Any]) -> None:
+        """Raises where `out` may not be made: there would be nothing to add to."""
+        if self.accumulates and "c" not in changes:
+            raise ArgumentError("out", "it is None; the plan adds to it")
+
+    def carefully(self, call: Mapping[str, Any], changes: Mapping[str, Any]) -> Any:
+        """Launches with what `call` brings and what is kept, but for `changes`; raises what is wrong."""
+        op = self.op
+        for name in changes:
+            if name not in self.kept:
+                known = ", ".join((*op.passed, *self.kept))
+                raise ArgumentTypeError(name, f"no plan's call takes it; {known} are wanted")
+        given = {**self.kept, **call, **changes}
+        if self.accumulates and "c" not in changes:
+            given["c"] = given["out"]
+        given = op.with_factors(given)
+        for name in op.numbers:
+            given[name] = factor(name, given[name])
+        self._check_read(given)
+        refuse_derivatives(op.name, **{name: given[name] for name in op.tensors})
+        if self.plan.recheck is not None:
+            self.plan.recheck(*(given[name] for name in op.numbers))
+        operands = self._complete(given, changes)
+        numbers = [({**op.constants, **given})[number.name] for number in op.interface.numbers]
+        launch = self.launch
+        if isinstance(self.plan, DirectPlan) and op.skips_product(given):
+            torch_plan = TorchPlan(op, self.arguments, skips_product=True)
+            launch = call_planning.on_device(torch_plan, functools.partial(self._run, torch_plan))
+        try:
+            status = launch(*operands, *numbers, None)
+        except TilewrightError:
+            raise
+        except (AttributeError, RuntimeError, TypeError, ValueError):
+            self._explain(given, operands)
+            raise
+        if status:
+            self._fail(status, given, operands)
+        return self._answer(operands)
+
+    def _check_read(self, given: Values) -> None:
+        """Raises where a number says that an operand is read, and there is none: kernels look at the number
+        alone."""
+        for operand in self.op.interface.operands:
+            number = operand.unread_if_zero
+            if number in self.op.numbers and given[number] != 0 and given[operand.name] is None:
+                raise ArgumentError(
+                    operand.name,
+                    f"it is absent and {number} is {given[number]}; the plan is for {number} of 0",
+                )
+        if isinstance(self.plan, TorchPlan) and self.plan.skips_product and not self.op.skips_product(given):
+            factors = self.op.product_factors
+            name = next(name for name in factors if self.kept[name] == 0)
+            raise ArgumentError(name, f"it is {given[name]}; the plan is for {name} of 0")
+
+    def _complete(self, given: Values, changes: Values) -> Operands:
+        operands = self.op.operands(given)
+        if not self.fills:
+            return operands
+        arguments = self._check(given) if changes else self.arguments
+        try:
+            return self.op.fill(arguments, operands)
+        except (AttributeError, RuntimeError, TypeError, ValueError):
+            self._check(given)
+            raise
+
+    def _check(self, given: Values) -> Any:
+        return checks.check(self.op, contexts.current(), {**self._options, **given})
+
+    def _answer(self, operands: Operands) -> Any:
+        results = [operands[self.op.interface.names.index(name)] for name in self.op.written]
+        results = [result for result in results if result is not None]
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _explain(self, given: Values, operands: Operands) -> None:
+        """The binding has refused the operands, which is being handled; this says it better."""
+        self._check(given)
+        for name, tensor in zip(self.plan.operands, operands, strict=True):
+            if needs_dispatcher(tensor):
+                message = f"it is a {type(tensor).__name__}; an ordinary tensor with memory is wanted"
+                raise ArgumentTypeError(name, message) from None
+
+    def _launcher(self, operands: Operands) -> Launcher:
+        """What a call calls, with the launcher's arguments: quickest where there is nothing but a launch."""
+        plan = self.plan
+        return (
+            call_planning.launcher_of_plan(plan, operands)
+            if isinstance(plan, DirectPlan)
+            else call_planning.on_device(plan, functools.partial(self._run, plan))
+        )
+
+    def _run(self, plan: Plan, *call: Any) -> int:
+        """Runs a plan that launches nothing itself. Looks at operands as the binding does at a launch's."""
+        for index, layout in enumerate(self._layouts):
+            if needs_dispatcher(call[index]):
+                raise UnplannedError(plan.operands[index])
+            if layout_of(call[index]) != layout:
+                return UNPLANNED - index
+        plan.run(call[:-1])
+        return 0
+
+    def _fail(self, status: int, given: Values, operands: Operands) -> NoReturn:
+        index = UNPLANNED - status
+        if 0 <= index < len(operands):
+            if (
+                isinstance(self.plan, DirectPlan)
+                and layout_of(operands[index])[:2] != self._layouts[index][:2]
+            ):
+                self._check(given)  # the op may not take it at all
+            raise ArgumentError(
+                self.plan.operands[index],
+                f"it is {_description(operands[index])}; the plan is for {self._descriptions[index]}",
+                hint=f"Make a plan for it with tilewright.plan, or call tilewright.{self.op.name}.",
+            )
+        assert isinstance(self.plan, DirectPlan)
+        self.plan.fail(status)
+
+
+def plan(op: Callable[P, R], /, *arguments: P.args, **options: P.kwargs) -> Callable[..., R]:
+    """A prepared call of an op, for operands that lie as the given ones do.
+
+    Args:
+        op: one of tilewright's ops: those that torch knows, too (`torch.ops.tilewright`).
+        arguments, options: what the op takes, tensors included. They say which problem it is; nothing is
+            launched. The kernel is built now if need be (with TILEWRIGHT_JIT=0: NotBuiltError); that of
+            operands that are copied or padded, at the first call.
+
+    Returns:
+        A function that answers what the op answers: `plan(a, b, out=None, **replaced)`; of an op that
+        quantises `plan(x, out=None, out_scales=None, **replaced)`, of one that reads back
+        `plan(data, scales, out=None, **replaced)`. What a call passes has the shapes, strides, dtypes and
+        device of what is given here; its address may be another. Operands that a call does not pass are those
+        given here, unless it replaces them by keyword, with others of the same shapes, strides, dtypes and
+        device; alpha, beta and eps can be replaced too. Where `c` is `out` here, each call adds to its own
+        `out`.
+
+    Raises:
+        What the op raises. A call raises ArgumentError for an operand that is not as planned: it says which,
+        how it lies and how the planned one does; and for an address that the kernel cannot read.
+    """
+    known, values = call_planning.bind_arguments(op, arguments, options)
+    return cast("Callable[..., R]", _kind(known)(*call_planning.plan_call(known, values)))
+
+
+@functools.cache
+def _kind(op: Op) -> type[Prepared]:
+    """The class of an op's prepared calls, with its `__call__` written out for its parameters."""
+    scope: dict[str, Any] = {"_make": torch.empty_strided, "_fill": op.fill, "_forward_ad": forward_ad}
+    exec(compile(text(op), f"<plan of tilewright.{op.name}>", "exec"), scope)
+    return type("Prepared", (Prepared,), {"op": op, "__call__": scope["__call__"]})
+
+
+def text(op: Op) -> str:
+    """The Python of a prepared call."""
+    return "\n".join(_lines(op)) + "\n"
+
+
+def _lines(op: Op) -> Iterator[str]:
+    first = [f"{name}=None" if name in op.written else name for name in op.passed]
+    replaced = [f"{name}=None" for name in op.replaced]
+    words = ", ".join(("self", *first, *(("*", *replaced) if replaced else ()), "**changes"))
+    local = (*op.passed, *op.replaced)
+    own = {one.name for one in op.parameters}
+
+    def source(name: str) -> str:
+        if name in local:
+            return name
+        if name not in own:
+            return repr(op.constants.get(name))
+        kept = f"self.kept_{name}"
+        return f"(out if self.accumulates else {kept})" if name == "c" else kept
+
+    operands = [source(name) for name in op.interface.names]
+    numbers = [source(number.name) for number in op.interface.numbers]
+    call = ", ".join(f"{name!r}: {name}" for name in local)
+    made = [name for name in op.passed if name in op.written and name != "out"]
+    wants = " or ".join(
+        f"({name} is not None and {name}.requires_grad)" if name in made else f"{name}.requires_grad"
+        for name in op.passed
+    )
+    results = [op.interface.names.index(name) for name in op.written]
+
+    yield f"def __call__({words}):"
+    yield "    if out is None:"
+    yield "        self.check_made(changes)"
+    yield "        out = _make(self.shape, self.strides, dtype=self.dtype, device=self.device)"
+    for name in op.replaced:
+        yield f"    if {name} is None:"
+        yield f"        {name} = self.kept_{name}"
+    yield "    if not changes and _forward_ad._current_level < 0:"
+    yield "        try:"
+    yield f"            if not ({wants} or self.needs_gradients):"
+    if op.may_fill or len(results) > 1:
+        yield f"                operands = ({', '.join(operands)},)"
+        yield "                if self.fills:"
+        yield "                    operands = _fill(self.arguments, operands)"
+        operands = ["*operands"]
+    yield f"                if self.launch({', '.join((*operands, *numbers))}, None) == 0:"
+    if len(results) == 1:
+        yield "                    return out"
+    else:
+        every = ", ".join(f"operands[{index}]" for index in results)
+        yield f"                    return out if operands[{results[1]}] is None else ({every})"
+    yield "        except (AttributeError, RuntimeError, TypeError, ValueError):"
+    yield "            pass  # said below"
+    yield f"    return self.carefully({{{call}}}, changes)"
+
+
+def _description(tensor: Any) -> str:
+    if tensor is None:
+        return "absent"
+    if not isinstance(tensor, torch.Tensor):
+        return f"a {type(tensor).__name__}"
+    strides = ", ".join(map(str, tensor.stride()))
+    return f"{dims(tensor.shape)} with strides ({strides}) of {tensor.dtype} on {tensor.device}"

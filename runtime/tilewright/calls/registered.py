@@ -1,0 +1,213 @@
+"""The ops as torch knows them: `torch.ops.tilewright.*`, with schemas and fake kernels.
+
+The public functions are the quick way in plain eager calls. They go through these ops where torch has to
+see a call: while torch.compile or torch.export traces, under modes (FakeTensorMode, FlopCounterMode,
+make_fx), for subclasses of tensors, and in functorch's transforms.
+
+An op writes either new tensors or, named `*_out`, those it is given; it answers no alias, so that torch can
+functionalise it. `accumulate` stands for a c that is `out`: a schema has no words for that.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tilewright import context as contexts
+from tilewright.calls import checks, custom_ops
+from tilewright.calls.custom_ops import name_of, number, without_subclass
+from tilewright.calls.guards import check_flag, check_strided, factor, is_integers
+from tilewright.declarations.tactics import Tactic, parsed
+
+if TYPE_CHECKING:
+    from tilewright.calls.op import Op
+    from tilewright.calls.signature import Parameter
+
+_INT64 = 2**63  # what the integers of a schema are below
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, torch.SymInt) or (isinstance(value, int) and -_INT64 <= value < _INT64)
+
+
+def _is_text(value: Any) -> bool:
+    """Whether it is a text of a schema, which is UTF-8. All words that ops know are ASCII."""
+    return isinstance(value, str) and value.isascii()
+
+
+_TAKEN: dict[str, Callable[[Any], bool]] = {
+    "dtype": lambda value: isinstance(value, torch.dtype),
+    "word": _is_text,
+    "integers": lambda value: is_integers(value) and all(map(_is_integer, value)),
+    "integer": _is_integer,
+    "optional integer": _is_integer,
+}
+"""What options a schema takes, beside their defaults, by their kinds; it takes a number for a dtype, too."""
+
+
+def register(op: Op) -> None:
+    """Registers an op with all its variants."""
+    run = {"_call": op.function, "_plain": without_subclass, "_bump": custom_ops.bump_versions}
+    # Of fake tensors: their subclass stays, and the dispatcher itself counts versions.
+    fake = {"_call": functools.partial(_fake, op), "_plain": _itself, "_bump": _itself}
+    for suffix, written in op.variants().items():
+        results = ", ".join(["Tensor"] * len(written))
+        answer = results if len(written) == 1 else f"({results})"
+        for name, out, answered in ((suffix, (), answer), (f"{suffix}_out", written, "()")):
+            lines = list(_lines(op, out, op.updates(suffix)))
+            schema = f"({', '.join(_schema(op, suffix, out))}) -> {answered}"
+            made = _kernel(op, lines, run), _kernel(op, lines, fake)
+            custom_ops.define(op.name + name, schema, made[0], made[1], op.flops)
+
+
+def _updated(op: Op) -> set[str]:
+    """What any variant changes."""
+    return {name for suffix in op.variants() for name in op.updates(suffix)}
+
+
+def _positional(op: Op, written: tuple[str, ...] = ()) -> list[Parameter]:
+    """What comes first in a schema: of an op that writes to what it is given, tensors, and those to write."""
+    first = [one for one in op.parameters if not one.by_keyword and one.name not in op.written]
+    return [one for one in first if one.kind in ("tensor", "optional tensor")] if written else first
+
+
+def _schema(op: Op, suffix: str, written: tuple[str, ...] = ()) -> Iterator[str]:
+    """The parameters of a variant's schema, of an op that writes to some that it is given."""
+    first = _positional(op, written)
+    if written:
+        yield from (f"{one.schema().partition('=')[0]}" for one in first)
+        yield from (f"Tensor({mark}!) {name}" for mark, name in zip("abc", written, strict=False))
+    else:
+        yield from (one.schema() for one in first)
+    yield "*"
+    if written and _twin(op, written):
+        yield "bool accumulate=False"
+    known = {one.name for one in first}
+    left = {*known, *op.written, *_updated(op)}
+    yield from (one.schema() for one in op.parameters if one.name not in left)
+    yield from (
+        f"Tensor({mark}!)? {name}=None" for mark, name in zip("xyz", op.updates(suffix), strict=False)
+    )
+
+
+def _twin(op: Op, written: tuple[str, ...]) -> str | None:
+    """The operand that may be what is written, as `accumulate` says."""
+    for operand in op.interface.operands:
+        if operand.twin in written and operand.name in op.tensors and len(written) == 1:
+            return operand.name
+    return None
+
+
+def _kernel(op: Op, lines: Sequence[str], scope: Mapping[str, Any]) -> Callable[..., Any]:
+    """The op's kernel: written out for its parameters, as the call itself is."""
+    defaults = {f"_default_{one.name}": one.default for one in op.parameters}
+    scope = {"_Tensor": torch.Tensor, **defaults, **scope}
+    exec(compile("\n".join(lines), f"<torch.ops.tilewright.{op.name}>", "exec"), scope)
+    made: Callable[..., Any] = scope["run"]
+    return made
+
+
+def _fake(op: Op, **named: Any) -> Any:
+    """The body of an op's fake kernels: results of the right shapes and types, and of any values."""
+    values = op.with_factors(op.defaults() | named)
+    for name in op.numbers:
+        if isinstance(values[name], (int, float)):
+            factor(name, values[name])
+    context = contexts.current()
+    checked = checks.check(op, context, values, fake=True)
+    tactic = parsed(values["tactic"])
+    if tactic is not None:
+        op.family.check_demand(context.registry, tactic, checked.problem)
+    made = tuple(op.make(checked, index) for index in range(len(checked.results)))
+    return made[0] if len(made) == 1 else made
+
+
+def _itself(tensor: Any, *_: Any) -> Any:
+    return tensor
+
+
+def _lines(op: Op, written: tuple[str, ...], updated: tuple[str, ...]) -> Iterator[str]:
+    """The Python of a kernel that writes to some tensors that it is given, and changes others."""
+    first = [one.name for one in _positional(op, written)]
+    named = [one for one in op.parameters if one.name not in (*first, *op.written)]
+    optional = {} if written else {name: f"{name}=_default_{name}" for name in first if name in op.defaults()}
+    twin = _twin(op, written) if written else None
+    accumulate = ["accumulate=False"] if twin else []
+    words = [
+        *(optional.get(name, name) for name in first),
+        *written,
+        "*",
+        *accumulate,
+        *(f"{one.name}=_default_{one.name}" for one in named),
+    ]
+    if words[-1] == "*":
+        words.pop()
+    yield f"def run({', '.join(words)}):"
+    if twin:
+        yield "    if accumulate:"
+        yield f"        {twin} = {written[0]}"
+    given = {*first, *written, *(one.name for one in named)}
+    for name in (name for name in op.tensors if name in given):
+        there = "" if name in op.required else f"{name} is not None and "
+        yield f"    if {there}type({name}) is not _Tensor:"
+        yield f"        {name} = _plain({name})"
+    for one in op.parameters:  # where a schema has no words for a default, None stands for it
+        if one.name in given and not one.is_tensor and one.default not in (None, inspect.Parameter.empty):
+            yield f"    if {one.name} is None:"
+            yield f"        {one.name} = _default_{one.name}"
+    call = ", ".join(f"{one.name}={one.name}" for one in op.parameters if one.name in given)
+    yield f"    {'' if written else 'made = '}_call({call})"
+    for name in updated:
+        yield f"    if {name} is not None:"
+        yield f"        _bump({name})"
+    yield f"    _bump({', '.join(written)})" if written else "    return made"
+
+
+def traced(op: Op, values: dict[str, Any]) -> Any:
+    """A call through torch's dispatcher; torch.compile traces this.
+
+    Of a sparse tensor beside one on the meta device, the dispatcher would call the op that has called it."""
+    values = op.with_factors(values)
+    for one in op.parameters:
+        given = values[one.name]
+        absent = one.kind != "tensor" and given is None
+        if one.is_tensor and not absent and (one.kind != "scale" or isinstance(given, torch.Tensor)):
+            check_strided(one.name, given)
+        elif one.is_number:
+            values[one.name] = number(one.name, values[one.name])
+        elif one.kind == "flag":
+            check_flag(one.name, values[one.name])
+            values[one.name] = bool(values[one.name])
+        elif one.kind in _TAKEN and given is not one.default and not _TAKEN[one.kind](given):
+            checks.check(op, contexts.current(), values, fake=True)  # says it better than torch
+        elif one.kind == "tactic":
+            values[one.name] = name_of(given if isinstance(given, str) else parsed(given))
+            if isinstance(given, str) and not _is_text(given):
+                op.family.demanded(contexts.current().registry, Tactic.parse(given))  # raises
+    values = op.in_graph(values)
+    suffix = op.variant(values)
+    written = op.variants()[suffix]
+    for name in _updated(op) - set(op.updates(suffix)):
+        del values[name]
+    results = [values.pop(name, None) for name in op.written][: len(written)]
+    if all(result is None for result in results):
+        return getattr(torch.ops.tilewright, op.name + suffix).default(**values)
+    if any(result is None for result in results):  # one op makes all or writes all
+        try:
+            made = op.empty_results(values)
+        except (IndexError, RuntimeError, TypeError, ValueError):
+            checks.check(
+                op, contexts.current(), values | dict(zip(op.written, results, strict=False)), fake=True
+            )
+            raise
+        results = [given if given is not None else one for given, one in zip(results, made, strict=True)]
+    twin = _twin(op, written)
+    if twin is not None and values[twin] is results[0]:
+        values |= {twin: None, "accumulate": True}
+    first = [values.pop(one.name) for one in _positional(op, written)]
+    getattr(torch.ops.tilewright, f"{op.name}{suffix}_out").default(*first, *results, **values)
+    return results[0] if len(results) == 1 else tuple(results)

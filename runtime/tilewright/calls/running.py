@@ -1,0 +1,60 @@
+"""What every op does around a plan: parts of its key, and running it for addresses and on its device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import torch
+
+from tilewright.context import Context
+from tilewright.declarations.matrices import alignment_of
+
+if TYPE_CHECKING:
+    from tilewright.calls.plan import Plan
+
+MOST_ALIGNED = 32  # bytes: more than this no kernel asks of an address
+
+P = TypeVar("P", bound="Plan")
+
+
+def layout_key(tensor: torch.Tensor | None) -> Any:
+    """The part of a plan's key that an optional tensor makes."""
+    if tensor is None:
+        return None
+    # With its type: no plan is remembered for a tensor of a subclass (a fake one, say), so none is found.
+    return (type(tensor), tensor.dtype, tensor.shape, tensor.stride(), tensor.get_device())
+
+
+def addresses(tensors: Mapping[str, torch.Tensor]) -> frozenset[tuple[str, int]]:
+    """The tensors whose addresses are no multiples of `MOST_ALIGNED` bytes, each with its alignment."""
+    found = ((name, alignment_of(tensor.data_ptr(), MOST_ALIGNED)) for name, tensor in tensors.items())
+    return frozenset((name, alignment) for name, alignment in found if alignment < MOST_ALIGNED)
+
+
+def for_addresses(
+    context: Context,
+    op: str,
+    key: Any,
+    addresses: frozenset[tuple[str, int]],
+    make: Callable[[frozenset[tuple[str, int]]], P],
+) -> P:
+    """The plan for the call of `key` with tensors at such addresses, remembered where the call has a key."""
+    if key is None:
+        return make(addresses)
+    key = (op, key, addresses)
+    found: P | None = context.plans.get(key)
+    if found is None:
+        found = make(addresses)
+        context.remember(key, found)
+    found.used = True
+    return found
+
+
+def run_on_its_device(plan: Plan, call: tuple[Any, ...]) -> None:
+    """Carries a plan out on its GPU, whichever is current."""
+    if plan.device.type == "cuda":
+        with torch.cuda.device(plan.device):
+            plan.run(call)
+    else:
+        plan.run(call)

@@ -1,0 +1,89 @@
+"""What stands for ops where there is no torch: `help()` reads as with it, a call says what to install.
+
+An op's module imports torch, so its source is read instead: the signature and the docstring are in it.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from typing import Any, NoReturn
+
+from tilewright.calls.docstrings import completed
+
+
+class _Written(str):
+    """An expression as the source has it, which `repr` must not put in quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def needs_torch(name: str) -> ModuleNotFoundError:
+    """What is raised of a name of `tilewright` that cannot be used without torch."""
+    return ModuleNotFoundError(
+        f"tilewright.{name} needs torch: pip install 'tilewright[torch]'", name="torch"
+    )
+
+
+def stand_in(module: str, name: str) -> Callable[..., NoReturn]:
+    """A function with the name, signature and docstring of `name` in a module that is not imported; calling
+    it raises ModuleNotFoundError. Raises KeyError where the module defines no such function."""
+
+    def function(*arguments: Any, **options: Any) -> NoReturn:
+        raise needs_torch(name)
+
+    definitions = _definitions(module)
+    written = definitions[name]
+    signed = definitions[_like(written) or name]
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = module
+    public = any(isinstance(one, ast.Call) and _text(one.func) == "public" for one in written.decorator_list)
+    function.__doc__ = (completed if public else str)(ast.get_docstring(written) or "")
+    function.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        list(_parameters(signed.args)), return_annotation=_text(signed.returns)
+    )
+    return function
+
+
+def _definitions(module: str) -> dict[str, ast.FunctionDef]:
+    spec = find_spec(module)
+    if spec is None or spec.origin is None:
+        raise KeyError(module)
+    with open(spec.origin, encoding="utf-8") as file:  # noqa: PTH123 (as importlib gives it)
+        body = ast.parse(file.read()).body
+    return {each.name: each for each in body if isinstance(each, ast.FunctionDef)}
+
+
+def _like(function: ast.FunctionDef) -> str | None:
+    """The function whose signature it has, where its decorator names one: `@public(..., like=another)`."""
+    calls = (one for one in function.decorator_list if isinstance(one, ast.Call))
+    likes = (ast.unparse(one.value) for call in calls for one in call.keywords if one.arg == "like")
+    return next(likes, None)
+
+
+def _parameters(arguments: ast.arguments) -> Iterator[inspect.Parameter]:
+    positional = [*arguments.posonlyargs, *arguments.args]
+    defaults: list[ast.expr | None] = [None] * (len(positional) - len(arguments.defaults))
+    for index, (given, default) in enumerate(zip(positional, [*defaults, *arguments.defaults], strict=True)):
+        only = index < len(arguments.posonlyargs)
+        kind = inspect.Parameter.POSITIONAL_ONLY if only else inspect.Parameter.POSITIONAL_OR_KEYWORD
+        yield _parameter(given, kind, default)
+    if arguments.vararg:
+        yield _parameter(arguments.vararg, inspect.Parameter.VAR_POSITIONAL, None)
+    for given, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        yield _parameter(given, inspect.Parameter.KEYWORD_ONLY, default)
+    if arguments.kwarg:
+        yield _parameter(arguments.kwarg, inspect.Parameter.VAR_KEYWORD, None)
+
+
+def _parameter(given: ast.arg, kind: Any, default: ast.expr | None) -> inspect.Parameter:
+    return inspect.Parameter(given.arg, kind, default=_text(default), annotation=_text(given.annotation))
+
+
+def _text(expression: ast.expr | None) -> Any:
+    return inspect.Parameter.empty if expression is None else _Written(ast.unparse(expression))

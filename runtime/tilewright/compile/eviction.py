@@ -1,0 +1,63 @@
+"""What of the build cache nothing needs any more."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from tilewright.compile import marker
+from tilewright.compile.library import libraries
+from tilewright.compile.store import Store
+
+
+class Debris(NamedTuple):
+    """Something to remove: why, and how many bytes of disk it takes."""
+
+    path: Path
+    why: str
+    bytes: int
+
+
+def debris(store: Store, include: Path, older_than: float) -> list[Debris]:
+    """What was made more than `older_than` seconds ago and no library in force needs; changes nothing.
+
+    A library is in force while `libraries` lists it, whatever project it is of; it needs the objects that it
+    was linked of, with which it can be linked again when a kernel is added. Raises CacheRefusedError where
+    the folder is no cache of ours; in one, what has not a name of our form is not ours, and not listed.
+    """
+    marker.check(store.root)
+    limit = time.time() - older_than
+    return [
+        Debris(path, why, store.size(path)) for path, why in _unneeded(store, include) if _made(path) < limit
+    ]
+
+
+def remove(store: Store, found: list[Debris]) -> None:
+    """Removes it, and what killed builds and removals have left. What another process has loaded stays mapped
+    there."""
+    store.sweep()
+    for each in found:
+        store.remove(each.path)
+
+
+def _unneeded(store: Store, include: Path) -> Iterator[tuple[Path, str]]:
+    found = store.listed("libraries")
+    modules = sorted({path.parent.name for path in found})
+    inside = [one for module in modules for one in libraries(module, store=store, include=include)]
+    kept = {library.path.parent for library in inside}
+    yield from ((path, "a library that is not in force") for path in found if path not in kept)
+    needed = {kernel.get("object") for library in inside for kernel in library.kernels.values()}
+    needed |= {library.table for library in inside}
+    objects = store.listed("objects")
+    yield from ((path, "an object of no library in force") for path in objects if path.name not in needed)
+    yield from ((path, "set aside as damaged") for path in store.listed("quarantine"))
+    yield from ((path, "a kernel that did not compile") for path in store.listed("refusals"))
+    yield from ((path, "the log of a failed compile") for path in store.listed("logs"))
+
+
+def _made(path: Path) -> float:
+    """When; of a library, when a build last asked for it."""
+    stamps = [path, path / "library.json", path / "report.json"]
+    return max((each.stat().st_mtime for each in stamps if each.exists()), default=time.time())

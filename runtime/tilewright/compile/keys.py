@@ -1,0 +1,209 @@
+"""Content keys: two builds share an object exactly when everything that decides it is equal.
+
+An object's key covers its source, the tilewright headers the source reaches, the CUTLASS tree, the
+toolchain and the flags; no path and no time. What a compiler says it included (the depfile) is checked
+against this afterwards, so that nothing unhashed gets in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from tilewright.base import plugins, reading
+from tilewright.base.schema import Anything, Object, String, fields
+from tilewright.compile.meaning import meaning
+from tilewright.errors import BuildError, UnreadableFileError
+
+_NOTE = Object(fields(("signature", "digest"), String()), others=Anything())  # of a digest
+KEY_FORMAT = 1  # raised when the meaning of a key or of an entry changes
+_CUTLASS = rb'(?m)^[ \t]*#[ \t]*include[ \t]*[<"](?:cutlass|cute)/'
+_INCLUDE = rb'(?m)^[ \t]*#[ \t]*include[ \t]*[<"](tilewright/[^">]+)[">]'
+
+
+def digest(*parts: str) -> str:
+    """A key of 32 hexadecimal digits. Each part is measured, so no two lists of parts collide."""
+    state = hashlib.sha256()
+    for part in (str(KEY_FORMAT), *parts):
+        data = part.encode()
+        state.update(b"%d:" % len(data))
+        state.update(data)
+    return state.hexdigest()[:32]
+
+
+def file_sha256(path: Path) -> str:
+    state = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            state.update(block)
+    return state.hexdigest()
+
+
+class HeaderSet:
+    """The tilewright headers a source reaches, found by following `#include "tilewright/..."`.
+
+    Reaching by text, without evaluating `#if`, finds at least what a compiler reads. A family's binding
+    header is then no part of its kernels' keys.
+    """
+
+    def __init__(self, include: Path) -> None:
+        self._folders = (include, *plugins.folders("include"))
+        # By name: sha256, names that it includes, and whether it includes a header of CUTLASS's.
+        self._files: dict[str, tuple[str, frozenset[str], bool]] = {}
+        self._meanings: dict[str, str] = {}  # by name
+
+    def reached(self, source: bytes) -> dict[str, str]:
+        """sha256 by name ("tilewright/abi.h") of each header that `source` reaches, sorted."""
+        names: set[str] = set()
+        pending = _included(source)
+        while pending:
+            name = pending.pop()
+            if name not in names:
+                names.add(name)
+                pending |= self._file(name)[1]
+        return {name: self._file(name)[0] for name in sorted(names)}
+
+    def cutlass(self, source: bytes) -> bool:
+        """Whether a source includes CUTLASS's headers, or one of tilewright's that it reaches does."""
+        return bool(re.search(_CUTLASS, source)) or any(self._file(name)[2] for name in self.reached(source))
+
+    def stand(self, reached: Mapping[str, str]) -> bool:
+        """Whether headers that were reached once are all as they were.
+
+        The source being the same, what it reaches now is then the same too.
+        """
+        try:
+            return all(self._file(name)[0] == sha256 for name, sha256 in reached.items())
+        except BuildError:  # one is gone
+            return False
+
+    @staticmethod
+    def digest(reached: Mapping[str, str]) -> str:
+        return digest(*(f"{name} {sha256}" for name, sha256 in reached.items()))
+
+    def meaning(self, source: bytes) -> str:
+        """A digest of what a source tells the compiler: without comments, layout and names of headers.
+
+        Each `#include "tilewright/..."` counts as the meaning of that header, wherever the header lies.
+        """
+
+        def of(match: re.Match[bytes]) -> bytes:
+            return b"#include %s" % self._meaning_of(match[1].decode(errors="backslashreplace")).encode()
+
+        return hashlib.sha256(re.sub(_INCLUDE, of, meaning(source))).hexdigest()
+
+    def _meaning_of(self, name: str) -> str:
+        if name not in self._meanings:
+            self._meanings[name] = name  # headers that include each other
+            self._file(name)
+            self._meanings[name] = self.meaning(reading.contents(self.path(name)))
+        return self._meanings[name]
+
+    def path(self, name: str) -> Path:
+        """Where a header is: with tilewright's, or with those of a family from outside."""
+        found = (folder / name for folder in self._folders if (folder / name).exists())
+        home = plugins.families().get(name.split("/")[1])
+        return next(found, (self._folders[0] if home is None else home / "include") / name)
+
+    def _file(self, name: str) -> tuple[str, frozenset[str], bool]:
+        if name not in self._files:
+            path = self.path(name)
+            try:
+                data = reading.contents(path)
+            except FileNotFoundError:
+                raise BuildError(f"{path}: No such file or directory", hint=_missing(name)) from None
+            except UnreadableFileError as error:
+                raise BuildError(error.message) from None
+            sha256, cutlass = hashlib.sha256(data).hexdigest(), re.search(_CUTLASS, data) is not None
+            self._files[name] = sha256, frozenset(_included(data)), cutlass
+        return self._files[name]
+
+
+def _missing(name: str) -> str | None:
+    """What mends it that a header ("tilewright/FAMILY/args.h") of a family from outside is not there."""
+    family = name.split("/")[1]
+    if family not in plugins.families():
+        return None
+    if name.endswith("/args.h"):
+        return f"`python -m tilewright.declarations.headers` writes it from the declaration of {family}."
+    return f"It is a header of {family}, whose folder is {plugins.families()[family] / 'include'}."
+
+
+def _included(text: bytes) -> set[str]:
+    return {name.decode(errors="backslashreplace") for name in re.findall(_INCLUDE, text)}
+
+
+def tree_digest(root: Path, memory: Path | None, *, keep: bool = True) -> str:
+    """Of the content of every file below `root`, by their paths below it; see `files_digest`."""
+    prefix = len(str(root)) + 1
+    return files_digest(
+        {path[prefix:]: Path(path) for path in _walk(str(root))}, memory, str(root), keep=keep
+    )
+
+
+def files_digest(files: Mapping[str, Path], memory: Path | None, title: str, *, keep: bool = True) -> str:
+    """Of the content of files, by the names they are given here.
+
+    Hashing CUTLASS's 27 MB takes 0.1 s or, cold, far longer; so the answer is remembered in `memory` (a
+    folder), under `title`, with the files' sizes, times and inodes, and computed again when one differs.
+    Without `keep` nothing is written there.
+    """
+    ordered = sorted(files.items())
+    signature = digest(title, *(f"{name} {path} {_stamp(path)}" for name, path in ordered))
+    remembered = memory / f"{digest(title)}.json" if memory else None
+    if remembered is not None:
+        with suppress(OSError, UnreadableFileError):
+            note = reading.load_json(remembered, _NOTE)
+            if note["signature"] == signature:
+                return str(note["digest"])
+    result = digest(*(f"{name} {file_sha256(path)}" for name, path in ordered))
+    if remembered is not None and keep:
+        with suppress(OSError):  # a note that cannot be kept costs time, nothing else
+            remembered.parent.mkdir(parents=True, exist_ok=True)
+            draft = remembered.with_name(f"{remembered.name}.{os.getpid()}")
+            try:
+                draft.write_text(json.dumps({"of": title, "signature": signature, "digest": result}))
+                draft.replace(remembered)
+            finally:
+                draft.unlink(missing_ok=True)
+    return result
+
+
+def _stamp(path: Path) -> str:
+    stat = os.stat(path)  # noqa: PTH116 (pathlib is slow for 2,000 paths)
+    # A copy may keep the time of modification; no program can set that of the inode's change.
+    return f"{stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns} {stat.st_ino}"
+
+
+def _walk(folder: str) -> Iterator[str]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                yield from _walk(entry.path)
+            elif entry.is_file():
+                yield entry.path
+
+
+def unhashed_inputs(depfile: str, cwd: Path, files: Iterable[str], roots: Iterable[str]) -> list[str]:
+    """The files a make-style depfile names that are neither in `files` nor below one of `roots`."""
+    text = depfile.split(":", 1)[1] if ":" in depfile else ""
+    text = text.replace("\\\n", " ")
+    names = [name.replace("\\ ", " ") for name in re.split(r"(?<!\\)[ \t\n]+", text) if name]
+    known = {os.path.realpath(file) for file in files}
+    below = tuple(os.path.realpath(root) + os.sep for root in roots)
+    folders: dict[str, str] = {}
+
+    def resolve(name: str) -> str:
+        path = os.path.join(cwd, name)  # noqa: PTH118 (pathlib is slow for 2,000 paths)
+        folder, base = os.path.split(path)
+        if folder not in folders:
+            folders[folder] = os.path.realpath(folder)
+        return f"{folders[folder]}{os.sep}{base}"
+
+    paths = {resolve(name) for name in names}
+    return sorted(path for path in paths if path not in known and not path.startswith(below))

@@ -1,0 +1,224 @@
+"""The libraries that were linked: which there are, what is in them, and whether they are whole.
+
+    libraries/<module>/<key>/{<module>.so, library.json}
+
+A library holds every kernel of the module's table that is built, so a later one replaces an earlier one.
+"""
+
+from __future__ import annotations
+
+import logging
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tilewright.base import paths, reading
+from tilewright.base.schema import Anything, Integer, Map, Object, String, fields
+from tilewright.compile import marker
+from tilewright.compile.commands import made_of
+from tilewright.compile.keys import HeaderSet, digest, files_digest
+from tilewright.declarations.table import KernelRecord
+from tilewright.errors import BuildError, UnreadableFileError
+
+if TYPE_CHECKING:  # what lists libraries writes nothing
+    from tilewright.compile.store import Store
+
+log = logging.getLogger("tilewright")
+
+FORMAT = 2
+SCHEMA = Object(  # of a library.json
+    {
+        **fields(("module", "key", "machine", "table"), String()),
+        "format": Integer(),
+        "library": Object({"sha256": String(), "bytes": Integer()}),
+        "headers": Map(String()),  # sha256 by name
+        "toolchain": Map(String()),
+        "kernels": Map(Object({"made_of": String()}, others=String())),
+    },
+    others=Anything(),
+)
+_ANY_FORMAT = Object({"format": Integer()}, others=Anything())
+_said: set[str] = set()  # warnings of damage: each is logged once
+
+
+class LibraryRecord(NamedTuple):
+    """A library that fits this tilewright's headers, so its ABI too."""
+
+    module: str
+    key: str
+    path: Path  # of the .so
+    # By name: {"made_of", "source_key", "machine_code": its digest, "object": its key}
+    kernels: Mapping[str, Mapping[str, str]]
+    toolchain: Mapping[str, str]
+    table: str  # the key of the table's object that it was linked of
+
+    def holds(self, record: KernelRecord) -> bool:
+        """True where the library has this kernel, compiled from the source and with the flags of its row."""
+        kernel = self.kernels.get(record.name)
+        return kernel is not None and kernel["made_of"] == made_of(record)
+
+
+def libraries(module: str, *, store: Store | None = None, include: Path | None = None) -> list[LibraryRecord]:
+    """The module's libraries that can be loaded, the newest first: what was built last is what is used.
+
+    Compiles nothing and starts no process. A library is passed over if it is for another machine, or if a
+    header that one of its kernels or its table reaches has changed; other headers are nothing to it. A
+    damaged one is passed over with a warning; `damage` finds what can be seen only by reading all of it. A
+    newer build may remove one from disk long after it was superseded: on a failure to load, list again.
+    """
+    root = paths.cache_dir().absolute() if store is None else store.root
+    include = paths.include_dir() if include is None else include
+    headers = HeaderSet(include)
+    found = []
+    for path in described_in(root, module):
+        try:
+            record = read(path, module, headers)
+            written = path.stat().st_mtime_ns
+        except FileNotFoundError:  # another process has removed it
+            continue
+        except BuildError as error:
+            if error.message not in _said:
+                _said.add(error.message)
+                log.warning("passing over a library: %s; the next build sets it aside", error.message)
+            continue
+        if record is not None:
+            found.append((-written, record.key, record))
+    return [record for *_, record in sorted(found, key=lambda item: item[:2])]
+
+
+def described_in(root: Path, module: str) -> list[Path]:
+    """The library.json of all that stands where the module's libraries do in a cache and is called as they
+    are."""
+    found = paths.in_each(root / "libraries" / module, "library.json")
+    return [path for path in found if marker.has_our_name(path.parent, "libraries")]
+
+
+def described(library: Path) -> LibraryRecord:
+    """What was written of a .so when it was linked, whatever has changed since.
+
+    Raises BuildError where that cannot be read.
+    """
+    path = library.with_name("library.json")
+    try:
+        return _record(_parse(path), library)
+    except (OSError, KeyError) as error:
+        raise BuildError(f"{path} is not readable: {error!r}") from None
+
+
+def cache_of(library: Path) -> Path | None:
+    """The cache that a .so stands in; None where it stands elsewhere."""
+    in_cache = len(library.parents) > 3 and library.parents[2].name == "libraries"
+    return library.parents[3] if in_cache else None
+
+
+def damage(library: Path, stated: str | None = None) -> str:
+    """Why the content of a .so is not what was linked; "" where it is, or where nothing says what was.
+
+    All of it is read, once: the answer is remembered in the cache until the file's size, times or inode
+    change. `stated` is its sha256, by default what the library.json beside it says.
+    """
+    if stated is None:
+        path = library.with_name("library.json")
+        if not path.is_file():
+            return ""
+        try:
+            stated = str(_parse(path)["library"]["sha256"])
+        except BuildError as error:
+            return error.message
+        except KeyError:
+            return f"{path} is of another format"
+    root = cache_of(library)
+    memory = root / "digests" if root else None
+    try:
+        found = files_digest({"library": library}, memory, f"library {library}")
+    except OSError as error:
+        return f"{library}: {error.strerror or error}"
+    if found == digest(f"library {stated}"):
+        return ""
+    return f"{library} is damaged: its content is not what was linked"
+
+
+def read(path: Path, module: str, headers: HeaderSet, *, thorough: bool = False) -> LibraryRecord | None:
+    """The library that a library.json describes; None where it is of another machine, format or headers.
+
+    `thorough` reads all of it. Raises BuildError where it is damaged, or is not the library that belongs
+    there, FileNotFoundError where `path` is gone.
+    """
+    data = _parse(path)
+    if foreign := _foreign(data, headers):
+        log.debug("passing over %s: %s", path.parent, foreign)
+        return None
+    if data["module"] != module:
+        raise BuildError(f"{path.parent} is a library of module {data['module']}, not of {module}")
+    if data["key"] != path.parent.name:
+        raise BuildError(f"{path.parent} holds the library {data['key']}, which does not belong there")
+    library = path.with_name(f"{module}.so")
+    try:
+        size = library.stat().st_size
+    except OSError as error:
+        if not path.exists():
+            raise FileNotFoundError(path) from None  # removed by another process
+        raise BuildError(f"{library}: {error.strerror or error}") from None
+    if size != data["library"]["bytes"]:
+        raise BuildError(f"{library} is damaged: {size} bytes, {data['library']['bytes']} were linked")
+    if thorough and (reason := damage(library, data["library"]["sha256"])):
+        raise BuildError(reason)
+    return _record(data, library)
+
+
+def _foreign(data: Mapping[str, Any], headers: HeaderSet) -> str:
+    """Why a library that is whole is not for here; "" where it is."""
+    if data["format"] != FORMAT:
+        return f"format {data['format']}, this tilewright reads {FORMAT}"
+    if data["machine"] != platform.machine():
+        return f"it is for {data['machine']}, this is {platform.machine()}"
+    return "" if headers.stand(data["headers"]) else "headers that it was made of have changed"
+
+
+def _parse(path: Path) -> dict[str, Any]:
+    """The content of a library.json, its parts of the right types; of another format, that format alone.
+
+    Raises BuildError where it is damaged, FileNotFoundError where there is none.
+    """
+    try:
+        data: dict[str, Any] = reading.loads(path, reading.text(path))
+        if isinstance(data, dict) and data.get("format") == FORMAT:
+            reading.check(path, data, SCHEMA)
+            return data
+        reading.check(path, data, _ANY_FORMAT)
+    except UnreadableFileError as error:
+        raise BuildError(f"{path} is damaged: {error.reason}") from None
+    return {"format": data["format"]}
+
+
+def set_aside_damaged(module: str, store: Store, include: Path) -> list[str]:
+    """Moves the module's damaged libraries to the quarantine and says of each what was wrong with it."""
+    found = []
+    for path in described_in(store.root, module):
+        if _damaged(path, module, include):
+            with store.lock(f"library-{module}-{path.parent.name}"):  # it may be a new one by now
+                if reason := _damaged(path, module, include):
+                    found.append(f"{reason}; set aside in {store.quarantine(path.parent)}")
+    return found
+
+
+def damaged(module: str, store: Store, include: Path) -> list[str]:
+    """What is wrong with each of the module's damaged libraries; changes nothing."""
+    return [why for path in described_in(store.root, module) if (why := _damaged(path, module, include))]
+
+
+def _damaged(path: Path, module: str, include: Path) -> str:
+    try:
+        read(path, module, HeaderSet(include), thorough=True)
+    except FileNotFoundError:
+        pass
+    except BuildError as error:
+        return error.message
+    return ""
+
+
+def _record(data: Mapping[str, Any], library: Path) -> LibraryRecord:
+    return LibraryRecord(
+        data["module"], data["key"], library, data["kernels"], data["toolchain"], data["table"]
+    )

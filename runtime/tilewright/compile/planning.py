@@ -1,0 +1,274 @@
+"""What there is to do: every selected kernel's key, what the store has of it, and jobs for the rest."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tilewright.base import plugins, reading
+from tilewright.compile import commands, shell_text
+from tilewright.compile.cutlass import satisfies
+from tilewright.compile.keys import digest, files_digest, tree_digest
+from tilewright.compile.linking import Part
+from tilewright.compile.records import SourceKeys
+from tilewright.compile.report import Finding, UnitReport, exceptions, judge
+from tilewright.compile.store import Entry, Store
+from tilewright.compile.system import tvm_ffi_folder
+from tilewright.compile.toolchain import Toolchain
+from tilewright.compile.unit import Job, Outcome
+from tilewright.declarations.table import KernelRecord, Table
+from tilewright.errors import CacheRefusedError, ToolchainError, UnreadableFileError
+
+Select = Callable[[KernelRecord], bool] | Collection[str] | None
+
+
+@dataclass
+class Unit:
+    """A selected kernel on its way."""
+
+    table: Table
+    record: KernelRecord
+    key: str
+    inputs: dict[str, str]
+    entry: Entry | None
+    problem: str = ""
+    skipped: str = ""  # why this toolchain cannot compile it
+    status: str = "missing"
+    outcome: Outcome | None = None
+    command: str = ""
+    source_key: str = ""
+    headers: dict[str, str] = field(default_factory=dict)  # that the source reaches: sha256 by name
+    cutlass: bool = True  # whether it includes CUTLASS's headers
+
+    @property
+    def to_compile(self) -> bool:
+        return self.entry is None and not self.problem and not self.skipped
+
+    def part(self) -> Part | None:
+        """What to link, if it is compiled."""
+        if self.entry is None:
+            return None
+        return Part(self.entry, commands.made_of(self.record), self.source_key, self.headers)
+
+    def settle(self, outcome: Outcome, store: Store, job: Job) -> None:
+        self.status = outcome.status
+        self.outcome = outcome
+        if outcome.status == "failed":
+            self.command = commands.shell(job.command)
+            return
+        self.entry = store.entry(self.key)
+        if self.entry is None:
+            self.problem = "its entry in the build cache is broken; build again"
+
+    def report(self) -> UnitReport:
+        report = UnitReport(self.record.name, self.table.module, self.key, self.status, command=self.command)
+        report.source_key = self.source_key
+        report.reason = self.skipped
+        failed = self.outcome is not None and self.outcome.status == "failed"
+        if failed and self.outcome is not None:
+            report.errors, report.log = self.outcome.errors, self.outcome.log
+            report.findings.append(Finding("compile", self.outcome.message))
+            if self.outcome.refused:
+                report.refusal = "\n".join((self.outcome.message, *self.outcome.errors))
+        elif self.problem:
+            report.status = "failed"
+            report.findings.append(Finding("compile", self.problem))
+        elif self.entry is not None:
+            report.data = self.entry.report
+            report.findings = judge(self.record, self.entry.report, self.cutlass)
+            report.exceptions = exceptions(self.record, self.entry.report, self.cutlass)
+            report.refusal = "\n".join(finding.message for finding in report.fatal(strict=False))
+        return report
+
+
+@dataclass
+class Module:
+    table: Table
+    units: list[Unit] = field(default_factory=list)
+
+    @classmethod
+    def plan(cls, table: Table, select: Select, planner: Planner) -> Module:
+        return cls(table, [planner.unit(table, record) for record in selected_records(table, select)])
+
+    @property
+    def anything(self) -> bool:
+        """Whether a selected kernel of it can be compiled here."""
+        return any(not unit.skipped for unit in self.units)
+
+
+def selected_records(table: Table, select: Select) -> list[KernelRecord]:
+    if select is None:
+        return list(table.values())
+    if callable(select):
+        return [record for record in table.values() if select(record)]
+    return [table[name] for name in select if name in table]
+
+
+class Planner:
+    """Knows, for one build, everything that decides an object besides its source and flags.
+
+    Raises ToolchainError or CacheRefusedError where a path is none that nvcc may be given (shell_text.py).
+    Without `writes` nothing is written to the store, not even digests that save time.
+    """
+
+    def __init__(self, toolchain: Toolchain, store: Store, include: Path, *, writes: bool = True) -> None:
+        _check_paths(toolchain, store, include)
+        self.toolchain = toolchain
+        self.store = store
+        self.include = include
+        self._source_keys = SourceKeys(include, toolchain.cutlass_version)
+        self._headers = self._source_keys.headers
+        if writes:
+            self._memory = store.memory
+        else:
+            store.check()
+            self._memory = store.root / "digests"
+        self._writes = writes
+        self._cutlass = tree_digest(toolchain.cutlass, self._memory, keep=writes)
+        parts = {path.name: path for path in toolchain.parts}
+        self._compilers = files_digest(parts, self._memory, f"parts of {toolchain.nvcc}", keep=writes)
+
+    def unit(self, table: Table, record: KernelRecord) -> Unit:
+        """The unit of a row, with its entry if the store has it whole."""
+        source = table.source(record)
+        try:
+            data = reading.contents(source)
+        except (FileNotFoundError, UnreadableFileError) as error:
+            reason = error.reason if isinstance(error, UnreadableFileError) else error.strerror
+            problem = f"{source}: {reason}; `tilewright generate` writes it"
+            return Unit(table, record, "", {}, None, problem)
+        sha256 = hashlib.sha256(data).hexdigest()
+        headers = self._headers.reached(data)
+        key = digest(
+            "kernel",
+            sha256,
+            self._headers.digest(headers),
+            self._cutlass,
+            self._compilers,
+            self.toolchain.identity,
+            *commands.kernel_flags(record),
+        )
+        unit = Unit(table, record, key, self._inputs(source, sha256, headers), None, headers=headers)
+        unit.source_key = self._source_keys.of(table, record)
+        unit.cutlass = self._headers.cutlass(data)
+        if sha256 != record.sha256:
+            unit.problem = (
+                f"{source} is not what {table.path.name} lists; `tilewright check` says how they differ"
+            )
+            return unit
+        unit.problem = _unspeakable(source.resolve(), record)
+        if unit.problem:
+            return unit
+        unit.skipped = self._refusal(record)
+        if unit.skipped:
+            unit.status = "skipped"
+            return unit
+        unit.entry = self.store.entry(key)
+        unit.status = "missing" if unit.entry is None else "cached"
+        return unit
+
+    def _refusal(self, record: KernelRecord) -> str:
+        """Why these headers cannot compile a kernel; empty where they can."""
+        release = self.toolchain.cutlass_version
+        if satisfies(release, record.cutlass):
+            return ""
+        return (
+            f"needs CUTLASS {record.cutlass}, the headers at {self.toolchain.cutlass} are "
+            f"{release or 'of no known release'}; pass --cutlass"
+        )
+
+    def kernel_job(self, unit: Unit, slots: int, launcher: Sequence[str]) -> Job:
+        source = unit.table.source(unit.record).resolve()
+        flags = commands.kernel_flags(unit.record)
+        return Job(
+            name=unit.record.name,
+            module=unit.table.module,
+            kind="kernel",
+            arch=unit.record.arch,
+            key=unit.key,
+            source=str(source),
+            inputs=unit.inputs,
+            roots=self._roots(self.toolchain.cutlass),
+            command=commands.kernel_command(self.toolchain, self.include, source, flags, launcher),
+            cuobjdump=str(self.toolchain.cuobjdump),
+            store=str(self.store.root),
+            slots=slots,
+            quick=not unit.cutlass,
+        )
+
+    def table_job(self, table: Table, slots: int) -> Job | None:
+        """The unit of the module's table.cc; None where there is none."""
+        source = (table.folder / "table.cc").resolve()
+        if not source.is_file():
+            return None
+        data = reading.contents(source)
+        sha256 = hashlib.sha256(data).hexdigest()
+        headers = self._headers.reached(data)
+        ffi = tvm_ffi_folder() / "include"
+        key = digest(
+            "table",
+            sha256,
+            self._headers.digest(headers),
+            tree_digest(ffi, self._memory, keep=self._writes),
+            self.toolchain.identity,
+            *commands.table_flags(),
+        )
+        return Job(
+            name=f"{table.module}.table.cc",
+            module=table.module,
+            kind="table",
+            arch="",
+            key=key,
+            source=str(source),
+            inputs=self._inputs(source, sha256, headers),
+            roots=self._roots(ffi),
+            command=commands.table_command(self.toolchain, self.include, ffi, source),
+            cuobjdump=str(self.toolchain.cuobjdump),
+            store=str(self.store.root),
+            slots=slots,
+        )
+
+    def table_headers(self, table: Table) -> dict[str, str]:
+        """The headers that the module's table.cc reaches: sha256 by name."""
+        return self._headers.reached(reading.contents(table.folder / "table.cc"))
+
+    def _inputs(self, source: Path, sha256: str, headers: dict[str, str]) -> dict[str, str]:
+        return {
+            str(source.resolve()): sha256,
+            **{str(self._headers.path(name)): each for name, each in headers.items()},
+        }
+
+    def _roots(self, extra: Path) -> list[str]:
+        return [str(root) for root in (extra, self.toolchain.include, *self.toolchain.system_includes)]
+
+
+def _check_paths(toolchain: Toolchain, store: Store, include: Path) -> None:
+    """Raises where nvcc cannot be given a path that all units share."""
+    words = {
+        "the folder of headers": include,
+        **{f"the folder of headers of {each.parent.name}": each for each in plugins.folders("include")},
+        "the folder of CUTLASS headers": toolchain.cutlass,
+        "the path of nvcc": toolchain.nvcc,
+    }
+    for what, word in (*words.items(), *(("a word of the host compiler", word) for word in toolchain.host)):
+        if why := shell_text.fault(str(word)):
+            raise ToolchainError(f"{what}, {str(word)!r}, {why}")
+    for root in (store.root, store.root.resolve()):
+        if why := shell_text.fault(str(root)):
+            raise CacheRefusedError(
+                f"the build cache's folder, {str(root)!r}, {why}", hint="Set TILEWRIGHT_CACHE to another."
+            )
+
+
+def _unspeakable(source: Path, record: KernelRecord) -> str:
+    """Why nvcc cannot be given what a row names; "" where it can."""
+    for what, word in (
+        ("source", str(source)),
+        ("arch", record.arch),
+        *(("define", d) for d in record.defines),
+    ):
+        if why := shell_text.fault(word):
+            return f"its {what}, {word!r}, {why}"
+    return ""

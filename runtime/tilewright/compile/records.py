@@ -1,0 +1,176 @@
+"""What is kept of compiled kernels, small enough to commit: benchmarks/results/compile/<module>.json.
+
+A row belongs to a *source key*: what the source and the tilewright headers that it reaches tell the compiler
+(meaning.py), the flags and the CUTLASS release. It holds no comment, path, machine or host compiler. So any
+machine can tell whether a row describes the kernel as it stands, also where the kernel needs a newer CUTLASS
+than the one that the project is pinned to (`keyed_release`).
+
+`machine_code` is the digest of what nvcc made of it (disassembly.py). A record of a GPU's run has it, too:
+what ran there is what a kernel is now as long as its machine code is, however its headers are put.
+
+The head of a record says with what its rows were compiled. A row says itself where that differs: in `cutlass`
+the release that its kernel needs, in `host` another host compiler (which a source key does not hold, since
+the machine code that is recorded is nvcc's).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tilewright.base import reading, writing
+from tilewright.compile import schemas
+from tilewright.compile.commands import kernel_flags
+from tilewright.compile.cutlass import keyed_release, satisfies
+from tilewright.compile.keys import HeaderSet, digest
+from tilewright.compile.report import tensor_families
+from tilewright.declarations.table import KernelRecord, Table
+from tilewright.errors import BuildError, UnreadableFileError
+
+FORMAT = 1
+_OWN = ("cutlass", "host")  # words of the toolchain that a row may say instead of the head
+_KEPT = ("registers", "smem_bytes", "spill_store_bytes", "spill_load_bytes", "stack_bytes", "code_bytes")
+_KEPT_LAST = ("grid_dependency", "seconds", "peak_memory_bytes")
+
+
+class SourceKeys:
+    """Computes source keys against one set of headers and one CUTLASS release ("4.2.0")."""
+
+    def __init__(self, include: Path, cutlass_version: str) -> None:
+        self.headers = HeaderSet(include)
+        self._cutlass = cutlass_version
+
+    def of(self, table: Table, record: KernelRecord) -> str:
+        """32 hexadecimal digits. Raises FileNotFoundError where the source is missing, UnreadableFileError
+        where something else stands there."""
+        data = reading.contents(table.source(record))
+        return digest(
+            "source",
+            self.headers.meaning(data),
+            keyed_release(self._cutlass, record.cutlass),
+            *kernel_flags(record),
+        )
+
+
+def of_another_release(report: Mapping[str, Any], table: Table, pinned: str) -> frozenset[str]:
+    """The module's kernels that a report has of another CUTLASS release than records are kept of.
+
+    That is `pinned` ("" for whatever there is), and for a kernel that needs more than it, what it needs.
+    """
+    if not pinned:
+        return frozenset()
+    release = report["toolchain"]["cutlass"]
+    return frozenset(
+        unit["name"]
+        for unit in _compiled(report, table)
+        if keyed_release(release, table[unit["name"]].cutlass)
+        != keyed_release(pinned, table[unit["name"]].cutlass)
+    )
+
+
+def compile_rows(
+    report: Mapping[str, Any], table: Table, keys: SourceKeys, leave: Collection[str] = ()
+) -> list[dict[str, Any]]:
+    """The rows of a module, out of a build's report (`tilewright build --report`), but for those in `leave`.
+
+    Kernels that failed have none. Raises BuildError where the report is of other sources than the table's,
+    or of a kernel that its CUTLASS release cannot have compiled.
+    """
+    rows = []
+    release = report["toolchain"]["cutlass"]
+    for unit in _compiled(report, table):
+        record = table[unit["name"]]
+        if record.name in leave:
+            continue
+        key = keys.of(table, record)
+        if unit["source_key"] != key:
+            raise BuildError(
+                f"{unit['name']}: the report is of another source than {table.folder} holds now",
+                hint="Build again and record that report.",
+            )
+        if not satisfies(release, record.cutlass):
+            raise BuildError(f"{record.name} needs CUTLASS {record.cutlass}, the report is of {release}")
+        rows.append(
+            {
+                "name": unit["name"],
+                "source_key": key,
+                **({"machine_code": unit["machine_code"]} if "machine_code" in unit else {}),
+                **{field: unit[field] for field in _KEPT},
+                "tensor_instructions": tensor_families(unit["tensor_instructions"]),
+                **{field: unit[field] for field in _KEPT_LAST},
+                "findings": [finding["kind"] for finding in unit["findings"]],
+            }
+        )
+    return rows
+
+
+def _compiled(report: Mapping[str, Any], table: Table) -> Iterator[Mapping[str, Any]]:
+    """What a report has of the module's kernels that were compiled."""
+    for unit in report["kernels"]:
+        if unit["module"] == table.module and unit["name"] in table and "registers" in unit:
+            yield unit
+
+
+def merge(path: Path, head: Mapping[str, Any], rows: Iterable[Mapping[str, Any]], table: Table) -> None:
+    """Writes a module's record: these rows, and those the file holds of the table's other kernels.
+
+    Rows of another nvcc than `head` names are not kept, nor those of another CUTLASS release, but for kernels
+    that need a certain one. What of the toolchain may differ from the head, a row says itself (`_OWN`).
+    """
+    before, added = read(path), list(rows)
+    toolchain, old = dict(head["toolchain"]), before.get("toolchain", {})
+    kept = before["kernels"] if old.get("nvcc") == toolchain["nvcc"] else []
+    merged: dict[str, dict[str, Any]] = {}
+    for words, given in ((old, kept), (toolchain, added)):
+        own = {word: words.get(word, "") for word in _OWN}
+        merged |= {row["name"]: {**own, **row} for row in given if row["name"] in table}
+    free = [name for name in merged if not table[name].cutlass]  # that any release compiles
+    if free and not any(row["name"] in free for row in added):
+        toolchain["cutlass"] = old["cutlass"]
+    found = [
+        _under(merged[name], toolchain)
+        for name in sorted(merged)
+        if table[name].cutlass or merged[name]["cutlass"] == toolchain["cutlass"]
+    ]
+    write(path, {"format": FORMAT, "module": table.module, **head, "toolchain": toolchain}, found)
+
+
+def _under(row: Mapping[str, Any], toolchain: Mapping[str, str]) -> dict[str, Any]:
+    """The row as it stands under a head of this toolchain, which it does not repeat."""
+    own = {word: row[word] for word in _OWN if row[word] != toolchain[word]}
+    return {name: value for name, value in row.items() if name not in _OWN} | own
+
+
+def write(path: Path, head: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> None:
+    """Writes a record with one kernel to a line, so that differences read well."""
+    opening = json.dumps(dict(head))[:-1]
+    body = ",\n".join(f"  {json.dumps(row)}" for row in rows)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    writing.write(path, f'{opening}, "kernels": [\n{body}\n]}}\n')
+
+
+def read(path: Path) -> dict[str, Any]:
+    """A record; one without rows where there is none. Raises UnreadableFileError where it is not readable."""
+    try:
+        record: dict[str, Any] = reading.load_json(path, schemas.ANY_FORMAT)
+    except FileNotFoundError:
+        return {"format": FORMAT, "kernels": []}
+    if record["format"] != FORMAT:
+        raise UnreadableFileError(path, f"format {record['format']}, this tilewright reads {FORMAT}")
+    reading.check(path, record, schemas.RUN_RECORD if "gpu" in record else schemas.COMPILED_RECORD)
+    return record
+
+
+def read_report(path: Path) -> dict[str, Any]:
+    """What `tilewright build --report` wrote. Raises UnreadableFileError."""
+    try:
+        report: dict[str, Any] = reading.load_json(path, schemas.BUILD_REPORT)
+    except FileNotFoundError:
+        raise UnreadableFileError(path, "no such file") from None
+    for place, unit in enumerate(report["kernels"]):  # all of it, or nothing of one that did not compile
+        missing = [name for name in schemas.MEASURED if name not in unit]
+        if 0 < len(missing) < len(schemas.MEASURED):
+            raise UnreadableFileError(path, f"kernels[{place}]: {missing[0]} is missing")
+    return report

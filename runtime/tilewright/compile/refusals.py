@@ -1,0 +1,51 @@
+"""What the compilers have refused, remembered in the cache, so that no call waits for them to do so again.
+
+    refusals/<kernel>.<key>.json
+
+The key is that of the object that there is not: of the source, its headers, the flags and the toolchain. So
+what was refused is tried again as soon as one of these is another; `tilewright build` tries always.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+
+from tilewright.base import reading
+from tilewright.compile import schemas
+from tilewright.compile.store import Store
+from tilewright.errors import StoreError, UnreadableFileError
+
+_FOLDER = "refusals"
+
+
+def remember(store: Store, kernel: str, key: str, reason: str) -> None:
+    """Notes why the kernel of a key was refused; nothing where the cache cannot be written."""
+    with suppress(StoreError, OSError):
+        path = store.folder(_FOLDER) / f"{kernel}.{key}.json"
+        path.write_text(json.dumps({"kernel": kernel, "key": key, "reason": reason}) + "\n", encoding="utf-8")
+
+
+def forget(store: Store, kernel: str, key: str) -> None:
+    """It has been built."""
+    with suppress(OSError):
+        (store.root / _FOLDER / f"{kernel}.{key}.json").unlink(missing_ok=True)
+
+
+def remembered(store: Store) -> dict[str, set[str]]:
+    """The keys under which kernels were refused, by the kernel."""
+    found: dict[str, set[str]] = {}
+    for path in store.listed(_FOLDER):
+        kernel, key, _ = path.name.rsplit(".", 2)
+        found.setdefault(kernel, set()).add(key)
+    return found
+
+
+def reason(store: Store, kernel: str, key: str) -> str:
+    """Why it was refused; "" where nothing readable says so."""
+    path = store.root / _FOLDER / f"{kernel}.{key}.json"
+    with suppress(FileNotFoundError, UnreadableFileError):
+        found = reading.load_json(path, schemas.REFUSAL)
+        if (found["kernel"], found["key"]) == (kernel, key):
+            return str(found["reason"])
+    return ""

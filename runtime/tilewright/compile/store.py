@@ -1,0 +1,309 @@
+"""The build cache on disk.
+
+    CACHEDIR.TAG                                     says that the folder is ours (marker.py)
+    objects/<key>/{kernel.o, report.json, log.txt}   one compiled unit, complete or not there
+    libraries/<module>/<key>/{<module>.so, library.json}
+    locks/  tmp/  work/  logs/  quarantine/  refusals/  digests/
+
+What bears no such tag is never written to; what has not a name of our form is never removed.
+
+An entry is made in tmp/ and moved into place whole; nothing is ever changed afterwards. An entry that does
+not hold what its report says (a disk that filled up, a cut file) is moved to quarantine/ and built again.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tilewright.base import paths, reading
+from tilewright.compile import marker, trust
+from tilewright.compile.keys import KEY_FORMAT, file_sha256
+from tilewright.errors import BuildError, CacheRefusedError, StoreError, UnreadableFileError
+
+log = logging.getLogger("tilewright")
+
+_MODE = 0o755  # of folders: where the umask lets a group write, the cache would be refused (trust.py)
+_OTHERS_WRITE = 0o022
+_STALE_SECONDS = 24 * 3600
+_QUARANTINED = 20  # entries kept for whoever wants to know
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk, a quota, a limit on the size of files
+# What compilers and linkers say then; after "when writing output to", gcc often names another reason.
+_SAID_FULL = (
+    r"No space left on device|Disk quota exceeded|File too large|File size limit exceeded"
+    r"|fatal error: when writing output to"
+)
+
+# nvcc keeps some five forms of a unit's text while it compiles; with CUTLASS 4.2 or 4.5, that has 12 MiB.
+UNIT_DISK_BYTES = 64 << 20
+
+
+class Entry(NamedTuple):
+    """A complete compiled unit."""
+
+    key: str
+    folder: Path
+    report: dict[str, Any]
+
+    @property
+    def object(self) -> Path:
+        return self.folder / "kernel.o"
+
+
+class Store:
+    """A cache folder; it is created, and marked as ours, when something is written to it."""
+
+    def __init__(self, root: Path | None = None) -> None:
+        self.root = (paths.cache_dir() if root is None else root).absolute()
+        self._claimed = False
+
+    def folder(self, name: str) -> Path:
+        """A subfolder, created. Raises StoreError where that is not possible, CacheRefusedError where the
+        cache's folder is not ours."""
+        path = self.root / name
+        self._claim()
+        try:
+            path.mkdir(_MODE, exist_ok=True)
+        except OSError as error:
+            raise self.failure(error) from None
+        trust.check(path, self.root)
+        return path
+
+    def _claim(self) -> None:
+        """Makes the folder and marks it, before anything else is written there. Raises as `folder`."""
+        if self._claimed:
+            return
+        self.check()
+        try:
+            self.root.mkdir(_MODE, parents=True, exist_ok=True)
+            if not marker.is_marked(self.root):
+                marker.mark(self.root)
+        except OSError as error:
+            raise self.failure(error) from None
+        self._claimed = True
+
+    def check(self) -> None:
+        """Raises CacheRefusedError where the folder is there and not ours; changes nothing."""
+        marker.check(self.root)
+        trust.check(self.root, self.root)
+
+    @property
+    def memory(self) -> Path:
+        """The folder in which digests are remembered; they can be read where it cannot be written.
+
+        Raises CacheRefusedError where the cache's folder is not ours.
+        """
+        try:
+            return self.folder("digests")
+        except CacheRefusedError:
+            raise
+        except StoreError:
+            return self.root / "digests"
+
+    def entry(self, key: str) -> Entry | None:
+        """The entry of `key`, checked against its report; None where there is none.
+
+        A damaged one counts as none, and a warning says what is wrong with it; who builds it again sets it
+        aside.
+        """
+        folder = self.root / "objects" / key
+        if not folder.exists():
+            return None
+        try:
+            return self.read_entry(key)
+        except BuildError as error:
+            log.warning("a damaged entry of the build cache counts as none: %s", error.message)
+            return None
+
+    def read_entry(self, key: str) -> Entry:
+        """The entry of `key`. Raises BuildError that says why it is none, CacheRefusedError where others may
+        have put it there."""
+        from tilewright.compile import schemas  # noqa: PLC0415 (whoever looks for libraries needs none)
+
+        folder = self.root / "objects" / key
+        trust.check(folder / "kernel.o", self.root)
+        try:
+            report = reading.load_json(folder / "report.json", schemas.ANY_FORMAT)
+            if report["format"] != KEY_FORMAT or report.get("key") != key:
+                raise BuildError(f"{folder} holds the entry of another key or format")
+            kind = report.get("kind")
+            reading.check(
+                folder / "report.json", report, schemas.ENTRIES["table" if kind == "table" else "kernel"]
+            )
+            if (folder / "kernel.o").stat().st_size != report["object"]["bytes"]:
+                raise BuildError(f"{folder}/kernel.o is not as long as its report says")
+            if file_sha256(folder / "kernel.o") != report["object"]["sha256"]:
+                raise BuildError(f"{folder}/kernel.o is not what its report says")
+        except UnreadableFileError as error:
+            raise BuildError(f"{folder} is not readable: {error.reason}") from None
+        except OSError as error:
+            raise BuildError(f"{folder} is not readable: {error}") from None
+        return Entry(key, folder, report)
+
+    def commit(self, draft: Path, target: Path) -> None:
+        """Moves a finished folder into place; a reader sees all of it or nothing.
+
+        The caller holds the lock of the target. What stands there is broken and is set aside first.
+        """
+        try:
+            for file in draft.iterdir():
+                file.chmod(file.stat().st_mode & ~_OTHERS_WRITE)  # the compilers go by the umask
+                _sync(file)
+            self.folder(target.relative_to(self.root).parts[0])
+            target.parent.mkdir(_MODE, exist_ok=True)
+            if target.exists():
+                self.quarantine(target)
+            draft.rename(target)
+            _sync(target.parent)
+        except OSError as error:
+            raise self.failure(error) from None
+
+    def quarantine(self, folder: Path) -> Path:
+        """Sets a broken entry or library aside; where it is then."""
+        yard = self.folder("quarantine")
+        target = yard / f"{time.time_ns()}-{folder.name}"
+        try:
+            with suppress(FileNotFoundError):  # another process was faster
+                folder.rename(target)
+        except OSError as error:
+            raise self.failure(error) from None
+        for old in self.listed("quarantine")[:-_QUARANTINED]:
+            _remove_all(old)
+        return target
+
+    def listed(self, name: str) -> list[Path]:
+        """What is ours in a subfolder, sorted; of "libraries", in the folders of all modules."""
+        pattern = "*/*" if name == "libraries" else "*"
+        found = (self.root / name).glob(pattern)
+        return sorted(path for path in found if marker.has_our_name(path, name))
+
+    def remove(self, path: Path) -> None:
+        """Removes what `listed` names; a reader sees all of an entry or a library, or nothing."""
+        debris = self.folder("tmp") / marker.unused("removed-")
+        with suppress(OSError):  # another process was faster, or the cache cannot be written
+            path.rename(debris)
+        _remove_all(debris)
+
+    def draft(self, key: str) -> Path:
+        """A fresh folder below tmp/. The caller holds the lock of `key`, so older drafts of it are debris."""
+        tmp = self.folder("tmp")
+        for debris in self.listed("tmp"):
+            if debris.name.startswith(f"{key}."):
+                _remove_all(debris)
+        path = tmp / marker.unused(f"{key}.")
+        try:
+            path.mkdir(_MODE)
+        except OSError as error:
+            raise self.failure(error) from None
+        return path
+
+    @contextmanager
+    def lock(self, name: str) -> Iterator[None]:
+        """Holds an exclusive lock between processes; the system frees it when its holder dies."""
+        import filelock  # noqa: PLC0415 (60 ms, and reading the store needs no lock)
+
+        try:
+            with filelock.FileLock(self.folder("locks") / f"{name}.lock"):
+                yield
+        except OSError as error:
+            raise self.failure(error) from None
+
+    @contextmanager
+    def slot(self, count: int) -> Iterator[None]:
+        """Holds one of `count` places, shared by all processes that use this store.
+
+        Several builds at once then stay within the memory that one of them was allowed.
+        """
+        import filelock  # noqa: PLC0415 (as in `lock`)
+
+        locks = [filelock.FileLock(self.folder("locks") / f"slot-{index}.lock") for index in range(count)]
+        while True:
+            for lock in locks:
+                try:
+                    lock.acquire(blocking=False)
+                except filelock.Timeout:
+                    continue
+                try:
+                    yield
+                finally:
+                    lock.release()
+                return
+            time.sleep(0.05)
+
+    def sweep(self) -> None:
+        """Removes what killed builds left behind long ago, and what was being removed."""
+        if not self.root.exists():
+            return
+        self._claim()
+        limit = time.time() - _STALE_SECONDS
+        for path in (*self.listed("tmp"), *self.listed("work")):
+            with suppress(OSError):
+                if path.name.startswith("removed-") or path.lstat().st_mtime < limit:
+                    log.info("removing %s, left behind by a build that was killed", path)
+                    _remove_all(path)
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes on disk by subfolder ("objects", "libraries", ...). Raises CacheRefusedError where the folder
+        is not ours."""
+        marker.check(self.root)
+        return {path.name: self.size(path) for path in sorted(self.root.glob("*")) if path.is_dir()}
+
+    @staticmethod
+    def size(path: Path) -> int:
+        """Bytes on disk of a file, or of all below a folder."""
+        total = 0
+        for each in (path, *path.rglob("*")):
+            with suppress(OSError):  # another process has removed it
+                total += each.stat().st_blocks * 512
+        return total
+
+    def failure(self, error: OSError) -> StoreError:
+        if error.errno in _FULL:
+            return StoreError(
+                f"no space left for the build cache in {self.root}: {self._room()}, and to compile and link "
+                f"a kernel takes about {UNIT_DISK_BYTES >> 20} MiB for a while",
+                hint="Free some, and the build goes on; or set TILEWRIGHT_CACHE to a folder on another disk.",
+            )
+        return StoreError(
+            f"the build cache in {self.root}: {error}",
+            hint="Set TILEWRIGHT_CACHE to a folder that can be written.",
+        )
+
+    def _room(self) -> str:
+        """What is left; a limit on the size of files, and quotas, may allow less."""
+        present = next(folder for folder in (self.root, *self.root.parents) if folder.is_dir())
+        try:
+            left = os.statvfs(present)
+            return f"{left.f_bavail * left.f_frsize / (1 << 20):.1f} MiB are free"
+        except OSError:
+            return "it is not known how much is free"
+
+
+def says_full(text: str) -> bool:
+    """Whether compilers or linkers say that the disk is full, or a quota."""
+    return re.search(_SAID_FULL, text, re.IGNORECASE) is not None
+
+
+def _remove_all(path: Path) -> None:
+    """Removes a file, a link, or a folder with all in it, as far as it can be."""
+    import shutil  # noqa: PLC0415 (1.5 ms, that whoever only looks for libraries need not wait)
+
+    with suppress(OSError):  # it is a folder, another process was faster, or it cannot be removed
+        path.unlink()
+        return
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

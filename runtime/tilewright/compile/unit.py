@@ -1,0 +1,276 @@
+"""Compiles units: what ninja runs, `python -m tilewright.compile.unit JOB.json ... RESULT ...`.
+
+The compiler writes into a folder of its own; what it made is examined and then moved into the store whole.
+Nothing else ever writes an entry. Several units of one process, which are compiled one after the other, share
+what Python (0.1 s) and nvdisasm (0.2 s) take to start; a lean unit's compiler takes 1.2 s.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import resource
+import shutil
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tilewright.compile import compiler_cache
+from tilewright.compile.commands import DEPFILE, OBJECT, shell
+from tilewright.compile.disassembly import MachineCode, disassemble
+from tilewright.compile.keys import KEY_FORMAT, file_sha256, unhashed_inputs
+from tilewright.compile.machine_code import inspect
+from tilewright.compile.store import Store, says_full
+from tilewright.compile.system import run_bounded, shortened
+from tilewright.errors import BuildError, StoreError, TilewrightError
+
+_Made = TypeVar("_Made")
+
+_ERRORS_SHOWN = 3
+_CONTEXT_LINES = 4
+_KILLED = re.compile(
+    r"died due to signal 9|\bKilled\b|cannot allocate memory|out of memory|memory allocation failure", re.I
+)
+# An error with a place in a source, or of a step of nvcc; one of a launcher or of the machine is neither.
+_DIAGNOSIS = re.compile(
+    r"^.+(?:\(\d+\)|:\d+:\d+): (?:fatal |catastrophic )?error\b"
+    r"|^(?:nvcc|ptxas|nvlink)\b.*\b(?:error|fatal)\s*:",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One unit to compile; all paths are absolute."""
+
+    name: str
+    module: str
+    kind: str  # "kernel", or "table" for a module's table.cc, which holds no device code
+    arch: str  # "" for a table
+    key: str
+    source: str
+    inputs: dict[str, str]  # sha256 by path of the files that are in the key one by one: source, headers
+    roots: list[str]  # folders that are in the key as a whole
+    command: list[str]
+    cuobjdump: str
+    store: str
+    slots: int  # compilers that may run at once on this machine
+    quick: bool = False  # a kernel without CUTLASS's headers, which takes seconds
+
+    def write(self, path: Path) -> None:
+        path.write_text(json.dumps(asdict(self)), encoding="utf-8")
+
+
+@dataclass
+class Outcome:
+    """What became of a job."""
+
+    status: str  # "built", "shared" (another process built it meanwhile) or "failed"
+    message: str = ""
+    errors: list[str] = field(default_factory=list)  # the compiler's first errors, with their context
+    log: str = ""  # path of the compiler's whole output
+    out_of_memory: bool = False
+    refused: bool = False  # the compiler says what is wrong with the source: it would again
+
+
+@dataclass(frozen=True)
+class _Compiled:
+    """What a compiler has made of a job, in a folder of its own."""
+
+    job: Job
+    draft: Path
+    log: str
+    seconds: float
+    peak_memory_bytes: int  # of the largest process yet
+
+
+def run(jobs: Sequence[Job]) -> list[Outcome]:
+    """Compiles units of one target, but for those that the store has; holds their locks meanwhile."""
+    store = Store(Path(jobs[0].store))
+    outcomes: dict[str, Outcome] = {}
+    with ExitStack() as held:
+        for key in sorted(job.key for job in jobs):  # in one order: else two processes wait for each other
+            held.enter_context(store.lock(key))
+        missing = [job for job in jobs if store.entry(job.key) is None]
+        if missing:
+            held.enter_context(store.slot(missing[0].slots))
+        compiled = []
+        for job in missing:
+            made = _attempt(store, partial(_compile, job, store, held))
+            if isinstance(made, Outcome):
+                outcomes[job.key] = made
+            else:
+                compiled.append(made)
+        code = _machine_code(store, compiled)
+        for each in compiled:
+            outcomes[each.job.key] = _attempt(store, partial(_commit, each, code.get(each.job.key), store))
+    return [outcomes.get(job.key, Outcome("shared")) for job in jobs]
+
+
+def _attempt(store: Store, step: Callable[[], _Made]) -> _Made | Outcome:
+    """What the step answers, or how it has failed."""
+    try:
+        return step()
+    except (BuildError, StoreError) as error:
+        return Outcome("failed", str(error))
+    except OSError as error:
+        return Outcome("failed", str(store.failure(error)))
+
+
+def _compile(job: Job, store: Store, held: ExitStack) -> _Compiled | Outcome:
+    started = time.monotonic()
+    draft = store.draft(job.key)
+    held.callback(shutil.rmtree, draft, ignore_errors=True)
+    scratch = draft / "scratch"
+    scratch.mkdir()
+    status, log = _call(job.command, draft, scratch)
+    seconds = time.monotonic() - started
+    absent = [name for name in (OBJECT, DEPFILE) if not _has_content(draft / name)]
+    if status != 0 or absent:
+        return _failure(job, store, status, log, absent)
+    (draft / "log.txt").write_text(log, encoding="utf-8")
+    _check_inputs(job, draft)
+    shutil.rmtree(scratch, ignore_errors=True)
+    (draft / DEPFILE).unlink()
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+    return _Compiled(job, draft, log, seconds, peak)
+
+
+def _machine_code(store: Store, compiled: Sequence[_Compiled]) -> dict[str, MachineCode]:
+    """Of the kernels, by key. Nothing where one of several objects cannot be read: each is then by itself."""
+    kernels = [each for each in compiled if each.job.kind == "kernel"]
+    if len(kernels) < 2:
+        return {}
+    paths = [each.draft / OBJECT for each in kernels]
+    found = _attempt(store, partial(disassemble, kernels[0].job.cuobjdump, paths))
+    if isinstance(found, Outcome):
+        return {}
+    return {each.job.key: code for each, code in zip(kernels, found, strict=True)}
+
+
+def _commit(compiled: _Compiled, code: MachineCode | None, store: Store) -> Outcome:
+    job, object_file = compiled.job, compiled.draft / OBJECT
+    report: dict[str, Any] = {
+        "format": KEY_FORMAT,
+        "key": job.key,
+        "name": job.name,
+        "module": job.module,
+        "kind": job.kind,
+        "arch": job.arch,
+        "source_sha256": job.inputs[job.source],
+        "object": {"sha256": file_sha256(object_file), "bytes": object_file.stat().st_size},
+        "seconds": round(compiled.seconds, 2),
+        "peak_memory_bytes": compiled.peak_memory_bytes,
+        "command": job.command,
+    }
+    if job.kind == "kernel":
+        if code is None:
+            (code,) = disassemble(job.cuobjdump, [object_file])
+        report.update(inspect(object_file, job.name, compiled.log, code.functions), machine_code=code.digest)
+    (compiled.draft / "report.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    store.commit(compiled.draft, store.root / "objects" / job.key)
+    return Outcome("built")
+
+
+def _call(command: Sequence[str], cwd: Path, scratch: Path) -> tuple[int, str]:
+    """Runs a compiler; its intermediate files go to `scratch`, so a kill leaves them inside the cache."""
+    environment = {**compiler_cache.SETTINGS, **os.environ, "TMPDIR": str(scratch)}
+    try:
+        return run_bounded(command, cwd=cwd, environment=environment)
+    except OSError as error:
+        raise BuildError(f"{command[0]} cannot be run: {error.strerror}") from None
+
+
+def _check_inputs(job: Job, draft: Path) -> None:
+    """The object belongs to its key only if it was made of what the key was computed from."""
+    for path, sha256 in job.inputs.items():
+        if file_sha256(Path(path)) != sha256:
+            raise BuildError(f"{path} changed while {job.name} was compiled; build again")
+    depfile = (draft / DEPFILE).read_text(encoding="utf-8", errors="replace")
+    if strange := unhashed_inputs(depfile, draft, job.inputs, job.roots):
+        listed = "\n".join(f"  {path}" for path in strange[:10])
+        raise BuildError(
+            f"{job.name} includes files that its key does not cover:\n{listed}",
+            hint='A source may include "tilewright/...", CUTLASS, the CUDA toolkit and system headers.',
+        )
+
+
+def _has_content(path: Path) -> bool:
+    return path.is_file() and path.stat().st_size > 0
+
+
+def _failure(job: Job, store: Store, status: int, log: str, absent: Sequence[str]) -> Outcome:
+    """What to say of a compiler that fails, or that exits 0 and leaves files `absent`."""
+    if says_full(log):
+        full = store.failure(OSError(errno.ENOSPC, "No space left on device"))
+        return Outcome("failed", str(full))
+    killed = status in (-9, 137) or (status != 0 and _KILLED.search(log) is not None)
+    what = f"exits {status}"
+    if status == 0:
+        what += f" and wrote no {' and no '.join(absent)}"
+    elif killed:
+        what = "was killed, probably for want of memory"
+    return Outcome(
+        "failed",
+        f"the compiler {what}",
+        errors=first_errors(log),
+        log=_keep_log(job, store, log),
+        out_of_memory=killed,
+        refused=status != 0 and not killed and _DIAGNOSIS.search(log) is not None,
+    )
+
+
+def first_errors(log: str) -> list[str]:
+    """The first errors of a compiler's output, each with the lines that follow it."""
+    lines = [line.rstrip() for line in log.splitlines() if not line.startswith("ptxas info")]
+    starts = [
+        index for index, line in enumerate(lines) if re.search(r"\b(fatal|error)\b\s*[:#]|\berror\s+:", line)
+    ]
+    if not starts:
+        return ["\n".join(map(shortened, lines[-_CONTEXT_LINES:]))] if lines else []
+    shown = starts[:_ERRORS_SHOWN]
+    ends = [*starts[1:], len(lines)]
+    return [
+        "\n".join(map(shortened, lines[start : min(end, start + _CONTEXT_LINES)]))
+        for start, end in zip(shown, ends, strict=False)
+    ]
+
+
+def _keep_log(job: Job, store: Store, log: str) -> str:
+    """Keeps the compiler's output of a failed unit, under the command that repeats it."""
+    path = store.folder("logs") / f"{job.name}.{job.key[:8]}.log"
+    try:
+        path.write_text(f"$ {shell(job.command)}\n{log}", encoding="utf-8")
+    except OSError:
+        return ""
+    return str(path)
+
+
+def main(arguments: Sequence[str]) -> int:
+    count = len(arguments) // 2
+    job_files, result_files = map(Path, arguments[:count]), [*map(Path, arguments[count:])]
+    for file in result_files:
+        file.touch()  # empty where this process is killed, absent where it never ran
+    jobs = [Job(**json.loads(file.read_text(encoding="utf-8"))) for file in job_files]
+    try:
+        outcomes = run(jobs)
+    except TilewrightError as error:
+        outcomes = [Outcome("failed", str(error))] * count
+    for job, file, outcome in zip(jobs, result_files, outcomes, strict=True):
+        try:
+            file.write_text(json.dumps(asdict(outcome)), encoding="utf-8")
+        except OSError as error:  # the disk is full; what ninja passes on says so
+            print(error, flush=True)
+        print(f"tilewright-unit {job.name} {outcome.status}", flush=True)
+    return 0 if all(outcome.status != "failed" for outcome in outcomes) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

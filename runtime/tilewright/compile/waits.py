@@ -1,0 +1,49 @@
+"""What CUTLASS's kernels may do that our own may not.
+
+Our own kernels access no global memory before it: every warp waits. In CUTLASS's kernels only the warps that
+load operands, or that schedule, wait; the others follow them by barriers, which machine code does not show.
+So for a unit with CUTLASS's headers the copies of operands are checked, and other accesses are exceptions,
+with the reason of the architecture's mainloops.
+
+CUTLASS's mainloop for sm_120 gives stages back while loads are under way: an exception, too, which a report
+shows. We cannot mend it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tilewright.compile.sass_hazards import EARLY_RELEASE
+
+_COPIES = re.compile(r"(?:UTMALDG|UBLKCP|LDGSTS)(?:\.|$)")
+
+_FOLLOWS_COPIES = (
+    "the warps of CUTLASS's {} mainloops that multiply and store wait, at mbarriers, for copies of the "
+    "loading warp, which waits for the previous kernel; they read alpha and beta in each tile, not before "
+    "the first, since the batch stride of alpha and beta is 1"
+)
+# By architecture (the first digits of a target's number) of the mainloops of CUTLASS's kernels.
+_REASONS = {
+    9: _FOLLOWS_COPIES.format("sm_90"),
+    10: "the warps of CUTLASS's sm_100 epilogues wait for the answer of cluster launch control, which the "
+    "scheduling warp requests after it has waited for the previous kernel",
+    12: _FOLLOWS_COPIES.format("sm_120"),
+}
+_REASONS[11] = _REASONS[10]
+_RELEASES = {
+    12: "CUTLASS's sm_120 mainloop loads the last block of a stage, lets all warps that multiply meet at a "
+    "named barrier (Sm120MainloopBarrier), and gives the stage back behind it, without waiting for the "
+    "loads' scoreboards"
+}
+
+
+def exception(hazard: Mapping[str, Any], arch: str, cutlass: bool) -> str:
+    """Why a hazard of a kernel for `arch` ("sm_90a") is none; "" if it is one."""
+    if not cutlass:
+        return ""
+    major = int(re.sub(r"\D", "", arch)) // 10
+    if hazard["kind"] == EARLY_RELEASE:
+        return _RELEASES.get(major, "")
+    return "" if _COPIES.match(hazard["opcode"]) else _REASONS.get(major, "")

@@ -1,0 +1,116 @@
+"""How kernels with a mainloop of ours divide a tile, and the shared memory that they take for it, as
+`sm90/pipeline.hpp` and `sm90/piece.hpp` lay it out. Every generated file asserts the total against the
+compiler's.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+from tilewright.configurations import shared
+from tilewright.configurations.shapes import Tile
+from tilewright.formats.types import bytes_of
+
+BOX_BYTES = 128  # of k: a row of a box of TMA, under the 128-byte swizzle
+SHARED_MEMORY = shared.SHARED_MEMORY[90]
+MOST_STAGES = 16  # more in flight than any load takes
+BARRIER_BYTES = shared.BARRIER  # of a stage
+
+
+class Config(Protocol):
+    """A configuration of a product whose stages hold boxes of both operands."""
+
+    @property
+    def a(self) -> str: ...
+    @property
+    def tile(self) -> Tile: ...
+
+
+def boxes(config: Config) -> int:
+    """Boxes of k in a stage."""
+    return config.tile.k * bytes_of(config.a) // BOX_BYTES
+
+
+def operand_bytes(config: Config) -> int:
+    """Bytes of A and B that one stage holds."""
+    return (config.tile.m + config.tile.n) * boxes(config) * BOX_BYTES
+
+
+def exchanges(config: Config, stages: int) -> bool:
+    """Whether the sums fit into so many stages' memory: to be added up along k, and for any epilogue."""
+    return 4 * config.tile.m * config.tile.n <= stages * operand_bytes(config)
+
+
+def variables(config: Any) -> dict[str, Any]:
+    """Of templates: operands as the kernel sees them, and its tile."""
+    a, b = shared.kernel_operands(config)
+    k_a, k_b = shared.k_contiguous(config)
+    return {
+        "element_a": a.capitalize(),
+        "element_b": b.capitalize(),
+        "element_d": config.d.capitalize(),
+        "mn_major_a": not k_a,
+        "mn_major_b": not k_b,
+        "swap_ab": config.swap_ab,
+        "tile_m": config.tile.m,
+        "tile_n": config.tile.n,
+        "boxes": boxes(config),
+    }
+
+
+class Warpgroups(NamedTuple):
+    """How the consumer warpgroups divide a tile."""
+
+    consumers: int
+    rows: int  # of each, in units of 64
+    columns: int
+
+
+def cooperative(m: int, n: int) -> Warpgroups:
+    """Down the rows where their halves are whole 64s, else across."""
+    if m == 64:
+        return Warpgroups(1, 1, n)
+    return Warpgroups(2, m // 128, n) if m % 128 == 0 else Warpgroups(2, m // 64, n // 2)
+
+
+def piece_columns(columns: int, swapped: bool) -> int:
+    """Columns that the epilogue stores at a time (`piece_columns` in sm90/piece.hpp)."""
+    if swapped:
+        return next((quads * 8 for quads in (4, 3, 5, 2, 6, 7) if columns // 8 % quads == 0), columns)
+    if columns % 32 == 0:
+        return 64 if columns % 64 == 0 else 32
+    units = next(units for units in range(15, 0, -2) if columns // 8 % units == 0)
+    if units > 1:
+        return units * 8
+    return 16 if columns % 16 == 0 else 8
+
+
+def shared_piece_columns(columns: int, swapped: bool, bits: int) -> int:
+    """The same where parts of a split k share the pieces out (`shared_piece_columns` there)."""
+    if bits == 8 and not swapped:
+        return 32
+    wished = (16 if swapped else 32, 24, 16)
+    return next((one for one in wished if columns > one and columns % one == 0), 8)
+
+
+def store_buffers(warpgroups: Warpgroups, swapped: bool, most: int = 2) -> int:
+    """Pieces that lie in shared memory at once, of a warpgroup."""
+    _, rows, columns = warpgroups
+    piece = piece_columns(columns, swapped)
+    return min(most, rows * (columns // piece)) if not swapped or piece <= 56 else 1
+
+
+def misfit_pieces(columns: int, swapped: bool) -> str | None:
+    """None where what a warpgroup stores divides into pieces of at least 16 columns, else the reason: a row
+    of a piece is an odd number of 16-byte units, or 2, 4 or 8 of them; rows of one unit are stored slowly."""
+    if columns > 16 and piece_columns(columns, swapped) == 8:
+        return f"{columns} columns of a warpgroup divide only into pieces of 8"
+    return None
+
+
+def store_bytes(warpgroups: Warpgroups, bits: int, swapped: bool, most_buffers: int = 2) -> int:
+    """Bytes in which the epilogue lays out what TMA stores, of elements of so many bits."""
+    if bits == 32:
+        return 0  # threads store those
+    buffers = store_buffers(warpgroups, swapped, most_buffers)
+    return warpgroups.consumers * buffers * piece_columns(warpgroups.columns, swapped) * 64 * bits // 8

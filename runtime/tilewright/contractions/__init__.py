@@ -1,0 +1,1 @@
+"""`einsum` of two tensors, as one product of views by the ops of several families."""

@@ -1,0 +1,103 @@
+"""The C header of a family's argument struct, written from its declaration."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import wrap
+
+from tilewright.base import paths, plugins, writing
+from tilewright.declarations import catalog
+from tilewright.declarations.arguments import members
+from tilewright.declarations.declaration import Interface
+
+_COMMAND = "python -m tilewright.declarations.headers"
+
+_WIDTH = 120
+_C = {ctypes.c_int32: "int32_t", ctypes.c_int64: "int64_t", ctypes.c_float: "float"}
+
+
+def arguments_header(interface: Interface) -> str:
+    """`tilewright/<family>/args.h`."""
+    return "\n".join(_lines(interface)) + "\n"
+
+
+def _lines(interface: Interface) -> Iterator[str]:
+    family = interface.family
+    guard = f"TILEWRIGHT_{family.upper()}_ARGS_H_"
+    yield f"// Written by `{_COMMAND}` from the family's declaration. DO NOT EDIT."
+    yield "//"
+    for line in interface.text.strip().splitlines():
+        yield f"// {line}".rstrip()
+    yield from (f"#ifndef {guard}", f"#define {guard}", "", "#include <stdint.h>", "")
+    if interface.tactic.header:
+        yield from (f'#include "{interface.tactic.header}"', "")
+    yield from ("#ifdef __cplusplus", 'extern "C" {', "#endif", "")
+    if interface.enums:
+        yield from (*interface.enums.strip().splitlines(), "")
+    if not interface.tactic.header:
+        yield from (f"// {line}" for line in wrap(interface.tactic.text, _WIDTH - 3))
+        yield f"typedef struct {interface.tactic.name} {{"
+        yield f"  int32_t {', '.join(interface.tactic.members)};"
+        yield from (f"}} {interface.tactic.name};", "")
+    yield f"typedef struct tilewright_{family}_args {{"
+    yield f"  int32_t {', '.join(interface.extents)};"
+    yield ""
+    for operand in interface.operands:
+        yield from _commented(f"{operand.in_c} {operand.member};", operand.what)
+    yield ""
+    yield from _comment(interface.strides_text)
+    for prefix in ("ld_", "batch_stride_"):
+        names = [name for name, of in members(interface) if of is ctypes.c_int64 and name.startswith(prefix)]
+        if names:
+            text = f"int64_t {', '.join(names)};"
+            yield from wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="      ")
+    yield ""
+    for number in interface.numbers:
+        yield from _commented(f"float {number.member};", number.what)
+    for code in interface.codes:
+        yield from _commented(f"int32_t {code.name};", code.what)
+    yield ""
+    yield f"  {interface.tactic.name} tactic;"
+    yield f"}} tilewright_{family}_args;"
+    yield from ("", "#ifdef __cplusplus", '}  // extern "C"', "#endif", "", f"#endif  // {guard}")
+
+
+def _comment(text: str) -> Iterator[str]:
+    for line in wrap(text, _WIDTH - 5):
+        yield f"  // {line}"
+
+
+def _commented(member: str, what: str) -> Iterator[str]:
+    """A member with what it is above it."""
+    yield from _comment(what)
+    yield f"  {member}"
+
+
+def path_of(family: str) -> Path:
+    """Where the header of a family's arguments is."""
+    home = plugins.families().get(family)
+    include = paths.include_dir() if home is None else home / "include"
+    return include / "tilewright" / family / "args.h"
+
+
+def main() -> None:
+    """Writes the headers of all families; with --check, exits with 1 where one is stale instead."""
+    stale = []
+    for family in catalog.names():
+        interface: Interface = catalog.part(family, "interface").INTERFACE
+        path = path_of(family)
+        text = arguments_header(interface)
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            stale.append(str(path))
+            if "--check" not in sys.argv:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                writing.write(path, text)
+    if stale and "--check" in sys.argv:
+        raise SystemExit(f"not as declared: {', '.join(stale)}")
+
+
+if __name__ == "__main__":
+    main()

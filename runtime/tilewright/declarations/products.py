@@ -1,0 +1,57 @@
+"""What families of matrix products have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tilewright.declarations.problem import ProblemBase
+from tilewright.formats.types import bits
+
+if TYPE_CHECKING:
+    from tilewright.architectures.device import DeviceProperties
+
+
+def product_extents(m: int, n: int, k: int, batch: int) -> str:
+    """The extents of a matrix product, for messages."""
+    return f"{m}x{n}x{k}" + (f" batch {batch}" if batch > 1 else "")
+
+
+# Of an SM of sm_90 a clock, by the bits of an element: a wgmma of n columns takes n / 2 clocks.
+HOPPER_MULTIPLICATIONS = {32: 1024, 16: 2048, 8: 4096}
+
+
+def hopper_peak(kind: Any, device: DeviceProperties) -> float | None:
+    """Operations a second of the tensor cores for a kind of problem, of A's type; None beyond sm_90."""
+    return hopper_rate(bits(kind.a), device)
+
+
+def hopper_rate(wide: int, device: DeviceProperties) -> float | None:
+    """Operations a second of the tensor cores on elements of so many bits; None beyond sm_90."""
+    if device.capability != (9, 0):
+        return None
+    return 2 * HOPPER_MULTIPLICATIONS[wide] * device.sm_count * device.clock_hz
+
+
+def contiguous_extents(problem: Any, layout: str) -> dict[str, int]:
+    """Elements along the contiguous dimension of each matrix, by its name, in a layout as BLAS writes it."""
+    a = problem.k if layout[0] == "t" else problem.m
+    return {"a": a, "b": problem.k if layout[1] == "n" else problem.n, "d": problem.n}
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)  # its subclasses have their own
+class Product(ProblemBase):
+    """A[m,k] B[k,n], of each of a batch."""
+
+    m: int
+    n: int
+    k: int
+    batch: int = 1
+
+    @property
+    def flops(self) -> int:
+        return 2 * self.m * self.n * self.k * self.batch
+
+    @property
+    def extents_text(self) -> str:
+        return product_extents(self.m, self.n, self.k, self.batch)

@@ -1,0 +1,268 @@
+"""The dispatch table of a module, `generated/<module>/table.json`.
+
+The generator writes one kernel to a line. Reading a table only finds the lines and their names (20,000
+kernels in some 30 ms); a row is parsed when it is asked for.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, overload
+
+from tilewright.base import paths, reading
+from tilewright.base.mismatch import shown
+from tilewright.base.schema import Anything, Array, Integer, Map, Object, Pattern, Schema, String
+from tilewright.errors import TableError, UnreadableFileError
+
+FORMAT = 1
+_TARGET = r"sm_\d{2,3}[af]?"
+NAME = String(r"[A-Za-z_]\w*", "a name of letters, digits and _")
+HEAD = Object(
+    {
+        "format": Integer(),
+        "module": String("[a-z][a-z0-9_]*", "a module's name"),
+        "family": String("[a-z][a-z0-9_]*", "a family's name"),
+        "kernels": Array(Object({"name": NAME}, others=Anything())),
+    },
+    optional={"spec": String()},
+)
+# A row of any family; what is in `config` and `facts` says the family's own (`catalog.row_of`).
+ROW: dict[str, Schema] = {
+    "name": NAME,
+    "source": String(r"[\w.-]+", "a file's name"),
+    "sha256": String(),
+    "arch": String(_TARGET, "a target such as sm_90a"),
+    "defines": Array(String()),
+    "instructions": Array(Pattern()),
+    "config": Map(Anything()),
+    "facts": Map(Anything()),
+}
+OPTIONAL: dict[str, Schema] = {
+    "cutlass": String(r"\d+\.\d+(\.\d+)?", "a release such as 4.5"),
+    "standard": String(r"c\+\+1[47]", "c++14 or c++17"),
+    "spills": String(),
+}
+_START = '{"name": "'
+_END = "\n]}\n"
+_ARCH = '"arch": "'
+
+
+class KernelRecord(NamedTuple):
+    """One row: a kernel, what it computes and how it is compiled."""
+
+    name: str
+    source: str  # file beside the table
+    sha256: str  # of the source's bytes
+    arch: str  # what nvcc compiles for, e.g. "sm_90a"
+    defines: tuple[str, ...]  # "NAME" or "NAME=VALUE"
+    instructions: tuple[str, ...]  # regular expressions; each must match the start of an opcode of its SASS
+    config: Mapping[str, Any]
+    facts: Mapping[str, Any]
+    cutlass: str = ""  # the CUTLASS release it needs at least, e.g. "4.5"; "" where any will do
+    standard: str = "c++17"  # of C++, in which its source and the headers that it reaches are
+    spills: str = ""  # why it may spill registers; "" where it may not
+
+    @classmethod
+    def parse(cls, row: Mapping[str, Any]) -> KernelRecord:
+        return cls(
+            name=row["name"],
+            source=row["source"],
+            sha256=row["sha256"],
+            arch=row["arch"],
+            defines=tuple(row["defines"]),
+            instructions=tuple(row["instructions"]),
+            config=row["config"],
+            facts=row["facts"],
+            cutlass=row.get("cutlass", ""),
+            standard=row.get("standard", "c++17"),
+            spills=row.get("spills", ""),
+        )
+
+
+class Table(Mapping[str, KernelRecord]):
+    """A module's kernels by name, in the table's order."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        self.path = path
+        self._rows: dict[str, Any] = {}  # a line (str) until asked for, then a KernelRecord
+        head = self._split(text)
+        self.module: str = head["module"]
+        self.family: str = head["family"]
+        self.spec: str = head.get("spec", "")
+        self._row: Schema | None = None  # of its family, when a row is first asked for
+
+    @classmethod
+    def read(cls, path: Path) -> Table:
+        """Reads a table.json. Raises TableError where it is missing or not a table."""
+        try:
+            return cls(path, reading.text(path))
+        except FileNotFoundError:
+            raise TableError(f"{path}: no such file", hint="Run `tilewright generate` to write it.") from None
+        except UnreadableFileError as error:
+            raise TableError(
+                f"{path}: not a dispatch table: {error.reason}",
+                hint="`tilewright generate` writes it again, with --force if somebody has edited it.",
+            ) from None
+
+    @property
+    def folder(self) -> Path:
+        """Where the sources stand."""
+        return self.path.parent
+
+    def source(self, record: KernelRecord) -> Path:
+        return self.folder / record.source
+
+    def arch(self, name: str) -> str:
+        """A kernel's target, without its row being parsed."""
+        row = self._rows[name]
+        at = row.find(_ARCH) if isinstance(row, str) else -1
+        found = row[at + len(_ARCH) : row.find('"', at + len(_ARCH))] if at >= 0 else ""
+        return found if _is_target(found) else self[name].arch
+
+    def containing(self, names: Sequence[str], text: str) -> list[str]:
+        """The kernels in whose row the text stands; of a row that is parsed nobody knows."""
+        rows = self._rows
+        return [name for name in names if type(row := rows[name]) is not str or text in row]
+
+    def __getitem__(self, name: str) -> KernelRecord:
+        row = self._rows[name]
+        if not isinstance(row, KernelRecord):
+            row = self._rows[name] = self._record(name, row)
+        return row
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def _split(self, text: str) -> Any:
+        """Fills `_rows` and returns the table without its kernels."""
+        start, end = text.find("\n") + 1, text.rfind("]")
+        if text.endswith(_END):  # as the generator lays it out: without copies of what may be 14 MB
+            lines = text.split("\n")[1 : -_END.count("\n")]
+        else:
+            lines = text[start:end].strip().split("\n")
+        names = [_leading_name(line) for line in lines]
+        by_lines = 0 < start < end and all(names)  # a kernel to each
+        whole = reading.loads(self.path, text[:start] + text[end:] if by_lines else text)
+        if isinstance(whole, dict) and isinstance(number := whole.get("format"), int) and number != FORMAT:
+            raise TableError(
+                f"{self.path}: table format {shown(number)}, this tilewright reads {FORMAT}",
+                hint="Run `tilewright generate` with the tilewright that builds it.",
+            )
+        reading.check(self.path, whole, HEAD)
+        if by_lines:
+            self._fill(names, lines)
+        else:
+            self._fill([row["name"] for row in whole["kernels"]], whole["kernels"])
+        return whole
+
+    def _fill(self, names: list[str], rows: list[Any]) -> None:
+        self._rows = dict(zip(names, rows, strict=True))
+        if len(self._rows) != len(names):
+            twice = next(name for name, count in Counter(names).items() if count > 1)
+            raise TableError(f"{self.path}: two kernels are named {twice}")
+
+    def _record(self, name: str, row: str | Mapping[str, Any]) -> KernelRecord:
+        place = f"{self.path}: the row of {name}"
+        try:
+            found = reading.loads(place, row.rstrip(" \r,")) if isinstance(row, str) else row
+            if self._row is None:
+                self._row = row_schema(self.family)
+            reading.check(place, found, self._row)
+        except UnreadableFileError as error:
+            raise TableError(
+                error.message,
+                hint="`tilewright check` says whether the table or the family that made it is at fault.",
+            ) from None
+        if found["name"] != name:
+            raise TableError(f"{place} is of {found['name']}")
+        return KernelRecord.parse(found)
+
+
+def row_schema(family: str) -> Object:
+    """What a row of the family's tables holds; of a family that has no op, what any row holds."""
+    from tilewright.declarations import catalog  # noqa: PLC0415 (families know tables)
+
+    own = catalog.row_of(family)
+    return Object({**ROW, **own}, OPTIONAL)
+
+
+class Rows(Sequence[KernelRecord]):
+    """Kernels of tables in an order, each parsed when it is asked for."""
+
+    def __init__(self, listed: Sequence[tuple[Table, Sequence[str]]]) -> None:
+        self.listed = listed
+
+    @functools.cached_property
+    def _home(self) -> dict[str, Table]:
+        return {name: table for table, names in self.listed for name in names}
+
+    def stating(self, values: Mapping[str, str | bool]) -> list[KernelRecord]:
+        """The kernels, but for those of which a look at the text says that a field has another value.
+
+        To parse 2,000 rows takes a process 25 ms, and a problem is of a few dozen.
+        """
+        found: list[KernelRecord] = []
+        for table, names in self.listed:
+            left = names
+            for field, value in values.items():
+                left = table.containing(left, f'"{field}": {json.dumps(value)}')
+            found += map(table.__getitem__, left)
+        return found
+
+    def __len__(self) -> int:
+        return sum(len(names) for _, names in self.listed)
+
+    def __iter__(self) -> Iterator[KernelRecord]:
+        return (table[name] for name, table in self._home.items())
+
+    @overload
+    def __getitem__(self, index: int) -> KernelRecord: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[KernelRecord]: ...
+    def __getitem__(self, index: int | slice) -> KernelRecord | Sequence[KernelRecord]:
+        if isinstance(index, slice):
+            return [self._home[name][name] for name in [*self._home][index]]
+        name = [*self._home][index]
+        return self._home[name][name]
+
+    def __contains__(self, record: object) -> bool:
+        if not isinstance(record, KernelRecord) or record.name not in self._home:
+            return False
+        return self._home[record.name][record.name] == record
+
+
+@functools.cache
+def _is_target(text: str) -> bool:
+    """As `_TARGET` says, which would take longer to compile than the few targets to look at."""
+    number = text[3:-1] if text.endswith(("a", "f")) else text[3:]
+    return text.startswith("sm_") and number.isascii() and number.isdecimal() and len(number) in (2, 3)
+
+
+def _leading_name(line: str) -> str:
+    """The X of `{"name": "X", ...`; empty where the line is not a row."""
+    if line.startswith(_START) and line.endswith(("},", "}")):  # as the generator writes it
+        return line[len(_START) : line.find('"', len(_START))]
+    opening, key, colon, name, _ = (line.split('"', 4) + [""] * 4)[:5]
+    is_row = (
+        opening.strip() == "{" and key == "name" and colon.strip() == ":" and line.rstrip(", \r")[-1] == "}"
+    )
+    return name if is_row else ""
+
+
+def find_tables(generated: Path | None = None) -> list[Path]:
+    """The table.json of every module below `generated` (default: `paths.generated_dir()`), sorted."""
+    root = paths.generated_dir() if generated is None else generated
+    return paths.in_each(root, "table.json")
+
+
+def modules_without_table(generated: Path) -> list[Path]:
+    """Folders that the generator has written to (they hold a manifest), and that have lost their table."""
+    folders = (path.parent for path in paths.in_each(generated, "manifest.txt"))
+    return [folder for folder in folders if not (folder / "table.json").exists()]

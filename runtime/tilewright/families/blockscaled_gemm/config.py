@@ -1,0 +1,101 @@
+"""One `blockscaled_gemm` kernel.
+
+D[m,n] = alpha * sum over k of (A[m,k] * SFA[m,k/block]) (B[n,k] * SFB[n,k/block]) + beta * C[m,n]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Literal, NamedTuple
+
+from tilewright.configurations.shapes import Tile
+from tilewright.configurations.shared import ONE_BLOCK, SHARED_MEMORY, Clusters, Pdl, Stages, number
+from tilewright.families.blockscaled_gemm.problem import QUANTIZED_OUTPUTS, Format, Output
+from tilewright.families.blockscaled_gemm.row import Prefetch, Schedule, Store, Target
+from tilewright.formats.types import bits
+
+ULTRA_K = 768  # the tile depth that sm_103's FP4 instructions of K 96 go with
+
+
+class Architecture(NamedTuple):
+    """What architectures with the same instructions have in common."""
+
+    name: str  # in messages
+    schedules: tuple[Schedule, ...]
+    shared_memory: int  # bytes of a thread block
+    least_stages: int  # that its kernels are written for
+
+
+HOPPER = Architecture("sm_90", ("cooperative",), SHARED_MEMORY[90], 2)  # which has no FP4 instructions
+TCGEN05 = Architecture("sm_100, sm_103 and sm_110", ("1sm", "2sm"), SHARED_MEMORY[100], 1)
+SM120 = Architecture("sm_12x", ("cooperative", "pingpong"), SHARED_MEMORY[120], 2)
+_ARCHITECTURES = {9: HOPPER, 10: TCGEN05, 11: TCGEN05, 12: SM120}
+
+
+@dataclass(frozen=True, slots=True)
+class BlockscaledGemmConfig:
+    """Everything that is decided when a `blockscaled_gemm` kernel is compiled."""
+
+    arch: Annotated[Target, "architecture the kernel is compiled for"]
+    a: Annotated[
+        Format,
+        "format of A: nvfp4 is E2M1 in blocks of 16 with E4M3 scales; mxfp4 (E2M1), mxfp8 "
+        "(E4M3) and mxfp8_e5m2 have blocks of 32 with UE8M0 scales",
+    ]
+    b: Annotated[Format, "format of B"]
+    d: Annotated[
+        Output, "type of D; nvfp4 and mxfp8 are quantised by the epilogue, which writes their scales"
+    ]
+    tile: Annotated[
+        Tile,
+        "tile of one thread block, MxNxK elements (2sm: two of them share an instruction); "
+        "with swap_ab its M is along the caller's n",
+    ]
+    schedule: Annotated[
+        Schedule,
+        "sm_100, sm_103, sm_110: one SM or a pair issues an MMA. sm_90, sm_12x: warpgroups "
+        "share a tile, or take turns with a tile each",
+    ]
+    c: Annotated[
+        Literal["none", "same"],
+        "no C at all, or one of D's type (bf16 beside a quantised D), unread where beta = 0",
+    ] = "none"
+    cluster: Clusters = ONE_BLOCK
+    scheduler: Annotated[
+        Literal["data_parallel", "stream_k"], "how tiles are given to thread blocks; stream_k also splits k"
+    ] = "data_parallel"
+    store: Annotated[
+        Store,
+        "how D leaves: through shared memory by TMA, or from registers 16 or 32 bytes at once",
+    ] = "tma"
+    prefetch: Annotated[Prefetch, "sm_103's tiles of K 768: whether loads are announced to L2 ahead"] = "tma"
+    swap_ab: Annotated[bool, "compute D^T = B A^T, so that a small m meets the instruction's fine N"] = False
+    pdl: Pdl = True
+    stages: Stages = "auto"
+    cutlass: Annotated[Literal["4.2", "4.5"], "the oldest CUTLASS release that compiles the kernel"] = "4.2"
+
+    @property
+    def architecture(self) -> Architecture:
+        """Whose instructions the kernel has."""
+        return _ARCHITECTURES[number(self.arch) // 10]
+
+    @property
+    def ultra(self) -> bool:
+        """Whether the kernel is for sm_103's FP4 instructions of K 96."""
+        return self.tile.k == ULTRA_K
+
+    @property
+    def quantizes(self) -> bool:
+        """Whether the epilogue makes D's scale factors."""
+        return self.d in QUANTIZED_OUTPUTS
+
+    @property
+    def mixes_bits(self) -> bool:
+        """Whether operands of 4 and of 8 bits meet."""
+        return bits(self.a) != bits(self.b)
+
+
+def on(*those: Architecture) -> Callable[[BlockscaledGemmConfig], bool]:
+    """Whether a kernel is of one of those."""
+    return lambda config: config.architecture in those

@@ -1,0 +1,245 @@
+"""What is written of a kernel: its name, its summary, its table row, its source."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.configurations.shared import CUTLASS_TYPES, camel, kernel_operands, named, spelt, with_launch
+from tilewright.families.blockscaled_gemm import rules
+from tilewright.families.blockscaled_gemm.config import HOPPER, SM120, TCGEN05, BlockscaledGemmConfig
+from tilewright.families.blockscaled_gemm.memory import ULTRA_SPARE, memory
+from tilewright.families.blockscaled_gemm.problem import BLOCK, c_type
+from tilewright.formats.types import TYPES, bits
+
+RULES = rules.RULES
+
+_CUDA_TYPES = {"bf16": "__nv_bfloat16", "f16": "__half", "f32": "float"}
+
+
+def kernel_name(config: BlockscaledGemmConfig) -> str:
+    """See `named`."""
+    return named(
+        "blockscaled_gemm", config.arch, config.a, config.b, config.d, config.tile,
+        "dyn" if config.cluster == "dynamic" else config.cluster,
+        config.schedule.replace("cooperative", "coop"), "streamk" * (config.scheduler == "stream_k"),
+        "swap" * config.swap_ab, "c" * (config.c == "same"),
+        {"tma": "", "direct": "direct", "direct_256": "direct256"}[config.store],
+        "noprefetch" * (config.prefetch == "none"),
+        f"{config.stages}stages" * (config.stages != "auto"), "nopdl" * (not config.pdl),
+    )  # fmt: skip
+
+
+def formula(config: BlockscaledGemmConfig) -> str:
+    """What the kernel computes, in the terms of its caller."""
+    terms = f"alpha * (A[m,k] SFA[m,k/{BLOCK[config.a]}]) (B[n,k] SFB[n,k/{BLOCK[config.b]}])"
+    if config.c == "same":
+        terms += " + beta * C[m,n]"
+    if config.quantizes:
+        return f"D[m,n], SFD[m,n/{BLOCK[config.d]}] = quantise({terms})"
+    return f"D[m,n] = {terms}"
+
+
+def schedule_text(config: BlockscaledGemmConfig) -> str:
+    """Schedule and scheduler in words, and what else shapes the main loop."""
+    schedule = {"1sm": "one SM an MMA", "2sm": "two SMs an MMA"}.get(config.schedule, config.schedule)
+    words = [schedule, "stream-K" if config.scheduler == "stream_k" else "data-parallel tiles"]
+    if config.swap_ab:
+        words.append("operands swapped")
+    if config.ultra:
+        words.append("loads announced to L2" if config.prefetch == "tma" else "no prefetch")
+    if config.store != "tma":
+        words.append(f"D stored from registers, {32 if config.store == 'direct_256' else 16} bytes at a time")
+    return ", ".join(words)
+
+
+def summary(config: BlockscaledGemmConfig) -> str:
+    """One line for lists."""
+    cluster = "run-time cluster" if config.cluster == "dynamic" else f"cluster {config.cluster}"
+    return f"{config.a} x {config.b} -> {config.d}, tile {config.tile}, {cluster}, {schedule_text(config)}"
+
+
+def alignment(config: BlockscaledGemmConfig) -> dict[str, int]:
+    """Elements of which the contiguous extent and the leading dimension of each matrix are multiples.
+
+    TMA moves 16 bytes; FP4 beside FP8 is unpacked to bytes by TMA, 128 elements at a time. Hopper's kernels
+    take whole blocks of MX formats, and their epilogue stores single elements where it must.
+    """
+    if config.architecture is HOPPER:
+        return {"a": 32, "b": 32, "c": 1, "d": 1}
+    store = 256 if config.store == "direct_256" else 128
+    wide = 128 if config.mixes_bits else 32
+    a, b = (wide if bits(dtype) == 4 else 16 for dtype in (config.a, config.b))
+    return {"a": a, "b": b, "c": store // bits(c_type(config.d)), "d": store // bits(config.d)}
+
+
+def facts(config: BlockscaledGemmConfig) -> dict[str, Any]:
+    """Derived numbers that the runtime needs; alignments are in elements."""
+    stages, total = memory(config)
+    found: dict[str, Any] = {
+        "stages": stages,
+        "smem_bytes": total,
+        # Hopper: a warpgroup for each 64 rows. tcgen05: four single warps and four of the epilogue. sm_12x: a
+        # producer warpgroup and two consumers.
+        "threads": {HOPPER: 2 * config.tile.m, TCGEN05: 256, SM120: 384}[config.architecture],
+        "block": BLOCK[config.a],
+        "alignment": alignment(config),
+    }
+    if config.cluster == "dynamic":
+        found["cluster_multiple"] = [2 if config.schedule == "2sm" else 1, 1]
+    return found
+
+
+def build(config: BlockscaledGemmConfig) -> dict[str, Any]:
+    """How the kernel is compiled, and which tensor-core instruction its machine code must hold."""
+    # CUTLASS 4.2's switch for sm_100 covers 103, 120 and 121, and leaves sm_110 out: there we define what
+    # the switch leads to. Hopper's kernels are ours and need none.
+    sm110 = config.arch.startswith("sm_110")
+    pdl = "CUTLASS_GDC_ENABLED=1" if sm110 else "CUTLASS_ENABLE_GDC_FOR_SM100=1"
+    found: dict[str, Any] = {
+        "arch": config.arch,
+        "defines": [pdl] if config.pdl and config.architecture is not HOPPER else [],
+        "instructions": [_instruction(config)],
+    }
+    if config.cutlass != "4.2":
+        found["cutlass"] = config.cutlass
+    if reason := _spills(config):
+        found["spills"] = reason
+    return found
+
+
+def _spills(config: BlockscaledGemmConfig) -> str:
+    """Why ptxas cannot keep the kernel's values in registers; empty where it must."""
+    if config.architecture is not SM120:
+        return ""
+    if config.tile.m * config.tile.n > 128 * 128:
+        return "128 accumulators a thread, of 168 registers that 384 threads leave it"
+    return "one word, in stream-K's fixup" * (config.tile.n == 64 and config.scheduler == "stream_k")
+
+
+def _kind(config: BlockscaledGemmConfig) -> str:
+    """Of the instruction: nvfp4, mxfp4, or mx for all that have eight bits."""
+    return config.a if config.a == config.b and bits(config.a) == 4 else "mx"
+
+
+def _instruction(config: BlockscaledGemmConfig) -> str:
+    """A pattern for the opcode, from its start; the suffixes say which scales go with it."""
+    pair = r"\.2CTA" * (config.schedule == "2sm")
+    # On sm_103a every instruction of NVFP4 says BLOCK16.
+    block16 = r"\.BLOCK16" if config.arch == "sm_103a" else r"\.4X"
+    opcodes = {
+        HOPPER: dict.fromkeys(("nvfp4", "mxfp4", "mx"), "HGMMA"),
+        TCGEN05: {"nvfp4": f"UTCOMMA{pair}{block16}", "mxfp4": f"UTCOMMA{pair}$", "mx": f"UTCQMMA{pair}$"},
+        SM120: {"nvfp4": r"OMMA\.SF.*\.UE4M3\.4X", "mxfp4": r"OMMA\.SF.*\.E8", "mx": r"QMMA\.SF"},
+    }
+    return opcodes[config.architecture][_kind(config)]
+
+
+def template(config: BlockscaledGemmConfig) -> str:
+    """The template of the kernel's source: Hopper's kernels have a mainloop of our own."""
+    return f"blockscaled_gemm/{'hopper' if config.architecture is HOPPER else 'blackwell'}.cu.j2"
+
+
+def variables(config: BlockscaledGemmConfig) -> dict[str, str]:
+    """The template's variables, all of them text."""
+    stages, total = memory(config)
+    if config.architecture is HOPPER:
+        own, where = _hopper(config) | {"stages": stages}, " (M along the caller's n)"
+    else:
+        own = _blackwell(config)
+        dynamic = config.cluster == "dynamic"
+        where = ", run-time clusters" if dynamic else f", clusters of {config.cluster}"
+    c_and_d = "D" if config.c == "none" else f"C {c_type(config.d)} and D"
+    common: dict[str, Any] = {
+        "formula": formula(config),
+        "operands": f"A {config.a} row-major, B {config.b} column-major, {c_and_d} {config.d} row-major, "
+        "summed in f32",
+        "memory": f"{config.tile}{where}, {stages} stages, {total:,} bytes of shared memory",
+        "schedule": with_launch(schedule_text(config), config),
+        "shared_memory": total,
+        "swap_ab": config.swap_ab,
+        "pdl": config.pdl,
+    }
+    return spelt(common | own)
+
+
+def _hopper(config: BlockscaledGemmConfig) -> dict[str, Any]:
+    namespace = "tilewright::blockscaled_gemm::sm90"
+    return {
+        "format_a": f"{namespace}::{camel(config.a)}",
+        "format_b": f"{namespace}::{camel(config.b)}",
+        "element_d": _CUDA_TYPES[config.d],
+        "tile_m": config.tile.m,
+        "tile_n": config.tile.n,
+        "tile_k": config.tile.k,
+        "with_c": config.c == "same",
+    }
+
+
+def _blackwell(config: BlockscaledGemmConfig) -> dict[str, Any]:
+    aligned, swap = alignment(config), config.swap_ab
+    two_sm, sm120 = config.schedule == "2sm", config.architecture is SM120
+    epilogue, mainloop = _schedules(config)
+    tile = (config.tile.m * (2 if two_sm else 1), config.tile.n, config.tile.k)
+    cluster = "int, int"
+    if config.cluster != "dynamic":
+        cluster = f"Int<{config.cluster.m}>, Int<{config.cluster.n}>"
+    # At N of 256 CUTLASS's own choice is 128 columns, whose buffers cost a mainloop stage of FP4.
+    narrowed = not sm120 and config.store == "tma" and config.tile.n == 256
+    epilogue_tile = "Shape<_128, _64>" if narrowed else "cutlass::epilogue::collective::EpilogueTileAuto"
+    scheduler = "StaticPersistent" if sm120 else "Persistent"
+    element_a, element_b = (_operand(config, dtype) for dtype in kernel_operands(config))
+    return {
+        "two_sm": two_sm,
+        "element_a": element_a,
+        "element_b": element_b,
+        "element_c": "void" if config.c == "none" else CUTLASS_TYPES[c_type(config.d)],
+        "element_d": CUTLASS_TYPES[config.d],
+        "layout_d": "ColumnMajor" if swap else "RowMajor",
+        "alignment_a": aligned["b" if swap else "a"],
+        "alignment_b": aligned["a" if swap else "b"],
+        "alignment_c": aligned["c"],
+        "alignment_d": aligned["d"],
+        "tile": f"Shape<Int<{tile[0]}>, Int<{tile[1]}>, Int<{tile[2]}>>",
+        "cluster": f"Shape<{cluster}, _1>",
+        "arch_tag": "Sm103" if config.ultra else "Sm120" if sm120 else "Sm100",
+        "epilogue_tile": epilogue_tile,
+        "epilogue_schedule": epilogue,
+        "mainloop_schedule": mainloop,
+        "stage_count": _stage_count(config),
+        "scheduler": f"{'StreamK' if config.scheduler == 'stream_k' else scheduler}Scheduler",
+        "quantizes": config.quantizes,
+        "block_d": BLOCK.get(config.d, 1),
+        "element_scale_d": _scale(config.d) if config.quantizes else "",
+    }
+
+
+def _schedules(config: BlockscaledGemmConfig) -> tuple[str, str]:
+    """Of the epilogue and of the mainloop."""
+    pair = "2Sm" if config.schedule == "2sm" else "1Sm"
+    epilogue = f"{'Tma' if config.store == 'tma' else 'NoSmem'}WarpSpecialized{pair}"
+    kind = {"nvfp4": "Nvf4", "mxfp4": "Mxf4", "mx": "Mxf8f6f4"}[_kind(config)]
+    mainloop = f"{pair}{kind}Sm100"
+    if config.architecture is SM120:
+        epilogue = "TmaWarpSpecialized" + "Cooperative" * (config.schedule == "cooperative")
+        mainloop = f"{'Pingpong' * (config.schedule == 'pingpong')}{kind}Sm120"
+    elif config.ultra:
+        prefetch = "TmaPrefetch" if config.prefetch == "tma" else "DisablePrefetch"
+        mainloop = f"{pair}BlockScaledMxNvf4UltraVs{BLOCK[config.a]}Sm103{prefetch}"
+    return epilogue, f"KernelTmaWarpSpecialized{mainloop}"
+
+
+def _scale(dtype: str) -> str:
+    return f"cutlass::float_u{TYPES[dtype].scale.removeprefix('u')}_t"
+
+
+def _operand(config: BlockscaledGemmConfig, dtype: str) -> str:
+    if config.ultra:  # whose builder takes data and scales apart
+        return f"cute::tuple<{CUTLASS_TYPES[dtype]}, {_scale(dtype)}>"
+    return f"cutlass::{dtype[:2]}_float{bits(dtype)}_t<{CUTLASS_TYPES[dtype]}>"
+
+
+def _stage_count(config: BlockscaledGemmConfig) -> str:
+    if config.stages != "auto":
+        return f"cutlass::gemm::collective::StageCount<{config.stages}>"
+    carved = "int(sizeof(typename CollectiveEpilogue::SharedStorage))" + f" + {ULTRA_SPARE}" * config.ultra
+    return f"cutlass::gemm::collective::StageCountAutoCarveout<{carved}>"

@@ -1,0 +1,132 @@
+"""What kernels of `blockscaled_gemm` take, and how a first selection runs them: CUTLASS's of Blackwell, and
+ours of Hopper."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from tilewright.architectures.device import DeviceProperties
+from tilewright.declarations.products import contiguous_extents
+from tilewright.declarations.table import KernelRecord
+from tilewright.declarations.tactics import MATRIX_SETTINGS, Tactic, in_parts
+from tilewright.families.blockscaled_gemm.cost_hopper import Hopper as HopperModel
+from tilewright.families.blockscaled_gemm.cost_sm120 import Sm120
+from tilewright.families.blockscaled_gemm.cost_tcgen05 import Tcgen05
+from tilewright.families.blockscaled_gemm.problem import BLOCK, Problem
+from tilewright.selection import fitting
+from tilewright.selection.estimates import Estimate
+from tilewright.selection.kernels import Kernels
+
+# Clusters that selection weighs, by the M that a kernel's clusters are multiples of (2: two SMs share an
+# instruction). Sides beyond 4 no block-scaled kernel takes: scale factors are multicast to 4 thread blocks.
+CLUSTERS = {1: ("1x1", "1x2", "1x4"), 2: ("2x1", "2x2", "2x4", "4x1", "4x2", "4x4")}
+MOST_CLUSTER_SIDE = 4
+# By the major number of a GPU's capability.
+MODELS: dict[int, type[HopperModel | Tcgen05 | Sm120]] = {9: HopperModel, 10: Tcgen05, 11: Tcgen05, 12: Sm120}
+
+
+class Mainloop(Kernels[Problem]):
+    """What they have in common."""
+
+    settings = MATRIX_SETTINGS
+
+    def misfit_options(self, record: KernelRecord, kind: Any) -> str | None:
+        return "it adds no C" if kind.c and record.config["c"] == "none" else None
+
+    def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
+        extents = contiguous_extents(problem, "tn") | ({"c": problem.n} if problem.c else {})
+        lie = {matrix: getattr(problem.alignment, matrix) for matrix in extents}
+        return fitting.misfit_contiguous(record, extents) or fitting.misfit_alignment(record, lie)
+
+    def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
+        reason = super().misfit_arguments(tactic, record) or fitting.misfit_cluster(tactic, record)
+        for shape in (tactic.cluster, tactic.fallback):
+            if reason is None and any(int(side) > MOST_CLUSTER_SIDE for side in shape.split("x") if side):
+                reason = f"cluster {shape} has a side of more than {MOST_CLUSTER_SIDE}"
+        return reason
+
+    def does_extra_work(self, record: KernelRecord, problem: Problem) -> bool:
+        """Whether the kernel is ready for a C that the problem has not."""
+        return record.config["c"] != "none" and not problem.c
+
+    def estimator(
+        self, record: KernelRecord, problem: Problem, device: DeviceProperties
+    ) -> Callable[[Tactic], Estimate] | None:
+        """They rank tactics, for launches that find L2 cold."""
+        known = MODELS.get(int(record.arch[3:].rstrip("af")) // 10)
+        return None if known is None else known(record, problem, device).weigh
+
+
+class Hopper(Mainloop):
+    """Ours, which decode to 16 bits. The thread blocks of one cluster each sum a part of k, and add the parts
+    up through its shared memory."""
+
+    SPLITS = (1, 2, 4, 8)
+    # Each tile has a thread block, of which the grid takes no more along y and z
+    # (tilewright/blockscaled_gemm/sm90/kernel.hpp, can_implement).
+    MOST_BLOCKS = 65535
+
+    def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
+        if reason := super().misfit_extents(record, problem):
+            return reason
+        down, across = fitting.own_tiles(record, problem.m, problem.n)
+        in_batch = problem.batch * self.SPLITS[-1]
+        for what, blocks in (("m", across), ("n", down), ("the batch", in_batch)):  # operands are swapped
+            if blocks > self.MOST_BLOCKS:
+                return f"{what} takes {blocks} thread blocks; {self.MOST_BLOCKS} are possible"
+        return None
+
+    def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
+        if tactic.splits not in self.SPLITS or tactic.decomposition == "stream_k":
+            return f"it splits k over a cluster, in {', '.join(map(str, self.SPLITS))} parts"
+        return super().misfit_arguments(tactic, record)
+
+    def candidates(self, record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
+        """Every split that leaves each part a tile of k."""
+        k_tiles = -(-problem.k // record.config["tile"][2])
+        return in_parts(record.name, self.SPLITS, min(k_tiles, self.SPLITS[-1]))
+
+
+class Blackwell(Mainloop):
+    """CUTLASS's, with clusters that are compiled in, or given at run time."""
+
+    def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
+        reason = super().misfit_extents(record, problem)
+        if reason or not problem.quantizes:
+            return reason
+        if problem.n % BLOCK[problem.d]:
+            return f"n is {problem.n}, not a multiple of the {BLOCK[problem.d]} that share a scale of D"
+        # CUTLASS's epilogue has one alpha, which it reads ahead of the previous kernel's end unless it is
+        # told that there is one a batch (tilewright/blockscaled_gemm/blackwell.hpp).
+        if problem.batch > 1:
+            return f"its epilogue quantises one matrix, not a batch of {problem.batch}"
+        return None
+
+    def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
+        return fitting.misfit_splits(tactic, record) or super().misfit_arguments(tactic, record)
+
+    def candidates(self, record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
+        split = fitting.splittings(record, problem.k)
+        if record.config["cluster"] != "dynamic":
+            return split
+        return _clustered(split, fitting.cluster_unit(record)[0])
+
+
+@functools.lru_cache(maxsize=4096)
+def _clustered(tactics: tuple[Tactic, ...], multiple: int) -> tuple[Tactic, ...]:
+    least = CLUSTERS[multiple][0]
+    return tuple(
+        replace(tactic, cluster=cluster, fallback="" if cluster == least else least)
+        for tactic in tactics
+        for cluster in CLUSTERS[multiple]
+    )
+
+
+HOPPER, BLACKWELL = Hopper(), Blackwell()
+
+
+def is_hopper(record: KernelRecord) -> bool:
+    return record.arch.startswith("sm_90")

@@ -1,0 +1,182 @@
+"""Shared memory of a kernel, byte for byte: on Blackwell as CUTLASS 4.2 lays it out, on Hopper as
+`blockscaled_gemm/sm90/config.hpp` does.
+
+Every generated file asserts the total against the compiler's, so that a change in CUTLASS's layout stops the
+build. Sources: `sm100_blockscaled_umma_builder.inl`, `sm103_blockscaled_umma_builder.inl` and
+`sm120_blockscaled_mma_builder.inl` (stages), `sm100_builder.inl` and `sm120_builder.inl` (the epilogue's
+tile, stages, reuse), the kernels' own storage.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from tilewright.configurations.shapes import round_up
+from tilewright.configurations.shared import BARRIER, Memory, swizzle
+from tilewright.families.blockscaled_gemm.config import HOPPER, SM120, TCGEN05, BlockscaledGemmConfig
+from tilewright.families.blockscaled_gemm.cost_hopper import resident
+from tilewright.families.blockscaled_gemm.problem import BLOCK, c_type
+from tilewright.formats.types import bits
+from tilewright.selection.estimates import BLOCK_SHARED_BYTES, SM_SHARED_BYTES, held_by_memory
+
+ULTRA_SPARE = 512  # that an ultra kernel leaves: CUTLASS counts its barriers and alignment short
+# CUTLASS 4.5 counts a stage's barriers as 128 bytes, and on sm_12x leaves room for a dynamic scheduler.
+_COUNTED_BARRIER = {"4.2": 16, "4.5": 128}
+_SM120_SCHEDULER = {"4.2": 0, "4.5": 96}
+_ULTRA_BUFFERS = {16: 4, 32: 2}  # of scale factors, to a tile of K 768
+_SCALE_ROWS = 128  # whose scale factors lie together
+
+# Hopper's.
+_BARRIER = 8
+_MOST_STAGES = 6  # beyond this many in flight nothing was gained
+_AIM = {64: 3, 128: 2, 256: 1}  # thread blocks an SM, by tile M
+
+
+class _Epilogue(NamedTuple):
+    """Bytes of tensors; their alignment; stages that load C, which have barriers with or without one."""
+
+    tensors: int
+    alignment: int
+    stages_c: int
+
+    @property
+    def carveout(self) -> int:
+        """What the mainloop's stage count leaves for it."""
+        return round_up(self.tensors + self.stages_c * BARRIER, self.alignment)
+
+    def total(self, barriers: int, mainloop: int, least: int = 128) -> int:
+        """Bytes with those of barriers and of the mainloop, whose tensors are aligned to `least`."""
+        alignment = max(self.alignment, least)
+        head = round_up(barriers, alignment) + round_up(self.tensors, least)
+        return round_up(head + mainloop, alignment)
+
+
+_DIRECT = _Epilogue(8208, 16, 1)  # CUTLASS keeps a buffer although D goes past shared memory
+
+
+@lru_cache(maxsize=1 << 12)
+def memory(config: BlockscaledGemmConfig) -> Memory:
+    """Stages and bytes; what one stage would take where not even that fits."""
+    if config.ultra:
+        return _ultra(config)
+    return {HOPPER: _hopper, TCGEN05: _tcgen05, SM120: _sm120}[config.architecture](config)
+
+
+def _tcgen05(config: BlockscaledGemmConfig) -> Memory:
+    epilogue = _tcgen05_epilogue(config)
+    accumulators = 1 if config.tile.n == 256 else 2
+    # Accumulators, scheduler, its responses and throttle, load order, tensor memory.
+    kernel = accumulators * BARRIER + 2 * BARRIER + 2 * 16 + 2 * BARRIER + 16 + 8 + 8
+    stages, mainloop = _stages(config, kernel + epilogue.carveout)
+    barriers = (stages + epilogue.stages_c + accumulators) * BARRIER + 96
+    return Memory(stages, epilogue.total(barriers + 2 * 16 + 4, mainloop))
+
+
+def _sm120(config: BlockscaledGemmConfig) -> Memory:
+    epilogue = _sm120_epilogue(config)
+    stages, mainloop = _stages(config, _SM120_SCHEDULER[config.cutlass] + epilogue.carveout)
+    order = 48 if config.schedule == "pingpong" else 16
+    barriers = (stages + epilogue.stages_c) * BARRIER + order
+    return Memory(stages, epilogue.total(barriers, mainloop, least=1024))
+
+
+def _stages(config: BlockscaledGemmConfig, others: int) -> tuple[int, int]:
+    """Those beside `others` bytes, and the bytes of A, B and their scale factors that they hold; FP4 beside
+    FP8 lies in bytes."""
+    m, n, k = config.tile
+    width = max(bits(config.a), bits(config.b))
+    rows_b = n // 2 if config.schedule == "2sm" else n
+    scale_rows = round_up(m, _SCALE_ROWS) + round_up(n, _SCALE_ROWS)
+    stage = (m + rows_b) * k * width // 8 + scale_rows * (k // BLOCK[config.a])
+    room = config.architecture.shared_memory - others
+    fitting = room // (stage + _COUNTED_BARRIER[config.cutlass])
+    stages = fitting if config.stages == "auto" else config.stages
+    return stages, stages * stage
+
+
+def _ultra(config: BlockscaledGemmConfig) -> Memory:
+    """Data and scale factors have pipelines of their own; the latter takes what the former leaves."""
+    accumulators = 1 if config.tile.n == 256 else 2
+    kernel = accumulators * BARRIER + 3 * BARRIER + 3 * 16 + 3 * BARRIER + 16 + 8 + accumulators * 4
+    room = TCGEN05.shared_memory - kernel - _DIRECT.carveout - ULTRA_SPARE
+    rows_b = config.tile.n // (2 if config.schedule == "2sm" else 1)
+    data = (config.tile.m + rows_b) * 128
+    columns = config.tile.k // BLOCK[config.a] // _ULTRA_BUFFERS[BLOCK[config.a]]
+    scales = (_SCALE_ROWS + round_up(config.tile.n, _SCALE_ROWS)) * columns
+    fitting = room // (data + scales + 2 * BARRIER)
+    stages = fitting if config.stages == "auto" else config.stages
+    left = room - stages * (data + scales + 2 * BARRIER)
+    buffers = stages + max(0, left // (scales + BARRIER))
+    barriers = (stages + buffers + accumulators + 1) * BARRIER + 180
+    return Memory(stages, _DIRECT.total(barriers, stages * data + buffers * scales))
+
+
+def _tcgen05_epilogue(config: BlockscaledGemmConfig) -> _Epilogue:
+    """`sm100_builder.inl`: 128 rows; columns by what C and D take; C's buffers serve D too."""
+    if config.store != "tma":
+        return _DIRECT
+    n, with_c = config.tile.n, config.c == "same"
+    widest = max(bits(config.d), bits(c_type(config.d)) if with_c else 0)
+    if n == 256:  # what our template says
+        columns = 64
+    elif with_c:
+        columns = (16 if n <= 128 else 32) if widest == 32 else 32 if n <= 128 else 64
+    else:
+        columns = 64 if widest == 4 else 32
+    columns = min(columns, n)
+    stages_d, stages_c = min(n // columns, 2), min(n // columns, 4)
+    if with_c:
+        stages_c = max(stages_c, stages_d + 1)
+    buffers, width = (stages_c, widest) if with_c else (stages_d, bits(config.d))
+    tensors = buffers * 128 * columns * width // 8
+    alignment = _alignment(config, 128, columns)
+    return _Epilogue(round_up(tensors + 1, alignment), alignment, stages_c)
+
+
+def _sm120_epilogue(config: BlockscaledGemmConfig) -> _Epilogue:
+    """`sm120_builder.inl`: 64 rows of 32 columns; a C of D's type shares D's buffers."""
+    stages = stages_c = min(config.tile.m // 64 * (config.tile.n // 32), 2)
+    widths = stages * bits(config.d)
+    if config.c == "same" and c_type(config.d) == config.d:
+        stages_c = stages + 1
+        widths = stages_c * bits(config.d)
+    elif config.c == "same":
+        widths += stages_c * bits(c_type(config.d))
+    alignment = _alignment(config, 64, 32)
+    fusion = 256 if config.quantizes else 1  # maxima that warps exchange
+    return _Epilogue(round_up(64 * 32 * widths // 8 + fusion, alignment), alignment, stages_c)
+
+
+def _alignment(config: BlockscaledGemmConfig, rows: int, columns: int) -> int:
+    """Of the buffers of D and C: eight rows of their swizzle; on tcgen05 32-bit columns have one of their
+    own."""
+
+    def of(width: int) -> int:
+        if config.swap_ab and width == 32 and config.architecture is TCGEN05:
+            return 512
+        return 8 * swizzle((rows if config.swap_ab else columns) * width // 8)
+
+    return max(of(bits(config.d)), of(bits(c_type(config.d))) if config.c == "same" else 0)
+
+
+def _hopper(config: BlockscaledGemmConfig) -> Memory:
+    """Stages of packed data and scale factors; two tiles of decoded activations, or three where they cost
+    neither a stage nor a thread block on the SM. The epilogue uses that memory anew."""
+    m, n, k = config.tile
+    decoded = n * k * 2  # bytes of a tile of activations, as 16-bit numbers
+    stage = sum(
+        round_up(rows * k * bits(dtype) // 8, 1024) + round_up(rows, _SCALE_ROWS) * (k // BLOCK[dtype])
+        for rows, dtype in ((m, config.b), (n, config.a))
+    )
+    stored = round_up(n * (m + 4) * 4, 16)
+
+    def total(stages: int, buffers: int) -> int:
+        return max(buffers * decoded + stages * stage, stored) + stages * _BARRIER
+
+    room = SM_SHARED_BYTES // _AIM.get(m, 1) - BLOCK_SHARED_BYTES
+    fitting = ((buffers, (room - buffers * decoded) // (stage + _BARRIER)) for buffers in (3, 2))
+    most = next((min(stages, _MOST_STAGES) for buffers, stages in fitting if stages >= buffers), 2)
+    stages = most if config.stages == "auto" else config.stages
+    two, three = total(stages, 2), total(stages, 3)
+    return Memory(stages, three if held_by_memory(three) >= resident(config.tile, two) else two)

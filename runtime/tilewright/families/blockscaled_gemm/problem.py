@@ -1,0 +1,80 @@
+"""What a caller of a block-scaled product asks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, Literal, NamedTuple, get_args
+
+from tilewright.declarations.products import Product
+from tilewright.declarations.scaled import matrix_bytes, scale_shape
+from tilewright.formats.types import TYPES
+
+Format = Literal["nvfp4", "mxfp4", "mxfp8", "mxfp8_e5m2"]
+BLOCK = {name: TYPES[name].block[1] for name in get_args(Format)}  # elements that share a scale factor
+Output = Literal["bf16", "f16", "f32", "nvfp4", "mxfp8"]
+OUTPUTS = get_args(Output)
+QUANTIZED_OUTPUTS = ("nvfp4", "mxfp8")  # of D: the epilogue makes its scale factors
+SCALE_LAYOUT: Final = "128x4"  # of the scale factors that the kernels read
+MOST_ALIGNED = 128  # elements: more than this no kernel asks for
+
+
+class Alignment(NamedTuple):
+    """Elements that leading dimension, batch stride and address of a matrix are multiples of: a power of
+    two, `MOST_ALIGNED` at most."""
+
+    a: int = MOST_ALIGNED
+    b: int = MOST_ALIGNED
+    c: int = MOST_ALIGNED
+    d: int = MOST_ALIGNED
+
+
+@dataclass(frozen=True, slots=True)
+class Problem(Product):
+    """D[m,n] = alpha * (A[m,k] * SFA[m,k/block]) (B[n,k] * SFB[n,k/block]) + beta * C[m,n].
+
+    A and B have k contiguous, C and D n. `a` and `b` are formats (nvfp4, mxfp4, mxfp8, mxfp8_e5m2), d is a
+    type (bf16, f16, f32) or a format whose scale factors the epilogue makes (nvfp4, mxfp8).
+    """
+
+    op_text = "blockscaled_gemm"
+    kind_fields = ("a", "b", "d", "c")
+
+    a: str = "nvfp4"
+    b: str = "nvfp4"
+    d: str = "bf16"
+    c: bool = False  # beta * C is added
+    alignment: Alignment = field(default=Alignment())
+
+    @property
+    def quantizes(self) -> bool:
+        return self.d in QUANTIZED_OUTPUTS
+
+    @property
+    def type_of_c(self) -> str:
+        return c_type(self.d)
+
+    @property
+    def pads_scales(self) -> bool:
+        """Whether the scale factors of a quantised D have padding, which no kernel writes."""
+        return scale_shape(self.m, self.n, self.d) != (self.m, self.n // BLOCK[self.d])
+
+    @property
+    def operand_bytes(self) -> tuple[int, int]:
+        """Of one A and one B, with their scale factors."""
+        return matrix_bytes(self.m, self.k, self.a), matrix_bytes(self.n, self.k, self.b)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that memory must move at least: each matrix and each scale factor once."""
+        outputs = matrix_bytes(self.m, self.n, self.d)
+        outputs += matrix_bytes(self.m, self.n, self.type_of_c) if self.c else 0
+        return self.batch * (sum(self.operand_bytes) + outputs)
+
+    @property
+    def types_text(self) -> str:
+        return f"{self.a} x {self.b} -> {self.d}" + (" with c" if self.c else "")
+
+
+def c_type(d: str) -> str:
+    """Of a C beside a D: the same, bf16 beside a quantised one."""
+    return "bf16" if d in QUANTIZED_OUTPUTS else d

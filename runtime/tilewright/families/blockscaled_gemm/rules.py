@@ -1,0 +1,304 @@
+"""What is legal for a `blockscaled_gemm` kernel: the single statement, asked by all that need to know.
+
+The comment above a rule names what it rests on: an assertion in CUTLASS, the PTX manual, a failed compile.
+What nvcc says of all this stands in `benchmarks/results/rules_against_compiler.md`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from tilewright.configurations.rule import HARDWARE, OURS, among, cutlass, of_module, rule, unsettled
+from tilewright.configurations.shared import ONE_BLOCK, stream_k_schedule
+from tilewright.families.blockscaled_gemm.config import (
+    HOPPER,
+    SM120,
+    TCGEN05,
+    ULTRA_K,
+    Architecture,
+    BlockscaledGemmConfig,
+    on,
+)
+from tilewright.families.blockscaled_gemm.memory import memory
+from tilewright.families.blockscaled_gemm.problem import BLOCK
+from tilewright.formats.types import bits
+
+# What kernels of an architecture have one value of.
+SETTLED: dict[Architecture, dict[str, object]] = {
+    HOPPER: {"cluster": ONE_BLOCK, "scheduler": "data_parallel", "swap_ab": True, "store": "tma"},
+    TCGEN05: {},
+    SM120: {"store": "tma"},
+}
+
+hopper_rule, tcgen05_rule, sm120_rule = (partial(rule, of=on(one)) for one in (HOPPER, TCGEN05, SM120))
+ultra_rule = partial(rule, of=lambda config: config.ultra)
+static_rule = partial(rule, of=lambda config: config.architecture is TCGEN05 and config.cluster != "dynamic")
+
+
+# PTX tcgen05.mma and mma .block_scale: both operands have scales of one kind. NVFP4's blocks of 16 go with
+# its own alone; mxf8f6f4 mixes 8 and 4 bits, both with UE8M0 scales for 32.
+@rule(HARDWARE, "b a")
+def operand_formats(config: BlockscaledGemmConfig) -> str | None:
+    """A and B have blocks of one size."""
+    if BLOCK[config.a] != BLOCK[config.b]:
+        blocks = f"{config.a} has blocks of {BLOCK[config.a]} and {config.b} of {BLOCK[config.b]}"
+        return f"{blocks}; equal ones are wanted"
+    return None
+
+
+# CUTLASS's epilogues that make scale factors are sm_100's and sm_120's; ours of Hopper makes none.
+@hopper_rule(OURS, "d arch")
+def quantized_output(config: BlockscaledGemmConfig) -> str | None:
+    """D is quantised on Blackwell alone."""
+    if config.quantizes:
+        return f"the kernels of sm_90 have no epilogue that quantises D to {config.d}"
+    return None
+
+
+# It compiles: the blocks would lie along the kernel's n, which is then the caller's m.
+@rule(
+    OURS,
+    "swap_ab d",
+    compiles="the blocks would lie along the caller's m, in a layout that no consumer reads",
+    of=on(TCGEN05, SM120),
+)
+def quantized_swap(config: BlockscaledGemmConfig) -> str | None:
+    """A quantised D has its blocks along n, so that its operands are not swapped."""
+    if config.quantizes and config.swap_ab:
+        return f"D of {config.d} has its blocks along n, which swap_ab makes the kernel's m"
+    return None
+
+
+# It compiles; CUTLASS's examples pair TMA alone with it (72b).
+@rule(OURS, "store d", compiles="it compiles, but CUTLASS's examples pair TMA alone with it")
+def quantized_store(config: BlockscaledGemmConfig) -> str | None:
+    """A quantised D is stored by TMA."""
+    return among(f"store of D of {config.d}", config.store, ("tma",)) if config.quantizes else None
+
+
+# Our template takes an unknown schedule for the first of its architecture.
+@rule(
+    OURS, "schedule arch", compiles="the kernel would be another schedule's, under a name that says otherwise"
+)
+def schedule_of_family(config: BlockscaledGemmConfig) -> str | None:
+    """1sm and 2sm are schedules of sm_100, sm_103 and sm_110; cooperative and pingpong of the others."""
+    name, known, *_ = config.architecture
+    return among(f"schedule of {name}", config.schedule, known)
+
+
+# sm100_blockscaled_umma_builder.inl: block-scaled MMAs have M of 128 (one SM) or 256 (two), N of 64, 128, 192
+# or 256.
+@tcgen05_rule(cutlass("4.2"), "tile")
+def tcgen05_tile(config: BlockscaledGemmConfig) -> str | None:
+    """On sm_100, sm_103 and sm_110 a thread block's tile is 128 rows by 64, 128, 192 or 256 columns."""
+    if config.tile.m != 128:
+        return f"a thread block's tile has M 128 ({config.schedule}), not {config.tile.m}"
+    return among("tile N", config.tile.n, (64, 128, 192, 256))
+
+
+# The scale factors of a tile are whole atoms of 4 along k: 64 elements of NVFP4, 128 of the others
+# (sm100_blockscaled_layout.hpp); sm120_blockscaled_mma_builder.inl has 128 as the least for 8 bits. Ours:
+# a row of a stage is a swizzled line of 128 bytes (FP4: or half of one). Two lines leave a tile of 128x128 3
+# stages of 8 bits where one leaves 6.
+@rule(
+    OURS,
+    "tile a b",
+    compiles="shallower stages are half-used lines of shared memory, deeper ones too few",
+    of=lambda config: config.architecture is not HOPPER and not config.ultra,
+)
+def tile_depth(config: BlockscaledGemmConfig) -> str | None:
+    """Tile K is 128 or 256 (8-bit operands: 128), or 768 for sm_103's FP4."""
+    known = (128, 256) if bits(config.a) == bits(config.b) == 4 else (128,)
+    return among(f"tile K of {config.a} x {config.b}", config.tile.k, known)
+
+
+# sm120_blockscaled_mma_builder.inl divides the scale factors' rows by 128: M of 64, N of 96 and 192 do not
+# compile ("Shape Divisibility Condition", "TMA requires CTA_Tile and SLayout top-level size equivalence"),
+# nor does an N below 32 ("EPI_TILE_N must divide CTA_N"). CUTLASS 4.5 rounds B's rows up, so that it takes N
+# of 32 and 64; 4.6 takes 8 and 16 too, and no kernel here is made for it yet.
+@sm120_rule(cutlass("4.5"), "tile cutlass")
+def sm120_tile(config: BlockscaledGemmConfig) -> str | None:
+    """On sm_12x tile M is 128 or 256 and N 128 or 256; from CUTLASS 4.5 on N may be 32 or 64 too."""
+    m, n, _ = config.tile
+    if reason := among("tile M", m, (128, 256)):
+        return reason
+    if n in (32, 64) and config.cutlass == "4.2":
+        return f'tile N {n} does not compile with CUTLASS 4.2: say `cutlass: "4.5"`'
+    if n in (8, 16):
+        return f"tile N {n} came with CUTLASS 4.6; kernels here are made for 4.2 and 4.5"
+    return among("tile N", n, (32, 64, 128, 256))
+
+
+# The mma of sm_12x accumulates in registers, of which 384 threads leave 168 to each at compile time.
+@sm120_rule(OURS, "tile schedule", compiles="the accumulators would be kept in local memory")
+def sm120_accumulators(config: BlockscaledGemmConfig) -> str | None:
+    """On sm_12x a thread has at most 128 accumulators: two warpgroups share a tile, or have one each."""
+    threads = 128 if config.schedule == "pingpong" else 256
+    per_thread = config.tile.m * config.tile.n // threads
+    if per_thread > 128:
+        return (
+            f"tile {config.tile.m}x{config.tile.n} on {threads} threads takes {per_thread} accumulators a "
+            "thread > 128: the others would be kept in local memory"
+        )
+    return None
+
+
+# sm120_blockscaled_mma_builder.inl: "no programmatic multicast on this arch", "Cluster has to be static".
+@sm120_rule(cutlass("4.2"), "cluster")
+def cluster_of_one(config: BlockscaledGemmConfig) -> str | None:
+    """On sm_12x a cluster is one thread block."""
+    return unsettled(config, "kernels of sm_12x", {"cluster": ONE_BLOCK})
+
+
+# 8x1 compiles; scale factors are multicast to 4 thread blocks at most (can_implement of
+# sm100_blockscaled_mma_warpspecialized.hpp), and sides that are no powers of two leave SMs of a GPC idle.
+@static_rule(OURS, "cluster", compiles="can_implement refuses it, or SMs of a GPC stay idle")
+def cluster_size(config: BlockscaledGemmConfig) -> str | None:
+    """A static cluster has sides of 1, 2 or 4."""
+    if not {*config.cluster} <= {1, 2, 4}:
+        return f"cluster {config.cluster} has a side that is not 1, 2 or 4"
+    return None
+
+
+# sm100_builder.inl: "schedule + cluster mismatch".
+@static_rule(HARDWARE, "cluster schedule")
+def cluster_of_pairs(config: BlockscaledGemmConfig) -> str | None:
+    """Where two SMs share an MMA, a static cluster's M is even."""
+    assert config.cluster != "dynamic"
+    if config.schedule == "2sm" and config.cluster.m % 2:
+        return f"2sm needs an even cluster M, {config.cluster.m} is not"
+    return None
+
+
+# nvcc compiles it for sm_100f too; but PTX has tcgen05.mma of K 96 for sm_103 alone.
+@ultra_rule(
+    HARDWARE,
+    "tile arch",
+    compiles="the instruction of K 96 is sm_103's: elsewhere it compiles and is undefined",
+)
+def ultra_arch(config: BlockscaledGemmConfig) -> str | None:
+    """Tiles of K 768 are for sm_103a."""
+    return among(f"arch of tile K {ULTRA_K}", config.arch, ("sm_103a",))
+
+
+# sm103_blockscaled_umma_builder.inl: FP4 alone ("Could not build a collective");
+# sm103_blockscaled_mma_warpspecialized.hpp: "Cta N should be one of 128/192/256".
+@ultra_rule(cutlass("4.2"), "tile a b")
+def ultra_tile(config: BlockscaledGemmConfig) -> str | None:
+    """Tiles of K 768 are for FP4, with N of 128, 192 or 256."""
+    if bits(config.a) != 4 or bits(config.b) != 4:
+        return f"tile K {ULTRA_K} is for FP4 operands, not {config.a} x {config.b}"
+    return among(f"N of tiles of K {ULTRA_K}", config.tile.n, (128, 192, 256))
+
+
+# It compiles, with a stage less; CUTLASS's generator and example 89 pair ultra tiles with NoSmem
+# alone.
+@ultra_rule(OURS, "store tile", compiles="D's buffers cost a stage; CUTLASS's generator has no such kernel")
+def ultra_store(config: BlockscaledGemmConfig) -> str | None:
+    """Tiles of K 768 store D directly."""
+    if config.store == "tma":
+        return f"tiles of K {ULTRA_K} leave no shared memory for D: store is direct or direct_256"
+    return None
+
+
+# sm103_blockscaled_umma_builder.inl: a StageCount gives one number where two are taken ("Index out of
+# range").
+@ultra_rule(cutlass("4.2"), "stages tile")
+def ultra_stages(config: BlockscaledGemmConfig) -> str | None:
+    """Tiles of K 768 have as many stages as fit."""
+    return among(f"stages of tiles of K {ULTRA_K}", config.stages, ("auto",))
+
+
+# sm90/mainloop.hpp: a warpgroup has 64 rows of weights; wgmma's N is the tile's.
+@hopper_rule(OURS, "tile")
+def hopper_tile(config: BlockscaledGemmConfig) -> str | None:
+    """On sm_90 tile M (along the caller's n) is 64, 128 or 256, N 8, 16, 32, 64 or 128."""
+    m, n, _ = config.tile
+    return among("tile M", m, (64, 128, 256)) or among("tile N", n, (8, 16, 32, 64, 128))
+
+
+# sm90/operand.hpp: a row of a stage is half a box of 128 bytes, or whole ones.
+@hopper_rule(OURS, "tile")
+def hopper_depth(config: BlockscaledGemmConfig) -> str | None:
+    """On sm_90 tile K is 128, 256 or 512."""
+    return among("tile K", config.tile.k, (128, 256, 512))
+
+
+# The fields are read nowhere else. sm_90: thread blocks that split k make a cluster, at run time; the kernel
+# decodes its A operand (many rows: weights) in registers, its B operand once a thread block. CUTLASS's NoSmem
+# epilogues are sm_100's, and loads that are announced to L2 those of ultra tiles.
+@rule(
+    OURS,
+    "swap_ab scheduler cluster store prefetch arch tile",
+    compiles="the kernel would be the same under another name",
+)
+def settled_fields(config: BlockscaledGemmConfig) -> str | None:
+    """Kernels of sm_90 swap their operands, and have cluster 1x1 and no stream-K; on sm_90 and sm_12x D is
+    stored by TMA; prefetch is a choice of tiles of K 768."""
+    prefetch = unsettled(config, f"tiles of K {config.tile.k}", {} if config.ultra else {"prefetch": "tma"})
+    return prefetch or unsettled(
+        config, f"kernels of {config.architecture.name}", SETTLED[config.architecture]
+    )
+
+
+# Where one of these rejects the tile, the model of its shared memory means nothing.
+TILES = (tcgen05_tile, tile_depth, ultra_tile, ultra_store, sm120_tile, hopper_tile, hopper_depth,
+         quantized_output, quantized_store, schedule_of_family)  # fmt: skip
+
+
+# sm103_blockscaled_gemm_tma_warpspecialized.hpp: the warp that loads A and B waits (wait_on_dependent_grids),
+# the warp that loads scale factors (main_sf_load) does not. The check of machine code names its copies.
+@ultra_rule(
+    cutlass("4.2"),
+    "pdl tile",
+    compiles="no compiler sees a race between kernels",
+    unless=(ultra_arch, *TILES, ultra_stages, settled_fields),
+)
+def ultra_pdl(config: BlockscaledGemmConfig) -> str | None:
+    """Tiles of K 768 are launched when the previous kernel has ended."""
+    if config.pdl:
+        return (
+            f"CUTLASS's warp that loads the scale factors of tiles of K {ULTRA_K} does not wait for the "
+            "previous kernel, which may still write them: pdl is false"
+        )
+    return None
+
+
+# sm_100's kernels: "SMEM usage exceeded capacity"; the builders: "Smem usage is too high", and on sm_12x
+# "Specialization requires Stages set to value 2 or more"; sm90/config.hpp. The limits are the hardware's. The
+# kernels of sm_12x do not compare: with stages given they compile, and do not launch.
+@rule(
+    HARDWARE,
+    "stages tile d c",
+    compiles="sm_12x has not so much: with stages given the kernel compiles, and no GPU launches it",
+    unless=TILES,
+)
+def shared_memory(config: BlockscaledGemmConfig) -> str | None:
+    """The stages (on sm_12x and sm_90 at least two) and the epilogue's buffers fit into shared memory."""
+    stages, total = memory(config)
+    _, _, limit, least = config.architecture
+    tile = f"tile {config.tile} and D {config.d}"
+    if stages < least:
+        return f"shared memory of {limit} B holds {max(stages, 0)} stages of {tile}; {least} are wanted"
+    if total > limit:
+        return f"shared memory {total} B > {limit} B of {config.arch}, with {stages} stages of {tile}"
+    return None
+
+
+# CUTLASS's collectives of sm_100 compile with one stage, and load and multiply in turns then.
+@tcgen05_rule(
+    OURS,
+    "stages tile d c",
+    compiles="loads and the tensor cores would take turns",
+    unless=(*TILES, shared_memory),
+)
+def two_stages(config: BlockscaledGemmConfig) -> str | None:
+    """Loads overlap with the tensor cores' work: there are two stages at least."""
+    stages = memory(config).stages
+    if stages < 2:
+        tile = f"tile {config.tile} and D {config.d}"
+        return f"shared memory of {TCGEN05.shared_memory} B holds {stages} stage of {tile}; two are wanted"
+    return None
+
+
+RULES = (*of_module(__name__), stream_k_schedule)

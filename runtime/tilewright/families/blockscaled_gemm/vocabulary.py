@@ -1,0 +1,42 @@
+"""The words of `blockscaled_gemm` problems."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilewright.declarations.vocabulary import MATRIX_EXTENTS, Choice, Fields, Flag, Types, Words
+from tilewright.families.blockscaled_gemm.problem import BLOCK, OUTPUTS, Problem
+from tilewright.formats.types import bits
+
+
+def _pair(a: str, b: str) -> Fields | str:
+    if BLOCK[a] == BLOCK[b]:
+        return {"a": a, "b": b}
+    return f"{a} has blocks of {BLOCK[a]} and {b} of {BLOCK[b]}"
+
+
+def _k_multiple(fields: Fields) -> int:
+    """Elements in a byte."""
+    return 8 // min(bits(fields["a"]), bits(fields["b"]))
+
+
+M, N, K, BATCH = MATRIX_EXTENTS
+
+WORDS = Words(
+    family="blockscaled_gemm",
+    summary="D[m,n] = alpha (A SFA)[m,k] (B SFB)[k,n].",
+    problem=Problem,
+    extents=(M, N, replace(K, multiple=_k_multiple, because="two elements of FP4 share a byte"), BATCH),
+    types=Types(
+        option="--formats",
+        default="nvfp4",
+        fields={f"{a}x{b}": _pair(a, b) for a in BLOCK for b in BLOCK} | {a: _pair(a, a) for a in BLOCK},
+        wanted=f"one or two of {', '.join(BLOCK)}, as mxfp8xmxfp4, are",
+        help=f"Of A and B: {', '.join(BLOCK)}; default nvfp4; or two, as mxfp8xmxfp4.",
+    ),
+    others=(
+        Choice("out_dtype", f"Of D: {', '.join(OUTPUTS)}; default bf16.", OUTPUTS, field="d"),
+        Choice("layout", "Of A and B: tn, for both have k contiguous.", ("tn",), field=None),
+        Flag("c", "Add C."),
+    ),
+)

@@ -1,0 +1,245 @@
+"""What is written of a `gemm` kernel: its name, its summary, its table row and its template's variables."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Protocol
+
+from tilewright.configurations import lean_tiles
+from tilewright.configurations.shared import (
+    CUTLASS_TYPES,
+    alignment,
+    k_contiguous,
+    kernel_operands,
+    named,
+    spelt,
+    with_launch,
+)
+from tilewright.families.gemm import rules
+from tilewright.families.gemm.config import GemmConfig
+from tilewright.families.gemm.memory import STREAM_WARPS, exchanges, memory, warpgroups
+from tilewright.formats.types import bits
+
+RULES = rules.RULES
+
+ACTIVATIONS = {"none": "Identity", "relu": "ReLu", "gelu": "GELU", "silu": "SiLu"}
+_INSTRUCTIONS = {"e4m3": "QGMMA", "e5m2": "QGMMA", "s8": "IGMMA"}  # the others: HGMMA
+_USUAL_COLUMNS = (8, 16, 32, 64, 96, 128, 192, 256)  # cute/arch/mma_sm90.hpp
+
+
+def template(config: GemmConfig) -> str:
+    """The template that a kernel is rendered from."""
+    return f"gemm/{_of(config).template}.cu.j2"
+
+
+def host(config: GemmConfig) -> str:
+    """A unit with the lean mainloop leaves all host code but its facts to the table."""
+    return "tilewright/gemm/lean_host.hpp" * (config.mainloop == "lean")
+
+
+def kernel_name(config: GemmConfig) -> str:
+    """See `named`."""
+    own = config.mainloop != "cutlass"
+    return named(
+        "gemm", config.arch, config.a, config.b, config.acc, config.d, config.layout, config.tile,
+        config.mainloop if own else config.cluster, config.schedule.replace("cooperative", "coop"),
+        "fastacc" * config.fast_accum, "streamk" * (config.scheduler == "stream_k"), "swap" * config.swap_ab,
+        "bias" * (config.bias and not own), config.activation.replace("none", "").replace("given", "act"),
+        "noc" * (config.c == "none" and not own),
+        f"{config.stages}stages" * (config.stages != "auto"), "nopdl" * (not config.pdl),
+    )  # fmt: skip
+
+
+def formula(config: GemmConfig) -> str:
+    """What the kernel computes, in the terms of its caller."""
+    scales = "" if config.acc == "s32" else " * scale_a * scale_b"
+    added = " + beta * C[m,n]" * (config.c == "same") + " + bias[n]" * config.bias
+    terms = f"alpha{scales} * A[m,k] B[k,n]{added}"
+    result = "scale_result * " * (bits(config.d) == 8)
+    if config.activation != "none" or result:
+        terms = f"{activation_text(config)}({terms})"
+    return f"D[m,n] = {result}{terms}"
+
+
+def activation_text(config: GemmConfig) -> str:
+    """What is applied last; empty for nothing."""
+    return config.activation.replace("none", "").replace("given", "activation")
+
+
+def schedule_text(config: GemmConfig) -> str:
+    """Schedule and scheduler in words, and what else shapes the main loop."""
+    words = [_of(config).words(config)]
+    if config.a in ("e4m3", "e5m2") and config.mainloop != "stream":
+        words.append("fast accumulation" if config.fast_accum else "promoted accumulation")
+    if config.swap_ab:
+        words.append("operands swapped")
+    return ", ".join(words)
+
+
+def summary(config: GemmConfig) -> str:
+    """One line for lists."""
+    stages, _ = memory(config)
+    epilogue = filter(None, ("bias" * config.bias, activation_text(config)))
+    return (
+        f"{config.a} x {config.b} -> {' + '.join([config.d, *epilogue])}, {config.layout}, "
+        f"tile {config.tile}, cluster {config.cluster}, {stages} stages, {schedule_text(config)}"
+    )
+
+
+def facts(config: GemmConfig) -> dict[str, Any]:
+    """Derived numbers that the runtime needs; alignments are in elements (TMA: 16 bytes)."""
+    one, (stages, total) = _of(config), memory(config)
+    numbers = {"stages": stages, "smem_bytes": total, "threads": one.threads(config)}
+    return one.facts(config) | numbers | {"alignment": alignment(config)}
+
+
+def build(config: GemmConfig) -> dict[str, Any]:
+    """How the kernel is compiled, and which tensor-core instruction its machine code must hold."""
+    one = _of(config)
+    found = {"arch": config.arch, "defines": one.defines(config), "instructions": [one.instruction(config)]}
+    return found | ({"standard": "c++14"} if config.mainloop == "lean" else {})
+
+
+def variables(config: GemmConfig) -> dict[str, str]:
+    """The template's variables, all of them text."""
+    stages, total = memory(config)
+    in_clusters = f" in clusters of {config.cluster}" if config.mainloop == "cutlass" else ""
+    common: dict[str, Any] = {
+        "formula": formula(config),
+        "operands": _operands_text(config),
+        "memory": f"{config.tile}{in_clusters}, {stages} stages, {total:,} bytes of shared memory",
+        "schedule": with_launch(schedule_text(config), config),
+        "shared_memory": total,
+        "pdl": config.pdl,
+    }
+    return spelt(common | _of(config).variables(config))
+
+
+class _Mainloop(Protocol):
+    """What is written of kernels with one mainloop."""
+
+    template: ClassVar[str]
+
+    def words(self, config: GemmConfig) -> str:
+        """What shapes it."""
+
+    def threads(self, config: GemmConfig) -> int:
+        """A producer, and the consumer warpgroups, of which CUTLASS has two in both schedules."""
+        return 384
+
+    def facts(self, config: GemmConfig) -> dict[str, Any]:
+        """Beside those of any kernel."""
+        return {}
+
+    def instruction(self, config: GemmConfig) -> str:
+        return _INSTRUCTIONS.get(config.a, "HGMMA")
+
+    def defines(self, config: GemmConfig) -> list[str]:
+        return []
+
+    def variables(self, config: GemmConfig) -> dict[str, Any]:
+        """Beside those of any template."""
+
+
+class _Stream(_Mainloop):
+    template = "stream"
+
+    def words(self, config: GemmConfig) -> str:
+        return "k divided over the warps of a thread block"
+
+    def threads(self, config: GemmConfig) -> int:
+        return 32 * STREAM_WARPS
+
+    def instruction(self, config: GemmConfig) -> str:
+        return "HMMA"
+
+    def variables(self, config: GemmConfig) -> dict[str, Any]:
+        step = 64  # bytes of k, that two mma.sync take
+        elements = {f"element_{one}": getattr(config, one).capitalize() for one in "abd"}
+        steps = lean_tiles.boxes(config) * lean_tiles.BOX_BYTES // step
+        return elements | {"steps": steps, "activation": config.activation.capitalize()}
+
+
+class _Lean(_Mainloop):
+    template = "lean"
+
+    def words(self, config: GemmConfig) -> str:
+        return f"{config.schedule}, lean mainloop, clusters and splits of k at run time"
+
+    def threads(self, config: GemmConfig) -> int:
+        return 128 * (warpgroups(config).consumers + 1)
+
+    def facts(self, config: GemmConfig) -> dict[str, Any]:
+        _, rows, columns = warpgroups(config)
+        pieces = rows * (columns // lean_tiles.shared_piece_columns(columns, config.swap_ab, bits(config.d)))
+        return {"cluster_multiple": [1, 1], "splits": exchanges(config), "pieces": pieces}
+
+    def variables(self, config: GemmConfig) -> dict[str, Any]:
+        promotes = bits(config.a) == 8 and not config.fast_accum
+        return lean_tiles.variables(config) | {
+            "stages": memory(config).stages,
+            "warpgroups": config.schedule.capitalize(),
+            "sum": "PromotedSum" if promotes else "PlainSum",
+            "activation": config.activation.capitalize(),
+        }
+
+
+class _Cutlass(_Mainloop):
+    template = "kernel"
+
+    def words(self, config: GemmConfig) -> str:
+        tiles = "stream-K" if config.scheduler == "stream_k" else "data-parallel tiles"
+        return f"{config.schedule}, {tiles}"
+
+    def defines(self, config: GemmConfig) -> list[str]:
+        # CUTLASS 4.2's stream-K scheduler does not compile under its own switch, which also adds an early
+        # launch of the dependent kernel; defining what that switch leads to keeps the wait, all PDL needs.
+        pdl = "CUTLASS_GDC_ENABLED=1" if config.scheduler == "stream_k" else "CUTLASS_ENABLE_GDC_FOR_SM90=1"
+        # CuTe multiplies other N in pieces, down to 8 columns at a time, unless it is told to include all of
+        # wgmma's shapes: on an H200 a tile of 128x160x64 at half the rate.
+        shapes = "CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED=1" * (config.tile.n not in _USUAL_COLUMNS)
+        return [one for one in (pdl * config.pdl, shapes) if one]
+
+    def variables(self, config: GemmConfig) -> dict[str, Any]:
+        a, b = kernel_operands(config)
+        a_k, b_k = k_contiguous(config)
+        cluster = config.cluster
+        assert cluster != "dynamic"  # by the rule cluster_size
+        # Fast accumulation is CUTLASS's plain mainloop under a name of its own.
+        fp8_fast = "FP8FastAccum" if config.fast_accum else ""
+        bias = "None" if not config.bias else "AlongM" if config.swap_ab else "AlongN"
+        return {
+            "swap_ab": config.swap_ab,
+            "stages": memory(config).stages,
+            "element_a": CUTLASS_TYPES[a],
+            "element_b": CUTLASS_TYPES[b],
+            "element_c": "void" if config.c == "none" else CUTLASS_TYPES[config.d],
+            "element_d": CUTLASS_TYPES[config.d],
+            "element_accumulator": CUTLASS_TYPES[config.acc],
+            "layout_a": "RowMajor" if a_k else "ColumnMajor",
+            "layout_b": "ColumnMajor" if b_k else "RowMajor",
+            "layout_d": "ColumnMajor" if config.swap_ab else "RowMajor",
+            "alignment_a": 128 // bits(a),
+            "alignment_b": 128 // bits(b),
+            "alignment_d": 128 // bits(config.d),
+            "tile": f"Shape<Int<{config.tile.m}>, Int<{config.tile.n}>, Int<{config.tile.k}>>",
+            "cluster": f"Shape<Int<{cluster.m}>, Int<{cluster.n}>, _1>",
+            "bias": f"tilewright::Bias::{bias}",
+            "activation": f"cutlass::epilogue::thread::{ACTIVATIONS[config.activation]}",
+            "epilogue_schedule": "TmaWarpSpecialized" + "Cooperative" * (config.schedule == "cooperative"),
+            "mainloop_schedule": f"KernelTmaWarpSpecialized{config.schedule.capitalize()}{fp8_fast}",
+            "scheduler": "StreamKScheduler" if config.scheduler == "stream_k" else "PersistentScheduler",
+        }
+
+
+_MAINLOOPS = {"cutlass": _Cutlass(), "lean": _Lean(), "stream": _Stream()}
+
+
+def _of(config: GemmConfig) -> _Mainloop:
+    return _MAINLOOPS[config.mainloop]
+
+
+def _operands_text(config: GemmConfig) -> str:
+    a = "row-major" if config.layout[0] == "t" else "column-major"
+    b = "column-major" if config.layout[1] == "n" else "row-major"
+    c_and_d = "C and D" if config.c == "same" and config.mainloop == "cutlass" else "D"
+    return f"A {config.a} {a}, B {config.b} {b}, {c_and_d} {config.d} row-major, summed in {config.acc}"

@@ -1,0 +1,176 @@
+"""What kernels of `gemm` take, and how a first selection runs them, by their mainloop."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tilewright.architectures.device import DeviceProperties
+from tilewright.declarations.products import contiguous_extents
+from tilewright.declarations.table import KernelRecord
+from tilewright.declarations.tactics import MATRIX_SETTINGS, Tactic
+from tilewright.families.gemm import cost, cost_lean, cost_stream, learnt
+from tilewright.families.gemm.problem import ADDENDS, GIVEN, Problem, addends
+from tilewright.formats.types import TMA_BYTES, bytes_of
+from tilewright.selection import fitting
+from tilewright.selection.kernels import Kernels
+
+MOST_ROWS = 8  # of a kernel of few rows
+MOST_MATRICES = 65535  # of a batch of such: the grid takes no more along y
+# Thread blocks that a split k may come to: one on each SM of an H200. Of 499 problems on one, 164 tactics won
+# 3 % or more by splitting, and none of them in a second wave, which the model puts 4 to 7 % too low.
+MOST_SPLIT_BLOCKS = 132
+CLUSTERS = (*fitting.CLUSTERS, "4x2", "2x4")  # that selection weighs
+# Where the parts of a tile meet in memory: clusters that share operands, and how many run at once on an H200;
+# parts at most; tiles of k that each has at least (a second kernel is worth no fewer).
+CLUSTERS_AT_ONCE = {"": 132, "2x1": 66, "1x2": 66, "2x2": 30, "4x1": 30, "1x4": 30}
+MOST_PARTS = 16
+LEAST_TILES_IN_MEMORY = 4
+
+
+class Mainloop(Kernels[Problem]):
+    """Kernels with one mainloop."""
+
+    def by_tma(self, record: KernelRecord) -> tuple[str, ...]:
+        """Of C, D and the bias what lies at multiples of TMA's 16 bytes. Where there are such, C and the bias
+        have the one type that boxes hold; else threads load them, of any type."""
+        return ()
+
+    def misfit_options(self, record: KernelRecord, kind: Any) -> str | None:
+        config = record.config
+        if config["activation"] not in ((kind.activation, GIVEN) if kind.activation != "none" else ("none",)):
+            return f"its activation is {config['activation']}, not {kind.activation}"
+        if kind.added_bias and not config["bias"]:
+            return "it adds no bias"
+        if kind.added_c and config["c"] == "none":
+            return "it adds no C"
+        known = addends(kind.a, kind.d)[:1] if self.by_tma(record) else ADDENDS
+        for name, given in (("C", kind.added_c), ("bias", kind.added_bias)):
+            if given and given not in known:
+                return f"it adds no {name} of {given}, but of {known[0]}"
+        if config["fast_accum"] and not kind.fast_accum:
+            return "it sums with fast accumulation, which the call does not allow"
+        return None
+
+
+class Cutlass(Mainloop):
+    """CUTLASS's, which are compiled for each cluster, and may split k through a workspace."""
+
+    settings = MATRIX_SETTINGS
+    estimator = staticmethod(cost.estimator)
+
+    def by_tma(self, record: KernelRecord) -> tuple[str, ...]:
+        return "c", "out", "bias"
+
+    def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
+        if problem.alignment % TMA_BYTES:
+            return f"its C, D and bias are aligned to {TMA_BYTES} bytes, not {problem.alignment}"
+        return fitting.misfit_contiguous(record, contiguous_extents(problem, problem.layout))
+
+    def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
+        reason = super().misfit_arguments(tactic, record) or fitting.misfit_splits(tactic, record)
+        return reason or fitting.misfit_cluster(tactic, record)
+
+    def candidates(self, record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
+        return fitting.splittings(record, problem.k)
+
+    def does_extra_work(self, record: KernelRecord, problem: Problem) -> bool:
+        """Whether the kernel looks for a bias that the problem has not; ours are told at run time."""
+        return bool(record.config["bias"]) and not problem.bias
+
+
+class Lean(Mainloop):
+    """Ours for all sizes (tilewright/gemm/lean.hpp): clusters, and splits of k, at run time. The parts of k
+    are thread blocks of a cluster; those of the decomposition split_k are not, and meet in memory."""
+
+    settings = ("cluster", "raster", "swizzle", "splits", "decomposition")
+    estimator = staticmethod(cost_lean.estimator)
+    refine = staticmethod(learnt.refine)
+
+    def by_tma(self, record: KernelRecord) -> tuple[str, ...]:
+        """Sums that fit into the stages' memory go through it to threads, and from there anywhere."""
+        return () if record.facts["splits"] else ("c", "out")
+
+    def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
+        """TMA loads any extents, and stores whole 16 bytes."""
+        row = problem.n * bytes_of(problem.d)
+        if not self.by_tma(record) or not (row % TMA_BYTES or problem.alignment % TMA_BYTES):
+            return None
+        return (
+            f"it stores D by TMA alone: rows of {row} bytes, aligned to {problem.alignment}, "
+            f"are no multiples of {TMA_BYTES}"
+        )
+
+    def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
+        reason = super().misfit_arguments(tactic, record) or fitting.misfit_cluster(tactic, record)
+        if reason is not None or tactic.decomposition == "heuristic":
+            return reason or fitting.misfit_blocks(tactic, record)
+        if tactic.decomposition != "split_k":
+            return f"it has no decomposition {tactic.decomposition}"
+        return fitting.misfit_blocks(replace(tactic, splits=1), record)
+
+    def misfit_together(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
+        return fitting.misfit_tiles_of_k(tactic, record, problem.k)
+
+    def misfit_device(self, tactic: Tactic, record: KernelRecord, device: DeviceProperties) -> str | None:
+        return fitting.misfit_room(fitting.blocks_of(tactic), device)
+
+    def candidates(self, record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
+        """Clusters no larger than the grid of tiles, parts of two stages of k; and parts that meet in memory,
+        as many as fill the SMs."""
+        down, across = grid = fitting.own_tiles(record, problem.m, problem.n)
+        most = MOST_SPLIT_BLOCKS // (down * across)
+        splits = range(1, max(1, min(most if record.facts["splits"] else 1, fitting.MOST_BLOCKS)) + 1)
+        found = fitting.in_clusters(record, grid, problem.k, splits, CLUSTERS)
+        if most < 2 or problem.batch > 1:
+            return found
+        in_memory = []
+        for cluster, at_once in CLUSTERS_AT_ONCE.items():
+            m, n = fitting.CLUSTERS[cluster]
+            parts = min(at_once // (-(-down // m) * -(-across // n)), MOST_PARTS)
+            if (
+                (m * n > 1 or down * across == 1)  # all SMs ask L2 for rows then: they share what they can
+                and m <= down
+                and n <= across
+                and 1 < parts <= problem.k // (LEAST_TILES_IN_MEMORY * record.config["tile"][2])
+            ):
+                in_memory.append(fitting.with_splits(record.name, cluster, parts, "split_k"))
+        return (*found, *in_memory)
+
+
+class Stream(Mainloop):
+    """Ours for few rows (tilewright/gemm/stream_kernel.hpp). What it adds, and D, may lie anywhere."""
+
+    settings = ("splits",)
+    estimator = staticmethod(cost_stream.estimator)
+    SPLITS = range(1, fitting.MOST_BLOCKS + 1)
+
+    def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
+        if problem.m > MOST_ROWS:
+            return f"it computes {MOST_ROWS} rows at most, not {problem.m}"
+        if problem.batch > MOST_MATRICES:
+            return f"it computes {MOST_MATRICES} matrices at most, not {problem.batch}"
+        row = problem.k * bytes_of(problem.a)
+        if row % TMA_BYTES:
+            return f"it loads {TMA_BYTES} bytes at a time: rows of {row} bytes are no multiple"
+        return None
+
+    def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
+        if tactic.splits not in self.SPLITS:
+            return f"it splits k over a cluster of 1 to {self.SPLITS[-1]}, not {tactic.splits}"
+        return super().misfit_arguments(tactic, record)
+
+    def candidates(self, record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
+        """Parts of k that leave each warp something to do."""
+        step = cost_stream.WARPS * record.config["tile"][2]
+        return tuple(
+            Tactic(record.name, splits=splits) for splits in self.SPLITS if problem.k > step * (splits - 1)
+        )
+
+
+MAINLOOPS = {"cutlass": Cutlass(), "lean": Lean(), "stream": Stream()}
+
+
+def mainloop_of(record: KernelRecord) -> str:
+    """The name of a kernel's."""
+    return str(record.config.get("mainloop", "cutlass"))

@@ -1,0 +1,92 @@
+"""Shared memory of a `gemm` kernel, byte for byte as CUTLASS 4.2, or a mainloop of ours, lays it out.
+
+Every generated file asserts the total against the compiler's, so a change in CUTLASS's layout stops
+the build instead of silently costing a pipeline stage. Sources: `sm90_builder.inl` (epilogue tile,
+stages, reuse), `sm90_gmma_builder.inl` (mainloop stages), `sm90_gemm_tma_warpspecialized_*.hpp`
+(the kernel's own storage); `configurations/lean_tiles.py`.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import gcd
+
+from tilewright.configurations import lean_tiles
+from tilewright.configurations.shapes import round_up
+from tilewright.configurations.shared import BARRIER, SHARED_MEMORY, Memory, kernel_operands, swizzle
+from tilewright.families.gemm.config import GemmConfig
+from tilewright.formats.types import bits
+
+STREAM_ROWS, STREAM_COLUMNS, STREAM_WARPS = 8, 16, 8  # of D, and of a thread block, of a kernel of few rows
+
+
+@lru_cache(maxsize=1 << 15)  # rules, facts, variables and summary ask in turn
+def memory(config: GemmConfig) -> Memory:
+    """Stages that fit, and bytes of a thread block's dynamic shared memory: of two stages where fewer fit."""
+    return {"cutlass": _cutlass, "lean": _lean, "stream": _stream}[config.mainloop](config)
+
+
+def epilogue_tile(config: GemmConfig) -> tuple[int, int]:
+    """Rows and columns of the kernel's tile that the epilogue stores at a time."""
+    rows = min(128 if config.schedule == "cooperative" else 64, config.tile.m)
+    return rows, gcd(min(32, config.tile.n), config.tile.n)
+
+
+def stage_bytes(config: GemmConfig) -> int:
+    """Bytes of A and B that one mainloop stage holds."""
+    a, b = kernel_operands(config)
+    m, n, k = config.tile
+    return round_up(m * k * bits(a) // 8 + n * k * bits(b) // 8, 128)
+
+
+def _cutlass(config: GemmConfig) -> Memory:
+    rows, columns = epilogue_tile(config)
+    d_bytes = bits(config.d) // 8
+    tiles = (config.tile.m // rows) * (config.tile.n // columns)
+    stages_d = min(tiles, 2)
+    if config.c == "same":  # C and D share their buffers
+        stages_c = buffers = max(min(tiles, 4), stages_d + 1)
+    else:
+        stages_c, buffers = min(tiles, 4), stages_d
+    alignment = 8 * swizzle((rows if config.swap_ab else columns) * d_bytes)
+    bias_bytes = config.tile.n * d_bytes if config.bias and not config.swap_ab else 1
+    epilogue = round_up(buffers * rows * columns * d_bytes + bias_bytes, alignment)
+    carveout = round_up(epilogue + round_up(stages_c * BARRIER, alignment), 128)
+
+    stage = stage_bytes(config)
+    fitting = (SHARED_MEMORY[90] - carveout) // (stage + BARRIER)
+    if config.tile.n == 8:  # CUTLASS compiles even numbers alone: `odd_columns` of the rules
+        fitting -= fitting % 2
+    stages = fitting if config.stages == "auto" else config.stages
+    pipelines = (stages + stages_c) * BARRIER + (48 if config.schedule == "pingpong" else 16) + 16
+    total = round_up(round_up(pipelines, alignment) + epilogue + max(stages, 2) * stage, alignment)
+    return Memory(stages, total)
+
+
+def _lean(config: GemmConfig) -> Memory:
+    divided, barriers = warpgroups(config), 0
+    if bits(config.d) == 16:  # at which a C arrives, in the buffers of what TMA stores
+        warps = 1 if config.swap_ab else 4  # that store by themselves
+        barriers = 8 * divided.consumers * warps * lean_tiles.store_buffers(divided, config.swap_ab)
+    stores = lean_tiles.store_bytes(divided, bits(config.d), config.swap_ab) + barriers
+    stage = lean_tiles.operand_bytes(config) + BARRIER
+    fitting = min(lean_tiles.MOST_STAGES, (SHARED_MEMORY[90] - stores) // stage)
+    stages = fitting if config.stages == "auto" else config.stages
+    return Memory(stages, max(stages, 2) * stage + stores)
+
+
+def _stream(config: GemmConfig) -> Memory:
+    """Sums of the warps, and of all."""
+    return Memory(1, (STREAM_WARPS + 1) * STREAM_ROWS * STREAM_COLUMNS * 4)
+
+
+def warpgroups(config: GemmConfig) -> lean_tiles.Warpgroups:
+    """How a lean kernel's divide a tile, as gemm/lean_kernel.hpp has it: a tile each, or a part of one."""
+    m, n, _ = config.tile
+    pingpong = config.schedule == "pingpong"
+    return lean_tiles.Warpgroups(2, m // 64, n) if pingpong else lean_tiles.cooperative(m, n)
+
+
+def exchanges(config: GemmConfig) -> bool:
+    """Whether the sums of a lean kernel's warpgroups, which have one tile then, can meet in its stages."""
+    return config.schedule == "cooperative" and lean_tiles.exchanges(config, memory(config).stages)

@@ -1,0 +1,157 @@
+"""The public op."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from tilewright.calls import custom_ops
+from tilewright.calls.guards import dtypes
+from tilewright.calls.op import Op, Values
+from tilewright.calls.publish import public
+from tilewright.declarations.table import KernelRecord
+from tilewright.declarations.tactics import Tactic
+from tilewright.errors import ArgumentError, ArgumentTypeError
+from tilewright.families.gemm.family import FAMILY
+from tilewright.families.gemm.interface import INTERFACE
+from tilewright.families.gemm.placement import place
+from tilewright.families.gemm.problem import ADDENDS, FP8, Problem, addends
+from tilewright.formats.dtypes import dtype_of
+from tilewright.formats.types import TMA_BYTES
+
+_ADDENDS = {dtype_of(name): name for name in ADDENDS}
+
+# By name, as torch has them.
+ACTIVATED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "none": lambda x: x,
+    "relu": torch.relu,
+    "gelu": torch.nn.functional.gelu,
+    "silu": torch.nn.functional.silu,
+}
+
+
+class _Gemm(Op):
+    interface = INTERFACE
+    family = FAMILY
+    place = staticmethod(place)
+    flops = staticmethod(custom_ops.flops)
+
+    def variants(self) -> Mapping[str, tuple[str, ...]]:
+        return {"": self.written, "_amax": self.written}
+
+    def variant(self, values: Values) -> str:
+        return "" if values["amax"] is None else "_amax"
+
+    def updates(self, suffix: str) -> tuple[str, ...]:
+        return ("amax",) if suffix else ()
+
+    def fields(self, values: Values) -> Mapping[str, Any]:
+        told = {f"{name}_type": getattr(values[name], "dtype", None) for name in ("c", "bias")}
+        return {field: _ADDENDS.get(dtype, "") for field, dtype in told.items()}
+
+    def rules(self, values: Values, problem: Problem) -> None:
+        known = addends(problem.a, problem.d)
+        for name, given in (("c", problem.type_of_c), ("bias", problem.type_of_bias)):
+            if given not in known:
+                message = f"its dtype is {dtype_of(given)}; {dtypes(map(dtype_of, known))} is wanted"
+                raise ArgumentTypeError(name, message)
+        for name in ("scale_result", "amax"):
+            if values[name] is not None and problem.d not in FP8:
+                raise ArgumentError(name, f"it goes with a result of FP8; D is {dtype_of(problem.d)}")
+        if problem.integer:
+            for name in ("scale_a", "scale_b"):
+                if values[name] is not None:
+                    raise ArgumentError(name, "int8 operands take no scale; use alpha")
+            check_integer_factors(values["alpha"], values["beta"])
+
+    def recheck(self, problem: Problem) -> Callable[..., None] | None:
+        return check_integer_factors if problem.integer else None
+
+    def alignments(self, problem: Problem, record: KernelRecord) -> Mapping[str, int]:
+        return dict.fromkeys(FAMILY.kernels(record).by_tma(record), TMA_BYTES)
+
+    def without_kernel(self, problem: Problem, given: Values) -> None:
+        """scale_result * activation(beta * C + bias), in the kernels' compute type: k or alpha is 0."""
+        out, c, bias, beta, amax = (given[name] for name in ("out", "c", "bias", "beta", "amax"))
+        compute = torch.int32 if problem.integer else torch.float32
+        value = torch.zeros_like(out, dtype=compute)
+        if c is not None and beta != 0:
+            value += c.to(compute) * (int(beta) if problem.integer else beta)
+        if bias is not None:
+            value += bias.to(compute)
+        value = ACTIVATED[problem.activation](value)
+        if amax is not None:
+            amax.copy_(torch.maximum(amax, value.abs().amax().view(amax.shape)))
+        if problem.d in FP8:
+            most = torch.finfo(out.dtype).max
+            value = (value if given["scale_result"] is None else value * given["scale_result"]).clamp(
+                -most, most
+            )
+        out.copy_(value)
+
+
+def check_integer_factors(alpha: float, beta: float) -> None:
+    """Integer kernels multiply by integers; floats hold those to 2**24 exactly."""
+    for name, value in (("alpha", alpha), ("beta", beta)):
+        if not value.is_integer() or abs(value) > 2**24:  # infinity and NaN are no integers
+            raise ArgumentError(name, f"it is {value}; int8 operands want an integer of at most 2**24")
+
+
+@public(_Gemm())
+def gemm(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    *,
+    out: torch.Tensor | None = None,
+    out_dtype: torch.dtype | None = None,
+    c: torch.Tensor | None = None,
+    alpha: float = 1.0,
+    beta: float | None = None,
+    scale_a: torch.Tensor | None = None,
+    scale_b: torch.Tensor | None = None,
+    scale_result: torch.Tensor | None = None,
+    amax: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+    activation: str = "none",
+    fast_accum: bool = False,
+    tactic: Tactic | str | None = None,
+) -> torch.Tensor:
+    """scale_result * activation(alpha * scale_a * scale_b * (a @ b) + beta * c + bias).
+
+    On the current stream.
+
+    Args:
+        a: [m, k], or [batch, m, k]. bfloat16, float16, float8_e4m3fn, float8_e5m2, float32 (computed as
+            TF32) or int8. Row-major or column-major; strides decide, not names.
+        b: [k, n], or [batch, k, n]; of a's dtype, or of the other FP8 one. A matrix without batch, or a batch
+            stride of 0, serves every batch. Operands that are not of 16 bits have k contiguous.
+        out: [m, n] or [batch, m, n], rows contiguous, in a wider tensor too; made if absent. It may be c,
+            and overlaps nothing else.
+        out_dtype: D's type where `out` is absent; the operands' own (FP8: bfloat16, int8: int32) by default.
+            float32 instead; of FP8 operands bfloat16, float16, float32 or either FP8 type, which saturates.
+        c: D's shape, or one [m, n] for every batch; not read if beta is 0. Of D's type, or (16-bit and FP8
+            operands) bfloat16, float16 or float32; never of FP8.
+        alpha: a factor, an integer for int8. If it is 0, a and b are not read: NaN and infinities in them
+            do not reach D, as in BLAS.
+        beta: a factor, an integer for int8; by default 1 with c and 0 without, as in torch.addmm.
+        scale_a, scale_b: one float32 each on the device: read when the kernel runs.
+        scale_result: the same, of D of FP8: what the result is multiplied by before it is rounded.
+        amax: one float32 on the device, of D of FP8: raised to the largest magnitude of the result before
+            scale_result, if that is larger (a NaN is), so that zero it first to have that of one call.
+        bias: [n], contiguous, of the types that c may have.
+        activation: none, relu, gelu (erf) or silu; applied last.
+        fast_accum: lets FP8 sums stay in the tensor core, which keeps about 14 bits of them.
+        tactic: a kernel's name, or a tactic (`NAME@splits=4`), instead of the one the model selects.
+
+    Returns:
+        D. An empty tensor where m, n or the batch is 0; beta * c (+ bias, activation) where k or
+            alpha is 0.
+
+    Raises:
+        AlignmentError: 8-bit operands that TMA cannot read: an address, a row or a matrix of a batch that
+            does not begin at a multiple of 16 bytes; int8: also k, or c or out, or n of out. Others are
+            copied, which the log says.
+    """
+    raise AssertionError("`calls.protocol` writes the body")

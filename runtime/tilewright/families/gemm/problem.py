@@ -1,0 +1,107 @@
+"""What a caller of `gemm` asks, apart from where the tensors lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.declarations.products import Product
+from tilewright.formats.types import bits
+
+FP8 = ("e4m3", "e5m2")
+OWN_OPERANDS = ("bf16", "f16", *FP8)  # that mainloops of ours multiply; the others CUTLASS's do alone
+_OF_FP8 = ("bf16", "f16", "f32", *FP8)
+# A and B, and the types that D may have: the first is the default.
+OUTPUTS: dict[tuple[str, ...], tuple[str, ...]] = {
+    ("bf16", "bf16"): ("bf16", "f32"),
+    ("f16", "f16"): ("f16", "f32"),
+    **{(a, b): _OF_FP8 for b in FP8 for a in FP8},
+    ("tf32", "tf32"): ("f32",),
+    ("s8", "s8"): ("s32",),
+}
+ADDENDS = ("f32", "f16", "bf16", "s32")  # types of C and the bias, in the order of tilewright_addend
+ACTIVATIONS = ("none", "relu", "gelu", "silu")  # in the order of tilewright_activation
+GIVEN = "given"  # a kernel's: any of them but none, as a call says
+INTEGER_ACTIVATIONS = ("none", "relu")  # of D of s32
+
+
+def addends(a: str, d: str) -> tuple[str, ...]:
+    """The types that C and the bias may have, the first by default: D's, or any floating-point one of more
+    than 8 bits where the operands are of 16 bits or FP8."""
+    if a not in OWN_OPERANDS:
+        return (d,)
+    default = "bf16" if d in FP8 else d
+    return (default, *(one for one in ("bf16", "f16", "f32") if one != default))
+
+
+@dataclass(frozen=True, slots=True)
+class Problem(Product):
+    """D[m,n] = activation(alpha * scale_a * scale_b * A[m,k] B[k,n] + beta * C[m,n] + bias[n]).
+
+    Of FP8, D is multiplied by scale_result before it is rounded.
+
+    `layout` is as BLAS writes it, A then B: A is `t` where k is contiguous (row-major), B is `n` where
+    k is contiguous (column-major). D is row-major.
+    """
+
+    op_text = "gemm"
+    kind_fields = ("a", "b", "d", "layout", "added_c", "added_bias", "activation", "fast_accum")
+
+    a: str = "bf16"
+    b: str = "bf16"
+    d: str = "bf16"
+    layout: str = "tn"
+    c: bool = False  # beta * C is added
+    bias: bool = False
+    activation: str = "none"
+    fast_accum: bool = False  # FP8: sums may stay in the tensor core
+    c_type: str = ""  # "" stands for the first of `addends`
+    bias_type: str = ""
+    alignment: int = 16  # bytes that addresses, rows and matrices of C, D and the bias are multiples of
+
+    def __post_init__(self) -> None:
+        usual = addends(self.a, self.d)[0]
+        for name in ("c_type", "bias_type"):
+            if getattr(self, name) == usual:
+                object.__setattr__(self, name, "")
+
+    @property
+    def type_of_c(self) -> str:
+        return self.c_type or addends(self.a, self.d)[0]
+
+    @property
+    def type_of_bias(self) -> str:
+        return self.bias_type or addends(self.a, self.d)[0]
+
+    @property
+    def added_c(self) -> str:
+        """The type of the C that is added, or "" where none is."""
+        return self.type_of_c if self.c else ""
+
+    @property
+    def added_bias(self) -> str:
+        return self.type_of_bias if self.bias else ""
+
+    @property
+    def integer(self) -> bool:
+        """Of D, and of the factors."""
+        return self.d == "s32"
+
+    @property
+    def operand_bytes(self) -> tuple[int, int]:
+        """Of one A and one B."""
+        return self.m * self.k * bits(self.a) // 8, self.n * self.k * bits(self.b) // 8
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that memory must move at least: each matrix once."""
+        outputs = self.m * self.n * (bits(self.d) + (bits(self.type_of_c) if self.c else 0)) // 8
+        return self.batch * (sum(self.operand_bytes) + outputs)
+
+    @property
+    def types_text(self) -> str:
+        c = f"c of {self.c_type}" if self.c_type else "c"
+        bias = f"bias of {self.bias_type}" if self.bias_type else "bias"
+        activation, fast = self.activation.replace("none", ""), "fast_accum" * self.fast_accum
+        extras = ", ".join(filter(None, (c * self.c, bias * self.bias, activation, fast)))
+        tail = f" with {extras}" if extras else ""
+        return f"{self.a} x {self.b} -> {self.d}, layout {self.layout}{tail}"

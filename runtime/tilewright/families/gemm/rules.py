@@ -1,0 +1,248 @@
+"""What is legal for a `gemm` kernel on sm_90a: the single statement, asked by all that need to know.
+
+`cutlass_rules` has those of CUTLASS's mainloop alone.
+
+The comment above a rule names what it rests on. What nvcc says of all this stands in
+`benchmarks/results/rules_against_compiler_gemm.md`.
+"""
+
+from __future__ import annotations
+
+from tilewright.configurations.lean_tiles import misfit_pieces
+from tilewright.configurations.rule import HARDWARE, OURS, Rule, cutlass, of_module, rule, unsettled
+from tilewright.configurations.shared import ONE_BLOCK, SHARED_MEMORY, k_contiguous, stream_k_schedule
+from tilewright.families.gemm import cutlass_rules
+from tilewright.families.gemm.config import LEAN, STREAM, WGMMA, GemmConfig
+from tilewright.families.gemm.memory import STREAM_COLUMNS, STREAM_ROWS, exchanges, memory, warpgroups
+from tilewright.families.gemm.problem import ACTIVATIONS, OUTPUTS, OWN_OPERANDS
+from tilewright.formats.types import bits
+
+# Bytes of a tile's K.
+DEPTHS = {"cutlass": (32, 64, 128, 256), "lean": (128, 256), "stream": (128, 256)}
+MOST_SUMS = {"cutlass": 192, "lean": 176}  # registers of a thread
+# What kernels of ours have one value of: others would be the same kernel under another name.
+SETTLED: dict[str, dict[str, object]] = {
+    "cutlass": {},
+    "lean": {"cluster": "dynamic", "scheduler": "data_parallel", "bias": True},
+    "stream": {
+        "cluster": ONE_BLOCK, "scheduler": "data_parallel", "bias": True, "c": "same", "layout": "tn",
+        "schedule": "cooperative", "swap_ab": True, "fast_accum": False, "stages": "auto",
+    },
+}  # fmt: skip
+
+
+# wgmma.mma_async has these and more (PTX: its table of types): sums of f16 in f16, u8. Nobody has asked for
+# them. CUTLASS multiplies by e5m2 too.
+@rule(OURS, "a b acc mainloop", compiles="nobody asks for it: kernels to verify and tune for no one")
+def operand_types(config: GemmConfig) -> str | None:
+    """A and B are a pair that the kernels here multiply, summed in the type that they sum it in."""
+    if (config.a, config.b) not in OUTPUTS:
+        pairs = ", ".join(f"{a} x {b}" for a, b in OUTPUTS)
+        return f"no kernel here multiplies {config.a} by {config.b}; the pairs are {pairs}"
+    sums = "s32" if config.a == "s8" else "f32"
+    if config.acc != sums:
+        return f"the kernels here sum {config.a} x {config.b} in {sums}, not in {config.acc}"
+    if config.b == "e5m2" and config.mainloop == "cutlass":
+        return f"{config.a} x e5m2 is multiplied by kernels of ours alone"
+    if config.a not in OWN_OPERANDS and config.mainloop != "cutlass":
+        return f"the {config.mainloop} mainloop has no {config.a} operands, but {', '.join(OWN_OPERANDS)}"
+    return None
+
+
+# Other conversions are legal in CUTLASS, and nobody asks for them. sm90/element_epilogue.hpp scales FP8,
+# finds its amax.
+@rule(OURS, "d a", compiles="nobody asks for the conversion")
+def output_type(config: GemmConfig) -> str | None:
+    """D has the operands' type, or a wider one; of FP8 operands it may have either FP8 type."""
+    outputs = OUTPUTS.get((config.a, config.b), ())
+    if outputs and config.d not in outputs:
+        return f"D of {config.a} x {config.b} is {' or '.join(outputs)}, not {config.d}"
+    if bits(config.d) == 8 and config.mainloop == "cutlass":
+        return f"D of {config.d} is made by kernels of ours alone, which scale it and find its amax"
+    return None
+
+
+# wgmma.mma_async reads operands of 16 bits from shared memory in either direction (PTX: imm-trans-a,
+# imm-trans-b), others with k contiguous alone. CUTLASS turns those round on their way through registers
+# (sm90_mma_tma_gmma_rs_warpspecialized.hpp: tf32 in tt, nt and nn); no template here includes that mainloop.
+@rule(OURS, "layout a")
+def operand_layout(config: GemmConfig) -> str | None:
+    """Operands that are not 16 bits wide have k contiguous: layout tn."""
+    if config.layout != "tn" and bits(config.a) != 16:
+        return (
+            f"the kernels here take {config.a}, of {bits(config.a)} bits, in layout tn alone, not "
+            f"{config.layout}; 16-bit operands have every layout"
+        )
+    return None
+
+
+# cute/arch/mma_sm90_gmma.hpp: instructions are 64 rows high and a multiple of 8 columns wide.
+@rule(HARDWARE, "tile a", of=WGMMA)
+def instruction_shape(config: GemmConfig) -> str | None:
+    """The tile is made of whole wgmma instructions: M of 64, N of 8 (s8: of 16 above 32)."""
+    m, n, _ = config.tile
+    if m % 64:
+        return f"tile M {m} is not a multiple of 64"
+    if n % 8:
+        return f"tile N {n} is not a multiple of 8"
+    # The s8 instructions skip the odd multiples of 8 above 24.
+    if config.a == "s8" and n > 24 and n % 16:
+        return f"tile N {n} is not a multiple of 16, as s8 instructions above 24 columns want"
+    return None
+
+
+# Long and narrow tiles load more than square ones for the same accumulators.
+@rule(OURS, "tile", compiles="nobody has found a use for it")
+def tile_size(config: GemmConfig) -> str | None:
+    """A tile has at most 256 rows and 256 columns."""
+    m, n, _ = config.tile
+    if max(m, n) > 256:
+        return f"tile {m}x{n} has a side of more than 256"
+    return None
+
+
+# An instruction's k is 32 bytes; a row of a swizzled stage of CUTLASS's is 32 to 256 bytes here (TMA boxes
+# are at most 256 elements, and a deeper stage only leaves fewer of them). sm90/pipeline.hpp: of ours a stage
+# is one box of 128 bytes a row, or two.
+@rule(OURS, "tile a", compiles="stages of other widths are swizzled in narrower lines, deeper ones too few")
+def tile_depth(config: GemmConfig) -> str | None:
+    """Tile K is 128 or 256 bytes, of CUTLASS's kernels also 32 or 64."""
+    size, legal = config.tile.k * bits(config.a) // 8, DEPTHS[config.mainloop]
+    if size not in legal:
+        known = f"{', '.join(map(str, legal[:-1]))} or {legal[-1]}"
+        return f"tile K {config.tile.k} of {config.a} is {size} bytes, not {known}"
+    return None
+
+
+# setmaxnreg gives a thread 240 registers (CUTLASS's HeavyRegisterPressure branch) or 232 (ours). Beyond these
+# too few are left for addresses and the epilogue, and the compiler spills. FP8 without fast accumulation
+# keeps a second set, which it promotes into (sm90_mma_..._fp8.hpp).
+@rule(OURS, "tile schedule fast_accum a", compiles="sums would be kept in local memory", of=WGMMA)
+def accumulator_registers(config: GemmConfig) -> str | None:
+    """The accumulators fit the register file: at most 192 a thread, of lean kernels 176."""
+    m, n, _ = config.tile
+    one = config.schedule == "pingpong" or (config.mainloop == "lean" and m == 64)  # warpgroup has a tile
+    threads = 128 if one else 256
+    per_thread, most = m * n // threads, MOST_SUMS[config.mainloop]
+    sets = 2 if bits(config.a) == 8 and config.a != "s8" and not config.fast_accum else 1
+    if per_thread * sets > most:
+        twice = " twice (fast_accum is off)" if sets == 2 else ""
+        return (
+            f"tile {m}x{n} on {threads} threads takes {per_thread} accumulators "
+            f"a thread{twice}: {per_thread * sets} registers > {most}"
+        )
+    return None
+
+
+# dispatch_policy.hpp: the FastAccum schedules exist for FP8 alone; elsewhere sums are exact anyway.
+@rule(cutlass("4.2"), "fast_accum a")
+def fast_accumulation(config: GemmConfig) -> str | None:
+    """Fast accumulation is a choice of FP8 operands alone."""
+    if config.fast_accum and config.a not in ("e4m3", "e5m2"):
+        return f"fast_accum is for FP8 operands, not {config.a}"
+    return None
+
+
+# Integers are rescaled by their consumer; a GELU of an s32 sum means nothing.
+@rule(OURS, "activation d", compiles="it would mean nothing")
+def integer_epilogue(config: GemmConfig) -> str | None:
+    """An s32 output takes no activation but ReLU."""
+    if config.d == "s32" and config.activation not in ("none", "relu"):
+        return f"activation {config.activation} needs a floating-point D, not s32"
+    return None
+
+
+# sm90_mma_*.hpp: "Specialization requires Stages set to value 2 or more", as sm90/pipeline.hpp has it of lean
+# ones; and the hardware's limit.
+@rule(HARDWARE, "stages tile d c a", of=WGMMA, unless=(tile_depth, instruction_shape))
+def shared_memory(config: GemmConfig) -> str | None:
+    """At least two stages, and the epilogue's buffers, fit into shared memory."""
+    stages, total = memory(config)
+    if total > SHARED_MEMORY[90] or stages < 2:
+        return (
+            f"shared memory {total} B > {SHARED_MEMORY[90]} B of sm_90, with {max(stages, 2)} stages of "
+            f"tile {config.tile} and D {config.d}"
+        )
+    return None
+
+
+# gemm/lean.hpp: a tactic gives a lean kernel's cluster and splits, a call its bias. gemm/stream.hpp: a grid
+# of thread blocks, each of which divides k over its warps.
+@rule(
+    OURS,
+    "swap_ab schedule scheduler cluster layout fast_accum bias c stages mainloop",
+    compiles="the kernel would be the same: what differs is an argument of a launch",
+)
+def settled_fields(config: GemmConfig) -> str | None:
+    """A lean kernel has a dynamic cluster, no stream-K, and a bias; a stream kernel is swapped, cooperative
+    and exact, with k contiguous, a bias, a C, and no cluster."""
+    return unsettled(config, f"{config.mainloop} kernels", SETTLED[config.mainloop])
+
+
+# sm90/element_epilogue.hpp: a launch says which activation, each a loop of its own. CUTLASS's are types.
+@rule(OURS, "activation mainloop", compiles="three kernels would do what one does")
+def given_activation(config: GemmConfig) -> str | None:
+    """The activation of a kernel of ours is none or given; that of CUTLASS's is one."""
+    own = config.mainloop != "cutlass"
+    if config.activation != "none" and own != (config.activation == "given"):
+        legal = "none or given (each call says which)" if own else ", ".join(ACTIVATIONS)
+        return f"the activation of {config.mainloop} kernels is {legal}, not {config.activation}"
+    return None
+
+
+# gemm/lean_kernel.hpp: where 64 rows do not divide into two, the warpgroups of a cooperative kernel halve the
+# columns. sm90/piece.hpp: rows of 32 and 64 bytes are swizzled. sm90/wgmma.hpp: boxes have 128 bytes of
+# rows.
+@rule(OURS, "tile schedule d layout", of=LEAN)
+def lean_columns(config: GemmConfig) -> str | None:
+    """Each warpgroup of a lean kernel has a multiple of 8 columns: of 32 where it stores FP8 with n along
+    them, of 64 where the operand whose rows they are does not have k contiguous."""
+    m, n, _ = config.tile
+    if config.schedule == "cooperative" and m == 192 and n % 16:
+        return f"two warpgroups divide the columns of a tile of 192 rows: N is a multiple of 16, not {n}"
+    columns = warpgroups(config).columns
+    if bits(config.d) == 8 and not config.swap_ab and columns % 32:
+        return f"{columns} columns of a warpgroup are not a multiple of 32, as rows of {config.d} are stored"
+    if not k_contiguous(config)[1] and columns % 64:
+        return (
+            f"{columns} columns of a warpgroup are not a multiple of 64: in layout {config.layout} the "
+            "operand whose rows they are comes in boxes of so many"
+        )
+    return None
+
+
+# sm90/piece.hpp: a row of a piece is an odd number of 16-byte units, or 2, 4 or 8 of them.
+@rule(OURS, "tile schedule", compiles="rows of 16 bytes would be stored slowly", of=LEAN)
+def lean_pieces(config: GemmConfig) -> str | None:
+    """What a warpgroup of a lean kernel stores divides into pieces of at least 16 columns."""
+    return misfit_pieces(warpgroups(config).columns, config.swap_ab)
+
+
+# gemm/lean_kernel.hpp: a C of D's 16 bits comes in boxes, any other one goes through the stages' memory, as D
+# of F32 does.
+@rule(
+    OURS, "c d tile", compiles="the kernel would not do what its table says", of=LEAN,
+    unless=(tile_depth, accumulator_registers, shared_memory),
+)  # fmt: skip
+def lean_epilogue(config: GemmConfig) -> str | None:
+    """A lean kernel takes a C: one that is pingpong, or whose sums do not fit into its stages, where D has 16
+    bits."""
+    if exchanges(config) or bits(config.d) == 16:
+        return None if config.c == "same" else "the kernel adds C where a call gives one: c is same"
+    stages = memory(config).stages
+    why = f"the sums of {config.schedule} tile {config.tile} do not go through its {stages} stages"
+    if config.c != "none":
+        return f"{why}: c is none"
+    return f"{why}: d is not f32" if config.d == "f32" else None
+
+
+# gemm/stream_kernel.hpp: mma.sync.m16n8, of which B is the operand of 16 rows; a lane loads 16 bytes of two.
+@rule(OURS, "tile", of=STREAM)
+def stream_tile(config: GemmConfig) -> str | None:
+    """A stream kernel's tile is 16x8."""
+    if config.tile[:2] != (STREAM_COLUMNS, STREAM_ROWS):
+        return f"a stream tile is {STREAM_COLUMNS}x{STREAM_ROWS}, not {config.tile}"
+    return None
+
+
+RULES: tuple[Rule, ...] = (stream_k_schedule, *of_module(__name__), *cutlass_rules.RULES)

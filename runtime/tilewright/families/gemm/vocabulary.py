@@ -1,0 +1,58 @@
+"""The words of `gemm` problems."""
+
+from __future__ import annotations
+
+from tilewright.declarations.vocabulary import MATRIX_EXTENTS, Choice, Fields, Flag, Types, Words
+from tilewright.families.gemm.problem import ACTIVATIONS, FP8, INTEGER_ACTIVATIONS, OUTPUTS, Problem, addends
+
+_PAIRS = {a: {"a": a, "b": b} for a, b in OUTPUTS if b != "e5m2"}
+_BY_E5M2 = {f"{a}x{b}": {"a": a, "b": b} for a, b in OUTPUTS if b == "e5m2"}
+
+
+def _outputs(fields: Fields) -> tuple[str, ...]:
+    return OUTPUTS[fields["a"], fields["b"]]
+
+
+def _addends(fields: Fields) -> tuple[str, ...]:
+    return addends(fields["a"], fields["d"])
+
+
+def _activations(fields: Fields) -> tuple[str, ...]:
+    return INTEGER_ACTIVATIONS if fields["d"] == "s32" else ACTIVATIONS
+
+
+WORDS = Words(
+    family="gemm",
+    summary="D[m,n] = A[m,k] B[k,n].",
+    problem=Problem,
+    extents=MATRIX_EXTENTS,
+    types=Types(
+        option="--dtype",
+        default="bf16",
+        fields={
+            **_PAIRS,
+            **_BY_E5M2,
+            "fp8": _PAIRS["e4m3"],
+            "fp16": _PAIRS["f16"],
+            "f32": _PAIRS["tf32"],
+            "int8": _PAIRS["s8"],
+        },
+        help="Of A and B: bf16 (default), f16, fp8 (e4m3), e5m2 (B is e4m3), e4m3xe5m2, e5m2xe5m2, tf32, s8.",
+    ),
+    others=(
+        Choice("out_dtype", "Of D. Default: the operands' (FP8: bf16).", _outputs, field="d"),
+        Choice("layout", "Of A and B: tn (default), tt, nn, nt.", ("tn", "tt", "nn", "nt")),
+        Flag("c", "Add C."),
+        Choice("c_dtype", "Of C. Default: D's (FP8: bf16).", _addends, field="c_type"),
+        Flag("bias", "Add a bias."),
+        Choice("bias_dtype", "Of the bias. Default: D's (FP8: bf16).", _addends, field="bias_type"),
+        Choice("activation", f"{', '.join(ACTIVATIONS)}.", _activations),
+        Flag(
+            "fast_accum",
+            "Allow kernels that sum FP8 in the tensor core alone.",
+            allowed=lambda fields: fields["a"] in FP8,
+            because="only sums of FP8 know fast accumulation",
+        ),
+    ),
+    default=True,
+)

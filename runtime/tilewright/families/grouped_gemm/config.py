@@ -1,0 +1,54 @@
+"""One `grouped_gemm` kernel.
+
+D[m,n] = sum over k of A[m,k] SA[m,k/128] B[g,k,n] SB[g,k/128,n or n/128] + C[m,n], g the group of row m
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from tilewright.configurations.shared import OwnPdl, OwnTile, Stages, SwapAB
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedGemmConfig:
+    """Everything that is decided when a `grouped_gemm` kernel is compiled. How rows are grouped, clusters
+    and splits of k are run-time arguments."""
+
+    arch: Annotated[Literal["sm_90a"], "architecture the kernel is compiled for"]
+    a: Annotated[Literal["e4m3", "bf16"], "type of A"]
+    b: Annotated[Literal["e4m3", "bf16"], "type of B"]
+    d: Annotated[Literal["bf16", "f32"], "type of D, and of C where there is one"]
+    scales: Annotated[
+        Literal["none", "128x128", "1x128"],
+        "what of B shares an F32 scale factor: blocks of 128 of n and k, or 128 of k of each "
+        "n; of A it is 128 of k of each m. 16-bit operands have none",
+    ]
+    tile: OwnTile
+    swap_ab: SwapAB = False
+    layout: Annotated[
+        Literal["tn", "tt", "nt"],
+        "layouts of A and B as BLAS writes them: A is t where k is contiguous (row-major), B is n where k is "
+        "(column-major)",
+    ] = "tn"
+    promotion: Annotated[
+        Literal["after", "in_turn", "overlapped", "halves"],
+        "sums of 128 of k are scaled and added up when they are done; or so, by two "
+        "warpgroups in turn; or while those of the next 128 are computed, in other registers; or those "
+        "of one half of the columns while the other half's are computed",
+    ] = "after"
+    store_buffers: Annotated[
+        Literal["auto", 1, 2, 3, 4],
+        "pieces of D that a warpgroup has on their way to memory; auto: two, or more if they cost no stage",
+    ] = "auto"
+    pdl: OwnPdl = True
+    stages: Stages = "auto"
+
+
+def own_scales(config: GroupedGemmConfig) -> tuple[str, str]:
+    """What of the kernel's own A, and B, shares a scale factor: `rows`, `blocks` or `none`."""
+    if config.scales == "none":
+        return "none", "none"
+    b = "blocks" if config.scales == "128x128" else "rows"
+    return (b, "rows") if config.swap_ab else ("rows", b)

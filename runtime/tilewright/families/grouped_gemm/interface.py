@@ -1,0 +1,106 @@
+"""What the kernels of `grouped_gemm` take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.declarations.declaration import Code, Combinations, Interface, Matrix, Packed
+from tilewright.declarations.matrix_tactic import MATRIX_TACTIC
+from tilewright.families.grouped_gemm.problem import GROUPING_CODES, OUTPUTS, OWN_ROWS
+from tilewright.families.grouped_gemm.vocabulary import WORDS
+
+
+def _of_a(problem: Any) -> str:
+    """The batch of A: each group has rows of its own, or they share what there is."""
+    return "groups" if problem.grouping in OWN_ROWS else ""
+
+
+def _of_b(problem: Any) -> str:
+    return "" if problem.grouping == "k_sizes" else "groups"
+
+
+def _of_d(problem: Any) -> str:
+    return "groups" if problem.grouping == "k_sizes" else _of_a(problem)
+
+
+def _one_d(problem: Any) -> bool:
+    return bool(problem.grouping != "k_sizes")
+
+
+INTERFACE = Interface(
+    words=WORDS,
+    text="""
+Arguments of a `grouped_gemm` kernel, in the caller's terms:
+
+  D[m,n] = sum over k of A[m,k] SA[m,k/128] B[g,k,n] SB[g,k/128,n or n/128] + C[m,n]
+
+g is the group of row m, or of a part of k: then A and B hold [m, k] and [n, k] of each group's part, one
+behind the other, and each group has a D. Operands of 16 bits have no scales. Who says which rows are of
+which group is `grouping`. A kernel compiled with swapped operands swaps them itself; nothing here changes
+for it.
+""",
+    enums="""
+typedef enum tilewright_grouping {
+  TILEWRIGHT_GROUPING_NONE = 0,        // a batch: matrices of m rows each, `groups` of them
+  TILEWRIGHT_GROUPING_ROW_INDEX = 1,   // group_of_row
+  TILEWRIGHT_GROUPING_ENDS = 2,        // group_ends
+  TILEWRIGHT_GROUPING_ROWS_VALID = 3,  // rows_valid of the m rows that each group has in A and in D
+  TILEWRIGHT_GROUPING_K_SIZES = 4,     // group_k: each group has a part of k, and a D
+} tilewright_grouping;
+""",
+    types=Combinations(("a", "b"), OUTPUTS),
+    operands=(
+        Matrix(
+            "a", "[m, k], k (or m, as the kernel's layout says) contiguous; a batch of such where each group "
+            "has its own", rows="m", columns="k", batch=_of_a, single=True, type="a",
+            contiguous=lambda problem: "columns" if problem.layout[0] == "t" else "rows",
+        ),
+        Matrix(
+            "b", "[groups, k, n], likewise k or n",
+            rows="k", columns="n", batch=_of_b, single=True, type="b",
+            contiguous=lambda problem: "rows" if problem.layout[1] == "n" else "columns",
+        ),
+        Matrix(
+            "scale_a", "[m, k/128], m contiguous; null of 16-bit operands",
+            rows="m", columns="k_blocks", batch=_of_a, single=True, type="f32", contiguous="rows",
+            wanted=lambda problem: problem.a == "e4m3",
+        ),
+        Matrix(
+            "scale_b", "[groups, k/128, n/128], either contiguous, or [groups, k/128, n], n contiguous",
+            rows="k_blocks", columns="scale_columns", batch=_of_b, single=True, type="f32", alignment=4,
+            contiguous=lambda problem: "rows" if problem.scales_k_major else "columns",
+            wanted=lambda problem: problem.a == "e4m3",
+        ),
+        Matrix(
+            "c", "[m, n], n contiguous; or null; may be d",
+            rows="m", columns="n", batch=_of_d, single=_one_d, type="d", twin="out",
+        ),
+        Matrix(
+            "out", "[m, n], n contiguous; columns of n and those that are skipped", field="d",
+            rows="m", columns="d_columns", batch=_of_d, single=_one_d, type="d", written=True,
+        ),
+        Packed("group_of_row", "[m]: -1 is padding; or null", extents=("m",), type="s32", alignment=4),
+        Packed(
+            "group_ends", "[groups]: the row behind each group's last; or null",
+            extents=("groups",), type="s32", alignment=4,
+        ),
+        Packed(
+            "rows_valid", "[groups]: rows of each that count; or null",
+            extents=("groups",), type="s32", alignment=4,
+        ),
+        Packed(
+            "group_k", "[groups]: k of each, multiples of a stage's (64 of 16 bits, 128 of 8); or null",
+            extents=("groups",), type="s32", alignment=4, measured=True,
+        ),
+    ),
+    codes=(
+        Code("grouping", "tilewright_grouping", lambda problem: GROUPING_CODES[problem.grouping]),
+        Code("row_alignment", "of group_ends: groups begin at multiples of it"),
+        Code("zero_padding", "tiles that hold padding alone are zeroed, too, else they stay as they are"),
+        Code("scales_k_major", "k is the contiguous dimension of 128x128 scales of B"),
+        Code("head_left", "columns of a head of D, before those that are skipped; 0: none are"),
+        Code("head_gap", "columns of D that are skipped in each head"),
+        Code("head_right", "columns of a head behind them"),
+    ),
+    tactic=MATRIX_TACTIC,
+)  # fmt: skip

@@ -1,0 +1,107 @@
+"""What is written of a `grouped_gemm` kernel: its name, its summary, its table row and its template's
+variables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.configurations import lean_tiles
+from tilewright.configurations.shared import alignment, camel, named, spelt, with_launch
+from tilewright.families.grouped_gemm import rules
+from tilewright.families.grouped_gemm.config import GroupedGemmConfig, own_scales
+from tilewright.families.grouped_gemm.memory import buffers, memory, warpgroups
+from tilewright.formats.types import bits
+
+RULES = rules.RULES
+
+_WHEN = {
+    "after": "when they are done",
+    "in_turn": "when they are done, two warpgroups in turn",
+    "overlapped": "while the next are computed",
+    "halves": "while the other half of the columns is computed",
+}
+
+
+def kernel_name(config: GroupedGemmConfig) -> str:
+    """See `named`."""
+    scaled = config.scales != "none"
+    return named(
+        "grouped_gemm", config.arch, config.a, config.b, config.d, "1x128" * scaled, config.scales * scaled,
+        config.layout * (config.layout != "tn"), config.tile, "swap" * config.swap_ab,
+        config.promotion.replace("_", "") * (config.promotion != "after"),
+        f"{config.store_buffers}buffer" * (config.store_buffers != "auto"),
+        f"{config.stages}stages" * (config.stages != "auto"), "nopdl" * (not config.pdl),
+    )  # fmt: skip
+
+
+def formula(config: GroupedGemmConfig) -> str:
+    """What the kernel computes, in the terms of its caller."""
+    if config.scales == "none":
+        return "D[m,n] = sum over k of A[m,k] B[g,k,n] + C[m,n]"
+    column = "n/128" if config.scales == "128x128" else "n"
+    return f"D[m,n] = sum over k of A[m,k] SA[m,k/128] B[g,k,n] SB[g,k/128,{column}] + C[m,n]"
+
+
+def major(config: GroupedGemmConfig, operand: int) -> str:
+    """How the caller's A (0), or B (1), lies."""
+    return "row-major" if config.layout[operand] == "t" else "column-major"
+
+
+def schedule_text(config: GroupedGemmConfig) -> str:
+    """What shapes the main loop, in words."""
+    words = ["lean mainloop", "groups, clusters and splits of k at run time"]
+    if config.scales != "none":
+        words.append(f"sums of 128 of k scaled {_WHEN[config.promotion]}")
+    if config.swap_ab:
+        words.append("operands swapped")
+    return with_launch(", ".join(words), config)
+
+
+def summary(config: GroupedGemmConfig) -> str:
+    """One line for lists."""
+    scales = "" if config.scales == "none" else f", scales 1x128 and {config.scales}"
+    return (
+        f"{config.a} x {config.b} -> {config.d}{scales}, tile {config.tile}, {memory(config)[0]} stages, "
+        f"{schedule_text(config)}"
+    )
+
+
+def facts(config: GroupedGemmConfig) -> dict[str, Any]:
+    """Derived numbers that the runtime needs; alignments are in elements (TMA: 16 bytes)."""
+    stages, total = memory(config)
+    return {
+        "stages": stages,
+        "smem_bytes": total,
+        "threads": 128 * (warpgroups(config).consumers + 1),
+        "splits": lean_tiles.exchanges(config, stages),
+        "alignment": alignment(config),
+    }
+
+
+def build(config: GroupedGemmConfig) -> dict[str, Any]:
+    """How the kernel is compiled, and which tensor-core instruction its machine code must hold."""
+    instruction = "QGMMA" if bits(config.a) == 8 else "HGMMA"
+    return {"arch": config.arch, "defines": [], "instructions": [instruction]}
+
+
+def variables(config: GroupedGemmConfig) -> dict[str, str]:
+    """The template's variables, all of them text."""
+    stages, total = memory(config)
+    scales_a, scales_b = own_scales(config)
+    return spelt(
+        lean_tiles.variables(config)
+        | {
+            "formula": formula(config),
+            "operands": f"A {config.a} {major(config, 0)}, B {config.b} {major(config, 1)}, "
+            f"C and D {config.d} row-major",
+            "memory": f"{config.tile}, {stages} stages, {total:,} bytes of shared memory",
+            "schedule": schedule_text(config),
+            "stages": stages,
+            "shared_memory": total,
+            "pdl": config.pdl,
+            "scales_a": scales_a.capitalize(),
+            "scales_b": scales_b.capitalize(),
+            "promotion": camel(config.promotion),
+            "store_buffers": buffers(config),
+        }
+    )

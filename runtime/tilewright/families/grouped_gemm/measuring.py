@@ -1,0 +1,194 @@
+"""Operands, peers and checks with which the products are measured: on random data and groups, correct
+first."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from tilewright import blockwise_scales, reference
+from tilewright.families.grouped_gemm.interface import INTERFACE
+from tilewright.families.grouped_gemm.op import (
+    grouped_gemm_contiguous,
+    grouped_gemm_k,
+    grouped_gemm_masked,
+    scaled_gemm,
+)
+from tilewright.families.grouped_gemm.problem import BLOCK, Problem, part_multiple
+from tilewright.formats.dtypes import dtype_of
+from tilewright.tools import measuring
+from tilewright.tools.measuring import Peer
+
+# What an error norm may be: D's rounding; FP8's sums of 128 of k lose bits in the tensor core.
+_TOLERANCES = {"bf16": 4e-3, "f32": 2e-3}
+_RATIO_TOLERANCE = 2e-3  # of the norms' ratio, so that a factor that is missed shows
+_OPS: dict[str, Callable[..., torch.Tensor]] = {
+    "none": scaled_gemm,
+    "k_sizes": grouped_gemm_k,
+    "rows_valid": grouped_gemm_masked,
+    **dict.fromkeys(("row_index", "ends"), grouped_gemm_contiguous),
+}
+
+
+class Operands(measuring.Operands):
+    """A call of one of the products, with random groups."""
+
+    @property
+    def layout(self) -> dict[str, torch.Tensor]:
+        """What says the groups, by its argument's name."""
+        names = ("group_of_row", "group_ends", "rows_valid", "group_k")
+        given = {name: vars(self).get(name) for name in names}
+        return {name: tensor for name, tensor in given.items() if tensor is not None}
+
+    def groups(self) -> torch.Tensor:
+        """The group of each row of D, as a matrix; -1 where it is of none."""
+        problem = self.problem
+        if problem.grouping == "row_index":
+            group_of_row: torch.Tensor = self.group_of_row
+            return group_of_row
+        if problem.grouping == "ends":
+            return reference.groups_of_rows(self.group_ends, problem.m, problem.row_alignment)
+        rows = torch.arange(problem.m, device=self.a.device).expand(problem.groups, -1)
+        group = torch.arange(problem.groups, device=self.a.device)[:, None].expand_as(rows)
+        if problem.grouping == "rows_valid":
+            group = group.where(rows < self.rows_valid[:, None], -1)
+        return group.flatten()
+
+    def check(self) -> float:
+        """Over rows that count, spread evenly: of the norm of the error, and of the ratio of the norms."""
+        found, wanted = self.compared(every=False)
+        return measuring.check_norms(
+            self.problem, found, wanted, _TOLERANCES[self.problem.d], _RATIO_TOLERANCE
+        )
+
+    def compared(self, *, every: bool) -> tuple[torch.Tensor, torch.Tensor]:
+        """float64: rows of D that count, every one or some, and what they are to be."""
+        problem = self.problem
+        if problem.grouping == "k_sizes":
+            return self.out.double(), self._product_of_parts()
+        group = self.groups()
+        rows = (group >= 0).nonzero().flatten()
+        rows = rows if every else rows[measuring.spread(rows.numel())]
+        a, b = self.a.reshape(-1, problem.k), self.b.reshape(-1, *self.b.shape[-2:])
+        left, right = a[rows].double(), b.double()
+        if self.scale_a is not None:
+            scales = self.scale_a.reshape(-1, problem.k_blocks)[rows]
+            left *= scales.double().repeat_interleave(BLOCK, -1)[:, : problem.k]
+            right *= spread(self.scale_b.reshape(-1, *self.scale_b.shape[-2:]), problem).double()
+        wanted = reference.grouped_product(left, right, group[rows])
+        if self.c is not None:
+            wanted += self.c.reshape(-1, problem.n)[rows].double()
+        return self.out.reshape(-1, problem.n)[rows].double(), wanted
+
+    def _product_of_parts(self) -> torch.Tensor:
+        """float64 [groups, m, n]."""
+        problem = self.problem
+        sizes = self.group_k.tolist()
+        if self.scale_a is None:
+            pairs = zip(self.a.mT.split(sizes), self.b.split(sizes), strict=True)
+            made = torch.stack([x.double().mT @ y.double() for x, y in pairs])
+            return made if self.c is None else made + self.c.double()
+        a, b = self.a.flatten(), self.b.mT.flatten()
+        found, start = [], 0
+        for k in sizes:
+            sides = []
+            for flat, rows, scales in ((a, problem.m, self.scale_a), (b, problem.n, self.scale_b.mT)):
+                part = flat[start * rows : (start + k) * rows].view(rows, k).double()
+                of_part = scales[:, start // BLOCK : (start + k) // BLOCK]
+                sides.append(part * of_part.double().repeat_interleave(BLOCK, -1))
+            found.append(sides[0] @ sides[1].mT)
+            start += k
+        made = torch.stack(found)
+        return made if self.c is None else made + self.c.double()
+
+
+def spread(scale_b: torch.Tensor, problem: Problem) -> torch.Tensor:
+    """B's scale factors [groups, k/128, n or n/128] as a factor of each element of [groups, k, n]."""
+    each = scale_b.repeat_interleave(BLOCK, -2)[..., : problem.k, :]
+    return each if problem.scales == "1x128" else each.repeat_interleave(BLOCK, -1)[..., : problem.n]
+
+
+def make(problem: Problem, generator: torch.Generator) -> Operands:
+    """One set, on the generator's device."""
+    device, by_k = generator.device, problem.grouping == "k_sizes"
+    groups = (problem.groups,)
+    of_a, of_b = groups if problem.own_rows else (), () if by_k else groups
+
+    def factors(*shape: int) -> torch.Tensor:
+        return 0.5 + torch.rand(shape, generator=generator, device=device)
+
+    def columns(*shape: int) -> torch.Tensor:
+        made = blockwise_scales.allocate(shape, dtype=torch.float32, device=device)
+        return made.copy_(factors(*shape))
+
+    given: dict[str, Any] = {}
+    for name in ("a", "b", "c") if problem.c else ("a", "b"):
+        operand = replace(INTERFACE.matrices[name], single=False)  # a batch of one has a dimension, too
+        given[name] = measuring.random_matrix(operand, problem, generator)
+    if problem.scales != "none":
+        given["scale_a"] = columns(*of_a, problem.m, problem.k_blocks)
+        shape = (*of_b, problem.scale_columns, problem.k_blocks)
+        given["scale_b"] = (columns if problem.scales == "1x128" else factors)(*shape).mT
+    op = _OPS[problem.grouping]
+    options = {
+        "out_dtype": dtype_of(problem.d), "row_alignment": problem.row_alignment,
+        "zero_padding": problem.zero_padding, "expected_m": problem.expected_m,
+    }  # fmt: skip
+    taken = inspect.signature(op).parameters
+    given |= {name: option for name, option in options.items() if name in taken}
+    return Operands(problem, op, **given, **_layout(problem, generator))
+
+
+def _layout(problem: Problem, generator: torch.Generator) -> dict[str, torch.Tensor]:
+    """Groups with the expected number of rows, but for 30 % more or less."""
+    device, groups = generator.device, problem.groups
+    share = 0.7 + 0.6 * torch.rand(groups, generator=generator, device=device)
+    if problem.grouping == "none":
+        return {}
+    if problem.grouping == "k_sizes":
+        unit = part_multiple(problem.a)
+        whole = (share.cumsum(0) / share.sum() * problem.k / unit).round() * unit
+        return {"group_k": whole.diff(prepend=whole.new_zeros(1)).int()}
+    if problem.grouping == "rows_valid":
+        expected = problem.expected_m
+        counts = (
+            (share * expected).round().clamp(1, problem.m) if expected else torch.full_like(share, problem.m)
+        )
+        return {"rows_valid": counts.int()}
+    alignment = problem.row_alignment
+    starts = (share.cumsum(0) / share.sum() * problem.m / alignment).round().int() * alignment
+    starts[-1] = -(-problem.m // alignment) * alignment  # some rows count, however few there are
+    begins = torch.cat((starts.new_zeros(1), starts[:-1]))
+    room = torch.minimum(starts, starts.new_tensor(problem.m)) - begins
+    padding = torch.rand(groups, generator=generator, device=device) * room.clamp(max=alignment)
+    ends = begins + room - padding.int()
+    if problem.grouping == "ends":
+        return {"group_ends": ends}
+    return {"group_of_row": reference.groups_of_rows(ends, problem.m, alignment)}
+
+
+def peer(problem: Problem) -> Peer | None:
+    """torch's product with the same scale factors, or of the same groups; None where it has none."""
+    if problem.c or problem.d != "bf16" or problem.scales == "1x128":
+        return None
+    if problem.grouping == "none" and problem.groups == 1 and problem.scales == "128x128":
+        return "torch._scaled_mm", _scaled_mm
+    if problem.grouping == "ends" and problem.a == "bf16" and problem.row_alignment == 1:
+        return "torch._grouped_mm", lambda x: torch._grouped_mm(x.a, x.b, x.group_ends)
+    return None
+
+
+def _scaled_mm(operands: Operands) -> torch.Tensor:
+    x = operands
+    return torch._scaled_mm(
+        x.a[0],
+        x.b[0],
+        scale_a=x.scale_a[0],
+        scale_b=x.scale_b[0],
+        out_dtype=torch.bfloat16,
+        use_fast_accum=False,  # torch has no other for blocks of 128x128
+    )

@@ -1,0 +1,87 @@
+"""Shared memory of a kernel, as `sm90/scaled_layout.hpp` and `grouped_gemm/kernel.hpp` lay it out."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import gcd
+
+from tilewright.configurations.lean_tiles import (
+    BARRIER_BYTES,
+    MOST_STAGES,
+    SHARED_MEMORY,
+    Warpgroups,
+    boxes,
+    cooperative,
+    operand_bytes,
+    store_bytes,
+)
+from tilewright.configurations.shapes import round_up
+from tilewright.families.grouped_gemm.config import GroupedGemmConfig, own_scales
+from tilewright.formats.types import bits
+
+_QUEUE_BYTES = 384  # eight tiles of 32 bytes on their way to the consumers, each with two barriers
+_MORE_BUFFERS = (3, 4)
+_BLOCK = 128  # of rows that share a scale factor
+_TMA_SHARED = 128  # at multiples of which TMA writes to shared memory
+
+
+def warpgroups(config: GroupedGemmConfig) -> Warpgroups:
+    """How the consumers divide the tile."""
+    if config.tile.m == 192:
+        return Warpgroups(3, 1, config.tile.n)
+    return cooperative(config.tile.m, config.tile.n)
+
+
+def scale_bytes(config: GroupedGemmConfig) -> int:
+    """Bytes of rows' scale factors beside them."""
+    sides = zip(own_scales(config), (config.tile.m, config.tile.n), strict=True)
+    return sum(round_up(boxes(config) * rows * 4, _TMA_SHARED) for scales, rows in sides if scales == "rows")
+
+
+def float_bytes(divided: Warpgroups, most_buffers: int) -> int:
+    """Bytes from which TMA stores F32 (sm90/float_boxes.hpp)."""
+    quads = divided.columns // 8
+    piece = 4 if quads % 4 == 0 else next((odd for odd in range(11, 1, -2) if quads % odd == 0), quads)
+    return divided.consumers * min(most_buffers, divided.rows * (quads // piece)) * 64 * piece * 32
+
+
+def blocks_of(rows: int) -> int:
+    """Blocks of 128 that so many rows may lie in, which begin at a multiple of their number."""
+    return -(-(_BLOCK - gcd(rows, _BLOCK) + rows) // _BLOCK)
+
+
+def block_bytes(config: GroupedGemmConfig) -> int:
+    """Bytes of blocks' scale factors beside them."""
+    sides = zip(own_scales(config), (config.tile.m, config.tile.n), strict=True)
+    words = sum(boxes(config) * blocks_of(rows) for scales, rows in sides if scales == "blocks")
+    return round_up(words * 4, 16)
+
+
+def _stored(config: GroupedGemmConfig, buffers: int) -> int:
+    """Bytes from which D is stored, so many pieces of a warpgroup at a time."""
+    if config.d == "f32" and not config.swap_ab:
+        return float_bytes(warpgroups(config), buffers)
+    return store_bytes(warpgroups(config), bits(config.d), config.swap_ab, buffers)
+
+
+def _stages(config: GroupedGemmConfig, buffers: int) -> int:
+    stage = operand_bytes(config) + scale_bytes(config) + block_bytes(config) + BARRIER_BYTES
+    return min(MOST_STAGES, (SHARED_MEMORY - _stored(config, buffers) - _QUEUE_BYTES) // stage)
+
+
+@lru_cache(maxsize=1 << 12)
+def buffers(config: GroupedGemmConfig) -> int:
+    """Pieces of D that a warpgroup has on their way at most: two, or as many more as cost no stage."""
+    if config.store_buffers != "auto":
+        return config.store_buffers
+    wanted = _stages(config, 2) if config.stages == "auto" else config.stages
+    return max(count for count in (2, *_MORE_BUFFERS) if count == 2 or _stages(config, count) >= wanted)
+
+
+@lru_cache(maxsize=1 << 12)
+def memory(config: GroupedGemmConfig) -> tuple[int, int]:
+    """Stages that fit, and bytes of a thread block's dynamic shared memory: of two stages where fewer fit."""
+    count = buffers(config)
+    stage = operand_bytes(config) + scale_bytes(config) + block_bytes(config) + BARRIER_BYTES
+    stages = _stages(config, count) if config.stages == "auto" else config.stages
+    return stages, max(stages, 2) * stage + _stored(config, count) + _QUEUE_BYTES

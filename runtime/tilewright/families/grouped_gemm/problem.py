@@ -1,0 +1,118 @@
+"""What a caller of a grouped product asks, apart from where the tensors lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.declarations.problem import ProblemBase
+from tilewright.declarations.products import product_extents
+from tilewright.formats.types import bits
+
+BLOCK = 128  # of k, that share a scale
+
+# Values of `tilewright_grouping` (grouped_gemm/args.h).
+GROUPING_CODES = {"none": 0, "row_index": 1, "ends": 2, "rows_valid": 3, "k_sizes": 4}
+GROUPINGS = tuple(GROUPING_CODES)
+LAYOUTS = ("tn", "tt", "nt")
+OWN_ROWS = ("none", "rows_valid")
+GROUPED_ROWS = ("row_index", "ends", "rows_valid")  # of which each has the B of its group
+# Granularities of B's scales: A's are those of rows (1x128) with either.
+SCALES = ("none", "128x128", "1x128")
+# Of parts of k: scales, layout, and D.
+PARTS = (("1x128", "tn", "f32"), ("none", "nt", "f32"))
+OUTPUTS: dict[tuple[str, ...], tuple[str, ...]] = {
+    ("bf16", "bf16"): ("bf16", "f32"),
+    ("e4m3", "e4m3"): ("bf16", "f32"),
+}
+
+
+def part_multiple(type: str) -> int:
+    """Elements of k that parts are multiples of: the 128 bytes of a stage."""
+    return BLOCK * 8 // bits(type)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem(ProblemBase):
+    """D[m,n] = sum over k of A[m,k] SA[m,k/128] B[g,k,n] SB[g,k/128,n or n/128] + C[m,n].
+
+    Of grouping `none` there are `groups` matrices of m rows; of `rows_valid` each group has m rows in A and
+    D, of which the device knows how many count; of `row_index` and `ends` m counts the rows of all groups. Of
+    `k_sizes` each group has a D, and k counts the k of all. `layout` is as BLAS writes it, A then B: A is `t`
+    and B is `n` where k is contiguous.
+    """
+
+    op_text = "grouped_gemm"
+    kind_fields = ("a", "b", "d", "scales", "grouping", "c", "layout")
+
+    m: int
+    n: int
+    k: int
+    groups: int = 1
+    a: str = "e4m3"
+    b: str = "e4m3"
+    d: str = "bf16"
+    scales: str = "128x128"  # B's
+    grouping: str = "none"
+    c: bool = False
+    layout: str = "tn"
+    zero_padding: bool = False  # D is 0 also where a tile holds padding alone
+    scales_k_major: bool = False  # of 128x128: which dimension of B's scales is contiguous
+    expected_m: int = 0  # of rows_valid: rows of a group that are expected to count; 0: all
+    row_alignment: int = 128  # at multiples of which groups begin
+    head_left: int = 0  # D's columns come in heads, in each of which, behind `head_left`,
+    head_gap: int = 0  # so many are skipped,
+    head_right: int = 0  # before so many more
+
+    @property
+    def k_blocks(self) -> int:
+        return -(-self.k // BLOCK)
+
+    @property
+    def scale_columns(self) -> int:
+        """Of B's scales."""
+        return self.n if self.scales == "1x128" else -(-self.n // BLOCK)
+
+    @property
+    def d_columns(self) -> int:
+        """Of D, with those that are skipped."""
+        head = self.head_left + self.head_right
+        return self.n + self.n // head * self.head_gap if head else self.n
+
+    @property
+    def own_rows(self) -> bool:
+        """Whether each group has rows of its own in A and D: a batch of matrices."""
+        return self.grouping in OWN_ROWS
+
+    @property
+    def rows(self) -> int:
+        """Rows of A that are expected to count."""
+        if self.grouping == "none":
+            return self.m * self.groups
+        if self.grouping == "rows_valid":
+            return min(self.expected_m or self.m, self.m) * self.groups
+        return self.m
+
+    @property
+    def flops(self) -> int:
+        return 2 * self.rows * self.n * self.k
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that memory must move at least: each matrix once."""
+        by_k = self.grouping == "k_sizes"
+        of_b, of_d = (1, self.m * self.groups) if by_k else (self.groups, self.rows)
+        operands = self.rows * self.k * bits(self.a) + of_b * self.n * self.k * bits(self.b)
+        return (operands + of_d * self.n * bits(self.d) * (2 if self.c else 1)) // 8
+
+    @property
+    def extents_text(self) -> str:
+        return product_extents(self.m, self.n, self.k, 1) + f" groups {self.groups}"
+
+    @property
+    def types_text(self) -> str:
+        scaled = "" if self.scales == "none" else f", scales 1x128 and {self.scales}"
+        layout = "" if self.layout == "tn" else f", layout {self.layout}"
+        tail = " with c" if self.c else ""
+        if self.head_gap:
+            tail += f", {self.head_gap} columns skipped between {self.head_left} and {self.head_right}"
+        return f"{self.a} x {self.b} -> {self.d}{scaled}{layout}, grouping {self.grouping}{tail}"

@@ -1,0 +1,125 @@
+"""What is legal for a `grouped_gemm` kernel on sm_90a: the single statement, asked by all that need to know.
+
+The comment above a rule names what it rests on.
+"""
+
+from __future__ import annotations
+
+from tilewright.configurations.lean_tiles import BOX_BYTES, SHARED_MEMORY, misfit_pieces
+from tilewright.configurations.rule import HARDWARE, OURS, of_module, rule
+from tilewright.configurations.shared import k_contiguous
+from tilewright.families.grouped_gemm.config import GroupedGemmConfig
+from tilewright.families.grouped_gemm.memory import memory, warpgroups
+from tilewright.formats.types import bits
+
+# Of a thread's 224 registers, or of 152 where there are three warpgroups that multiply; beyond, the compiler
+# spills within the loop over k.
+_REGISTERS = {1: 192, 2: 192, 3: 128}
+
+
+# wgmma.mma_async multiplies more pairs; what is scaled in blocks of 128 (DeepSeek-V3's recipe) is e4m3.
+@rule(OURS, "a b scales", compiles="nobody asks for the pair")
+def operand_types(config: GroupedGemmConfig) -> str | None:
+    """A and B are both e4m3, with scale factors, or both bf16, without."""
+    if config.a != config.b:
+        return f"no kernel here multiplies {config.a} by {config.b}"
+    if (config.a == "bf16") != (config.scales == "none"):
+        wanted = "no scale factors" if config.a == "bf16" else "scales 128x128 or 1x128"
+        return f"{config.a} has {wanted}, not scales {config.scales}"
+    return None
+
+
+# wgmma.mma_async transposes 16-bit operands alone. sm90/producer.hpp: boxes of an MN-major operand have 64
+# rows, of which each warpgroup reads whole ones.
+@rule(OURS, "layout a tile swap_ab")
+def layouts(config: GroupedGemmConfig) -> str | None:
+    """Operands that are not contiguous along k are of 16 bits, and a warpgroup's columns multiples of 64."""
+    k_a, k_b = k_contiguous(config)
+    if (k_a and k_b) or tile_sides(config):
+        return None
+    if config.a != "bf16":
+        return f"wgmma does not transpose {config.a}"
+    if not k_b and warpgroups(config).columns % 64:
+        return f"{warpgroups(config).columns} columns of a warpgroup are not a multiple of 64"
+    return None
+
+
+# wgmma.mma_async is 64 rows high and a multiple of 8 columns wide. grouped_gemm/kernel.hpp: one warpgroup
+# has 64 rows, two have 128 or 256, three have 192.
+@rule(OURS, "tile")
+def tile_sides(config: GroupedGemmConfig) -> str | None:
+    """The tile has 64, 128, 192 or 256 rows, and a multiple of 8 columns, at most 256."""
+    m, n, _ = config.tile
+    if m not in (64, 128, 192, 256):
+        return f"tile M {m} is not 64, 128, 192 or 256"
+    if n % 8 or n > 256:
+        return f"tile N {n} is not a multiple of 8 up to 256"
+    return None
+
+
+# sm90/pipeline.hpp: an operand's stage is one box of 128 bytes a row, or two.
+@rule(OURS, "tile a", compiles="a stage is made of boxes of 128 bytes, one or two")
+def tile_depth(config: GroupedGemmConfig) -> str | None:
+    """The tile's K is 128 or 256 bytes: one or two boxes."""
+    size = config.tile.k * bits(config.a) // 8
+    if size not in (BOX_BYTES, 2 * BOX_BYTES):
+        return f"tile K {config.tile.k} of {config.a} is {size} bytes, not {BOX_BYTES} or {2 * BOX_BYTES}"
+    return None
+
+
+# sm90/piece.hpp: a row of a piece is an odd number of 16-byte units, or 2, 4 or 8 of them.
+@rule(OURS, "tile", compiles="rows of 16 bytes would be stored slowly")
+def pieces(config: GroupedGemmConfig) -> str | None:
+    """What a warpgroup stores divides into pieces of at least 16 columns."""
+    return None if tile_sides(config) else misfit_pieces(config.tile.n, config.swap_ab)
+
+
+# sm90/scaled_mainloop.hpp: each half of the columns is an instruction's N; turns are those of two warpgroups.
+@rule(OURS, "promotion tile scales")
+def promotion_of_tile(config: GroupedGemmConfig) -> str | None:
+    """Promotion is that of sums with scale factors: in turn by two warpgroups, in halves of a multiple of 8
+    columns."""
+    if config.promotion != "after" and config.scales == "none":
+        return "sums without scale factors are not promoted"
+    if config.promotion == "in_turn" and config.tile.m in (64, 192):
+        count = "one warpgroup, which has" if config.tile.m == 64 else "three warpgroups, of which one has"
+        return f"a tile of {config.tile.m} rows has {count} nobody to take turns with"
+    if config.promotion == "halves" and config.tile.n % 16:
+        return f"tile N {config.tile.n} is not a multiple of 16, whose halves are whole instructions"
+    return None
+
+
+# grouped_gemm/kernel.hpp: setmaxnreg gives a consumer thread 224 registers, or 152 of three warpgroups, of
+# which addresses, scales and the epilogue take 32, or 24. BF16's sums are the tensor core's own, and go
+# through a second set on their way out. Factors of columns stay in registers; 192x128 into F32 spills 400
+# bytes.
+@rule(OURS, "tile promotion scales", compiles="the compiler would spill")
+def registers(config: GroupedGemmConfig) -> str | None:
+    """The sums, and those of 128 of k beside them, fit the registers of a thread."""
+    if tile_sides(config):
+        return None
+    consumers, rows, columns = warpgroups(config)
+    sums = rows * columns // 2
+    if config.scales != "none":
+        sums += columns // 2 * (2 if config.promotion == "overlapped" else 1)
+    if consumers == 3 and (config.scales == "1x128" or config.swap_ab or config.d == "f32"):
+        return f"tile {config.tile} leaves no registers for factors of columns, and addresses of F32"
+    most = _REGISTERS[consumers] - (64 if config.scales == "none" else 0)
+    if sums > most:
+        return f"tile {config.tile} takes {sums} registers a thread for sums > {most}"
+    return None
+
+
+# sm90/pipeline.hpp: the ring needs two stages; and the hardware's limit.
+@rule(HARDWARE, "stages tile")
+def shared_memory(config: GroupedGemmConfig) -> str | None:
+    """At least two stages, and what is stored from, fit into shared memory."""
+    if tile_sides(config) or tile_depth(config) or pieces(config):
+        return None
+    stages, total = memory(config)
+    if total > SHARED_MEMORY or stages < 2:
+        return f"shared memory {total} B > {SHARED_MEMORY} B of sm_90, with {max(stages, 2)} stages"
+    return None
+
+
+RULES = of_module(__name__)

@@ -1,0 +1,56 @@
+"""The words of `grouped_gemm` problems."""
+
+from __future__ import annotations
+
+from tilewright.declarations.vocabulary import Choice, Extent, Fields, Flag, Types, Words
+from tilewright.families.grouped_gemm.problem import GROUPINGS, LAYOUTS, OUTPUTS, SCALES, Problem
+
+_PAIRS = {a: {"a": a, "b": b} for a, b in OUTPUTS}
+
+
+def _outputs(fields: Fields) -> tuple[str, ...]:
+    return OUTPUTS[fields["a"], fields["b"]]
+
+
+def _scales(fields: Fields) -> tuple[str, ...]:
+    return SCALES[1:] if fields["a"] == "e4m3" else SCALES[:1]
+
+
+def _layouts(fields: Fields) -> tuple[str, ...]:
+    return LAYOUTS if fields["a"] == "bf16" else LAYOUTS[:1]
+
+
+WORDS = Words(
+    family="grouped_gemm",
+    summary="Products with scale factors of 128 of k, of rows that may belong to groups.",
+    problem=Problem,
+    extents=(
+        Extent("m", "Rows of A and D: of all groups, or of each where each has its own.", usual=4096),
+        Extent("n", "Columns of B and D.", usual=7168),
+        Extent("k", "Columns of A, rows of B.", usual=2048),
+        Extent("groups", "Matrices of B.", usual=8, default=1),
+        Extent(
+            "expected_m",
+            "Rows that are expected to count, of each group's. Default: all.",
+            usual=20,
+            default=0,
+            hint=True,
+        ),
+        Extent(
+            "row_alignment", "Groups begin at multiples of so many rows.", usual=128, default=128, hint=True
+        ),
+    ),
+    types=Types(
+        option="--dtype",
+        default="fp8",
+        fields={**_PAIRS, "fp8": _PAIRS["e4m3"]},
+        help="Of A and B: fp8 (e4m3, default) or bf16.",
+    ),
+    others=(
+        Choice("out_dtype", "Of D: bf16 (default) or f32.", _outputs, field="d"),
+        Choice("scales", "Of B: 128x128 (default) or 1x128.", _scales),
+        Choice("grouping", f"Which rows are of which group: {', '.join(GROUPINGS)}.", GROUPINGS),
+        Choice("layout", f"Of A and B of bf16: {', '.join(LAYOUTS)}; default tn.", _layouts),
+        Flag("c", "Add C."),
+    ),
+)

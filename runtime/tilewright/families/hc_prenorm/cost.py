@@ -1,0 +1,78 @@
+"""How long an `hc_prenorm` kernel takes: A's way through memory, and how it fills the GPU.
+
+Thread blocks are persistent, one to an SM. They go through whole tiles, or share the blocks of k of all tiles
+evenly, and a second kernel adds up what is cut (`Plan` of tilewright/hc_prenorm/plan.hpp). A block
+takes what an SM needs to load or to multiply it; a whole launch cannot beat memory.
+
+Numbers that are not the hardware's own are fitted to the times of all kernels on one H200, L2 cold
+(`benchmarks/prenorm.py --kernels`): the model's first is 0.8 % behind the fastest in geomean of 32 problems,
+12 % at worst. Other GPUs are taken to be like it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import ceil
+from typing import NamedTuple
+
+from tilewright.architectures.device import DeviceProperties
+from tilewright.declarations.table import KernelRecord
+from tilewright.declarations.tactics import Tactic
+from tilewright.families.hc_prenorm.problem import BLOCK_K, Problem
+from tilewright.selection.estimates import Estimate
+
+# As plan.hpp has them.
+ADDING_BLOCKS = 8
+LEAST_BLOCKS = 4
+
+# Fitted. Clocks of a block of 64 of k: alone, for each row, for each row and column.
+BLOCK_CLOCKS = {"wgmma": 186, "sync": 30}
+ROW_CLOCKS = {"wgmma": 0.57, "sync": 0.117}
+ELEMENT_CLOCKS = {"wgmma": 0.156, "sync": 0.237}
+CLOCK_SHARE = 0.886  # of the highest clock, at which these count: 1755 of 1980 MHz
+HBM_SHARE = 0.917  # of the rated bandwidth
+START_SECONDS = 2.1e-6  # launch, the first stage, and the last sums
+TILE_CLOCKS = 1420  # between tiles
+ADDING_SECONDS = 2.95e-6  # the second kernel
+OVERLAP = 12  # the norm in which an SM's work and memory add up
+
+
+class Shares(NamedTuple):
+    """How the work is shared out."""
+
+    ctas: int
+    blocks: int  # of the busiest
+    tiles: int  # likewise
+    cut: bool
+
+
+def shares(tile_m: int, problem: Problem, sm_count: int) -> Shares:
+    """As `Plan` has it."""
+    rows, blocks = ceil(problem.m / tile_m), ceil(problem.k / BLOCK_K)
+    tiles, every = rows * problem.splits, rows * blocks
+    whole = ceil(tiles / sm_count) * ceil(blocks / problem.splits)
+    even = max(ceil(every / sm_count), LEAST_BLOCKS)
+    if even + ADDING_BLOCKS < whole:
+        ctas = min(ceil(every / even), sm_count)
+        return Shares(ctas, ceil(every / ctas), ceil(tiles / ctas) + 1, cut=True)
+    ctas = min(tiles, sm_count)
+    return Shares(ctas, whole, ceil(tiles / ctas), cut=False)
+
+
+def estimator(
+    record: KernelRecord, problem: Problem, device: DeviceProperties
+) -> Callable[[Tactic], Estimate]:
+    """Estimates a kernel; it has one tactic."""
+    tile_m, tile_n, _ = record.config["tile"]
+    found = shares(tile_m, problem, device.sm_count)
+    mma = record.config["mma"]
+    block = BLOCK_CLOCKS[mma] + ROW_CLOCKS[mma] * tile_m + ELEMENT_CLOCKS[mma] * tile_m * tile_n
+    clock = device.clock_hz * CLOCK_SHARE
+    needs = {
+        "math": found.blocks * block / clock,
+        "hbm": problem.bytes / (device.memory_bandwidth * HBM_SHARE),
+    }
+    loop = sum(value**OVERLAP for value in needs.values()) ** (1 / OVERLAP)
+    added = START_SECONDS + found.tiles * TILE_CLOCKS / clock + (ADDING_SECONDS if found.cut else 0.0)
+    made = Estimate(loop + added, found.tiles, max(needs, key=needs.__getitem__), loop, added)
+    return lambda tactic: made

@@ -1,0 +1,32 @@
+"""The `hc_prenorm` family as selection sees it."""
+
+from __future__ import annotations
+
+from tilewright.declarations.table import KernelRecord
+from tilewright.families.hc_prenorm.cost import estimator
+from tilewright.families.hc_prenorm.problem import Problem
+from tilewright.selection.family import Family
+
+UNIT = 8  # elements of n, of an instruction; of k, 16 bytes of A
+
+
+class _Prenorm(Family[Problem]):
+    name = "hc_prenorm"
+    problem = Problem
+    estimator = staticmethod(estimator)
+
+    def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
+        columns = record.config["tile"][1]
+        if problem.n > columns:
+            return f"n is {problem.n}; its tile has {columns} columns"
+        for name, extent in (("n", problem.n), ("k", problem.k)):
+            if extent % UNIT:
+                return f"{name} is {extent}, not a multiple of {UNIT}"
+        return None
+
+    def does_extra_work(self, record: KernelRecord, problem: Problem) -> bool:
+        """Whether its tile has columns that D has not."""
+        return bool(record.config["tile"][1] != problem.n)
+
+
+FAMILY = _Prenorm()

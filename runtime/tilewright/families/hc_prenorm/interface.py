@@ -1,0 +1,40 @@
+"""What the kernels of `hc_prenorm` take."""
+
+from __future__ import annotations
+
+from tilewright.declarations.declaration import Code, Interface, Matrix, Number, Packed, TacticStruct
+from tilewright.families.hc_prenorm.vocabulary import WORDS
+
+TACTIC = TacticStruct(
+    name="tilewright_hc_prenorm_tactic",
+    text="Multiprocessors to use; at most the device's.",
+    members=("sm_count",),
+)
+
+INTERFACE = Interface(
+    words=WORDS,
+    text="""
+Arguments of an `hc_prenorm` kernel, in the caller's terms:
+
+  D[s,m,n] = sum over the k of split s of A[m,k] B[n,k]; squares[s,m] = that of A[m,k]^2
+
+k is cut into splits of whole blocks of 64; the first ones have one more where they do not come out even.
+""",
+    operands=(
+        Matrix("a", "[m, k], k contiguous", rows="m", columns="k", type="bf16"),
+        Matrix("b", "[n, k], k contiguous; rounded to TF32", rows="n", columns="k", type="f32"),
+        Matrix(
+            "out", "[splits, m, n], n contiguous", field="d",
+            rows="m", columns="n", batch="splits", single=True, type="f32", written=True,
+        ),
+        Packed("squares", "[splits, m]", extents=("m",), of="out", type="f32", alignment=4, written=True),
+    ),
+    numbers=(Number("eps", "added to the mean square", field="epsilon"),),
+    codes=(
+        Code(
+            "normalizes", "whether D, of one split, is divided by the root of its row's mean square",
+            lambda problem: int(problem.normalize),
+        ),
+    ),
+    tactic=TACTIC,
+)  # fmt: skip

@@ -1,0 +1,39 @@
+"""What a caller of `hc_prenorm` asks, apart from where the tensors lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.declarations.problem import ProblemBase
+
+BLOCK_K = 64  # splits of k are whole blocks of so many
+
+
+@dataclass(frozen=True, slots=True)
+class Problem(ProblemBase):
+    """D[s,m,n] = sum over the k of split s of A[m,k] B[n,k]; squares[s,m] = that of A[m,k]^2."""
+
+    shown_beyond_1 = (("splits", " in {} splits"),)
+
+    m: int
+    n: int
+    k: int
+    splits: int = 1
+    normalize: bool = False  # D is divided by the root of its row's mean square
+
+    @property
+    def flops(self) -> int:
+        return 2 * self.m * self.n * self.k
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that memory must move at least: each matrix once."""
+        return 2 * self.m * self.k + 4 * self.n * self.k + 4 * self.splits * self.m * (self.n + 1)
+
+    @property
+    def op_text(self) -> str:
+        return "hc_prenorm"
+
+    @property
+    def types_text(self) -> str:
+        return "bf16 x f32 -> f32" + (", normalized" if self.normalize else "")

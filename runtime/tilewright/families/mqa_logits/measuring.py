@@ -1,0 +1,96 @@
+"""Operands and checks with which the MQA ops are measured: on random data, correct first."""
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tilewright import context
+from tilewright.errors import WrongResultError
+from tilewright.families.mqa_logits.interface import INTERFACE
+from tilewright.families.mqa_logits.op import mqa_logits, paged_mqa_logits, paged_mqa_schedule
+from tilewright.families.mqa_logits.problem import Problem
+from tilewright.formats.dtypes import dtype_of
+from tilewright.reference.codes import decode_mx_words
+from tilewright.reference.comparison import difference
+from tilewright.tools import measuring
+
+TOLERANCES = {"f32": 5e-6, "bf16": 3e-5}  # of a difference: DeepGEMM's own tests allow as much
+
+
+def reference(q: Tensor, kv: Tensor, kv_scale: Tensor, weights: Tensor, q_scale: Any = None) -> Tensor:
+    """[queries, keys], float64: logits of every key."""
+    if q_scale is not None:
+        q, kv, kv_scale = decode_mx_words(q, q_scale), decode_mx_words(kv, kv_scale), torch.tensor(1.0)
+    products = torch.einsum("qhd,kd->qhk", q.double(), kv.double())
+    return torch.einsum("qhk,qh->qk", products.relu(), weights.double()) * kv_scale.double()
+
+
+class Operands(measuring.Operands):
+    """A call of `mqa_logits` or `paged_mqa_logits`. Ragged queries look at the keys up to their own, the last
+    one at all; those of pages at all of their sequence's, which `kv` and `kv_scale` hold in order, too."""
+
+    error_text = "difference {:.2e} from float64"
+
+    def row(self, query: int) -> Tensor:
+        """float64: logits of the keys that a query looks at."""
+        paged, one = self.problem.form == "paged", slice(query, query + 1)
+        first = query // self.problem.next_n * self.problem.keys if paged else 0
+        mine = slice(first, first + int((self.lengths if paged else self.ends)[query]))
+        scale = None if self.q_scale is None else self.q_scale[one]
+        return reference(self.q[one], self.kv[mine], self.kv_scale[mine], self.weights[one], scale)[0]
+
+    def check(self) -> float:
+        """The difference from float64, over rows spread evenly; nothing but a query's keys is written."""
+        problem, found, wanted = self.problem, [], []
+        untouched = torch.isneginf if problem.clean else torch.isnan
+        for query in range(problem.queries)[measuring.spread(problem.queries, 64)]:
+            wanted.append(self.row(query))
+            found.append(self.out[query, : len(wanted[-1])])
+            if not bool(untouched(self.out[query, len(wanted[-1]) :]).all()):
+                raise WrongResultError(f"{problem}: row {query} is written beyond its keys")
+        error = difference(torch.cat(found), torch.cat(wanted))
+        if not error <= TOLERANCES[problem.d]:  # a NaN fails
+            raise WrongResultError(f"{problem}: difference {error:.2e}")
+        return error
+
+
+def make(problem: Problem, generator: torch.Generator) -> Operands:
+    """One set, on the generator's device."""
+    device, paged, queries = generator.device, problem.form == "paged", problem.queries
+    ragged = replace(problem, form="ragged", keys=problem.keys * (problem.sequences if paged else 1))
+
+    def words(*shape: int) -> Tensor:  # exponents of 2^-3 to 2^1, four to each
+        each = torch.randint(124, 129, (*shape, 4), generator=generator, device=device, dtype=torch.uint8)
+        return each.view(torch.int32).squeeze(-1)
+
+    matrices = (INTERFACE.matrices[name] for name in ("q", "kv", "weights"))
+    given: dict[str, Any] = {one.name: measuring.random_matrix(one, ragged, generator) for one in matrices}
+    if problem.q == "e4m3":
+        given["kv_scale"] = torch.randn(ragged.keys, generator=generator, device=device).abs() + 0.1
+    else:
+        given |= {"q_scale": words(queries, problem.heads), "kv_scale": words(ragged.keys)}
+    given |= {"out_dtype": dtype_of(problem.d), "clean": problem.clean}
+    starts, order = torch.zeros(2, queries, dtype=torch.int32, device=device)
+    if not paged:
+        ends = (order + 1).cumsum(0).add(problem.keys - queries).clamp(min=1).int()
+        return Operands(problem, mqa_logits, starts=starts, ends=ends, **given)
+    lengths = order + problem.keys
+    cache, table = pages_of(given["kv"], given["kv_scale"], problem.sequences, problem.page, generator)
+    blocks = context.current().device(device.index or 0).sm_count
+    schedule = paged_mqa_schedule(lengths, blocks=blocks, next_n=problem.next_n)
+    given |= {"kv_cache": cache, "block_table": table, "schedule": schedule, "lengths": lengths}
+    return Operands(problem, paged_mqa_logits, keys=problem.keys, **given)
+
+
+def pages_of(
+    kv: Tensor, kv_scale: Tensor, sequences: int, page: int, generator: torch.Generator | None = None
+) -> tuple[Tensor, Tensor]:
+    """A cache of the keys of equally long sequences, its pages in random order, and its block table."""
+    missing = -(len(kv) // sequences) % page
+    lines = (one.view(torch.uint8).view(sequences, len(kv) // sequences, -1) for one in (kv, kv_scale))
+    padded = [torch.nn.functional.pad(one, (0, 0, 0, missing)) for one in lines]
+    pages = torch.cat([one.view(-1, page * one.shape[-1]) for one in padded], dim=1)
+    order = torch.randperm(len(pages), generator=generator, device=kv.device)
+    return pages[order.argsort()], order.view(sequences, -1).to(torch.int32)

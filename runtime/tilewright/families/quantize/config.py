@@ -1,0 +1,72 @@
+"""One `quantize` kernel: x[m,k] becomes data and a scale for each block, or they become x.
+
+Scale layout, grid and whether the global scale is one for each row are arguments of a launch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from tilewright.configurations.shared import OwnPdl
+from tilewright.configurations.value_kinds import Bounds
+from tilewright.declarations.row_schemas import AnyTarget
+from tilewright.families.quantize.problem import Direction, Format, Fusion, XType
+from tilewright.families.quantize.row import Arithmetic, Variant
+from tilewright.formats.types import TYPES
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizeConfig:
+    """Everything that is decided when a `quantize` kernel is compiled."""
+
+    arch: Annotated[AnyTarget, "architecture the kernel is compiled for"]
+    format: Annotated[
+        Format,
+        "nvfp4 is E2M1 in blocks of 16 with E4M3 scales; mxfp4 (E2M1), mxfp8 (E4M3) and "
+        "mxfp8_e5m2 have blocks of 32 with UE8M0 scales; fp8_1x128, fp8_128x1 and fp8_128x128 are E4M3 with "
+        "FP32 scales, the first and the last or UE8M0 packed four to a word, as the launch says",
+    ]
+    x: Annotated[XType, "type of x, which is quantised; dequantize: of the result"]
+    direction: Annotated[Direction, "from x to data and scales, or back"] = "quantize"
+    variant: Annotated[
+        Variant,
+        "threads load what they quantise, 16 bytes at once; or one warp keeps a ring of "
+        "stages full by bulk copies, and the others quantise from shared memory",
+    ] = "vector"
+    arithmetic: Annotated[
+        Arithmetic, "IEEE division, bit for bit the reference's; or approximate reciprocals"
+    ] = "exact"
+    fusion: Annotated[
+        Fusion,
+        "what comes before: silu(x[:, :k]) * x[:, k:], or x * rsqrt(mean(x^2) + eps) * weight",
+    ] = "none"
+    threads: Annotated[
+        int,
+        Bounds(32, 1024, multiple=32),
+        "threads of a thread block that quantise: 128, 256 or 512; tma: 256, 512 or 768. "
+        "Each warp takes four rows at a time",
+    ] = 256
+    stages: Annotated[int, Bounds(1, 16), "depth of the tma variant's ring, 2 or more; 1 for vector"] = 1
+    pdl: OwnPdl = True
+
+
+def block(format: str) -> tuple[int, int]:
+    """Rows and columns that share a scale."""
+    return TYPES[format].block
+
+
+def converts_e2m1(config: QuantizeConfig) -> bool:
+    """Whether the architecture has the conversion to E2M1: all from sm_100 on."""
+    return config.arch != "sm_90a"
+
+
+def by_thresholds(config: QuantizeConfig) -> bool:
+    """Whether E4M3 becomes NVFP4 by comparisons of bytes: where nothing converts to E2M1."""
+    return (
+        config.format == "nvfp4"
+        and config.x == "e4m3"
+        and config.arithmetic == "exact"
+        and config.direction == "quantize"
+        and not converts_e2m1(config)
+    )

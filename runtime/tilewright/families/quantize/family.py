@@ -1,0 +1,51 @@
+"""The `quantize` family as selection sees it."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from typing import Any
+
+from tilewright.declarations.table import KernelRecord
+from tilewright.declarations.tactics import Tactic, plain
+from tilewright.families.quantize.cost import estimator, resident
+from tilewright.families.quantize.problem import Problem
+from tilewright.selection import fitting
+from tilewright.selection.family import Family
+
+
+@functools.lru_cache(maxsize=4096)
+def _tactics(kernel: str, variant: str, held: int) -> tuple[Tactic, ...]:
+    persistent = replace(plain(kernel), blocks=held)
+    return (persistent,) if variant == "tma" else (plain(kernel), persistent)
+
+
+class _Quantize(Family[Problem]):
+    name = "quantize"
+    problem = Problem
+    decisive = ("direction", "format", "x", "fusion")
+    settings = ("blocks",)
+    estimator = staticmethod(estimator)
+
+    def misfit_options(self, record: KernelRecord, kind: Any) -> str | None:
+        if kind.exact and record.config["arithmetic"] != "exact":
+            return "its arithmetic is fast, which the call does not allow"
+        return None
+
+    def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
+        multiple = record.facts["k_multiple"]
+        if problem.k % multiple:
+            return f"k is {problem.k}, not a multiple of {multiple}"
+        return fitting.misfit_alignment(record, problem.alignment._asdict())
+
+    def candidates(self, record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
+        """A thread block for each task, or as many as the GPU holds at once. The TMA variant's ring is worth
+        filling only for several tasks."""
+        return _tactics(record.name, record.config["variant"], resident(record))
+
+    def does_extra_work(self, record: KernelRecord, problem: Problem) -> bool:
+        """Whether the kernel is exact, which the problem does not ask."""
+        return record.config["arithmetic"] == "exact" and not problem.exact
+
+
+FAMILY = _Quantize()

@@ -1,0 +1,95 @@
+"""What the kernels of `quantize` take: those that quantise read x, and those that read back write it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tilewright.declarations.declaration import Code, Interface, Matrix, Number, Packed, TacticStruct
+from tilewright.declarations.scaled import ScaleFactors
+from tilewright.families.quantize.problem import LAYOUT_CODES
+from tilewright.families.quantize.vocabulary import WORDS
+from tilewright.formats.types import TMA_BYTES
+
+_X = Matrix(
+    "x", "[group, m, k], or [group, m, 2k] where two halves are multiplied; k contiguous", pointer="void*",
+    rows="m", columns="k", batch="groups", single=True, type="x", copied=True,
+    parts=lambda problem: 2 if problem.fusion == "silu_mul" else 1,
+)  # fmt: skip
+_WEIGHT = Packed(
+    "rms_weight", "[k], of x's type: of RMSNorm, else null", field="weight",
+    extents=("k",), type="x", alignment=TMA_BYTES,
+)  # fmt: skip
+_GLOBAL_SCALE = Packed(
+    "global_scale", "NVFP4: one device float, or one for each row of every group; null is 1",
+    pointer="const float*", alignment=4,
+)  # fmt: skip
+_ROWS_VALID = Packed(
+    "rows_valid", "one for each group: rows from it on are not read and not written; null for all",
+    type="s32", alignment=4, shape=lambda problem: (problem.groups,),
+)  # fmt: skip
+_DATA = Matrix(
+    "data", "[group, m, k]; FP4 lies two to a byte, the even index in the low nibble", pointer="void*",
+    rows="m", columns="k", batch="groups", single=True, type="format", alignment=1,
+    raw=True, made_raw=True, copied=True,
+)  # fmt: skip
+
+
+def _interface(x: Matrix, data: Matrix, **scales: Any) -> Interface:
+    """`scales`: the name of the operand that holds data's, and whether it is written."""
+    return Interface(
+        words=WORDS,
+        text="""
+Arguments of a `quantize` kernel, in the caller's terms: x[group, m, k] becomes data and scale factors, one
+for each block of a row (FP8 in blocks of 128x128: of a square). A kernel of dequantising reads data and
+scales, and writes x.
+""",
+        operands=(
+            x, _WEIGHT, _GLOBAL_SCALE, _ROWS_VALID, data,
+            ScaleFactors(
+                what="those of the groups follow each other", field="scales", pointer="void*",
+                matrix=data, layout="layout", copied=True, **scales,
+            ),
+        ),
+        numbers=(Number("eps", "of RMSNorm", field="epsilon"),),
+        codes=(
+            Code("x_parts", "rows of x are so many times k wide; 0 for what the kernel takes", _X.parts),
+            Code("layout", "tilewright_scale_layout", lambda problem: LAYOUT_CODES[problem.layout]),
+            Code(
+                "scale_per_row", "whether there is a global scale for each row",
+                lambda problem: int(problem.global_scale == "row"),
+            ),
+        ),
+        tactic=TacticStruct(
+            "tilewright_quantize_tactic",
+            members=("sm_count", "blocks"),
+            text="What tuning chooses: multiprocessors to use (at most the device's), and thread blocks on "
+            "each; 0 for as many as there is work.",
+        ),
+        enums=_ENUMS,
+        strides_text="Elements (not bytes, for FP4 too) between rows, and between groups; of scales in the "
+        "layouts M_MAJOR and PACKED, scales or words between columns.",
+    )  # fmt: skip
+
+
+_ENUMS = """
+// Where the scale of row r and column c (of `columns` = ceil(k/block)) lies in its group's scales.
+typedef enum tilewright_scale_layout {
+  // Bytes. KT = ceil(columns/4); rows are padded to 128 or 8, columns to 4, with zeros.
+  TILEWRIGHT_SCALES_128X4 = 0,   // ((r/128)*KT + c/4)*512 + (r%32)*16 + ((r%128)/32)*4 + c%4
+  TILEWRIGHT_SCALES_8X4 = 1,     // ((r/8)*KT + c/4)*32 + (r%8)*4 + c%4
+  TILEWRIGHT_SCALES_LINEAR = 2,  // r*columns + c
+
+  // FP8 in blocks of 128 columns. `ld_scales` is a multiple of 4; rows from m to the next such multiple are
+  // written with zeros.
+  TILEWRIGHT_SCALES_ROW_MAJOR = 3,  // floats: r*columns + c; with blocks of 128x128, (r/128)*columns + c
+  TILEWRIGHT_SCALES_M_MAJOR = 4,    // floats: c*ld_scales + r
+  TILEWRIGHT_SCALES_PACKED = 5,     // bytes of UE8M0: ((c/4)*ld_scales + r)*4 + c%4; columns padded to 4
+} tilewright_scale_layout;
+"""
+
+# Operands bear the names of the op's arguments.
+INTERFACE = _interface(
+    _X, replace(_DATA, name="out", field="data", written=True), name="out_scales", written=True
+)
+READING_BACK = _interface(replace(_X, name="out", field="x", written=True), _DATA, name="scales")

@@ -1,0 +1,143 @@
+"""What is written of a kernel: its name, its summary, its table row and its template's variables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.configurations.shared import named, spelt, with_launch
+from tilewright.families.quantize import rules
+from tilewright.families.quantize.config import QuantizeConfig, block, by_thresholds, converts_e2m1
+from tilewright.families.quantize.memory import shared_bytes, threads
+from tilewright.families.quantize.problem import BLOCK
+from tilewright.families.quantize.vocabulary import K_MULTIPLE
+from tilewright.formats.types import TYPES, bits
+
+RULES = rules.RULES
+
+_BLOCKWISE = {
+    "fp8_1x128": "Fp8",
+    "fp8_128x1": "Fp8Column",
+    "fp8_128x128": "Fp8Square",
+}  # as C++ calls them, and the others:
+_FORMATS = {name: "".join(map(str.capitalize, name.split("_"))) for name in BLOCK} | _BLOCKWISE
+
+
+def kernel_name(config: QuantizeConfig) -> str:
+    """See `named`."""
+    return named(
+        config.direction, config.arch, config.format, config.x,
+        config.fusion.replace("none", "").replace("_", ""),
+        config.variant * (config.direction == "quantize"),
+        f"{config.threads}threads" * (config.threads != 256),
+        f"{config.stages}stages" * (config.variant == "tma"), "fast" * (config.arithmetic == "fast"),
+        "nopdl" * (not config.pdl),
+    )  # fmt: skip
+
+
+def formula(config: QuantizeConfig) -> str:
+    """What the kernel computes, in the terms of its caller."""
+    rows, columns = block(config.format)
+    scale = f"scales[{'m' if rows == 1 else f'm/{rows}'},k/{columns}]"
+    if config.direction == "dequantize":
+        return f"x[m,k] = data[m,k] * {scale}{' / global scale' if config.format == 'nvfp4' else ''}"
+    source = {
+        "none": "x[m,k]",
+        "silu_mul": "silu(x[m,:k]) * x[m,k:]",
+        "rmsnorm": "x[m,k] * rsqrt(mean(x[m,:]^2) + eps) * weight[k]",
+    }[config.fusion]
+    return f"data[m,k], {scale} = {config.format}({source})"
+
+
+def work_text(config: QuantizeConfig) -> str:
+    """How the work is done, in words."""
+    if config.variant == "tma":
+        words = [f"{config.stages} stages filled by a warp of bulk copies, {config.threads} threads quantise"]
+    else:
+        words = [f"{config.threads} threads, 16 bytes at a time"]
+    if config.direction == "quantize":
+        words.append(f"{config.arithmetic} arithmetic")
+    return ", ".join(words)
+
+
+def summary(config: QuantizeConfig) -> str:
+    """One line for lists."""
+    fusion = f"{config.fusion}, " if config.fusion != "none" else ""
+    ends = (config.x, config.format) if config.direction == "quantize" else (config.format, config.x)
+    return f"{fusion}{ends[0]} -> {ends[1]}, {config.variant}, {work_text(config)}"
+
+
+def alignment(config: QuantizeConfig) -> dict[str, int]:
+    """Elements of which address, row stride and group stride of x and of the data are multiples: those that
+    a thread moves at once, 16 bytes of x."""
+    return {"x": 128 // bits(config.x), "data": 8 if config.x == "f32" else 16}
+
+
+def facts(config: QuantizeConfig) -> dict[str, Any]:
+    """Derived numbers that the runtime needs; alignments are in elements."""
+    return {
+        "smem_bytes": shared_bytes(config),
+        "threads": threads(config),
+        "block": list(block(config.format)),
+        "k_multiple": K_MULTIPLE,
+        "alignment": alignment(config),
+    }
+
+
+def build(config: QuantizeConfig) -> dict[str, Any]:
+    """How the kernel is compiled, and which instructions its machine code must hold."""
+    return {"arch": config.arch, "defines": [], "instructions": _instructions(config)}
+
+
+def _instructions(config: QuantizeConfig) -> list[str]:
+    """Patterns for opcodes, from their start: the conversion, and the bulk copy."""
+    if config.direction == "dequantize":
+        return []
+    converts = bits(config.format) == 8 or converts_e2m1(config)
+    found = [rf"F2FP\.SATFINITE\.{_data_type(config)}"] if converts else []
+    return [*found, "UBLKCP"] if config.variant == "tma" else found
+
+
+def variables(config: QuantizeConfig) -> dict[str, str]:
+    """The template's variables, all of them text."""
+    scale = "FP32 or packed UE8M0" if config.format in _BLOCKWISE else TYPES[config.format].scale.upper()
+    rows, columns = block(config.format)
+    return spelt(
+        {
+            "formula": formula(config),
+            "types": f"x {config.x}, data {_data_type(config)}, scales {scale}, one for {rows}x{columns}",
+            "work": with_launch(work_text(config), config),
+            "kernel": _kernel(config),
+            "threads": threads(config),
+            "shared_memory": shared_bytes(config),
+            "pdl": config.pdl,
+        }
+    )
+
+
+def _data_type(config: QuantizeConfig) -> str:
+    return {4: "E2M1", 8: "E5M2" if config.format == "mxfp8_e5m2" else "E4M3"}[bits(config.format)]
+
+
+def _kernel(config: QuantizeConfig) -> str:
+    """The kernel's type. Its parameters are the configuration's fields."""
+    prefix = "tilewright::quantize::"
+    exact = "true" if config.arithmetic == "exact" else "false"
+    x = f"{prefix}{config.x.capitalize()}"
+    ends = [str(config.threads), "kPdl"]
+    if config.direction == "dequantize":
+        return _type("DequantizeKernel", f"{prefix}Stored{_FORMATS[config.format]}", x, *ends)
+    if config.format in ("fp8_128x1", "fp8_128x128"):
+        return _type("ColumnKernel" if config.format == "fp8_128x1" else "SquareKernel", x, *ends)
+    # A fused silu's arithmetic is its source's; NVFP4's that of its scales.
+    kind = f"Nvfp4<{exact}>" if config.format == "nvfp4" else _FORMATS[config.format]
+    format = f"{prefix}{'Nvfp4OfE4m3' if by_thresholds(config) else kind}"
+    if config.fusion == "rmsnorm":
+        return _type("NormKernel", format, x, *ends)
+    if config.variant == "tma":
+        return _type("TmaKernel", format, x, str(config.threads), str(config.stages), "kPdl")
+    source = f"SiluMul<{x}, {exact}>" if config.fusion == "silu_mul" else f"Plain<{x}>"
+    return _type("VectorKernel", format, x, f"{prefix}{source}", *ends)
+
+
+def _type(name: str, *parameters: str) -> str:
+    return f"{name}<{', '.join(parameters)}>"

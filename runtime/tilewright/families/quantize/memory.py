@@ -1,0 +1,43 @@
+"""Threads and shared memory of a thread block, as quantize/*.hpp lay them out.
+
+Every generated file asserts both against the compiler's.
+"""
+
+from __future__ import annotations
+
+from tilewright.families.quantize.config import QuantizeConfig, block, by_thresholds
+from tilewright.formats.types import bits
+
+ROWS = 4  # that a warp takes at a time
+_BARRIER = 8
+_COLUMNS = 128  # of a tile of column.hpp
+_FACTORS = 256 * 4  # of NVFP4's scales
+_THRESHOLDS = 128 * 32  # of E4M3's magnitudes
+
+
+def elements(config: QuantizeConfig) -> int:
+    """Elements of a row that a thread takes at a time: 32 bytes of x (16 of E4M3); dequantising, 8."""
+    return 8 if config.direction == "dequantize" or config.x == "f32" else 16
+
+
+def threads(config: QuantizeConfig) -> int:
+    """Threads of a thread block: the tma variant has a warp that copies."""
+    return config.threads + (32 if config.variant == "tma" else 0)
+
+
+def shared_bytes(config: QuantizeConfig) -> int:
+    """Bytes of dynamic shared memory of a thread block."""
+    warps = config.threads // 32
+    if config.direction == "dequantize":
+        return 0
+    if block(config.format)[0] > 1:  # an amax of each warp, or column, and of that a factor
+        return 2 * _COLUMNS * 4 if block(config.format)[1] == 1 else warps * 4
+    table = 0
+    if config.format == "nvfp4" and config.arithmetic == "exact":
+        table = _THRESHOLDS if by_thresholds(config) else _FACTORS
+    if config.fusion == "rmsnorm":
+        return table + warps * ROWS * 4
+    if config.variant == "tma":
+        slot = ROWS * 32 * elements(config) * bits(config.x) // 8
+        return -(-config.stages * (warps * slot + (warps + 1) * _BARRIER) // 16) * 16 + table
+    return table

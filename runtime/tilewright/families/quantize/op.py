@@ -1,0 +1,215 @@
+"""The public ops: matrices into NVFP4, MXFP4, MXFP8 and FP8 in blocks of 128, and back.
+
+`quantize_nvfp4` describes the arguments and the behaviour of those that quantise, `dequantize_nvfp4` of those
+that read back; the others say what is different.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from tilewright.calls.publish import public
+from tilewright.declarations.tactics import Tactic
+from tilewright.families.quantize.call import Quantize as _Quantize
+from tilewright.families.quantize.call import ReadBack as _ReadBack
+from tilewright.families.quantize.call import fp8_blockwise, mxfp8
+
+
+@public(_Quantize("nvfp4"))
+def quantize_nvfp4(
+    x: torch.Tensor,
+    global_scale: float | torch.Tensor | None = None,
+    *,
+    layout: str = "128x4",
+    shuffle: bool = False,
+    activation: str = "none",
+    rms_weight: torch.Tensor | None = None,
+    eps: float = 1e-6,
+    rows_valid: torch.Tensor | None = None,
+    fast: bool = False,
+    out: torch.Tensor | None = None,
+    out_scales: torch.Tensor | None = None,
+    tactic: Tactic | str | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """x as NVFP4, on the current stream: E2M1 in blocks of 16 along k, each with an E4M3 scale factor.
+
+    Exactly `tilewright.reference.quantize`, bit for bit, NaN, infinities and subnormals included.
+
+    Args:
+        x: [m, k], or [groups, m, k] (stacked experts), rows contiguous, in a wider tensor too; k a multiple
+            of 16. bfloat16, float16, float32, and (NVFP4 alone) float8_e4m3fn.
+        global_scale: 448 * 6 / amax(x), or what is near; 1 if absent. A number, or float32: one, one for each
+            row ([m], [groups, m]: per token), or one for each group. A number or a CPU tensor of one becomes
+            a constant of the device, which is kept; tensors elsewhere are copied, without waiting.
+        layout: of the scale factors: 128x4, 8x4 or linear, see `tilewright.scale_factors`.
+        shuffle: stores rows, and scale factors with them, in the order of `tilewright.row_shuffle`, which
+            TensorRT-LLM's generated GEMMs want of weights (FlashInfer's do_shuffle). x is copied for it.
+        activation: silu_mul quantises silu(x[..., :k]) * x[..., k:] of an x that is 2k wide.
+        rms_weight: [k], of x's dtype: quantises x / sqrt(mean(x^2) + eps) * rms_weight. These two take
+            bfloat16 and float16, compute in FP32 and round nothing in between; they are not exact to the bit.
+        eps: of the root mean square.
+        rows_valid: int32 [groups] on the device (or one, of a matrix): only rows below it are read and
+            written; the scale factors of others are 0.
+        fast: allows approximate reciprocals: a few elements and scale factors come out one step away.
+        out: the data's tensor, uint8 or float4_e2m1fn_x2, [..., m, k/2], rows contiguous; made if absent.
+        out_scales: the scale factors' tensor, float8_e4m3fn or uint8, contiguous, padding and all; made if
+            absent.
+        tactic: a kernel's name, or a tactic (`NAME@blocks=2`), instead of the one selected.
+
+    Returns:
+        data: uint8 [..., m, k/2], the even element in the low four bits.
+        scales: float8_e4m3fn [..., padded rows, padded columns]; the padding is 0.
+
+    Tensors that no kernel reads or writes as they lie are copied, which the log says.
+    """
+    raise AssertionError("`calls.protocol` writes the body")
+
+
+@public(_Quantize("mxfp4"))
+def quantize_mxfp4(
+    x: torch.Tensor,
+    *,
+    layout: str = "128x4",
+    shuffle: bool = False,
+    activation: str = "none",
+    rms_weight: torch.Tensor | None = None,
+    eps: float = 1e-6,
+    rows_valid: torch.Tensor | None = None,
+    out: torch.Tensor | None = None,
+    out_scales: torch.Tensor | None = None,
+    tactic: Tactic | str | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """As `quantize_nvfp4`, into MXFP4: E2M1 in blocks of 32, each with a UE8M0 scale factor, 2^(byte - 127),
+    the scales float8_e8m0fnu. There is no global scale. A last block may be of 16."""
+    raise AssertionError("`calls.protocol` writes the body")
+
+
+@public(_Quantize(mxfp8))
+def quantize_mxfp8(
+    x: torch.Tensor,
+    *,
+    dtype: torch.dtype = torch.float8_e4m3fn,
+    layout: str = "128x4",
+    shuffle: bool = False,
+    activation: str = "none",
+    rms_weight: torch.Tensor | None = None,
+    eps: float = 1e-6,
+    rows_valid: torch.Tensor | None = None,
+    out: torch.Tensor | None = None,
+    out_scales: torch.Tensor | None = None,
+    tactic: Tactic | str | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """As `quantize_nvfp4`, into MXFP8: elements of `dtype`, float8_e4m3fn or float8_e5m2, [..., m, k], in
+    blocks of 32, each with a UE8M0 scale factor, 2^(byte - 127), the scales float8_e8m0fnu. There is no
+    global scale. A last block may be of 16."""
+    raise AssertionError("`calls.protocol` writes the body")
+
+
+@public(_Quantize(fp8_blockwise))
+def quantize_fp8_blockwise(
+    x: torch.Tensor,
+    block: Sequence[int] = (1, 128),
+    *,
+    scale_type: str = "float32",
+    scale_layout: str | None = None,
+    activation: str = "none",
+    rms_weight: torch.Tensor | None = None,
+    eps: float = 1e-6,
+    rows_valid: torch.Tensor | None = None,
+    out: torch.Tensor | None = None,
+    out_scales: torch.Tensor | None = None,
+    tactic: Tactic | str | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """As `quantize_nvfp4`, into FP8 (E4M3) with a scale for each block of rows x columns, as DeepGEMM's
+    kernels read it; exactly `tilewright.reference.quantize_fp8_blockwise`.
+
+    Args:
+        block: (1, 128), (128, 1): per channel, or (128, 128).
+        scale_type: float32; or (not of (128, 1)) ue8m0: rounded up to powers of two, four packed into an
+            int32.
+        scale_layout: of float32 scales of (1, 128), m_major (columns at multiples of 4 rows, as TMA reads
+            them; the default) or row_major; the others are row_major; ue8m0 is packed, which is m_major too.
+            See `tilewright.blockwise_scales`.
+        out_scales: the scales' tensor; an m_major one with memory for its padding
+            (`blockwise_scales.allocate`).
+
+    Returns:
+        data: float8_e4m3fn [..., m, k].
+        scales: [..., m, ceil(k/128)], of strides (1, ld) where m_major; of (128, 128) [..., ceil(m/128),
+            ceil(k/128)], of (128, 1) [..., ceil(m/128), k]; packed int32 [..., m, ceil(k/512)], which repeat
+            a (128, 128) block's for its rows.
+    """
+    raise AssertionError("`calls.protocol` writes the body")
+
+
+@public(_ReadBack("nvfp4"))
+def dequantize_nvfp4(
+    data: torch.Tensor,
+    scales: torch.Tensor,
+    global_scale: float | torch.Tensor | None = None,
+    *,
+    layout: str = "128x4",
+    dtype: torch.dtype | None = None,
+    rows_valid: torch.Tensor | None = None,
+    out: torch.Tensor | None = None,
+    tactic: Tactic | str | None = None,
+) -> torch.Tensor:
+    """The matrix that NVFP4 data stand for, on the current stream: element * scale factor / global scale.
+
+    The product is exact in FP32; the quotient and the result are rounded to nearest.
+
+    Args:
+        data: uint8 or float4_e2m1fn_x2 [m, k/2], or [groups, m, k/2], rows contiguous; k a multiple of 16.
+        scales: float8_e4m3fn or uint8, contiguous, padding and all, of any shape.
+        global_scale: with which they were quantised, as `quantize_nvfp4` takes it.
+        layout: of the scale factors.
+        dtype: of the result: bfloat16 (the default), float16, float32.
+        rows_valid: int32 [groups] on the device: rows from it on are not written.
+        out: the result's tensor, of `dtype` if that is given; made if absent.
+        tactic: a kernel's name, or a tactic, instead of the one selected.
+
+    Returns:
+        [..., m, k].
+    """
+    raise AssertionError("`calls.protocol` writes the body")
+
+
+@public(_ReadBack("mxfp4"))
+def dequantize_mxfp4(
+    data: torch.Tensor,
+    scales: torch.Tensor,
+    *,
+    layout: str = "128x4",
+    dtype: torch.dtype | None = None,
+    rows_valid: torch.Tensor | None = None,
+    out: torch.Tensor | None = None,
+    tactic: Tactic | str | None = None,
+) -> torch.Tensor:
+    """As `dequantize_nvfp4`, of MXFP4: float8_e8m0fnu or uint8 scales, and no global scale."""
+    raise AssertionError("`calls.protocol` writes the body")
+
+
+@public(_ReadBack("mxfp8"), like=dequantize_mxfp4)
+def dequantize_mxfp8(*_: Any, **__: Any) -> Any:
+    """As `dequantize_nvfp4`, of MXFP8: float8_e4m3fn or float8_e5m2 data [..., m, k], float8_e8m0fnu or uint8
+    scales, and no global scale."""
+
+
+@public(_ReadBack(fp8_blockwise))
+def dequantize_fp8_blockwise(
+    data: torch.Tensor,
+    scales: torch.Tensor,
+    block: Sequence[int] = (1, 128),
+    *,
+    dtype: torch.dtype | None = None,
+    rows_valid: torch.Tensor | None = None,
+    out: torch.Tensor | None = None,
+    tactic: Tactic | str | None = None,
+) -> torch.Tensor:
+    """As `dequantize_nvfp4`, of FP8 in blocks: float8_e4m3fn data [..., m, k], `block` as they were quantised
+    with, float32 scales, m_major or row_major as their strides say (others are copied), or packed ones
+    (int32). The product with a float32 scale is rounded to nearest."""
+    raise AssertionError("`calls.protocol` writes the body")

@@ -1,0 +1,91 @@
+"""What is legal for a `quantize` kernel: the single statement, asked by all that need to know.
+
+The comment above a rule names what it rests on.
+"""
+
+from __future__ import annotations
+
+from tilewright.configurations.rule import OURS, of_module, rule
+from tilewright.configurations.shared import shared_memory
+from tilewright.families.quantize.config import QuantizeConfig, block
+from tilewright.families.quantize.memory import shared_bytes
+from tilewright.families.quantize.problem import inputs
+
+
+# FP8 is quantised again where it comes from an all-to-all or a cache; the others have no such source.
+@rule(OURS, "x format direction", compiles="the other formats' kernels compile for it; nobody asks for them")
+def e4m3_input(config: QuantizeConfig) -> str | None:
+    """x of E4M3 is quantised to NVFP4, and nothing is dequantised to it."""
+    if config.x == "e4m3" and config.direction == "dequantize":
+        return "dequantising makes bf16, f16 or f32, not e4m3"
+    return None if config.x in inputs(config.format) else f"x of e4m3 is for nvfp4, not {config.format}"
+
+
+# tma.hpp copies rows of x; the other kernels have work of their own between loading and quantising.
+@rule(OURS, "variant direction fusion format", of=lambda config: config.variant == "tma")
+def tma_source(config: QuantizeConfig) -> str | None:
+    """The tma variant quantises x as it is, with a scale to a row's block."""
+    if config.direction == "dequantize" or config.fusion != "none":
+        what = config.direction if config.direction == "dequantize" else config.fusion
+        return f"{what} has the vector variant alone"
+    if (rows := block(config.format)[0]) > 1:
+        return f"{config.format} has the vector variant alone: its blocks are {rows} rows high"
+    return None
+
+
+# vector.hpp has no ring, and a ring of one stage has nothing in flight while it is read.
+@rule(OURS, "stages variant", compiles="a ring of one stage works, and waits for every copy")
+def stages_of_variant(config: QuantizeConfig) -> str | None:
+    """The tma variant has 2 stages or more, the others 1."""
+    if config.variant == "tma" and config.stages < 2:
+        return f"a ring has 2 stages or more, not {config.stages}"
+    if config.variant != "tma" and config.stages != 1:
+        return f"the vector variant has no ring: stages is 1, not {config.stages}"
+    return None
+
+
+# tma.hpp: each of the producer's 32 lanes copies a row, four to a warp.
+@rule(OURS, "threads", of=lambda config: config.variant == "tma")
+def tma_threads(config: QuantizeConfig) -> str | None:
+    """The tma variant has a multiple of 256 threads that quantise, at most 768."""
+    if config.threads % 256 or config.threads > 768:
+        return f"threads of the tma variant are 256, 512 or 768, not {config.threads}"
+    return None
+
+
+# vector.hpp, fused_norm.hpp and square.hpp ask for 64 to 128 registers a thread, of 65536.
+@rule(OURS, "threads", compiles="the kernel would spill registers, or leave the SM half empty")
+def threads_of_block(config: QuantizeConfig) -> str | None:
+    """A thread block has 128, 256 or 512 threads (tma: see tma_threads), 256 or more for squares of f32."""
+    if config.variant == "vector" and config.threads not in (128, 256, 512):
+        return f"threads are 128, 256 or 512, not {config.threads}"
+    square = block(config.format)[0] > 1 and config.direction == "quantize"
+    if square and config.x == "f32" and config.threads < 256:
+        held = 128 * 128 // config.threads
+        return f"a thread of {config.threads} holds {held} elements of a square, and has 128 registers"
+    return None
+
+
+# A fused kernel holds two loads, or rows and weights; square.hpp reduces over the thread block.
+@rule(OURS, "fusion direction x format", of=lambda config: config.fusion != "none")
+def fused_formats(config: QuantizeConfig) -> str | None:
+    """A fusion goes with quantising BF16 or FP16 to scales of one row's block."""
+    if config.direction == "dequantize":
+        return f"nothing comes before dequantising, {config.fusion} neither"
+    if config.x not in ("bf16", "f16"):
+        return f"{config.fusion} takes bf16 or f16, not {config.x}"
+    if block(config.format)[0] > 1:
+        return f"{config.fusion} makes scales of one row's block, not {config.format}"
+    return None
+
+
+# formats.hpp: only NVFP4's scales are divided. The other ops have no `fast` to ask for such a kernel.
+@rule(OURS, "arithmetic direction format", of=lambda config: config.arithmetic == "fast")
+def fast_arithmetic(config: QuantizeConfig) -> str | None:
+    """Fast arithmetic is for quantising to NVFP4: nothing else divides often enough."""
+    if config.direction == "dequantize" or config.format != "nvfp4":
+        return f"{config.direction} of {config.format} has no fast arithmetic"
+    return None
+
+
+RULES = (*of_module(__name__), shared_memory(shared_bytes, "stages x threads"))

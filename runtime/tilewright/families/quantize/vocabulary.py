@@ -1,0 +1,53 @@
+"""The words of `quantize` problems."""
+
+from __future__ import annotations
+
+from tilewright.declarations.vocabulary import Choice, Extent, Fields, Flag, Types, Words
+from tilewright.families.quantize.problem import DIRECTIONS, FORMATS, FUSIONS, LAYOUTS, Problem, inputs
+
+K_MULTIPLE = 16  # elements, that a thread takes: what every kernel asks of k; a last block may be shorter
+
+
+def _global_scales(fields: Fields) -> tuple[str, ...]:
+    return ("tensor", "row", "none") if fields["format"] == "nvfp4" else ("none",)
+
+
+WORDS = Words(
+    family="quantize",
+    summary="Data and scales of x[m,k].",
+    problem=Problem,
+    extents=(
+        Extent("m", "Rows of x.", usual=64),
+        Extent("k", "Columns of the data.", usual=4096, multiple=lambda _: K_MULTIPLE),
+        Extent("groups", "Matrices: stacked experts.", usual=1, default=1),
+    ),
+    types=Types(
+        option="--formats",
+        default="nvfp4",
+        fields={name: {"format": name} for name in FORMATS},
+        help=f"Of the data: {', '.join(FORMATS)}; default nvfp4.",
+    ),
+    others=(
+        Choice(
+            "x",
+            "The type of x: bf16 (default), f16, f32; for nvfp4 also e4m3.",
+            lambda fields: inputs(fields["format"]),
+        ),
+        Choice(
+            "layout",
+            "Of the scales: 128x4 (default), 8x4, linear; of FP8's m_major (default), row_major, packed.",
+            lambda fields: LAYOUTS[fields["format"]],
+        ),
+        Choice("fusion", f"{', '.join(FUSIONS)}.", FUSIONS),
+        Choice(
+            "direction",
+            "The way back, to a matrix of type x.",
+            DIRECTIONS,
+            flag="--dequantize",
+            stands_for="dequantize",
+        ),
+        Choice("global_scale", "Of nvfp4: for the tensor (default), for each row, none.", _global_scales),
+        Flag("exact", "Allow approximate divisions.", default=True, flag="--fast"),
+    ),
+    also_sizes=(("m", "n", "k"),),
+)

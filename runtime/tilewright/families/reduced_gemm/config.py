@@ -1,0 +1,32 @@
+"""One `reduced_gemm` kernel: products that are added up over a batch. Parts are counted at a launch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from tilewright.configurations.shapes import Tile
+from tilewright.configurations.shared import BARRIER, SHARED_MEMORY, Memory, OwnPdl
+
+Arch = Literal["sm_90a"]
+
+K = 64  # elements of 16 bits in the 128 bytes of a row of a box
+
+
+@dataclass(frozen=True, slots=True)
+class ReducedConfig:
+    """Everything that is decided when a `reduced_gemm` kernel is compiled."""
+
+    arch: Annotated[Arch, "architecture the kernel is compiled for"]
+    a: Annotated[Literal["bf16", "f16"], "type of A and B, and of D and C unless they are f32"]
+    tile: Annotated[Tile, "tile of one thread block, MxNx64 elements"]
+    pdl: OwnPdl = True
+
+
+def memory(config: ReducedConfig) -> Memory:
+    """Stages, as many as shared memory holds, and its bytes, as `sm90/pipeline.hpp` lays them out.
+
+    Every generated file asserts the total against the compiler's."""
+    stage = (config.tile.m + config.tile.n) * 128 + BARRIER
+    stages = SHARED_MEMORY[90] // stage
+    return Memory(stages, stages * stage)

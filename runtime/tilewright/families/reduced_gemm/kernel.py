@@ -1,0 +1,52 @@
+"""What is written of a `reduced_gemm` kernel: its name, summary, table row and template's variables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.configurations.shared import named, spelt
+from tilewright.families.reduced_gemm import rules
+from tilewright.families.reduced_gemm.config import ReducedConfig, memory
+
+RULES = rules.RULES
+
+_ELEMENTS = {"bf16": "Bf16", "f16": "F16"}
+_THREADS = 384
+
+
+def kernel_name(config: ReducedConfig) -> str:
+    """See `named`."""
+    return named("reduced_gemm", config.arch, config.a, config.tile, "nopdl" * (not config.pdl))
+
+
+def summary(config: ReducedConfig) -> str:
+    """One line for lists."""
+    return f"{config.a} x {config.a}, added up over a batch, tile {config.tile}, {memory(config)[0]} stages"
+
+
+def facts(config: ReducedConfig) -> dict[str, Any]:
+    """Derived numbers that the runtime needs."""
+    stages, total = memory(config)
+    return {"stages": stages, "smem_bytes": total, "threads": _THREADS}
+
+
+def build(config: ReducedConfig) -> dict[str, Any]:
+    """How the kernel is compiled, and which tensor-core instruction its machine code must hold."""
+    return {"arch": config.arch, "defines": [], "instructions": ["HGMMA"]}
+
+
+def variables(config: ReducedConfig) -> dict[str, str]:
+    """The template's variables, all of them text."""
+    stages, total = memory(config)
+    return spelt(
+        {
+            "type": config.a,
+            "element": _ELEMENTS[config.a],
+            "tile": str(config.tile),
+            "tile_m": config.tile.m,
+            "tile_n": config.tile.n,
+            "stages": stages,
+            "shared_memory": total,
+            "pdl": config.pdl,
+        }
+    )

@@ -1,0 +1,44 @@
+"""What is legal for a `reduced_gemm` kernel: the single statement, asked by all that need to know.
+
+The comment above a rule names what it rests on.
+"""
+
+from __future__ import annotations
+
+from tilewright.configurations.rule import HARDWARE, OURS, of_module, rule
+from tilewright.families.reduced_gemm.config import K, ReducedConfig
+
+_ACCUMULATORS = 176  # of a thread's 232 registers; beyond, the compiler spills
+_BOX_ROWS = 256
+
+
+# reduced_gemm/kernel.hpp: a stage is one box of 128 bytes of k of either operand.
+@rule(OURS, "tile")
+def depth(config: ReducedConfig) -> str | None:
+    """A stage holds 64 of k."""
+    return f"a stage holds {K} of k, not {config.tile.k}" if config.tile.k != K else None
+
+
+# reduced_gemm/kernel.hpp: two warpgroups halve the rows of a tile, where those are 64s, else its columns.
+# cuTensorMapEncodeTiled: a box has 256 rows at most.
+@rule(HARDWARE, "tile")
+def tile_extents(config: ReducedConfig) -> str | None:
+    """M is 128, 192 or 256, and N a multiple of 8 (of 16 beside an M of 192), at most 256."""
+    m, n, _ = config.tile
+    if m not in (128, 192, 256):
+        return f"the tile's M is 128, 192 or 256, not {m}"
+    multiple = 16 if m == 192 else 8
+    if n % multiple or n > _BOX_ROWS:
+        return f"the tile's N is a multiple of {multiple} up to {_BOX_ROWS} beside an M of {m}, not {n}"
+    return None
+
+
+# setmaxnreg gives a consumer thread 232 registers.
+@rule(OURS, "tile", compiles="the compiler would spill")
+def registers(config: ReducedConfig) -> str | None:
+    """The accumulators of 256 threads fit their registers."""
+    count = config.tile.m * config.tile.n // 256
+    return f"{count} accumulators a thread, of at most {_ACCUMULATORS}" if count > _ACCUMULATORS else None
+
+
+RULES = of_module(__name__)

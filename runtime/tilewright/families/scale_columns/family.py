@@ -1,0 +1,15 @@
+"""The `scale_columns` family as selection sees it: one kernel does all."""
+
+from __future__ import annotations
+
+from tilewright.families.scale_columns.problem import Problem
+from tilewright.selection.family import Family
+
+
+class _ScaleColumns(Family[Problem]):
+    name = "scale_columns"
+    problem = Problem
+    placement = ("grouping", "group_count", "alignment", "block", "row_major")
+
+
+FAMILY = _ScaleColumns()

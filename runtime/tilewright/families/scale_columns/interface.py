@@ -1,0 +1,59 @@
+"""What the kernels of `scale_columns` take."""
+
+from __future__ import annotations
+
+from tilewright.declarations.declaration import Code, Interface, Matrix, Packed, TacticStruct
+from tilewright.families.scale_columns.problem import GROUPINGS
+from tilewright.families.scale_columns.vocabulary import WORDS
+
+INTERFACE = Interface(
+    words=WORDS,
+    text="""
+Arguments of a `scale_columns` kernel, in the caller's terms:
+
+  out[line, m] = scales[m, line]
+  out[line, m] = exponents of scales[m, 4*line], ..., scales[m, 4*line+3], the first one lowest (packed)
+
+for all rows, and 0 for those from m on to a multiple of 4. A float's exponent is UE8M0's byte of a power of
+two; of others the mantissa is lost.
+""",
+    enums="""
+// What `groups` holds.
+typedef enum tilewright_scale_groups {
+  TILEWRIGHT_SCALE_GROUPS_NONE = 0,
+  TILEWRIGHT_SCALE_GROUPS_ROW_ENDS = 1,  // rows behind groups' last ones: those between two count as 0
+  TILEWRIGHT_SCALE_GROUPS_K_SIZES = 2,   // elements of k of each group, whose words begin anew
+  TILEWRIGHT_SCALE_GROUPS_K_ENDS = 3,    // the element of k behind each group's last
+} tilewright_scale_groups;
+""",
+    operands=(
+        Matrix(
+            "scales", "[m, columns], one of them contiguous",
+            rows="m", columns="columns", batch="batch", single=True, type="f32", alignment=4,
+            contiguous=lambda problem: "columns" if problem.row_major else "rows",
+        ),
+        Packed(
+            "groups", "one for each group, or null", type="s32", alignment=4,
+            shape=lambda problem: (problem.group_count,),
+        ),
+        Matrix(
+            "out", "[lines, m rounded up to 4]; floats, or words", pointer="void*",
+            rows="lines", columns="leading", batch="batch", single=True, alignment=4, written=True,
+            type=lambda problem: "s32" if problem.packed else "f32",
+        ),
+    ),
+    codes=(
+        Code("lines", "of out"),
+        Code("packed", "whether a line holds four columns"),
+        Code("row_major", "whether columns of scales are contiguous"),
+        Code("grouping", "tilewright_scale_groups", lambda problem: GROUPINGS[problem.grouping]),
+        Code("group_count", "of groups"),
+        Code("alignment", "at whose multiples groups begin"),
+        Code("block", "elements of k to a column"),
+    ),
+    tactic=TacticStruct(
+        "tilewright_scale_columns_tactic",
+        members=("sm_count",),
+        text="Nothing is chosen: a thread block takes 64 rows and 32 columns.",
+    ),
+)  # fmt: skip

@@ -1,0 +1,108 @@
+"""The public op."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from tilewright.architectures.device import DeviceProperties
+from tilewright.calls.guards import check_word, dims
+from tilewright.calls.op import Op, Values
+from tilewright.calls.placement import Arguments, Placement
+from tilewright.calls.publish import public
+from tilewright.calls.symbolic import certainly
+from tilewright.context import Context
+from tilewright.declarations.tactics import Tactic
+from tilewright.errors import ArgumentError
+from tilewright.families.scale_columns.family import FAMILY
+from tilewright.families.scale_columns.interface import INTERFACE
+from tilewright.families.scale_columns.problem import ALONG_K, GROUPINGS, LAYOUTS, Problem
+
+
+class _ScaleColumns(Op):
+    interface = INTERFACE
+    family = FAMILY
+    passed = ("scales", "out")
+
+    def fields(self, values: Values) -> Mapping[str, Any]:
+        scales, groups = values["scales"], values["groups"]
+        for name, legal in (("layout", LAYOUTS), ("grouping", tuple(GROUPINGS))):
+            check_word(name, values[name], legal)
+        if not isinstance(scales, torch.Tensor) or scales.dim() < 2:  # the checks say so
+            return {}
+        row_major = not certainly(scales.shape[-1] > 1) or not certainly(scales.stride(-1) != 1)
+        return {
+            "row_major": row_major,
+            "group_count": groups.numel() if isinstance(groups, torch.Tensor) else 0,
+            **{name: values[name] for name in ("layout", "grouping", "alignment", "block")},
+        }
+
+    def rules(self, values: Values, problem: Problem) -> None:
+        scales, grouped = values["scales"], problem.grouping != "none"
+        if not problem.row_major and certainly(scales.stride(-2) != 1) and certainly(problem.m > 1):
+            raise ArgumentError(
+                "scales", f"its strides are {tuple(scales.stride())}; one of the last two is wanted to be 1"
+            )
+        if grouped != (values["groups"] is not None):
+            given = "None" if grouped else "given"
+            message = f"it is {given}, grouping {problem.grouping!r}; both or none are wanted"
+            raise ArgumentError("groups", message)
+        if grouped and certainly(problem.group_count == 0):
+            raise ArgumentError("groups", "it is empty; one number for each group is wanted")
+        if grouped and scales.dim() != 2:
+            raise ArgumentError("scales", f"its shape is {dims(scales.shape)}; groups want two dimensions")
+        if problem.grouping in ALONG_K and not problem.packed:
+            raise ArgumentError(
+                "grouping", f"{problem.grouping} is for layout packed: floats lie as they are"
+            )
+
+    def place(
+        self, context: Context, arguments: Arguments, device: DeviceProperties, addresses: Mapping[str, int]
+    ) -> Placement:
+        """The kernel loads single floats: any stride will do."""
+        return Placement(arguments.problem)
+
+
+@public(_ScaleColumns())
+def scale_columns(
+    scales: torch.Tensor,
+    groups: torch.Tensor | None = None,
+    *,
+    layout: str = "m_major",
+    grouping: str = "none",
+    alignment: int = 128,
+    block: int = 128,
+    out: torch.Tensor | None = None,
+    tactic: Tactic | str | None = None,
+) -> torch.Tensor:
+    """FP32 scales as columns that TMA reads, on the current stream: what kernels of products want.
+
+    With `made` the result, `made.mT[..., :m, :]` is the tensor of scales of `tilewright.blockwise_scales`'s
+    layout: a view.
+
+    Args:
+        scales: [m, columns] or [batch, m, columns], float32; one of m and columns contiguous.
+        groups: int32 on the device, one number for each group; read when the kernel runs.
+        layout: m_major: a column of floats to a line; packed: four columns' exponents to a line of int32, the
+            first one lowest (UE8M0; of a float that is no power of two the mantissa is lost).
+        grouping: what `groups` says.
+            none: there are no groups.
+            row_ends: the row behind each group's last. Groups begin at multiples of `alignment`; of rows
+                between two, nothing is read, and 0 is written.
+            k_sizes: elements of k of each group, whose columns follow one another; each group's words begin
+                anew. Packed alone.
+            k_ends: the element of k behind each group's last, of groups that begin at multiples of
+                `alignment`; their columns follow one another, too.
+        alignment: see `grouping`.
+        block: elements of k that share a scale, of k_sizes and k_ends.
+        out: the result's tensor, contiguous rows; made if absent.
+        tactic: a kernel's name, instead of the one selected.
+
+    Returns:
+        [lines, m rounded up to 4], float32 or int32, with the batch first where scales have one; beyond m,
+        zeros. Lines are `columns`, or ceil(columns / 4); with groups along k that and the number of groups,
+        of which those behind the last group's words are 0.
+    """
+    raise AssertionError("`calls.protocol` writes the body")

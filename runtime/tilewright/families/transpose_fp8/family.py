@@ -1,0 +1,16 @@
+"""The `transpose_fp8` family as selection sees it: one kernel does all."""
+
+from __future__ import annotations
+
+from tilewright.families.transpose_fp8.problem import Problem
+from tilewright.selection.family import Family
+
+
+class _Transpose(Family[Problem]):
+    name = "transpose_fp8"
+    problem = Problem
+    placement = ("groups",)
+    neighbour = "rows"
+
+
+FAMILY = _Transpose()

@@ -1,0 +1,75 @@
+"""The public op."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from tilewright.architectures.device import DeviceProperties
+from tilewright.calls.guards import dims
+from tilewright.calls.op import Op, Values
+from tilewright.calls.placement import Arguments, Placement
+from tilewright.calls.publish import public
+from tilewright.calls.symbolic import certainly
+from tilewright.context import Context
+from tilewright.declarations.tactics import Tactic
+from tilewright.errors import ArgumentError
+from tilewright.families.transpose_fp8.family import FAMILY
+from tilewright.families.transpose_fp8.interface import INTERFACE
+from tilewright.families.transpose_fp8.problem import Problem
+
+
+class _Transpose(Op):
+    interface = INTERFACE
+    family = FAMILY
+    passed = ("x", "out")
+
+    def fields(self, values: Values) -> Mapping[str, Any]:
+        sizes = values["group_rows"]
+        return {"groups": sizes.numel() if isinstance(sizes, torch.Tensor) else 0}
+
+    def rules(self, values: Values, problem: Problem) -> None:
+        x = values["x"]
+        if values["group_rows"] is None:
+            return
+        if certainly(problem.groups == 0):
+            raise ArgumentError("group_rows", "it is empty; one number for each group is wanted")
+        if x.dim() != 2:
+            raise ArgumentError("x", f"its shape is {dims(x.shape)}; groups want two dimensions")
+
+    def place(
+        self, context: Context, arguments: Arguments, device: DeviceProperties, addresses: Mapping[str, int]
+    ) -> Placement:
+        """The kernel moves single bytes where it must: any stride and address will do. Groups want
+        memory without gaps."""
+        problem, out = arguments.problem, arguments.matrices.get("out")
+        gaps = out is not None and out.rows > 1 and out.row_stride != out.columns
+        return Placement(problem, frozenset({"out"} if problem.groups and gaps else ()))
+
+
+@public(_Transpose())
+def transpose_fp8(
+    x: torch.Tensor,
+    group_rows: torch.Tensor | None = None,
+    *,
+    out: torch.Tensor | None = None,
+    tactic: Tactic | str | None = None,
+) -> torch.Tensor:
+    """x with columns for rows, on the current stream: FP8 operands that have m or n contiguous as the tensor
+    cores read them, with k contiguous.
+
+    Args:
+        x: [rows, columns] or [batch, rows, columns], columns contiguous. float8_e4m3fn or float8_e5m2.
+        group_rows: int32 on the device, how many rows each group has: multiples of 128, 0 too, which add up
+            to `rows`; read when the kernel runs.
+        out: the result's tensor, rows contiguous; made if absent.
+        tactic: a kernel's name, instead of the one selected.
+
+    Returns:
+        [columns, rows], with the batch first where x has one. With groups, memory of that shape in which the
+        matrices [columns, rows of a group] lie one behind the other, as `grouped_gemm_k` reads them; of rows
+        behind the last group, it stays as it is. A tensor with gaps is written by a copy then.
+    """
+    raise AssertionError("`calls.protocol` writes the body")

@@ -1,0 +1,36 @@
+"""What a caller of `transpose_fp8` asks, apart from where the tensors lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.declarations.problem import ProblemBase
+
+TYPES = ("e4m3", "e5m2")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem(ProblemBase):
+    """out[columns, rows] of x[rows, columns]; with groups, of the rows of each by themselves."""
+
+    kind_fields = ("type",)
+    shown_beyond_1 = (("batch", " batch {}"),)
+
+    rows: int
+    columns: int
+    batch: int = 1
+    type: str = "e4m3"
+    groups: int = 0  # of rows
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that memory must move at least: the matrix twice."""
+        return 2 * self.batch * self.rows * self.columns
+
+    @property
+    def op_text(self) -> str:
+        return "transpose_fp8"
+
+    @property
+    def types_text(self) -> str:
+        return self.type + (f", {self.groups} groups of rows" if self.groups else "")

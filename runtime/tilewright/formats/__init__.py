@@ -1,0 +1,1 @@
+"""Data types, by the names that specs use, and as torch and DLPack know them."""

@@ -1,0 +1,120 @@
+"""`--filter`: choosing kernels by name (`gemm_*_coop*`) or by field (`tile=128x*,256x128x64`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from fnmatch import translate
+from re import Pattern, compile
+
+from tilewright.base.spelling import did_you_mean, listed, text
+from tilewright.errors import ArgumentError
+
+NOT = "~"  # before a term; a shell leaves it alone, also in double quotes, as it does not leave "!"
+SIDES = {"m_tile": 0, "n_tile": 1, "k_tile": 2}  # of `tile`, where a family has one
+_ARCH = compile(r"sm_?(\d+)([af]?)")  # a target, or without its last letter all of the same number
+
+Lookup = Callable[[str], object]
+"""A kernel's field by name; KeyError or AttributeError where its family has not the field."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    """One condition. `field` is empty where it is one on the name."""
+
+    field: str
+    pattern: Pattern[str]
+    negated: bool
+
+    def holds(self, name: str, value: Lookup) -> bool:
+        return self._found(name, value) is not self.negated
+
+    def _found(self, name: str, value: Lookup) -> bool:
+        """A field that the kernel's family has not is not met: `~field=...` holds there."""
+        try:
+            subject = text(_value(value, self.field)) if self.field else name
+        except (AttributeError, KeyError):
+            return False
+        return self.pattern.fullmatch(subject) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Terms that a kernel must all meet. An empty filter takes every kernel."""
+
+    terms: tuple[_Term, ...] = ()
+
+    @classmethod
+    def parse(cls, terms: Iterable[str], known: Iterable[str]) -> Filter:
+        """Read terms: a glob on names, or `field=glob[,glob...]` for a field in `known`; `~` before one turns
+        it round. Where `tile` is known, so are its sides: m_tile, n_tile and k_tile."""
+        found, fields = [], set(known)
+        fields |= set(SIDES) if "tile" in fields else set()
+        for term in terms:
+            negated, key, globs = _parts(term)
+            if "=" in globs:
+                raise ArgumentError(
+                    f"--filter {term}", "a value holds no '='; repeat --filter for each field"
+                )
+            if key and key not in fields:
+                hint = did_you_mean(key, fields) or f"; there are: {', '.join(sorted(fields))}"
+                raise ArgumentError(f"--filter {term}", f"no field {key!r}{hint}")
+            found.append(_Term(key, _any_of(key, globs), negated))
+        return cls(tuple(found))
+
+    def __bool__(self) -> bool:
+        return bool(self.terms)
+
+    def matches(self, name: str, value: Lookup) -> bool:
+        """Whether the kernel called `name`, whose fields `value` looks up, meets every term."""
+        return all(term.holds(name, value) for term in self.terms)
+
+
+def why_nothing(terms: Iterable[str], names: Sequence[str], values: Callable[[str], Iterable[object]]) -> str:
+    """What there is instead, for each term that no kernel meets; `values` gives a field's, of all kernels."""
+    hints = []
+    for term in terms:
+        negated, key, globs = _parts(term)
+        if negated:
+            continue
+        if key:
+            there = {text(_side(key, value)) for value in values("tile" if key in SIDES else key)}
+            if not any(map(_any_of(key, globs).fullmatch, there)):
+                meant = did_you_mean(globs, there) if globs.isidentifier() else ""
+                hints.append(f"; {key} is one of: {listed(_sorted(there))}{meant}")
+        elif not set(term) & set("*?[,") and term not in names and any(term in name for name in names):
+            hints.append(f"; did you mean '*{term}*'?")
+    return "".join(hints)
+
+
+def _parts(term: str) -> tuple[bool, str, str]:
+    """Whether a term is turned round, its field (empty for a name) and its globs."""
+    bare = term.removeprefix(NOT)
+    key, equals, globs = bare.partition("=")
+    return (bare != term, key, globs) if equals else (bare != term, "", bare)
+
+
+def _value(value: Lookup, field: str) -> object:
+    return _side(field, value("tile")) if field in SIDES else value(field)
+
+
+def _side(field: str, value: object) -> object:
+    """Of a tile (a tuple, or a table's list) the side that the field names; of another field its value."""
+    return value[SIDES[field]] if field in SIDES and isinstance(value, (tuple, list)) else value
+
+
+def _sorted(values: Iterable[str]) -> list[str]:
+    return sorted(values, key=lambda value: (int(value) if value.isdecimal() else 0, value))
+
+
+def _any_of(field: str, globs: str) -> Pattern[str]:
+    return compile("|".join(_pattern(field, glob.strip()) for glob in globs.split(",")))
+
+
+def _pattern(field: str, glob: str) -> str:
+    """A regular expression. A target is also known without its underscore, and without its last letter: by
+    `sm103` are meant sm_103a, sm_103f and sm_103."""
+    target = _ARCH.fullmatch(glob) if field == "arch" else None
+    if target is None:
+        return translate(glob)
+    return f"sm_{target[1]}{target[2] or '[af]?'}"

@@ -1,0 +1,300 @@
+"""All that is known of kernels: what the tables list, what is built of it, what runs on which GPU."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from tilewright.architectures import routing
+from tilewright.architectures.device import DeviceProperties
+from tilewright.architectures.routing import Capability
+from tilewright.base import paths
+from tilewright.base.forking import fork_safe_lock
+from tilewright.declarations import catalog
+from tilewright.declarations.table import KernelRecord, Rows, Table, find_tables, modules_without_table
+from tilewright.errors import (
+    NoKernelError,
+    NotBuiltError,
+    TableError,
+    TilewrightError,
+    UnsupportedDeviceError,
+)
+from tilewright.libraries import library as libraries
+from tilewright.libraries.builds import Builds, build_kernel, jit_allowed, not_built
+from tilewright.libraries.library import Library
+
+log = logging.getLogger("tilewright")
+
+
+def _close(word: str, known: Iterable[str], most: int) -> list[str]:
+    """What may have been meant."""
+    from difflib import get_close_matches  # noqa: PLC0415 (a millisecond, and most words are right)
+
+    return get_close_matches(word, known, most)
+
+
+MOST_NAME = 200  # characters of a name in a message
+
+
+class BuiltLibrary(Protocol):
+    """What the registry needs of `tilewright.compile.library.LibraryRecord`."""
+
+    @property
+    def path(self) -> Path: ...
+
+    @property
+    def toolchain(self) -> Mapping[str, str]:
+        """What it was built with: releases of "nvcc", "host" and "cutlass"."""
+        ...
+
+    def holds(self, record: KernelRecord) -> bool:
+        """Whether the kernel is inside, made of the source that the record knows."""
+        ...
+
+
+def _built_libraries(module: str) -> Sequence[BuiltLibrary]:
+    from tilewright.compile import library  # noqa: PLC0415 (a lookup needs no build)
+
+    return library.libraries(module)
+
+
+class Registry:
+    """The kernels of every module below `generated` (default: the installed ones).
+
+    Tables and the list of built libraries are read when first asked for; `refresh` reads the latter
+    again. Safe under threads; while one builds a kernel, the others get what is built.
+    """
+
+    def __init__(
+        self,
+        generated: str | Path | None = None,
+        *,
+        libraries: Callable[[str], Sequence[BuiltLibrary]] = _built_libraries,
+        build: Callable[[Table, str], None] = build_kernel,
+    ) -> None:
+        self._generated = paths.generated_dir() if generated is None else Path(generated)
+        self._find_libraries = libraries
+        self._builds = Builds(build)
+        self._lock = fork_safe_lock()
+        self._tables: dict[str, Table] | None = None
+        self._home: dict[str, Table] = {}
+        self._runnable: dict[tuple[str, Capability], Rows] = {}
+        self._libraries: dict[str, Sequence[BuiltLibrary]] = {}  # by module, those that may load
+        self._holders: dict[str, BuiltLibrary | None] = {}  # by kernel, as far as asked
+        self.changes = 0  # counts changes of what is built: who has chosen kernels before one chooses again
+        self._unloadable: dict[str, dict[Path, str]] = {}  # by module: why
+
+    @property
+    def generated(self) -> Path:
+        """The folder of the tables."""
+        return self._generated
+
+    @property
+    def tables(self) -> dict[str, Table]:
+        """Tables by module."""
+        with self._lock:
+            if self._tables is None:
+                tables = [Table.read(path) for path in find_tables(self._generated)]
+                for folder in modules_without_table(self._generated):
+                    log.warning(
+                        "%s has no table.json: its kernels are passed over (tilewright generate)", folder
+                    )
+                for table in tables:
+                    for name in table:
+                        self._home.setdefault(name, table)
+                self._tables = {table.module: table for table in tables}
+            return self._tables
+
+    def table_of(self, kernel: str) -> Table:
+        """The table that lists a kernel. Raises NoKernelError, with what may have been meant."""
+        tables = self.tables
+        if kernel not in self._home:
+            close = _close(kernel[:MOST_NAME], self._home, 3)
+            hint = f"Did you mean {', '.join(close)}?" if close else "`tilewright list` shows what there is."
+            modules = ", ".join(tables) or "none"
+            name = kernel if kernel.isprintable() and len(kernel) <= MOST_NAME else ascii(kernel[:MOST_NAME])
+            raise NoKernelError(f"no table lists a kernel named {name} (modules: {modules})", hint=hint)
+        return self._home[kernel]
+
+    def record(self, kernel: str) -> KernelRecord:
+        return self.table_of(kernel)[kernel]
+
+    def kernels(self, family: str) -> list[KernelRecord]:
+        """Every kernel of a family, in the order of modules and tables.
+
+        Raises TableError where there is no module at all, NoKernelError for a family that there is not.
+        """
+        return [table[name] for table, names in self._listed(family) for name in names]
+
+    def _listed(self, family: str) -> list[tuple[Table, list[str]]]:
+        with self._lock:
+            self._check(family)
+            of_family = (table for table in self.tables.values() if table.family == family)
+            return [(table, [name for name in table if self._home[name] is table]) for table in of_family]
+
+    def _check(self, family: str) -> None:
+        """Raises where nothing can be said of a family's kernels, so that this is not taken for "none"."""
+        if not self.tables:
+            inner = self._generated / "generated"
+            meant = f"Did you mean {inner}?" if find_tables(inner) else "`tilewright generate` writes them."
+            what = "holds no module" if self._generated.is_dir() else "is no folder"
+            raise TableError(f"{self._generated} {what}: there is no <module>/table.json in it", hint=meant)
+        families = {table.family for table in self.tables.values()}
+        known = families if family in families else families.union(catalog.names())
+        if family not in known:
+            close = _close(family, known, 1)
+            hint = f"Did you mean {close[0]}?" if close else f"There are {', '.join(sorted(known))}."
+            raise NoKernelError(f"there is no family named {family}", hint=hint)
+
+    def route(self, family: str, device: DeviceProperties) -> Rows:
+        """The kernels of a family that run on a GPU.
+
+        Raises UnsupportedDeviceError, before anything is launched, where there is none: what the GPU
+        is, what there is, which spec to extend and which command to run.
+        """
+        runnable = self.runnable(family, device.capability)
+        if not runnable:
+            raise self._unsupported(family, device)
+        return runnable
+
+    def runnable(self, family: str, capability: Capability) -> Rows:
+        """The kernels of a family that run on GPUs of a capability; the same object each time."""
+        key = (family, capability)
+        with self._lock:
+            if key not in self._runnable:
+                runs = functools.cache(lambda arch: routing.runs_on(arch, capability))
+                listed = self._listed(family)
+                self._runnable[key] = Rows(
+                    [(table, [name for name in names if runs(table.arch(name))]) for table, names in listed]
+                )
+            return self._runnable[key]
+
+    def _unsupported(self, family: str, device: DeviceProperties) -> UnsupportedDeviceError:
+        by_arch: dict[str, int] = {}
+        built: dict[str, int] = {}
+        specs: dict[str, None] = {}
+        for record in self.kernels(family):
+            by_arch[record.arch] = by_arch.get(record.arch, 0) + 1
+            built[record.arch] = built.get(record.arch, 0) + self.is_built(record)
+            specs.setdefault(self._home[record.name].spec)
+        listed = ", ".join(
+            f"{arch} ({count} kernels, {built[arch]} built)" for arch, count in by_arch.items()
+        )
+        targets = catalog.targets_of(family)
+        families = sorted({table.family for table in self.tables.values()})
+        others = [one for one in families if self.runnable(one, device.capability)]
+        return UnsupportedDeviceError(
+            f"no {family} kernel runs on {device.name}, {routing.describe(device.capability)}; "
+            f"there are kernels for: {listed or 'nothing'}",
+            hint=routing.advice(family, targets, device.capability, list(specs), others),
+        )
+
+    def is_built(self, record: KernelRecord) -> bool:
+        """Whether a library holds the kernel, made of the source that the table names."""
+        return self._holder(record.name) is not None
+
+    def toolchains(self, family: str, capability: Capability) -> Iterator[tuple[int, Mapping[str, str]]]:
+        """What the newest library of each module was built with, and how many of the module's kernels run on
+        GPUs of the capability."""
+        for table, names in self.runnable(family, capability).listed:
+            for newest in self._listed_libraries(table.module)[:1] if names else ():
+                yield len(names), newest.toolchain
+
+    def obstacle(self, record: KernelRecord) -> str:
+        """Why a kernel that is not built cannot be built here (the compilers have refused it, or there are no
+        CUTLASS headers that are new enough); "" where nothing is known to be in the way."""
+        return self._builds.obstacle(self.table_of(record.name), record)
+
+    def buildable(self, record: KernelRecord) -> bool:
+        return not self.obstacle(record)
+
+    def refresh(self) -> None:
+        """Forgets which libraries there are, which of them did not load, and what did not compile."""
+        self._builds.forget()
+        self._forget_libraries()
+
+    def _forget_libraries(self) -> None:
+        with self._lock:
+            self._libraries.clear()
+            self._holders.clear()
+            self._unloadable.clear()
+            self.changes += 1
+
+    def _holder(self, kernel: str) -> BuiltLibrary | None:
+        """The first library that holds a kernel as the table has it."""
+        try:
+            return self._holders[kernel]
+        except KeyError:
+            table = self.table_of(kernel)
+        with self._lock:
+            known = self._listed_libraries(table.module)
+            holder = next((one for one in known if one.holds(table[kernel])), None)
+            self._holders[kernel] = holder
+            return holder
+
+    def _listed_libraries(self, module: str) -> Sequence[BuiltLibrary]:
+        with self._lock:
+            if module not in self._libraries:
+                broken = self._unloadable.get(module, {})
+                found = self._find_libraries(module)
+                self._libraries[module] = [one for one in found if one.path not in broken]
+            return self._libraries[module]
+
+    def library(self, record: KernelRecord) -> Library:
+        """The loaded library that holds a kernel, which is built now if need be and allowed.
+
+        Raises NotBuiltError where it is not allowed (TILEWRIGHT_JIT=0), and what a build raises:
+        UncompilableError where the compilers refuse the kernel, or have.
+        """
+        table = self.table_of(record.name)
+        found = self._load(table, record)
+        if found is not None:
+            return found
+        if not jit_allowed():
+            raise self.not_built(record)
+        with self._builds.turn(record.name):  # others wait for this kernel alone
+            found = self._load(table, record)
+            if found is None:
+                try:
+                    self._builds.build(table, record)
+                finally:
+                    self._forget_libraries()
+                found = self._load(table, record)
+        if found is None:
+            raise TilewrightError(
+                f"{record.name} was built, and no library of {table.module} holds it"
+                f"{self._reasons(table.module)}"
+            )
+        return found
+
+    def _load(self, table: Table, record: KernelRecord) -> Library | None:
+        """The first library that holds the kernel and loads: a broken one must not hide the others."""
+        with self._lock:
+            while (holder := self._holder(record.name)) is not None:
+                try:
+                    library = libraries.load(holder.path)
+                    if record.name in library.kernels:
+                        return library
+                    raise NotBuiltError(
+                        f"{holder.path} does not hold {record.name}, though its record says so"
+                    )
+                except NotBuiltError as error:  # damaged, of another system, or replaced on disk meanwhile
+                    log.warning("passing over a library: %s", error.message)
+                    self._unloadable.setdefault(table.module, {})[holder.path] = error.message
+                    del self._libraries[table.module]
+                    self._holders.clear()
+                    self.changes += 1
+            return None
+
+    def not_built(self, record: KernelRecord) -> NotBuiltError:
+        """What `library` raises of a kernel that is not built, where it may not be built now."""
+        table = self.table_of(record.name)
+        return not_built(table, record, self._reasons(table.module))
+
+    def _reasons(self, module: str) -> str:
+        """Why libraries of a module were passed over, to go at the end of a message."""
+        with self._lock:
+            return "".join(f"; {why}" for why in self._unloadable.get(module, {}).values())

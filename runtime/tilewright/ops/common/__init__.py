@@ -1,1 +1,0 @@
-"""What the ops share: tactics, selection, plans, checks of arguments, measuring. No op of its own."""

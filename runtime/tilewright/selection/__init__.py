@@ -1,0 +1,1 @@
+"""Which tactic computes a problem: fitting, cost models, tuned files, and the choice among them."""

@@ -1,0 +1,1 @@
+"""What serving never imports: tuning, benchmarking, measuring, doctor, listings."""

@@ -1,0 +1,71 @@
+"""What a comparison would measure: the problems, and the groups' kernels."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from tilewright.architectures.device import DeviceProperties
+from tilewright.declarations.table import KernelRecord
+from tilewright.selection.family import Family
+from tilewright.tools.benchmarking.groups import Standing
+
+
+def text(
+    family: Family[Any],
+    problems: Sequence[Any],
+    standings: tuple[Standing, Standing],
+    device: DeviceProperties | None,
+) -> Iterator[str]:
+    """Lines for people; `device` None where no GPU is known."""
+    kind, words = kind_and_names(family, problems)
+    yield f"{kind}: problems, and how many tactics of each group fit (built or not):"
+    for word, problem in zip(words, problems, strict=True):
+        counts = [f"{one.group.label} {_tactics(family, one.of_kind, problem)}" for one in standings]
+        yield f"  {word}: {', '.join(counts)}"
+    for standing in standings:
+        yield from _group(standing, family, problems[0], device)
+    both = {record.name for record in standings[0].group.records}
+    both &= {record.name for record in standings[1].group.records}
+    if both:
+        yield f"In both groups: {len(both)} kernels"
+
+
+def kind_and_names(family: Family[Any], problems: Sequence[Any]) -> tuple[str, list[str]]:
+    """What all problems are, and the words that tell them apart: of one kind, their extents."""
+    kinds = {problem.kind_text for problem in problems}
+    if len(kinds) > 1:
+        return family.name, [str(problem) for problem in problems]
+    return kinds.pop(), [problem.extents_text for problem in problems]
+
+
+def _group(
+    standing: Standing, family: Family[Any], problem: Any, device: DeviceProperties | None
+) -> Iterator[str]:
+    where = "some GPU (there is none here)" if device is None else device.name
+    yield (
+        f"{standing.group}: {family.name} kernels: {len(standing.group.records)}, that run on {where}: "
+        f"{len(standing.runnable)}, that compute such problems: {len(standing.of_kind)}, "
+        f"built: {len(standing.built)}"
+    )
+    missing = {record.name for record in standing.missing}
+    for record in standing.of_kind:
+        yield f"  {record.name}: {'not built' if record.name in missing else 'built'}"
+    runnable = {record.name for record in standing.runnable}
+    elsewhere = Counter(record.arch for record in standing.group.records if record.name not in runnable)
+    if elsewhere:
+        yield f"  do not run there: {_counts(elsewhere)}"
+    reasons = (family.misfit_kind(record, problem.kind) for record in standing.runnable)
+    other = Counter(reason for reason in reasons if reason is not None)
+    if other:
+        yield f"  compute something else: {_counts(other)}"
+
+
+def _counts(found: Counter[str]) -> str:
+    """The commonest first."""
+    return "; ".join(f"{count} ({what})" for what, count in found.most_common())
+
+
+def _tactics(family: Family[Any], records: Sequence[KernelRecord], problem: Any) -> int:
+    return sum(len(family.candidates(record, problem)) for record in family.fitting(records, problem))

@@ -1,0 +1,73 @@
+"""From the words of a command line to a family's problems."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tilewright.base.spelling import did_you_mean
+from tilewright.declarations import catalog
+from tilewright.declarations.vocabulary import TYPES, Words
+from tilewright.errors import ArgumentError
+from tilewright.tools.benchmarking.sizes import Size
+
+
+def make(family: str, given: Mapping[str, Any], sizes: Sequence[Size]) -> list[Any]:
+    """The family's problems, each once, in the order of sizes.
+
+    `given`: the words of the family that are given, by name, as `Words.make` takes them. Raises ArgumentError
+    for one that the family has not, or for a size: its `argument` is the word's option.
+    """
+    words = catalog.words_of(family)
+    return list(dict.fromkeys(_of_size(words, given, size) for size in sizes))
+
+
+def _of_size(words: Words[Any], given: Mapping[str, Any], size: Size) -> Any:
+    extents = size.of(words)
+    try:
+        return words.make(extents, given)
+    except ArgumentError as error:
+        if error.argument in extents:
+            raise ArgumentError("--size", f"{size}: {error.argument} {_reason(error)}") from None
+        raise ArgumentError(words.option(error.argument), _reason(error)) from None
+
+
+def of_words(given: Sequence[str]) -> tuple[str, Any]:
+    """A family and a problem of it, as one writes them: its name, the word for types (or none: its default),
+    and NAME=VALUE of extents and other words, in any order.
+
+    Raises ArgumentError for what is none of these.
+    """
+    family, *others = given
+    known = catalog.names()
+    if family not in known:
+        wanted = f"one of {', '.join(known)} is wanted{catalog.meant(family, known)}"
+        raise ArgumentError("problem", f"begins with {family}; {wanted}")
+    words = catalog.words_of(family)
+    example = " ".join(f"{name}={value}" for name, value in words.example.items())
+    types = [word for word in others if "=" not in word]
+    if number := next((word for word in types if word[:1].isdecimal()), None):
+        raise ArgumentError("problem", f"has {number}; extents have names: {example}")
+    if len(types) > 1:
+        raise ArgumentError("problem", f"names types twice: {' and '.join(types)}")
+    read: dict[str, Any] = dict.fromkeys([TYPES], types[0]) if types else {}
+    named = {one.name: one.read for one in words.extents} | {one.name: one.parse for one in words.others}
+    for name, _, value in (word.partition("=") for word in others if "=" in word):
+        if name not in named:
+            there_are = f"there are {', '.join(named)}{did_you_mean(name, named)}"
+            raise ArgumentError(name, f"is no part of a problem; {there_are}")
+        if name in read:
+            raise ArgumentError(name, "given twice")
+        read[name] = named[name](value)
+    if missing := [name for name in words.size if name not in read]:
+        of = types[0] if types else words.types.default
+        raise ArgumentError(" and ".join(missing), f"not given; for example: {family} {of} {example}")
+    try:
+        return family, words.make({}, read)
+    except ArgumentError as error:
+        argument = family if error.argument == TYPES else error.argument
+        raise ArgumentError(argument, _reason(error)) from None
+
+
+def _reason(error: ArgumentError) -> str:
+    return error.message.removeprefix(f"{error.argument}: ")

@@ -1,0 +1,53 @@
+"""What `tilewright doctor` finds out: whether kernels can be built and run on a machine, and which would.
+
+Each check is a function that yields findings. None compiles, writes or launches anything, and each says what
+it can where something is missing: the package alone must do.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from tilewright.errors import TilewrightError
+from tilewright.tools.doctor import kernels, machine
+from tilewright.tools.doctor.findings import LEVELS, OK, PROBLEM, WARNING, Finding
+
+if TYPE_CHECKING:
+    from tilewright.architectures.device import DeviceProperties
+    from tilewright.context import Context
+
+__all__ = ["LEVELS", "OK", "PROBLEM", "WARNING", "Finding", "diagnose"]
+
+
+def diagnose(context: Context, device: DeviceProperties | None = None) -> list[Finding]:
+    """Everything that there is to say; `device` stands for this machine's GPU.
+
+    What a check itself raises is a finding too: that a machine is broken must not end its examination.
+    """
+    quiet = logging.NullHandler()  # what is passed over becomes a finding; it need not reach stderr as well
+    logging.getLogger("tilewright").addHandler(quiet)
+    try:
+        found = machine.Machine.examine(context, device)
+        checks = {
+            "environment": machine.environment,
+            "toolchain": machine.toolchain,
+            "packages": machine.packages,
+            "gpu": machine.gpu,
+            "cache": kernels.cache,
+            "modules": kernels.modules,
+            "tuned": kernels.tuned,
+            "would run": kernels.would_run,
+        }
+        findings = []
+        for area, check in checks.items():
+            try:
+                for each in check(found):
+                    findings.append(Finding(area, *each))  # one by one: those before an error count
+            except TilewrightError as error:
+                findings.append(Finding(area, PROBLEM, error.message, error.hint or ""))
+            except OSError as error:  # a folder that may not be read
+                findings.append(Finding(area, PROBLEM, str(error)))
+        return findings
+    finally:
+        logging.getLogger("tilewright").removeHandler(quiet)

@@ -1,0 +1,147 @@
+"""Checks of what there is: the cache, modules and their libraries, tuned files, and what would run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from tilewright.architectures import routing
+from tilewright.architectures.device import H200
+from tilewright.base import paths
+from tilewright.compile import trust
+from tilewright.compile.library import damaged
+from tilewright.compile.store import UNIT_DISK_BYTES, Store
+from tilewright.declarations import catalog
+from tilewright.errors import CacheRefusedError, NoKernelError, UnsupportedDeviceError
+from tilewright.libraries.builds import jit_allowed
+from tilewright.selection.families import family_of
+from tilewright.tools.doctor.findings import OK, PROBLEM, WARNING, Found
+
+if TYPE_CHECKING:
+    from tilewright.selection.family import Family
+    from tilewright.tools.doctor.machine import Machine
+
+_FEW_UNITS = 16  # that a disk should have room for
+
+
+def cache(machine: Machine) -> Found:
+    """Where built kernels are, whether more can be put there, and what of it is damaged."""
+    store = Store()
+    if not store.root.exists():
+        above = next(folder for folder in store.root.parents if folder.exists())
+        level, mend = _writable(os.access(above, os.W_OK))
+        yield (
+            level,
+            f"{store.root}: nothing is built yet{'' if level == OK else ', and it cannot be made'}",
+            mend,
+        )
+        return
+    try:
+        sizes = store.sizes()
+        trust.check(store.root, store.root)
+    except CacheRefusedError as error:
+        yield PROBLEM, error.message, error.hint or ""
+        return
+    level, mend = _writable(os.access(store.root, os.W_OK))
+    held = ", ".join(f"{name} {_mib(size)}" for name, size in sizes.items() if size)
+    unwritable = "" if level == OK else ", cannot be written"
+    yield level, f"{store.root}: {_mib(sum(sizes.values()))} ({held or 'empty'}){unwritable}", mend
+    free = shutil.disk_usage(store.root).free
+    if free < UNIT_DISK_BYTES * _FEW_UNITS:
+        full = PROBLEM if free < UNIT_DISK_BYTES else WARNING
+        yield (
+            full,
+            f"{_mib(free)} are free there",
+            "Free some, or set TILEWRIGHT_CACHE to another disk's folder.",
+        )
+    else:
+        yield OK, f"{_mib(free)} are free there", ""
+    for module in machine.context.registry.tables:
+        for reason in damaged(module, store, paths.include_dir()):
+            yield WARNING, reason, f"`tilewright build {module}` sets it aside and links another."
+    aside = store.listed("quarantine")
+    if aside:
+        yield OK, f"{len(aside)} damaged entries were set aside in {store.root / 'quarantine'}", ""
+
+
+def _writable(writable: bool) -> tuple[str, str]:
+    if writable:
+        return OK, ""
+    level = PROBLEM if jit_allowed() else WARNING  # what is in it can be used
+    return level, "Set TILEWRIGHT_CACHE to a folder that can be written."
+
+
+def modules(machine: Machine) -> Found:
+    """What is listed, what is built, and what runs on the GPU."""
+    registry, device = machine.context.registry, machine.device
+    if not registry.tables:
+        mend = "Run `tilewright generate` in a project, or set TILEWRIGHT_GENERATED."
+        yield PROBLEM, f"no module in {registry.generated}", mend
+    total = 0
+    for module, table in registry.tables.items():
+        built = sum(registry.is_built(record) for record in table.values())
+        runs = device and sum(routing.runs_on(one.arch, device.capability) for one in table.values())
+        total += runs or 0
+        here = "" if device is None else f", {runs} run on {device.name}"
+        yield OK, f"{module}: {len(table)} kernel{'s' * (len(table) != 1)}, {built} built{here}", ""
+    if device is not None and registry.tables and not total:
+        mend = f"Add a spec with `arch: {routing.wanted_target(device.capability)}` (docs/specs.md)."
+        yield PROBLEM, f"no kernel runs on {device.name}", mend
+
+
+def tuned(machine: Machine) -> Found:
+    """Tuned files, and why one is not in force."""
+    registry, device = machine.context.registry, machine.device
+    if device is None:
+        yield OK, "no GPU that files could be of", ""
+        return
+    for name, family in _families(machine):
+        files = paths.tuned_files(registry.generated, device.name, name)
+        found = machine.context.tuned(family, device) if registry.runnable(name, device.capability) else None
+        if found is None:
+            yield OK, f"{name}: no tuned file; the cost model chooses", ""
+            continue
+        names = ", ".join(f"{path}{' (shipped)' * shipped}" for path, shipped in files)
+        yield OK, f"{name}: {len(found.entries)} problems by {names}", ""
+        for message in found.messages:
+            yield (
+                WARNING,
+                message,
+                "`tilewright tune` measures anew; what it finds counts before what is shipped.",
+            )
+
+
+def would_run(machine: Machine) -> Found:
+    """What a call would take, for one problem of each family."""
+    context, device = machine.context, machine.device or H200
+    on = "" if machine.device else f" (if an {device.name} were here)"
+    for _, family in _families(machine):
+        problem = family.words.make(family.words.example, {})
+        try:
+            choice = context.select(family, problem, device)
+        except (NoKernelError, UnsupportedDeviceError) as error:
+            yield WARNING, f"{problem}{on}: {error.message.splitlines()[0]}", error.hint or ""
+            continue
+        built = context.registry.is_built(choice.record)
+        text = f"{problem}{on}: {choice.tactic}, by {choice.source}, {'built' if built else 'not built'}"
+        mend = "" if built else f"`tilewright build --filter {choice.tactic.kernel}`"
+        if built or machine.device is None:
+            yield OK, text, ""
+        elif not jit_allowed():
+            yield PROBLEM, f"{text}, and TILEWRIGHT_JIT=0 forbids to", mend
+        else:
+            yield WARNING, f"{text}: the first call compiles it", mend
+
+
+def _families(machine: Machine) -> Iterator[tuple[str, Family[Any]]]:
+    """Those that the tables have kernels of."""
+    listed = {table.family for table in machine.context.registry.tables.values()}
+    for name in catalog.names():
+        if name in listed:
+            yield name, family_of(name)
+
+
+def _mib(count: float) -> str:
+    return f"{count / (1 << 30):.1f} GiB" if count >= 1 << 30 else f"{count / (1 << 20):.1f} MiB"

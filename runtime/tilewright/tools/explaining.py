@@ -1,0 +1,208 @@
+"""What would compute a problem on a GPU, and why: for people, and as JSON. Needs no torch and no GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from tilewright.base.spelling import wrapped
+from tilewright.declarations import catalog
+from tilewright.errors import ArgumentError, NoKernelError
+from tilewright.libraries.builds import jit_allowed
+
+if TYPE_CHECKING:
+    from tilewright.architectures.device import DeviceProperties
+    from tilewright.context import Context
+    from tilewright.declarations.table import KernelRecord
+    from tilewright.declarations.tactics import Tactic
+    from tilewright.libraries.registry import Registry
+    from tilewright.selection.choice import Choice
+    from tilewright.selection.estimates import Estimate
+    from tilewright.selection.family import Family
+
+SHOWN = 10  # candidates that are printed, and reasons
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A tactic that could run."""
+
+    tactic: Tactic
+    built: bool
+    estimate: Estimate | None  # None where no cost model knows the kernel
+    tuned_seconds: float | None  # of the problem's tuned entry, if this is it
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A choice and what it was made from."""
+
+    problem: Any
+    device: str
+    choice: Choice
+    built: bool
+    raises: str | None  # what a call would raise instead: the kernel is not built, and may not be
+    rows: list[Row]  # the model's order, then what no model knows; what was chosen is among them
+    left_out: list[tuple[str, int]]  # reasons, each with the number of kernels
+    copied: tuple[Any, tuple[str, ...]] | None  # what the op computes instead, and the arguments it copies
+    messages: list[str]  # of tuned files: what was refused or dropped
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it, as JSON has it."""
+        return {
+            "problem": asdict(self.problem),
+            "copied": self.copied and {"problem": asdict(self.copied[0]), "arguments": self.copied[1]},
+            "device": self.device,
+            "tactic": str(self.choice.tactic),
+            "built": self.built,
+            "raises": self.raises,
+            "source": self.choice.source,
+            "why": self.choice.why,
+            "candidates": [
+                {
+                    "tactic": str(row.tactic),
+                    "built": row.built,
+                    "tuned_seconds": row.tuned_seconds,
+                    **({} if row.estimate is None else row.estimate._asdict()),
+                }
+                for row in self.rows
+            ],
+            "left_out": [{"kernels": count, "reason": reason} for reason, count in self.left_out],
+            "messages": self.messages,
+        }
+
+    def lines(self) -> Iterator[str]:
+        """For people: the first candidates alone."""
+        choice = self.choice
+        yield str(self.problem)
+        if self.copied:
+            padded, arguments = self.copied
+            yield f"which no kernel takes as it lies: the op copies {', '.join(arguments)}, and computes"
+            yield str(padded)
+        if self.raises is None:
+            yield f"on an {self.device} would run {choice.tactic}, which is {_built(self.built)}."
+        else:
+            yield f"on an {self.device} {choice.tactic} is chosen, and a call raises NotBuiltError:"
+            yield from (f"  {line}" for line in self.raises.splitlines())
+        yield f"Why ({choice.source}): {choice.why}."
+        yield f"Candidates ({len(self.rows)} tactics), by the cost model:"
+        for place, row in enumerate(self.rows):
+            if place < SHOWN or row.tactic == choice.tactic:
+                mark = ">" if row.tactic == choice.tactic else " "
+                yield f"{mark}{place + 1:5}. {_estimated(row)}{_remarks(row)}"
+                yield f"        {row.tactic}"
+        if len(self.rows) > SHOWN:
+            yield "        (--json lists all)"
+        if self.left_out:
+            yield f"Left out: {sum(count for _, count in self.left_out)} kernels"
+        for reason, count in self.left_out[:SHOWN]:
+            yield from wrapped(reason, f"  {count:5}: ", " " * 9)
+        for message in self.messages:
+            yield f"Tuned files: {message}"
+
+
+def explain(
+    context: Context,
+    family: Family[Any],
+    problem: Any,
+    device: DeviceProperties,
+    tactic: Tactic | None = None,
+) -> Explanation:
+    """What would run in `context` for the problem; `tactic` overrules the selection.
+
+    Raises what a selection raises: ArgumentError, NoKernelError, UnsupportedDeviceError.
+    """
+    registry = context.registry
+    asked, copied = problem, None
+    try:
+        choice = context.select(family, problem, device, tactic)
+    except NoKernelError as error:
+        copied = None if tactic else _copied(context, family, problem, device, error)
+        if copied is None:
+            raise
+        problem = copied[0]
+        choice = context.select(family, problem, device)
+    records = registry.route(family.name, device)
+    tuned = context.tuned(family, device)
+    found = tuned.found(problem) if tuned else None
+
+    def row(of: Tactic, built: bool, estimate: Estimate | None) -> Row:
+        return Row(of, built, estimate, found.seconds if found and found.tactic == of else None)
+
+    fitting = family.fitting(records, problem)
+    ranked = family.weigh(fitting, problem, device)
+    rows = [row(one.tactic, registry.is_built(one.record), one.estimate) for one in ranked]
+    unknown = [one for one in fitting if family.estimator(one, problem, device) is None]
+    rows += [row(t, registry.is_built(one), None) for one in unknown for t in family.candidates(one, problem)]
+    for extra in filter(None, (choice.tactic, found and found.tactic)):
+        if all(extra != one.tactic for one in rows):  # with a raster order, say, that tuning tries
+            record = registry.record(extra.kernel)
+            model = family.model(record, problem, device)
+            added = row(extra, registry.is_built(record), model and model(extra))
+            rows.insert(sum(_seconds(one) <= _seconds(added) for one in rows), added)
+    built = registry.is_built(choice.record)
+    return Explanation(
+        problem=asked,
+        copied=copied,
+        device=device.name,
+        choice=choice,
+        built=built,
+        raises=None if built else _raises(registry, choice.record),
+        rows=rows,
+        left_out=family.left_out(records, problem).most_common(),
+        messages=tuned.messages if tuned else [],
+    )
+
+
+def _seconds(row: Row) -> float:
+    return row.estimate.seconds if row.estimate else inf
+
+
+def _raises(registry: Registry, record: KernelRecord) -> str | None:
+    """Why a call ends in an error, if it does, where it takes a kernel that is not built."""
+    if not jit_allowed():
+        return str(registry.not_built(record))
+    obstacle = registry.obstacle(record)
+    return f"{record.name} is not built, and cannot be: {obstacle}" if obstacle else None
+
+
+def _copied(
+    context: Context, family: Family[Any], problem: Any, device: DeviceProperties, error: NoKernelError
+) -> tuple[Any, tuple[str, ...]] | None:
+    """What the op computes instead of a problem that no kernel takes, and the arguments that it copies
+    (`out`: writes elsewhere first), as its `Op.place` says; None where it copies nothing.
+    Where that is not known, or the op refuses to copy, `error` says so."""
+    try:
+        catalog.part(family.name, "op")
+        from tilewright.calls.placement import Arguments  # noqa: PLC0415 (it needs torch)
+        from tilewright.calls.publish import published  # noqa: PLC0415
+
+        op = next(op for op in published.values() if op.family is family)
+        placement = op.place(context, Arguments.dense(op.interface, problem), device, {})
+        return (placement.problem, tuple(sorted(placement.copies))) if placement.copies else None
+    except ImportError:
+        error.hint = (
+            f"{error.hint}\nThe op may copy and pad its operands; without torch that is not known here."
+        )
+    except ArgumentError as refusal:
+        error.hint = f"{error.hint}\nThe op copies none of it: {refusal}"
+    return None
+
+
+def _built(built: bool) -> str:
+    return "built" if built else "not built"
+
+
+def _estimated(row: Row) -> str:
+    if row.estimate is None:
+        return "no estimate"
+    return f"{row.estimate.seconds * 1e6:9.1f} us, bound by {row.estimate.bound:<5}"
+
+
+def _remarks(row: Row) -> str:
+    remarks = [] if row.built else ["not built"]
+    if row.tuned_seconds is not None:
+        remarks.append(f"tuned: {row.tuned_seconds * 1e6:.2f} us measured")
+    return f" ({', '.join(remarks)})" if remarks else ""

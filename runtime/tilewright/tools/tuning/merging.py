@@ -1,0 +1,70 @@
+"""Brings tuned files together: those of several machines of one kind, or of parts of a list of problems."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tilewright.errors import ForeignTunedFileError, TunedFileError
+from tilewright.selection import tuned_files
+from tilewright.selection.tuned_entries import counted, review
+from tilewright.selection.tuned_files import Entry
+
+if TYPE_CHECKING:
+    from tilewright.libraries.registry import Registry
+    from tilewright.selection.family import Family
+    from tilewright.selection.tuned_header import Header
+
+
+class _Source(NamedTuple):
+    """A file that was read, and what of it goes where."""
+
+    family: Family[Any]
+    header: Header
+    target: Path
+    entries: list[Entry]
+    messages: list[str]
+
+
+def merge(
+    sources: Sequence[Path], only: Family[Any] | None, registry: Registry, target: Callable[[str, str], Path]
+) -> Iterator[tuple[Path, int, list[str]]]:
+    """Adds each file's entries to the tuned file that `target` names for its GPU and family; of two for one
+    problem the later counts. Answers that file, how many entries it got, and what was passed over and why.
+
+    All sources and targets are looked at before the first is written. Raises FileNotFoundError and
+    TunedFileError for a source, also for one of another family than `only`, and what `tuned_files.update`
+    raises: a target of another machine is left as it is.
+    """
+    read = [_read(source, only, registry, target) for source in sources]
+    _check_targets(sources, read)
+    for one in read:
+        tuned_files.update(one.target, one.header, one.family, one.entries)
+        yield one.target, len(one.entries), one.messages
+
+
+def _read(
+    source: Path, only: Family[Any] | None, registry: Registry, target: Callable[[str, str], Path]
+) -> _Source:
+    file = tuned_files.read(source)
+    family = tuned_files.family_of(source, file)
+    if only is not None and family.name != only.name:
+        raise TunedFileError(f"{source} is of {family.name}, not of {only.name}")
+    found = review(file, family, registry)
+    messages = [f"{source}: passed over {counted(found.dropped)}"] if found.dropped else []
+    return _Source(family, file.header, target(file.header.gpu, family.name), found.standing, messages)
+
+
+def _check_targets(sources: Sequence[Path], read: Sequence[_Source]) -> None:
+    """Raises what an update of a target would, as the sources before have left it."""
+    written: dict[Path, tuple[Path, Header]] = {}
+    for path, one in zip(sources, read, strict=True):
+        if one.target not in written:
+            tuned_files.sections_to_update(one.target, one.header, one.family)
+        else:
+            before, header = written[one.target]
+            reason = one.header.conflict(header)
+            if reason is not None:
+                raise ForeignTunedFileError(f"{before} and {path} are of different machines: {reason}")
+        written[one.target] = (path, one.header)
