@@ -44,7 +44,7 @@ format: $(VENV)/.test
 	git ls-files '*.hpp' '*.h' '*.cu' ':!generated' | xargs $(BIN)/clang-format -i
 
 lines: $(VENV)/.run
-	$(BIN)/python benchmarks/host_lines.py
+	$(BIN)/python -m benchmarks.host.host_lines
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

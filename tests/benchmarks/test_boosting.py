@@ -15,8 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def boosting(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    import boosting  # noqa: PLC0415
+    from benchmarks.fit import boosting  # noqa: PLC0415
 
     return boosting
 

@@ -15,15 +15,14 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def chains(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    import chains  # noqa: PLC0415
+    from benchmarks.compare import chains  # noqa: PLC0415
 
     return chains
 
 
 def chain(chains: Any, name: str = "a, b") -> Any:
     """Of two ops on three sets of operands; each call says which it is."""
-    from chain_ops import Link  # noqa: PLC0415 (beside chains)
+    from benchmarks.lib.chain_ops import Link  # noqa: PLC0415 (beside chains)
 
     links = [Link(op, [lambda op=op, i=i: f"{op}{i}" for i in range(3)]) for op in "ab"]
     return chains.Chain(name, "1x2x3", links, [])
@@ -81,7 +80,12 @@ def test_what_is_lost_beyond_what_is_allowed(chains: Any) -> None:
 
 
 def test_the_page_says_what_was_not_measured(chains: Any) -> None:
-    head = {"gpu": "NVIDIA H200", "driver": "1", "torch": "2", "command": "python benchmarks/chains.py"}
+    head = {
+        "gpu": "NVIDIA H200",
+        "driver": "1",
+        "torch": "2",
+        "command": "python -m benchmarks.compare.chains",
+    }
     rows = [chains.row_of(chain(chains), 6e-6, [2e-6, 3e-6])]
     page = chains.page(head, rows, ["k is not built"], 1.0)
     assert "Not measured: k is not built." in page

@@ -16,8 +16,7 @@ NAME = "gemm_sm90_bf16_bf16_f32_bf16_tn_{}"
 
 @pytest.fixture
 def benchmark(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    import choose_tiles  # noqa: PLC0415
+    from benchmarks.fit import choose_tiles  # noqa: PLC0415
 
     return choose_tiles
 

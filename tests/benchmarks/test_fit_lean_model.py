@@ -22,8 +22,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def benchmark(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    import fit_lean_model  # noqa: PLC0415
+    from benchmarks.fit import fit_lean_model  # noqa: PLC0415
 
     return fit_lean_model
 
@@ -76,8 +75,8 @@ def test_what_is_learnt_helps_problems_that_taught_nothing(
     cases: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of other shapes: the choice is nearer to the fastest than by the mechanisms."""
-    import boosting  # noqa: PLC0415
-    import learn_lean_model as program  # noqa: PLC0415
+    from benchmarks.fit import boosting  # noqa: PLC0415
+    from benchmarks.fit import learn_lean_model as program  # noqa: PLC0415
 
     monkeypatch.setattr(boosting, "TREES", 50)
     monkeypatch.setattr(boosting, "RATE", 0.2)
@@ -99,8 +98,8 @@ def test_trees_are_written_as_they_are_read(
     cases: list[Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """And answer alike: the trees' answer is that of the runtime."""
-    import boosting  # noqa: PLC0415
-    import learn_lean_model as program  # noqa: PLC0415
+    from benchmarks.fit import boosting  # noqa: PLC0415
+    from benchmarks.fit import learn_lean_model as program  # noqa: PLC0415
 
     monkeypatch.setattr(boosting, "TREES", 5)
     monkeypatch.setattr(program, "WEIGHTS", tmp_path / "learnt_weights.py")

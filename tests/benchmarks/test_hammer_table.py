@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
 
-import hammer_table  # noqa: E402
+from benchmarks.robustness import hammer_table  # noqa: E402
 
 from tilewright_generator.status import CURRENT, FAILED, NEVER, STALE, Verdict  # noqa: E402
 

@@ -1,8 +1,7 @@
-"""benchmarks/host_lines.py counts every package of the runtime, every family, and the generator."""
+"""benchmarks/host/host_lines.py counts every package of the runtime, every family, and the generator."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,9 +9,8 @@ import pytest
 from tilewright.declarations import catalog
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
 
-import host_lines  # noqa: E402 (a program beside the tests)
+from benchmarks.host import host_lines  # noqa: E402 (a program beside the tests)
 
 
 def lines_of(folder: Path, pattern: str) -> int:

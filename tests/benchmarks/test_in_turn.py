@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
-
-import in_turn
+from benchmarks.lib import in_turn
 
 
 def sampled(sides: str, rounds: int, *, rotate: bool) -> tuple[str, dict[str, float]]:

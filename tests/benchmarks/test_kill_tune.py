@@ -16,11 +16,10 @@ KILLS = 3
 
 @pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
 def test_what_killed_tunes_leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     monkeypatch.syspath_prepend(str(ROOT / "tests" / "runtime"))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
     import host_tuning  # noqa: PLC0415
-    import kill_tune  # noqa: PLC0415
+    from benchmarks.robustness import kill_tune  # noqa: PLC0415
     from host_modules import HOST_ROWS, build_host_library, write_table  # noqa: PLC0415
     from host_programs import FOLDER  # noqa: PLC0415
 

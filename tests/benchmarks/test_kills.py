@@ -17,7 +17,6 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(autouse=True)
 def paths(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([f"{ROOT}/generator", f"{ROOT}/runtime"]))
 
 
@@ -31,7 +30,7 @@ def toolchain() -> None:
 
 def test_a_command_is_killed_when_it_is_ready_with_what_it_has_started(tmp_path: Path) -> None:
     """`kill` reads what they print to the end, and so answers when the sleeping child has ended too."""
-    from kills.common import kill  # noqa: PLC0415
+    from benchmarks.robustness.kills.common import kill  # noqa: PLC0415
 
     ready = tmp_path / "ready"
     killed = kill(["sh", "-c", f"echo started; sleep 100000 & touch {ready}; wait"], 0, ready=ready.exists)
@@ -42,7 +41,7 @@ def test_a_command_is_killed_when_it_is_ready_with_what_it_has_started(tmp_path:
 def test_killed_generates_are_recovered_and_one_that_is_not_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kills import generate  # noqa: PLC0415
+    from benchmarks.robustness.kills import generate  # noqa: PLC0415
 
     monkeypatch.setattr(generate, "TILES", generate.TILES[:4])
     found = generate.hammer(tmp_path / "killed", kills=1, seed=1)
@@ -56,7 +55,7 @@ def test_killed_generates_are_recovered_and_one_that_is_not_is_noticed(
 
 
 def test_killed_merges_are_recovered_and_what_is_lost_is_noticed(tmp_path: Path) -> None:
-    from kills import merge  # noqa: PLC0415
+    from benchmarks.robustness.kills import merge  # noqa: PLC0415
 
     found = merge.hammer(tmp_path / "killed", kills=2, seed=1, sources=4)
     assert found["ok"], found["rows"]
@@ -80,7 +79,7 @@ def test_killed_merges_are_recovered_and_what_is_lost_is_noticed(tmp_path: Path)
 @pytest.mark.compile
 @pytest.mark.usefixtures("toolchain")
 def test_killed_builds_are_recovered_and_what_is_broken_is_noticed(tmp_path: Path) -> None:
-    from kills import build  # noqa: PLC0415
+    from benchmarks.robustness.kills import build  # noqa: PLC0415
 
     found = build.hammer(tmp_path, kills=2, seed=1)
     assert found["ok"], found["rows"]
@@ -95,7 +94,7 @@ def test_killed_builds_are_recovered_and_what_is_broken_is_noticed(tmp_path: Pat
 @pytest.mark.compile
 @pytest.mark.usefixtures("toolchain")
 def test_killed_prunes_are_recovered(tmp_path: Path) -> None:
-    from kills import prune  # noqa: PLC0415
+    from benchmarks.robustness.kills import prune  # noqa: PLC0415
 
     found = prune.hammer(tmp_path, kills=2, seed=1, count=40)
     assert found["ok"], found["rows"]

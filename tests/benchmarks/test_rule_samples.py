@@ -17,15 +17,14 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def program(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    import rules_against_compiler  # noqa: PLC0415
+    from benchmarks.robustness import rules_against_compiler  # noqa: PLC0415
 
     return rules_against_compiler
 
 
 @pytest.fixture
 def samples(program: Any) -> Any:
-    import rule_samples  # noqa: PLC0415 (beside program)
+    from benchmarks.robustness import rule_samples  # noqa: PLC0415 (beside program)
 
     return rule_samples
 

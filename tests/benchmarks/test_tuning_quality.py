@@ -14,8 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def benchmark(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    import tuning_quality  # noqa: PLC0415
+    from benchmarks.fit import tuning_quality  # noqa: PLC0415
 
     return tuning_quality
 

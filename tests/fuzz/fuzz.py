@@ -37,7 +37,7 @@ import fuzz_project as project
 import fuzz_shares as shares
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(REPOSITORY / "benchmarks"))
+sys.path.insert(0, str(REPOSITORY))
 
 # A command takes under 2 s of processor time; a machine may be busy, and then its clock says nothing.
 CPU_SECONDS = 20
@@ -95,7 +95,7 @@ def main() -> int:
         found = shares.summed(shares.run(share, count, place))
     print(json.dumps(found, indent=1))
     if options.write:
-        from machine import describe, record  # noqa: PLC0415 (of the benchmarks)
+        from benchmarks.lib.machine import describe, record  # noqa: PLC0415 (of the benchmarks)
 
         head = describe("pyyaml", "click")
         record("fuzz.json", json.dumps({**head, **found}, indent=1) + "\n")

@@ -1,5 +1,5 @@
 """The rules and nvcc agree, or the rule says why it is stricter: about every configuration of the records
-that `benchmarks/rules_against_compiler.py` makes."""
+that `benchmarks/robustness/rules_against_compiler.py` makes."""
 
 from __future__ import annotations
 

@@ -218,7 +218,7 @@ def test_a_build_makes_others_wait_for_its_kernel_alone(
 
 
 def test_importing_is_light() -> None:
-    """Nothing beyond the standard library. How long it takes, benchmarks/selection.py says."""
+    """Nothing beyond the standard library. How long it takes, benchmarks/host/selection.py says."""
     code = (
         "import sys; before = set(sys.modules); import tilewright; tilewright.Registry\n"
         "new = {name.partition('.')[0] for name in set(sys.modules) - before}\n"

@@ -33,7 +33,7 @@ _KERNEL_FLAGS = (
     "-Xcompiler=-fPIC,-fvisibility=hidden",
 )
 # A table is what the first call of a kernel that is not built waits for: -O2 takes g++ 3.8 s for 2.7, and a
-# plan's call 0.02 us less of 0.98 (benchmarks/host_calls.py).
+# plan's call 0.02 us less of 0.98 (benchmarks/host/host_calls.py).
 _TABLE_FLAGS = ("-std=c++17", "-O1", "-DNDEBUG", "-fPIC", "-fvisibility=hidden")
 
 

@@ -1,4 +1,4 @@
-"""Regression trees that a benchmark has learnt (benchmarks/boosting.py), asked in plain Python.
+"""Regression trees that a benchmark has learnt (benchmarks/fit/boosting.py), asked in plain Python.
 
 A tree is a line of text, its nodes before what follows from them: `3<0.5 -12 7<1.25 30 -4` asks whether
 feature 3 is at most 0.5; if so it answers -12, else it asks for feature 7.

@@ -8,7 +8,7 @@ A launch cannot beat HBM, of which a pair of SMs gets only so much, nor the tens
 GPU's power sustains. What does not overlap is added: launch, the last epilogue, the exchange of a split k's
 sums.
 
-Numbers that are not the hardware's own are fitted (benchmarks/fit_lean_model.py) to the times of problems
+Numbers that are not the hardware's own are fitted (benchmarks/fit/fit_lean_model.py) to the times of problems
 drawn at random, m never a power of two, and of layers that are served (bf16, e4m3 -> bf16), on H200s, L2
 cold, launches back to back. A sample of the times is in tests/runtime/data.
 """

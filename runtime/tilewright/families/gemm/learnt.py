@@ -2,7 +2,7 @@
 
 The mechanisms of `cost_lean` put a tactic within 5 % of its time, and which of two they wrong depends on
 several things at once: the cluster, how full the last wave is, what the loop waits for. Trees have learnt by
-how much (`benchmarks/learn_lean_model.py`, which writes them beside this file): the logarithm of what an
+how much (`benchmarks/fit/learn_lean_model.py`, which writes them beside this file): the logarithm of what an
 estimate is multiplied by, from features of a kernel and a tactic. It is bounded, so that a problem unlike
 all that were timed is not far from what the mechanisms say.
 """

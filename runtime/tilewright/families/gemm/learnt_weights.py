@@ -1,4 +1,4 @@
-"""The trees of `learnt`. Written by `benchmarks/learn_lean_model.py --write`. DO NOT EDIT."""
+"""The trees of `learnt`. Written by `benchmarks/fit/learn_lean_model.py --write`. DO NOT EDIT."""
 
 # fmt: off
 # ruff: noqa: E501

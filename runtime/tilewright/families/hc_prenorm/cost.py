@@ -5,8 +5,8 @@ evenly, and a second kernel adds up what is cut (`Plan` of tilewright/hc_prenorm
 takes what an SM needs to load or to multiply it; a whole launch cannot beat memory.
 
 Numbers that are not the hardware's own are fitted to the times of all kernels on one H200, L2 cold
-(`benchmarks/prenorm.py --kernels`): the model's first is 0.8 % behind the fastest in geomean of 32 problems,
-12 % at worst. Other GPUs are taken to be like it.
+(`benchmarks/compare/prenorm.py --kernels`): the model's first is 0.8 % behind the fastest in geomean of 32
+problems, 12 % at worst. Other GPUs are taken to be like it.
 """
 
 from __future__ import annotations

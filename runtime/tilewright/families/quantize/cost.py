@@ -6,9 +6,9 @@ holds in registers what is on its way, the TMA variant in shared memory, which t
 more bytes in flight.
 
 Numbers that are not the hardware's own are fitted to the times of all tactics of NVFP4 (from BF16 and E4M3),
-MXFP4, MXFP8 and 1x128 kernels on one H200, L2 cold (benchmarks/quantize_bandwidth.py): the model's first is
-0.4 % behind the fastest in geomean (of E4M3 1.6 %), and 14 % at worst. Numbers of fusions, FP16 and FP32 are
-estimates. Other GPUs are taken to be like it.
+MXFP4, MXFP8 and 1x128 kernels on one H200, L2 cold (benchmarks/compare/quantize_bandwidth.py): the model's
+first is 0.4 % behind the fastest in geomean (of E4M3 1.6 %), and 14 % at worst. Numbers of fusions, FP16 and
+FP32 are estimates. Other GPUs are taken to be like it.
 """
 
 from __future__ import annotations

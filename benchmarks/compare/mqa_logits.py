@@ -1,0 +1,166 @@
+"""MQA logits on a GPU by our kernels and by DeepGEMM's: the same calls of both modules, in one run.
+
+    python -m benchmarks.compare.mqa_logits [ragged] [paged] [--first N] --output results/mqa_logits
+
+`deep_gemm` is imported from the environment (2.6 or newer, built for this torch), where it can be; ours is
+`tilewright.compat.deep_gemm`. Also, of pages, a copy on the device that moves as many bytes. All are CUDA
+graphs of calls that take operands in turn, so that L2 is cold, medians of rounds in which the sides take
+turns. Ragged queries look at the keys up to their own, the last one at all, and only these count as work;
+of pages, each sequence's keys count as read once. Our results are compared with float64 first (some rows),
+by DeepGEMM's measure of a difference. Writes OUTPUT.json and OUTPUT.md, after each problem. `--first`: so
+many problems of each form, in the order of the list. `--warm`: DeepGEMM compiles its kernels, and nothing is
+timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from benchmarks.lib import in_turn, machine
+from benchmarks.lib.in_turn import replayed
+from benchmarks.lib.mqa_logits_cases import CASES, Case, Paged, Ragged
+
+from tilewright import context
+from tilewright.architectures.device import driver
+from tilewright.compat import deep_gemm as ours
+from tilewright.families.mqa_logits.family import FAMILY
+from tilewright.reference.comparison import difference
+from tilewright.tools import timing
+
+try:
+    import deep_gemm
+except ImportError:
+    deep_gemm = None
+
+ROUNDS = 9
+CALLS = 8  # of a graph at least, so that its own launch does not count ...
+MOST_SECONDS = 4e-3  # ... but of long ones
+MOST_BYTES = 24 * 10**9  # of all results of a graph
+TOLERANCE = {"f32": 5e-6, "bf16": 3e-5}
+CHECKED = 24  # rows
+
+
+def check(one: Ragged | Paged, found: torch.Tensor) -> float:
+    """The difference of some rows. Raises ValueError where it is too large."""
+    x, y = [], []
+    for query in range(0, len(found), max(1, len(found) // CHECKED)):
+        wanted, end = one.row(query)
+        x.append(found[query, :end])
+        y.append(wanted[:end])
+    result = difference(torch.cat(x), torch.cat(y))
+    if not result <= TOLERANCE[one.case.d]:
+        raise ValueError(f"{one.case}: difference {result:.2e}")
+    return result
+
+
+def peer_takes(case: Case) -> bool:
+    """Whether DeepGEMM is there, and has such a kernel on sm_90."""
+    paged = case.queries <= 2 and case.head_dim == 128
+    fp8 = case.q == "e4m3"  # FP4 is Blackwell's there
+    return deep_gemm is not None and fp8 and case.heads in {32, 64} and (case.form == "ragged" or paged)
+
+
+def warm(cases: list[Case]) -> None:
+    """Small problems that take the same kernels of DeepGEMM's."""
+    generator = torch.Generator("cuda").manual_seed(1)
+    for case in cases:
+        if peer_takes(case):
+            few = {"sequences": 3} if case.form == "paged" else {"queries": 100}
+            small = replace(case, keys=500, **few)
+            (Ragged if case.form == "ragged" else Paged)(small, generator).call(deep_gemm)
+            torch.cuda.synchronize()
+            print(f"warm: {case.text}", flush=True)
+
+
+def measure(case: Case) -> dict[str, Any]:
+    here = context.current()
+    device = here.device(torch.cuda.current_device())
+    generator = torch.Generator("cuda").manual_seed(1)
+    make = Ragged if case.form == "ragged" else Paged
+    first = make(case, generator)
+    found = first.call(ours)
+    wrong = check(first, found)
+    rough = first.looked * case.heads * case.head_dim * 2 / 1e15 + first.bytes / 4e12
+    sets = max(1, min(timing.rotations(first.bytes, device.l2_bytes), int(4e9 / first.bytes)))
+    operands = [first, *(make(case, generator) for _ in range(sets - 1))]
+    wanted = min(CALLS, max(1, int(MOST_SECONDS / rough)), max(1, MOST_BYTES // found.nbytes))
+    operands *= -(-wanted // len(operands))
+    del found
+    modules = {"ours": ours} | ({"deep_gemm": deep_gemm} if peer_takes(case) else {})
+    for module in modules.values():
+        for one in operands:
+            one.call(module)  # and makes its schedule
+    torch.cuda.synchronize()
+    sides = {
+        name: timing.Replays([functools.partial(one.call, module) for one in operands])
+        for name, module in modules.items()
+    }
+    if case.form == "paged":
+        sides["copy"] = timing.Replays([in_turn.copy_of(one.bytes) for one in operands])
+    seconds = in_turn.medians({name: replayed(side) for name, side in sides.items()}, ROUNDS)
+    return asdict(case) | {
+        "looked": first.looked, "bytes": first.bytes, "difference": wrong, "calls": len(operands),
+        "kernel": str(here.select(FAMILY, first.problem, device).tactic),
+        "seconds": seconds,
+    }  # fmt: skip
+
+
+def line(row: dict[str, Any]) -> str:
+    seconds, case = row["seconds"], Case(**{name: row[name] for name in Case.__dataclass_fields__})
+    took, work = seconds["ours"], 2 * row["looked"] * case.heads * case.head_dim
+
+    def over(side: str) -> str:
+        return f"{seconds[side] / took:.2f}" if side in seconds else ""
+
+    clean = ", cleaned" * case.clean
+    rates = f"{work / took * 1e-12:,.0f} | {row['bytes'] / took * 1e-12:.2f}"
+    kernel = row["kernel"].replace("mqa_logits_sm90_", "")
+    return (
+        f"| {case.text}{clean} | {took * 1e6:.1f} | {rates} | {over('deep_gemm')} | {over('copy')} "
+        f"| {row['difference']:.0e} | `{kernel}` |"
+    )
+
+
+def markdown(head: dict[str, Any], rows: list[dict[str, Any]]) -> Iterator[str]:
+    yield f"# mqa_logits on {head['gpu']}"
+    yield ""
+    yield f"`{head['command']}`, driver {head['driver']}, torch {head['torch']}."
+    yield "Ratios: the other's time over ours."
+    yield ""
+    yield "| form | queries | keys | heads | logits | us | TFLOP/s | TB/s | DeepGEMM | copy | difference | |"
+    yield "|---|---|---|---|---|---|---|---|---|---|---|---|"
+    yield from map(line, rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("forms", nargs="*", default=["ragged", "paged"])
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--first", type=int)
+    parser.add_argument("--warm", action="store_true")
+    given = parser.parse_args()
+    cases = [case for form in given.forms for case in CASES[form][: given.first]]
+    if given.warm:
+        warm(cases)
+        return
+    head = {
+        "gpu": torch.cuda.get_device_name(), "driver": driver(), "torch": torch.__version__,
+        "command": f"python -m benchmarks.compare.mqa_logits {' '.join(sys.argv[1:])}",
+    }  # fmt: skip
+    rows = []
+    for case in cases:
+        rows.append(measure(case))
+        print(line(rows[-1]), flush=True)
+        machine.record_both(given.output, head | {"rows": rows}, "\n".join(markdown(head, rows)) + "\n")
+        torch.cuda.empty_cache()
+
+
+if __name__ == "__main__":
+    main()

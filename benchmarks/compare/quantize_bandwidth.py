@@ -1,0 +1,277 @@
+"""Quantising on a GPU beside a copy of as many bytes, and beside torch.compile of the same mathematics.
+
+    python -m benchmarks.compare.quantize_bandwidth --format nvfp4 --x bf16 \
+        --output results/quantize_nvfp4_bf16
+
+For each shape of shapes/quantize.yaml (--quick: of its coarse grid), in the same run: every tactic that a
+selection weighs of every built kernel, exact ones (--fast: fast ones too), each result checked bit for bit;
+the tactic selected; a device-to-device copy that moves as many bytes; torch.compile's kernels
+(quantize_peer.py). All are CUDA graphs of calls that take buffers in turn, so that L2 is cold where the data
+are smaller, medians of replays. An empty kernel is timed the same way. A ratio is the other's time over ours.
+Writes OUTPUT.json after each shape, OUTPUT.md at the end, and says which of the aims hold; --minutes ends the
+run in time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import platform
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+from benchmarks.lib import quantize_peer
+
+from tilewright import context, scale_factors
+from tilewright.architectures.device import driver
+from tilewright.declarations.tactics import Tactic
+from tilewright.errors import TilewrightError
+from tilewright.families.quantize import measuring
+from tilewright.families.quantize.family import FAMILY
+from tilewright.families.quantize.problem import BLOCK, FORMATS, LAYOUTS, X_TYPES, Problem
+from tilewright.tools.benchmarking.report import geomean
+from tilewright.tools.measuring import checked, make_operands
+from tilewright.tools.timing import graph_seconds
+
+SHAPES = Path(__file__).parents[1] / "shapes" / "quantize.yaml"
+MIB = 2**20
+LARGE, COMPARED = 256 * MIB, 64 * MIB  # bytes moved: from there on the aims for bandwidth and the peer count
+BANDWIDTH = {"e4m3": 0.75}  # of a copy's, at least; 0.9 of other inputs
+ABOVE_EMPTY = 3e-6  # seconds that the smallest shape may take beyond an empty kernel
+SELECTED_WITHIN = 0.03
+EMPTY_CALLS = 64
+
+
+def problems(given: argparse.Namespace) -> Iterator[Problem]:
+    """The grid, the smallest shapes first."""
+    listed = yaml.safe_load(SHAPES.read_text(encoding="utf-8"))
+    grid = listed["quick"] if given.quick else listed
+    made = Problem(
+        1, 1, format=given.format, x=given.x, layout=given.layout or LAYOUTS[given.format][0],
+        global_scale="tensor" if given.format == "nvfp4" else "none", exact=not given.fast,
+    )  # fmt: skip
+    sizes = [(m, k) for m in given.m or grid["m"] for k in given.k or grid["k"]]
+    for m, k in sorted(sizes, key=lambda size: (size[0] * size[1], size)):
+        if m * k <= listed["max_elements"]:
+            yield replace(made, m=m, k=k)
+
+
+def empty_seconds() -> float:
+    """Of a kernel that does nothing."""
+    return graph_seconds([functools.partial(torch.cuda._sleep, 0)] * EMPTY_CALLS)
+
+
+class Bench:
+    """One kind of problem on the current GPU."""
+
+    def __init__(self, given: argparse.Namespace) -> None:
+        self.context = context.current()
+        self.device = self.context.device(torch.cuda.current_device())
+        self.replays = given.replays
+        self.empty = empty_seconds()
+        self.peer: quantize_peer.Compiled | None = None
+        if not given.no_peer and given.format in quantize_peer.BLOCK:
+            self.peer = quantize_peer.Compiled(given.format)
+
+    def measure(self, problem: Problem) -> dict[str, Any]:
+        operands = make_operands(measuring, problem, self.device)
+        registry = self.context.registry
+        kernels = FAMILY.fitting(registry.route(FAMILY.name, self.device), problem)
+        times: dict[Tactic, float] = {}
+        for record in kernels:
+            if registry.is_built(record):
+                for tactic in FAMILY.candidates(record, problem):
+                    times[tactic] = self.seconds(operands, tactic)
+        selected = self.context.select(FAMILY, problem, self.device).tactic
+        if selected not in times:
+            times[selected] = self.seconds(operands, selected)
+        variant = {record.name: record.config["variant"] for record in kernels}
+        best = {
+            name: min(
+                (value for tactic, value in times.items() if variant[tactic.kernel] == name), default=None
+            )
+            for name in ("vector", "tma")
+        }
+        for one in operands:
+            measuring.copy_as_much(one)  # makes its buffers, ahead of the capture
+        copies = [functools.partial(measuring.copy_as_much, one) for one in operands]
+        copy = graph_seconds(copies, replays=self.replays)
+        for one in operands:
+            del one.copied  # the peer needs memory of its own
+        row = {
+            "m": problem.m, "k": problem.k, "bytes": problem.bytes, "sets": len(operands),
+            "tactics": {str(tactic): times[tactic] for tactic in sorted(times, key=times.__getitem__)},
+            "vector": best["vector"], "tma": best["tma"], "selected": str(selected),
+            "seconds": times[selected], "fastest": min(times.values()), "copy": copy, "empty": self.empty,
+        }  # fmt: skip
+        return row | self.against_peer(problem, operands)
+
+    def seconds(self, operands: list[measuring.Operands], tactic: Tactic) -> float:
+        checked(operands[0], tactic)
+        calls = [functools.partial(one.call, tactic) for one in operands]
+        return graph_seconds(calls, replays=self.replays)
+
+    def against_peer(self, problem: Problem, operands: list[measuring.Operands]) -> dict[str, Any]:
+        """The peer's seconds, and the share of its bytes that are not ours."""
+        if self.peer is None:
+            return {"peer": None, "peer_differs": None}
+        try:
+            data, scales = self.peer(*peer_operands(operands[0]))
+            operands[0].call()
+            differs = [
+                _differing(data, operands[0].out),
+                _differing(scales, self._plain(problem, operands[0].out_scales)),
+            ]
+            del data, scales
+            calls = [functools.partial(self.peer, *peer_operands(one)) for one in operands]
+            return {"peer": graph_seconds(calls, replays=self.replays), "peer_differs": max(differs)}
+        except torch.cuda.OutOfMemoryError:
+            torch.cuda.empty_cache()
+            return {"peer": None, "peer_differs": None}
+
+    def _plain(self, problem: Problem, scales: Any) -> torch.Tensor:
+        if problem.format.startswith("fp8"):
+            return scales
+        block = BLOCK[problem.format][1]
+        return scale_factors.unswizzle(scales, problem.m, problem.k, block, problem.layout)  # type: ignore[arg-type]
+
+
+def peer_operands(one: measuring.Operands) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """x, and the global scale of NVFP4."""
+    return one.x, vars(one).get("global_scale")
+
+
+def _differing(found: torch.Tensor, wanted: Any) -> float:
+    """In parts, because a comparison of all takes memory."""
+    if found.element_size() == 1:
+        found, wanted = found.view(torch.uint8), wanted.view(torch.uint8)
+    parts = zip(found.split(8192), wanted.split(8192), strict=True)
+    return sum(int((x != y).sum()) for x, y in parts) / max(1, found.numel())
+
+
+def aims(rows: list[dict[str, Any]], x: str) -> list[tuple[str, bool | None, str]]:
+    """Each aim, whether it holds (None: nothing to judge it by), and the number."""
+    large = [row["copy"] / row["seconds"] for row in rows if row["bytes"] > LARGE]
+    least = BANDWIDTH.get(x, 0.9)
+    smallest = min(rows, key=lambda row: row["bytes"])
+    above = smallest["seconds"] - smallest["empty"]
+    both = [row for row in rows if row["vector"] is not None and row["tma"] is not None]
+    behind = [(row["seconds"] / min(row["vector"], row["tma"]) - 1, row) for row in both]
+    worst = max(behind, key=lambda one: one[0], default=None)
+    peers = [row["peer"] / row["seconds"] for row in rows if row["peer"] and row["bytes"] > COMPARED]
+    return [
+        (
+            f"at least {least:.0%} of the copy's bandwidth above 256 MiB",
+            min(large) >= least if large else None,
+            f"least {min(large):.1%}, geomean {geomean(large):.1%} of {len(large)}" if large else "no shape",
+        ),
+        (
+            f"the smallest shape within {ABOVE_EMPTY * 1e6:.0f} us of an empty kernel", above <= ABOVE_EMPTY,
+            f"{above * 1e6:+.2f} us",
+        ),
+        (
+            f"the selection within {SELECTED_WITHIN:.0%} of the better variant",
+            worst[0] <= SELECTED_WITHIN if worst else None,
+            f"at worst {worst[0]:+.1%}, at {worst[1]['m']}x{worst[1]['k']}" if worst else "one variant only",
+        ),
+        (
+            "at least 1.0 of torch.compile above 64 MiB",
+            min(peers) >= 1 if peers else None,
+            f"least {min(peers):.2f}, geomean {geomean(peers):.2f} of {len(peers)}" if peers else "no peer",
+        ),
+    ]  # fmt: skip
+
+
+def markdown(head: dict[str, Any], rows: list[dict[str, Any]]) -> Iterator[str]:
+    yield f"# Quantising {head['x']} to {head['format']}, scales {head['layout']}, on {head['gpu']}"
+    yield ""
+    program = "benchmarks/compare/quantize_bandwidth.py"
+    yield f"{head['date']}, driver {head['driver']}, torch {head['torch']}; {program}."
+    yield ""
+    for aim, holds, number in aims(rows, head["x"]):
+        yield f"- {'?' if holds is None else 'yes' if holds else 'NO'}: {aim}: {number}"
+    every = [row["peer"] / row["seconds"] for row in rows if row["peer"]]
+    if every:
+        differs = max(row["peer_differs"] for row in rows if row["peer"])
+        yield (
+            f"- torch.compile over all {len(every)} shapes: geomean {geomean(every):.2f}, "
+            f"least {min(every):.2f}; at most {differs:.2g} of its bytes differ from the exact ones"
+        )
+    yield ""
+    yield "| m | k | MB | us | TB/s | of a copy | vector us | tma us | torch.compile | selected |"
+    yield "|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|"
+    for row in rows:
+        us = {name: "-" if row[name] is None else f"{row[name] * 1e6:.2f}" for name in ("vector", "tma")}
+        peer = f"{row['peer'] / row['seconds']:.2f}" if row["peer"] else "-"
+        yield (
+            f"| {row['m']} | {row['k']} | {row['bytes'] / 1e6:.1f} | {row['seconds'] * 1e6:.2f} "
+            f"| {row['bytes'] / row['seconds'] * 1e-12:.2f} | {row['copy'] / row['seconds']:.1%} "
+            f"| {us['vector']} | {us['tma']} | {peer} | {row['selected']} |"
+        )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--format", default="nvfp4", choices=FORMATS)
+    parser.add_argument("--x", default="bf16", choices=X_TYPES)
+    parser.add_argument("--layout", help="of the scales; default: the first that the format has")
+    parser.add_argument("--m", type=int, action="append", help="instead of the grid's")
+    parser.add_argument("--k", type=int, action="append")
+    parser.add_argument("--quick", action="store_true", help="the coarse grid")
+    parser.add_argument("--fast", action="store_true", help="fast arithmetic may be selected")
+    parser.add_argument("--no-peer", action="store_true", help="leave torch.compile out")
+    parser.add_argument("--replays", type=int, default=15)
+    parser.add_argument("--minutes", type=float, default=9.0, help="begin no shape after so many")
+    parser.add_argument("--output", required=True, help="path without its ending")
+    given = parser.parse_args()
+    begun = time.monotonic()
+    bench = Bench(given)
+    rows: list[dict[str, Any]] = []
+    output = Path(given.output)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    listed = list(problems(given))
+    head = {
+        "format": given.format, "x": given.x, "layout": listed[0].layout, "fast": given.fast,
+        "gpu": torch.cuda.get_device_name(), "driver": driver() or "unknown", "torch": torch.__version__,
+        "python": platform.python_version(), "date": time.strftime("%Y-%m-%d"), "empty": bench.empty,
+    }  # fmt: skip
+    print(f"an empty kernel: {bench.empty * 1e6:.2f} us", flush=True)
+    for problem in listed:
+        if time.monotonic() - begun > 60 * given.minutes:
+            print(f"{len(listed) - len(rows)} shapes are left out: {given.minutes:g} minutes are over")
+            break
+        try:
+            row = bench.measure(problem)
+        except TilewrightError as error:
+            print(f"{problem}: {error}", file=sys.stderr)
+            return 1
+        rows.append(row)
+        torch.cuda.empty_cache()
+        peer = f", torch.compile {row['peer'] / row['seconds']:5.2f}" if row["peer"] else ""
+        print(
+            f"{problem.m:6} x {problem.k:5} {row['seconds'] * 1e6:9.2f} us"
+            f"{row['bytes'] / row['seconds'] * 1e-12:6.2f} TB/s "
+            f"{row['copy'] / row['seconds']:6.1%} of a copy, "
+            f"selection {row['seconds'] / row['fastest'] - 1:+5.1%}{peer}  {row['selected']}",
+            flush=True,
+        )
+        output.with_name(output.name + ".json").write_text(
+            json.dumps(head | {"rows": rows}, indent=1) + "\n", encoding="utf-8"
+        )
+    output.with_name(output.name + ".md").write_text("\n".join(markdown(head, rows)) + "\n", encoding="utf-8")
+    for aim, holds, number in aims(rows, given.x):
+        print(f"{'?  ' if holds is None else 'yes' if holds else 'NO '} {aim}: {number}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,334 @@
+"""Times of `gemm` tactics of our own kernels (lean, and of few rows) on problems drawn at random, and
+cuBLAS's: what the cost models are fitted to, and what the set of tiles is chosen by.
+
+    python -m benchmarks.fit.lean_times --dtype bf16 --seeds 61 62 --seconds 140 --output times_bf16.csv.gz
+
+times the kernels that the specs list and that are built. Others, to choose among (choose_tiles.py):
+
+    mkdir -p tiles/specs; cp benchmarks/specs/sm90_gemm_lean_tiles.yaml tiles/specs
+    tilewright generate --root tiles; tilewright build --root tiles --filter a=bf16
+    export TILEWRIGHT_GENERATED=tiles/generated
+
+Problems are drawn as gemm_untuned.py's are, from each seed in turn, until the time is over: those of one seed
+fit, those of another test. Each has one of the layouts and batches that are named. With --m, --n and --k only
+those between such extents are taken; with --sizes they are a file's, and their seed is 0.
+
+Of each problem, the model's first tactics are timed, the first of the mechanisms alone, and others drawn at
+random from those that these put further behind: what the model is wrong about is among either. Then the
+kernels of the fastest are timed in other clusters and splits, and other kernels in theirs. What comes near
+the fastest is timed again, and the finalists, by turns with cuBLAS, once more. Times are microseconds of a
+call, the median of what was measured, L2 cold, in a CUDA graph; a row's last column says whether the tactic
+was one of the finalists.
+
+The number of problems is what counts: other processes rank tactics ahead, graphs are captured while the GPU
+works on earlier ones, and a graph holds no more calls than `GRAPH_SECONDS` take. Each takes the operands
+after those of the graph before, so that L2 holds none of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gc
+import gzip
+import itertools
+import math
+import random
+import statistics
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from benchmarks.lib.gemm_problems import OPERANDS, add_kinds, described, drawn_as, dtype_of
+from benchmarks.lib.machine import clocks
+from benchmarks.lib.times_file import FIELDS, PEER, row
+
+from tilewright import context as contexts
+from tilewright.architectures.device import DeviceProperties
+from tilewright.declarations.table import KernelRecord
+from tilewright.declarations.tactics import Tactic
+from tilewright.errors import TilewrightError
+from tilewright.families.gemm import measuring
+from tilewright.families.gemm.family import FAMILY
+from tilewright.families.gemm.mainloops import mainloop_of
+from tilewright.families.gemm.problem import Problem
+from tilewright.tools.benchmarking import sizes
+from tilewright.tools.measuring import make_operands
+from tilewright.tools.timing import Replays
+
+# Of the model's order: its first, the first of the mechanisms alone, and others drawn at random.
+FIRST, BY_MECHANISMS, OTHERS = 18, 9, 9
+FACTOR = 1.5  # of the mechanisms' first: those that are drawn are not further behind
+MOST_ROUND_SECONDS = 0.015  # that one call of each of those may take together
+FASTEST, NEAR = 3, 3  # near so many, others are timed: so many each of its kernel, and in its cluster
+NEAR_AMONG = 200  # of the model's first
+ROUNDS, MORE_ROUNDS, FINAL_ROUNDS = 2, 1, 3
+STOP = 1.12  # behind the fastest, at which a tactic is not timed again
+FINALISTS = 6
+LONGEST_SECONDS = 1e-3  # of a problem that is timed unless told: for one of these, ten others
+EXTENTS = ("m", "n", "k")
+GRAPH_SECONDS, LEAST_CALLS = 1e-4, 2  # of a replay
+UPLOADED_SECONDS = 3e-4  # of a replay, that need not be the second: its upload does not count
+HEAD_START_CYCLES = 60_000  # 30 us: events and graph are enqueued before the GPU comes to them
+MOST_RESERVED = 60 * 2**30  # bytes that torch keeps from problem to problem
+AHEAD, PROCESSES = 48, 6  # problems that are ranked ahead
+
+
+class Ranked(NamedTuple):
+    """A problem, and which of its tactics to time: at first, and near the fastest of those."""
+
+    seed: int
+    problem: Problem
+    seconds: float  # of a call, by the model
+    first: list[Tactic]
+    others: list[Tactic]  # the model's next
+
+
+def ranked(seed: int, problem: Problem, device: DeviceProperties) -> Ranked:
+    """By the model, of the kernels that are built."""
+    order = FAMILY.rank(built(), problem, device)
+    seconds = order[0].estimate.seconds
+    by_mechanisms = sorted(
+        (weigh(tactic).seconds, tactic)
+        for record in FAMILY.fitting(built(), problem)
+        if (weigh := FAMILY.estimator(record, problem, device)) is not None
+        for tactic in FAMILY.candidates(record, problem)
+    )
+    most = max(FIRST, min(FIRST + BY_MECHANISMS + OTHERS, int(MOST_ROUND_SECONDS / seconds)))
+    first = dict.fromkeys(one.tactic for one in order[:FIRST])
+    first |= dict.fromkeys(tactic for _, tactic in by_mechanisms[:BY_MECHANISMS])
+    far = [one for time, one in by_mechanisms if time < FACTOR * by_mechanisms[0][0] and one not in first]
+    chance = random.Random(str(problem))
+    drawn_ones = chance.sample(far, max(0, min(most - len(first), len(far))))
+    timed = [*first, *drawn_ones]
+    others = [one.tactic for one in order[:NEAR_AMONG] if one.tactic not in timed]
+    return Ranked(seed, problem, seconds, timed, others)
+
+
+@cache
+def built() -> list[KernelRecord]:
+    """Of ours."""
+    registry = contexts.current().registry
+    own = [one for one in registry.kernels("gemm") if mainloop_of(one) != "cutlass"]
+    return [one for one in own if registry.is_built(one)]
+
+
+class Bench:
+    """One problem's operands, and graphs of calls on them. What is measured is known after `read`."""
+
+    def __init__(self, problem: Problem, expected: float) -> None:
+        device = contexts.current().device(torch.cuda.current_device())
+        self.samples: dict[Tactic | None, list[float]] = {}
+        self._expected = expected
+        self._calls = max(LEAST_CALLS, math.ceil(GRAPH_SECONDS / expected))
+        self._operands = itertools.cycle(make_operands(measuring, problem, device))
+        self._graphs: dict[Tactic | None, Replays] = {}
+        self._waiting: list[tuple[Tactic | None, torch.cuda.Event, torch.cuda.Event]] = []
+        self._peer = measuring.peer(problem)
+
+    def take_turns(self, tactics: Iterable[Tactic | None], rounds: int) -> None:
+        """One sample of each, cuBLAS's without a tactic; then again. A tactic that is refused is left out."""
+        for _ in range(rounds):
+            for tactic in tactics:
+                graph = self._graph(tactic)
+                if graph is None:
+                    continue
+                start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+                torch.cuda._sleep(HEAD_START_CYCLES)
+                start.record()
+                graph.replay()
+                end.record()
+                self._waiting.append((tactic, start, end))
+
+    def read(self) -> None:
+        torch.cuda.synchronize()
+        for tactic, start, end in self._waiting:
+            seconds = start.elapsed_time(end) * 1e-3 / self._calls
+            self.samples.setdefault(tactic, []).append(seconds)
+        self._waiting.clear()
+
+    def fastest(self, within: float = math.inf) -> list[Tactic]:
+        self.read()
+        found = {one: statistics.median(seconds) for one, seconds in self.samples.items() if one is not None}
+        limit = within * min(found.values())
+        return sorted((one for one in found if found[one] <= limit), key=found.__getitem__)
+
+    def _graph(self, tactic: Tactic | None) -> Replays | None:
+        if tactic not in self._graphs:
+            pool = next(iter(self._graphs.values())).pool if self._graphs else None
+            try:
+                graph = Replays([*self._made(tactic)], warm_up=1, pool=pool, wait=False)
+            except TilewrightError as error:
+                print(f"{tactic}: {error}", flush=True)
+                return None
+            if self._calls * self._expected < UPLOADED_SECONDS:
+                graph.replay()  # the first uploads the graph
+            self._graphs[tactic] = graph
+        return self._graphs[tactic]
+
+    def _made(self, tactic: Tactic | None) -> Iterator[Callable[[], Any]]:
+        assert self._peer is not None
+        _, call_peer = self._peer
+        for one in itertools.islice(self._operands, self._calls):
+            yield (lambda x=one: call_peer(x)) if tactic is None else (lambda x=one: x.call(tactic))  # type: ignore[misc]
+
+
+def near(fastest: Sequence[Tactic], others: Sequence[Tactic], timed: Container[Tactic]) -> list[Tactic]:
+    """Others of the same kernels, and of other kernels in the same clusters and splits."""
+    found: dict[Tactic, None] = {}
+    untimed = [one for one in others if one not in timed]
+    for tactic in fastest:
+        same_kernel = [one for one in untimed if one.kernel == tactic.kernel]
+        same_way = [one for one in untimed if replace(one, kernel=tactic.kernel) == tactic]
+        found |= dict.fromkeys([*same_kernel[:NEAR], *same_way[:NEAR]])
+    return list(found)
+
+
+def measured(one: Ranked) -> dict[str, tuple[float, bool]]:
+    """Seconds by tactic, and whether it was a finalist."""
+    bench = Bench(one.problem, one.seconds)
+    bench.take_turns([None, *one.first], ROUNDS)
+    bench.take_turns(near(bench.fastest()[:FASTEST], one.others, bench.samples), ROUNDS)
+    bench.take_turns([None, *bench.fastest(STOP)], MORE_ROUNDS)
+    finalists = dict.fromkeys([None, one.first[0], *bench.fastest()[:FINALISTS]])
+    bench.take_turns(finalists, FINAL_ROUNDS)
+    bench.read()
+    return {
+        PEER if one is None else str(one): (statistics.median(seconds), one in finalists)
+        for one, seconds in bench.samples.items()
+    }
+
+
+def load(kernels: Iterable[KernelRecord]) -> None:
+    """Calls each kernel once: its first call loads it, which takes its time and stops the GPU."""
+    for record in kernels:
+        kind = {name: record.config[name] for name in ("a", "b", "d", "layout", "fast_accum")}
+        problem, whole = Problem(8, 512, 2048, **kind), Tactic(record.name)
+        in_parts = replace(whole, decomposition="split_k", splits=2)
+        legal = [one for one in (whole, in_parts) if FAMILY.misfit_tactic(one, record, problem) is None]
+        if legal:
+            operands = measuring.make(problem, torch.Generator("cuda").manual_seed(0))
+            for tactic in legal:
+                operands.call(tactic)
+    torch.cuda.synchronize()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--dtype", choices=OPERANDS, nargs="+", default=["bf16"], help="each shape in all")
+    add_kinds(parser)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[61, 62])
+    for extent in EXTENTS:
+        parser.add_argument(f"--{extent}", type=int, nargs=2, metavar=("LEAST", "MOST"), help="of problems")
+    parser.add_argument("--sizes", type=Path, help="a file of problems, as shapes/gemm.yaml, in any order")
+    parser.add_argument("--skip", type=int, default=0, help="so many problems of each seed")
+    parser.add_argument("--longest", type=float, default=LONGEST_SECONDS, help="seconds that a call may take")
+    parser.add_argument("--seconds", type=float, default=140)
+    parser.add_argument("--output", type=Path, required=True, help="a .csv.gz")
+    arguments = parser.parse_args()
+    with ProcessPoolExecutor(PROCESSES) as processes:
+        list(processes.map(len, [[]] * PROCESSES))  # forked before CUDA is there
+        if not torch.cuda.is_available():
+            print("this benchmark needs a GPU", file=sys.stderr)
+            return 1
+        count = timed(arguments, processes)
+        processes.shutdown(cancel_futures=True)
+    print(f"{count} problems; clocks {clocks()}")
+    return 0
+
+
+def timed(arguments: argparse.Namespace, processes: Executor) -> int:
+    """How many problems."""
+    until = time.monotonic() + arguments.seconds
+    device = contexts.current().device(torch.cuda.current_device())
+    waiting = ahead(arguments, device, processes)
+    load(asked_kernels := kernels_of(arguments))
+    gc.freeze()  # registry and plans: what is collected is what problems leave
+    print(f"{device}\n{len(asked_kernels)} kernels of ours are built; clocks {clocks()}", flush=True)
+    count = 0
+    with gzip.open(arguments.output, "wt", newline="", compresslevel=3) as file:
+        writer = csv.writer(file)
+        writer.writerow(FIELDS)
+        for one in waiting:
+            if time.monotonic() > until:
+                break
+            if one.seconds > arguments.longest:
+                continue
+            found = measured(one)
+            if torch.cuda.memory_reserved() > MOST_RESERVED:
+                torch.cuda.empty_cache()
+            problem = one.problem
+            writer.writerows(row(one.seed, problem, tactic, *of_one) for tactic, of_one in found.items())
+            count += 1
+            ours, peer = min(s for t, (s, _) in found.items() if t != PEER), found[PEER][0]
+            first = found[str(one.first[0])][0]
+            print(
+                f"{dtype_of(problem)} {one.seed} {problem.layout} {problem.extents_text} peer "
+                f"{peer * 1e6:.2f} best {peer / ours:.3f} chosen {peer / first:.3f} of {len(found)}, "
+                f"{until - time.monotonic():.1f} s left",
+                flush=True,
+            )
+    return count
+
+
+def kernels_of(arguments: argparse.Namespace) -> list[KernelRecord]:
+    """Those built that compute what is asked."""
+    kinds = [
+        described(dtype, 8, 512, 2048, layout=layout).kind
+        for dtype in arguments.dtype
+        for layout in arguments.layout
+    ]
+    return [one for one in built() if any(FAMILY.misfit_kind(one, kind) is None for kind in kinds)]
+
+
+def ahead(arguments: argparse.Namespace, device: DeviceProperties, processes: Executor) -> Iterator[Ranked]:
+    """Problems in their order, ranked by other processes."""
+    problems, waiting = asked(arguments), deque[Future[Ranked]]()
+    for seed, problem in problems:
+        waiting.append(processes.submit(ranked, seed, problem, device))
+        if len(waiting) >= AHEAD:
+            yield waiting.popleft().result()
+    while waiting:
+        yield waiting.popleft().result()
+
+
+def asked(arguments: argparse.Namespace) -> Iterator[tuple[int, Problem]]:
+    """With their seeds, which take turns; each shape in all types."""
+    seeds = [0] if arguments.sizes else arguments.seeds
+    each = [
+        itertools.islice(of_seed(arguments, dtype, seed), arguments.skip, None)
+        for seed in seeds
+        for dtype in arguments.dtype
+    ]
+    of_each = [seed for seed in seeds for _ in arguments.dtype]
+    for turn in zip(*each, strict=False):
+        yield from zip(of_each, turn, strict=True)
+
+
+def of_seed(arguments: argparse.Namespace, dtype: str, seed: int) -> Iterator[Problem]:
+    random_ones = drawn_as(arguments, dtype, seed)
+    if not arguments.sizes:
+        bounds = {one: getattr(arguments, one) or (1, sys.maxsize) for one in EXTENTS}
+        return (
+            problem
+            for problem in random_ones
+            if all(least <= getattr(problem, one) <= most for one, (least, most) in bounds.items())
+        )
+    listed = [
+        replace(kind, **one.of(FAMILY.words))
+        for one, kind in zip(sizes.read(arguments.sizes), random_ones, strict=False)
+    ]
+    return iter(random.Random(seed).sample(listed, len(listed)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

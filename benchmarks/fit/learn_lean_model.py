@@ -1,0 +1,182 @@
+"""Learns what the cost model of lean `gemm` kernels leaves unexplained (families/gemm/learnt.py).
+
+    python -m benchmarks.fit.learn_lean_model            # how well it chooses for problems it has not seen
+    python -m benchmarks.fit.learn_lean_model --write    # learns from all problems, and writes the trees
+
+Times are those of fit_lean_model.py, and of other layouts, batches and exact FP8. Boosted trees (boosting.py)
+learn the logarithm of a tactic's time over its estimate. Within a problem, the nearer a tactic is to the
+fastest the more it counts; an error that all tactics of a problem share does not count. Problems are dealt
+into folds by their extents: those of one shape in two types never teach each other. Needs numpy, and some
+minutes of a CPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from benchmarks.fit import boosting
+from benchmarks.fit.fit_lean_model import DATA, OTHERS, Case
+from benchmarks.lib.gemm_problems import dtype_of
+from benchmarks.lib.times_file import read
+
+from tilewright.architectures.device import H200
+from tilewright.families.gemm import cost_lean, learnt
+from tilewright.families.gemm.mainloops import mainloop_of
+from tilewright.families.gemm.problem import Problem
+from tilewright.libraries.registry import Registry
+from tilewright.selection.family import MOST_REFINED
+
+WEIGHTS = Path(learnt.__file__).with_name("learnt_weights.py")
+FAR = 2.0  # times the fastest: tactics that teach nothing
+NEAR = 0.15  # behind the fastest, at which what a tactic counts has fallen to 1 / e
+FOLDS = 4
+BANDS = ((1, 16), (17, 63), (64, 127), (128, 511), (512, 2047), (2048, 8192))  # of m
+
+
+class Lesson(NamedTuple):
+    """A problem's tactics."""
+
+    shape: tuple[int, int, int]
+    kind: str
+    features: boosting.Numbers  # [tactics, features]
+    estimates: boosting.Numbers  # logarithms of seconds
+    times: boosting.Numbers
+    fastest: float
+    peer: float
+
+
+def lesson(case: Case) -> Lesson:
+    problem = case.measured.problem
+    features, estimates, times = [], [], []
+    kernels = {name: cost_lean.Kernel(record, problem, H200) for name, record in case.records.items()}
+    for tactic, seconds in case.known.items():
+        kernel = kernels[tactic.kernel]
+        parts = kernel.parts(tactic)
+        features.append(learnt.features(kernel, parts))
+        estimates.append(math.log(kernel.estimate(parts).seconds))
+        times.append(math.log(seconds))
+    known = (np.array(features, float), np.array(estimates), np.array(times))
+    shape = (problem.m, problem.n, problem.k)
+    return Lesson(shape, kind_of(problem), *known, math.log(case.best), math.log(case.measured.peer))
+
+
+def kind_of(problem: Problem) -> str:
+    """For a report."""
+    batch, plain = problem.batch > 1, problem.layout == "tn"
+    return f"{dtype_of(problem)}{'' if plain else ' ' + problem.layout}{', batches' if batch else ''}"
+
+
+def learn(lessons: Sequence[Lesson], seed: int = 0) -> list[boosting.Tree]:
+    near = [one.times - one.fastest < math.log(FAR) for one in lessons]
+    pairs = list(zip(lessons, near, strict=True))
+    examples = boosting.Examples(
+        np.concatenate([one.features[kept] for one, kept in pairs]),
+        np.concatenate([(one.times - one.estimates)[kept] for one, kept in pairs]),
+        np.concatenate([np.exp(-np.maximum(one.times - one.fastest, 0)[kept] / NEAR) for one, kept in pairs]),
+        np.repeat(np.arange(len(pairs)), [int(kept.sum()) for kept in near]),
+    )
+    return boosting.learn(examples, seed)
+
+
+def regrets(lessons: Sequence[Lesson], trees: Sequence[boosting.Tree]) -> list[float]:
+    """The time of the first, over that of the fastest."""
+    features = np.concatenate([one.features for one in lessons])
+    more: boosting.Numbers = sum(
+        (boosting.answers(tree, features) for tree in trees), np.zeros(len(features))
+    )
+    each = np.split(more.clip(-learnt.MOST, learnt.MOST), np.cumsum([len(one.times) for one in lessons])[:-1])
+    return list(map(_regret, lessons, each))
+
+
+def _regret(one: Lesson, more: boosting.Numbers) -> float:
+    found = one.estimates + more
+    found[one.estimates.argsort()[MOST_REFINED:]] = np.inf
+    return math.exp(one.times[found.argmin()] - one.fastest)
+
+
+def report(name: str, lessons: Sequence[Lesson], regrets: Sequence[float]) -> None:
+    """Of all, and by bands of m of each kind."""
+    pairs = list(zip(lessons, regrets, strict=True))
+    print(f"{name}:")
+    _line("all", pairs)
+    for kind in sorted({one.kind for one in lessons}):
+        of_kind = [pair for pair in pairs if pair[0].kind == kind]
+        _line(kind, of_kind)
+        for least, most in BANDS:
+            of_band = [pair for pair in of_kind if least <= pair[0].shape[0] <= most]
+            if of_band:
+                _line(f"{kind}, m {least} to {most}", of_band)
+
+
+def _line(name: str, pairs: Sequence[tuple[Lesson, float]]) -> None:
+    def share(limit: float, chosen: Iterable[float]) -> str:
+        return f"{statistics.fmean(one >= limit for one in chosen):.1%}"
+
+    possible = [math.exp(one.peer - one.fastest) for one, _ in pairs]
+    ratios = [each / its for each, (_, its) in zip(possible, pairs, strict=True)]
+    behind = math.exp(statistics.fmean(math.log(each) for _, each in pairs))
+    print(
+        f"  {name:<22} {len(pairs):>4} problems: first over fastest {behind:.4f} in geomean, "
+        f"{statistics.fmean(each > 1.1 for _, each in pairs):.1%} beyond 1.1; of cuBLAS "
+        f"{math.exp(statistics.fmean(map(math.log, ratios))):.3f} in geomean, {min(ratios):.2f} at least, "
+        f"{share(0.95, ratios)} at 0.95 (the fastest: {share(0.95, possible)}), "
+        f"{share(0.9, ratios)} at 0.90 ({share(0.9, possible)})"
+    )
+
+
+def dealt(lessons: Iterable[Lesson]) -> list[int]:
+    """The fold of each; of one shape the same."""
+    draw, folds = random.Random(0), {}
+    return [folds.setdefault(one.shape, draw.randrange(FOLDS)) for one in lessons]
+
+
+def write(trees: Iterable[boosting.Tree]) -> None:
+    text = (
+        '"""The trees of `learnt`. Written by `benchmarks/fit/learn_lean_model.py --write`. '
+        'DO NOT EDIT."""\n\n'
+        '# fmt: off\n# ruff: noqa: E501\nTREES = """\\\n'
+    )
+    text += "".join(f"{boosting.text(tree, learnt.UNIT)}\n" for tree in trees) + '"""\n'
+    WEIGHTS.write_text(text, encoding="utf-8", newline="\n")
+
+
+def taught(cases: Iterable[Case]) -> Iterator[Lesson]:
+    """Of problems of which anything is to be learnt."""
+    known = (one for one in cases if one.by_kernel and learnt.is_learnt(one.measured.problem))
+    return map(lesson, known)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--times", type=Path, nargs="+", default=[DATA, OTHERS])
+    parser.add_argument("--write", action="store_true", help=f"learn from all, write {WEIGHTS.name}")
+    arguments = parser.parse_args()
+    records = {one.name: one for one in Registry().kernels("gemm") if mainloop_of(one) == "lean"}
+    lessons = list(taught(Case(one, records) for one in read(arguments.times)))
+    report("the mechanisms", lessons, regrets(lessons, ()))
+    if arguments.write:
+        trees = learn(lessons)
+        write(trees)
+        report("learnt from all", lessons, regrets(lessons, trees))
+        return
+    pairs = list(zip(lessons, dealt(lessons), strict=True))
+    tested, found = [], []
+    for fold in range(FOLDS):
+        others = [one for one, its in pairs if its == fold]
+        trees = learn([one for one, its in pairs if its != fold])
+        tested += others
+        found += regrets(others, trees)
+    report("learnt from other problems", tested, found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""Kills a command at a chosen moment, with all that it has started; and what programs that do so share."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.lib.machine import describe, record
+
+SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGKILL, signal.SIGTERM)  # of which one is drawn
+_START_SECONDS = 300.0  # for a command to become ready
+_POLL_SECONDS = 0.001
+
+
+@dataclass(frozen=True)
+class Killed:
+    """What became of a command."""
+
+    exit_code: int | None
+    """None where it was killed; else it had ended by itself."""
+    output: str
+
+
+def kill(
+    command: Sequence[str],
+    moment: float,
+    *,
+    ready: Callable[[], bool] = lambda: True,
+    by: signal.Signals = signal.SIGKILL,
+    cwd: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Killed:
+    """Starts a command, waits until it is `ready` and `moment` seconds more, and sends the signal `by` to it
+    and to all that it has started. Raises TimeoutError if it does not become ready."""
+    with subprocess.Popen(
+        command,
+        cwd=cwd,
+        env={**os.environ, **(environment or {})},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    ) as process:
+        deadline = time.monotonic() + _START_SECONDS
+        try:
+            while process.poll() is None and not ready():
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"{' '.join(command)} does not get ready")
+                time.sleep(_POLL_SECONDS)
+            time.sleep(moment)
+            ended = process.poll()
+        finally:
+            with contextlib.suppress(ProcessLookupError):  # it had ended
+                os.killpg(process.pid, by)
+        output = process.communicate()[0].decode(errors="replace")
+    return Killed(ended, output)
+
+
+def main(help: str | None, hammer: Callable[[Path, int, int], dict[str, Any]], name: str) -> int:
+    """The command line of a program that kills. `hammer` takes a folder, the number of kills and a seed, and
+    answers what the record kills_NAME.json holds."""
+    parser = argparse.ArgumentParser(description=help, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--write", action="store_true", help=f"Write benchmarks/results/kills_{name}.json.")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        result = hammer(Path(folder), given.kills, given.seed)
+    print(json.dumps({key: value for key, value in result.items() if key != "rows"}, indent=1))
+    if given.write:
+        record(f"kills_{name}.json", json.dumps({**result, "machine": describe()}, indent=1) + "\n")
+    return 0 if result["ok"] else 1

@@ -1,0 +1,271 @@
+"""Configurations of which `rules_against_compiler` asks the rules and the compiler.
+
+Of `blockscaled_gemm`, drawn at random over all architectures: half that every rule accepts, half that exactly
+one rule rejects, two for each rule. Of `gemm`: every tile N, some with other operands, layouts, depths and
+schedules, and two for each rule.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from tilewright.configurations.shapes import Cluster, Tile
+from tilewright.families.blockscaled_gemm.config import (
+    HOPPER,
+    SM120,
+    TCGEN05,
+    Architecture,
+    BlockscaledGemmConfig,
+)
+from tilewright.families.gemm.config import GemmConfig
+from tilewright_generator import families
+from tilewright_generator.families import Family
+from tilewright_generator.rules import verdicts
+
+ROOT = Path(__file__).parents[2]
+ARCHES = ("sm_90a", "sm_100f", "sm_103a", "sm_110a", "sm_120f")
+# Accepted ones to draw, by architecture and what is rare in it.
+ACCEPTED = {
+    "sm_90a": 6,
+    "sm_90a mixed": 2,
+    "sm_100f": 10,
+    "sm_100f mixed": 4,
+    "sm_103a": 4,
+    "sm_103a ultra": 6,
+    "sm_110a": 3,
+    "sm_110a mixed": 1,
+    "sm_120f": 11,
+    "sm_120f mixed": 3,
+}
+REJECTED_OF_A_RULE = 2
+HOPPER_RULES = {"quantized_output", "hopper_tile", "hopper_depth", "settled_fields"}
+CHOICES: dict[str, tuple[Any, ...]] = {
+    "tile": tuple(
+        Tile(m, n, k)
+        for m in (64, 96, 128, 128, 128, 256)
+        for n in (8, 16, 32, 64, 96, 128, 128, 192, 256)
+        for k in (64, 128, 128, 256, 512, 768)
+    ),
+    "cluster": (
+        "dynamic",
+        *(Cluster(m, n) for m, n in ((1, 1), (1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (3, 1), (8, 1))),
+    ),
+    "stages": ("auto", "auto", "auto", 2, 5),
+    "pdl": (True,),
+    "swap_ab": (False, True),
+    "cutlass": ("4.2",),
+}
+FIELDS = {
+    name: CHOICES.get(name) or get_args(hint) for name, hint in get_type_hints(BlockscaledGemmConfig).items()
+}
+# What is drawn more often where it is the usual choice: else nearly all are rejected for two things at once.
+USUAL: dict[Architecture, dict[str, tuple[Any, ...]]] = {
+    HOPPER: {
+        "schedule": ("cooperative",),
+        "cluster": (Cluster(1, 1),),
+        "scheduler": ("data_parallel",),
+        "store": ("tma",),
+        "prefetch": ("tma",),
+        "swap_ab": (True,),
+        "stages": ("auto",),
+    },
+    TCGEN05: {"schedule": ("1sm", "2sm"), "prefetch": ("tma",)},
+    SM120: {
+        "schedule": ("cooperative", "pingpong"),
+        "cluster": (Cluster(1, 1),),
+        "store": ("tma",),
+        "prefetch": ("tma",),
+    },
+}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A configuration, the rule that rejects it ("" for none) and its reason; its source as nvcc gets it."""
+
+    family: Family
+    config: Any
+    rule: str
+    reason: str
+    text: str
+
+    @property
+    def name(self) -> str:
+        return self.family.kernel_name(self.config)
+
+    @property
+    def digest(self) -> str:
+        """Of what decides the compiler's answer, beside the headers."""
+        build = json.dumps(self.family.build(self.config))
+        return hashlib.sha256((self.text + build).encode()).hexdigest()[:16]
+
+
+def candidate(of: Family, config: Any) -> Candidate | None:
+    """None for what more than one rule rejects: the compiler could not say which of them is right."""
+    against = verdicts(of, config)
+    if len(against) > 1:
+        return None
+    rule, reason = (against[0].rule, against[0].reason) if against else ("", "")
+    return Candidate(of, config, rule, reason, render(of, config, rule))
+
+
+def sample(name: str, seed: int) -> list[Candidate]:
+    """The candidates of a family, in the order in which they are compiled: at random, so that a first half
+    is a sample too."""
+    of = families.get(name)
+    found = list(gemm(of)) if name == "gemm" else blockscaled(of, seed)
+    random.Random(seed).shuffle(found)
+    return found
+
+
+BF16 = GemmConfig("sm_90a", "bf16", "bf16", "bf16", Tile(128, 128, 64))
+FEW_ROWS = replace(BF16, schedule="pingpong", swap_ab=True)
+LEAN = replace(BF16, mainloop="lean", cluster="dynamic", bias=True)
+STREAM = replace(BF16, mainloop="stream", swap_ab=True, bias=True, tile=Tile(16, 8, 128))
+OTHERS = (  # what else may decide which N compile, each with its tile K
+    (replace(BF16, a="e4m3", b="e4m3", fast_accum=True), 128),
+    (replace(BF16, a="tf32", b="tf32", d="f32"), 32),
+    (replace(BF16, a="s8", b="s8", d="s32", acc="s32"), 128),
+    (replace(BF16, layout="nt"), 64),
+    (replace(BF16, d="f32", c="none"), 64),
+    (BF16, 128),
+    (BF16, 32),
+    (BF16, 16),
+)
+GEMM_REJECTED: tuple[GemmConfig, ...] = (  # two of each rule
+    replace(BF16, a="e4m3", b="e5m2", tile=Tile(128, 128, 128)),
+    replace(BF16, a="e5m2", b="e5m2", tile=Tile(128, 128, 128)),
+    replace(BF16, d="f16"),
+    replace(BF16, a="f16", b="f16", d="bf16"),
+    replace(BF16, a="tf32", b="tf32", d="f32", layout="nn", tile=Tile(128, 128, 32)),
+    replace(BF16, a="e4m3", b="e4m3", layout="tt", fast_accum=True, tile=Tile(128, 128, 128)),
+    replace(BF16, tile=Tile(96, 128, 64), schedule="pingpong"),
+    replace(BF16, tile=Tile(32, 128, 64), schedule="pingpong"),
+    replace(BF16, tile=Tile(384, 64, 64)),
+    replace(BF16, tile=Tile(128, 272, 64)),
+    replace(FEW_ROWS, tile=Tile(64, 8, 64), stages=5),
+    replace(FEW_ROWS, tile=Tile(64, 8, 32), stages=3),
+    replace(BF16, tile=Tile(128, 128, 48)),
+    replace(BF16, tile=Tile(128, 64, 256)),
+    replace(BF16, tile=Tile(64, 128, 64)),
+    replace(BF16, tile=Tile(192, 128, 64)),
+    replace(BF16, tile=Tile(256, 256, 64)),
+    replace(BF16, a="e4m3", b="e4m3", tile=Tile(128, 256, 128)),
+    replace(BF16, cluster=Cluster(4, 4)),
+    replace(BF16, cluster=Cluster(3, 1)),
+    replace(BF16, tile=Tile(128, 16, 64), cluster=Cluster(4, 1)),
+    replace(BF16, tile=Tile(128, 48, 64), cluster=Cluster(4, 1)),
+    replace(BF16, schedule="pingpong", scheduler="stream_k"),
+    replace(FEW_ROWS, scheduler="stream_k"),
+    replace(BF16, fast_accum=True),
+    replace(BF16, a="s8", b="s8", d="s32", acc="s32", fast_accum=True, tile=Tile(128, 128, 128)),
+    replace(BF16, a="e4m3", b="e4m3", tile=Tile(128, 64, 256)),
+    replace(BF16, a="e5m2", b="e4m3", tile=Tile(128, 64, 256)),
+    replace(BF16, a="s8", b="s8", d="s32", acc="s32", activation="gelu", tile=Tile(128, 128, 128)),
+    replace(BF16, a="s8", b="s8", d="s32", acc="s32", activation="silu", tile=Tile(128, 128, 128)),
+    replace(BF16, tile=Tile(128, 256, 64), stages=9),
+    replace(BF16, tile=Tile(256, 128, 128), d="f32"),
+    replace(LEAN, a="tf32", b="tf32", d="f32", tile=Tile(128, 128, 32)),
+    replace(LEAN, a="s8", b="s8", d="s32", acc="s32", tile=Tile(128, 128, 128)),
+    replace(LEAN, tile=Tile(128, 112, 64), cluster=Cluster(2, 1)),
+    replace(LEAN, scheduler="stream_k"),
+    replace(LEAN, tile=Tile(192, 120, 64)),
+    replace(LEAN, tile=Tile(192, 104, 64)),
+    replace(LEAN, tile=Tile(128, 64, 32)),
+    replace(LEAN, tile=Tile(128, 64, 16)),
+    replace(LEAN, tile=Tile(128, 136, 64)),
+    replace(LEAN, tile=Tile(128, 152, 64)),
+    replace(LEAN, tile=Tile(256, 192, 64)),
+    replace(LEAN, a="e4m3", b="e4m3", tile=Tile(128, 192, 128)),
+    replace(LEAN, tile=Tile(128, 160, 64), bias=False),
+    replace(LEAN, tile=Tile(128, 176, 64), c="none"),
+    replace(LEAN, activation="gelu"),
+    replace(BF16, activation="given"),
+    replace(LEAN, stages=7),
+    replace(LEAN, tile=Tile(256, 128, 64), stages=5),
+    replace(STREAM, layout="nn"),
+    replace(STREAM, tile=Tile(16, 16, 128)),
+    replace(STREAM, schedule="pingpong"),
+    replace(STREAM, bias=False),
+)
+
+
+def gemm(of: Family) -> Iterator[Candidate]:
+    """Every N of an instruction, some of them with the other schedule and operands; two of each rule."""
+    wanted = [replace(FEW_ROWS, tile=Tile(64, n, 64)) for n in range(8, 257, 8)]
+    wanted += [replace(BF16, tile=Tile(128, n, 64)) for n in (8, 16, 24, 72, 104, 152, 160, 176, 240, 248)]
+    wanted += [replace(base, tile=Tile(128, n, k)) for base, k in OTHERS for n in (8, 24)]
+    for config in dict.fromkeys((*wanted, *GEMM_REJECTED)):
+        if (found := candidate(of, config)) is not None:
+            yield found
+        elif config in GEMM_REJECTED:
+            raise SystemExit(f"{of.kernel_name(config)} is rejected by more than one rule")
+    rejected = {one.rule for one in (candidate(of, config) for config in GEMM_REJECTED) if one}
+    if missing := {rule.name for rule in of.rules} - rejected:
+        raise SystemExit(f"no candidate for the rules {missing}")
+
+
+def random_config(arch: str, rng: random.Random) -> BlockscaledGemmConfig:
+    values = {name: rng.choice(choices) for name, choices in FIELDS.items()} | {"arch": arch}
+    if rng.random() < 0.7:
+        values["b"] = values["a"]
+    usual = USUAL[BlockscaledGemmConfig(**values).architecture]
+    values |= {name: rng.choice(choices) for name, choices in usual.items() if rng.random() < 0.9}
+    if BlockscaledGemmConfig(**values).ultra:
+        values["pdl"] = rng.choice((False, True))
+    return BlockscaledGemmConfig(**values)
+
+
+def blockscaled(of: Family, seed: int) -> list[Candidate]:
+    """A random sample with as many of each kind as ACCEPTED and REJECTED_OF_A_RULE say."""
+    rng = random.Random(seed)
+    accepted: dict[str, list[Candidate]] = defaultdict(list)
+    rejected: dict[str, list[Candidate]] = defaultdict(list)
+    seen: set[BlockscaledGemmConfig] = set()
+    for _ in range(400_000):
+        one = random_config(rng.choice(ARCHES), rng)
+        if one in seen:
+            continue
+        seen.add(one)
+        against = verdicts(of, one)
+        if not against and len(accepted[kind(one)]) < ACCEPTED.get(kind(one), 0):
+            accepted[kind(one)].append(Candidate(of, one, "", "", render(of, one, "")))
+        elif len(against) == 1 and len(rejected[against[0].rule]) < REJECTED_OF_A_RULE:
+            rule, reason, _ = against[0]
+            if one.architecture is not HOPPER or rule in HOPPER_RULES:
+                rejected[rule].append(Candidate(of, one, rule, reason, render(of, one, rule)))
+    wanted = ACCEPTED | dict.fromkeys((rule.name for rule in of.rules), REJECTED_OF_A_RULE)
+    drawn = [one for group in (*accepted.values(), *rejected.values()) for one in group]
+    if len(drawn) != sum(wanted.values()):
+        found = {name: len(group) for name, group in (accepted | rejected).items()}
+        raise SystemExit(f"too few drawn: {[name for name in wanted if found.get(name) != wanted[name]]}")
+    return drawn
+
+
+def kind(config: BlockscaledGemmConfig) -> str:
+    """A key of ACCEPTED."""
+    return f"{config.arch}{' ultra' * config.ultra}{' mixed' * config.mixes_bits}"
+
+
+def render(of: Family, config: Any, rule: str) -> str:
+    """The kernel's source; "" where the template has nothing for a field of it."""
+    environment = Environment(loader=FileSystemLoader(ROOT / "templates"), undefined=StrictUndefined)
+    try:
+        variables = of.variables(config)
+    except KeyError:
+        return ""
+    variables |= {"name": of.kernel_name(config), "spec": "specs/none.yaml"}
+    text = environment.get_template(of.template(config)).render(variables)
+    if rule:  # what a rule rejects has no memory that the model stands for
+        text = re.sub(r"(SharedStorageSize|kSharedBytes) == -?\d+", r"\1 > 0", text)
+    return text

@@ -1,0 +1,256 @@
+"""Do a family's rules and the compiler agree?
+
+    python -m benchmarks.robustness.rules_against_compiler [blockscaled_gemm | gemm] [--front-end] [--jobs 16]
+        [--time-limit 480] [--seed 0] [--limit N]
+
+Takes the family's sample (`rule_samples.py`). Each configuration is rendered with the real template and
+compiled with nvcc as `tilewright build` does; with --front-end, up to the optimiser, where every assertion
+has been made, in a third of the time. What the rules accept must compile, with the shared memory that they
+computed. What they reject must not, unless the rule says why it is stricter than the compiler. Results are
+written as they come, as JSON and as a table; a second run goes on where the first stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from benchmarks.lib.machine import describe
+from benchmarks.robustness.rule_samples import ROOT, Candidate, sample
+
+from tilewright.base import paths
+from tilewright.compile.commands import kernel_command, kernel_flags
+from tilewright.compile.toolchain import Toolchain, find_toolchain
+from tilewright.declarations.table import KernelRecord
+from tilewright_generator import families
+
+FAMILIES = ("blockscaled_gemm", "gemm")
+TIMEOUT_SECONDS = 300
+TOGETHER = 6  # kernels of a unit: more memory and less parallel beyond
+
+
+def units(todo: list[Candidate], front_end: bool) -> Iterator[list[Candidate]]:
+    """What is compiled together: the headers cost more than a kernel does, and a unit of several passes the
+    front end only if each of them does. What may fail stands alone, so that it fails for itself."""
+    together: dict[tuple[str, ...], list[Candidate]] = defaultdict(list)
+    for one in todo:
+        if one.rule or not front_end:
+            yield [one]
+        else:
+            together[flags_of(one)].append(one)
+    for some in together.values():
+        yield from (some[start : start + TOGETHER] for start in range(0, len(some), TOGETHER))
+
+
+def compile_unit(unit: list[Candidate], toolchain: Toolchain, front_end: bool) -> list[dict[str, Any]]:
+    """Rows of the record: what the rules and nvcc say of each configuration."""
+    start = time.monotonic()
+    error = nvcc(unit, toolchain, front_end) if unit[0].text else "no source: the template has nothing for it"
+    if error and unit[1:]:
+        return [row for one in unit for row in compile_unit([one], toolchain, front_end)]
+    seconds = round((time.monotonic() - start) / len(unit), 1)
+    return [
+        {
+            "name": one.name,
+            "config": {key: list(x) if isinstance(x, tuple) else x for key, x in asdict(one.config).items()},
+            "rule": one.rule,
+            "reason": one.reason,
+            "compiles": not error,
+            "error": error,
+            "seconds": seconds,
+            "source": one.digest,
+        }
+        for one in unit
+    ]
+
+
+def flags_of(one: Candidate) -> tuple[str, ...]:
+    row = {
+        **one.family.build(one.config),
+        "name": one.name,
+        "source": "",
+        "sha256": "",
+        "config": {},
+        "facts": {},
+    }
+    return kernel_flags(KernelRecord.parse(row))
+
+
+def nvcc(unit: list[Candidate], toolchain: Toolchain, front_end: bool) -> str:
+    """The first error of its compilation; "" where there is none."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / f"{unit[0].name}.cu"
+        source.write_text("\n".join(one.text for one in unit), encoding="utf-8")
+        flags = flags_of(unit[0])
+        command = kernel_command(toolchain, paths.include_dir(), source, flags, ())
+        if front_end:  # code for the linker's optimiser is what the front end makes
+            command = [re.sub(r"^(-gencode.*code=)sm_", r"\1lto_", word) for word in command]
+            # Where an error is expected the host's pass, which comes first, is likely to find it, and soon.
+            fails = unit[0].rule and not why_stricter(unit[0].family.name)[unit[0].rule]
+            command[command.index("-c")] = "-dc" if fails else "-fatbin"
+        environment = {**os.environ, "TMPDIR": folder}  # which nvcc leaves full where it is killed
+        with subprocess.Popen(
+            command,
+            cwd=folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        ) as process:
+            try:
+                said, _ = process.communicate(timeout=TIMEOUT_SECONDS * len(unit))
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, 9)  # nvcc's children too
+                return f"nvcc took more than {TIMEOUT_SECONDS * len(unit)} s"
+        if process.returncode == 0:
+            return ""
+    if said.startswith("nvcc fatal"):  # it has not compiled anything
+        raise SystemExit(said)
+    found = re.search(
+        r"^(?:.*/)?([^/\n]*?)(?:\((\d+)\))?: *(?:fatal )?(?:static )?error[^:\n]*: *(.*)", said, re.M
+    )
+    if found is None:
+        return said.strip()[-200:] or f"nvcc exits {process.returncode}"
+    return f"{found[1]}: {found[3]}"[:200]
+
+
+def judge(row: dict[str, Any], stricter: dict[str, str]) -> str:
+    """agree, stricter (for a reason that the rule states), or disagree."""
+    if bool(row["rule"]) != row["compiles"]:
+        return "agree"
+    return "stricter" if stricter.get(row["rule"]) else "disagree"
+
+
+def write(path: Path, head: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+    """The record as JSON, a row a line, and beside it as a table."""
+    rows = sorted(rows, key=lambda row: (row["rule"], row["name"]))
+    body = ",\n".join(f"  {json.dumps(row)}" for row in rows)
+    path.write_text(f'{json.dumps(head)[:-1]}, "candidates": [\n{body}\n]}}\n', encoding="utf-8")
+    path.with_suffix(".md").write_text(markdown(head, rows), encoding="utf-8")
+
+
+def markdown(head: dict[str, Any], rows: list[dict[str, Any]]) -> str:
+    stricter = why_stricter(head["family"])
+    accepted = sum(1 for row in rows if not row["rule"])
+    judged = Counter(judge(row, stricter) for row in rows)
+    nvcc = head["nvcc"] + ", its front end alone" * head["front_end"]
+    lines = [
+        "# Rules against the compiler",
+        "",
+        f"{head['family']}. {head['date']}, nvcc {nvcc}, CUTLASS {head['cutlass']}, {head['host']}.",
+        f"{len(rows)} of {head['drawn']} configurations: the rules accept {accepted} and reject "
+        f"{len(rows) - accepted}. {judged['agree']} times nvcc says the same, {judged['stricter']} times the "
+        f"rule is stricter, for the reason that it gives, {judged['disagree']} times they disagree.",
+        "",
+        f"Made by `python -m benchmarks.robustness.rules_against_compiler {head['family']}"
+        f"{' --front-end' * head['front_end']}`.",
+        "",
+        "| configuration | rules | nvcc | |",
+        "|---|---|---|---|",
+    ]
+    for row in rows:
+        said = f"{row['rule']}: {row['reason']}" if row["rule"] else "accepted"
+        answer = row["error"].replace("|", "\\|") or f"compiles ({row['seconds']} s)"
+        verdict = judge(row, stricter)
+        why = f"stricter: {stricter[row['rule']]}" if verdict == "stricter" else verdict
+        lines.append(f"| {row['name'].removeprefix(head['family'] + '_')} | {said} | {answer} | {why} |")
+    return "\n".join(lines) + "\n"
+
+
+def why_stricter(family: str) -> dict[str, str]:
+    """Why each rule refuses what compiles; "" where nothing should."""
+    return {rule.name: rule.compiles for rule in families.get(family).rules}
+
+
+def known_rows(path: Path, head: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
+    """Rows of an earlier run with this toolchain, by name and source."""
+    if not path.is_file():
+        return {}
+    before = json.loads(path.read_text(encoding="utf-8"))
+    if any(before.get(key) != head[key] for key in ("nvcc", "cutlass", "host", "front_end")):
+        return {}
+    return {(row["name"], row["source"]): row for row in before["candidates"]}
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("family", nargs="?", choices=FAMILIES, default=FAMILIES[0])
+    parser.add_argument("--front-end", action="store_true", help="stop before the optimiser")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="5.6 GB of memory each")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--limit", type=int, help="compile only so many")
+    parser.add_argument(
+        "--time-limit", type=float, default=3600, help="start no compile after so many seconds"
+    )
+    parser.add_argument("--output", type=Path, help="default: benchmarks/results/")
+    return parser.parse_args()
+
+
+def record(family: str) -> Path:
+    """Where the answers about a family are kept."""
+    name = "rules_against_compiler" + (f"_{family}" if family != FAMILIES[0] else "")
+    return ROOT / "benchmarks/results" / f"{name}.json"
+
+
+def main() -> int:
+    given = arguments()
+    toolchain = find_toolchain()
+    head: dict[str, Any] = {
+        "family": given.family,
+        "front_end": given.front_end,
+        "seed": given.seed,
+        "date": describe()["date"],
+        **toolchain.describe(),
+    }
+    output = given.output or record(given.family)
+    known, stricter = known_rows(output, head), why_stricter(given.family)
+    drawn = sample(given.family, given.seed)
+    head["drawn"] = len(drawn)
+    rows, todo = [], []
+    for one in drawn:
+        if row := known.get((one.name, one.digest)):
+            rows.append(row | {"rule": one.rule, "reason": one.reason})
+        else:
+            todo.append(one)
+    print(f"{len(drawn)} drawn, {len(rows)} known, {len(todo)} to compile", flush=True)
+    start = time.monotonic()
+
+    def work(unit: list[Candidate]) -> list[dict[str, Any]]:
+        late = time.monotonic() - start > given.time_limit
+        return [] if late else compile_unit(unit, toolchain, given.front_end)
+
+    with ThreadPoolExecutor(given.jobs) as pool:
+        work_units = units(todo[: given.limit], given.front_end)
+        for done in as_completed([pool.submit(work, unit) for unit in work_units]):
+            for row in done.result():
+                rows.append(row)
+                said = row["rule"] or "accepted"
+                print(
+                    f"{len(rows):3} {judge(row, stricter):9} {row['seconds']:6} s {said:20} {row['name']}",
+                    flush=True,
+                )
+            write(output, head, rows)
+    wrong = [row for row in rows if judge(row, stricter) == "disagree"]
+    for row in wrong:
+        print(f"disagree: {row['name']}: {row['rule'] or 'accepted'}, {row['error'] or 'compiles'}")
+    print(f"{len(rows)} of {len(drawn)} compiled, {len(wrong)} disagree", flush=True)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
