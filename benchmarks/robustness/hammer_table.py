@@ -27,8 +27,8 @@ _HEAD = """\
 Written by `python -m benchmarks.robustness.hammer_table --write` from [{name}]({place}); do not
 edit. Every kernel runs at least 2,000 times beside a stream that fills memory, on problems with one to three
 stages of k, with whole and partial tiles in turn, each run into other pages of memory; every result is
-compared to the bit (`tests/gpu/test_hammer.py`). Stale: runs of another machine code than the kernel's, which are not
-counted.
+compared to the bit (`tests/gpu/test_hammer.py`). Stale: runs of another machine code than the kernel's, which
+are not counted.
 [races.md](races.md) says what the hammer finds in kernels with known races.
 """
 
