@@ -17,7 +17,7 @@ from readme_line import KERNEL, LINE, SPEC
 
 _COPIED = ("benchmarks", "docs", "generated", "generator", "runtime", "specs", "templates", "tests", "tuned")
 # Tests that read committed files of all kernels; what else reads them runs in this suite.
-READERS = ("tests/docs/test_figures.py", "tests/docs/test_specs.py", "tests/runtime/test_trees.py")
+READERS = ("tests/docs/test_figures.py", "tests/docs/test_specs.py", "tests/runtime/selection/test_trees.py")
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ We had no such GPU. The numbers rest on NVIDIA's data sheets and on times that o
 - SemiAnalysis, "Dissecting Nvidia Blackwell" (2026): MMAs with N below 128 wait for shared memory, which
   gives 128 bytes a clock; 2SM halves what an SM reads of B.
 
-tests/runtime/test_blockscaled_cost.py holds the model to them. MXFP8, MXFP4, mixed types, quantised outputs
-and all of Thor have only the data sheets.
+tests/runtime/blockscaled_gemm/test_blockscaled_cost.py holds the model to them. MXFP8, MXFP4, mixed types,
+quantised outputs and all of Thor have only the data sheets.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def hung(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def cluster(hung: Path) -> Iterator[str]:
     """The address of two nodes, of which one has a GPU as far as Ray knows."""
-    with ray_nodes.two_nodes(Path(__file__).parent, gpus=1, **{hanging.FOLDER: str(hung)}) as address:
+    with ray_nodes.two_nodes(Path(__file__).parents[1], gpus=1, **{hanging.FOLDER: str(hung)}) as address:
         yield address
 
 

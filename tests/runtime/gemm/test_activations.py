@@ -14,7 +14,7 @@ from tilewright.families.gemm.problem import ACTIVATIONS, GIVEN
 from tilewright_generator import families
 from tilewright_generator.fields import fields_of
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 HEADERS = ROOT / "runtime/include/tilewright"
 REFERENCE = (ROOT / "tests/gpu/gemm_reference.py").read_text(encoding="utf-8")
 

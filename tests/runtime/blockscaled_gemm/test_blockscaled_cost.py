@@ -371,7 +371,7 @@ def test_a_selection_of_a_known_kind_weighs_each_tactic_once(
 
 
 def test_on_hopper_the_pick_is_near_the_best_that_was_measured() -> None:
-    path = Path(__file__).parent / "data/h200_blockscaled_times.json"
+    path = Path(__file__).parents[1] / "data/h200_blockscaled_times.json"
     registry = Registry()
     losses = []
     for row in json.loads(path.read_text(encoding="utf-8"))["problems"]:

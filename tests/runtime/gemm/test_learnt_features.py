@@ -18,7 +18,7 @@ from tilewright.families.gemm.cost_lean import Kernel
 from tilewright.families.gemm.learnt import features
 from tilewright.families.gemm.problem import Problem
 
-FILE = Path(__file__).parent / "data" / "learnt_features.json"
+FILE = Path(__file__).parents[1] / "data" / "learnt_features.json"
 KERNELS: dict[str, dict[str, Any]] = {
     "plain": {"tile": [128, 256, 64]},
     "swapped": {"tile": [64, 48, 128], "swap_ab": True},
@@ -49,8 +49,8 @@ def asked() -> dict[str, list[float]]:
 
 @pytest.mark.parametrize("name", asked())
 def test_features_are_those_that_were_written_down(name: str) -> None:
-    """Where a change is meant, the trees are taught anew, and `python tests/runtime/test_learnt_features.py`
-    writes the features."""
+    """After a change that is meant, teach the trees anew, and write the features with
+    `python tests/runtime/gemm/test_learnt_features.py`."""
     known = json.loads(FILE.read_text(encoding="utf-8"))
     assert known.keys() == asked().keys()
     now, before = asked()[name], known[name]

@@ -36,7 +36,7 @@ from tilewright.errors import TableError, UnreadableFileError
 from tilewright.selection import tuned_files
 from tilewright.selection.families import family_of
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture

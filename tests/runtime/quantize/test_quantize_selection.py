@@ -21,7 +21,7 @@ from tilewright.families.quantize.problem import FORMATS, LAYOUTS, Problem
 from tilewright.libraries.registry import Registry
 from tilewright.selection.choice import choose
 
-RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+RESULTS = Path(__file__).parents[3] / "benchmarks" / "results"
 VECTOR = KernelRecord.parse(make_quantize_row("vector"))
 TMA = KernelRecord.parse(make_quantize_row("tma", variant="tma", stages=2))
 FAST = KernelRecord.parse(make_quantize_row("fast", arithmetic="fast"))

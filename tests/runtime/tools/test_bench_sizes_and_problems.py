@@ -69,7 +69,7 @@ def test_the_shapes_of_the_benchmarks(tmp_path: Path) -> None:
     layers = "m: [1, 2]\nlayers:\n  - {name: x, n: 3, k: 4}\n"
     path.write_text(f"{layers}squares: [5]\nodd:\n  - {{m: 6, n: 7, k: 8}}\n")
     assert numbers(sizes.read(path)) == [(1, 3, 4), (2, 3, 4), (5, 5, 5)]
-    shapes = Path(__file__).parents[2] / "benchmarks" / "shapes" / "gemm.yaml"
+    shapes = Path(__file__).parents[3] / "benchmarks" / "shapes" / "gemm.yaml"
     found = sizes.read(shapes)
     assert len(found) == 12 * 12 + 6
     assert len(sizes.chosen(str(shapes), [])) == len(found) - 1, "a layer at an m is one of the squares"

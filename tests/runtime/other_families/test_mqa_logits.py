@@ -25,7 +25,7 @@ from tilewright.reference.comparison import difference
 from tilewright.selection import tuned_files
 from tilewright.selection.tuned_entries import review
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 pytestmark = pytest.mark.usefixtures("mqa_host")
 INF = float("inf")

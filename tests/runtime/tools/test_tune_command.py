@@ -22,7 +22,7 @@ from tilewright.tools.tuning import workers
 from tilewright_generator.cli import invoke, running, tuning_progress
 from tilewright_generator.cli.tuning_place import Place
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SHAPES = ROOT / "benchmarks" / "shapes" / "gemm.yaml"
 SIZES = ["-s", "8x48x64", "-s", "32x48x64"]
 
