@@ -38,7 +38,6 @@ BOUNDS: dict[str, int] = {
     "runtime/libraries": 16,
     "runtime/reference": 14,
     "runtime/scale_factors": 1,
-    "runtime/selection": 56,
     "runtime/tools": 130,
 }
 

@@ -1,5 +1,8 @@
-"""Which tactic computes a problem: the one demanded, else what is tuned for it, else what is tuned for nearly
-it, else the cost model's first, else the first kernel of the table. Deterministic, and able to say why."""
+"""Chooses the tactic that computes a problem, and says why. The choice is deterministic.
+
+In this order: the tactic that the caller demands; the tactic tuned for the problem; the tactic tuned for its
+nearest neighbour; the cost model's first; the table's first kernel.
+"""
 
 from __future__ import annotations
 
@@ -25,19 +28,20 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tilewright")
 
-# A built kernel is taken where its estimate exceeds the best one's by no more: about as much as the
-# model errs, and not worth a minute of compiling.
+# The share of the best estimate by which a built kernel's estimate may exceed it and be preferred: about the
+# model's error, which is not worth a minute of compiling.
 BUILT_WITHIN = 0.1
-# What is tuned for a neighbour beat the model's first there. It is taken where the model has it lose no more
-# against that on the way to the problem: where each cuts both into tiles that are as full, and into as many
-# waves. How far the model errs with either tactic does not matter, since it does so on both sides.
+# The share of its time that a neighbour's tuned tactic may lose against the model's first tactic between the
+# neighbour and the problem, by the model. Tuning saw it win for the neighbour. It loses little on the way if
+# both tactics cut both problems into equally full tiles and equally many waves. The model's error does not
+# matter, because it is the same for the neighbour and for the problem.
 BUCKET_WITHIN = 0.03
 
 Source = Literal["demanded", "tuned", "bucket", "model", "default"]
 
 
 class Choice(NamedTuple):
-    """A tactic and its kernel, where it comes from, and for people why."""
+    """A tactic and its kernel, its source, and the reason for people."""
 
     tactic: Tactic
     record: KernelRecord
@@ -55,14 +59,14 @@ def choose(
     tactic: Tactic | None = None,
     tuned: Tuned | None = None,
 ) -> Choice:
-    """The tactic for a problem: the one demanded, if it is legal; else the one tuned for it, or for its
-    nearest neighbour; else the model's first; without a model, the first kernel of the table.
+    """Chooses the tactic for a problem: the demanded one, if it is legal; else the one tuned for the problem,
+    or for its nearest neighbour; else the model's first; without a model, the first kernel of the table.
 
-    `records` are the family's kernels that run on the device. A built kernel is preferred where it is about
-    as good (`BUILT_WITHIN`). Where TILEWRIGHT_JIT=0 forbids to build, only built ones count, if there are
-    any. One that needs newer CUTLASS headers than there are counts if it is built.
+    `records` are the family's kernels that run on the device. A built kernel is preferred if it is about as
+    good (`BUILT_WITHIN`). If TILEWRIGHT_JIT=0 forbids building, only built kernels count, unless none is
+    built. A kernel that needs newer CUTLASS headers than the installed ones counts only if it is built.
 
-    Raises ArgumentError for a demanded tactic that does not fit, NoKernelError where none does.
+    Raises ArgumentError if a demanded tactic does not fit, NoKernelError if no kernel does.
     """
     if tactic is None:
         return _Selection(family, registry, records, problem, device).choose(tuned)
@@ -86,24 +90,25 @@ class _Selection:
         self._records = records
         self._problem = problem
         self._device = device
-        self._unbuilt: Choice | None = None  # tuned, and passed over because it is not built
+        self._unbuilt: Choice | None = None  # the tuned choice that was passed over because it is not built
 
     def choose(self, tuned: Tuned | None) -> Choice:
-        """Raises NoKernelError where no kernel computes the problem."""
+        """Chooses. Raises NoKernelError if no kernel computes the problem."""
         choice = (
             (tuned and (self._exact(tuned) or self._bucket(tuned))) or self._by_model() or self._by_default()
         )
         if self._unbuilt is not None:
             tactic, record, source, _ = self._unbuilt
             rule = self._registry.obstacle(record) if jit_allowed() else "TILEWRIGHT_JIT=0"
-            of = "is tuned for it" if source == "tuned" else "is tuned for its neighbour"
-            choice = choice._replace(why=f"{choice.why}; {tactic}, which {of}, is not built ({rule})")
+            target = "it" if source == "tuned" else "its neighbour"
+            why = f"{choice.why}; {tactic}, which is tuned for {target}, is not built ({rule})"
+            choice = choice._replace(why=why)
         log.debug("%s: %s, %s, %s", self._problem, choice.tactic, choice.source, choice.why)
         return choice
 
     @cached_property
     def fitting(self) -> list[KernelRecord]:
-        """The kernels that compute the problem. Raises NoKernelError where none does."""
+        """The kernels that compute the problem. Raises NoKernelError if none does."""
         fitting = self._family.fitting_kept(self._registry, self._records, self._problem)
         if not fitting:
             reasons = self._family.explain(self._records, self._problem)
@@ -121,16 +126,18 @@ class _Selection:
         return self._family.weigh(self.fitting, self._problem, self._device)
 
     def _possible(self) -> Iterator[Candidate]:
-        """The model's order of what is built or can be; where nothing is, of all: the registry says why.
+        """The candidates that are built or can be built, in the model's order; all candidates if none can be
+        built, and then the registry says why.
 
-        Each is asked about when its turn comes, because a choice looks at the first few of hundreds.
+        Each candidate is checked only when it is reached, because a choice looks at the first few of
+        hundreds.
         """
         runs = filter(self._runs, self._ranked)
         first = next(runs, None)
         return iter(self._ranked) if first is None else chain([first], runs)
 
-    def _runs(self, one: Candidate) -> bool:
-        return self._registry.is_built(one.record) or self._registry.buildable(one.record)
+    def _runs(self, candidate: Candidate) -> bool:
+        return self._registry.is_built(candidate.record) or self._registry.buildable(candidate.record)
 
     @cached_property
     def _first(self) -> Candidate | None:
@@ -138,17 +145,18 @@ class _Selection:
 
     @cached_property
     def _first_built(self) -> Candidate | None:
-        return next((one for one in self._ranked if self._registry.is_built(one.record)), None)
+        built = (candidate for candidate in self._ranked if self._registry.is_built(candidate.record))
+        return next(built, None)
 
     def _exact(self, tuned: Tuned) -> Choice | None:
-        found = tuned.found(self._problem)
-        if found is None or not self._has_room(found.tactic):
+        entry = tuned.entry(self._problem)
+        if entry is None or not self._has_room(entry.tactic):
             return None
-        why = f"{found.seconds * 1e6:.2f} us were measured ({found.path})"
-        return self._tuned(Choice(found.tactic, self._registry.record(found.tactic.kernel), "tuned", why))
+        why = f"{entry.seconds * 1e6:.2f} us were measured ({entry.path})"
+        return self._tuned(Choice(entry.tactic, self._registry.record(entry.tactic.kernel), "tuned", why))
 
     def _has_room(self, tactic: Tactic) -> bool:
-        """Whether the device runs a tactic that was tuned, on another GPU of its name maybe."""
+        """Whether the device runs a tuned tactic, which may be tuned on another GPU of the same name."""
         reason = self._family.misfit_device(tactic, self._registry.record(tactic.kernel), self._device)
         if reason is not None:
             log.debug("%s: passed over %s, which is tuned: %s", self._problem, tactic, reason)
@@ -158,42 +166,45 @@ class _Selection:
         near = tuned.bucket(self._problem)
         if near is None or not self._has_room(near[0]):
             return None
-        tactic, other = near
+        tactic, neighbour = near
         record = self._registry.record(tactic.kernel)
         if self._first:
             first = self._first if jit_allowed() else self._first_built or self._first
-            here, there = (self._behind((tactic, record), first, one) for one in (self._problem, other))
-            found = tuned.found(other)
-            # What was not there when the neighbour was tuned is not known to be behind.
-            seen = found is None or not found.seen or first.record.name in found.seen
-            limit = (1 + there) * (1 + BUCKET_WITHIN) - 1 if seen else 0.0
-            if here > limit:
+            at_problem, at_neighbour = (
+                self._behind((tactic, record), first, point) for point in (self._problem, neighbour)
+            )
+            entry = tuned.entry(neighbour)
+            # Tuning compared the tactic with the kernels that existed then, not with a newer one.
+            seen = entry is None or not entry.seen or first.record.name in entry.seen
+            limit = (1 + at_neighbour) * (1 + BUCKET_WITHIN) - 1 if seen else 0.0
+            if at_problem > limit:
                 log.debug(
                     "%s: passed over %s, tuned for %s: the model puts it %.0f%% behind %s, and %.0f%% there",
-                    self._problem, tactic, self._neighbour(other), 100 * here, first.tactic, 100 * there,
+                    self._problem, tactic, self._neighbour(neighbour), 100 * at_problem, first.tactic,
+                    100 * at_neighbour,
                 )  # fmt: skip
                 return None
-        why = f"tuned for {self._neighbour(other)}, the nearest"
+        why = f"tuned for {self._neighbour(neighbour)}, the nearest"
         return self._tuned(Choice(tactic, record, "bucket", why))
 
-    def _behind(self, one: tuple[Tactic, KernelRecord], first: Candidate, problem: Any) -> float:
-        """By how much of its time the model puts a tactic behind another, for a problem; 0 where it knows
-        one of them not."""
+    def _behind(self, own: tuple[Tactic, KernelRecord], first: Candidate, problem: Any) -> float:
+        """The share of the time of `first` by which the model puts a tactic behind it for a problem; 0 unless
+        the model knows both."""
         seconds = []
-        for tactic, record in (one, (first.tactic, first.record)):
+        for tactic, record in (own, (first.tactic, first.record)):
             weigh = self._family.model(record, problem, self._device)
             if weigh is None:
                 return 0.0
             seconds.append(weigh(tactic).seconds)
         return seconds[0] / seconds[1] - 1
 
-    def _neighbour(self, other: Any) -> str:
-        """What a neighbour is called: `m of 48`."""
+    def _neighbour(self, neighbour: Any) -> str:
+        """The text for a neighbour: `m of 48`."""
         name = self._family.neighbour
-        return f"{name} of {getattr(other, name)}"
+        return f"{name} of {getattr(neighbour, name)}"
 
     def _tuned(self, choice: Choice) -> Choice | None:
-        """The choice, if its kernel is built, or is worth its compiling and may be."""
+        """The choice, if its kernel is built, or if it may be compiled and is worth it."""
         if self._registry.is_built(choice.record):
             return choice
         if not jit_allowed() or not self._registry.buildable(choice.record):
@@ -212,7 +223,7 @@ class _Selection:
         best, built = self._first, self._first_built
         if best is None:
             return None
-        if built is None or built is best:  # where it may not be built, the registry says so
+        if built is None or built is best:  # if building it is forbidden, the registry says so
             return Choice(best.tactic, best.record, "model", f"the model's first{self._ahead()}")
         behind = built.estimate.seconds / best.estimate.seconds - 1
         if jit_allowed() and behind > BUILT_WITHIN:
@@ -223,7 +234,7 @@ class _Selection:
         return Choice(built.tactic, built.record, "model", why)
 
     def _ahead(self) -> str:
-        """How far the model's first leads, as part of a sentence."""
+        """How far the model's first tactic leads, as part of a sentence."""
         first = self._ranked[0]
         passed = ""
         if first is not self._first:
@@ -231,22 +242,22 @@ class _Selection:
         return self._lead() + passed
 
     def _lead(self) -> str:
-        by_time = groupby(self._possible(), lambda one: round(one.estimate.seconds * 1e9))
-        best, alike = next(by_time)
-        count = sum(1 for _ in alike)
+        by_time = groupby(self._possible(), lambda candidate: round(candidate.estimate.seconds * 1e9))
+        best, equals = next(by_time)
+        count = sum(1 for _ in equals)
         lead = f" among {count} as fast" if count > 1 else ""
         behind = next(by_time, None)
         if behind is None:
             return lead or ", and the only one"
-        nanoseconds, others = behind
-        return f"{lead}, {nanoseconds / best - 1:.1%} ahead of {next(others).tactic}"
+        nanoseconds, slower = behind
+        return f"{lead}, {nanoseconds / best - 1:.1%} ahead of {next(slower).tactic}"
 
     def _by_default(self) -> Choice:
-        """Where no model knows the kernels: the first that is built, else the first that can be."""
+        """The choice if no model knows the kernels: the first that is built, else the first that can be."""
         registry = self._registry
         record = (
-            next((one for one in self.fitting if registry.is_built(one)), None)
-            or next((one for one in self.fitting if registry.buildable(one)), None)
+            next((kernel for kernel in self.fitting if registry.is_built(kernel)), None)
+            or next((kernel for kernel in self.fitting if registry.buildable(kernel)), None)
             or self.fitting[0]
         )
         built = "built " if registry.is_built(record) else ""

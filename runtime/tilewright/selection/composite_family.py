@@ -1,4 +1,4 @@
-"""A family that is made of several kinds of kernels, such as one for each mainloop."""
+"""A family with several kinds of kernels, such as one kind for each mainloop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tilewright.selection.kernels import Kernels, P
 
 
 class CompositeFamily(Family[P]):
-    """Asks of each kernel its own kind."""
+    """Passes every question about a kernel on to the kernel's kind."""
 
     def kernels(self, record: KernelRecord) -> Kernels[P]:
         """The kind of a kernel."""
@@ -46,15 +46,15 @@ class CompositeFamily(Family[P]):
     def refine(
         self, nearest: Sequence[tuple[KernelRecord, Tactic]], problem: P, device: DeviceProperties
     ) -> Sequence[Estimate | None]:
-        of_kinds: dict[Kernels[P], list[int]] = {}
+        by_kind: dict[Kernels[P], list[int]] = {}
         for index, (record, _) in enumerate(nearest):
-            of_kinds.setdefault(self.kernels(record), []).append(index)
-        found: list[Estimate | None] = [None] * len(nearest)
-        for kernels, places in of_kinds.items():
+            by_kind.setdefault(self.kernels(record), []).append(index)
+        estimates: list[Estimate | None] = [None] * len(nearest)
+        for kernels, places in by_kind.items():
             weighed = kernels.refine([nearest[place] for place in places], problem, device)
             for place, estimate in zip(places, weighed, strict=True):
-                found[place] = estimate
-        return found
+                estimates[place] = estimate
+        return estimates
 
     def does_extra_work(self, record: KernelRecord, problem: P) -> bool:
         return self.kernels(record).does_extra_work(record, problem)

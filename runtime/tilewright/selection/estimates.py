@@ -1,4 +1,4 @@
-"""What a cost model answers."""
+"""The answer of a cost model."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ from typing import NamedTuple
 
 
 class Estimate(NamedTuple):
-    """Seconds of one launch, and what they are made of."""
+    """The estimated seconds of one launch, and their parts."""
 
     seconds: float
-    waves: int  # tiles (or parts of tiles) that the busiest SM works through
-    bound: str  # what the main loop waits for most: math, fill, hbm or power
-    main_loop: float
-    overhead: float
+    waves: int  # tiles (or k ranges of tiles) that the busiest SM computes, one after another
+    bound: str  # what limits the main loop most: math, fill, hbm or power
+    main_loop: float  # seconds
+    overhead: float  # seconds
 
 
-# Shared memory (CUDA programming guide, "Compute Capabilities"; sm_90 and sm_100).
+# Bytes of shared memory of an SM (CUDA programming guide, "Compute Capabilities"; sm_90 and sm_100).
 SM_SHARED_BYTES = 228 * 1024
-BLOCK_SHARED_BYTES = 1024  # of it, that the system takes of each thread block's
+# Bytes of shared memory that the system reserves for each thread block.
+BLOCK_SHARED_BYTES = 1024
 
 
 def held_by_memory(shared_bytes: int) -> int:
-    """Thread blocks with so much shared memory that an SM has room for."""
+    """The number of thread blocks with `shared_bytes` of shared memory each that fit on an SM."""
     return SM_SHARED_BYTES // (shared_bytes + BLOCK_SHARED_BYTES)

@@ -1,4 +1,4 @@
-"""Families by name, as selection sees them. What a family is made of imports nothing of this."""
+"""Finds the `Family` object of a family by name. The modules of a family do not import this one."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from tilewright.selection.family import Family
 
 
 def family_of(name: str) -> Family[Any]:
-    """Raises ModuleNotFoundError for a family that has no op."""
+    """The family of this name. Raises ModuleNotFoundError for a family that has no op."""
     family: Family[Any] = catalog.part(name, "family").FAMILY
     return family

@@ -1,4 +1,4 @@
-"""A family as selection sees it: what its kernels compute, what they take, how long they take."""
+"""The base class of families for selection: which problems their kernels compute, and how fast."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ from tilewright.selection.kernels import Kernels, P, Problem
 if TYPE_CHECKING:
     from tilewright.declarations.vocabulary import Words
 
-# Tactics that `refine` estimates anew. Of 759 dense products, the fastest that was timed was among the
-# first 48 of 95 %, and the choice among these was as good as among the first 96.
+# The number of tactics that `refine` estimates anew. For 95 % of 759 dense products the fastest timed tactic
+# was among the first 48, and the choice among these was as good as the choice among the first 96.
 MOST_REFINED = 48
-# Behind the fastest such: a kernel with k cut in one way, in no clusters; its clusters are not weighed then.
-# Of 160 dense products drawn at random each had the choice that 1.5 leaves, by 130 estimates less of 740.
+# A kernel is far behind if its estimate, for one way to cut k and without clusters, exceeds the fastest such
+# estimate by this factor. Its clusters are not estimated then. All of 160 dense products drawn at random had
+# the same choice as with 1.5, and 130 of 740 estimates were saved.
 FAR = 1.3
 
 
@@ -37,10 +38,11 @@ class Candidate(NamedTuple):
     estimate: Estimate
 
 
-_Weighed = tuple[float, bool, Tactic, Candidate]  # nanoseconds, whether it does extra work, then by name
+# Nanoseconds, whether the kernel does extra work, the tactic (to order equals by name), the candidate.
+_Weighed = tuple[float, bool, Tactic, Candidate]
 _Weigh = Callable[[Tactic], _Weighed]
 _ORDER = itemgetter(0, 1, 2)
-_IN_PARTS = attrgetter("splits", "decomposition")  # how a tactic cuts k
+_HOW_K_IS_CUT = attrgetter("splits", "decomposition")
 
 
 _kinds: WeakKeyDictionary[
@@ -50,102 +52,108 @@ _kinds = WeakKeyDictionary()
 
 
 class Family(Kernels[P]):
-    """Chooses among a family's kernels: deterministic, and able to say why. Needs no torch.
+    """Ranks the tactics of a family's kernels, and says why a kernel does not fit. Needs no torch.
 
-    A family overrides what is not the usual.
+    A family overrides the methods whose defaults do not hold for it.
     """
 
     name: str
-    """Its package's name."""
+    """The name of the family's package."""
     problem: type[P]
-    """The frozen dataclass of its problems: extents, and the fields by which tuned files tell kinds apart."""
+    """The frozen dataclass of the family's problems: extents, and the fields that define a problem's kind."""
     neighbour: str = "m"
     """The extent along which tuned entries serve neighbours: one tuned for m of 32 may suit m of 40."""
     decisive: tuple[str, ...] = ()
-    """Fields that a problem's kind and a kernel's configuration both have, and which must be equal. By their
-    text most rows of a table are passed over before they are parsed."""
+    """Fields that a problem's kind and a kernel's configuration both have, and that must be equal. Most rows
+    of a table are skipped by the text of these fields, before they are parsed."""
     layouts: tuple[str, ...] = ()
-    """Those of the decisive fields that are memory layouts. An operand without elements has any layout."""
+    """The decisive fields that are memory layouts. An operand without elements has any layout."""
     placement: tuple[str, ...] = ("alignment",)
-    """Fields that say how operands are aligned, if a problem has such. They decide which kernels take it, and
-    hardly how long one takes, so tuned files leave them out."""
+    """Fields that say how operands are aligned, if a problem has any. They decide which kernels fit, and
+    hardly change the time of a kernel, so tuned files leave them out."""
 
     def variants(self, tactic: Tactic) -> Iterable[Tactic]:
-        """The tactic with every setting that selection leaves at its default, such as raster orders: tuning
-        tries these for the fastest tactics."""
+        """The tactic with all values of the settings that selection leaves at their defaults, such as raster
+        orders. Tuning tries these for the fastest tactics."""
         return (tactic,)
 
     def wider(self, tactic: Tactic) -> Iterable[Tactic]:
-        """The tactic in clusters of eight that share both operands, as cuBLAS has them where tiles are few.
-        Selection does not estimate them; tuning tries them for the fastest tactics."""
+        """The tactic in clusters of eight that share both operands, as cuBLAS uses them if there are few
+        tiles. Selection does not estimate them; tuning tries them for the fastest tactics."""
         return (replace(tactic, cluster=cluster) for cluster in ("2x4", "4x2") if tactic.splits == 1)
 
     def peak(self, kind: Any, device: DeviceProperties) -> float | None:
-        """Operations a second (of `Problem.flops`) that the GPU reaches at its highest clock for a kind of
-        problem, as published. None where that is not known, or where the family does not multiply."""
+        """The published operations per second (of `Problem.flops`) of the GPU at its highest clock, for a
+        kind of problem. None if it is not known, or if the family does not multiply."""
         return None
 
     @property
     def words(self) -> Words[P]:
-        """The words in which its problems are asked for on a command line; selection does not need them."""
+        """The vocabulary of the family's problems on a command line; selection does not need it."""
         return catalog.words_of(self.name)
 
     @functools.cached_property
     def extents(self) -> tuple[str, ...]:
-        """The fields of a problem that are numbers and may take any value."""
-        return tuple(one.name for one in self.words.extents)
+        """The fields of a problem that are numbers and may have any value."""
+        return tuple(extent.name for extent in self.words.extents)
 
     def misfit_kind(self, record: KernelRecord, kind: Any) -> str | None:
-        """None where the kernel computes problems of the kind, for some extents, else the reason."""
+        """Why the kernel computes no problem of the kind; None if it computes some."""
         for field in self.decisive:
             if record.config[field] != getattr(kind, field):
                 return f"its {field} is {record.config[field]}, not {getattr(kind, field)}"
         return self.misfit_options(record, kind)
 
     def misfit(self, record: KernelRecord, problem: P) -> str | None:
-        """None where the kernel computes the problem, else the reason."""
+        """Why the kernel does not compute the problem; None if it does."""
         return self.misfit_kind(record, problem.kind) or self.misfit_extents(record, problem)
 
     def misfit_tactic(self, tactic: Tactic, record: KernelRecord, problem: P) -> str | None:
-        """None where the tactic computes the problem, else the reason."""
+        """Why the tactic does not compute the problem; None if it does."""
         reason = self.misfit_arguments(tactic, record) or self.misfit(record, problem)
         return reason or self.misfit_together(tactic, record, problem)
 
     def fitting(self, records: Iterable[KernelRecord], problem: P) -> list[KernelRecord]:
-        kind, of_kind = problem.kind, self.misfit_kind
-        return [one for one in records if not (of_kind(one, kind) or self.misfit_extents(one, problem))]
+        """The kernels among `records` that compute the problem."""
+        kind = problem.kind
+        return [
+            record
+            for record in records
+            if not (self.misfit_kind(record, kind) or self.misfit_extents(record, problem))
+        ]
 
     def of_kind(
         self, registry: Registry, records: Sequence[KernelRecord], kind: Hashable
     ) -> list[KernelRecord]:
-        """The kernels among `records` that compute a kind of problem. The answer is kept for each list of
+        """The kernels among `records` that compute a kind of problem. The answer is cached for each list of
         records that the registry keeps."""
         kinds = _kinds.setdefault(registry, {})
-        found = kinds.get((self.name, kind))
-        if found is None or found[0] is not records:
+        cached = kinds.get((self.name, kind))
+        if cached is None or cached[0] is not records:
             values = {name: getattr(kind, name) for name in self.decisive}
             likely = records.stating(values) if isinstance(records, Rows) else records
             of_kind = [record for record in likely if self.misfit_kind(record, kind) is None]
-            found = kinds[self.name, kind] = (records, of_kind)
-        return found[1]
+            cached = kinds[self.name, kind] = (records, of_kind)
+        return cached[1]
 
     def fitting_kept(
         self, registry: Registry, records: Sequence[KernelRecord], problem: P
     ) -> list[KernelRecord]:
-        """As `fitting`, for records that the registry keeps: those of the kind are looked for once."""
+        """Same as `fitting`, for a list of records that the registry keeps: `of_kind` is cached."""
         of_kind = self.of_kind(registry, records, problem.kind)
         return [record for record in of_kind if self.misfit_extents(record, problem) is None]
 
     def left_out(self, records: Iterable[KernelRecord], problem: P) -> Counter[str]:
-        """Why kernels do not compute the problem: each reason with the number of kernels that it excludes."""
+        """The reasons why kernels do not compute the problem, with the number of kernels that each
+        excludes."""
         reasons = (self.misfit(record, problem) for record in records)
         return Counter(reason for reason in reasons if reason is not None)
 
     def explain(self, records: Sequence[KernelRecord], problem: P) -> str:
-        """`left_out` as lines: first what kernels say that are most like those wanted, then the commonest
-        reasons."""
+        """The reasons of `left_out` as lines: first those of the kernels that are most like the problem, then
+        the commonest."""
         counts: Counter[str] = Counter()
-        alike: dict[str, int] = {}  # decisive fields that are as wanted, of the kernel that has most of them
+        alike: dict[str, int] = {}  # matching decisive fields of the kernel with most of them, by reason
         for record in records:
             reason, kind = self.misfit(record, problem), problem.kind
             if reason is not None:
@@ -153,8 +161,10 @@ class Family(Kernels[P]):
                 same = sum(record.config[field] == getattr(kind, field) for field in self.decisive)
                 same += self.misfit_kind(record, kind) is None
                 alike[reason] = max(alike.get(reason, 0), same)
-        reasons = sorted(counts.items(), key=lambda one: (-alike[one[0]], -one[1]))[:8]
-        return "\n".join(f"  {count} kernel{'s' * (count != 1)}: {reason}" for reason, count in reasons)
+        reasons = sorted(counts.items(), key=lambda item: (-alike[item[0]], -item[1]))[:8]
+        return "\n".join(
+            f"  {count} kernel{'' if count == 1 else 's'}: {reason}" for reason, count in reasons
+        )
 
     def rank(
         self,
@@ -162,12 +172,12 @@ class Family(Kernels[P]):
         problem: P,
         device: DeviceProperties,
     ) -> list[Candidate]:
-        """The legal tactics, the best first: by estimate, then those that do nothing beyond the problem,
-        then by name. Whether a kernel is built does not matter here; `choose` asks. A kernel that no cost
-        model knows is left out.
+        """The legal tactics, the best first: by estimate, then those without extra work, then by name.
+        Whether a kernel is built does not matter here; `choose` checks it. A kernel that no cost model
+        knows is left out.
 
-        `records` are kernels that run on the device. Estimates are compared to the nanosecond, so that
-        the order does not hang on the last bit of a float.
+        `records` are kernels that run on the device. Estimates are compared to the nanosecond, so that the
+        order does not depend on the last bit of a float.
         """
         return self.weigh(self.fitting(records, problem), problem, device)
 
@@ -177,28 +187,28 @@ class Family(Kernels[P]):
         problem: P,
         device: DeviceProperties,
     ) -> list[Candidate]:
-        """As `rank`, of kernels that are known to fit.
+        """Same as `rank`, for kernels that are known to fit.
 
         Tactics for which the device has no room are left out.
 
-        Candidates of a kernel that cut k alike follow one another and differ in their clusters. Only the
-        first of them is estimated where that is far behind the fastest (`FAR`). The `MOST_REFINED` that come
-        first are estimated again by `refine`, and ordered by that.
+        A kernel's candidates that cut k in the same way follow one another, and differ in their clusters. If
+        the first of them is far behind the fastest (`FAR`), the rest are not estimated. The first
+        `MOST_REFINED` candidates are estimated again by `refine`, and ordered by its estimates.
         """
         ranked: list[_Weighed] = []
-        others: list[tuple[float, _Weigh, list[Tactic]]] = []
+        clusters: list[tuple[float, _Weigh, list[Tactic]]] = []
         for record in fitting:
             weigh = self._weigher(record, problem, device)
             if weigh is None:
                 continue
             possible = self._possible(record, problem, device)
-            for _, alike in itertools.groupby(possible, _IN_PARTS):
+            for _, alike in itertools.groupby(possible, _HOW_K_IS_CUT):
                 first, *rest = alike
                 ranked.append(weigh(first))
                 if rest:
-                    others.append((ranked[-1][0], weigh, rest))
+                    clusters.append((ranked[-1][0], weigh, rest))
         near = FAR * min((nanoseconds for nanoseconds, *_ in ranked), default=0)
-        for nanoseconds, weigh, rest in others:
+        for nanoseconds, weigh, rest in clusters:
             if nanoseconds <= near:
                 ranked += map(weigh, rest)
         ranked.sort(key=_ORDER)
@@ -208,7 +218,7 @@ class Family(Kernels[P]):
     def _possible(self, record: KernelRecord, problem: P, device: DeviceProperties) -> Sequence[Tactic]:
         """The candidates of a kernel for which the device has room."""
         candidates = self.candidates(record, problem)
-        if all(device.clusters):  # nothing is known to be too large
+        if all(device.clusters):  # no cluster is known to be too large
             return candidates
         return [tactic for tactic in candidates if not self.misfit_device(tactic, record, device)]
 
@@ -218,7 +228,7 @@ class Family(Kernels[P]):
         problem: P,
         device: DeviceProperties,
     ) -> _Weigh | None:
-        """Of one kernel; None where there is no model of it."""
+        """The function that weighs one kernel's tactics; None if no model knows the kernel."""
         estimate_of = self.estimator(record, problem, device)
         if estimate_of is None:
             return None
@@ -233,19 +243,19 @@ class Family(Kernels[P]):
     def _refined(
         self, nearest: Sequence[_Weighed], problem: P, device: DeviceProperties
     ) -> Iterator[_Weighed]:
-        """The same tactics, estimated by `refine` where that knows them."""
-        found = self.refine([(one.record, one.tactic) for *_, one in nearest], problem, device)
-        for one, estimate in zip(nearest, found, strict=True):
+        """The same tactics, estimated by `refine` if it knows them."""
+        tactics = [(candidate.record, candidate.tactic) for *_, candidate in nearest]
+        for weighed, estimate in zip(nearest, self.refine(tactics, problem, device), strict=True):
             if estimate is None:
-                yield one
+                yield weighed
                 continue
-            _, extra, tactic, candidate = one
+            _, extra, tactic, candidate = weighed
             yield round(estimate.seconds * 1e9), extra, tactic, candidate._replace(estimate=estimate)
 
     def model(
         self, record: KernelRecord, problem: P, device: DeviceProperties
     ) -> Callable[[Tactic], Estimate] | None:
-        """The best model of a kernel, `refine` before `estimator`; None where there is none."""
+        """The best model of a kernel: `refine`, else `estimator`; None if no model knows the kernel."""
         weigh = self.estimator(record, problem, device)
         return weigh and (lambda tactic: self.refine([(record, tactic)], problem, device)[0] or weigh(tactic))
 
@@ -257,9 +267,10 @@ class Family(Kernels[P]):
         device: DeviceProperties,
         tactic: Tactic,
     ) -> KernelRecord:
-        """The kernel of a tactic that is demanded for a problem; `records` are those that run on the device.
+        """The kernel of a tactic that is demanded for a problem. `records` are the kernels that run on the
+        device.
 
-        Raises NoKernelError where no table lists it, ArgumentError where it does not compute the problem.
+        Raises NoKernelError if no table lists the kernel, ArgumentError if it does not compute the problem.
         """
         record = self.demanded(registry, tactic)
         reason = self.misfit_tactic(tactic, record, problem)
@@ -271,25 +282,25 @@ class Family(Kernels[P]):
         return record
 
     def check_demand(self, registry: Registry, tactic: Tactic, problem: P) -> None:
-        """Checks a tactic that a caller demands for an empty problem, which needs no kernel: by the problem's
-        kind, whatever its extents and layouts.
+        """Checks a tactic that a caller demands for an empty problem, which needs no kernel: the kind must
+        fit, whatever the extents and layouts.
 
-        Raises NoKernelError where no table lists the kernel, ArgumentError where it is of another kind.
+        Raises NoKernelError if no table lists the kernel, ArgumentError if it is of another kind.
         """
         record = self.demanded(registry, tactic)
-        laid = {name: record.config[name] for name in self.layouts if name in record.config}
-        kind = replace(cast(Any, problem), **laid).kind  # a problem is a dataclass
+        layouts = {name: record.config[name] for name in self.layouts if name in record.config}
+        kind = replace(cast(Any, problem), **layouts).kind  # a problem is a dataclass
         reason = self.misfit_kind(record, kind) or self.misfit_arguments(tactic, record)
         if reason is not None:
             raise _misfit(tactic, problem, reason)
 
     def demanded(self, registry: Registry, tactic: Tactic) -> KernelRecord:
-        """The kernel of a tactic. Raises NoKernelError where no table lists it, ArgumentError where it is
-        another family's."""
+        """The kernel of a tactic. Raises NoKernelError if no table lists it, ArgumentError if it is another
+        family's."""
         table = registry.table_of(tactic.kernel)
         if table.family != self.name:
             raise ArgumentError(
-                "tactic", f"{tactic.kernel} is a {table.family} kernel; one of {self.name} is wanted"
+                "tactic", f"{tactic.kernel} is a {table.family} kernel; expected a {self.name} kernel"
             )
         return table[tactic.kernel]
 

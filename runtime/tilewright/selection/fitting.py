@@ -1,4 +1,4 @@
-"""Which tactics a kernel of matrix products takes, and those with which a first selection weighs it."""
+"""Checks of tactics for kernels of matrix products, and the tactics that a first selection estimates."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from tilewright.architectures.device import DeviceProperties
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic, extents, plain
 
-MOST_BLOCKS = 8  # of a cluster at run time, with those that split k
-# At run time, that selection weighs.
+MOST_BLOCKS = 8  # thread blocks of a cluster chosen at run time, with those that split k
+# The clusters chosen at run time that selection estimates.
 CLUSTERS = {"": (1, 1), **{cluster: extents(cluster) for cluster in ("2x1", "1x2", "4x1", "1x4", "2x2")}}
-LEAST_TILES = 2  # of k in a part, that selection weighs
-STREAM_K_SPLITS = (2, 3, 4, 6, 8, 12, 16)  # that selection weighs
+LEAST_TILES = 2  # k tiles of a k range, for the splits that selection estimates
+STREAM_K_SPLITS = (2, 3, 4, 6, 8, 12, 16)  # splits of a stream-K kernel that selection estimates
 
 
 def misfit_splits(tactic: Tactic, record: KernelRecord) -> str | None:
-    """Why the kernel does not cut k as the tactic says; None where it does."""
+    """Why the kernel does not cut k as the tactic says; None if it does."""
     splits = tactic.splits > 1 or tactic.decomposition in ("split_k", "stream_k")
     if splits and record.config["scheduler"] != "stream_k":
         return "only stream-K kernels split k"
@@ -25,7 +25,7 @@ def misfit_splits(tactic: Tactic, record: KernelRecord) -> str | None:
 
 
 def misfit_cluster(tactic: Tactic, record: KernelRecord) -> str | None:
-    """Why the kernel does not run in the tactic's clusters; None where it does."""
+    """Why the kernel does not run in the tactic's clusters; None if it does."""
     if not tactic.cluster and not tactic.fallback:
         return None
     own = record.config["cluster"]
@@ -50,7 +50,7 @@ def misfit_cluster(tactic: Tactic, record: KernelRecord) -> str | None:
 
 
 def misfit_contiguous(record: KernelRecord, extents: Mapping[str, int]) -> str | None:
-    """Why the kernel does not take matrices with so many contiguous elements; None where it does."""
+    """Why the kernel does not take matrices with these numbers of contiguous elements; None if it does."""
     alignment = record.facts["alignment"]
     for matrix, extent in extents.items():
         if extent % alignment[matrix]:
@@ -62,25 +62,26 @@ def misfit_contiguous(record: KernelRecord, extents: Mapping[str, int]) -> str |
 
 
 def misfit_alignment(record: KernelRecord, alignment: Mapping[str, int]) -> str | None:
-    """Why the kernel does not take matrices that lie so (`interface.placement.aligned`); None where it
+    """Why the kernel does not take matrices of this alignment (`calls.placement.aligned`); None if it
     does."""
-    for matrix, given in alignment.items():
-        if given % (wanted := record.facts["alignment"][matrix]):
+    for matrix, actual in alignment.items():
+        if actual % (required := record.facts["alignment"][matrix]):
             return (
-                f"{matrix}'s rows begin at multiples of {given} elements (leading dimension, batch stride, "
-                f"address), not of {wanted}"
+                f"{matrix}'s rows begin at multiples of {actual} elements (leading dimension, batch stride, "
+                f"address), not of {required}"
             )
     return None
 
 
 def cluster_unit(record: KernelRecord) -> tuple[int, int]:
-    """What a kernel's run-time clusters are made of, in thread blocks along its own m and n."""
+    """The thread blocks, along the kernel's own m and n, that its clusters chosen at run time are multiples
+    of."""
     m, n = record.facts.get("cluster_multiple", (1, 1))
     return m, n
 
 
 def splittings(record: KernelRecord, k: int) -> tuple[Tactic, ...]:
-    """A kernel's ways to cut k that a first selection weighs: deterministic ones, a few splits."""
+    """A kernel's ways to cut k that a first selection estimates: deterministic ones, a few splits."""
     if record.config["scheduler"] != "stream_k":
         return (plain(record.name),)
     k_tiles = -(-k // record.config["tile"][2])
@@ -95,7 +96,7 @@ def _splittings(kernel: str, most_splits: int) -> tuple[Tactic, ...]:
 
 
 def misfit_tiles_of_k(tactic: Tactic, record: KernelRecord, k: int) -> str | None:
-    """None where each part of a split k has a tile of k at least, else the reason."""
+    """Why a k range would be without a k tile; None if each has one at least."""
     tile_k = record.config["tile"][2]
     if tactic.splits > -(-k // tile_k):
         return f"k of {k} has fewer than {tactic.splits} tiles of {tile_k}"
@@ -109,16 +110,16 @@ def cluster_of(tactic: Tactic) -> tuple[int, int]:
 
 
 def own_tiles(record: KernelRecord, m: int, n: int) -> tuple[int, int]:
-    """Tiles of an m by n D, down and across as the kernel sees it: where operands swap, m is across."""
+    """The tiles of an m by n D, down and across for the kernel: if it swaps the operands, m is across."""
     rows, columns = (n, m) if record.config.get("swap_ab") else (m, n)
     tile_m, tile_n, _ = record.config["tile"]
     return -(-rows // tile_m), -(-columns // tile_n)
 
 
 def misfit_blocks(tactic: Tactic, record: KernelRecord) -> str | None:
-    """Why a kernel whose clusters split k does not run as the tactic says; None where it does."""
+    """Why a kernel whose clusters split k does not run as the tactic says; None if it does."""
     if tactic.splits > 1 and not record.facts["splits"]:
-        return "its sums do not fit into its stages' memory, through which the parts of a split k meet"
+        return "its sums do not fit into its stages' memory, through which the k ranges are added"
     m, n = cluster_of(tactic)
     if (blocks := m * n * tactic.splits) > MOST_BLOCKS:
         return f"a cluster of {blocks} thread blocks, {tactic.splits} to a tile, is more than {MOST_BLOCKS}"
@@ -126,7 +127,7 @@ def misfit_blocks(tactic: Tactic, record: KernelRecord) -> str | None:
 
 
 def misfit_room(blocks: int, device: DeviceProperties) -> str | None:
-    """Why the device runs no cluster of so many thread blocks, each of which takes an SM; None where it
+    """Why the device runs no cluster of `blocks` thread blocks, each of which takes an SM; None if it
     does."""
     if device.clusters_at_once(blocks) > 0:
         return None
@@ -137,7 +138,7 @@ def misfit_room(blocks: int, device: DeviceProperties) -> str | None:
 
 
 def blocks_of(tactic: Tactic) -> int:
-    """The thread blocks of a tactic's cluster, where those that split k meet in it."""
+    """The thread blocks of a tactic's cluster, with those that split k in it."""
     m, n = cluster_of(tactic)
     return m * n * (1 if tactic.decomposition == "split_k" else tactic.splits)
 
@@ -149,11 +150,12 @@ def in_clusters(
     splits: Iterable[int] = (1,),
     clusters: tuple[str, ...] = tuple(CLUSTERS),
 ) -> tuple[Tactic, ...]:
-    """What a first selection weighs of a kernel with clusters at run time: those no larger than the grid of
-    tiles along the kernel's own m and n, and of the splits those that leave parts of `LEAST_TILES` of k."""
+    """The tactics that a first selection estimates for a kernel whose clusters are chosen at run time:
+    clusters no larger than the grid of tiles along the kernel's own m and n, and splits that leave k
+    ranges of `LEAST_TILES` k tiles at least."""
     most = max(1, -(-k // record.config["tile"][2]) // LEAST_TILES)
     down, across = (min(side, MOST_BLOCKS) for side in grid)
-    return _in_clusters(record.name, down, across, tuple(one for one in splits if one <= most), clusters)
+    return _in_clusters(record.name, down, across, tuple(n for n in splits if n <= most), clusters)
 
 
 @functools.lru_cache(maxsize=1 << 14)

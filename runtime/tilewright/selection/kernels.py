@@ -1,4 +1,4 @@
-"""What selection asks of kernels that are alike: what they compute, what they take, how long they take."""
+"""The interface between selection and kernels of one kind: which problems they compute, and how fast."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tilewright.selection.estimates import Estimate
 
 
 class Problem(Protocol):
-    """What a caller asks. Messages show its `str()`, which `tilewright.declarations.problem.ProblemBase` puts
-    together."""
+    """What a caller wants computed. Messages show its `str()`, which
+    `tilewright.declarations.problem.ProblemBase` composes."""
 
     @property
     def extents_text(self) -> str: ...
@@ -26,12 +26,12 @@ class Problem(Protocol):
 
     @property
     def bytes(self) -> int:
-        """Bytes that memory must move at least."""
+        """The bytes that memory must move at least."""
         ...
 
     @property
     def kind(self) -> Hashable:
-        """What decides which kernels compute it, but for extents and alignment."""
+        """Everything that decides which kernels compute it, except extents and alignment."""
         ...
 
 
@@ -39,21 +39,21 @@ P = TypeVar("P", bound=Problem)
 
 
 class Kernels(Generic[P]):
-    """Kernels that are alike: those with one mainloop, say.
+    """Kernels of one kind: for instance, those with one mainloop.
 
-    Each `misfit_*` method answers None where there is no obstacle, else the obstacle in words.
+    Each `misfit_*` method returns the obstacle in words, or None if there is no obstacle.
     """
 
     settings: tuple[str, ...] = ()
-    """The run-time arguments that a tactic may give, by the names of `Tactic`'s fields."""
+    """The run-time arguments that a tactic may set: names of fields of `Tactic`."""
 
     def misfit_options(self, record: KernelRecord, kind: Any) -> str | None:
-        """Why the kernel computes no problem of this kind, whatever the extents. The decisive fields of both
-        (`Family.decisive`) are known to be equal."""
+        """Why the kernel computes no problem of this kind, whatever the extents. The decisive fields of the
+        kernel and the kind (`Family.decisive`) are known to be equal."""
         return None
 
     def misfit_extents(self, record: KernelRecord, problem: P) -> str | None:
-        """Why the kernel, which computes the problem's kind, does not take its extents or alignment."""
+        """Why the kernel does not take the problem's extents or alignment. It computes the problem's kind."""
         return None
 
     def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
@@ -61,13 +61,13 @@ class Kernels(Generic[P]):
         return misfit_settings(tactic, self.settings)
 
     def misfit_together(self, tactic: Tactic, record: KernelRecord, problem: P) -> str | None:
-        """Why the tactic does not compute a problem that its kernel takes: k is too short for so many splits,
-        say."""
+        """Why the tactic does not compute a problem that its kernel takes: for instance, k is too short for
+        the number of splits."""
         return None
 
     def misfit_device(self, tactic: Tactic, record: KernelRecord, device: DeviceProperties) -> str | None:
-        """Why a device that runs the kernel's code does not run the tactic: it has no room for its clusters,
-        say."""
+        """Why a device that runs the kernel's code does not run the tactic: for instance, it has no room for
+        the clusters."""
         return None
 
     def candidates(self, record: KernelRecord, problem: P) -> Sequence[Tactic]:
@@ -77,19 +77,19 @@ class Kernels(Generic[P]):
     def estimator(
         self, record: KernelRecord, problem: P, device: DeviceProperties
     ) -> Callable[[Tactic], Estimate] | None:
-        """The cost model of one kernel for a problem, as a function of a tactic. None where no model knows
-        the kernel's architecture."""
+        """The cost model of one kernel for a problem, as a function of a tactic. None if no model knows the
+        kernel's architecture."""
         return None
 
     def refine(
         self, nearest: Sequence[tuple[KernelRecord, Tactic]], problem: P, device: DeviceProperties
     ) -> Sequence[Estimate | None]:
-        """Estimates of a second model, which errs less than `estimator` and takes longer. Selection asks it
+        """Estimates of a second model, which is more accurate than `estimator` and slower. Selection asks it
         about the tactics that come first by `estimator`, and orders these anew. None for a tactic that the
         second model does not know."""
         return [None] * len(nearest)
 
     def does_extra_work(self, record: KernelRecord, problem: P) -> bool:
-        """Whether the kernel does something that the problem does not ask for (adds a bias of nothing, say).
-        Of two kernels that take equally long, selection prefers the one that does not."""
+        """Whether the kernel does work that the problem does not need: for instance, it adds a bias of zero.
+        If two kernels are equally fast, selection prefers the one without extra work."""
         return False

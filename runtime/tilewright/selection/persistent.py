@@ -1,12 +1,12 @@
-"""How long a persistent kernel of matrix products takes: to rank tactics, not to predict a clock.
+"""The cost model of persistent kernels of matrix products: it ranks tactics, and does not predict clocks.
 
-Thread blocks, one to an SM, work through the tiles in waves. One k tile takes about the longest of what its
-instructions, the SM's loads and memory need for it: the norm of the three, because they disturb each other.
-What a launch multiplies cannot beat the rate that power sustains. What does not overlap is added: launch, the
-first stage's latency, epilogues, the exchange of partial sums.
+Thread blocks, one to an SM, compute the tiles in waves. A k tile takes about as long as the slowest of its
+instructions, the SM's loads and memory. The model takes a norm of the three times, because they disturb each
+other. Power limits the rate of a launch's multiplications. Times that do not overlap are added: the launch,
+the first stage's latency, the epilogues, the split-k reduction.
 
-A family has a subclass for each architecture: its numbers, with what each rests on, and what the instructions
-of a k tile take.
+A family has a subclass for each architecture. The subclass holds the numbers, each with its source, and the
+clocks of a k tile's instructions.
 """
 
 from __future__ import annotations
@@ -22,64 +22,75 @@ from tilewright.formats.types import bits
 from tilewright.selection.estimates import Estimate
 from tilewright.selection.fitting import cluster_unit
 
-MIN_STREAM_K_TILES = 8  # k tiles that CUTLASS gives a stream-K unit at least
-SCALE_ROWS = 128  # rows of scale factors that a tile loads at least: they lie in blocks of so many
-SUM_BYTES = 4  # of an accumulator
-L2_SHARE_FOR_OPERANDS = 0.7  # of L2 that holds operands until they are read again; measured on an H200
-# Of a stream-K kernel, against the same tiles without; of an H200, for all as nobody published any.
-STREAM_K_SECONDS = 3.8e-6  # the workspace's clearing: a node before the kernel, which then overlaps nothing
-STREAM_K_TILE_CLOCKS = 2500  # its scheduler does not overlap tiles (k of 1536, 24 tiles to an SM)
-EXCHANGE_CLOCKS = 330  # a barrier in global memory between two parts of a tile
-EXCHANGE_BYTES_PER_CLOCK = 45  # a part's sums, written and read (8 to 16 splits)
+MIN_STREAM_K_TILES = 8  # the fewest k tiles that CUTLASS gives a stream-K unit
+SCALE_ROWS = 128  # the fewest rows of scale factors that a tile loads, because a block of them has 128 rows
+SUM_BYTES = 4  # bytes of an accumulator
+L2_SHARE_FOR_OPERANDS = 0.7  # share of L2 that holds operands until they are read again; measured on an H200
+# The next four numbers are a stream-K kernel's costs beside those of the same tiles without stream-K. They
+# are measured on an H200, and used for all GPUs, as no others are published.
+# Seconds to clear the workspace, in a graph node before the kernel, which then overlaps nothing.
+STREAM_K_SECONDS = 3.8e-6
+# Clocks of a tile: the scheduler does not overlap tiles (k of 1536, 24 tiles to an SM).
+STREAM_K_TILE_CLOCKS = 2500
+# Clocks of a barrier in global memory between two k ranges of a tile.
+EXCHANGE_CLOCKS = 330
+# Bytes per clock of a k range's sums, written and read (8 to 16 splits).
+EXCHANGE_BYTES_PER_CLOCK = 45
 
 
 class Share(NamedTuple):
-    """What the busiest SM does: whole waves, then a last one on `busy` SMs."""
+    """The work of the busiest SM: full waves, then a last wave in which `busy` SMs work."""
 
     full_waves: int
-    full_k_tiles: int  # of each of the waves
+    full_k_tiles: int  # k tiles of each full wave
     busy: int
-    last_k_tiles: int
+    last_k_tiles: int  # k tiles of the last wave
     epilogues: float
-    parts: int  # that a tile is cut into at most
+    parts: int  # the most k ranges of a tile
 
 
 class Loop(NamedTuple):
-    """What one k tile of one tile needs in clusters of some shape."""
+    """The work of one k tile of one tile in clusters of some shape."""
 
-    tiles: int  # with those of border clusters that do not exist: their SMs have nothing else to do
-    sms: int  # that clusters cover
-    math: float  # clocks
+    tiles: int  # including tiles of border clusters that lie outside of D: their SMs have no other work
+    sms: int  # SMs that clusters cover
+    math: float  # clocks of the instructions
     loaded: float  # bytes from L2
-    zeros: float  # clocks in which TMA writes them for rows that do not exist
-    memory: float  # clocks of all of memory
+    zeros: float  # clocks in which TMA writes zeros for rows that do not exist
+    memory: float  # clocks of the whole memory
 
 
 Needs: TypeAlias = tuple[float, float, float]
-"""Clocks of a k tile's instructions, of its loads and of memory."""
-BOUNDS = ("math", "fill", "hbm")  # what these are called
+"""The clocks of a k tile's instructions, of its loads and of memory."""
+BOUNDS = ("math", "fill", "hbm")  # the names of the three
 
 
 class Clustered(NamedTuple):
-    """What tactics of one cluster share."""
+    """The values that all tactics of one cluster shape share."""
 
     loop: Loop
-    needs: Needs  # of a k tile, on all SMs that clusters cover
-    clocks: float  # that a k tile takes there
+    needs: Needs  # of a k tile, while all SMs that clusters cover work
+    clocks: float  # of a k tile, while all these SMs work
     start: float  # clocks before the first k tile
 
 
 class TileModel:
-    """A kernel on a problem: its tiles, what they load and store. Where operands swap, its rows are the
-    caller's columns. Clocks where nothing else is said."""
+    """The tiles of a kernel for a problem, with their loads and stores, in clocks unless a field says
+    otherwise. If the kernel swaps the operands, its rows are the caller's columns."""
 
-    MULTIPLICATIONS: ClassVar[Mapping[int, float]]  # of an SM a clock, by the bits of the wider operand
-    OUTSIDE_BYTES_PER_CLOCK: float  # zeros for rows that do not exist
-    MEMORY_SHARE: float  # of the rated bandwidth
-    EPILOGUE_CLOCKS: float  # latency of an epilogue apart from its bytes
-    EPILOGUE_BYTES_PER_CLOCK: ClassVar[Mapping[str, float]]  # of D, and of C, an SM, by how D is stored
-    # Of L2 that holds one operand while the other one streams past it: a B300 with k of 28672 loses 4 percent
-    # from m of 4096 (66 MB of L2's 126) to 8192, and with k of 8192 nothing (FlashInfer pull request 2303).
+    # Multiplications per clock of an SM, by the bits of the wider operand.
+    MULTIPLICATIONS: ClassVar[Mapping[int, float]]
+    # Bytes per clock of the zeros that TMA writes for rows that do not exist.
+    OUTSIDE_BYTES_PER_CLOCK: float
+    # The share of the rated bandwidth that memory reaches.
+    MEMORY_SHARE: float
+    # Clocks of an epilogue's latency, without its bytes.
+    EPILOGUE_CLOCKS: float
+    # Bytes of D and C per clock and SM, by the store policy of D.
+    EPILOGUE_BYTES_PER_CLOCK: ClassVar[Mapping[str, float]]
+    # The share of L2 that holds one operand while the other streams past it: with k of 28672 a B300 loses 4
+    # percent from m of 4096 (66 MB of L2's 126) to 8192, with k of 8192 nothing (FlashInfer pull request
+    # 2303).
     L2_SHARE_FOR_ONE = 0.6
 
     def __init__(self, record: KernelRecord, problem: Any, device: DeviceProperties) -> None:
@@ -93,7 +104,7 @@ class TileModel:
         self.width = max(self.row_bits, self.column_bits)  # bits of the wider operand
         self.k_tiles = ceil(problem.k / self.tile_k)
         block = record.facts.get("block")
-        self.scale_bytes = 1 / block if block else 0  # of an element's
+        self.scale_bytes = 1 / block if block else 0  # bytes of scale factors per element
         outputs = bits(problem.d) + (bits(problem.type_of_c) if problem.c else 0)
         stored = self.tile_m * self.tile_n * outputs / 8
         per_clock = self.EPILOGUE_BYTES_PER_CLOCK[self.config.get("store", "tma")]
@@ -101,24 +112,25 @@ class TileModel:
 
     @classmethod
     def peak(cls, kind: Any, device: DeviceProperties) -> float:
-        """Operations a second of the tensor cores for a kind of problem."""
+        """The operations per second of the tensor cores for a kind of problem."""
         return 2 * cls.MULTIPLICATIONS[max(bits(kind.a), bits(kind.b))] * device.sm_count * device.clock_hz
 
     def tiles(self, cluster: tuple[int, int] = (1, 1)) -> tuple[int, int]:
-        """Down and across, of one matrix."""
+        """The tiles of one matrix, down and across."""
         m, n = cluster
         down, across = ceil(self.rows / self.tile_m), ceil(self.columns / self.tile_n)
         return ceil(down / m) * m, ceil(across / n) * n
 
     def loaded(self, cluster: tuple[int, int] = (1, 1)) -> tuple[float, float]:
-        """Bytes of a k tile that one thread block takes from L2, and clocks in which TMA writes zeros.
+        """The bytes of a k tile that one thread block loads from L2, and the clocks in which TMA writes
+        zeros.
 
-        Multicast: thread blocks of a cluster in one row share the rows' operand, in one column the other.
-        Scale factors come for `SCALE_ROWS` rows or more, whose padding exists.
+        Multicast: the thread blocks in a row of a cluster share the rows' operand, those in a column the
+        columns' operand. Scale factors are loaded for `SCALE_ROWS` rows or more, padding included.
         """
         m, n = cluster
         down, across = self.tiles(cluster)
-        held_m, held_n = self.rows / down, self.columns / across  # that exist, of a tile
+        held_m, held_n = self.rows / down, self.columns / across  # mean rows and columns of D in a tile
         row, column = self.row_bits / 8 / n, self.column_bits / 8 / m
         scales = max(self.tile_m, SCALE_ROWS) / n + max(self.tile_n, SCALE_ROWS) / m
         loaded = (held_m * row + held_n * column + scales * self.scale_bytes) * self.tile_k
@@ -126,8 +138,8 @@ class TileModel:
         return loaded, zeros / self.OUTSIDE_BYTES_PER_CLOCK
 
     def memory_clocks(self, tiles: int, at_once: int) -> float:
-        """Of a k tile, of all of memory, where so many of the tiles are computed at once: each matrix goes
-        through it once where the operands stay in L2, more often where waves reread them."""
+        """The clocks of the whole memory for a k tile, if `at_once` of the tiles are computed at once. Each
+        matrix is moved once if the operands stay in L2, more often if waves read them again."""
         a, b = self.problem.operand_bytes
         operands, l2 = self.problem.batch * (a + b), self.device.l2_bytes
         moved = self.problem.bytes
@@ -146,65 +158,75 @@ class TileModel:
 
 
 class PersistentModel(TileModel):
-    """Estimates a persistent kernel's tactics: what they share is worked out once."""
+    """Estimates the tactics of a persistent kernel. Values that tactics share are computed once."""
 
-    SM_FILL_BYTES_PER_CLOCK: float  # an SM from L2, if few others load
-    L2_BYTES_PER_CLOCK: float = 0  # L2 to all SMs; or
-    L2_SM_BYTES_PER_CLOCK: float = 0  # to each of them, when all load
-    DISTURBANCE: float  # the norm in which math, loads and memory add up
-    SUSTAINED_NORM = 8  # how sharply power takes over
+    # Bytes per clock from L2 to an SM, while few SMs load.
+    SM_FILL_BYTES_PER_CLOCK: float
+    # Bytes per clock from L2 to all SMs together, while all load. A subclass sets this or the next.
+    L2_BYTES_PER_CLOCK: float = 0
+    # Bytes per clock from L2 to each SM, while all load.
+    L2_SM_BYTES_PER_CLOCK: float = 0
+    # The power of the norm that adds the times of math, loads and memory.
+    DISTURBANCE: float
+    # The power of the norm of these and of the clocks that power allows: the higher, the sharper the limit.
+    SUSTAINED_NORM = 8
     LAUNCH_SECONDS: float
-    FIRST_STAGE_CLOCKS: float  # tensor maps, first loads from memory
-    CLUSTER_CLOCKS: float = 0  # barriers of a cluster, its thread blocks waiting for the slowest
+    # Clocks of the tensor maps and the first loads from memory.
+    FIRST_STAGE_CLOCKS: float
+    # Clocks of a cluster's barriers, in which its thread blocks wait for the slowest.
+    CLUSTER_CLOCKS: float = 0
 
     def __init__(self, record: KernelRecord, problem: Any, device: DeviceProperties) -> None:
         super().__init__(record, problem, device)
         tile = self.tile_m * self.tile_n * self.tile_k
-        self.multiplied = float(
-            tile / self.MULTIPLICATIONS[self.width]
-        )  # clocks of a k tile, at the full rate
+        # Clocks of a k tile at the full rate.
+        self.multiplied = float(tile / self.MULTIPLICATIONS[self.width])
         stream_k = self.config["scheduler"] == "stream_k"
         self.seconds = self.LAUNCH_SECONDS + (STREAM_K_SECONDS if stream_k else 0)
-        self.each = STREAM_K_TILE_CLOCKS if stream_k else 0
+        self.tile_clocks = STREAM_K_TILE_CLOCKS if stream_k else 0
         sums = self.tile_m * self.tile_n * SUM_BYTES
         self.exchange = EXCHANGE_CLOCKS + 2 * sums / EXCHANGE_BYTES_PER_CLOCK
         self.l2 = self.L2_BYTES_PER_CLOCK or self.L2_SM_BYTES_PER_CLOCK * device.sm_count
-        self.slower = 1.0  # a launch takes so many times as long as the rest says
-        self.loops: dict[str, Clustered] = {}  # by tactics' clusters
+        self.slower = 1.0  # the factor by which a launch takes longer than the other terms say
+        self.loops: dict[str, Clustered] = {}  # by the clusters of tactics
 
     def math(self, cluster: tuple[int, int]) -> float:
-        """Clocks of a k tile's instructions, and of what they do not hide."""
+        """The clocks of a k tile's instructions, and of the work that they do not hide."""
         raise NotImplementedError
 
     def sms(self, cluster: tuple[int, int]) -> int:
-        """That such clusters cover."""
+        """The SMs that clusters of this shape cover."""
         return self.device.sm_count
 
     def together(self, math: float, fill: float, memory: float) -> float:
-        """Clocks of a k tile that needs these."""
-        power = self.DISTURBANCE  # `norm`, without calls for each of hundreds of tactics
+        """The clocks of a k tile whose instructions, loads and memory take these clocks."""
+        power = self.DISTURBANCE  # `norm` written out, because a call for each of hundreds of tactics is slow
         return float((math**power + fill**power + memory**power) ** (1 / power))
 
     def power(self, loop: Loop, part: Share) -> float:
-        """Clocks below which the GPU's power does not let a launch's multiplications go."""
+        """The fewest clocks for a launch's multiplications that the GPU's power allows."""
         return 0.0
 
     def shown(self, epilogues: float) -> float:
-        """Epilogues that no multiplication hides. Ping-pong stores a tile while the other warpgroup computes:
-        only the last one shows."""
+        """The epilogues that no multiplication hides. A ping-pong kernel stores a tile while the other
+        warpgroup computes, so only its last epilogue is not hidden."""
         return 1 if self.config["schedule"] == "pingpong" else epilogues
 
     def weigh(self, tactic: Tactic) -> Estimate:
-        """Seconds that one launch takes, from the first block's start to the last store."""
-        found = self.loops.get(tactic.cluster) or self._loop(tactic)
-        part = share(tactic, found.loop.tiles, self.k_tiles, found.loop.sms)
-        clocks, bound = self._main_loop(found, part)
-        added = found.start + self.shown(part.epilogues) * self.epilogue + part.epilogues * self.each
-        # A deterministic reduction goes from part to part: each reads and writes the sums so far.
-        added += (part.parts - 1) * self.exchange
+        """The time of one launch, from the first block's start to the last store."""
+        clustered = self.loops.get(tactic.cluster) or self._loop(tactic)
+        own_share = share(tactic, clustered.loop.tiles, self.k_tiles, clustered.loop.sms)
+        clocks, bound = self._main_loop(clustered, own_share)
+        added = (
+            clustered.start
+            + self.shown(own_share.epilogues) * self.epilogue
+            + own_share.epilogues * self.tile_clocks
+        )
+        # A deterministic reduction goes from k range to k range: each reads and writes the sums so far.
+        added += (own_share.parts - 1) * self.exchange
         main_loop, overhead = clocks / self.device.clock_hz, self.seconds + added / self.device.clock_hz
         seconds = (main_loop + overhead) * self.slower
-        return Estimate(seconds, ceil(part.epilogues), bound, main_loop, overhead)
+        return Estimate(seconds, ceil(own_share.epilogues), bound, main_loop, overhead)
 
     def _cluster(self, tactic: Tactic) -> tuple[int, int]:
         if tactic.cluster:
@@ -213,30 +235,30 @@ class PersistentModel(TileModel):
         return m, n
 
     def _loop(self, tactic: Tactic) -> Clustered:
-        """What tactics of one cluster share."""
+        """The values that all tactics of the tactic's cluster shape share."""
         cluster = self._cluster(tactic)
         down, across = self.tiles(cluster)
         tiles, sms = down * across * self.problem.batch, self.sms(cluster)
         loop = Loop(tiles, sms, self.math(cluster), *self.loaded(cluster), self.memory_clocks(tiles, sms))
         needs = self._needs(loop, sms)
         start = self.FIRST_STAGE_CLOCKS + (self.CLUSTER_CLOCKS if cluster != (1, 1) else 0)
-        found = Clustered(loop, needs, self.together(*needs), start)
-        return self.loops.setdefault(tactic.cluster, found)
+        clustered = Clustered(loop, needs, self.together(*needs), start)
+        return self.loops.setdefault(tactic.cluster, clustered)
 
     def _needs(self, loop: Loop, busy: int) -> Needs:
-        """Clocks of a k tile's instructions, of its loads and of memory while `busy` SMs work."""
+        """The clocks of a k tile's instructions, of its loads and of memory while `busy` SMs work."""
         fill = loop.loaded * max(1 / self.SM_FILL_BYTES_PER_CLOCK, busy / self.l2)
         return loop.math, fill + loop.zeros, loop.memory * busy
 
-    def _main_loop(self, of: Clustered, part: Share) -> tuple[float, str]:
-        """Clocks of all k tiles of the busiest SM, and what bounds them."""
-        loop, most = of.loop, of.needs
-        clocks = part.full_waves * part.full_k_tiles * of.clocks
-        if part.busy:
-            needs = self._needs(loop, part.busy)
-            clocks += part.last_k_tiles * self.together(*needs)
-            most = most if part.full_waves else needs
-        power = self.power(loop, part)
+    def _main_loop(self, clustered: Clustered, own_share: Share) -> tuple[float, str]:
+        """The clocks of all k tiles of the busiest SM, and the name of what limits them."""
+        loop, most = clustered.loop, clustered.needs
+        clocks = own_share.full_waves * own_share.full_k_tiles * clustered.clocks
+        if own_share.busy:
+            needs = self._needs(loop, own_share.busy)
+            clocks += own_share.last_k_tiles * self.together(*needs)
+            most = most if own_share.full_waves else needs
+        power = self.power(loop, own_share)
         bound = BOUNDS[most.index(max(most))]
         norm = self.SUSTAINED_NORM
         clocks_by_power = float((clocks**norm + power**norm) ** (1 / norm))
@@ -244,7 +266,7 @@ class PersistentModel(TileModel):
 
 
 def share(tactic: Tactic, tiles: int, tile_depth: int, sms: int) -> Share:
-    """The busiest SM's part of a persistent kernel on `sms` SMs, of tiles of so many k tiles."""
+    """The busiest SM's share of a persistent kernel on `sms` SMs, whose tiles have `tile_depth` k tiles."""
     parts = tactic.splits if tactic.decomposition == "split_k" else 1
     if tactic.decomposition != "stream_k" or tiles % sms == 0:
         full, rest = divmod(tiles * parts, sms)
@@ -262,5 +284,5 @@ def share(tactic: Tactic, tiles: int, tile_depth: int, sms: int) -> Share:
 
 
 def norm(power: float, *terms: float) -> float:
-    """What takes the longest where `power` is high, the sum where it is 1."""
+    """The norm of the terms: close to the largest if `power` is high, their sum if it is 1."""
     return float(sum([term**power for term in terms]) ** (1 / power))

@@ -1,11 +1,11 @@
-"""Regression trees that a benchmark has learnt (benchmarks/fit/boosting.py), asked in plain Python.
+"""Evaluates regression trees that a benchmark has learnt (benchmarks/fit/boosting.py), in plain Python.
 
-A tree is a line of text, its nodes before what follows from them: `3<0.5 -12 7<1.25 30 -4` asks whether
-feature 3 is at most 0.5; if so it answers -12, else it asks for feature 7.
+A tree is a line of text in prefix order: `3<0.5 -12 7<1.25 30 -4` asks whether feature 3 is at most 0.5. If
+so, the answer is -12, else the tree asks for feature 7.
 
-All rows of features go through a tree at once, since they are alike in most. Which of them come to a node is
-one large integer with a lane of bits for each row, 1 or 0: one AND tells which go on to the first of two
-nodes, and an answer is added for all that come to it by one product.
+All rows of features go through a tree at once, because most of their features are equal. The rows that reach
+a node are one large integer with a lane of bits for each row, whose value is 1 or 0. One AND gives the rows
+that go on to the first child, and one product adds an answer for all rows that reach it.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from itertools import accumulate
 from operator import or_
 from typing import Any, TypeAlias
 
-LANE = 32  # bits: sums of thousands of answers
-LEAST = -(1 << 16)  # of answers: lanes hold what is added to it
+LANE = 32  # bits of a lane, which holds the sum of thousands of answers
+LEAST = -(1 << 16)  # the least answer; lanes hold differences from it, which are not negative
 
-# The number of a question, and the nodes that follow a yes and a no; or an answer over LEAST.
+# The number of a question, the node for yes, and the node for no; or an answer minus LEAST.
 Node: TypeAlias = tuple[int, Any, Any] | int
 
 
 class Trees:
-    """Trees whose answers are added."""
+    """A sum of trees."""
 
     def __init__(self, text: str) -> None:
         self._questions: dict[str, int] = {}
         self._trees = [self._node(iter(line.split())) for line in text.splitlines()]
-        pairs = (one.split("<") for one in self._questions)
+        pairs = (question.split("<") for question in self._questions)
         self._asked = [(int(feature), float(most)) for feature, most in pairs]
 
     def answers(self, rows: Sequence[Sequence[float]]) -> list[int]:
-        """The sum for each row of features, in the unit in which they were written."""
+        """The sum of the trees' answers for each row of features, in the unit of the text."""
         lanes = [1 << LANE * index for index in range(len(rows))]
         features = [_column(column, lanes) for column in zip(*rows, strict=True)]
         yes = [
@@ -41,18 +41,18 @@ class Trees:
         ]
         total, waiting = 0, [(tree, sum(lanes)) for tree in self._trees]
         while waiting:
-            node, there = waiting.pop()
+            node, rows_here = waiting.pop()
             while type(node) is tuple:
                 question, low, high = node
-                first = there & yes[question]
-                if first == there:
+                first = rows_here & yes[question]
+                if first == rows_here:
                     node = low
                 elif not first:
                     node = high
                 else:
-                    waiting.append((high, there ^ first))
-                    node, there = low, first
-            total += there * node  # type: ignore[operator]
+                    waiting.append((high, rows_here ^ first))
+                    node, rows_here = low, first
+            total += rows_here * node  # type: ignore[operator]
         mask, least = (1 << LANE) - 1, LEAST * len(self._trees)
         return [(total >> LANE * index & mask) + least for index in range(len(rows))]
 
@@ -65,6 +65,7 @@ class Trees:
 
 
 def _column(values: Sequence[float], lanes: Sequence[int]) -> tuple[list[float], list[int]]:
-    """A feature's values in order, and for each number of them the lanes of the first so many."""
+    """A feature's values in order, and for each count the lanes of that many smallest values."""
     order = sorted(range(len(values)), key=values.__getitem__)
-    return [values[one] for one in order], list(accumulate((lanes[one] for one in order), or_, initial=0))
+    lanes_in_order = (lanes[row] for row in order)
+    return [values[row] for row in order], list(accumulate(lanes_in_order, or_, initial=0))

@@ -1,4 +1,4 @@
-"""What is tuned for a GPU: the user's files, then those that the project ships, judged as they are needed."""
+"""The tuned entries for a GPU: the user's files, then the shipped ones, checked when they are needed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from math import log2
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,21 +27,21 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tilewright")
 
-IN_MEMORY = Path("in memory")  # what stands for the file of this process's own entries
-_logged: set[str] = set()  # by this process
+IN_MEMORY = Path("in memory")  # the path of entries that this process has added itself
+_logged: set[str] = set()  # messages that this process has logged
 
 
-class Found(NamedTuple):
-    """A tuned tactic, the seconds that were measured, and the file that says so."""
+class TunedTactic(NamedTuple):
+    """A tuned tactic, its measured seconds, and its file."""
 
     tactic: Tactic
     seconds: float
     path: Path
-    seen: frozenset[str]  # the kernels that it was chosen from
+    seen: frozenset[str]  # the kernels that tuning chose from
 
 
 class _Unjudged(NamedTuple):
-    """A section of a file whose header stands."""
+    """A section of a file whose header fits this machine. Its rows are not checked yet."""
 
     path: Path
     shipped: bool
@@ -48,11 +49,12 @@ class _Unjudged(NamedTuple):
 
 
 class Tuned:
-    """The tuned entries of a family for a GPU; of two for one problem, the first folder's counts.
+    """The tuned entries of a family for a GPU. If two folders have an entry for one problem, the first
+    counts.
 
-    Files are read, and their headers judged, at once; the entries of a kind of problem when it is first asked
-    for. What is refused or dropped is logged once, and is in `messages`: as a warning of a user's file, as
-    information of a shipped one. No file is ever changed here.
+    Files are read, and their headers checked, at once. The entries of a kind of problem are checked when the
+    kind is first asked for. A refused file or a dropped entry is logged once, and is in `messages`: as a
+    warning for a user's file, as information for a shipped one. No file is changed here.
     """
 
     def __init__(self, family: Family[Any], registry: Registry, device: DeviceProperties) -> None:
@@ -60,39 +62,38 @@ class Tuned:
         self._registry = registry
         self._device = device
         self._lock = fork_safe_lock()
-        self._said: list[str] = []
+        self._messages: list[str] = []
         self._unjudged: dict[Key, list[_Unjudged]] = {}  # by kind
-        self._found: dict[Key, dict[Key, Found]] = {}  # by kind, by extents
-        there = paths.tuned_files(registry.generated, device.name, family.name)
+        self._judged: dict[Key, dict[Key, TunedTactic]] = {}  # by kind, by extents
         header = Header.of(device, registry, family.name)
-        for path, shipped in there:
+        for path, shipped in paths.tuned_files(registry.generated, device.name, family.name):
             self._read(path, header, shipped=shipped)
 
     def exact(self, problem: Any) -> Tactic | None:
         """The tactic that was the fastest for this problem."""
-        found = self.found(problem)
-        return None if found is None else found.tactic
+        entry = self.entry(problem)
+        return None if entry is None else entry.tactic
 
-    def found(self, problem: Any) -> Found | None:
-        """As `exact`, with what was measured. None too where the operands lie so that the kernel does
-        not take them."""
-        found = self._of_kind(problem).get(tuned_files.extents_of(self._family, problem))
-        return found if found and self._legal(found.tactic, problem) else None
+    def entry(self, problem: Any) -> TunedTactic | None:
+        """Same as `exact`, with the measured seconds. Also None if the kernel does not take the operands'
+        alignment."""
+        entry = self._of_kind(problem).get(tuned_files.extents_of(self._family, problem))
+        return entry if entry and self._legal(entry.tactic, problem) else None
 
     def bucket(self, problem: Any) -> tuple[Tactic, Any] | None:
         """The tactic of the nearest tuned problem that differs in the family's `neighbour` extent alone, and
         that problem.
 
-        The nearest above, of less than twice that extent; else the nearest below, of more than half of it.
-        The tactic is legal for `problem` too; one that is not is passed over.
+        The nearest above with less than twice that extent; else the nearest below with more than half of it.
+        The tactic is legal for `problem` too; other tactics are passed over.
         """
         family = self._family
         place = family.extents.index(family.neighbour)
         key = tuned_files.extents_of(family, problem)
         near = [
-            (other[place], found.tactic)
-            for other, found in self._of_kind(problem).items()
-            if other[:place] == key[:place] and other[place + 1 :] == key[place + 1 :]
+            (extents[place], entry.tactic)
+            for extents, entry in self._of_kind(problem).items()
+            if extents[:place] == key[:place] and extents[place + 1 :] == key[place + 1 :]
         ]
         own = key[place]
         above = sorted((extent, tactic) for extent, tactic in near if own < extent < 2 * own)
@@ -103,25 +104,28 @@ class Tuned:
         return None
 
     def near(self, problem: Any) -> list[Tactic]:
-        """Tactics that are legal for the problem and won for one like it: of its extents, or of half to twice
-        its `neighbour` extent, the nearest first; of another kind (FP16 for BF16) by the kernel that is the
-        same in all else."""
+        """The tactics that won for similar problems and are legal for this one, the nearest problem first.
+
+        A similar problem has half to twice the `neighbour` extent, and equal extents otherwise. If it is of
+        another kind (FP16 for BF16), its tactic is taken with the kernel that differs in the kind alone.
+        """
         self._judge_all()
         family = self._family
         place = family.extents.index(family.neighbour)
         key = tuned_files.extents_of(family, problem)
-        found: list[tuple[float, Tactic]] = []
-        for by_extents in self._found.values():
-            for extents, one in by_extents.items():
+        tactics: list[tuple[float, Tactic]] = []
+        for by_extents in self._judged.values():
+            for extents, entry in by_extents.items():
                 apart = abs(log2(max(1, extents[place]) / max(1, key[place])))
                 if apart <= 1 and (*extents[:place], *extents[place + 1 :]) == (
                     *key[:place], *key[place + 1 :],
                 ):  # fmt: skip
-                    found += [(apart, tactic) for tactic in self._alike(one.tactic, problem)]
-        return list(dict.fromkeys(tactic for _, tactic in sorted(found, key=lambda one: one[0])))
+                    tactics += [(apart, tactic) for tactic in self._alike(entry.tactic, problem)]
+        return list(dict.fromkeys(tactic for _, tactic in sorted(tactics, key=itemgetter(0))))
 
     def _alike(self, tactic: Tactic, problem: Any) -> Iterator[Tactic]:
-        """The tactic by kernels of the problem's kind that are as its own is, but for what the kind says."""
+        """The tactic with each kernel of the problem's kind that equals its own kernel in all other
+        fields."""
         family, registry = self._family, self._registry
 
         def rest(record: KernelRecord) -> dict[str, Any]:
@@ -131,35 +135,37 @@ class Tuned:
         records = registry.route(family.name, self._device)
         for record in family.of_kind(registry, records, problem.kind):
             if record.name == own.name or rest(record) == rest(own):
-                other = replace(tactic, kernel=record.name)
-                if self._legal(other, problem):
-                    yield other
+                similar = replace(tactic, kernel=record.name)
+                if self._legal(similar, problem):
+                    yield similar
 
     def prefer(self, entries: Iterable[Entry]) -> None:
-        """Puts entries of this process before those of files."""
+        """Adds entries of this process, which replace those of files."""
         for entry in entries:
-            self._of_kind(entry.problem)  # else the sections of files, judged later, came on top
+            self._of_kind(
+                entry.problem
+            )  # first, so that no section of a file is checked later and replaces them
             key = tuned_files.frozen(tuned_files.kind_of(self._family, entry.problem))
             with self._lock:
-                found = self._found.setdefault(key, {})
+                by_extents = self._judged.setdefault(key, {})
                 extents = tuned_files.extents_of(self._family, entry.problem)
-                found[extents] = Found(entry.tactic, entry.seconds, IN_MEMORY, entry.seen)
+                by_extents[extents] = TunedTactic(entry.tactic, entry.seconds, IN_MEMORY, entry.seen)
 
     @property
     def entries(self) -> list[Entry]:
-        """All of them, in the order of files."""
+        """All entries, in the order of files."""
         self._judge_all()
         return [
-            Entry(self._problem(kind, extents), found.tactic, found.seconds, found.seen)
-            for kind, by_extents in self._found.items()
-            for extents, found in by_extents.items()
+            Entry(self._problem(kind, extents), entry.tactic, entry.seconds, entry.seen)
+            for kind, by_extents in self._judged.items()
+            for extents, entry in by_extents.items()
         ]
 
     @property
     def messages(self) -> list[str]:
-        """What was refused or dropped, and why."""
+        """The refused files and the dropped entries, with reasons."""
         self._judge_all()
-        return list(self._said)
+        return list(self._messages)
 
     def _legal(self, tactic: Tactic, problem: Any) -> bool:
         record = self._registry.record(tactic.kernel)
@@ -189,19 +195,19 @@ class Tuned:
                 judged = _Unjudged(path, shipped, tuned_files.Section(kind, section.seen, section.rows))
                 self._unjudged.setdefault(tuned_files.frozen(kind), []).append(judged)
 
-    def _of_kind(self, problem: Any) -> dict[Key, Found]:
-        if not self._unjudged and not self._found:
+    def _of_kind(self, problem: Any) -> dict[Key, TunedTactic]:
+        if not self._unjudged and not self._judged:
             return {}
         key = tuned_files.frozen(tuned_files.kind_of(self._family, problem))
         with self._lock:
             if key in self._unjudged:
                 self._judge(key)
-            return self._found.get(key, {})
+            return self._judged.get(key, {})
 
     def _judge(self, key: Key) -> None:
-        """Takes what stands of a kind's sections."""
+        """Checks the sections of a kind, and keeps the entries that hold."""
         dropped: dict[tuple[Path, bool], list[Dropped]] = {}
-        found = self._found.setdefault(key, {})
+        by_extents = self._judged.setdefault(key, {})
         for path, shipped, section in self._unjudged.pop(key):
             for row in section.rows:
                 entry = judged(section, row, self._family, self._registry, self._device.capability)
@@ -209,12 +215,13 @@ class Tuned:
                     dropped.setdefault((path, shipped), []).append(Dropped(row["tactic"], entry))
                 else:
                     extents = tuned_files.extents_of(self._family, entry.problem)
-                    found.setdefault(extents, Found(entry.tactic, entry.seconds, path, entry.seen))
-        for (path, shipped), some in dropped.items():
-            self._say(f"{path}: dropped {counted(some)}", shipped)
+                    tactic = TunedTactic(entry.tactic, entry.seconds, path, entry.seen)
+                    by_extents.setdefault(extents, tactic)
+        for (path, shipped), entries in dropped.items():
+            self._say(f"{path}: dropped {counted(entries)}", shipped)
 
     def _problem(self, kind: Key, extents: Iterable[int]) -> Any:
-        """A problem of the family, of values as JSON has them."""
+        """A problem of the family from the values of a tuned file."""
         return self._family.problem(**dict(zip(self._family.extents, extents, strict=True)), **dict(kind))
 
     def _judge_all(self) -> None:
@@ -223,7 +230,7 @@ class Tuned:
                 self._judge(key)
 
     def _say(self, message: str, shipped: bool) -> None:
-        self._said.append(message)
+        self._messages.append(message)
         if message not in _logged:
             _logged.add(message)
             log.log(logging.INFO if shipped else logging.WARNING, "%s", message)

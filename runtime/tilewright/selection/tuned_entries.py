@@ -1,4 +1,5 @@
-"""Which entries of a tuned file stand with the kernels that there are now, and which they have not seen."""
+"""Checks the entries of tuned files against the kernels of today, and finds the kernels they have not
+seen."""
 
 from __future__ import annotations
 
@@ -17,36 +18,36 @@ if TYPE_CHECKING:
     from tilewright.libraries.registry import Registry
     from tilewright.selection.family import Family
 
-_NAMED = 3  # of dropped entries, in a message
+_NAMED = 3  # dropped entries that a message names
 
 
 class Dropped(NamedTuple):
-    """An entry that does not stand."""
+    """An entry that no longer holds."""
 
     tactic: str
     reason: str
 
 
 class Unseen(NamedTuple):
-    """An entry that stands, and the kernels of its kind that were not there when it was tuned."""
+    """An entry that holds, and the kernels of its kind that did not exist when it was tuned."""
 
     entry: Entry
     kernels: tuple[str, ...]  # in the order of tables
 
 
 class Review(NamedTuple):
-    """What becomes of a file's entries with the kernels that there are now."""
+    """The entries of a file, checked against the kernels of today."""
 
     standing: list[Entry]
-    unseen: list[Unseen]  # of those that stand
+    unseen: list[Unseen]  # entries among `standing` with kernels that they have not seen
     dropped: list[Dropped]
 
 
 def judged(
     section: Section, row: Mapping[str, Any], family: Family[Any], registry: Registry, capability: Capability
 ) -> Entry | str:
-    """The entry of a row on GPUs of a capability, or why it is none: its kernel is no more, does not compute
-    the problem, does not run there."""
+    """The entry of a row on GPUs of a capability, or why there is none: its kernel no longer exists, does not
+    compute the problem, or does not run on these GPUs."""
     if not tuned_files.is_row(row, family):
         return f"its problem is not {', '.join(family.extents)}"
     kind = tuned_files.whole_kind(family, section.kind)
@@ -68,34 +69,35 @@ def judged(
 
 def counted(dropped: Sequence[Dropped]) -> str:
     """`5 entries: NAME (no such kernel); ... and 2 more`."""
-    named = "; ".join(f"{one.tactic} ({one.reason})" for one in dropped[:_NAMED])
+    named = "; ".join(f"{entry.tactic} ({entry.reason})" for entry in dropped[:_NAMED])
     more = f" and {len(dropped) - _NAMED} more" if len(dropped) > _NAMED else ""
     return f"{len(dropped)} {'entry' if len(dropped) == 1 else 'entries'}: {named}{more}"
 
 
 def review(file: TunedFile, family: Family[Any], registry: Registry) -> Review:
-    """All entries of a file, judged."""
-    found = Review([], [], [])
+    """Checks all entries of a file."""
+    result = Review([], [], [])
     capability = file.header.capability_numbers
     for section in file.sections:
         standing = []
         for row in section.rows:
             entry = judged(section, row, family, registry, capability)
             if isinstance(entry, str):
-                found.dropped.append(Dropped(row["tactic"], entry))
+                result.dropped.append(Dropped(row["tactic"], entry))
             else:
                 standing.append(entry)
-        found.standing.extend(standing)
+        result.standing.extend(standing)
         if standing:
             kernels = tuple(_unseen(file, section, standing[0].problem.kind, family, registry))
-            found.unseen.extend(Unseen(entry, kernels) for entry in standing if kernels)
-    return found
+            result.unseen.extend(Unseen(entry, kernels) for entry in standing if kernels)
+    return result
 
 
 def _unseen(
     file: TunedFile, section: Section, kind: Any, family: Family[Any], registry: Registry
 ) -> Iterator[str]:
-    """Those that need newer CUTLASS headers than the file's times are of could not be tuned beside them."""
+    """The kernels of a kind that a section has not seen. Kernels that need newer CUTLASS headers than those
+    of the file's times are left out: tuning could not try them."""
     seen = set(section.seen)
     runnable = registry.runnable(family.name, file.header.capability_numbers)
     for record in family.of_kind(registry, runnable, kind):

@@ -1,4 +1,4 @@
-"""Tuned files: what tuning found, one JSON file a GPU and family, `<folder>/<gpu>/<family>.json`.
+"""Tuned files: the results of tuning, one JSON file for a GPU and family, `<folder>/<gpu>/<family>.json`.
 
     {"format": 2, "family": ..., "gpu": ..., "capability": ..., "sm_count": ..., "driver": ...,
      "cuda": ..., "cutlass": ...,
@@ -7,12 +7,13 @@
        "OTHER"], "tuned": [
        {"m": 32, "n": 5120, "k": 25600, "batch": 1, "tactic": "NAME@splits=4", "seconds": 1.23e-05},
 
-One entry to a line, one kernel to a line, all by name. A section is of a kind of problem and of the kernels
-that its entries have seen: those that there were to choose from when they were tuned. An entry stands as long
-as its own kernel does; kernels that it has not seen are tuned beside it later, and then it moves to the
-section of them all.
+A line holds one entry or one kernel, by name. A section holds the entries of one kind of problem that have
+seen the same kernels, which are the kernels that tuning could choose from. An entry holds as long as its own
+kernel exists. Later tuning compares it with the kernels that it has not seen, and then moves it to the
+section that has seen all of them.
 
-A file is replaced whole, under a lock: a reader, and whoever kills a writer, finds the old one or the new.
+A file is replaced whole, under a lock: a reader finds the old file or the new one, even if a writer is
+killed.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 Key = tuple[Any, ...]  # values in the order of fields, hashable
 
-_EXTENT = Integer(0, 2**31 - 1)  # 0: a hint that is not given
+_EXTENT = Integer(0, 2**31 - 1)  # 0: a hint that the caller does not give
 SCHEMA = Object(
     {
         "format": Integer(),
@@ -49,7 +50,7 @@ SCHEMA = Object(
         "kinds": Array(
             Object(
                 {
-                    # What is no kind of the family's makes a section of unknown problems (`whole_kind`).
+                    # Any values: a section whose kind is not the family's is skipped later (`whole_kind`).
                     "kind": Map(Union((String(), Boolean(), Integer()))),
                     "seen": Array(String()),
                     "tuned": Array(
@@ -64,27 +65,27 @@ _ANY_FORMAT = Object({"format": Integer()}, others=Anything())
 
 
 class Entry(NamedTuple):
-    """A problem's fastest tactic, and the seconds that one launch of it took."""
+    """A problem's fastest tactic, and the seconds of one launch."""
 
     problem: Any
     tactic: Tactic
     seconds: float
     seen: frozenset[str] = frozenset()
-    """The kernels that there were to choose from, by name."""
+    """The kernels that tuning could choose from, by name."""
 
 
 @dataclass(slots=True)
 class Section:
-    """What a file holds of one kind of problem, chosen from one set of kernels."""
+    """The entries of a file for one kind of problem, chosen from one set of kernels."""
 
     kind: Mapping[str, Any]  # the problem's `kind_fields`
-    seen: tuple[str, ...]  # names of those kernels, sorted
+    seen: tuple[str, ...]  # names of the kernels, sorted
     rows: list[dict[str, Any]] = field(default_factory=list)  # extents by name, "tactic" (text), "seconds"
 
 
 @dataclass(slots=True)
 class TunedFile:
-    """A tuned file as it was read: its header is not judged, and its tactics are not looked up."""
+    """A tuned file as it was read. Neither its header nor its tactics are checked."""
 
     header: Header
     family: str
@@ -92,14 +93,14 @@ class TunedFile:
 
 
 def kind_fields(family: Family[Any]) -> list[dataclasses.Field[Any]]:
-    """The fields by which files know a kind of problem: neither extents nor how operands lie."""
-    others = (*family.extents, *family.placement)
-    return [one for one in dataclasses.fields(family.problem) if one.name not in others]
+    """The fields that define a kind of problem in a file: all except extents and alignment."""
+    left_out = (*family.extents, *family.placement)
+    return [field for field in dataclasses.fields(family.problem) if field.name not in left_out]
 
 
 def kind_of(family: Family[Any], problem: Any) -> dict[str, Any]:
     """The problem's values of `kind_fields`."""
-    return {one.name: getattr(problem, one.name) for one in kind_fields(family)}
+    return {field.name: getattr(problem, field.name) for field in kind_fields(family)}
 
 
 def extents_of(family: Family[Any], problem: Any) -> Key:
@@ -107,33 +108,34 @@ def extents_of(family: Family[Any], problem: Any) -> Key:
 
 
 def whole_kind(family: Family[Any], kind: Mapping[str, Any]) -> dict[str, Any] | None:
-    """A section's kind in the order of `kind_fields`; fields that are newer than the section have their
-    defaults. None where it has other fields than problems have, or values that none of them has."""
-    known = {one.name: one.default for one in kind_fields(family)}
+    """A section's kind in the order of `kind_fields`. Fields that are newer than the section get their
+    defaults. None if the section has a field or a value that no problem of the family has."""
+    defaults = {field.name: field.default for field in kind_fields(family)}
     try:
         catalog.kind_of(family.name).check(kind)
     except Mismatch:
         return None
-    whole = {name: kind.get(name, default) for name, default in known.items()}
+    whole = {name: kind.get(name, default) for name, default in defaults.items()}
     return whole if dataclasses.MISSING not in whole.values() else None
 
 
 def is_row(row: Mapping[str, Any], family: Family[Any]) -> bool:
-    """Whether an entry of a file names all extents of the family's problems, and no more, as there may be."""
-    named = set(row) == {*family.extents, "tactic", "seconds"}
-    return named and all(one.allows(row[one.name]) for one in family.words.extents)
+    """Whether an entry of a file has exactly the extents of the family's problems, all with allowed
+    values."""
+    complete = set(row) == {*family.extents, "tactic", "seconds"}
+    return complete and all(extent.allows(row[extent.name]) for extent in family.words.extents)
 
 
 def frozen(kind: Mapping[str, Any]) -> Key:
-    """A kind, to look it up by."""
+    """A kind as a key of a dictionary."""
     return tuple(kind.items())
 
 
 def read(path: Path) -> TunedFile:
     """Reads a tuned file.
 
-    Raises FileNotFoundError where there is none, TunedFileError where it is damaged, ForeignTunedFileError
-    where it is of another format.
+    Raises FileNotFoundError if the file does not exist, TunedFileError if it is damaged,
+    ForeignTunedFileError if it has another format.
     """
     try:
         data = reading.load_json(path, _ANY_FORMAT)
@@ -142,24 +144,27 @@ def read(path: Path) -> TunedFile:
         reading.check(path, data, SCHEMA)
     except UnreadableFileError as error:
         raise TunedFileError(f"{path} is damaged: {error.reason}") from None
-    sections = [Section(one["kind"], tuple(sorted(set(one["seen"]))), one["tuned"]) for one in data["kinds"]]
+    sections = [
+        Section(section["kind"], tuple(sorted(set(section["seen"]))), section["tuned"])
+        for section in data["kinds"]
+    ]
     return TunedFile(Header.parse(data), data["family"], sections)
 
 
 def family_of(path: Path, file: TunedFile) -> Family[Any]:
-    """Raises ForeignTunedFileError for a file of a family that there is not."""
-    if file.family not in (known := catalog.names()):
-        raise ForeignTunedFileError(f"{path} is of {file.family}; the families are {', '.join(known)}")
+    """The family of a tuned file. Raises ForeignTunedFileError if no such family exists."""
+    if file.family not in (names := catalog.names()):
+        raise ForeignTunedFileError(f"{path} is of {file.family}; the families are {', '.join(names)}")
     return families.family_of(file.family)
 
 
 def update(path: Path, header: Header, family: Family[Any], entries: Iterable[Entry]) -> None:
-    """Adds entries, which replace older ones of the same problems; all are on disk when it returns.
+    """Adds entries, which replace older ones of the same problems. All are on disk when it returns.
 
-    Under a lock, so that no process loses another's entries. What the file holds otherwise stays.
+    It holds a lock, so that no process loses another's entries. The other entries of the file stay.
 
-    Raises TunedFileError where the file that is there is damaged, ForeignTunedFileError where it is of
-    something else than `header` (neither is changed), StoreError where it cannot be written.
+    Raises TunedFileError if the existing file is damaged, ForeignTunedFileError if it belongs to another
+    machine than `header` (neither file is changed), StoreError if it cannot be written.
     """
     with _locked(path):
         sections = sections_to_update(path, header, family)
@@ -175,21 +180,21 @@ def update(path: Path, header: Header, family: Family[Any], entries: Iterable[En
 
 
 def _regrouped(sections: Iterable[Section], family: Family[Any]) -> list[Section]:
-    """One section to a kind and set of kernels, one row to a problem: the last that there is of it."""
+    """The sections with one section for a kind and set of kernels, and with the last row for each problem."""
     last: dict[tuple[Key, Key], tuple[Section, dict[str, Any]]] = {}
     for section in sections:
         kind = frozen(section.kind)
         for row in section.rows:
             last[kind, _neighbours_together(row, family)] = (section, row)
-    found: dict[tuple[Key, tuple[str, ...]], Section] = {}
+    regrouped: dict[tuple[Key, tuple[str, ...]], Section] = {}
     for kind, place in sorted(last, key=lambda key: key[1]):
         section, row = last[kind, place]
-        found.setdefault((kind, section.seen), Section(section.kind, section.seen)).rows.append(row)
-    return list(found.values())
+        regrouped.setdefault((kind, section.seen), Section(section.kind, section.seen)).rows.append(row)
+    return list(regrouped.values())
 
 
 def set_aside(path: Path) -> Path:
-    """Renames a damaged file to the first free NAME.broken-N and returns that."""
+    """Renames a damaged file to the first free NAME.broken-N, and returns the new path."""
     with _locked(path):
         number = 1
         while (target := path.with_name(f"{path.name}.broken-{number}")).exists():
@@ -202,32 +207,32 @@ def set_aside(path: Path) -> Path:
 
 
 def sections_to_update(path: Path, header: Header, family: Family[Any]) -> list[Section]:
-    """What the file that is there holds; nothing, where there is none. Raises what `update` raises for that
+    """The sections of the existing file; none if no file exists. Raises what `update` raises for the existing
     file."""
     try:
-        there = read(path)
+        file = read(path)
     except FileNotFoundError:
         return []
-    reason = header.conflict(there.header)
-    if there.family != family.name:
-        reason = f"it is of {there.family}"
+    reason = header.conflict(file.header)
+    if file.family != family.name:
+        reason = f"it is of {file.family}"
     if reason is not None:
         raise ForeignTunedFileError(
             f"{path} is of another machine: {reason}",
             hint="Move it away, or name another folder in TILEWRIGHT_TUNED.",
         )
-    for row in (row for section in there.sections for row in section.rows):
+    for row in (row for section in file.sections for row in section.rows):
         if not is_row(row, family):
             raise TunedFileError(f"{path} is damaged: {json.dumps(row)} is no entry")
-    for section in there.sections:
+    for section in file.sections:
         section.kind = whole_kind(family, section.kind) or section.kind
-    return there.sections
+    return file.sections
 
 
 def _text(file: TunedFile) -> str:
     head = {"format": FORMAT, "family": file.family, **dataclasses.asdict(file.header)}
     parts = []
-    for section in sorted(file.sections, key=lambda one: (json.dumps(one.kind), one.seen)):
+    for section in sorted(file.sections, key=lambda section: (json.dumps(section.kind), section.seen)):
         opening = json.dumps({"kind": section.kind})[:-1]
         seen = ",\n".join(f"  {json.dumps(name)}" for name in section.seen)
         rows = ",\n".join(f"  {json.dumps(row)}" for row in section.rows)
@@ -236,9 +241,9 @@ def _text(file: TunedFile) -> str:
 
 
 def _neighbours_together(row: Mapping[str, Any], family: Family[Any]) -> Key:
-    """Sorts rows so that those stand together which differ in the neighbours' extent alone."""
-    others = (row[name] for name in family.extents if name != family.neighbour)
-    return (*others, row[family.neighbour])
+    """The key that sorts rows which differ in the neighbours' extent alone next to each other."""
+    extents = (row[name] for name in family.extents if name != family.neighbour)
+    return (*extents, row[family.neighbour])
 
 
 @contextmanager
@@ -257,9 +262,9 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _write(path: Path, text: str) -> None:
-    """The caller holds the lock, so older drafts are debris of the killed."""
+    """Replaces the file. The caller holds the lock, so older drafts are left over from killed processes."""
     prefix = f".{path.name}."
-    for debris in [each for each in path.parent.iterdir() if each.name.startswith(prefix)]:
+    for debris in [file for file in path.parent.iterdir() if file.name.startswith(prefix)]:
         with suppress(OSError):
             debris.unlink()
     writing.write(path, text, sync=True)

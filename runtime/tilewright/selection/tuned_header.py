@@ -1,4 +1,4 @@
-"""Where tuned times come from, and whether they say anything about this machine."""
+"""The origin of tuned times, and whether they hold for this machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tilewright.libraries.registry import Registry
 
 FORMAT = 2
-_SHORT = {"cuda": 2, "cutlass": 3}  # numbers of a release that are kept
+_SHORT = {"cuda": 2, "cutlass": 3}  # how many numbers of a release are kept
 FIELDS: dict[str, Schema] = {
     "gpu": String(r".*[A-Za-z0-9].*", "a GPU's name"),
     "capability": String(r"\d{1,3}\.\d{1,3}", "a capability such as 9.0"),
@@ -29,7 +29,7 @@ FIELDS: dict[str, Schema] = {
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """A GPU, its driver, and what its kernels are built with. "" is not known."""
+    """A GPU, its driver, and the releases that its kernels are built with. "": not known."""
 
     gpu: str
     capability: str  # "9.0"
@@ -49,10 +49,12 @@ class Header:
         cuda: str | None = None,
         cutlass: str | None = None,
     ) -> Header:
-        """Of this machine, for a family's kernels on `device`; what is given is not looked for.
+        """The header of this machine for a family's kernels on `device`. Values that the caller passes are
+        not looked up.
 
-        CUDA and CUTLASS are those of the libraries of the family's modules for the GPU; where none is built,
-        those that a build would take. Starts no process where the driver's own file is readable.
+        CUDA and CUTLASS are the releases in the libraries of the family's modules for the GPU; if no library
+        is built, the releases that a build would use. It starts no process if the driver's own file is
+        readable.
         """
         if cuda is None or cutlass is None:
             built_with = _built_with(device, registry, family) or _to_build_with()
@@ -71,10 +73,10 @@ class Header:
 
     @classmethod
     def parse(cls, head: Mapping[str, Any]) -> Header:
-        """Of a file's head, which is of `FIELDS`; releases are shortened as `of` shortens them, so that what
-        is merged and written again is read as of the same machine."""
-        given = {name: head[name] for name in FIELDS}
-        return cls(**given | {name: _shortened(name, given[name]) for name in _SHORT})
+        """The header from a file's head, which matches `FIELDS`. Releases are shortened as in `of`, so that a
+        file that is merged and written again still belongs to the same machine."""
+        values = {name: head[name] for name in FIELDS}
+        return cls(**values | {name: _shortened(name, values[name]) for name in _SHORT})
 
     @property
     def capability_numbers(self) -> Capability:
@@ -82,19 +84,19 @@ class Header:
         return int(major), int(minor)
 
     def mismatch(self, other: Header, *, shipped: bool) -> str | None:
-        """Why times under `other` say nothing about this machine; None where they do.
+        """Why times under the header `other` do not hold for this machine; None if they do.
 
-        A driver of another branch (580) costs launches other times, so a user's own file is refused. A file
-        that is shipped is not: its kernels are compiled ahead, so a driver changes none of their code. What
-        is not known here is not compared: then there is nothing that could run.
+        Launches take other times with a driver of another branch (580), so a user's own file is refused. A
+        shipped file is not refused: its kernels are compiled ahead, so a driver does not change their code.
+        Values that are not known here are not compared, because then no kernel could run.
         """
         return "; ".join(self._differences(other, shipped, strictly=False)) or None
 
     def conflict(self, other: Header) -> str | None:
-        """Why times under both cannot stand in one file; None where they can.
+        """Why times under both headers cannot share a file; None if they can.
 
-        As `mismatch`, but what one of them states and the other does not is a conflict too: the file would
-        state less than it did, or more than is known, and its readers would refuse what they took.
+        Unlike `mismatch`, a value that only one of the headers states is a conflict too: otherwise the file
+        would state less than before, or more than is known, and readers would refuse times they took before.
         """
         return "; ".join(self._differences(other, shipped=False, strictly=True)) or None
 
@@ -110,12 +112,12 @@ class Header:
                 yield f"its {name} is {theirs or 'not stated'}, here it is {mine or 'not known'}"
         if shipped or not (self.driver or strictly) or _branch(self.driver) == _branch(other.driver):
             return
-        stated, known = other.driver or "not stated", self.driver or "not known"
-        yield f"its driver is {stated}, here it is {known} (another branch)"
+        stated, own = other.driver or "not stated", self.driver or "not known"
+        yield f"its driver is {stated}, here it is {own} (another branch)"
 
 
 def _built_with(device: DeviceProperties, registry: Registry, family: str) -> Mapping[str, str] | None:
-    """By what the libraries of most kernels say; of as many, the newest release."""
+    """The releases that the libraries of most kernels name; if two have equally many kernels, the newer."""
     cuda: Counter[str] = Counter()
     cutlass: Counter[str] = Counter()
     for kernels, toolchain in registry.toolchains(family, device.capability):

@@ -126,7 +126,7 @@ def explain(
         choice = context.select(family, problem, device)
     records = registry.route(family.name, device)
     tuned = context.tuned(family, device)
-    found = tuned.found(problem) if tuned else None
+    found = tuned.entry(problem) if tuned else None
 
     def row(of: Tactic, built: bool, estimate: Estimate | None) -> Row:
         return Row(of, built, estimate, found.seconds if found and found.tactic == of else None)

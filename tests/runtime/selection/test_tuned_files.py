@@ -109,7 +109,7 @@ def test_what_is_written_is_found(path: Path, header: Header, registry: Registry
     found = tuned(registry)
     assert [found.exact(one.problem) for one in entries] == [one.tactic for one in entries]
     assert sorted(found.entries, key=str) == sorted(entries, key=str)
-    assert found.found(entries[0].problem) == (entries[0].tactic, 2e-5, path, {"split", "small"})
+    assert found.entry(entries[0].problem) == (entries[0].tactic, 2e-5, path, {"split", "small"})
     assert found.exact(Problem(32, 4096, 4096, bias=True)) is None
     assert found.exact(Problem(33, 4096, 4096)) is None
     assert found.messages == []
@@ -136,7 +136,7 @@ def test_new_entries_replace_old_ones_of_the_same_problem(
     tuned_files.update(path, header, FAMILY, [entry(32), entry(64)])
     tuned_files.update(path, header, FAMILY, [entry(32, "big", 5e-6)])
     found = tuned(registry)
-    assert found.found(Problem(32, 4096, 4096))[:2] == (Tactic("big"), 5e-6)
+    assert found.entry(Problem(32, 4096, 4096))[:2] == (Tactic("big"), 5e-6)
     assert found.exact(Problem(64, 4096, 4096)) == Tactic("small")
 
 
@@ -321,7 +321,7 @@ def test_entries_stand_as_long_as_their_own_kernels_do(
     tuned_files.update(path, header, FAMILY, [entry(64, "new", seen=seen | {"new"})])
     sections = {one.seen: [row["m"] for row in one.rows] for one in tuned_files.read(path).sections}
     assert sections == {("big", "small", "split"): [32, 128], ("big", "new", "small", "split"): [64]}
-    assert tuned(later).found(Problem(64, 4096, 4096)) == (Tactic("new"), 1e-5, path, seen | {"new"})
+    assert tuned(later).entry(Problem(64, 4096, 4096)) == (Tactic("new"), 1e-5, path, seen | {"new"})
     unseen = review(tuned_files.read(path), FAMILY, later).unseen
     assert [one.entry.problem.m for one in unseen] == [128]
     assert tuned(registry).exact(Problem(32, 4096, 4096)) == Tactic("small"), "for who goes back"

@@ -68,7 +68,7 @@ class _Tuner:
                 return
             self._met.add(key)
             tuned = self._context.tuned(family, device)
-            if not self._again and tuned is not None and tuned.found(problem) is not None:
+            if not self._again and tuned is not None and tuned.entry(problem) is not None:
                 return
             book = self._book(family, device) if self._write else None
             result = self._search(family, problem, device)
