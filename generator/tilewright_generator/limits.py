@@ -30,8 +30,8 @@ MOST_BROKEN_LINES = 100
 """Lines with broken YAML that are reported: for each the parser begins anew."""
 
 MOST_OPEN_BRACKETS = 1_000
-"""Flow brackets that are open at once. For each token libyaml looks at every level: 230,000 levels took it
-minutes."""
+"""Flow brackets that may be open at once in what libyaml parses in one go: for each token it looks at every
+level, and 230,000 levels took it minutes."""
 
 MOST_PARSED_BYTES = 32 << 20
 """Bytes that libyaml parses of one spec, again for each broken line, at 20 MB/s."""

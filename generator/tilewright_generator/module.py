@@ -42,11 +42,10 @@ class Module(NamedTuple):
 
 
 class _Rendered(NamedTuple):
-    """A kernel's source, and its rows in the files that list kernels."""
+    """A kernel's source, and its row in the table."""
 
     source: File
     record: str
-    readme_row: str
 
 
 def render(expansion: Expansion, renderer: Renderer, only: Filter) -> Module:
@@ -66,11 +65,10 @@ def _files(expansion: Expansion, renderer: Renderer, only: Filter) -> Iterator[F
     def render_chunk(chunk: list[Kernel]) -> list[_Rendered]:
         return [_render(spec, kernel, renderer, only) for kernel in chunk]
 
-    records, rows, size = [], [], 0
+    records, size = [], 0
     for chunk in ordered_map(render_chunk, chunks, _workers(len(kernels))):
         for rendered in chunk:
             records.append(rendered.record)
-            rows.append(rendered.readme_row)
             size += len(rendered.source.data)
             if size > MOST_MODULE_BYTES:
                 most = f"{MOST_MODULE_BYTES >> 20} MB"
@@ -81,7 +79,6 @@ def _files(expansion: Expansion, renderer: Renderer, only: Filter) -> Iterator[F
     listing["hosts"] = sorted({family.host(kernel.config) for kernel in kernels} - {""})
     yield _file("table.json", table.table_json(spec, records))
     yield _file("table.cc", renderer.render(family.table_template, listing))
-    yield _file("README.md", table.readme(spec, rows))
 
 
 def selects(only: Filter, kernel: Kernel) -> bool:
@@ -99,7 +96,7 @@ def _render(spec: Spec, kernel: Kernel, renderer: Renderer, only: Filter) -> _Re
     text = renderer.render(family.template(kernel.config), variables)
     source = _file(f"{kernel.name}.cu", text, selects(only, kernel))
     record = table.record(family, kernel, source.sha256)
-    return _Rendered(source, record, table.readme_row(family, kernel))
+    return _Rendered(source, record)
 
 
 def _file(name: str, text: str, selected: bool = True) -> File:

@@ -55,21 +55,19 @@ class _Repair:
         self._mended = 0
         self._parsed = 0
         self._explained = 0
-        self._open, self._deepest = _most_open(lines)
+        self._open = _most_open(lines)
 
     def compose(self) -> Node | None:
         while True:
-            if self._open > MOST_OPEN_BRACKETS:
-                message = f"more than {MOST_OPEN_BRACKETS:,} brackets are open here"
-                self._problems.add(Position(self._label, self._deepest + 1, 1), message)
-                return None
             try:
+                if self._open > MOST_OPEN_BRACKETS:  # the composer stops where they are nested too deep
+                    return self._parse("\n".join(self._lines) + "\n", _FAST)
                 return self._attempt()
             except ExcessError as error:
                 self._problems.add(error.position, error.message)
                 return None
             except yaml.MarkedYAMLError as error:
-                if not self._mend(error):
+                if not self._mend(error) or self._open > MOST_OPEN_BRACKETS:
                     return None
 
     def _attempt(self) -> Node | None:
@@ -133,16 +131,15 @@ class _Repair:
         return None
 
 
-def _most_open(lines: Sequence[str]) -> tuple[int, int]:
-    """How many brackets are open at once, at most, and in which line; those in strings count, too."""
-    is_open, most, deepest = 0, 0, 0
-    for number, line in enumerate(lines):
+def _most_open(lines: Sequence[str]) -> int:
+    """How many brackets are open at once, at most; those in strings count, too."""
+    is_open, most = 0, 0
+    for line in lines:
         if is_open + sum(map(line.count, "[{")) > most:
             steps = (1 if bracket in "[{" else -1 for bracket in _BRACKET.findall(line))
-            here = max(accumulate(steps, initial=is_open))
-            most, deepest = max((here, number), (most, deepest))
+            most = max(most, *accumulate(steps, initial=is_open))
         is_open = max(0, is_open + sum(map(line.count, "[{")) - sum(map(line.count, "]}")))
-    return most, deepest
+    return most
 
 
 def _end(error: yaml.YAMLError, text: str) -> int:

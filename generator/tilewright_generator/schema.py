@@ -46,7 +46,8 @@ def spec_schema(family: Family) -> dict[str, Any]:
         **_object(
             {
                 "family": {"const": family.name},
-                "description": note | {"description": "what the module is for; stands in its README"},
+                "description": note
+                | {"description": "what the module is for; `tilewright list --long` says it"},
                 requires.KEY: note | {"description": "releases of tilewright that can read this: '>=0.2'"},
                 "max_combinations": {
                     "description": f"how many combinations a group may have (default: {MAX_COMBINATIONS:,})",

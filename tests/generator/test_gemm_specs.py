@@ -163,7 +163,6 @@ def test_a_tile_more_is_one_line_and_the_plan_shows_exactly_its_kernels(
     assert changed == {
         "sm90_gemm_lean/table.json",
         "sm90_gemm_lean/table.cc",
-        "sm90_gemm_lean/README.md",
         "sm90_gemm_lean/manifest.txt",
     }
     assert not [each for each in plan["actions"] if each["change"] == "remove"]

@@ -45,7 +45,8 @@ def test_list(project: Path, tilewright: Command) -> None:
         "there (~ as another source, ! failed, - no)",
     ]
     found = tilewright("list", "--long", "--filter", "*64x64x64*fast", "--device", "h200")
-    _, kernel, head, name, row, *_, legend = found.out.splitlines()
+    _, about, kernel, head, name, row, *_, legend = found.out.splitlines()
+    assert about == "  Kernels for tests"
     assert legend == "tuned for NVIDIA H200; compiled, run, hammered: by the committed records"
     assert [kernel, *head.split()] == ["  kernel", "built", "tuned", "compiled", "run", "hammered", "is"]
     assert [name, *row.split(maxsplit=5)] == [

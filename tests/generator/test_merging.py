@@ -108,7 +108,7 @@ def test_branches_that_change_the_same_module_leave_what_generate_mends(
     assert "--force" not in checked.err
     found = tilewright("generate")
     assert (found.code, found.err) == (0, "")
-    assert "~ small/README.md: git merged it from two branches, in which it differs" in found.out
+    assert "~ small/table.cc: git merged it from two branches, in which it differs" in found.out
     is_clean(repository, tilewright)
     repository.git("add", "generated")
     assert repository.git("diff", "--name-only", "--diff-filter=U") == ""

@@ -280,7 +280,7 @@ def test_a_folder_that_is_not_needed_is_not_left(project: Path, tilewright: Comm
 
 @pytest.mark.parametrize(
     "name",
-    ["generated/small/manifest.txt", f"generated/{FAST}", "generated/small/README.md", "generated/extra"],
+    ["generated/small/manifest.txt", f"generated/{FAST}", "generated/small/table.cc", "generated/extra"],
 )
 @pytest.mark.parametrize("target", ["/proc/self/pagemap", "large"])
 @pytest.mark.skipif(not Path("/proc/self/pagemap").exists(), reason="only Linux has /proc")

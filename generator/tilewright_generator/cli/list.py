@@ -102,6 +102,8 @@ def _module(expansion: Expansion, rows: list[Row], long: bool) -> Iterator[str]:
     rows = sorted(rows, key=lambda row: row.kernel.name)
     counts = _counts([row.standing for row in rows])
     yield from wrapped(f"{expansion.spec.module}: {counted(len(rows), 'kernel')}{counts}")
+    if long and expansion.spec.description:
+        yield from wrapped(expansion.spec.description, "  ")
     if not long:
         yield from (f"  {_marks(row.standing)} {row.kernel.name}" for row in rows)
         return
