@@ -9,7 +9,7 @@ import pytest
 from rule_checks import Rejected, check_every_rule_is_shown, check_rejected
 
 from tilewright.configurations.shapes import Cluster, Tile
-from tilewright.configurations.shared import SHARED_MEMORY
+from tilewright.configurations.shared import HOPPER_SHARED_MEMORY
 from tilewright.families.gemm.config import GemmConfig
 from tilewright.families.gemm.memory import memory
 from tilewright.families.gemm.rules import RULES
@@ -222,7 +222,7 @@ def test_as_many_stages_are_legal_as_fit(base: GemmConfig) -> None:
     assert legal == list(range(2, auto + 1))
     for stages in legal:
         assert memory(replace(base, stages=stages)).stages == stages
-    assert memory(base).total <= SHARED_MEMORY[90] < memory(replace(base, stages=auto + 1)).total
+    assert memory(base).total <= HOPPER_SHARED_MEMORY < memory(replace(base, stages=auto + 1)).total
 
 
 @pytest.mark.parametrize("base", [BF16, LEAN, LEAN_FP8, LEAN_TURNS], ids=FAMILY.kernel_name)
@@ -230,7 +230,7 @@ def test_where_not_even_two_stages_fit_the_bytes_of_two_are_told(base: GemmConfi
     """A message that compares two numbers is true."""
     for side in (256, 512, 1024):
         found = memory(large := replace(base, tile=Tile(side, side, 2 * base.tile.k)))
-        assert (found.total > SHARED_MEMORY[90]) == (found.stages < 2), large
+        assert (found.total > HOPPER_SHARED_MEMORY) == (found.stages < 2), large
 
 
 def test_tiles_of_eight_columns_have_an_even_number_of_stages() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tilewright.configurations.shapes import Tile
-from tilewright.configurations.shared import SHARED_MEMORY
+from tilewright.configurations.shared import HOPPER_SHARED_MEMORY
 from tilewright.families.grouped_gemm.config import GroupedGemmConfig, own_scales
 from tilewright.families.grouped_gemm.memory import blocks_of, buffers, memory
 from tilewright_generator import families
@@ -112,7 +112,7 @@ def test_where_not_even_two_stages_fit_the_bytes_of_two_are_told() -> None:
     """A message that compares two numbers is true."""
     for side in (256, 512):
         stages, total = memory(replace(FP8, tile=Tile(side, side, 256)))
-        assert (total > SHARED_MEMORY[90]) == (stages < 2)
+        assert (total > HOPPER_SHARED_MEMORY) == (stages < 2)
 
 
 def test_names() -> None:

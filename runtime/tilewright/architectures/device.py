@@ -12,7 +12,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tilewright.architectures.routing import Capability
+from tilewright.architectures import table
+from tilewright.architectures.table import Capability
 
 log = logging.getLogger("tilewright")
 
@@ -43,56 +44,27 @@ class DeviceProperties(NamedTuple):
 # SMs hold whole pairs, and not whole fours. As an H200 answers.
 CLUSTER_SHARES = (1.0, 1.0, 0.89, 0.91, 0.84, 0.78, 0.8, 0.91)
 
-KIB, MIB = 2**10, 2**20
 
-# As the driver of an H200 says. Others of the name differ by one or two in some, H100s too.
-_CLUSTERS = (132, 66, 39, 30, 22, 17, 15, 15)
+def _described(gpu: table.Gpu, of: table.Architecture) -> DeviceProperties:
+    return DeviceProperties(
+        gpu.name,
+        of.capability,
+        gpu.sm_count,
+        gpu.clock_hz,
+        gpu.memory_bandwidth,
+        gpu.l2_bytes,
+        of.shared_memory.block,
+        gpu.clusters,
+    )
 
-# NVIDIA's data sheet; clock, L2 and SMs as the driver reports them.
-H200 = DeviceProperties(
-    name="NVIDIA H200",
-    capability=(9, 0),
-    sm_count=132,
-    clock_hz=1.98e9,
-    memory_bandwidth=4.8e12,
-    l2_bytes=60 * MIB,
-    shared_memory=227 * KIB,
-    clusters=_CLUSTERS,
+
+# GPUs as their data sheets describe them, by the names that a command line takes.
+DESCRIBED = {gpu.key: _described(gpu, known) for known in table.ARCHITECTURES for gpu in known.gpus}
+H200, H100, B200, B300, THOR, RTX_PRO_6000, RTX_5090, GB10 = (
+    DESCRIBED[key] for key in ("h200", "h100", "b200", "b300", "thor", "rtx-pro-6000", "rtx-5090", "gb10")
 )
 
-# The others are of GPUs that nobody had at hand: data sheets and white papers as named; shared memory by the
-# CUDA programming guide's table of capabilities. An order of tactics is tested on them, never a time.
-# H100 SXM5 data sheet; SMs, clock and L2 as CUDA's deviceQuery prints them.
-H100 = DeviceProperties("NVIDIA H100", (9, 0), 132, 1.98e9, 3.35e12, 50 * MIB, 227 * KIB, clusters=_CLUSTERS)
-# DGX B200 data sheet (64 TB/s over 8 GPUs); SMs and L2 as CUDA's deviceQuery prints them.
-B200 = DeviceProperties("NVIDIA B200", (10, 0), 148, 1.965e9, 8.0e12, 126 * MIB, 227 * KIB)
-# DGX B300 data sheet; NVIDIA's article "Inside NVIDIA Blackwell Ultra" (its 160 SMs are the whole chip's).
-B300 = DeviceProperties("NVIDIA B300", (10, 3), 148, 2.032e9, 8.0e12, 126 * MIB, 227 * KIB)
-# RTX Blackwell PRO architecture white paper: 188 SMs, 512-bit GDDR7 of 28 Gbit/s, boost 2617 MHz.
-RTX_PRO_6000 = DeviceProperties(
-    "NVIDIA RTX PRO 6000 Blackwell", (12, 0), 188, 2.617e9, 1.792e12, 128 * MIB, 99 * KIB
-)
-# RTX Blackwell architecture white paper: 170 SMs, 512-bit GDDR7 of 28 Gbit/s, boost 2407 MHz, L2 of 98304 KB.
-RTX_5090 = DeviceProperties("NVIDIA GeForce RTX 5090", (12, 0), 170, 2.407e9, 1.792e12, 96 * MIB, 99 * KIB)
-# DGX Spark data sheet: 6144 cores, 273 GB/s of LPDDR5X; clock and L2 as CUDA's deviceQuery prints them.
-GB10 = DeviceProperties("NVIDIA GB10", (12, 1), 48, 2.418e9, 273e9, 24 * MIB, 99 * KIB)
-# Jetson AGX Thor data sheet (T5000): 2560 cores, 1.57 GHz, 273 GB/s of LPDDR5X.
-THOR = DeviceProperties("NVIDIA Thor", (11, 0), 20, 1.575e9, 273e9, 32 * MIB, 227 * KIB)
-
-# By the names that a command line takes.
-DESCRIBED = {
-    "h200": H200,
-    "h100": H100,
-    "b200": B200,
-    "b300": B300,
-    "rtx-pro-6000": RTX_PRO_6000,
-    "rtx-5090": RTX_5090,
-    "gb10": GB10,
-    "thor": THOR,
-}
-
-
-CAPABILITY_OF_CLUSTERS = (9, 0)  # that have any, and all later ones
+CAPABILITY_OF_CLUSTERS = table.ARCHITECTURES[0].capability  # the first with thread block clusters
 
 _DRIVER_FILE = Path("/proc/driver/nvidia/version")
 

@@ -18,20 +18,13 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-Capability = tuple[int, int]
+from tilewright.architectures import table
+from tilewright.architectures.table import Capability
 
-# What nvcc 13.0 compiles for and a GPU can be. A family is a major number but for 11.x, whose chips
-# (sm_101 until CUDA 12) are a family of their own and are numbered so.
-FAMILIES: dict[int, str] = {
-    9: "Hopper",
-    10: "Blackwell (data center)",
-    11: "Thor",
-    12: "Blackwell (RTX, Spark)",
-}
 
-# The capabilities that nvcc 13.0 has a target of their own for, and the majors that have family targets.
-CHIPS: tuple[Capability, ...] = ((9, 0), (10, 0), (10, 3), (11, 0), (12, 0), (12, 1))
-FAMILY_TARGETS = (10, 11, 12)
+def families() -> dict[int, str]:
+    """The names of families of GPUs by their major number."""
+    return {known.capability[0]: known.family for known in table.ARCHITECTURES}
 
 
 class Target(NamedTuple):
@@ -50,6 +43,10 @@ class Target(NamedTuple):
             raise ValueError(f"{name!r} is not a target such as sm_90a, sm_100f or sm_120")
         return cls(name, int(match[1]), int(match[2]), match[3])
 
+    @property
+    def capability(self) -> Capability:
+        return self.major, self.minor
+
     def runs_on(self, capability: Capability) -> bool:
         major, minor = capability
         if self.reach == "a":
@@ -65,18 +62,21 @@ def runs_on(target: str, capability: Capability) -> bool:
 def wanted_target(capability: Capability) -> str:
     """The `arch:` to write into a spec for GPUs of `capability`.
 
-    Tensor-core instructions exist in `a` and `f` targets alone. On 12.x the family target reaches
-    sm_120 and sm_121 alike; it is also what reaches a minor that nvcc does not know yet.
+    Tensor-core instructions exist in `a` and `f` targets alone. A minor that the table does not have gets the
+    family target of its major, if there is one.
     """
+    for known in table.ARCHITECTURES:
+        if known.capability == capability:
+            return known.best_target
     major, minor = capability
-    family = major == 12 or (major in FAMILY_TARGETS and capability not in CHIPS)
-    return f"sm_{major}0f" if family else f"sm_{major}{minor}a"
+    family = f"sm_{major}0f"
+    return family if family in table.targets() else f"sm_{major}{minor}a"
 
 
 def describe(capability: Capability) -> str:
     """For messages: `compute capability 12.1 (sm_121, Blackwell (RTX, Spark))`."""
     major, minor = capability
-    family = FAMILIES.get(major)
+    family = families().get(major)
     known = f", {family}" if family else ""
     return f"compute capability {major}.{minor} (sm_{major}{minor}{known})"
 

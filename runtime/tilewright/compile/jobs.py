@@ -6,11 +6,11 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from tilewright.architectures import table
+from tilewright.architectures.routing import Target
+
 _GIB = 1 << 30
 
-# Peak memory of a CUTLASS unit by architecture, measured with nvcc 13.0 and CUTLASS 4.2 (3.2 to 3.8 GB on
-# sm_90, to 5.6 GB on sm_100 to sm_121), rounded up.
-_UNIT_BYTES = {9: 4 * _GIB, 10: 6 * _GIB, 11: 6 * _GIB, 12: 6 * _GIB}
 _OTHER_UNIT_BYTES = 4 * _GIB
 _OWN_UNIT_BYTES = _GIB // 2  # of a unit without CUTLASS's headers: a lean kernel's takes 220 MB
 _RESERVE_BYTES = _GIB // 2  # for everything else on the machine
@@ -23,8 +23,10 @@ def unit_bytes(units: Iterable[tuple[str, bool]]) -> int:
 
 
 def _bytes_of(arch: str, cutlass: bool) -> int:
-    major = int("".join(filter(str.isdigit, arch)) or 0) // 10
-    return _UNIT_BYTES.get(major, _OTHER_UNIT_BYTES) if cutlass else _OWN_UNIT_BYTES
+    if not cutlass:
+        return _OWN_UNIT_BYTES
+    known = table.of_capability(Target.parse(arch).capability)
+    return _OTHER_UNIT_BYTES if known is None else known.cutlass.unit_gib * _GIB
 
 
 def bounded_jobs(cores: int, memory: int, each: int) -> int:

@@ -15,6 +15,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from tilewright.architectures import table
+from tilewright.architectures.routing import Target
 from tilewright.compile.sass_hazards import EARLY_RELEASE
 
 _COPIES = re.compile(r"(?:UTMALDG|UBLKCP|LDGSTS)(?:\.|$)")
@@ -24,17 +26,16 @@ _FOLLOWS_COPIES = (
     "loading warp, which waits for the previous kernel; they read alpha and beta in each tile, not before "
     "the first, since the batch stride of alpha and beta is 1"
 )
-# By architecture (the first digits of a target's number) of the mainloops of CUTLASS's kernels.
+# By what CUTLASS calls the architecture of a kernel's mainloops.
 _REASONS = {
-    9: _FOLLOWS_COPIES.format("sm_90"),
-    10: "the warps of CUTLASS's sm_100 epilogues wait for the answer of cluster launch control, which the "
-    "scheduling warp requests after it has waited for the previous kernel",
-    12: _FOLLOWS_COPIES.format("sm_120"),
+    "Sm90": _FOLLOWS_COPIES.format("sm_90"),
+    "Sm100": "the warps of CUTLASS's sm_100 epilogues wait for the answer of cluster launch control, which "
+    "the scheduling warp requests after it has waited for the previous kernel",
+    "Sm120": _FOLLOWS_COPIES.format("sm_120"),
 }
-_REASONS[11] = _REASONS[10]
 _RELEASES = {
-    12: "CUTLASS's sm_120 mainloop loads the last block of a stage, lets all warps that multiply meet at a "
-    "named barrier (Sm120MainloopBarrier), and gives the stage back behind it, without waiting for the "
+    "Sm120": "CUTLASS's sm_120 mainloop loads the last block of a stage, lets all warps that multiply meet "
+    "at a named barrier (Sm120MainloopBarrier), and gives the stage back behind it, without waiting for the "
     "loads' scoreboards"
 }
 
@@ -43,7 +44,8 @@ def exception(hazard: Mapping[str, Any], arch: str, cutlass: bool) -> str:
     """Why a hazard of a kernel for `arch` ("sm_90a") is none; "" if it is one."""
     if not cutlass:
         return ""
-    major = int(re.sub(r"\D", "", arch)) // 10
+    known = table.of_capability(Target.parse(arch).capability)
+    tag = "" if known is None else known.cutlass.tag
     if hazard["kind"] == EARLY_RELEASE:
-        return _RELEASES.get(major, "")
-    return "" if _COPIES.match(hazard["opcode"]) else _REASONS.get(major, "")
+        return _RELEASES.get(tag, "")
+    return "" if _COPIES.match(hazard["opcode"]) else _REASONS.get(tag, "")

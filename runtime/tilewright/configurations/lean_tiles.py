@@ -12,7 +12,7 @@ from tilewright.configurations.shapes import Tile
 from tilewright.formats.types import bytes_of
 
 BOX_BYTES = 128  # of k: a row of a box of TMA, under the 128-byte swizzle
-SHARED_MEMORY = shared.SHARED_MEMORY[90]
+SHARED_MEMORY = shared.HOPPER_SHARED_MEMORY
 MOST_STAGES = 16  # more in flight than any load takes
 BARRIER_BYTES = shared.BARRIER  # of a stage
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
+from tilewright.architectures.table import of_target, targets
 from tilewright.configurations.rule import HARDWARE, Rule, cutlass, rule
 from tilewright.configurations.shapes import Cluster, Tile
-from tilewright.configurations.value_kinds import Bounds
+from tilewright.configurations.value_kinds import Bounds, OneOf
 from tilewright.formats.types import bits
 
 BARRIER = 16  # bytes of a full and an empty mbarrier
-# Bytes of shared memory that one thread block may use, by the architecture's number (CUDA programming guide,
-# "Compute Capabilities"): 227 KiB, on sm_12x 99.
-SHARED_MEMORY = dict.fromkeys((90, 100, 103, 110), 232_448) | dict.fromkeys((120, 121), 101_376)
+HOPPER_SHARED_MEMORY = of_target("sm_90a").shared_memory.block
+# The target of a family whose kernels need nothing that one architecture alone has.
+AnyTarget = Annotated[str, OneOf(targets())]
 
 # Elements as CUTLASS has them, whatever scales them.
 CUTLASS_TYPES = {
@@ -66,11 +67,6 @@ class Memory(NamedTuple):
     total: int
 
 
-def number(arch: str) -> int:
-    """90 of sm_90a."""
-    return int(arch[3:].rstrip("af"))
-
-
 def named(first: str, arch: str, *parts: object) -> str:
     """The name of file, symbol, table row and report: what it is and for which architecture, then the parts
     that are not empty. Every field that may differ has one."""
@@ -120,7 +116,7 @@ def shared_memory(bytes_of: Callable[[Any], int], fields: str) -> Rule:
     # CUDA programming guide, "Compute Capabilities": 227 KB a thread block, 99 on sm_12x.
     def shared_memory(config: Any) -> str | None:
         """A thread block's shared memory is at most 227 KB, on sm_12x 99 KB."""
-        total, limit = bytes_of(config), SHARED_MEMORY[number(config.arch)]
+        total, limit = bytes_of(config), of_target(config.arch).shared_memory.block
         wanted = f"{total:,} bytes of shared memory, of {limit:,} that {config.arch} has"
         return wanted if total > limit else None
 

@@ -1,8 +1,8 @@
 """Kinds of values: what the annotation of a configuration's field stands for.
 
-An annotation is a `Literal` of texts and whole numbers, `bool`, `int` with its `Bounds`, `str`, a shape, or
-a union of such; texts beside it in `Annotated` are for people. A kind reads a scalar of YAML, says what it
-takes instead, and is written as a JSON Schema.
+An annotation is a `Literal` of texts and whole numbers, `bool`, `int` with its `Bounds`, `str` (with `OneOf`:
+one of its texts), a shape, or a union of such; texts beside it in `Annotated` are for people. A kind reads a
+scalar of YAML, says what it takes instead, and is written as a JSON Schema.
 """
 
 from __future__ import annotations
@@ -144,6 +144,8 @@ def of(annotation: Any) -> tuple[ValueKind, ...]:
     notes = [one for one in notes if not isinstance(one, str)]
     if base is int and len(notes) == 1 and isinstance(notes[0], Bounds):
         return (Whole(notes[0]),)
+    if base is str and len(notes) == 1 and isinstance(notes[0], OneOf):
+        return (notes[0],)
     if not notes and get_origin(base) in (Union, UnionType):
         return tuple(kind for one in get_args(base) for kind in of(one))
     if not notes and get_origin(base) is Literal:

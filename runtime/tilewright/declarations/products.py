@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tilewright.architectures.table import WGMMA
 from tilewright.declarations.problem import ProblemBase
 from tilewright.formats.types import bits
 
@@ -17,10 +18,6 @@ def product_extents(m: int, n: int, k: int, batch: int) -> str:
     return f"{m}x{n}x{k}" + (f" batch {batch}" if batch > 1 else "")
 
 
-# Of an SM of sm_90 a clock, by the bits of an element: a wgmma of n columns takes n / 2 clocks.
-HOPPER_MULTIPLICATIONS = {32: 1024, 16: 2048, 8: 4096}
-
-
 def hopper_peak(kind: Any, device: DeviceProperties) -> float | None:
     """Operations a second of the tensor cores for a kind of problem, of A's type; None beyond sm_90."""
     return hopper_rate(bits(kind.a), device)
@@ -30,7 +27,7 @@ def hopper_rate(wide: int, device: DeviceProperties) -> float | None:
     """Operations a second of the tensor cores on elements of so many bits; None beyond sm_90."""
     if device.capability != (9, 0):
         return None
-    return 2 * HOPPER_MULTIPLICATIONS[wide] * device.sm_count * device.clock_hz
+    return 2 * WGMMA.multiplications[wide] * device.sm_count * device.clock_hz
 
 
 def contiguous_extents(problem: Any, layout: str) -> dict[str, int]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
-
+from tilewright.architectures import table
 from tilewright.base.schema import Anything, Array, Boolean, Enum, Integer, Object, Schema, Union, fields
 
-# Of a family whose kernels need nothing that one architecture alone has.
-AnyTarget = Literal["sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_110f", "sm_120a", "sm_120f", "sm_121a"]
-ANY_TARGET = get_args(AnyTarget)
-MOST_SHARED_BYTES = 227 * 1024  # of a thread block, on any GPU of sm_90 and later
+# Targets of a family whose kernels need nothing that one architecture alone has.
+ANY_TARGET = table.targets()
+MOST_SHARED_BYTES = max(known.shared_memory.block for known in table.ARCHITECTURES)  # of a thread block
 TILE = Array(Integer(1, 65536), 3)
 SHARED_BYTES = Integer(0, MOST_SHARED_BYTES)
 ALIGNMENT = Integer(1, 4096)  # elements or bytes that something is a multiple of

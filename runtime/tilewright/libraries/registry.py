@@ -10,7 +10,7 @@ from typing import Protocol
 
 from tilewright.architectures import routing
 from tilewright.architectures.device import DeviceProperties
-from tilewright.architectures.routing import Capability
+from tilewright.architectures.table import Capability
 from tilewright.base import paths
 from tilewright.base.forking import fork_safe_lock
 from tilewright.declarations import catalog

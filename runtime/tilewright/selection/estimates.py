@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tilewright.architectures import table
+
 
 class Estimate(NamedTuple):
     """The estimated seconds of one launch, and their parts."""
@@ -15,10 +17,10 @@ class Estimate(NamedTuple):
     overhead: float  # seconds
 
 
-# Bytes of shared memory of an SM (CUDA programming guide, "Compute Capabilities"; sm_90 and sm_100).
-SM_SHARED_BYTES = 228 * 1024
+# Bytes of shared memory of an SM of sm_90, and of the most that one thread block may have.
+SM_SHARED_BYTES, _MOST_SHARED_BYTES = table.of_target("sm_90a").shared_memory[::-1]
 # Bytes of shared memory that the system reserves for each thread block.
-BLOCK_SHARED_BYTES = 1024
+BLOCK_SHARED_BYTES = SM_SHARED_BYTES - _MOST_SHARED_BYTES
 
 
 def held_by_memory(shared_bytes: int) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilewright.architectures import routing
-from tilewright.architectures.routing import Capability
+from tilewright.architectures.table import Capability
 from tilewright.compile.cutlass import satisfies
 from tilewright.declarations.tactics import Tactic
 from tilewright.errors import NoKernelError, TilewrightError

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.architectures import device as devices
 from tilewright.architectures.device import DeviceProperties
-from tilewright.architectures.routing import Capability
+from tilewright.architectures.table import Capability
 from tilewright.base.schema import Integer, Schema, String, fields
 
 if TYPE_CHECKING:

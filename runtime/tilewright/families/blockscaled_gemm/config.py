@@ -9,35 +9,37 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple
 
+from tilewright.architectures import table
 from tilewright.configurations.shapes import Tile
-from tilewright.configurations.shared import ONE_BLOCK, SHARED_MEMORY, Clusters, Pdl, Stages, number
+from tilewright.configurations.shared import ONE_BLOCK, AnyTarget, Clusters, Pdl, Stages
 from tilewright.families.blockscaled_gemm.problem import QUANTIZED_OUTPUTS, Format, Output
-from tilewright.families.blockscaled_gemm.row import Prefetch, Schedule, Store, Target
+from tilewright.families.blockscaled_gemm.row import ULTRA_K, Prefetch, Schedule, Store
 from tilewright.formats.types import bits
-
-ULTRA_K = 768  # the tile depth that sm_103's FP4 instructions of K 96 go with
 
 
 class Architecture(NamedTuple):
-    """What architectures with the same instructions have in common."""
+    """What kernels for architectures with the same tensor-core instructions have in common."""
 
     name: str  # in messages
     schedules: tuple[Schedule, ...]
-    shared_memory: int  # bytes of a thread block
     least_stages: int  # that its kernels are written for
 
 
-HOPPER = Architecture("sm_90", ("cooperative",), SHARED_MEMORY[90], 2)  # which has no FP4 instructions
-TCGEN05 = Architecture("sm_100, sm_103 and sm_110", ("1sm", "2sm"), SHARED_MEMORY[100], 1)
-SM120 = Architecture("sm_12x", ("cooperative", "pingpong"), SHARED_MEMORY[120], 2)
-_ARCHITECTURES = {9: HOPPER, 10: TCGEN05, 11: TCGEN05, 12: SM120}
+HOPPER = Architecture("sm_90", ("cooperative",), 2)  # which has no FP4 instructions
+TCGEN05 = Architecture("sm_100, sm_103 and sm_110", ("1sm", "2sm"), 1)
+SM120 = Architecture("sm_12x", ("cooperative", "pingpong"), 2)
+_BY_INSTRUCTION = {
+    table.WGMMA.instruction: HOPPER,
+    table.TCGEN05.instruction: TCGEN05,
+    table.MMA_SYNC.instruction: SM120,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class BlockscaledGemmConfig:
     """Everything that is decided when a `blockscaled_gemm` kernel is compiled."""
 
-    arch: Annotated[Target, "architecture the kernel is compiled for"]
+    arch: Annotated[AnyTarget, "architecture the kernel is compiled for"]
     a: Annotated[
         Format,
         "format of A: nvfp4 is E2M1 in blocks of 16 with E4M3 scales; mxfp4 (E2M1), mxfp8 "
@@ -78,7 +80,12 @@ class BlockscaledGemmConfig:
     @property
     def architecture(self) -> Architecture:
         """Whose instructions the kernel has."""
-        return _ARCHITECTURES[number(self.arch) // 10]
+        return _BY_INSTRUCTION[self.hardware.tensor_core.instruction]
+
+    @property
+    def hardware(self) -> table.Architecture:
+        """The architecture that the kernel is compiled for."""
+        return table.of_target(self.arch)
 
     @property
     def ultra(self) -> bool:

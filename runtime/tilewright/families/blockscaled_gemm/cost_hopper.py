@@ -17,6 +17,7 @@ from math import ceil
 from typing import ClassVar
 
 from tilewright.architectures.device import DeviceProperties
+from tilewright.architectures.table import WGMMA
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic
 from tilewright.families.blockscaled_gemm.problem import Problem
@@ -37,7 +38,7 @@ class Hopper(TileModel):
 
     # The hardware (NVIDIA's H100 white paper).
     LANES = 128  # of an SM
-    MULTIPLICATIONS = dict.fromkeys((4, 8), 2048)  # what is decoded is multiplied as 16-bit numbers
+    MULTIPLICATIONS = dict.fromkeys((4, 8), WGMMA.multiplications[16])  # decoded to 16 bits
 
     # Fitted. Decoding, in instructions of one lane for each element:
     WEIGHT_DECODE: ClassVar = {4: 1.74, 8: 2.03}  # by bits

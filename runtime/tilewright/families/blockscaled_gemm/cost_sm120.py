@@ -19,15 +19,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from tilewright.architectures.table import MMA_SYNC
 from tilewright.selection.persistent import PersistentModel
 
 
 class Sm120(PersistentModel):
     """A kernel of sm_12x on a problem."""
 
-    # The hardware: the dense FP4 rate of the RTX Blackwell white paper over SMs and clock, and half of it
-    # (QuACK 153: block-scaled FP8 does have half, on GeForce too).
-    MULTIPLICATIONS: ClassVar = {4: 2048, 8: 1024}
+    MULTIPLICATIONS: ClassVar = MMA_SYNC.multiplications
 
     # One k tile.
     MATH_SHARE = 0.85  # of the tensor core's rate (QuACK 153: 0.80 of the peak in all)

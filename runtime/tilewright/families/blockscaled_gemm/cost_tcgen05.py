@@ -24,23 +24,23 @@ from math import ceil
 from typing import Any, ClassVar
 
 from tilewright.architectures.device import DeviceProperties
+from tilewright.architectures.table import TCGEN05, of_capability, of_target
 from tilewright.declarations.table import KernelRecord
 from tilewright.families.blockscaled_gemm.problem import Problem
+from tilewright.families.blockscaled_gemm.row import ULTRA_K, ULTRA_MMA_K
 from tilewright.formats.types import bits
 from tilewright.selection.persistent import Loop, PersistentModel, Share, norm
 
 
 def is_ultra(record: KernelRecord) -> bool:
     """Whether the kernel multiplies with sm_103's own MMAs: its k tile is one that no other has."""
-    return record.arch.startswith("sm_103") and record.config["tile"][2] == 768
+    return of_target(record.arch).tensor_core.fp4_k == ULTRA_MMA_K and record.config["tile"][2] == ULTRA_K
 
 
 class Tcgen05(PersistentModel):
     """A kernel of sm_100, sm_103 or sm_110 on a problem."""
 
-    # The hardware: dense peaks of the data sheets over SMs and clock, 4 and 2 times BF16's 4096. FP4 beside
-    # FP8 is multiplied, and lies in shared memory, as eight bits.
-    MULTIPLICATIONS: ClassVar = {4: 16384, 8: 8192}
+    MULTIPLICATIONS: ClassVar = TCGEN05.multiplications
     ULTRA_SPEEDUP = 1.5  # of sm_103's MMAs of K 96 over those of K 64: B300's 15 PFLOP/s over B200's 10
     SMEM_BYTES_PER_CLOCK = 128  # both operands of an MMA are read from shared memory (SemiAnalysis)
     STAGE_BYTES = 128  # of k that a stage of the pipeline holds at most: an ultra tile takes three
@@ -78,7 +78,8 @@ class Tcgen05(PersistentModel):
     @classmethod
     def peak(cls, kind: Any, device: DeviceProperties) -> float:
         """On sm_103 of its own MMAs, which multiply FP4 alone."""
-        ultra = device.capability == (10, 3) and max(bits(kind.a), bits(kind.b)) == 4
+        known, wide = of_capability(device.capability), max(bits(kind.a), bits(kind.b))
+        ultra = known is not None and known.tensor_core.fp4_k == ULTRA_MMA_K and wide == 4
         return super().peak(kind, device) * (cls.ULTRA_SPEEDUP if ultra else 1)
 
     def math(self, cluster: tuple[int, int]) -> float:

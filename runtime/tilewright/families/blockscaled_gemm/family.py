@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilewright.architectures import table
 from tilewright.architectures.device import DeviceProperties
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import rearranged
-from tilewright.families.blockscaled_gemm.mainloops import BLACKWELL, HOPPER, MODELS, Mainloop, is_hopper
+from tilewright.families.blockscaled_gemm.mainloops import BLACKWELL, HOPPER, Mainloop, is_hopper, model_of
 from tilewright.families.blockscaled_gemm.problem import Problem
 from tilewright.selection.composite_family import CompositeFamily
 
@@ -22,7 +23,7 @@ class _Blockscaled(CompositeFamily[Problem]):
         return HOPPER if is_hopper(record) else BLACKWELL
 
     def peak(self, kind: Any, device: DeviceProperties) -> float | None:
-        known = MODELS.get(device.capability[0])
+        known = model_of(table.of_capability(device.capability))
         return None if known is None else known.peak(kind, device)
 
 

@@ -91,13 +91,10 @@ def facts(config: BlockscaledGemmConfig) -> dict[str, Any]:
 
 def build(config: BlockscaledGemmConfig) -> dict[str, Any]:
     """How the kernel is compiled, and which tensor-core instruction its machine code must hold."""
-    # CUTLASS 4.2's switch for sm_100 covers 103, 120 and 121, and leaves sm_110 out: there we define what
-    # the switch leads to. Hopper's kernels are ours and need none.
-    sm110 = config.arch.startswith("sm_110")
-    pdl = "CUTLASS_GDC_ENABLED=1" if sm110 else "CUTLASS_ENABLE_GDC_FOR_SM100=1"
+    pdl = config.hardware.cutlass.pdl  # empty for Hopper, whose kernels are ours
     found: dict[str, Any] = {
         "arch": config.arch,
-        "defines": [pdl] if config.pdl and config.architecture is not HOPPER else [],
+        "defines": [pdl] if config.pdl and pdl else [],
         "instructions": [_instruction(config)],
     }
     if config.cutlass != "4.2":
@@ -124,14 +121,10 @@ def _kind(config: BlockscaledGemmConfig) -> str:
 def _instruction(config: BlockscaledGemmConfig) -> str:
     """A pattern for the opcode, from its start; the suffixes say which scales go with it."""
     pair = r"\.2CTA" * (config.schedule == "2sm")
-    # On sm_103a every instruction of NVFP4 says BLOCK16.
-    block16 = r"\.BLOCK16" if config.arch == "sm_103a" else r"\.4X"
-    opcodes = {
-        HOPPER: dict.fromkeys(("nvfp4", "mxfp4", "mx"), "HGMMA"),
-        TCGEN05: {"nvfp4": f"UTCOMMA{pair}{block16}", "mxfp4": f"UTCOMMA{pair}$", "mx": f"UTCQMMA{pair}$"},
-        SM120: {"nvfp4": r"OMMA\.SF.*\.UE4M3\.4X", "mxfp4": r"OMMA\.SF.*\.E8", "mx": r"QMMA\.SF"},
-    }
-    return opcodes[config.architecture][_kind(config)]
+    # Hopper's kernels decode to 16 bits and multiply these.
+    kind = "half" if config.architecture is HOPPER else _kind(config)
+    name, scales = config.hardware.tensor_core.opcodes[kind]
+    return f"{name}{pair}{scales}"
 
 
 def template(config: BlockscaledGemmConfig) -> str:
@@ -201,7 +194,7 @@ def _blackwell(config: BlockscaledGemmConfig) -> dict[str, Any]:
         "alignment_d": aligned["d"],
         "tile": f"Shape<Int<{tile[0]}>, Int<{tile[1]}>, Int<{tile[2]}>>",
         "cluster": f"Shape<{cluster}, _1>",
-        "arch_tag": "Sm103" if config.ultra else "Sm120" if sm120 else "Sm100",
+        "arch_tag": _tag(config),
         "epilogue_tile": epilogue_tile,
         "epilogue_schedule": epilogue,
         "mainloop_schedule": mainloop,
@@ -217,15 +210,20 @@ def _schedules(config: BlockscaledGemmConfig) -> tuple[str, str]:
     """Of the epilogue and of the mainloop."""
     pair = "2Sm" if config.schedule == "2sm" else "1Sm"
     epilogue = f"{'Tma' if config.store == 'tma' else 'NoSmem'}WarpSpecialized{pair}"
-    kind = {"nvfp4": "Nvf4", "mxfp4": "Mxf4", "mx": "Mxf8f6f4"}[_kind(config)]
-    mainloop = f"{pair}{kind}Sm100"
+    kind, tag = {"nvfp4": "Nvf4", "mxfp4": "Mxf4", "mx": "Mxf8f6f4"}[_kind(config)], _tag(config)
+    mainloop = f"{pair}{kind}{tag}"
     if config.architecture is SM120:
         epilogue = "TmaWarpSpecialized" + "Cooperative" * (config.schedule == "cooperative")
-        mainloop = f"{'Pingpong' * (config.schedule == 'pingpong')}{kind}Sm120"
+        mainloop = f"{'Pingpong' * (config.schedule == 'pingpong')}{kind}{tag}"
     elif config.ultra:
         prefetch = "TmaPrefetch" if config.prefetch == "tma" else "DisablePrefetch"
-        mainloop = f"{pair}BlockScaledMxNvf4UltraVs{BLOCK[config.a]}Sm103{prefetch}"
+        mainloop = f"{pair}BlockScaledMxNvf4UltraVs{BLOCK[config.a]}{tag}{prefetch}"
     return epilogue, f"KernelTmaWarpSpecialized{mainloop}"
+
+
+def _tag(config: BlockscaledGemmConfig) -> str:
+    """What CUTLASS calls the architecture whose mainloop the kernel has."""
+    return config.hardware.cutlass.fp4_tag if config.ultra else config.hardware.cutlass.tag
 
 
 def _scale(dtype: str) -> str:

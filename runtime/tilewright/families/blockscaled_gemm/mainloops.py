@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from tilewright.architectures import table
 from tilewright.architectures.device import DeviceProperties
 from tilewright.declarations.products import contiguous_extents
 from tilewright.declarations.table import KernelRecord
@@ -24,8 +25,16 @@ from tilewright.selection.kernels import Kernels
 # instruction). Sides beyond 4 no block-scaled kernel takes: scale factors are multicast to 4 thread blocks.
 CLUSTERS = {1: ("1x1", "1x2", "1x4"), 2: ("2x1", "2x2", "2x4", "4x1", "4x2", "4x4")}
 MOST_CLUSTER_SIDE = 4
-# By the major number of a GPU's capability.
-MODELS: dict[int, type[HopperModel | Tcgen05 | Sm120]] = {9: HopperModel, 10: Tcgen05, 11: Tcgen05, 12: Sm120}
+_MODELS: dict[str, type[HopperModel | Tcgen05 | Sm120]] = {
+    table.WGMMA.instruction: HopperModel,
+    table.TCGEN05.instruction: Tcgen05,
+    table.MMA_SYNC.instruction: Sm120,
+}
+
+
+def model_of(architecture: table.Architecture | None) -> type[HopperModel | Tcgen05 | Sm120] | None:
+    """The cost model of the kernels for an architecture; None where there is none."""
+    return None if architecture is None else _MODELS.get(architecture.tensor_core.instruction)
 
 
 class Mainloop(Kernels[Problem]):
@@ -56,7 +65,7 @@ class Mainloop(Kernels[Problem]):
         self, record: KernelRecord, problem: Problem, device: DeviceProperties
     ) -> Callable[[Tactic], Estimate] | None:
         """They rank tactics, for launches that find L2 cold."""
-        known = MODELS.get(int(record.arch[3:].rstrip("af")) // 10)
+        known = model_of(table.of_target(record.arch))
         return None if known is None else known(record, problem, device).weigh
 
 
@@ -129,4 +138,4 @@ HOPPER, BLACKWELL = Hopper(), Blackwell()
 
 
 def is_hopper(record: KernelRecord) -> bool:
-    return record.arch.startswith("sm_90")
+    return table.of_target(record.arch).tensor_core is table.WGMMA

@@ -89,7 +89,7 @@ def _stages(config: BlockscaledGemmConfig, others: int) -> tuple[int, int]:
     rows_b = n // 2 if config.schedule == "2sm" else n
     scale_rows = round_up(m, _SCALE_ROWS) + round_up(n, _SCALE_ROWS)
     stage = (m + rows_b) * k * width // 8 + scale_rows * (k // BLOCK[config.a])
-    room = config.architecture.shared_memory - others
+    room = config.hardware.shared_memory.block - others
     fitting = room // (stage + _COUNTED_BARRIER[config.cutlass])
     stages = fitting if config.stages == "auto" else config.stages
     return stages, stages * stage
@@ -99,7 +99,7 @@ def _ultra(config: BlockscaledGemmConfig) -> Memory:
     """Data and scale factors have pipelines of their own; the latter takes what the former leaves."""
     accumulators = 1 if config.tile.n == 256 else 2
     kernel = accumulators * BARRIER + 3 * BARRIER + 3 * 16 + 3 * BARRIER + 16 + 8 + accumulators * 4
-    room = TCGEN05.shared_memory - kernel - _DIRECT.carveout - ULTRA_SPARE
+    room = config.hardware.shared_memory.block - kernel - _DIRECT.carveout - ULTRA_SPARE
     rows_b = config.tile.n // (2 if config.schedule == "2sm" else 1)
     data = (config.tile.m + rows_b) * 128
     columns = config.tile.k // BLOCK[config.a] // _ULTRA_BUFFERS[BLOCK[config.a]]

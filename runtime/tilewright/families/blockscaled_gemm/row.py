@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 from tilewright.base.schema import Anything, Enum, Integer, Object, fields
-from tilewright.declarations.row_schemas import CUTLASS_CONFIG, PRODUCT_FACTS, PRODUCT_MAY
+from tilewright.declarations.row_schemas import ANY_TARGET, CUTLASS_CONFIG, PRODUCT_FACTS, PRODUCT_MAY
 from tilewright.families.blockscaled_gemm.problem import BLOCK, OUTPUTS
 
-Target = Literal[
-    "sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_110a", "sm_110f", "sm_120a", "sm_120f", "sm_121a"
-]
-TARGETS = get_args(Target)  # that a spec of the family may name
+TARGETS = ANY_TARGET  # that a spec of the family may name
+ULTRA_K = 768  # the tile depth that goes with FP4 instructions of K 96
+ULTRA_MMA_K = 96
 Schedule = Literal["1sm", "2sm", "cooperative", "pingpong"]
 Store = Literal["tma", "direct", "direct_256"]
 Prefetch = Literal["tma", "none"]

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from functools import partial
 
+from tilewright.architectures.table import of_target, targets
 from tilewright.configurations.rule import HARDWARE, OURS, among, cutlass, of_module, rule, unsettled
 from tilewright.configurations.shared import ONE_BLOCK, stream_k_schedule
 from tilewright.families.blockscaled_gemm.config import (
     HOPPER,
     SM120,
     TCGEN05,
-    ULTRA_K,
     Architecture,
     BlockscaledGemmConfig,
     on,
 )
 from tilewright.families.blockscaled_gemm.memory import memory
 from tilewright.families.blockscaled_gemm.problem import BLOCK
+from tilewright.families.blockscaled_gemm.row import ULTRA_K, ULTRA_MMA_K
 from tilewright.formats.types import bits
 
 # What kernels of an architecture have one value of.
@@ -170,6 +171,9 @@ def cluster_of_pairs(config: BlockscaledGemmConfig) -> str | None:
     return None
 
 
+_ULTRA_TARGETS = tuple(target for target in targets() if of_target(target).tensor_core.fp4_k == ULTRA_MMA_K)
+
+
 # nvcc compiles it for sm_100f too; but PTX has tcgen05.mma of K 96 for sm_103 alone.
 @ultra_rule(
     HARDWARE,
@@ -178,7 +182,7 @@ def cluster_of_pairs(config: BlockscaledGemmConfig) -> str | None:
 )
 def ultra_arch(config: BlockscaledGemmConfig) -> str | None:
     """Tiles of K 768 are for sm_103a."""
-    return among(f"arch of tile K {ULTRA_K}", config.arch, ("sm_103a",))
+    return among(f"arch of tile K {ULTRA_K}", config.arch, _ULTRA_TARGETS)
 
 
 # sm103_blockscaled_umma_builder.inl: FP4 alone ("Could not build a collective");
@@ -276,7 +280,7 @@ def ultra_pdl(config: BlockscaledGemmConfig) -> str | None:
 def shared_memory(config: BlockscaledGemmConfig) -> str | None:
     """The stages (on sm_12x and sm_90 at least two) and the epilogue's buffers fit into shared memory."""
     stages, total = memory(config)
-    _, _, limit, least = config.architecture
+    limit, least = config.hardware.shared_memory.block, config.architecture.least_stages
     tile = f"tile {config.tile} and D {config.d}"
     if stages < least:
         return f"shared memory of {limit} B holds {max(stages, 0)} stages of {tile}; {least} are wanted"
@@ -297,7 +301,8 @@ def two_stages(config: BlockscaledGemmConfig) -> str | None:
     stages = memory(config).stages
     if stages < 2:
         tile = f"tile {config.tile} and D {config.d}"
-        return f"shared memory of {TCGEN05.shared_memory} B holds {stages} stage of {tile}; two are wanted"
+        limit = config.hardware.shared_memory.block
+        return f"shared memory of {limit} B holds {stages} stage of {tile}; two are wanted"
     return None
 
 

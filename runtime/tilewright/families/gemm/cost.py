@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from tilewright.architectures.device import DeviceProperties
-from tilewright.declarations.products import HOPPER_MULTIPLICATIONS
+from tilewright.architectures.table import WGMMA
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic
 from tilewright.families.gemm.problem import FP8, OWN_OPERANDS, Problem
@@ -28,7 +28,7 @@ class Cutlass(PersistentModel):
     """A kernel on a problem. What is fitted stands with the measurements that say most about it."""
 
     # The hardware (CUDA programming guide, NVIDIA's H100 white paper).
-    MULTIPLICATIONS: ClassVar = HOPPER_MULTIPLICATIONS
+    MULTIPLICATIONS: ClassVar = WGMMA.multiplications
     INSTRUCTION_M = 64
     SMEM_BYTES_PER_CLOCK = 128  # an SM's shared memory; wgmma reads both operands from it
     LANES = 128  # of an SM that add F32

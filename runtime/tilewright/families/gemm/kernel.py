@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Protocol
 
+from tilewright.architectures.table import MMA_SYNC, WGMMA
 from tilewright.configurations import lean_tiles
 from tilewright.configurations.shared import (
     CUTLASS_TYPES,
@@ -22,7 +23,7 @@ from tilewright.formats.types import bits
 RULES = rules.RULES
 
 ACTIVATIONS = {"none": "Identity", "relu": "ReLu", "gelu": "GELU", "silu": "SiLu"}
-_INSTRUCTIONS = {"e4m3": "QGMMA", "e5m2": "QGMMA", "s8": "IGMMA"}  # the others: HGMMA
+_OPERANDS = {"e4m3": "fp8", "e5m2": "fp8", "s8": "s8", "tf32": "tf32"}  # the others: half
 _USUAL_COLUMNS = (8, 16, 32, 64, 96, 128, 192, 256)  # cute/arch/mma_sm90.hpp
 
 
@@ -131,7 +132,7 @@ class _Mainloop(Protocol):
         return {}
 
     def instruction(self, config: GemmConfig) -> str:
-        return _INSTRUCTIONS.get(config.a, "HGMMA")
+        return WGMMA.opcodes[_OPERANDS.get(config.a, "half")].name
 
     def defines(self, config: GemmConfig) -> list[str]:
         return []
@@ -150,7 +151,7 @@ class _Stream(_Mainloop):
         return 32 * STREAM_WARPS
 
     def instruction(self, config: GemmConfig) -> str:
-        return "HMMA"
+        return MMA_SYNC.opcodes["half"].name
 
     def variables(self, config: GemmConfig) -> dict[str, Any]:
         step = 64  # bytes of k, that two mma.sync take

@@ -13,7 +13,7 @@ from math import gcd
 
 from tilewright.configurations import lean_tiles
 from tilewright.configurations.shapes import round_up
-from tilewright.configurations.shared import BARRIER, SHARED_MEMORY, Memory, kernel_operands, swizzle
+from tilewright.configurations.shared import BARRIER, HOPPER_SHARED_MEMORY, Memory, kernel_operands, swizzle
 from tilewright.families.gemm.config import GemmConfig
 from tilewright.formats.types import bits
 
@@ -54,7 +54,7 @@ def _cutlass(config: GemmConfig) -> Memory:
     carveout = round_up(epilogue + round_up(stages_c * BARRIER, alignment), 128)
 
     stage = stage_bytes(config)
-    fitting = (SHARED_MEMORY[90] - carveout) // (stage + BARRIER)
+    fitting = (HOPPER_SHARED_MEMORY - carveout) // (stage + BARRIER)
     if config.tile.n == 8:  # CUTLASS compiles even numbers alone: `odd_columns` of the rules
         fitting -= fitting % 2
     stages = fitting if config.stages == "auto" else config.stages
@@ -70,7 +70,7 @@ def _lean(config: GemmConfig) -> Memory:
         barriers = 8 * divided.consumers * warps * lean_tiles.store_buffers(divided, config.swap_ab)
     stores = lean_tiles.store_bytes(divided, bits(config.d), config.swap_ab) + barriers
     stage = lean_tiles.operand_bytes(config) + BARRIER
-    fitting = min(lean_tiles.MOST_STAGES, (SHARED_MEMORY[90] - stores) // stage)
+    fitting = min(lean_tiles.MOST_STAGES, (HOPPER_SHARED_MEMORY - stores) // stage)
     stages = fitting if config.stages == "auto" else config.stages
     return Memory(stages, max(stages, 2) * stage + stores)
 

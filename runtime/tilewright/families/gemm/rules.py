@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from tilewright.configurations.lean_tiles import misfit_pieces
 from tilewright.configurations.rule import HARDWARE, OURS, Rule, cutlass, of_module, rule, unsettled
-from tilewright.configurations.shared import ONE_BLOCK, SHARED_MEMORY, k_contiguous, stream_k_schedule
+from tilewright.configurations.shared import HOPPER_SHARED_MEMORY, ONE_BLOCK, k_contiguous, stream_k_schedule
 from tilewright.families.gemm import cutlass_rules
 from tilewright.families.gemm.config import LEAN, STREAM, WGMMA, GemmConfig
 from tilewright.families.gemm.memory import STREAM_COLUMNS, STREAM_ROWS, exchanges, memory, warpgroups
@@ -158,9 +158,9 @@ def integer_epilogue(config: GemmConfig) -> str | None:
 def shared_memory(config: GemmConfig) -> str | None:
     """At least two stages, and the epilogue's buffers, fit into shared memory."""
     stages, total = memory(config)
-    if total > SHARED_MEMORY[90] or stages < 2:
+    if total > HOPPER_SHARED_MEMORY or stages < 2:
         return (
-            f"shared memory {total} B > {SHARED_MEMORY[90]} B of sm_90, with {max(stages, 2)} stages of "
+            f"shared memory {total} B > {HOPPER_SHARED_MEMORY} B of sm_90, with {max(stages, 2)} stages of "
             f"tile {config.tile} and D {config.d}"
         )
     return None

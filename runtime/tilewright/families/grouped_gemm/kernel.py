@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilewright.architectures.table import WGMMA
 from tilewright.configurations import lean_tiles
 from tilewright.configurations.shared import alignment, camel, named, spelt, with_launch
 from tilewright.families.grouped_gemm import rules
@@ -80,7 +81,7 @@ def facts(config: GroupedGemmConfig) -> dict[str, Any]:
 
 def build(config: GroupedGemmConfig) -> dict[str, Any]:
     """How the kernel is compiled, and which tensor-core instruction its machine code must hold."""
-    instruction = "QGMMA" if bits(config.a) == 8 else "HGMMA"
+    instruction = WGMMA.opcodes["fp8" if bits(config.a) == 8 else "half"].name
     return {"arch": config.arch, "defines": [], "instructions": [instruction]}
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+from tilewright.architectures.table import of_target
 from tilewright.configurations.shapes import Tile
-from tilewright.configurations.shared import BARRIER, SHARED_MEMORY, Memory, OwnPdl, Stages, number
-from tilewright.declarations.row_schemas import AnyTarget
+from tilewright.configurations.shared import BARRIER, AnyTarget, Memory, OwnPdl, Stages
 
 _MOST_STAGES = 16  # more in flight than any load takes
 
@@ -44,6 +44,6 @@ def memory(config: PrenormConfig) -> Memory:
     Every generated file asserts the total against the compiler's."""
     m, n, k = config.tile
     stage = m * k * 2 + n * k * 4 + BARRIER
-    most = min(_MOST_STAGES, SHARED_MEMORY[number(config.arch)] // stage)
+    most = min(_MOST_STAGES, of_target(config.arch).shared_memory.block // stage)
     stages = most if config.stages == "auto" else int(config.stages)
     return Memory(stages, stages * stage)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilewright.architectures.table import MMA_SYNC, WGMMA
 from tilewright.configurations.shared import named, spelt, with_launch
 from tilewright.families.hc_prenorm import rules
 from tilewright.families.hc_prenorm.config import PrenormConfig, memory, warps
@@ -43,7 +44,10 @@ def facts(config: PrenormConfig) -> dict[str, Any]:
 
 def build(config: PrenormConfig) -> dict[str, Any]:
     """How the kernel is compiled, and which tensor-core instruction its machine code must hold."""
-    instruction = r"HGMMA\.64x\d+x8\.F32\.TF32" if config.mma == "wgmma" else r"HMMA\.1688\.F32\.TF32"
+    if config.mma == "wgmma":
+        instruction = WGMMA.opcodes["tf32"].name + r"\.64x\d+x8\.F32\.TF32"
+    else:
+        instruction = MMA_SYNC.opcodes["tf32"].name + r"\.1688\.F32\.TF32"
     return {"arch": config.arch, "defines": [], "instructions": [instruction]}
 
 

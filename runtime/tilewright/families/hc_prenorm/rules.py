@@ -5,8 +5,8 @@ The comment above a rule names what it rests on.
 
 from __future__ import annotations
 
+from tilewright.architectures.table import WGMMA, of_target
 from tilewright.configurations.rule import HARDWARE, OURS, of_module, rule
-from tilewright.configurations.shared import SHARED_MEMORY, number
 from tilewright.families.hc_prenorm.config import PrenormConfig, memory
 
 _WGMMA_N = (8, 16, 24, 32, 48, 64, 96, 128)  # of sm90/wgmma_tf32.hpp
@@ -50,7 +50,7 @@ def rows_of_warps(config: PrenormConfig) -> str | None:
 @rule(HARDWARE, "mma arch")
 def wgmma_arch(config: PrenormConfig) -> str | None:
     """Only sm_90a has wgmma."""
-    wrong = config.mma == "wgmma" and config.arch != "sm_90a"
+    wrong = config.mma == "wgmma" and of_target(config.arch).tensor_core is not WGMMA
     return f"{config.arch} has no wgmma; mma: sync is for any architecture" if wrong else None
 
 
@@ -66,7 +66,7 @@ def registers(config: PrenormConfig) -> str | None:
 @rule(HARDWARE, "stages tile")
 def shared_memory(config: PrenormConfig) -> str | None:
     """A thread block's shared memory is at most 227 KB, on sm_12x 99 KB."""
-    (stages, total), limit = memory(config), SHARED_MEMORY[number(config.arch)]
+    (stages, total), limit = memory(config), of_target(config.arch).shared_memory.block
     if total > limit or stages < 2:
         return f"two stages or more of {config.tile} do not fit into the {limit:,} bytes of {config.arch}"
     return None

@@ -4,6 +4,7 @@ of range are cleaned or rows compressed, a launch says."""
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+from tilewright.architectures.table import MMA_SYNC, TCGEN05, WGMMA, TensorCore
 from tilewright.configurations.shared import BARRIER, OwnPdl
 from tilewright.configurations.value_kinds import Bounds
 from tilewright.formats.types import bits
@@ -11,12 +12,22 @@ from tilewright.formats.types import bits
 TENSOR_TILE, TENSOR_COLUMNS = 128, 512  # keys of a tile of tcgen05; of tensor memory
 _QUERY_STAGES = 2
 _ALIGNMENT = 128  # bytes, of where TMA writes
+
+
+def _name(core: TensorCore, operands: str) -> str:
+    return core.opcodes[operands].name
+
+
+_HMMA = _name(MMA_SYNC, "half")
 # What multiplies which operands: whose it is, its name in machine code, and of what sm_90a emulates it by.
 MULTIPLIERS = {
-    ("wgmma", "e4m3"): ("sm_90a", "QGMMA"), ("wgmma", "mxfp4"): ("sm_90a", "HGMMA"),
-    ("tcgen05", "e4m3"): ("sm_100f", "UTCQMMA", ""), ("tcgen05", "mxfp4"): ("sm_100f", "UTCOMMA", ""),
-    ("mma_sync", "e4m3"): ("sm_120f", "QMMA", "HMMA"), ("block_scaled", "mxfp4"): ("sm_120f", "OMMA", "HMMA"),
-}  # fmt: skip
+    ("wgmma", "e4m3"): ("sm_90a", _name(WGMMA, "fp8")),
+    ("wgmma", "mxfp4"): ("sm_90a", _name(WGMMA, "half")),
+    ("tcgen05", "e4m3"): ("sm_100f", _name(TCGEN05, "fp8"), ""),
+    ("tcgen05", "mxfp4"): ("sm_100f", _name(TCGEN05, "mxfp4"), ""),
+    ("mma_sync", "e4m3"): ("sm_120f", _name(MMA_SYNC, "fp8"), _HMMA),
+    ("block_scaled", "mxfp4"): ("sm_120f", _name(MMA_SYNC, "mxfp4"), _HMMA),
+}
 _Few = Annotated[int, Bounds(1, 16)]
 
 

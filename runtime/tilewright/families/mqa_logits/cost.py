@@ -10,7 +10,7 @@ from collections.abc import Callable
 from math import ceil
 
 from tilewright.architectures.device import DeviceProperties
-from tilewright.declarations.products import HOPPER_MULTIPLICATIONS
+from tilewright.architectures.table import WGMMA
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic
 from tilewright.families.mqa_logits.problem import Problem
@@ -38,7 +38,7 @@ def estimator(
     passes = ceil(problem.next_n / config["queries"])  # over a sequence's keys: L2 has not kept them
     moved = passes * problem.bytes / (HBM_SHARE * device.memory_bandwidth)
     columns, head_dim = config["heads"] * config["queries"], config["head_dim"]
-    math = TILE * columns * head_dim / HOPPER_MULTIPLICATIONS[MULTIPLIED_BITS[config["q"]]]
+    math = TILE * columns * head_dim / WGMMA.multiplications[MULTIPLIED_BITS[config["q"]]]
     decoding = DECODING_INSTRUCTIONS * head_dim * (config["q"] != "e4m3")
     reducing = (columns + TILE_INSTRUCTIONS + decoding) / ISSUE_SHARE
     clocks = max(math, reducing, (math + reducing + TILE_LATENCY_CLOCKS[config["q"]]) / config["warpgroups"])

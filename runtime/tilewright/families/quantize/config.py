@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from tilewright.configurations.shared import OwnPdl
+from tilewright.architectures.table import of_target
+from tilewright.configurations.shared import AnyTarget, OwnPdl
 from tilewright.configurations.value_kinds import Bounds
-from tilewright.declarations.row_schemas import AnyTarget
 from tilewright.families.quantize.problem import Direction, Format, Fusion, XType
 from tilewright.families.quantize.row import Arithmetic, Variant
 from tilewright.formats.types import TYPES
@@ -58,7 +58,7 @@ def block(format: str) -> tuple[int, int]:
 
 def converts_e2m1(config: QuantizeConfig) -> bool:
     """Whether the architecture has the conversion to E2M1: all from sm_100 on."""
-    return config.arch != "sm_90a"
+    return of_target(config.arch).tensor_core.fp4_k > 0
 
 
 def by_thresholds(config: QuantizeConfig) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from tilewright.configurations.shapes import Tile
-from tilewright.configurations.shared import BARRIER, SHARED_MEMORY, Memory, OwnPdl
+from tilewright.configurations.shared import BARRIER, HOPPER_SHARED_MEMORY, Memory, OwnPdl
 
 Arch = Literal["sm_90a"]
 
@@ -28,5 +28,5 @@ def memory(config: ReducedConfig) -> Memory:
 
     Every generated file asserts the total against the compiler's."""
     stage = (config.tile.m + config.tile.n) * 128 + BARRIER
-    stages = SHARED_MEMORY[90] // stage
+    stages = HOPPER_SHARED_MEMORY // stage
     return Memory(stages, stages * stage)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilewright.architectures.table import WGMMA
 from tilewright.configurations.shared import named, spelt
 from tilewright.families.reduced_gemm import rules
 from tilewright.families.reduced_gemm.config import ReducedConfig, memory
@@ -32,7 +33,7 @@ def facts(config: ReducedConfig) -> dict[str, Any]:
 
 def build(config: ReducedConfig) -> dict[str, Any]:
     """How the kernel is compiled, and which tensor-core instruction its machine code must hold."""
-    return {"arch": config.arch, "defines": [], "instructions": ["HGMMA"]}
+    return {"arch": config.arch, "defines": [], "instructions": [WGMMA.opcodes["half"].name]}
 
 
 def variables(config: ReducedConfig) -> dict[str, str]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from tilewright.configurations.shared import OwnPdl
-from tilewright.declarations.row_schemas import AnyTarget
+from tilewright.configurations.shared import AnyTarget, OwnPdl
 
 
 @dataclass(frozen=True, slots=True)

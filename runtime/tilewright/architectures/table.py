@@ -1,0 +1,215 @@
+"""What is known of each GPU architecture, stated once. Other modules ask here.
+
+A new architecture is one `Architecture` in `ARCHITECTURES`: its targets, its limit of shared memory, the
+names of its tensor-core instructions, what CUTLASS calls it, its GPUs. Architectures that
+share tensor-core instructions share a `TensorCore`, and with it kernels, rules and cost models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+Capability = tuple[int, int]
+
+KIB, MIB = 2**10, 2**20
+
+
+class Opcode(NamedTuple):
+    """A tensor-core instruction in machine code."""
+
+    name: str  # how the opcode begins
+    scales: str = ""  # a regular expression: the suffixes that say which scale factors go with it
+
+
+@dataclass(frozen=True, slots=True)
+class TensorCore:
+    """Tensor-core instructions, as one or more architectures have them."""
+
+    instruction: str  # its name in PTX
+    opcodes: Mapping[str, Opcode]
+    """By operands: half (BF16, FP16), tf32, fp8, s8, nvfp4, mxfp4; mx where an operand has an MX format
+    of 8 bits."""
+    multiplications: Mapping[int, int]  # that an SM does in a clock, by the bits of the wider operand
+    fp4_k: int = 0  # K of one FP4 instruction; 0 where there is none
+
+
+class Cutlass(NamedTuple):
+    """What CUTLASS calls an architecture, and what its kernels take there."""
+
+    tag: str  # cutlass::arch::<tag>; also ends the names of mainloop schedules
+    pdl: str = ""  # the macro that compiles programmatic dependent launch in
+    fp4_tag: str = ""  # the tag of mainloops with the architecture's own FP4 instructions
+    unit_gib: int = 4  # peak memory to allow for one compiler
+
+
+class SharedMemory(NamedTuple):
+    """Bytes of shared memory."""
+
+    block: int  # that one thread block may have
+    sm: int  # of an SM
+
+
+class Gpu(NamedTuple):
+    """A GPU as its data sheet describes it."""
+
+    key: str  # its name on a command line
+    name: str  # as the driver reports it
+    sm_count: int
+    clock_hz: float  # of the SMs, the highest
+    memory_bandwidth: float  # bytes a second, as the interface is rated
+    l2_bytes: int
+    clusters: tuple[int, ...] = ()  # clusters of 1 to 8 thread blocks that run at once; empty if unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """One compute capability."""
+
+    capability: Capability
+    family: str  # the name of all minors of its major, for people
+    targets: tuple[str, ...]  # of nvcc, that specs may name
+    best_target: str  # of all targets that run on it, the one to write into a spec for its GPUs
+    shared_memory: SharedMemory
+    tensor_core: TensorCore
+    cutlass: Cutlass
+    gpus: tuple[Gpu, ...] = ()
+
+    @property
+    def number(self) -> int:
+        """103 of sm_103."""
+        return 10 * self.capability[0] + self.capability[1]
+
+
+# SASS names are from cuobjdump's output for kernels of each kind (nvcc 13.0). A wgmma of n columns takes
+# n / 2 clocks (PTX ISA; NVIDIA's H100 white paper).
+WGMMA = TensorCore(
+    "wgmma",
+    {"half": Opcode("HGMMA"), "tf32": Opcode("HGMMA"), "fp8": Opcode("QGMMA"), "s8": Opcode("IGMMA")},
+    {32: 1024, 16: 2048, 8: 4096},
+)
+# Dense peaks of the data sheets over SMs and clock: 4 and 2 times BF16's 4096. FP4 beside FP8 is multiplied,
+# and lies in shared memory, as 8 bits.
+TCGEN05 = TensorCore(
+    "tcgen05",
+    {
+        "fp8": Opcode("UTCQMMA"),
+        "nvfp4": Opcode("UTCOMMA", r"\.4X"),
+        "mxfp4": Opcode("UTCOMMA", "$"),
+        "mx": Opcode("UTCQMMA", "$"),
+    },
+    {4: 16384, 8: 8192},
+    fp4_k=64,
+)
+# FP4 instructions of K 96 exist on 10.3 alone (PTX ISA, "tcgen05.mma"); there every instruction of NVFP4 says
+# BLOCK16.
+TCGEN05_ULTRA = replace(
+    TCGEN05, opcodes={**TCGEN05.opcodes, "nvfp4": Opcode("UTCOMMA", r"\.BLOCK16")}, fp4_k=96
+)
+# Dense FP4 rate of the RTX Blackwell white paper over SMs and clock, and half of it: block-scaled FP8 has
+# half, on GeForce too (QuACK pull request 153).
+MMA_SYNC = TensorCore(
+    "mma.sync",
+    {
+        "half": Opcode("HMMA"),
+        "tf32": Opcode("HMMA"),
+        "fp8": Opcode("QMMA"),
+        "nvfp4": Opcode("OMMA", r"\.SF.*\.UE4M3\.4X"),
+        "mxfp4": Opcode("OMMA", r"\.SF.*\.E8"),
+        "mx": Opcode("QMMA", r"\.SF"),
+    },
+    {4: 2048, 8: 1024},
+    fp4_k=64,
+)
+
+# Shared memory: CUDA programming guide, "Compute Capabilities". The system takes 1 KiB of each
+# thread block's.
+_LARGE = SharedMemory(227 * KIB, 228 * KIB)
+_SMALL = SharedMemory(99 * KIB, 100 * KIB)
+
+# CUTLASS 4.2's switch for sm_100 covers 103, 120 and 121, and leaves sm_110 out: there we define what the
+# switch leads to. Memory of a unit: measured with nvcc 13.0 and CUTLASS 4.2 (3.2 to 3.8 GB on sm_90, to
+# 5.6 GB on sm_100 to sm_121), rounded up.
+_SM90 = Cutlass("Sm90")
+_SM100 = Cutlass("Sm100", "CUTLASS_ENABLE_GDC_FOR_SM100=1", unit_gib=6)
+_SM103 = _SM100._replace(fp4_tag="Sm103")
+_SM110 = _SM100._replace(pdl="CUTLASS_GDC_ENABLED=1")
+_SM120 = _SM100._replace(tag="Sm120")
+
+_HOPPER_CLUSTERS = (132, 66, 39, 30, 22, 17, 15, 15)
+"""As the driver of an H200 says. Other GPUs of that name differ by one or two in some, H100s too."""
+
+# Nobody had the GPUs other than the H200 at hand: data sheets and white papers as named. An order of tactics
+# is tested on them, never a time.
+ARCHITECTURES: tuple[Architecture, ...] = (
+    Architecture(
+        (9, 0), "Hopper", ("sm_90a",), "sm_90a", _LARGE, WGMMA, _SM90,
+        gpus=(
+            # NVIDIA's data sheet; clock, L2 and SMs as the driver reports them.
+            Gpu("h200", "NVIDIA H200", 132, 1.98e9, 4.8e12, 60 * MIB, _HOPPER_CLUSTERS),
+            # H100 SXM5 data sheet; SMs, clock and L2 as CUDA's deviceQuery prints them.
+            Gpu("h100", "NVIDIA H100", 132, 1.98e9, 3.35e12, 50 * MIB, _HOPPER_CLUSTERS),
+        ),
+    ),
+    Architecture(
+        (10, 0), "Blackwell (data center)", ("sm_100a", "sm_100f"), "sm_100a", _LARGE, TCGEN05,
+        _SM100,
+        # DGX B200 data sheet (64 TB/s over 8 GPUs); SMs and L2 as CUDA's deviceQuery prints them.
+        gpus=(Gpu("b200", "NVIDIA B200", 148, 1.965e9, 8.0e12, 126 * MIB),),
+    ),
+    Architecture(
+        (10, 3), "Blackwell (data center)", ("sm_103a",), "sm_103a", _LARGE, TCGEN05_ULTRA,
+        _SM103,
+        # DGX B300 data sheet; NVIDIA's article "Inside NVIDIA Blackwell Ultra" (its 160 SMs are the whole
+        # chip's).
+        gpus=(Gpu("b300", "NVIDIA B300", 148, 2.032e9, 8.0e12, 126 * MIB),),
+    ),
+    # The chips of 11.x were numbered 10.1 until CUDA 12. They are a family of their own.
+    Architecture(
+        (11, 0), "Thor", ("sm_110a", "sm_110f"), "sm_110a", _LARGE, TCGEN05, _SM110,
+        # Jetson AGX Thor data sheet (T5000): 2560 cores, 1.57 GHz, 273 GB/s of LPDDR5X.
+        gpus=(Gpu("thor", "NVIDIA Thor", 20, 1.575e9, 273e9, 32 * MIB),),
+    ),
+    Architecture(
+        (12, 0), "Blackwell (RTX, Spark)", ("sm_120a", "sm_120f"), "sm_120f", _SMALL, MMA_SYNC,
+        _SM120,
+        gpus=(
+            # RTX Blackwell PRO architecture white paper: 188 SMs, 512-bit GDDR7 of 28 Gbit/s, boost 2617 MHz.
+            Gpu("rtx-pro-6000", "NVIDIA RTX PRO 6000 Blackwell", 188, 2.617e9, 1.792e12, 128 * MIB),
+            # RTX Blackwell architecture white paper: 170 SMs, 512-bit GDDR7 of 28 Gbit/s, boost 2407 MHz, L2
+            # of 98304 KB.
+            Gpu("rtx-5090", "NVIDIA GeForce RTX 5090", 170, 2.407e9, 1.792e12, 96 * MIB),
+        ),
+    ),
+    Architecture(
+        (12, 1), "Blackwell (RTX, Spark)", ("sm_121a",), "sm_120f", _SMALL, MMA_SYNC,
+        _SM120,
+        # DGX Spark data sheet: 6144 cores, 273 GB/s of LPDDR5X; clock and L2 as deviceQuery prints them.
+        gpus=(Gpu("gb10", "NVIDIA GB10", 48, 2.418e9, 273e9, 24 * MIB),),
+    ),
+)  # fmt: skip
+
+
+def targets() -> tuple[str, ...]:
+    """Every target that a spec may name, unless its family's kernels need what one architecture alone has."""
+    return tuple(target for known in ARCHITECTURES for target in known.targets)
+
+
+def of_target(target: str) -> Architecture:
+    """The architecture that a target is named after: sm_103's of sm_103a. KeyError where there is none."""
+    number = int(target.removeprefix("sm_").rstrip("af"))
+    for known in ARCHITECTURES:
+        if known.number == number:
+            return known
+    raise KeyError(target)
+
+
+def of_capability(capability: Capability) -> Architecture | None:
+    """What is known of a GPU: its architecture, or the newest one before it of the same major."""
+    older = [
+        known
+        for known in ARCHITECTURES
+        if known.capability[0] == capability[0] and known.capability[1] <= capability[1]
+    ]
+    return max(older, key=lambda known: known.capability, default=None)
