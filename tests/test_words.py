@@ -23,7 +23,7 @@ EXCEPTIONS: dict[str, str] = {}
 BOUNDS: dict[str, int] = {
     "generator": 147,
     "runtime/__init__": 1,
-    "runtime/architectures": 5,
+    "runtime/architectures": 3,
     "runtime/base": 7,
     "runtime/blockwise_scales": 3,
     "runtime/calls": 147,

@@ -235,7 +235,7 @@ def test_shared_memory_is_the_compilers(name: str) -> None:
     one, expected = MEMORY[name]
     assert verdicts(FAMILY, one) == []
     assert memory(one) == expected
-    assert expected[1] <= one.architecture.shared_memory
+    assert expected[1] <= one.hardware.shared_memory.block
 
 
 def test_given_stages_are_taken() -> None:

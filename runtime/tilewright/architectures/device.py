@@ -59,7 +59,11 @@ def _described(gpu: table.Gpu, of: table.Architecture) -> DeviceProperties:
 
 
 # GPUs as their data sheets describe them, by the names that a command line takes.
-DESCRIBED = {gpu.key: _described(gpu, known) for known in table.ARCHITECTURES for gpu in known.gpus}
+DESCRIBED = {
+    gpu.key: _described(gpu, architecture)
+    for architecture in table.ARCHITECTURES
+    for gpu in architecture.gpus
+}
 H200, H100, B200, B300, THOR, RTX_PRO_6000, RTX_5090, GB10 = (
     DESCRIBED[key] for key in ("h200", "h100", "b200", "b300", "thor", "rtx-pro-6000", "rtx-5090", "gb10")
 )

@@ -24,7 +24,7 @@ from tilewright.architectures.table import Capability
 
 def families() -> dict[int, str]:
     """The names of families of GPUs by their major number."""
-    return {known.capability[0]: known.family for known in table.ARCHITECTURES}
+    return {architecture.capability[0]: architecture.family for architecture in table.ARCHITECTURES}
 
 
 class Target(NamedTuple):
@@ -65,9 +65,9 @@ def wanted_target(capability: Capability) -> str:
     Tensor-core instructions exist in `a` and `f` targets alone. A minor that the table does not have gets the
     family target of its major, if there is one.
     """
-    for known in table.ARCHITECTURES:
-        if known.capability == capability:
-            return known.best_target
+    for architecture in table.ARCHITECTURES:
+        if architecture.capability == capability:
+            return architecture.best_target
     major, minor = capability
     family = f"sm_{major}0f"
     return family if family in table.targets() else f"sm_{major}{minor}a"
@@ -77,8 +77,8 @@ def describe(capability: Capability) -> str:
     """For messages: `compute capability 12.1 (sm_121, Blackwell (RTX, Spark))`."""
     major, minor = capability
     family = families().get(major)
-    known = f", {family}" if family else ""
-    return f"compute capability {major}.{minor} (sm_{major}{minor}{known})"
+    name = f", {family}" if family else ""
+    return f"compute capability {major}.{minor} (sm_{major}{minor}{name})"
 
 
 def advice(
@@ -86,15 +86,15 @@ def advice(
 ) -> str:
     """What mends that no kernel of a family, whose rules know `targets`, runs on GPUs of `capability`, where
     there are kernels of `others`."""
-    known = [target for target in targets if runs_on(target, capability)]
-    if not known:
+    matching = [target for target in targets if runs_on(target, capability)]
+    if not matching:
         there = f" There are kernels of {', '.join(others)} for this GPU." if others else ""
         return (
             f"The rules of {family} know no target of this GPU (they know {', '.join(targets)}); "
             f"a family learns one in its rules and templates (docs/design.md, Adding).{there}"
         )
     best = wanted_target(capability)
-    wanted = best if best in known else known[-1]
+    wanted = best if best in matching else matching[-1]
     where = f"a spec beside {', '.join(specs)}" if specs else "a spec in specs/"
     return (
         f"Add {where} with `family: {family}` and `arch: {wanted}`, then run `tilewright generate` and "

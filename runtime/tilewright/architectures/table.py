@@ -193,23 +193,23 @@ ARCHITECTURES: tuple[Architecture, ...] = (
 
 def targets() -> tuple[str, ...]:
     """Every target that a spec may name, unless its family's kernels need what one architecture alone has."""
-    return tuple(target for known in ARCHITECTURES for target in known.targets)
+    return tuple(target for architecture in ARCHITECTURES for target in architecture.targets)
 
 
 def of_target(target: str) -> Architecture:
     """The architecture that a target is named after: sm_103's of sm_103a. KeyError where there is none."""
     number = int(target.removeprefix("sm_").rstrip("af"))
-    for known in ARCHITECTURES:
-        if known.number == number:
-            return known
+    for architecture in ARCHITECTURES:
+        if architecture.number == number:
+            return architecture
     raise KeyError(target)
 
 
 def of_capability(capability: Capability) -> Architecture | None:
     """What is known of a GPU: its architecture, or the newest one before it of the same major."""
     older = [
-        known
-        for known in ARCHITECTURES
-        if known.capability[0] == capability[0] and known.capability[1] <= capability[1]
+        architecture
+        for architecture in ARCHITECTURES
+        if architecture.capability[0] == capability[0] and architecture.capability[1] <= capability[1]
     ]
-    return max(older, key=lambda known: known.capability, default=None)
+    return max(older, key=lambda architecture: architecture.capability, default=None)

@@ -25,8 +25,8 @@ def unit_bytes(units: Iterable[tuple[str, bool]]) -> int:
 def _bytes_of(arch: str, cutlass: bool) -> int:
     if not cutlass:
         return _OWN_UNIT_BYTES
-    known = table.of_capability(Target.parse(arch).capability)
-    return _OTHER_UNIT_BYTES if known is None else known.cutlass.unit_gib * _GIB
+    architecture = table.of_capability(Target.parse(arch).capability)
+    return _OTHER_UNIT_BYTES if architecture is None else architecture.cutlass.unit_gib * _GIB
 
 
 def bounded_jobs(cores: int, memory: int, each: int) -> int:

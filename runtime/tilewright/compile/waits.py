@@ -44,8 +44,8 @@ def exception(hazard: Mapping[str, Any], arch: str, cutlass: bool) -> str:
     """Why a hazard of a kernel for `arch` ("sm_90a") is none; "" if it is one."""
     if not cutlass:
         return ""
-    known = table.of_capability(Target.parse(arch).capability)
-    tag = "" if known is None else known.cutlass.tag
+    architecture = table.of_capability(Target.parse(arch).capability)
+    tag = "" if architecture is None else architecture.cutlass.tag
     if hazard["kind"] == EARLY_RELEASE:
         return _RELEASES.get(tag, "")
     return "" if _COPIES.match(hazard["opcode"]) else _REASONS.get(tag, "")

@@ -7,7 +7,9 @@ from tilewright.base.schema import Anything, Array, Boolean, Enum, Integer, Obje
 
 # Targets of a family whose kernels need nothing that one architecture alone has.
 ANY_TARGET = table.targets()
-MOST_SHARED_BYTES = max(known.shared_memory.block for known in table.ARCHITECTURES)  # of a thread block
+MOST_SHARED_BYTES = max(
+    architecture.shared_memory.block for architecture in table.ARCHITECTURES
+)  # of a thread block
 TILE = Array(Integer(1, 65536), 3)
 SHARED_BYTES = Integer(0, MOST_SHARED_BYTES)
 ALIGNMENT = Integer(1, 4096)  # elements or bytes that something is a multiple of

@@ -78,8 +78,8 @@ class Tcgen05(PersistentModel):
     @classmethod
     def peak(cls, kind: Any, device: DeviceProperties) -> float:
         """On sm_103 of its own MMAs, which multiply FP4 alone."""
-        known, wide = of_capability(device.capability), max(bits(kind.a), bits(kind.b))
-        ultra = known is not None and known.tensor_core.fp4_k == ULTRA_MMA_K and wide == 4
+        architecture, wide = of_capability(device.capability), max(bits(kind.a), bits(kind.b))
+        ultra = architecture is not None and architecture.tensor_core.fp4_k == ULTRA_MMA_K and wide == 4
         return super().peak(kind, device) * (cls.ULTRA_SPEEDUP if ultra else 1)
 
     def math(self, cluster: tuple[int, int]) -> float:

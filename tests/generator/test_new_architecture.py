@@ -1,0 +1,102 @@
+"""What a new architecture takes: one entry of the table, and a spec. Nothing else knows its number."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from command_line import ROOT
+
+SPEC = """\
+family: {family}
+description: Kernels for an architecture that was just added
+arch: sm_107a
+
+configs:
+"""
+GEMM = """\
+  - {a: nvfp4, b: nvfp4, d: bf16, tile: 128x128x256, schedule: [1sm, 2sm], cluster: dynamic}
+  - {a: nvfp4, b: nvfp4, d: bf16, tile: 128x128x768, schedule: 1sm, cluster: dynamic, store: direct,
+     pdl: false}
+"""
+QUANTIZE = "  - {format: nvfp4, x: bf16}\n"
+
+# Appends a made-up 10.7 to the table before anything reads it, then runs in the project's folder.
+SCRIPT = """\
+import json, sys
+from pathlib import Path
+from tilewright.architectures import table
+from tilewright.architectures.table import Architecture, Cutlass, Gpu, SharedMemory
+
+table.ARCHITECTURES += (
+    Architecture(
+        (10, 7), "Blackwell (data center)", ("sm_107a",), "sm_107a", SharedMemory(190_000, 191_024),
+        table.TCGEN05_ULTRA, Cutlass("Sm100", "CUTLASS_GDC_ENABLED=1", fp4_tag="Sm103", unit_gib=7),
+        (Gpu("r107", "NVIDIA R107", 200, 2e9, 1e13, 200 << 20),),
+    ),
+)
+
+from tilewright.architectures import routing
+from tilewright.architectures.device import DESCRIBED
+from tilewright.compile import jobs, waits
+from tilewright.declarations import catalog
+from tilewright.families.blockscaled_gemm.family import FAMILY
+from tilewright.families.blockscaled_gemm.problem import Problem
+from tilewright.libraries.registry import Registry
+from tilewright_generator.cli import invoke
+
+assert invoke(["generate", "--root", ".", "--quiet"]) == 0
+registry = Registry(Path("generated"))
+device = DESCRIBED["r107"]
+rows = registry.runnable("blockscaled_gemm", device.capability)
+ranked = FAMILY.rank(rows, Problem(512, 4096, 4096, a="nvfp4", b="nvfp4", d="bf16"), device)
+older = registry.runnable("blockscaled_gemm", DESCRIBED["b300"].capability)
+print(json.dumps({
+    "rows": [[row.name, row.arch, row.instructions, row.defines, row.facts["stages"]] for row in rows],
+    "quantize": [row.name for row in registry.runnable("quantize", device.capability)],
+    "older": len(older),
+    "estimates": len([one for one in ranked if one.estimate is not None]),
+    "target": routing.wanted_target(device.capability),
+    "after": routing.wanted_target((10, 9)),
+    "advised": [name for name in catalog.names() if "sm_107a" in catalog.targets_of(name)],
+    "gib": jobs.unit_bytes([("sm_107a", True)]) >> 30,
+    "exception": waits.exception({"kind": "early_access", "opcode": "LDG"}, "sm_107a", True),
+}))
+"""
+
+
+def test_an_entry_and_a_spec_are_all_that_a_new_architecture_takes(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "templates", tmp_path / "templates")
+    (tmp_path / "specs").mkdir()
+    for family, configs in (("blockscaled_gemm", GEMM), ("quantize", QUANTIZE)):
+        (tmp_path / "specs" / f"sm107_{family}.yaml").write_text(SPEC.format(family=family) + configs)
+    paths = os.pathsep.join(str(ROOT / folder) for folder in ("runtime", "generator"))
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    answers = json.loads(done.stdout)
+    first = "blockscaled_gemm_sm107_nvfp4_nvfp4_bf16_128x128x"
+    assert answers["rows"] == [
+        # Stages follow from the entry's 190,000 bytes: on sm_100, with 227 KiB, there are 5, 7 and 6.
+        [f"{first}256_dyn_1sm", "sm_107a", [r"UTCOMMA\.BLOCK16"], ["CUTLASS_GDC_ENABLED=1"], 4],
+        [f"{first}256_dyn_2sm", "sm_107a", [r"UTCOMMA\.2CTA\.BLOCK16"], ["CUTLASS_GDC_ENABLED=1"], 6],
+        [f"{first}768_dyn_1sm_direct_nopdl", "sm_107a", [r"UTCOMMA\.BLOCK16"], [], 5],
+    ]
+    assert answers["quantize"] == ["quantize_sm107_nvfp4_bf16_vector"]
+    assert answers["older"] == 0  # an `a` target runs on no other GPU
+    assert answers["estimates"] >= 3
+    assert (answers["target"], answers["after"]) == ("sm_107a", "sm_100f")
+    assert {"blockscaled_gemm", "quantize", "hc_prenorm"} <= set(answers["advised"])
+    assert "gemm" not in answers["advised"]  # its kernels need wgmma
+    assert answers["gib"] == 7
+    assert "cluster launch control" in answers["exception"]
