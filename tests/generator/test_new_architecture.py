@@ -87,7 +87,7 @@ def test_an_entry_and_a_spec_are_all_that_a_new_architecture_takes(tmp_path: Pat
     answers = json.loads(done.stdout)
     first = "blockscaled_gemm_sm107_nvfp4_nvfp4_bf16_128x128x"
     assert answers["rows"] == [
-        # Stages follow from the entry's 190,000 bytes: on sm_100, with 227 KiB, there are 5, 7 and 6.
+        # Stages follow from the 190,000 bytes of the entry.
         [f"{first}256_dyn_1sm", "sm_107a", [r"UTCOMMA\.BLOCK16"], ["CUTLASS_GDC_ENABLED=1"], 4],
         [f"{first}256_dyn_2sm", "sm_107a", [r"UTCOMMA\.2CTA\.BLOCK16"], ["CUTLASS_GDC_ENABLED=1"], 6],
         [f"{first}768_dyn_1sm_direct_nopdl", "sm_107a", [r"UTCOMMA\.BLOCK16"], [], 5],
